@@ -1,0 +1,331 @@
+/* kvshift.h - language models with KV shifting attention: the stable API.
+ *
+ * Each key and value is mixed with the ones of the tokens before it, by a few learned numbers per
+ * head, before the positions are rotated in:
+ *
+ *     K^_t = a1 * K_t + a2 * K_{t-1}          V^_t = b1 * V_t + b2 * V_{t-1}
+ *
+ * Usage, from nothing to a trained model and its logits:
+ *
+ *     kvs_err err;
+ *     kvs_runtime *rt;       kvs_runtime_create(&rt, NULL, &err);
+ *     kvs_model_config mc;   kvs_model_config_init(&mc);
+ *     mc.vocab = 128;  mc.dim = 64;  mc.layers = 1;  mc.heads = mc.kv_heads = 4;
+ *     mc.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+ *     kvs_model *model;      kvs_model_create(&model, rt, &mc, 1, &err);
+ *     ... kvs_trainer_step(), kvs_session_feed() ...
+ *     kvs_model_free(model);
+ *     kvs_runtime_free(rt);
+ *
+ * Rules that hold for every call:
+ *   - Calls that can fail return a kvs_status (0 = done) and describe a failure in `err`, which the
+ *     caller owns and which may be NULL.  On failure nothing is handed out and nothing half-made
+ *     is left behind.  The library never prints, exits or aborts on input.
+ *   - X_create hands out a handle that X_free takes back; X_free(NULL) does nothing.
+ *     A handle made from another one (a session from a model) borrows it: free it first.
+ *   - A handle may be used by one thread at a time; different handles may be used at once, except
+ *     that a model must not be trained while another handle reads it.
+ */
+#ifndef KVSHIFT_H
+#define KVSHIFT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32) || !defined(__GNUC__)
+#define KVS_API
+#else
+#define KVS_API __attribute__((visibility("default")))
+#endif
+
+#define KVS_VERSION_MAJOR 0
+#define KVS_VERSION_MINOR 1
+#define KVS_VERSION_PATCH 0
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+#define KVS_STATUS_LIST(X)                                                                         \
+    X(KVS_OK, 0, "done")                                                                           \
+    X(KVS_E_INVALID, -1, "invalid argument")                                                       \
+    X(KVS_E_NOMEM, -2, "out of memory")                                                            \
+    X(KVS_E_IO, -3, "input or output failed")                                                      \
+    X(KVS_E_FORMAT, -4, "malformed file")                                                          \
+    X(KVS_E_UNSUPPORTED, -5, "not supported here")                                                 \
+    X(KVS_E_LIMIT, -6, "limit exceeded")                                                           \
+    X(KVS_E_DIVERGED, -7, "training diverged")
+
+typedef enum kvs_status {
+#define KVS_STATUS_ENUM(name, value, text) name = value,
+    KVS_STATUS_LIST(KVS_STATUS_ENUM)
+#undef KVS_STATUS_ENUM
+} kvs_status;
+
+typedef struct kvs_err {
+    kvs_status status;
+    char message[512]; /* one line, no full stop, names the thing, what was expected, what was found */
+} kvs_err;
+
+KVS_API const char *kvs_status_text(kvs_status status);
+
+/* ---- what this build is ---------------------------------------------------------------------- */
+
+typedef struct kvs_build_info {
+    const char *version;  /* "0.1.0" */
+    const char *commit;   /* short hash, or "unknown" outside a checkout */
+    const char *compiler; /* "GCC 12.2.0" */
+    const char *blas;     /* "BLIS 0.9.0" or the name given at configure time */
+    const char *openmp;   /* "201511", the version date, or "no" */
+} kvs_build_info;
+
+KVS_API const kvs_build_info *kvs_build(void);
+
+/* ---- runtime: which processor code runs, on how many threads --------------------------------- */
+
+typedef struct kvs_runtime kvs_runtime;
+
+typedef struct kvs_runtime_options {
+    int threads;           /* 0 = every core this process may use */
+    const char *cpu_level; /* NULL or "auto" = the best this processor has; see kvs_cpu_level_name */
+} kvs_runtime_options;
+
+/* `options` may be NULL.  Results have the same bits for every number of threads. */
+KVS_API kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *options,
+                                      kvs_err *err);
+KVS_API void kvs_runtime_free(kvs_runtime *rt);
+KVS_API int kvs_runtime_threads(const kvs_runtime *rt);
+KVS_API const char *kvs_runtime_cpu_level(const kvs_runtime *rt);
+
+/* Names of the levels in this build, best first ("avx2", "baseline", "reference"); NULL past the end.
+ * *usable says whether this processor can run it. */
+KVS_API const char *kvs_cpu_level_name(size_t index, int *usable);
+
+/* ---- model configuration --------------------------------------------------------------------- */
+
+enum { KVS_SHIFT_K = 1, KVS_SHIFT_V = 2, KVS_SHIFT_Q = 4 };
+
+typedef enum kvs_shift_form {
+    KVS_SHIFT_FREE,  /* sum_j a_j * K_{t-j}, the taps a_j free */
+    KVS_SHIFT_GATE,  /* a1 = sigmoid(a), a2 = 1 - a1; window 1 only */
+    KVS_SHIFT_CLAMP, /* free, clipped into [0,1] in the forward pass */
+} kvs_shift_form;
+
+typedef enum kvs_shift_init {
+    KVS_SHIFT_INIT_UNIFORM, /* all taps but the oldest ~ U(0,1), the oldest = 1 - their sum */
+} kvs_shift_init;
+
+typedef struct kvs_shift_config {
+    unsigned targets; /* KVS_SHIFT_K | ..., 0 = ordinary attention */
+    kvs_shift_form form;
+    kvs_shift_init init;
+    size_t window; /* previous tokens used: taps = window + 1 */
+} kvs_shift_config;
+
+enum { KVS_SHIFT_WINDOW_MAX = 3 };
+
+typedef struct kvs_model_config {
+    size_t vocab, dim, layers, heads, kv_heads, ffn;
+    size_t context;    /* longest sequence, in tokens */
+    double rope_base;  /* theta of the rotary positions */
+    double norm_eps;   /* RMSNorm */
+    double init_std;   /* weights ~ N(0, init_std) */
+    int tied;          /* output head shares the embedding table */
+    kvs_shift_config shift;
+} kvs_model_config;
+
+/* Sensible defaults; vocab is 0 and must be set, ffn 0 means 8/3 dim rounded up to 16. */
+KVS_API void kvs_model_config_init(kvs_model_config *config);
+/* Fills in what 0 stands for, then checks every value. */
+KVS_API kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err);
+
+/* Names as in commands and files: "none", "k", "v", "kv", "qkv"; "free", "gate", "clamp"; "uniform".
+ * The _name calls return NULL, the _parse calls fail, for what they do not know. */
+KVS_API const char *kvs_shift_targets_name(unsigned targets);
+KVS_API const char *kvs_shift_form_name(kvs_shift_form form);
+KVS_API const char *kvs_shift_init_name(kvs_shift_init init);
+KVS_API kvs_status kvs_shift_targets_parse(unsigned *out, const char *name, kvs_err *err);
+KVS_API kvs_status kvs_shift_form_parse(kvs_shift_form *out, const char *name, kvs_err *err);
+KVS_API kvs_status kvs_shift_init_parse(kvs_shift_init *out, const char *name, kvs_err *err);
+
+/* ---- model ----------------------------------------------------------------------------------- */
+
+typedef struct kvs_model kvs_model;
+
+/* Random weights.  Each tensor's numbers depend on the seed and its name only, so that models that
+ * differ in their attention share everything else. */
+KVS_API kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
+                                    uint64_t seed, kvs_err *err);
+/* A folder with config.json and model.safetensors (Hugging Face Llama names and layout). */
+KVS_API kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *dir, kvs_err *err);
+/* Writes both files, each whole or not at all.  The folder must exist. */
+KVS_API kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err);
+KVS_API void kvs_model_free(kvs_model *model);
+
+KVS_API const kvs_model_config *kvs_model_get_config(const kvs_model *model);
+KVS_API uint64_t kvs_model_parameters(const kvs_model *model);
+
+/* One tensor by its name in files, row-major; `count` must be its size. */
+KVS_API kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float *out,
+                                         size_t count, kvs_err *err);
+KVS_API kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, const float *in,
+                                          size_t count, kvs_err *err);
+/* The names in file order; NULL past the end. *count is the tensor's size. */
+KVS_API const char *kvs_model_tensor_name(const kvs_model *model, size_t index, size_t *count);
+
+/* ---- sessions: running a model, token by token or chunk by chunk ------------------------------ */
+
+typedef struct kvs_session kvs_session;
+
+/* Holds one sequence of at most `capacity` tokens (0 = the model's context). */
+KVS_API kvs_status kvs_session_create(kvs_session **out, const kvs_model *model, size_t capacity,
+                                      kvs_err *err);
+KVS_API void kvs_session_free(kvs_session *session);
+KVS_API void kvs_session_reset(kvs_session *session);
+KVS_API size_t kvs_session_length(const kvs_session *session);
+/* Appends tokens; any split into calls gives the same logits.  `logits` (vocab floats, may be NULL)
+ * receives those after the last token; with no tokens it is left alone.  A full context is
+ * KVS_E_LIMIT and changes nothing. */
+KVS_API kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, size_t count,
+                                    float *logits, kvs_err *err);
+
+/* ---- batches and tasks ----------------------------------------------------------------------- */
+
+/* A ragged batch: sequences one behind the other, never padded.  Sequence s is rows starts[s] to
+ * starts[s+1]-1; positions, attention and the shift restart at each start. */
+typedef struct kvs_batch {
+    size_t sequences;
+    const size_t *starts;   /* sequences + 1; starts[sequences] = number of tokens */
+    const int32_t *ids;     /* one per token */
+    const int32_t *targets; /* one per token, -1 = no loss here; NULL = no loss anywhere */
+    const uint8_t *scored;  /* one per token, 1 = this target counts for accuracy; NULL = none does */
+} kvs_batch;
+
+typedef enum kvs_loss_rows {
+    KVS_LOSS_ANSWER, /* only where the task has its answer */
+    KVS_LOSS_ALL,    /* every next token */
+} kvs_loss_rows;
+
+typedef enum kvs_induction_sampler {
+    KVS_INDUCTION_DIRECT, /* draws the length, then the tokens: same distribution, no rejection */
+    KVS_INDUCTION_PAPER,  /* the paper's generator, step by step */
+} kvs_induction_sampler;
+
+/* "... A B ... A -> B": tokens 11 .. vocab-1, none repeated but the last one. */
+typedef struct kvs_induction_config {
+    size_t vocab, pool, max_length;
+    kvs_loss_rows loss;
+    kvs_induction_sampler sampler;
+} kvs_induction_config;
+
+typedef struct kvs_task kvs_task;
+
+KVS_API void kvs_induction_config_init(kvs_induction_config *config);
+KVS_API kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *config,
+                                        kvs_err *err);
+KVS_API void kvs_task_free(kvs_task *task);
+/* What a model for this task needs at least. */
+KVS_API size_t kvs_task_vocab(const kvs_task *task);
+KVS_API size_t kvs_task_max_length(const kvs_task *task);
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+typedef enum kvs_schedule { KVS_SCHEDULE_CONSTANT, KVS_SCHEDULE_LINEAR, KVS_SCHEDULE_COSINE } kvs_schedule;
+
+typedef struct kvs_train_config {
+    uint64_t steps, warmup; /* the rate rises linearly over `warmup` steps */
+    size_t batch;           /* sequences a step */
+    size_t accumulate;      /* micro-batches a step; must divide batch */
+    kvs_schedule schedule;  /* after the warm-up, from lr to lr * lr_floor at the last step */
+    double lr, lr_floor;
+    double beta1, beta2, eps, weight_decay;
+    int shift_decay;        /* also decay the shift's own numbers (off: see docs) */
+    double clip;            /* largest gradient norm, 0 = no clipping */
+    uint64_t seed;          /* of the data; weights have their own */
+} kvs_train_config;
+
+KVS_API void kvs_train_config_init(kvs_train_config *config);
+KVS_API kvs_status kvs_train_config_check(const kvs_train_config *config, kvs_err *err);
+/* The rate of step 1, 2, ... */
+KVS_API double kvs_learning_rate(const kvs_train_config *config, uint64_t step);
+KVS_API const char *kvs_schedule_name(kvs_schedule schedule);
+KVS_API kvs_status kvs_schedule_parse(kvs_schedule *out, const char *name, kvs_err *err);
+
+typedef struct kvs_step_record {
+    uint64_t step; /* 1 = the first */
+    double loss;   /* mean over targets, before the update */
+    double accuracy; /* fraction of scored rows whose best guess is right; NaN if none is scored */
+    double lr, grad_norm;
+    double eval_loss, eval_accuracy; /* NaN except on steps that evaluate */
+    size_t tokens;
+    double seconds;
+} kvs_step_record;
+
+typedef struct kvs_trainer kvs_trainer;
+
+/* The trainer borrows the model, which it changes, and the task. */
+KVS_API kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_task *task,
+                                      const kvs_train_config *config, kvs_err *err);
+KVS_API void kvs_trainer_free(kvs_trainer *trainer);
+/* One optimizer step on fresh data.  A loss or gradient that is not finite is KVS_E_DIVERGED and
+ * leaves the weights as they were. */
+KVS_API kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err);
+/* Loss and accuracy on `sequences` sequences of the evaluation stream (never trained on, always the
+ * same ones).  Either pointer may be NULL. */
+KVS_API kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, double *loss,
+                                        double *accuracy, kvs_err *err);
+
+/* A whole run with its folder: train.jsonl (settings, then one record a step), result.json,
+ * config.json and model.safetensors. */
+typedef struct kvs_train_job {
+    kvs_model *model;
+    const kvs_task *task;
+    kvs_train_config config;
+    uint64_t eval_every;    /* 0 = only at the end */
+    size_t eval_sequences;
+    const char *out;        /* folder; NULL = keep nothing */
+    const char *command;    /* recorded in the settings; NULL = none */
+    /* Called after every step; non-zero stops the run there, which then ends in order. */
+    int (*progress)(void *user, const kvs_step_record *record);
+    void *user;
+} kvs_train_job;
+
+typedef struct kvs_train_result {
+    uint64_t steps;               /* done */
+    double final_loss, final_accuracy; /* on the evaluation stream */
+    uint64_t step_at_99;          /* first step whose last 20 batches average 99 %; 0 = never */
+    double seconds;
+    uint64_t tokens;
+} kvs_train_result;
+
+KVS_API kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err *err);
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+/* What a run's folder says of itself. */
+typedef struct kvs_run_summary {
+    char name[128];  /* the folder's name */
+    char shift[32];  /* "none", "kv", "k gate", "kv window 2", ... */
+    size_t layers, dim, heads;
+    uint64_t parameters, steps, step_at_99; /* step_at_99: 0 = never */
+    double final_accuracy, final_loss, seconds;
+} kvs_run_summary;
+
+KVS_API kvs_status kvs_run_summarise(kvs_run_summary *out, const char *dir, kvs_err *err);
+
+typedef struct kvs_report_options {
+    const char *title;
+    const char *html; /* a page with curves, table and commands; needs gnuplot; NULL = none */
+    const char *json; /* the summaries; NULL = none */
+    const char *svg;  /* the curves alone; needs gnuplot; NULL = none */
+} kvs_report_options;
+
+KVS_API kvs_status kvs_report_runs(const char *const *dirs, size_t count,
+                                   const kvs_report_options *options, kvs_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

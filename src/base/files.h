@@ -1,0 +1,27 @@
+/* base/files.h - files that are whole or not there: written beside, synced, renamed. */
+#ifndef KVSI_BASE_FILES_H
+#define KVSI_BASE_FILES_H
+
+#include "base/status.h"
+
+#include <stdio.h>
+
+/* Reads a regular file of at most `limit` bytes into fresh memory (kvsi_free), NUL-terminated. */
+kvs_status kvsi_file_read(char **out, size_t *size, const char *path, size_t limit, kvs_err *err);
+
+/* A file being written: lands at `path` on commit, never shows up otherwise. */
+typedef struct kvsi_new_file kvsi_new_file;
+kvs_status kvsi_new_file_open(kvsi_new_file **out, const char *path, kvs_err *err);
+kvs_status kvsi_new_file_write(kvsi_new_file *file, const void *data, size_t size, kvs_err *err);
+kvs_status kvsi_new_file_commit(kvsi_new_file *file, kvs_err *err); /* ends the handle either way */
+void kvsi_new_file_abandon(kvsi_new_file *file);                    /* NULL does nothing */
+
+kvs_status kvsi_file_write_text(const char *path, const char *text, kvs_err *err);
+
+int kvsi_file_exists(const char *path);
+/* Makes the folder and its parents; *made says whether the last one is new. */
+kvs_status kvsi_dir_make(const char *path, int *made, kvs_err *err);
+/* dir/name, in fresh memory (kvsi_free); NULL if out of memory. */
+char *kvsi_path_join(const char *dir, const char *name);
+
+#endif

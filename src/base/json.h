@@ -1,0 +1,35 @@
+/* base/json.h - JSON through jansson, with errors that name the file, the key and what was found.
+ *
+ * This is the only place that includes jansson.h.  Files are hostile: sizes are bounded, duplicate
+ * keys refused, types and ranges checked. */
+#ifndef KVSI_BASE_JSON_H
+#define KVSI_BASE_JSON_H
+
+#include "base/status.h"
+
+#include <jansson.h>
+
+/* Parses one JSON object of at most `limit` bytes.  `what` names the source in messages. */
+kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const char *what,
+                           kvs_err *err);
+kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err *err);
+/* Indented, with a final newline, whole or not at all. */
+kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err);
+
+/* Typed members of an object.  A missing key leaves *out alone and succeeds: preset the default and
+ * use kvsi_json_require first for what must be there.  `what` names the source in messages. */
+kvs_status kvsi_json_require(const json_t *object, const char *key, const char *what, kvs_err *err);
+kvs_status kvsi_json_get_size(size_t *out, const json_t *object, const char *key, const char *what,
+                              kvs_err *err);
+kvs_status kvsi_json_get_real(double *out, const json_t *object, const char *key, const char *what,
+                              kvs_err *err);
+kvs_status kvsi_json_get_bool(int *out, const json_t *object, const char *key, const char *what,
+                              kvs_err *err);
+/* The text is borrowed from the object. */
+kvs_status kvsi_json_get_text(const char **out, const json_t *object, const char *key,
+                              const char *what, kvs_err *err);
+
+/* A number, or null where JSON has none (NaN, infinity). */
+json_t *kvsi_json_number(double value);
+
+#endif

@@ -1,0 +1,63 @@
+/* Each block carries its size in a header of one cache line, so that freeing can account for it. */
+#include "base/memory.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+static atomic_uint_fast64_t allocations;
+static atomic_size_t live;
+
+void *kvsi_alloc(size_t count, size_t size)
+{
+    size_t bytes, total;
+    unsigned char *block;
+
+    if (__builtin_mul_overflow(count, size, &bytes) ||
+        __builtin_add_overflow(bytes, (size_t)(2 * ALIGNMENT - 1), &total))
+        return NULL;
+    total &= ~(size_t)(ALIGNMENT - 1); /* aligned_alloc wants whole lines */
+    block = aligned_alloc(ALIGNMENT, total);
+    if (!block)
+        return NULL;
+    memset(block, 0, total);
+    memcpy(block, &bytes, sizeof bytes);
+    atomic_fetch_add(&allocations, 1);
+    atomic_fetch_add(&live, bytes);
+    return block + ALIGNMENT;
+}
+
+void kvsi_free(void *memory)
+{
+    unsigned char *block;
+    size_t bytes;
+
+    if (!memory)
+        return;
+    block = (unsigned char *)memory - ALIGNMENT;
+    memcpy(&bytes, block, sizeof bytes);
+    atomic_fetch_sub(&live, bytes);
+    free(block);
+}
+
+char *kvsi_strdup(const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy = kvsi_alloc(size, 1);
+
+    if (copy)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+uint64_t kvsi_memory_allocations(void)
+{
+    return atomic_load(&allocations);
+}
+
+size_t kvsi_memory_live(void)
+{
+    return atomic_load(&live);
+}

@@ -1,0 +1,21 @@
+/* base/memory.h - the one allocator: 64-byte aligned, zeroed, overflow-checked, accounted.
+ *
+ * Nothing here is called inside a training or decoding step; a test compares
+ * kvsi_memory_allocations() before and after to hold us to it. */
+#ifndef KVSI_BASE_MEMORY_H
+#define KVSI_BASE_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zeroed memory for count objects of `size` bytes; NULL if it cannot be had or the product
+ * overflows.  count * size = 0 gives a valid pointer. */
+void *kvsi_alloc(size_t count, size_t size);
+void kvsi_free(void *memory);
+
+char *kvsi_strdup(const char *text);
+
+uint64_t kvsi_memory_allocations(void); /* calls to kvsi_alloc so far, in all threads */
+size_t kvsi_memory_live(void);          /* bytes now allocated */
+
+#endif

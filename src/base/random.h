@@ -1,0 +1,32 @@
+/* base/random.h - random numbers that depend on (seed, purpose, index) and on nothing else.
+ *
+ * A counter-based generator (Philox 4x32-10, from Random123): sequence number 17 of the training
+ * data is the same whatever was drawn before it, on any number of threads or machines. */
+#ifndef KVSI_BASE_RANDOM_H
+#define KVSI_BASE_RANDOM_H
+
+#include <stdint.h>
+
+typedef enum kvsi_purpose {
+    KVSI_RANDOM_INIT = 1, /* weights; index = hash of the tensor's name */
+    KVSI_RANDOM_DATA = 2, /* training data; index = number of the sequence */
+    KVSI_RANDOM_EVAL = 3, /* evaluation data; index = number of the sequence */
+} kvsi_purpose;
+
+typedef struct kvsi_random {
+    uint64_t seed, index;
+    uint32_t purpose, block; /* block = next counter value */
+    uint32_t words[4];       /* the current block's output */
+    unsigned used;           /* how many of them were handed out */
+} kvsi_random;
+
+void kvsi_random_init(kvsi_random *random, uint64_t seed, kvsi_purpose purpose, uint64_t index);
+
+uint32_t kvsi_random_word(kvsi_random *random);
+double kvsi_random_uniform(kvsi_random *random);                /* [0, 1), 53 bits */
+uint32_t kvsi_random_below(kvsi_random *random, uint32_t bound); /* 0 .. bound-1, no bias */
+double kvsi_random_normal(kvsi_random *random);                 /* mean 0, deviation 1 */
+
+uint64_t kvsi_hash_text(const char *text); /* FNV-1a */
+
+#endif

@@ -1,0 +1,27 @@
+/* base/status.h - errors are values: fill the caller's kvs_err and pass the status up.
+ *
+ *     kvs_status st = KVS_OK;
+ *     KVS_TRY(step_one(err));        sets st and jumps to `out` on failure
+ *     ...
+ * out:
+ *     release what was taken;
+ *     return st;
+ */
+#ifndef KVSI_BASE_STATUS_H
+#define KVSI_BASE_STATUS_H
+
+#include "kvshift/kvshift.h"
+
+/* Fills `err` (NULL allowed) and returns `status`.  Message grammar: lower case, no full stop, the
+ * offending thing in quotes, expected against found, then a hint. */
+kvs_status kvsi_fail(kvs_err *err, kvs_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define KVS_TRY(call)                                                                              \
+    do {                                                                                           \
+        st = (call);                                                                               \
+        if (st != KVS_OK)                                                                          \
+            goto out;                                                                              \
+    } while (0)
+
+#endif
