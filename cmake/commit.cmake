@@ -1,0 +1,19 @@
+# Writes ${header} with the short hash of the checkout ${source}; leaves it alone if nothing changed.
+find_package(Git QUIET)
+set(commit unknown)
+# Only a checkout of our own: sources unpacked inside another repository are not that repository's.
+if(Git_FOUND AND EXISTS ${source}/.git)
+    execute_process(COMMAND ${GIT_EXECUTABLE} -C ${source} rev-parse --short HEAD
+                    OUTPUT_VARIABLE answer OUTPUT_STRIP_TRAILING_WHITESPACE
+                    RESULT_VARIABLE status ERROR_QUIET)
+    if(status EQUAL 0)
+        set(commit ${answer})
+    endif()
+endif()
+set(text "#define KVSI_COMMIT \"${commit}\"\n")
+if(EXISTS ${header})
+    file(READ ${header} old)
+endif()
+if(NOT "${old}" STREQUAL "${text}")
+    file(WRITE ${header} "${text}")
+endif()

@@ -1,0 +1,41 @@
+# Warnings and sanitizers, for all of our own code; nothing here reaches users of the library.
+
+set(KVSHIFT_WARNINGS
+    -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef)
+if(KVSHIFT_WERROR)
+    list(APPEND KVSHIFT_WARNINGS -Werror)
+endif()
+
+set(KVSHIFT_SANITIZE_FLAGS)
+set(KVSHIFT_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive) # tests run side by side on the same cores
+if(KVSHIFT_SANITIZE STREQUAL address)
+    set(KVSHIFT_SANITIZE_FLAGS
+        -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+elseif(KVSHIFT_SANITIZE STREQUAL thread)
+    # Only LLVM's OpenMP runtime tells the thread sanitizer, through Archer, what its barriers order.
+    if(NOT CMAKE_C_COMPILER_ID MATCHES Clang)
+        message(FATAL_ERROR "KVSHIFT_SANITIZE=thread needs clang, found ${CMAKE_C_COMPILER_ID}")
+    endif()
+    get_filename_component(openmp_library "${OpenMP_omp_LIBRARY}" REALPATH)
+    get_filename_component(openmp_dir "${openmp_library}" DIRECTORY)
+    find_library(KVSHIFT_ARCHER NAMES archer HINTS ${openmp_dir})
+    mark_as_advanced(KVSHIFT_ARCHER)
+    if(NOT KVSHIFT_ARCHER)
+        message(FATAL_ERROR "libarcher.so not found; on Debian: apt-get install libomp-dev")
+    endif()
+    set(KVSHIFT_SANITIZE_FLAGS -fsanitize=thread -fno-omit-frame-pointer)
+    # BLAS and the OpenMP runtime are not instrumented: what happens inside them is not ours to judge.
+    list(APPEND KVSHIFT_TEST_ENVIRONMENT
+         OMP_TOOL_LIBRARIES=${KVSHIFT_ARCHER} TSAN_OPTIONS=ignore_noninstrumented_modules=1)
+elseif(KVSHIFT_SANITIZE)
+    message(FATAL_ERROR "KVSHIFT_SANITIZE is '${KVSHIFT_SANITIZE}', expected address, thread or nothing")
+endif()
+
+# What every one of our targets gets: warnings, sanitizers, the include roots.
+function(kvshift_own_code target)
+    target_compile_options(${target} PRIVATE ${KVSHIFT_WARNINGS} ${KVSHIFT_SANITIZE_FLAGS})
+    target_link_options(${target} PRIVATE ${KVSHIFT_SANITIZE_FLAGS})
+    target_include_directories(${target} PRIVATE
+        ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/generated)
+    target_include_directories(${target} SYSTEM PRIVATE ${KVSHIFT_INCLUDE_DIRS})
+endfunction()

@@ -1,0 +1,51 @@
+# Headers, both libraries, the command, and how others find them: pkg-config and a CMake package.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kvshift)
+
+file(GLOB public_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/kvshift/*.h)
+install(FILES ${public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvshift)
+install(TARGETS kvshift kvshift_static EXPORT kvshiftTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(command_sources)
+    install(TARGETS kvshift_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+install(EXPORT kvshiftTargets NAMESPACE kvshift:: DESTINATION ${package_dir})
+configure_package_config_file(cmake/kvshiftConfig.cmake.in generated/kvshiftConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/kvshiftConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/generated/kvshiftConfig.cmake
+              ${PROJECT_BINARY_DIR}/generated/kvshiftConfigVersion.cmake
+        DESTINATION ${package_dir})
+
+# Full paths of libraries as the linker flags that pkg-config files carry; jansson has its own .pc.
+set(pc_libs_private)
+foreach(library IN LISTS blas_libraries OpenMP_C_LIBRARIES)
+    if(IS_ABSOLUTE ${library})
+        get_filename_component(dir ${library} DIRECTORY)
+        get_filename_component(name ${library} NAME_WE)
+        if(NOT dir IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+            list(APPEND pc_libs_private -L${dir})
+        endif()
+        string(REGEX REPLACE "^lib" "-l" name ${name})
+        list(APPEND pc_libs_private ${name})
+    else()
+        list(APPEND pc_libs_private -l${library})
+    endif()
+endforeach()
+list(APPEND pc_libs_private -lm)
+list(JOIN pc_libs_private " " pc_libs_private)
+
+# Folders relative to the prefix stay so, for `cmake --install --prefix`; others are as given.
+foreach(dir LIBDIR INCLUDEDIR)
+    if(IS_ABSOLUTE "${CMAKE_INSTALL_${dir}}")
+        set(pc_${dir} "${CMAKE_INSTALL_${dir}}")
+    else()
+        set(pc_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
+    endif()
+endforeach()
+set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/kvshift.pc.in generated/kvshift.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/generated/kvshift.pc DESTINATION ${pc_dir})

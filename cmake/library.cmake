@@ -1,0 +1,88 @@
+# The library, shared and static from the same objects, and the command.
+
+set(layers base parallel kernels kernels/ref model formats data data/tasks train infer report)
+list(TRANSFORM layers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE globs)
+file(GLOB library_sources CONFIGURE_DEPENDS ${globs})
+file(GLOB level_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*.c)
+file(GLOB command_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.c)
+
+# OpenMP stays in two folders; the kernels for one processor level are the other.
+file(GLOB parallel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/parallel/*.c)
+separate_arguments(openmp_flags UNIX_COMMAND "${OpenMP_C_FLAGS}")
+set_source_files_properties(${parallel_sources} PROPERTIES COMPILE_OPTIONS "${openmp_flags}")
+
+# ---- what kvs_build() says -----------------------------------------------------------------------
+
+set(compiler ${CMAKE_C_COMPILER_ID})
+if(compiler STREQUAL GNU)
+    set(compiler GCC)
+endif()
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/build_info.c PROPERTIES
+    COMPILE_DEFINITIONS
+    "KVSI_COMPILER=\"${compiler} ${CMAKE_C_COMPILER_VERSION}\";KVSI_BLAS=\"${KVSHIFT_BLAS_LABEL}\";KVSI_OPENMP=\"${OpenMP_C_SPEC_DATE}\"")
+# Looked up at every build, since a commit does not configure anew; compiles nothing when unchanged.
+add_custom_target(kvshift_commit
+    COMMAND ${CMAKE_COMMAND} -D source=${PROJECT_SOURCE_DIR}
+            -D header=${PROJECT_BINARY_DIR}/generated/base/commit.h
+            -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake
+    BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/base/commit.h
+    COMMENT "Looking up the commit")
+
+# ---- processor levels: the same sources, compiled once for each ----------------------------------
+
+set(KVSHIFT_LEVELS baseline)
+set(level_flags_baseline)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
+    list(APPEND KVSHIFT_LEVELS avx2)
+    set(level_flags_avx2 -mavx2 -mfma)
+endif()
+
+set(level_objects)
+set(level_definitions)
+foreach(level IN LISTS KVSHIFT_LEVELS)
+    if(level_sources)
+        string(TOUPPER ${level} upper)
+        list(APPEND level_definitions KVSI_HAVE_${upper}=1)
+        add_library(kvshift_${level} OBJECT ${level_sources})
+        kvshift_own_code(kvshift_${level})
+        target_compile_definitions(kvshift_${level} PRIVATE KVSI_LEVEL=${level})
+        # -Wno-psabi: vectors are passed between functions of one level only, never across.
+        target_compile_options(kvshift_${level} PRIVATE
+            ${level_flags_${level}} ${openmp_flags} -ffp-contract=fast -Wno-psabi)
+        list(APPEND level_objects $<TARGET_OBJECTS:kvshift_${level}>)
+    endif()
+endforeach()
+
+# ---- library -------------------------------------------------------------------------------------
+
+add_library(kvshift_objects OBJECT ${library_sources})
+kvshift_own_code(kvshift_objects)
+add_dependencies(kvshift_objects kvshift_commit)
+target_compile_definitions(kvshift_objects PRIVATE ${level_definitions})
+target_compile_options(kvshift_objects PRIVATE -ffp-contract=off)
+
+function(kvshift_library target kind)
+    add_library(${target} ${kind} $<TARGET_OBJECTS:kvshift_objects> ${level_objects})
+    add_library(kvshift::${target} ALIAS ${target})
+    target_include_directories(${target} INTERFACE
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    target_link_libraries(${target} PRIVATE ${KVSHIFT_LIBRARIES})
+    target_link_options(${target} PRIVATE ${KVSHIFT_SANITIZE_FLAGS})
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME kvshift)
+endfunction()
+
+kvshift_library(kvshift SHARED)
+kvshift_library(kvshift_static STATIC)
+# The ABI's major number counts on its own: see CONTRIBUTING.md.
+set_target_properties(kvshift PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+
+# ---- command: linked statically, so that build/kvshift runs from anywhere -------------------------
+
+if(command_sources)
+    add_executable(kvshift_command ${command_sources})
+    kvshift_own_code(kvshift_command)
+    target_link_libraries(kvshift_command PRIVATE kvshift_static)
+    set_target_properties(kvshift_command PROPERTIES
+        OUTPUT_NAME kvshift RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+endif()

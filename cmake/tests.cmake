@@ -1,0 +1,65 @@
+# Tests, by name alone:
+#   tests/test_*.c          one executable each, label quick; may include internal headers
+#   tests/test_double_*.c   the same, with the model and the reference kernels in double precision
+#   tests/test_long_*.c     label long
+#   tests/*.c               other files: helpers, linked into every test
+#   tests/cli/*.sh          scripts that run the command $KVSHIFT; cli/long_*.sh have label long
+if(NOT CMOCKA_FOUND)
+    return()
+endif()
+enable_testing()
+
+file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
+file(GLOB helper_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
+file(GLOB test_scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cli/*.sh)
+list(REMOVE_ITEM helper_sources "" ${test_sources})
+
+# Finite differences need more digits than float has.
+add_library(kvshift_double STATIC EXCLUDE_FROM_ALL ${library_sources})
+kvshift_own_code(kvshift_double)
+add_dependencies(kvshift_double kvshift_commit)
+target_compile_definitions(kvshift_double PUBLIC KVSI_REAL=double)
+target_compile_options(kvshift_double PRIVATE -ffp-contract=off)
+target_link_libraries(kvshift_double PUBLIC ${KVSHIFT_LIBRARIES})
+
+function(kvshift_describe_test name label)
+    set_tests_properties(${name} PROPERTIES
+        LABELS ${label} TIMEOUT 600 ENVIRONMENT "${KVSHIFT_TEST_ENVIRONMENT};${ARGN}")
+endfunction()
+
+foreach(source IN LISTS test_sources)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source} ${helper_sources})
+    kvshift_own_code(${name})
+    target_compile_definitions(${name} PRIVATE KVSI_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
+    target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIRS})
+    if(name MATCHES "^test_double_")
+        target_link_libraries(${name} PRIVATE kvshift_double)
+    else()
+        target_compile_definitions(${name} PRIVATE ${level_definitions})
+        target_link_libraries(${name} PRIVATE kvshift_static)
+    endif()
+    target_link_libraries(${name} PRIVATE ${CMOCKA_LINK_LIBRARIES})
+    set_target_properties(${name} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    if(name MATCHES "^test_long_")
+        kvshift_describe_test(${name} long)
+    else()
+        kvshift_describe_test(${name} quick)
+    endif()
+endforeach()
+
+if(command_sources)
+    foreach(script IN LISTS test_scripts)
+        get_filename_component(name ${script} NAME_WE)
+        add_test(NAME cli_${name} COMMAND bash ${script} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+        if(name MATCHES "^long_")
+            set(label long)
+        else()
+            set(label quick)
+        endif()
+        kvshift_describe_test(cli_${name} ${label} KVSHIFT=$<TARGET_FILE:kvshift_command>)
+    endforeach()
+endif()
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

@@ -1,0 +1,321 @@
+#include "base/files.h"
+
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The failure of a system call on a path.  Reads errno, so call it first. */
+static kvs_status fail_errno(kvs_err *err, const char *action, const char *path)
+{
+    const int code = errno;
+    char reason[128];
+
+    if (strerror_r(code, reason, sizeof reason) != 0)
+        snprintf(reason, sizeof reason, "error %d", code);
+    return kvsi_fail(err, code == ENOMEM ? KVS_E_NOMEM : KVS_E_IO, "cannot %s '%s': %s", action,
+                     path, reason);
+}
+
+static kvs_status fail_memory(kvs_err *err, const char *path)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* The size of an open file that must be regular and within the limit. */
+static kvs_status check_size(size_t *size, int fd, const char *path, size_t limit, kvs_err *err)
+{
+    struct stat info;
+
+    if (fstat(fd, &info) != 0)
+        return fail_errno(err, "read", path);
+    if (!S_ISREG(info.st_mode))
+        return kvsi_fail(err, KVS_E_IO, "cannot read '%s': not a regular file", path);
+    if ((uintmax_t)info.st_size > limit)
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s' has %ju bytes, at most %zu are read", path,
+                         (uintmax_t)info.st_size, limit);
+    *size = (size_t)info.st_size;
+    return KVS_OK;
+}
+
+static kvs_status read_all(int fd, char *data, size_t size, const char *path, kvs_err *err)
+{
+    for (size_t done = 0; done < size;) {
+        const ssize_t got = read(fd, data + done, size - done);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail_errno(err, "read", path);
+        if (got == 0)
+            return kvsi_fail(err, KVS_E_IO, "'%s' ended after %zu of %zu bytes", path, done, size);
+        done += (size_t)got;
+    }
+    return KVS_OK;
+}
+
+kvs_status kvsi_file_read(char **out, size_t *size, const char *path, size_t limit, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    size_t length = 0;
+    char *data = NULL;
+    /* Without O_NONBLOCK, opening a pipe would wait for a writer before it can be refused. */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    *out = NULL;
+    if (fd < 0)
+        return fail_errno(err, "open", path);
+    KVS_TRY(check_size(&length, fd, path, limit, err));
+    data = kvsi_alloc(length + 1, 1);
+    if (!data) {
+        st = fail_memory(err, path);
+        goto out;
+    }
+    KVS_TRY(read_all(fd, data, length, path, err));
+    *out = data;
+    *size = length;
+    data = NULL;
+out:
+    kvsi_free(data);
+    close(fd);
+    return st;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+struct kvsi_new_file {
+    FILE *stream;
+    char *path, *temporary; /* temporary exists on disk as long as stream is open */
+};
+
+/* Renaming over a device, a pipe or a folder would do harm or fail late. */
+static kvs_status check_target(const char *path, kvs_err *err)
+{
+    struct stat info;
+
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return kvsi_fail(err, KVS_E_IO, "cannot write '%s': not a regular file", path);
+    return KVS_OK;
+}
+
+static void free_new_file(kvsi_new_file *file)
+{
+    kvsi_free(file->path);
+    kvsi_free(file->temporary);
+    kvsi_free(file);
+}
+
+static kvs_status open_temporary(kvsi_new_file *file, kvs_err *err)
+{
+    /* A file of this name can only be what an earlier process with our number left behind. */
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
+    const int fd = open(file->temporary, flags, 0666);
+    kvs_status st;
+
+    if (fd < 0)
+        return fail_errno(err, "create", file->path);
+    file->stream = fdopen(fd, "wb");
+    if (file->stream)
+        return KVS_OK;
+    st = fail_errno(err, "create", file->path);
+    close(fd);
+    unlink(file->temporary);
+    return st;
+}
+
+kvs_status kvsi_new_file_open(kvsi_new_file **out, const char *path, kvs_err *err)
+{
+    const size_t room = strlen(path) + 32;
+    kvs_status st = KVS_OK;
+    kvsi_new_file *file;
+
+    *out = NULL;
+    file = kvsi_alloc(1, sizeof *file);
+    if (!file)
+        return fail_memory(err, path);
+    KVS_TRY(check_target(path, err));
+    file->path = kvsi_strdup(path);
+    file->temporary = kvsi_alloc(room, 1);
+    if (!file->path || !file->temporary) {
+        st = fail_memory(err, path);
+        goto out;
+    }
+    snprintf(file->temporary, room, "%s.tmp-%ld", path, (long)getpid());
+    KVS_TRY(open_temporary(file, err));
+    *out = file;
+    file = NULL;
+out:
+    if (file)
+        free_new_file(file);
+    return st;
+}
+
+kvs_status kvsi_new_file_write(kvsi_new_file *file, const void *data, size_t size, kvs_err *err)
+{
+    if (fwrite(data, 1, size, file->stream) != size)
+        return fail_errno(err, "write", file->path);
+    return KVS_OK;
+}
+
+/* The folder that holds `path`, in fresh memory. */
+static char *parent_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t length;
+    char *parent;
+
+    if (!slash)
+        return kvsi_strdup(".");
+    length = slash == path ? 1 : (size_t)(slash - path);
+    parent = kvsi_alloc(length + 1, 1);
+    if (parent)
+        memcpy(parent, path, length);
+    return parent;
+}
+
+/* Without this a crash could lose the new name although the bytes are safe. */
+static kvs_status sync_parent(const char *path, kvs_err *err)
+{
+    char *parent = parent_of(path);
+    kvs_status st = KVS_OK;
+    int fd;
+
+    if (!parent)
+        return fail_memory(err, path);
+    fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* A folder we may write but not read, or a file system without this call: nothing to be done. */
+    if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
+        st = fail_errno(err, "sync", parent);
+    if (fd >= 0)
+        close(fd);
+    kvsi_free(parent);
+    return st;
+}
+
+kvs_status kvsi_new_file_commit(kvsi_new_file *file, kvs_err *err)
+{
+    FILE *stream = file->stream;
+    kvs_status st = KVS_OK;
+
+    if (fflush(stream) != 0 || fsync(fileno(stream)) != 0)
+        st = fail_errno(err, "write", file->path);
+    if (fclose(stream) != 0 && st == KVS_OK)
+        st = fail_errno(err, "write", file->path);
+    if (st == KVS_OK && rename(file->temporary, file->path) != 0)
+        st = fail_errno(err, "create", file->path);
+    if (st == KVS_OK)
+        st = sync_parent(file->path, err);
+    else
+        unlink(file->temporary);
+    free_new_file(file);
+    return st;
+}
+
+void kvsi_new_file_abandon(kvsi_new_file *file)
+{
+    if (!file)
+        return;
+    fclose(file->stream);
+    unlink(file->temporary);
+    free_new_file(file);
+}
+
+kvs_status kvsi_file_write_text(const char *path, const char *text, kvs_err *err)
+{
+    kvsi_new_file *file = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvsi_new_file_open(&file, path, err));
+    KVS_TRY(kvsi_new_file_write(file, text, strlen(text), err));
+    st = kvsi_new_file_commit(file, err);
+    file = NULL;
+out:
+    kvsi_new_file_abandon(file);
+    return st;
+}
+
+/* ---- folders and paths ----------------------------------------------------------------------- */
+
+int kvsi_file_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static int is_folder(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static kvs_status make_below(const char *path, int *made, kvs_err *err);
+
+/* `path` has no slash at its end. */
+static kvs_status make_folder(const char *path, int *made, kvs_err *err)
+{
+    *made = mkdir(path, 0777) == 0;
+    if (*made || (errno == EEXIST && is_folder(path)))
+        return KVS_OK;
+    if (errno == ENOENT && *path)
+        return make_below(path, made, err);
+    return fail_errno(err, "make folder", path);
+}
+
+/* Parents made for a folder that then cannot be made are taken away again. */
+static kvs_status make_below(const char *path, int *made, kvs_err *err)
+{
+    char *parent = parent_of(path);
+    int parent_made = 0;
+    kvs_status st;
+
+    if (!parent)
+        return fail_memory(err, path);
+    if (strcmp(parent, path) == 0 || strcmp(parent, ".") == 0) {
+        errno = ENOENT; /* the working folder itself is gone */
+        st = fail_errno(err, "make folder", path);
+        goto out;
+    }
+    KVS_TRY(make_folder(parent, &parent_made, err));
+    *made = mkdir(path, 0777) == 0;
+    if (!*made && !(errno == EEXIST && is_folder(path))) {
+        st = fail_errno(err, "make folder", path);
+        if (parent_made)
+            rmdir(parent);
+    }
+out:
+    kvsi_free(parent);
+    return st;
+}
+
+kvs_status kvsi_dir_make(const char *path, int *made, kvs_err *err)
+{
+    char *plain = kvsi_strdup(path);
+    kvs_status st;
+
+    *made = 0;
+    if (!plain)
+        return fail_memory(err, path);
+    for (size_t n = strlen(plain); n > 1 && plain[n - 1] == '/'; n--)
+        plain[n - 1] = '\0';
+    st = make_folder(plain, made, err);
+    kvsi_free(plain);
+    return st;
+}
+
+char *kvsi_path_join(const char *dir, const char *name)
+{
+    const size_t length = strlen(dir);
+    const char *slash = length > 0 && dir[length - 1] != '/' ? "/" : "";
+    const size_t room = length + strlen(name) + 2;
+    char *path = kvsi_alloc(room, 1);
+
+    if (path)
+        snprintf(path, room, "%s%s%s", dir, slash, name);
+    return path;
+}

@@ -1,0 +1,187 @@
+#include "base/json.h"
+
+#include "base/files.h"
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const char *found(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "text";
+    case JSON_INTEGER:
+        return "a whole number";
+    case JSON_REAL:
+        return "a fraction";
+    case JSON_TRUE:
+        return "true";
+    case JSON_FALSE:
+        return "false";
+    case JSON_NULL:
+        return "null";
+    }
+    return "something unknown";
+}
+
+static kvs_status wrong_type(const json_t *value, const char *key, const char *what,
+                             const char *expected, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected %s, found %s", what, key,
+                     expected, found(value));
+}
+
+/* ---- whole files ----------------------------------------------------------------------------- */
+
+kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const char *what,
+                           kvs_err *err)
+{
+    json_error_t error;
+    json_t *value;
+    kvs_status st;
+
+    *out = NULL;
+    value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (!value && json_error_code(&error) == json_error_out_of_memory)
+        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory while reading JSON", what);
+    if (!value)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': malformed JSON at line %d, column %d: %s", what,
+                         error.line, error.column, error.text);
+    if (!json_is_object(value)) {
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': expected a JSON object, found %s", what,
+                       found(value));
+        json_decref(value);
+        return st;
+    }
+    *out = value;
+    return KVS_OK;
+}
+
+kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    kvs_status st;
+
+    *out = NULL;
+    KVS_TRY(kvsi_file_read(&text, &size, path, limit, err));
+    KVS_TRY(kvsi_json_parse(out, text, size, path, err));
+out:
+    kvsi_free(text);
+    return st;
+}
+
+/* Where jansson's output goes, and what happened there. */
+typedef struct json_sink {
+    kvsi_new_file *file;
+    kvs_err *err;
+    kvs_status status;
+} json_sink;
+
+static int write_piece(const char *data, size_t size, void *user)
+{
+    json_sink *sink = user;
+
+    sink->status = kvsi_new_file_write(sink->file, data, size, sink->err);
+    return sink->status == KVS_OK ? 0 : -1;
+}
+
+/* Fifteen digits bring back every number a person wrote as it was written: 1e-06, not
+ * 9.9999999999999995e-07. */
+kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err)
+{
+    const size_t format = JSON_INDENT(2) | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15);
+    json_sink sink = {.err = err};
+    kvs_status st;
+
+    KVS_TRY(kvsi_new_file_open(&sink.file, path, err));
+    if (json_dump_callback(value, write_piece, &sink, format) != 0) {
+        st = sink.status != KVS_OK ? sink.status
+                                   : kvsi_fail(err, KVS_E_INVALID, "'%s': not valid as JSON", path);
+        goto out;
+    }
+    KVS_TRY(kvsi_new_file_write(sink.file, "\n", 1, err));
+    st = kvsi_new_file_commit(sink.file, err);
+    sink.file = NULL;
+out:
+    kvsi_new_file_abandon(sink.file);
+    return st;
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+kvs_status kvsi_json_require(const json_t *object, const char *key, const char *what, kvs_err *err)
+{
+    if (!json_object_get(object, key))
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s' is missing", what, key);
+    return KVS_OK;
+}
+
+kvs_status kvsi_json_get_size(size_t *out, const json_t *object, const char *key, const char *what,
+                              kvs_err *err)
+{
+    const json_t *value = json_object_get(object, key);
+    json_int_t number;
+
+    if (!value)
+        return KVS_OK;
+    if (!json_is_integer(value))
+        return wrong_type(value, key, what, "a whole number", err);
+    number = json_integer_value(value);
+    if (number < 0 || (uintmax_t)number > SIZE_MAX)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': key '%s': expected a whole number of at least 0, found %" PRIdMAX,
+                         what, key, (intmax_t)number);
+    *out = (size_t)number;
+    return KVS_OK;
+}
+
+kvs_status kvsi_json_get_real(double *out, const json_t *object, const char *key, const char *what,
+                              kvs_err *err)
+{
+    const json_t *value = json_object_get(object, key);
+
+    if (!value)
+        return KVS_OK;
+    if (!json_is_number(value))
+        return wrong_type(value, key, what, "a number", err);
+    *out = json_number_value(value);
+    return KVS_OK;
+}
+
+kvs_status kvsi_json_get_bool(int *out, const json_t *object, const char *key, const char *what,
+                              kvs_err *err)
+{
+    const json_t *value = json_object_get(object, key);
+
+    if (!value)
+        return KVS_OK;
+    if (!json_is_boolean(value))
+        return wrong_type(value, key, what, "true or false", err);
+    *out = json_is_true(value);
+    return KVS_OK;
+}
+
+kvs_status kvsi_json_get_text(const char **out, const json_t *object, const char *key,
+                              const char *what, kvs_err *err)
+{
+    const json_t *value = json_object_get(object, key);
+
+    if (!value)
+        return KVS_OK;
+    if (!json_is_string(value))
+        return wrong_type(value, key, what, "text", err);
+    *out = json_string_value(value);
+    return KVS_OK;
+}
+
+json_t *kvsi_json_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}

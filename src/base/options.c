@@ -1,0 +1,426 @@
+#include "base/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* What an error message calls the place a value came from: option '--dim'. */
+typedef char origin_name[96];
+
+static void *field(const kvsi_option *option, void *settings)
+{
+    return (char *)settings + option->offset;
+}
+
+static const void *const_field(const kvsi_option *option, const void *settings)
+{
+    return (const char *)settings + option->offset;
+}
+
+static kvs_status fail_range(const kvsi_option *option, const char *origin, const char *value,
+                             kvs_err *err)
+{
+    const char *kind = option->kind == KVSI_OPTION_REAL ? "a number" : "a whole number";
+
+    if (option->high > 0)
+        return kvsi_fail(err, KVS_E_INVALID, "%s: expected %s from %.15g to %.15g, found '%s'",
+                         origin, kind, option->low, option->high, value);
+    return kvsi_fail(err, KVS_E_INVALID, "%s: expected %s of at least %.15g, found '%s'", origin,
+                     kind, option->low, value);
+}
+
+static int in_range(const kvsi_option *option, double number)
+{
+    return number >= option->low && (option->high <= 0 || number <= option->high);
+}
+
+static kvs_status store_whole(const kvsi_option *option, void *settings, const char *origin,
+                              const char *value, kvs_err *err)
+{
+    const int digits = *value && value[strspn(value, "0123456789")] == '\0';
+    unsigned long long number = 0;
+
+    errno = 0;
+    if (digits)
+        number = strtoull(value, NULL, 10);
+    if (!digits || errno == ERANGE || number > UINT64_MAX || !in_range(option, (double)number) ||
+        (option->kind == KVSI_OPTION_SIZE && number > SIZE_MAX))
+        return fail_range(option, origin, value, err);
+    if (option->kind == KVSI_OPTION_SIZE)
+        *(size_t *)field(option, settings) = (size_t)number;
+    else
+        *(uint64_t *)field(option, settings) = (uint64_t)number;
+    return KVS_OK;
+}
+
+static kvs_status store_real(const kvsi_option *option, void *settings, const char *origin,
+                             const char *value, kvs_err *err)
+{
+    char *end = NULL;
+    const double number = strtod(value, &end);
+
+    if (!*value || isspace((unsigned char)*value) || *end || !isfinite(number) ||
+        !in_range(option, number))
+        return fail_range(option, origin, value, err);
+    *(double *)field(option, settings) = number;
+    return KVS_OK;
+}
+
+static void list_choices(kvsi_text *text, const char *const *choices)
+{
+    for (size_t i = 0; choices[i]; i++)
+        kvsi_text_format(text, "%s%s", i == 0 ? "" : choices[i + 1] ? ", " : " or ", choices[i]);
+}
+
+static kvs_status store_choice(const kvsi_option *option, void *settings, const char *origin,
+                               const char *value, kvs_err *err)
+{
+    kvsi_text expected = {0};
+    kvs_status st;
+
+    for (size_t i = 0; option->choices[i]; i++) {
+        if (strcmp(option->choices[i], value) == 0) {
+            *(const char **)field(option, settings) = option->choices[i];
+            return KVS_OK;
+        }
+    }
+    list_choices(&expected, option->choices);
+    KVS_TRY(kvsi_text_check(&expected, err));
+    st = kvsi_fail(err, KVS_E_INVALID, "%s: expected %s, found '%s'", origin, expected.data, value);
+out:
+    kvsi_text_release(&expected);
+    return st;
+}
+
+static kvs_status store_flag(const kvsi_option *option, void *settings, const char *origin,
+                             const char *value, kvs_err *err)
+{
+    static const char *const words[] = {"0", "no", "false", "1", "yes", "true"};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(value, words[i]) == 0) {
+            *(int *)field(option, settings) = i >= 3;
+            return KVS_OK;
+        }
+    }
+    return kvsi_fail(err, KVS_E_INVALID, "%s: expected yes or no, found '%s'", origin, value);
+}
+
+static kvs_status store(const kvsi_option *option, void *settings, const char *origin,
+                        const char *value, kvs_err *err)
+{
+    switch (option->kind) {
+    case KVSI_OPTION_FLAG:
+        return store_flag(option, settings, origin, value, err);
+    case KVSI_OPTION_SIZE:
+    case KVSI_OPTION_UINT64:
+        return store_whole(option, settings, origin, value, err);
+    case KVSI_OPTION_REAL:
+        return store_real(option, settings, origin, value, err);
+    case KVSI_OPTION_CHOICE:
+        return store_choice(option, settings, origin, value, err);
+    case KVSI_OPTION_TEXT:
+        break;
+    }
+    if (!*value)
+        return kvsi_fail(err, KVS_E_INVALID, "%s: expected a text, found nothing", origin);
+    *(const char **)field(option, settings) = value;
+    return KVS_OK;
+}
+
+void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *settings)
+{
+    const void *value = const_field(option, settings);
+    const char *words;
+
+    switch (option->kind) {
+    case KVSI_OPTION_FLAG:
+        kvsi_text_add(text, *(const int *)value ? "yes" : "no");
+        return;
+    case KVSI_OPTION_SIZE:
+        kvsi_text_format(text, "%zu", *(const size_t *)value);
+        return;
+    case KVSI_OPTION_UINT64:
+        kvsi_text_format(text, "%llu", (unsigned long long)*(const uint64_t *)value);
+        return;
+    case KVSI_OPTION_REAL:
+        kvsi_text_format(text, "%.15g", *(const double *)value);
+        return;
+    case KVSI_OPTION_TEXT:
+    case KVSI_OPTION_CHOICE:
+        break;
+    }
+    words = *(const char *const *)value;
+    kvsi_text_add(text, words ? words : "");
+}
+
+/* ---- the command line ------------------------------------------------------------------------ */
+
+typedef struct reader {
+    const kvsi_command_options *command;
+    kvsi_parsed_options *parsed;
+    void *settings;
+    int argc;
+    char **argv;
+} reader;
+
+static const char *option_name_at(const void *names, size_t index)
+{
+    const kvsi_command_options *command = names;
+
+    return index < command->count ? command->options[index].name : NULL;
+}
+
+static kvs_status fail_unknown(const kvsi_command_options *command, const char *word, size_t length,
+                               kvs_err *err)
+{
+    const char *dashless = word + strspn(word, "-");
+    char name[64];
+    const char *nearest;
+
+    snprintf(name, sizeof name, "%.*s", (int)(length - (size_t)(dashless - word)), dashless);
+    nearest = kvsi_nearest_name(name, option_name_at, command);
+    if (nearest)
+        return kvsi_fail(err, KVS_E_INVALID, "unknown option '%.*s'; did you mean '--%s'?",
+                         (int)length, word, nearest);
+    return kvsi_fail(err, KVS_E_INVALID, "unknown option '%.*s'; see '%s --help'", (int)length,
+                     word, command->command);
+}
+
+/* The index of option --name, or count if there is none. */
+static size_t find_option(const kvsi_command_options *command, const char *word, size_t length)
+{
+    size_t i;
+
+    for (i = 0; i < command->count; i++) {
+        const char *name = command->options[i].name;
+
+        if (length == strlen(name) + 2 && strncmp(word + 2, name, length - 2) == 0)
+            break;
+    }
+    return strncmp(word, "--", 2) == 0 ? i : command->count;
+}
+
+/* Reads the option at argv[at]; *used says how many words it took. */
+static kvs_status read_option(reader *r, int at, int *used, kvs_err *err)
+{
+    const char *word = r->argv[at];
+    const size_t length = strcspn(word, "=");
+    const size_t index = find_option(r->command, word, length);
+    const kvsi_option *option = r->command->options + index;
+    const char *value = word[length] ? word + length + 1 : NULL;
+    origin_name origin;
+
+    if (index == r->command->count)
+        return fail_unknown(r->command, word, length, err);
+    snprintf(origin, sizeof origin, "option '--%s'", option->name);
+    *used = 1;
+    if (option->kind == KVSI_OPTION_FLAG) {
+        if (value)
+            return kvsi_fail(err, KVS_E_INVALID, "%s takes no value, found '%s'", origin, value);
+        value = "1";
+    } else if (!value) {
+        /* What starts with two dashes is far more likely the next option than a value. */
+        if (at + 1 >= r->argc || strncmp(r->argv[at + 1], "--", 2) == 0)
+            return kvsi_fail(err, KVS_E_INVALID, "%s needs a value %s", origin,
+                             option->placeholder ? option->placeholder : "");
+        value = r->argv[at + 1];
+        *used = 2;
+    }
+    r->parsed->source[index] = KVSI_FROM_COMMAND_LINE;
+    return store(option, r->settings, origin, value, err);
+}
+
+static kvs_status read_words(reader *r, kvs_err *err)
+{
+    int options_ended = 0;
+
+    for (int at = 0; at < r->argc;) {
+        char *word = r->argv[at];
+        int used = 1;
+
+        if (!options_ended && strcmp(word, "--") == 0) {
+            options_ended = 1;
+        } else if (!options_ended && word[0] == '-' && word[1] != '\0') {
+            const kvs_status st = read_option(r, at, &used, err);
+
+            if (st != KVS_OK)
+                return st;
+        } else {
+            r->argv[r->parsed->argument_count++] = word; /* at or before `at`: already read */
+        }
+        at += used;
+    }
+    r->parsed->arguments = r->argv;
+    return KVS_OK;
+}
+
+static kvs_status check_arguments(const reader *r, kvs_err *err)
+{
+    const kvsi_command_options *command = r->command;
+    const size_t count = r->parsed->argument_count;
+
+    if (count > command->max_arguments)
+        return kvsi_fail(err, KVS_E_INVALID, "unexpected argument '%s'; see '%s --help'",
+                         r->argv[command->max_arguments], command->command);
+    if (count < command->min_arguments)
+        return kvsi_fail(err, KVS_E_INVALID, "expected at least %zu %s, found %zu; see '%s --help'",
+                         command->min_arguments, command->argument, count, command->command);
+    return KVS_OK;
+}
+
+/* ---- the environment ------------------------------------------------------------------------- */
+
+static void environment_name(char *out, size_t size, const kvsi_option *option)
+{
+    int length = snprintf(out, size, "KVSHIFT_%s", option->name);
+
+    if (length >= (int)size)
+        length = (int)size - 1;
+    for (int i = 0; i < length; i++)
+        out[i] = out[i] == '-' ? '_' : (char)toupper((unsigned char)out[i]);
+}
+
+static kvs_status read_environment(reader *r, kvs_err *err)
+{
+    for (size_t i = 0; i < r->command->count; i++) {
+        char name[64];
+        origin_name origin;
+        const char *value;
+        kvs_status st;
+
+        environment_name(name, sizeof name, r->command->options + i);
+        value = getenv(name);
+        if (r->parsed->source[i] != KVSI_FROM_DEFAULT || !value || !*value)
+            continue;
+        snprintf(origin, sizeof origin, "environment variable '%s'", name);
+        st = store(r->command->options + i, r->settings, origin, value, err);
+        if (st != KVS_OK)
+            return st;
+        r->parsed->source[i] = KVSI_FROM_ENVIRONMENT;
+    }
+    return KVS_OK;
+}
+
+/* Looked for first, so that help is to be had on any line and shows the true defaults. */
+static int wants_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0)
+            return 1;
+    }
+    return 0;
+}
+
+kvs_status kvsi_options_parse(kvsi_parsed_options *parsed, const kvsi_command_options *command,
+                              void *settings, int argc, char **argv, kvs_err *err)
+{
+    reader r = {command, parsed, settings, argc, argv};
+    kvs_status st = KVS_OK;
+
+    *parsed = (kvsi_parsed_options){.help = wants_help(argc, argv)};
+    if (parsed->help)
+        return KVS_OK;
+    if (command->count > KVSI_OPTIONS_MAX)
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s' has %zu options, at most %d are allowed",
+                         command->command, command->count, (int)KVSI_OPTIONS_MAX);
+    KVS_TRY(read_words(&r, err));
+    KVS_TRY(check_arguments(&r, err));
+    KVS_TRY(read_environment(&r, err));
+out:
+    return st;
+}
+
+/* ---- help ------------------------------------------------------------------------------------ */
+
+enum { HELP_COLUMN = 26, HELP_WIDTH = 90 };
+
+/* Adds words, breaking lines at HELP_WIDTH; the text now ends at `column` of its line. */
+static void add_wrapped(kvsi_text *text, const char *words, size_t column, size_t indent)
+{
+    while (*words) {
+        const size_t length = strcspn(words, " ");
+
+        if (column > indent && column + 1 + length > HELP_WIDTH) {
+            kvsi_text_format(text, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (column > indent) {
+            kvsi_text_add(text, " ");
+            column++;
+        }
+        kvsi_text_add_bytes(text, words, length);
+        column += length;
+        words += length + strspn(words + length, " ");
+    }
+}
+
+static void add_default(kvsi_text *text, const kvsi_option *option, const void *settings)
+{
+    if (option->automatic) {
+        kvsi_text_format(text, " (default: %s)", option->automatic);
+    } else if (option->kind != KVSI_OPTION_FLAG && option->kind != KVSI_OPTION_TEXT) {
+        kvsi_text_add(text, " (default: ");
+        kvsi_option_print(text, option, settings);
+        kvsi_text_add(text, ")");
+    }
+}
+
+static void add_option_help(kvsi_text *text, const kvsi_option *option, const void *settings)
+{
+    const size_t start = text->length;
+    kvsi_text words = {0};
+    size_t column;
+
+    kvsi_text_format(text, "  --%s%s%s", option->name, option->placeholder ? " " : "",
+                     option->placeholder ? option->placeholder : "");
+    column = text->length - start;
+    if (column + 2 > HELP_COLUMN) {
+        kvsi_text_add(text, "\n");
+        column = 0;
+    }
+    kvsi_text_format(text, "%*s", (int)(HELP_COLUMN - column), "");
+    kvsi_text_add(&words, option->help);
+    if (option->choices) {
+        kvsi_text_add(&words, ": ");
+        list_choices(&words, option->choices);
+    }
+    if (option->high > 0)
+        kvsi_text_format(&words, ", %.15g to %.15g", option->low, option->high);
+    add_default(&words, option, settings);
+    if (words.failed)
+        text->failed = 1;
+    else
+        add_wrapped(text, words.data, HELP_COLUMN, HELP_COLUMN);
+    kvsi_text_add(text, "\n");
+    kvsi_text_release(&words);
+}
+
+void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, const void *settings)
+{
+    const char *group = NULL;
+
+    kvsi_text_format(text, "usage: %s%s", command->command, command->count ? " [OPTION]..." : "");
+    if (command->argument)
+        kvsi_text_format(text, command->min_arguments ? " %s%s" : " [%s%s]", command->argument,
+                         command->max_arguments > 1 ? "..." : "");
+    kvsi_text_add(text, "\n\n");
+    add_wrapped(text, command->purpose, 0, 0);
+    kvsi_text_add(text, "\n");
+    for (size_t i = 0; i < command->count; i++) {
+        const kvsi_option *option = command->options + i;
+
+        if (!group || strcmp(group, option->group) != 0)
+            kvsi_text_format(text, "\n%s:\n", option->group);
+        group = option->group;
+        add_option_help(text, option, settings);
+    }
+    kvsi_text_format(text, "%s  -h, --help%*sshow this help\n", command->count ? "" : "\n",
+                     HELP_COLUMN - 12, "");
+    if (command->notes)
+        kvsi_text_format(text, "\n%s\n", command->notes);
+}

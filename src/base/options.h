@@ -1,0 +1,75 @@
+/* base/options.h - one table of options gives a command its parser, its checks, its environment
+ * variables and its help.
+ *
+ *     struct settings { size_t dim; const char *shift; };
+ *     static const kvsi_option options[] = {
+ *         {"dim", KVSI_OPTION_SIZE, offsetof(struct settings, dim), .low = 1, .help = "model width"},
+ *         {"shift", KVSI_OPTION_CHOICE, offsetof(struct settings, shift), .choices = shifts, ...},
+ *     };
+ *
+ * Settings start out as the defaults, which the help shows.  Then an environment variable
+ * (KVSHIFT_KV_HEADS for --kv-heads), then the command line, where the last one wins:
+ * --name value, --name=value, --flag, -h or --help; -- ends the options. */
+#ifndef KVSI_BASE_OPTIONS_H
+#define KVSI_BASE_OPTIONS_H
+
+#include "base/text.h"
+
+typedef enum kvsi_option_kind {
+    KVSI_OPTION_FLAG,   /* int, 0 or 1; the environment says 1/0, yes/no or true/false */
+    KVSI_OPTION_SIZE,   /* size_t */
+    KVSI_OPTION_UINT64, /* uint64_t */
+    KVSI_OPTION_REAL,   /* double */
+    KVSI_OPTION_TEXT,   /* const char *, borrowed from the command line; NULL = not given */
+    KVSI_OPTION_CHOICE, /* const char *, one of `choices` */
+} kvsi_option_kind;
+
+typedef struct kvsi_option {
+    const char *name; /* without dashes */
+    kvsi_option_kind kind;
+    size_t offset;           /* of the value within the command's settings */
+    const char *group;       /* heading in the help; rows of a group stand together */
+    const char *placeholder; /* "N", "DIR"; flags have none */
+    const char *help;
+    const char *automatic;      /* what the default does, where 0 or NULL stands for "you decide" */
+    const char *const *choices; /* ends with NULL */
+    double low, high;           /* numbers: inclusive; high = 0 means no upper limit */
+} kvsi_option;
+
+enum { KVSI_OPTIONS_MAX = 64 };
+
+typedef struct kvsi_command_options {
+    const char *command;  /* "kvshift train", for usage and hints */
+    const char *purpose;  /* a sentence or two */
+    const char *notes;    /* paragraphs after the options, or NULL */
+    const char *argument; /* name of the positional arguments, or NULL if there are none */
+    size_t min_arguments, max_arguments;
+    const kvsi_option *options;
+    size_t count; /* <= KVSI_OPTIONS_MAX */
+} kvsi_command_options;
+
+typedef enum kvsi_option_source {
+    KVSI_FROM_DEFAULT,
+    KVSI_FROM_ENVIRONMENT,
+    KVSI_FROM_COMMAND_LINE,
+} kvsi_option_source;
+
+typedef struct kvsi_parsed_options {
+    int help;                                    /* asked for: nothing else was looked at */
+    kvsi_option_source source[KVSI_OPTIONS_MAX]; /* of each option's value */
+    char **arguments;                            /* the positional ones, borrowed from argv */
+    size_t argument_count;
+} kvsi_parsed_options;
+
+/* Reads argv[0 .. argc-1], which starts with the first argument, and moves the positional ones to
+ * its front.  Misuse is KVS_E_INVALID. */
+kvs_status kvsi_options_parse(kvsi_parsed_options *parsed, const kvsi_command_options *command,
+                              void *settings, int argc, char **argv, kvs_err *err);
+
+/* Appends the help text; `settings` hold the defaults. */
+void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, const void *settings);
+
+/* The value as one would write it: "128", "0.001", "yes"; "" for a text that is not set. */
+void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *settings);
+
+#endif

@@ -1,0 +1,50 @@
+/* base/text.h - text that grows, is quoted for other languages, and speaks to people.
+ *
+ *     kvsi_text text = {0};
+ *     kvsi_text_format(&text, "%d runs: ", 3);
+ *     kvsi_text_add_xml(&text, name);
+ *     KVS_TRY(kvsi_text_check(&text, err));     one check for all that was added
+ *     ... text.data ...
+ * out:
+ *     kvsi_text_release(&text);
+ */
+#ifndef KVSI_BASE_TEXT_H
+#define KVSI_BASE_TEXT_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Starts as {0}.  `data` is NUL-terminated, or NULL while nothing was added.  Once memory has run
+ * out, further additions do nothing and kvsi_text_check fails. */
+typedef struct kvsi_text {
+    char *data;
+    size_t length, capacity;
+    int failed;
+} kvsi_text;
+
+void kvsi_text_add(kvsi_text *text, const char *more);
+void kvsi_text_add_bytes(kvsi_text *text, const char *more, size_t size);
+void kvsi_text_format(kvsi_text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Safe as XML or HTML content and inside quoted attributes; control characters become '?'. */
+void kvsi_text_add_xml(kvsi_text *text, const char *more);
+/* One word of a POSIX shell, quoted only where it must be. */
+void kvsi_text_add_shell_word(kvsi_text *text, const char *word);
+kvs_status kvsi_text_check(const kvsi_text *text, kvs_err *err);
+void kvsi_text_release(kvsi_text *text);
+
+/* Insertions, deletions, replacements and swaps of neighbours that turn one name into the other. */
+size_t kvsi_edit_distance(const char *a, const char *b);
+/* The name most likely meant, or NULL if none is close.  `at` gives name 0, 1, ... and NULL past the
+ * end. */
+const char *kvsi_nearest_name(const char *name, const char *(*at)(const void *names, size_t index),
+                              const void *names);
+
+/* "3.2 s", "47 s", "3 min 05 s", "2 h 07 min", "3 d 04 h"; "?" if not finite or negative. */
+void kvsi_format_duration(char *out, size_t size, double seconds);
+/* "9999", "12.3k", "4.56M", "7.89G" */
+void kvsi_format_count(char *out, size_t size, double count);
+
+#endif

@@ -1,0 +1,75 @@
+/* What all tasks share: their handle, and the ragged batches that the trainer draws from them. */
+#include "data/task.h"
+
+#include "base/memory.h"
+#include "base/status.h"
+
+void kvs_task_free(kvs_task *task)
+{
+    if (task)
+        task->ops->release(task);
+}
+
+size_t kvs_task_vocab(const kvs_task *task)
+{
+    return task->vocab;
+}
+
+/* The tokens that are fed, which the model's context must hold; an answer that is only a target
+ * does not count. */
+size_t kvs_task_max_length(const kvs_task *task)
+{
+    return task->max_tokens;
+}
+
+kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_task *task,
+                                  size_t max_sequences, kvs_err *err)
+{
+    kvsi_batch_buffer made = {.max_sequences = max_sequences};
+    size_t starts;
+
+    *buffer = (kvsi_batch_buffer){0};
+    if (__builtin_mul_overflow(max_sequences, task->max_tokens, &made.max_tokens) ||
+        __builtin_add_overflow(max_sequences, (size_t)1, &starts))
+        goto no_memory;
+    made.starts = kvsi_alloc(starts, sizeof *made.starts);
+    made.ids = kvsi_alloc(made.max_tokens, sizeof *made.ids);
+    made.targets = kvsi_alloc(made.max_tokens, sizeof *made.targets);
+    made.scored = kvsi_alloc(made.max_tokens, sizeof *made.scored);
+    if (!made.starts || !made.ids || !made.targets || !made.scored)
+        goto no_memory;
+    made.view = (kvs_batch){
+        .starts = made.starts, .ids = made.ids, .targets = made.targets, .scored = made.scored};
+    *buffer = made;
+    return KVS_OK;
+
+no_memory:
+    kvsi_batch_buffer_release(&made);
+    return kvsi_fail(err, KVS_E_NOMEM, "no memory for a batch of %zu sequences of %zu tokens",
+                     max_sequences, task->max_tokens);
+}
+
+void kvsi_batch_buffer_release(kvsi_batch_buffer *buffer)
+{
+    kvsi_free(buffer->starts);
+    kvsi_free(buffer->ids);
+    kvsi_free(buffer->targets);
+    kvsi_free(buffer->scored);
+    *buffer = (kvsi_batch_buffer){0};
+}
+
+void kvsi_batch_fill(kvsi_batch_buffer *buffer, const kvs_task *task, uint64_t seed,
+                     kvsi_purpose purpose, uint64_t first, size_t count)
+{
+    size_t row = 0;
+
+    for (size_t s = 0; s < count; s++) {
+        kvsi_random random;
+
+        kvsi_random_init(&random, seed, purpose, first + s);
+        row += task->ops->draw(task, &random, buffer->ids + row, buffer->targets + row,
+                               buffer->scored + row);
+        buffer->starts[s + 1] = row;
+    }
+    buffer->view.sequences = count;
+}

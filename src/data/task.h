@@ -1,0 +1,44 @@
+/* data/task.h - what a synthetic task gives the trainer: numbered sequences, in ragged batches.
+ *
+ * A task is a pure function from (random stream, number of the sequence) to a sequence, so that
+ * batches do not depend on what was drawn before. */
+#ifndef KVSI_DATA_TASK_H
+#define KVSI_DATA_TASK_H
+
+#include "base/json.h"
+#include "base/random.h"
+#include "kvshift/kvshift.h"
+
+typedef struct kvsi_task_ops {
+    const char *name;
+    /* Writes one sequence (at most `max_tokens` of the task) and returns its length. */
+    size_t (*draw)(const kvs_task *task, kvsi_random *random, int32_t *ids, int32_t *targets,
+                   uint8_t *scored);
+    json_t *(*describe)(const kvs_task *task); /* settings, for the run's log; a new reference */
+    void (*release)(kvs_task *task);
+} kvsi_task_ops;
+
+/* Every task starts with this. */
+struct kvs_task {
+    const kvsi_task_ops *ops;
+    size_t vocab;
+    size_t max_tokens; /* longest sequence that is fed to the model */
+};
+
+/* Owned arrays behind a kvs_batch. */
+typedef struct kvsi_batch_buffer {
+    kvs_batch view;
+    size_t max_sequences, max_tokens;
+    size_t *starts;
+    int32_t *ids, *targets;
+    uint8_t *scored;
+} kvsi_batch_buffer;
+
+kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_task *task,
+                                  size_t max_sequences, kvs_err *err);
+void kvsi_batch_buffer_release(kvsi_batch_buffer *buffer);
+/* Sequences first .. first+count-1 of a stream; count <= max_sequences.  No allocation. */
+void kvsi_batch_fill(kvsi_batch_buffer *buffer, const kvs_task *task, uint64_t seed,
+                     kvsi_purpose purpose, uint64_t first, size_t count);
+
+#endif

@@ -1,0 +1,256 @@
+/* The induction task: distinct tokens x_0 .. x_{M-1}, then one of them again; the answer is the
+ * token that followed it the first time.
+ *
+ *     fed      x_0  x_1  ...  x_{M-1}  x_i          0 <= i <= M-2
+ *     answer                           x_{i+1}
+ *
+ * The paper draws tokens from a pool of T, never the same one twice in a row, until one repeats.
+ * With m tokens placed, the next draw is one of the m-1 that repeat, or of the T-m new ones, so
+ *
+ *     P(M > m) = prod_{j=1..m} (1 - (j-1)/(T-1))
+ *
+ * and, by symmetry, the tokens are any M distinct ones and i is any of 0 .. M-2.  The direct sampler
+ * uses just that.  Both samplers keep to M <= longest by renormalising this distribution. */
+#include "base/memory.h"
+#include "base/status.h"
+#include "data/task.h"
+
+enum {
+    FIRST_TOKEN = 11,        /* 0 is padding and 1 .. 10 are unused in the paper */
+    SHORTEST = 2,            /* the least M: a draw cannot repeat before two tokens are there */
+    LONGEST_LIMIT = 1 << 20, /* keeps the table small; M stays near sqrt(pool) anyway */
+};
+
+/* Below this share of sequences that are short enough, drawing again would seem to hang. */
+static const double KEPT_SHARE_MIN = 1e-6;
+
+typedef struct induction_task {
+    kvs_task base;
+    kvs_induction_config config;
+    size_t longest;     /* largest M */
+    double *cumulative; /* (longest + 1): P(M <= m) at m */
+} induction_task;
+
+void kvs_induction_config_init(kvs_induction_config *config)
+{
+    *config = (kvs_induction_config){.vocab = 1000,
+                                     .pool = 128,
+                                     .max_length = 512,
+                                     .loss = KVS_LOSS_ANSWER,
+                                     .sampler = KVS_INDUCTION_DIRECT};
+}
+
+/* ---- drawing --------------------------------------------------------------------------------- */
+
+/* Index of `value` among the first `count`, or `count`.  Linear, because M is about 30. */
+static size_t find(const int32_t *values, size_t count, int32_t value)
+{
+    size_t i = 0;
+
+    while (i < count && values[i] != value)
+        i++;
+    return i;
+}
+
+static void draw_distinct_tokens(const induction_task *task, kvsi_random *random, int32_t *ids,
+                                 size_t count)
+{
+    const uint32_t tokens = (uint32_t)(task->config.vocab - FIRST_TOKEN);
+
+    for (size_t placed = 0; placed < count;) {
+        ids[placed] = FIRST_TOKEN + (int32_t)kvsi_random_below(random, tokens);
+        if (find(ids, placed, ids[placed]) == placed)
+            placed++;
+    }
+}
+
+/* Both samplers write M distinct tokens into `ids`, return M, and say which token repeats. */
+static size_t sample_direct(const induction_task *task, kvsi_random *random, int32_t *ids,
+                            size_t *source)
+{
+    const double u = kvsi_random_uniform(random);
+    size_t low = SHORTEST, high = task->longest;
+
+    while (low < high) { /* the first m with u < P(M <= m) */
+        const size_t middle = low + (high - low) / 2;
+
+        if (u < task->cumulative[middle])
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    draw_distinct_tokens(task, random, ids, low);
+    *source = kvsi_random_below(random, (uint32_t)(low - 1));
+    return low;
+}
+
+/* The paper's steps, on the numbers 0 .. pool-1 of the pool's places.  A shuffled pool has distinct
+ * tokens in uniform order, so the few places that were used can get theirs afterwards. */
+static size_t sample_paper(const induction_task *task, kvsi_random *random, int32_t *ids,
+                           size_t *source)
+{
+    const uint32_t pool = (uint32_t)task->config.pool;
+    size_t count = 0;
+
+    for (;;) {
+        const int32_t place = (int32_t)kvsi_random_below(random, pool);
+
+        if (count > 0 && place == ids[count - 1])
+            continue;
+        *source = find(ids, count, place);
+        if (*source < count)
+            break;
+        if (count == task->longest) /* no repeat within the length allowed: all over again */
+            count = 0;
+        else
+            ids[count++] = place;
+    }
+    draw_distinct_tokens(task, random, ids, count);
+    return count;
+}
+
+static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
+                   uint8_t *scored)
+{
+    const induction_task *task = (const induction_task *)base;
+    size_t source, last;
+
+    if (task->config.sampler == KVS_INDUCTION_DIRECT)
+        last = sample_direct(task, random, ids, &source);
+    else
+        last = sample_paper(task, random, ids, &source);
+    ids[last] = ids[source];
+    for (size_t i = 0; i < last; i++) {
+        targets[i] = task->config.loss == KVS_LOSS_ALL ? ids[i + 1] : -1;
+        scored[i] = 0;
+    }
+    targets[last] = ids[source + 1];
+    scored[last] = 1;
+    return last + 1;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static const char *loss_name(kvs_loss_rows loss)
+{
+    switch (loss) {
+    case KVS_LOSS_ANSWER:
+        return "answer";
+    case KVS_LOSS_ALL:
+        return "all";
+    }
+    return NULL;
+}
+
+static const char *sampler_name(kvs_induction_sampler sampler)
+{
+    switch (sampler) {
+    case KVS_INDUCTION_DIRECT:
+        return "direct";
+    case KVS_INDUCTION_PAPER:
+        return "paper";
+    }
+    return NULL;
+}
+
+static json_t *describe(const kvs_task *base)
+{
+    const kvs_induction_config *c = &((const induction_task *)base)->config;
+
+    return json_pack("{s:s, s:I, s:I, s:I, s:s, s:s}", "name", base->ops->name, "vocab",
+                     (json_int_t)c->vocab, "pool", (json_int_t)c->pool, "max_length",
+                     (json_int_t)c->max_length, "loss", loss_name(c->loss), "sampler",
+                     sampler_name(c->sampler));
+}
+
+static void release(kvs_task *base)
+{
+    kvsi_free(((induction_task *)base)->cumulative);
+    kvsi_free(base);
+}
+
+static const kvsi_task_ops induction_ops = {
+    .name = "induction", .draw = draw, .describe = describe, .release = release};
+
+static kvs_status check(const kvs_induction_config *c, kvs_err *err)
+{
+    if (c->vocab > INT32_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "induction vocabulary is '%zu', expected at most %d",
+                         c->vocab, INT32_MAX);
+    if (c->pool < 2)
+        return kvsi_fail(err, KVS_E_INVALID, "induction pool is '%zu', expected at least 2",
+                         c->pool);
+    if (c->vocab < FIRST_TOKEN || c->vocab - FIRST_TOKEN < c->pool)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "induction vocabulary '%zu' is too small for a pool of '%zu', expected a "
+                         "vocabulary of at least pool + %d",
+                         c->vocab, c->pool, FIRST_TOKEN);
+    if (c->max_length < SHORTEST + 2)
+        return kvsi_fail(err, KVS_E_INVALID, "induction max length is '%zu', expected at least %d",
+                         c->max_length, SHORTEST + 2);
+    if (c->pool > LONGEST_LIMIT && c->max_length - 2 > LONGEST_LIMIT)
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "induction max length is '%zu', expected at most %d with a pool of '%zu'",
+                         c->max_length, LONGEST_LIMIT + 2, c->pool);
+    if (!loss_name(c->loss))
+        return kvsi_fail(err, KVS_E_INVALID, "unknown induction loss '%d'", (int)c->loss);
+    if (!sampler_name(c->sampler))
+        return kvsi_fail(err, KVS_E_INVALID, "unknown induction sampler '%d'", (int)c->sampler);
+    return KVS_OK;
+}
+
+/* Fills the table and returns P(M <= longest) before renormalising.  Extended precision, because
+ * the first entries are small differences from 1; the last one ends as exactly 1. */
+static double tabulate(induction_task *task)
+{
+    const long double others = (long double)(task->config.pool - 1);
+    long double beyond = 1; /* P(M > m) */
+    double kept;
+
+    for (size_t m = SHORTEST; m <= task->longest; m++) {
+        beyond *= 1 - (long double)(m - 1) / others;
+        task->cumulative[m] = (double)(1 - beyond);
+    }
+    kept = task->cumulative[task->longest];
+    for (size_t m = SHORTEST; m <= task->longest; m++)
+        task->cumulative[m] /= kept;
+    return kept;
+}
+
+kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *config, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    induction_task *task = NULL;
+    double kept;
+
+    *out = NULL;
+    KVS_TRY(check(config, err));
+    task = kvsi_alloc(1, sizeof *task);
+    if (!task) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the induction task");
+        goto out;
+    }
+    task->config = *config;
+    task->longest = config->pool < config->max_length - 2 ? config->pool : config->max_length - 2;
+    task->base =
+        (kvs_task){.ops = &induction_ops, .vocab = config->vocab, .max_tokens = task->longest + 1};
+    task->cumulative = kvsi_alloc(task->longest + 1, sizeof *task->cumulative);
+    if (!task->cumulative) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for lengths up to %zu", task->longest);
+        goto out;
+    }
+    kept = tabulate(task);
+    if (config->sampler == KVS_INDUCTION_PAPER && kept < KEPT_SHARE_MIN) {
+        st = kvsi_fail(err, KVS_E_LIMIT,
+                       "the paper's sampler would keep %.1g of its sequences at max length '%zu' "
+                       "and pool '%zu', use the direct one",
+                       kept, config->max_length, config->pool);
+        goto out;
+    }
+    *out = &task->base;
+    task = NULL;
+out:
+    if (task)
+        release(&task->base);
+    return st;
+}

@@ -1,0 +1,20 @@
+/* formats/hf.h - config.json as Hugging Face's Llama writes it, plus one "kvshift" object:
+ *
+ *     "kvshift": {"targets": "kv", "form": "free", "window": 1, "init": "uniform"}
+ *
+ * Unshifted models carry no such object, so that plain Llama tools read them; shifted ones name
+ * the architecture "KVShiftForCausalLM", so that those tools refuse them rather than run them wrong. */
+#ifndef KVSI_FORMATS_HF_H
+#define KVSI_FORMATS_HF_H
+
+#include "base/json.h"
+
+json_t *kvsi_hf_config_to_json(const kvs_model_config *config); /* a new reference, NULL: no memory */
+/* `what` names the source in messages.  The result is checked (kvs_model_config_finish). */
+kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object, const char *what,
+                                    kvs_err *err);
+
+kvs_status kvsi_hf_config_read(kvs_model_config *out, const char *path, kvs_err *err);
+kvs_status kvsi_hf_config_write(const kvs_model_config *config, const char *path, kvs_err *err);
+
+#endif

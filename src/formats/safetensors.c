@@ -1,0 +1,442 @@
+/* Reading maps the file and checks it whole before anything of it is handed out; writing goes
+ * through a new file that appears only when complete.  Data is copied as it lies in memory. */
+#include "formats/safetensors.h"
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
+
+enum {
+    LENGTH_BYTES = 8,         /* the header's length, before the header */
+    HEADER_LIMIT = 100000000, /* as other readers have it */
+    DATA_ALIGNMENT = 64,      /* of the data in files we write */
+};
+
+static const char METADATA[] = "__metadata__"; /* the one header key that is no tensor */
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[] = {
+    [KVSI_F32] = {"F32", 4}, [KVSI_F64] = {"F64", 8}, [KVSI_I32] = {"I32", 4},
+    [KVSI_I64] = {"I64", 8}, [KVSI_U8] = {"U8", 1},
+};
+
+enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
+
+struct kvsi_safetensors {
+    const char *path; /* the caller's, while opening */
+    void *map;
+    size_t map_size;
+    const unsigned char *data; /* behind the header, in the map */
+    size_t data_size;
+    json_t *header;                   /* owns the names */
+    kvsi_file_tensor *tensors;        /* in the order of their data */
+    const kvsi_file_tensor **by_name; /* sorted */
+    size_t count;
+};
+
+size_t kvsi_dtype_size(kvsi_dtype dtype)
+{
+    return dtypes[dtype].size;
+}
+
+size_t kvsi_file_tensor_count(const kvsi_file_tensor *tensor)
+{
+    size_t count = 1;
+
+    for (size_t i = 0; i < tensor->rank; i++)
+        count *= tensor->shape[i];
+    return count;
+}
+
+static size_t tensor_bytes(const kvsi_file_tensor *tensor)
+{
+    return kvsi_file_tensor_count(tensor) * kvsi_dtype_size(tensor->dtype);
+}
+
+/* ---- reading: the file ----------------------------------------------------------------------- */
+
+/* The failure of a system call.  Reads errno, so call it first. */
+static kvs_status fail_errno(const char *action, const char *path, kvs_err *err)
+{
+    char reason[128] = "";
+
+    strerror_r(errno, reason, sizeof reason);
+    return kvsi_fail(err, KVS_E_IO, "cannot %s '%s': %s", action, path, reason);
+}
+
+static kvs_status map_file(kvsi_safetensors *file, kvs_err *err)
+{
+    const int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* pipes must not hang us */
+    kvs_status st = KVS_OK;
+    struct stat info;
+    void *map;
+
+    if (fd < 0)
+        return fail_errno("open", file->path, err);
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        st = kvsi_fail(err, KVS_E_IO, "'%s' is not a regular file", file->path);
+        goto out;
+    }
+    if (info.st_size < LENGTH_BYTES) {
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s' has %lld bytes, expected at least %d", file->path,
+                       (long long)info.st_size, LENGTH_BYTES);
+        goto out;
+    }
+    map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED) {
+        st = fail_errno("map", file->path, err);
+        goto out;
+    }
+    file->map = map;
+    file->map_size = (size_t)info.st_size;
+out:
+    close(fd);
+    return st;
+}
+
+static kvs_status parse_header(kvsi_safetensors *file, kvs_err *err)
+{
+    const unsigned char *text = (const unsigned char *)file->map + LENGTH_BYTES;
+    const size_t room = file->map_size - LENGTH_BYTES;
+    uint64_t length;
+
+    memcpy(&length, file->map, sizeof length);
+    if (length > room)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s' claims a header of %llu bytes, but only %zu follow", file->path,
+                         (unsigned long long)length, room);
+    if (length > HEADER_LIMIT)
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s' has a header of %llu bytes, expected at most %d",
+                         file->path, (unsigned long long)length, HEADER_LIMIT);
+    file->data = text + length;
+    file->data_size = room - (size_t)length;
+    return kvsi_json_parse(&file->header, (const char *)text, (size_t)length, file->path, err);
+}
+
+/* ---- reading: the tensors -------------------------------------------------------------------- */
+
+__attribute__((format(printf, 4, 5))) static kvs_status
+refuse(const kvsi_safetensors *file, const char *name, kvs_err *err, const char *format, ...)
+{
+    char problem[256];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(problem, sizeof problem, format, args);
+    va_end(args);
+    return kvsi_fail(err, KVS_E_FORMAT, "'%s': tensor '%.100s' %s", file->path, name, problem);
+}
+
+static kvs_status read_dtype(kvsi_file_tensor *tensor, const kvsi_safetensors *file,
+                             const json_t *value, kvs_err *err)
+{
+    const char *name = json_string_value(value);
+
+    if (!name)
+        return refuse(file, tensor->name, err, "has no dtype text");
+    for (int i = 0; i < DTYPES; i++) {
+        if (strcmp(name, dtypes[i].name) == 0) {
+            tensor->dtype = (kvsi_dtype)i;
+            return KVS_OK;
+        }
+    }
+    return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                     "'%s': tensor '%.100s' has dtype '%.20s', expected F32, F64, I32, I64 or U8",
+                     file->path, tensor->name, name);
+}
+
+/* A JSON integer that is no less than 0 (jansson refuses those beyond 64 bits). */
+static int get_natural(size_t *out, const json_t *value)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return 0;
+    *out = (size_t)json_integer_value(value);
+    return 1;
+}
+
+/* Shape and the bytes it needs, for a tensor whose dtype is known. */
+static kvs_status read_shape(kvsi_file_tensor *tensor, size_t *bytes, const kvsi_safetensors *file,
+                             const json_t *value, kvs_err *err)
+{
+    if (!json_is_array(value))
+        return refuse(file, tensor->name, err, "has no shape array");
+    tensor->rank = json_array_size(value);
+    if (tensor->rank > KVSI_TENSOR_RANK_MAX)
+        return refuse(file, tensor->name, err, "has %zu dimensions, expected at most %d",
+                      tensor->rank, KVSI_TENSOR_RANK_MAX);
+    *bytes = kvsi_dtype_size(tensor->dtype);
+    for (size_t i = 0; i < tensor->rank; i++) {
+        if (!get_natural(&tensor->shape[i], json_array_get(value, i)))
+            return refuse(file, tensor->name, err, "has no whole number at shape[%zu]", i);
+        if (__builtin_mul_overflow(*bytes, tensor->shape[i], bytes))
+            return refuse(file, tensor->name, err, "has a shape beyond any memory");
+    }
+    return KVS_OK;
+}
+
+static kvs_status read_offsets(kvsi_file_tensor *tensor, size_t bytes, const kvsi_safetensors *file,
+                               const json_t *value, kvs_err *err)
+{
+    size_t begin, end;
+
+    if (json_array_size(value) != 2 || !get_natural(&begin, json_array_get(value, 0)) ||
+        !get_natural(&end, json_array_get(value, 1)))
+        return refuse(file, tensor->name, err, "has no pair of whole numbers as data_offsets");
+    if (begin > end || end > file->data_size)
+        return refuse(file, tensor->name, err, "has data_offsets [%zu, %zu] outside the %zu bytes",
+                      begin, end, file->data_size);
+    if (end - begin != bytes)
+        return refuse(file, tensor->name, err, "has %zu bytes of data, its shape needs %zu",
+                      end - begin, bytes);
+    tensor->data = file->data + begin; /* at any byte: to be copied, not cast */
+    return KVS_OK;
+}
+
+static kvs_status read_tensor(kvsi_file_tensor *tensor, const kvsi_safetensors *file,
+                              const char *name, const json_t *entry, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    size_t bytes = 0;
+
+    tensor->name = name;
+    KVS_TRY(read_dtype(tensor, file, json_object_get(entry, "dtype"), err));
+    KVS_TRY(read_shape(tensor, &bytes, file, json_object_get(entry, "shape"), err));
+    KVS_TRY(read_offsets(tensor, bytes, file, json_object_get(entry, "data_offsets"), err));
+out:
+    return st;
+}
+
+static kvs_status check_metadata(const kvsi_safetensors *file, json_t *metadata, kvs_err *err)
+{
+    const char *key;
+    json_t *value;
+
+    if (!json_is_object(metadata))
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%s' is not an object", file->path, METADATA);
+    json_object_foreach(metadata, key, value) {
+        if (!json_is_string(value))
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%s' has no text at '%.100s'", file->path,
+                             METADATA, key);
+    }
+    return KVS_OK;
+}
+
+static kvs_status read_tensors(kvsi_safetensors *file, kvs_err *err)
+{
+    const size_t keys = json_object_size(file->header);
+    kvs_status st = KVS_OK;
+    const char *key;
+    json_t *value;
+
+    file->tensors = kvsi_alloc(keys, sizeof *file->tensors);
+    file->by_name = kvsi_alloc(keys, sizeof(kvsi_file_tensor *));
+    if (!file->tensors || !file->by_name)
+        return kvsi_fail(err, KVS_E_NOMEM, "no memory for the %zu tensors of '%s'", keys,
+                         file->path);
+    json_object_foreach(file->header, key, value) {
+        if (strcmp(key, METADATA) == 0)
+            KVS_TRY(check_metadata(file, value, err));
+        else
+            KVS_TRY(read_tensor(&file->tensors[file->count++], file, key, value, err));
+    }
+out:
+    return st;
+}
+
+/* ---- reading: order -------------------------------------------------------------------------- */
+
+/* By place; of tensors at one place, those without data come first. */
+static int compare_place(const void *left, const void *right)
+{
+    const kvsi_file_tensor *a = left, *b = right;
+    const uintptr_t a_place = (uintptr_t)a->data, b_place = (uintptr_t)b->data;
+    const size_t a_bytes = tensor_bytes(a), b_bytes = tensor_bytes(b);
+
+    if (a_place != b_place)
+        return a_place < b_place ? -1 : 1;
+    if (a_bytes != b_bytes)
+        return a_bytes < b_bytes ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static int compare_name(const void *left, const void *right)
+{
+    const kvsi_file_tensor *const *a = left, *const *b = right;
+
+    return strcmp((*a)->name, (*b)->name);
+}
+
+/* Every byte of data belongs to exactly one tensor. */
+static kvs_status check_coverage(const kvsi_safetensors *file, kvs_err *err)
+{
+    size_t covered = 0;
+
+    for (size_t i = 0; i < file->count; i++) {
+        const kvsi_file_tensor *tensor = &file->tensors[i];
+        const size_t begin = (size_t)((const unsigned char *)tensor->data - file->data);
+
+        if (begin < covered)
+            return refuse(file, tensor->name, err, "at byte %zu overlaps the one that ends at %zu",
+                          begin, covered);
+        if (begin > covered)
+            return refuse(file, tensor->name, err, "at byte %zu leaves a gap from byte %zu", begin,
+                          covered);
+        covered += tensor_bytes(tensor);
+    }
+    if (covered != file->data_size)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %zu bytes of data, its tensors have %zu",
+                         file->path, file->data_size, covered);
+    return KVS_OK;
+}
+
+static void sort_tensors(kvsi_safetensors *file)
+{
+    qsort(file->tensors, file->count, sizeof *file->tensors, compare_place);
+    for (size_t i = 0; i < file->count; i++)
+        file->by_name[i] = &file->tensors[i];
+    qsort(file->by_name, file->count, sizeof(kvsi_file_tensor *), compare_name);
+}
+
+kvs_status kvsi_safetensors_open(kvsi_safetensors **out, const char *path, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    kvsi_safetensors *file = kvsi_alloc(1, sizeof *file);
+
+    *out = NULL;
+    if (!file)
+        return kvsi_fail(err, KVS_E_NOMEM, "no memory to open '%s'", path);
+    file->path = path;
+    KVS_TRY(map_file(file, err));
+    KVS_TRY(parse_header(file, err));
+    KVS_TRY(read_tensors(file, err));
+    sort_tensors(file);
+    KVS_TRY(check_coverage(file, err));
+    file->path = NULL;
+    *out = file;
+    file = NULL;
+out:
+    kvsi_safetensors_close(file);
+    return st;
+}
+
+void kvsi_safetensors_close(kvsi_safetensors *file)
+{
+    if (!file)
+        return;
+    kvsi_free(file->by_name);
+    kvsi_free(file->tensors);
+    json_decref(file->header);
+    if (file->map)
+        munmap(file->map, file->map_size);
+    kvsi_free(file);
+}
+
+size_t kvsi_safetensors_count(const kvsi_safetensors *file)
+{
+    return file->count;
+}
+
+const kvsi_file_tensor *kvsi_safetensors_at(const kvsi_safetensors *file, size_t index)
+{
+    return index < file->count ? &file->tensors[index] : NULL;
+}
+
+const kvsi_file_tensor *kvsi_safetensors_find(const kvsi_safetensors *file, const char *name)
+{
+    const kvsi_file_tensor wanted = {.name = name}, *key = &wanted;
+    const kvsi_file_tensor **found =
+        bsearch(&key, file->by_name, file->count, sizeof(kvsi_file_tensor *), compare_name);
+
+    return found ? *found : NULL;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* A new reference, or NULL. */
+static json_t *describe_tensor(const kvsi_file_tensor *tensor, size_t begin)
+{
+    json_t *shape = json_array();
+
+    for (size_t i = 0; i < tensor->rank; i++) {
+        if (json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i])) != 0) {
+            json_decref(shape);
+            return NULL;
+        }
+    }
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtypes[tensor->dtype].name, "shape", shape,
+                     "data_offsets", (json_int_t)begin, (json_int_t)(begin + tensor_bytes(tensor)));
+}
+
+static kvs_status describe_tensors(json_t *header, const kvsi_file_tensor *tensors, size_t count,
+                                   const char *path, kvs_err *err)
+{
+    size_t begin = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (json_object_get(header, tensors[i].name))
+            return kvsi_fail(err, KVS_E_INVALID, "the name of tensor '%.100s' is taken in '%s'",
+                             tensors[i].name, path);
+        if (json_object_set_new(header, tensors[i].name, describe_tensor(&tensors[i], begin)) != 0)
+            return kvsi_fail(err, KVS_E_NOMEM, "no memory for the header of '%s'", path);
+        begin += tensor_bytes(&tensors[i]);
+    }
+    return KVS_OK;
+}
+
+/* Length and header as bytes (kvsi_free), filled with spaces up to the data's alignment. */
+static kvs_status render_header(unsigned char **out, size_t *size, const json_t *header,
+                                const char *path, kvs_err *err)
+{
+    const size_t text = json_dumpb(header, NULL, 0, JSON_COMPACT);
+    const size_t whole =
+        (LENGTH_BYTES + text + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT;
+    const uint64_t length = whole - LENGTH_BYTES;
+    unsigned char *bytes = text > 0 ? kvsi_alloc(whole, 1) : NULL;
+
+    if (!bytes)
+        return kvsi_fail(err, KVS_E_NOMEM, "no memory for the header of '%s'", path);
+    memcpy(bytes, &length, sizeof length);
+    memset(bytes + LENGTH_BYTES, ' ', (size_t)length);
+    json_dumpb(header, (char *)bytes + LENGTH_BYTES, text, JSON_COMPACT);
+    *out = bytes;
+    *size = whole;
+    return KVS_OK;
+}
+
+kvs_status kvsi_safetensors_write(const char *path, const kvsi_file_tensor *tensors, size_t count,
+                                  kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    json_t *header = json_pack("{s:{s:s}}", METADATA, "format", "pt");
+    unsigned char *head = NULL;
+    size_t head_size = 0;
+    kvsi_new_file *file = NULL;
+
+    KVS_TRY(describe_tensors(header, tensors, count, path, err));
+    KVS_TRY(render_header(&head, &head_size, header, path, err));
+    KVS_TRY(kvsi_new_file_open(&file, path, err));
+    KVS_TRY(kvsi_new_file_write(file, head, head_size, err));
+    for (size_t i = 0; i < count; i++)
+        KVS_TRY(kvsi_new_file_write(file, tensors[i].data, tensor_bytes(&tensors[i]), err));
+    st = kvsi_new_file_commit(file, err);
+    file = NULL; /* ended either way */
+out:
+    kvsi_new_file_abandon(file);
+    kvsi_free(head);
+    json_decref(header);
+    return st;
+}

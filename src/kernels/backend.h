@@ -1,0 +1,164 @@
+/* kernels/backend.h - a backend is a table of coarse operations, forward and backward.
+ *
+ * The model calls nothing else.  Tensor pointers handed to an operation belong to the backend: only
+ * it dereferences them, the model moves data with upload and download.  Descriptions (sizes,
+ * kvsi_attention, kvsi_span) are ordinary memory.  Shapes are row-major; n = tokens in the batch.
+ *
+ * Backward operations ADD to parameter gradients (d_table, d_gain, d_w, shift gradients) and, where
+ * stated, to activation gradients; all other outputs are overwritten.  Buffers must not overlap
+ * unless stated.  Operations do not allocate and cannot fail: what they need beyond their arguments
+ * comes from the context's workspace, sized beforehand by workspace_bytes().
+ *
+ * Results have the same bits for any number of threads: work is cut into pieces by shape alone, and
+ * sums over pieces have a fixed order. */
+#ifndef KVSI_KERNELS_BACKEND_H
+#define KVSI_KERNELS_BACKEND_H
+
+#include "base/status.h"
+#include "kernels/real.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A weight matrix, applied as y = x W^T.  `linear` dispatches on the type of its elements. */
+typedef enum kvsi_element { KVSI_ELEMENT_REAL } kvsi_element;
+
+typedef struct kvsi_matrix {
+    kvsi_element element;
+    size_t rows, cols; /* outputs, inputs */
+    const void *data;
+} kvsi_matrix;
+
+/* The shift of one of q, k, v: x^_t = sum_j taps[j] * x_{t-window+j}, oldest tap first.
+ * window 0 means "not shifted".  `parameters` are the learned numbers that the form turns into taps:
+ * [heads, window+1] for free and clamp, [heads] for gate. */
+typedef struct kvsi_shift {
+    kvs_shift_form form;
+    size_t window;
+    const real *parameters;
+    real *gradient; /* same shape; used by the backward pass only */
+} kvsi_shift;
+
+/* One sequence's part of the batch: rows start .. start+len-1, at positions past .. past+len-1.
+ * Training and scoring give no cache (k = NULL) and past = 0.  With a cache, the new K^ (rotated) and
+ * V^ are written behind the `past` ones already there, and the raw last rows, which the next chunk's
+ * shift needs, are read from and left in the tails. */
+typedef struct kvsi_span {
+    size_t start, len, past;
+    real *k, *v;     /* [kv_heads, capacity, head_size] */
+    size_t capacity;
+    real *tail_q, *tail_k, *tail_v; /* [window, heads * head_size] raw rows, oldest first, zeros where
+                                       nothing came before; NULL where that target is not shifted */
+} kvsi_span;
+
+typedef struct kvsi_attention {
+    size_t heads, kv_heads, head_size;
+    real scale;               /* of the scores, 1/sqrt(head_size) */
+    kvsi_shift q_shift, k_shift, v_shift;
+    const real *rotations;    /* [positions, head_size]: cosines, then sines; NULL = no rotation */
+    size_t sequences;
+    const kvsi_span *spans;   /* [sequences] */
+    size_t tokens;            /* rows in the batch */
+} kvsi_attention;
+
+/* The output head on the rows that have a target, with the loss -log softmax(x W^T)[target]. */
+typedef struct kvsi_head {
+    const real *x;        /* [n, dim], after the final norm */
+    const kvsi_matrix *w; /* [vocab, dim] */
+    const int32_t *rows, *targets; /* [count]: which rows, and their targets */
+    size_t count;
+    real *row_loss;       /* [count] out */
+    int32_t *row_guess;   /* [count] out: the most likely token */
+    size_t n;
+    real *d_x;            /* [n, dim] out, zero in other rows; NULL = no gradients */
+    real *d_w;            /* += ; gradients are of the SUM of the losses */
+} kvsi_head;
+
+typedef struct kvsi_adamw {
+    double lr, beta1, beta2, eps, decay;
+    double correction1, correction2; /* 1 - beta^step */
+} kvsi_adamw;
+
+/* Upper bounds on what a context will be asked to do; sizes its workspace. */
+typedef struct kvsi_limits {
+    size_t tokens, sequences, head_rows;
+    size_t dim, heads, kv_heads, head_size, ffn, vocab, window;
+    int training;
+} kvsi_limits;
+
+typedef struct kvsi_ops kvsi_ops;
+
+/* What an operation runs in.  One caller at a time. */
+typedef struct kvsi_context {
+    const kvsi_ops *ops;
+    int threads;
+    unsigned char *workspace;
+    size_t workspace_bytes;
+} kvsi_context;
+
+struct kvsi_ops {
+    const char *name;
+
+    /* memory: zeroed blocks; NULL if there is none */
+    void *(*alloc)(size_t bytes);
+    void (*release)(void *memory);
+    void (*upload)(kvsi_context *c, void *to, const void *from_host, size_t bytes);
+    void (*download)(kvsi_context *c, void *to_host, const void *from, size_t bytes);
+    void (*copy)(kvsi_context *c, void *to, const void *from, size_t bytes);
+    void (*zero)(kvsi_context *c, void *memory, size_t bytes);
+    void (*sync)(kvsi_context *c); /* all results are there, downloads included */
+    size_t (*workspace_bytes)(const kvsi_limits *limits, int threads);
+
+    /* y[n,dim] = table[ids[t]];  d_table[ids[t]] += d_y[t] */
+    void (*embed_forward)(kvsi_context *c, real *y, const real *table, const int32_t *ids, size_t n,
+                          size_t dim);
+    void (*embed_backward)(kvsi_context *c, real *d_table, const real *d_y, const int32_t *ids,
+                           size_t n, size_t dim);
+
+    /* RMSNorm: y = x / sqrt(mean(x^2) + eps) * gain.  The backward adds to d_x. */
+    void (*norm_forward)(kvsi_context *c, real *y, const real *x, const real *gain, size_t n,
+                         size_t dim, double eps);
+    void (*norm_backward)(kvsi_context *c, real *d_x, real *d_gain, const real *d_y, const real *x,
+                          const real *gain, size_t n, size_t dim, double eps);
+
+    /* y[n,rows] = residual + x[n,cols] W^T (residual NULL = 0);  d_x = d_y W;  d_w += d_y^T x */
+    void (*linear_forward)(kvsi_context *c, real *y, const real *x, const kvsi_matrix *w, size_t n,
+                           const real *residual);
+    void (*linear_backward_input)(kvsi_context *c, real *d_x, const real *d_y, const kvsi_matrix *w,
+                                  size_t n);
+    void (*linear_backward_weight)(kvsi_context *c, real *d_w, const real *d_y, const real *x,
+                                   size_t n, size_t rows, size_t cols);
+
+    /* qkv[n, (heads + 2 kv_heads) * head_size], raw -> shift -> rotate -> causal attention.
+     * out[n, heads * head_size]; logsum[n, heads] is kept for the backward pass.
+     * The backward gives d_qkv and adds to the shifts' gradients; it is for spans without a cache. */
+    void (*attention_forward)(kvsi_context *c, real *out, real *logsum, const real *qkv,
+                              const kvsi_attention *a);
+    void (*attention_backward)(kvsi_context *c, real *d_qkv, const real *d_out, const real *out,
+                               const real *logsum, const real *qkv, const kvsi_attention *a);
+
+    /* gate_up[n, 2 ffn]: y = silu(gate) * up */
+    void (*swiglu_forward)(kvsi_context *c, real *y, const real *gate_up, size_t n, size_t ffn);
+    void (*swiglu_backward)(kvsi_context *c, real *d_gate_up, const real *d_y, const real *gate_up,
+                            size_t n, size_t ffn);
+
+    /* logits[count, vocab] of the given rows;  loss and its gradients in cache-sized chunks */
+    void (*head_logits)(kvsi_context *c, real *logits, const real *x, const kvsi_matrix *w,
+                        const int32_t *rows, size_t count);
+    void (*head_loss)(kvsi_context *c, const kvsi_head *head);
+
+    /* *sum = sum of squares;  *scale = mean * min(1, limit / (mean * sqrt(*sum))), limit 0 = none */
+    void (*sum_squares)(kvsi_context *c, double *sum, const real *g, size_t n);
+    void (*clip_scale)(kvsi_context *c, double *scale, const double *sum, double mean, double limit);
+    /* AdamW on g * *scale, decay decoupled */
+    void (*adamw)(kvsi_context *c, real *p, const real *g, real *m, real *v, size_t n,
+                  const kvsi_adamw *h, const double *scale);
+};
+
+/* The plain reference, and the processor-specific tables; see kernels/levels.c. */
+extern const kvsi_ops kvsi_reference_ops;
+
+/* NULL or "auto" = the best that this processor can run. */
+kvs_status kvsi_ops_find(const kvsi_ops **out, const char *level, kvs_err *err);
+
+#endif

@@ -1,0 +1,30 @@
+/* kernels/host.h - what every backend whose memory is the host's has in common. */
+#ifndef KVSI_KERNELS_HOST_H
+#define KVSI_KERNELS_HOST_H
+
+#include "kernels/backend.h"
+
+void *kvsi_host_alloc(size_t bytes);
+void kvsi_host_release(void *memory);
+void kvsi_host_copy(kvsi_context *c, void *to, const void *from, size_t bytes);
+void kvsi_host_zero(kvsi_context *c, void *memory, size_t bytes);
+void kvsi_host_sync(kvsi_context *c);
+void kvsi_host_clip_scale(kvsi_context *c, double *scale, const double *sum, double mean,
+                          double limit);
+
+/* The part of qkv that one of q, k, v occupies. */
+typedef struct kvsi_target {
+    const kvsi_shift *shift;
+    size_t heads, column; /* first column in a row of qkv */
+} kvsi_target;
+
+kvsi_target kvsi_target_q(const kvsi_attention *a);
+kvsi_target kvsi_target_k(const kvsi_attention *a);
+kvsi_target kvsi_target_v(const kvsi_attention *a);
+size_t kvsi_qkv_width(const kvsi_attention *a);
+
+/* Leaves in the spans' tails the last raw rows of (old tail, new rows): what the next chunk's shift
+ * will look back on.  Chunks shorter than the window, and empty ones, keep part of the old tail. */
+void kvsi_keep_tails(const kvsi_attention *a, const real *qkv);
+
+#endif

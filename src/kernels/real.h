@@ -1,0 +1,14 @@
+/* kernels/real.h - the number type of activations, parameters and gradients.
+ *
+ * Users always get float.  The tests compile the reference kernels and the model a second time with
+ * KVSI_REAL=double, so that gradients can be checked by finite differences far below float rounding. */
+#ifndef KVSI_KERNELS_REAL_H
+#define KVSI_KERNELS_REAL_H
+
+#ifndef KVSI_REAL
+#define KVSI_REAL float
+#endif
+
+typedef KVSI_REAL real;
+
+#endif

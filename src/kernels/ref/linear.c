@@ -1,0 +1,44 @@
+#include "kernels/ref/ref.h"
+
+void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi_matrix *w,
+                             size_t n, const real *residual)
+{
+    const real *weights = w->data;
+
+    (void)c;
+    for (size_t t = 0; t < n; t++)
+        for (size_t o = 0; o < w->rows; o++) {
+            double sum = residual ? (double)residual[t * w->rows + o] : 0;
+            for (size_t i = 0; i < w->cols; i++)
+                sum += (double)x[t * w->cols + i] * (double)weights[o * w->cols + i];
+            y[t * w->rows + o] = (real)sum;
+        }
+}
+
+void kvsi_ref_linear_backward_input(kvsi_context *c, real *d_x, const real *d_y,
+                                    const kvsi_matrix *w, size_t n)
+{
+    const real *weights = w->data;
+
+    (void)c;
+    for (size_t t = 0; t < n; t++)
+        for (size_t i = 0; i < w->cols; i++) {
+            double sum = 0;
+            for (size_t o = 0; o < w->rows; o++)
+                sum += (double)d_y[t * w->rows + o] * (double)weights[o * w->cols + i];
+            d_x[t * w->cols + i] = (real)sum;
+        }
+}
+
+void kvsi_ref_linear_backward_weight(kvsi_context *c, real *d_w, const real *d_y, const real *x,
+                                     size_t n, size_t rows, size_t cols)
+{
+    (void)c;
+    for (size_t o = 0; o < rows; o++)
+        for (size_t i = 0; i < cols; i++) {
+            double sum = 0;
+            for (size_t t = 0; t < n; t++)
+                sum += (double)d_y[t * rows + o] * (double)x[t * cols + i];
+            d_w[o * cols + i] += (real)sum;
+        }
+}

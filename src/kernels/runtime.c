@@ -1,0 +1,45 @@
+#include "kernels/runtime.h"
+
+#include "base/memory.h"
+#include "parallel/threads.h"
+
+enum { THREADS_MAX = 1024 };
+
+kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *options, kvs_err *err)
+{
+    const kvs_runtime_options defaults = {0};
+    const kvs_runtime_options *o = options ? options : &defaults;
+    const kvsi_ops *ops;
+    kvs_runtime *rt;
+    kvs_status st;
+
+    *out = NULL;
+    if (o->threads < 0 || o->threads > THREADS_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "threads is %d, expected 0 (all cores) to %d",
+                         o->threads, THREADS_MAX);
+    st = kvsi_ops_find(&ops, o->cpu_level, err);
+    if (st != KVS_OK)
+        return st;
+    rt = kvsi_alloc(1, sizeof *rt);
+    if (!rt)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a runtime");
+    rt->ops = ops;
+    rt->threads = o->threads > 0 ? o->threads : kvsi_threads_available();
+    *out = rt;
+    return KVS_OK;
+}
+
+void kvs_runtime_free(kvs_runtime *rt)
+{
+    kvsi_free(rt);
+}
+
+int kvs_runtime_threads(const kvs_runtime *rt)
+{
+    return rt->threads;
+}
+
+const char *kvs_runtime_cpu_level(const kvs_runtime *rt)
+{
+    return rt->ops->name;
+}

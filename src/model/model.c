@@ -1,0 +1,174 @@
+#include "model/model.h"
+
+#include "base/memory.h"
+#include "kernels/runtime.h"
+
+#include <math.h>
+
+/* Pair i turns by position * base^(-2i/head_size); computed in double, kept in real. */
+static kvs_status make_rotations(kvs_model *m, kvs_err *err)
+{
+    const size_t d = m->config.dim / m->config.heads, half = d / 2, rows = m->config.context;
+    const kvsi_ops *op = m->context.ops;
+    real *host = kvsi_alloc(rows * d, sizeof *host);
+
+    m->rotations = op->alloc(rows * d * sizeof *host);
+    if (!host || !m->rotations) {
+        kvsi_free(host);
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the rotations of %zu positions", rows);
+    }
+    for (size_t t = 0; t < rows; t++)
+        for (size_t i = 0; i < half; i++) {
+            const double angle =
+                (double)t * pow(m->config.rope_base, -2.0 * (double)i / (double)d);
+            host[t * d + i] = (real)cos(angle);
+            host[t * d + half + i] = (real)sin(angle);
+        }
+    op->upload(&m->context, m->rotations, host, rows * d * sizeof *host);
+    op->sync(&m->context);
+    kvsi_free(host);
+    return KVS_OK;
+}
+
+kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
+                               kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    kvs_model *m = kvsi_alloc(1, sizeof *m);
+
+    *out = NULL;
+    if (!m)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a model");
+    m->config = *config;
+    m->context = (kvsi_context){.ops = rt->ops, .threads = rt->threads};
+    KVS_TRY(kvs_model_config_finish(&m->config, err));
+    KVS_TRY(kvsi_layout_init(&m->layout, &m->config, err));
+    m->parameters = rt->ops->alloc(kvsi_layout_total(&m->layout) * sizeof(real));
+    if (!m->parameters) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu parameters",
+                       kvsi_layout_total(&m->layout));
+        goto out;
+    }
+    KVS_TRY(make_rotations(m, err));
+    *out = m;
+    m = NULL;
+out:
+    kvs_model_free(m);
+    return st;
+}
+
+kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
+                            uint64_t seed, kvs_err *err)
+{
+    kvs_status st;
+    kvs_model *m = NULL;
+    real *values = NULL;
+    size_t largest = 0;
+
+    *out = NULL;
+    KVS_TRY(kvsi_model_allocate(&m, rt, config, err));
+    for (size_t i = 0; i < m->layout.count; i++)
+        largest = m->layout.list[i].count > largest ? m->layout.list[i].count : largest;
+    values = kvsi_alloc(largest, sizeof *values);
+    if (!values) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tensor of %zu numbers", largest);
+        goto out;
+    }
+    for (size_t i = 0; i < m->layout.count; i++) {
+        const kvsi_parameter *p = &m->layout.list[i];
+
+        kvsi_parameter_fill(values, p, &m->config, seed);
+        m->context.ops->upload(&m->context, m->parameters + p->offset, values,
+                               p->count * sizeof *values);
+    }
+    m->context.ops->sync(&m->context);
+    *out = m;
+    m = NULL;
+out:
+    kvsi_free(values);
+    kvs_model_free(m);
+    return st;
+}
+
+void kvs_model_free(kvs_model *model)
+{
+    if (!model)
+        return;
+    model->context.ops->release(model->parameters);
+    model->context.ops->release(model->rotations);
+    kvsi_layout_release(&model->layout);
+    kvsi_free(model);
+}
+
+const kvs_model_config *kvs_model_get_config(const kvs_model *model)
+{
+    return &model->config;
+}
+
+uint64_t kvs_model_parameters(const kvs_model *model)
+{
+    return kvsi_layout_total(&model->layout);
+}
+
+const char *kvs_model_tensor_name(const kvs_model *model, size_t index, size_t *count)
+{
+    if (index >= model->layout.count)
+        return NULL;
+    if (count)
+        *count = model->layout.list[index].count;
+    return model->layout.list[index].name;
+}
+
+static kvs_status find_tensor(const kvsi_parameter **out, const kvs_model *model, const char *name,
+                              size_t count, kvs_err *err)
+{
+    *out = kvsi_layout_find(&model->layout, name);
+    if (!*out)
+        return kvsi_fail(err, KVS_E_INVALID, "the model has no tensor '%s'", name);
+    if ((*out)->count != count)
+        return kvsi_fail(err, KVS_E_INVALID, "tensor '%s' has %zu numbers, %zu were given", name,
+                         (*out)->count, count);
+    return KVS_OK;
+}
+
+/* Files and callers speak float32; a backend may hold another type of number, so values pass
+ * through a small buffer rather than being copied as bytes. */
+enum { CONVERT_CHUNK = 1024 };
+
+kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float *out, size_t count,
+                                 kvs_err *err)
+{
+    const kvsi_parameter *p;
+    kvsi_context c = model->context;
+    real chunk[CONVERT_CHUNK];
+    kvs_status st = find_tensor(&p, model, name, count, err);
+
+    for (size_t at = 0; st == KVS_OK && at < count; at += CONVERT_CHUNK) {
+        const size_t n = count - at < CONVERT_CHUNK ? count - at : CONVERT_CHUNK;
+
+        c.ops->download(&c, chunk, model->parameters + p->offset + at, n * sizeof *chunk);
+        c.ops->sync(&c);
+        for (size_t i = 0; i < n; i++)
+            out[at + i] = (float)chunk[i];
+    }
+    return st;
+}
+
+kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, const float *in, size_t count,
+                                  kvs_err *err)
+{
+    const kvsi_parameter *p;
+    kvsi_context *c = &model->context;
+    real chunk[CONVERT_CHUNK];
+    kvs_status st = find_tensor(&p, model, name, count, err);
+
+    for (size_t at = 0; st == KVS_OK && at < count; at += CONVERT_CHUNK) {
+        const size_t n = count - at < CONVERT_CHUNK ? count - at : CONVERT_CHUNK;
+
+        for (size_t i = 0; i < n; i++)
+            chunk[i] = (real)in[at + i];
+        c->ops->upload(c, model->parameters + p->offset + at, chunk, n * sizeof *chunk);
+        c->ops->sync(c);
+    }
+    return st;
+}
