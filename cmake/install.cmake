@@ -7,9 +7,7 @@ file(GLOB public_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/kvshift
 install(FILES ${public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvshift)
 install(TARGETS kvshift kvshift_static EXPORT kvshiftTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-if(command_sources)
-    install(TARGETS kvshift_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
+install(TARGETS kvshift_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 install(EXPORT kvshiftTargets NAMESPACE kvshift:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/kvshiftConfig.cmake.in generated/kvshiftConfig.cmake
@@ -38,7 +36,16 @@ endforeach()
 list(APPEND pc_libs_private -lm)
 list(JOIN pc_libs_private " " pc_libs_private)
 
-# Folders relative to the prefix stay so, for `cmake --install --prefix`; others are as given.
+# The file finds its prefix from where it lies, so that the installed tree may be moved, unless a
+# folder was given as an absolute path.
+set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+    set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+else()
+    file(RELATIVE_PATH up /prefix/${pc_dir} /prefix)
+    string(REGEX REPLACE "/$" "" up ${up})
+    set(pc_prefix "\${pcfiledir}/${up}")
+endif()
 foreach(dir LIBDIR INCLUDEDIR)
     if(IS_ABSOLUTE "${CMAKE_INSTALL_${dir}}")
         set(pc_${dir} "${CMAKE_INSTALL_${dir}}")
@@ -46,6 +53,5 @@ foreach(dir LIBDIR INCLUDEDIR)
         set(pc_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
     endif()
 endforeach()
-set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 configure_file(cmake/kvshift.pc.in generated/kvshift.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/generated/kvshift.pc DESTINATION ${pc_dir})

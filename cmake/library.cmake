@@ -40,17 +40,15 @@ endif()
 set(level_objects)
 set(level_definitions)
 foreach(level IN LISTS KVSHIFT_LEVELS)
-    if(level_sources)
-        string(TOUPPER ${level} upper)
-        list(APPEND level_definitions KVSI_HAVE_${upper}=1)
-        add_library(kvshift_${level} OBJECT ${level_sources})
-        kvshift_own_code(kvshift_${level})
-        target_compile_definitions(kvshift_${level} PRIVATE KVSI_LEVEL=${level})
-        # -Wno-psabi: vectors are passed between functions of one level only, never across.
-        target_compile_options(kvshift_${level} PRIVATE
-            ${level_flags_${level}} ${openmp_flags} -ffp-contract=fast -Wno-psabi)
-        list(APPEND level_objects $<TARGET_OBJECTS:kvshift_${level}>)
-    endif()
+    string(TOUPPER ${level} upper)
+    list(APPEND level_definitions KVSI_HAVE_${upper}=1)
+    add_library(kvshift_${level} OBJECT ${level_sources})
+    kvshift_own_code(kvshift_${level})
+    target_compile_definitions(kvshift_${level} PRIVATE KVSI_LEVEL=${level})
+    # -Wno-psabi: vectors are passed between functions of one level only, never across.
+    target_compile_options(kvshift_${level} PRIVATE
+        ${level_flags_${level}} ${openmp_flags} -ffp-contract=fast -Wno-psabi)
+    list(APPEND level_objects $<TARGET_OBJECTS:kvshift_${level}>)
 endforeach()
 
 # ---- library -------------------------------------------------------------------------------------
@@ -79,10 +77,8 @@ set_target_properties(kvshift PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
 
 # ---- command: linked statically, so that build/kvshift runs from anywhere -------------------------
 
-if(command_sources)
-    add_executable(kvshift_command ${command_sources})
-    kvshift_own_code(kvshift_command)
-    target_link_libraries(kvshift_command PRIVATE kvshift_static)
-    set_target_properties(kvshift_command PROPERTIES
-        OUTPUT_NAME kvshift RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
-endif()
+add_executable(kvshift_command ${command_sources})
+kvshift_own_code(kvshift_command)
+target_link_libraries(kvshift_command PRIVATE kvshift_static)
+set_target_properties(kvshift_command PROPERTIES
+    OUTPUT_NAME kvshift RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})

@@ -1,15 +1,16 @@
 /* The allocator's promises: aligned, zeroed, no overflow, every byte accounted for. */
+#include "base/memory.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "base/memory.h"
-
-#include <pthread.h>
+#include <cmocka.h> /* needs those before it */
+/* clang-format on */
 
 static void blocks_are_aligned_and_zeroed(void **state)
 {
@@ -36,9 +37,9 @@ static void impossible_sizes_give_null(void **state)
     const size_t live = kvsi_memory_live();
 
     (void)state;
-    assert_null(kvsi_alloc(SIZE_MAX / 2, 3));              /* the product overflows */
+    assert_null(kvsi_alloc(SIZE_MAX / 2, 3));                 /* the product overflows */
     assert_null(kvsi_alloc(SIZE_MAX / 4 + 2, sizeof(float))); /* ... to a small number */
-    assert_null(kvsi_alloc(SIZE_MAX, 1));                  /* no room for the block's own line */
+    assert_null(kvsi_alloc(SIZE_MAX, 1));                     /* no room for the block's own line */
     assert_null(kvsi_alloc(SIZE_MAX - 100, 1));
     assert_int_equal(kvsi_memory_live(), live);
     assert_int_equal(kvsi_memory_allocations(), calls);

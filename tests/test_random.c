@@ -1,14 +1,16 @@
 /* The generator against Philox's published answers, and the numbers drawn from it against their
  * distributions.  Seeds are fixed: a failure is a change of the code, never bad luck. */
+#include "base/random.h"
+
 #include <math.h>
+
+/* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/random.h"
+#include <cmocka.h> /* needs those before it */
+/* clang-format on */
 
 enum { DRAWS = 100000 };
 
@@ -111,7 +113,7 @@ static void below_is_even(void **state)
 
         assert_true(a < 7 && b < UINT32_C(3) << 30);
         small[a]++;
-        large[b % 3]++; /* a multiply-shift that redraws nothing skips one value in four */
+        large[b % 3]++; /* without redrawing, multiples of 3 come twice as often */
         assert_int_equal(kvsi_random_below(&random, 1), 0);
     }
     assert_true(fabs(unevenness(small, 7)) < 4);
@@ -163,12 +165,9 @@ static void streams_are_independent(void **state)
 {
     const kvsi_random base = stream(7, KVSI_RANDOM_DATA, 100);
     const kvsi_random others[] = {
-        stream(8, KVSI_RANDOM_DATA, 100),
-        stream(7 + (UINT64_C(1) << 32), KVSI_RANDOM_DATA, 100),
-        stream(7, KVSI_RANDOM_EVAL, 100),
-        stream(7, KVSI_RANDOM_INIT, 100),
-        stream(7, KVSI_RANDOM_DATA, 101),
-        stream(7, KVSI_RANDOM_DATA, 100 + (UINT64_C(1) << 32)),
+        stream(8, KVSI_RANDOM_DATA, 100), stream(7 + (UINT64_C(1) << 32), KVSI_RANDOM_DATA, 100),
+        stream(7, KVSI_RANDOM_EVAL, 100), stream(7, KVSI_RANDOM_INIT, 100),
+        stream(7, KVSI_RANDOM_DATA, 101), stream(7, KVSI_RANDOM_DATA, 100 + (UINT64_C(1) << 32)),
     };
 
     (void)state;
@@ -193,14 +192,10 @@ static void hash_known_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_known_answers),
-        cmocka_unit_test(blocks_follow_each_other),
-        cmocka_unit_test(uniform_moments),
-        cmocka_unit_test(below_is_even),
-        cmocka_unit_test(normal_moments),
-        cmocka_unit_test(streams_repeat),
-        cmocka_unit_test(streams_are_independent),
-        cmocka_unit_test(hash_known_answers),
+        cmocka_unit_test(philox_known_answers),    cmocka_unit_test(blocks_follow_each_other),
+        cmocka_unit_test(uniform_moments),         cmocka_unit_test(below_is_even),
+        cmocka_unit_test(normal_moments),          cmocka_unit_test(streams_repeat),
+        cmocka_unit_test(streams_are_independent), cmocka_unit_test(hash_known_answers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -189,7 +189,7 @@ static kvs_status sync_parent(const char *path, kvs_err *err)
     if (!parent)
         return fail_memory(err, path);
     fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* A folder we may write but not read, or a file system without this call: nothing to be done. */
+    /* A folder we may not read, or a file system without this call: nothing to be done. */
     if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
         st = fail_errno(err, "sync", parent);
     if (fd >= 0)

@@ -92,8 +92,8 @@ static int write_piece(const char *data, size_t size, void *user)
     return sink->status == KVS_OK ? 0 : -1;
 }
 
-/* Fifteen digits bring back every number a person wrote as it was written: 1e-06, not
- * 9.9999999999999995e-07. */
+/* Fifteen digits bring back every number a person wrote as it was written: 1e-6, not
+ * 9.9999999999999995e-7. */
 kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err)
 {
     const size_t format = JSON_INDENT(2) | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15);

@@ -3,7 +3,7 @@
  *
  *     struct settings { size_t dim; const char *shift; };
  *     static const kvsi_option options[] = {
- *         {"dim", KVSI_OPTION_SIZE, offsetof(struct settings, dim), .low = 1, .help = "model width"},
+ *         {"dim", KVSI_OPTION_SIZE, offsetof(struct settings, dim), .low = 1, ...},
  *         {"shift", KVSI_OPTION_CHOICE, offsetof(struct settings, shift), .choices = shifts, ...},
  *     };
  *

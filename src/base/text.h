@@ -37,8 +37,8 @@ void kvsi_text_release(kvsi_text *text);
 
 /* Insertions, deletions, replacements and swaps of neighbours that turn one name into the other. */
 size_t kvsi_edit_distance(const char *a, const char *b);
-/* The name most likely meant, or NULL if none is close.  `at` gives name 0, 1, ... and NULL past the
- * end. */
+/* The name most likely meant, or NULL if none is close.
+ * `at` gives name 0, 1, ... and NULL past the end. */
 const char *kvsi_nearest_name(const char *name, const char *(*at)(const void *names, size_t index),
                               const void *names);
 

@@ -430,8 +430,12 @@ kvs_status kvsi_safetensors_write(const char *path, const kvsi_file_tensor *tens
     KVS_TRY(render_header(&head, &head_size, header, path, err));
     KVS_TRY(kvsi_new_file_open(&file, path, err));
     KVS_TRY(kvsi_new_file_write(file, head, head_size, err));
-    for (size_t i = 0; i < count; i++)
-        KVS_TRY(kvsi_new_file_write(file, tensors[i].data, tensor_bytes(&tensors[i]), err));
+    for (size_t i = 0; i < count; i++) {
+        const size_t bytes = tensor_bytes(&tensors[i]);
+
+        if (bytes > 0) /* an empty tensor may have no memory at all */
+            KVS_TRY(kvsi_new_file_write(file, tensors[i].data, bytes, err));
+    }
     st = kvsi_new_file_commit(file, err);
     file = NULL; /* ended either way */
 out:

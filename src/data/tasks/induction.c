@@ -9,8 +9,8 @@
  *
  *     P(M > m) = prod_{j=1..m} (1 - (j-1)/(T-1))
  *
- * and, by symmetry, the tokens are any M distinct ones and i is any of 0 .. M-2.  The direct sampler
- * uses just that.  Both samplers keep to M <= longest by renormalising this distribution. */
+ * and, by symmetry, the tokens are any M distinct ones and i is any of 0 .. M-2.  The direct
+ * sampler uses just that.  Both keep to M <= longest by renormalising this distribution. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/task.h"

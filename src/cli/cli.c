@@ -1,0 +1,37 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+int kvsi_cli_fail(const kvs_err *err)
+{
+    fprintf(stderr, "kvshift: %s\n", err->message);
+    return err->status == KVS_E_INVALID ? KVSI_EXIT_MISUSE : KVSI_EXIT_FAILED;
+}
+
+kvs_status kvsi_cli_help(const kvsi_command_options *command, const void *settings, kvs_err *err)
+{
+    kvsi_text text = {0};
+    kvs_status st;
+
+    kvsi_options_help(&text, command, settings);
+    KVS_TRY(kvsi_text_check(&text, err));
+    fputs(text.data, stdout);
+out:
+    kvsi_text_release(&text);
+    return st;
+}
+
+kvs_status kvsi_cli_print_json(json_t *value, kvs_err *err)
+{
+    const size_t format = JSON_INDENT(2) | JSON_REAL_PRECISION(15);
+    kvs_status st = KVS_OK;
+
+    if (!value)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the result");
+    if (json_dumpf(value, stdout, format) != 0)
+        st = kvsi_fail(err, KVS_E_IO, "cannot write standard output");
+    else
+        putchar('\n');
+    json_decref(value);
+    return st;
+}

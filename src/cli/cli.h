@@ -1,0 +1,24 @@
+/* cli/cli.h - what the commands share.
+ *
+ * A command gets the whole line (argv[0] is the program, argv[1] the command) and returns the exit
+ * code.  Results go to standard output, everything else to standard error. */
+#ifndef KVSI_CLI_CLI_H
+#define KVSI_CLI_CLI_H
+
+#include "base/json.h"
+#include "base/options.h"
+
+enum { KVSI_EXIT_DONE = 0, KVSI_EXIT_FAILED = 1, KVSI_EXIT_MISUSE = 2 };
+
+int kvsi_cmd_train(int argc, char **argv);
+int kvsi_cmd_report(int argc, char **argv);
+int kvsi_cmd_version(int argc, char **argv);
+
+/* Prints the error as one line and returns the exit code that fits it. */
+int kvsi_cli_fail(const kvs_err *err);
+/* Prints a command's help. */
+kvs_status kvsi_cli_help(const kvsi_command_options *command, const void *settings, kvs_err *err);
+/* Prints one JSON value, whose reference it takes; NULL stands for memory that ran out. */
+kvs_status kvsi_cli_print_json(json_t *value, kvs_err *err);
+
+#endif

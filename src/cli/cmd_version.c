@@ -1,0 +1,111 @@
+/* kvshift version: what this build is and what it can use here.  Bug reports start with it. */
+#include "base/program.h"
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+typedef struct version_settings {
+    int json;
+} version_settings;
+
+static const kvsi_option options[] = {
+    {.name = "json",
+     .kind = KVSI_OPTION_FLAG,
+     .offset = offsetof(version_settings, json),
+     .group = "Options",
+     .help = "print one JSON object"},
+};
+
+static const kvsi_command_options command = {
+    .command = "kvshift version",
+    .purpose = "Says what this build is and what it can use on this machine.",
+    .options = options,
+    .count = sizeof options / sizeof *options,
+};
+
+/* What a build or a machine may lack. */
+typedef struct optional_part {
+    const char *name;
+    int present;
+} optional_part;
+
+enum { OPTIONAL_PARTS = 3 };
+
+static void find_optional_parts(optional_part parts[OPTIONAL_PARTS])
+{
+    parts[0] = (optional_part){"gnuplot", kvsi_program_found("gnuplot")};
+    parts[1] = (optional_part){"MPI", 0};
+    parts[2] = (optional_part){"HTTP", 0};
+}
+
+static const char *yes_no(int yes)
+{
+    return yes ? "yes" : "no";
+}
+
+static void print_people(const kvs_runtime *rt)
+{
+    const kvs_build_info *build = kvs_build();
+    optional_part parts[OPTIONAL_PARTS];
+    const char *level;
+    int usable;
+
+    printf("kvshift %s (commit %s)\n", build->version, build->commit);
+    printf("compiler    %s\n", build->compiler);
+    printf("BLAS        %s\n", build->blas);
+    printf("OpenMP      %s\n", build->openmp);
+    printf("threads     %d\n", kvs_runtime_threads(rt));
+    printf("CPU level   %s (usable here:", kvs_runtime_cpu_level(rt));
+    for (size_t i = 0; (level = kvs_cpu_level_name(i, &usable)) != NULL; i++)
+        printf("%s %s %s", i ? "," : "", level, yes_no(usable));
+    printf(")\n");
+    find_optional_parts(parts);
+    printf("optional   ");
+    for (size_t i = 0; i < OPTIONAL_PARTS; i++)
+        printf("%s %s %s", i ? "," : "", parts[i].name, yes_no(parts[i].present));
+    printf("\n");
+}
+
+static kvs_status print_json(const kvs_runtime *rt, kvs_err *err)
+{
+    const kvs_build_info *build = kvs_build();
+    json_t *levels = json_array(), *optional = json_object();
+    optional_part parts[OPTIONAL_PARTS];
+    const char *level;
+    int usable;
+
+    for (size_t i = 0; (level = kvs_cpu_level_name(i, &usable)) != NULL; i++)
+        json_array_append_new(levels, json_pack("{s:s, s:b}", "name", level, "usable", usable));
+    find_optional_parts(parts);
+    for (size_t i = 0; i < OPTIONAL_PARTS; i++)
+        json_object_set_new(optional, parts[i].name, json_boolean(parts[i].present));
+    return kvsi_cli_print_json(
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:o, s:o}", "version", build->version,
+                  "commit", build->commit, "compiler", build->compiler, "blas", build->blas,
+                  "openmp", build->openmp, "threads", kvs_runtime_threads(rt), "cpu_level",
+                  kvs_runtime_cpu_level(rt), "cpu_levels", levels, "optional", optional),
+        err);
+}
+
+int kvsi_cmd_version(int argc, char **argv)
+{
+    version_settings settings = {0};
+    kvsi_parsed_options parsed;
+    kvs_runtime *rt = NULL;
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    KVS_TRY(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
+    if (parsed.help) {
+        KVS_TRY(kvsi_cli_help(&command, &settings, &err));
+        goto out;
+    }
+    KVS_TRY(kvs_runtime_create(&rt, NULL, &err));
+    if (settings.json)
+        KVS_TRY(print_json(rt, &err));
+    else
+        print_people(rt);
+out:
+    kvs_runtime_free(rt);
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}

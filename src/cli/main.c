@@ -1,0 +1,119 @@
+/* The command: finds out which verb is meant and hands over. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct command {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} command;
+
+static int help(int argc, char **argv);
+
+static const command commands[] = {
+    {"train", "train a model on a synthetic task", kvsi_cmd_train},
+    {"report", "compare runs: a table, curves, a web page", kvsi_cmd_report},
+    {"version", "say what this build is and what it can use", kvsi_cmd_version},
+    {"help", "show this overview, or the help of a command", help},
+};
+
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static const command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return commands + i;
+    }
+    return NULL;
+}
+
+static const char *command_name_at(const void *names, size_t index)
+{
+    return index < COMMANDS ? ((const command *)names)[index].name : NULL;
+}
+
+static int fail_unknown(const char *kind, const char *name)
+{
+    const char *nearest = kvsi_nearest_name(name, command_name_at, commands);
+    kvs_err err;
+
+    if (nearest)
+        kvsi_fail(&err, KVS_E_INVALID, "unknown %s '%s'; did you mean '%s'?", kind, name, nearest);
+    else
+        kvsi_fail(&err, KVS_E_INVALID, "unknown %s '%s'; see 'kvshift help'", kind, name);
+    return kvsi_cli_fail(&err);
+}
+
+static void print_overview(FILE *stream)
+{
+    fputs("usage: kvshift COMMAND [OPTION]...\n"
+          "\n"
+          "Language models with KV shifting attention: each key and value is mixed with the ones\n"
+          "of the tokens before it, by a few learned numbers per head.\n"
+          "\n"
+          "Commands:\n",
+          stream);
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(stream, "  %-10s%s\n", commands[i].name, commands[i].summary);
+    fputs("\n"
+          "'kvshift COMMAND --help' shows the options of a command.  Every option can also be set\n"
+          "by an environment variable: KVSHIFT_THREADS for --threads.\n"
+          "Exit codes: 0 done, 1 failed, 2 misuse.\n",
+          stream);
+}
+
+static int is_help(const char *word)
+{
+    return strcmp(word, "help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
+}
+
+static int help(int argc, char **argv)
+{
+    char wanted[] = "--help";
+    char *line[] = {argv[0], argc > 2 ? argv[2] : NULL, wanted, NULL};
+    const command *found;
+
+    if (argc > 3) {
+        kvs_err err;
+
+        kvsi_fail(&err, KVS_E_INVALID, "unexpected argument '%s'; see 'kvshift help'", argv[3]);
+        return kvsi_cli_fail(&err);
+    }
+    if (argc < 3 || is_help(argv[2])) {
+        print_overview(stdout);
+        return KVSI_EXIT_DONE;
+    }
+    found = find_command(argv[2]);
+    return found ? found->run(3, line) : fail_unknown("command", argv[2]);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    const command *found;
+
+    if (argc < 2) {
+        print_overview(stderr);
+        return KVSI_EXIT_MISUSE;
+    }
+    if (is_help(argv[1]))
+        return help(argc, argv);
+    if (strcmp(argv[1], "--version") == 0)
+        return kvsi_cmd_version(argc, argv);
+    found = find_command(argv[1]);
+    if (found)
+        return found->run(argc, argv);
+    return fail_unknown(argv[1][0] == '-' ? "option" : "command", argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    const int code = dispatch(argc, argv);
+
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fputs("kvshift: cannot write standard output\n", stderr);
+        return code == KVSI_EXIT_DONE ? KVSI_EXIT_FAILED : code;
+    }
+    return code;
+}

@@ -1,0 +1,450 @@
+/* Causal attention over ragged sequences, in tiles, with a running softmax: memory is linear in the
+ * length.  First q^, k^, v^ (shifted, rotated) are formed once, where the tiles want them:
+ *
+ *     q^   [sequence][kv_head][len * group][head_size]   the query heads that share a KV head are
+ *                                                        rows of one matrix; row r is token r/group
+ *     k^ v^ [sequence][kv_head][len][head_size]          or the sequence's cache
+ *
+ * then each piece of work is one block of such rows (forward) or one KV head of one sequence
+ * (backward).  The backward pass computes the probabilities again from q^, k^ and the log-sums. */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/mix.h"
+#include "kernels/cpu/tile.h"
+#include "kernels/host.h"
+#include "parallel/threads.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 96, KEYS = 64, FEW_ROWS = 4 }; /* of a tile of scores; FEW_ROWS: no packing of keys */
+
+/* ---- workspace ---- */
+
+typedef struct work {
+    float *q, *k, *v;             /* mixed; layouts above */
+    float *d_q, *d_k, *d_v;       /* their gradients */
+    float *d_out, *share, *logsum; /* backward: d_out as q^ is laid out, <d_out, out>, log-sums */
+    double *d_taps;               /* [sequences, heads + 2 kv_heads, KVSI_TAPS_MAX] */
+    float *scratch;               /* [threads, scratch_size(head_size)] */
+} work;
+
+/* Per thread: transposed keys and values, scores, their gradients, output rows, running max, sum. */
+static size_t scratch_size(size_t head_size)
+{
+    return 2 * head_size * KEYS + 2 * ROWS * KEYS + ROWS * head_size + 2 * ROWS;
+}
+
+static size_t whole_lines(size_t floats)
+{
+    return (floats + 15) / 16 * 16;
+}
+
+/* Hands out the workspace; with base NULL only measures.  Returns bytes. */
+static size_t plan(work *w, unsigned char *base, const kvsi_limits *l, int threads)
+{
+    const size_t q = whole_lines(l->tokens * l->heads * l->head_size);
+    const size_t k = whole_lines(l->tokens * l->kv_heads * l->head_size);
+    const size_t rows = whole_lines(l->tokens * l->heads);
+    const size_t scratch = whole_lines((size_t)threads * scratch_size(l->head_size));
+    const size_t taps =
+        whole_lines(2 * l->sequences * (l->heads + 2 * l->kv_heads) * KVSI_TAPS_MAX);
+    float *const at = (float *)base;
+    size_t used = 0;
+
+#define TAKE(field, size) (w->field = base ? (void *)(at + used) : NULL, used += (size))
+    TAKE(scratch, scratch);
+    TAKE(q, q);
+    TAKE(k, k);
+    TAKE(v, k);
+    if (l->training) {
+        TAKE(d_taps, taps);
+        TAKE(d_q, q);
+        TAKE(d_k, k);
+        TAKE(d_v, k);
+        TAKE(d_out, q);
+        TAKE(share, rows);
+        TAKE(logsum, rows);
+    }
+#undef TAKE
+    return used * sizeof(float);
+}
+
+size_t LEVEL(attention_workspace)(const kvsi_limits *limits, int threads)
+{
+    work w;
+
+    return plan(&w, NULL, limits, threads);
+}
+
+static work work_in(const kvsi_context *c, const kvsi_attention *a, int training)
+{
+    const kvsi_limits limits = {.tokens = a->tokens,
+                                .sequences = a->sequences,
+                                .heads = a->heads,
+                                .kv_heads = a->kv_heads,
+                                .head_size = a->head_size,
+                                .training = training};
+    work w;
+
+    plan(&w, c->workspace, &limits, c->threads);
+    return w;
+}
+
+/* ---- one KV head of one sequence ---- */
+
+typedef struct head_view {
+    size_t rows, keys, past, group, head_size;
+    float scale;
+    const float *q, *k, *v; /* [rows, head_size], [keys, head_size] */
+    size_t q_at;            /* of q, in numbers from the start of the workspace's q */
+} head_view;
+
+static size_t q_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
+{
+    return (span->start * a->heads + kv_head * (a->heads / a->kv_heads) * span->len) * a->head_size;
+}
+
+static size_t k_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
+{
+    return span->k ? kv_head * span->capacity * a->head_size
+                   : (span->start * a->kv_heads + kv_head * span->len) * a->head_size;
+}
+
+static head_view view_head(const work *w, const kvsi_attention *a, const kvsi_span *span,
+                           size_t kv_head)
+{
+    const size_t at = k_offset(a, span, kv_head), group = a->heads / a->kv_heads;
+
+    return (head_view){
+        .rows = span->len * group,
+        .keys = span->past + span->len,
+        .past = span->past,
+        .group = group,
+        .head_size = a->head_size,
+        .scale = a->scale,
+        .q = w->q + q_offset(a, span, kv_head),
+        .k = (span->k ? span->k : w->k) + at,
+        .v = (span->v ? span->v : w->v) + at,
+        .q_at = q_offset(a, span, kv_head),
+    };
+}
+
+/* Keys that row r may see. */
+static size_t visible(const head_view *h, size_t r)
+{
+    return h->past + r / h->group + 1;
+}
+
+static void mix_head(const work *w, const float *qkv, const kvsi_attention *a, const kvsi_span *span,
+                     size_t kv_head)
+{
+    const size_t d = a->head_size, group = a->heads / a->kv_heads;
+    const size_t at = k_offset(a, span, kv_head) + span->past * d;
+    const mixing k = LEVEL(mixing_of)(a, KVS_SHIFT_K, span, kv_head, qkv);
+    const mixing v = LEVEL(mixing_of)(a, KVS_SHIFT_V, span, kv_head, qkv);
+
+    LEVEL(mix)((span->k ? span->k : w->k) + at, d, &k);
+    LEVEL(mix)((span->v ? span->v : w->v) + at, d, &v);
+    for (size_t g = 0; g < group; g++) {
+        const mixing q = LEVEL(mixing_of)(a, KVS_SHIFT_Q, span, kv_head * group + g, qkv);
+        LEVEL(mix)(w->q + q_offset(a, span, kv_head) + g * d, group * d, &q);
+    }
+}
+
+/* Row r of a KV head, in the token-major layout of out and d_out. */
+static size_t token_major(const kvsi_attention *a, const kvsi_span *span, size_t kv_head, size_t r)
+{
+    const size_t group = a->heads / a->kv_heads;
+
+    return ((span->start + r / group) * a->heads + kv_head * group + r % group);
+}
+
+/* ---- forward ---- */
+
+typedef struct scratch {
+    float *keys, *values;     /* [head_size, KEYS], transposed */
+    float *scores, *d_scores; /* [ROWS, KEYS] */
+    float *out;               /* [ROWS, head_size] */
+    float *top, *sum;         /* [ROWS] */
+} scratch;
+
+static scratch scratch_of_thread(const work *w, size_t head_size)
+{
+    scratch s;
+
+    s.keys = w->scratch + kvsi_thread_index() * scratch_size(head_size);
+    s.values = s.keys + head_size * KEYS;
+    s.scores = s.values + head_size * KEYS;
+    s.d_scores = s.scores + ROWS * KEYS;
+    s.out = s.d_scores + ROWS * KEYS;
+    s.top = s.out + ROWS * head_size;
+    s.sum = s.top + ROWS;
+    return s;
+}
+
+static size_t whole_vectors(size_t n)
+{
+    return (n + VEC - 1) / VEC * VEC;
+}
+
+/* scores[m, n] = rows . keys^T for `n` keys from `first` on; a few rows read the keys as they are. */
+static void score_tile(float *scores, float *turned, const float *rows, size_t m, const float *keys,
+                       size_t n, size_t d)
+{
+    const size_t padded = whole_vectors(n);
+
+    if (m < FEW_ROWS) {
+        for (size_t i = 0; i < m; i++)
+            for (size_t j = 0; j < padded; j++)
+                scores[i * KEYS + j] = j < n ? dot(rows + i * d, keys + j * d, d) : 0.0f;
+        return;
+    }
+    tile_transpose(turned, KEYS, keys, d, n, d, padded);
+    tile_multiply(scores, KEYS, (tile_a){rows, d, 1}, turned, KEYS, m, padded, d, 0);
+}
+
+/* Takes one row's scores into its running softmax: scores become exp(score - top), the sum and what
+ * was summed before are brought to the new top.  Returns the factor for the output so far. */
+static float soften_row(float *scores, size_t seen, size_t n, float scale, float *top, float *sum)
+{
+    const size_t padded = whole_vectors(n);
+    float best = *top, factor;
+    vec total = {0};
+
+    for (size_t j = 0; j < seen; j++)
+        best = scores[j] * scale > best ? scores[j] * scale : best;
+    for (size_t j = 0; j < seen; j++)
+        scores[j] = scores[j] * scale - best;
+    for (size_t j = seen; j < padded; j++)
+        scores[j] = -INFINITY;
+    for (size_t j = 0; j < padded; j += VEC) {
+        const vec p = vec_exp(vec_load(scores + j));
+        vec_store(scores + j, p);
+        total += p;
+    }
+    factor = exp_one(*top - best);
+    *sum = *sum * factor + vec_sum(total);
+    *top = best;
+    return factor;
+}
+
+static void soften_tile(const scratch *s, const head_view *h, size_t row, size_t m, size_t key,
+                        size_t n)
+{
+    for (size_t i = 0; i < m; i++) {
+        const size_t limit = visible(h, row + i);
+        const size_t seen = limit <= key ? 0 : limit - key < n ? limit - key : n;
+        float *out = s->out + i * h->head_size;
+        const float factor =
+            soften_row(s->scores + i * KEYS, seen, n, h->scale, &s->top[i], &s->sum[i]);
+
+        for (size_t j = 0; factor != 1.0f && j < h->head_size; j++)
+            out[j] *= factor;
+    }
+}
+
+/* Rows row .. row+m-1 of one KV head: s->out, s->top, s->sum. */
+static void attend(const scratch *s, const head_view *h, size_t row, size_t m)
+{
+    const size_t d = h->head_size, keys = visible(h, row + m - 1);
+
+    memset(s->out, 0, m * d * sizeof *s->out);
+    for (size_t i = 0; i < m; i++) {
+        s->top[i] = -1e30f; /* finite, so that top - best never is inf - inf */
+        s->sum[i] = 0.0f;
+    }
+    for (size_t key = 0; key < keys; key += KEYS) {
+        const size_t n = keys - key < KEYS ? keys - key : KEYS;
+
+        score_tile(s->scores, s->keys, h->q + row * d, m, h->k + key * d, n, d);
+        soften_tile(s, h, row, m, key, n);
+        tile_multiply(s->out, d, (tile_a){s->scores, KEYS, 1}, h->v + key * d, d, m, d, n, 1);
+    }
+}
+
+static void forward_block(float *out, float *logsum, const work *w, const kvsi_attention *a,
+                          const kvsi_span *span, size_t kv_head, size_t row)
+{
+    const head_view h = view_head(w, a, span, kv_head);
+    const scratch s = scratch_of_thread(w, a->head_size);
+    const size_t m = h.rows - row < ROWS ? h.rows - row : ROWS, d = a->head_size;
+
+    attend(&s, &h, row, m);
+    for (size_t i = 0; i < m; i++) {
+        const size_t at = token_major(a, span, kv_head, row + i);
+        const float inverse = 1.0f / s.sum[i];
+
+        for (size_t j = 0; j < d; j++)
+            out[at * d + j] = s.out[i * d + j] * inverse;
+        logsum[at] = s.top[i] + logf(s.sum[i]);
+    }
+}
+
+/* Blocks of rows in one KV head of a sequence. */
+static size_t blocks_of(const kvsi_attention *a, const kvsi_span *span)
+{
+    return (span->len * (a->heads / a->kv_heads) + ROWS - 1) / ROWS;
+}
+
+static void mix_all(const kvsi_context *c, const work *w, const float *qkv, const kvsi_attention *a)
+{
+    KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads)
+    {
+        mix_head(w, qkv, a, &a->spans[i / a->kv_heads], i % a->kv_heads);
+    }
+}
+
+void LEVEL(attention_forward)(kvsi_context *c, float *out, float *logsum, const float *qkv,
+                              const kvsi_attention *a)
+{
+    const work w = work_in(c, a, 0);
+    size_t most = 0;
+
+    mix_all(c, &w, qkv, a);
+    for (size_t s = 0; s < a->sequences; s++)
+        most = blocks_of(a, &a->spans[s]) > most ? blocks_of(a, &a->spans[s]) : most;
+    /* Piece = (block, sequence, head), last blocks first: they see the most keys. */
+    KVSI_PARALLEL_PIECES(c->threads, i, most * a->sequences * a->kv_heads)
+    {
+        const size_t block = most - 1 - i / (a->sequences * a->kv_heads);
+        const kvsi_span *span = &a->spans[i / a->kv_heads % a->sequences];
+
+        if (block < blocks_of(a, span))
+            forward_block(out, logsum, &w, a, span, i % a->kv_heads, block * ROWS);
+    }
+    kvsi_keep_tails(a, qkv);
+}
+
+/* ---- backward ---- */
+
+/* d_out and the log-sums as q^ is laid out, and <d_out, out> of each row. */
+static void gather_rows(const work *w, const float *d_out, const float *out, const float *logsum,
+                        const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
+{
+    const size_t d = a->head_size, first = q_offset(a, span, kv_head) / d;
+    const size_t rows = span->len * (a->heads / a->kv_heads);
+
+    for (size_t r = 0; r < rows; r++) {
+        const size_t at = token_major(a, span, kv_head, r);
+
+        memcpy(w->d_out + (first + r) * d, d_out + at * d, d * sizeof *d_out);
+        w->share[first + r] = dot(d_out + at * d, out + at * d, d);
+        w->logsum[first + r] = logsum[at];
+    }
+}
+
+/* scores -> probabilities p, and d_scores -> p * (d_p - share) * scale; 0 where a key is not seen. */
+static void probability_row(float *scores, float *d_scores, size_t seen, size_t n, float scale,
+                            float logsum, float share)
+{
+    const size_t padded = whole_vectors(n);
+
+    for (size_t j = 0; j < padded; j += VEC) {
+        const vec p = vec_exp(vec_load(scores + j) * scale - logsum);
+        vec_store(scores + j, p);
+        vec_store(d_scores + j, p * (vec_load(d_scores + j) - share) * scale);
+    }
+    for (size_t j = seen; j < padded; j++)
+        scores[j] = d_scores[j] = 0.0f;
+}
+
+/* One tile of scores: its share of d_q, d_k, d_v.  keys and values are already transposed. */
+static void backward_tile(const work *w, const scratch *s, const head_view *h, size_t k_at,
+                          size_t row, size_t m, size_t key, size_t n)
+{
+    const size_t d = h->head_size, padded = whole_vectors(n), first = h->q_at / d + row;
+    const float *q = h->q + row * d, *d_out = w->d_out + first * d;
+
+    tile_multiply(s->scores, KEYS, (tile_a){q, d, 1}, s->keys, KEYS, m, padded, d, 0);
+    tile_multiply(s->d_scores, KEYS, (tile_a){d_out, d, 1}, s->values, KEYS, m, padded, d, 0);
+    for (size_t i = 0; i < m; i++) {
+        const size_t limit = visible(h, row + i);
+        const size_t seen = limit <= key ? 0 : limit - key < n ? limit - key : n;
+
+        probability_row(s->scores + i * KEYS, s->d_scores + i * KEYS, seen, n, h->scale,
+                        w->logsum[first + i], w->share[first + i]);
+    }
+    tile_multiply(w->d_v + k_at + key * d, d, (tile_a){s->scores, 1, KEYS}, d_out, d, n, d, m, 1);
+    tile_multiply(w->d_k + k_at + key * d, d, (tile_a){s->d_scores, 1, KEYS}, q, d, n, d, m, 1);
+    tile_multiply(w->d_q + h->q_at + row * d, d, (tile_a){s->d_scores, KEYS, 1}, h->k + key * d, d,
+                  m, d, n, 1);
+}
+
+/* d_q, d_k, d_v of one KV head of one sequence, still rotated and shifted. */
+static void backward_head(const work *w, const kvsi_attention *a, const kvsi_span *span,
+                          size_t kv_head)
+{
+    const head_view h = view_head(w, a, span, kv_head);
+    const scratch s = scratch_of_thread(w, a->head_size);
+    const size_t d = a->head_size, k_at = k_offset(a, span, kv_head);
+
+    memset(w->d_q + h.q_at, 0, h.rows * d * sizeof *w->d_q);
+    memset(w->d_k + k_at, 0, h.keys * d * sizeof *w->d_k);
+    memset(w->d_v + k_at, 0, h.keys * d * sizeof *w->d_v);
+    for (size_t key = 0; key < h.keys; key += KEYS) {
+        const size_t n = h.keys - key < KEYS ? h.keys - key : KEYS;
+
+        tile_transpose(s.keys, KEYS, h.k + key * d, d, n, d, whole_vectors(n));
+        tile_transpose(s.values, KEYS, h.v + key * d, d, n, d, whole_vectors(n));
+        for (size_t row = key * h.group; row < h.rows; row += ROWS)
+            backward_tile(w, &s, &h, k_at, row, h.rows - row < ROWS ? h.rows - row : ROWS, key, n);
+    }
+}
+
+static void unmix_head(const work *w, float *d_qkv, const float *qkv, const kvsi_attention *a,
+                       size_t sequence, size_t kv_head)
+{
+    const kvsi_span *span = &a->spans[sequence];
+    const size_t d = a->head_size, group = a->heads / a->kv_heads;
+    const size_t at = k_offset(a, span, kv_head), q_at = q_offset(a, span, kv_head);
+    const mixing k = LEVEL(mixing_of)(a, KVS_SHIFT_K, span, kv_head, qkv);
+    const mixing v = LEVEL(mixing_of)(a, KVS_SHIFT_V, span, kv_head, qkv);
+    double *d_taps = w->d_taps + sequence * (a->heads + 2 * a->kv_heads) * KVSI_TAPS_MAX;
+
+    for (size_t g = 0; g < group; g++) {
+        const size_t head = kv_head * group + g;
+        const mixing q = LEVEL(mixing_of)(a, KVS_SHIFT_Q, span, head, qkv);
+        LEVEL(unmix)(d_qkv + (q.raw - qkv), d_taps + head * KVSI_TAPS_MAX, w->d_q + q_at + g * d,
+                     group * d, &q);
+    }
+    d_taps += a->heads * KVSI_TAPS_MAX;
+    LEVEL(unmix)(d_qkv + (k.raw - qkv), d_taps + kv_head * KVSI_TAPS_MAX, w->d_k + at, d, &k);
+    d_taps += a->kv_heads * KVSI_TAPS_MAX;
+    LEVEL(unmix)(d_qkv + (v.raw - qkv), d_taps + kv_head * KVSI_TAPS_MAX, w->d_v + at, d, &v);
+}
+
+/* Adds the sequences' tap gradients of one target, in order, and hands them to the form. */
+static void reduce_taps(const double *d_taps, kvsi_target target, const kvsi_attention *a)
+{
+    const kvsi_form *form = kvsi_form_get(target.shift->form);
+    const size_t window = target.shift->window, stride = (a->heads + 2 * a->kv_heads) * KVSI_TAPS_MAX;
+
+    for (size_t head = 0; window > 0 && head < target.heads; head++) {
+        const size_t at = head * form->numbers(window);
+        double sum[KVSI_TAPS_MAX] = {0};
+
+        for (size_t s = 0; s < a->sequences; s++)
+            for (size_t j = 0; j <= window; j++)
+                sum[j] += d_taps[s * stride + head * KVSI_TAPS_MAX + j];
+        form->backward(target.shift->gradient + at, sum, target.shift->parameters + at, window);
+    }
+}
+
+void LEVEL(attention_backward)(kvsi_context *c, float *d_qkv, const float *d_out, const float *out,
+                               const float *logsum, const float *qkv, const kvsi_attention *a)
+{
+    const work w = work_in(c, a, 1);
+
+    KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads)
+    {
+        const size_t s = i / a->kv_heads, kv_head = i % a->kv_heads;
+
+        mix_head(&w, qkv, a, &a->spans[s], kv_head);
+        gather_rows(&w, d_out, out, logsum, a, &a->spans[s], kv_head);
+        backward_head(&w, a, &a->spans[s], kv_head);
+        unmix_head(&w, d_qkv, qkv, a, s, kv_head);
+    }
+    reduce_taps(w.d_taps, kvsi_target_q(a), a);
+    reduce_taps(w.d_taps + a->heads * KVSI_TAPS_MAX, kvsi_target_k(a), a);
+    reduce_taps(w.d_taps + (a->heads + a->kv_heads) * KVSI_TAPS_MAX, kvsi_target_v(a), a);
+}

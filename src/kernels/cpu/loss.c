@@ -1,0 +1,130 @@
+/* The output head and the loss, in chunks of rows whose logits stay in the cache. */
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/vector.h"
+#include "parallel/threads.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LOGITS_MAX = 1 << 20, CHUNK_MIN = 32, CHUNK_MAX = 1024 }; /* logits, rows and rows at once */
+
+static size_t chunk_rows(size_t count, size_t vocab)
+{
+    size_t rows = LOGITS_MAX / vocab;
+
+    rows = rows < CHUNK_MIN ? CHUNK_MIN : rows > CHUNK_MAX ? CHUNK_MAX : rows;
+    return rows < count ? rows : count;
+}
+
+/* Workspace: logits [chunk, vocab], x and d_x of the chunk [chunk, dim] each. */
+size_t LEVEL(head_workspace)(const kvsi_limits *limits)
+{
+    return chunk_rows(limits->head_rows, limits->vocab) * (limits->vocab + 2 * limits->dim) *
+           sizeof(float);
+}
+
+static void gather(float *to, const float *from, const int32_t *rows, size_t count, size_t dim)
+{
+    for (size_t r = 0; r < count; r++)
+        memcpy(to + r * dim, from + (size_t)rows[r] * dim, dim * sizeof *to);
+}
+
+static void scatter(float *to, const float *from, const int32_t *rows, size_t count, size_t dim)
+{
+    for (size_t r = 0; r < count; r++)
+        memcpy(to + (size_t)rows[r] * dim, from + r * dim, dim * sizeof *to);
+}
+
+void LEVEL(head_logits)(kvsi_context *c, float *logits, const float *x, const kvsi_matrix *w,
+                        const int32_t *rows, size_t count)
+{
+    float *packed = (float *)c->workspace;
+    const size_t chunk = chunk_rows(count, w->rows);
+
+    for (size_t at = 0; at < count; at += chunk) {
+        const size_t now = count - at < chunk ? count - at : chunk;
+
+        gather(packed, x, rows + at, now, w->cols);
+        LEVEL(linear_forward)(c, logits + at * w->rows, packed, w, now, NULL);
+    }
+}
+
+static size_t argmax(const float *x, size_t n)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < n; i++)
+        if (x[i] > x[best])
+            best = i;
+    return best;
+}
+
+/* sum_i exp(x[i] - shift), floats over short runs, joined in double */
+static double sum_exp(const float *x, size_t n, float shift)
+{
+    enum { RUN = 512 };
+    double sum = 0;
+
+    for (size_t from = 0; from < n; from += RUN) {
+        const size_t to = n - from < RUN ? n : from + RUN;
+        vec lanes = {0};
+        float rest = 0;
+        size_t i = from;
+
+        for (; i + VEC <= to; i += VEC)
+            lanes += vec_exp(vec_load(x + i) - shift);
+        for (; i < to; i++)
+            rest += exp_one(x[i] - shift);
+        sum += (double)(vec_sum(lanes) + rest);
+    }
+    return sum;
+}
+
+/* Loss of one row; its logits become their own gradient, softmax - onehot. */
+static float loss_row(float *logits, size_t vocab, size_t target, int32_t *guess, int gradient)
+{
+    const size_t best = argmax(logits, vocab);
+    const float top = logits[best], answer = logits[target];
+    const double sum = sum_exp(logits, vocab, top);
+    const float inverse = (float)(1.0 / sum);
+    size_t i = 0;
+
+    *guess = (int32_t)best;
+    if (gradient) {
+        for (; i + VEC <= vocab; i += VEC)
+            vec_store(logits + i, vec_exp(vec_load(logits + i) - top) * inverse);
+        for (; i < vocab; i++)
+            logits[i] = exp_one(logits[i] - top) * inverse;
+        logits[target] -= 1.0f;
+    }
+    return (float)((double)top - (double)answer + log(sum));
+}
+
+static void loss_chunk(kvsi_context *c, const kvsi_head *h, size_t at, size_t rows, size_t chunk)
+{
+    const size_t vocab = h->w->rows, dim = h->w->cols;
+    float *logits = (float *)c->workspace, *x = logits + chunk * vocab, *d_x = x + chunk * dim;
+
+    gather(x, h->x, h->rows + at, rows, dim);
+    LEVEL(linear_forward)(c, logits, x, h->w, rows, NULL);
+    KVSI_PARALLEL_PIECES(c->threads, r, rows)
+    {
+        h->row_loss[at + r] = loss_row(logits + r * vocab, vocab, (size_t)h->targets[at + r],
+                                       &h->row_guess[at + r], h->d_x != NULL);
+    }
+    if (!h->d_x)
+        return;
+    LEVEL(linear_backward_input)(c, d_x, logits, h->w, rows);
+    LEVEL(linear_backward_weight)(c, h->d_w, logits, x, rows, vocab, dim);
+    scatter(h->d_x, d_x, h->rows + at, rows, dim);
+}
+
+void LEVEL(head_loss)(kvsi_context *c, const kvsi_head *head)
+{
+    const size_t chunk = chunk_rows(head->count, head->w->rows);
+
+    if (head->d_x)
+        memset(head->d_x, 0, head->n * head->w->cols * sizeof *head->d_x);
+    for (size_t at = 0; at < head->count; at += chunk)
+        loss_chunk(c, head, at, head->count - at < chunk ? head->count - at : chunk, chunk);
+}

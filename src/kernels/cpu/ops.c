@@ -1,0 +1,44 @@
+#include "kernels/cpu/cpu.h"
+#include "kernels/host.h"
+
+static size_t larger(size_t x, size_t y)
+{
+    return x > y ? x : y;
+}
+
+static size_t workspace_bytes(const kvsi_limits *limits, int threads)
+{
+    return larger(LEVEL(norm_workspace)(limits),
+                  larger(LEVEL(attention_workspace)(limits, threads),
+                         LEVEL(head_workspace)(limits)));
+}
+
+extern const kvsi_ops LEVEL(ops);
+
+const kvsi_ops LEVEL(ops) = {
+    .name = LEVEL_NAME,
+    .alloc = kvsi_host_alloc,
+    .release = kvsi_host_release,
+    .upload = kvsi_host_copy,
+    .download = kvsi_host_copy,
+    .copy = kvsi_host_copy,
+    .zero = kvsi_host_zero,
+    .sync = kvsi_host_sync,
+    .workspace_bytes = workspace_bytes,
+    .embed_forward = LEVEL(embed_forward),
+    .embed_backward = LEVEL(embed_backward),
+    .norm_forward = LEVEL(norm_forward),
+    .norm_backward = LEVEL(norm_backward),
+    .linear_forward = LEVEL(linear_forward),
+    .linear_backward_input = LEVEL(linear_backward_input),
+    .linear_backward_weight = LEVEL(linear_backward_weight),
+    .attention_forward = LEVEL(attention_forward),
+    .attention_backward = LEVEL(attention_backward),
+    .swiglu_forward = LEVEL(swiglu_forward),
+    .swiglu_backward = LEVEL(swiglu_backward),
+    .head_logits = LEVEL(head_logits),
+    .head_loss = LEVEL(head_loss),
+    .sum_squares = LEVEL(sum_squares),
+    .clip_scale = kvsi_host_clip_scale,
+    .adamw = LEVEL(adamw),
+};

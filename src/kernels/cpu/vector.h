@@ -1,0 +1,102 @@
+/* kernels/cpu/vector.h - short vectors of floats, as the compiler's vector types.
+ *
+ * `vec` is as wide as the level's registers.  Sums over a vector's lanes have a fixed order, so
+ * results depend on the level and the data only. */
+#ifndef KVSI_KERNELS_CPU_VECTOR_H
+#define KVSI_KERNELS_CPU_VECTOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __AVX2__
+#define VEC_BYTES 32
+#else
+#define VEC_BYTES 16
+#endif
+enum { VEC = VEC_BYTES / 4 }; /* lanes */
+
+typedef float vec __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias));
+typedef int32_t veci __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias));
+
+#define INLINE static inline __attribute__((always_inline, unused))
+
+INLINE vec vec_load(const float *p)
+{
+    return *(const vec *)p;
+}
+
+INLINE void vec_store(float *p, vec x)
+{
+    *(vec *)p = x;
+}
+
+INLINE vec vec_all(float x)
+{
+    return (vec){0} + x;
+}
+
+INLINE vec vec_select(veci mask, vec yes, vec no)
+{
+    return (vec)((mask & (veci)yes) | (~mask & (veci)no));
+}
+
+INLINE vec vec_max(vec x, vec y)
+{
+    return vec_select(x > y, x, y);
+}
+
+INLINE float vec_sum(vec x)
+{
+    float sum = 0;
+
+    for (int i = 0; i < VEC; i++)
+        sum += x[i];
+    return sum;
+}
+
+/* exp(x), to about 2 ulp: 2^n * exp(r) with |r| <= ln(2)/2 and a polynomial for exp(r).  Below -87.3
+ * it is 0 (no denormals), above 88.3 it stays at exp(88.3); NaN stays NaN. */
+INLINE vec vec_exp(vec x)
+{
+    const vec lowest = vec_all(-87.3f), highest = vec_all(88.3f);
+    const vec magic = vec_all(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
+    const vec inside = vec_select(x > highest, highest, vec_select(x < lowest, lowest, x));
+    const vec shifted = inside * 1.44269504088896341f + magic;
+    const vec n = shifted - magic;
+    const vec r = (inside - n * 0.693359375f) + n * 2.12194440e-4f; /* ln(2) in two parts */
+    const veci exponent = ((veci)shifted - (veci)magic + 127) << 23;
+    vec p = vec_all(1.9875691500e-4f);
+
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + (r + 1.0f);
+    return vec_select(x < lowest, vec_all(0.0f), p * (vec)exponent);
+}
+
+/* The same for one number: first lane of a vector. */
+INLINE float exp_one(float x)
+{
+    return vec_exp(vec_all(x))[0];
+}
+
+/* sum_i x[i] * y[i], in four running sums that are joined at the end */
+INLINE float dot(const float *x, const float *y, size_t n)
+{
+    vec sums[4] = {{0}, {0}, {0}, {0}};
+    float rest = 0;
+    size_t i = 0;
+
+    for (; i + 4 * VEC <= n; i += 4 * VEC)
+        for (size_t j = 0; j < 4; j++)
+            sums[j] += vec_load(x + i + j * VEC) * vec_load(y + i + j * VEC);
+    for (; i + VEC <= n; i += VEC)
+        sums[0] += vec_load(x + i) * vec_load(y + i);
+    for (; i < n; i++)
+        rest += x[i] * y[i];
+    return vec_sum((sums[0] + sums[1]) + (sums[2] + sums[3])) + rest;
+}
+
+#endif

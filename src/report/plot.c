@@ -1,0 +1,131 @@
+#include "report/plot.h"
+
+#include "base/memory.h"
+#include "base/program.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { BATCHES = 20 };
+
+static const size_t SVG_LIMIT = (size_t)64 << 20;
+
+/* Mean accuracy of the batches up to point `last`, NaN if none was scored. */
+static double running_mean(const kvsi_run *run, size_t last)
+{
+    const size_t first = last + 1 > BATCHES ? last + 1 - BATCHES : 0;
+    double sum = 0;
+    size_t count = 0;
+
+    for (size_t i = first; i <= last; i++) {
+        if (isnan(run->points[i].accuracy))
+            continue;
+        sum += run->points[i].accuracy;
+        count++;
+    }
+    return count ? sum / (double)count : NAN;
+}
+
+/* On the logarithmic axis steps closer than one percent fall on each other, so few are needed. */
+static void add_curve(kvsi_text *script, const kvsi_run *run, size_t number)
+{
+    uint64_t next = 0;
+
+    kvsi_text_format(script, "$run%zu << END\n", number);
+    for (size_t i = 0; i < run->point_count; i++) {
+        const uint64_t step = run->points[i].step;
+        const double accuracy = running_mean(run, i);
+
+        if ((step < next && i + 1 < run->point_count) || isnan(accuracy))
+            continue;
+        kvsi_text_format(script, "%" PRIu64 " %.6g\n", step, 100 * accuracy);
+        next = step + (step / 100 ? step / 100 : 1);
+    }
+    kvsi_text_add(script, "END\n");
+}
+
+/* A gnuplot string: in single quotes nothing but the quote itself is special. */
+static void add_quoted(kvsi_text *script, const char *words)
+{
+    kvsi_text_add(script, "'");
+    for (; *words; words++) {
+        if (*words == '\'')
+            kvsi_text_add(script, "''");
+        else
+            kvsi_text_add_bytes(script, (unsigned char)*words < 0x20 ? " " : words, 1);
+    }
+    kvsi_text_add(script, "'");
+}
+
+/* The colours of Okabe and Ito, which stay apart for colour-blind readers; the dashes help too. */
+static const char frame[] =
+    "set terminal svg noenhanced size 900,460 name 'accuracy' font 'sans-serif,15' "
+    "background '#ffffff'\n"
+    "set encoding utf8\n"
+    "set border 3 linecolor rgb '#7f7f7f'\n"
+    "set tics nomirror out scale 0.6 textcolor rgb '#595959'\n"
+    "set grid ytics linetype 1 linewidth 0.6 linecolor rgb '#bfbfbf'\n"
+    "set xlabel 'training step'\n"
+    "set ylabel 'accuracy, mean of 20 batches'\n"
+    "set format y '%g %%'\n"
+    "set yrange [0:101]\n"
+    "set ytics 0,20,100\n"
+    "set logscale x\n"
+    "set key outside top left horizontal Left reverse samplen 2.5\n"
+    "set linetype 1 linecolor rgb '#0072b2' linewidth 2.6 dashtype 1\n"
+    "set linetype 2 linecolor rgb '#d55e00' linewidth 2.6 dashtype (12,4)\n"
+    "set linetype 3 linecolor rgb '#009e73' linewidth 2.6 dashtype (4,3)\n"
+    "set linetype 4 linecolor rgb '#cc79a7' linewidth 2.6 dashtype (14,4,3,4)\n"
+    "set linetype 5 linecolor rgb '#e69f00' linewidth 2.6 dashtype 1\n"
+    "set linetype 6 linecolor rgb '#56b4e9' linewidth 2.6 dashtype (12,4)\n"
+    "set linetype cycle 6\n";
+
+static uint64_t longest_run(const kvsi_run *runs, size_t count)
+{
+    uint64_t longest = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t last = runs[i].points[runs[i].point_count - 1].step;
+
+        longest = last > longest ? last : longest;
+    }
+    return longest;
+}
+
+static void write_script(kvsi_text *script, const kvsi_run *runs, size_t count)
+{
+    const uint64_t longest = longest_run(runs, count);
+
+    kvsi_text_add(script, frame);
+    /* The first few batches say little and would take a third of a logarithmic axis. */
+    kvsi_text_format(script, "set xrange [%d:%" PRIu64 "]\n", longest >= 200 ? 10 : 1,
+                     longest > 1 ? longest : 2);
+    for (size_t i = 0; i < count; i++)
+        add_curve(script, runs + i, i);
+    kvsi_text_add(script, "plot ");
+    for (size_t i = 0; i < count; i++) {
+        kvsi_text_format(script, "%s$run%zu with lines linetype %zu title ", i ? ", " : "", i,
+                         i % 6 + 1);
+        add_quoted(script, runs[i].summary.name);
+    }
+    kvsi_text_add(script, "\n");
+}
+
+kvs_status kvsi_plot_accuracy(char **svg, const kvsi_run *runs, size_t count, kvs_err *err)
+{
+    static const char *const argv[] = {"gnuplot", "-d", "-", NULL};
+    kvsi_text script = {0};
+    kvs_status st;
+
+    *svg = NULL;
+    if (!kvsi_program_found("gnuplot"))
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "gnuplot is needed for the curves; install the package 'gnuplot-nox'");
+    write_script(&script, runs, count);
+    KVS_TRY(kvsi_text_check(&script, err));
+    KVS_TRY(kvsi_program_filter(svg, argv, script.data, SVG_LIMIT, err));
+out:
+    kvsi_text_release(&script);
+    return st;
+}
