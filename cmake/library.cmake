@@ -6,7 +6,7 @@ file(GLOB library_sources CONFIGURE_DEPENDS ${globs})
 file(GLOB level_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*.c)
 file(GLOB command_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.c)
 
-# OpenMP stays in two folders; the kernels for one processor level are the other.
+# OpenMP's flags go to two folders only: this one and, below, the kernels of each processor level.
 file(GLOB parallel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/parallel/*.c)
 separate_arguments(openmp_flags UNIX_COMMAND "${OpenMP_C_FLAGS}")
 set_source_files_properties(${parallel_sources} PROPERTIES COMPILE_OPTIONS "${openmp_flags}")
@@ -47,7 +47,8 @@ foreach(level IN LISTS KVSHIFT_LEVELS)
     target_compile_definitions(kvshift_${level} PRIVATE KVSI_LEVEL=${level})
     # -Wno-psabi: vectors are passed between functions of one level only, never across.
     target_compile_options(kvshift_${level} PRIVATE
-        ${level_flags_${level}} ${openmp_flags} -ffp-contract=fast -Wno-psabi)
+        ${level_flags_${level}} ${openmp_flags}
+        -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi)
     list(APPEND level_objects $<TARGET_OBJECTS:kvshift_${level}>)
 endforeach()
 

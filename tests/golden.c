@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdio.h>
 
-const char *const golden_names[] = {"none", "k",     "v",       "kv",      "qkv",  "gate",
-                                    "gate-k", "clamp", "window2", "window3", "tied", "kv-1head",
-                                    NULL};
+const char *const golden_names[] = {"none", "k",        "v",     "kv",      "qkv",
+                                    "gate", "gate-k",   "clamp", "window2", "window3",
+                                    "tied", "kv-1head", NULL};
 
 static void golden_path(char *out, size_t size, const char *name, const char *ending)
 {

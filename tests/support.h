@@ -56,8 +56,8 @@ void support_run(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *const *sta
 
 /* One batch of fresh sequences through a training pass. */
 typedef struct support_result {
-    real *logits; /* [tokens, vocab] */
-    double loss;  /* sum over the rows with a target */
+    real *logits;    /* [tokens, vocab] */
+    double loss;     /* sum over the rows with a target */
     real *gradients; /* of that sum, laid out as the model's parameters */
 } support_result;
 

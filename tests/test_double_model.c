@@ -90,11 +90,10 @@ static void check_tensor(kvsi_pass *pass, const kvs_model *model, const kvsi_par
         largest = fmax(largest, fabs((double)gradient[i]));
     kvsi_random_init(&random, 1, KVSI_RANDOM_DATA, kvsi_hash_text(p->name));
     for (size_t i = 0; i < count; i++) {
-        const size_t at =
-            count == p->count ? i : kvsi_random_below(&random, (uint32_t)p->count);
+        const size_t at = count == p->count ? i : kvsi_random_below(&random, (uint32_t)p->count);
         const double expected = slope(pass, model, p->offset + at);
 
-        if (!(fabs((double)gradient[at] - expected) <= 1e-6 * largest + rounding))
+        if (!(fabs((double)gradient[at] - expected) <= 1e-8 * largest + rounding))
             fail_msg("%s: gradient of %s[%zu] is %.10g, differences give %.10g", name, p->name, at,
                      (double)gradient[at], expected);
     }

@@ -168,14 +168,17 @@ static void lengths_follow_the_formula(void **state)
         const size_t pool = cases[i / 2].pool, longest = cases[i / 2].longest;
         kvs_task *task = make(cases[i / 2].vocab, pool, cases[i / 2].max_length, KVS_LOSS_ANSWER,
                               SAMPLERS[i % 2]);
-        double counts[513] = {0}, chances[513] = {0}, sum = 0;
+        double counts[513] = {0}, chances[513] = {0}, sum = 0, mean = 0;
 
         assert_int_equal(kvs_task_max_length(task), longest + 1);
         draw_all(task, count_length, counts);
         length_chances(chances, pool, longest);
-        for (size_t m = 0; m <= longest; m++)
+        for (size_t m = 0; m <= longest; m++) {
             sum += chances[m];
+            mean += (double)(m + 1) * chances[m];
+        }
         assert_true(fabs(sum - 1) < 1e-12);
+        assert_true(fabs(task->mean_tokens - mean) < 1e-9);
         assert_true(fabs(surprise(counts, chances, longest + 1, DRAWS)) < 4);
         memmove(chances + 1, chances, longest * sizeof *chances); /* one too long each */
         assert_true(surprise(counts, chances, longest + 1, DRAWS) > 8);

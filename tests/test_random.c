@@ -73,7 +73,7 @@ static void uniform_moments(void **state)
 {
     kvsi_random random = stream(1, KVSI_RANDOM_DATA, 0);
     double sum = 0, squares = 0;
-    unsigned odd = 0;
+    unsigned set[53] = {0};
 
     (void)state;
     for (int i = 0; i < DRAWS; i++) {
@@ -81,13 +81,15 @@ static void uniform_moments(void **state)
 
         assert_true(u >= 0 && u < 1);
         assert_true(scaled == floor(scaled));
-        odd += fmod(scaled, 2) == 1; /* the 53rd bit is alive */
+        for (int bit = 0; bit < 53; bit++)
+            set[bit] += (unsigned)((uint64_t)scaled >> bit & 1);
         sum += u;
         squares += (u - 0.5) * (u - 0.5);
     }
     assert_true(fabs(sum / DRAWS - 0.5) < 4 * sqrt(1.0 / 12 / DRAWS));
     assert_true(fabs(squares / DRAWS - 1.0 / 12) < 4 * sqrt(1.0 / 180 / DRAWS));
-    assert_true(fabs(odd - DRAWS / 2.0) < 4 * sqrt(DRAWS / 4.0));
+    for (int bit = 0; bit < 53; bit++)
+        assert_true(fabs(set[bit] - DRAWS / 2.0) < 4 * sqrt(DRAWS / 4.0));
 }
 
 /* How far the counts are from equal, in deviations of a chi-square with `bins` - 1 degrees. */

@@ -197,10 +197,10 @@ KVS_API kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, si
  * starts[s+1]-1; positions, attention and the shift restart at each start. */
 typedef struct kvs_batch {
     size_t sequences;
-    const size_t *starts;   /* sequences + 1; starts[sequences] = number of tokens */
-    const int32_t *ids;     /* one per token */
-    const int32_t *targets; /* one per token, -1 = no loss here; NULL = no loss anywhere */
-    const uint8_t *scored;  /* one per token, 1 = this target counts for accuracy; NULL = none does */
+    const size_t *starts;   /* sequences + 1 row numbers, not falling */
+    const int32_t *ids;     /* one per row */
+    const int32_t *targets; /* one per row, -1 = no loss here; NULL = no loss anywhere */
+    const uint8_t *scored;  /* one per row, 1 = this target counts for accuracy; NULL = none */
 } kvs_batch;
 
 typedef enum kvs_loss_rows {

@@ -254,57 +254,56 @@ static int is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-static kvs_status make_below(const char *path, int *made, kvs_err *err);
-
-/* `path` has no slash at its end. */
-static kvs_status make_folder(const char *path, int *made, kvs_err *err)
+/* Makes the folder that the first `length` bytes name; 0, with errno, if it is not there then. */
+static int make_prefix(char *path, size_t length, int *made)
 {
+    const char next = path[length];
+    int there, reason;
+
+    path[length] = '\0';
     *made = mkdir(path, 0777) == 0;
-    if (*made || (errno == EEXIST && is_folder(path)))
-        return KVS_OK;
-    if (errno == ENOENT && *path)
-        return make_below(path, made, err);
-    return fail_errno(err, "make folder", path);
+    reason = errno;
+    there = *made || is_folder(path);
+    path[length] = next;
+    errno = reason == EEXIST ? ENOTDIR : reason; /* something else is there */
+    return there;
 }
 
-/* Parents made for a folder that then cannot be made are taken away again. */
-static kvs_status make_below(const char *path, int *made, kvs_err *err)
+/* Takes away the folders that end at slashes `first` to `last` of the path, the deepest first. */
+static void remove_prefixes(char *path, size_t first, size_t last)
 {
-    char *parent = parent_of(path);
-    int parent_made = 0;
-    kvs_status st;
-
-    if (!parent)
-        return fail_memory(err, path);
-    if (strcmp(parent, path) == 0 || strcmp(parent, ".") == 0) {
-        errno = ENOENT; /* the working folder itself is gone */
-        st = fail_errno(err, "make folder", path);
-        goto out;
+    for (size_t at = last; at >= first; at--) {
+        if (path[at] == '/') {
+            path[at] = '\0';
+            rmdir(path);
+        }
     }
-    KVS_TRY(make_folder(parent, &parent_made, err));
-    *made = mkdir(path, 0777) == 0;
-    if (!*made && !(errno == EEXIST && is_folder(path))) {
-        st = fail_errno(err, "make folder", path);
-        if (parent_made)
-            rmdir(parent);
-    }
-out:
-    kvsi_free(parent);
-    return st;
 }
 
 kvs_status kvsi_dir_make(const char *path, int *made, kvs_err *err)
 {
-    char *plain = kvsi_strdup(path);
-    kvs_status st;
+    char *parts = kvsi_strdup(path);
+    size_t end = strlen(path), first_made = 0;
+    kvs_status st = KVS_OK;
 
     *made = 0;
-    if (!plain)
+    if (!parts)
         return fail_memory(err, path);
-    for (size_t n = strlen(plain); n > 1 && plain[n - 1] == '/'; n--)
-        plain[n - 1] = '\0';
-    st = make_folder(plain, made, err);
-    kvsi_free(plain);
+    while (end > 1 && parts[end - 1] == '/')
+        parts[--end] = '\0';
+    for (size_t at = end > 0; at <= end; at++) {
+        if (at < end && parts[at] != '/')
+            continue;
+        if (!make_prefix(parts, at, made)) {
+            st = fail_errno(err, "make folder", path);
+            if (first_made)
+                remove_prefixes(parts, first_made, at - 1);
+            break;
+        }
+        if (*made && !first_made)
+            first_made = at;
+    }
+    kvsi_free(parts);
     return st;
 }
 

@@ -340,11 +340,19 @@ out:
 
 enum { HELP_COLUMN = 26, HELP_WIDTH = 90 };
 
+/* What is in brackets stays on one line. */
+static size_t word_length(const char *words)
+{
+    const size_t bracket = strcspn(words, ")");
+
+    return *words == '(' && words[bracket] ? bracket + 1 : strcspn(words, " ");
+}
+
 /* Adds words, breaking lines at HELP_WIDTH; the text now ends at `column` of its line. */
 static void add_wrapped(kvsi_text *text, const char *words, size_t column, size_t indent)
 {
     while (*words) {
-        const size_t length = strcspn(words, " ");
+        const size_t length = word_length(words);
 
         if (column > indent && column + 1 + length > HELP_WIDTH) {
             kvsi_text_format(text, "\n%*s", (int)indent, "");

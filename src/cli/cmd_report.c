@@ -181,7 +181,7 @@ out:
 int kvsi_cmd_report(int argc, char **argv)
 {
     kvs_report_options settings = {0};
-    kvsi_parsed_options parsed;
+    kvsi_parsed_options parsed = {0};
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 

@@ -79,8 +79,8 @@ static const kvsi_option options[] = {
     SIZE("layers", model.layers, MODEL, "number of layers", 1, 0),
     SIZE("dim", model.dim, MODEL, "width of the model", 1, 0),
     SIZE("heads", model.heads, MODEL, "attention heads; must divide --dim", 1, 0),
-    AUTOMATIC_SIZE("kv-heads", model.kv_heads, MODEL, "heads of keys and values; must divide --heads",
-                   "as many as --heads"),
+    AUTOMATIC_SIZE("kv-heads", model.kv_heads, MODEL,
+                   "heads of keys and values; must divide --heads", "as many as --heads"),
     AUTOMATIC_SIZE("ffn", model.ffn, MODEL, "width of the feed-forward part",
                    "8/3 of --dim, rounded up to 16"),
     AUTOMATIC_SIZE("context", model.context, MODEL, "longest sequence, in tokens",
@@ -91,11 +91,12 @@ static const kvsi_option options[] = {
     REAL("init-std", model.init_std, MODEL, "standard deviation of new weights", 0, 0),
     FLAG("tied", model.tied, MODEL, "share the embedding table with the output head"),
 
-    CHOICE("task", task_name, TASK, "what is learnt", task_names),
+    CHOICE("task", task_name, TASK, "what is learned", task_names),
     SIZE("pool", task.pool, TASK, "tokens a sequence draws from; fewer make it shorter", 2, 0),
     SIZE("max-length", task.max_length, TASK, "longest sequence, in tokens", 1, 0),
-    CHOICE("sampler", sampler, TASK, "how sequences are drawn, with one distribution", sampler_names),
-    CHOICE("loss", loss, TASK, "rows that are learnt from", loss_names),
+    CHOICE("sampler", sampler, TASK, "how sequences are drawn, both from one distribution",
+           sampler_names),
+    CHOICE("loss", loss, TASK, "tokens that are learned from", loss_names),
 
     COUNT("steps", train.steps, TRAINING, "optimizer steps", 1),
     SIZE("batch", train.batch, TRAINING, "sequences a step", 1, 0),
@@ -114,12 +115,13 @@ static const kvsi_option options[] = {
     COUNT("eval-every", eval_every, TRAINING, "steps between evaluations, 0 = only at the end", 0),
     SIZE("eval-sequences", eval_sequences, TRAINING, "fresh sequences an evaluation uses", 1, 0),
 
-    NUMBER("seed", KVSI_OPTION_UINT64, train.seed, RUN, "of the weights and of the data",
+    NUMBER("seed", KVSI_OPTION_UINT64, train.seed, RUN, "seed of the weights and of the data",
            0, 999999999999999), /* exact as a JSON number, whoever reads it */
     {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = FIELD(threads), .group = RUN,
      .placeholder = "N", .help = "number of threads; results do not depend on it",
      .automatic = "every core", .high = 1024},
-    TEXT("cpu-level", cpu_level, RUN, "NAME", "processor code to run, see 'kvshift version'", "auto"),
+    TEXT("cpu-level", cpu_level, RUN, "NAME", "processor code to run, see 'kvshift version'",
+         "auto"),
     TEXT("out", out, RUN, "DIR", "folder for the model, its log and its result", "keep nothing"),
     TEXT("init-from", init_from, RUN, "DIR",
          "start from the model in this folder, which also sets the model options",
@@ -295,12 +297,6 @@ static void catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-static int on_step(void *user, const kvs_step_record *record)
-{
-    kvsi_progress_step(user, record);
-    return stop_signal != 0;
-}
-
 static void announce(const workshop *w, const train_settings *s)
 {
     char parameters[32];
@@ -313,6 +309,24 @@ static void announce(const workshop *w, const train_settings *s)
     fprintf(stderr, "task: %s, vocabulary %zu, pool %zu; %d thread%s, cpu level %s\n", s->task_name,
             s->task.vocab, s->task.pool, kvs_runtime_threads(w->rt),
             kvs_runtime_threads(w->rt) == 1 ? "" : "s", kvs_runtime_cpu_level(w->rt));
+}
+
+/* What the progress callback needs. */
+typedef struct watcher {
+    const workshop *w;
+    const train_settings *s;
+    kvsi_progress progress;
+} watcher;
+
+/* The run is announced once it is under way, so that a run that cannot start says only why. */
+static int on_step(void *user, const kvs_step_record *record)
+{
+    watcher *watch = user;
+
+    if (record->step == 1 && !watch->s->quiet)
+        announce(watch->w, watch->s);
+    kvsi_progress_step(&watch->progress, record);
+    return stop_signal != 0;
 }
 
 static double token_rate(const kvs_train_result *result)
@@ -365,7 +379,7 @@ static void print_summary(const train_settings *s, const kvs_train_result *resul
 
 static kvs_status train(const workshop *w, const train_settings *s, const char *line, kvs_err *err)
 {
-    kvsi_progress progress;
+    watcher watch = {.w = w, .s = s};
     kvs_train_result result;
     const kvs_train_job job = {
         .model = w->model,
@@ -376,16 +390,14 @@ static kvs_status train(const workshop *w, const train_settings *s, const char *
         .out = s->out,
         .command = line,
         .progress = on_step,
-        .user = &progress,
+        .user = &watch,
     };
     kvs_status st;
 
-    if (!s->quiet)
-        announce(w, s);
     catch_signals();
-    kvsi_progress_start(&progress, s->train.steps, s->quiet);
+    kvsi_progress_start(&watch.progress, s->train.steps, s->quiet);
     st = kvs_train(&job, &result, err);
-    kvsi_progress_end(&progress);
+    kvsi_progress_end(&watch.progress);
     if (st != KVS_OK)
         return st;
     if (stop_signal && !s->quiet)
@@ -411,7 +423,7 @@ static void quote_line(kvsi_text *text, int argc, char **argv)
 int kvsi_cmd_train(int argc, char **argv)
 {
     train_settings settings;
-    kvsi_parsed_options parsed;
+    kvsi_parsed_options parsed = {0};
     workshop w = {0};
     kvsi_text line = {0};
     kvs_err err = {.status = KVS_OK};

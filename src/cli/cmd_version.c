@@ -90,7 +90,7 @@ static kvs_status print_json(const kvs_runtime *rt, kvs_err *err)
 int kvsi_cmd_version(int argc, char **argv)
 {
     version_settings settings = {0};
-    kvsi_parsed_options parsed;
+    kvsi_parsed_options parsed = {0};
     kvs_runtime *rt = NULL;
     kvs_err err = {.status = KVS_OK};
     kvs_status st;

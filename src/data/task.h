@@ -22,7 +22,8 @@ typedef struct kvsi_task_ops {
 struct kvs_task {
     const kvsi_task_ops *ops;
     size_t vocab;
-    size_t max_tokens; /* longest sequence that is fed to the model */
+    size_t max_tokens;  /* longest sequence that is fed to the model */
+    double mean_tokens; /* average one */
 };
 
 /* Owned arrays behind a kvs_batch. */

@@ -179,15 +179,15 @@ static kvs_status check_batch(const kvsi_pass *p, const kvs_batch *b, kvsi_state
     kvs_status st = KVS_OK;
     size_t rows = 0;
 
-    if (b->sequences > p->limits.sequences || b->starts[0] != 0)
+    if (b->sequences > p->limits.sequences)
         return kvsi_fail(err, KVS_E_LIMIT, "a batch of %zu sequences, planned for %zu", b->sequences,
                          p->limits.sequences);
     for (size_t s = 0; s < b->sequences; s++)
         KVS_TRY(check_sequence(p, b, s, states ? states[s] : NULL, err));
-    if (b->starts[b->sequences] > p->limits.tokens)
+    if (b->starts[b->sequences] - b->starts[0] > p->limits.tokens)
         return kvsi_fail(err, KVS_E_LIMIT, "a batch of %zu tokens, planned for %zu",
-                         b->starts[b->sequences], p->limits.tokens);
-    for (size_t t = 0; t < b->starts[b->sequences]; t++) {
+                         b->starts[b->sequences] - b->starts[0], p->limits.tokens);
+    for (size_t t = b->starts[0]; t < b->starts[b->sequences]; t++) {
         KVS_TRY(check_token(p, b, t, err));
         rows += b->targets && b->targets[t] >= 0;
     }
@@ -201,12 +201,14 @@ out:
 /* The rows that have a target, in order. */
 static void gather_targets(kvsi_pass *p, const kvs_batch *b)
 {
+    const size_t first = b->starts[0];
+
     p->head_rows = 0;
     for (size_t t = 0; b->targets && t < p->tokens; t++)
-        if (b->targets[t] >= 0) {
+        if (b->targets[first + t] >= 0) {
             p->host_rows[p->head_rows] = (int32_t)t;
-            p->host_targets[p->head_rows] = b->targets[t];
-            p->host_scored[p->head_rows++] = b->scored && b->scored[t];
+            p->host_targets[p->head_rows] = b->targets[first + t];
+            p->host_scored[p->head_rows++] = b->scored && b->scored[first + t];
         }
 }
 
@@ -214,19 +216,20 @@ kvs_status kvsi_pass_load(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *c
                           kvs_err *err)
 {
     kvsi_context *c = &pass->context;
+    const size_t first = batch->starts[0]; /* a part of a larger batch need not start at row 0 */
     const kvs_status st = check_batch(pass, batch, states, err);
 
     if (st != KVS_OK)
         return st;
     pass->sequences = batch->sequences;
-    pass->tokens = batch->starts[batch->sequences];
+    pass->tokens = batch->starts[batch->sequences] - first;
     for (size_t s = 0; s < batch->sequences; s++) {
-        pass->spans[s] = (kvsi_span){.start = batch->starts[s],
+        pass->spans[s] = (kvsi_span){.start = batch->starts[s] - first,
                                      .len = batch->starts[s + 1] - batch->starts[s]};
         pass->states[s] = states ? states[s] : NULL;
     }
     gather_targets(pass, batch);
-    c->ops->upload(c, pass->ids, batch->ids, pass->tokens * sizeof *pass->ids);
+    c->ops->upload(c, pass->ids, batch->ids + first, pass->tokens * sizeof *pass->ids);
     c->ops->upload(c, pass->rows, pass->host_rows, pass->head_rows * sizeof *pass->rows);
     c->ops->upload(c, pass->targets, pass->host_targets, pass->head_rows * sizeof *pass->targets);
     return KVS_OK;

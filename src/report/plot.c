@@ -71,7 +71,6 @@ static const char frame[] =
     "set format y '%g %%'\n"
     "set yrange [0:101]\n"
     "set ytics 0,20,100\n"
-    "set logscale x\n"
     "set key outside top left horizontal Left reverse samplen 2.5\n"
     "set linetype 1 linecolor rgb '#0072b2' linewidth 2.6 dashtype 1\n"
     "set linetype 2 linecolor rgb '#d55e00' linewidth 2.6 dashtype (12,4)\n"
@@ -93,14 +92,30 @@ static uint64_t longest_run(const kvsi_run *runs, size_t count)
     return longest;
 }
 
+/* Logarithmic, with 1, 2, 5, 10, 20, ... written at it. */
+static void add_step_axis(kvsi_text *script, uint64_t first, uint64_t last)
+{
+    static const uint64_t digits[] = {1, 2, 5};
+
+    kvsi_text_format(script, "set logscale x\nset xrange [%.2f:%" PRIu64 "]\nset xtics (",
+                     0.98 * (double)first, last);
+    for (uint64_t power = first; power <= last; power *= 10) {
+        for (size_t i = 0; i < 3; i++)
+            kvsi_text_format(script, "%s%" PRIu64, power * digits[i] == first ? "" : ", ",
+                             power * digits[i]);
+        if (power > UINT64_MAX / 100)
+            break;
+    }
+    kvsi_text_add(script, ")\n");
+}
+
 static void write_script(kvsi_text *script, const kvsi_run *runs, size_t count)
 {
     const uint64_t longest = longest_run(runs, count);
 
     kvsi_text_add(script, frame);
     /* The first few batches say little and would take a third of a logarithmic axis. */
-    kvsi_text_format(script, "set xrange [%d:%" PRIu64 "]\n", longest >= 200 ? 10 : 1,
-                     longest > 1 ? longest : 2);
+    add_step_axis(script, longest >= 200 ? 10 : 1, longest > 1 ? longest : 2);
     for (size_t i = 0; i < count; i++)
         add_curve(script, runs + i, i);
     kvsi_text_add(script, "plot ");

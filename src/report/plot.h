@@ -4,8 +4,8 @@
 
 #include "report/run.h"
 
-/* Accuracy against step, one curve a run: the mean of the last 20 batches.  The text (kvsi_free) is a
- * whole SVG file.  KVS_E_UNSUPPORTED if gnuplot is not there. */
+/* Accuracy against step, one curve a run: the mean of the last 20 batches.  The text (kvsi_free)
+ * is a whole SVG file.  KVS_E_UNSUPPORTED if gnuplot is not there. */
 kvs_status kvsi_plot_accuracy(char **svg, const kvsi_run *runs, size_t count, kvs_err *err);
 
 #endif

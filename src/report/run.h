@@ -1,5 +1,5 @@
-/* report/run.h - a finished run's folder, read back and checked: train.jsonl (a line of settings, then
- * one record a step) and result.json. */
+/* report/run.h - a finished run's folder, read back and checked: train.jsonl (a line of settings,
+ * then one record a step) and result.json. */
 #ifndef KVSI_REPORT_RUN_H
 #define KVSI_REPORT_RUN_H
 

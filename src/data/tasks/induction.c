@@ -217,6 +217,16 @@ static double tabulate(induction_task *task)
     return kept;
 }
 
+/* Tokens fed on average: E[M] + 1, with E[M] as the sum of P(M > m). */
+static double mean_tokens(const induction_task *task)
+{
+    double mean = SHORTEST + 1;
+
+    for (size_t m = SHORTEST; m < task->longest; m++)
+        mean += 1 - task->cumulative[m];
+    return mean;
+}
+
 kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *config, kvs_err *err)
 {
     kvs_status st = KVS_OK;
@@ -247,6 +257,7 @@ kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *conf
                        kept, config->max_length, config->pool);
         goto out;
     }
+    task->base.mean_tokens = mean_tokens(task);
     *out = &task->base;
     task = NULL;
 out:

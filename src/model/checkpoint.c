@@ -1,0 +1,165 @@
+/* A model in a folder: config.json and model.safetensors, as Hugging Face's Llama has them. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "formats/hf.h"
+#include "formats/safetensors.h"
+#include "model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- saving ---- */
+
+static void describe(kvsi_file_tensor *out, const kvsi_parameter *p, const float *data)
+{
+    *out = (kvsi_file_tensor){.name = p->name, .dtype = KVSI_F32, .rank = p->rank, .data = data};
+    for (size_t i = 0; i < p->rank; i++)
+        out->shape[i] = p->shape[i];
+}
+
+static kvs_status save_weights(const kvs_model *model, const char *path, kvs_err *err)
+{
+    const kvsi_layout *layout = &model->layout;
+    kvsi_file_tensor *tensors = kvsi_alloc(layout->count, sizeof *tensors);
+    float *values = kvsi_alloc(kvsi_layout_total(layout), sizeof *values);
+    kvs_status st = KVS_OK;
+
+    if (!tensors || !values) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory while saving '%s'", path);
+        goto out;
+    }
+    for (size_t i = 0; i < layout->count; i++) {
+        const kvsi_parameter *p = &layout->list[i];
+
+        KVS_TRY(kvs_model_read_tensor(model, p->name, values + p->offset, p->count, err));
+        describe(&tensors[i], p, values + p->offset);
+    }
+    st = kvsi_safetensors_write(path, tensors, layout->count, err);
+out:
+    kvsi_free(tensors);
+    kvsi_free(values);
+    return st;
+}
+
+kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    char *weights = kvsi_path_join(dir, "model.safetensors");
+    char *config = kvsi_path_join(dir, "config.json");
+
+    if (!weights || !config) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory while saving to '%s'", dir);
+        goto out;
+    }
+    KVS_TRY(save_weights(model, weights, err));
+    KVS_TRY(kvsi_hf_config_write(&model->config, config, err));
+out:
+    kvsi_free(weights);
+    kvsi_free(config);
+    return st;
+}
+
+/* ---- loading ---- */
+
+static void shape_text(char *out, size_t size, const size_t *shape, size_t rank)
+{
+    size_t at = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < rank && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%zu", i > 0 ? "," : "", shape[i]);
+}
+
+static kvs_status check_tensor(const kvsi_file_tensor *t, const kvsi_parameter *p, const char *path,
+                               kvs_err *err)
+{
+    char found[96], expected[96];
+
+    if (!t)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has no tensor '%s'", path, p->name);
+    if (t->dtype != KVSI_F32)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': tensor '%s' is not of type F32", path,
+                         p->name);
+    if (t->rank == p->rank && memcmp(t->shape, p->shape, p->rank * sizeof *p->shape) == 0)
+        return KVS_OK;
+    shape_text(found, sizeof found, t->shape, t->rank);
+    shape_text(expected, sizeof expected, p->shape, p->rank);
+    return kvsi_fail(err, KVS_E_FORMAT, "'%s': tensor '%s' has shape (%s), config.json needs (%s)",
+                     path, p->name, found, expected);
+}
+
+/* A shift that is not finite would spoil every later token without a trace in the other weights. */
+static kvs_status check_shift(const kvsi_file_tensor *t, const kvsi_parameter *p, const char *path,
+                              kvs_err *err)
+{
+    const float *values = t->data;
+
+    for (size_t i = 0; p->group == KVSI_SHIFTS && i < p->count; i++)
+        if (!isfinite(values[i]))
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': tensor '%s' has %g at %zu", path, p->name,
+                             (double)values[i], i);
+    return KVS_OK;
+}
+
+/* A tensor that the configuration does not know means that the two files do not belong together;
+ * two harmless ones are common: a tied model's copy of its head, and stored frequencies. */
+static kvs_status check_strangers(const kvs_model *m, const kvsi_safetensors *file, const char *path,
+                                  kvs_err *err)
+{
+    for (size_t i = 0; i < kvsi_safetensors_count(file); i++) {
+        const char *name = kvsi_safetensors_at(file, i)->name;
+        const int harmless = (m->config.tied && strcmp(name, "lm_head.weight") == 0) ||
+                             strstr(name, "rotary_emb.inv_freq");
+
+        if (!harmless && !kvsi_layout_find(&m->layout, name))
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s' has a tensor '%s' that config.json does not "
+                                                "account for", path, name);
+    }
+    return KVS_OK;
+}
+
+static kvs_status load_weights(kvs_model *m, const char *path, kvs_err *err)
+{
+    kvs_status st;
+    kvsi_safetensors *file = NULL;
+
+    KVS_TRY(kvsi_safetensors_open(&file, path, err));
+    KVS_TRY(check_strangers(m, file, path, err));
+    for (size_t i = 0; i < m->layout.count; i++) {
+        const kvsi_parameter *p = &m->layout.list[i];
+        const kvsi_file_tensor *t = kvsi_safetensors_find(file, p->name);
+
+        KVS_TRY(check_tensor(t, p, path, err));
+        KVS_TRY(check_shift(t, p, path, err));
+        KVS_TRY(kvs_model_write_tensor(m, p->name, t->data, p->count, err));
+    }
+out:
+    kvsi_safetensors_close(file);
+    return st;
+}
+
+kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *dir, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    kvs_model_config config;
+    kvs_model *m = NULL;
+    char *weights = kvsi_path_join(dir, "model.safetensors");
+    char *settings = kvsi_path_join(dir, "config.json");
+
+    *out = NULL;
+    if (!weights || !settings) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory while loading '%s'", dir);
+        goto out;
+    }
+    KVS_TRY(kvsi_hf_config_read(&config, settings, err));
+    KVS_TRY(kvsi_model_allocate(&m, rt, &config, err));
+    KVS_TRY(load_weights(m, weights, err));
+    *out = m;
+    m = NULL;
+out:
+    kvs_model_free(m);
+    kvsi_free(weights);
+    kvsi_free(settings);
+    return st;
+}

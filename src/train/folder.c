@@ -1,0 +1,139 @@
+#include "train/folder.h"
+
+#include "base/files.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct kvsi_folder {
+    char *dir, *log_path;
+    FILE *log;
+};
+
+static kvs_status refuse_used(const char *dir, const char *name, kvs_err *err)
+{
+    char *path = kvsi_path_join(dir, name);
+    kvs_status st = KVS_OK;
+
+    if (!path)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+    if (kvsi_file_exists(path))
+        st = kvsi_fail(err, KVS_E_IO, "'%s' already holds a run ('%s'); choose another folder", dir,
+                       name);
+    kvsi_free(path);
+    return st;
+}
+
+static kvs_status write_line(kvsi_folder *folder, const json_t *record, kvs_err *err)
+{
+    const int failed = json_dumpf(record, folder->log, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 ||
+                       fputc('\n', folder->log) == EOF || fflush(folder->log) != 0;
+
+    if (failed)
+        return kvsi_fail(err, KVS_E_IO, "cannot write '%s': %s", folder->log_path, strerror(errno));
+    return KVS_OK;
+}
+
+kvs_status kvsi_folder_create(kvsi_folder **out, const char *dir, const json_t *settings, kvs_err *err)
+{
+    kvs_status st;
+    int made = 0;
+    kvsi_folder *folder = kvsi_alloc(1, sizeof *folder);
+
+    *out = NULL;
+    if (!folder || !(folder->dir = kvsi_strdup(dir)) ||
+        !(folder->log_path = kvsi_path_join(dir, "train.jsonl"))) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", dir);
+        goto out;
+    }
+    KVS_TRY(refuse_used(dir, "train.jsonl", err));
+    KVS_TRY(refuse_used(dir, "model.safetensors", err));
+    KVS_TRY(kvsi_dir_make(dir, &made, err));
+    folder->log = fopen(folder->log_path, "wx");
+    if (!folder->log) {
+        st = kvsi_fail(err, KVS_E_IO, "cannot write '%s': %s", folder->log_path, strerror(errno));
+        goto out;
+    }
+    st = write_line(folder, settings, err);
+    if (st != KVS_OK) {
+        unlink(folder->log_path);
+        goto out;
+    }
+    *out = folder;
+    folder = NULL;
+out:
+    kvsi_folder_close(folder);
+    if (st != KVS_OK && made)
+        rmdir(dir);
+    return st;
+}
+
+void kvsi_folder_close(kvsi_folder *folder)
+{
+    if (!folder)
+        return;
+    if (folder->log)
+        fclose(folder->log);
+    kvsi_free(folder->dir);
+    kvsi_free(folder->log_path);
+    kvsi_free(folder);
+}
+
+static void set_if_finite(json_t *object, const char *key, double value)
+{
+    if (isfinite(value))
+        json_object_set_new(object, key, json_real(value));
+}
+
+kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record, kvs_err *err)
+{
+    json_t *line = json_object();
+    kvs_status st;
+
+    json_object_set_new(line, "step", json_integer((json_int_t)record->step));
+    json_object_set_new(line, "loss", kvsi_json_number(record->loss));
+    json_object_set_new(line, "lr", kvsi_json_number(record->lr));
+    set_if_finite(line, "accuracy", record->accuracy);
+    json_object_set_new(line, "grad_norm", kvsi_json_number(record->grad_norm));
+    json_object_set_new(line, "tokens", json_integer((json_int_t)record->tokens));
+    json_object_set_new(line, "seconds", kvsi_json_number(record->seconds));
+    set_if_finite(line, "eval_loss", record->eval_loss);
+    set_if_finite(line, "eval_accuracy", record->eval_accuracy);
+    st = write_line(folder, line, err);
+    json_decref(line);
+    return st;
+}
+
+static json_t *result_json(const kvs_train_result *result)
+{
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:I}", "steps", (json_int_t)result->steps,
+                     "final_loss", kvsi_json_number(result->final_loss), "final_accuracy",
+                     kvsi_json_number(result->final_accuracy), "step_at_99",
+                     result->step_at_99 > 0 ? json_integer((json_int_t)result->step_at_99)
+                                            : json_null(),
+                     "seconds", kvsi_json_number(result->seconds), "tokens",
+                     (json_int_t)result->tokens);
+}
+
+kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *result, const kvs_model *model,
+                           kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    char *path = kvsi_path_join(folder->dir, "result.json");
+    json_t *json = result_json(result);
+
+    if (!path || !json) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the result of '%s'", folder->dir);
+        goto out;
+    }
+    KVS_TRY(kvs_model_save(model, folder->dir, err));
+    KVS_TRY(kvsi_json_write(json, path, err));
+out:
+    json_decref(json);
+    kvsi_free(path);
+    return st;
+}

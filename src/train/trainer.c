@@ -1,0 +1,277 @@
+/* One optimizer step after the other: draw sequences, add up their gradients, clip, AdamW.
+ *
+ * Gradients are of the SUM of the losses; the mean over all targets of the step comes in with the
+ * clipping factor.  So a step's batch can be cut anywhere: into the micro-batches that were asked
+ * for, and further where an unusually long draw would not fit the planned memory. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "data/task.h"
+#include "model/pass.h"
+
+#include <math.h>
+
+struct kvs_trainer {
+    kvs_model *model;     /* borrowed */
+    const kvs_task *task; /* borrowed */
+    kvs_train_config config;
+    uint64_t step; /* done so far */
+    kvsi_batch_buffer batch;
+    kvsi_pass *pass;
+    real *gradients, *mean, *square; /* blocks laid out like the parameters */
+    double *sum, *scale;             /* on the backend's side */
+};
+
+/* Room for a micro-batch of ordinary luck; the longest single sequence always fits. */
+static size_t token_budget(const kvs_task *task, size_t sequences)
+{
+    const double usual = 1.2 * task->mean_tokens * (double)sequences;
+    const size_t worst = sequences * task->max_tokens, budget = (size_t)usual + task->max_tokens;
+
+    return budget < worst ? budget : worst;
+}
+
+static kvs_status check_fit(const kvs_model *model, const kvs_task *task, kvs_err *err)
+{
+    const kvs_model_config *c = &model->config;
+
+    if (c->vocab < task->vocab)
+        return kvsi_fail(err, KVS_E_INVALID, "the model's vocabulary is %zu, the task needs %zu",
+                         c->vocab, task->vocab);
+    if (c->context < task->max_tokens)
+        return kvsi_fail(err, KVS_E_INVALID, "the model's context is %zu, the task needs %zu",
+                         c->context, task->max_tokens);
+    return KVS_OK;
+}
+
+static kvs_status allocate(kvs_trainer *t, kvs_err *err)
+{
+    const kvsi_ops *op = t->model->context.ops;
+    const size_t bytes = kvsi_layout_total(&t->model->layout) * sizeof(real);
+    const size_t sequences = t->config.batch / t->config.accumulate;
+    const size_t tokens = token_budget(t->task, sequences);
+    const kvsi_pass_limits limits = {
+        .tokens = tokens, .sequences = sequences, .head_rows = tokens, .training = 1};
+    kvs_status st = kvsi_batch_buffer_init(&t->batch, t->task, sequences, err);
+
+    if (st == KVS_OK)
+        st = kvsi_pass_create(&t->pass, t->model, &limits, err);
+    if (st != KVS_OK)
+        return st;
+    t->gradients = op->alloc(bytes);
+    t->mean = op->alloc(bytes);
+    t->square = op->alloc(bytes);
+    t->sum = op->alloc(sizeof *t->sum);
+    t->scale = op->alloc(sizeof *t->scale);
+    if (!t->gradients || !t->mean || !t->square || !t->sum || !t->scale)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients and moments, %zu MiB each",
+                         bytes >> 20);
+    return KVS_OK;
+}
+
+kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_task *task,
+                              const kvs_train_config *config, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    kvs_trainer *t = kvsi_alloc(1, sizeof *t);
+
+    *out = NULL;
+    if (!t)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a trainer");
+    *t = (kvs_trainer){.model = model, .task = task, .config = *config};
+    KVS_TRY(kvs_train_config_check(config, err));
+    KVS_TRY(check_fit(model, task, err));
+    KVS_TRY(allocate(t, err));
+    *out = t;
+    t = NULL;
+out:
+    kvs_trainer_free(t);
+    return st;
+}
+
+void kvs_trainer_free(kvs_trainer *trainer)
+{
+    const kvsi_ops *op;
+
+    if (!trainer)
+        return;
+    op = trainer->model->context.ops;
+    kvsi_batch_buffer_release(&trainer->batch);
+    kvsi_pass_free(trainer->pass);
+    op->release(trainer->gradients);
+    op->release(trainer->mean);
+    op->release(trainer->square);
+    op->release(trainer->sum);
+    op->release(trainer->scale);
+    kvsi_free(trainer);
+}
+
+/* ---- passes over drawn sequences ---- */
+
+typedef struct totals {
+    double loss;
+    size_t targets, scored, right, tokens;
+} totals;
+
+/* As many sequences from `first` on as fit the pass. */
+static kvs_batch next_part(const kvs_trainer *t, size_t first)
+{
+    const kvs_batch *all = &t->batch.view;
+    kvs_batch part = *all;
+    size_t end = first + 1;
+
+    while (end < all->sequences && all->starts[end + 1] - all->starts[first] <= t->pass->limits.tokens)
+        end++;
+    part.starts = all->starts + first;
+    part.sequences = end - first;
+    return part;
+}
+
+/* Forward, and backward if `gradients`, over what is in the batch buffer. */
+static kvs_status run_batch(kvs_trainer *t, real *gradients, totals *sum, kvs_err *err)
+{
+    for (size_t first = 0; first < t->batch.view.sequences;) {
+        const kvs_batch part = next_part(t, first);
+        const kvs_status st = kvsi_pass_load(t->pass, &part, NULL, err);
+        kvsi_loss loss;
+
+        if (st != KVS_OK)
+            return st;
+        kvsi_pass_forward(t->pass);
+        loss = kvsi_pass_loss(t->pass, gradients);
+        if (gradients)
+            kvsi_pass_backward(t->pass, gradients);
+        sum->loss += loss.sum;
+        sum->targets += loss.rows;
+        sum->scored += loss.scored;
+        sum->right += loss.right;
+        sum->tokens += t->pass->tokens;
+        first += part.sequences;
+    }
+    return KVS_OK;
+}
+
+static double ratio(double part, size_t whole)
+{
+    return whole > 0 ? part / (double)whole : NAN;
+}
+
+/* ---- the step ---- */
+
+static void update(kvs_trainer *t, uint64_t step, double lr)
+{
+    const kvs_train_config *c = &t->config;
+    const double decay[KVSI_GROUPS] = {
+        [KVSI_MATRICES] = c->weight_decay,
+        [KVSI_SHIFTS] = c->shift_decay ? c->weight_decay : 0.0,
+    };
+    kvsi_adamw h = {
+        .lr = lr,
+        .beta1 = c->beta1,
+        .beta2 = c->beta2,
+        .eps = c->eps,
+        .correction1 = 1.0 - pow(c->beta1, (double)step),
+        .correction2 = 1.0 - pow(c->beta2, (double)step),
+    };
+    kvsi_context *x = &t->pass->context;
+
+    for (int group = 0; group < KVSI_GROUPS; group++) {
+        const size_t at = t->model->layout.group_start[group];
+
+        h.decay = decay[group];
+        x->ops->adamw(x, t->model->parameters + at, t->gradients + at, t->mean + at, t->square + at,
+                      t->model->layout.group_start[group + 1] - at, &h, t->scale);
+    }
+    x->ops->sync(x);
+}
+
+/* The norm of the mean gradient, with the clipping factor left in t->scale. */
+static double measure_gradient(kvs_trainer *t, size_t targets)
+{
+    const double mean = 1.0 / (double)targets;
+    kvsi_context *x = &t->pass->context;
+    double sum;
+
+    x->ops->sum_squares(x, t->sum, t->gradients, kvsi_layout_total(&t->model->layout));
+    x->ops->clip_scale(x, t->scale, t->sum, mean, t->config.clip);
+    x->ops->download(x, &sum, t->sum, sizeof sum);
+    x->ops->sync(x);
+    return mean * sqrt(sum);
+}
+
+static kvs_status add_gradients(kvs_trainer *t, totals *sum, kvs_err *err)
+{
+    const size_t sequences = t->config.batch / t->config.accumulate;
+    const uint64_t first = t->step * t->config.batch;
+    kvsi_context *x = &t->pass->context;
+
+    x->ops->zero(x, t->gradients, kvsi_layout_total(&t->model->layout) * sizeof(real));
+    for (size_t i = 0; i < t->config.accumulate; i++) {
+        kvs_status st;
+
+        kvsi_batch_fill(&t->batch, t->task, t->config.seed, KVSI_RANDOM_DATA, first + i * sequences,
+                        sequences);
+        st = run_batch(t, t->gradients, sum, err);
+        if (st != KVS_OK)
+            return st;
+    }
+    return KVS_OK;
+}
+
+kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err)
+{
+    const uint64_t step = trainer->step + 1;
+    const double started = kvsi_clock_seconds(), lr = kvs_learning_rate(&trainer->config, step);
+    totals sum = {0};
+    double loss, norm;
+    const kvs_status st = add_gradients(trainer, &sum, err);
+
+    if (st != KVS_OK)
+        return st;
+    loss = ratio(sum.loss, sum.targets);
+    norm = measure_gradient(trainer, sum.targets);
+    if (!isfinite(loss) || !isfinite(norm))
+        return kvsi_fail(err, KVS_E_DIVERGED,
+                         "step %llu: loss is %g and the gradient's norm is %g; a lower learning "
+                         "rate (now %g) may help",
+                         (unsigned long long)step, loss, norm, lr);
+    update(trainer, step, lr);
+    trainer->step = step;
+    if (record)
+        *record = (kvs_step_record){
+            .step = step,
+            .loss = loss,
+            .accuracy = ratio((double)sum.right, sum.scored),
+            .lr = lr,
+            .grad_norm = norm,
+            .eval_loss = NAN,
+            .eval_accuracy = NAN,
+            .tokens = sum.tokens,
+            .seconds = kvsi_clock_seconds() - started,
+        };
+    return KVS_OK;
+}
+
+kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, double *loss,
+                                double *accuracy, kvs_err *err)
+{
+    totals sum = {0};
+
+    for (size_t done = 0; done < sequences;) {
+        const size_t most = trainer->batch.max_sequences;
+        const size_t now = sequences - done < most ? sequences - done : most;
+        kvs_status st;
+
+        kvsi_batch_fill(&trainer->batch, trainer->task, trainer->config.seed, KVSI_RANDOM_EVAL, done,
+                        now);
+        st = run_batch(trainer, NULL, &sum, err);
+        if (st != KVS_OK)
+            return st;
+        done += now;
+    }
+    if (loss)
+        *loss = ratio(sum.loss, sum.targets);
+    if (accuracy)
+        *accuracy = ratio((double)sum.right, sum.scored);
+    return KVS_OK;
+}
+

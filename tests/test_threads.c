@@ -1,0 +1,356 @@
+/* The same bits with any number of threads: every operation on its own, then a whole model. */
+#include "base/memory.h"
+#include "base/random.h"
+#include "kernels/backend.h"
+#include "model/pass.h"
+
+#include <math.h>
+#include <string.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h> /* needs those before it */
+/* clang-format on */
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof *(a))
+
+/* More threads than cores, and than pieces of some operations.  Threads take pieces as they come,
+ * so a second round may cut the work another way. */
+static const int thread_counts[] = {2, 3, 7};
+enum { ROUNDS = 2 };
+
+/* ---- one operation ---- */
+
+enum { N = 600, DIM = 96, WIDE = 210, VOCAB = 310, HEAD_ROWS = 170, NUMBERS = 100003 };
+enum { HEADS = 4, KV_HEADS = 2, HEAD_SIZE = 24, SEQUENCES = 13, WINDOW = 2 };
+
+/* All that an operation reads and writes, so that comparing two of them compares everything. */
+typedef struct memory {
+    float *block;
+    size_t used, size;
+} memory;
+
+static float *take(memory *m, size_t n)
+{
+    float *x = m->block + m->used;
+    kvsi_random random;
+
+    m->used += n;
+    assert_true(m->used <= m->size);
+    kvsi_random_init(&random, 5, KVSI_RANDOM_DATA, m->used);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)kvsi_random_normal(&random);
+    return x;
+}
+
+/* Many repeat, as tokens do. */
+static void fill_ids(int32_t *ids, size_t n, size_t bound)
+{
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (int32_t)(i * i / 3 % bound);
+}
+
+static void embed(kvsi_context *c, memory *m)
+{
+    int32_t ids[N];
+
+    fill_ids(ids, N, VOCAB);
+    c->ops->embed_forward(c, take(m, N * DIM), take(m, VOCAB * DIM), ids, N, DIM);
+    c->ops->embed_backward(c, take(m, VOCAB * DIM), take(m, N * DIM), ids, N, DIM);
+}
+
+static void norm(kvsi_context *c, memory *m)
+{
+    const float *x = take(m, N * DIM), *gain = take(m, DIM);
+
+    c->ops->norm_forward(c, take(m, N * DIM), x, gain, N, DIM, 1e-5);
+    c->ops->norm_backward(c, take(m, N * DIM), take(m, DIM), take(m, N * DIM), x, gain, N, DIM,
+                          1e-5);
+}
+
+static void linear(kvsi_context *c, memory *m)
+{
+    const kvsi_matrix w = {KVSI_ELEMENT_REAL, WIDE, DIM, take(m, WIDE * DIM)};
+    const float *x = take(m, N * DIM), *d_y = take(m, N * WIDE);
+
+    c->ops->linear_forward(c, take(m, N * WIDE), x, &w, N, d_y);
+    c->ops->linear_forward(c, take(m, 2 * WIDE), x, &w, 2, NULL); /* a few tokens, as in decoding */
+    c->ops->linear_backward_input(c, take(m, N * DIM), d_y, &w, N);
+    c->ops->linear_backward_weight(c, take(m, WIDE * DIM), d_y, x, N, WIDE, DIM);
+}
+
+static void swiglu(kvsi_context *c, memory *m)
+{
+    const float *gate_up = take(m, N * 2 * WIDE);
+
+    c->ops->swiglu_forward(c, take(m, N * WIDE), gate_up, N, WIDE);
+    c->ops->swiglu_backward(c, take(m, N * 2 * WIDE), take(m, N * WIDE), gate_up, N, WIDE);
+}
+
+static kvsi_shift take_shift(memory *m, size_t heads)
+{
+    return (kvsi_shift){KVS_SHIFT_FREE, WINDOW, take(m, heads * (WINDOW + 1)),
+                        take(m, heads * (WINDOW + 1))};
+}
+
+static void attention(kvsi_context *c, memory *m)
+{
+    const size_t width = (HEADS + 2 * KV_HEADS) * HEAD_SIZE;
+    kvsi_span spans[SEQUENCES];
+    kvsi_attention a = {.heads = HEADS,
+                        .kv_heads = KV_HEADS,
+                        .head_size = HEAD_SIZE,
+                        .scale = 0.2f,
+                        .q_shift = take_shift(m, HEADS),
+                        .k_shift = take_shift(m, KV_HEADS),
+                        .v_shift = take_shift(m, KV_HEADS),
+                        .sequences = SEQUENCES,
+                        .spans = spans};
+    float *out, *logsum, *qkv;
+
+    for (size_t s = 0; s < SEQUENCES; s++) {
+        spans[s] = (kvsi_span){.start = a.tokens, .len = 1 + s * 47 % 90};
+        a.tokens += spans[s].len;
+    }
+    assert_true(a.tokens <= N);
+    qkv = take(m, a.tokens * width);
+    out = take(m, a.tokens * HEADS * HEAD_SIZE);
+    logsum = take(m, a.tokens * HEADS);
+    c->ops->attention_forward(c, out, logsum, qkv, &a);
+    c->ops->attention_backward(c, take(m, a.tokens * width), take(m, a.tokens * HEADS * HEAD_SIZE),
+                               out, logsum, qkv, &a);
+}
+
+static void head(kvsi_context *c, memory *m)
+{
+    const kvsi_matrix w = {KVSI_ELEMENT_REAL, VOCAB, DIM, take(m, VOCAB * DIM)};
+    int32_t rows[HEAD_ROWS], targets[HEAD_ROWS], guesses[HEAD_ROWS];
+    const kvsi_head h = {.x = take(m, N * DIM),
+                         .w = &w,
+                         .rows = rows,
+                         .targets = targets,
+                         .count = HEAD_ROWS,
+                         .row_loss = take(m, HEAD_ROWS),
+                         .row_guess = guesses,
+                         .n = N,
+                         .d_x = take(m, N * DIM),
+                         .d_w = take(m, VOCAB * DIM)};
+
+    fill_ids(targets, HEAD_ROWS, VOCAB);
+    for (size_t r = 0; r < HEAD_ROWS; r++)
+        rows[r] = (int32_t)(3 * r);
+    c->ops->head_logits(c, take(m, HEAD_ROWS * VOCAB), h.x, &w, rows, HEAD_ROWS);
+    c->ops->head_loss(c, &h);
+    memcpy(take(m, HEAD_ROWS), guesses, sizeof guesses);
+}
+
+static void optimizer(kvsi_context *c, memory *m)
+{
+    const kvsi_adamw h = {0.01, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05};
+    const float *g = take(m, NUMBERS);
+    float *square;
+    double sum, scale;
+
+    c->ops->sum_squares(c, &sum, g, NUMBERS);
+    memcpy(take(m, 2), &sum, sizeof sum);
+    c->ops->clip_scale(c, &scale, &sum, 1, 1);
+    square = take(m, NUMBERS);
+    for (size_t i = 0; i < NUMBERS; i++)
+        square[i] *= square[i];
+    c->ops->adamw(c, take(m, NUMBERS), g, take(m, NUMBERS), square, NUMBERS, &h, &scale);
+}
+
+static const struct {
+    const char *name;
+    void (*call)(kvsi_context *c, memory *m);
+} operations[] = {
+    {"embed", embed},         {"norm", norm}, {"linear", linear},       {"swiglu", swiglu},
+    {"attention", attention}, {"head", head}, {"optimizer", optimizer},
+};
+
+static const kvsi_limits limits = {.tokens = N,
+                                   .sequences = SEQUENCES,
+                                   .head_rows = HEAD_ROWS,
+                                   .dim = DIM,
+                                   .heads = HEADS,
+                                   .kv_heads = KV_HEADS,
+                                   .head_size = HEAD_SIZE,
+                                   .ffn = WIDE,
+                                   .vocab = VOCAB,
+                                   .window = WINDOW,
+                                   .training = 1};
+
+static memory perform(const kvsi_ops *ops, size_t which, int threads)
+{
+    memory m = {.size = 8 * N * WIDE};
+    kvsi_context c = {.ops = ops, .threads = threads};
+
+    c.workspace_bytes = ops->workspace_bytes(&limits, threads);
+    c.workspace = kvsi_alloc(c.workspace_bytes, 1);
+    m.block = kvsi_alloc(m.size, sizeof *m.block);
+    assert_non_null(c.workspace);
+    assert_non_null(m.block);
+    operations[which].call(&c, &m);
+    kvsi_free(c.workspace);
+    return m;
+}
+
+static void check_operations(const kvsi_ops *ops)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(operations); i++) {
+        const memory one = perform(ops, i, 1);
+
+        for (size_t k = 0; k < ROUNDS * ARRAY_SIZE(thread_counts); k++) {
+            const int threads = thread_counts[k % ARRAY_SIZE(thread_counts)];
+            const memory many = perform(ops, i, threads);
+
+            if (memcmp(one.block, many.block, one.size * sizeof *one.block) != 0)
+                fail_msg("%s: %s differs between 1 and %d threads", ops->name, operations[i].name,
+                         threads);
+            kvsi_free(many.block);
+        }
+        kvsi_free(one.block);
+    }
+}
+
+/* ---- a whole model ---- */
+
+enum { BATCH = 40, LONGEST = 48, TOKENS_MAX = BATCH * LONGEST };
+
+typedef struct ragged {
+    size_t starts[BATCH + 1];
+    int32_t ids[TOKENS_MAX], targets[TOKENS_MAX];
+} ragged;
+
+static void fill_batch(ragged *b, size_t vocab)
+{
+    b->starts[0] = 0;
+    for (size_t s = 0; s < BATCH; s++)
+        b->starts[s + 1] = b->starts[s] + 1 + s * 31 % LONGEST;
+    fill_ids(b->ids, b->starts[BATCH], vocab);
+    for (size_t t = 0; t < b->starts[BATCH]; t++)
+        b->targets[t] = t % 3 == 1 ? -1 : b->ids[(t * 7 + 1) % b->starts[BATCH]];
+}
+
+static kvs_model *new_model(kvs_runtime *rt)
+{
+    kvs_model_config config;
+    kvs_model *model;
+
+    kvs_model_config_init(&config);
+    config.vocab = 120;
+    config.dim = 64;
+    config.layers = 2;
+    config.heads = 4;
+    config.kv_heads = 2;
+    config.context = LONGEST;
+    config.init_std = 0.2;
+    config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    assert_int_equal(kvs_model_create(&model, rt, &config, 3, NULL), KVS_OK);
+    return model;
+}
+
+/* Losses row by row, then gradients, of one pass over the batch.  The caller frees them. */
+static float *run_pass(kvsi_pass *pass, const kvs_batch *batch, size_t *count)
+{
+    kvsi_context *c = &pass->context;
+    const size_t size = kvsi_layout_total(&pass->model->layout);
+    float *gradients = c->ops->alloc(size * sizeof *gradients), *results;
+    kvsi_loss loss;
+
+    assert_non_null(gradients);
+    assert_int_equal(kvsi_pass_load(pass, batch, NULL, NULL), KVS_OK);
+    kvsi_pass_forward(pass);
+    loss = kvsi_pass_loss(pass, gradients);
+    kvsi_pass_backward(pass, gradients);
+    assert_true(isfinite(loss.sum) && loss.sum > 0);
+    *count = loss.rows + size;
+    results = kvsi_alloc(*count, sizeof *results);
+    assert_non_null(results);
+    memcpy(results, pass->host_losses, loss.rows * sizeof *results);
+    c->ops->download(c, results + loss.rows, gradients, size * sizeof *results);
+    c->ops->sync(c);
+    c->ops->release(gradients);
+    return results;
+}
+
+static float *step(const char *level, int threads, size_t *count)
+{
+    const kvs_runtime_options options = {.threads = threads, .cpu_level = level};
+    const kvsi_pass_limits pass_limits = {TOKENS_MAX, BATCH, TOKENS_MAX, 1};
+    static ragged b;
+    const kvs_batch batch = {BATCH, b.starts, b.ids, b.targets, NULL};
+    kvs_runtime *rt;
+    kvs_model *model;
+    kvsi_pass *pass;
+    float *results;
+
+    assert_int_equal(kvs_runtime_create(&rt, &options, NULL), KVS_OK);
+    model = new_model(rt);
+    fill_batch(&b, kvs_model_get_config(model)->vocab);
+    assert_int_equal(kvsi_pass_create(&pass, model, &pass_limits, NULL), KVS_OK);
+    results = run_pass(pass, &batch, count);
+    kvsi_pass_free(pass);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+    return results;
+}
+
+static void check_model(const char *level)
+{
+    size_t count, same;
+    float *one = step(level, 1, &count);
+
+    for (size_t k = 0; k < ROUNDS * ARRAY_SIZE(thread_counts); k++) {
+        const int threads = thread_counts[k % ARRAY_SIZE(thread_counts)];
+        float *many = step(level, threads, &same);
+
+        assert_int_equal(same, count);
+        for (size_t i = 0; i < count; i++)
+            if (memcmp(&one[i], &many[i], sizeof *one) != 0)
+                fail_msg("%s: number %zu of %zu is %.9g with 1 thread, %.9g with %d", level, i,
+                         count, (double)one[i], (double)many[i], threads);
+        kvsi_free(many);
+    }
+    kvsi_free(one);
+}
+
+/* ---- every level ---- */
+
+static void operations_have_the_same_bits(void **state)
+{
+    const kvsi_ops *ops;
+    const char *level;
+    int usable;
+
+    (void)state;
+    for (size_t i = 0; (level = kvs_cpu_level_name(i, &usable)); i++)
+        if (usable) {
+            assert_int_equal(kvsi_ops_find(&ops, level, NULL), KVS_OK);
+            check_operations(ops);
+        }
+}
+
+static void a_model_has_the_same_bits(void **state)
+{
+    const char *level;
+    int usable;
+
+    (void)state;
+    for (size_t i = 0; (level = kvs_cpu_level_name(i, &usable)); i++)
+        if (usable)
+            check_model(level);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations_have_the_same_bits),
+        cmocka_unit_test(a_model_has_the_same_bits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
