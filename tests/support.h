@@ -1,5 +1,5 @@
-/* support.h - what tests share: cmocka itself, comparing numbers, filling them, folders that vanish,
- * and running models whole.
+/* support.h - what tests share: cmocka itself, comparing numbers, filling them, folders that
+ * vanish, and running models whole.
  *
  * Calls check what they do and fail the running test; none returns an error. */
 #ifndef KVSI_TESTS_SUPPORT_H

@@ -226,7 +226,8 @@ KVS_API void kvs_induction_config_init(kvs_induction_config *config);
 KVS_API kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *config,
                                         kvs_err *err);
 KVS_API void kvs_task_free(kvs_task *task);
-/* What a model for this task needs at least. */
+/* What a model for this task needs at least: a vocabulary, and a context for the longest sequence
+ * that is fed (an answer that is only asked for is not). */
 KVS_API size_t kvs_task_vocab(const kvs_task *task);
 KVS_API size_t kvs_task_max_length(const kvs_task *task);
 

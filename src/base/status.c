@@ -3,7 +3,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-kvs_status kvsi_fail(kvs_err *err, kvs_status status, const char *format, ...)
+/* Names in messages come from files and command lines: nothing in them may break the line or
+ * speak to the terminal. */
+static void tame(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127)
+            *text = '?';
+}
+
+/* In brackets, because the header wraps the name in a macro for the analyzer. */
+kvs_status(kvsi_fail)(kvs_err *err, kvs_status status, const char *format, ...)
 {
     if (err) {
         va_list args;
@@ -12,6 +22,7 @@ kvs_status kvsi_fail(kvs_err *err, kvs_status status, const char *format, ...)
         va_start(args, format);
         vsnprintf(err->message, sizeof err->message, format, args);
         va_end(args);
+        tame(err->message);
     }
     return status;
 }

@@ -211,7 +211,7 @@ void kvsi_format_duration(char *out, size_t size, double seconds)
         snprintf(out, size, "%llu s", s);
     else if (s < 7200)
         snprintf(out, size, "%llu min %02llu s", s / 60, s % 60);
-    else if (s < 2 * 86400)
+    else if (s < 172800)
         snprintf(out, size, "%llu h %02llu min", s / 3600, s / 60 % 60);
     else
         snprintf(out, size, "%llu d %02llu h", s / 86400, s / 3600 % 24);

@@ -173,7 +173,7 @@ static unsigned index_of(const char *const *names, const char *name)
 {
     unsigned i = 0;
 
-    while (strcmp(names[i], name) != 0)
+    while (names[i] && strcmp(names[i], name) != 0)
         i++;
     return i;
 }

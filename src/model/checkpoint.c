@@ -93,12 +93,14 @@ static kvs_status check_tensor(const kvsi_file_tensor *t, const kvsi_parameter *
 static kvs_status check_shift(const kvsi_file_tensor *t, const kvsi_parameter *p, const char *path,
                               kvs_err *err)
 {
-    const float *values = t->data;
+    for (size_t i = 0; p->group == KVSI_SHIFTS && i < p->count; i++) {
+        float value; /* the file may put it at any byte */
 
-    for (size_t i = 0; p->group == KVSI_SHIFTS && i < p->count; i++)
-        if (!isfinite(values[i]))
+        memcpy(&value, (const char *)t->data + i * sizeof value, sizeof value);
+        if (!isfinite(value))
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': tensor '%s' has %g at %zu", path, p->name,
-                             (double)values[i], i);
+                             (double)value, i);
+    }
     return KVS_OK;
 }
 
@@ -119,6 +121,17 @@ static kvs_status check_strangers(const kvs_model *m, const kvsi_safetensors *fi
     return KVS_OK;
 }
 
+/* Of a tied pair, files keep either one. */
+static const kvsi_file_tensor *find_in_file(const kvs_model *m, const kvsi_safetensors *file,
+                                            const kvsi_parameter *p)
+{
+    const kvsi_file_tensor *t = kvsi_safetensors_find(file, p->name);
+
+    if (!t && m->config.tied && p->offset == m->layout.head)
+        t = kvsi_safetensors_find(file, "lm_head.weight");
+    return t;
+}
+
 static kvs_status load_weights(kvs_model *m, const char *path, kvs_err *err)
 {
     kvs_status st;
@@ -128,11 +141,11 @@ static kvs_status load_weights(kvs_model *m, const char *path, kvs_err *err)
     KVS_TRY(check_strangers(m, file, path, err));
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
-        const kvsi_file_tensor *t = kvsi_safetensors_find(file, p->name);
+        const kvsi_file_tensor *t = find_in_file(m, file, p);
 
         KVS_TRY(check_tensor(t, p, path, err));
         KVS_TRY(check_shift(t, p, path, err));
-        KVS_TRY(kvs_model_write_tensor(m, p->name, t->data, p->count, err));
+        kvsi_model_set(m, p, t->data);
     }
 out:
     kvsi_safetensors_close(file);

@@ -4,6 +4,7 @@
 #include "kernels/runtime.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Pair i turns by position * base^(-2i/head_size); computed in double, kept in real. */
 static kvs_status make_rotations(kvs_model *m, kvs_err *err)
@@ -154,21 +155,32 @@ kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float
     return st;
 }
 
+void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32)
+{
+    const unsigned char *bytes = float32;
+    kvsi_context *c = &model->context;
+    real chunk[CONVERT_CHUNK];
+
+    for (size_t at = 0; at < p->count; at += CONVERT_CHUNK) {
+        const size_t n = p->count - at < CONVERT_CHUNK ? p->count - at : CONVERT_CHUNK;
+
+        for (size_t i = 0; i < n; i++) {
+            float value;
+            memcpy(&value, bytes + (at + i) * sizeof value, sizeof value);
+            chunk[i] = (real)value;
+        }
+        c->ops->upload(c, model->parameters + p->offset + at, chunk, n * sizeof *chunk);
+        c->ops->sync(c);
+    }
+}
+
 kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, const float *in, size_t count,
                                   kvs_err *err)
 {
     const kvsi_parameter *p;
-    kvsi_context *c = &model->context;
-    real chunk[CONVERT_CHUNK];
-    kvs_status st = find_tensor(&p, model, name, count, err);
+    const kvs_status st = find_tensor(&p, model, name, count, err);
 
-    for (size_t at = 0; st == KVS_OK && at < count; at += CONVERT_CHUNK) {
-        const size_t n = count - at < CONVERT_CHUNK ? count - at : CONVERT_CHUNK;
-
-        for (size_t i = 0; i < n; i++)
-            chunk[i] = (real)in[at + i];
-        c->ops->upload(c, model->parameters + p->offset + at, chunk, n * sizeof *chunk);
-        c->ops->sync(c);
-    }
+    if (st == KVS_OK)
+        kvsi_model_set(model, p, in);
     return st;
 }

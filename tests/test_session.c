@@ -1,0 +1,126 @@
+/* The public way to run a model: chunks of any size give the same logits, limits are kept. */
+#include "support.h"
+
+#include <string.h>
+
+enum { VOCAB = 29, CONTEXT = 600, LENGTH = 560 }; /* longer than what one pass takes */
+
+static kvs_model *make_model(kvs_runtime *rt)
+{
+    kvs_model_config config;
+
+    kvs_model_config_init(&config);
+    config.vocab = VOCAB;
+    config.dim = 32;
+    config.heads = 4;
+    config.kv_heads = 2;
+    config.layers = 2;
+    config.context = CONTEXT;
+    config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    return support_model(rt, &config, 3);
+}
+
+typedef struct fixture {
+    kvs_runtime *rt;
+    kvs_model *model;
+    kvs_session *session;
+    int32_t ids[LENGTH];
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *f = test_malloc(sizeof *f);
+
+    f->rt = support_runtime(NULL);
+    f->model = make_model(f->rt);
+    support_fill_ids(f->ids, LENGTH, 5, VOCAB);
+    assert_int_equal(kvs_session_create(&f->session, f->model, 0, NULL), KVS_OK);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    kvs_session_free(f->session);
+    kvs_model_free(f->model);
+    kvs_runtime_free(f->rt);
+    test_free(f);
+    return 0;
+}
+
+static void feed_in_chunks(fixture *f, size_t chunk, float *logits)
+{
+    kvs_session_reset(f->session);
+    for (size_t at = 0; at < LENGTH; at += chunk)
+        assert_int_equal(kvs_session_feed(f->session, f->ids + at,
+                                          LENGTH - at < chunk ? LENGTH - at : chunk, logits, NULL),
+                         KVS_OK);
+    assert_int_equal(kvs_session_length(f->session), LENGTH);
+}
+
+static void any_chunking_gives_the_same_logits(void **state)
+{
+    const size_t chunks[] = {1, 3, 64, 257};
+    fixture *f = *state;
+    float whole[VOCAB], parts[VOCAB];
+
+    feed_in_chunks(f, LENGTH, whole);
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+        feed_in_chunks(f, chunks[i], parts);
+        support_expect_close(parts, whole, VOCAB, 1e-5, "chunks of %zu", chunks[i]);
+    }
+}
+
+static void nothing_fed_changes_nothing(void **state)
+{
+    fixture *f = *state;
+    float logits[VOCAB] = {42};
+
+    assert_int_equal(kvs_session_feed(f->session, NULL, 0, logits, NULL), KVS_OK);
+    assert_int_equal(kvs_session_length(f->session), 0);
+    assert_true(logits[0] == 42);
+}
+
+static void a_full_context_is_refused(void **state)
+{
+    fixture *f = *state;
+    float before[VOCAB], after[VOCAB];
+    kvs_err err;
+
+    feed_in_chunks(f, LENGTH - 1, before);
+    assert_int_equal(kvs_session_feed(f->session, f->ids, CONTEXT - LENGTH + 1, NULL, &err),
+                     KVS_E_LIMIT);
+    assert_non_null(strstr(err.message, "560 of 600"));
+    assert_int_equal(kvs_session_length(f->session), LENGTH);
+    assert_int_equal(kvs_session_feed(f->session, f->ids, CONTEXT - LENGTH, after, &err), KVS_OK);
+    assert_int_equal(kvs_session_length(f->session), CONTEXT);
+}
+
+static void bad_ids_and_capacities_are_refused(void **state)
+{
+    const int32_t bad[] = {1, VOCAB}, negative[] = {-1};
+    fixture *f = *state;
+    kvs_session *session;
+    kvs_err err;
+
+    assert_int_equal(kvs_session_feed(f->session, bad, 2, NULL, &err), KVS_E_INVALID);
+    assert_non_null(strstr(err.message, "token 1 is id 29"));
+    assert_int_equal(kvs_session_feed(f->session, negative, 1, NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_session_length(f->session), 0);
+    assert_int_equal(kvs_session_create(&session, f->model, CONTEXT + 1, &err), KVS_E_LIMIT);
+    assert_null(session);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(any_chunking_gives_the_same_logits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_fed_changes_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_context_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bad_ids_and_capacities_are_refused, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
