@@ -124,15 +124,15 @@ kvs_runtime *support_runtime(const char *level)
     return rt;
 }
 
-static float initial_number(kvsi_group group, kvsi_random *random)
+static float initial_number(const kvsi_parameter *p, kvsi_random *random)
 {
-    switch (group) {
+    switch (p->group) {
     case KVSI_GAINS:
         return (float)(1 + 0.3 * kvsi_random_normal(random));
     case KVSI_SHIFTS:
         return (float)(2 * kvsi_random_uniform(random) - 0.5);
     default:
-        return (float)(0.3 * kvsi_random_normal(random));
+        return (float)(1.5 / sqrt((double)p->shape[1]) * kvsi_random_normal(random));
     }
 }
 
@@ -149,7 +149,7 @@ kvs_model *support_model(kvs_runtime *rt, const kvs_model_config *config, uint64
         assert_non_null(values);
         kvsi_random_init(&random, seed, KVSI_RANDOM_INIT, kvsi_hash_text(p->name));
         for (size_t j = 0; j < p->count; j++)
-            values[j] = initial_number(p->group, &random);
+            values[j] = initial_number(p, &random);
         assert_int_equal(kvs_model_write_tensor(model, p->name, values, p->count, NULL), KVS_OK);
         kvsi_free(values);
     }

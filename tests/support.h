@@ -46,8 +46,8 @@ const char *support_level(size_t index);
 /* Two threads. */
 kvs_runtime *support_runtime(const char *level);
 
-/* Weights large enough that nothing is lost in rounding, and the shift's numbers from -0.5 to 1.5:
- * asymmetric, some negative, some above 1.  A tensor depends on its name and the seed only. */
+/* Weights far above the usual init, so that everything counts, and the shift's numbers from -0.5 to
+ * 1.5: asymmetric, some negative, some above 1.  A tensor depends on its name and the seed only. */
 kvs_model *support_model(kvs_runtime *rt, const kvs_model_config *config, uint64_t seed);
 
 kvsi_pass *support_pass(const kvs_model *model, size_t tokens, size_t sequences, int training);

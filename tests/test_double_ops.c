@@ -1,6 +1,6 @@
 /* Gradients of the reference operations, in double, against central differences of their forward
- * pass; and a few values worked out by hand, since differences cannot tell a wrong forward pass from
- * a right one. */
+ * pass; and a few values worked out by hand, since differences cannot tell a wrong forward pass
+ * from a right one. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "kernels/forms.h"
@@ -373,7 +373,7 @@ static void attention_backward(trial *t)
     op->attention_backward(&t->c, t->d_x[0], t->d_y, t->y, logsum, t->x[0], &a);
 }
 
-/* Clamped numbers lie inside and outside the range, all far from its edges, where differences lie. */
+/* Clamped numbers lie inside and outside the range, far from its edges, where there is a kink. */
 static void set_numbers(real *numbers, size_t n, kvs_shift_form form)
 {
     static const double clamped[] = {0.3, -0.4, 1.3, 0.8, 0.6};
@@ -457,7 +457,7 @@ static void expect_values(const char *what, const real *found, const double *exp
 }
 
 /* One head of size 2, three tokens.  Keys are 0, log 2, log 4 in their first number and queries are
- * (2, 0) with scale 1/2: row t weighs its keys 1 : 2 : 4.  Values have window 2, taps 100, 10, 1. */
+ * (2, 0) with scale 1/2: row t weighs its keys 1 : 2 : 4.  Values: window 2, taps 100, 10, 1. */
 static void shift_by_hand(void **state)
 {
     const double two = log(2.0), four = log(4.0);

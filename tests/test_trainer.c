@@ -142,8 +142,8 @@ static void read_shift(float *out, const kvs_train_config *config)
 
     assert_int_equal(kvs_trainer_create(&trainer, model, task, config, NULL), KVS_OK);
     assert_int_equal(kvs_trainer_step(trainer, NULL, NULL), KVS_OK);
-    assert_int_equal(
-        kvs_model_read_tensor(model, "model.layers.0.self_attn.k_shift", out, 4, NULL), KVS_OK);
+    assert_int_equal(kvs_model_read_tensor(model, "model.layers.0.self_attn.k_shift", out, 4, NULL),
+                     KVS_OK);
     kvs_trainer_free(trainer);
     kvs_model_free(model);
     kvs_task_free(task);

@@ -66,7 +66,8 @@ typedef enum kvs_status {
 
 typedef struct kvs_err {
     kvs_status status;
-    char message[512]; /* one line, no full stop, names the thing, what was expected, what was found */
+    char message
+        [512]; /* one line, no full stop, names the thing, what was expected, what was found */
 } kvs_err;
 
 KVS_API const char *kvs_status_text(kvs_status status);
@@ -88,8 +89,9 @@ KVS_API const kvs_build_info *kvs_build(void);
 typedef struct kvs_runtime kvs_runtime;
 
 typedef struct kvs_runtime_options {
-    int threads;           /* 0 = every core this process may use */
-    const char *cpu_level; /* NULL or "auto" = the best this processor has; see kvs_cpu_level_name */
+    int threads; /* 0 = every core this process may use */
+    const char
+        *cpu_level; /* NULL or "auto" = the best this processor has; see kvs_cpu_level_name */
 } kvs_runtime_options;
 
 /* `options` may be NULL.  Results have the same bits for every number of threads. */
@@ -99,7 +101,7 @@ KVS_API void kvs_runtime_free(kvs_runtime *rt);
 KVS_API int kvs_runtime_threads(const kvs_runtime *rt);
 KVS_API const char *kvs_runtime_cpu_level(const kvs_runtime *rt);
 
-/* Names of the levels in this build, best first ("avx2", "baseline", "reference"); NULL past the end.
+/* Names of the levels in this build, best first (avx2, baseline, reference); NULL past the end.
  * *usable says whether this processor can run it. */
 KVS_API const char *kvs_cpu_level_name(size_t index, int *usable);
 
@@ -128,11 +130,11 @@ enum { KVS_SHIFT_WINDOW_MAX = 3 };
 
 typedef struct kvs_model_config {
     size_t vocab, dim, layers, heads, kv_heads, ffn;
-    size_t context;    /* longest sequence, in tokens */
-    double rope_base;  /* theta of the rotary positions */
-    double norm_eps;   /* RMSNorm */
-    double init_std;   /* weights ~ N(0, init_std) */
-    int tied;          /* output head shares the embedding table */
+    size_t context;   /* longest sequence, in tokens */
+    double rope_base; /* theta of the rotary positions */
+    double norm_eps;  /* RMSNorm */
+    double init_std;  /* weights ~ N(0, init_std) */
+    int tied;         /* output head shares the embedding table */
     kvs_shift_config shift;
 } kvs_model_config;
 
@@ -141,7 +143,7 @@ KVS_API void kvs_model_config_init(kvs_model_config *config);
 /* Fills in what 0 stands for, then checks every value. */
 KVS_API kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err);
 
-/* Names as in commands and files: "none", "k", "v", "kv", "qkv"; "free", "gate", "clamp"; "uniform".
+/* Names as in commands and files: none, k, v, kv, qkv; free, gate, clamp; uniform.
  * The _name calls return NULL, the _parse calls fail, for what they do not know. */
 KVS_API const char *kvs_shift_targets_name(unsigned targets);
 KVS_API const char *kvs_shift_form_name(kvs_shift_form form);
@@ -156,8 +158,8 @@ typedef struct kvs_model kvs_model;
 
 /* Random weights.  Each tensor's numbers depend on the seed and its name only, so that models that
  * differ in their attention share everything else. */
-KVS_API kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
-                                    uint64_t seed, kvs_err *err);
+KVS_API kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt,
+                                    const kvs_model_config *config, uint64_t seed, kvs_err *err);
 /* A folder with config.json and model.safetensors (Hugging Face Llama names and layout). */
 KVS_API kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *dir, kvs_err *err);
 /* Writes both files, each whole or not at all.  The folder must exist. */
@@ -175,7 +177,7 @@ KVS_API kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, co
 /* The names in file order; NULL past the end. *count is the tensor's size. */
 KVS_API const char *kvs_model_tensor_name(const kvs_model *model, size_t index, size_t *count);
 
-/* ---- sessions: running a model, token by token or chunk by chunk ------------------------------ */
+/* ---- sessions: running a model, token by token or chunk by chunk ----------------------------- */
 
 typedef struct kvs_session kvs_session;
 
@@ -233,7 +235,11 @@ KVS_API size_t kvs_task_max_length(const kvs_task *task);
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-typedef enum kvs_schedule { KVS_SCHEDULE_CONSTANT, KVS_SCHEDULE_LINEAR, KVS_SCHEDULE_COSINE } kvs_schedule;
+typedef enum kvs_schedule {
+    KVS_SCHEDULE_CONSTANT,
+    KVS_SCHEDULE_LINEAR,
+    KVS_SCHEDULE_COSINE
+} kvs_schedule;
 
 typedef struct kvs_train_config {
     uint64_t steps, warmup; /* the rate rises linearly over `warmup` steps */
@@ -242,9 +248,9 @@ typedef struct kvs_train_config {
     kvs_schedule schedule;  /* after the warm-up, from lr to lr * lr_floor at the last step */
     double lr, lr_floor;
     double beta1, beta2, eps, weight_decay;
-    int shift_decay;        /* also decay the shift's own numbers (off: see docs) */
-    double clip;            /* largest gradient norm, 0 = no clipping */
-    uint64_t seed;          /* of the data; weights have their own */
+    int shift_decay; /* also decay the shift's own numbers (off: see docs) */
+    double clip;     /* largest gradient norm, 0 = no clipping */
+    uint64_t seed;   /* of the data; weights have their own */
 } kvs_train_config;
 
 KVS_API void kvs_train_config_init(kvs_train_config *config);
@@ -255,8 +261,8 @@ KVS_API const char *kvs_schedule_name(kvs_schedule schedule);
 KVS_API kvs_status kvs_schedule_parse(kvs_schedule *out, const char *name, kvs_err *err);
 
 typedef struct kvs_step_record {
-    uint64_t step; /* 1 = the first */
-    double loss;   /* mean over targets, before the update */
+    uint64_t step;   /* 1 = the first */
+    double loss;     /* mean over targets, before the update */
     double accuracy; /* fraction of scored rows whose best guess is right; NaN if none is scored */
     double lr, grad_norm;
     double eval_loss, eval_accuracy; /* NaN except on steps that evaluate */
@@ -284,19 +290,19 @@ typedef struct kvs_train_job {
     kvs_model *model;
     const kvs_task *task;
     kvs_train_config config;
-    uint64_t eval_every;    /* 0 = only at the end */
+    uint64_t eval_every; /* 0 = only at the end */
     size_t eval_sequences;
-    const char *out;        /* folder; NULL = keep nothing */
-    const char *command;    /* recorded in the settings; NULL = none */
+    const char *out;     /* folder; NULL = keep nothing */
+    const char *command; /* recorded in the settings; NULL = none */
     /* Called after every step; non-zero stops the run there, which then ends in order. */
     int (*progress)(void *user, const kvs_step_record *record);
     void *user;
 } kvs_train_job;
 
 typedef struct kvs_train_result {
-    uint64_t steps;               /* done */
+    uint64_t steps;                    /* done */
     double final_loss, final_accuracy; /* on the evaluation stream */
-    uint64_t step_at_99;          /* first step whose last 20 batches average 99 %; 0 = never */
+    uint64_t step_at_99; /* first step whose last 20 batches average 99 %; 0 = never */
     double seconds;
     uint64_t tokens;
 } kvs_train_result;
@@ -307,8 +313,8 @@ KVS_API kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result,
 
 /* What a run's folder says of itself. */
 typedef struct kvs_run_summary {
-    char name[128];  /* the folder's name */
-    char shift[32];  /* "none", "kv", "k gate", "kv window 2", ... */
+    char name[128]; /* the folder's name */
+    char shift[32]; /* "none", "kv", "k gate", "kv window 2", ... */
     size_t layers, dim, heads;
     uint64_t parameters, steps, step_at_99; /* step_at_99: 0 = never */
     double final_accuracy, final_loss, seconds;

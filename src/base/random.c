@@ -46,7 +46,7 @@ uint32_t kvsi_random_below(kvsi_random *random, uint32_t bound)
     return (uint32_t)(product >> 32);
 }
 
-/* Box-Muller; the second of the pair is not kept, so that a draw never depends on an earlier one. */
+/* Box-Muller; the second of the pair is dropped, so that a draw never depends on an earlier one. */
 double kvsi_random_normal(kvsi_random *random)
 {
     const double radius = sqrt(-2.0 * log(1.0 - kvsi_random_uniform(random)));

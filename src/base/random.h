@@ -23,9 +23,9 @@ typedef struct kvsi_random {
 void kvsi_random_init(kvsi_random *random, uint64_t seed, kvsi_purpose purpose, uint64_t index);
 
 uint32_t kvsi_random_word(kvsi_random *random);
-double kvsi_random_uniform(kvsi_random *random);                /* [0, 1), 53 bits */
+double kvsi_random_uniform(kvsi_random *random);                 /* [0, 1), 53 bits */
 uint32_t kvsi_random_below(kvsi_random *random, uint32_t bound); /* 0 .. bound-1, no bias */
-double kvsi_random_normal(kvsi_random *random);                 /* mean 0, deviation 1 */
+double kvsi_random_normal(kvsi_random *random);                  /* mean 0, deviation 1 */
 
 uint64_t kvsi_hash_text(const char *text); /* FNV-1a */
 

@@ -3,13 +3,14 @@
  *     "kvshift": {"targets": "kv", "form": "free", "window": 1, "init": "uniform"}
  *
  * Unshifted models carry no such object, so that plain Llama tools read them; shifted ones name
- * the architecture "KVShiftForCausalLM", so that those tools refuse them rather than run them wrong. */
+ * the architecture "KVShiftForCausalLM", so that those tools refuse them, not run them wrong. */
 #ifndef KVSI_FORMATS_HF_H
 #define KVSI_FORMATS_HF_H
 
 #include "base/json.h"
 
-json_t *kvsi_hf_config_to_json(const kvs_model_config *config); /* a new reference, NULL: no memory */
+json_t *
+kvsi_hf_config_to_json(const kvs_model_config *config); /* a new reference, NULL: no memory */
 /* `what` names the source in messages.  The result is checked (kvs_model_config_finish). */
 kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object, const char *what,
                                     kvs_err *err);

@@ -18,7 +18,8 @@ typedef struct kvsi_file_tensor {
     const char *name;
     kvsi_dtype dtype;
     size_t rank, shape[KVSI_TENSOR_RANK_MAX];
-    const void *data; /* a view into the mapped file, at any alignment; or the caller's when writing */
+    const void
+        *data; /* a view into the mapped file, at any alignment; or the caller's when writing */
 } kvsi_file_tensor;
 
 size_t kvsi_dtype_size(kvsi_dtype dtype);

@@ -30,7 +30,7 @@ typedef struct kvsi_matrix {
 } kvsi_matrix;
 
 /* The shift of one of q, k, v: x^_t = sum_j taps[j] * x_{t-window+j}, oldest tap first.
- * window 0 means "not shifted".  `parameters` are the learned numbers that the form turns into taps:
+ * window 0 means "not shifted".  `parameters` are the learned numbers, which the form makes taps:
  * [heads, window+1] for free and clamp, [heads] for gate. */
 typedef struct kvsi_shift {
     kvs_shift_form form;
@@ -40,38 +40,39 @@ typedef struct kvsi_shift {
 } kvsi_shift;
 
 /* One sequence's part of the batch: rows start .. start+len-1, at positions past .. past+len-1.
- * Training and scoring give no cache (k = NULL) and past = 0.  With a cache, the new K^ (rotated) and
- * V^ are written behind the `past` ones already there, and the raw last rows, which the next chunk's
- * shift needs, are read from and left in the tails. */
+ * Training and scoring give no cache (k = NULL) and past = 0.  With a cache, the new K^ (rotated)
+ * and V^ are written behind the `past` ones already there, and the raw last rows, which the next
+ * chunk's shift needs, are read from and left in the tails. */
 typedef struct kvsi_span {
     size_t start, len, past;
-    real *k, *v;     /* [kv_heads, capacity, head_size] */
+    real *k, *v; /* [kv_heads, capacity, head_size] */
     size_t capacity;
-    real *tail_q, *tail_k, *tail_v; /* [window, heads * head_size] raw rows, oldest first, zeros where
+    real *tail_q, *tail_k,
+        *tail_v; /* [window, heads * head_size] raw rows, oldest first, zeros where
                                        nothing came before; NULL where that target is not shifted */
 } kvsi_span;
 
 typedef struct kvsi_attention {
     size_t heads, kv_heads, head_size;
-    real scale;               /* of the scores, 1/sqrt(head_size) */
+    real scale; /* of the scores, 1/sqrt(head_size) */
     kvsi_shift q_shift, k_shift, v_shift;
-    const real *rotations;    /* [positions, head_size]: cosines, then sines; NULL = no rotation */
+    const real *rotations; /* [positions, head_size]: cosines, then sines; NULL = no rotation */
     size_t sequences;
-    const kvsi_span *spans;   /* [sequences] */
-    size_t tokens;            /* rows in the batch */
+    const kvsi_span *spans; /* [sequences] */
+    size_t tokens;          /* rows in the batch */
 } kvsi_attention;
 
 /* The output head on the rows that have a target, with the loss -log softmax(x W^T)[target]. */
 typedef struct kvsi_head {
-    const real *x;        /* [n, dim], after the final norm */
-    const kvsi_matrix *w; /* [vocab, dim] */
+    const real *x;                 /* [n, dim], after the final norm */
+    const kvsi_matrix *w;          /* [vocab, dim] */
     const int32_t *rows, *targets; /* [count]: which rows, and their targets */
     size_t count;
-    real *row_loss;       /* [count] out */
-    int32_t *row_guess;   /* [count] out: the most likely token */
+    real *row_loss;     /* [count] out */
+    int32_t *row_guess; /* [count] out: the most likely token */
     size_t n;
-    real *d_x;            /* [n, dim] out, zero in other rows; NULL = no gradients */
-    real *d_w;            /* += ; gradients are of the SUM of the losses */
+    real *d_x; /* [n, dim] out, zero in other rows; NULL = no gradients */
+    real *d_w; /* += ; gradients are of the SUM of the losses */
 } kvsi_head;
 
 typedef struct kvsi_adamw {
@@ -131,7 +132,7 @@ struct kvsi_ops {
 
     /* qkv[n, (heads + 2 kv_heads) * head_size], raw -> shift -> rotate -> causal attention.
      * out[n, heads * head_size]; logsum[n, heads] is kept for the backward pass.
-     * The backward gives d_qkv and adds to the shifts' gradients; it is for spans without a cache. */
+     * The backward gives d_qkv and adds to the shifts' gradients; for spans without a cache. */
     void (*attention_forward)(kvsi_context *c, real *out, real *logsum, const real *qkv,
                               const kvsi_attention *a);
     void (*attention_backward)(kvsi_context *c, real *d_qkv, const real *d_out, const real *out,
@@ -147,9 +148,10 @@ struct kvsi_ops {
                         const int32_t *rows, size_t count);
     void (*head_loss)(kvsi_context *c, const kvsi_head *head);
 
-    /* *sum = sum of squares;  *scale = mean * min(1, limit / (mean * sqrt(*sum))), limit 0 = none */
+    /* *sum = sum of squares;  *scale = mean * min(1, limit / (mean sqrt(*sum))), limit 0 = none */
     void (*sum_squares)(kvsi_context *c, double *sum, const real *g, size_t n);
-    void (*clip_scale)(kvsi_context *c, double *scale, const double *sum, double mean, double limit);
+    void (*clip_scale)(kvsi_context *c, double *scale, const double *sum, double mean,
+                       double limit);
     /* AdamW on g * *scale, decay decoupled */
     void (*adamw)(kvsi_context *c, real *p, const real *g, real *m, real *v, size_t n,
                   const kvsi_adamw *h, const double *scale);

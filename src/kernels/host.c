@@ -70,12 +70,12 @@ static void keep_tail(real *tail, kvsi_target target, const kvsi_span *span, con
 
     if (!tail)
         return;
-    for (size_t j = 0; j < window; j++) { /* ascending: a row moves only to one already copied */
+    for (size_t j = 0; j < window; j++) {    /* ascending: a row moves only to one already copied */
         const size_t source = span->len + j; /* counted from the old tail's oldest row */
-        const real *from = source < window
-                               ? tail + source * row
-                               : qkv + (span->start + source - window) * kvsi_qkv_width(a) +
-                                     target.column;
+        const real *from =
+            source < window
+                ? tail + source * row
+                : qkv + (span->start + source - window) * kvsi_qkv_width(a) + target.column;
         memmove(tail + j * row, from, row * sizeof *tail);
     }
 }

@@ -25,7 +25,7 @@ static const struct {
     const kvsi_ops *ops;
     int (*usable)(void);
 } levels[] = {
-    /* best first */
+/* best first */
 #ifdef KVSI_HAVE_AVX2
     {&kvsi_avx2_ops, has_avx2},
 #endif
@@ -61,6 +61,8 @@ kvs_status kvsi_ops_find(const kvsi_ops **out, const char *level, kvs_err *err)
             return kvsi_fail(err, KVS_E_UNSUPPORTED, "this processor cannot run CPU level '%s'",
                              level);
     }
-    return kvsi_fail(err, KVS_E_INVALID, "unknown CPU level '%s', expected auto or one of those "
-                                         "that 'kvshift version' lists", level);
+    return kvsi_fail(err, KVS_E_INVALID,
+                     "unknown CPU level '%s', expected auto or one of those "
+                     "that 'kvshift version' lists",
+                     level);
 }

@@ -61,8 +61,8 @@ void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
     kvsi_context *x = &pass->context;
 
     x->ops->zero(x, pass->d_x, n * c->dim * sizeof *pass->d_x);
-    x->ops->norm_backward(x, pass->d_x, gradients + m->layout.final_norm, pass->d_normed, pass->last,
-                          m->parameters + m->layout.final_norm, n, c->dim, c->norm_eps);
+    x->ops->norm_backward(x, pass->d_x, gradients + m->layout.final_norm, pass->d_normed,
+                          pass->last, m->parameters + m->layout.final_norm, n, c->dim, c->norm_eps);
     for (size_t l = c->layers; l-- > 0;) {
         backward_mlp(pass, l, gradients);
         backward_attention(pass, l, gradients);

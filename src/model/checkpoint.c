@@ -106,8 +106,8 @@ static kvs_status check_shift(const kvsi_file_tensor *t, const kvsi_parameter *p
 
 /* A tensor that the configuration does not know means that the two files do not belong together;
  * two harmless ones are common: a tied model's copy of its head, and stored frequencies. */
-static kvs_status check_strangers(const kvs_model *m, const kvsi_safetensors *file, const char *path,
-                                  kvs_err *err)
+static kvs_status check_strangers(const kvs_model *m, const kvsi_safetensors *file,
+                                  const char *path, kvs_err *err)
 {
     for (size_t i = 0; i < kvsi_safetensors_count(file); i++) {
         const char *name = kvsi_safetensors_at(file, i)->name;
@@ -115,8 +115,10 @@ static kvs_status check_strangers(const kvs_model *m, const kvsi_safetensors *fi
                              strstr(name, "rotary_emb.inv_freq");
 
         if (!harmless && !kvsi_layout_find(&m->layout, name))
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s' has a tensor '%s' that config.json does not "
-                                                "account for", path, name);
+            return kvsi_fail(err, KVS_E_FORMAT,
+                             "'%s' has a tensor '%s' that config.json does not "
+                             "account for",
+                             path, name);
     }
     return KVS_OK;
 }

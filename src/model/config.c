@@ -1,4 +1,4 @@
-/* The model's configuration: defaults, names, and the checks that keep everything after it simple. */
+/* The model's configuration: defaults, names, and the checks that keep all after it simple. */
 #include "base/status.h"
 #include "kernels/forms.h"
 
@@ -27,8 +27,8 @@ static kvs_status check_sizes(const kvs_model_config *c, kvs_err *err)
     const struct {
         const char *name;
         size_t value;
-    } sizes[] = {{"vocab", c->vocab},       {"dim", c->dim}, {"layers", c->layers},
-                 {"heads", c->heads},       {"ffn", c->ffn}, {"context", c->context},
+    } sizes[] = {{"vocab", c->vocab},      {"dim", c->dim}, {"layers", c->layers},
+                 {"heads", c->heads},      {"ffn", c->ffn}, {"context", c->context},
                  {"kv_heads", c->kv_heads}};
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -130,7 +130,8 @@ kvs_status kvs_shift_targets_parse(unsigned *out, const char *name, kvs_err *err
             *out = target_names[i].targets;
             return KVS_OK;
         }
-    return kvsi_fail(err, KVS_E_INVALID, "unknown shift '%s', expected none, k, v, kv or qkv", name);
+    return kvsi_fail(err, KVS_E_INVALID, "unknown shift '%s', expected none, k, v, kv or qkv",
+                     name);
 }
 
 const char *kvs_shift_form_name(kvs_shift_form form)

@@ -38,8 +38,8 @@ void kvsi_pass_forward(kvsi_pass *pass)
                       n, c->dim);
     for (size_t l = 0; l < c->layers; l++)
         forward_layer(pass, l, l + 1 < c->layers ? pass->layers[l + 1].x : pass->last);
-    op->norm_forward(&pass->context, pass->normed, pass->last,
-                     m->parameters + m->layout.final_norm, n, c->dim, c->norm_eps);
+    op->norm_forward(&pass->context, pass->normed, pass->last, m->parameters + m->layout.final_norm,
+                     n, c->dim, c->norm_eps);
     for (size_t s = 0; s < pass->sequences; s++)
         if (pass->states[s])
             pass->states[s]->length += pass->spans[s].len;
@@ -47,8 +47,7 @@ void kvsi_pass_forward(kvsi_pass *pass)
 
 static kvsi_matrix head_matrix(const kvsi_pass *p)
 {
-    return kvsi_pass_matrix(p, p->model->layout.head, p->model->config.vocab,
-                            p->model->config.dim);
+    return kvsi_pass_matrix(p, p->model->layout.head, p->model->config.vocab, p->model->config.dim);
 }
 
 /* The head's share of the backward pass happens here too, so that logits never outlive a chunk:

@@ -16,12 +16,12 @@ static kvs_status make_rotations(kvs_model *m, kvs_err *err)
     m->rotations = op->alloc(rows * d * sizeof *host);
     if (!host || !m->rotations) {
         kvsi_free(host);
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the rotations of %zu positions", rows);
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the rotations of %zu positions",
+                         rows);
     }
     for (size_t t = 0; t < rows; t++)
         for (size_t i = 0; i < half; i++) {
-            const double angle =
-                (double)t * pow(m->config.rope_base, -2.0 * (double)i / (double)d);
+            const double angle = (double)t * pow(m->config.rope_base, -2.0 * (double)i / (double)d);
             host[t * d + i] = (real)cos(angle);
             host[t * d + half + i] = (real)sin(angle);
         }

@@ -30,8 +30,8 @@ static void add_layer(kvsi_layout *layout, size_t layer, kvsi_group group, size_
     add(layout, group, rows, cols, name);
 }
 
-static void add_shift(kvsi_layout *layout, size_t layer, size_t heads, const kvs_shift_config *shift,
-                      unsigned target, const char *part)
+static void add_shift(kvsi_layout *layout, size_t layer, size_t heads,
+                      const kvs_shift_config *shift, unsigned target, const char *part)
 {
     const size_t numbers = kvsi_form_get(shift->form)->numbers(shift->window);
 
@@ -110,7 +110,8 @@ static void note_offsets(kvsi_layout *layout, const kvs_model_config *c)
 kvs_status kvsi_layout_init(kvsi_layout *layout, const kvs_model_config *config, kvs_err *err)
 {
     *layout = (kvsi_layout){0};
-    layout->list = kvsi_alloc(config->layers * PER_LAYER_MAX + OUTSIDE_LAYERS, sizeof *layout->list);
+    layout->list =
+        kvsi_alloc(config->layers * PER_LAYER_MAX + OUTSIDE_LAYERS, sizeof *layout->list);
     layout->layers = kvsi_alloc(config->layers, sizeof *layout->layers);
     if (!layout->list || !layout->layers) {
         kvsi_layout_release(layout);
@@ -175,5 +176,6 @@ void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_con
         return;
     }
     for (size_t i = 0; i < p->count; i++)
-        out[i] = p->group == KVSI_GAINS ? 1 : (real)(config->init_std * kvsi_random_normal(&random));
+        out[i] =
+            p->group == KVSI_GAINS ? 1 : (real)(config->init_std * kvsi_random_normal(&random));
 }

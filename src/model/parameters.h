@@ -34,7 +34,7 @@ typedef struct kvsi_layer_offsets {
 
 typedef struct kvsi_layout {
     size_t count;
-    kvsi_parameter *list; /* [count], in file order */
+    kvsi_parameter *list;           /* [count], in file order */
     size_t embed, final_norm, head; /* offsets; a tied head is the embedding */
     kvsi_layer_offsets *layers;
     size_t group_start[KVSI_GROUPS + 1]; /* group_start[KVSI_GROUPS] = size of the block */

@@ -180,8 +180,8 @@ static kvs_status check_batch(const kvsi_pass *p, const kvs_batch *b, kvsi_state
     size_t rows = 0;
 
     if (b->sequences > p->limits.sequences)
-        return kvsi_fail(err, KVS_E_LIMIT, "a batch of %zu sequences, planned for %zu", b->sequences,
-                         p->limits.sequences);
+        return kvsi_fail(err, KVS_E_LIMIT, "a batch of %zu sequences, planned for %zu",
+                         b->sequences, p->limits.sequences);
     for (size_t s = 0; s < b->sequences; s++)
         KVS_TRY(check_sequence(p, b, s, states ? states[s] : NULL, err));
     if (b->starts[b->sequences] - b->starts[0] > p->limits.tokens)

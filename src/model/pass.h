@@ -41,13 +41,13 @@ typedef struct kvsi_pass {
     real *normed; /* [n, dim] */
     real *hidden; /* [n, ffn] */
     real *d_x, *d_normed, *d_qkv, *d_mixed, *d_gate_up, *d_hidden; /* training only */
-    int32_t *ids, *rows, *targets, *guesses; /* [n], [head_rows] x 3 */
-    real *losses;                            /* [head_rows] */
+    int32_t *ids, *rows, *targets, *guesses;                       /* [n], [head_rows] x 3 */
+    real *losses;                                                  /* [head_rows] */
 
     /* the batch that is loaded */
     size_t tokens, sequences, head_rows;
-    kvsi_span *spans;     /* [sequences] */
-    kvsi_state **states;  /* [sequences], NULL = fresh sequences */
+    kvsi_span *spans;    /* [sequences] */
+    kvsi_state **states; /* [sequences], NULL = fresh sequences */
     int32_t *host_rows, *host_targets, *host_guesses;
     uint8_t *host_scored;
     real *host_losses;
@@ -66,7 +66,7 @@ kvs_status kvsi_pass_load(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *c
                           kvs_err *err);
 void kvsi_pass_forward(kvsi_pass *pass); /* advances the states */
 
-/* Sum of the losses of the rows with a target, and how many of the scored ones were guessed right. */
+/* Sum of the losses of the rows with a target, and how many scored ones were guessed right. */
 typedef struct kvsi_loss {
     double sum;
     size_t rows, scored, right;

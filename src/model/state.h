@@ -2,7 +2,7 @@
  *
  * Per layer: the cache of K^ (shifted and rotated) and V^ (shifted), and beside it the RAW last
  * `window` rows of whatever is shifted.  Raw, because the next token's shift needs them, and they
- * cannot be had back from the shifted ones.  The state belongs to the sequence, never to the model. */
+ * cannot be had back from the shifted ones.  The state is the sequence's, never the model's. */
 #ifndef KVSI_MODEL_STATE_H
 #define KVSI_MODEL_STATE_H
 
@@ -15,7 +15,8 @@ typedef struct kvsi_state {
     real *tail_q, *tail_k, *tail_v; /* [layers, window, heads * head_size]; NULL = not shifted */
 } kvsi_state;
 
-kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t capacity, kvs_err *err);
+kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t capacity,
+                           kvs_err *err);
 void kvsi_state_release(kvsi_state *state);
 void kvsi_state_reset(kvsi_state *state); /* back to an empty sequence */
 

@@ -30,15 +30,17 @@ static kvs_status refuse_used(const char *dir, const char *name, kvs_err *err)
 
 static kvs_status write_line(kvsi_folder *folder, const json_t *record, kvs_err *err)
 {
-    const int failed = json_dumpf(record, folder->log, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 ||
-                       fputc('\n', folder->log) == EOF || fflush(folder->log) != 0;
+    const int failed =
+        json_dumpf(record, folder->log, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 ||
+        fputc('\n', folder->log) == EOF || fflush(folder->log) != 0;
 
     if (failed)
         return kvsi_fail(err, KVS_E_IO, "cannot write '%s': %s", folder->log_path, strerror(errno));
     return KVS_OK;
 }
 
-kvs_status kvsi_folder_create(kvsi_folder **out, const char *dir, const json_t *settings, kvs_err *err)
+kvs_status kvsi_folder_create(kvsi_folder **out, const char *dir, const json_t *settings,
+                              kvs_err *err)
 {
     kvs_status st;
     int made = 0;
@@ -110,17 +112,16 @@ kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record, k
 
 static json_t *result_json(const kvs_train_result *result)
 {
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:I}", "steps", (json_int_t)result->steps,
-                     "final_loss", kvsi_json_number(result->final_loss), "final_accuracy",
-                     kvsi_json_number(result->final_accuracy), "step_at_99",
-                     result->step_at_99 > 0 ? json_integer((json_int_t)result->step_at_99)
-                                            : json_null(),
-                     "seconds", kvsi_json_number(result->seconds), "tokens",
-                     (json_int_t)result->tokens);
+    return json_pack(
+        "{s:I, s:o, s:o, s:o, s:o, s:I}", "steps", (json_int_t)result->steps, "final_loss",
+        kvsi_json_number(result->final_loss), "final_accuracy",
+        kvsi_json_number(result->final_accuracy), "step_at_99",
+        result->step_at_99 > 0 ? json_integer((json_int_t)result->step_at_99) : json_null(),
+        "seconds", kvsi_json_number(result->seconds), "tokens", (json_int_t)result->tokens);
 }
 
-kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *result, const kvs_model *model,
-                           kvs_err *err)
+kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *result,
+                              const kvs_model *model, kvs_err *err)
 {
     kvs_status st = KVS_OK;
     char *path = kvsi_path_join(folder->dir, "result.json");

@@ -13,10 +13,11 @@ typedef struct kvsi_folder kvsi_folder;
 
 /* Makes the folder if need be; refuses one that already holds a run.  `settings` is borrowed.
  * On failure the folder is as it was. */
-kvs_status kvsi_folder_create(kvsi_folder **out, const char *dir, const json_t *settings, kvs_err *err);
+kvs_status kvsi_folder_create(kvsi_folder **out, const char *dir, const json_t *settings,
+                              kvs_err *err);
 kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record, kvs_err *err);
-kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *result, const kvs_model *model,
-                           kvs_err *err);
+kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *result,
+                              const kvs_model *model, kvs_err *err);
 void kvsi_folder_close(kvsi_folder *folder); /* NULL does nothing */
 
 #endif

@@ -94,6 +94,6 @@ kvs_status kvs_schedule_parse(kvs_schedule *out, const char *name, kvs_err *err)
             *out = (kvs_schedule)i;
             return KVS_OK;
         }
-    return kvsi_fail(err, KVS_E_INVALID, "unknown schedule '%s', expected constant, linear or cosine",
-                     name);
+    return kvsi_fail(err, KVS_E_INVALID,
+                     "unknown schedule '%s', expected constant, linear or cosine", name);
 }

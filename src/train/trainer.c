@@ -119,7 +119,8 @@ static kvs_batch next_part(const kvs_trainer *t, size_t first)
     kvs_batch part = *all;
     size_t end = first + 1;
 
-    while (end < all->sequences && all->starts[end + 1] - all->starts[first] <= t->pass->limits.tokens)
+    while (end < all->sequences &&
+           all->starts[end + 1] - all->starts[first] <= t->pass->limits.tokens)
         end++;
     part.starts = all->starts + first;
     part.sequences = end - first;
@@ -261,8 +262,8 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, double *
         const size_t now = sequences - done < most ? sequences - done : most;
         kvs_status st;
 
-        kvsi_batch_fill(&trainer->batch, trainer->task, trainer->config.seed, KVSI_RANDOM_EVAL, done,
-                        now);
+        kvsi_batch_fill(&trainer->batch, trainer->task, trainer->config.seed, KVSI_RANDOM_EVAL,
+                        done, now);
         st = run_batch(trainer, NULL, &sum, err);
         if (st != KVS_OK)
             return st;
@@ -274,4 +275,3 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, double *
         *accuracy = ratio((double)sum.right, sum.scored);
     return KVS_OK;
 }
-

@@ -29,8 +29,7 @@ void LEVEL(sum_squares)(kvsi_context *c, double *sum, const float *g, size_t n)
     const size_t size = numbers_per_piece(n), count = (n + size - 1) / size;
     double sums[SUMS_MAX];
 
-    KVSI_PARALLEL_PIECES(c->threads, i, count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, count) {
         const size_t from = i * size;
         sums[i] = sum_squares(g + from, n - from < size ? n - from : size);
     }
@@ -61,8 +60,7 @@ void LEVEL(adamw)(kvsi_context *c, float *p, const float *g, float *m, float *v,
 {
     const size_t size = numbers_per_piece(n), count = (n + size - 1) / size;
 
-    KVSI_PARALLEL_PIECES(c->threads, i, count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, count) {
         const size_t at = i * size;
         update(p + at, g + at, m + at, v + at, n - at < size ? n - at : size, h, *scale);
     }

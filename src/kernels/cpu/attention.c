@@ -21,73 +21,82 @@ enum { ROWS = 96, KEYS = 64, FEW_ROWS = 4 }; /* of a tile of scores; FEW_ROWS: n
 /* ---- workspace ---- */
 
 typedef struct work {
-    float *q, *k, *v;             /* mixed; layouts above */
-    float *d_q, *d_k, *d_v;       /* their gradients */
+    float *q, *k, *v;              /* mixed; layouts above */
+    float *d_q, *d_k, *d_v;        /* their gradients */
     float *d_out, *share, *logsum; /* backward: d_out as q^ is laid out, <d_out, out>, log-sums */
-    double *d_taps;               /* [sequences, heads + 2 kv_heads, KVSI_TAPS_MAX] */
-    float *scratch;               /* [threads, scratch_size(head_size)] */
+    double *d_taps;                /* [sequences, heads + 2 kv_heads, KVSI_TAPS_MAX] */
+    float *scratch;                /* [threads, scratch_size(head_size)] */
 } work;
 
-/* Per thread: transposed keys and values, scores, their gradients, output rows, running max, sum. */
+/* Per thread: transposed keys and values, scores and their gradients, output rows, max and sum. */
 static size_t scratch_size(size_t head_size)
 {
     return 2 * head_size * KEYS + 2 * ROWS * KEYS + ROWS * head_size + 2 * ROWS;
 }
 
-static size_t whole_lines(size_t floats)
+/* Where the parts of `work` start, in floats; the forward pass needs the first of them only. */
+typedef struct plan {
+    size_t scratch, q, k, v, forward_end;
+    size_t d_taps, d_q, d_k, d_v, d_out, share, logsum, end;
+} plan;
+
+static size_t take(size_t *used, size_t floats)
 {
-    return (floats + 15) / 16 * 16;
+    const size_t at = *used;
+
+    *used += (floats + 15) / 16 * 16; /* whole cache lines */
+    return at;
 }
 
-/* Hands out the workspace; with base NULL only measures.  Returns bytes. */
-static size_t plan(work *w, unsigned char *base, const kvsi_limits *l, int threads)
+static plan make_plan(size_t tokens, size_t sequences, size_t heads, size_t kv_heads,
+                      size_t head_size, int threads)
 {
-    const size_t q = whole_lines(l->tokens * l->heads * l->head_size);
-    const size_t k = whole_lines(l->tokens * l->kv_heads * l->head_size);
-    const size_t rows = whole_lines(l->tokens * l->heads);
-    const size_t scratch = whole_lines((size_t)threads * scratch_size(l->head_size));
-    const size_t taps =
-        whole_lines(2 * l->sequences * (l->heads + 2 * l->kv_heads) * KVSI_TAPS_MAX);
-    float *const at = (float *)base;
+    const size_t q = tokens * heads * head_size, k = tokens * kv_heads * head_size;
     size_t used = 0;
+    plan p;
 
-#define TAKE(field, size) (w->field = base ? (void *)(at + used) : NULL, used += (size))
-    TAKE(scratch, scratch);
-    TAKE(q, q);
-    TAKE(k, k);
-    TAKE(v, k);
-    if (l->training) {
-        TAKE(d_taps, taps);
-        TAKE(d_q, q);
-        TAKE(d_k, k);
-        TAKE(d_v, k);
-        TAKE(d_out, q);
-        TAKE(share, rows);
-        TAKE(logsum, rows);
-    }
-#undef TAKE
-    return used * sizeof(float);
+    p.scratch = take(&used, (size_t)threads * scratch_size(head_size));
+    p.q = take(&used, q);
+    p.k = take(&used, k);
+    p.v = take(&used, k);
+    p.forward_end = used;
+    p.d_taps = take(&used, 2 * sequences * (heads + 2 * kv_heads) * KVSI_TAPS_MAX);
+    p.d_q = take(&used, q);
+    p.d_k = take(&used, k);
+    p.d_v = take(&used, k);
+    p.d_out = take(&used, q);
+    p.share = take(&used, tokens * heads);
+    p.logsum = take(&used, tokens * heads);
+    p.end = used;
+    return p;
 }
 
-size_t LEVEL(attention_workspace)(const kvsi_limits *limits, int threads)
+size_t LEVEL(attention_workspace)(const kvsi_limits *l, int threads)
 {
-    work w;
+    const plan p = make_plan(l->tokens, l->sequences, l->heads, l->kv_heads, l->head_size, threads);
 
-    return plan(&w, NULL, limits, threads);
+    return (l->training ? p.end : p.forward_end) * sizeof(float);
 }
 
-static work work_in(const kvsi_context *c, const kvsi_attention *a, int training)
+static work work_in(const kvsi_context *c, const kvsi_attention *a)
 {
-    const kvsi_limits limits = {.tokens = a->tokens,
-                                .sequences = a->sequences,
-                                .heads = a->heads,
-                                .kv_heads = a->kv_heads,
-                                .head_size = a->head_size,
-                                .training = training};
-    work w;
+    const plan p =
+        make_plan(a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size, c->threads);
+    float *base = (float *)c->workspace;
 
-    plan(&w, c->workspace, &limits, c->threads);
-    return w;
+    return (work){
+        .q = base + p.q,
+        .k = base + p.k,
+        .v = base + p.v,
+        .d_q = base + p.d_q,
+        .d_k = base + p.d_k,
+        .d_v = base + p.d_v,
+        .d_out = base + p.d_out,
+        .share = base + p.share,
+        .logsum = base + p.logsum,
+        .d_taps = (double *)(base + p.d_taps),
+        .scratch = base + p.scratch,
+    };
 }
 
 /* ---- one KV head of one sequence ---- */
@@ -135,8 +144,8 @@ static size_t visible(const head_view *h, size_t r)
     return h->past + r / h->group + 1;
 }
 
-static void mix_head(const work *w, const float *qkv, const kvsi_attention *a, const kvsi_span *span,
-                     size_t kv_head)
+static void mix_head(const work *w, const float *qkv, const kvsi_attention *a,
+                     const kvsi_span *span, size_t kv_head)
 {
     const size_t d = a->head_size, group = a->heads / a->kv_heads;
     const size_t at = k_offset(a, span, kv_head) + span->past * d;
@@ -187,7 +196,7 @@ static size_t whole_vectors(size_t n)
     return (n + VEC - 1) / VEC * VEC;
 }
 
-/* scores[m, n] = rows . keys^T for `n` keys from `first` on; a few rows read the keys as they are. */
+/* scores[m, n] = rows . keys^T; for a few rows the keys are read as they are. */
 static void score_tile(float *scores, float *turned, const float *rows, size_t m, const float *keys,
                        size_t n, size_t d)
 {
@@ -288,8 +297,7 @@ static size_t blocks_of(const kvsi_attention *a, const kvsi_span *span)
 
 static void mix_all(const kvsi_context *c, const work *w, const float *qkv, const kvsi_attention *a)
 {
-    KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads) {
         mix_head(w, qkv, a, &a->spans[i / a->kv_heads], i % a->kv_heads);
     }
 }
@@ -297,15 +305,14 @@ static void mix_all(const kvsi_context *c, const work *w, const float *qkv, cons
 void LEVEL(attention_forward)(kvsi_context *c, float *out, float *logsum, const float *qkv,
                               const kvsi_attention *a)
 {
-    const work w = work_in(c, a, 0);
+    const work w = work_in(c, a);
     size_t most = 0;
 
     mix_all(c, &w, qkv, a);
     for (size_t s = 0; s < a->sequences; s++)
         most = blocks_of(a, &a->spans[s]) > most ? blocks_of(a, &a->spans[s]) : most;
     /* Piece = (block, sequence, head), last blocks first: they see the most keys. */
-    KVSI_PARALLEL_PIECES(c->threads, i, most * a->sequences * a->kv_heads)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, most * a->sequences * a->kv_heads) {
         const size_t block = most - 1 - i / (a->sequences * a->kv_heads);
         const kvsi_span *span = &a->spans[i / a->kv_heads % a->sequences];
 
@@ -333,7 +340,7 @@ static void gather_rows(const work *w, const float *d_out, const float *out, con
     }
 }
 
-/* scores -> probabilities p, and d_scores -> p * (d_p - share) * scale; 0 where a key is not seen. */
+/* scores -> probabilities p, d_scores -> p * (d_p - share) * scale; 0 where a key is not seen. */
 static void probability_row(float *scores, float *d_scores, size_t seen, size_t n, float scale,
                             float logsum, float share)
 {
@@ -404,8 +411,9 @@ static void unmix_head(const work *w, float *d_qkv, const float *qkv, const kvsi
     for (size_t g = 0; g < group; g++) {
         const size_t head = kv_head * group + g;
         const mixing q = LEVEL(mixing_of)(a, KVS_SHIFT_Q, span, head, qkv);
-        LEVEL(unmix)(d_qkv + (q.raw - qkv), d_taps + head * KVSI_TAPS_MAX, w->d_q + q_at + g * d,
-                     group * d, &q);
+        LEVEL(unmix)
+        (d_qkv + (q.raw - qkv), d_taps + head * KVSI_TAPS_MAX, w->d_q + q_at + g * d, group * d,
+         &q);
     }
     d_taps += a->heads * KVSI_TAPS_MAX;
     LEVEL(unmix)(d_qkv + (k.raw - qkv), d_taps + kv_head * KVSI_TAPS_MAX, w->d_k + at, d, &k);
@@ -417,7 +425,8 @@ static void unmix_head(const work *w, float *d_qkv, const float *qkv, const kvsi
 static void reduce_taps(const double *d_taps, kvsi_target target, const kvsi_attention *a)
 {
     const kvsi_form *form = kvsi_form_get(target.shift->form);
-    const size_t window = target.shift->window, stride = (a->heads + 2 * a->kv_heads) * KVSI_TAPS_MAX;
+    const size_t window = target.shift->window,
+                 stride = (a->heads + 2 * a->kv_heads) * KVSI_TAPS_MAX;
 
     for (size_t head = 0; window > 0 && head < target.heads; head++) {
         const size_t at = head * form->numbers(window);
@@ -433,10 +442,9 @@ static void reduce_taps(const double *d_taps, kvsi_target target, const kvsi_att
 void LEVEL(attention_backward)(kvsi_context *c, float *d_qkv, const float *d_out, const float *out,
                                const float *logsum, const float *qkv, const kvsi_attention *a)
 {
-    const work w = work_in(c, a, 1);
+    const work w = work_in(c, a);
 
-    KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads) {
         const size_t s = i / a->kv_heads, kv_head = i % a->kv_heads;
 
         mix_head(&w, qkv, a, &a->spans[s], kv_head);

@@ -1,4 +1,4 @@
-/* kernels/cpu/cpu.h - the operations of the CPU backend at one level; meanings in kernels/backend.h. */
+/* kernels/cpu/cpu.h - the operations of the CPU backend at one level; see kernels/backend.h. */
 #ifndef KVSI_KERNELS_CPU_H
 #define KVSI_KERNELS_CPU_H
 

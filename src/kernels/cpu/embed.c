@@ -8,8 +8,7 @@ void LEVEL(embed_forward)(kvsi_context *c, float *y, const float *table, const i
 {
     const pieces cut = cut_rows(n);
 
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
         for (size_t t = i * cut.rows; t < piece_end(cut, i, n); t++)
             memcpy(y + t * dim, table + (size_t)ids[t] * dim, dim * sizeof *y);
     }
@@ -22,8 +21,7 @@ void LEVEL(embed_backward)(kvsi_context *c, float *d_table, const float *d_y, co
     enum { COLUMNS = 16 }; /* a cache line */
     const size_t count = (dim + COLUMNS - 1) / COLUMNS;
 
-    KVSI_PARALLEL_PIECES(c->threads, i, count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, count) {
         const size_t from = i * COLUMNS, to = from + COLUMNS < dim ? from + COLUMNS : dim;
 
         for (size_t t = 0; t < n; t++) {

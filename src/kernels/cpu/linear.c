@@ -1,4 +1,4 @@
-/* Linear layers: a loop of our own over tiles of the result, each one call of a single-threaded BLAS.
+/* Linear layers: our own loop over tiles of the result, each one call of a single-threaded BLAS.
  * Tiles depend on the shape only, and each sums over the whole inner dimension, so the bits do not
  * depend on the number of threads. */
 #include "kernels/cpu/cpu.h"
@@ -77,8 +77,7 @@ static void multiply(const kvsi_context *c, const product *p)
     if (p->rows == 0 || p->cols == 0 || p->inner == 0)
         return;
     cut = cut_tiles(p->rows, p->cols);
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.row_count * cut.col_count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.row_count * cut.col_count) {
         multiply_tile(p, &cut, i);
     }
 }
@@ -91,8 +90,7 @@ static void forward_few(const kvsi_context *c, float *y, const float *x, const k
 {
     const float *weights = w->data;
 
-    KVSI_PARALLEL_PIECES(c->threads, i, divide_up(w->rows, FEW_ROWS))
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, divide_up(w->rows, FEW_ROWS)) {
         for (size_t o = i * FEW_ROWS; o < least((i + 1) * FEW_ROWS, w->rows); o++)
             for (size_t t = 0; t < n; t++) {
                 const float old = residual ? residual[t * w->rows + o] : 0.0f;
@@ -117,7 +115,8 @@ void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi
 void LEVEL(linear_backward_input)(kvsi_context *c, float *d_x, const float *d_y,
                                   const kvsi_matrix *w, size_t n)
 {
-    multiply(c, &(product){d_x, d_y, w->data, n, w->cols, w->rows, CblasNoTrans, CblasNoTrans, 0.0f});
+    multiply(c,
+             &(product){d_x, d_y, w->data, n, w->cols, w->rows, CblasNoTrans, CblasNoTrans, 0.0f});
 }
 
 void LEVEL(linear_backward_weight)(kvsi_context *c, float *d_w, const float *d_y, const float *x,

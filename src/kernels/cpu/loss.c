@@ -107,8 +107,7 @@ static void loss_chunk(kvsi_context *c, const kvsi_head *h, size_t at, size_t ro
 
     gather(x, h->x, h->rows + at, rows, dim);
     LEVEL(linear_forward)(c, logits, x, h->w, rows, NULL);
-    KVSI_PARALLEL_PIECES(c->threads, r, rows)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, r, rows) {
         h->row_loss[at + r] = loss_row(logits + r * vocab, vocab, (size_t)h->targets[at + r],
                                        &h->row_guess[at + r], h->d_x != NULL);
     }

@@ -42,7 +42,8 @@ static const float *raw_row(const mixing *m, size_t t, size_t back)
     return m->tail ? m->tail + (m->window + t - back) * m->tail_stride : NULL;
 }
 
-static void rotate(float *restrict row, const float *restrict rotation, size_t head_size, float turn)
+static void rotate(float *restrict row, const float *restrict rotation, size_t head_size,
+                   float turn)
 {
     const size_t half = head_size / 2;
     float *restrict low = row, *restrict high = row + half;

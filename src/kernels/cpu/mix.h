@@ -13,9 +13,9 @@
 typedef struct mixing {
     size_t len, head_size, window;
     float taps[KVSI_TAPS_MAX];
-    const float *raw;      /* row t at raw + t * raw_stride */
+    const float *raw; /* row t at raw + t * raw_stride */
     size_t raw_stride;
-    const float *tail;     /* the `window` rows before, or NULL = nothing before */
+    const float *tail; /* the `window` rows before, or NULL = nothing before */
     size_t tail_stride;
     const float *rotations; /* of the first row's position; NULL = none */
 } mixing;

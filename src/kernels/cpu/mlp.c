@@ -29,8 +29,7 @@ void LEVEL(swiglu_forward)(kvsi_context *c, float *y, const float *gate_up, size
 {
     const pieces cut = cut_rows(n);
 
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
         for (size_t t = i * cut.rows; t < piece_end(cut, i, n); t++)
             forward_row(y + t * ffn, gate_up + 2 * t * ffn, gate_up + (2 * t + 1) * ffn, ffn);
     }
@@ -59,8 +58,7 @@ void LEVEL(swiglu_backward)(kvsi_context *c, float *d_gate_up, const float *d_y,
 {
     const pieces cut = cut_rows(n);
 
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
         for (size_t t = i * cut.rows; t < piece_end(cut, i, n); t++) {
             const size_t gate = 2 * t * ffn, up = gate + ffn;
             backward_row(d_gate_up + gate, d_gate_up + up, d_y + t * ffn, gate_up + gate,

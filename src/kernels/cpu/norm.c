@@ -29,8 +29,7 @@ void LEVEL(norm_forward)(kvsi_context *c, float *y, const float *x, const float 
 {
     const pieces cut = cut_rows(n);
 
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
         for (size_t t = i * cut.rows; t < piece_end(cut, i, n); t++)
             forward_row(y + t * dim, x + t * dim, gain, dim, eps);
     }
@@ -70,8 +69,7 @@ void LEVEL(norm_backward)(kvsi_context *c, float *d_x, float *d_gain, const floa
     const pieces cut = cut_rows(n);
     float *sums = (float *)c->workspace; /* [cut.count, dim] */
 
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
         float *sum = sums + i * dim;
 
         memset(sum, 0, dim * sizeof *sum);

@@ -8,9 +8,8 @@ static size_t larger(size_t x, size_t y)
 
 static size_t workspace_bytes(const kvsi_limits *limits, int threads)
 {
-    return larger(LEVEL(norm_workspace)(limits),
-                  larger(LEVEL(attention_workspace)(limits, threads),
-                         LEVEL(head_workspace)(limits)));
+    return larger(LEVEL(norm_workspace)(limits), larger(LEVEL(attention_workspace)(limits, threads),
+                                                        LEVEL(head_workspace)(limits)));
 }
 
 extern const kvsi_ops LEVEL(ops);

@@ -54,8 +54,8 @@ INLINE float vec_sum(vec x)
     return sum;
 }
 
-/* exp(x), to about 2 ulp: 2^n * exp(r) with |r| <= ln(2)/2 and a polynomial for exp(r).  Below -87.3
- * it is 0 (no denormals), above 88.3 it stays at exp(88.3); NaN stays NaN. */
+/* exp(x), to about 2 ulp: 2^n * exp(r) with |r| <= ln(2)/2 and a polynomial for exp(r).  Below
+ * -87.3 it is 0 (no denormals), above 88.3 it stays at exp(88.3); NaN stays NaN. */
 INLINE vec vec_exp(vec x)
 {
     const vec lowest = vec_all(-87.3f), highest = vec_all(88.3f);

@@ -26,7 +26,8 @@ size_t kvsi_ref_attention_workspace(const kvsi_limits *limits)
 
 static work work_in(const kvsi_context *c, const kvsi_attention *a)
 {
-    const size_t q = a->tokens * a->heads * a->head_size, k = a->tokens * a->kv_heads * a->head_size;
+    const size_t q = a->tokens * a->heads * a->head_size,
+                 k = a->tokens * a->kv_heads * a->head_size;
     work w;
 
     w.q = (real *)c->workspace;
@@ -58,8 +59,8 @@ static void raw_rows(const real **rows, kvsi_target target, const real *tail, co
     for (size_t j = 0; j <= window; j++) {
         const size_t source = t + j; /* counted from the tail's oldest row */
         if (source >= window)
-            rows[j] = qkv + (span->start + source - window) * kvsi_qkv_width(a) + target.column +
-                      column;
+            rows[j] =
+                qkv + (span->start + source - window) * kvsi_qkv_width(a) + target.column + column;
         else
             rows[j] = tail ? tail + source * target.heads * a->head_size + column : NULL;
     }

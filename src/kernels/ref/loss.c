@@ -46,7 +46,8 @@ void kvsi_ref_head_loss(kvsi_context *c, const kvsi_head *head)
         if (!head->d_x)
             continue;
         logits[target] -= 1;
-        kvsi_ref_linear_backward_input(c, head->d_x + (size_t)head->rows[r] * w->cols, logits, w, 1);
+        kvsi_ref_linear_backward_input(c, head->d_x + (size_t)head->rows[r] * w->cols, logits, w,
+                                       1);
         kvsi_ref_linear_backward_weight(c, head->d_w, logits, x, 1, w->rows, w->cols);
     }
 }

@@ -8,7 +8,8 @@ void kvsi_ref_swiglu_forward(kvsi_context *c, real *y, const real *gate_up, size
     for (size_t t = 0; t < n; t++) {
         const real *gate = gate_up + t * 2 * ffn, *up = gate + ffn;
         for (size_t i = 0; i < ffn; i++)
-            y[t * ffn + i] = (real)((double)gate[i] / (1.0 + exp(-(double)gate[i])) * (double)up[i]);
+            y[t * ffn + i] =
+                (real)((double)gate[i] / (1.0 + exp(-(double)gate[i])) * (double)up[i]);
     }
 }
 
