@@ -134,8 +134,6 @@ static size_t next_chunk(size_t cut, size_t index, kvsi_random *random)
         {1, 2, 3, LENGTH},  {64, 1, LENGTH}, {LENGTH - 1, 1},
     };
 
-    if (cut == 0)
-        return 1;
     if (cut < sizeof beginnings / sizeof *beginnings)
         return beginnings[cut][index < 6 ? index : 5];
     return kvsi_random_below(random, kvsi_random_below(random, 4) == 0 ? 80 : 5);

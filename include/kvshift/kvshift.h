@@ -266,8 +266,8 @@ typedef struct kvs_step_record {
     double accuracy; /* fraction of scored rows whose best guess is right; NaN if none is scored */
     double lr, grad_norm;
     double eval_loss, eval_accuracy; /* NaN except on steps that evaluate */
-    size_t tokens;
-    double seconds;
+    size_t tokens;  /* fed in this step */
+    double seconds; /* it took */
 } kvs_step_record;
 
 typedef struct kvs_trainer kvs_trainer;
@@ -314,7 +314,7 @@ KVS_API kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result,
 /* What a run's folder says of itself. */
 typedef struct kvs_run_summary {
     char name[128]; /* the folder's name */
-    char shift[32]; /* "none", "kv", "k gate", "kv window 2", ... */
+    char shift[64]; /* "none", "kv", "k gate", "kv window 2", ... */
     size_t layers, dim, heads;
     uint64_t parameters, steps, step_at_99; /* step_at_99: 0 = never */
     double final_accuracy, final_loss, seconds;

@@ -69,7 +69,7 @@ typedef struct kvsi_head {
     const int32_t *rows, *targets; /* [count]: which rows, and their targets */
     size_t count;
     real *row_loss;     /* [count] out */
-    int32_t *row_guess; /* [count] out: the most likely token */
+    int32_t *row_guess; /* [count] out: the most likely token, the first of equals */
     size_t n;
     real *d_x; /* [n, dim] out, zero in other rows; NULL = no gradients */
     real *d_w; /* += ; gradients are of the SUM of the losses */

@@ -54,8 +54,9 @@ kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t cap
         }
     if (complete)
         return KVS_OK;
+    kvsi_fail(err, KVS_E_NOMEM, "out of memory for a session of %zu tokens", state->capacity);
     kvsi_state_release(state);
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a session of %zu tokens", capacity);
+    return KVS_E_NOMEM;
 }
 
 void kvsi_state_release(kvsi_state *state)
