@@ -266,8 +266,8 @@ typedef struct kvs_step_record {
     double accuracy; /* fraction of scored rows whose best guess is right; NaN if none is scored */
     double lr, grad_norm;
     double eval_loss, eval_accuracy; /* NaN except on steps that evaluate */
-    size_t tokens;  /* fed in this step */
-    double seconds; /* it took */
+    size_t tokens;                   /* fed in this step */
+    double seconds;                  /* it took */
 } kvs_step_record;
 
 typedef struct kvs_trainer kvs_trainer;
