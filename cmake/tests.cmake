@@ -22,6 +22,11 @@ target_compile_definitions(kvshift_double PUBLIC KVSI_REAL=double)
 target_compile_options(kvshift_double PRIVATE -ffp-contract=off)
 target_link_libraries(kvshift_double PUBLIC ${KVSHIFT_LIBRARIES})
 
+# Trained models that some tests need; they are skipped, and say so, where there are none.
+if(EXISTS ${PROJECT_SOURCE_DIR}/../shared/data)
+    list(APPEND KVSHIFT_TEST_ENVIRONMENT KVSHIFT_SHARED=${PROJECT_SOURCE_DIR}/../shared)
+endif()
+
 function(kvshift_describe_test name label)
     set_tests_properties(${name} PROPERTIES
         LABELS ${label} TIMEOUT 600 ENVIRONMENT "${KVSHIFT_TEST_ENVIRONMENT};${ARGN}")

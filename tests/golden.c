@@ -2,17 +2,29 @@
 
 #include "base/memory.h"
 #include "formats/hf.h"
+#include "formats/safetensors.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-const char *const golden_names[] = {"none", "k",        "v",     "kv",      "qkv",
-                                    "gate", "gate-k",   "clamp", "window2", "window3",
-                                    "tied", "kv-1head", NULL};
+/* ---- reading a case ---- */
+
+typedef struct golden {
+    const char *name;
+    kvs_model_config config;
+    kvsi_safetensors *body, *file;
+    kvs_batch batch; /* `starts` is owned, the rest is a view into the file */
+    int drops;       /* whether the pass drops anything; if so, what */
+    support_dropout dropout;
+    double loss; /* sum over the rows with a target */
+} golden;
 
 static void golden_path(char *out, size_t size, const char *name, const char *ending)
 {
-    snprintf(out, size, "%s/goldens/%s.%s", KVSI_TESTS_DIR, name, ending);
+    assert_true(snprintf(out, size, "%s/goldens/%s%s", KVSI_TESTS_DIR, name, ending) < (int)size);
 }
 
 static kvsi_safetensors *open_tensors(const char *name)
@@ -21,7 +33,7 @@ static kvsi_safetensors *open_tensors(const char *name)
     char path[1024];
     kvs_err err;
 
-    golden_path(path, sizeof path, name, "safetensors");
+    golden_path(path, sizeof path, name, ".safetensors");
     if (kvsi_safetensors_open(&file, path, &err) != KVS_OK)
         fail_msg("%s", err.message);
     return file;
@@ -59,29 +71,42 @@ static void read_batch(golden *g)
     };
 }
 
-void golden_open(golden *g, const char *name)
+static void read_dropout(golden *g)
+{
+    int64_t numbers[2];
+
+    g->drops = kvsi_safetensors_find(g->file, "dropout") != NULL;
+    if (!g->drops)
+        return;
+    memcpy(numbers, data_of(g, "dropout", KVSI_I64, 2), sizeof numbers);
+    g->dropout = (support_dropout){.seed = (uint64_t)numbers[0], .number = (uint64_t)numbers[1]};
+}
+
+static void golden_open(golden *g, const char *name)
 {
     char path[1024];
     kvs_err err;
 
     *g = (golden){.name = name};
-    golden_path(path, sizeof path, name, "json");
+    golden_path(path, sizeof path, name, ".json");
     if (kvsi_hf_config_read(&g->config, path, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    g->body = open_tensors("body");
+    g->body = open_tensors(g->config.body == KVS_BODY_GPT2 ? "body-gpt2" : "body-llama");
     g->file = open_tensors(name);
     read_batch(g);
-    g->loss = *(const double *)data_of(g, "loss", KVSI_F64, 1);
+    read_dropout(g);
+    memcpy(&g->loss, data_of(g, "loss", KVSI_F64, 1), sizeof g->loss);
 }
 
-void golden_close(golden *g)
+static void golden_close(golden *g)
 {
     kvsi_free((size_t *)g->batch.starts);
     kvsi_safetensors_close(g->body);
     kvsi_safetensors_close(g->file);
 }
 
-kvs_model *golden_model(const golden *g, kvs_runtime *rt)
+/* With the golden weights. */
+static kvs_model *golden_model(const golden *g, kvs_runtime *rt)
 {
     kvs_model *model;
     const char *name;
@@ -96,6 +121,8 @@ kvs_model *golden_model(const golden *g, kvs_runtime *rt)
     return model;
 }
 
+/* ---- comparing ---- */
+
 /* In fresh memory. */
 static real *numbers_of(const golden *g, const char *name, size_t count)
 {
@@ -108,28 +135,81 @@ static real *numbers_of(const golden *g, const char *name, size_t count)
     return values;
 }
 
-void golden_expect(const golden *g, const kvs_model *model, double loss_limit,
-                   double gradient_limit, double logit_limit)
+/* Every gradient in the file, and so many of the model's: all of the attention's at least. */
+static void expect_gradients(const golden *g, const kvs_model *model, const support_result *result,
+                             double limit)
 {
-    const char *level = model->context.ops->name;
-    const size_t logits = g->batch.starts[g->batch.sequences] * g->config.vocab;
-    support_result result = support_train(model, &g->batch);
-    real *expected = numbers_of(g, "logits", logits);
+    size_t in_file = 0, compared = 0;
 
-    support_expect_close(result.logits, expected, logits, logit_limit, "%s, %s: logits", g->name,
-                         level);
-    kvsi_free(expected);
-    if (!(fabs(result.loss - g->loss) <= loss_limit * g->loss))
-        fail_msg("%s, %s: loss %.12g, expected %.12g", g->name, level, result.loss, g->loss);
+    for (size_t i = 0; i < kvsi_safetensors_count(g->file); i++)
+        in_file += strncmp(kvsi_safetensors_at(g->file, i)->name, "grad.", 5) == 0;
     for (size_t i = 0; i < model->layout.count; i++) {
         const kvsi_parameter *p = &model->layout.list[i];
         char name[KVSI_NAME_SIZE + 8];
+        real *expected, *found;
 
         snprintf(name, sizeof name, "grad.%s", p->name);
+        if (!kvsi_safetensors_find(g->file, name) && !strstr(p->name, "attn"))
+            continue;
         expected = numbers_of(g, name, p->count);
-        support_expect_close(result.gradients + p->offset, expected, p->count, gradient_limit,
-                             "%s, %s: %s", g->name, level, name);
+        found = support_gradient(result, p);
+        support_expect_close(found, expected, p->count, limit, "%s, %s: %s", g->name,
+                             model->context.ops->name, name);
         kvsi_free(expected);
+        kvsi_free(found);
+        compared++;
     }
+    if (compared != in_file)
+        fail_msg("golden '%s' has %zu gradients, %zu of them are the model's", g->name, in_file,
+                 compared);
+}
+
+static void golden_expect(const golden *g, const kvs_model *model, const golden_limits *limits)
+{
+    const char *level = model->context.ops->name;
+    const size_t logits = g->batch.starts[g->batch.sequences] * kvsi_pass_logit_count(&g->config);
+    support_result result = support_train(model, &g->batch, g->drops ? &g->dropout : NULL);
+    real *expected = numbers_of(g, "logits", logits);
+
+    support_expect_close(result.logits, expected, logits, limits->logit, "%s, %s: logits", g->name,
+                         level);
+    kvsi_free(expected);
+    if (!(fabs(result.loss - g->loss) <= limits->loss * g->loss))
+        fail_msg("%s, %s: loss %.12g, expected %.12g", g->name, level, result.loss, g->loss);
+    expect_gradients(g, model, &result, limits->gradient);
     support_result_release(&result);
+}
+
+/* ---- all cases ---- */
+
+static int is_configuration(const struct dirent *entry)
+{
+    const char *ending = strrchr(entry->d_name, '.');
+
+    return ending && strcmp(ending, ".json") == 0;
+}
+
+void golden_expect_all(kvs_runtime *rt, const golden_limits *limits)
+{
+    struct dirent **entries;
+    char path[1024];
+    int count;
+
+    golden_path(path, sizeof path, "", "");
+    count = scandir(path, &entries, is_configuration, alphasort);
+    if (count <= 0)
+        fail_msg("no golden cases in '%s'", path);
+    for (int i = 0; i < count; i++) {
+        golden g;
+        kvs_model *model;
+
+        *strrchr(entries[i]->d_name, '.') = '\0';
+        golden_open(&g, entries[i]->d_name);
+        model = golden_model(&g, rt);
+        golden_expect(&g, model, limits);
+        kvs_model_free(model);
+        golden_close(&g);
+        free(entries[i]);
+    }
+    free(entries);
 }

@@ -124,23 +124,53 @@ kvs_runtime *support_runtime(const char *level)
     return rt;
 }
 
-static float initial_number(const kvsi_parameter *p, kvsi_random *random)
+kvs_model_config support_config(const kvs_model_config *special, const support_sizes *sizes)
 {
-    switch (p->group) {
-    case KVSI_GAINS:
-        return (float)(1 + 0.3 * kvsi_random_normal(random));
-    case KVSI_SHIFTS:
-        return (float)(2 * kvsi_random_uniform(random) - 0.5);
+    kvs_model_config usual, config = *special;
+
+    kvs_model_config_init(&usual);
+    config.vocab = sizes->vocab;
+    config.dim = sizes->dim;
+    config.ffn = sizes->ffn;
+    config.context = sizes->context;
+    config.layers = 2;
+    if (config.heads == 0)
+        config.heads = 4;
+    if (config.shift.window == 0)
+        config.shift.window = usual.shift.window;
+    if (config.rotary_fraction == 0)
+        config.rotary_fraction = usual.rotary_fraction;
+    config.rope_base = usual.rope_base;
+    config.norm_eps = usual.norm_eps;
+    config.init_std = usual.init_std;
+    return config;
+}
+
+static double initial_number(const kvsi_parameter *p, kvsi_random *random)
+{
+    const size_t inputs = p->shape[p->turned ? 0 : 1];
+
+    switch (p->role) {
+    case KVSI_GAIN:
+        return 1 + 0.3 * kvsi_random_normal(random);
+    case KVSI_BIAS:
+        return 0.3 * kvsi_random_normal(random);
+    case KVSI_TAPS:
+        return 2 * kvsi_random_uniform(random) - 0.5;
     default:
-        return (float)(1.5 / sqrt((double)p->shape[1]) * kvsi_random_normal(random));
+        return 1.5 / sqrt((double)inputs) * kvsi_random_normal(random);
     }
 }
 
 kvs_model *support_model(kvs_runtime *rt, const kvs_model_config *config, uint64_t seed)
 {
-    kvs_model *model;
+    kvs_model_config whole = *config;
+    kvs_model *model = NULL;
+    kvs_err err;
 
-    assert_int_equal(kvsi_model_allocate(&model, rt, config, NULL), KVS_OK);
+    if (kvs_model_config_finish(&whole, &err) != KVS_OK ||
+        kvsi_model_allocate(&model, rt, &whole, &err) != KVS_OK)
+        fail_msg("%s", err.message);
     for (size_t i = 0; i < model->layout.count; i++) {
         const kvsi_parameter *p = &model->layout.list[i];
         float *values = kvsi_alloc(p->count, sizeof *values);
@@ -149,7 +179,7 @@ kvs_model *support_model(kvs_runtime *rt, const kvs_model_config *config, uint64
         assert_non_null(values);
         kvsi_random_init(&random, seed, KVSI_RANDOM_INIT, kvsi_hash_text(p->name));
         for (size_t j = 0; j < p->count; j++)
-            values[j] = initial_number(p, &random);
+            values[j] = (float)initial_number(p, &random);
         assert_int_equal(kvs_model_write_tensor(model, p->name, values, p->count, NULL), KVS_OK);
         kvsi_free(values);
     }
@@ -170,7 +200,8 @@ static void read_logits(kvsi_pass *pass, real *logits)
 {
     const kvsi_ops *op = pass->context.ops;
     const size_t count = pass->tokens;
-    real *scratch = op->alloc(count * pass->model->config.vocab * sizeof *scratch);
+    real *scratch =
+        op->alloc(count * kvsi_pass_logit_count(&pass->model->config) * sizeof *scratch);
     int32_t *rows = kvsi_alloc(count, sizeof *rows);
 
     assert_true(scratch && rows);
@@ -191,7 +222,8 @@ void support_run(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *const *sta
     read_logits(pass, logits);
 }
 
-support_result support_train(const kvs_model *model, const kvs_batch *batch)
+support_result support_train(const kvs_model *model, const kvs_batch *batch,
+                             const support_dropout *dropout)
 {
     const size_t tokens = batch->starts[batch->sequences];
     const size_t bytes = kvsi_layout_total(&model->layout) * sizeof(real);
@@ -199,11 +231,13 @@ support_result support_train(const kvs_model *model, const kvs_batch *batch)
     const kvsi_ops *op = pass->context.ops;
     real *gradients = op->alloc(bytes);
     support_result result = {
-        .logits = kvsi_alloc(tokens * model->config.vocab, sizeof *result.logits),
+        .logits = kvsi_alloc(tokens * kvsi_pass_logit_count(&model->config), sizeof *result.logits),
         .gradients = kvsi_alloc(bytes, 1),
     };
 
     assert_true(gradients && result.logits && result.gradients);
+    if (dropout)
+        kvsi_pass_set_dropout(pass, 1, dropout->seed, dropout->number);
     assert_int_equal(kvsi_pass_load(pass, batch, NULL, NULL), KVS_OK);
     kvsi_pass_forward(pass);
     result.loss = kvsi_pass_loss(pass, gradients).sum;
@@ -222,4 +256,14 @@ void support_result_release(support_result *result)
     kvsi_free(result->logits);
     kvsi_free(result->gradients);
     *result = (support_result){0};
+}
+
+real *support_gradient(const support_result *result, const kvsi_parameter *p)
+{
+    real *gradient = kvsi_alloc(p->count, sizeof *gradient);
+
+    assert_non_null(gradient);
+    for (size_t i = 0; i < p->count; i++)
+        gradient[kvsi_file_index(p, i)] = result->gradients[p->offset + i];
+    return gradient;
 }

@@ -46,22 +46,41 @@ const char *support_level(size_t index);
 /* Two threads. */
 kvs_runtime *support_runtime(const char *level);
 
+/* A test describes a model by what is special about it and leaves everything else 0; this sets what
+ * was left: two layers of four heads, the given sizes, and the library's defaults. */
+typedef struct support_sizes {
+    size_t vocab, dim, ffn, context;
+} support_sizes;
+
+#define SUPPORT_SHIFT(which, how, previous)                                                        \
+    .shift = {.targets = (which), .form = KVS_SHIFT_##how, .window = (previous)}
+
+kvs_model_config support_config(const kvs_model_config *special, const support_sizes *sizes);
+
 /* Weights far above the usual init, so that everything counts, and the shift's numbers from -0.5 to
  * 1.5: asymmetric, some negative, some above 1.  A tensor depends on its name and the seed only. */
 kvs_model *support_model(kvs_runtime *rt, const kvs_model_config *config, uint64_t seed);
 
 kvsi_pass *support_pass(const kvs_model *model, size_t tokens, size_t sequences, int training);
-/* Loads and runs the batch; `logits` receives those of all its rows [tokens, vocab]. */
+/* Loads and runs the batch; `logits` receives those of all its rows. */
 void support_run(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *const *states, real *logits);
 
-/* One batch of fresh sequences through a training pass. */
+/* Which numbers a pass drops. */
+typedef struct support_dropout {
+    uint64_t seed, number;
+} support_dropout;
+
+/* One batch of fresh sequences through a training pass; dropout NULL = nothing is dropped. */
 typedef struct support_result {
-    real *logits;    /* [tokens, vocab] */
+    real *logits;    /* [tokens, logits] */
     double loss;     /* sum over the rows with a target */
     real *gradients; /* of that sum, laid out as the model's parameters */
 } support_result;
 
-support_result support_train(const kvs_model *model, const kvs_batch *batch);
+support_result support_train(const kvs_model *model, const kvs_batch *batch,
+                             const support_dropout *dropout);
 void support_result_release(support_result *result);
+/* One tensor's gradient as files lay the tensor out, in fresh memory. */
+real *support_gradient(const support_result *result, const kvsi_parameter *p);
 
 #endif

@@ -7,48 +7,74 @@
 
 typedef struct variant {
     const char *name;
-    unsigned targets;
-    kvs_shift_form form;
-    size_t window, heads, kv_heads;
-    int tied;
+    kvs_model_config special;
 } variant;
 
 enum { K = KVS_SHIFT_K, KV = KVS_SHIFT_K | KVS_SHIFT_V, QKV = KV | KVS_SHIFT_Q };
 
+#define SHIFT SUPPORT_SHIFT
+#define ALIBI .positions = KVS_POSITIONS_ALIBI
+#define GPT2 .body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED
+#define DROPOUT .dropout_embedding = 0.1, .dropout_attention = 0.2, .dropout_residual = 0.15
+#define SECOND_LAYER_SLIDES                                                                        \
+    .kv_heads = 2, .sliding_window = 3, .sliding_layers = 1 << 1, .sliding_heads = 2,              \
+    .sliding_kv_heads = 1
+#define BARE .no_residual = 1, .no_mlp = 1, .no_norm = 1
+
 static const variant variants[] = {
-    {"none", 0, KVS_SHIFT_FREE, 1, 4, 4, 0},
-    {"kv", KV, KVS_SHIFT_FREE, 1, 4, 4, 0},
-    {"kv grouped", KV, KVS_SHIFT_FREE, 1, 4, 2, 0},
-    {"kv tied", KV, KVS_SHIFT_FREE, 1, 4, 2, 1},
-    {"kv one head", KV, KVS_SHIFT_FREE, 1, 1, 1, 0},
-    {"qkv window 3", QKV, KVS_SHIFT_FREE, 3, 4, 2, 0},
-    {"gate", KV, KVS_SHIFT_GATE, 1, 4, 2, 0},
-    {"k gate", K, KVS_SHIFT_GATE, 1, 4, 1, 0},
-    {"clamp", KV, KVS_SHIFT_CLAMP, 1, 4, 2, 0},
-    {"qkv clamp window 2", QKV, KVS_SHIFT_CLAMP, 2, 4, 2, 0},
+    {"none", {.kv_heads = 4}},
+    {"kv", {SHIFT(KV, FREE, 1)}},
+    {"kv grouped", {SHIFT(KV, FREE, 1), .kv_heads = 2}},
+    {"kv one head", {SHIFT(KV, FREE, 1), .heads = 1}},
+    {"qkv window 3", {SHIFT(QKV, FREE, 3), .kv_heads = 2}},
+    {"gate", {SHIFT(KV, GATE, 1), .kv_heads = 2}},
+    {"k gate", {SHIFT(K, GATE, 1), .kv_heads = 1}},
+    {"clamp", {SHIFT(KV, CLAMP, 1), .kv_heads = 2}},
+    {"qkv clamp window 2", {SHIFT(QKV, CLAMP, 2), .kv_heads = 2}},
+    {"channel", {SHIFT(KV, CHANNEL, 1), .kv_heads = 2}},
+    {"qkv channel window 3", {SHIFT(QKV, CHANNEL, 3), .kv_heads = 2}},
+    {"data", {SHIFT(KV, DATA, 1), .kv_heads = 2}},
+    {"qkv data", {SHIFT(QKV, DATA, 1), .kv_heads = 2}},
+    {"qkv hard", {SHIFT(QKV, HARD, 1), .kv_heads = 2, .rotary_fraction = 0.5}},
+
+    {"rotary half", {SHIFT(KV, FREE, 1), .rotary_fraction = 0.5}},
+    {"alibi", {SHIFT(KV, FREE, 1), ALIBI}},
+    {"alibi, own slopes", {SHIFT(KV, FREE, 1), ALIBI, .slopes = 4, .slope = {.1, .5, .02, .9}}},
+    {"learned", {SHIFT(KV, FREE, 1), .positions = KVS_POSITIONS_LEARNED}},
+    {"no positions", {SHIFT(KV, FREE, 1), .positions = KVS_POSITIONS_NONE}},
+    {"score scale", {SHIFT(KV, FREE, 1), .score_scale = 0.7}},
+    {"sliding", {SHIFT(KV, FREE, 2), .sliding_window = 3}},
+    {"sliding layer", {SHIFT(QKV, CHANNEL, 1), SECOND_LAYER_SLIDES}},
+    {"sliding layer, data", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, ALIBI}},
+
+    {"tied", {SHIFT(KV, FREE, 1), .tied = 1}},
+    {"normalised", {SHIFT(KV, FREE, 1), .head = KVS_HEAD_NORMALISED}},
+    {"normalised and tied", {SHIFT(KV, FREE, 1), .head = KVS_HEAD_NORMALISED, .tied = 1}},
+    {"no head", {SHIFT(KV, FREE, 1), .head = KVS_HEAD_NONE}},
+    {"no residual", {SHIFT(KV, FREE, 1), .no_residual = 1}},
+    {"no mlp", {SHIFT(KV, FREE, 1), .no_mlp = 1}},
+    {"no norm", {SHIFT(KV, FREE, 1), .no_norm = 1}},
+    {"bare", {SHIFT(KV, FREE, 1), BARE}},
+    {"bare, data", {SHIFT(KV, DATA, 1), BARE, ALIBI}},
+
+    {"dropout", {SHIFT(KV, FREE, 1), DROPOUT}},
+    {"dropout, sliding", {SHIFT(QKV, DATA, 1), DROPOUT, SECOND_LAYER_SLIDES}},
+    {"dropout, no residual", {SHIFT(KV, FREE, 1), DROPOUT, .no_residual = 1}},
+
+    {"gpt2", {GPT2, .tied = 1}},
+    {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
+    {"gpt2 grouped", {SHIFT(QKV, CHANNEL, 2), GPT2, .kv_heads = 2}},
+    {"gpt2 data", {SHIFT(KV, DATA, 1), GPT2}},
+    {"gpt2 no head", {SHIFT(KV, FREE, 1), GPT2, .head = KVS_HEAD_NONE}},
+    {"gpt2 with rope", {SHIFT(KV, FREE, 1), .body = KVS_BODY_GPT2}},
+    {"gpt2 dropout", {SHIFT(KV, FREE, 1), GPT2, DROPOUT}},
+    {"gpt2 bare", {SHIFT(KV, FREE, 1), GPT2, BARE}},
 };
 
 static const size_t starts[] = {0, 1, 3, 10, 14}; /* lengths 1, 2, 7, 4 */
-enum { SEQUENCES = sizeof starts / sizeof *starts - 1, TOKENS = 14, VOCAB = 11, SAMPLES = 8 };
-
-static kvs_model *make_model(kvs_runtime *rt, const variant *v)
-{
-    kvs_model_config config;
-
-    kvs_model_config_init(&config);
-    config.vocab = VOCAB;
-    config.dim = 16;
-    config.layers = 2;
-    config.heads = v->heads;
-    config.kv_heads = v->kv_heads;
-    config.ffn = 20;
-    config.context = 8;
-    config.tied = v->tied;
-    config.shift.targets = v->targets;
-    config.shift.form = v->form;
-    config.shift.window = v->window;
-    return support_model(rt, &config, 7);
-}
+static const support_sizes sizes = {.vocab = 11, .dim = 16, .ffn = 20, .context = 8};
+static const support_dropout dropout = {.seed = 3, .number = 5};
+enum { SEQUENCES = sizeof starts / sizeof *starts - 1, TOKENS = 14, SAMPLES = 8 };
 
 static double loss_of(kvsi_pass *pass)
 {
@@ -77,11 +103,16 @@ static double slope(kvsi_pass *pass, const kvs_model *model, size_t at)
     return sum / (12 * step);
 }
 
+static int is_shift(const kvsi_parameter *p)
+{
+    return p->role == KVSI_TAPS || p->role == KVSI_GATE;
+}
+
 /* All numbers of a shift, a sample of any other tensor. */
 static void check_tensor(kvsi_pass *pass, const kvs_model *model, const kvsi_parameter *p,
                          const real *gradient, const char *name)
 {
-    const size_t count = p->group == KVSI_SHIFTS || p->count < SAMPLES ? p->count : SAMPLES;
+    const size_t count = is_shift(p) || p->count < SAMPLES ? p->count : SAMPLES;
     const double rounding = 1e-10; /* of the differences, where the gradient is 0 */
     double largest = 0;
     kvsi_random random;
@@ -99,6 +130,27 @@ static void check_tensor(kvsi_pass *pass, const kvs_model *model, const kvsi_par
     }
 }
 
+static void check_gradients(kvs_runtime *rt, const variant *v, const kvs_batch *batch)
+{
+    const kvs_model_config config = support_config(&v->special, &sizes);
+    const int drops = config.dropout_embedding > 0;
+    kvs_model *model = support_model(rt, &config, 7);
+    kvsi_pass *pass = support_pass(model, TOKENS, SEQUENCES, 0);
+    support_result result = support_train(model, batch, drops ? &dropout : NULL);
+
+    if (drops)
+        kvsi_pass_set_dropout(pass, 1, dropout.seed, dropout.number);
+    assert_int_equal(kvsi_pass_load(pass, batch, NULL, NULL), KVS_OK);
+    for (size_t t = 0; t < model->layout.count; t++) {
+        const kvsi_parameter *p = &model->layout.list[t];
+
+        check_tensor(pass, model, p, result.gradients + p->offset, v->name);
+    }
+    support_result_release(&result);
+    kvsi_pass_free(pass);
+    kvs_model_free(model);
+}
+
 static void gradients_match_differences(void **state)
 {
     kvs_runtime *rt = support_runtime("reference");
@@ -107,43 +159,22 @@ static void gradients_match_differences(void **state)
         .sequences = SEQUENCES, .starts = starts, .ids = ids, .targets = targets};
 
     (void)state;
-    support_fill_ids(ids, TOKENS, 1, VOCAB);
-    support_fill_ids(targets, TOKENS, 2, VOCAB);
+    support_fill_ids(ids, TOKENS, 1, sizes.vocab);
+    support_fill_ids(targets, TOKENS, 2, sizes.vocab);
     targets[2] = targets[6] = targets[TOKENS - 1] = -1;
-    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
-        kvs_model *model = make_model(rt, &variants[i]);
-        kvsi_pass *pass = support_pass(model, TOKENS, SEQUENCES, 0);
-        support_result result = support_train(model, &batch);
-
-        assert_int_equal(kvsi_pass_load(pass, &batch, NULL, NULL), KVS_OK);
-        for (size_t t = 0; t < model->layout.count; t++) {
-            const kvsi_parameter *p = &model->layout.list[t];
-
-            check_tensor(pass, model, p, result.gradients + p->offset, variants[i].name);
-        }
-        support_result_release(&result);
-        kvsi_pass_free(pass);
-        kvs_model_free(model);
-    }
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        check_gradients(rt, &variants[i], &batch);
     kvs_runtime_free(rt);
 }
 
 static void matches_pytorch_closely(void **state)
 {
-    const double float32 = 1e-7; /* golden gradients and logits are stored as float32 */
+    /* golden gradients and logits are stored as float32 */
+    const golden_limits limits = {.loss = 1e-9, .gradient = 1e-7, .logit = 1e-7};
     kvs_runtime *rt = support_runtime("reference");
 
     (void)state;
-    for (size_t i = 0; golden_names[i]; i++) {
-        golden g;
-        kvs_model *model;
-
-        golden_open(&g, golden_names[i]);
-        model = golden_model(&g, rt);
-        golden_expect(&g, model, 1e-9, float32, float32);
-        kvs_model_free(model);
-        golden_close(&g);
-    }
+    golden_expect_all(rt, &limits);
     kvs_runtime_free(rt);
 }
 

@@ -391,6 +391,32 @@ static void batches_do_not_matter(void **state)
     }
 }
 
+/* ---- buckets by length ----------------------------------------------------------------------- */
+
+static void buckets_cover_every_length_once(void **state)
+{
+    static const struct {
+        size_t max_length, buckets, ends[3]; /* fed tokens: M + 1, and M is max_length - 2 */
+    } cases[] = {{512, 3, {17, 41, 511}}, {4, 1, {3}},       {18, 1, {17}},
+                 {19, 2, {17, 18}},       {42, 2, {17, 41}}, {43, 3, {17, 41, 42}}};
+
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        kvs_task *task =
+            make(1000, 900, cases[c].max_length, KVS_LOSS_ANSWER, KVS_INDUCTION_DIRECT);
+        size_t from = 3;
+
+        assert_int_equal(task->buckets, cases[c].buckets);
+        for (size_t b = 0; b < task->buckets; b++) {
+            assert_int_equal(task->bucket[b].from, from);
+            assert_int_equal(task->bucket[b].to, cases[c].ends[b]);
+            from = task->bucket[b].to + 1;
+        }
+        assert_int_equal(from, kvs_task_max_length(task) + 1);
+        kvs_task_free(task);
+    }
+}
+
 /* ---- settings -------------------------------------------------------------------------------- */
 
 static void bad_settings_are_refused(void **state)
@@ -486,6 +512,7 @@ int main(void)
         cmocka_unit_test(tokens_are_even),
         cmocka_unit_test(every_sequence_keeps_the_rules),
         cmocka_unit_test(batches_do_not_matter),
+        cmocka_unit_test(buckets_cover_every_length_once),
         cmocka_unit_test(bad_settings_are_refused),
         cmocka_unit_test(settings_are_described),
         cmocka_unit_test(impossible_batches_are_refused),

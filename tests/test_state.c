@@ -3,17 +3,18 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "kernels/forms.h"
+#include "model/layer.h"
 #include "support.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { VOCAB = 19, CONTEXT = 160, LENGTH = 150 }; /* longer than any block of keys */
+enum { VOCAB = 19, DIM = 24, CONTEXT = 160, LENGTH = 150 }; /* longer than any block of keys */
 
 static const double LIMIT = 1e-5; /* float rounding, relative to the largest number */
 
-/* ---- the models: every variant on every CPU level ---- */
+/* ---- the models: the family on every CPU level ---- */
 
 enum {
     K = KVS_SHIFT_K,
@@ -24,41 +25,64 @@ enum {
 
 typedef struct variant {
     const char *name;
-    unsigned targets;
-    kvs_shift_form form;
-    size_t window, dim, heads, kv_heads;
+    kvs_model_config special;
 } variant;
 
+#define SHIFT SUPPORT_SHIFT
+#define ALIBI .positions = KVS_POSITIONS_ALIBI
+#define GPT2 .body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED
+#define SECOND_LAYER_SLIDES                                                                        \
+    .kv_heads = 2, .sliding_window = 9, .sliding_layers = 1 << 1, .sliding_heads = 2,              \
+    .sliding_kv_heads = 1
+
 static const variant variants[] = {
-    {"none", 0, KVS_SHIFT_FREE, 1, 24, 4, 2},
-    {"k", K, KVS_SHIFT_FREE, 1, 24, 4, 2},
-    {"v", V, KVS_SHIFT_FREE, 1, 24, 4, 2},
-    {"kv", KV, KVS_SHIFT_FREE, 1, 24, 4, 4},
-    {"kv grouped", KV, KVS_SHIFT_FREE, 1, 24, 4, 2},
-    {"kv, one kv head of 24", KV, KVS_SHIFT_FREE, 1, 48, 2, 1},
-    {"qkv", QKV, KVS_SHIFT_FREE, 1, 24, 4, 2},
-    {"gate", KV, KVS_SHIFT_GATE, 1, 24, 4, 2},
-    {"clamp", KV, KVS_SHIFT_CLAMP, 1, 24, 4, 2},
-    {"kv window 2", KV, KVS_SHIFT_FREE, 2, 24, 4, 2},
-    {"qkv window 3", QKV, KVS_SHIFT_FREE, 3, 24, 4, 2},
+    {"none", {.kv_heads = 2}},
+    {"kv", {SHIFT(KV, FREE, 1), .kv_heads = 4}},
+    {"kv, one kv head of 12", {SHIFT(KV, FREE, 1), .heads = 2, .kv_heads = 1}},
+    {"kv one head", {SHIFT(KV, FREE, 1), .heads = 1}},
+    {"qkv window 3", {SHIFT(QKV, FREE, 3), .kv_heads = 2}},
+    {"gate", {SHIFT(KV, GATE, 1), .kv_heads = 2}},
+    {"qkv channel window 2", {SHIFT(QKV, CHANNEL, 2), .kv_heads = 2}},
+    {"qkv data", {SHIFT(QKV, DATA, 1), .kv_heads = 2}},
+    {"kv hard", {SHIFT(KV, HARD, 1), .kv_heads = 2, .rotary_fraction = 1.0 / 3}},
+    {"rotary third", {SHIFT(KV, FREE, 1), .rotary_fraction = 1.0 / 3}},
+    {"alibi", {SHIFT(KV, FREE, 1), ALIBI, .kv_heads = 2}},
+    {"alibi, own slopes", {SHIFT(KV, FREE, 1), ALIBI, .slopes = 4, .slope = {.1, .5, .02, .9}}},
+    {"learned", {SHIFT(KV, FREE, 1), .positions = KVS_POSITIONS_LEARNED}},
+    {"no positions", {SHIFT(KV, FREE, 1), .positions = KVS_POSITIONS_NONE}},
+    {"sliding", {SHIFT(KV, FREE, 2), .kv_heads = 2, .sliding_window = 5}},
+    {"sliding by 1", {SHIFT(KV, FREE, 1), .sliding_window = 1}},
+    {"sliding by 70", {SHIFT(QKV, DATA, 1), .sliding_window = 70}},
+    {"sliding layer", {SHIFT(QKV, CHANNEL, 3), SECOND_LAYER_SLIDES}},
+    {"sliding layer, data", {SHIFT(QKV, DATA, 1), ALIBI, SECOND_LAYER_SLIDES}},
+    {"bare", {SHIFT(KV, FREE, 1), ALIBI, .no_residual = 1, .no_mlp = 1, .no_norm = 1}},
+    {"gpt2", {GPT2, .tied = 1}},
+    {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
+    {"gpt2 qkv channel", {SHIFT(QKV, CHANNEL, 2), GPT2, .kv_heads = 2}},
+    {"gpt2 data", {SHIFT(KV, DATA, 1), GPT2, .kv_heads = 2}},
+    {"gpt2 sliding, rope", {SHIFT(KV, FREE, 1), .body = KVS_BODY_GPT2, SECOND_LAYER_SLIDES}},
 };
 
-static kvs_model *make_model(kvs_runtime *rt, const variant *v)
-{
-    kvs_model_config config;
+static const support_sizes sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = CONTEXT};
 
-    kvs_model_config_init(&config);
-    config.vocab = VOCAB;
-    config.dim = v->dim;
-    config.layers = 2;
-    config.heads = v->heads;
-    config.kv_heads = v->kv_heads;
-    config.ffn = 40;
-    config.context = CONTEXT;
-    config.shift.targets = v->targets;
-    config.shift.form = v->form;
-    config.shift.window = v->window;
+static kvs_model *make_model(kvs_runtime *rt, const kvs_model_config *special)
+{
+    const kvs_model_config config = support_config(special, &sizes);
+
     return support_model(rt, &config, 11);
+}
+
+typedef void check_model(const kvs_model *model, const char *name);
+
+static void run_check(kvs_runtime *rt, check_model *check, const kvs_model_config *special,
+                      const char *name)
+{
+    kvs_model *model = make_model(rt, special);
+    char whole_name[128];
+
+    snprintf(whole_name, sizeof whole_name, "%s, %s", kvs_runtime_cpu_level(rt), name);
+    check(model, whole_name);
+    kvs_model_free(model);
 }
 
 static void for_each_level(void (*check)(kvs_runtime *rt))
@@ -71,19 +95,44 @@ static void for_each_level(void (*check)(kvs_runtime *rt))
     }
 }
 
-static void for_each_model(void (*check)(const kvs_model *model, const char *name))
+static void for_each_model(check_model *check)
 {
     for (size_t l = 0; support_level(l); l++) {
         kvs_runtime *rt = support_runtime(support_level(l));
 
-        for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
-            kvs_model *model = make_model(rt, &variants[i]);
+        for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+            run_check(rt, check, &variants[i].special, variants[i].name);
+        kvs_runtime_free(rt);
+    }
+}
+
+/* One form with every target and window that it takes. */
+static void check_form(kvs_runtime *rt, check_model *check, kvs_shift_form form)
+{
+    static const unsigned targets[] = {K, V, KV, QKV};
+
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+        for (size_t window = 1; window <= kvsi_form_get(form)->window_max; window++) {
+            const kvs_model_config special = {
+                .kv_heads = 2,
+                .shift = {.targets = targets[i], .form = form, .window = window},
+                .rotary_fraction = form == KVS_SHIFT_HARD ? 1.0 / 3 : 1.0,
+            };
             char name[64];
 
-            snprintf(name, sizeof name, "%s, %s", support_level(l), variants[i].name);
-            check(model, name);
-            kvs_model_free(model);
+            snprintf(name, sizeof name, "%s %s window %zu", kvs_shift_targets_name(targets[i]),
+                     kvs_shift_form_name(form), window);
+            run_check(rt, check, &special, name);
         }
+}
+
+static void for_each_shift(check_model *check)
+{
+    for (size_t l = 0; support_level(l); l++) {
+        kvs_runtime *rt = support_runtime(support_level(l));
+
+        for (int form = 0; kvsi_form_get((kvs_shift_form)form); form++)
+            check_form(rt, check, (kvs_shift_form)form);
         kvs_runtime_free(rt);
     }
 }
@@ -176,21 +225,34 @@ static void any_chunks_equal_one_pass(void **state)
 {
     (void)state;
     for_each_model(check_chunks);
+    for_each_shift(check_chunks);
 }
 
-static void zero_tails(kvsi_state *state)
+static kvsi_span span_of(const kvsi_state *state, size_t layer)
 {
-    const kvs_model_config *c = &state->model->config;
-    const size_t rows = c->layers * c->shift.window * sizeof(real);
-    const size_t kv_row = c->kv_heads * (c->dim / c->heads);
-    kvsi_context context = state->model->context;
+    kvsi_span span = {0};
 
-    if (state->tail_q)
-        context.ops->zero(&context, state->tail_q, rows * c->dim);
-    if (state->tail_k)
-        context.ops->zero(&context, state->tail_k, rows * kv_row);
-    if (state->tail_v)
-        context.ops->zero(&context, state->tail_v, rows * kv_row);
+    kvsi_state_attach(&span, state, layer);
+    return span;
+}
+
+static void zero_tails(const kvsi_state *state)
+{
+    const kvs_model_config *config = &state->model->config;
+    kvsi_context c = state->model->context;
+
+    for (size_t l = 0; l < config->layers; l++) {
+        const kvsi_layer_shape shape = kvsi_layer_shape_of(config, l);
+        const size_t column = config->shift.window * shape.head_size * sizeof(real);
+        const kvsi_span span = span_of(state, l);
+
+        if (span.tail_q)
+            c.ops->zero(&c, span.tail_q, shape.heads * column);
+        if (span.tail_k)
+            c.ops->zero(&c, span.tail_k, shape.kv_heads * column);
+        if (span.tail_v)
+            c.ops->zero(&c, span.tail_v, shape.kv_heads * column);
+    }
 }
 
 /* Shows that the comparison above sees a state that forgets. */
@@ -202,14 +264,16 @@ static void check_forgetting(const kvs_model *model, const char *name)
     real *logits = numbers(ALL * VOCAB), *whole;
     const unsigned targets = model->config.shift.targets;
     kvsi_state state;
+    kvsi_span span;
     double error;
 
     support_fill_ids(ids, ALL, 4, VOCAB);
     whole = alone(model, ids, ALL);
     make_state(&state, model, ALL);
-    assert_int_equal(state.tail_q != NULL, (targets & KVS_SHIFT_Q) != 0);
-    assert_int_equal(state.tail_k != NULL, (targets & KVS_SHIFT_K) != 0);
-    assert_int_equal(state.tail_v != NULL, (targets & KVS_SHIFT_V) != 0);
+    span = span_of(&state, 0);
+    assert_int_equal(span.tail_q != NULL, (targets & KVS_SHIFT_Q) != 0);
+    assert_int_equal(span.tail_k != NULL, (targets & KVS_SHIFT_K) != 0);
+    assert_int_equal(span.tail_v != NULL, (targets & KVS_SHIFT_V) != 0);
     feed(pass, &state, ids, FIRST, logits);
     zero_tails(&state);
     feed(pass, &state, ids + FIRST, ALL - FIRST, logits + FIRST * VOCAB);
@@ -226,66 +290,121 @@ static void a_forgotten_tail_shows(void **state)
 {
     (void)state;
     for_each_model(check_forgetting);
+    for_each_shift(check_forgetting);
 }
 
 /* ---- what the state holds ---- */
 
-static float *tensor(const kvs_model *model, const char *name, size_t *count)
+/* One tensor as files have it, in fresh memory; NULL if the model has none of that name. */
+static float *tensor(const kvs_model *model, const char *name)
 {
     const kvsi_parameter *p = kvsi_layout_find(&model->layout, name);
     float *values;
 
-    assert_non_null(p);
+    if (!p)
+        return NULL;
     assert_non_null(values = kvsi_alloc(p->count, sizeof *values));
     assert_int_equal(kvs_model_read_tensor(model, name, values, p->count, NULL), KVS_OK);
-    *count = p->count;
     return values;
 }
 
-/* The first layer's raw projection of a token, from the definition: it depends on the token alone.
- * `target` is 'q', 'k' or 'v'.  Returns the length of the row. */
-static size_t raw_projection(real *out, const kvs_model *model, char target, int32_t id)
-{
-    const size_t dim = model->config.dim;
-    size_t embeds, gains, weights, rows;
-    char name[KVSI_NAME_SIZE];
-    float *embed = tensor(model, "model.embed_tokens.weight", &embeds);
-    float *gain = tensor(model, "model.layers.0.input_layernorm.weight", &gains), *w;
-    const float *x = embed + (size_t)id * dim;
-    double squares = 0;
+/* What the first layer's keys and values are made from; NULL = the model has no such thing. */
+typedef struct first_layer {
+    const kvs_model_config *config;
+    kvsi_layer_shape shape;
+    float *embed, *positions, *gain, *norm_bias;
+    float *q, *k, *v;    /* Llama: [rows, DIM] each */
+    float *qkv, *biases; /* GPT-2: [DIM, qkv_width] and [qkv_width] */
+    float *k_shift, *v_shift;
+} first_layer;
 
-    snprintf(name, sizeof name, "model.layers.0.self_attn.%c_proj.weight", target);
-    w = tensor(model, name, &weights);
-    rows = weights / dim;
-    for (size_t i = 0; i < dim; i++)
-        squares += (double)x[i] * (double)x[i];
-    for (size_t r = 0; r < rows; r++) {
-        double sum = 0;
-        for (size_t i = 0; i < dim; i++)
-            sum += (double)w[r * dim + i] * (double)x[i] * (double)gain[i];
-        out[r] = (real)(sum / sqrt(squares / (double)dim + model->config.norm_eps));
+static void open_layer(first_layer *l, const kvs_model *model)
+{
+    const int gpt2 = model->config.body == KVS_BODY_GPT2;
+
+    *l = (first_layer){
+        .config = &model->config,
+        .shape = kvsi_layer_shape_of(&model->config, 0),
+        .embed = tensor(model, gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight"),
+        .positions =
+            tensor(model, gpt2 ? "transformer.wpe.weight" : "model.embed_positions.weight"),
+        .gain = tensor(model, gpt2 ? "transformer.h.0.ln_1.weight"
+                                   : "model.layers.0.input_layernorm.weight"),
+        .norm_bias = tensor(model, "transformer.h.0.ln_1.bias"),
+        .q = tensor(model, "model.layers.0.self_attn.q_proj.weight"),
+        .k = tensor(model, "model.layers.0.self_attn.k_proj.weight"),
+        .v = tensor(model, "model.layers.0.self_attn.v_proj.weight"),
+        .qkv = tensor(model, "transformer.h.0.attn.c_attn.weight"),
+        .biases = tensor(model, "transformer.h.0.attn.c_attn.bias"),
+        .k_shift = tensor(model, gpt2 ? "transformer.h.0.attn.k_shift"
+                                      : "model.layers.0.self_attn.k_shift"),
+        .v_shift = tensor(model, gpt2 ? "transformer.h.0.attn.v_shift"
+                                      : "model.layers.0.self_attn.v_shift"),
+    };
+}
+
+static void close_layer(first_layer *l)
+{
+    float *all[] = {l->embed, l->positions, l->gain,   l->norm_bias, l->q,      l->k,
+                    l->v,     l->qkv,       l->biases, l->k_shift,   l->v_shift};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        kvsi_free(all[i]);
+}
+
+/* What enters the layer's projections, from the definition: a token at a position, normalised. */
+static void layer_input(double *x, const first_layer *l, int32_t id, size_t position)
+{
+    double mean = 0, squares = 0;
+
+    for (size_t i = 0; i < DIM; i++) {
+        x[i] = (double)l->embed[(size_t)id * DIM + i];
+        if (l->positions)
+            x[i] += (double)l->positions[position * DIM + i];
+        mean += l->norm_bias ? x[i] / DIM : 0; /* RMSNorm leaves it in */
     }
-    kvsi_free(embed);
-    kvsi_free(gain);
-    kvsi_free(w);
+    for (size_t i = 0; i < DIM; i++)
+        squares += (x[i] - mean) * (x[i] - mean);
+    for (size_t i = 0; l->gain && i < DIM; i++) {
+        x[i] = (x[i] - mean) / sqrt(squares / DIM + l->config->norm_eps) * (double)l->gain[i];
+        x[i] += l->norm_bias ? (double)l->norm_bias[i] : 0;
+    }
+}
+
+/* The raw projection of a token: it depends on the token and its position alone.  `target` is 'q',
+ * 'k' or 'v'.  Returns the length of the row. */
+static size_t raw_projection(real *out, const first_layer *l, char target, int32_t id,
+                             size_t position)
+{
+    const size_t kv_row = l->shape.kv_heads * l->shape.head_size;
+    const size_t rows = target == 'q' ? DIM : kv_row;
+    const size_t first = target == 'q' ? 0 : target == 'k' ? DIM : DIM + kv_row;
+    const float *w = target == 'q' ? l->q : target == 'k' ? l->k : l->v;
+    double x[DIM];
+
+    layer_input(x, l, id, position);
+    for (size_t r = 0; r < rows; r++) {
+        double sum = l->biases ? (double)l->biases[first + r] : 0;
+
+        for (size_t i = 0; i < DIM; i++)
+            sum += x[i] * (double)(w ? w[r * DIM + i] : l->qkv[i * l->shape.qkv_width + first + r]);
+        out[r] = (real)sum;
+    }
     return rows;
 }
 
-enum { ROW_MAX = 48 };
-
-/* The first layer's tail after `length` tokens: raw rows, oldest first, zeros before the start. */
-static void check_tail(const kvs_model *model, const real *tail, char target, const int32_t *ids,
-                       size_t length, const char *name)
+/* The tail after `length` tokens: raw rows, oldest first, zeros before the start. */
+static void check_tail(const first_layer *l, kvsi_context c, const real *tail, char target,
+                       const int32_t *ids, size_t length, const char *name)
 {
-    const size_t window = model->config.shift.window;
-    kvsi_context c = model->context;
+    const size_t window = l->config->shift.window;
 
     for (size_t j = 0; tail && j < window; j++) {
-        real expected[ROW_MAX], found[ROW_MAX];
-        const size_t row = raw_projection(expected, model, target, ids[0]);
+        real expected[DIM], found[DIM];
+        const size_t row = raw_projection(expected, l, target, ids[0], 0);
 
         if (length + j >= window)
-            raw_projection(expected, model, target, ids[length + j - window]);
+            raw_projection(expected, l, target, ids[length + j - window], length + j - window);
         else
             memset(expected, 0, sizeof expected);
         c.ops->download(&c, found, tail + j * row, row * sizeof *found);
@@ -295,47 +414,51 @@ static void check_tail(const kvs_model *model, const real *tail, char target, co
     }
 }
 
-/* What the first layer multiplies the current token's K or V with, in one head. */
-static real current_tap(const kvs_model *model, char target, size_t head)
+/* What the layer multiplies the current token's K or V with, in one head: one tap a channel. */
+static void current_taps(real *out, const first_layer *l, const float *learned, size_t head,
+                         const double *x)
 {
-    const kvs_shift_config *shift = &model->config.shift;
+    const kvs_shift_config *shift = &l->config->shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
-    const size_t per_head = form->numbers(shift->window);
-    real learned[KVSI_TAPS_MAX], taps[KVSI_TAPS_MAX];
-    char name[KVSI_NAME_SIZE];
-    size_t count;
-    float *values;
+    const size_t size = l->shape.head_size, count = form->numbers(shift->window, size);
+    real numbers[KVSI_TAPS_MAX * DIM], taps[KVSI_TAPS_MAX * DIM];
+    double logit = 0;
 
-    if (!(shift->targets & (unsigned)(target == 'k' ? KVS_SHIFT_K : KVS_SHIFT_V)))
-        return 1;
-    snprintf(name, sizeof name, "model.layers.0.self_attn.%c_shift", target);
-    values = tensor(model, name, &count);
-    for (size_t i = 0; i < per_head; i++)
-        learned[i] = (real)values[head * per_head + i];
-    kvsi_free(values);
-    form->taps(taps, learned, shift->window);
-    return taps[shift->window];
+    if (form->taps) {
+        for (size_t i = 0; i < count; i++)
+            numbers[i] = (real)learned[head * count + i];
+        form->taps(taps, numbers, shift->window, size);
+        memcpy(out, taps + shift->window * size, size * sizeof *out);
+        return;
+    }
+    for (size_t i = 0; i < DIM; i++)
+        logit += (double)learned[head * DIM + i] * x[i];
+    for (size_t i = 0; i < size; i++)
+        out[i] = (real)(1 - 1 / (1 + exp(-logit)));
 }
 
-/* The first layer's cache of the first token: its own raw row times the current tap, for nothing
- * came before it, and position 0 does not rotate. */
-static void check_first_entry(const kvs_model *model, const real *cache, size_t capacity,
+/* The cache of the first token: its own raw row times the current tap, for nothing came before it,
+ * and position 0 does not rotate. */
+static void check_first_entry(const first_layer *l, kvsi_context c, const kvsi_span *span,
                               char target, int32_t id, const char *name)
 {
-    const size_t d = model->config.dim / model->config.heads;
-    kvsi_context c = model->context;
-    real expected[ROW_MAX], found[ROW_MAX];
+    const size_t size = l->shape.head_size;
+    const real *cache = target == 'k' ? span->k : span->v;
+    const int shifted = (l->config->shift.targets & (unsigned)(target == 'k' ? K : V)) != 0;
+    real expected[DIM], found[DIM], taps[DIM];
+    double x[DIM];
 
-    raw_projection(expected, model, target, id);
-    for (size_t h = 0; h < model->config.kv_heads; h++) {
-        const real tap = current_tap(model, target, h);
-
-        for (size_t i = 0; i < d; i++)
-            expected[h * d + i] *= tap;
-        c.ops->download(&c, found, cache + h * capacity * d, d * sizeof *found);
+    layer_input(x, l, id, 0);
+    raw_projection(expected, l, target, id, 0);
+    for (size_t h = 0; h < l->shape.kv_heads; h++) {
+        if (shifted)
+            current_taps(taps, l, target == 'k' ? l->k_shift : l->v_shift, h, x);
+        for (size_t i = 0; shifted && i < size; i++)
+            expected[h * size + i] *= taps[i];
+        c.ops->download(&c, found, cache + h * span->capacity * size, size * sizeof *found);
         c.ops->sync(&c);
-        support_expect_close(found, expected + h * d, d, LIMIT, "%s: first %c of head %zu", name,
-                             target, h);
+        support_expect_close(found, expected + h * size, size, LIMIT, "%s: first %c of head %zu",
+                             name, target, h);
     }
 }
 
@@ -343,23 +466,30 @@ static void check_contents(const kvs_model *model, const char *name)
 {
     enum { ALL = 10 };
     static const size_t chunks[] = {0, 1, 1, 0, 2, 5, 1};
+    const kvsi_context c = model->context;
     int32_t ids[ALL];
     kvsi_pass *pass = support_pass(model, ALL, 1, 0);
     real *logits = numbers(ALL * VOCAB);
     kvsi_state state;
+    first_layer layer;
+    kvsi_span span;
 
     support_fill_ids(ids, ALL, 6, VOCAB);
+    open_layer(&layer, model);
     make_state(&state, model, ALL);
     for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
         feed(pass, &state, ids + state.length, chunks[i], logits);
-        check_tail(model, state.tail_q, 'q', ids, state.length, name);
-        check_tail(model, state.tail_k, 'k', ids, state.length, name);
-        check_tail(model, state.tail_v, 'v', ids, state.length, name);
+        span = span_of(&state, 0);
+        check_tail(&layer, c, span.tail_q, 'q', ids, state.length, name);
+        check_tail(&layer, c, span.tail_k, 'k', ids, state.length, name);
+        check_tail(&layer, c, span.tail_v, 'v', ids, state.length, name);
     }
     assert_int_equal(state.length, ALL);
-    check_first_entry(model, state.k, state.capacity, 'k', ids[0], name);
-    check_first_entry(model, state.v, state.capacity, 'v', ids[0], name);
+    span = span_of(&state, 0);
+    check_first_entry(&layer, c, &span, 'k', ids[0], name);
+    check_first_entry(&layer, c, &span, 'v', ids[0], name);
     kvsi_state_release(&state);
+    close_layer(&layer);
     kvsi_free(logits);
     kvsi_pass_free(pass);
 }
@@ -368,6 +498,7 @@ static void tails_are_raw_and_first_tokens_alone(void **state)
 {
     (void)state;
     for_each_model(check_contents);
+    for_each_shift(check_contents);
 }
 
 /* ---- batches ---- */
@@ -405,7 +536,7 @@ static void check_ragged(const kvs_model *model, const char *name)
     int32_t ids[TOKENS], targets[TOKENS];
     const kvs_batch batch = make_batch(ids, targets);
     const size_t total = kvsi_layout_total(&model->layout);
-    support_result together = support_train(model, &batch);
+    support_result together = support_train(model, &batch, NULL);
     real *gradients = numbers(total);
     double loss = 0;
 
@@ -414,7 +545,7 @@ static void check_ragged(const kvs_model *model, const char *name)
         const size_t at = starts[s], own[] = {0, starts[s + 1] - at};
         const kvs_batch one = {
             .sequences = 1, .starts = own, .ids = ids + at, .targets = targets + at};
-        support_result result = support_train(model, &one);
+        support_result result = support_train(model, &one, NULL);
 
         support_expect_close(together.logits + at * VOCAB, result.logits, own[1] * VOCAB, LIMIT,
                              "%s: logits of sequence %zu", name, s);
@@ -523,21 +654,23 @@ static void states_decoded_together_equal_each_alone(void **state)
 
 /* ---- identity ---- */
 
-/* Current tap 1, all others 0. */
-static void set_identity(kvs_model *model)
+/* A plain model made a shifted one: its weights, and the shift's initial ones. */
+static kvs_model *retrofit(kvs_runtime *rt, const kvs_model *plain, const kvs_shift_config *shift)
 {
-    const size_t taps = model->config.shift.window + 1;
+    kvs_model_config config = plain->config;
+    kvs_model *model;
+    const char *name;
+    size_t count;
 
-    for (size_t i = 0; i < model->layout.count; i++) {
-        const kvsi_parameter *p = &model->layout.list[i];
-        float values[64] = {0};
+    config.shift = *shift;
+    assert_int_equal(kvs_model_create(&model, rt, &config, 1, NULL), KVS_OK);
+    for (size_t i = 0; (name = kvs_model_tensor_name(plain, i, &count)); i++) {
+        float *values = tensor(plain, name);
 
-        if (p->group != KVSI_SHIFTS)
-            continue;
-        for (size_t j = taps - 1; j < p->count; j += taps)
-            values[j] = 1;
-        assert_int_equal(kvs_model_write_tensor(model, p->name, values, p->count, NULL), KVS_OK);
+        assert_int_equal(kvs_model_write_tensor(model, name, values, count, NULL), KVS_OK);
+        kvsi_free(values);
     }
+    return model;
 }
 
 static void expect_same_bits(const kvs_model *shifted, const support_result *found,
@@ -559,34 +692,51 @@ static void expect_same_bits(const kvs_model *shifted, const support_result *fou
     }
 }
 
+static void check_retrofit(kvs_runtime *rt, const kvs_model *plain, const kvs_shift_config *shift,
+                           const kvs_batch *batch, const support_result *expected)
+{
+    kvs_model *model = retrofit(rt, plain, shift);
+    support_result result = support_train(model, batch, NULL);
+    char name[128];
+
+    snprintf(name, sizeof name, "%s, %s %s %s window %zu", kvs_runtime_cpu_level(rt),
+             kvs_body_name(plain->config.body), kvs_shift_targets_name(shift->targets),
+             kvs_shift_form_name(shift->form), shift->window);
+    assert_true(model->layout.count > plain->layout.count);
+    expect_same_bits(model, &result, plain, expected, name);
+    support_result_release(&result);
+    kvs_model_free(model);
+}
+
+/* Every form that can be the identity, on both bodies. */
 static void check_identity(kvs_runtime *rt)
 {
-    static const unsigned shifted[] = {KV, QKV};
-    int32_t ids[TOKENS], targets[TOKENS];
-    const kvs_batch batch = make_batch(ids, targets);
-    kvs_model *plain = make_model(rt, &variants[0]);
-    support_result expected = support_train(plain, &batch);
+    static const kvs_model_config plain_models[] = {
+        {.kv_heads = 2}, {ALIBI, SECOND_LAYER_SLIDES}, {GPT2, .kv_heads = 2}};
+    static const unsigned targets[] = {KV, QKV};
+    int32_t ids[TOKENS], wanted[TOKENS];
+    const kvs_batch batch = make_batch(ids, wanted);
 
-    for (size_t window = 1; window <= KVS_SHIFT_WINDOW_MAX; window++)
-        for (size_t i = 0; i < sizeof shifted / sizeof *shifted; i++) {
-            variant v = variants[0];
-            kvs_model *model;
-            support_result result;
-            char name[64];
+    for (size_t m = 0; m < sizeof plain_models / sizeof *plain_models; m++) {
+        kvs_model *plain = make_model(rt, &plain_models[m]);
+        support_result expected = support_train(plain, &batch, NULL);
 
-            v.targets = shifted[i];
-            v.window = window;
-            model = make_model(rt, &v);
-            set_identity(model);
-            result = support_train(model, &batch);
-            snprintf(name, sizeof name, "%s, %s, window %zu", kvs_runtime_cpu_level(rt),
-                     kvs_shift_targets_name(v.targets), window);
-            expect_same_bits(model, &result, plain, &expected, name);
-            support_result_release(&result);
-            kvs_model_free(model);
+        for (int f = 0; kvsi_form_get((kvs_shift_form)f); f++) {
+            const kvsi_form *form = kvsi_form_get((kvs_shift_form)f);
+            const size_t longest = form->can_be_identity ? form->window_max : 0;
+
+            for (size_t i = 0; i < 2 * longest; i++) {
+                const kvs_shift_config shift = {.targets = targets[i % 2],
+                                                .form = (kvs_shift_form)f,
+                                                .init = KVS_SHIFT_INIT_IDENTITY,
+                                                .window = 1 + i / 2};
+
+                check_retrofit(rt, plain, &shift, &batch, &expected);
+            }
         }
-    support_result_release(&expected);
-    kvs_model_free(plain);
+        support_result_release(&expected);
+        kvs_model_free(plain);
+    }
 }
 
 static void identity_equals_no_shift_bit_for_bit(void **state)
@@ -655,7 +805,7 @@ static void sequences_longer_than_the_context_are_refused(void **state)
     const size_t at[] = {0, CONTEXT + 1};
     const kvs_batch batch = {.sequences = 1, .starts = at, .ids = ids};
     kvs_runtime *rt = support_runtime("reference");
-    kvs_model *model = make_model(rt, &variants[0]);
+    kvs_model *model = make_model(rt, &variants[0].special);
     kvsi_pass *pass = support_pass(model, CONTEXT + 1, 1, 0);
     kvsi_state too_long;
     kvs_err err;

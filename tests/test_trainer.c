@@ -1,5 +1,6 @@
-/* Training: the same bits on any number of threads, micro-batches that add up, decay where it
- * belongs, no allocation inside a step, weights that survive saving, and the headline itself. */
+/* Training: the same bits on any number of threads, micro-batches that add up, decay and dropout
+ * where they belong, training the shift alone, accuracy by length, no allocation inside a step,
+ * weights that survive saving, and the headline itself. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "data/task.h"
@@ -134,7 +135,8 @@ static void micro_batches_add_up(void **state)
     kvsi_free(parts);
 }
 
-static void read_shift(float *out, const kvs_train_config *config)
+/* One tensor after one step. */
+static void step_tensor(float *out, size_t count, const char *name, const kvs_train_config *config)
 {
     kvs_runtime *rt = make_runtime(1);
     kvs_task *task = make_task(KVS_LOSS_ANSWER);
@@ -143,28 +145,264 @@ static void read_shift(float *out, const kvs_train_config *config)
 
     assert_int_equal(kvs_trainer_create(&trainer, model, task, config, NULL), KVS_OK);
     assert_int_equal(kvs_trainer_step(trainer, NULL, NULL), KVS_OK);
-    assert_int_equal(kvs_model_read_tensor(model, "model.layers.0.self_attn.k_shift", out, 4, NULL),
-                     KVS_OK);
+    assert_int_equal(kvs_model_read_tensor(model, name, out, count, NULL), KVS_OK);
     kvs_trainer_free(trainer);
     kvs_model_free(model);
     kvs_task_free(task);
     kvs_runtime_free(rt);
 }
 
-static void shift_is_decayed_only_on_request(void **state)
+/* Whether weight decay reaches a tensor: the gradient of the first step does not depend on it. */
+static int decays(const char *name, size_t count, int shift_decay, int decay_all)
 {
     kvs_train_config config = small_config();
-    float without[4], with_decay[4], asked[4];
+    float without[32], found[32];
+
+    config.weight_decay = 0;
+    step_tensor(without, count, name, &config);
+    config.weight_decay = 0.5;
+    config.shift_decay = shift_decay;
+    config.decay_all = decay_all;
+    step_tensor(found, count, name, &config);
+    for (size_t i = 0; i < count; i++) /* all of it or nothing of it */
+        assert_int_equal(found[i] != without[i], found[0] != without[0]);
+    return found[0] != without[0];
+}
+
+static void decay_reaches_what_it_should(void **state)
+{
+    const char *shift = "model.layers.0.self_attn.k_shift", *gain = "model.norm.weight";
 
     (void)state;
-    config.weight_decay = 0;
-    read_shift(without, &config);
-    config.weight_decay = 0.5;
-    read_shift(with_decay, &config);
-    config.shift_decay = 1;
-    read_shift(asked, &config);
-    assert_memory_equal(without, with_decay, sizeof without);
-    assert_memory_not_equal(without, asked, sizeof without);
+    assert_false(decays(shift, 4, 0, 0));
+    assert_true(decays(shift, 4, 1, 0));
+    assert_true(decays(shift, 4, 0, 1));
+    assert_false(decays(gain, 32, 0, 0));
+    assert_false(decays(gain, 32, 1, 0));
+    assert_true(decays(gain, 32, 0, 1));
+}
+
+/* ---- the shift alone ---- */
+
+/* The norm of the mean gradient of the shift's numbers on the first batch. */
+static double shift_norm(const kvs_model *model, const kvs_task *task, size_t batch, uint64_t seed)
+{
+    kvsi_batch_buffer buffer;
+    support_result result;
+    double sum = 0;
+
+    assert_int_equal(kvsi_batch_buffer_init(&buffer, task, batch, NULL), KVS_OK);
+    kvsi_batch_fill(&buffer, task, seed, KVSI_RANDOM_DATA, 0, batch);
+    result = support_train(model, &buffer.view, NULL);
+    for (size_t i = model->layout.group_start[KVSI_SHIFTS]; i < kvsi_layout_total(&model->layout);
+         i++)
+        sum += (double)result.gradients[i] * (double)result.gradients[i];
+    support_result_release(&result);
+    kvsi_batch_buffer_release(&buffer);
+    return sqrt(sum) / (double)batch; /* one target a sequence */
+}
+
+static void the_shift_can_be_trained_alone(void **state)
+{
+    kvs_train_config config = small_config();
+    kvs_runtime *rt = make_runtime(2);
+    kvs_task *task = make_task(KVS_LOSS_ANSWER);
+    kvs_model *model = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V, 2);
+    const double norm = shift_norm(model, task, config.batch, config.seed);
+    const size_t total = kvsi_layout_total(&model->layout);
+    const size_t shifts = model->layout.group_start[KVSI_SHIFTS];
+    float *before = kvsi_alloc(total, sizeof *before);
+    kvs_trainer *trainer;
+    kvs_step_record record;
+
+    (void)state;
+    config.only_shift = 1;
+    config.decay_all = 1;
+    memcpy(before, model->parameters, total * sizeof *before);
+    assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_step(trainer, &record, NULL), KVS_OK);
+    assert_true(fabs(record.grad_norm - norm) < 1e-5 * norm);
+    assert_int_equal(kvs_trainer_step(trainer, NULL, NULL), KVS_OK);
+    assert_memory_equal(before, model->parameters, shifts * sizeof *before);
+    for (size_t i = shifts; i < total; i++)
+        assert_true(model->parameters[i] != before[i]);
+    kvs_trainer_free(trainer);
+    kvsi_free(before);
+    kvs_model_free(model);
+    kvs_task_free(task);
+    kvs_runtime_free(rt);
+}
+
+static void no_shift_cannot_be_trained_alone(void **state)
+{
+    kvs_train_config config = small_config();
+    kvs_runtime *rt = make_runtime(1);
+    kvs_task *task = make_task(KVS_LOSS_ANSWER);
+    kvs_model *model = make_model(rt, 0, 1);
+    const size_t live = kvsi_memory_live();
+    kvs_trainer *trainer;
+    kvs_err err;
+
+    (void)state;
+    config.only_shift = 1;
+    assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, &err), KVS_E_INVALID);
+    assert_null(trainer);
+    assert_non_null(strstr(err.message, "shift 'none'"));
+    assert_int_equal(kvsi_memory_live(), live);
+    kvs_model_free(model);
+    kvs_task_free(task);
+    kvs_runtime_free(rt);
+}
+
+/* ---- dropout ---- */
+
+enum { DROP_PAIRS = 20 };
+
+/* Every batch of this task is the same, so that losses differ by what was dropped alone. */
+static kvs_trainer *make_dropping(kvs_runtime *rt, kvs_task **task, kvs_model **model, double rate,
+                                  const kvs_train_config *config)
+{
+    const kvs_ngram_config ngram = {.alphabet = 9, .pairs = DROP_PAIRS, .answers = 40, .seed = 1};
+    kvs_model_config mc;
+    kvs_trainer *trainer;
+
+    assert_int_equal(kvs_ngram_create(task, &ngram, NULL), KVS_OK);
+    kvs_model_config_init(&mc);
+    mc.vocab = kvs_task_vocab(*task);
+    mc.dim = 32;
+    mc.context = 2;
+    mc.init_std = 0.2;
+    mc.dropout_embedding = mc.dropout_attention = mc.dropout_residual = rate;
+    assert_int_equal(kvs_model_create(model, rt, &mc, 7, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_create(&trainer, *model, *task, config, NULL), KVS_OK);
+    return trainer;
+}
+
+/* Losses of: two steps that change nothing, two evaluations, then a step of a second trainer. */
+static void dropping_losses(double losses[5], double rate, int eval_dropout)
+{
+    kvs_train_config config = small_config();
+    kvs_runtime *rt = make_runtime(2);
+    kvs_trainer *trainer;
+    kvs_task *task;
+    kvs_model *model;
+    kvs_step_record record;
+    kvs_evaluation evaluation;
+
+    config.lr = 0;
+    config.batch = DROP_PAIRS;
+    config.eval_dropout = eval_dropout;
+    trainer = make_dropping(rt, &task, &model, rate, &config);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(kvs_trainer_step(trainer, &record, NULL), KVS_OK);
+        assert_int_equal(kvs_trainer_evaluate(trainer, 3 * DROP_PAIRS, &evaluation, NULL), KVS_OK);
+        losses[i] = record.loss;
+        losses[2 + i] = evaluation.loss;
+    }
+    kvs_trainer_free(trainer);
+    assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_step(trainer, &record, NULL), KVS_OK);
+    losses[4] = record.loss;
+    kvs_trainer_free(trainer);
+    kvs_model_free(model);
+    kvs_task_free(task);
+    kvs_runtime_free(rt);
+}
+
+static void dropout_is_for_training_and_asked_for_in_evaluation(void **state)
+{
+    double without[5], training[5], both[5];
+
+    (void)state;
+    dropping_losses(without, 0, 1);
+    dropping_losses(training, 0.3, 0);
+    dropping_losses(both, 0.3, 1);
+    assert_true(without[0] == without[1]);
+    assert_true(training[0] != without[0] && training[1] != without[0]);
+    assert_true(training[0] != training[1]); /* something else is dropped in every step */
+    assert_true(training[0] == training[4]); /* but the same in every run */
+    assert_true(training[2] == without[2] && training[3] == without[2]);
+    assert_true(both[2] != without[2] && both[2] == both[3]);
+    assert_true(both[0] == training[0] && both[1] == training[1]);
+}
+
+/* ---- accuracy by length ---- */
+
+static int guessed_right(kvs_session *session, const kvs_batch *batch, size_t s)
+{
+    const size_t from = batch->starts[s], length = batch->starts[s + 1] - from;
+    float logits[64];
+    int32_t best = 0;
+
+    kvs_session_reset(session);
+    assert_int_equal(kvs_session_feed(session, batch->ids + from, length, logits, NULL), KVS_OK);
+    for (int32_t i = 1; i < 64; i++)
+        best = logits[i] > logits[best] ? i : best;
+    return best == batch->targets[from + length - 1];
+}
+
+/* Evaluates the hard way: sequence by sequence, and sorts them by length. */
+static kvs_evaluation evaluate_by_hand(const kvs_model *model, const kvs_task *task, uint64_t seed,
+                                       size_t sequences)
+{
+    kvs_evaluation out = {.buckets = 2, .bucket = {{.from = 3, .to = 17}, {.from = 18, .to = 31}}};
+    kvsi_batch_buffer buffer;
+    kvs_session *session;
+
+    assert_int_equal(kvsi_batch_buffer_init(&buffer, task, sequences, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&session, model, 0, NULL), KVS_OK);
+    kvsi_batch_fill(&buffer, task, seed, KVSI_RANDOM_EVAL, 0, sequences);
+    for (size_t s = 0; s < sequences; s++) {
+        const size_t length = buffer.starts[s + 1] - buffer.starts[s];
+        kvs_length_bucket *bucket = &out.bucket[length > 17];
+
+        bucket->scored++;
+        bucket->accuracy += guessed_right(session, &buffer.view, s);
+    }
+    out.accuracy = (out.bucket[0].accuracy + out.bucket[1].accuracy) / (double)sequences;
+    for (size_t b = 0; b < 2; b++)
+        out.bucket[b].accuracy /= (double)out.bucket[b].scored;
+    kvs_session_free(session);
+    kvsi_batch_buffer_release(&buffer);
+    return out;
+}
+
+static void accuracy_by_length_is_that_of_those_lengths(void **state)
+{
+    enum { SEQUENCES = 500 }; /* 24 at a time: the last batch is not full */
+    kvs_train_config config = small_config();
+    kvs_runtime *rt = make_runtime(2);
+    kvs_task *answers = make_task(KVS_LOSS_ANSWER);
+    kvs_task *task = make_task(KVS_LOSS_ALL); /* most rows have a target that is not scored */
+    kvs_model *model = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V, 1);
+    kvs_trainer *trainer;
+    kvs_evaluation found, expected;
+
+    (void)state;
+    config.lr = 8e-3;
+    assert_int_equal(kvs_trainer_create(&trainer, model, answers, &config, NULL), KVS_OK);
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(kvs_trainer_step(trainer, NULL, NULL), KVS_OK);
+    kvs_trainer_free(trainer);
+    assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_evaluate(trainer, SEQUENCES, &found, NULL), KVS_OK);
+    expected = evaluate_by_hand(model, task, config.seed, SEQUENCES);
+    if (expected.accuracy < 0.2 || expected.accuracy > 0.95 ||
+        expected.bucket[0].accuracy == expected.bucket[1].accuracy)
+        fail_msg("accuracy %.3f shows little", expected.accuracy);
+    assert_true(fabs(found.accuracy - expected.accuracy) < 1e-12);
+    assert_int_equal(found.buckets, 2);
+    for (size_t b = 0; b < 2; b++) {
+        assert_int_equal(found.bucket[b].from, expected.bucket[b].from);
+        assert_int_equal(found.bucket[b].to, expected.bucket[b].to);
+        assert_int_equal(found.bucket[b].scored, expected.bucket[b].scored);
+        assert_true(fabs(found.bucket[b].accuracy - expected.bucket[b].accuracy) < 1e-12);
+    }
+    kvs_trainer_free(trainer);
+    kvs_model_free(model);
+    kvs_task_free(answers);
+    kvs_task_free(task);
+    kvs_runtime_free(rt);
 }
 
 static void no_allocation_inside_a_step(void **state)
@@ -280,12 +518,12 @@ static double evaluate(kvs_model *model, const kvs_task *task)
 {
     const kvs_train_config config = small_config();
     kvs_trainer *trainer;
-    double loss;
+    kvs_evaluation evaluation;
 
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
-    assert_int_equal(kvs_trainer_evaluate(trainer, 100, &loss, NULL, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_evaluate(trainer, 100, &evaluation, NULL), KVS_OK);
     kvs_trainer_free(trainer);
-    return loss;
+    return evaluation.loss;
 }
 
 static void assert_same_config(const kvs_model_config *a, const kvs_model_config *b)
@@ -327,6 +565,79 @@ static void saved_models_come_back_the_same(void **state)
     support_remove_dir(dir);
 }
 
+/* ---- what a run leaves ---- */
+
+/* A JSON object from a file of the run; of train.jsonl, the first line. */
+static json_t *read_object(const char *run, const char *name)
+{
+    char *path = kvsi_path_join(run, name);
+    FILE *file = fopen(path, "r");
+    json_t *object;
+
+    assert_non_null(file);
+    object = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL);
+    assert_non_null(object);
+    fclose(file);
+    kvsi_free(path);
+    return object;
+}
+
+static void check_lengths(const json_t *list, const kvs_evaluation *expected)
+{
+    assert_int_equal(json_array_size(list), expected->buckets);
+    for (size_t i = 0; i < expected->buckets; i++) {
+        const kvs_length_bucket *bucket = &expected->bucket[i];
+        json_int_t from, to, scored;
+        double accuracy;
+
+        assert_int_equal(json_unpack(json_array_get(list, i), "{s:I, s:I, s:I, s:F !}", "from",
+                                     &from, "to", &to, "scored", &scored, "accuracy", &accuracy),
+                         0);
+        assert_int_equal(from, bucket->from);
+        assert_int_equal(to, bucket->to);
+        assert_int_equal(scored, bucket->scored);
+        assert_true(fabs(accuracy - bucket->accuracy) < 1e-8);
+    }
+}
+
+static void a_run_records_its_switches_and_lengths(void **state)
+{
+    kvs_runtime *rt = make_runtime(2);
+    kvs_task *task = make_task(KVS_LOSS_ANSWER);
+    kvs_model *model = make_model(rt, KVS_SHIFT_K, 1);
+    kvs_train_job job = {.model = model, .task = task, .config = small_config()};
+    char *dir = support_make_dir(), *run = kvsi_path_join(dir, "run");
+    kvs_train_result result;
+    json_t *settings, *outcome;
+    int shift_decay, decay_all, only_shift, eval_dropout;
+
+    (void)state;
+    job.config.only_shift = job.config.eval_dropout = 1;
+    job.eval_sequences = 200;
+    job.out = run;
+    assert_int_equal(kvs_train(&job, &result, NULL), KVS_OK);
+    settings = read_object(run, "train.jsonl");
+    assert_int_equal(json_unpack(settings, "{s:{s:b, s:b, s:b, s:b}}", "train", "shift_decay",
+                                 &shift_decay, "decay_all", &decay_all, "only_shift", &only_shift,
+                                 "eval_dropout", &eval_dropout),
+                     0);
+    assert_true(!shift_decay && !decay_all && only_shift && eval_dropout);
+    outcome = read_object(run, "result.json");
+    assert_int_equal(result.final.buckets, 2);
+    check_lengths(json_object_get(outcome, "accuracy_by_length"), &result.final);
+    assert_true(fabs(json_real_value(json_object_get(outcome, "final_accuracy")) -
+                     result.final.accuracy) < 1e-8);
+    assert_true(fabs(json_real_value(json_object_get(outcome, "final_loss")) - result.final.loss) <
+                1e-6);
+    json_decref(settings);
+    json_decref(outcome);
+    kvs_model_free(model);
+    kvs_task_free(task);
+    kvs_runtime_free(rt);
+    kvsi_free(run);
+    support_remove_dir(dir);
+}
+
 static double learn(unsigned shift, size_t layers, uint64_t steps)
 {
     kvs_runtime *rt = make_runtime(2);
@@ -344,7 +655,7 @@ static double learn(unsigned shift, size_t layers, uint64_t steps)
     kvs_model_free(model);
     kvs_task_free(task);
     kvs_runtime_free(rt);
-    return result.final_accuracy;
+    return result.final.accuracy;
 }
 
 static void one_layer_learns_induction_only_with_the_shift(void **state)
@@ -362,12 +673,17 @@ int main(void)
         cmocka_unit_test(same_bits_on_any_number_of_threads),
         cmocka_unit_test(another_seed_gives_other_weights),
         cmocka_unit_test(micro_batches_add_up),
-        cmocka_unit_test(shift_is_decayed_only_on_request),
+        cmocka_unit_test(decay_reaches_what_it_should),
+        cmocka_unit_test(the_shift_can_be_trained_alone),
+        cmocka_unit_test(no_shift_cannot_be_trained_alone),
+        cmocka_unit_test(dropout_is_for_training_and_asked_for_in_evaluation),
+        cmocka_unit_test(accuracy_by_length_is_that_of_those_lengths),
         cmocka_unit_test(no_allocation_inside_a_step),
         cmocka_unit_test(unlucky_batches_are_cut),
         cmocka_unit_test(a_step_that_diverges_changes_nothing),
         cmocka_unit_test(rates_follow_the_schedule),
         cmocka_unit_test(saved_models_come_back_the_same),
+        cmocka_unit_test(a_run_records_its_switches_and_lengths),
         cmocka_unit_test(one_layer_learns_induction_only_with_the_shift),
     };
 

@@ -109,14 +109,20 @@ KVS_API const char *kvs_cpu_level_name(size_t index, int *usable);
 
 enum { KVS_SHIFT_K = 1, KVS_SHIFT_V = 2, KVS_SHIFT_Q = 4 };
 
+/* How the shift mixes x_t with the tokens before it; src/kernels/forms.c has them all. */
 typedef enum kvs_shift_form {
-    KVS_SHIFT_FREE,  /* sum_j a_j * K_{t-j}, the taps a_j free */
-    KVS_SHIFT_GATE,  /* a1 = sigmoid(a), a2 = 1 - a1; window 1 only */
-    KVS_SHIFT_CLAMP, /* free, clipped into [0,1] in the forward pass */
+    KVS_SHIFT_FREE,    /* sum_j a_j x_{t-j}: taps a_j per head, free */
+    KVS_SHIFT_GATE,    /* a1 = sigmoid(a), a2 = 1 - a1; window 1 */
+    KVS_SHIFT_CLAMP,   /* free, clipped into [0,1] in the forward pass */
+    KVS_SHIFT_CHANNEL, /* free, with taps of its own for every channel of a head */
+    KVS_SHIFT_DATA,    /* a_t x_{t-1} + (1 - a_t) x_t, a_t = sigmoid(w . input of the layer) */
+    KVS_SHIFT_HARD,    /* the upper half of the head's channels is x_{t-1}; nothing is learned */
 } kvs_shift_form;
 
 typedef enum kvs_shift_init {
-    KVS_SHIFT_INIT_UNIFORM, /* all taps but the oldest ~ U(0,1), the oldest = 1 - their sum */
+    KVS_SHIFT_INIT_UNIFORM,  /* all taps but the oldest ~ U(0,1), the oldest = 1 - their sum */
+    KVS_SHIFT_INIT_SOFTMAX,  /* softmax of normal numbers */
+    KVS_SHIFT_INIT_IDENTITY, /* the current token's tap 1, the others 0: ordinary attention */
 } kvs_shift_init;
 
 typedef struct kvs_shift_config {
@@ -126,31 +132,80 @@ typedef struct kvs_shift_config {
     size_t window; /* previous tokens used: taps = window + 1 */
 } kvs_shift_config;
 
-enum { KVS_SHIFT_WINDOW_MAX = 3 };
+typedef enum kvs_body {
+    KVS_BODY_LLAMA, /* RMSNorm, SwiGLU, no biases */
+    KVS_BODY_GPT2,  /* LayerNorm, GELU, biases; smaller init where branches meet the residual */
+} kvs_body;
+
+typedef enum kvs_positions {
+    KVS_POSITIONS_ROPE,    /* rotary, pairs half a head apart */
+    KVS_POSITIONS_ALIBI,   /* scores fall with distance, by a slope per head */
+    KVS_POSITIONS_LEARNED, /* a table added to the embeddings */
+    KVS_POSITIONS_NONE,
+} kvs_positions;
+
+typedef enum kvs_head {
+    KVS_HEAD_LINEAR,
+    KVS_HEAD_NORMALISED, /* its rows have length 1 before they are used */
+    KVS_HEAD_NONE,       /* the final norm's output is the logits, one a channel */
+} kvs_head;
+
+enum { KVS_SHIFT_WINDOW_MAX = 3, KVS_SLOPES_MAX = 64, KVS_LISTED_LAYERS_MAX = 64 };
 
 typedef struct kvs_model_config {
+    kvs_body body;
     size_t vocab, dim, layers, heads, kv_heads, ffn;
-    size_t context;   /* longest sequence, in tokens */
-    double rope_base; /* theta of the rotary positions */
-    double norm_eps;  /* RMSNorm */
-    double init_std;  /* weights ~ N(0, init_std) */
-    int tied;         /* output head shares the embedding table */
+    size_t context; /* longest sequence, in tokens */
     kvs_shift_config shift;
+
+    kvs_positions positions;
+    double rope_base;       /* theta of the rotary positions */
+    double rotary_fraction; /* share of a head's channels, from the first on, that rotates */
+    size_t slopes;          /* ALiBi: how many are given: 0 = 2^(-8i/heads), 1 = one for all */
+    double slope[KVS_SLOPES_MAX];
+    double score_scale; /* of q . k; 0 = 1/sqrt(head size) */
+
+    size_t sliding_window;   /* token t attends to s > t - window; 0 = to all */
+    uint64_t sliding_layers; /* bit l = layer l has it; 0 = every layer */
+    size_t sliding_heads, sliding_kv_heads; /* head counts of those layers; 0 = as the others */
+
+    kvs_head head;
+    int tied; /* output head shares the embedding table */
+    double dropout_embedding, dropout_attention, dropout_residual;
+
+    int no_residual, no_mlp, no_norm; /* leave parts of the body out */
+
+    double norm_eps;
+    double init_std;          /* weights ~ N(0, init_std) */
+    int identity_projections; /* q, k, v and o start as identity matrices */
+    int unit_embeddings;      /* embedding rows start with length 1 */
 } kvs_model_config;
 
-/* Sensible defaults; vocab is 0 and must be set, ffn 0 means 8/3 dim rounded up to 16. */
+/* Sensible defaults of a body; vocab is 0 and must be set.  0 stands for: kv_heads as many as heads,
+ * ffn 8/3 dim rounded up to 16 (Llama) or 4 dim (GPT-2). */
 KVS_API void kvs_model_config_init(kvs_model_config *config);
-/* Fills in what 0 stands for, then checks every value. */
+KVS_API void kvs_model_config_set_body(kvs_model_config *config, kvs_body body);
+/* Fills in what 0 stands for, then checks every value and every combination. */
 KVS_API kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err);
 
-/* Names as in commands and files: none, k, v, kv, qkv; free, gate, clamp; uniform.
+/* Names as in commands and files: none, k, v, kv, qkv; free, gate, clamp, channel, data, hard; ...
  * The _name calls return NULL, the _parse calls fail, for what they do not know. */
 KVS_API const char *kvs_shift_targets_name(unsigned targets);
 KVS_API const char *kvs_shift_form_name(kvs_shift_form form);
 KVS_API const char *kvs_shift_init_name(kvs_shift_init init);
+KVS_API const char *kvs_body_name(kvs_body body);
+KVS_API const char *kvs_positions_name(kvs_positions positions);
+KVS_API const char *kvs_head_name(kvs_head head);
 KVS_API kvs_status kvs_shift_targets_parse(unsigned *out, const char *name, kvs_err *err);
 KVS_API kvs_status kvs_shift_form_parse(kvs_shift_form *out, const char *name, kvs_err *err);
 KVS_API kvs_status kvs_shift_init_parse(kvs_shift_init *out, const char *name, kvs_err *err);
+KVS_API kvs_status kvs_body_parse(kvs_body *out, const char *name, kvs_err *err);
+KVS_API kvs_status kvs_positions_parse(kvs_positions *out, const char *name, kvs_err *err);
+KVS_API kvs_status kvs_head_parse(kvs_head *out, const char *name, kvs_err *err);
+/* Targets by name, or a short name for targets and form together: gate and clamp (kv with that
+ * form), smear (k with gate).  *form_said tells which it was. */
+KVS_API kvs_status kvs_shift_parse(kvs_shift_config *out, int *form_said, const char *name,
+                                   kvs_err *err);
 
 /* ---- model ----------------------------------------------------------------------------------- */
 
@@ -177,6 +232,37 @@ KVS_API kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, co
 /* The names in file order; NULL past the end. *count is the tensor's size. */
 KVS_API const char *kvs_model_tensor_name(const kvs_model *model, size_t index, size_t *count);
 
+/* The configuration alone, from the config.json of a folder. */
+KVS_API kvs_status kvs_model_config_load(kvs_model_config *out, const char *dir, kvs_err *err);
+
+/* What a model takes, known before anything is allocated. */
+typedef struct kvs_model_sizes {
+    uint64_t parameters;
+    uint64_t embedding_parameters;  /* of these: the tables of tokens and positions, and the head */
+    uint64_t weight_bytes;          /* in memory and in files */
+    uint64_t cache_bytes_per_token; /* keys and values of all layers, a sequence */
+    uint64_t shift_state_bytes;     /* beside the cache, a sequence: the last raw rows */
+    uint64_t training_bytes;        /* weights, gradients and the optimizer's two moments */
+} kvs_model_sizes;
+
+/* `config` as kvs_model_config_finish leaves it. */
+KVS_API kvs_status kvs_model_config_sizes(const kvs_model_config *config, kvs_model_sizes *out,
+                                          kvs_err *err);
+
+/* Attention heads of a layer; those with a sliding window may have counts of their own. */
+KVS_API size_t kvs_model_config_heads(const kvs_model_config *config, size_t layer);
+KVS_API size_t kvs_model_config_kv_heads(const kvs_model_config *config, size_t layer);
+
+/* The taps that a head really mixes with, window + 1 of them, oldest first: for `target` (one of
+ * KVS_SHIFT_K, _V, _Q) of one head (a KV head, for q a query head).  Where channels differ, `taps`
+ * are their means and `spread` (may be NULL) their standard deviations.  Form `data` has no taps:
+ * KVS_E_UNSUPPORTED. */
+KVS_API kvs_status kvs_model_taps(const kvs_model *model, size_t layer, unsigned target,
+                                  size_t head, double *taps, double *spread, kvs_err *err);
+/* Form `data`: the length of the vector w that makes a head's gate. */
+KVS_API kvs_status kvs_model_gate_length(const kvs_model *model, size_t layer, unsigned target,
+                                         size_t head, double *length, kvs_err *err);
+
 /* ---- sessions: running a model, token by token or chunk by chunk ----------------------------- */
 
 typedef struct kvs_session kvs_session;
@@ -187,8 +273,8 @@ KVS_API kvs_status kvs_session_create(kvs_session **out, const kvs_model *model,
 KVS_API void kvs_session_free(kvs_session *session);
 KVS_API void kvs_session_reset(kvs_session *session);
 KVS_API size_t kvs_session_length(const kvs_session *session);
-/* Appends tokens; any split into calls gives the same logits.  `logits` (vocab floats, may be NULL)
- * receives those after the last token; with no tokens it is left alone.  A full context is
+/* Appends tokens; any split into calls gives the same logits.  `logits` (vocab floats, or dim where
+ * the head is none; may be NULL) receives those after the last token; with no tokens it is left alone.  A full context is
  * KVS_E_LIMIT and changes nothing. */
 KVS_API kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, size_t count,
                                     float *logits, kvs_err *err);
@@ -222,11 +308,24 @@ typedef struct kvs_induction_config {
     kvs_induction_sampler sampler;
 } kvs_induction_config;
 
+/* Memorising triples: a fixed table of different pairs (x1, x2), each with a random x3.  Fed are x1
+ * and x2, which are tokens 0 .. alphabet-1; the answer is x3, one of the `answers` tokens after
+ * those.  Sequence number i is pair i mod `pairs`, when training and when evaluating: a batch of
+ * `pairs` sequences is the whole table. */
+typedef struct kvs_ngram_config {
+    size_t alphabet, pairs, answers;
+    uint64_t seed; /* of the table */
+} kvs_ngram_config;
+
 typedef struct kvs_task kvs_task;
 
 KVS_API void kvs_induction_config_init(kvs_induction_config *config);
 KVS_API kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *config,
                                         kvs_err *err);
+KVS_API void kvs_ngram_config_init(kvs_ngram_config *config);
+KVS_API kvs_status kvs_ngram_create(kvs_task **out, const kvs_ngram_config *config, kvs_err *err);
+/* The best accuracy on the table of any guess that sees x2 only; NaN for another task. */
+KVS_API double kvs_ngram_ceiling(const kvs_task *task);
 KVS_API void kvs_task_free(kvs_task *task);
 /* What a model for this task needs at least: a vocabulary, and a context for the longest sequence
  * that is fed (an answer that is only asked for is not). */
@@ -248,9 +347,13 @@ typedef struct kvs_train_config {
     kvs_schedule schedule;  /* after the warm-up, from lr to lr * lr_floor at the last step */
     double lr, lr_floor;
     double beta1, beta2, eps, weight_decay;
-    int shift_decay; /* also decay the shift's own numbers (off: see docs) */
-    double clip;     /* largest gradient norm, 0 = no clipping */
-    uint64_t seed;   /* of the data; weights have their own */
+    int shift_decay;  /* also decay the shift's own numbers: at a language model's settings decay
+                         alone would shrink them to a tenth */
+    int decay_all;    /* decay every tensor: gains, biases and shift too */
+    int only_shift;   /* train the shift's numbers and leave everything else as it is */
+    int eval_dropout; /* dropout stays on when evaluating */
+    double clip;      /* largest gradient norm, 0 = no clipping */
+    uint64_t seed;    /* of the data and of dropout; weights have their own */
 } kvs_train_config;
 
 KVS_API void kvs_train_config_init(kvs_train_config *config);
@@ -270,6 +373,21 @@ typedef struct kvs_step_record {
     double seconds;                  /* it took */
 } kvs_step_record;
 
+/* The scored rows of the sequences of some lengths. */
+typedef struct kvs_length_bucket {
+    size_t from, to; /* tokens fed, inclusive */
+    size_t scored;   /* rows */
+    double accuracy; /* NaN if none is scored */
+} kvs_length_bucket;
+
+enum { KVS_LENGTH_BUCKETS_MAX = 4 };
+
+typedef struct kvs_evaluation {
+    double loss, accuracy; /* as in kvs_step_record */
+    size_t buckets;        /* 0 = the task does not tell its sequences apart by length */
+    kvs_length_bucket bucket[KVS_LENGTH_BUCKETS_MAX];
+} kvs_evaluation;
+
 typedef struct kvs_trainer kvs_trainer;
 
 /* The trainer borrows the model, which it changes, and the task. */
@@ -279,10 +397,10 @@ KVS_API void kvs_trainer_free(kvs_trainer *trainer);
 /* One optimizer step on fresh data.  A loss or gradient that is not finite is KVS_E_DIVERGED and
  * leaves the weights as they were. */
 KVS_API kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err);
-/* Loss and accuracy on `sequences` sequences of the evaluation stream (never trained on, always the
- * same ones).  Either pointer may be NULL. */
-KVS_API kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, double *loss,
-                                        double *accuracy, kvs_err *err);
+/* Loss and accuracy on `sequences` sequences of the evaluation stream (always the same ones; never
+ * trained on, except where the task is to memorise). */
+KVS_API kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_evaluation *out,
+                                        kvs_err *err);
 
 /* A whole run with its folder: train.jsonl (settings, then one record a step), result.json,
  * config.json and model.safetensors. */
@@ -300,8 +418,8 @@ typedef struct kvs_train_job {
 } kvs_train_job;
 
 typedef struct kvs_train_result {
-    uint64_t steps;                    /* done */
-    double final_loss, final_accuracy; /* on the evaluation stream */
+    uint64_t steps; /* done */
+    kvs_evaluation final;
     uint64_t step_at_99; /* first step whose last 20 batches average 99 %; 0 = never */
     double seconds;
     uint64_t tokens;

@@ -22,10 +22,15 @@ static const void *const_field(const kvsi_option *option, const void *settings)
     return (const char *)settings + option->offset;
 }
 
+static int is_whole(const kvsi_option *option)
+{
+    return option->kind != KVSI_OPTION_REAL && option->kind != KVSI_OPTION_REALS;
+}
+
 static kvs_status fail_range(const kvsi_option *option, const char *origin, const char *value,
                              kvs_err *err)
 {
-    const char *kind = option->kind == KVSI_OPTION_REAL ? "a number" : "a whole number";
+    const char *kind = is_whole(option) ? "a whole number" : "a number";
 
     if (option->high > 0)
         return kvsi_fail(err, KVS_E_INVALID, "%s: expected %s from %.15g to %.15g, found '%s'",
@@ -39,8 +44,8 @@ static int in_range(const kvsi_option *option, double number)
     return number >= option->low && (option->high <= 0 || number <= option->high);
 }
 
-static kvs_status store_whole(const kvsi_option *option, void *settings, const char *origin,
-                              const char *value, kvs_err *err)
+static kvs_status read_whole(uint64_t *out, const kvsi_option *option, const char *origin,
+                             const char *value, kvs_err *err)
 {
     const int digits = *value && value[strspn(value, "0123456789")] == '\0';
     unsigned long long number = 0;
@@ -51,15 +56,27 @@ static kvs_status store_whole(const kvsi_option *option, void *settings, const c
     if (!digits || errno == ERANGE || number > UINT64_MAX || !in_range(option, (double)number) ||
         (option->kind == KVSI_OPTION_SIZE && number > SIZE_MAX))
         return fail_range(option, origin, value, err);
-    if (option->kind == KVSI_OPTION_SIZE)
-        *(size_t *)field(option, settings) = (size_t)number;
-    else
-        *(uint64_t *)field(option, settings) = (uint64_t)number;
+    *out = (uint64_t)number;
     return KVS_OK;
 }
 
-static kvs_status store_real(const kvsi_option *option, void *settings, const char *origin,
-                             const char *value, kvs_err *err)
+static kvs_status store_whole(const kvsi_option *option, void *settings, const char *origin,
+                              const char *value, kvs_err *err)
+{
+    uint64_t number = 0;
+    const kvs_status st = read_whole(&number, option, origin, value, err);
+
+    if (st != KVS_OK)
+        return st;
+    if (option->kind == KVSI_OPTION_SIZE)
+        *(size_t *)field(option, settings) = (size_t)number;
+    else
+        *(uint64_t *)field(option, settings) = number;
+    return KVS_OK;
+}
+
+static kvs_status read_real(double *out, const kvsi_option *option, const char *origin,
+                            const char *value, kvs_err *err)
 {
     char *end = NULL;
     const double number = strtod(value, &end);
@@ -67,7 +84,51 @@ static kvs_status store_real(const kvsi_option *option, void *settings, const ch
     if (!*value || isspace((unsigned char)*value) || *end || !isfinite(number) ||
         !in_range(option, number))
         return fail_range(option, origin, value, err);
-    *(double *)field(option, settings) = number;
+    *out = number;
+    return KVS_OK;
+}
+
+/* One number of a list: value[0 .. length-1]. */
+static kvs_status add_number(kvsi_number_list *list, const kvsi_option *option, const char *origin,
+                             const char *value, size_t length, kvs_err *err)
+{
+    char word[64];
+    uint64_t whole = 0;
+    kvs_status st;
+
+    if (list->count == KVSI_LIST_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "%s: expected at most %d numbers, found more", origin,
+                         (int)KVSI_LIST_MAX);
+    snprintf(word, sizeof word, "%.*s", (int)length, value);
+    if (length >= sizeof word)
+        return fail_range(option, origin, word, err);
+    if (!is_whole(option)) {
+        KVS_TRY(read_real(&list->numbers[list->count], option, origin, word, err));
+    } else {
+        KVS_TRY(read_whole(&whole, option, origin, word, err));
+        list->numbers[list->count] = (double)whole;
+    }
+    list->count++;
+out:
+    return st;
+}
+
+static kvs_status store_list(const kvsi_option *option, void *settings, const char *origin,
+                             const char *value, kvs_err *err)
+{
+    kvsi_number_list list = {0};
+
+    for (;;) {
+        const size_t length = strcspn(value, ",");
+        const kvs_status st = add_number(&list, option, origin, value, length, err);
+
+        if (st != KVS_OK)
+            return st;
+        if (!value[length])
+            break;
+        value += length + 1;
+    }
+    *(kvsi_number_list *)field(option, settings) = list;
     return KVS_OK;
 }
 
@@ -121,7 +182,10 @@ static kvs_status store(const kvsi_option *option, void *settings, const char *o
     case KVSI_OPTION_UINT64:
         return store_whole(option, settings, origin, value, err);
     case KVSI_OPTION_REAL:
-        return store_real(option, settings, origin, value, err);
+        return read_real(field(option, settings), option, origin, value, err);
+    case KVSI_OPTION_SIZES:
+    case KVSI_OPTION_REALS:
+        return store_list(option, settings, origin, value, err);
     case KVSI_OPTION_CHOICE:
         return store_choice(option, settings, origin, value, err);
     case KVSI_OPTION_TEXT:
@@ -131,6 +195,13 @@ static kvs_status store(const kvsi_option *option, void *settings, const char *o
         return kvsi_fail(err, KVS_E_INVALID, "%s: expected a text, found nothing", origin);
     *(const char **)field(option, settings) = value;
     return KVS_OK;
+}
+
+static void print_list(kvsi_text *text, const kvsi_number_list *list)
+{
+    kvsi_text_add(text, "");
+    for (size_t i = 0; i < list->count; i++)
+        kvsi_text_format(text, "%s%.15g", i ? "," : "", list->numbers[i]);
 }
 
 void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *settings)
@@ -150,6 +221,10 @@ void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *s
         return;
     case KVSI_OPTION_REAL:
         kvsi_text_format(text, "%.15g", *(const double *)value);
+        return;
+    case KVSI_OPTION_SIZES:
+    case KVSI_OPTION_REALS:
+        print_list(text, value);
         return;
     case KVSI_OPTION_TEXT:
     case KVSI_OPTION_CHOICE:

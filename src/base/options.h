@@ -22,7 +22,16 @@ typedef enum kvsi_option_kind {
     KVSI_OPTION_REAL,   /* double */
     KVSI_OPTION_TEXT,   /* const char *, borrowed from the command line; NULL = not given */
     KVSI_OPTION_CHOICE, /* const char *, one of `choices` */
+    KVSI_OPTION_SIZES,  /* kvsi_number_list of whole numbers, written 0,2,5 */
+    KVSI_OPTION_REALS,  /* kvsi_number_list */
 } kvsi_option_kind;
+
+enum { KVSI_LIST_MAX = 64 };
+
+typedef struct kvsi_number_list {
+    size_t count;
+    double numbers[KVSI_LIST_MAX];
+} kvsi_number_list;
 
 typedef struct kvsi_option {
     const char *name; /* without dashes */
@@ -36,7 +45,7 @@ typedef struct kvsi_option {
     double low, high;           /* numbers: inclusive; high = 0 means no upper limit */
 } kvsi_option;
 
-enum { KVSI_OPTIONS_MAX = 64 };
+enum { KVSI_OPTIONS_MAX = 96 };
 
 typedef struct kvsi_command_options {
     const char *command;  /* "kvshift train", for usage and hints */
@@ -69,7 +78,8 @@ kvs_status kvsi_options_parse(kvsi_parsed_options *parsed, const kvsi_command_op
 /* Appends the help text; `settings` hold the defaults. */
 void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, const void *settings);
 
-/* The value as one would write it: "128", "0.001", "yes"; "" for a text that is not set. */
+/* The value as one would write it: "128", "0.001", "yes", "0,2,5"; "" for a text that is not set
+ * and for an empty list. */
 void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *settings);
 
 #endif

@@ -8,15 +8,21 @@ void kvsi_random_init(kvsi_random *random, uint64_t seed, kvsi_purpose purpose, 
     *random = (kvsi_random){.seed = seed, .index = index, .purpose = (uint32_t)purpose, .used = 4};
 }
 
-static void next_block(kvsi_random *r)
+void kvsi_random_words(uint32_t words[4], uint64_t seed, uint32_t purpose, uint64_t index,
+                       uint32_t block)
 {
     const philox4x32_ctr_t counter = {
-        {r->block++, r->purpose, (uint32_t)r->index, (uint32_t)(r->index >> 32)}};
-    const philox4x32_key_t key = {{(uint32_t)r->seed, (uint32_t)(r->seed >> 32)}};
+        {block, purpose, (uint32_t)index, (uint32_t)(index >> 32)}};
+    const philox4x32_key_t key = {{(uint32_t)seed, (uint32_t)(seed >> 32)}};
     const philox4x32_ctr_t out = philox4x32(counter, key);
 
     for (int i = 0; i < 4; i++)
-        r->words[i] = out.v[i];
+        words[i] = out.v[i];
+}
+
+static void next_block(kvsi_random *r)
+{
+    kvsi_random_words(r->words, r->seed, r->purpose, r->index, r->block++);
     r->used = 0;
 }
 

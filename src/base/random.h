@@ -11,6 +11,8 @@ typedef enum kvsi_purpose {
     KVSI_RANDOM_INIT = 1, /* weights; index = hash of the tensor's name */
     KVSI_RANDOM_DATA = 2, /* training data; index = number of the sequence */
     KVSI_RANDOM_EVAL = 3, /* evaluation data; index = number of the sequence */
+    KVSI_RANDOM_DROPOUT = 4, /* of activations; index = kvsi_dropout.index, word = place */
+    KVSI_RANDOM_ATTENTION = 5, /* of attention weights, + 8 * (row * heads + head); word = key */
 } kvsi_purpose;
 
 typedef struct kvsi_random {
@@ -26,6 +28,10 @@ uint32_t kvsi_random_word(kvsi_random *random);
 double kvsi_random_uniform(kvsi_random *random);                 /* [0, 1), 53 bits */
 uint32_t kvsi_random_below(kvsi_random *random, uint32_t bound); /* 0 .. bound-1, no bias */
 double kvsi_random_normal(kvsi_random *random);                  /* mean 0, deviation 1 */
+
+/* The four words number 4 * block to 4 * block + 3 of a stream, without a generator in between. */
+void kvsi_random_words(uint32_t words[4], uint64_t seed, uint32_t purpose, uint64_t index,
+                       uint32_t block);
 
 uint64_t kvsi_hash_text(const char *text); /* FNV-1a */
 

@@ -15,6 +15,7 @@ static int help(int argc, char **argv);
 
 static const command commands[] = {
     {"train", "train a model on a synthetic task", kvsi_cmd_train},
+    {"inspect", "say what a model is, what it takes, and what its shift does", kvsi_cmd_inspect},
     {"report", "compare runs: a table, curves, a web page", kvsi_cmd_report},
     {"version", "say what this build is and what it can use", kvsi_cmd_version},
     {"help", "show this overview, or the help of a command", help},

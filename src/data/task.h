@@ -11,7 +11,8 @@
 
 typedef struct kvsi_task_ops {
     const char *name;
-    /* Writes one sequence (at most `max_tokens` of the task) and returns its length. */
+    /* Writes one sequence (at most `max_tokens` of the task) and returns its length.  `random` is
+     * the sequence's own stream, and random->index its number. */
     size_t (*draw)(const kvs_task *task, kvsi_random *random, int32_t *ids, int32_t *targets,
                    uint8_t *scored);
     json_t *(*describe)(const kvs_task *task); /* settings, for the run's log; a new reference */
@@ -24,6 +25,9 @@ struct kvs_task {
     size_t vocab;
     size_t max_tokens;  /* longest sequence that is fed to the model */
     double mean_tokens; /* average one */
+    /* Fed lengths whose accuracy is told apart, shortest first: `from` and `to` only. */
+    size_t buckets;
+    kvs_length_bucket bucket[KVS_LENGTH_BUCKETS_MAX];
 };
 
 /* Owned arrays behind a kvs_batch. */

@@ -1,77 +1,249 @@
-/* The settings of a model as Hugging Face's Llama names them.  What this library cannot compute
- * (biases, scaled positions, other activations) is refused by name; keys that change nothing here
- * are ignored.  As in Hugging Face's own files, an optional key may be null. */
+/* The settings of a model as Hugging Face names them, for the bodies of Llama and GPT-2, and as we
+ * name what goes beyond those.  What this library cannot compute (scaled positions, other
+ * activations) is refused by name; foreign keys that change nothing here are ignored.  As in
+ * Hugging Face's own files, an optional key may be null. */
 #include "formats/hf.h"
 
+#include "base/files.h"
+#include "base/memory.h"
+
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
 enum { CONFIG_LIMIT = 1 << 20 }; /* bytes of config.json */
 
-static const char LLAMA_TYPE[] = "llama", LLAMA_MODEL[] = "LlamaForCausalLM";
 static const char SHIFT_TYPE[] = "kvshift", SHIFT_MODEL[] = "KVShiftForCausalLM";
-static const char SHIFT_KEY[] = "kvshift"; /* the object with the shift's settings */
+static const char SHIFT_KEY[] = "kvshift"; /* the object with our own settings */
 
 static const struct {
-    const char *key;
-    size_t offset;
-    int required;
-} size_keys[] = {
-    {"vocab_size", offsetof(kvs_model_config, vocab), 1},
-    {"hidden_size", offsetof(kvs_model_config, dim), 1},
-    {"intermediate_size", offsetof(kvs_model_config, ffn), 1},
-    {"num_hidden_layers", offsetof(kvs_model_config, layers), 1},
-    {"num_attention_heads", offsetof(kvs_model_config, heads), 1},
-    {"num_key_value_heads", offsetof(kvs_model_config, kv_heads), 0},
-    {"max_position_embeddings", offsetof(kvs_model_config, context), 0},
+    const char *type, *model;
+} plain_names[] = {
+    [KVS_BODY_LLAMA] = {"llama", "LlamaForCausalLM"},
+    [KVS_BODY_GPT2] = {"gpt2", "GPT2LMHeadModel"},
 };
 
-static const struct {
+/* ---- the keys -------------------------------------------------------------------------------- */
+
+typedef enum value_kind {
+    WHOLE,  /* size_t */
+    REAL,   /* double */
+    FLAG,   /* int */
+    ABSENT, /* int that says the opposite of the key: no_norm for "norm" */
+} value_kind;
+
+enum { LLAMA = 1 << KVS_BODY_LLAMA, GPT2 = 1 << KVS_BODY_GPT2, REQUIRED = 1 << 2 };
+
+typedef struct config_key {
     const char *key;
+    value_kind kind;
     size_t offset;
-} real_keys[] = {
-    {"rope_theta", offsetof(kvs_model_config, rope_base)},
-    {"rms_norm_eps", offsetof(kvs_model_config, norm_eps)},
-    {"initializer_range", offsetof(kvs_model_config, init_std)},
+    unsigned of; /* the bodies whose files have it; REQUIRED */
+} config_key;
+
+#define FIELD(name) offsetof(kvs_model_config, name)
+
+/* Hugging Face's. */
+static const config_key hf_keys[] = {
+    {"vocab_size", WHOLE, FIELD(vocab), LLAMA | GPT2 | REQUIRED},
+    {"hidden_size", WHOLE, FIELD(dim), LLAMA | REQUIRED},
+    {"intermediate_size", WHOLE, FIELD(ffn), LLAMA | REQUIRED},
+    {"num_hidden_layers", WHOLE, FIELD(layers), LLAMA | REQUIRED},
+    {"num_attention_heads", WHOLE, FIELD(heads), LLAMA | REQUIRED},
+    {"num_key_value_heads", WHOLE, FIELD(kv_heads), LLAMA},
+    {"max_position_embeddings", WHOLE, FIELD(context), LLAMA},
+    {"rope_theta", REAL, FIELD(rope_base), LLAMA},
+    {"rms_norm_eps", REAL, FIELD(norm_eps), LLAMA},
+    {"n_embd", WHOLE, FIELD(dim), GPT2 | REQUIRED},
+    {"n_inner", WHOLE, FIELD(ffn), GPT2},
+    {"n_layer", WHOLE, FIELD(layers), GPT2 | REQUIRED},
+    {"n_head", WHOLE, FIELD(heads), GPT2 | REQUIRED},
+    {"n_positions", WHOLE, FIELD(context), GPT2},
+    {"layer_norm_epsilon", REAL, FIELD(norm_eps), GPT2},
+    {"embd_pdrop", REAL, FIELD(dropout_embedding), GPT2},
+    {"attn_pdrop", REAL, FIELD(dropout_attention), GPT2},
+    {"resid_pdrop", REAL, FIELD(dropout_residual), GPT2},
+    {"initializer_range", REAL, FIELD(init_std), LLAMA | GPT2},
+    {"tie_word_embeddings", FLAG, FIELD(tied), LLAMA | GPT2},
+};
+
+/* Ours, inside the object; written where they differ from the plain model. */
+static const config_key own_keys[] = {
+    {"kv_heads", WHOLE, FIELD(kv_heads), GPT2},
+    {"rope_theta", REAL, FIELD(rope_base), GPT2},
+    {"rotary_fraction", REAL, FIELD(rotary_fraction), LLAMA | GPT2},
+    {"score_scale", REAL, FIELD(score_scale), LLAMA | GPT2},
+    {"sliding_window", WHOLE, FIELD(sliding_window), LLAMA | GPT2},
+    {"sliding_heads", WHOLE, FIELD(sliding_heads), LLAMA | GPT2},
+    {"sliding_kv_heads", WHOLE, FIELD(sliding_kv_heads), LLAMA | GPT2},
+    {"dropout_embedding", REAL, FIELD(dropout_embedding), LLAMA},
+    {"dropout_attention", REAL, FIELD(dropout_attention), LLAMA},
+    {"dropout_residual", REAL, FIELD(dropout_residual), LLAMA},
+    {"residual", ABSENT, FIELD(no_residual), LLAMA | GPT2},
+    {"mlp", ABSENT, FIELD(no_mlp), LLAMA | GPT2},
+    {"norm", ABSENT, FIELD(no_norm), LLAMA | GPT2},
+    {"identity_projections", FLAG, FIELD(identity_projections), LLAMA | GPT2},
+    {"unit_embeddings", FLAG, FIELD(unit_embeddings), LLAMA | GPT2},
+};
+
+/* Ours that are no single number. */
+static const char *const own_words[] = {
+    "body", "targets", "form", "window", "init", "positions", "slopes", "sliding_layers", "head",
 };
 
 enum {
-    SIZE_KEYS = sizeof size_keys / sizeof *size_keys,
-    REAL_KEYS = sizeof real_keys / sizeof *real_keys,
+    HF_KEYS = sizeof hf_keys / sizeof *hf_keys,
+    OWN_KEYS = sizeof own_keys / sizeof *own_keys,
+    OWN_WORDS = sizeof own_words / sizeof *own_words,
 };
+
+static int is_of(const config_key *key, kvs_body body)
+{
+    return (key->of & 1u << body) != 0;
+}
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static json_t *shift_to_json(const kvs_shift_config *shift)
+static json_t *value_to_json(const config_key *key, const kvs_model_config *config)
 {
-    return json_pack("{s:s, s:s, s:I, s:s}", "targets", kvs_shift_targets_name(shift->targets),
-                     "form", kvs_shift_form_name(shift->form), "window", (json_int_t)shift->window,
-                     "init", kvs_shift_init_name(shift->init));
+    const void *value = (const char *)config + key->offset;
+
+    switch (key->kind) {
+    case WHOLE:
+        return json_integer((json_int_t) * (const size_t *)value);
+    case REAL:
+        return json_real(*(const double *)value);
+    case FLAG:
+        return json_boolean(*(const int *)value);
+    case ABSENT:
+        break;
+    }
+    return json_boolean(!*(const int *)value);
+}
+
+/* Adds the keys of a table; those that say the same as `plain`, if it is given, are left out. */
+static int set_keys(json_t *object, const config_key *keys, size_t count,
+                    const kvs_model_config *config, const kvs_model_config *plain)
+{
+    int failed = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        json_t *value, *usual;
+
+        if (!is_of(keys + i, config->body))
+            continue;
+        value = value_to_json(keys + i, config);
+        usual = plain ? value_to_json(keys + i, plain) : NULL;
+        if (!json_equal(value, usual))
+            failed |= json_object_set(object, keys[i].key, value);
+        json_decref(value);
+        json_decref(usual);
+    }
+    return failed;
+}
+
+static int set_shift(json_t *object, const kvs_shift_config *shift)
+{
+    if (shift->targets == 0)
+        return 0;
+    return json_object_update_new(
+        object, json_pack("{s:s, s:s, s:I, s:s}", "targets", kvs_shift_targets_name(shift->targets),
+                          "form", kvs_shift_form_name(shift->form), "window",
+                          (json_int_t)shift->window, "init", kvs_shift_init_name(shift->init)));
+}
+
+static int set_lists(json_t *object, const kvs_model_config *config)
+{
+    json_t *slopes = json_array(), *layers = json_array();
+    int failed = 0;
+
+    for (size_t i = 0; i < config->slopes; i++)
+        failed |= json_array_append_new(slopes, json_real(config->slope[i]));
+    for (size_t l = 0; l < KVS_LISTED_LAYERS_MAX; l++)
+        if (config->sliding_layers >> l & 1)
+            failed |= json_array_append_new(layers, json_integer((json_int_t)l));
+    if (config->slopes > 0)
+        failed |= json_object_set(object, "slopes", slopes);
+    if (config->sliding_layers != 0)
+        failed |= json_object_set(object, "sliding_layers", layers);
+    json_decref(slopes);
+    json_decref(layers);
+    return failed;
+}
+
+/* What the plain model has; 0 stands for "as the others" here as in kvs_model_config_finish. */
+static void set_plain(kvs_model_config *plain, kvs_body body)
+{
+    kvs_model_config_init(plain);
+    kvs_model_config_set_body(plain, body);
+    plain->kv_heads = 0;
+}
+
+/* Takes back what kvs_model_config_finish has filled in, and what has no effect. */
+static kvs_model_config without_defaults(const kvs_model_config *config,
+                                         const kvs_model_config *plain)
+{
+    kvs_model_config c = *config;
+
+    if (c.sliding_heads == c.heads && c.sliding_kv_heads == c.kv_heads)
+        c.sliding_heads = c.sliding_kv_heads = 0;
+    if (c.kv_heads == c.heads)
+        c.kv_heads = 0;
+    if (c.positions != KVS_POSITIONS_ROPE)
+        c.rope_base = plain->rope_base;
+    return c;
+}
+
+/* Our object; empty for a plain model.  NULL: no memory. */
+static json_t *own_to_json(const kvs_model_config *config)
+{
+    json_t *object = json_object();
+    kvs_model_config plain, c;
+    int failed = 0;
+
+    set_plain(&plain, config->body);
+    c = without_defaults(config, &plain);
+    failed |= set_shift(object, &c.shift);
+    if (c.positions != plain.positions)
+        failed |= json_object_set_new(object, "positions",
+                                      json_string(kvs_positions_name(c.positions)));
+    if (c.head != plain.head)
+        failed |= json_object_set_new(object, "head", json_string(kvs_head_name(c.head)));
+    failed |= set_keys(object, own_keys, OWN_KEYS, &c, &plain);
+    failed |= set_lists(object, &c);
+    /* Hugging Face's GPT-2 is tied; and a body is only named where it is not Llama's. */
+    if (c.body == KVS_BODY_GPT2 && (json_object_size(object) > 0 || !c.tied))
+        failed |= json_object_set_new(object, "body", json_string(kvs_body_name(c.body)));
+    if (failed) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
+/* What every file of this body says. */
+static json_t *body_to_json(kvs_body body)
+{
+    if (body == KVS_BODY_GPT2)
+        return json_pack("{s:s, s:s}", "activation_function", "gelu_new", "torch_dtype", "float32");
+    return json_pack("{s:s, s:b, s:b, s:n, s:s}", "hidden_act", "silu", "attention_bias", 0,
+                     "mlp_bias", 0, "rope_scaling", "torch_dtype", "float32");
 }
 
 json_t *kvsi_hf_config_to_json(const kvs_model_config *config)
 {
-    const char *bytes = (const char *)config;
-    const int shifted = config->shift.targets != 0;
-    json_t *object = json_pack("{s:[s], s:s, s:s, s:b, s:b, s:b, s:n, s:s}", "architectures",
-                               shifted ? SHIFT_MODEL : LLAMA_MODEL, "model_type",
-                               shifted ? SHIFT_TYPE : LLAMA_TYPE, "hidden_act", "silu",
-                               "attention_bias", 0, "mlp_bias", 0, "tie_word_embeddings",
-                               config->tied, "rope_scaling", "torch_dtype", "float32");
-    int failed = 0;
+    json_t *object = body_to_json(config->body), *own = own_to_json(config);
+    const int plain = json_object_size(own) == 0;
+    const char *type = plain ? plain_names[config->body].type : SHIFT_TYPE;
+    const char *model = plain ? plain_names[config->body].model : SHIFT_MODEL;
+    int failed = !own;
 
-    for (size_t i = 0; i < SIZE_KEYS; i++) {
-        const size_t *value = (const size_t *)(const void *)(bytes + size_keys[i].offset);
-
-        failed |= json_object_set_new(object, size_keys[i].key, json_integer((json_int_t)*value));
-    }
-    for (size_t i = 0; i < REAL_KEYS; i++) {
-        const double *value = (const double *)(const void *)(bytes + real_keys[i].offset);
-
-        failed |= json_object_set_new(object, real_keys[i].key, json_real(*value));
-    }
-    if (shifted)
-        failed |= json_object_set_new(object, SHIFT_KEY, shift_to_json(&config->shift));
+    failed |= json_object_set_new(object, "model_type", json_string(type));
+    failed |= json_object_set_new(object, "architectures", json_pack("[s]", model));
+    failed |= set_keys(object, hf_keys, HF_KEYS, config, NULL);
+    if (!plain)
+        failed |= json_object_set(object, SHIFT_KEY, own);
+    json_decref(own);
     if (failed) {
         json_decref(object);
         return NULL;
@@ -91,7 +263,7 @@ kvs_status kvsi_hf_config_write(const kvs_model_config *config, const char *path
     return st;
 }
 
-/* ---- reading: Llama's keys ------------------------------------------------------------------- */
+/* ---- reading: the keys of the tables --------------------------------------------------------- */
 
 static int is_given(const json_t *object, const char *key)
 {
@@ -100,61 +272,74 @@ static int is_given(const json_t *object, const char *key)
     return value && !json_is_null(value);
 }
 
-static kvs_status read_sizes(kvs_model_config *config, const json_t *object, const char *what,
-                             kvs_err *err)
-{
-    kvs_status st = KVS_OK;
-
-    for (size_t i = 0; i < SIZE_KEYS; i++) {
-        const char *key = size_keys[i].key;
-        size_t *value = (size_t *)(void *)((char *)config + size_keys[i].offset);
-
-        if (size_keys[i].required)
-            KVS_TRY(kvsi_json_require(object, key, what, err));
-        else if (!is_given(object, key))
-            continue;
-        KVS_TRY(kvsi_json_get_size(value, object, key, what, err));
-        if (*value == 0) /* which would ask for a default later on */
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected at least 1, found 0",
-                             what, key);
-    }
-out:
-    return st;
-}
-
-static kvs_status read_reals(kvs_model_config *config, const json_t *object, const char *what,
-                             kvs_err *err)
-{
-    kvs_status st = KVS_OK;
-
-    for (size_t i = 0; i < REAL_KEYS; i++) {
-        double *value = (double *)(void *)((char *)config + real_keys[i].offset);
-
-        if (is_given(object, real_keys[i].key))
-            KVS_TRY(kvsi_json_get_real(value, object, real_keys[i].key, what, err));
-    }
-out:
-    return st;
-}
-
-/* Every key of `object` must be one of `known`, which ends with NULL. */
-static kvs_status check_keys(const json_t *object, const char *const *known, const char *name,
+static kvs_status read_value(const config_key *key, kvs_model_config *config, const json_t *object,
                              const char *what, kvs_err *err)
 {
-    const char *key;
-    json_t *value;
+    void *value = (char *)config + key->offset;
+    kvs_status st;
+    int flag = 0;
 
+    switch (key->kind) {
+    case WHOLE:
+        return kvsi_json_get_size(value, object, key->key, what, err);
+    case REAL:
+        return kvsi_json_get_real(value, object, key->key, what, err);
+    case FLAG:
+        return kvsi_json_get_bool(value, object, key->key, what, err);
+    case ABSENT:
+        break;
+    }
+    KVS_TRY(kvsi_json_get_bool(&flag, object, key->key, what, err));
+    *(int *)value = !flag;
+out:
+    return st;
+}
+
+static kvs_status read_keys(kvs_model_config *config, const config_key *keys, size_t count,
+                            const json_t *object, const char *what, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!is_of(keys + i, config->body))
+            continue;
+        if (keys[i].of & REQUIRED)
+            KVS_TRY(kvsi_json_require(object, keys[i].key, what, err));
+        else if (!is_given(object, keys[i].key))
+            continue;
+        KVS_TRY(read_value(keys + i, config, object, what, err));
+    }
+out:
+    return st;
+}
+
+/* A size of 0 in Hugging Face's keys would ask for a default later on. */
+static kvs_status check_sizes(const kvs_model_config *config, const json_t *object,
+                              const char *what, kvs_err *err)
+{
+    for (size_t i = 0; i < HF_KEYS; i++) {
+        const config_key *key = hf_keys + i;
+
+        if (key->kind == WHOLE && is_of(key, config->body) && is_given(object, key->key) &&
+            *(const size_t *)(const void *)((const char *)config + key->offset) == 0)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected at least 1, found 0",
+                             what, key->key);
+    }
+    return KVS_OK;
+}
+
+/* ---- reading: what Hugging Face's models must not have --------------------------------------- */
+
+static kvs_status refuse_key(const char *key, const char *name, const char *what, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': unknown key '%.100s' in '%s'", what, key, name);
+}
+
+static kvs_status expect_object(const json_t *object, const char *name, const char *what,
+                                kvs_err *err)
+{
     if (!json_is_object(object))
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected an object", what, name);
-    json_object_foreach((json_t *)object, key, value) { /* which only reads it */
-        size_t i = 0;
-
-        while (known[i] && strcmp(known[i], key) != 0)
-            i++;
-        if (!known[i])
-            return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': unknown key '%.100s' in '%s'", what,
-                             key, name);
-    }
     return KVS_OK;
 }
 
@@ -162,14 +347,18 @@ static kvs_status check_keys(const json_t *object, const char *const *known, con
 static kvs_status read_rope_parameters(kvs_model_config *config, const json_t *object,
                                        const char *what, kvs_err *err)
 {
-    static const char *const known[] = {"rope_theta", "rope_type", NULL};
-    const json_t *rope = json_object_get(object, "rope_parameters");
-    const char *type = "default";
+    static const char name[] = "rope_parameters";
+    json_t *rope = json_object_get(object, name), *value;
+    const char *type = "default", *key;
     kvs_status st = KVS_OK;
 
-    if (!is_given(object, "rope_parameters"))
+    if (config->body != KVS_BODY_LLAMA || !is_given(object, name))
         return KVS_OK;
-    KVS_TRY(check_keys(rope, known, "rope_parameters", what, err));
+    KVS_TRY(expect_object(rope, name, what, err));
+    json_object_foreach(rope, key, value) {
+        if (strcmp(key, "rope_theta") != 0 && strcmp(key, "rope_type") != 0)
+            return refuse_key(key, name, what, err);
+    }
     KVS_TRY(kvsi_json_get_real(&config->rope_base, rope, "rope_theta", what, err));
     KVS_TRY(kvsi_json_get_text(&type, rope, "rope_type", what, err));
     if (strcmp(type, "default") != 0)
@@ -179,26 +368,50 @@ out:
     return st;
 }
 
-static kvs_status check_supported(const json_t *object, const char *what, kvs_err *err)
+static kvs_status check_activation(kvs_body body, const json_t *object, const char *what,
+                                   kvs_err *err)
 {
-    static const char *const biases[] = {"attention_bias", "mlp_bias"};
-    const char *activation = "silu";
+    const char *key = body == KVS_BODY_GPT2 ? "activation_function" : "hidden_act";
+    const char *expected = body == KVS_BODY_GPT2 ? "gelu_new" : "silu";
+    const char *found = expected;
+    const kvs_status st = kvsi_json_get_text(&found, object, key, what, err);
+
+    if (st != KVS_OK)
+        return st;
+    if (strcmp(found, expected) != 0)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected '%s', found '%.100s'",
+                         what, key, expected, found);
+    return KVS_OK;
+}
+
+static kvs_status check_supported(kvs_body body, const json_t *object, const char *what,
+                                  kvs_err *err)
+{
+    static const struct {
+        const char *key;
+        kvs_body body;
+        int expected;
+    } flags[] = {
+        {"attention_bias", KVS_BODY_LLAMA, 0},
+        {"mlp_bias", KVS_BODY_LLAMA, 0},
+        {"scale_attn_weights", KVS_BODY_GPT2, 1},
+        {"scale_attn_by_inverse_layer_idx", KVS_BODY_GPT2, 0},
+        {"add_cross_attention", KVS_BODY_GPT2, 0},
+    };
     kvs_status st = KVS_OK;
 
-    KVS_TRY(kvsi_json_get_text(&activation, object, "hidden_act", what, err));
-    if (strcmp(activation, "silu") != 0)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "'%s': key 'hidden_act': expected 'silu', found '%.100s'", what,
-                         activation);
-    for (size_t i = 0; i < sizeof biases / sizeof *biases; i++) {
-        int biased = 0;
+    KVS_TRY(check_activation(body, object, what, err));
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        int found = flags[i].expected;
 
-        KVS_TRY(kvsi_json_get_bool(&biased, object, biases[i], what, err));
-        if (biased)
-            return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected false, found true",
-                             what, biases[i]);
+        if (flags[i].body != body)
+            continue;
+        KVS_TRY(kvsi_json_get_bool(&found, object, flags[i].key, what, err));
+        if (found != flags[i].expected)
+            return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %s, found %s", what,
+                             flags[i].key, found ? "false" : "true", found ? "true" : "false");
     }
-    if (is_given(object, "rope_scaling"))
+    if (body == KVS_BODY_LLAMA && is_given(object, "rope_scaling"))
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "'%s': key 'rope_scaling': expected null, scaled positions are unknown "
                          "here",
@@ -214,7 +427,7 @@ static kvs_status check_head_dim(const kvs_model_config *config, const json_t *o
     size_t head_dim = expected;
     kvs_status st = KVS_OK;
 
-    if (is_given(object, "head_dim"))
+    if (config->body == KVS_BODY_LLAMA && is_given(object, "head_dim"))
         KVS_TRY(kvsi_json_get_size(&head_dim, object, "head_dim", what, err));
     if (head_dim != expected)
         st = kvsi_fail(err, KVS_E_UNSUPPORTED,
@@ -225,7 +438,7 @@ out:
     return st;
 }
 
-/* ---- reading: the shift ---------------------------------------------------------------------- */
+/* ---- reading: our object --------------------------------------------------------------------- */
 
 /* A failure of a check that knows no file, told with the file's name. */
 static kvs_status in_file(kvs_status status, const kvs_err *inner, const char *what, kvs_err *err)
@@ -235,46 +448,183 @@ static kvs_status in_file(kvs_status status, const kvs_err *inner, const char *w
     return kvsi_fail(err, KVS_E_FORMAT, "'%s': %s", what, inner->message);
 }
 
-static kvs_status read_shift(kvs_shift_config *shift, const json_t *object, const char *what,
+static int is_own_key(const char *key, kvs_body body)
+{
+    for (size_t i = 0; i < OWN_WORDS; i++)
+        if (strcmp(own_words[i], key) == 0)
+            return 1;
+    for (size_t i = 0; i < OWN_KEYS; i++)
+        if (is_of(own_keys + i, body) && strcmp(own_keys[i].key, key) == 0)
+            return 1;
+    return 0;
+}
+
+static kvs_status check_own_keys(json_t *own, kvs_body body, const char *what, kvs_err *err)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(own, key, value) {
+        if (!is_own_key(key, body))
+            return refuse_key(key, SHIFT_KEY, what, err);
+    }
+    return KVS_OK;
+}
+
+static kvs_status read_shift(kvs_shift_config *shift, const json_t *own, const char *what,
                              kvs_err *err)
 {
-    static const char *const known[] = {"targets", "form", "window", "init", NULL};
-    const char *targets = NULL;
+    const char *targets = kvs_shift_targets_name(shift->targets);
     const char *form = kvs_shift_form_name(shift->form), *init = kvs_shift_init_name(shift->init);
-    kvs_status st = KVS_OK;
+    kvs_status st;
     kvs_err inner;
 
-    KVS_TRY(check_keys(object, known, SHIFT_KEY, what, err));
-    KVS_TRY(kvsi_json_require(object, "targets", what, err));
-    KVS_TRY(kvsi_json_get_text(&targets, object, "targets", what, err));
-    KVS_TRY(kvsi_json_get_text(&form, object, "form", what, err));
-    KVS_TRY(kvsi_json_get_text(&init, object, "init", what, err));
-    KVS_TRY(kvsi_json_get_size(&shift->window, object, "window", what, err));
+    KVS_TRY(kvsi_json_get_text(&targets, own, "targets", what, err));
+    KVS_TRY(kvsi_json_get_text(&form, own, "form", what, err));
+    KVS_TRY(kvsi_json_get_text(&init, own, "init", what, err));
+    KVS_TRY(kvsi_json_get_size(&shift->window, own, "window", what, err));
     KVS_TRY(in_file(kvs_shift_targets_parse(&shift->targets, targets, &inner), &inner, what, err));
     KVS_TRY(in_file(kvs_shift_form_parse(&shift->form, form, &inner), &inner, what, err));
     KVS_TRY(in_file(kvs_shift_init_parse(&shift->init, init, &inner), &inner, what, err));
-    if (shift->targets == 0)
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'targets': a shifted model cannot have '%s'",
-                       what, targets);
 out:
     return st;
 }
 
-/* The names of the architecture must agree with the shift, so that no file is run as what it is
+static kvs_status read_choices(kvs_model_config *config, const json_t *own, const char *what,
+                               kvs_err *err)
+{
+    const char *positions = kvs_positions_name(config->positions);
+    const char *head = kvs_head_name(config->head);
+    kvs_status st;
+    kvs_err inner;
+
+    KVS_TRY(kvsi_json_get_text(&positions, own, "positions", what, err));
+    KVS_TRY(kvsi_json_get_text(&head, own, "head", what, err));
+    KVS_TRY(in_file(kvs_positions_parse(&config->positions, positions, &inner), &inner, what, err));
+    KVS_TRY(in_file(kvs_head_parse(&config->head, head, &inner), &inner, what, err));
+out:
+    return st;
+}
+
+/* An optional list of at most `most` members; *out is NULL if there is none. */
+static kvs_status get_list(json_t **out, const json_t *own, const char *key, size_t most,
+                           const char *what, kvs_err *err)
+{
+    *out = json_object_get(own, key);
+    if (*out && !json_is_array(*out))
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected a list", what, key);
+    if (json_array_size(*out) > most)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected at most %zu, found %zu", what,
+                         key, most, json_array_size(*out));
+    return KVS_OK;
+}
+
+static kvs_status read_lists(kvs_model_config *config, const json_t *own, const char *what,
+                             kvs_err *err)
+{
+    json_t *list, *member;
+    kvs_status st;
+    size_t i;
+
+    KVS_TRY(get_list(&list, own, "slopes", KVS_SLOPES_MAX, what, err));
+    json_array_foreach(list, i, member) {
+        if (!json_is_number(member))
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'slopes': expected numbers", what);
+        config->slope[config->slopes++] = json_number_value(member);
+    }
+    KVS_TRY(get_list(&list, own, "sliding_layers", KVS_LISTED_LAYERS_MAX, what, err));
+    json_array_foreach(list, i, member) {
+        const json_int_t layer = json_integer_value(member);
+
+        if (!json_is_integer(member) || layer < 0 || layer >= KVS_LISTED_LAYERS_MAX)
+            return kvsi_fail(err, KVS_E_FORMAT,
+                             "'%s': key 'sliding_layers': expected whole numbers from 0 to %d",
+                             what, KVS_LISTED_LAYERS_MAX - 1);
+        config->sliding_layers |= (uint64_t)1 << layer;
+    }
+out:
+    return st;
+}
+
+static kvs_status read_own(kvs_model_config *config, json_t *own, const char *what, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(check_own_keys(own, config->body, what, err));
+    KVS_TRY(read_shift(&config->shift, own, what, err));
+    KVS_TRY(read_choices(config, own, what, err));
+    KVS_TRY(read_keys(config, own_keys, OWN_KEYS, own, what, err));
+    KVS_TRY(read_lists(config, own, what, err));
+out:
+    return st;
+}
+
+/* An object that says nothing has most likely lost what it should say. */
+static kvs_status check_own_says_something(const kvs_model_config *config, const char *what,
+                                           kvs_err *err)
+{
+    json_t *own = own_to_json(config);
+    const int plain = own && json_object_size(own) == 0;
+
+    json_decref(own);
+    if (plain)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': key '%s': expected what differs from a plain model (targets, ...), "
+                         "found nothing",
+                         what, SHIFT_KEY);
+    return KVS_OK;
+}
+
+/* Files have 15 digits: a third of 12 channels is to stay 4, not become 3.99... */
+static void restore_rotary_fraction(kvs_model_config *config)
+{
+    const double head_size = (double)config->dim / (double)config->heads;
+    const double channels = config->rotary_fraction * head_size;
+
+    if (fabs(channels - round(channels)) < 1e-9)
+        config->rotary_fraction = round(channels) / head_size;
+}
+
+/* ---- reading: all of it ---------------------------------------------------------------------- */
+
+/* The body, as our object says or the type of a plain model. */
+static kvs_status read_body(kvs_body *body, const json_t *object, const json_t *own,
+                            const char *what, kvs_err *err)
+{
+    const char *name = "llama";
+    kvs_status st;
+    kvs_err inner;
+
+    *body = KVS_BODY_LLAMA;
+    if (own) {
+        KVS_TRY(expect_object(own, SHIFT_KEY, what, err));
+        KVS_TRY(kvsi_json_get_text(&name, own, "body", what, err));
+        KVS_TRY(in_file(kvs_body_parse(body, name, &inner), &inner, what, err));
+    } else {
+        KVS_TRY(kvsi_json_get_text(&name, object, "model_type", what, err));
+        if (strcmp(name, plain_names[KVS_BODY_GPT2].type) == 0)
+            *body = KVS_BODY_GPT2;
+    }
+out:
+    return st;
+}
+
+/* The names of the architecture must agree with the rest, so that no file is run as what it is
  * not. */
-static kvs_status check_kind(const json_t *object, int shifted, const char *what, kvs_err *err)
+static kvs_status check_kind(const json_t *object, kvs_body body, int plain, const char *what,
+                             kvs_err *err)
 {
     const json_t *models = json_object_get(object, "architectures");
-    const char *type = shifted ? SHIFT_TYPE : LLAMA_TYPE;
-    const char *model = shifted ? SHIFT_MODEL : LLAMA_MODEL;
+    const char *type = plain ? plain_names[body].type : SHIFT_TYPE;
+    const char *model = plain ? plain_names[body].model : SHIFT_MODEL;
     const char *found = type;
     kvs_status st = KVS_OK;
 
     KVS_TRY(kvsi_json_get_text(&found, object, "model_type", what, err));
     if (strcmp(found, type) != 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "'%s': key 'model_type': expected '%s' %s a '%s' object, found '%.100s'",
-                         what, type, shifted ? "with" : "without", SHIFT_KEY, found);
+                         "'%s': key 'model_type': expected %s a '%s' object, found '%.100s'", what,
+                         plain ? "'llama' or 'gpt2' without" : "'kvshift' with", SHIFT_KEY, found);
     if (!is_given(object, "architectures"))
         return KVS_OK;
     found = json_string_value(json_array_get(models, 0));
@@ -286,30 +636,45 @@ out:
     return st;
 }
 
-/* ---- reading: all of it ---------------------------------------------------------------------- */
+/* What Hugging Face takes where a key is missing. */
+static void set_hf_defaults(kvs_model_config *config, kvs_body body)
+{
+    set_plain(config, body);
+    if (body == KVS_BODY_GPT2) {
+        config->context = 1024;
+        config->norm_eps = 1e-5;
+        config->tied = 1;
+        config->dropout_embedding = config->dropout_attention = config->dropout_residual = 0.1;
+    } else {
+        config->context = 2048;
+        config->norm_eps = 1e-6;
+        config->rope_base = 10000;
+    }
+}
 
 kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object, const char *what,
                                     kvs_err *err)
 {
-    const json_t *shift = json_object_get(object, SHIFT_KEY);
-    kvs_status st = KVS_OK;
+    json_t *own = json_object_get(object, SHIFT_KEY);
     kvs_model_config config;
+    kvs_status st;
+    kvs_body body;
     kvs_err inner;
 
-    kvs_model_config_init(&config);
-    config.context = 2048; /* Hugging Face's defaults where they are not ours */
-    config.rope_base = 10000;
-    config.norm_eps = 1e-6;
-    KVS_TRY(check_kind(object, shift != NULL, what, err));
-    KVS_TRY(check_supported(object, what, err));
-    KVS_TRY(read_sizes(&config, object, what, err));
-    KVS_TRY(read_reals(&config, object, what, err));
+    KVS_TRY(read_body(&body, object, own, what, err));
+    KVS_TRY(check_kind(object, body, own == NULL, what, err));
+    KVS_TRY(check_supported(body, object, what, err));
+    set_hf_defaults(&config, body);
+    KVS_TRY(read_keys(&config, hf_keys, HF_KEYS, object, what, err));
+    KVS_TRY(check_sizes(&config, object, what, err));
     KVS_TRY(read_rope_parameters(&config, object, what, err));
-    KVS_TRY(kvsi_json_get_bool(&config.tied, object, "tie_word_embeddings", what, err));
-    if (shift)
-        KVS_TRY(read_shift(&config.shift, shift, what, err));
+    if (own)
+        KVS_TRY(read_own(&config, own, what, err));
+    restore_rotary_fraction(&config);
     KVS_TRY(in_file(kvs_model_config_finish(&config, &inner), &inner, what, err));
     KVS_TRY(check_head_dim(&config, object, what, err));
+    if (own)
+        KVS_TRY(check_own_says_something(&config, what, err));
     *out = config;
 out:
     return st;
@@ -324,5 +689,17 @@ kvs_status kvsi_hf_config_read(kvs_model_config *out, const char *path, kvs_err 
     KVS_TRY(kvsi_hf_config_from_json(out, object, path, err));
 out:
     json_decref(object);
+    return st;
+}
+
+kvs_status kvs_model_config_load(kvs_model_config *out, const char *dir, kvs_err *err)
+{
+    char *path = kvsi_path_join(dir, "config.json");
+    kvs_status st;
+
+    if (!path)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+    st = kvsi_hf_config_read(out, path, err);
+    kvsi_free(path);
     return st;
 }

@@ -1,9 +1,11 @@
-/* formats/hf.h - config.json as Hugging Face's Llama writes it, plus one "kvshift" object:
+/* formats/hf.h - config.json as Hugging Face's Llama and GPT-2 write it, plus one "kvshift" object
+ * for what those two do not have:
  *
  *     "kvshift": {"targets": "kv", "form": "free", "window": 1, "init": "uniform"}
  *
- * Unshifted models carry no such object, so that plain Llama tools read them; shifted ones name
- * the architecture "KVShiftForCausalLM", so that those tools refuse them, not run them wrong. */
+ * Plain models carry no such object, so that other tools read them; all others name the
+ * architecture "KVShiftForCausalLM", so that those tools refuse them, not run them wrong.  The keys
+ * of the object are in hf.c; each may be left out and then has the plain model's value. */
 #ifndef KVSI_FORMATS_HF_H
 #define KVSI_FORMATS_HF_H
 

@@ -15,7 +15,7 @@ kvs_status kvs_session_create(kvs_session **out, const kvs_model *model, size_t 
 {
     kvs_status st;
     const kvsi_ops *op = model->context.ops;
-    const size_t bytes = model->config.vocab * sizeof(real);
+    const size_t logits = kvsi_pass_logit_count(&model->config);
     kvs_session *s = kvsi_alloc(1, sizeof *s);
     kvsi_pass_limits limits = {.sequences = 1, .head_rows = 1};
 
@@ -25,10 +25,10 @@ kvs_status kvs_session_create(kvs_session **out, const kvs_model *model, size_t 
     KVS_TRY(kvsi_state_init(&s->state, model, capacity, err));
     limits.tokens = s->state.capacity < CHUNK_MAX ? s->state.capacity : CHUNK_MAX;
     KVS_TRY(kvsi_pass_create(&s->pass, model, &limits, err));
-    s->logits = op->alloc(bytes);
-    s->host_logits = kvsi_alloc(bytes, 1);
+    s->logits = op->alloc(logits * sizeof *s->logits);
+    s->host_logits = kvsi_alloc(logits, sizeof *s->host_logits);
     if (!s->logits || !s->host_logits) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu logits", model->config.vocab);
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu logits", logits);
         goto out;
     }
     *out = s;
@@ -94,7 +94,7 @@ kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, size_t cou
         const int32_t last = (int32_t)pass->tokens - 1;
 
         kvsi_pass_logits(pass, session->host_logits, session->logits, &last, 1);
-        for (size_t v = 0; v < session->state.model->config.vocab; v++)
+        for (size_t v = 0; v < kvsi_pass_logit_count(&session->state.model->config); v++)
             logits[v] = (float)session->host_logits[v];
     }
     return st;

@@ -26,17 +26,35 @@ typedef enum kvsi_element { KVSI_ELEMENT_REAL } kvsi_element;
 typedef struct kvsi_matrix {
     kvsi_element element;
     size_t rows, cols; /* outputs, inputs */
-    const void *data;
+    const void *data;  /* for the head alone, NULL = the identity matrix */
+    const real *bias;  /* [rows], or NULL */
 } kvsi_matrix;
 
+/* y = (x - mean) / deviation * gain + bias (LayerNorm), or without mean and bias (RMSNorm). */
+typedef struct kvsi_norm {
+    const real *gain, *bias; /* [dim]; bias NULL = RMSNorm */
+    double eps;
+} kvsi_norm;
+
+/* Which numbers are dropped: a pure function of seed, index and place, so that the backward pass
+ * finds the same ones again.  Kept numbers grow by 1 / (1 - rate). */
+typedef struct kvsi_dropout {
+    double rate; /* 0 = none */
+    uint64_t seed, index;
+} kvsi_dropout;
+
 /* The shift of one of q, k, v: x^_t = sum_j taps[j] * x_{t-window+j}, oldest tap first.
- * window 0 means "not shifted".  `parameters` are the learned numbers, which the form makes taps:
- * [heads, window+1] for free and clamp, [heads] for gate. */
+ * window 0 means "not shifted".  `parameters` are the learned numbers, which the form makes taps;
+ * see kernels/forms.h.  The form `data` has a number a_t per token and head instead: its logits are
+ * in `gates`, computed by the model as a linear layer of its own. */
 typedef struct kvsi_shift {
     kvs_shift_form form;
     size_t window;
     const real *parameters;
-    real *gradient; /* same shape; used by the backward pass only */
+    real *gradient;      /* same shape; used by the backward pass only */
+    const real *gates;   /* head h of row t at gates[t * gate_stride + h] */
+    real *d_gates;       /* same layout; overwritten by the backward pass */
+    size_t gate_stride;
 } kvsi_shift;
 
 /* One sequence's part of the batch: rows start .. start+len-1, at positions past .. past+len-1.
@@ -56,7 +74,11 @@ typedef struct kvsi_attention {
     size_t heads, kv_heads, head_size;
     real scale; /* of the scores, 1/sqrt(head_size) */
     kvsi_shift q_shift, k_shift, v_shift;
-    const real *rotations; /* [positions, head_size]: cosines, then sines; NULL = no rotation */
+    size_t rotary;         /* channels of a head, from the first on, that rotate; 0 = none */
+    const real *rotations; /* [positions, rotary]: cosines, then sines */
+    const real *slopes;    /* [heads]: score -= slope * distance; NULL = none */
+    size_t sliding_window; /* keys s > t - window only; 0 = all */
+    kvsi_dropout dropout;  /* of the attention weights */
     size_t sequences;
     const kvsi_span *spans; /* [sequences] */
     size_t tokens;          /* rows in the batch */
@@ -65,7 +87,7 @@ typedef struct kvsi_attention {
 /* The output head on the rows that have a target, with the loss -log softmax(x W^T)[target]. */
 typedef struct kvsi_head {
     const real *x;                 /* [n, dim], after the final norm */
-    const kvsi_matrix *w;          /* [vocab, dim] */
+    const kvsi_matrix *w; /* [vocab, dim], or the identity: as many logits as channels */
     const int32_t *rows, *targets; /* [count]: which rows, and their targets */
     size_t count;
     real *row_loss;     /* [count] out */
@@ -83,7 +105,9 @@ typedef struct kvsi_adamw {
 /* Upper bounds on what a context will be asked to do; sizes its workspace. */
 typedef struct kvsi_limits {
     size_t tokens, sequences, head_rows;
-    size_t dim, heads, kv_heads, head_size, ffn, vocab, window;
+    size_t dim, heads, kv_heads, head_size; /* where layers differ: the most of each */
+    size_t ffn, vocab;                      /* vocab: logits */
+    size_t shift_numbers;                   /* learned a head, at most */
     int training;
 } kvsi_limits;
 
@@ -110,25 +134,28 @@ struct kvsi_ops {
     void (*sync)(kvsi_context *c); /* all results are there, downloads included */
     size_t (*workspace_bytes)(const kvsi_limits *limits, int threads);
 
-    /* y[n,dim] = table[ids[t]];  d_table[ids[t]] += d_y[t] */
+    /* y[n,dim] = table[ids[t]], or += if `add`;  d_table[ids[t]] += d_y[t] */
     void (*embed_forward)(kvsi_context *c, real *y, const real *table, const int32_t *ids, size_t n,
-                          size_t dim);
+                          size_t dim, int add);
     void (*embed_backward)(kvsi_context *c, real *d_table, const real *d_y, const int32_t *ids,
                            size_t n, size_t dim);
 
-    /* RMSNorm: y = x / sqrt(mean(x^2) + eps) * gain.  The backward adds to d_x. */
-    void (*norm_forward)(kvsi_context *c, real *y, const real *x, const real *gain, size_t n,
-                         size_t dim, double eps);
-    void (*norm_backward)(kvsi_context *c, real *d_x, real *d_gain, const real *d_y, const real *x,
-                          const real *gain, size_t n, size_t dim, double eps);
+    /* The backward adds to d_x; d_bias is NULL where the norm has none. */
+    void (*norm_forward)(kvsi_context *c, real *y, const real *x, const kvsi_norm *norm, size_t n,
+                         size_t dim);
+    void (*norm_backward)(kvsi_context *c, real *d_x, real *d_gain, real *d_bias, const real *d_y,
+                          const real *x, const kvsi_norm *norm, size_t n, size_t dim);
 
-    /* y[n,rows] = residual + x[n,cols] W^T (residual NULL = 0);  d_x = d_y W;  d_w += d_y^T x */
+    /* y[n,rows] = residual + x[n,cols] W^T + bias (residual NULL = 0);
+     * d_x = d_y W, or += if `add`;  d_w += d_y^T x;  d_bias += sum over rows of d_y */
     void (*linear_forward)(kvsi_context *c, real *y, const real *x, const kvsi_matrix *w, size_t n,
                            const real *residual);
     void (*linear_backward_input)(kvsi_context *c, real *d_x, const real *d_y, const kvsi_matrix *w,
-                                  size_t n);
+                                  size_t n, int add);
     void (*linear_backward_weight)(kvsi_context *c, real *d_w, const real *d_y, const real *x,
                                    size_t n, size_t rows, size_t cols);
+    void (*linear_backward_bias)(kvsi_context *c, real *d_bias, const real *d_y, size_t n,
+                                 size_t rows);
 
     /* qkv[n, (heads + 2 kv_heads) * head_size], raw -> shift -> rotate -> causal attention.
      * out[n, heads * head_size]; logsum[n, heads] is kept for the backward pass.
@@ -138,10 +165,22 @@ struct kvsi_ops {
     void (*attention_backward)(kvsi_context *c, real *d_qkv, const real *d_out, const real *out,
                                const real *logsum, const real *qkv, const kvsi_attention *a);
 
-    /* gate_up[n, 2 ffn]: y = silu(gate) * up */
+    /* gate_up[n, 2 ffn]: y = silu(gate) * up;  y = gelu(x), the tanh form */
     void (*swiglu_forward)(kvsi_context *c, real *y, const real *gate_up, size_t n, size_t ffn);
     void (*swiglu_backward)(kvsi_context *c, real *d_gate_up, const real *d_y, const real *gate_up,
                             size_t n, size_t ffn);
+    void (*gelu_forward)(kvsi_context *c, real *y, const real *x, size_t n, size_t ffn);
+    void (*gelu_backward)(kvsi_context *c, real *d_x, const real *d_y, const real *x, size_t n,
+                          size_t ffn);
+
+    /* In place; the same call drops the gradient.  y += x. */
+    void (*dropout)(kvsi_context *c, real *x, size_t count, const kvsi_dropout *d);
+    void (*add)(kvsi_context *c, real *y, const real *x, size_t count);
+
+    /* Rows of length 1: y = x / |x|;  d_x += ... (rows of length 0 stay, with no gradient) */
+    void (*unit_rows_forward)(kvsi_context *c, real *y, const real *x, size_t rows, size_t cols);
+    void (*unit_rows_backward)(kvsi_context *c, real *d_x, const real *d_y, const real *x,
+                               size_t rows, size_t cols);
 
     /* logits[count, vocab] of the given rows;  loss and its gradients in cache-sized chunks */
     void (*head_logits)(kvsi_context *c, real *logits, const real *x, const kvsi_matrix *w,

@@ -2,30 +2,47 @@
 
 #include <math.h>
 
-static size_t one_per_tap(size_t window)
+/* ---- free, clamp: a number per tap; gate: one number a head ---- */
+
+static size_t one_per_tap(size_t window, size_t head_size)
 {
+    (void)head_size;
     return window + 1;
 }
 
-static size_t one_per_head(size_t window)
+static size_t one_per_head(size_t window, size_t head_size)
 {
-    (void)window;
+    (void)window, (void)head_size;
     return 1;
 }
 
-/* free: the numbers are the taps */
-
-static void free_taps(real *taps, const real *numbers, size_t window)
+static void spread_tap(real *taps, size_t j, real tap, size_t head_size)
 {
-    for (size_t j = 0; j <= window; j++)
-        taps[j] = numbers[j];
+    for (size_t i = 0; i < head_size; i++)
+        taps[j * head_size + i] = tap;
 }
 
-static void free_backward(real *d_numbers, const double *d_taps, const real *numbers, size_t window)
+static double sum_tap(const double *d_taps, size_t j, size_t head_size)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < head_size; i++)
+        sum += d_taps[j * head_size + i];
+    return sum;
+}
+
+static void free_taps(real *taps, const real *numbers, size_t window, size_t head_size)
+{
+    for (size_t j = 0; j <= window; j++)
+        spread_tap(taps, j, numbers[j], head_size);
+}
+
+static void free_backward(double *d_numbers, const double *d_taps, const real *numbers,
+                          size_t window, size_t head_size)
 {
     (void)numbers;
     for (size_t j = 0; j <= window; j++)
-        d_numbers[j] += (real)d_taps[j];
+        d_numbers[j] = sum_tap(d_taps, j, head_size);
 }
 
 static void free_from_taps(double *numbers, const double *taps, size_t window)
@@ -34,44 +51,46 @@ static void free_from_taps(double *numbers, const double *taps, size_t window)
         numbers[j] = taps[j];
 }
 
-/* clamp: free, clipped; the gradient stops outside [0,1] and passes on its edges */
-
-static void clamp_taps(real *taps, const real *numbers, size_t window)
+static void clamp_taps(real *taps, const real *numbers, size_t window, size_t head_size)
 {
-    for (size_t j = 0; j <= window; j++)
-        taps[j] = numbers[j] < 0 ? 0 : numbers[j] > 1 ? 1 : numbers[j];
+    for (size_t j = 0; j <= window; j++) {
+        const real x = numbers[j];
+        spread_tap(taps, j, x < 0 ? 0 : x > 1 ? 1 : x, head_size);
+    }
 }
 
-static void clamp_backward(real *d_numbers, const double *d_taps, const real *numbers,
-                           size_t window)
+/* The gradient stops outside [0,1] and passes on its edges. */
+static void clamp_backward(double *d_numbers, const double *d_taps, const real *numbers,
+                           size_t window, size_t head_size)
 {
-    for (size_t j = 0; j <= window; j++)
-        if (numbers[j] >= 0 && numbers[j] <= 1)
-            d_numbers[j] += (real)d_taps[j];
+    for (size_t j = 0; j <= window; j++) {
+        const int inside = numbers[j] >= 0 && numbers[j] <= 1;
+        d_numbers[j] = inside ? sum_tap(d_taps, j, head_size) : 0.0;
+    }
 }
-
-/* gate: current tap = sigmoid(a), previous tap = 1 - that */
 
 static double sigmoid(double a)
 {
     return 1.0 / (1.0 + exp(-a));
 }
 
-static void gate_taps(real *taps, const real *numbers, size_t window)
+static void gate_taps(real *taps, const real *numbers, size_t window, size_t head_size)
 {
     const double current = sigmoid((double)numbers[0]);
 
     (void)window;
-    taps[0] = (real)(1.0 - current);
-    taps[1] = (real)current;
+    spread_tap(taps, 0, (real)(1.0 - current), head_size);
+    spread_tap(taps, 1, (real)current, head_size);
 }
 
-static void gate_backward(real *d_numbers, const double *d_taps, const real *numbers, size_t window)
+static void gate_backward(double *d_numbers, const double *d_taps, const real *numbers,
+                          size_t window, size_t head_size)
 {
     const double current = sigmoid((double)numbers[0]);
 
     (void)window;
-    d_numbers[0] += (real)((d_taps[1] - d_taps[0]) * current * (1.0 - current));
+    d_numbers[0] = (sum_tap(d_taps, 1, head_size) - sum_tap(d_taps, 0, head_size)) * current *
+                   (1.0 - current);
 }
 
 static void gate_from_taps(double *numbers, const double *taps, size_t window)
@@ -82,12 +101,87 @@ static void gate_from_taps(double *numbers, const double *taps, size_t window)
     numbers[0] = log(current / (1.0 - current));
 }
 
+/* ---- channel: free, per channel ---- */
+
+static size_t one_per_tap_and_channel(size_t window, size_t head_size)
+{
+    return head_size * (window + 1);
+}
+
+static void channel_taps(real *taps, const real *numbers, size_t window, size_t head_size)
+{
+    for (size_t i = 0; i < head_size; i++)
+        for (size_t j = 0; j <= window; j++)
+            taps[j * head_size + i] = numbers[i * (window + 1) + j];
+}
+
+static void channel_backward(double *d_numbers, const double *d_taps, const real *numbers,
+                             size_t window, size_t head_size)
+{
+    (void)numbers;
+    for (size_t i = 0; i < head_size; i++)
+        for (size_t j = 0; j <= window; j++)
+            d_numbers[i * (window + 1) + j] = d_taps[j * head_size + i];
+}
+
+/* ---- hard: the upper half of the channels is the previous token's; data: gates, not taps ---- */
+
+static size_t nothing_learned(size_t window, size_t head_size)
+{
+    (void)window, (void)head_size;
+    return 0;
+}
+
+static void hard_taps(real *taps, const real *numbers, size_t window, size_t head_size)
+{
+    (void)numbers, (void)window;
+    for (size_t i = 0; i < head_size; i++) {
+        taps[i] = i >= head_size / 2 ? 1 : 0;
+        taps[head_size + i] = 1 - taps[i];
+    }
+}
+
+static void no_backward(double *d_numbers, const double *d_taps, const real *numbers, size_t window,
+                        size_t head_size)
+{
+    (void)d_numbers, (void)d_taps, (void)numbers, (void)window, (void)head_size;
+}
+
 static const kvsi_form forms[] = {
-    [KVS_SHIFT_FREE] = {"free", KVS_SHIFT_WINDOW_MAX, one_per_tap, free_taps, free_backward,
-                        free_from_taps},
-    [KVS_SHIFT_GATE] = {"gate", 1, one_per_head, gate_taps, gate_backward, gate_from_taps},
-    [KVS_SHIFT_CLAMP] = {"clamp", KVS_SHIFT_WINDOW_MAX, one_per_tap, clamp_taps, clamp_backward,
-                         free_from_taps},
+    [KVS_SHIFT_FREE] = {.name = "free",
+                        .window_max = KVS_SHIFT_WINDOW_MAX,
+                        .can_be_identity = 1,
+                        .numbers = one_per_tap,
+                        .taps = free_taps,
+                        .backward = free_backward,
+                        .from_taps = free_from_taps},
+    [KVS_SHIFT_GATE] = {.name = "gate",
+                        .window_max = 1,
+                        .numbers = one_per_head,
+                        .taps = gate_taps,
+                        .backward = gate_backward,
+                        .from_taps = gate_from_taps},
+    [KVS_SHIFT_CLAMP] = {.name = "clamp",
+                         .window_max = KVS_SHIFT_WINDOW_MAX,
+                         .can_be_identity = 1,
+                         .numbers = one_per_tap,
+                         .taps = clamp_taps,
+                         .backward = clamp_backward,
+                         .from_taps = free_from_taps},
+    [KVS_SHIFT_CHANNEL] = {.name = "channel",
+                           .window_max = KVS_SHIFT_WINDOW_MAX,
+                           .can_be_identity = 1,
+                           .numbers = one_per_tap_and_channel,
+                           .taps = channel_taps,
+                           .backward = channel_backward,
+                           .from_taps = free_from_taps,
+                           .per_channel = 1},
+    [KVS_SHIFT_DATA] = {.name = "data", .window_max = 1, .numbers = nothing_learned, .gated = 1},
+    [KVS_SHIFT_HARD] = {.name = "hard",
+                        .window_max = 1,
+                        .numbers = nothing_learned,
+                        .taps = hard_taps,
+                        .backward = no_backward},
 };
 
 const kvsi_form *kvsi_form_get(kvs_shift_form form)
@@ -95,7 +189,9 @@ const kvsi_form *kvsi_form_get(kvs_shift_form form)
     return (size_t)form < sizeof forms / sizeof *forms ? &forms[form] : NULL;
 }
 
-void kvsi_taps_uniform(double *taps, size_t window, kvsi_random *random)
+/* ---- initial taps ---- */
+
+static void draw_uniform(double *taps, size_t window, kvsi_random *random)
 {
     double sum = 0;
 
@@ -104,4 +200,32 @@ void kvsi_taps_uniform(double *taps, size_t window, kvsi_random *random)
         sum += taps[j];
     }
     taps[0] = 1.0 - sum;
+}
+
+static void draw_softmax(double *taps, size_t window, kvsi_random *random)
+{
+    double sum = 0;
+
+    for (size_t j = 0; j <= window; j++) {
+        taps[j] = exp(kvsi_random_normal(random));
+        sum += taps[j];
+    }
+    for (size_t j = 0; j <= window; j++)
+        taps[j] /= sum;
+}
+
+void kvsi_taps_draw(double *taps, size_t window, kvs_shift_init init, kvsi_random *random)
+{
+    switch (init) {
+    case KVS_SHIFT_INIT_UNIFORM:
+        draw_uniform(taps, window, random);
+        break;
+    case KVS_SHIFT_INIT_SOFTMAX:
+        draw_softmax(taps, window, random);
+        break;
+    case KVS_SHIFT_INIT_IDENTITY:
+        for (size_t j = 0; j <= window; j++)
+            taps[j] = j == window ? 1.0 : 0.0;
+        break;
+    }
 }

@@ -1,6 +1,10 @@
 /* kernels/forms.h - the forms of the shift: how a head's learned numbers become its taps.
  *
- * A new form is one row of the table in forms.c.  Kernels see taps only. */
+ * Kernels see taps only: one per channel and token back, taps[j * head_size + i] for channel i of
+ * the token window-j back (oldest first).  A new form is one row of the table in forms.c.
+ *
+ * `data` is the exception: it has one number per token, not per channel; kernels take it from the
+ * gates that the model computes (kvsi_shift), and its row has no taps. */
 #ifndef KVSI_KERNELS_FORMS_H
 #define KVSI_KERNELS_FORMS_H
 
@@ -12,18 +16,22 @@ enum { KVSI_TAPS_MAX = KVS_SHIFT_WINDOW_MAX + 1 };
 typedef struct kvsi_form {
     const char *name;
     size_t window_max;
-    size_t (*numbers)(size_t window); /* learned numbers a head */
-    /* One head.  Taps are oldest first, window + 1 of them. */
-    void (*taps)(real *taps, const real *numbers, size_t window);
-    /* Adds to d_numbers what d_taps says. */
-    void (*backward)(real *d_numbers, const double *d_taps, const real *numbers, size_t window);
-    /* Turns initial taps into the numbers that give them. */
+    int can_be_identity;
+    /* Learned numbers of one head, which are those of its taps (0 = none are learned). */
+    size_t (*numbers)(size_t window, size_t head_size);
+    void (*taps)(real *taps, const real *numbers, size_t window, size_t head_size);
+    /* d_numbers = what d_taps says (overwritten; double, because sums follow). */
+    void (*backward)(double *d_numbers, const double *d_taps, const real *numbers, size_t window,
+                     size_t head_size);
+    /* Turns a set of initial taps into the numbers that give them; NULL = there are none. */
     void (*from_taps)(double *numbers, const double *taps, size_t window);
+    int per_channel; /* numbers are [head_size, window + 1]: from_taps makes them row by row */
+    int gated;       /* a number per token instead of taps: the shift's `gates` */
 } kvsi_form;
 
 const kvsi_form *kvsi_form_get(kvs_shift_form form); /* NULL past the end of the table */
 
-/* The paper's init: every tap but the oldest ~ U(0,1), the oldest = 1 - their sum. */
-void kvsi_taps_uniform(double *taps, size_t window, kvsi_random *random);
+/* One set of initial taps, window + 1 of them, oldest first. */
+void kvsi_taps_draw(double *taps, size_t window, kvs_shift_init init, kvsi_random *random);
 
 #endif

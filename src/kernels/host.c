@@ -1,6 +1,8 @@
 #include "kernels/host.h"
 
 #include "base/memory.h"
+#include "base/random.h"
+#include "kernels/forms.h"
 
 #include <math.h>
 #include <string.h>
@@ -58,10 +60,73 @@ kvsi_target kvsi_target_v(const kvsi_attention *a)
     return (kvsi_target){&a->v_shift, a->kv_heads, (a->heads + a->kv_heads) * a->head_size};
 }
 
+static size_t numbers_of(const kvsi_shift *shift, size_t head_size)
+{
+    return shift->window > 0 ? kvsi_form_get(shift->form)->numbers(shift->window, head_size) : 0;
+}
+
+size_t kvsi_shift_numbers(const kvsi_attention *a)
+{
+    const size_t q = numbers_of(&a->q_shift, a->head_size);
+    const size_t k = numbers_of(&a->k_shift, a->head_size);
+    const size_t v = numbers_of(&a->v_shift, a->head_size);
+
+    return q > k ? (q > v ? q : v) : (k > v ? k : v);
+}
+
 size_t kvsi_qkv_width(const kvsi_attention *a)
 {
     return (a->heads + 2 * a->kv_heads) * a->head_size;
 }
+
+/* ---- dropout ---- */
+
+static void factors_of_words(real factors[4], const uint32_t words[4], double rate)
+{
+    const uint32_t threshold = (uint32_t)(rate * 4294967296.0); /* rate < 1 */
+    const real kept = (real)(1.0 / (1.0 - rate));
+
+    for (int i = 0; i < 4; i++)
+        factors[i] = words[i] >= threshold ? kept : 0;
+}
+
+void kvsi_keep_factors(real factors[4], const kvsi_dropout *d, uint64_t block)
+{
+    uint32_t words[4];
+
+    kvsi_random_words(words, d->seed, KVSI_RANDOM_DROPOUT, d->index, (uint32_t)block);
+    factors_of_words(factors, words, d->rate);
+}
+
+void kvsi_keep_weights(real factors[4], const kvsi_attention *a, size_t row, size_t head,
+                       size_t block)
+{
+    const size_t purpose = KVSI_RANDOM_ATTENTION + 8 * (row * a->heads + head);
+    uint32_t words[4];
+
+    kvsi_random_words(words, a->dropout.seed, (uint32_t)purpose, a->dropout.index, (uint32_t)block);
+    factors_of_words(factors, words, a->dropout.rate);
+}
+
+real kvsi_keep_factor(const kvsi_dropout *d, uint64_t place)
+{
+    real factors[4];
+
+    kvsi_keep_factors(factors, d, place / 4);
+    return factors[place % 4];
+}
+
+real kvsi_keep_weight(const kvsi_attention *a, size_t row, size_t head, size_t key)
+{
+    real factors[4];
+
+    if (a->dropout.rate == 0)
+        return 1;
+    kvsi_keep_weights(factors, a, row, head, key / 4);
+    return factors[key % 4];
+}
+
+/* ---- state ---- */
 
 static void keep_tail(real *tail, kvsi_target target, const kvsi_span *span, const real *qkv,
                       const kvsi_attention *a)

@@ -1,71 +1,144 @@
 /* The transformer, backward: forward.c read from its last line to its first.
  *
  * d_x is the gradient of the residual stream and passes through every layer.  The outputs of norm
- * and SwiGLU were not kept; they are computed again, which is cheaper than the memory. */
+ * and activation were not kept; they are computed again, which is cheaper than the memory. */
 #include "model/pass.h"
 
-/* x_out = middle + down(swiglu(gate_up(norm(middle)))) */
+/* The gradient of a branch's output, before it met the residual stream. */
+static const real *leave_stream(kvsi_pass *p, size_t site)
+{
+    const kvs_model_config *c = &p->model->config;
+    const kvsi_dropout drop = kvsi_pass_dropout(p, c->dropout_residual, site);
+    const size_t count = p->tokens * c->dim;
+    kvsi_context *k = &p->context;
+
+    if (drop.rate == 0)
+        return p->d_x;
+    k->ops->copy(k, p->d_branch, p->d_x, count * sizeof *p->d_x);
+    k->ops->dropout(k, p->d_branch, count, &drop);
+    return p->d_branch;
+}
+
+/* norm(x) again, as the forward pass had it. */
+static const real *normalise_again(kvsi_pass *p, const real *x, const kvsi_norm *norm)
+{
+    if (!norm->gain)
+        return x;
+    p->context.ops->norm_forward(&p->context, p->normed, x, norm, p->tokens, p->model->config.dim);
+    return p->normed;
+}
+
+/* d_normed, the gradient of norm(x), joins the stream's gradient (or becomes it). */
+static void enter_stream(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdiff_t bias,
+                         real *gradients)
+{
+    const kvs_model_config *c = &p->model->config;
+    const kvsi_norm norm = kvsi_pass_norm(p, gain, bias);
+    const size_t count = p->tokens * c->dim;
+    kvsi_context *k = &p->context;
+
+    if (c->no_residual)
+        k->ops->zero(k, p->d_x, count * sizeof *p->d_x);
+    if (norm.gain)
+        k->ops->norm_backward(k, p->d_x, gradients + gain, norm.bias ? gradients + bias : NULL,
+                              p->d_normed, x, &norm, p->tokens, c->dim);
+    else
+        k->ops->add(k, p->d_x, p->d_normed, count);
+}
+
+/* Through y = x W^T + bias: adds to the gradients of W and bias, gives d_x. */
+static void through_linear(kvsi_pass *p, real *d_x, const real *d_y, const real *x,
+                           const kvsi_matrix *w, ptrdiff_t weight, ptrdiff_t bias, real *gradients)
+{
+    kvsi_context *k = &p->context;
+
+    k->ops->linear_backward_weight(k, gradients + weight, d_y, x, p->tokens, w->rows, w->cols);
+    if (bias != KVSI_ABSENT)
+        k->ops->linear_backward_bias(k, gradients + bias, d_y, p->tokens, w->rows);
+    k->ops->linear_backward_input(k, d_x, d_y, w, p->tokens, 0);
+}
+
 static void backward_mlp(kvsi_pass *p, size_t l, real *gradients)
 {
     const kvs_model_config *c = &p->model->config;
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const real *gain = p->model->parameters + at->post_norm;
-    const kvsi_matrix gate_up = kvsi_pass_matrix(p, at->gate_up, 2 * c->ffn, c->dim);
-    const kvsi_matrix down = kvsi_pass_matrix(p, at->down, c->dim, c->ffn);
+    const int gpt2 = c->body == KVS_BODY_GPT2;
     const size_t n = p->tokens;
-    kvsi_context *x = &p->context;
-    const kvsi_ops *op = x->ops;
+    const kvsi_matrix up =
+        kvsi_pass_matrix(p, at->up, at->up_bias, gpt2 ? c->ffn : 2 * c->ffn, c->dim);
+    const kvsi_matrix down = kvsi_pass_matrix(p, at->down, at->down_bias, c->dim, c->ffn);
+    const kvsi_norm norm = kvsi_pass_norm(p, at->post_norm, at->post_norm_bias);
+    const real *d_branch = leave_stream(p, kvsi_site_mlp(l));
+    kvsi_context *k = &p->context;
 
-    op->swiglu_forward(x, p->hidden, m->gate_up, n, c->ffn);
-    op->linear_backward_weight(x, gradients + at->down, p->d_x, p->hidden, n, c->dim, c->ffn);
-    op->linear_backward_input(x, p->d_hidden, p->d_x, &down, n);
-    op->swiglu_backward(x, p->d_gate_up, p->d_hidden, m->gate_up, n, c->ffn);
-    op->norm_forward(x, p->normed, m->middle, gain, n, c->dim, c->norm_eps);
-    op->linear_backward_weight(x, gradients + at->gate_up, p->d_gate_up, p->normed, n, 2 * c->ffn,
-                               c->dim);
-    op->linear_backward_input(x, p->d_normed, p->d_gate_up, &gate_up, n);
-    op->norm_backward(x, p->d_x, gradients + at->post_norm, p->d_normed, m->middle, gain, n, c->dim,
-                      c->norm_eps);
+    if (gpt2)
+        k->ops->gelu_forward(k, p->hidden, m->up, n, c->ffn);
+    else
+        k->ops->swiglu_forward(k, p->hidden, m->up, n, c->ffn);
+    through_linear(p, p->d_hidden, d_branch, p->hidden, &down, at->down, at->down_bias, gradients);
+    if (gpt2)
+        k->ops->gelu_backward(k, p->d_up, p->d_hidden, m->up, n, c->ffn);
+    else
+        k->ops->swiglu_backward(k, p->d_up, p->d_hidden, m->up, n, c->ffn);
+    through_linear(p, p->d_normed, p->d_up, normalise_again(p, m->middle, &norm), &up, at->up,
+                   at->up_bias, gradients);
+    enter_stream(p, m->middle, at->post_norm, at->post_norm_bias, gradients);
 }
 
-/* middle = x + o(attention(qkv(norm(x)))) */
 static void backward_attention(kvsi_pass *p, size_t l, real *gradients)
 {
     const kvs_model_config *c = &p->model->config;
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const real *gain = p->model->parameters + at->input_norm;
-    const size_t n = p->tokens, width = c->dim + 2 * c->kv_heads * (c->dim / c->heads);
-    const kvsi_matrix qkv = kvsi_pass_matrix(p, at->qkv, width, c->dim);
-    const kvsi_matrix o = kvsi_pass_matrix(p, at->o, c->dim, c->dim);
+    const kvsi_matrix qkv = kvsi_pass_matrix(p, at->qkv, at->qkv_bias,
+                                             kvsi_layer_shape_of(c, l).qkv_width, c->dim);
+    const kvsi_matrix gates = kvsi_pass_gates(p, l);
+    const kvsi_matrix o = kvsi_pass_matrix(p, at->o, at->o_bias, c->dim, c->dim);
+    const kvsi_norm norm = kvsi_pass_norm(p, at->input_norm, at->input_norm_bias);
     const kvsi_attention attention = kvsi_pass_attention(p, l, gradients);
-    kvsi_context *x = &p->context;
-    const kvsi_ops *op = x->ops;
+    const real *d_branch = leave_stream(p, kvsi_site_attention(l)), *in;
+    kvsi_context *k = &p->context;
 
-    op->linear_backward_weight(x, gradients + at->o, p->d_x, m->mixed, n, c->dim, c->dim);
-    op->linear_backward_input(x, p->d_mixed, p->d_x, &o, n);
-    op->attention_backward(x, p->d_qkv, p->d_mixed, m->mixed, m->logsum, m->qkv, &attention);
-    op->norm_forward(x, p->normed, m->x, gain, n, c->dim, c->norm_eps);
-    op->linear_backward_weight(x, gradients + at->qkv, p->d_qkv, p->normed, n, width, c->dim);
-    op->linear_backward_input(x, p->d_normed, p->d_qkv, &qkv, n);
-    op->norm_backward(x, p->d_x, gradients + at->input_norm, p->d_normed, m->x, gain, n, c->dim,
-                      c->norm_eps);
+    through_linear(p, p->d_mixed, d_branch, m->mixed, &o, at->o, at->o_bias, gradients);
+    k->ops->attention_backward(k, p->d_qkv, p->d_mixed, m->mixed, m->logsum, m->qkv, &attention);
+    in = normalise_again(p, m->x, &norm);
+    through_linear(p, p->d_normed, p->d_qkv, in, &qkv, at->qkv, at->qkv_bias, gradients);
+    if (gates.rows > 0) {
+        real *d_w = gradients + ((const real *)gates.data - p->model->parameters);
+
+        k->ops->linear_backward_weight(k, d_w, p->d_gates, in, p->tokens, gates.rows, gates.cols);
+        k->ops->linear_backward_input(k, p->d_normed, p->d_gates, &gates, p->tokens, 1);
+    }
+    enter_stream(p, m->x, at->input_norm, at->input_norm_bias, gradients);
+}
+
+static void backward_embedding(kvsi_pass *p, real *gradients)
+{
+    const kvs_model *m = p->model;
+    const size_t n = p->tokens, dim = m->config.dim;
+    const kvsi_dropout drop =
+        kvsi_pass_dropout(p, m->config.dropout_embedding, KVSI_SITE_EMBEDDING);
+    kvsi_context *k = &p->context;
+
+    if (drop.rate > 0)
+        k->ops->dropout(k, p->d_x, n * dim, &drop);
+    k->ops->embed_backward(k, gradients + m->layout.embed, p->d_x, p->ids, n, dim);
+    if (m->layout.positions != KVSI_ABSENT)
+        k->ops->embed_backward(k, gradients + m->layout.positions, p->d_x, p->positions, n, dim);
 }
 
 void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
 {
     const kvs_model *m = pass->model;
-    const kvs_model_config *c = &m->config;
-    const size_t n = pass->tokens;
-    kvsi_context *x = &pass->context;
+    kvsi_context *k = &pass->context;
 
-    x->ops->zero(x, pass->d_x, n * c->dim * sizeof *pass->d_x);
-    x->ops->norm_backward(x, pass->d_x, gradients + m->layout.final_norm, pass->d_normed,
-                          pass->last, m->parameters + m->layout.final_norm, n, c->dim, c->norm_eps);
-    for (size_t l = c->layers; l-- > 0;) {
-        backward_mlp(pass, l, gradients);
+    k->ops->zero(k, pass->d_x, pass->tokens * m->config.dim * sizeof *pass->d_x);
+    enter_stream(pass, pass->last, m->layout.final_norm, m->layout.final_norm_bias, gradients);
+    for (size_t l = m->config.layers; l-- > 0;) {
+        if (!m->config.no_mlp)
+            backward_mlp(pass, l, gradients);
         backward_attention(pass, l, gradients);
     }
-    x->ops->embed_backward(x, gradients + m->layout.embed, pass->d_x, pass->ids, n, c->dim);
+    backward_embedding(pass, gradients);
 }

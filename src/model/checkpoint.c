@@ -93,7 +93,7 @@ static kvs_status check_tensor(const kvsi_file_tensor *t, const kvsi_parameter *
 static kvs_status check_shift(const kvsi_file_tensor *t, const kvsi_parameter *p, const char *path,
                               kvs_err *err)
 {
-    for (size_t i = 0; p->group == KVSI_SHIFTS && i < p->count; i++) {
+    for (size_t i = 0; p->role == KVSI_TAPS && i < p->count; i++) {
         float value; /* the file may put it at any byte */
 
         memcpy(&value, (const char *)t->data + i * sizeof value, sizeof value);
@@ -104,37 +104,78 @@ static kvs_status check_shift(const kvsi_file_tensor *t, const kvsi_parameter *p
     return KVS_OK;
 }
 
+/* GPT-2 files come with one of these before their names. */
+static const char *const prefixes[] = {"transformer.", "backbone.", ""};
+
+enum { PREFIXES = sizeof prefixes / sizeof *prefixes };
+
+static size_t prefix_length(const char *name, const char *prefix)
+{
+    const size_t length = strlen(prefix);
+
+    return strncmp(name, prefix, length) == 0 ? length : 0;
+}
+
+/* The tensor of a name of ours, under whatever prefix the file uses.  Of a tied pair, files keep
+ * either one. */
+static const kvsi_file_tensor *find_in_file(const kvs_model *m, const kvsi_safetensors *file,
+                                            const kvsi_parameter *p)
+{
+    const kvsi_file_tensor *t = kvsi_safetensors_find(file, p->name);
+    const size_t own = prefix_length(p->name, prefixes[0]);
+
+    for (size_t i = 1; !t && own > 0 && i < PREFIXES; i++) {
+        char name[KVSI_NAME_SIZE + 16];
+
+        snprintf(name, sizeof name, "%s%s", prefixes[i], p->name + own);
+        t = kvsi_safetensors_find(file, name);
+    }
+    if (!t && m->config.tied && p->role == KVSI_EMBEDDING)
+        t = kvsi_safetensors_find(file, "lm_head.weight");
+    return t;
+}
+
+/* The tensor of ours that a name in a file stands for; NULL = none. */
+static const kvsi_parameter *find_ours(const kvs_model *m, const char *name)
+{
+    const kvsi_parameter *p = kvsi_layout_find(&m->layout, name);
+
+    for (size_t i = 1; !p && i < PREFIXES; i++) {
+        char ours[KVSI_NAME_SIZE + 16];
+
+        snprintf(ours, sizeof ours, "%s%s", prefixes[0], name + prefix_length(name, prefixes[i]));
+        p = kvsi_layout_find(&m->layout, ours);
+    }
+    return p;
+}
+
+static int ends_with(const char *text, const char *end)
+{
+    const size_t size = strlen(text), tail = strlen(end);
+
+    return size >= tail && strcmp(text + size - tail, end) == 0;
+}
+
 /* A tensor that the configuration does not know means that the two files do not belong together;
- * two harmless ones are common: a tied model's copy of its head, and stored frequencies. */
+ * some harmless ones are common: a tied model's copy of its head, frequencies, causal masks. */
 static kvs_status check_strangers(const kvs_model *m, const kvsi_safetensors *file,
                                   const char *path, kvs_err *err)
 {
     for (size_t i = 0; i < kvsi_safetensors_count(file); i++) {
         const char *name = kvsi_safetensors_at(file, i)->name;
         const int harmless = (m->config.tied && strcmp(name, "lm_head.weight") == 0) ||
-                             strstr(name, "rotary_emb.inv_freq");
+                             ends_with(name, ".rotary_emb.inv_freq") ||
+                             ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias");
 
-        if (!harmless && !kvsi_layout_find(&m->layout, name))
+        if (!harmless && !find_ours(m, name))
             return kvsi_fail(err, KVS_E_FORMAT,
-                             "'%s' has a tensor '%s' that config.json does not "
-                             "account for",
-                             path, name);
+                             "'%s' has a tensor '%s' that config.json does not account for", path,
+                             name);
     }
     return KVS_OK;
 }
 
-/* Of a tied pair, files keep either one. */
-static const kvsi_file_tensor *find_in_file(const kvs_model *m, const kvsi_safetensors *file,
-                                            const kvsi_parameter *p)
-{
-    const kvsi_file_tensor *t = kvsi_safetensors_find(file, p->name);
-
-    if (!t && m->config.tied && p->offset == m->layout.head)
-        t = kvsi_safetensors_find(file, "lm_head.weight");
-    return t;
-}
-
-static kvs_status load_weights(kvs_model *m, const char *path, kvs_err *err)
+kvs_status kvsi_model_load_weights(kvs_model *m, const char *path, kvs_err *err)
 {
     kvs_status st;
     kvsi_safetensors *file = NULL;
@@ -169,7 +210,7 @@ kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *dir, kvs
     }
     KVS_TRY(kvsi_hf_config_read(&config, settings, err));
     KVS_TRY(kvsi_model_allocate(&m, rt, &config, err));
-    KVS_TRY(load_weights(m, weights, err));
+    KVS_TRY(kvsi_model_load_weights(m, weights, err));
     *out = m;
     m = NULL;
 out:

@@ -1,9 +1,9 @@
-/* The model's configuration: defaults, names, and the checks that keep all after it simple. */
+/* The model's configuration: defaults, and the checks that keep all after it simple. */
 #include "base/status.h"
 #include "kernels/forms.h"
+#include "model/layer.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { SIZE_LIMIT = 1 << 24 }; /* of any single dimension: keeps products inside 64 bits */
 
@@ -13,23 +13,32 @@ void kvs_model_config_init(kvs_model_config *config)
         .dim = 128,
         .layers = 1,
         .heads = 4,
-        .kv_heads = 0, /* as many as heads */
         .context = 512,
         .rope_base = 100000.0,
+        .rotary_fraction = 1.0,
         .norm_eps = 1e-5,
         .init_std = 0.02,
         .shift = {.form = KVS_SHIFT_FREE, .init = KVS_SHIFT_INIT_UNIFORM, .window = 1},
     };
 }
 
+void kvs_model_config_set_body(kvs_model_config *config, kvs_body body)
+{
+    config->body = body;
+    config->positions = body == KVS_BODY_GPT2 ? KVS_POSITIONS_LEARNED : KVS_POSITIONS_ROPE;
+}
+
+/* ---- checks ---- */
+
 static kvs_status check_sizes(const kvs_model_config *c, kvs_err *err)
 {
     const struct {
         const char *name;
         size_t value;
-    } sizes[] = {{"vocab", c->vocab},      {"dim", c->dim}, {"layers", c->layers},
-                 {"heads", c->heads},      {"ffn", c->ffn}, {"context", c->context},
-                 {"kv_heads", c->kv_heads}};
+    } sizes[] = {{"vocab", c->vocab},       {"dim", c->dim}, {"layers", c->layers},
+                 {"heads", c->heads},       {"ffn", c->ffn}, {"context", c->context},
+                 {"kv heads", c->kv_heads}, {"sliding heads", c->sliding_heads},
+                 {"sliding kv heads", c->sliding_kv_heads}};
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].value < 1 || sizes[i].value > SIZE_LIMIT)
@@ -38,37 +47,112 @@ static kvs_status check_sizes(const kvs_model_config *c, kvs_err *err)
     return KVS_OK;
 }
 
-static kvs_status check_heads(const kvs_model_config *c, kvs_err *err)
+static kvs_status check_heads(size_t dim, size_t heads, size_t kv_heads, kvs_err *err)
 {
-    if (c->dim % c->heads != 0)
-        return kvsi_fail(err, KVS_E_INVALID, "dim %zu is not divisible by heads %zu", c->dim,
-                         c->heads);
-    if (c->dim / c->heads % 2 != 0)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "head size %zu (dim %zu / heads %zu) is odd, rotary positions need pairs",
-                         c->dim / c->heads, c->dim, c->heads);
-    if (c->kv_heads > c->heads)
-        return kvsi_fail(err, KVS_E_INVALID, "kv heads %zu is more than heads %zu", c->kv_heads,
-                         c->heads);
-    if (c->heads % c->kv_heads != 0)
-        return kvsi_fail(err, KVS_E_INVALID, "heads %zu is not divisible by kv heads %zu", c->heads,
-                         c->kv_heads);
+    if (dim % heads != 0)
+        return kvsi_fail(err, KVS_E_INVALID, "dim %zu is not divisible by heads %zu", dim, heads);
+    if (kv_heads > heads)
+        return kvsi_fail(err, KVS_E_INVALID, "kv heads %zu is more than heads %zu", kv_heads,
+                         heads);
+    if (heads % kv_heads != 0)
+        return kvsi_fail(err, KVS_E_INVALID, "heads %zu is not divisible by kv heads %zu", heads,
+                         kv_heads);
     return KVS_OK;
 }
 
 static kvs_status check_reals(const kvs_model_config *c, kvs_err *err)
 {
-    if (!(c->rope_base > 1) || !isfinite(c->rope_base))
-        return kvsi_fail(err, KVS_E_INVALID, "rope base is %g, expected more than 1", c->rope_base);
-    if (!(c->norm_eps >= 0) || !(c->norm_eps < 1))
-        return kvsi_fail(err, KVS_E_INVALID, "norm eps is %g, expected 0 to below 1", c->norm_eps);
-    if (!(c->init_std >= 0) || !isfinite(c->init_std))
-        return kvsi_fail(err, KVS_E_INVALID, "init std is %g, expected 0 or more", c->init_std);
+    const struct {
+        const char *name;
+        double value, low, high; /* low <= value < high */
+    } reals[] = {
+        {"rope base", c->rope_base, nextafter(1, 2), 1e30},
+        {"rotary fraction", c->rotary_fraction, 0, nextafter(1, 2)},
+        {"score scale", c->score_scale, 0, 1e30},
+        {"norm eps", c->norm_eps, 0, 1},
+        {"init std", c->init_std, 0, 1e30},
+        {"embedding dropout", c->dropout_embedding, 0, 1},
+        {"attention dropout", c->dropout_attention, 0, 1},
+        {"residual dropout", c->dropout_residual, 0, 1},
+    };
+
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        if (!(reals[i].value >= reals[i].low && reals[i].value < reals[i].high))
+            return kvsi_fail(err, KVS_E_INVALID, "%s is %g, expected %g to below %g",
+                             reals[i].name, reals[i].value, reals[i].low, reals[i].high);
     return KVS_OK;
 }
 
-static kvs_status check_shift(const kvs_shift_config *s, kvs_err *err)
+static kvs_status check_rotation(const kvs_model_config *c, size_t heads, kvs_err *err)
 {
+    const size_t head_size = c->dim / heads;
+    const double rotary = c->rotary_fraction * (double)head_size;
+
+    if (rotary != floor(rotary) || (size_t)rotary % 2 != 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "rotary positions turn %g of %zu channels of a head (dim %zu, heads %zu), "
+                         "expected an even number",
+                         rotary, head_size, c->dim, heads);
+    return KVS_OK;
+}
+
+static kvs_status check_positions(const kvs_model_config *c, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    if (!kvs_positions_name(c->positions))
+        return kvsi_fail(err, KVS_E_INVALID, "unknown positions %d", (int)c->positions);
+    if (c->rotary_fraction != 1.0 && c->positions != KVS_POSITIONS_ROPE)
+        return kvsi_fail(err, KVS_E_INVALID, "a rotary fraction needs positions rope, found %s",
+                         kvs_positions_name(c->positions));
+    if (c->slopes > 0 && c->positions != KVS_POSITIONS_ALIBI)
+        return kvsi_fail(err, KVS_E_INVALID, "slopes need positions alibi, found %s",
+                         kvs_positions_name(c->positions));
+    if (c->slopes > 1 && (c->slopes != c->heads || c->sliding_heads != c->heads))
+        return kvsi_fail(err, KVS_E_INVALID, "%zu slopes for %zu heads, expected 1 or one a head",
+                         c->slopes, c->heads);
+    for (size_t i = 0; i < c->slopes && i < KVS_SLOPES_MAX; i++)
+        if (!isfinite(c->slope[i]))
+            return kvsi_fail(err, KVS_E_INVALID, "slope %zu is %g", i, c->slope[i]);
+    if (c->positions == KVS_POSITIONS_ROPE) {
+        KVS_TRY(check_rotation(c, c->heads, err));
+        KVS_TRY(check_rotation(c, c->sliding_heads, err));
+    }
+out:
+    return st;
+}
+
+static kvs_status check_sliding(const kvs_model_config *c, kvs_err *err)
+{
+    const int own_heads = c->sliding_heads != c->heads || c->sliding_kv_heads != c->kv_heads;
+
+    if (c->sliding_window == 0 && (c->sliding_layers != 0 || own_heads))
+        return kvsi_fail(err, KVS_E_INVALID, "sliding layers or heads need a sliding window");
+    if (c->sliding_layers != 0 && c->layers > KVS_LISTED_LAYERS_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "a list of sliding layers needs at most %d layers, "
+                                             "found %zu", KVS_LISTED_LAYERS_MAX, c->layers);
+    if (c->sliding_layers != 0 && c->layers < 64 && c->sliding_layers >> c->layers != 0)
+        return kvsi_fail(err, KVS_E_INVALID, "a sliding layer is beyond the last of %zu layers",
+                         c->layers);
+    return KVS_OK;
+}
+
+static kvs_status check_head(const kvs_model_config *c, kvs_err *err)
+{
+    if (!kvs_head_name(c->head) || !kvs_body_name(c->body))
+        return kvsi_fail(err, KVS_E_INVALID, "unknown head %d or body %d", (int)c->head,
+                         (int)c->body);
+    if (c->head == KVS_HEAD_NONE && c->tied)
+        return kvsi_fail(err, KVS_E_INVALID, "head none has nothing to tie to the embeddings");
+    if (c->head == KVS_HEAD_NONE && c->vocab > c->dim)
+        return kvsi_fail(err, KVS_E_INVALID, "head none gives %zu logits for a vocabulary of %zu",
+                         c->dim, c->vocab);
+    return KVS_OK;
+}
+
+static kvs_status check_shift(const kvs_model_config *c, kvs_err *err)
+{
+    const kvs_shift_config *s = &c->shift;
     const kvsi_form *form = kvsi_form_get(s->form);
 
     if (!kvs_shift_targets_name(s->targets))
@@ -80,87 +164,72 @@ static kvs_status check_shift(const kvs_shift_config *s, kvs_err *err)
     if (s->window < 1 || s->window > KVS_SHIFT_WINDOW_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "shift window is %zu, expected 1 to %d", s->window,
                          KVS_SHIFT_WINDOW_MAX);
+    if (s->targets == 0)
+        return KVS_OK;
     if (s->window > form->window_max)
         return kvsi_fail(err, KVS_E_INVALID, "shift window is %zu, form '%s' takes at most %zu",
                          s->window, form->name, form->window_max);
+    if (s->init == KVS_SHIFT_INIT_IDENTITY && !form->can_be_identity)
+        return kvsi_fail(err, KVS_E_INVALID, "shift init 'identity' is out of reach of form '%s'",
+                         form->name);
+    if (s->init != KVS_SHIFT_INIT_UNIFORM && !form->from_taps)
+        return kvsi_fail(err, KVS_E_INVALID, "shift init '%s' does not apply to form '%s', which "
+                                             "has no taps", kvs_shift_init_name(s->init),
+                         form->name);
+    if (s->form == KVS_SHIFT_HARD && c->positions == KVS_POSITIONS_ROPE && c->rotary_fraction > 0.5)
+        return kvsi_fail(err, KVS_E_INVALID, "shift form 'hard' needs a rotary fraction of at most "
+                                             "0.5, found %g", c->rotary_fraction);
     return KVS_OK;
+}
+
+static void fill_in(kvs_model_config *c)
+{
+    if (c->kv_heads == 0)
+        c->kv_heads = c->heads;
+    if (c->sliding_heads == 0)
+        c->sliding_heads = c->heads;
+    if (c->sliding_kv_heads == 0)
+        c->sliding_kv_heads = c->sliding_heads == c->heads ? c->kv_heads : c->sliding_heads;
+    if (c->ffn == 0)
+        c->ffn = c->body == KVS_BODY_GPT2 ? 4 * c->dim : (c->dim * 8 / 3 + 15) / 16 * 16;
 }
 
 kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err)
 {
     kvs_status st;
 
-    if (config->kv_heads == 0)
-        config->kv_heads = config->heads;
-    if (config->ffn == 0)
-        config->ffn = (config->dim * 8 / 3 + 15) / 16 * 16;
+    fill_in(config);
     KVS_TRY(check_sizes(config, err));
-    KVS_TRY(check_heads(config, err));
+    KVS_TRY(check_heads(config->dim, config->heads, config->kv_heads, err));
+    KVS_TRY(check_heads(config->dim, config->sliding_heads, config->sliding_kv_heads, err));
     KVS_TRY(check_reals(config, err));
-    KVS_TRY(check_shift(&config->shift, err));
+    KVS_TRY(check_sliding(config, err));
+    KVS_TRY(check_positions(config, err));
+    KVS_TRY(check_head(config, err));
+    KVS_TRY(check_shift(config, err));
+    if (config->identity_projections && config->kv_heads != config->heads)
+        st = kvsi_fail(err, KVS_E_INVALID, "identity projections need as many kv heads as heads");
 out:
     return st;
 }
 
-/* ---- names ---- */
+/* ---- layers ---- */
 
-static const struct {
-    const char *name;
-    unsigned targets;
-} target_names[] = {{"none", 0},
-                    {"k", KVS_SHIFT_K},
-                    {"v", KVS_SHIFT_V},
-                    {"kv", KVS_SHIFT_K | KVS_SHIFT_V},
-                    {"qkv", KVS_SHIFT_Q | KVS_SHIFT_K | KVS_SHIFT_V}};
-
-enum { TARGET_NAMES = sizeof target_names / sizeof *target_names };
-
-const char *kvs_shift_targets_name(unsigned targets)
+kvsi_layer_shape kvsi_layer_shape_of(const kvs_model_config *c, size_t layer)
 {
-    for (size_t i = 0; i < TARGET_NAMES; i++)
-        if (target_names[i].targets == targets)
-            return target_names[i].name;
-    return NULL;
-}
+    const int slides =
+        c->sliding_window > 0 && (c->sliding_layers == 0 || (c->sliding_layers >> layer & 1));
+    const size_t heads = slides ? c->sliding_heads : c->heads;
+    const size_t kv_heads = slides ? c->sliding_kv_heads : c->kv_heads;
+    const size_t head_size = c->dim / heads;
+    const double rotary = c->positions == KVS_POSITIONS_ROPE ? c->rotary_fraction : 0.0;
 
-kvs_status kvs_shift_targets_parse(unsigned *out, const char *name, kvs_err *err)
-{
-    for (size_t i = 0; i < TARGET_NAMES; i++)
-        if (strcmp(target_names[i].name, name) == 0) {
-            *out = target_names[i].targets;
-            return KVS_OK;
-        }
-    return kvsi_fail(err, KVS_E_INVALID, "unknown shift '%s', expected none, k, v, kv or qkv",
-                     name);
-}
-
-const char *kvs_shift_form_name(kvs_shift_form form)
-{
-    const kvsi_form *row = kvsi_form_get(form);
-
-    return row ? row->name : NULL;
-}
-
-kvs_status kvs_shift_form_parse(kvs_shift_form *out, const char *name, kvs_err *err)
-{
-    for (int i = 0; kvsi_form_get((kvs_shift_form)i); i++)
-        if (strcmp(kvsi_form_get((kvs_shift_form)i)->name, name) == 0) {
-            *out = (kvs_shift_form)i;
-            return KVS_OK;
-        }
-    return kvsi_fail(err, KVS_E_INVALID, "unknown shift form '%s', expected free, gate or clamp",
-                     name);
-}
-
-const char *kvs_shift_init_name(kvs_shift_init init)
-{
-    return init == KVS_SHIFT_INIT_UNIFORM ? "uniform" : NULL;
-}
-
-kvs_status kvs_shift_init_parse(kvs_shift_init *out, const char *name, kvs_err *err)
-{
-    if (strcmp(name, "uniform") != 0)
-        return kvsi_fail(err, KVS_E_INVALID, "unknown shift init '%s', expected uniform", name);
-    *out = KVS_SHIFT_INIT_UNIFORM;
-    return KVS_OK;
+    return (kvsi_layer_shape){
+        .heads = heads,
+        .kv_heads = kv_heads,
+        .head_size = head_size,
+        .rotary = (size_t)(rotary * (double)head_size),
+        .qkv_width = (heads + 2 * kv_heads) * head_size,
+        .sliding_window = slides ? c->sliding_window : 0,
+    };
 }

@@ -1,96 +1,198 @@
 /* The transformer, forward: x -> x + attention(norm(x)) -> x + mlp(norm(x)), layer by layer. */
 #include "model/pass.h"
 
-static void forward_layer(kvsi_pass *p, size_t l, real *out)
+/* norm(x), or x itself in a body without norms. */
+static const real *normalise(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdiff_t bias)
+{
+    const kvsi_norm norm = kvsi_pass_norm(p, gain, bias);
+
+    if (!norm.gain)
+        return x;
+    p->context.ops->norm_forward(&p->context, p->normed, x, &norm, p->tokens, p->model->config.dim);
+    return p->normed;
+}
+
+/* out = x + dropout(in W^T), or without x in a body without residuals. */
+static void join(kvsi_pass *p, real *out, const real *in, const kvsi_matrix *w, const real *x,
+                 size_t site)
+{
+    const kvs_model_config *c = &p->model->config;
+    const kvsi_dropout drop = kvsi_pass_dropout(p, c->dropout_residual, site);
+    const size_t count = p->tokens * c->dim;
+    kvsi_context *k = &p->context;
+
+    if (drop.rate == 0) {
+        k->ops->linear_forward(k, out, in, w, p->tokens, c->no_residual ? NULL : x);
+        return;
+    }
+    k->ops->linear_forward(k, p->branch, in, w, p->tokens, NULL);
+    k->ops->dropout(k, p->branch, count, &drop);
+    k->ops->copy(k, out, c->no_residual ? p->branch : x, count * sizeof *out);
+    if (!c->no_residual)
+        k->ops->add(k, out, p->branch, count);
+}
+
+/* m->middle from m->x */
+static void forward_attention(kvsi_pass *p, size_t l)
 {
     const kvs_model_config *c = &p->model->config;
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const real *w = p->model->parameters;
-    const size_t n = p->tokens, kv_dim = c->kv_heads * (c->dim / c->heads);
-    const kvsi_matrix qkv = kvsi_pass_matrix(p, at->qkv, c->dim + 2 * kv_dim, c->dim);
-    const kvsi_matrix o = kvsi_pass_matrix(p, at->o, c->dim, c->dim);
-    const kvsi_matrix gate_up = kvsi_pass_matrix(p, at->gate_up, 2 * c->ffn, c->dim);
-    const kvsi_matrix down = kvsi_pass_matrix(p, at->down, c->dim, c->ffn);
+    const kvsi_matrix qkv = kvsi_pass_matrix(p, at->qkv, at->qkv_bias,
+                                             kvsi_layer_shape_of(c, l).qkv_width, c->dim);
+    const kvsi_matrix gates = kvsi_pass_gates(p, l);
+    const kvsi_matrix o = kvsi_pass_matrix(p, at->o, at->o_bias, c->dim, c->dim);
     const kvsi_attention attention = kvsi_pass_attention(p, l, NULL);
-    kvsi_context *x = &p->context;
-    const kvsi_ops *op = x->ops;
+    const real *in = normalise(p, m->x, at->input_norm, at->input_norm_bias);
+    kvsi_context *k = &p->context;
 
-    op->norm_forward(x, p->normed, m->x, w + at->input_norm, n, c->dim, c->norm_eps);
-    op->linear_forward(x, m->qkv, p->normed, &qkv, n, NULL);
-    op->attention_forward(x, m->mixed, m->logsum, m->qkv, &attention);
-    op->linear_forward(x, m->middle, m->mixed, &o, n, m->x);
+    k->ops->linear_forward(k, m->qkv, in, &qkv, p->tokens, NULL);
+    if (gates.rows > 0)
+        k->ops->linear_forward(k, m->gates, in, &gates, p->tokens, NULL);
+    k->ops->attention_forward(k, m->mixed, m->logsum, m->qkv, &attention);
+    join(p, m->middle, m->mixed, &o, m->x, kvsi_site_attention(l));
+}
 
-    op->norm_forward(x, p->normed, m->middle, w + at->post_norm, n, c->dim, c->norm_eps);
-    op->linear_forward(x, m->gate_up, p->normed, &gate_up, n, NULL);
-    op->swiglu_forward(x, p->hidden, m->gate_up, n, c->ffn);
-    op->linear_forward(x, out, p->hidden, &down, n, m->middle);
+/* out from m->middle */
+static void forward_mlp(kvsi_pass *p, size_t l, real *out)
+{
+    const kvs_model_config *c = &p->model->config;
+    const kvsi_layer_offsets *at = &p->model->layout.layers[l];
+    const kvsi_layer_memory *m = &p->layers[l];
+    const int gpt2 = c->body == KVS_BODY_GPT2;
+    const kvsi_matrix up =
+        kvsi_pass_matrix(p, at->up, at->up_bias, gpt2 ? c->ffn : 2 * c->ffn, c->dim);
+    const kvsi_matrix down = kvsi_pass_matrix(p, at->down, at->down_bias, c->dim, c->ffn);
+    const real *in = normalise(p, m->middle, at->post_norm, at->post_norm_bias);
+    kvsi_context *k = &p->context;
+
+    k->ops->linear_forward(k, m->up, in, &up, p->tokens, NULL);
+    if (gpt2)
+        k->ops->gelu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
+    else
+        k->ops->swiglu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
+    join(p, out, p->hidden, &down, m->middle, kvsi_site_mlp(l));
+}
+
+static void embed(kvsi_pass *p, real *x)
+{
+    const kvs_model *m = p->model;
+    const size_t n = p->tokens, dim = m->config.dim;
+    const kvsi_dropout drop =
+        kvsi_pass_dropout(p, m->config.dropout_embedding, KVSI_SITE_EMBEDDING);
+    kvsi_context *k = &p->context;
+
+    k->ops->embed_forward(k, x, m->parameters + m->layout.embed, p->ids, n, dim, 0);
+    if (m->layout.positions != KVSI_ABSENT)
+        k->ops->embed_forward(k, x, m->parameters + m->layout.positions, p->positions, n, dim, 1);
+    if (drop.rate > 0)
+        k->ops->dropout(k, x, n * dim, &drop);
 }
 
 void kvsi_pass_forward(kvsi_pass *pass)
 {
     const kvs_model *m = pass->model;
-    const kvs_model_config *c = &m->config;
-    const kvsi_ops *op = pass->context.ops;
-    const size_t n = pass->tokens;
+    const size_t bytes = pass->tokens * m->config.dim * sizeof(real);
+    kvsi_context *k = &pass->context;
 
-    op->embed_forward(&pass->context, pass->layers[0].x, m->parameters + m->layout.embed, pass->ids,
-                      n, c->dim);
-    for (size_t l = 0; l < c->layers; l++)
-        forward_layer(pass, l, l + 1 < c->layers ? pass->layers[l + 1].x : pass->last);
-    op->norm_forward(&pass->context, pass->normed, pass->last, m->parameters + m->layout.final_norm,
-                     n, c->dim, c->norm_eps);
+    embed(pass, pass->layers[0].x);
+    for (size_t l = 0; l < m->config.layers; l++) {
+        real *out = l + 1 < m->config.layers ? pass->layers[l + 1].x : pass->last;
+
+        forward_attention(pass, l);
+        if (m->config.no_mlp)
+            k->ops->copy(k, out, pass->layers[l].middle, bytes);
+        else
+            forward_mlp(pass, l, out);
+    }
+    if (m->config.no_norm)
+        k->ops->copy(k, pass->normed, pass->last, bytes);
+    else
+        normalise(pass, pass->last, m->layout.final_norm, m->layout.final_norm_bias);
     for (size_t s = 0; s < pass->sequences; s++)
         if (pass->states[s])
             pass->states[s]->length += pass->spans[s].len;
 }
 
-static kvsi_matrix head_matrix(const kvsi_pass *p)
+/* ---- head ---- */
+
+static void prepare_head(kvsi_pass *p)
 {
-    return kvsi_pass_matrix(p, p->model->layout.head, p->model->config.vocab, p->model->config.dim);
+    const kvs_model *m = p->model;
+
+    if (m->config.head == KVS_HEAD_NORMALISED)
+        p->context.ops->unit_rows_forward(&p->context, p->unit_head,
+                                          m->parameters + m->layout.head, m->config.vocab,
+                                          m->config.dim);
+}
+
+/* Where the head's gradient goes: straight to its place, or to that of the normalised rows. */
+static real *head_gradient(kvsi_pass *p, real *gradients)
+{
+    const kvs_model *m = p->model;
+
+    if (!gradients || m->layout.head == KVSI_ABSENT)
+        return NULL;
+    if (m->config.head != KVS_HEAD_NORMALISED)
+        return gradients + m->layout.head;
+    p->context.ops->zero(&p->context, p->d_unit_head,
+                         m->config.vocab * m->config.dim * sizeof(real));
+    return p->d_unit_head;
+}
+
+static kvsi_loss count_loss(const kvsi_pass *p)
+{
+    kvsi_loss loss = {.rows = p->head_rows};
+
+    for (size_t r = 0; r < p->head_rows; r++) {
+        loss.sum += (double)p->host_losses[r];
+        loss.scored += p->host_scored[r];
+        loss.right += p->host_scored[r] && p->host_guesses[r] == p->host_targets[r];
+    }
+    return loss;
 }
 
 /* The head's share of the backward pass happens here too, so that logits never outlive a chunk:
  * it leaves the gradient of the final norm's output in d_normed. */
 kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients)
 {
-    kvsi_context *c = &pass->context;
-    const kvsi_matrix w = head_matrix(pass);
-    const size_t rows = pass->head_rows;
+    const kvs_model *m = pass->model;
+    const kvsi_matrix w = kvsi_pass_head(pass);
+    kvsi_context *k = &pass->context;
     const kvsi_head head = {
         .x = pass->normed,
         .w = &w,
         .rows = pass->rows,
         .targets = pass->targets,
-        .count = rows,
+        .count = pass->head_rows,
         .row_loss = pass->losses,
         .row_guess = pass->guesses,
         .n = pass->tokens,
         .d_x = gradients ? pass->d_normed : NULL,
-        .d_w = gradients ? gradients + pass->model->layout.head : NULL,
+        .d_w = head_gradient(pass, gradients),
     };
-    kvsi_loss loss = {.rows = rows};
 
-    c->ops->head_loss(c, &head);
-    c->ops->download(c, pass->host_losses, pass->losses, rows * sizeof *pass->losses);
-    c->ops->download(c, pass->host_guesses, pass->guesses, rows * sizeof *pass->guesses);
-    c->ops->sync(c);
-    for (size_t r = 0; r < rows; r++) {
-        loss.sum += (double)pass->host_losses[r];
-        loss.scored += pass->host_scored[r];
-        loss.right += pass->host_scored[r] && pass->host_guesses[r] == pass->host_targets[r];
-    }
-    return loss;
+    prepare_head(pass);
+    k->ops->head_loss(k, &head);
+    if (gradients && m->config.head == KVS_HEAD_NORMALISED)
+        k->ops->unit_rows_backward(k, gradients + m->layout.head, pass->d_unit_head,
+                                   m->parameters + m->layout.head, m->config.vocab, m->config.dim);
+    k->ops->download(k, pass->host_losses, pass->losses, pass->head_rows * sizeof *pass->losses);
+    k->ops->download(k, pass->host_guesses, pass->guesses,
+                     pass->head_rows * sizeof *pass->guesses);
+    k->ops->sync(k);
+    return count_loss(pass);
 }
 
 void kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
                       size_t count)
 {
-    kvsi_context *c = &pass->context;
-    const kvsi_matrix w = head_matrix(pass);
+    const kvsi_matrix w = kvsi_pass_head(pass);
+    kvsi_context *k = &pass->context;
 
-    c->ops->upload(c, pass->rows, rows, count * sizeof *rows);
-    c->ops->head_logits(c, scratch, pass->normed, &w, pass->rows, count);
-    c->ops->download(c, host_logits, scratch, count * w.rows * sizeof *host_logits);
-    c->ops->sync(c);
+    prepare_head(pass);
+    k->ops->upload(k, pass->rows, rows, count * sizeof *rows);
+    k->ops->head_logits(k, scratch, pass->normed, &w, pass->rows, count);
+    k->ops->download(k, host_logits, scratch, count * w.rows * sizeof *host_logits);
+    k->ops->sync(k);
 }

@@ -6,29 +6,63 @@
 #include <math.h>
 #include <string.h>
 
-/* Pair i turns by position * base^(-2i/head_size); computed in double, kept in real. */
-static kvs_status make_rotations(kvs_model *m, kvs_err *err)
+/* Moves a table to the backend; frees the host's copy. */
+static kvs_status upload_table(real **out, kvsi_context *c, real *host, size_t count, kvs_err *err)
 {
-    const size_t d = m->config.dim / m->config.heads, half = d / 2, rows = m->config.context;
-    const kvsi_ops *op = m->context.ops;
-    real *host = kvsi_alloc(rows * d, sizeof *host);
-
-    m->rotations = op->alloc(rows * d * sizeof *host);
-    if (!host || !m->rotations) {
+    *out = c->ops->alloc(count * sizeof *host);
+    if (!host || !*out) {
         kvsi_free(host);
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the rotations of %zu positions",
-                         rows);
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a table of %zu numbers", count);
     }
-    for (size_t t = 0; t < rows; t++)
-        for (size_t i = 0; i < half; i++) {
-            const double angle = (double)t * pow(m->config.rope_base, -2.0 * (double)i / (double)d);
-            host[t * d + i] = (real)cos(angle);
-            host[t * d + half + i] = (real)sin(angle);
-        }
-    op->upload(&m->context, m->rotations, host, rows * d * sizeof *host);
-    op->sync(&m->context);
+    c->ops->upload(c, *out, host, count * sizeof *host);
+    c->ops->sync(c);
     kvsi_free(host);
     return KVS_OK;
+}
+
+/* Pair i turns by position * base^(-2i/rotary); computed in double, kept in real. */
+static kvs_status make_rotations(real **out, kvs_model *m, size_t rotary, kvs_err *err)
+{
+    const size_t half = rotary / 2, rows = m->config.context;
+    real *host = kvsi_alloc(rows * rotary, sizeof *host);
+
+    for (size_t t = 0; host && t < rows; t++)
+        for (size_t i = 0; i < half; i++) {
+            const double angle =
+                (double)t * pow(m->config.rope_base, -2.0 * (double)i / (double)rotary);
+            host[t * rotary + i] = (real)cos(angle);
+            host[t * rotary + half + i] = (real)sin(angle);
+        }
+    return upload_table(out, &m->context, host, rows * rotary, err);
+}
+
+static kvs_status make_slopes(real **out, kvs_model *m, size_t heads, kvs_err *err)
+{
+    const kvs_model_config *c = &m->config;
+    real *host = kvsi_alloc(heads, sizeof *host);
+
+    for (size_t h = 0; host && h < heads; h++)
+        host[h] = (real)(c->slopes == 0 ? pow(2.0, -8.0 * (double)(h + 1) / (double)heads)
+                                        : c->slope[c->slopes == 1 ? 0 : h]);
+    return upload_table(out, &m->context, host, heads, err);
+}
+
+static kvs_status make_tables(kvsi_tables *out, kvs_model *m, size_t heads, kvs_err *err)
+{
+    const kvs_model_config *c = &m->config;
+    const size_t rotary = (size_t)(c->rotary_fraction * (double)(c->dim / heads));
+
+    if (c->positions == KVS_POSITIONS_ROPE && rotary > 0)
+        return make_rotations(&out->rotations, m, rotary, err);
+    if (c->positions == KVS_POSITIONS_ALIBI)
+        return make_slopes(&out->slopes, m, heads, err);
+    return KVS_OK;
+}
+
+static void release_tables(const kvsi_tables *tables, const kvsi_ops *op)
+{
+    op->release(tables->rotations);
+    op->release(tables->slopes);
 }
 
 kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
@@ -50,7 +84,8 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
                        kvsi_layout_total(&m->layout));
         goto out;
     }
-    KVS_TRY(make_rotations(m, err));
+    KVS_TRY(make_tables(&m->tables, m, m->config.heads, err));
+    KVS_TRY(make_tables(&m->sliding_tables, m, m->config.sliding_heads, err));
     *out = m;
     m = NULL;
 out:
@@ -96,7 +131,8 @@ void kvs_model_free(kvs_model *model)
     if (!model)
         return;
     model->context.ops->release(model->parameters);
-    model->context.ops->release(model->rotations);
+    release_tables(&model->tables, model->context.ops);
+    release_tables(&model->sliding_tables, model->context.ops);
     kvsi_layout_release(&model->layout);
     kvsi_free(model);
 }
@@ -150,7 +186,7 @@ kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float
         c.ops->download(&c, chunk, model->parameters + p->offset + at, n * sizeof *chunk);
         c.ops->sync(&c);
         for (size_t i = 0; i < n; i++)
-            out[at + i] = (float)chunk[i];
+            out[kvsi_file_index(p, at + i)] = (float)chunk[i];
     }
     return st;
 }
@@ -166,7 +202,7 @@ void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float
 
         for (size_t i = 0; i < n; i++) {
             float value;
-            memcpy(&value, bytes + (at + i) * sizeof value, sizeof value);
+            memcpy(&value, bytes + kvsi_file_index(p, at + i) * sizeof value, sizeof value);
             chunk[i] = (real)value;
         }
         c->ops->upload(c, model->parameters + p->offset + at, chunk, n * sizeof *chunk);

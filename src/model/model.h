@@ -1,16 +1,23 @@
-/* model/model.h - a model: its configuration, its parameters, and the table of rotations. */
+/* model/model.h - a model: its configuration, its parameters, and the tables of its positions. */
 #ifndef KVSI_MODEL_MODEL_H
 #define KVSI_MODEL_MODEL_H
 
 #include "kernels/backend.h"
+#include "model/layer.h"
 #include "model/parameters.h"
+
+/* What attention looks up; NULL where the positions do not need it. */
+typedef struct kvsi_tables {
+    real *rotations; /* [context, rotary]: cosines, then sines */
+    real *slopes;    /* [heads] */
+} kvsi_tables;
 
 struct kvs_model {
     kvs_model_config config;
     kvsi_layout layout;
     kvsi_context context; /* operations and threads; no workspace: for moving data only */
     real *parameters;     /* the block described by `layout` */
-    real *rotations;      /* [context, head_size]: cosines, then sines */
+    kvsi_tables tables, sliding_tables; /* of ordinary layers, and of those with a window */
 };
 
 /* Parameters are zero. */
@@ -19,5 +26,9 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
 
 /* Sets a tensor from float32 numbers in file order, at any alignment. */
 void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32);
+
+/* Sets all tensors from a safetensors file.  GPT-2 names may have the prefix transformer., backbone.
+ * or none. */
+kvs_status kvsi_model_load_weights(kvs_model *model, const char *path, kvs_err *err);
 
 #endif

@@ -1,61 +1,204 @@
 #include "model/parameters.h"
 
 #include "base/memory.h"
-#include "base/random.h"
 #include "kernels/forms.h"
+#include "model/layer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { PER_LAYER_MAX = 12, OUTSIDE_LAYERS = 3 };
+enum { PER_LAYER_MAX = 16, OUTSIDE_LAYERS = 5 };
 
-static void add(kvsi_layout *layout, kvsi_group group, size_t rows, size_t cols, const char *name)
+/* ---- the list ---- */
+
+static kvsi_group group_of(kvsi_role role)
 {
-    kvsi_parameter *p = &layout->list[layout->count++];
+    switch (role) {
+    case KVSI_GAIN:
+    case KVSI_BIAS:
+        return KVSI_GAINS;
+    case KVSI_TAPS:
+    case KVSI_GATE:
+        return KVSI_SHIFTS;
+    default:
+        return KVSI_MATRICES;
+    }
+}
+
+/* Names of one body; a layer's parts follow its prefix. */
+typedef struct names {
+    const char *embed, *positions, *final_norm, *final_norm_bias;
+    const char *layer; /* with the layer's number */
+    const char *attention;
+} names;
+
+static const names llama_names = {
+    "model.embed_tokens.weight", "model.embed_positions.weight", "model.norm.weight", NULL,
+    "model.layers.%zu.",         "self_attn.",
+};
+
+static const names gpt2_names = {
+    "transformer.wte.weight", "transformer.wpe.weight", "transformer.ln_f.weight",
+    "transformer.ln_f.bias",  "transformer.h.%zu.",     "attn.",
+};
+
+static const names *names_of(const kvs_model_config *c)
+{
+    return c->body == KVS_BODY_GPT2 ? &gpt2_names : &llama_names;
+}
+
+/* Appends a tensor of up to three dimensions; 0 ends the shape. */
+static ptrdiff_t add(kvsi_layout *layout, kvsi_role role, size_t a, size_t b, size_t c,
+                     const char *name)
+{
+    kvsi_parameter *p = &layout->list[layout->count];
+    const size_t shape[] = {a, b, c};
 
     snprintf(p->name, sizeof p->name, "%s", name);
-    p->group = group;
-    p->rank = cols > 0 ? 2 : 1; /* cols 0: a vector */
-    p->shape[0] = rows;
-    p->shape[1] = cols;
-    p->count = cols > 0 ? rows * cols : rows;
+    p->role = role;
+    p->count = 1;
+    for (p->rank = 0; p->rank < KVSI_PARAMETER_RANK_MAX && shape[p->rank] > 0; p->rank++) {
+        p->shape[p->rank] = shape[p->rank];
+        p->count *= shape[p->rank];
+    }
+    return (ptrdiff_t)layout->count++; /* turned into an offset once all have their place */
 }
 
-static void add_layer(kvsi_layout *layout, size_t layer, kvsi_group group, size_t rows, size_t cols,
-                      const char *part)
-{
-    char name[KVSI_NAME_SIZE];
+/* A list under construction: the layer whose parts are added, and its names. */
+typedef struct listing {
+    kvsi_layout *layout;
+    const kvs_model_config *config;
+    const names *names;
+    size_t layer;
+    kvsi_layer_shape shape;
+} listing;
 
-    snprintf(name, sizeof name, "model.layers.%zu.%s", layer, part);
-    add(layout, group, rows, cols, name);
+static ptrdiff_t add_part(const listing *l, kvsi_role role, size_t a, size_t b, size_t c,
+                          const char *folder, const char *part)
+{
+    char prefix[KVSI_NAME_SIZE / 2], name[KVSI_NAME_SIZE];
+    ptrdiff_t index;
+
+    snprintf(prefix, sizeof prefix, l->names->layer, l->layer);
+    snprintf(name, sizeof name, "%s%s%s", prefix, folder, part);
+    index = add(l->layout, role, a, b, c, name);
+    l->layout->list[index].layer = l->layer;
+    return index;
 }
 
-static void add_shift(kvsi_layout *layout, size_t layer, size_t heads,
-                      const kvs_shift_config *shift, unsigned target, const char *part)
+/* A matrix that maps `in` to `out`, stored input x output. */
+static ptrdiff_t add_turned(const listing *l, kvsi_role role, size_t in, size_t out,
+                            const char *folder, const char *part)
 {
-    const size_t numbers = kvsi_form_get(shift->form)->numbers(shift->window);
+    const ptrdiff_t index = add_part(l, role, in, out, 0, folder, part);
 
-    if (shift->targets & target)
-        add_layer(layout, layer, KVSI_SHIFTS, heads, numbers > 1 ? numbers : 0, part);
+    l->layout->list[index].turned = 1;
+    return index;
+}
+
+static ptrdiff_t add_shift(const listing *l, unsigned target, const char *part)
+{
+    const kvs_shift_config *shift = &l->config->shift;
+    const kvsi_form *form = kvsi_form_get(shift->form);
+    const size_t heads = target == KVS_SHIFT_Q ? l->shape.heads : l->shape.kv_heads;
+    const size_t numbers = form->numbers(shift->window, l->shape.head_size);
+    const char *folder = l->names->attention;
+
+    if (!(shift->targets & target) || (numbers == 0 && !form->gated))
+        return KVSI_ABSENT;
+    if (form->gated)
+        return add_part(l, KVSI_GATE, heads, l->config->dim, 0, folder, part);
+    if (form->per_channel)
+        return add_part(l, KVSI_TAPS, heads, l->shape.head_size, shift->window + 1, folder, part);
+    return add_part(l, KVSI_TAPS, heads, numbers > 1 ? numbers : 0, 0, folder, part);
+}
+
+static void add_shifts(const listing *l, kvsi_layer_offsets *at)
+{
+    at->q_shift = add_shift(l, KVS_SHIFT_Q, "q_shift");
+    at->k_shift = add_shift(l, KVS_SHIFT_K, "k_shift");
+    at->v_shift = add_shift(l, KVS_SHIFT_V, "v_shift");
+}
+
+static void list_llama_layer(const listing *l, kvsi_layer_offsets *at)
+{
+    const kvs_model_config *c = l->config;
+    const size_t kv_dim = l->shape.kv_heads * l->shape.head_size;
+
+    if (!c->no_norm)
+        at->input_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "", "input_layernorm.weight");
+    at->qkv = add_part(l, KVSI_PROJECTION, c->dim, c->dim, 0, "self_attn.", "q_proj.weight");
+    add_part(l, KVSI_PROJECTION, kv_dim, c->dim, 0, "self_attn.", "k_proj.weight");
+    add_part(l, KVSI_PROJECTION, kv_dim, c->dim, 0, "self_attn.", "v_proj.weight");
+    at->o = add_part(l, KVSI_OUTPUT, c->dim, c->dim, 0, "self_attn.", "o_proj.weight");
+    add_shifts(l, at);
+    if (c->no_mlp)
+        return;
+    if (!c->no_norm)
+        at->post_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "", "post_attention_layernorm.weight");
+    at->up = add_part(l, KVSI_UP, c->ffn, c->dim, 0, "mlp.", "gate_proj.weight");
+    add_part(l, KVSI_UP, c->ffn, c->dim, 0, "mlp.", "up_proj.weight");
+    at->down = add_part(l, KVSI_DOWN, c->dim, c->ffn, 0, "mlp.", "down_proj.weight");
+}
+
+static void list_gpt2_layer(const listing *l, kvsi_layer_offsets *at)
+{
+    const kvs_model_config *c = l->config;
+    const size_t width = l->shape.qkv_width;
+
+    if (!c->no_norm) {
+        at->input_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "ln_1.", "weight");
+        at->input_norm_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "ln_1.", "bias");
+    }
+    at->qkv = add_turned(l, KVSI_PROJECTION, c->dim, width, "attn.", "c_attn.weight");
+    at->qkv_bias = add_part(l, KVSI_BIAS, width, 0, 0, "attn.", "c_attn.bias");
+    at->o = add_turned(l, KVSI_OUTPUT, c->dim, c->dim, "attn.", "c_proj.weight");
+    at->o_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "attn.", "c_proj.bias");
+    add_shifts(l, at);
+    if (c->no_mlp)
+        return;
+    if (!c->no_norm) {
+        at->post_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "ln_2.", "weight");
+        at->post_norm_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "ln_2.", "bias");
+    }
+    at->up = add_turned(l, KVSI_UP, c->dim, c->ffn, "mlp.", "c_fc.weight");
+    at->up_bias = add_part(l, KVSI_BIAS, c->ffn, 0, 0, "mlp.", "c_fc.bias");
+    at->down = add_turned(l, KVSI_DOWN, c->ffn, c->dim, "mlp.", "c_proj.weight");
+    at->down_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "mlp.", "c_proj.bias");
 }
 
 static void list_layer(kvsi_layout *layout, const kvs_model_config *c, size_t layer)
 {
-    const size_t kv_dim = c->kv_heads * (c->dim / c->heads);
+    kvsi_layer_offsets *at = &layout->layers[layer];
+    const listing l = {layout, c, names_of(c), layer, kvsi_layer_shape_of(c, layer)};
 
-    add_layer(layout, layer, KVSI_GAINS, c->dim, 0, "input_layernorm.weight");
-    add_layer(layout, layer, KVSI_MATRICES, c->dim, c->dim, "self_attn.q_proj.weight");
-    add_layer(layout, layer, KVSI_MATRICES, kv_dim, c->dim, "self_attn.k_proj.weight");
-    add_layer(layout, layer, KVSI_MATRICES, kv_dim, c->dim, "self_attn.v_proj.weight");
-    add_layer(layout, layer, KVSI_MATRICES, c->dim, c->dim, "self_attn.o_proj.weight");
-    add_shift(layout, layer, c->heads, &c->shift, KVS_SHIFT_Q, "self_attn.q_shift");
-    add_shift(layout, layer, c->kv_heads, &c->shift, KVS_SHIFT_K, "self_attn.k_shift");
-    add_shift(layout, layer, c->kv_heads, &c->shift, KVS_SHIFT_V, "self_attn.v_shift");
-    add_layer(layout, layer, KVSI_GAINS, c->dim, 0, "post_attention_layernorm.weight");
-    add_layer(layout, layer, KVSI_MATRICES, c->ffn, c->dim, "mlp.gate_proj.weight");
-    add_layer(layout, layer, KVSI_MATRICES, c->ffn, c->dim, "mlp.up_proj.weight");
-    add_layer(layout, layer, KVSI_MATRICES, c->dim, c->ffn, "mlp.down_proj.weight");
+    memset(at, 0xff, sizeof *at); /* KVSI_ABSENT in every field */
+    if (c->body == KVS_BODY_GPT2)
+        list_gpt2_layer(&l, at);
+    else
+        list_llama_layer(&l, at);
 }
+
+static void list_all(kvsi_layout *layout, const kvs_model_config *c)
+{
+    const names *n = names_of(c);
+
+    layout->positions = layout->final_norm = layout->final_norm_bias = KVSI_ABSENT;
+    layout->embed = add(layout, KVSI_EMBEDDING, c->vocab, c->dim, 0, n->embed);
+    layout->head = c->tied ? layout->embed : KVSI_ABSENT;
+    if (c->positions == KVS_POSITIONS_LEARNED)
+        layout->positions = add(layout, KVSI_POSITION, c->context, c->dim, 0, n->positions);
+    for (size_t l = 0; l < c->layers; l++)
+        list_layer(layout, c, l);
+    if (!c->no_norm)
+        layout->final_norm = add(layout, KVSI_GAIN, c->dim, 0, 0, n->final_norm);
+    if (!c->no_norm && n->final_norm_bias)
+        layout->final_norm_bias = add(layout, KVSI_BIAS, c->dim, 0, 0, n->final_norm_bias);
+    if (!c->tied && c->head != KVS_HEAD_NONE)
+        layout->head = add(layout, KVSI_HEAD, c->vocab, c->dim, 0, "lm_head.weight");
+}
+
+/* ---- places ---- */
 
 /* Gives each tensor its place, group by group. */
 static void place(kvsi_layout *layout)
@@ -65,7 +208,7 @@ static void place(kvsi_layout *layout)
     for (int group = 0; group < KVSI_GROUPS; group++) {
         layout->group_start[group] = at;
         for (size_t i = 0; i < layout->count; i++)
-            if (layout->list[i].group == (kvsi_group)group) {
+            if (group_of(layout->list[i].role) == (kvsi_group)group) {
                 layout->list[i].offset = at;
                 at += layout->list[i].count;
             }
@@ -73,38 +216,25 @@ static void place(kvsi_layout *layout)
     layout->group_start[KVSI_GROUPS] = at;
 }
 
-static size_t offset_of(const kvsi_layout *layout, const char *name)
+static void index_to_offset(const kvsi_layout *layout, ptrdiff_t *index)
 {
-    const kvsi_parameter *p = kvsi_layout_find(layout, name);
-
-    return p ? p->offset : 0; /* absent: a target that is not shifted, or a tied head */
+    if (*index != KVSI_ABSENT)
+        *index = (ptrdiff_t)layout->list[*index].offset;
 }
 
-static size_t offset_in_layer(const kvsi_layout *layout, size_t layer, const char *part)
+static void indices_to_offsets(kvsi_layout *layout, size_t layers)
 {
-    char name[KVSI_NAME_SIZE];
+    index_to_offset(layout, &layout->embed);
+    index_to_offset(layout, &layout->positions);
+    index_to_offset(layout, &layout->final_norm);
+    index_to_offset(layout, &layout->final_norm_bias);
+    index_to_offset(layout, &layout->head);
+    for (size_t l = 0; l < layers; l++) {
+        ptrdiff_t *fields = (ptrdiff_t *)&layout->layers[l]; /* all fields are of this type */
 
-    snprintf(name, sizeof name, "model.layers.%zu.%s", layer, part);
-    return offset_of(layout, name);
-}
-
-static void note_offsets(kvsi_layout *layout, const kvs_model_config *c)
-{
-    layout->embed = offset_of(layout, "model.embed_tokens.weight");
-    layout->final_norm = offset_of(layout, "model.norm.weight");
-    layout->head = c->tied ? layout->embed : offset_of(layout, "lm_head.weight");
-    for (size_t l = 0; l < c->layers; l++)
-        layout->layers[l] = (kvsi_layer_offsets){
-            .input_norm = offset_in_layer(layout, l, "input_layernorm.weight"),
-            .qkv = offset_in_layer(layout, l, "self_attn.q_proj.weight"),
-            .o = offset_in_layer(layout, l, "self_attn.o_proj.weight"),
-            .post_norm = offset_in_layer(layout, l, "post_attention_layernorm.weight"),
-            .gate_up = offset_in_layer(layout, l, "mlp.gate_proj.weight"),
-            .down = offset_in_layer(layout, l, "mlp.down_proj.weight"),
-            .q_shift = offset_in_layer(layout, l, "self_attn.q_shift"),
-            .k_shift = offset_in_layer(layout, l, "self_attn.k_shift"),
-            .v_shift = offset_in_layer(layout, l, "self_attn.v_shift"),
-        };
+        for (size_t i = 0; i < sizeof layout->layers[l] / sizeof *fields; i++)
+            index_to_offset(layout, &fields[i]);
+    }
 }
 
 kvs_status kvsi_layout_init(kvsi_layout *layout, const kvs_model_config *config, kvs_err *err)
@@ -118,14 +248,9 @@ kvs_status kvsi_layout_init(kvsi_layout *layout, const kvs_model_config *config,
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the layout of %zu layers",
                          config->layers);
     }
-    add(layout, KVSI_MATRICES, config->vocab, config->dim, "model.embed_tokens.weight");
-    for (size_t l = 0; l < config->layers; l++)
-        list_layer(layout, config, l);
-    add(layout, KVSI_GAINS, config->dim, 0, "model.norm.weight");
-    if (!config->tied)
-        add(layout, KVSI_MATRICES, config->vocab, config->dim, "lm_head.weight");
+    list_all(layout, config);
     place(layout);
-    note_offsets(layout, config);
+    indices_to_offsets(layout, config->layers);
     return KVS_OK;
 }
 
@@ -149,33 +274,9 @@ const kvsi_parameter *kvsi_layout_find(const kvsi_layout *layout, const char *na
     return NULL;
 }
 
-static void fill_shift(real *out, const kvsi_parameter *p, const kvs_shift_config *shift,
-                       kvsi_random *random)
+size_t kvsi_file_index(const kvsi_parameter *p, size_t i)
 {
-    const kvsi_form *form = kvsi_form_get(shift->form);
-    const size_t numbers = form->numbers(shift->window);
+    const size_t in = p->shape[0], out = p->shape[1];
 
-    for (size_t head = 0; head < p->shape[0]; head++) {
-        double taps[KVSI_TAPS_MAX], values[KVSI_TAPS_MAX];
-
-        kvsi_taps_uniform(taps, shift->window, random);
-        form->from_taps(values, taps, shift->window);
-        for (size_t j = 0; j < numbers; j++)
-            out[head * numbers + j] = (real)values[j];
-    }
-}
-
-void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_config *config,
-                         uint64_t seed)
-{
-    kvsi_random random;
-
-    kvsi_random_init(&random, seed, KVSI_RANDOM_INIT, kvsi_hash_text(p->name));
-    if (p->group == KVSI_SHIFTS) {
-        fill_shift(out, p, &config->shift, &random);
-        return;
-    }
-    for (size_t i = 0; i < p->count; i++)
-        out[i] =
-            p->group == KVSI_GAINS ? 1 : (real)(config->init_std * kvsi_random_normal(&random));
+    return p->turned ? i % in * out + i / in : i;
 }

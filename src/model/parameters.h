@@ -1,12 +1,12 @@
-/* model/parameters.h - where every tensor of the model lies.
+/* model/parameters.h - where every tensor of the model lies, and what it is called in files.
  *
  * All parameters are one block of numbers; gradients and the optimizer's moments are blocks of the
  * same layout.  The block has three runs, one per group that the optimizer treats alike:
  *
- *     | matrices and embeddings | norm gains | shift numbers |
+ *     | matrices and embeddings | norm gains and biases | shift numbers |
  *
  * Inside a run tensors keep their order in files.  q, k, v stand next to each other, and gate, up,
- * so that the fused matrices [q;k;v] and [gate;up] are views. */
+ * and the shifts of a layer, so that fused matrices are views. */
 #ifndef KVSI_MODEL_PARAMETERS_H
 #define KVSI_MODEL_PARAMETERS_H
 
@@ -15,27 +15,48 @@
 
 #include <stddef.h>
 
-enum { KVSI_NAME_SIZE = 96 };
+enum { KVSI_NAME_SIZE = 96, KVSI_PARAMETER_RANK_MAX = 3 };
 
 typedef enum kvsi_group { KVSI_MATRICES, KVSI_GAINS, KVSI_SHIFTS, KVSI_GROUPS } kvsi_group;
 
+/* What a tensor is for, which decides its group and its initial values. */
+typedef enum kvsi_role {
+    KVSI_EMBEDDING,  /* the table of tokens */
+    KVSI_POSITION,   /* the table of positions */
+    KVSI_PROJECTION, /* q, k, v */
+    KVSI_OUTPUT,     /* o */
+    KVSI_UP,         /* gate, up */
+    KVSI_DOWN,
+    KVSI_HEAD,
+    KVSI_GAIN,
+    KVSI_BIAS,
+    KVSI_TAPS,       /* numbers of the shift's taps */
+    KVSI_GATE,       /* vectors of the form `data` */
+} kvsi_role;
+
 typedef struct kvsi_parameter {
     char name[KVSI_NAME_SIZE]; /* as in files */
-    kvsi_group group;
-    size_t rank, shape[2], count;
+    kvsi_role role;
+    size_t rank, shape[KVSI_PARAMETER_RANK_MAX], count; /* as in files */
+    int turned;    /* a matrix that files store input x output; the block has output x input */
+    size_t layer;  /* where it belongs to one */
     size_t offset; /* in the block */
 } kvsi_parameter;
 
-/* Offsets of one layer's tensors. */
+enum { KVSI_ABSENT = -1 }; /* as an offset: the model has no such tensor */
+
+/* Offsets of one layer's tensors.  `up` is [gate; up] in the Llama body; the shifts are those of
+ * the targets that learn something. */
 typedef struct kvsi_layer_offsets {
-    size_t input_norm, qkv, o, post_norm, gate_up, down;
-    size_t q_shift, k_shift, v_shift; /* meaningful where that target is shifted */
+    ptrdiff_t input_norm, input_norm_bias, qkv, qkv_bias, o, o_bias;
+    ptrdiff_t post_norm, post_norm_bias, up, up_bias, down, down_bias;
+    ptrdiff_t q_shift, k_shift, v_shift;
 } kvsi_layer_offsets;
 
 typedef struct kvsi_layout {
     size_t count;
-    kvsi_parameter *list;           /* [count], in file order */
-    size_t embed, final_norm, head; /* offsets; a tied head is the embedding */
+    kvsi_parameter *list; /* [count], in file order */
+    ptrdiff_t embed, positions, final_norm, final_norm_bias, head; /* a tied head is the embedding */
     kvsi_layer_offsets *layers;
     size_t group_start[KVSI_GROUPS + 1]; /* group_start[KVSI_GROUPS] = size of the block */
 } kvsi_layout;
@@ -45,8 +66,11 @@ void kvsi_layout_release(kvsi_layout *layout);
 size_t kvsi_layout_total(const kvsi_layout *layout);
 const kvsi_parameter *kvsi_layout_find(const kvsi_layout *layout, const char *name);
 
-/* The initial values of one tensor: weights ~ N(0, init_std), gains 1, shifts by their init.
- * They depend on the seed and the tensor's name only. */
+/* Where number `i` of the tensor in the block stands in a file. */
+size_t kvsi_file_index(const kvsi_parameter *p, size_t i);
+
+/* The initial values of one tensor, in the block's order.  They depend on the seed and the tensor's
+ * name only. */
 void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_config *config,
                          uint64_t seed);
 

@@ -1,6 +1,7 @@
 #include "model/pass.h"
 
 #include "base/memory.h"
+#include "kernels/forms.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,45 +22,94 @@ static void *take(walk *w, size_t count, size_t size)
     return place;
 }
 
+/* ---- memory ---- */
+
+static size_t larger(size_t x, size_t y)
+{
+    return x > y ? x : y;
+}
+
+/* The largest layer in every respect. */
+static kvsi_layer_shape largest_layer(const kvs_model_config *c)
+{
+    kvsi_layer_shape most = {0};
+
+    for (size_t l = 0; l < c->layers; l++) {
+        const kvsi_layer_shape shape = kvsi_layer_shape_of(c, l);
+
+        most.heads = larger(most.heads, shape.heads);
+        most.kv_heads = larger(most.kv_heads, shape.kv_heads);
+        most.head_size = larger(most.head_size, shape.head_size);
+        most.qkv_width = larger(most.qkv_width, shape.qkv_width);
+    }
+    return most;
+}
+
+/* Heads of the targets that have gates. */
+static size_t gate_heads(const kvs_model_config *c, kvsi_layer_shape shape)
+{
+    const unsigned targets = kvsi_form_get(c->shift.form)->gated ? c->shift.targets : 0;
+
+    return (targets & KVS_SHIFT_Q ? shape.heads : 0) + (targets & KVS_SHIFT_K ? shape.kv_heads : 0) +
+           (targets & KVS_SHIFT_V ? shape.kv_heads : 0);
+}
+
+size_t kvsi_pass_logit_count(const kvs_model_config *config)
+{
+    return config->head == KVS_HEAD_NONE ? config->dim : config->vocab;
+}
+
+static size_t up_width(const kvs_model_config *c)
+{
+    return c->no_mlp ? 0 : c->body == KVS_BODY_GPT2 ? c->ffn : 2 * c->ffn;
+}
+
 static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_limits *limits)
 {
+    const kvsi_layer_shape most = largest_layer(c);
+
     return (kvsi_limits){
         .tokens = limits->tokens,
         .sequences = limits->sequences,
         .head_rows = limits->head_rows,
         .dim = c->dim,
-        .heads = c->heads,
-        .kv_heads = c->kv_heads,
-        .head_size = c->dim / c->heads,
+        .heads = most.heads,
+        .kv_heads = most.kv_heads,
+        .head_size = most.head_size,
         .ffn = c->ffn,
-        .vocab = c->vocab,
-        .window = c->shift.window,
+        .vocab = kvsi_pass_logit_count(c),
+        .shift_numbers = kvsi_form_get(c->shift.form)->numbers(c->shift.window, most.head_size),
         .training = limits->training,
     };
 }
 
 static void lay_out_layer(kvsi_layer_memory *layer, const kvs_model_config *c, size_t n, walk *w)
 {
-    const size_t qkv = (c->heads + 2 * c->kv_heads) * (c->dim / c->heads);
+    const kvsi_layer_shape most = largest_layer(c);
 
     layer->x = take(w, n * c->dim, sizeof(real));
-    layer->qkv = take(w, n * qkv, sizeof(real));
+    layer->qkv = take(w, n * most.qkv_width, sizeof(real));
+    layer->gates = take(w, n * gate_heads(c, most), sizeof(real));
     layer->mixed = take(w, n * c->dim, sizeof(real));
-    layer->logsum = take(w, n * c->heads, sizeof(real));
+    layer->logsum = take(w, n * most.heads, sizeof(real));
     layer->middle = take(w, n * c->dim, sizeof(real));
-    layer->gate_up = take(w, n * 2 * c->ffn, sizeof(real));
+    layer->up = take(w, n * up_width(c), sizeof(real));
 }
 
 static void lay_out_gradients(kvsi_pass *p, const kvs_model_config *c, size_t n, walk *w)
 {
-    const size_t qkv = (c->heads + 2 * c->kv_heads) * (c->dim / c->heads);
+    const kvsi_layer_shape most = largest_layer(c);
 
     p->d_x = take(w, n * c->dim, sizeof(real));
     p->d_normed = take(w, n * c->dim, sizeof(real));
-    p->d_qkv = take(w, n * qkv, sizeof(real));
+    p->d_qkv = take(w, n * most.qkv_width, sizeof(real));
+    p->d_gates = take(w, n * gate_heads(c, most), sizeof(real));
     p->d_mixed = take(w, n * c->dim, sizeof(real));
-    p->d_gate_up = take(w, n * 2 * c->ffn, sizeof(real));
+    p->d_up = take(w, n * up_width(c), sizeof(real));
     p->d_hidden = take(w, n * c->ffn, sizeof(real));
+    p->d_branch = take(w, c->dropout_residual > 0 ? n * c->dim : 0, sizeof(real));
+    p->d_unit_head =
+        take(w, c->head == KVS_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
 }
 
 /* The one description of the pass's memory.  `layers` may be scratch when only measuring. */
@@ -77,9 +127,13 @@ static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *bl
     p->last = p->limits.training ? take(&w, n * c->dim, sizeof(real)) : layers[0].x;
     p->normed = take(&w, n * c->dim, sizeof(real));
     p->hidden = take(&w, n * c->ffn, sizeof(real));
+    p->branch = take(&w, c->dropout_residual > 0 ? n * c->dim : 0, sizeof(real));
+    p->unit_head =
+        take(&w, c->head == KVS_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
     if (p->limits.training)
         lay_out_gradients(p, c, n, &w);
     p->ids = take(&w, n, sizeof *p->ids);
+    p->positions = take(&w, n, sizeof *p->positions);
     p->rows = take(&w, rows, sizeof *p->rows);
     p->targets = take(&w, rows, sizeof *p->targets);
     p->guesses = take(&w, rows, sizeof *p->guesses);
@@ -111,13 +165,14 @@ kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_
     p->layers = kvsi_alloc(model->config.layers, sizeof *p->layers);
     p->spans = kvsi_alloc(limits->sequences, sizeof *p->spans);
     p->states = kvsi_alloc(limits->sequences, sizeof *p->states);
+    p->host_positions = kvsi_alloc(limits->tokens, sizeof *p->host_positions);
     p->host_rows = kvsi_alloc(rows, sizeof *p->host_rows);
     p->host_targets = kvsi_alloc(rows, sizeof *p->host_targets);
     p->host_guesses = kvsi_alloc(rows, sizeof *p->host_guesses);
     p->host_scored = kvsi_alloc(rows, sizeof *p->host_scored);
     p->host_losses = kvsi_alloc(rows, sizeof *p->host_losses);
-    if (!p->block || !p->layers || !p->spans || !p->states || !p->host_rows || !p->host_targets ||
-        !p->host_guesses || !p->host_scored || !p->host_losses) {
+    if (!p->block || !p->layers || !p->spans || !p->states || !p->host_positions || !p->host_rows ||
+        !p->host_targets || !p->host_guesses || !p->host_scored || !p->host_losses) {
         kvsi_pass_free(p);
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory: a pass over %zu tokens needs %zu MiB",
                          limits->tokens, bytes >> 20);
@@ -135,12 +190,20 @@ void kvsi_pass_free(kvsi_pass *pass)
     kvsi_free(pass->layers);
     kvsi_free(pass->spans);
     kvsi_free(pass->states);
+    kvsi_free(pass->host_positions);
     kvsi_free(pass->host_rows);
     kvsi_free(pass->host_targets);
     kvsi_free(pass->host_guesses);
     kvsi_free(pass->host_scored);
     kvsi_free(pass->host_losses);
     kvsi_free(pass);
+}
+
+void kvsi_pass_set_dropout(kvsi_pass *pass, int on, uint64_t seed, uint64_t number)
+{
+    pass->dropout_on = on;
+    pass->dropout_seed = seed;
+    pass->dropout_number = number;
 }
 
 /* ---- loading a batch ---- */
@@ -212,66 +275,137 @@ static void gather_targets(kvsi_pass *p, const kvs_batch *b)
         }
 }
 
+static void load_spans(kvsi_pass *p, const kvs_batch *b, kvsi_state *const *states)
+{
+    const size_t first = b->starts[0]; /* a part of a larger batch need not start at row 0 */
+
+    for (size_t s = 0; s < b->sequences; s++) {
+        const size_t start = b->starts[s] - first, len = b->starts[s + 1] - b->starts[s];
+        const size_t past = states ? states[s]->length : 0;
+
+        p->spans[s] = (kvsi_span){.start = start, .len = len};
+        p->states[s] = states ? states[s] : NULL;
+        for (size_t t = 0; t < len; t++)
+            p->host_positions[start + t] = (int32_t)(past + t);
+    }
+}
+
 kvs_status kvsi_pass_load(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *const *states,
                           kvs_err *err)
 {
     kvsi_context *c = &pass->context;
-    const size_t first = batch->starts[0]; /* a part of a larger batch need not start at row 0 */
+    const kvsi_ops *op = c->ops;
     const kvs_status st = check_batch(pass, batch, states, err);
 
     if (st != KVS_OK)
         return st;
     pass->sequences = batch->sequences;
-    pass->tokens = batch->starts[batch->sequences] - first;
-    for (size_t s = 0; s < batch->sequences; s++) {
-        pass->spans[s] = (kvsi_span){.start = batch->starts[s] - first,
-                                     .len = batch->starts[s + 1] - batch->starts[s]};
-        pass->states[s] = states ? states[s] : NULL;
-    }
+    pass->tokens = batch->starts[batch->sequences] - batch->starts[0];
+    load_spans(pass, batch, states);
     gather_targets(pass, batch);
-    c->ops->upload(c, pass->ids, batch->ids + first, pass->tokens * sizeof *pass->ids);
-    c->ops->upload(c, pass->rows, pass->host_rows, pass->head_rows * sizeof *pass->rows);
-    c->ops->upload(c, pass->targets, pass->host_targets, pass->head_rows * sizeof *pass->targets);
+    op->upload(c, pass->ids, batch->ids + batch->starts[0], pass->tokens * sizeof *pass->ids);
+    op->upload(c, pass->positions, pass->host_positions, pass->tokens * sizeof *pass->positions);
+    op->upload(c, pass->rows, pass->host_rows, pass->head_rows * sizeof *pass->rows);
+    op->upload(c, pass->targets, pass->host_targets, pass->head_rows * sizeof *pass->targets);
     return KVS_OK;
 }
 
 /* ---- descriptions for the backend ---- */
 
-kvsi_matrix kvsi_pass_matrix(const kvsi_pass *pass, size_t offset, size_t rows, size_t cols)
+static const real *at_offset(const kvsi_pass *p, ptrdiff_t offset)
 {
-    return (kvsi_matrix){KVSI_ELEMENT_REAL, rows, cols, pass->model->parameters + offset};
+    return offset == KVSI_ABSENT ? NULL : p->model->parameters + offset;
 }
 
-static kvsi_shift shift_of(const kvsi_pass *p, unsigned target, size_t offset, real *gradients)
+kvsi_matrix kvsi_pass_matrix(const kvsi_pass *pass, ptrdiff_t weight, ptrdiff_t bias, size_t rows,
+                             size_t cols)
 {
-    const kvs_shift_config *shift = &p->model->config.shift;
+    return (kvsi_matrix){KVSI_ELEMENT_REAL, rows, cols, at_offset(pass, weight),
+                         at_offset(pass, bias)};
+}
 
-    if (!(shift->targets & target))
+kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias)
+{
+    return (kvsi_norm){at_offset(pass, gain), at_offset(pass, bias), pass->model->config.norm_eps};
+}
+
+kvsi_matrix kvsi_pass_head(const kvsi_pass *pass)
+{
+    const kvs_model_config *c = &pass->model->config;
+    kvsi_matrix head = kvsi_pass_matrix(pass, pass->model->layout.head, KVSI_ABSENT,
+                                        kvsi_pass_logit_count(c), c->dim);
+
+    if (c->head == KVS_HEAD_NORMALISED)
+        head.data = pass->unit_head;
+    return head;
+}
+
+kvsi_matrix kvsi_pass_gates(const kvsi_pass *pass, size_t layer)
+{
+    const kvs_model_config *c = &pass->model->config;
+    const kvsi_layer_offsets *at = &pass->model->layout.layers[layer];
+    const ptrdiff_t first = at->q_shift != KVSI_ABSENT   ? at->q_shift
+                            : at->k_shift != KVSI_ABSENT ? at->k_shift
+                                                         : at->v_shift;
+
+    return kvsi_pass_matrix(pass, first, KVSI_ABSENT, gate_heads(c, kvsi_layer_shape_of(c, layer)),
+                            c->dim);
+}
+
+kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site)
+{
+    return (kvsi_dropout){pass->dropout_on ? rate : 0.0, pass->dropout_seed,
+                          pass->dropout_number * 65536 + site};
+}
+
+/* Of a target with `heads` heads; *column counts the gates of the targets before it. */
+static kvsi_shift shift_of(const kvsi_pass *p, size_t layer, unsigned target, ptrdiff_t offset,
+                           size_t heads, real *gradients, size_t *column)
+{
+    const kvs_model_config *c = &p->model->config;
+    kvsi_shift shift = {.form = c->shift.form, .window = c->shift.window};
+
+    if (!(c->shift.targets & target))
         return (kvsi_shift){0};
-    return (kvsi_shift){shift->form, shift->window, p->model->parameters + offset,
-                        gradients ? gradients + offset : NULL};
+    shift.parameters = at_offset(p, offset);
+    shift.gradient = gradients && offset != KVSI_ABSENT ? gradients + offset : NULL;
+    if (kvsi_form_get(c->shift.form)->gated) {
+        shift.gate_stride = gate_heads(c, kvsi_layer_shape_of(c, layer));
+        shift.gates = p->layers[layer].gates + *column;
+        shift.d_gates = gradients ? p->d_gates + *column : NULL;
+        *column += heads;
+    }
+    return shift;
 }
 
 kvsi_attention kvsi_pass_attention(kvsi_pass *pass, size_t layer, real *gradients)
 {
-    const kvs_model_config *c = &pass->model->config;
-    const kvsi_layer_offsets *at = &pass->model->layout.layers[layer];
-    const size_t head_size = c->dim / c->heads;
-
-    for (size_t s = 0; s < pass->sequences; s++)
-        if (pass->states[s])
-            kvsi_state_attach(&pass->spans[s], pass->states[s], layer);
-    return (kvsi_attention){
-        .heads = c->heads,
-        .kv_heads = c->kv_heads,
-        .head_size = head_size,
-        .scale = (real)(1.0 / sqrt((double)head_size)),
-        .q_shift = shift_of(pass, KVS_SHIFT_Q, at->q_shift, gradients),
-        .k_shift = shift_of(pass, KVS_SHIFT_K, at->k_shift, gradients),
-        .v_shift = shift_of(pass, KVS_SHIFT_V, at->v_shift, gradients),
-        .rotations = pass->model->rotations,
+    const kvs_model *m = pass->model;
+    const kvsi_layer_offsets *at = &m->layout.layers[layer];
+    const kvsi_layer_shape shape = kvsi_layer_shape_of(&m->config, layer);
+    const kvsi_tables *tables = shape.sliding_window > 0 ? &m->sliding_tables : &m->tables;
+    const double scale = m->config.score_scale;
+    kvsi_attention a = {
+        .heads = shape.heads,
+        .kv_heads = shape.kv_heads,
+        .head_size = shape.head_size,
+        .scale = (real)(scale > 0 ? scale : 1.0 / sqrt((double)shape.head_size)),
+        .rotary = shape.rotary,
+        .rotations = tables->rotations,
+        .slopes = tables->slopes,
+        .sliding_window = shape.sliding_window,
+        .dropout = kvsi_pass_dropout(pass, m->config.dropout_attention, layer),
         .sequences = pass->sequences,
         .spans = pass->spans,
         .tokens = pass->tokens,
     };
+    size_t column = 0;
+
+    a.q_shift = shift_of(pass, layer, KVS_SHIFT_Q, at->q_shift, shape.heads, gradients, &column);
+    a.k_shift = shift_of(pass, layer, KVS_SHIFT_K, at->k_shift, shape.kv_heads, gradients, &column);
+    a.v_shift = shift_of(pass, layer, KVS_SHIFT_V, at->v_shift, shape.kv_heads, gradients, &column);
+    for (size_t s = 0; s < pass->sequences; s++)
+        if (pass->states[s])
+            kvsi_state_attach(&pass->spans[s], pass->states[s], layer);
+    return a;
 }

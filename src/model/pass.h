@@ -16,12 +16,13 @@
 
 /* What one layer leaves for its backward pass.  Without training all layers share one. */
 typedef struct kvsi_layer_memory {
-    real *x;       /* [n, dim] what came in */
-    real *qkv;     /* [n, (heads + 2 kv_heads) head_size], raw */
-    real *mixed;   /* [n, dim] attention's output, before o_proj */
-    real *logsum;  /* [n, heads] */
-    real *middle;  /* [n, dim] between attention and MLP */
-    real *gate_up; /* [n, 2 ffn] */
+    real *x;      /* [n, dim] what came in */
+    real *qkv;    /* [n, (heads + 2 kv_heads) head_size], raw */
+    real *gates;  /* [n, gate_heads] logits of the form `data`; NULL for the others */
+    real *mixed;  /* [n, dim] attention's output, before o */
+    real *logsum; /* [n, heads] */
+    real *middle; /* [n, dim] between attention and MLP */
+    real *up;     /* [n, 2 ffn] gate and up, or [n, ffn] */
 } kvsi_layer_memory;
 
 typedef struct kvsi_pass_limits {
@@ -37,20 +38,27 @@ typedef struct kvsi_pass {
 
     unsigned char *block; /* all backend memory below is in it */
     kvsi_layer_memory *layers;
-    real *last;   /* [n, dim] what leaves the last layer */
-    real *normed; /* [n, dim] */
-    real *hidden; /* [n, ffn] */
-    real *d_x, *d_normed, *d_qkv, *d_mixed, *d_gate_up, *d_hidden; /* training only */
-    int32_t *ids, *rows, *targets, *guesses;                       /* [n], [head_rows] x 3 */
-    real *losses;                                                  /* [head_rows] */
+    real *last;     /* [n, dim] what leaves the last layer */
+    real *normed;   /* [n, dim] */
+    real *hidden;   /* [n, ffn] */
+    real *branch;   /* [n, dim] a branch before dropout; NULL without */
+    real *unit_head; /* [vocab, dim] the normalised head; NULL without */
+    real *d_x, *d_normed, *d_qkv, *d_gates, *d_mixed, *d_up, *d_hidden; /* training only */
+    real *d_branch, *d_unit_head;            /* as branch and unit_head */
+    int32_t *ids, *positions;                /* [n] */
+    int32_t *rows, *targets, *guesses;       /* [head_rows] */
+    real *losses;                            /* [head_rows] */
 
     /* the batch that is loaded */
     size_t tokens, sequences, head_rows;
     kvsi_span *spans;    /* [sequences] */
     kvsi_state **states; /* [sequences], NULL = fresh sequences */
-    int32_t *host_rows, *host_targets, *host_guesses;
+    int32_t *host_positions, *host_rows, *host_targets, *host_guesses;
     uint8_t *host_scored;
     real *host_losses;
+
+    int dropout_on;
+    uint64_t dropout_seed, dropout_number;
 } kvsi_pass;
 
 /* Bytes of backend memory that kvsi_pass_create will take. */
@@ -59,6 +67,10 @@ size_t kvsi_pass_bytes(const kvs_model *model, const kvsi_pass_limits *limits);
 kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_pass_limits *limits,
                             kvs_err *err);
 void kvsi_pass_free(kvsi_pass *pass);
+
+/* Whether the model's dropout acts in the passes to come, and which numbers it drops: a function of
+ * the seed and the pass's number.  Off at first. */
+void kvsi_pass_set_dropout(kvsi_pass *pass, int on, uint64_t seed, uint64_t number);
 
 /* Targets decide which rows reach the head.  `states`, if any, is one per sequence, all different;
  * on failure nothing has changed. */
@@ -75,13 +87,38 @@ typedef struct kvsi_loss {
 kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients);
 void kvsi_pass_backward(kvsi_pass *pass, real *gradients);
 
+/* How many logits a row has: the vocabulary, or the channels where there is no head. */
+size_t kvsi_pass_logit_count(const kvs_model_config *config);
 /* Logits of `count` rows of the loaded batch (count <= limits.head_rows), to host memory
- * [count, vocab].  `scratch` is backend memory of that size. */
+ * [count, logits].  `scratch` is backend memory of that size. */
 void kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
                       size_t count);
 
-/* Shared by forward.c and backward.c: the attention of one layer as the backend wants it. */
+/* ---- shared by forward.c and backward.c ---- */
+
+enum { KVSI_SITE_EMBEDDING = 0 }; /* where dropout acts; branches follow, two a layer */
+
+static inline size_t kvsi_site_attention(size_t layer)
+{
+    return 1 + 2 * layer;
+}
+
+static inline size_t kvsi_site_mlp(size_t layer)
+{
+    return 2 + 2 * layer;
+}
+
+/* The dropout of a site as the backend wants it; rate 0 where there is none or it is off. */
+kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site);
+
+/* The attention of one layer; its shifts point into `gradients` unless that is NULL. */
 kvsi_attention kvsi_pass_attention(kvsi_pass *pass, size_t layer, real *gradients);
-kvsi_matrix kvsi_pass_matrix(const kvsi_pass *pass, size_t offset, size_t rows, size_t cols);
+/* Matrices and norms by their offsets; a bias may be KVSI_ABSENT. */
+kvsi_matrix kvsi_pass_matrix(const kvsi_pass *pass, ptrdiff_t weight, ptrdiff_t bias, size_t rows,
+                             size_t cols);
+kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias);
+/* The matrix that makes the gates of one layer, all targets one above the other; 0 rows: none. */
+kvsi_matrix kvsi_pass_gates(const kvsi_pass *pass, size_t layer);
+kvsi_matrix kvsi_pass_head(const kvsi_pass *pass);
 
 #endif

@@ -1,13 +1,30 @@
 #include "model/state.h"
 
-static size_t tail_row(const kvs_model_config *c, unsigned target)
+/* Numbers of one layer: of its cache (target 0), or of the tail of a target. */
+static size_t layer_numbers(const kvsi_state *state, unsigned target, size_t layer)
 {
-    return (target == KVS_SHIFT_Q ? c->heads : c->kv_heads) * (c->dim / c->heads);
+    const kvs_model_config *c = &state->model->config;
+    const kvsi_layer_shape shape = kvsi_layer_shape_of(c, layer);
+
+    if (target == 0)
+        return shape.kv_heads * shape.head_size * state->capacity;
+    return (target == KVS_SHIFT_Q ? shape.heads : shape.kv_heads) * shape.head_size *
+           c->shift.window;
 }
 
-static size_t tail_bytes(const kvs_model_config *c, unsigned target)
+/* Numbers of all layers before `layer`. */
+static size_t numbers_before(const kvsi_state *state, unsigned target, size_t layer)
 {
-    return c->layers * c->shift.window * tail_row(c, target) * sizeof(real);
+    size_t sum = 0;
+
+    for (size_t l = 0; l < layer; l++)
+        sum += layer_numbers(state, target, l);
+    return sum;
+}
+
+static size_t bytes_of(const kvsi_state *state, unsigned target)
+{
+    return numbers_before(state, target, state->model->config.layers) * sizeof(real);
 }
 
 /* The three tails with the target each belongs to. */
@@ -25,13 +42,6 @@ static void tail_slots(tail_slot *slots, kvsi_state *state)
     slots[2] = (tail_slot){&state->tail_v, KVS_SHIFT_V};
 }
 
-static size_t layer_size(const kvsi_state *state)
-{
-    const kvs_model_config *c = &state->model->config;
-
-    return c->kv_heads * state->capacity * (c->dim / c->heads);
-}
-
 kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t capacity, kvs_err *err)
 {
     const kvs_model_config *c = &model->config;
@@ -43,13 +53,13 @@ kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t cap
     if (state->capacity > c->context)
         return kvsi_fail(err, KVS_E_LIMIT, "a session of %zu tokens is longer than the context %zu",
                          capacity, c->context);
-    state->k = op->alloc(c->layers * layer_size(state) * sizeof(real));
-    state->v = op->alloc(c->layers * layer_size(state) * sizeof(real));
+    state->k = op->alloc(bytes_of(state, 0));
+    state->v = op->alloc(bytes_of(state, 0));
     complete = state->k && state->v;
     tail_slots(slots, state);
     for (size_t i = 0; i < TAILS; i++)
         if (c->shift.targets & slots[i].target) {
-            *slots[i].tail = op->alloc(tail_bytes(c, slots[i].target));
+            *slots[i].tail = op->alloc(bytes_of(state, slots[i].target));
             complete = complete && *slots[i].tail;
         }
     if (complete)
@@ -75,7 +85,6 @@ void kvsi_state_release(kvsi_state *state)
 
 void kvsi_state_reset(kvsi_state *state)
 {
-    const kvs_model_config *c = &state->model->config;
     kvsi_context context = state->model->context;
     tail_slot slots[TAILS];
 
@@ -83,19 +92,23 @@ void kvsi_state_reset(kvsi_state *state)
     tail_slots(slots, state);
     for (size_t i = 0; i < TAILS; i++)
         if (*slots[i].tail)
-            context.ops->zero(&context, *slots[i].tail, tail_bytes(c, slots[i].target));
+            context.ops->zero(&context, *slots[i].tail, bytes_of(state, slots[i].target));
+}
+
+static real *tail_of(const kvsi_state *state, real *tail, unsigned target, size_t layer)
+{
+    return tail ? tail + numbers_before(state, target, layer) : NULL;
 }
 
 void kvsi_state_attach(kvsi_span *span, const kvsi_state *state, size_t layer)
 {
-    const kvs_model_config *c = &state->model->config;
-    const size_t rows = layer * c->shift.window;
+    const size_t at = numbers_before(state, 0, layer);
 
     span->past = state->length;
     span->capacity = state->capacity;
-    span->k = state->k + layer * layer_size(state);
-    span->v = state->v + layer * layer_size(state);
-    span->tail_q = state->tail_q ? state->tail_q + rows * tail_row(c, KVS_SHIFT_Q) : NULL;
-    span->tail_k = state->tail_k ? state->tail_k + rows * tail_row(c, KVS_SHIFT_K) : NULL;
-    span->tail_v = state->tail_v ? state->tail_v + rows * tail_row(c, KVS_SHIFT_V) : NULL;
+    span->k = state->k + at;
+    span->v = state->v + at;
+    span->tail_q = tail_of(state, state->tail_q, KVS_SHIFT_Q, layer);
+    span->tail_k = tail_of(state, state->tail_k, KVS_SHIFT_K, layer);
+    span->tail_v = tail_of(state, state->tail_v, KVS_SHIFT_V, layer);
 }

@@ -11,8 +11,9 @@
 typedef struct kvsi_state {
     const kvs_model *model; /* borrowed */
     size_t length, capacity;
-    real *k, *v;                    /* [layers, kv_heads, capacity, head_size] */
-    real *tail_q, *tail_k, *tail_v; /* [layers, window, heads * head_size]; NULL = not shifted */
+    real *k, *v;                    /* layer by layer [kv_heads, capacity, head_size] */
+    real *tail_q, *tail_k, *tail_v; /* layer by layer [window, heads * head_size];
+                                       NULL = not shifted */
 } kvsi_state;
 
 kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t capacity,

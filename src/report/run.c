@@ -57,16 +57,18 @@ out:
 
 /* ---- the settings ---------------------------------------------------------------------------- */
 
-/* "none", "kv", "k gate", "kv window 2": what differs from the plain form is said. */
+/* "none", "kv", "k gate", "kv window 2 init softmax": what differs from the plain form is said. */
 static void describe_shift(char *out, size_t size, const kvs_shift_config *shift)
 {
-    char window[32] = "";
-    const int plain = shift->targets == 0 || shift->form == KVS_SHIFT_FREE;
+    char form[16] = "", window[32] = "", init[24] = "";
 
+    if (shift->targets != 0 && shift->form != KVS_SHIFT_FREE)
+        snprintf(form, sizeof form, " %s", kvs_shift_form_name(shift->form));
     if (shift->targets != 0 && shift->window > 1)
         snprintf(window, sizeof window, " window %zu", shift->window);
-    snprintf(out, size, "%s%s%s%s", kvs_shift_targets_name(shift->targets), plain ? "" : " ",
-             plain ? "" : kvs_shift_form_name(shift->form), window);
+    if (shift->targets != 0 && shift->init != KVS_SHIFT_INIT_UNIFORM)
+        snprintf(init, sizeof init, " init %s", kvs_shift_init_name(shift->init));
+    snprintf(out, size, "%s%s%s%s", kvs_shift_targets_name(shift->targets), form, window, init);
 }
 
 static kvs_status read_model(kvs_run_summary *summary, const json_t *settings, const char *what,

@@ -110,12 +110,29 @@ kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record, k
     return st;
 }
 
+/* NULL, which leaves the key out, if the task has no buckets. */
+static json_t *lengths_json(const kvs_evaluation *evaluation)
+{
+    json_t *list = evaluation->buckets > 0 ? json_array() : NULL;
+
+    for (size_t i = 0; i < evaluation->buckets; i++) {
+        const kvs_length_bucket *b = &evaluation->bucket[i];
+
+        json_array_append_new(list,
+                              json_pack("{s:I, s:I, s:I, s:o}", "from", (json_int_t)b->from, "to",
+                                        (json_int_t)b->to, "scored", (json_int_t)b->scored,
+                                        "accuracy", kvsi_json_number(b->accuracy)));
+    }
+    return list;
+}
+
 static json_t *result_json(const kvs_train_result *result)
 {
     return json_pack(
-        "{s:I, s:o, s:o, s:o, s:o, s:I}", "steps", (json_int_t)result->steps, "final_loss",
-        kvsi_json_number(result->final_loss), "final_accuracy",
-        kvsi_json_number(result->final_accuracy), "step_at_99",
+        "{s:I, s:o, s:o, s:o*, s:o, s:o, s:I}", "steps", (json_int_t)result->steps, "final_loss",
+        kvsi_json_number(result->final.loss), "final_accuracy",
+        kvsi_json_number(result->final.accuracy), "accuracy_by_length",
+        lengths_json(&result->final), "step_at_99",
         result->step_at_99 > 0 ? json_integer((json_int_t)result->step_at_99) : json_null(),
         "seconds", kvsi_json_number(result->seconds), "tokens", (json_int_t)result->tokens);
 }

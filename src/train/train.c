@@ -32,12 +32,14 @@ static json_t *train_settings(const kvs_train_job *job)
     const kvs_train_config *c = &job->config;
 
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:f, s:I, s:I, s:I}", "steps",
-        (json_int_t)c->steps, "batch", (json_int_t)c->batch, "accumulate",
+        "{s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:b, s:f, s:I, "
+        "s:I, s:I}",
+        "steps", (json_int_t)c->steps, "batch", (json_int_t)c->batch, "accumulate",
         (json_int_t)c->accumulate, "warmup", (json_int_t)c->warmup, "schedule",
         kvs_schedule_name(c->schedule), "lr", c->lr, "lr_floor", c->lr_floor, "beta1", c->beta1,
         "beta2", c->beta2, "eps", c->eps, "weight_decay", c->weight_decay, "shift_decay",
-        c->shift_decay, "clip", c->clip, "seed", (json_int_t)c->seed, "eval_every",
+        c->shift_decay, "decay_all", c->decay_all, "only_shift", c->only_shift, "eval_dropout",
+        c->eval_dropout, "clip", c->clip, "seed", (json_int_t)c->seed, "eval_every",
         (json_int_t)job->eval_every, "eval_sequences", (json_int_t)job->eval_sequences);
 }
 
@@ -76,9 +78,13 @@ static kvs_status step(kvs_trainer *trainer, const kvs_train_job *job, kvsi_fold
     kvs_status st;
 
     KVS_TRY(kvs_trainer_step(trainer, record, err));
-    if (job->eval_every > 0 && record->step % job->eval_every == 0)
-        KVS_TRY(kvs_trainer_evaluate(trainer, job->eval_sequences, &record->eval_loss,
-                                     &record->eval_accuracy, err));
+    if (job->eval_every > 0 && record->step % job->eval_every == 0) {
+        kvs_evaluation now;
+
+        KVS_TRY(kvs_trainer_evaluate(trainer, job->eval_sequences, &now, err));
+        record->eval_loss = now.loss;
+        record->eval_accuracy = now.accuracy;
+    }
     if (folder)
         KVS_TRY(kvsi_folder_log(folder, record, err));
 out:
@@ -119,8 +125,7 @@ kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err
     KVS_TRY(kvs_trainer_create(&trainer, job->model, job->task, &job->config, err));
     KVS_TRY(open_run(&folder, job, err));
     KVS_TRY(all_steps(trainer, job, folder, result, err));
-    KVS_TRY(kvs_trainer_evaluate(trainer, job->eval_sequences, &result->final_loss,
-                                 &result->final_accuracy, err));
+    KVS_TRY(kvs_trainer_evaluate(trainer, job->eval_sequences, &result->final, err));
     result->seconds = kvsi_clock_seconds() - started;
     if (folder)
         KVS_TRY(kvsi_folder_finish(folder, result, job->model, err));

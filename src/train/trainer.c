@@ -2,7 +2,10 @@
  *
  * Gradients are of the SUM of the losses; the mean over all targets of the step comes in with the
  * clipping factor.  So a step's batch can be cut anywhere: into the micro-batches that were asked
- * for, and further where an unusually long draw would not fit the planned memory. */
+ * for, and further where an unusually long draw would not fit the planned memory.
+ *
+ * What is trained is the end of the parameters' block: all of it, or the shift's numbers alone,
+ * which come last.  Gradients of what stays as it is are computed too, but not looked at. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "data/task.h"
@@ -17,6 +20,7 @@ struct kvs_trainer {
     uint64_t step; /* done so far */
     kvsi_batch_buffer batch;
     kvsi_pass *pass;
+    kvsi_group first_group;          /* that is trained; the ones after it are too */
     real *gradients, *mean, *square; /* blocks laid out like the parameters */
     double *sum, *scale;             /* on the backend's side */
 };
@@ -40,6 +44,21 @@ static kvs_status check_fit(const kvs_model *model, const kvs_task *task, kvs_er
     if (c->context < task->max_tokens)
         return kvsi_fail(err, KVS_E_INVALID, "the model's context is %zu, the task needs %zu",
                          c->context, task->max_tokens);
+    return KVS_OK;
+}
+
+/* Decides what is trained. */
+static kvs_status choose_groups(kvs_trainer *t, kvs_err *err)
+{
+    const kvsi_layout *layout = &t->model->layout;
+    const kvs_shift_config *shift = &t->model->config.shift;
+
+    t->first_group = t->config.only_shift ? KVSI_SHIFTS : KVSI_MATRICES;
+    if (t->config.only_shift && layout->group_start[KVSI_SHIFTS] == kvsi_layout_total(layout))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "only the shift is to be trained, but shift '%s' of form '%s' has nothing "
+                         "to learn",
+                         kvs_shift_targets_name(shift->targets), kvs_shift_form_name(shift->form));
     return KVS_OK;
 }
 
@@ -80,6 +99,7 @@ kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_tas
     *t = (kvs_trainer){.model = model, .task = task, .config = *config};
     KVS_TRY(kvs_train_config_check(config, err));
     KVS_TRY(check_fit(model, task, err));
+    KVS_TRY(choose_groups(t, err));
     KVS_TRY(allocate(t, err));
     *out = t;
     t = NULL;
@@ -110,6 +130,7 @@ void kvs_trainer_free(kvs_trainer *trainer)
 typedef struct totals {
     double loss;
     size_t targets, scored, right, tokens;
+    size_t bucket_scored[KVS_LENGTH_BUCKETS_MAX], bucket_right[KVS_LENGTH_BUCKETS_MAX];
 } totals;
 
 /* As many sequences from `first` on as fit the pass. */
@@ -127,14 +148,39 @@ static kvs_batch next_part(const kvs_trainer *t, size_t first)
     return part;
 }
 
-/* Forward, and backward if `gradients`, over what is in the batch buffer. */
-static kvs_status run_batch(kvs_trainer *t, real *gradients, totals *sum, kvs_err *err)
+/* The scored rows of the pass, each in the bucket of its sequence's length.  Rows come in order. */
+static void count_by_length(const kvsi_pass *pass, const kvs_task *task, totals *sum)
 {
+    const kvsi_span *span = pass->spans;
+
+    for (size_t r = 0; r < pass->head_rows; r++) {
+        while ((size_t)pass->host_rows[r] >= span->start + span->len)
+            span++;
+        if (!pass->host_scored[r])
+            continue;
+        for (size_t b = 0; b < task->buckets; b++)
+            if (span->len >= task->bucket[b].from && span->len <= task->bucket[b].to) {
+                sum->bucket_scored[b]++;
+                sum->bucket_right[b] += pass->host_guesses[r] == pass->host_targets[r];
+            }
+    }
+}
+
+/* Forward, and backward if `gradients`, over what is in the batch buffer.  `number` is that of its
+ * first sequence: no two passes of training start with the same one, and every evaluation with the
+ * same ones, so it serves to number dropout's masks. */
+static kvs_status run_batch(kvs_trainer *t, uint64_t number, real *gradients, totals *sum,
+                            kvs_err *err)
+{
+    const int dropout = gradients || t->config.eval_dropout;
+
     for (size_t first = 0; first < t->batch.view.sequences;) {
         const kvs_batch part = next_part(t, first);
-        const kvs_status st = kvsi_pass_load(t->pass, &part, NULL, err);
+        kvs_status st;
         kvsi_loss loss;
 
+        kvsi_pass_set_dropout(t->pass, dropout, t->config.seed, number + first);
+        st = kvsi_pass_load(t->pass, &part, NULL, err);
         if (st != KVS_OK)
             return st;
         kvsi_pass_forward(t->pass);
@@ -146,6 +192,7 @@ static kvs_status run_batch(kvs_trainer *t, real *gradients, totals *sum, kvs_er
         sum->scored += loss.scored;
         sum->right += loss.right;
         sum->tokens += t->pass->tokens;
+        count_by_length(t->pass, t->task, sum);
         first += part.sequences;
     }
     return KVS_OK;
@@ -163,7 +210,8 @@ static void update(kvs_trainer *t, uint64_t step, double lr)
     const kvs_train_config *c = &t->config;
     const double decay[KVSI_GROUPS] = {
         [KVSI_MATRICES] = c->weight_decay,
-        [KVSI_SHIFTS] = c->shift_decay ? c->weight_decay : 0.0,
+        [KVSI_GAINS] = c->decay_all ? c->weight_decay : 0.0,
+        [KVSI_SHIFTS] = c->decay_all || c->shift_decay ? c->weight_decay : 0.0,
     };
     kvsi_adamw h = {
         .lr = lr,
@@ -175,7 +223,7 @@ static void update(kvs_trainer *t, uint64_t step, double lr)
     };
     kvsi_context *x = &t->pass->context;
 
-    for (int group = 0; group < KVSI_GROUPS; group++) {
+    for (int group = (int)t->first_group; group < KVSI_GROUPS; group++) {
         const size_t at = t->model->layout.group_start[group];
 
         h.decay = decay[group];
@@ -185,14 +233,16 @@ static void update(kvs_trainer *t, uint64_t step, double lr)
     x->ops->sync(x);
 }
 
-/* The norm of the mean gradient, with the clipping factor left in t->scale. */
+/* The norm of the mean gradient of what is trained, with the clipping factor left in t->scale. */
 static double measure_gradient(kvs_trainer *t, size_t targets)
 {
     const double mean = 1.0 / (double)targets;
+    const kvsi_layout *layout = &t->model->layout;
+    const size_t from = layout->group_start[t->first_group];
     kvsi_context *x = &t->pass->context;
     double sum;
 
-    x->ops->sum_squares(x, t->sum, t->gradients, kvsi_layout_total(&t->model->layout));
+    x->ops->sum_squares(x, t->sum, t->gradients + from, kvsi_layout_total(layout) - from);
     x->ops->clip_scale(x, t->scale, t->sum, mean, t->config.clip);
     x->ops->download(x, &sum, t->sum, sizeof sum);
     x->ops->sync(x);
@@ -207,11 +257,11 @@ static kvs_status add_gradients(kvs_trainer *t, totals *sum, kvs_err *err)
 
     x->ops->zero(x, t->gradients, kvsi_layout_total(&t->model->layout) * sizeof(real));
     for (size_t i = 0; i < t->config.accumulate; i++) {
+        const uint64_t number = first + i * sequences;
         kvs_status st;
 
-        kvsi_batch_fill(&t->batch, t->task, t->config.seed, KVSI_RANDOM_DATA, first + i * sequences,
-                        sequences);
-        st = run_batch(t, t->gradients, sum, err);
+        kvsi_batch_fill(&t->batch, t->task, t->config.seed, KVSI_RANDOM_DATA, number, sequences);
+        st = run_batch(t, number, t->gradients, sum, err);
         if (st != KVS_OK)
             return st;
     }
@@ -252,8 +302,24 @@ kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_e
     return KVS_OK;
 }
 
-kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, double *loss,
-                                double *accuracy, kvs_err *err)
+static kvs_evaluation evaluation_of(const totals *sum, const kvs_task *task)
+{
+    kvs_evaluation out = {
+        .loss = ratio(sum->loss, sum->targets),
+        .accuracy = ratio((double)sum->right, sum->scored),
+        .buckets = task->buckets,
+    };
+
+    for (size_t b = 0; b < task->buckets; b++) {
+        out.bucket[b] = task->bucket[b];
+        out.bucket[b].scored = sum->bucket_scored[b];
+        out.bucket[b].accuracy = ratio((double)sum->bucket_right[b], sum->bucket_scored[b]);
+    }
+    return out;
+}
+
+kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_evaluation *out,
+                                kvs_err *err)
 {
     totals sum = {0};
 
@@ -264,14 +330,11 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, double *
 
         kvsi_batch_fill(&trainer->batch, trainer->task, trainer->config.seed, KVSI_RANDOM_EVAL,
                         done, now);
-        st = run_batch(trainer, NULL, &sum, err);
+        st = run_batch(trainer, done, NULL, &sum, err);
         if (st != KVS_OK)
             return st;
         done += now;
     }
-    if (loss)
-        *loss = ratio(sum.loss, sum.targets);
-    if (accuracy)
-        *accuracy = ratio((double)sum.right, sum.scored);
+    *out = evaluation_of(&sum, trainer->task);
     return KVS_OK;
 }

@@ -5,23 +5,28 @@
     make_goldens.py --check    makes them in memory and compares; exit 1 on a difference
 
 Needs PyTorch only (Debian: python3-torch, with Debian's own python3).  The model below is written
-from the definition of the shift, sequence by sequence and without a cache, so that it shares no
-idea with the library about batches, blocks or state.  All arithmetic and autograd is in float64, on
-weights that are exact in float32.
+from the definitions, sequence by sequence and without a cache, so that it shares no idea with the
+library about batches, blocks or state.  All arithmetic and autograd is in float64, on weights that
+are exact in float32.
 
 A case is two files.  <case>.json is its config.json.  <case>.safetensors holds
 
     ids, starts, targets   I32   a ragged batch: sequence s is rows starts[s] .. starts[s+1]-1
-    logits                 F32   [tokens, vocab]
+    dropout                I64   [2]: seed and number of the pass; absent = nothing is dropped
+    logits                 F32   [tokens, vocab], or [tokens, dim] without an output head
     loss                   F64   [1]: the SUM over rows with a target (-1 = none)
     grad.<tensor>          F32   the gradient of that sum
     <tensor>               F32   the weights of this case: its shift, and what else is its own
 
-Every other weight is in body.safetensors, the same for all cases: what differs between their
-results comes from the shift.
+Every other weight is in body-<body>.safetensors, the same for all its cases: what differs between
+their results comes from what differs in their configurations.
+
+The cases <form>-<targets>-<window> are all the shifts there are.  To stay small they leave out the
+gradients of norms, MLP and output head, which the other cases have.
 """
 
 import argparse
+import dataclasses
 import json
 import math
 import pathlib
@@ -34,38 +39,78 @@ import torch
 HERE = pathlib.Path(__file__).resolve().parent
 TOLERANCE = 1e-6  # of --check, relative to a tensor's largest number
 
-VOCAB, DIM, LAYERS, FFN, CONTEXT = 19, 24, 2, 36, 16
+VOCAB, DIM, LAYERS, FFN, CONTEXT = 13, 16, 2, 20, 8
 ROPE_BASE, NORM_EPS = 100000.0, 1e-5
-LENGTHS = [1, 2, 9, 5]
-
-# name: targets, form, window, heads, kv_heads, tied
-CASES = {
-    "none": ("", "free", 1, 4, 2, False),
-    "k": ("k", "free", 1, 4, 2, False),
-    "v": ("v", "free", 1, 4, 2, False),
-    "kv": ("kv", "free", 1, 4, 2, False),
-    "qkv": ("qkv", "free", 1, 4, 2, False),
-    "gate": ("kv", "gate", 1, 4, 2, False),
-    "gate-k": ("k", "gate", 1, 4, 2, False),
-    "clamp": ("kv", "clamp", 1, 4, 2, False),
-    "window2": ("kv", "free", 2, 4, 2, False),
-    "window3": ("qkv", "free", 3, 4, 2, False),
-    "tied": ("kv", "free", 1, 4, 2, True),
-    "kv-1head": ("kv", "free", 1, 1, 1, False),
-}
+LENGTHS = [1, 2, 7]
 
 
+# ---- cases ---------------------------------------------------------------------------------------
+
+@dataclasses.dataclass(frozen=True)
 class Case:
-    def __init__(self, name):
-        self.name = name
-        self.targets, self.form, self.window, self.heads, self.kv_heads, self.tied = CASES[name]
-        self.head_size = DIM // self.heads
+    body: str = "llama"
+    targets: str = "kv"  # of the shift; "" = none
+    form: str = "free"
+    window: int = 1
+    heads: int = 4
+    kv_heads: int = 2
+    positions: str = "rope"
+    rotary_fraction: float = 1.0
+    slopes: tuple = ()
+    score_scale: float = 0.0
+    sliding_window: int = 0
+    sliding_layers: tuple = ()
+    sliding_heads: int = 0
+    sliding_kv_heads: int = 0
+    head: str = "linear"
+    tied: bool = False
+    dropout: tuple = (0.0, 0.0, 0.0)  # embedding, attention, residual
+    pass_seed: int = 0
+    pass_number: int = 0
+    residual: bool = True
+    mlp: bool = True
+    norm: bool = True
+    all_gradients: bool = True
+
+    def slides(self, layer):
+        return self.sliding_window > 0 and (not self.sliding_layers or layer in self.sliding_layers)
+
+    def head_counts(self, layer):
+        if self.sliding_heads and self.slides(layer):
+            return self.sliding_heads, self.sliding_kv_heads
+        return self.heads, self.kv_heads
+
+    def extras(self):
+        """What the "kvshift" object says beside the shift itself."""
+        usual = Case(positions="learned" if self.body == "gpt2" else "rope",
+                     kv_heads=self.heads if self.body == "gpt2" else self.kv_heads)
+        names = ["positions", "rotary_fraction", "slopes", "score_scale", "sliding_window",
+                 "sliding_layers", "sliding_heads", "sliding_kv_heads", "head", "residual", "mlp",
+                 "norm", "kv_heads", "body"]
+        extras = {n: getattr(self, n) for n in names if getattr(self, n) != getattr(usual, n)}
+        if self.body == "llama":
+            rates = zip(("embedding", "attention", "residual"), self.dropout)
+            extras |= {"dropout_" + place: rate for place, rate in rates if rate}
+        return extras
+
+    def is_plain(self):
+        if self.body == "gpt2":
+            return not self.targets and self.tied and self.extras() == {"body": "gpt2"}
+        return not self.targets and not self.extras()
 
     def config(self):
-        shifted = bool(self.targets)
-        config = {
-            "architectures": ["KVShiftForCausalLM" if shifted else "LlamaForCausalLM"],
-            "model_type": "kvshift" if shifted else "llama",
+        config = self.gpt2_config() if self.body == "gpt2" else self.llama_config()
+        if self.is_plain():
+            return config
+        shift = {"targets": self.targets or "none", "form": self.form, "window": self.window,
+                 "init": "uniform"}
+        return config | {"architectures": ["KVShiftForCausalLM"], "model_type": "kvshift",
+                         "kvshift": shift | self.extras()}
+
+    def llama_config(self):
+        return {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
             "vocab_size": VOCAB,
             "hidden_size": DIM,
             "intermediate_size": FFN,
@@ -78,10 +123,175 @@ class Case:
             "rope_theta": ROPE_BASE,
             "tie_word_embeddings": self.tied,
         }
-        if shifted:
-            config["kvshift"] = {"targets": self.targets, "form": self.form,
-                                 "window": self.window, "init": "uniform"}
-        return config
+
+    def gpt2_config(self):
+        return {
+            "architectures": ["GPT2LMHeadModel"],
+            "model_type": "gpt2",
+            "vocab_size": VOCAB,
+            "n_embd": DIM,
+            "n_inner": FFN,
+            "n_layer": LAYERS,
+            "n_head": self.heads,
+            "n_positions": CONTEXT,
+            "activation_function": "gelu_new",
+            "layer_norm_epsilon": NORM_EPS,
+            "embd_pdrop": self.dropout[0],
+            "attn_pdrop": self.dropout[1],
+            "resid_pdrop": self.dropout[2],
+            "tie_word_embeddings": self.tied,
+        }
+
+
+WINDOWS = {"free": 3, "clamp": 3, "channel": 3, "gate": 1, "data": 1, "hard": 1}  # the longest
+
+
+def all_shifts():
+    return {f"{form}-{targets}-{window}":
+            Case(form=form, targets=targets, window=window, all_gradients=False,
+                 rotary_fraction=0.5 if form == "hard" else 1.0)
+            for form, longest in WINDOWS.items()
+            for targets in ("k", "v", "kv", "qkv")
+            for window in range(1, longest + 1)}
+
+
+def gpt2(**settings):
+    return Case(**{"body": "gpt2", "kv_heads": 4, "positions": "learned", "tied": True} | settings)
+
+
+def sliding_layer(**settings):
+    """The second layer slides, and has heads of its own."""
+    return Case(sliding_window=3, sliding_layers=(1,), sliding_heads=2, sliding_kv_heads=1,
+                **settings)
+
+
+CASES = all_shifts() | {
+    "none": Case(targets=""),
+    "one-head": Case(heads=1, kv_heads=1),
+    "tied": Case(tied=True),
+    "normalised": Case(head="normalised"),
+    "normalised-tied": Case(head="normalised", tied=True),
+    "head-none": Case(head="none"),
+    "score-scale": Case(score_scale=0.7),
+    "rotary-half": Case(rotary_fraction=0.5),
+    "alibi": Case(positions="alibi"),
+    "alibi-one-slope": Case(positions="alibi", slopes=(0.3,)),
+    "alibi-own-slopes": Case(positions="alibi", slopes=(0.1, 0.5, 0.02, 0.9)),
+    "learned": Case(positions="learned"),
+    "no-positions": Case(positions="none"),
+    "sliding": Case(sliding_window=3),
+    "sliding-layer": sliding_layer(),
+    "sliding-layer-channel": sliding_layer(form="channel", targets="qkv", window=2),
+    "sliding-layer-data": sliding_layer(form="data", targets="qkv"),
+    "sliding-layer-alibi": sliding_layer(positions="alibi"),
+    "no-residual": Case(residual=False),
+    "no-mlp": Case(mlp=False),
+    "no-norm": Case(norm=False),
+    "bare": Case(residual=False, mlp=False, norm=False),
+    "bare-data": Case(form="data", residual=False, mlp=False, norm=False),
+    "dropout": Case(dropout=(0.1, 0.2, 0.15), pass_seed=0x123456789ABCDEF, pass_number=3),
+    "dropout-no-residual": Case(dropout=(0.1, 0.2, 0.15), pass_seed=7, pass_number=0,
+                                residual=False),
+    "gpt2-none": gpt2(targets=""),
+    "gpt2-kv": gpt2(),
+    "gpt2-grouped": gpt2(kv_heads=2),
+    "gpt2-untied": gpt2(tied=False),
+    "gpt2-head-none": gpt2(tied=False, head="none"),
+    "gpt2-rope-data": gpt2(form="data", positions="rope"),
+    "gpt2-dropout": gpt2(dropout=(0.1, 0.2, 0.15), pass_seed=11, pass_number=2**40 + 5),
+    "gpt2-bare": gpt2(residual=False, mlp=False, norm=False),
+}
+
+
+# ---- names and shapes ----------------------------------------------------------------------------
+
+class Llama:
+    embed, positions = "model.embed_tokens.weight", "model.embed_positions.weight"
+    final_norm = "model.norm"
+
+    @staticmethod
+    def layer(index):
+        return f"model.layers.{index}."
+
+    @staticmethod
+    def shift(index, target):
+        return f"model.layers.{index}.self_attn.{target}_shift"
+
+    @staticmethod
+    def layer_matrices(heads, kv_heads):
+        kv_dim = kv_heads * (DIM // heads)
+        return {"self_attn.q_proj.weight": (DIM, DIM), "self_attn.k_proj.weight": (kv_dim, DIM),
+                "self_attn.v_proj.weight": (kv_dim, DIM), "self_attn.o_proj.weight": (DIM, DIM),
+                "mlp.gate_proj.weight": (FFN, DIM), "mlp.up_proj.weight": (FFN, DIM),
+                "mlp.down_proj.weight": (DIM, FFN)}
+
+    norms = ("input_layernorm", "post_attention_layernorm")
+    biased = False
+
+
+class GPT2:
+    embed, positions = "transformer.wte.weight", "transformer.wpe.weight"
+    final_norm = "transformer.ln_f"
+
+    @staticmethod
+    def layer(index):
+        return f"transformer.h.{index}."
+
+    @staticmethod
+    def shift(index, target):
+        return f"transformer.h.{index}.attn.{target}_shift"
+
+    @staticmethod
+    def layer_matrices(heads, kv_heads):
+        """Stored input x output."""
+        width = (heads + 2 * kv_heads) * (DIM // heads)
+        return {"attn.c_attn.weight": (DIM, width), "attn.c_proj.weight": (DIM, DIM),
+                "mlp.c_fc.weight": (DIM, FFN), "mlp.c_proj.weight": (FFN, DIM)}
+
+    norms = ("ln_1", "ln_2")
+    biased = True
+
+
+def names_of(case):
+    return GPT2 if case.body == "gpt2" else Llama
+
+
+def body_shapes(case):
+    """Every tensor of the case but its shift."""
+    names = names_of(case)
+    shapes = {names.embed: (VOCAB, DIM)}
+    if case.positions == "learned":
+        shapes[names.positions] = (CONTEXT, DIM)
+    norms = []
+    for index in range(LAYERS):
+        at = names.layer(index)
+        for matrix, shape in names.layer_matrices(*case.head_counts(index)).items():
+            if matrix.startswith("mlp.") and not case.mlp:
+                continue
+            shapes[at + matrix] = shape
+            if names.biased:
+                shapes[at + matrix.replace("weight", "bias")] = shape[1:]
+        norms += [at + norm for norm in (names.norms if case.mlp else names.norms[:1])]
+    if case.norm:
+        for norm in norms + [names.final_norm]:
+            shapes[norm + ".weight"] = (DIM,)
+            if names.biased:
+                shapes[norm + ".bias"] = (DIM,)
+    if case.head != "none" and not case.tied:
+        shapes["lm_head.weight"] = (VOCAB, DIM)
+    return shapes
+
+
+def shift_shapes(case):
+    shapes = {}
+    for index in range(LAYERS):
+        heads, kv_heads = case.head_counts(index)
+        for target in case.targets if case.form != "hard" else "":
+            count, taps = heads if target == "q" else kv_heads, case.window + 1
+            shapes[names_of(case).shift(index, target)] = {
+                "gate": (count,), "data": (count, DIM), "channel": (count, DIM // heads, taps),
+            }.get(case.form, (count, taps))
+    return shapes
 
 
 # ---- weights -------------------------------------------------------------------------------------
@@ -93,44 +303,23 @@ def numbers(seed, shape, draw):
     return torch.tensor(values, dtype=torch.float32).reshape(shape)
 
 
-def body_weights(kv_heads, head_size):
+def body_weights(shapes):
     """Far larger than a usual init, so that no gradient is degenerate."""
-    kv_dim = kv_heads * head_size
-    matrices = {"model.embed_tokens.weight": (VOCAB, DIM), "lm_head.weight": (VOCAB, DIM)}
-    gains = ["model.norm.weight"]
-    for layer in range(LAYERS):
-        at = f"model.layers.{layer}."
-        matrices |= {
-            at + "self_attn.q_proj.weight": (DIM, DIM),
-            at + "self_attn.k_proj.weight": (kv_dim, DIM),
-            at + "self_attn.v_proj.weight": (kv_dim, DIM),
-            at + "self_attn.o_proj.weight": (DIM, DIM),
-            at + "mlp.gate_proj.weight": (FFN, DIM),
-            at + "mlp.up_proj.weight": (FFN, DIM),
-            at + "mlp.down_proj.weight": (DIM, FFN),
-        }
-        gains += [at + "input_layernorm.weight", at + "post_attention_layernorm.weight"]
-    weights = {name: numbers(f"{name} {shape}", shape, lambda g: g.gauss(0, 0.3))
-               for name, shape in matrices.items()}
-    weights |= {name: numbers(name, (DIM,), lambda g: g.gauss(1, 0.3)) for name in gains}
-    return weights
+    def draw(name):
+        is_gain = len(shapes[name]) == 1 and name.endswith(".weight")
+        return lambda g: g.gauss(1 if is_gain else 0, 0.3)
+
+    return {name: numbers(f"{name} {shape}", shape, draw(name)) for name, shape in shapes.items()}
 
 
-def shift_weights(case):
+def shift_weights(name, case):
     """Asymmetric, some negative, some above 1: taps that no symmetry can hide."""
-    weights = {}
-    for layer in range(LAYERS):
-        for target in case.targets:
-            heads = case.heads if target == "q" else case.kv_heads
-            shape = (heads,) if case.form == "gate" else (heads, case.window + 1)
-            name = f"model.layers.{layer}.self_attn.{target}_shift"
-            weights[name] = numbers(f"{case.name} {name}", shape, lambda g: g.uniform(-0.7, 1.5))
-    if case.form == "clamp":  # a clip passes the gradient on its edges
-        weights["model.layers.0.self_attn.k_shift"][0] = torch.tensor([1.0, 0.0])
-    everything = torch.cat([w.flatten() for w in weights.values()]) if weights else None
-    if everything is not None:
-        assert everything.min() < 0 and everything.max() > 0
-        assert case.form != "clamp" or everything.max() > 1
+    weights = {tensor: numbers(f"{name} {tensor}", shape, lambda g: g.uniform(-0.7, 1.5))
+               for tensor, shape in shift_shapes(case).items()}
+    if case.form == "clamp":  # a clip passes the gradient on its edges, and beyond them none
+        first, *_, last = weights.values()
+        first[0, :2] = torch.tensor([1.0, 0.0])
+        last[0, :2] = torch.tensor([-0.2, 1.3])
     return weights
 
 
@@ -140,88 +329,201 @@ def batch():
     starts = [sum(LENGTHS[:s]) for s in range(len(LENGTHS) + 1)]
     ids = [generator.randrange(VOCAB) for _ in range(starts[-1])]
     targets = [generator.randrange(VOCAB) for _ in range(starts[-1])]
-    for row in (2, 5, 6, starts[-1] - 1):
+    for row in (2, 5):
         targets[row] = -1
     return ids, starts, targets
 
 
+# ---- dropout -------------------------------------------------------------------------------------
+
+def philox(counter, key):
+    """Philox 4x32 with 10 rounds (Salmon et al. 2011): four words."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        first, second = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [second >> 32 ^ c[1] ^ k[0], second & 0xFFFFFFFF,
+             first >> 32 ^ c[3] ^ k[1], first & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
+
+
+assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+
+
+class Dropout:
+    """The numbers that are kept in one pass: each is a function of its place and nothing else."""
+    ACTIVATIONS, ATTENTION = 4, 5  # purposes
+    EMBEDDING = 0  # a site; a layer has two more
+
+    def __init__(self, case):
+        self.embedding, self.attention, self.residual = case.dropout
+        self.seed, self.number = case.pass_seed, case.pass_number
+
+    def factors(self, rate, purpose, place, first, count):
+        """What to multiply numbers first .. first+count-1 of a stream with."""
+        index, threshold = self.number * 65536 + place, math.floor(rate * 2**32)
+        low, high = index & 0xFFFFFFFF, index >> 32
+        key = (self.seed & 0xFFFFFFFF, self.seed >> 32)
+        words = [philox((e // 4, purpose, low, high), key)[e % 4]
+                 for e in range(first, first + count)]
+        return torch.tensor([(w >= threshold) / (1 - rate) for w in words], dtype=torch.float64)
+
+    def activations(self, x, rate, site, row):
+        """x [length, DIM], whose first row is number `row` of the batch."""
+        if rate == 0:
+            return x
+        factors = self.factors(rate, self.ACTIVATIONS, site, row * DIM, x.numel())
+        return x * factors.reshape(x.shape)
+
+    def weights(self, p, layer, row):
+        """p [heads, length, length]."""
+        if self.attention == 0:
+            return p
+        heads, length, _ = p.shape
+        factors = [self.factors(self.attention, self.ATTENTION + 8 * ((row + t) * heads + h), layer,
+                                0, length) for h in range(heads) for t in range(length)]
+        return p * torch.stack(factors).reshape(p.shape)
+
+
 # ---- the model -----------------------------------------------------------------------------------
 
-def rms_norm(x, gain):
-    return x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + NORM_EPS) * gain
+def normalise(case, weights, name, x):
+    if not case.norm:
+        return x
+    if case.body == "gpt2":
+        x = x - x.mean(dim=-1, keepdim=True)
+    x = x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + NORM_EPS) * weights[name + ".weight"]
+    return x + weights[name + ".bias"] if case.body == "gpt2" else x
 
 
-def taps_of(case, weight):
-    """[heads, window + 1], oldest first."""
+def delayed(x, tokens):
+    """x [length, heads, head_size] that many tokens later; nothing comes before the first row."""
+    return torch.cat([x.new_zeros(tokens, *x.shape[1:]), x])[:len(x)]
+
+
+def shift(case, x, weight, layer_input):
+    size = x.shape[-1]
+    if case.form == "hard":
+        return torch.cat([x[..., :size // 2], delayed(x, 1)[..., size // 2:]], dim=-1)
+    if case.form == "data":
+        previous = torch.sigmoid(layer_input @ weight.T)[..., None]
+        return previous * delayed(x, 1) + (1 - previous) * x
     if case.form == "gate":
-        current = torch.sigmoid(weight)
-        return torch.stack([1 - current, current], dim=1)
-    return weight.clamp(0, 1) if case.form == "clamp" else weight
+        current = torch.sigmoid(weight)[:, None]
+        return (1 - current) * delayed(x, 1) + current * x
+    taps = weight.clamp(0, 1) if case.form == "clamp" else weight
+    if case.form != "channel":
+        taps = taps[:, None, :]  # the same for every channel
+    return sum(taps[..., j] * delayed(x, case.window - j) for j in range(case.window + 1))
 
 
-def shift(x, taps):
-    """x [length, heads, head_size]; nothing comes before the first row."""
-    window = taps.shape[1] - 1
-    padded = torch.cat([x.new_zeros(window, *x.shape[1:]), x])
-    return sum(taps[:, j, None] * padded[j:j + len(x)] for j in range(window + 1))
-
-
-def rope(x):
-    """Half-split: pair i is (x_i, x_{i + size/2}), a complex number turned by its angle."""
-    half = x.shape[-1] // 2
+def rope(case, x):
+    """The first channels turn.  Half-split: pair i is (x_i, x_{i + half}), a complex number."""
+    if case.positions != "rope":
+        return x
+    turning = int(case.rotary_fraction * x.shape[-1])
+    half = turning // 2
     frequency = ROPE_BASE ** (-torch.arange(half, dtype=torch.float64) / half)
     angle = torch.arange(len(x), dtype=torch.float64)[:, None, None] * frequency
-    pairs = torch.complex(x[..., :half], x[..., half:])
+    pairs = torch.complex(x[..., :half], x[..., half:turning])
     turned = pairs * torch.polar(torch.ones_like(angle), angle)
-    return torch.cat([turned.real, turned.imag], dim=-1)
+    return torch.cat([turned.real, turned.imag, x[..., turning:]], dim=-1)
 
 
-def attention(case, weights, layer, x):
-    at = f"model.layers.{layer}.self_attn."
+def slopes_of(case, heads):
+    given = list(case.slopes) or [2 ** (-8 * (h + 1) / heads) for h in range(heads)]
+    return torch.tensor(given * heads if len(given) == 1 else given, dtype=torch.float64)
 
-    def project(target, heads):
-        y = (x @ weights[f"{at}{target}_proj.weight"].T).reshape(len(x), heads, case.head_size)
-        if target in case.targets:
-            y = shift(y, taps_of(case, weights[f"{at}{target}_shift"]))
-        return y
 
-    group = case.heads // case.kv_heads
-    q = rope(project("q", case.heads))
-    k = rope(project("k", case.kv_heads)).repeat_interleave(group, dim=1)
-    v = project("v", case.kv_heads).repeat_interleave(group, dim=1)
-    scores = torch.einsum("thd,shd->hts", q, k) / math.sqrt(case.head_size)
-    future = torch.ones(len(x), len(x)).triu(1).bool()
-    p = scores.masked_fill(future, -math.inf).softmax(dim=-1)
+def project(case, weights, layer, x):
+    """q, k, v as [length, heads, head_size], not shifted."""
+    heads, kv_heads = case.head_counts(layer)
+    size = DIM // heads
+    if case.body == "gpt2":
+        at = f"transformer.h.{layer}.attn.c_attn."
+        flat = (x @ weights[at + "weight"] + weights[at + "bias"]).split(
+            [heads * size, kv_heads * size, kv_heads * size], dim=1)
+    else:
+        at = f"model.layers.{layer}.self_attn."
+        flat = [x @ weights[f"{at}{target}_proj.weight"].T for target in "qkv"]
+    return [y.reshape(len(x), -1, size) for y in flat]
+
+
+def attention(case, weights, layer, x, row, dropout):
+    heads, kv_heads = case.head_counts(layer)
+    size, group = DIM // heads, heads // kv_heads
+    raw = dict(zip("qkv", project(case, weights, layer, x)))
+    for target in case.targets:
+        learned = weights.get(names_of(case).shift(layer, target))
+        raw[target] = shift(case, raw[target], learned, x)
+    q, k = rope(case, raw["q"]), rope(case, raw["k"]).repeat_interleave(group, dim=1)
+    v = raw["v"].repeat_interleave(group, dim=1)
+
+    distance = torch.arange(len(x))[:, None] - torch.arange(len(x))
+    hidden = distance < 0
+    if case.slides(layer):
+        hidden |= distance >= case.sliding_window
+    scores = torch.einsum("thd,shd->hts", q, k) * (case.score_scale or 1 / math.sqrt(size))
+    if case.positions == "alibi":
+        scores = scores - slopes_of(case, heads)[:, None, None] * distance
+    p = dropout.weights(scores.masked_fill(hidden, -math.inf).softmax(dim=-1), layer, row)
     out = torch.einsum("hts,shd->thd", p, v).reshape(len(x), DIM)
-    return out @ weights[at + "o_proj.weight"].T
+    if case.body == "gpt2":
+        at = f"transformer.h.{layer}.attn.c_proj."
+        return out @ weights[at + "weight"] + weights[at + "bias"]
+    return out @ weights[f"model.layers.{layer}.self_attn.o_proj.weight"].T
 
 
-def mlp(weights, layer, x):
-    at = f"model.layers.{layer}.mlp."
+def mlp(case, weights, layer, x):
+    at = names_of(case).layer(layer) + "mlp."
+    if case.body == "gpt2":
+        inner = x @ weights[at + "c_fc.weight"] + weights[at + "c_fc.bias"]
+        inner = torch.nn.functional.gelu(inner, approximate="tanh")
+        return inner @ weights[at + "c_proj.weight"] + weights[at + "c_proj.bias"]
     gate = torch.nn.functional.silu(x @ weights[at + "gate_proj.weight"].T)
     return (gate * (x @ weights[at + "up_proj.weight"].T)) @ weights[at + "down_proj.weight"].T
 
 
-def logits_of(case, weights, ids):
-    """One sequence, alone."""
-    x = weights["model.embed_tokens.weight"][ids]
+def output_head(case, weights, x):
+    if case.head == "none":
+        return x
+    rows = weights[names_of(case).embed if case.tied else "lm_head.weight"]
+    if case.head == "normalised":
+        rows = rows / rows.pow(2).sum(dim=1, keepdim=True).sqrt()
+    return x @ rows.T
+
+
+def logits_of(case, weights, ids, row):
+    """One sequence, alone; `row` is where it begins in the batch, which only dropout looks at."""
+    names, dropout = names_of(case), Dropout(case)
+    x = weights[names.embed][ids]
+    if case.positions == "learned":
+        x = x + weights[names.positions][:len(ids)]
+    x = dropout.activations(x, dropout.embedding, dropout.EMBEDDING, row)
     for layer in range(LAYERS):
-        at = f"model.layers.{layer}."
-        x = x + attention(case, weights, layer, rms_norm(x, weights[at + "input_layernorm.weight"]))
-        x = x + mlp(weights, layer, rms_norm(x, weights[at + "post_attention_layernorm.weight"]))
-    head = "model.embed_tokens.weight" if case.tied else "lm_head.weight"
-    return rms_norm(x, weights["model.norm.weight"]) @ weights[head].T
+        first, second = (names.layer(layer) + norm for norm in names.norms)
+        branch = attention(case, weights, layer, normalise(case, weights, first, x), row, dropout)
+        branch = dropout.activations(branch, dropout.residual, 1 + 2 * layer, row)
+        x = x + branch if case.residual else branch
+        if case.mlp:
+            branch = mlp(case, weights, layer, normalise(case, weights, second, x))
+            branch = dropout.activations(branch, dropout.residual, 2 + 2 * layer, row)
+            x = x + branch if case.residual else branch
+    return output_head(case, weights, normalise(case, weights, names.final_norm, x))
 
 
-def golden(case, body):
+def is_stored(case, name):
+    return case.all_gradients or "attn" in name or name == names_of(case).embed
+
+
+def golden(name, case, bodies):
     """The tensors of one case's file."""
-    own = shift_weights(case)
-    mine = body_weights(case.kv_heads, case.head_size)
-    own |= {name: w for name, w in mine.items() if w.shape != body[name].shape}
-    weights = {name: w.double().requires_grad_() for name, w in (mine | own).items()
-               if not (case.tied and name == "lm_head.weight")}
+    mine, own = body_weights(body_shapes(case)), shift_weights(name, case)
+    shared = bodies[case.body]
+    own |= {tensor: w for tensor, w in mine.items() if w.shape != shared[tensor].shape}
+    weights = {tensor: w.double().requires_grad_() for tensor, w in (mine | own).items()}
     ids, starts, targets = batch()
-    logits = torch.cat([logits_of(case, weights, ids[a:b]) for a, b in zip(starts, starts[1:])])
+    logits = torch.cat([logits_of(case, weights, ids[a:b], a) for a, b in zip(starts, starts[1:])])
     loss = torch.nn.functional.cross_entropy(logits, torch.tensor(targets), ignore_index=-1,
                                              reduction="sum")
     loss.backward()
@@ -232,12 +534,17 @@ def golden(case, body):
         "logits": logits.detach().float(),
         "loss": loss.detach().reshape(1),
     }
-    return own | tensors | {"grad." + name: w.grad.float() for name, w in weights.items()}
+    if any(case.dropout):
+        tensors["dropout"] = torch.tensor([case.pass_seed, case.pass_number])
+    gradients = {"grad." + tensor: w.grad.float() for tensor, w in weights.items()
+                 if is_stored(case, tensor)}
+    return own | tensors | gradients
 
 
 # ---- files ---------------------------------------------------------------------------------------
 
-DTYPES = {torch.float32: ("F32", "f"), torch.float64: ("F64", "d"), torch.int32: ("I32", "i")}
+DTYPES = {torch.float32: ("F32", "f"), torch.float64: ("F64", "d"), torch.int32: ("I32", "i"),
+          torch.int64: ("I64", "q")}
 
 
 def to_safetensors(tensors):
@@ -268,12 +575,13 @@ def from_safetensors(content):
 
 def make_files():
     """Every file's content by its name."""
-    body = body_weights(2, DIM // 4)
-    files = {"body.safetensors": to_safetensors(body)}
-    for name in CASES:
-        case = Case(name)
-        files[name + ".json"] = (json.dumps(case.config(), indent=2) + "\n").encode()
-        files[name + ".safetensors"] = to_safetensors(golden(case, body))
+    bodies = {"llama": body_weights(body_shapes(Case(positions="learned"))),
+              "gpt2": body_weights(body_shapes(gpt2(tied=False)))}
+    files = {f"body-{body}.safetensors": to_safetensors(weights)
+             for body, weights in bodies.items()}
+    for name, case in CASES.items():
+        files[name + ".json"] = (json.dumps(case.config(), indent=1) + "\n").encode()
+        files[name + ".safetensors"] = to_safetensors(golden(name, case, bodies))
     return files
 
 

@@ -217,6 +217,21 @@ static double tabulate(induction_task *task)
     return kept;
 }
 
+/* Short, middle and long M; buckets that no sequence is in are left out. */
+static void set_buckets(induction_task *task)
+{
+    static const size_t ends[] = {16, 40, SIZE_MAX};
+    kvs_task *base = &task->base;
+    size_t from = SHORTEST;
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends && from <= task->longest; i++) {
+        const size_t to = ends[i] < task->longest ? ends[i] : task->longest;
+
+        base->bucket[base->buckets++] = (kvs_length_bucket){.from = from + 1, .to = to + 1};
+        from = to + 1;
+    }
+}
+
 /* Tokens fed on average: E[M] + 1, with E[M] as the sum of P(M > m). */
 static double mean_tokens(const induction_task *task)
 {
@@ -258,6 +273,7 @@ kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *conf
         goto out;
     }
     task->base.mean_tokens = mean_tokens(task);
+    set_buckets(task);
     *out = &task->base;
     task = NULL;
 out:

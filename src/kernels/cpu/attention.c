@@ -24,20 +24,26 @@ typedef struct work {
     float *q, *k, *v;              /* mixed; layouts above */
     float *d_q, *d_k, *d_v;        /* their gradients */
     float *d_out, *share, *logsum; /* backward: d_out as q^ is laid out, <d_out, out>, log-sums */
-    double *d_taps;                /* [sequences, heads + 2 kv_heads, KVSI_TAPS_MAX] */
+    float *taps;                   /* [heads + 2 kv_heads, KVSI_TAPS_MAX, head_size] */
+    double *d_numbers;             /* [sequences, heads + 2 kv_heads, numbers] of the shifts */
+    size_t numbers;                /* learned a head, at most */
     float *scratch;                /* [threads, scratch_size(head_size)] */
 } work;
 
-/* Per thread: transposed keys and values, scores and their gradients, output rows, max and sum. */
+/* Per thread: gradients of taps (as doubles) and their running sums, transposed keys and values,
+ * scores and their gradients, output rows, max and sum, one row's dropout factors. */
 static size_t scratch_size(size_t head_size)
 {
-    return 2 * head_size * KEYS + 2 * ROWS * KEYS + ROWS * head_size + 2 * ROWS;
+    const size_t floats = 3 * KVSI_TAPS_MAX * head_size + 2 * head_size * KEYS + 2 * ROWS * KEYS +
+                          ROWS * head_size + 2 * ROWS + KEYS;
+
+    return (floats + 15) / 16 * 16;
 }
 
 /* Where the parts of `work` start, in floats; the forward pass needs the first of them only. */
 typedef struct plan {
-    size_t scratch, q, k, v, forward_end;
-    size_t d_taps, d_q, d_k, d_v, d_out, share, logsum, end;
+    size_t scratch, taps, q, k, v, forward_end;
+    size_t d_numbers, d_q, d_k, d_v, d_out, share, logsum, end;
 } plan;
 
 static size_t take(size_t *used, size_t floats)
@@ -49,18 +55,19 @@ static size_t take(size_t *used, size_t floats)
 }
 
 static plan make_plan(size_t tokens, size_t sequences, size_t heads, size_t kv_heads,
-                      size_t head_size, int threads)
+                      size_t head_size, size_t numbers, int threads)
 {
     const size_t q = tokens * heads * head_size, k = tokens * kv_heads * head_size;
     size_t used = 0;
     plan p;
 
     p.scratch = take(&used, (size_t)threads * scratch_size(head_size));
+    p.taps = take(&used, (heads + 2 * kv_heads) * KVSI_TAPS_MAX * head_size);
     p.q = take(&used, q);
     p.k = take(&used, k);
     p.v = take(&used, k);
     p.forward_end = used;
-    p.d_taps = take(&used, 2 * sequences * (heads + 2 * kv_heads) * KVSI_TAPS_MAX);
+    p.d_numbers = take(&used, 2 * sequences * (heads + 2 * kv_heads) * numbers);
     p.d_q = take(&used, q);
     p.d_k = take(&used, k);
     p.d_v = take(&used, k);
@@ -73,15 +80,17 @@ static plan make_plan(size_t tokens, size_t sequences, size_t heads, size_t kv_h
 
 size_t LEVEL(attention_workspace)(const kvsi_limits *l, int threads)
 {
-    const plan p = make_plan(l->tokens, l->sequences, l->heads, l->kv_heads, l->head_size, threads);
+    const plan p = make_plan(l->tokens, l->sequences, l->heads, l->kv_heads, l->head_size,
+                             l->shift_numbers, threads);
 
     return (l->training ? p.end : p.forward_end) * sizeof(float);
 }
 
 static work work_in(const kvsi_context *c, const kvsi_attention *a)
 {
-    const plan p =
-        make_plan(a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size, c->threads);
+    const size_t numbers = kvsi_shift_numbers(a);
+    const plan p = make_plan(a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size, numbers,
+                             c->threads);
     float *base = (float *)c->workspace;
 
     return (work){
@@ -94,7 +103,9 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
         .d_out = base + p.d_out,
         .share = base + p.share,
         .logsum = base + p.logsum,
-        .d_taps = (double *)(base + p.d_taps),
+        .taps = base + p.taps,
+        .d_numbers = (double *)(base + p.d_numbers),
+        .numbers = numbers,
         .scratch = base + p.scratch,
     };
 }
@@ -102,8 +113,10 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
 /* ---- one KV head of one sequence ---- */
 
 typedef struct head_view {
+    const kvsi_attention *a;
+    const kvsi_span *span;
+    size_t kv_head;
     size_t rows, keys, past, group, head_size;
-    float scale;
     const float *q, *k, *v; /* [rows, head_size], [keys, head_size] */
     size_t q_at;            /* of q, in numbers from the start of the workspace's q */
 } head_view;
@@ -125,12 +138,14 @@ static head_view view_head(const work *w, const kvsi_attention *a, const kvsi_sp
     const size_t at = k_offset(a, span, kv_head), group = a->heads / a->kv_heads;
 
     return (head_view){
+        .a = a,
+        .span = span,
+        .kv_head = kv_head,
         .rows = span->len * group,
         .keys = span->past + span->len,
         .past = span->past,
         .group = group,
         .head_size = a->head_size,
-        .scale = a->scale,
         .q = w->q + q_offset(a, span, kv_head),
         .k = (span->k ? span->k : w->k) + at,
         .v = (span->v ? span->v : w->v) + at,
@@ -138,10 +153,38 @@ static head_view view_head(const work *w, const kvsi_attention *a, const kvsi_sp
     };
 }
 
-/* Keys that row r may see. */
-static size_t visible(const head_view *h, size_t r)
+/* Row r sees keys first_key(r) to last_key(r), and stands at the last one. */
+static size_t last_key(const head_view *h, size_t r)
 {
-    return h->past + r / h->group + 1;
+    return h->past + r / h->group;
+}
+
+static size_t first_key(const head_view *h, size_t r)
+{
+    const size_t window = h->a->sliding_window, next = last_key(h, r) + 1;
+
+    return window > 0 && next > window ? next - window : 0;
+}
+
+static size_t head_of_row(const head_view *h, size_t r)
+{
+    return h->kv_head * h->group + r % h->group;
+}
+
+/* Taps of head `head` of q, k or v. */
+static const float *taps_of(const work *w, const kvsi_attention *a, unsigned target, size_t head)
+{
+    const size_t before = target == KVS_SHIFT_Q   ? 0
+                          : target == KVS_SHIFT_K ? a->heads
+                                                  : a->heads + a->kv_heads;
+
+    return w->taps + (before + head) * KVSI_TAPS_MAX * a->head_size;
+}
+
+static mixing mixing_of(const work *w, const kvsi_attention *a, unsigned target,
+                        const kvsi_span *span, size_t head, const float *qkv)
+{
+    return LEVEL(mixing_of)(a, target, span, head, qkv, taps_of(w, a, target, head));
 }
 
 static void mix_head(const work *w, const float *qkv, const kvsi_attention *a,
@@ -149,13 +192,13 @@ static void mix_head(const work *w, const float *qkv, const kvsi_attention *a,
 {
     const size_t d = a->head_size, group = a->heads / a->kv_heads;
     const size_t at = k_offset(a, span, kv_head) + span->past * d;
-    const mixing k = LEVEL(mixing_of)(a, KVS_SHIFT_K, span, kv_head, qkv);
-    const mixing v = LEVEL(mixing_of)(a, KVS_SHIFT_V, span, kv_head, qkv);
+    const mixing k = mixing_of(w, a, KVS_SHIFT_K, span, kv_head, qkv);
+    const mixing v = mixing_of(w, a, KVS_SHIFT_V, span, kv_head, qkv);
 
     LEVEL(mix)((span->k ? span->k : w->k) + at, d, &k);
     LEVEL(mix)((span->v ? span->v : w->v) + at, d, &v);
     for (size_t g = 0; g < group; g++) {
-        const mixing q = LEVEL(mixing_of)(a, KVS_SHIFT_Q, span, kv_head * group + g, qkv);
+        const mixing q = mixing_of(w, a, KVS_SHIFT_Q, span, kv_head * group + g, qkv);
         LEVEL(mix)(w->q + q_offset(a, span, kv_head) + g * d, group * d, &q);
     }
 }
@@ -171,23 +214,30 @@ static size_t token_major(const kvsi_attention *a, const kvsi_span *span, size_t
 /* ---- forward ---- */
 
 typedef struct scratch {
+    double *d_taps;           /* [KVSI_TAPS_MAX, head_size] */
+    float *tap_sums;          /* [KVSI_TAPS_MAX, head_size] */
     float *keys, *values;     /* [head_size, KEYS], transposed */
     float *scores, *d_scores; /* [ROWS, KEYS] */
     float *out;               /* [ROWS, head_size] */
     float *top, *sum;         /* [ROWS] */
+    float *keep;              /* [KEYS] */
 } scratch;
 
 static scratch scratch_of_thread(const work *w, size_t head_size)
 {
+    float *at = w->scratch + kvsi_thread_index() * scratch_size(head_size);
     scratch s;
 
-    s.keys = w->scratch + kvsi_thread_index() * scratch_size(head_size);
+    s.d_taps = (double *)at;
+    s.tap_sums = at + 2 * KVSI_TAPS_MAX * head_size;
+    s.keys = s.tap_sums + KVSI_TAPS_MAX * head_size;
     s.values = s.keys + head_size * KEYS;
     s.scores = s.values + head_size * KEYS;
     s.d_scores = s.scores + ROWS * KEYS;
     s.out = s.d_scores + ROWS * KEYS;
     s.top = s.out + ROWS * head_size;
     s.sum = s.top + ROWS;
+    s.keep = s.sum + ROWS;
     return s;
 }
 
@@ -212,22 +262,49 @@ static void score_tile(float *scores, float *turned, const float *rows, size_t m
     tile_multiply(scores, KEYS, (tile_a){rows, d, 1}, turned, KEYS, m, padded, d, 0);
 }
 
+/* Row r's products with n keys from `key` on become its scores: scaled, lowered by distance, and
+ * -infinity for keys it does not see and for the padding. */
+static void finish_scores(float *scores, const head_view *h, size_t r, size_t key, size_t n)
+{
+    const size_t padded = whole_vectors(n), first = first_key(h, r), next = last_key(h, r) + 1;
+    const size_t from = first <= key ? 0 : first - key < n ? first - key : n;
+    const size_t to = next <= key ? 0 : next - key < n ? next - key : n;
+    const float scale = h->a->scale;
+
+    for (size_t j = 0; j < padded; j++)
+        scores[j] *= scale;
+    if (h->a->slopes) {
+        const float slope = h->a->slopes[head_of_row(h, r)];
+        const float distance = (float)last_key(h, r) - (float)key;
+        for (size_t j = 0; j < padded; j++)
+            scores[j] -= slope * (distance - (float)j);
+    }
+    for (size_t j = 0; j < from; j++)
+        scores[j] = -INFINITY;
+    for (size_t j = to; j < padded; j++)
+        scores[j] = -INFINITY;
+}
+
+/* Dropout's factors for row r and n keys from `key` on; `key` is a multiple of 4. */
+static void keep_factors(float *keep, const head_view *h, size_t r, size_t key, size_t n)
+{
+    const size_t row = h->span->start + r / h->group, head = head_of_row(h, r);
+
+    for (size_t j = 0; j < n; j += 4)
+        kvsi_keep_weights(keep + j, h->a, row, head, (key + j) / 4);
+}
+
 /* Takes one row's scores into its running softmax: scores become exp(score - top), the sum and what
  * was summed before are brought to the new top.  Returns the factor for the output so far. */
-static float soften_row(float *scores, size_t seen, size_t n, float scale, float *top, float *sum)
+static float soften_row(float *scores, size_t padded, float *top, float *sum)
 {
-    const size_t padded = whole_vectors(n);
     float best = *top, factor;
     vec total = {0};
 
-    for (size_t j = 0; j < seen; j++)
-        best = scores[j] * scale > best ? scores[j] * scale : best;
-    for (size_t j = 0; j < seen; j++)
-        scores[j] = scores[j] * scale - best;
-    for (size_t j = seen; j < padded; j++)
-        scores[j] = -INFINITY;
+    for (size_t j = 0; j < padded; j++)
+        best = scores[j] > best ? scores[j] : best;
     for (size_t j = 0; j < padded; j += VEC) {
-        const vec p = vec_exp(vec_load(scores + j));
+        const vec p = vec_exp(vec_load(scores + j) - best);
         vec_store(scores + j, p);
         total += p;
     }
@@ -241,28 +318,31 @@ static void soften_tile(const scratch *s, const head_view *h, size_t row, size_t
                         size_t n)
 {
     for (size_t i = 0; i < m; i++) {
-        const size_t limit = visible(h, row + i);
-        const size_t seen = limit <= key ? 0 : limit - key < n ? limit - key : n;
-        float *out = s->out + i * h->head_size;
-        const float factor =
-            soften_row(s->scores + i * KEYS, seen, n, h->scale, &s->top[i], &s->sum[i]);
+        float *scores = s->scores + i * KEYS, *out = s->out + i * h->head_size, factor;
 
+        finish_scores(scores, h, row + i, key, n);
+        factor = soften_row(scores, whole_vectors(n), &s->top[i], &s->sum[i]);
         for (size_t j = 0; factor != 1.0f && j < h->head_size; j++)
             out[j] *= factor;
+        if (h->a->dropout.rate > 0) {
+            keep_factors(s->keep, h, row + i, key, n);
+            for (size_t j = 0; j < n; j++)
+                scores[j] *= s->keep[j];
+        }
     }
 }
 
 /* Rows row .. row+m-1 of one KV head: s->out, s->top, s->sum. */
 static void attend(const scratch *s, const head_view *h, size_t row, size_t m)
 {
-    const size_t d = h->head_size, keys = visible(h, row + m - 1);
+    const size_t d = h->head_size, keys = last_key(h, row + m - 1) + 1;
 
     memset(s->out, 0, m * d * sizeof *s->out);
     for (size_t i = 0; i < m; i++) {
         s->top[i] = -1e30f; /* finite, so that top - best never is inf - inf */
         s->sum[i] = 0.0f;
     }
-    for (size_t key = 0; key < keys; key += KEYS) {
+    for (size_t key = first_key(h, row) / KEYS * KEYS; key < keys; key += KEYS) {
         const size_t n = keys - key < KEYS ? keys - key : KEYS;
 
         score_tile(s->scores, s->keys, h->q + row * d, m, h->k + key * d, n, d);
@@ -308,6 +388,7 @@ void LEVEL(attention_forward)(kvsi_context *c, float *out, float *logsum, const 
     const work w = work_in(c, a);
     size_t most = 0;
 
+    LEVEL(make_taps)(w.taps, a);
     mix_all(c, &w, qkv, a);
     for (size_t s = 0; s < a->sequences; s++)
         most = blocks_of(a, &a->spans[s]) > most ? blocks_of(a, &a->spans[s]) : most;
@@ -340,19 +421,17 @@ static void gather_rows(const work *w, const float *d_out, const float *out, con
     }
 }
 
-/* scores -> probabilities p, d_scores -> p * (d_p - share) * scale; 0 where a key is not seen. */
-static void probability_row(float *scores, float *d_scores, size_t seen, size_t n, float scale,
-                            float logsum, float share)
+/* scores -> p, d_scores -> p * (keep * d_p - share) * scale; then p drops what was dropped. */
+static void probability_row(float *scores, float *d_scores, const float *keep, size_t padded,
+                            float scale, float logsum, float share)
 {
-    const size_t padded = whole_vectors(n);
-
     for (size_t j = 0; j < padded; j += VEC) {
-        const vec p = vec_exp(vec_load(scores + j) * scale - logsum);
-        vec_store(scores + j, p);
-        vec_store(d_scores + j, p * (vec_load(d_scores + j) - share) * scale);
+        const vec p = vec_exp(vec_load(scores + j) - logsum);
+        const vec kept = keep ? vec_load(keep + j) : vec_all(1.0f);
+
+        vec_store(d_scores + j, p * (kept * vec_load(d_scores + j) - share) * scale);
+        vec_store(scores + j, p * kept);
     }
-    for (size_t j = seen; j < padded; j++)
-        scores[j] = d_scores[j] = 0.0f;
 }
 
 /* One tile of scores: its share of d_q, d_k, d_v.  keys and values are already transposed. */
@@ -365,10 +444,12 @@ static void backward_tile(const work *w, const scratch *s, const head_view *h, s
     tile_multiply(s->scores, KEYS, (tile_a){q, d, 1}, s->keys, KEYS, m, padded, d, 0);
     tile_multiply(s->d_scores, KEYS, (tile_a){d_out, d, 1}, s->values, KEYS, m, padded, d, 0);
     for (size_t i = 0; i < m; i++) {
-        const size_t limit = visible(h, row + i);
-        const size_t seen = limit <= key ? 0 : limit - key < n ? limit - key : n;
+        float *keep = h->a->dropout.rate > 0 ? s->keep : NULL;
 
-        probability_row(s->scores + i * KEYS, s->d_scores + i * KEYS, seen, n, h->scale,
+        if (keep)
+            keep_factors(keep, h, row + i, key, n);
+        finish_scores(s->scores + i * KEYS, h, row + i, key, n);
+        probability_row(s->scores + i * KEYS, s->d_scores + i * KEYS, keep, padded, h->a->scale,
                         w->logsum[first + i], w->share[first + i]);
     }
     tile_multiply(w->d_v + k_at + key * d, d, (tile_a){s->scores, 1, KEYS}, d_out, d, n, d, m, 1);
@@ -393,9 +474,31 @@ static void backward_head(const work *w, const kvsi_attention *a, const kvsi_spa
 
         tile_transpose(s.keys, KEYS, h.k + key * d, d, n, d, whole_vectors(n));
         tile_transpose(s.values, KEYS, h.v + key * d, d, n, d, whole_vectors(n));
-        for (size_t row = key * h.group; row < h.rows; row += ROWS)
+        for (size_t row = key * h.group; row < h.rows && first_key(&h, row) < key + n; row += ROWS)
             backward_tile(w, &s, &h, k_at, row, h.rows - row < ROWS ? h.rows - row : ROWS, key, n);
     }
+}
+
+/* One head of q, k or v of one sequence: d_mixed back to d_qkv and to the shift's numbers. */
+static void unmix_target(const work *w, float *d_qkv, const float *qkv, const kvsi_attention *a,
+                         size_t sequence, kvsi_target target, unsigned which, size_t head,
+                         float *d_mixed, size_t stride)
+{
+    const kvsi_span *span = &a->spans[sequence];
+    const kvsi_shift *shift = target.shift;
+    const kvsi_form *form = kvsi_form_get(shift->form);
+    const mixing m = mixing_of(w, a, which, span, head, qkv);
+    const scratch s = scratch_of_thread(w, a->head_size);
+    const size_t slot = (size_t)(taps_of(w, a, which, head) - w->taps) /
+                        (KVSI_TAPS_MAX * a->head_size); /* number of the head among q, k, v */
+
+    LEVEL(unmix)(d_qkv + (m.raw - qkv), s.d_taps, s.tap_sums,
+                 m.gates ? shift->d_gates + (m.gates - shift->gates) : NULL, d_mixed, stride, &m);
+    if (m.window > 0 && form->backward)
+        form->backward(w->d_numbers +
+                           (sequence * (a->heads + 2 * a->kv_heads) + slot) * w->numbers,
+                       s.d_taps, shift->parameters + head * form->numbers(m.window, a->head_size),
+                       m.window, a->head_size);
 }
 
 static void unmix_head(const work *w, float *d_qkv, const float *qkv, const kvsi_attention *a,
@@ -404,39 +507,30 @@ static void unmix_head(const work *w, float *d_qkv, const float *qkv, const kvsi
     const kvsi_span *span = &a->spans[sequence];
     const size_t d = a->head_size, group = a->heads / a->kv_heads;
     const size_t at = k_offset(a, span, kv_head), q_at = q_offset(a, span, kv_head);
-    const mixing k = LEVEL(mixing_of)(a, KVS_SHIFT_K, span, kv_head, qkv);
-    const mixing v = LEVEL(mixing_of)(a, KVS_SHIFT_V, span, kv_head, qkv);
-    double *d_taps = w->d_taps + sequence * (a->heads + 2 * a->kv_heads) * KVSI_TAPS_MAX;
 
-    for (size_t g = 0; g < group; g++) {
-        const size_t head = kv_head * group + g;
-        const mixing q = LEVEL(mixing_of)(a, KVS_SHIFT_Q, span, head, qkv);
-        LEVEL(unmix)
-        (d_qkv + (q.raw - qkv), d_taps + head * KVSI_TAPS_MAX, w->d_q + q_at + g * d, group * d,
-         &q);
-    }
-    d_taps += a->heads * KVSI_TAPS_MAX;
-    LEVEL(unmix)(d_qkv + (k.raw - qkv), d_taps + kv_head * KVSI_TAPS_MAX, w->d_k + at, d, &k);
-    d_taps += a->kv_heads * KVSI_TAPS_MAX;
-    LEVEL(unmix)(d_qkv + (v.raw - qkv), d_taps + kv_head * KVSI_TAPS_MAX, w->d_v + at, d, &v);
+    for (size_t g = 0; g < group; g++)
+        unmix_target(w, d_qkv, qkv, a, sequence, kvsi_target_q(a), KVS_SHIFT_Q, kv_head * group + g,
+                     w->d_q + q_at + g * d, group * d);
+    unmix_target(w, d_qkv, qkv, a, sequence, kvsi_target_k(a), KVS_SHIFT_K, kv_head, w->d_k + at, d);
+    unmix_target(w, d_qkv, qkv, a, sequence, kvsi_target_v(a), KVS_SHIFT_V, kv_head, w->d_v + at, d);
 }
 
-/* Adds the sequences' tap gradients of one target, in order, and hands them to the form. */
-static void reduce_taps(const double *d_taps, kvsi_target target, const kvsi_attention *a)
+/* Adds the sequences' gradients of one target's numbers, in order; `slot` is its first head. */
+static void reduce_numbers(const work *w, const kvsi_attention *a, kvsi_target target, size_t slot)
 {
     const kvsi_form *form = kvsi_form_get(target.shift->form);
-    const size_t window = target.shift->window,
-                 stride = (a->heads + 2 * a->kv_heads) * KVSI_TAPS_MAX;
+    const size_t slots = a->heads + 2 * a->kv_heads;
+    const size_t numbers =
+        target.shift->window > 0 ? form->numbers(target.shift->window, a->head_size) : 0;
 
-    for (size_t head = 0; window > 0 && head < target.heads; head++) {
-        const size_t at = head * form->numbers(window);
-        double sum[KVSI_TAPS_MAX] = {0};
+    for (size_t head = 0; head < target.heads; head++)
+        for (size_t i = 0; i < numbers; i++) {
+            double sum = 0;
 
-        for (size_t s = 0; s < a->sequences; s++)
-            for (size_t j = 0; j <= window; j++)
-                sum[j] += d_taps[s * stride + head * KVSI_TAPS_MAX + j];
-        form->backward(target.shift->gradient + at, sum, target.shift->parameters + at, window);
-    }
+            for (size_t s = 0; s < a->sequences; s++)
+                sum += w->d_numbers[(s * slots + slot + head) * w->numbers + i];
+            target.shift->gradient[head * numbers + i] += (float)sum;
+        }
 }
 
 void LEVEL(attention_backward)(kvsi_context *c, float *d_qkv, const float *d_out, const float *out,
@@ -444,6 +538,7 @@ void LEVEL(attention_backward)(kvsi_context *c, float *d_qkv, const float *d_out
 {
     const work w = work_in(c, a);
 
+    LEVEL(make_taps)(w.taps, a);
     KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads) {
         const size_t s = i / a->kv_heads, kv_head = i % a->kv_heads;
 
@@ -452,7 +547,7 @@ void LEVEL(attention_backward)(kvsi_context *c, float *d_qkv, const float *d_out
         backward_head(&w, a, &a->spans[s], kv_head);
         unmix_head(&w, d_qkv, qkv, a, s, kv_head);
     }
-    reduce_taps(w.d_taps, kvsi_target_q(a), a);
-    reduce_taps(w.d_taps + a->heads * KVSI_TAPS_MAX, kvsi_target_k(a), a);
-    reduce_taps(w.d_taps + (a->heads + a->kv_heads) * KVSI_TAPS_MAX, kvsi_target_v(a), a);
+    reduce_numbers(&w, a, kvsi_target_q(a), 0);
+    reduce_numbers(&w, a, kvsi_target_k(a), a->heads);
+    reduce_numbers(&w, a, kvsi_target_v(a), a->heads + a->kv_heads);
 }

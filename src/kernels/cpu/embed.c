@@ -3,14 +3,23 @@
 
 #include <string.h>
 
+static void add_row(float *restrict y, const float *restrict x, size_t dim)
+{
+    for (size_t i = 0; i < dim; i++)
+        y[i] += x[i];
+}
+
 void LEVEL(embed_forward)(kvsi_context *c, float *y, const float *table, const int32_t *ids,
-                          size_t n, size_t dim)
+                          size_t n, size_t dim, int add)
 {
     const pieces cut = cut_rows(n);
 
     KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
         for (size_t t = i * cut.rows; t < piece_end(cut, i, n); t++)
-            memcpy(y + t * dim, table + (size_t)ids[t] * dim, dim * sizeof *y);
+            if (add)
+                add_row(y + t * dim, table + (size_t)ids[t] * dim, dim);
+            else
+                memcpy(y + t * dim, table + (size_t)ids[t] * dim, dim * sizeof *y);
     }
 }
 

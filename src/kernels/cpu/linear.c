@@ -93,9 +93,29 @@ static void forward_few(const kvsi_context *c, float *y, const float *x, const k
     KVSI_PARALLEL_PIECES(c->threads, i, divide_up(w->rows, FEW_ROWS)) {
         for (size_t o = i * FEW_ROWS; o < least((i + 1) * FEW_ROWS, w->rows); o++)
             for (size_t t = 0; t < n; t++) {
-                const float old = residual ? residual[t * w->rows + o] : 0.0f;
+                const float old = (residual ? residual[t * w->rows + o] : 0.0f) +
+                                  (w->bias ? w->bias[o] : 0.0f);
                 y[t * w->rows + o] = old + dot(x + t * w->cols, weights + o * w->cols, w->cols);
             }
+    }
+}
+
+/* What the product is added to: residual + bias, either of which may be missing. */
+static void start_rows(const kvsi_context *c, float *y, const float *residual, const kvsi_matrix *w,
+                       size_t n)
+{
+    const pieces cut = cut_rows(n);
+
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
+    {
+        for (size_t t = i * cut.rows; t < piece_end(cut, i, n); t++) {
+            float *restrict row = y + t * w->rows;
+            const float *restrict bias = w->bias;
+
+            memcpy(row, residual ? residual + t * w->rows : bias, w->rows * sizeof *row);
+            for (size_t o = 0; residual && bias && o < w->rows; o++)
+                row[o] += bias[o];
+        }
     }
 }
 
@@ -106,21 +126,37 @@ void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi
         forward_few(c, y, x, w, n, residual);
         return;
     }
-    if (residual)
-        memcpy(y, residual, n * w->rows * sizeof *y);
+    if (residual || w->bias)
+        start_rows(c, y, residual, w, n);
     multiply(c, &(product){y, x, w->data, n, w->rows, w->cols, CblasNoTrans, CblasTrans,
-                           residual ? 1.0f : 0.0f});
+                           residual || w->bias ? 1.0f : 0.0f});
 }
 
 void LEVEL(linear_backward_input)(kvsi_context *c, float *d_x, const float *d_y,
-                                  const kvsi_matrix *w, size_t n)
+                                  const kvsi_matrix *w, size_t n, int add)
 {
     multiply(c,
-             &(product){d_x, d_y, w->data, n, w->cols, w->rows, CblasNoTrans, CblasNoTrans, 0.0f});
+             &(product){d_x, d_y, w->data, n, w->cols, w->rows, CblasNoTrans, CblasNoTrans, add ? 1.0f : 0.0f});
 }
 
 void LEVEL(linear_backward_weight)(kvsi_context *c, float *d_w, const float *d_y, const float *x,
                                    size_t n, size_t rows, size_t cols)
 {
     multiply(c, &(product){d_w, d_y, x, rows, cols, n, CblasTrans, CblasNoTrans, 1.0f});
+}
+
+/* Pieces are columns: each adds all rows, in order, to its own columns. */
+void LEVEL(linear_backward_bias)(kvsi_context *c, float *d_bias, const float *d_y, size_t n,
+                                 size_t rows)
+{
+    enum { COLUMNS = 64 };
+
+    KVSI_PARALLEL_PIECES(c->threads, i, divide_up(rows, COLUMNS))
+    {
+        const size_t from = i * COLUMNS, to = least(from + COLUMNS, rows);
+
+        for (size_t t = 0; t < n; t++)
+            for (size_t o = from; o < to; o++)
+                d_bias[o] += d_y[t * rows + o];
+    }
 }

@@ -35,6 +35,15 @@ static void scatter(float *to, const float *from, const int32_t *rows, size_t co
         memcpy(to + (size_t)rows[r] * dim, from + r * dim, dim * sizeof *to);
 }
 
+/* x W^T, or x itself where there is no head. */
+static void project(kvsi_context *c, float *logits, const float *x, const kvsi_matrix *w, size_t n)
+{
+    if (w->data)
+        LEVEL(linear_forward)(c, logits, x, w, n, NULL);
+    else
+        memcpy(logits, x, n * w->cols * sizeof *logits);
+}
+
 void LEVEL(head_logits)(kvsi_context *c, float *logits, const float *x, const kvsi_matrix *w,
                         const int32_t *rows, size_t count)
 {
@@ -45,7 +54,7 @@ void LEVEL(head_logits)(kvsi_context *c, float *logits, const float *x, const kv
         const size_t now = count - at < chunk ? count - at : chunk;
 
         gather(packed, x, rows + at, now, w->cols);
-        LEVEL(linear_forward)(c, logits + at * w->rows, packed, w, now, NULL);
+        project(c, logits + at * w->rows, packed, w, now);
     }
 }
 
@@ -106,14 +115,18 @@ static void loss_chunk(kvsi_context *c, const kvsi_head *h, size_t at, size_t ro
     float *logits = (float *)c->workspace, *x = logits + chunk * vocab, *d_x = x + chunk * dim;
 
     gather(x, h->x, h->rows + at, rows, dim);
-    LEVEL(linear_forward)(c, logits, x, h->w, rows, NULL);
+    project(c, logits, x, h->w, rows);
     KVSI_PARALLEL_PIECES(c->threads, r, rows) {
         h->row_loss[at + r] = loss_row(logits + r * vocab, vocab, (size_t)h->targets[at + r],
                                        &h->row_guess[at + r], h->d_x != NULL);
     }
     if (!h->d_x)
         return;
-    LEVEL(linear_backward_input)(c, d_x, logits, h->w, rows);
+    if (!h->w->data) {
+        scatter(h->d_x, logits, h->rows + at, rows, dim);
+        return;
+    }
+    LEVEL(linear_backward_input)(c, d_x, logits, h->w, rows, 0);
     LEVEL(linear_backward_weight)(c, h->d_w, logits, x, rows, vocab, dim);
     scatter(h->d_x, d_x, h->rows + at, rows, dim);
 }

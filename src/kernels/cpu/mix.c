@@ -5,33 +5,56 @@
 
 #include <string.h>
 
-mixing LEVEL(mixing_of)(const kvsi_attention *a, unsigned target, const kvsi_span *span,
-                        size_t head, const float *qkv)
+static kvsi_target target_of(const kvsi_attention *a, unsigned target)
 {
-    const kvsi_target t = target == KVS_SHIFT_Q   ? kvsi_target_q(a)
-                          : target == KVS_SHIFT_K ? kvsi_target_k(a)
-                                                  : kvsi_target_v(a);
+    return target == KVS_SHIFT_Q   ? kvsi_target_q(a)
+           : target == KVS_SHIFT_K ? kvsi_target_k(a)
+                                   : kvsi_target_v(a);
+}
+
+mixing LEVEL(mixing_of)(const kvsi_attention *a, unsigned target, const kvsi_span *span,
+                        size_t head, const float *qkv, const float *taps)
+{
+    const kvsi_target t = target_of(a, target);
     const float *tail = target == KVS_SHIFT_Q   ? span->tail_q
                         : target == KVS_SHIFT_K ? span->tail_k
                                                 : span->tail_v;
     const size_t width = kvsi_qkv_width(a), column = head * a->head_size;
-    const kvsi_form *form = kvsi_form_get(t.shift->form);
-    mixing m = {
+    const int rotates = target != KVS_SHIFT_V && a->rotary > 0;
+    const int gated = t.shift->window > 0 && kvsi_form_get(t.shift->form)->gated;
+
+    return (mixing){
         .len = span->len,
         .head_size = a->head_size,
         .window = t.shift->window,
-        .taps = {1.0f},
+        .taps = taps,
+        .gates = gated ? t.shift->gates + span->start * t.shift->gate_stride + head : NULL,
+        .gate_stride = t.shift->gate_stride,
         .raw = qkv + span->start * width + t.column + column,
         .raw_stride = width,
         .tail = tail ? tail + column : NULL,
         .tail_stride = t.heads * a->head_size,
+        .rotations = rotates ? a->rotations + span->past * a->rotary : NULL,
+        .rotary = rotates ? a->rotary : 0,
     };
+}
 
-    if (target != KVS_SHIFT_V && a->rotations)
-        m.rotations = a->rotations + span->past * a->head_size;
-    if (m.window > 0)
-        form->taps(m.taps, t.shift->parameters + head * form->numbers(m.window), m.window);
-    return m;
+void LEVEL(make_taps)(float *taps, const kvsi_attention *a)
+{
+    const unsigned order[] = {KVS_SHIFT_Q, KVS_SHIFT_K, KVS_SHIFT_V};
+    const size_t size = KVSI_TAPS_MAX * a->head_size;
+
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const kvsi_target t = target_of(a, order[i]);
+        const kvsi_form *form = kvsi_form_get(t.shift->form);
+        const size_t window = t.shift->window;
+
+        for (size_t head = 0; window > 0 && form->taps && head < t.heads; head++)
+            form->taps(taps + head * size,
+                       t.shift->parameters + head * form->numbers(window, a->head_size), window,
+                       a->head_size);
+        taps += t.heads * size;
+    }
 }
 
 /* The raw row `back` tokens before row t; NULL = before the start. */
@@ -42,10 +65,9 @@ static const float *raw_row(const mixing *m, size_t t, size_t back)
     return m->tail ? m->tail + (m->window + t - back) * m->tail_stride : NULL;
 }
 
-static void rotate(float *restrict row, const float *restrict rotation, size_t head_size,
-                   float turn)
+static void rotate(float *restrict row, const float *restrict rotation, size_t rotary, float turn)
 {
-    const size_t half = head_size / 2;
+    const size_t half = rotary / 2;
     float *restrict low = row, *restrict high = row + half;
     const float *restrict cosine = rotation, *restrict sine = rotation + half;
 
@@ -56,69 +78,138 @@ static void rotate(float *restrict row, const float *restrict rotation, size_t h
     }
 }
 
-static void scale_row(float *restrict out, const float *restrict x, float tap, size_t n)
+/* ---- rows, channel by channel ---- */
+
+static void scale_row(float *restrict out, const float *restrict x, const float *restrict tap,
+                      size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        out[i] = tap * x[i];
+        out[i] = tap[i] * x[i];
 }
 
-static void blend_rows(float *restrict out, const float *restrict x, float tap,
-                       const float *restrict y, float other, size_t n)
+static void blend_rows(float *restrict out, const float *restrict x, const float *restrict tap,
+                       const float *restrict y, const float *restrict other, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        out[i] = tap * x[i] + other * y[i];
+        out[i] = tap[i] * x[i] + other[i] * y[i];
 }
 
-static void add_row(float *restrict out, const float *restrict x, float tap, size_t n)
+static void add_row(float *restrict out, const float *restrict x, const float *restrict tap,
+                    size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        out[i] += tap * x[i];
+        out[i] += tap[i] * x[i];
+}
+
+/* out = (x or 0) * a + y * b, for one token's numbers a and b */
+static void gate_rows(float *restrict out, const float *restrict x, float a,
+                      const float *restrict y, float b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (x ? a * x[i] : 0.0f) + b * y[i];
+}
+
+static float gate_at(const mixing *m, size_t t)
+{
+    return 1.0f / (1.0f + exp_one(-m->gates[t * m->gate_stride]));
+}
+
+/* ---- forward ---- */
+
+static void mix_row(float *row, const mixing *m, size_t t)
+{
+    const size_t n = m->head_size, window = m->window;
+    const float *now = raw_row(m, t, 0), *before = window > 0 ? raw_row(m, t, 1) : NULL;
+
+    if (window == 0) {
+        memcpy(row, now, n * sizeof *row);
+        return;
+    }
+    if (m->gates) {
+        const float gate = gate_at(m, t);
+        gate_rows(row, before, gate, now, 1.0f - gate, n);
+        return;
+    }
+    if (before)
+        blend_rows(row, now, m->taps + window * n, before, m->taps + (window - 1) * n, n);
+    else
+        scale_row(row, now, m->taps + window * n, n);
+    for (size_t back = 2; back <= window; back++)
+        if (raw_row(m, t, back))
+            add_row(row, raw_row(m, t, back), m->taps + (window - back) * n, n);
 }
 
 void LEVEL(mix)(float *out, size_t stride, const mixing *m)
 {
-    const size_t n = m->head_size, window = m->window;
-
     for (size_t t = 0; t < m->len; t++) {
-        float *row = out + t * stride;
-        const float *now = raw_row(m, t, 0), *before = window > 0 ? raw_row(m, t, 1) : NULL;
-
-        if (window == 0)
-            memcpy(row, now, n * sizeof *row);
-        else if (before)
-            blend_rows(row, now, m->taps[window], before, m->taps[window - 1], n);
-        else
-            scale_row(row, now, m->taps[window], n);
-        for (size_t back = 2; back <= window; back++)
-            if (raw_row(m, t, back))
-                add_row(row, raw_row(m, t, back), m->taps[window - back], n);
-        if (m->rotations)
-            rotate(row, m->rotations + t * n, n, 1.0f);
+        mix_row(out + t * stride, m, t);
+        if (m->rotary > 0)
+            rotate(out + t * stride, m->rotations + t * m->rotary, m->rotary, 1.0f);
     }
 }
 
-void LEVEL(unmix)(float *d_raw, double *d_taps, float *d_mixed, size_t stride, const mixing *m)
+/* ---- backward ---- */
+
+static void unmix_row(float *row, const float *u, size_t stride, const mixing *m, size_t t)
 {
     const size_t n = m->head_size, window = m->window;
+    const float *next = t + 1 < m->len ? u + stride : NULL;
 
-    memset(d_taps, 0, KVSI_TAPS_MAX * sizeof *d_taps);
-    if (m->rotations)
-        for (size_t t = 0; t < m->len; t++)
-            rotate(d_mixed + t * stride, m->rotations + t * n, n, -1.0f);
+    if (window == 0) {
+        memcpy(row, u, n * sizeof *row);
+        return;
+    }
+    if (m->gates) {
+        gate_rows(row, next, next ? gate_at(m, t + 1) : 0.0f, u, 1.0f - gate_at(m, t), n);
+        return;
+    }
+    if (next)
+        blend_rows(row, u, m->taps + window * n, next, m->taps + (window - 1) * n, n);
+    else
+        scale_row(row, u, m->taps + window * n, n);
+    for (size_t ahead = 2; ahead <= window && t + ahead < m->len; ahead++)
+        add_row(row, u + ahead * stride, m->taps + (window - ahead) * n, n);
+}
+
+static void gate_backward(float *d_gate, const float *u, const mixing *m, size_t t)
+{
+    const float gate = gate_at(m, t), *before = raw_row(m, t, 1);
+    const float gain = (before ? dot(u, before, m->head_size) : 0.0f) -
+                       dot(u, raw_row(m, t, 0), m->head_size);
+
+    *d_gate = gain * gate * (1.0f - gate);
+}
+
+/* Float sums over short runs of rows, joined in double. */
+static void flush(double *d_taps, float *sums, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        d_taps[i] += (double)sums[i];
+        sums[i] = 0.0f;
+    }
+}
+
+void LEVEL(unmix)(float *d_raw, double *d_taps, float *sums, float *d_gates, float *d_mixed,
+                  size_t stride, const mixing *m)
+{
+    enum { RUN = 64 };
+    const size_t n = m->head_size, taps = m->window > 0 && !m->gates ? (m->window + 1) * n : 0;
+
+    memset(d_taps, 0, taps * sizeof *d_taps);
+    memset(sums, 0, taps * sizeof *sums);
+    for (size_t t = 0; m->rotary > 0 && t < m->len; t++)
+        rotate(d_mixed + t * stride, m->rotations + t * m->rotary, m->rotary, -1.0f);
     for (size_t t = 0; t < m->len; t++) {
-        float *row = d_raw + t * m->raw_stride;
         const float *u = d_mixed + t * stride;
 
-        if (window == 0)
-            memcpy(row, u, n * sizeof *row);
-        else if (t + 1 < m->len)
-            blend_rows(row, u, m->taps[window], u + stride, m->taps[window - 1], n);
-        else
-            scale_row(row, u, m->taps[window], n);
-        for (size_t ahead = 2; ahead <= window && t + ahead < m->len; ahead++)
-            add_row(row, u + ahead * stride, m->taps[window - ahead], n);
-        for (size_t back = 0; window > 0 && back <= window; back++)
+        unmix_row(d_raw + t * m->raw_stride, u, stride, m, t);
+        if (m->gates)
+            gate_backward(d_gates + t * m->gate_stride, u, m, t);
+        for (size_t back = 0; taps > 0 && back <= m->window; back++)
             if (raw_row(m, t, back))
-                d_taps[window - back] += (double)dot(u, raw_row(m, t, back), n);
+                add_row(sums + (m->window - back) * n, raw_row(m, t, back), u, n);
+        if (t % RUN == RUN - 1)
+            flush(d_taps, sums, taps);
     }
+    flush(d_taps, sums, taps);
 }

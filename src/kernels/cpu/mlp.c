@@ -66,3 +66,52 @@ void LEVEL(swiglu_backward)(kvsi_context *c, float *d_gate_up, const float *d_y,
         }
     }
 }
+
+/* ---- GELU: x * sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3), the tanh form written shorter ---- */
+
+static const float GELU_ROOT = 1.5957691216f, GELU_CUBE = 0.044715f; /* 2 sqrt(2/pi) */
+
+INLINE vec vec_gelu(vec x)
+{
+    return x * vec_sigmoid(GELU_ROOT * (x + GELU_CUBE * x * x * x));
+}
+
+INLINE vec vec_gelu_slope(vec x)
+{
+    const vec s = vec_sigmoid(GELU_ROOT * (x + GELU_CUBE * x * x * x));
+
+    return s + x * s * (1.0f - s) * GELU_ROOT * (1.0f + 3.0f * GELU_CUBE * x * x);
+}
+
+void LEVEL(gelu_forward)(kvsi_context *c, float *y, const float *x, size_t n, size_t ffn)
+{
+    const pieces cut = cut_rows(n);
+
+    KVSI_PARALLEL_PIECES(c->threads, p, cut.count)
+    {
+        const size_t end = piece_end(cut, p, n) * ffn;
+        size_t i = p * cut.rows * ffn;
+
+        for (; i + VEC <= end; i += VEC)
+            vec_store(y + i, vec_gelu(vec_load(x + i)));
+        for (; i < end; i++)
+            y[i] = vec_gelu(vec_all(x[i]))[0];
+    }
+}
+
+void LEVEL(gelu_backward)(kvsi_context *c, float *d_x, const float *d_y, const float *x, size_t n,
+                          size_t ffn)
+{
+    const pieces cut = cut_rows(n);
+
+    KVSI_PARALLEL_PIECES(c->threads, p, cut.count)
+    {
+        const size_t end = piece_end(cut, p, n) * ffn;
+        size_t i = p * cut.rows * ffn;
+
+        for (; i + VEC <= end; i += VEC)
+            vec_store(d_x + i, vec_load(d_y + i) * vec_gelu_slope(vec_load(x + i)));
+        for (; i < end; i++)
+            d_x[i] = d_y[i] * vec_gelu_slope(vec_all(x[i]))[0];
+    }
+}

@@ -7,76 +7,126 @@
 
 size_t LEVEL(norm_workspace)(const kvsi_limits *limits)
 {
-    return PIECES_MAX * limits->dim * sizeof(float); /* a sum for d_gain per piece */
+    return PIECES_MAX * 2 * limits->dim * sizeof(float); /* sums for d_gain and d_bias per piece */
 }
 
-static float inverse_rms(const float *x, size_t dim, double eps)
-{
-    return (float)(1.0 / sqrt((double)dot(x, x, dim) / (double)dim + eps));
-}
+/* What a row is normalised by: its mean (0 for RMSNorm) and 1 / deviation. */
+typedef struct moments {
+    float mean, inverse;
+} moments;
 
-static void forward_row(float *restrict y, const float *restrict x, const float *restrict gain,
-                        size_t dim, double eps)
-{
-    const float r = inverse_rms(x, dim, eps);
-
-    for (size_t i = 0; i < dim; i++)
-        y[i] = x[i] * r * gain[i];
-}
-
-void LEVEL(norm_forward)(kvsi_context *c, float *y, const float *x, const float *gain, size_t n,
-                         size_t dim, double eps)
-{
-    const pieces cut = cut_rows(n);
-
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
-        for (size_t t = i * cut.rows; t < piece_end(cut, i, n); t++)
-            forward_row(y + t * dim, x + t * dim, gain, dim, eps);
-    }
-}
-
-/* sum_i d_y[i] * gain[i] * x[i] */
-static float dot3(const float *d_y, const float *gain, const float *x, size_t dim)
+static float sum_row(const float *x, size_t dim)
 {
     vec sum = {0};
     float rest = 0;
     size_t i = 0;
 
     for (; i + VEC <= dim; i += VEC)
-        sum += vec_load(d_y + i) * vec_load(gain + i) * vec_load(x + i);
+        sum += vec_load(x + i);
     for (; i < dim; i++)
-        rest += d_y[i] * gain[i] * x[i];
+        rest += x[i];
     return vec_sum(sum) + rest;
 }
 
-/* With r = 1/rms:  d_x += r * (d_y * gain) - x * r^3 / dim * sum(d_y * gain * x) */
-static void backward_row(float *restrict d_x, float *restrict d_gain, const float *restrict d_y,
-                         const float *restrict x, const float *restrict gain, size_t dim,
-                         double eps)
+static float sum_squares_about(const float *x, float mean, size_t dim)
 {
-    const float r = inverse_rms(x, dim, eps);
-    const float pull = r * r * r * dot3(d_y, gain, x, dim) / (float)dim;
+    vec sum = {0};
+    float rest = 0;
+    size_t i = 0;
 
-    for (size_t i = 0; i < dim; i++) {
-        d_x[i] += r * d_y[i] * gain[i] - pull * x[i];
-        d_gain[i] += d_y[i] * x[i] * r;
+    for (; i + VEC <= dim; i += VEC)
+        sum += (vec_load(x + i) - mean) * (vec_load(x + i) - mean);
+    for (; i < dim; i++)
+        rest += (x[i] - mean) * (x[i] - mean);
+    return vec_sum(sum) + rest;
+}
+
+static moments moments_of(const float *x, const kvsi_norm *norm, size_t dim)
+{
+    const float mean = norm->bias ? sum_row(x, dim) / (float)dim : 0.0f;
+    const double squares = (double)sum_squares_about(x, mean, dim);
+
+    return (moments){mean, (float)(1.0 / sqrt(squares / (double)dim + norm->eps))};
+}
+
+static void forward_row(float *restrict y, const float *restrict x, const kvsi_norm *norm,
+                        size_t dim)
+{
+    const moments m = moments_of(x, norm, dim);
+    const float *restrict gain = norm->gain, *restrict bias = norm->bias;
+
+    if (bias)
+        for (size_t i = 0; i < dim; i++)
+            y[i] = (x[i] - m.mean) * m.inverse * gain[i] + bias[i];
+    else
+        for (size_t i = 0; i < dim; i++)
+            y[i] = x[i] * m.inverse * gain[i];
+}
+
+void LEVEL(norm_forward)(kvsi_context *c, float *y, const float *x, const kvsi_norm *norm, size_t n,
+                         size_t dim)
+{
+    const pieces cut = cut_rows(n);
+
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
+    {
+        for (size_t t = i * cut.rows; t < piece_end(cut, i, n); t++)
+            forward_row(y + t * dim, x + t * dim, norm, dim);
     }
 }
 
-void LEVEL(norm_backward)(kvsi_context *c, float *d_x, float *d_gain, const float *d_y,
-                          const float *x, const float *gain, size_t n, size_t dim, double eps)
+/* sum_i d_y[i] * gain[i] * (x[i] - mean) */
+static float dot_about(const float *d_y, const float *gain, const float *x, float mean, size_t dim)
+{
+    vec sum = {0};
+    float rest = 0;
+    size_t i = 0;
+
+    for (; i + VEC <= dim; i += VEC)
+        sum += vec_load(d_y + i) * vec_load(gain + i) * (vec_load(x + i) - mean);
+    for (; i < dim; i++)
+        rest += d_y[i] * gain[i] * (x[i] - mean);
+    return vec_sum(sum) + rest;
+}
+
+/* With z the normalised row and g = d_y * gain:  d_x += (g - mean(g) - z mean(g z)) / deviation,
+ * where RMSNorm has no mean(g). */
+static void backward_row(float *restrict d_x, float *restrict d_gain, float *restrict d_bias,
+                         const float *restrict d_y, const float *restrict x, const kvsi_norm *norm,
+                         size_t dim)
+{
+    const moments m = moments_of(x, norm, dim);
+    const float *restrict gain = norm->gain;
+    const float r = m.inverse, push = norm->bias ? r * dot(d_y, gain, dim) / (float)dim : 0.0f;
+    const float pull = r * r * r * dot_about(d_y, gain, x, m.mean, dim) / (float)dim;
+
+    for (size_t i = 0; i < dim; i++) {
+        d_x[i] += r * d_y[i] * gain[i] - push - pull * (x[i] - m.mean);
+        d_gain[i] += d_y[i] * (x[i] - m.mean) * r;
+    }
+    for (size_t i = 0; norm->bias && i < dim; i++)
+        d_bias[i] += d_y[i];
+}
+
+void LEVEL(norm_backward)(kvsi_context *c, float *d_x, float *d_gain, float *d_bias,
+                          const float *d_y, const float *x, const kvsi_norm *norm, size_t n,
+                          size_t dim)
 {
     const pieces cut = cut_rows(n);
-    float *sums = (float *)c->workspace; /* [cut.count, dim] */
+    float *sums = (float *)c->workspace; /* [cut.count, 2, dim]: d_gain, d_bias */
 
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
-        float *sum = sums + i * dim;
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
+    {
+        float *sum = sums + 2 * i * dim;
 
-        memset(sum, 0, dim * sizeof *sum);
+        memset(sum, 0, 2 * dim * sizeof *sum);
         for (size_t t = i * cut.rows; t < piece_end(cut, i, n); t++)
-            backward_row(d_x + t * dim, sum, d_y + t * dim, x + t * dim, gain, dim, eps);
+            backward_row(d_x + t * dim, sum, sum + dim, d_y + t * dim, x + t * dim, norm, dim);
     }
     for (size_t i = 0; i < cut.count; i++)
-        for (size_t j = 0; j < dim; j++)
-            d_gain[j] += sums[i * dim + j];
+        for (size_t j = 0; j < dim; j++) {
+            d_gain[j] += sums[2 * i * dim + j];
+            if (d_bias)
+                d_bias[j] += sums[(2 * i + 1) * dim + j];
+        }
 }

@@ -1,11 +1,12 @@
 /* Reference attention: the definition, row by row.
  *
  *     x^_t = rotate(shift(x)_t, t)  for q and k,  shift only for v
- *     out_t = sum_{s <= t} p_ts v^_s,   p_ts = exp(q^_t . k^_s * scale - logsum_t)
+ *     out_t = sum_s p_ts m_ts v^_s,   p_ts = exp(score_ts - logsum_t),  m = dropout's factors
+ *     score_ts = q^_t . k^_s * scale - slope * (t - s),  over the keys s that t sees
  *
- * Workspace, in this order: q^ k^ v^ and, for the backward pass, their gradients.  q^ is
- * [tokens, heads, head_size]; k^ and v^ are [kv_heads, len, head_size] sequence by sequence, as in
- * a cache. */
+ * Workspace, in this order: q^ k^ v^, their gradients (training), and room for one head's taps.
+ * q^ is [tokens, heads, head_size]; k^ and v^ are [kv_heads, len, head_size] sequence by sequence,
+ * as in a cache. */
 #include "kernels/forms.h"
 #include "kernels/host.h"
 #include "kernels/ref/ref.h"
@@ -14,23 +15,31 @@
 #include <string.h>
 
 typedef struct work {
+    double *d_taps;    /* [KVSI_TAPS_MAX, head_size] */
+    double *d_numbers; /* [numbers of a head] */
+    real *taps;        /* [KVSI_TAPS_MAX, head_size] */
     real *q, *k, *v, *d_q, *d_k, *d_v;
 } work;
 
 size_t kvsi_ref_attention_workspace(const kvsi_limits *limits)
 {
-    const size_t width = (limits->heads + 2 * limits->kv_heads) * limits->head_size;
+    const size_t mixed = limits->tokens * (limits->heads + 2 * limits->kv_heads) * limits->head_size;
+    const size_t taps = KVSI_TAPS_MAX * limits->head_size;
 
-    return limits->tokens * width * sizeof(real) * (limits->training ? 2 : 1);
+    return (taps + limits->shift_numbers) * sizeof(double) +
+           (taps + mixed * (limits->training ? 2 : 1)) * sizeof(real);
 }
 
 static work work_in(const kvsi_context *c, const kvsi_attention *a)
 {
-    const size_t q = a->tokens * a->heads * a->head_size,
-                 k = a->tokens * a->kv_heads * a->head_size;
+    const size_t q = a->tokens * a->heads * a->head_size, k = a->tokens * a->kv_heads * a->head_size;
+    const size_t taps = KVSI_TAPS_MAX * a->head_size;
     work w;
 
-    w.q = (real *)c->workspace;
+    w.d_taps = (double *)c->workspace;
+    w.d_numbers = w.d_taps + taps;
+    w.taps = (real *)(w.d_numbers + kvsi_shift_numbers(a));
+    w.q = w.taps + taps;
     w.k = w.q + q;
     w.v = w.k + k;
     w.d_q = w.v + k;
@@ -50,6 +59,8 @@ static size_t capacity_of(const kvsi_span *span)
     return span->k ? span->capacity : span->len;
 }
 
+/* ---- shift and rotation ---- */
+
 /* The raw rows that make up row t of one head, oldest first; NULL = before the start. */
 static void raw_rows(const real **rows, kvsi_target target, const real *tail, const real *qkv,
                      const kvsi_span *span, size_t t, size_t head, const kvsi_attention *a)
@@ -59,35 +70,46 @@ static void raw_rows(const real **rows, kvsi_target target, const real *tail, co
     for (size_t j = 0; j <= window; j++) {
         const size_t source = t + j; /* counted from the tail's oldest row */
         if (source >= window)
-            rows[j] =
-                qkv + (span->start + source - window) * kvsi_qkv_width(a) + target.column + column;
+            rows[j] = qkv + (span->start + source - window) * kvsi_qkv_width(a) + target.column +
+                      column;
         else
             rows[j] = tail ? tail + source * target.heads * a->head_size + column : NULL;
     }
 }
 
-static void taps_of(real *taps, const kvsi_shift *shift, size_t head)
+static double gate_of(const kvsi_shift *shift, size_t row, size_t head)
+{
+    return 1.0 / (1.0 + exp(-(double)shift->gates[row * shift->gate_stride + head]));
+}
+
+/* The taps of one head at one row of the batch; only gates make them differ from row to row. */
+static void taps_at(real *taps, const kvsi_shift *shift, size_t row, size_t head, size_t d)
 {
     const kvsi_form *form = kvsi_form_get(shift->form);
 
-    taps[0] = 1;
-    if (shift->window > 0)
-        form->taps(taps, shift->parameters + head * form->numbers(shift->window), shift->window);
+    for (size_t i = 0; shift->window == 0 && i < d; i++)
+        taps[i] = 1;
+    for (size_t i = 0; shift->window > 0 && form->gated && i < d; i++) {
+        taps[i] = (real)gate_of(shift, row, head);
+        taps[d + i] = 1 - taps[i];
+    }
+    if (shift->window > 0 && !form->gated)
+        form->taps(taps, shift->parameters + head * form->numbers(shift->window, d), shift->window,
+                   d);
 }
 
-/* Row t of one head, shifted and (for q and k) rotated. */
-static void mix_row(real *out, kvsi_target target, const real *tail, const real *qkv,
+/* Row t of one head, shifted and, if `rotary`, rotated. */
+static void mix_row(real *out, const work *w, kvsi_target target, const real *tail, const real *qkv,
                     const kvsi_span *span, size_t t, size_t head, const kvsi_attention *a,
-                    const real *rotations)
+                    size_t rotary)
 {
     const real *rows[KVSI_TAPS_MAX];
-    real taps[KVSI_TAPS_MAX];
 
-    taps_of(taps, target.shift, head);
+    taps_at(w->taps, target.shift, span->start + t, head, a->head_size);
     raw_rows(rows, target, tail, qkv, span, t, head, a);
-    kvsi_ref_shift_row(out, taps, target.shift->window, rows, a->head_size);
-    if (rotations)
-        kvsi_ref_rotate_row(out, rotations + (span->past + t) * a->head_size, a->head_size, 1);
+    kvsi_ref_shift_row(out, w->taps, target.shift->window, rows, a->head_size);
+    if (rotary > 0)
+        kvsi_ref_rotate_row(out, a->rotations + (span->past + t) * rotary, rotary, 1);
 }
 
 static void mix_all(const work *w, const real *qkv, const kvsi_attention *a)
@@ -101,16 +123,25 @@ static void mix_all(const work *w, const real *qkv, const kvsi_attention *a)
 
         for (size_t t = 0; t < span->len; t++) {
             for (size_t h = 0; h < a->heads; h++)
-                mix_row(w->q + ((span->start + t) * a->heads + h) * d, kvsi_target_q(a),
-                        span->tail_q, qkv, span, t, h, a, a->rotations);
+                mix_row(w->q + ((span->start + t) * a->heads + h) * d, w, kvsi_target_q(a),
+                        span->tail_q, qkv, span, t, h, a, a->rotary);
             for (size_t h = 0; h < a->kv_heads; h++) {
                 const size_t at = (h * capacity + span->past + t) * d;
-                mix_row(k + at, kvsi_target_k(a), span->tail_k, qkv, span, t, h, a, a->rotations);
-                mix_row(v + at, kvsi_target_v(a), span->tail_v, qkv, span, t, h, a, NULL);
+                mix_row(k + at, w, kvsi_target_k(a), span->tail_k, qkv, span, t, h, a, a->rotary);
+                mix_row(v + at, w, kvsi_target_v(a), span->tail_v, qkv, span, t, h, a, 0);
             }
         }
     }
 }
+
+/* ---- one query row ---- */
+
+typedef struct query {
+    const kvsi_attention *a;
+    size_t row, head;   /* in the batch */
+    size_t first, last; /* keys it sees: first <= s <= last, and it stands at `last` */
+    const real *q;
+} query;
 
 static double dot(const real *x, const real *y, size_t n)
 {
@@ -121,19 +152,45 @@ static double dot(const real *x, const real *y, size_t n)
     return sum;
 }
 
-/* One query row against `keys` keys; returns log(sum(exp(scores))). */
-static double attend(real *out, const real *q, const real *k, const real *v, size_t keys, size_t d,
-                     double scale)
+static query query_at(const work *w, const kvsi_attention *a, const kvsi_span *span, size_t t,
+                      size_t head)
 {
+    const size_t position = span->past + t, window = a->sliding_window;
+    const size_t row = span->start + t;
+
+    return (query){
+        .a = a,
+        .row = row,
+        .head = head,
+        .first = window > 0 && position + 1 > window ? position + 1 - window : 0,
+        .last = position,
+        .q = w->q + (row * a->heads + head) * a->head_size,
+    };
+}
+
+static double score(const query *q, const real *k, size_t s)
+{
+    const kvsi_attention *a = q->a;
+    const double slope = a->slopes ? (double)a->slopes[q->head] : 0;
+
+    return dot(q->q, k + s * a->head_size, a->head_size) * (double)a->scale -
+           slope * (double)(q->last - s);
+}
+
+/* Returns log(sum(exp(scores))). */
+static double attend(real *out, const query *q, const real *k, const real *v)
+{
+    const size_t d = q->a->head_size;
     double top = -INFINITY, sum = 0;
 
-    for (size_t s = 0; s < keys; s++)
-        top = fmax(top, dot(q, k + s * d, d) * scale);
-    for (size_t s = 0; s < keys; s++)
-        sum += exp(dot(q, k + s * d, d) * scale - top);
+    for (size_t s = q->first; s <= q->last; s++)
+        top = fmax(top, score(q, k, s));
+    for (size_t s = q->first; s <= q->last; s++)
+        sum += exp(score(q, k, s) - top);
     memset(out, 0, d * sizeof *out);
-    for (size_t s = 0; s < keys; s++) {
-        const double p = exp(dot(q, k + s * d, d) * scale - top) / sum;
+    for (size_t s = q->first; s <= q->last; s++) {
+        const double p = exp(score(q, k, s) - top) / sum *
+                         (double)kvsi_keep_weight(q->a, q->row, q->head, s);
         for (size_t i = 0; i < d; i++)
             out[i] += (real)(p * (double)v[s * d + i]);
     }
@@ -155,67 +212,95 @@ void kvsi_ref_attention_forward(kvsi_context *c, real *out, real *logsum, const 
             for (size_t h = 0; h < a->heads; h++) {
                 const size_t row = (span->start + t) * a->heads + h;
                 const size_t kv = h / group * capacity_of(span) * d;
-                logsum[row] = (real)attend(out + row * d, w.q + row * d, k + kv, v + kv,
-                                           span->past + t + 1, d, (double)a->scale);
+                const query q = query_at(&w, a, span, t, h);
+                logsum[row] = (real)attend(out + row * d, &q, k + kv, v + kv);
             }
     }
     kvsi_keep_tails(a, qkv);
 }
 
-/* Gradients of one query row: d_q, and its share of d_k and d_v. */
-static void attend_backward(const work *w, size_t row, size_t kv, size_t keys, const real *d_out,
-                            const real *out, double logsum, const kvsi_attention *a)
-{
-    const size_t d = a->head_size;
-    const double scale = (double)a->scale, shared = dot(d_out, out, d);
-    const real *q = w->q + row * d;
+/* ---- backward ---- */
 
-    for (size_t s = 0; s < keys; s++) {
+/* Gradients of one query row: d_q, and its share of d_k and d_v, which start at kv. */
+static void attend_backward(const work *w, const query *q, size_t kv, const real *d_out,
+                            const real *out, double logsum)
+{
+    const size_t d = q->a->head_size;
+    const double shared = dot(d_out, out, d);
+    real *d_q = w->d_q + (q->q - w->q);
+
+    for (size_t s = q->first; s <= q->last; s++) {
         const size_t at = kv + s * d;
-        const double p = exp(dot(q, w->k + at, d) * scale - logsum);
-        const double d_score = p * (dot(d_out, w->v + at, d) - shared) * scale;
+        const double p = exp(score(q, w->k + kv, s) - logsum);
+        const double keep = (double)kvsi_keep_weight(q->a, q->row, q->head, s);
+        const double d_score =
+            p * (keep * dot(d_out, w->v + at, d) - shared) * (double)q->a->scale;
 
         for (size_t i = 0; i < d; i++) {
-            w->d_q[row * d + i] += (real)(d_score * (double)w->k[at + i]);
-            w->d_k[at + i] += (real)(d_score * (double)q[i]);
-            w->d_v[at + i] += (real)(p * (double)d_out[i]);
+            d_q[i] += (real)(d_score * (double)w->k[at + i]);
+            w->d_k[at + i] += (real)(d_score * (double)q->q[i]);
+            w->d_v[at + i] += (real)(p * keep * (double)d_out[i]);
         }
     }
 }
 
-/* One head of one sequence, from d_x^ back to d_x (into d_qkv) and to the taps:
- * d_x_t = sum_j taps[j] * d_x^_{t+window-j},  d_taps[j] = sum_t <d_x^_t, x_{t-window+j}>.
+/* d_x_t += sum_j taps_{t+window-j}[j] * d_x^_{t+window-j}: row t's part in later rows. */
+static void unmix_row(real *d_x, const work *w, const real *d_mixed, size_t stride,
+                      const kvsi_shift *shift, const kvsi_span *span, size_t t, size_t head,
+                      size_t d)
+{
+    memset(d_x, 0, d * sizeof *d_x);
+    for (size_t ahead = 0; ahead <= shift->window && t + ahead < span->len; ahead++) {
+        const real *taps = w->taps + (shift->window - ahead) * d;
+
+        taps_at(w->taps, shift, span->start + t + ahead, head, d);
+        for (size_t i = 0; i < d; i++)
+            d_x[i] += taps[i] * d_mixed[(t + ahead) * stride + i];
+    }
+}
+
+/* What row t says of its taps (added to w->d_taps) or of its gate. */
+static void taps_backward(const work *w, const real *d_mixed, const real *const *rows,
+                          const kvsi_shift *shift, size_t row, size_t head, size_t d)
+{
+    if (shift->window > 0 && kvsi_form_get(shift->form)->gated) {
+        const double gate = gate_of(shift, row, head);
+        const double before = rows[0] ? dot(d_mixed, rows[0], d) : 0;
+        shift->d_gates[row * shift->gate_stride + head] =
+            (real)((before - dot(d_mixed, rows[1], d)) * gate * (1 - gate));
+        return;
+    }
+    for (size_t j = 0; j <= shift->window; j++)
+        for (size_t i = 0; rows[j] && i < d; i++)
+            w->d_taps[j * d + i] += (double)d_mixed[i] * (double)rows[j][i];
+}
+
+/* One head of one sequence, from d_x^ back to d_x (into d_qkv) and to the learned numbers.
  * `d_mixed` is [len, d] with the given stride, and loses its rotation here. */
-static void unmix_head(real *d_qkv, real *d_mixed, size_t stride, kvsi_target target,
+static void unmix_head(real *d_qkv, const work *w, real *d_mixed, size_t stride, kvsi_target target,
                        const real *qkv, const kvsi_span *span, size_t head, const kvsi_attention *a,
-                       const real *rotations)
+                       size_t rotary)
 {
     const kvsi_shift *shift = target.shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
-    const size_t d = a->head_size, window = shift->window;
-    double d_taps[KVSI_TAPS_MAX] = {0};
-    real taps[KVSI_TAPS_MAX];
+    const size_t d = a->head_size, numbers = form->numbers(shift->window, d);
 
-    taps_of(taps, shift, head);
-    for (size_t t = 0; rotations && t < span->len; t++)
-        kvsi_ref_rotate_row(d_mixed + t * stride, rotations + t * d, d, -1);
+    memset(w->d_taps, 0, KVSI_TAPS_MAX * d * sizeof *w->d_taps);
+    for (size_t t = 0; rotary > 0 && t < span->len; t++)
+        kvsi_ref_rotate_row(d_mixed + t * stride, a->rotations + t * rotary, rotary, -1);
     for (size_t t = 0; t < span->len; t++) {
         const real *rows[KVSI_TAPS_MAX];
         real *d_x = d_qkv + (span->start + t) * kvsi_qkv_width(a) + target.column + head * d;
 
         raw_rows(rows, target, NULL, qkv, span, t, head, a);
-        memset(d_x, 0, d * sizeof *d_x);
-        for (size_t j = 0; j <= window; j++) {
-            const size_t later = t + window - j;
-            if (rows[j])
-                d_taps[j] += dot(d_mixed + t * stride, rows[j], d);
-            for (size_t i = 0; later < span->len && i < d; i++)
-                d_x[i] += taps[j] * d_mixed[later * stride + i];
-        }
+        unmix_row(d_x, w, d_mixed, stride, shift, span, t, head, d);
+        taps_backward(w, d_mixed + t * stride, rows, shift, span->start + t, head, d);
     }
-    if (window > 0)
-        form->backward(shift->gradient + head * form->numbers(window), d_taps,
-                       shift->parameters + head * form->numbers(window), window);
+    if (shift->window == 0 || numbers == 0)
+        return;
+    form->backward(w->d_numbers, w->d_taps, shift->parameters + head * numbers, shift->window, d);
+    for (size_t i = 0; i < numbers; i++)
+        shift->gradient[head * numbers + i] += (real)w->d_numbers[i];
 }
 
 void kvsi_ref_attention_backward(kvsi_context *c, real *d_qkv, const real *d_out, const real *out,
@@ -233,16 +318,17 @@ void kvsi_ref_attention_backward(kvsi_context *c, real *d_qkv, const real *d_out
         for (size_t t = 0; t < span->len; t++)
             for (size_t h = 0; h < a->heads; h++) {
                 const size_t row = (span->start + t) * a->heads + h;
-                attend_backward(&w, row, start + h / group * span->len * d, t + 1, d_out + row * d,
-                                out + row * d, (double)logsum[row], a);
+                const query q = query_at(&w, a, span, t, h);
+                attend_backward(&w, &q, start + h / group * span->len * d, d_out + row * d,
+                                out + row * d, (double)logsum[row]);
             }
         for (size_t h = 0; h < a->heads; h++)
-            unmix_head(d_qkv, w.d_q + (span->start * a->heads + h) * d, a->heads * d,
-                       kvsi_target_q(a), qkv, span, h, a, a->rotations);
+            unmix_head(d_qkv, &w, w.d_q + (span->start * a->heads + h) * d, a->heads * d,
+                       kvsi_target_q(a), qkv, span, h, a, a->rotary);
         for (size_t h = 0; h < a->kv_heads; h++) {
             const size_t at = start + h * span->len * d;
-            unmix_head(d_qkv, w.d_k + at, d, kvsi_target_k(a), qkv, span, h, a, a->rotations);
-            unmix_head(d_qkv, w.d_v + at, d, kvsi_target_v(a), qkv, span, h, a, NULL);
+            unmix_head(d_qkv, &w, w.d_k + at, d, kvsi_target_k(a), qkv, span, h, a, a->rotary);
+            unmix_head(d_qkv, &w, w.d_v + at, d, kvsi_target_v(a), qkv, span, h, a, 0);
         }
     }
 }

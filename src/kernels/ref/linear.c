@@ -8,7 +8,9 @@ void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi
     (void)c;
     for (size_t t = 0; t < n; t++)
         for (size_t o = 0; o < w->rows; o++) {
-            double sum = residual ? (double)residual[t * w->rows + o] : 0;
+            double sum = w->bias ? (double)w->bias[o] : 0;
+            if (residual)
+                sum += (double)residual[t * w->rows + o];
             for (size_t i = 0; i < w->cols; i++)
                 sum += (double)x[t * w->cols + i] * (double)weights[o * w->cols + i];
             y[t * w->rows + o] = (real)sum;
@@ -16,14 +18,14 @@ void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi
 }
 
 void kvsi_ref_linear_backward_input(kvsi_context *c, real *d_x, const real *d_y,
-                                    const kvsi_matrix *w, size_t n)
+                                    const kvsi_matrix *w, size_t n, int add)
 {
     const real *weights = w->data;
 
     (void)c;
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < w->cols; i++) {
-            double sum = 0;
+            double sum = add ? (double)d_x[t * w->cols + i] : 0;
             for (size_t o = 0; o < w->rows; o++)
                 sum += (double)d_y[t * w->rows + o] * (double)weights[o * w->cols + i];
             d_x[t * w->cols + i] = (real)sum;
@@ -41,4 +43,16 @@ void kvsi_ref_linear_backward_weight(kvsi_context *c, real *d_w, const real *d_y
                 sum += (double)d_y[t * rows + o] * (double)x[t * cols + i];
             d_w[o * cols + i] += (real)sum;
         }
+}
+
+void kvsi_ref_linear_backward_bias(kvsi_context *c, real *d_bias, const real *d_y, size_t n,
+                                   size_t rows)
+{
+    (void)c;
+    for (size_t o = 0; o < rows; o++) {
+        double sum = 0;
+        for (size_t t = 0; t < n; t++)
+            sum += (double)d_y[t * rows + o];
+        d_bias[o] += (real)sum;
+    }
 }

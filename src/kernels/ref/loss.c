@@ -3,11 +3,30 @@
 #include <math.h>
 #include <string.h>
 
+static void project(kvsi_context *c, real *logits, const real *x, const kvsi_matrix *w)
+{
+    if (w->data)
+        kvsi_ref_linear_forward(c, logits, x, w, 1, NULL);
+    else
+        memcpy(logits, x, w->cols * sizeof *logits);
+}
+
+static void project_backward(kvsi_context *c, const kvsi_head *h, real *d_x, const real *d_logits,
+                             const real *x)
+{
+    if (!h->w->data) {
+        memcpy(d_x, d_logits, h->w->cols * sizeof *d_x);
+        return;
+    }
+    kvsi_ref_linear_backward_input(c, d_x, d_logits, h->w, 1, 0);
+    kvsi_ref_linear_backward_weight(c, h->d_w, d_logits, x, 1, h->w->rows, h->w->cols);
+}
+
 void kvsi_ref_head_logits(kvsi_context *c, real *logits, const real *x, const kvsi_matrix *w,
                           const int32_t *rows, size_t count)
 {
     for (size_t r = 0; r < count; r++)
-        kvsi_ref_linear_forward(c, logits + r * w->rows, x + (size_t)rows[r] * w->cols, w, 1, NULL);
+        project(c, logits + r * w->rows, x + (size_t)rows[r] * w->cols, w);
 }
 
 /* Turns logits into probabilities; returns log(sum(exp(logits))). */
@@ -40,14 +59,12 @@ void kvsi_ref_head_loss(kvsi_context *c, const kvsi_head *head)
         const size_t target = (size_t)head->targets[r];
         double answer;
 
-        kvsi_ref_linear_forward(c, logits, x, w, 1, NULL);
+        project(c, logits, x, w);
         answer = (double)logits[target];
         head->row_loss[r] = (real)(softmax(logits, w->rows, &head->row_guess[r]) - answer);
         if (!head->d_x)
             continue;
         logits[target] -= 1;
-        kvsi_ref_linear_backward_input(c, head->d_x + (size_t)head->rows[r] * w->cols, logits, w,
-                                       1);
-        kvsi_ref_linear_backward_weight(c, head->d_w, logits, x, 1, w->rows, w->cols);
+        project_backward(c, head, head->d_x + (size_t)head->rows[r] * w->cols, logits, x);
     }
 }

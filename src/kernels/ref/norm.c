@@ -2,41 +2,59 @@
 
 #include <math.h>
 
-static double inverse_rms(const real *x, size_t dim, double eps)
-{
-    double sum = 0;
+/* What a row is normalised by: its mean (0 for RMSNorm) and 1 / deviation. */
+typedef struct moments {
+    double mean, inverse;
+} moments;
 
+static moments moments_of(const real *x, const kvsi_norm *norm, size_t dim)
+{
+    double sum = 0, squares = 0;
+    moments m;
+
+    for (size_t i = 0; norm->bias && i < dim; i++)
+        sum += (double)x[i];
+    m.mean = sum / (double)dim;
     for (size_t i = 0; i < dim; i++)
-        sum += (double)x[i] * (double)x[i];
-    return 1.0 / sqrt(sum / (double)dim + eps);
+        squares += ((double)x[i] - m.mean) * ((double)x[i] - m.mean);
+    m.inverse = 1.0 / sqrt(squares / (double)dim + norm->eps);
+    return m;
 }
 
-void kvsi_ref_norm_forward(kvsi_context *c, real *y, const real *x, const real *gain, size_t n,
-                           size_t dim, double eps)
+void kvsi_ref_norm_forward(kvsi_context *c, real *y, const real *x, const kvsi_norm *norm, size_t n,
+                           size_t dim)
 {
     (void)c;
     for (size_t t = 0; t < n; t++, x += dim, y += dim) {
-        const double r = inverse_rms(x, dim, eps);
+        const moments m = moments_of(x, norm, dim);
         for (size_t i = 0; i < dim; i++)
-            y[i] = (real)((double)x[i] * r * (double)gain[i]);
+            y[i] = (real)(((double)x[i] - m.mean) * m.inverse * (double)norm->gain[i] +
+                          (norm->bias ? (double)norm->bias[i] : 0));
     }
 }
 
-/* With r = 1/rms:  d_x = r * (d_y * gain) - x * r^3 / dim * sum(d_y * gain * x) */
-void kvsi_ref_norm_backward(kvsi_context *c, real *d_x, real *d_gain, const real *d_y,
-                            const real *x, const real *gain, size_t n, size_t dim, double eps)
+/* With z the normalised row and g = d_y * gain:  d_x += (g - mean(g) - z mean(g z)) / deviation,
+ * where RMSNorm has no mean(g). */
+void kvsi_ref_norm_backward(kvsi_context *c, real *d_x, real *d_gain, real *d_bias, const real *d_y,
+                            const real *x, const kvsi_norm *norm, size_t n, size_t dim)
 {
     (void)c;
     for (size_t t = 0; t < n; t++, x += dim, d_x += dim, d_y += dim) {
-        const double r = inverse_rms(x, dim, eps);
-        double dot = 0;
+        const moments m = moments_of(x, norm, dim);
+        double g_mean = 0, gz_mean = 0;
 
-        for (size_t i = 0; i < dim; i++)
-            dot += (double)d_y[i] * (double)gain[i] * (double)x[i];
         for (size_t i = 0; i < dim; i++) {
-            d_x[i] += (real)(r * (double)d_y[i] * (double)gain[i] -
-                             (double)x[i] * r * r * r * dot / (double)dim);
-            d_gain[i] += (real)((double)d_y[i] * (double)x[i] * r);
+            const double g = (double)d_y[i] * (double)norm->gain[i] / (double)dim;
+            g_mean += norm->bias ? g : 0;
+            gz_mean += g * ((double)x[i] - m.mean) * m.inverse;
+        }
+        for (size_t i = 0; i < dim; i++) {
+            const double z = ((double)x[i] - m.mean) * m.inverse;
+            const double g = (double)d_y[i] * (double)norm->gain[i];
+            d_x[i] += (real)((g - g_mean - z * gz_mean) * m.inverse);
+            d_gain[i] += (real)((double)d_y[i] * z);
+            if (d_bias)
+                d_bias[i] += d_y[i];
         }
     }
 }

@@ -1,0 +1,334 @@
+/* kvshift inspect: what a model is, what it takes, and what its shift has become. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "cli/cli.h"
+#include "cli/coefficients.h"
+#include "cli/train_options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct inspect_settings {
+    int json;
+} inspect_settings;
+
+static const kvsi_option options[] = {
+    {.name = "json",
+     .kind = KVSI_OPTION_FLAG,
+     .offset = offsetof(inspect_settings, json),
+     .group = "Options",
+     .help = "print one JSON object"},
+};
+
+static const kvsi_command_options command = {
+    .command = "kvshift inspect",
+    .purpose = "Prints a model's configuration (in the words of 'kvshift train': the essentials, "
+               "and what is not the default), its parameters, the memory it takes, and the "
+               "coefficients of its shift.  MODEL is a folder, or config.json or "
+               "model.safetensors in one; all but the coefficients needs config.json only.",
+    .argument = "MODEL",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = options,
+    .count = sizeof options / sizeof *options,
+};
+
+/* ---- finding out ----------------------------------------------------------------------------- */
+
+typedef struct inspection {
+    char *dir;
+    kvs_model_config config;
+    kvs_model_sizes sizes;
+    int has_coefficients; /* shifted, and the weights are there */
+    kvsi_coefficients coefficients;
+} inspection;
+
+/* The folder of a model that is named by its folder or by one of its two files. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *dir;
+
+    if (strcmp(name, "config.json") != 0 && strcmp(name, "model.safetensors") != 0)
+        return kvsi_strdup(path);
+    if (!slash)
+        return kvsi_strdup(".");
+    dir = kvsi_strdup(path);
+    if (dir)
+        dir[slash == path ? 1 : slash - path] = '\0';
+    return dir;
+}
+
+/* Are the weights to be read?  They must be where they are asked for by name. */
+static kvs_status find_weights(int *found, const char *dir, const char *path, kvs_err *err)
+{
+    char *weights = kvsi_path_join(dir, "model.safetensors");
+
+    if (!weights)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+    *found = kvsi_file_exists(weights);
+    kvsi_free(weights);
+    if (!*found && !kvsi_file_exists(path))
+        return kvsi_fail(err, KVS_E_IO, "cannot open '%s'", path);
+    return KVS_OK;
+}
+
+static kvs_status read_coefficients(inspection *in, kvs_err *err)
+{
+    kvs_runtime *rt = NULL;
+    kvs_model *model = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvs_runtime_create(&rt, NULL, err));
+    KVS_TRY(kvs_model_load(&model, rt, in->dir, err));
+    KVS_TRY(kvsi_coefficients_read(&in->coefficients, model, err));
+    in->has_coefficients = 1;
+out:
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+    return st;
+}
+
+static kvs_status inspect(inspection *in, const char *path, kvs_err *err)
+{
+    int has_weights = 0;
+    kvs_status st;
+
+    in->dir = folder_of(path);
+    if (!in->dir)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+    KVS_TRY(find_weights(&has_weights, in->dir, path, err));
+    KVS_TRY(kvs_model_config_load(&in->config, in->dir, err));
+    KVS_TRY(kvs_model_config_sizes(&in->config, &in->sizes, err));
+    if (has_weights && in->config.shift.targets != 0)
+        KVS_TRY(read_coefficients(in, err));
+out:
+    return st;
+}
+
+static uint64_t full_cache_bytes(const inspection *in)
+{
+    return in->sizes.cache_bytes_per_token * in->config.context + in->sizes.shift_state_bytes;
+}
+
+/* ---- configuration --------------------------------------------------------------------------- */
+
+/* --dropout is a short way to say three others. */
+static int is_shown(const kvsi_option *option)
+{
+    return kvsi_is_model_option(option) && strcmp(option->name, "dropout") != 0;
+}
+
+static int is_essential(const char *name)
+{
+    static const char *const essentials[] = {"body",     "shift", "layers",  "dim",   "heads",
+                                             "kv-heads", "ffn",   "context", "vocab", "positions"};
+
+    for (size_t i = 0; i < sizeof essentials / sizeof *essentials; i++)
+        if (strcmp(essentials[i], name) == 0)
+            return 1;
+    return 0;
+}
+
+/* Head counts of sliding layers that are as the others say nothing. */
+static void set_shown(kvsi_train_settings *shown, const kvs_model_config *config)
+{
+    kvs_model_config c = *config;
+
+    if (c.sliding_heads == c.heads && c.sliding_kv_heads == c.kv_heads)
+        c.sliding_heads = c.sliding_kv_heads = 0;
+    *shown = (kvsi_train_settings){0};
+    kvsi_train_settings_from_model(shown, &c);
+}
+
+static kvs_status print_option(const kvsi_option *option, const kvsi_train_settings *shown,
+                               const kvsi_train_settings *usual, kvs_err *err)
+{
+    kvsi_text value = {0}, default_value = {0};
+    kvs_status st;
+
+    kvsi_option_print(&value, option, shown);
+    kvsi_option_print(&default_value, option, usual);
+    KVS_TRY(kvsi_text_check(&value, err));
+    KVS_TRY(kvsi_text_check(&default_value, err));
+    if (is_essential(option->name) || strcmp(value.data, default_value.data) != 0)
+        printf("  %-22s%s\n", option->name, value.data);
+out:
+    kvsi_text_release(&value);
+    kvsi_text_release(&default_value);
+    return st;
+}
+
+static kvs_status print_configuration(const kvs_model_config *config, kvs_err *err)
+{
+    kvsi_train_settings shown, usual = {0};
+    kvs_model_config plain;
+    kvs_status st = KVS_OK;
+
+    kvs_model_config_init(&plain);
+    kvs_model_config_set_body(&plain, config->body);
+    kvsi_train_settings_from_model(&usual, &plain);
+    set_shown(&shown, config);
+    printf("configuration\n");
+    for (size_t i = 0; i < kvsi_train_command.count; i++)
+        if (is_shown(kvsi_train_command.options + i))
+            KVS_TRY(print_option(kvsi_train_command.options + i, &shown, &usual, err));
+out:
+    return st;
+}
+
+static json_t *list_to_json(const kvsi_number_list *list, int whole)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < list->count; i++)
+        json_array_append_new(array, whole ? json_integer((json_int_t)list->numbers[i])
+                                           : json_real(list->numbers[i]));
+    return array;
+}
+
+static json_t *option_to_json(const kvsi_option *option, const kvsi_train_settings *settings)
+{
+    const void *value = (const char *)settings + option->offset;
+
+    switch (option->kind) {
+    case KVSI_OPTION_FLAG:
+        return json_boolean(*(const int *)value);
+    case KVSI_OPTION_SIZE:
+        return json_integer((json_int_t) * (const size_t *)value);
+    case KVSI_OPTION_UINT64:
+        return json_integer((json_int_t) * (const uint64_t *)value);
+    case KVSI_OPTION_REAL:
+        return json_real(*(const double *)value);
+    case KVSI_OPTION_SIZES:
+    case KVSI_OPTION_REALS:
+        return list_to_json(value, option->kind == KVSI_OPTION_SIZES);
+    case KVSI_OPTION_TEXT:
+    case KVSI_OPTION_CHOICE:
+        break;
+    }
+    return json_string(*(const char *const *)value);
+}
+
+/* Every model option: --kv-heads is "kv_heads". */
+static json_t *configuration_to_json(const kvs_model_config *config)
+{
+    json_t *object = json_object();
+    kvsi_train_settings shown = {0};
+
+    kvsi_train_settings_from_model(&shown, config);
+    for (size_t i = 0; i < kvsi_train_command.count; i++) {
+        const kvsi_option *option = kvsi_train_command.options + i;
+        char key[64];
+
+        if (!is_shown(option))
+            continue;
+        snprintf(key, sizeof key, "%s", option->name);
+        for (char *c = key; *c; c++)
+            if (*c == '-')
+                *c = '_';
+        json_object_set_new(object, key, option_to_json(option, &shown));
+    }
+    return object;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static void print_count(const char *label, uint64_t count)
+{
+    char text[32];
+
+    kvsi_format_count(text, sizeof text, (double)count);
+    printf("  %-22s%s (%" PRIu64 ")\n", label, text, count);
+}
+
+static void print_bytes(const char *label, uint64_t bytes, const char *note)
+{
+    char text[32];
+
+    kvsi_format_count(text, sizeof text, (double)bytes);
+    printf("  %-22s%sB%s\n", label, text, note);
+}
+
+static void print_sizes(const inspection *in)
+{
+    const kvs_model_sizes *sizes = &in->sizes;
+    char note[64];
+
+    printf("parameters\n");
+    print_count("all", sizes->parameters);
+    print_count("without embeddings", sizes->parameters - sizes->embedding_parameters);
+    print_count("embeddings", sizes->embedding_parameters);
+    printf("memory\n");
+    print_bytes("weights", sizes->weight_bytes, "");
+    print_bytes("cache a token", sizes->cache_bytes_per_token, "");
+    print_bytes("shift state", sizes->shift_state_bytes, " a sequence");
+    snprintf(note, sizeof note, " for %zu tokens, shift state included", in->config.context);
+    print_bytes("cache at full context", full_cache_bytes(in), note);
+    print_bytes("training", sizes->training_bytes, " for weights, gradients and moments");
+}
+
+static kvs_status print_people(const inspection *in, kvs_err *err)
+{
+    const kvs_status st = print_configuration(&in->config, err);
+
+    if (st != KVS_OK)
+        return st;
+    print_sizes(in);
+    if (in->has_coefficients)
+        kvsi_coefficients_print(&in->coefficients);
+    else if (in->config.shift.targets != 0)
+        printf("coefficients: unknown, there is no model.safetensors in '%s'\n", in->dir);
+    return KVS_OK;
+}
+
+static kvs_status print_json(const inspection *in, kvs_err *err)
+{
+    const kvs_model_sizes *sizes = &in->sizes;
+    json_t *coefficients =
+        in->has_coefficients ? kvsi_coefficients_to_json(&in->coefficients) : json_null();
+    /* clang-format off */
+    json_t *parameters =
+        json_pack("{s:I, s:I, s:I}",
+                  "all", (json_int_t)sizes->parameters,
+                  "without_embeddings",
+                  (json_int_t)(sizes->parameters - sizes->embedding_parameters),
+                  "embeddings", (json_int_t)sizes->embedding_parameters);
+    json_t *memory =
+        json_pack("{s:I, s:I, s:I, s:I, s:I}",
+                  "weight_bytes", (json_int_t)sizes->weight_bytes,
+                  "cache_bytes_per_token", (json_int_t)sizes->cache_bytes_per_token,
+                  "shift_state_bytes", (json_int_t)sizes->shift_state_bytes,
+                  "full_cache_bytes", (json_int_t)full_cache_bytes(in),
+                  "training_bytes", (json_int_t)sizes->training_bytes);
+    return kvsi_cli_print_json(
+        json_pack("{s:o, s:o, s:o, s:o}",
+                  "configuration", configuration_to_json(&in->config),
+                  "parameters", parameters,
+                  "memory", memory,
+                  "coefficients", coefficients),
+        err);
+    /* clang-format on */
+}
+
+int kvsi_cmd_inspect(int argc, char **argv)
+{
+    inspect_settings settings = {0};
+    kvsi_parsed_options parsed = {0};
+    inspection in = {0};
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    KVS_TRY(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
+    if (parsed.help) {
+        KVS_TRY(kvsi_cli_help(&command, &settings, &err));
+        goto out;
+    }
+    KVS_TRY(inspect(&in, parsed.arguments[0], &err));
+    KVS_TRY(settings.json ? print_json(&in, &err) : print_people(&in, &err));
+out:
+    kvsi_coefficients_release(&in.coefficients);
+    kvsi_free(in.dir);
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}

@@ -1,0 +1,329 @@
+#include "cli/coefficients.h"
+
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static kvs_status read_mix(kvsi_mix *out, const kvs_model *model, const kvsi_head_row *row,
+                           unsigned target, kvs_err *err)
+{
+    const kvs_shift_config *shift = &kvs_model_get_config(model)->shift;
+
+    if (!(shift->targets & target))
+        return KVS_OK;
+    if (shift->form == KVS_SHIFT_DATA)
+        return kvs_model_gate_length(model, row->layer, target, row->head, &out->gate_length, err);
+    return kvs_model_taps(model, row->layer, target, row->head, out->taps, out->spread, err);
+}
+
+static kvs_status read_rows(kvsi_coefficients *c, const kvs_model *model, size_t layer,
+                            kvs_err *err)
+{
+    const kvs_model_config *config = kvs_model_get_config(model);
+    const size_t kv_heads = kvs_model_config_kv_heads(config, layer);
+    const size_t heads = kvs_model_config_heads(config, layer);
+    kvs_status st = KVS_OK;
+
+    for (size_t h = 0; c->kv && h < kv_heads; h++) {
+        kvsi_head_row *row = c->kv + c->kv_count++;
+
+        *row = (kvsi_head_row){.layer = layer, .head = h};
+        KVS_TRY(read_mix(&row->k, model, row, KVS_SHIFT_K, err));
+        KVS_TRY(read_mix(&row->v, model, row, KVS_SHIFT_V, err));
+    }
+    for (size_t h = 0; c->q && h < heads; h++) {
+        kvsi_head_row *row = c->q + c->q_count++;
+
+        *row = (kvsi_head_row){.layer = layer, .head = h};
+        KVS_TRY(read_mix(&row->q, model, row, KVS_SHIFT_Q, err));
+    }
+out:
+    return st;
+}
+
+kvs_status kvsi_coefficients_read(kvsi_coefficients *out, const kvs_model *model, kvs_err *err)
+{
+    const kvs_model_config *config = kvs_model_get_config(model);
+    const unsigned targets = config->shift.targets;
+    kvsi_coefficients c = {.shift = config->shift};
+    size_t kv_heads = 0, heads = 0;
+    kvs_status st = KVS_OK;
+
+    for (size_t l = 0; l < config->layers; l++) {
+        kv_heads += kvs_model_config_kv_heads(config, l);
+        heads += kvs_model_config_heads(config, l);
+    }
+    if (targets & (KVS_SHIFT_K | KVS_SHIFT_V))
+        c.kv = kvsi_alloc(kv_heads, sizeof *c.kv);
+    if (targets & KVS_SHIFT_Q)
+        c.q = kvsi_alloc(heads, sizeof *c.q);
+    if ((targets & (KVS_SHIFT_K | KVS_SHIFT_V) && !c.kv) || (targets & KVS_SHIFT_Q && !c.q)) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the coefficients of %zu heads", heads);
+        goto out;
+    }
+    for (size_t l = 0; l < config->layers; l++)
+        KVS_TRY(read_rows(&c, model, l, err));
+    *out = c;
+    return KVS_OK;
+out:
+    kvsi_coefficients_release(&c);
+    return st;
+}
+
+void kvsi_coefficients_release(kvsi_coefficients *c)
+{
+    kvsi_free(c->kv);
+    kvsi_free(c->q);
+    *c = (kvsi_coefficients){0};
+}
+
+/* ---- four kinds of heads --------------------------------------------------------------------- */
+
+/* By which token the keys and the values come from more.  The second is the induction head of one
+ * layer; the last an ordinary head whose positions are off by one. */
+static const struct {
+    const char *sign, *name; /* name: keys, values */
+} kinds[] = {
+    {"α1>α2 β1>β2", "current_current"},
+    {"α1≤α2 β1>β2", "previous_current"},
+    {"α1>α2 β1≤β2", "current_previous"},
+    {"α1≤α2 β1≤β2", "previous_previous"},
+};
+
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* Taps of keys and values, two each, and learned. */
+static int has_kinds(const kvs_shift_config *shift)
+{
+    const unsigned both = KVS_SHIFT_K | KVS_SHIFT_V;
+
+    return (shift->targets & both) == both && shift->window == 1 && shift->form != KVS_SHIFT_DATA &&
+           shift->form != KVS_SHIFT_HARD;
+}
+
+static size_t kind_of(const kvsi_head_row *row)
+{
+    return (size_t)(row->k.taps[1] <= row->k.taps[0]) +
+           2 * (size_t)(row->v.taps[1] <= row->v.taps[0]);
+}
+
+static void count_kinds(size_t counts[KINDS], const kvsi_coefficients *c)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        counts[i] = 0;
+    for (size_t i = 0; i < c->kv_count; i++)
+        counts[kind_of(c->kv + i)]++;
+}
+
+static double sum_of(const kvsi_mix *mix)
+{
+    return mix->taps[0] + mix->taps[1];
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+/* Columns that UTF-8 text takes: its continuation bytes take none. */
+static int columns_of(const char *text)
+{
+    int columns = 0;
+
+    for (; *text; text++)
+        columns += ((unsigned char)*text & 0xc0) != 0x80;
+    return columns;
+}
+
+/* Right-aligned, two spaces after the cell before. */
+static void print_cell(int width, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void print_cell(int width, const char *format, ...)
+{
+    char cell[64];
+    va_list args;
+    int gap;
+
+    va_start(args, format);
+    vsnprintf(cell, sizeof cell, format, args);
+    va_end(args);
+    gap = width - columns_of(cell);
+    printf("  %*s%s", gap > 0 ? gap : 0, "", cell);
+}
+
+static int spreads(const kvs_shift_config *shift)
+{
+    return shift->form == KVS_SHIFT_CHANNEL || shift->form == KVS_SHIFT_HARD;
+}
+
+static int tap_width(const kvs_shift_config *shift)
+{
+    return spreads(shift) ? 15 : 8;
+}
+
+static void print_mix_heading(const kvs_shift_config *shift, const char *letter, int with_sum)
+{
+    char name[16];
+
+    if (shift->form == KVS_SHIFT_DATA) {
+        snprintf(name, sizeof name, "|w| %s", letter);
+        print_cell(tap_width(shift), "%s", name);
+        return;
+    }
+    for (size_t j = shift->window + 1; j > 0; j--)
+        print_cell(tap_width(shift), "%s%zu", letter, j);
+    if (with_sum)
+        print_cell(tap_width(shift), "Σ%s", letter);
+}
+
+static void print_mix(const kvs_shift_config *shift, const kvsi_mix *mix, int with_sum)
+{
+    const int width = tap_width(shift);
+
+    if (shift->form == KVS_SHIFT_DATA) {
+        print_cell(width, "%.4f", mix->gate_length);
+        return;
+    }
+    for (size_t j = 0; j <= shift->window; j++) {
+        if (spreads(shift))
+            print_cell(width, "%.4f ± %.4f", mix->taps[j], mix->spread[j]);
+        else
+            print_cell(width, "%.4f", mix->taps[j]);
+    }
+    if (with_sum)
+        print_cell(width, "%.4f", sum_of(mix));
+}
+
+static void print_kv(const kvsi_coefficients *c)
+{
+    const int has_k = (c->shift.targets & KVS_SHIFT_K) != 0;
+    const int has_v = (c->shift.targets & KVS_SHIFT_V) != 0;
+    const int with_kinds = has_kinds(&c->shift);
+
+    printf("  layer  kv head");
+    if (has_k)
+        print_mix_heading(&c->shift, "α", with_kinds);
+    if (has_v)
+        print_mix_heading(&c->shift, "β", with_kinds);
+    printf("%s\n", with_kinds ? "  kind" : "");
+    for (size_t i = 0; i < c->kv_count; i++) {
+        const kvsi_head_row *row = c->kv + i;
+
+        printf("  %5zu  %7zu", row->layer, row->head);
+        if (has_k)
+            print_mix(&c->shift, &row->k, with_kinds);
+        if (has_v)
+            print_mix(&c->shift, &row->v, with_kinds);
+        printf("%s%s\n", with_kinds ? "  " : "", with_kinds ? kinds[kind_of(row)].sign : "");
+    }
+}
+
+static void print_q(const kvsi_coefficients *c)
+{
+    printf("  layer     head");
+    print_mix_heading(&c->shift, "γ", 0);
+    printf("\n");
+    for (size_t i = 0; i < c->q_count; i++) {
+        printf("  %5zu  %7zu", c->q[i].layer, c->q[i].head);
+        print_mix(&c->shift, &c->q[i].q, 0);
+        printf("\n");
+    }
+}
+
+static void print_kinds(const kvsi_coefficients *c)
+{
+    size_t counts[KINDS];
+
+    count_kinds(counts, c);
+    printf("heads by kind\n           β1>β2   β1≤β2\n");
+    printf("  α1>α2  %7zu %7zu\n", counts[0], counts[2]);
+    printf("  α1≤α2  %7zu %7zu\n", counts[1], counts[3]);
+}
+
+void kvsi_coefficients_print(const kvsi_coefficients *c)
+{
+    printf("coefficients: α of keys, β of values, γ of queries; 1 is of the token itself, 2 of the "
+           "one before\n");
+    if (c->shift.form == KVS_SHIFT_DATA)
+        printf("  form data has no fixed taps: |w| is the length of a gate's vector\n");
+    if (spreads(&c->shift))
+        printf("  mean ± standard deviation over a head's channels\n");
+    if (c->kv_count > 0)
+        print_kv(c);
+    if (c->q_count > 0)
+        print_q(c);
+    if (has_kinds(&c->shift))
+        print_kinds(c);
+}
+
+/* ---- for programs ---------------------------------------------------------------------------- */
+
+static json_t *numbers_to_json(const double *numbers, size_t count)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, kvsi_json_number(numbers[i]));
+    return list;
+}
+
+static void set_member(json_t *object, const char *letter, const char *suffix, json_t *value)
+{
+    char key[32];
+
+    snprintf(key, sizeof key, "%s%s", letter, suffix);
+    json_object_set_new(object, key, value);
+}
+
+static void set_mix(json_t *object, const kvs_shift_config *shift, unsigned target,
+                    const kvsi_mix *mix)
+{
+    const char *letter = target == KVS_SHIFT_K ? "alpha" : target == KVS_SHIFT_V ? "beta" : "gamma";
+    const size_t taps = shift->window + 1;
+
+    if (!(shift->targets & target))
+        return;
+    if (shift->form == KVS_SHIFT_DATA) {
+        set_member(object, letter, "_gate_length", kvsi_json_number(mix->gate_length));
+        return;
+    }
+    set_member(object, letter, "", numbers_to_json(mix->taps, taps));
+    if (spreads(shift))
+        set_member(object, letter, "_spread", numbers_to_json(mix->spread, taps));
+    if (has_kinds(shift) && target != KVS_SHIFT_Q)
+        set_member(object, letter, "_sum", kvsi_json_number(sum_of(mix)));
+}
+
+static json_t *row_to_json(const kvsi_head_row *row)
+{
+    return json_pack("{s:I, s:I}", "layer", (json_int_t)row->layer, "head", (json_int_t)row->head);
+}
+
+json_t *kvsi_coefficients_to_json(const kvsi_coefficients *c)
+{
+    json_t *kv = json_array(), *q = json_array(), *counted = json_object();
+    size_t counts[KINDS];
+
+    for (size_t i = 0; i < c->kv_count; i++) {
+        json_t *row = row_to_json(c->kv + i);
+
+        set_mix(row, &c->shift, KVS_SHIFT_K, &c->kv[i].k);
+        set_mix(row, &c->shift, KVS_SHIFT_V, &c->kv[i].v);
+        if (has_kinds(&c->shift))
+            json_object_set_new(row, "kind", json_string(kinds[kind_of(c->kv + i)].name));
+        json_array_append_new(kv, row);
+    }
+    for (size_t i = 0; i < c->q_count; i++) {
+        json_t *row = row_to_json(c->q + i);
+
+        set_mix(row, &c->shift, KVS_SHIFT_Q, &c->q[i].q);
+        json_array_append_new(q, row);
+    }
+    if (has_kinds(&c->shift)) {
+        count_kinds(counts, c);
+        for (size_t i = 0; i < KINDS; i++)
+            json_object_set_new(counted, kinds[i].name, json_integer((json_int_t)counts[i]));
+    }
+    return json_pack("{s:s, s:o, s:o, s:o}", "order", "oldest first", "kv_heads", kv, "query_heads",
+                     q, "kinds", counted);
+}

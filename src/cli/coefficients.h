@@ -1,0 +1,34 @@
+/* cli/coefficients.h - the shift of every head of a model, for people and for programs.
+ *
+ * a (keys), b (values) and g (queries) are the taps; number 1 is that of the token itself, 2 that
+ * of the one before it. */
+#ifndef KVSI_CLI_COEFFICIENTS_H
+#define KVSI_CLI_COEFFICIENTS_H
+
+#include "base/json.h"
+
+/* What one head does to one of k, v, q. */
+typedef struct kvsi_mix {
+    double taps[KVS_SHIFT_WINDOW_MAX + 1]; /* oldest first; means where channels differ */
+    double spread[KVS_SHIFT_WINDOW_MAX + 1];
+    double gate_length; /* form data, which has no taps */
+} kvsi_mix;
+
+typedef struct kvsi_head_row {
+    size_t layer, head;
+    kvsi_mix k, v, q; /* k and v in rows of KV heads, q in rows of query heads */
+} kvsi_head_row;
+
+typedef struct kvsi_coefficients {
+    kvs_shift_config shift;
+    kvsi_head_row *kv, *q;
+    size_t kv_count, q_count; /* 0 where that is not shifted */
+} kvsi_coefficients;
+
+kvs_status kvsi_coefficients_read(kvsi_coefficients *out, const kvs_model *model, kvs_err *err);
+void kvsi_coefficients_release(kvsi_coefficients *c);
+
+void kvsi_coefficients_print(const kvsi_coefficients *c);               /* on standard output */
+json_t *kvsi_coefficients_to_json(const kvsi_coefficients *c); /* a new reference */
+
+#endif

@@ -1,0 +1,416 @@
+#include "cli/train_options.h"
+
+#include <string.h>
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static const char *const body_names[] = {"llama", "gpt2", NULL};
+static const char *const shift_names[] = {"none",  "k",     "v",     "kv", "qkv",
+                                          "gate", "clamp", "smear", NULL};
+static const char *const form_names[] = {"free", "gate", "clamp", "channel", "data", "hard", NULL};
+static const char *const init_names[] = {"uniform", "softmax", "identity", NULL};
+static const char *const position_names[] = {"rope", "alibi", "learned", "none", NULL};
+static const char *const head_names[] = {"linear", "normalised", "none", NULL};
+static const char *const schedule_names[] = {"constant", "linear", "cosine", NULL};
+static const char *const task_names[] = {"induction", "ngram", NULL};
+/* In the order of their enums. */
+static const char *const sampler_names[] = {"direct", "paper", NULL};
+static const char *const loss_names[] = {"answer", "all", NULL};
+
+static const char MODEL[] = "Model", TASK[] = "Task", INDUCTION[] = "Task induction",
+                  NGRAM[] = "Task ngram", TRAINING[] = "Training", RUN[] = "Run";
+
+#define FIELD(name) offsetof(kvsi_train_settings, name)
+#define ROW(option, type, member, in, what, about)                                                 \
+    .name = (option), .kind = (type), .offset = FIELD(member), .group = (in),                      \
+    .placeholder = (what), .help = (about)
+#define FLAG(option, member, in, about)                                                            \
+    {                                                                                              \
+        ROW(option, KVSI_OPTION_FLAG, member, in, NULL, about)                                     \
+    }
+#define SIZE(option, member, in, about, least, most)                                               \
+    {                                                                                              \
+        ROW(option, KVSI_OPTION_SIZE, member, in, "N", about), .low = (least), .high = (most)      \
+    }
+#define COUNT(option, member, in, about, least, most)                                              \
+    {                                                                                              \
+        ROW(option, KVSI_OPTION_UINT64, member, in, "N", about), .low = (least), .high = (most)    \
+    }
+#define REAL(option, member, in, about, least, most)                                               \
+    {                                                                                              \
+        ROW(option, KVSI_OPTION_REAL, member, in, "X", about), .low = (least), .high = (most)      \
+    }
+#define CHOICE(option, member, in, about, names)                                                   \
+    {                                                                                              \
+        ROW(option, KVSI_OPTION_CHOICE, member, in, "NAME", about), .choices = (names)             \
+    }
+/* Nothing given = decided from the rest. */
+#define AUTOMATIC(option, type, member, in, what, about, meaning)                                  \
+    {                                                                                              \
+        ROW(option, type, member, in, what, about), .automatic = (meaning)                         \
+    }
+#define AUTOMATIC_SIZE(option, member, in, about, meaning)                                         \
+    AUTOMATIC(option, KVSI_OPTION_SIZE, member, in, "N", about, meaning)
+#define TEXT(option, member, in, what, about, meaning)                                             \
+    AUTOMATIC(option, KVSI_OPTION_TEXT, member, in, what, about, meaning)
+
+/* clang-format off */
+static const kvsi_option options[] = {
+    CHOICE("body", body, MODEL, "what surrounds the attention", body_names),
+    CHOICE("shift", shift, MODEL, "what is mixed with the tokens before", shift_names),
+    CHOICE("shift-form", shift_form, MODEL, "how the mixing numbers are formed", form_names),
+    SIZE("shift-window", model.shift.window, MODEL, "tokens before that take part",
+         1, KVS_SHIFT_WINDOW_MAX),
+    CHOICE("shift-init", shift_init, MODEL, "what the mixing numbers start from", init_names),
+    SIZE("layers", model.layers, MODEL, "number of layers", 1, 0),
+    SIZE("dim", model.dim, MODEL, "width of the model", 1, 0),
+    SIZE("heads", model.heads, MODEL, "attention heads; must divide --dim", 1, 0),
+    AUTOMATIC_SIZE("kv-heads", model.kv_heads, MODEL,
+                   "heads of keys and values; must divide --heads", "as many as --heads"),
+    AUTOMATIC_SIZE("ffn", model.ffn, MODEL, "width of the feed-forward part",
+                   "8/3 of --dim, rounded up to 16; gpt2: 4 times --dim"),
+    AUTOMATIC_SIZE("context", model.context, MODEL, "longest sequence, in tokens",
+                   "what the task needs"),
+    SIZE("vocab", model.vocab, MODEL, "number of tokens; that of ngram follows from its own options",
+         1, 0),
+    {ROW("positions", KVSI_OPTION_CHOICE, positions, MODEL, "NAME", "how positions are told"),
+     .choices = position_names, .automatic = "rope; gpt2: learned"},
+    REAL("rope-base", model.rope_base, MODEL, "base of the rotary positions", 0, 0),
+    REAL("rotary-fraction", model.rotary_fraction, MODEL, "share of a head's channels that rotates",
+         0, 1),
+    AUTOMATIC("slopes", KVSI_OPTION_REALS, slopes, MODEL, "X,...",
+              "slopes of alibi: one for all heads or one a head", "2^(-8 i / heads)"),
+    AUTOMATIC("score-scale", KVSI_OPTION_REAL, model.score_scale, MODEL, "X",
+              "factor of the attention scores", "1 / root of the head size"),
+    AUTOMATIC_SIZE("sliding-window", model.sliding_window, MODEL,
+                   "tokens that attention looks back over, its own included", "all"),
+    AUTOMATIC("sliding-layers", KVSI_OPTION_SIZES, sliding_layers, MODEL, "N,...",
+              "layers with the sliding window, the first is 0", "every layer"),
+    AUTOMATIC_SIZE("sliding-heads", model.sliding_heads, MODEL, "attention heads of those layers",
+                   "as the others"),
+    AUTOMATIC_SIZE("sliding-kv-heads", model.sliding_kv_heads, MODEL,
+                   "heads of keys and values of those layers", "as the others"),
+    CHOICE("head", head, MODEL, "how outputs become logits", head_names),
+    FLAG("tied", model.tied, MODEL, "share the embedding table with the output head"),
+    REAL("dropout", dropout, MODEL, "share dropped in all three places below", 0, 1),
+    REAL("dropout-embedding", model.dropout_embedding, MODEL, "of the embeddings", 0, 1),
+    REAL("dropout-attention", model.dropout_attention, MODEL, "of the attention weights", 0, 1),
+    REAL("dropout-residual", model.dropout_residual, MODEL, "of what attention and MLP add", 0, 1),
+    FLAG("no-residual", model.no_residual, MODEL, "layers replace their input, not add to it"),
+    FLAG("no-mlp", model.no_mlp, MODEL, "attention only"),
+    FLAG("no-norm", model.no_norm, MODEL, "no norms"),
+    REAL("norm-eps", model.norm_eps, MODEL, "epsilon of the norms", 0, 0),
+    REAL("init-std", model.init_std, MODEL, "standard deviation of new weights", 0, 0),
+    FLAG("identity-projections", model.identity_projections, MODEL,
+         "attention's matrices start as identities"),
+    FLAG("unit-embeddings", model.unit_embeddings, MODEL, "embeddings start with length 1"),
+
+    CHOICE("task", task, TASK, "what is learned", task_names),
+    SIZE("pool", induction.pool, INDUCTION,
+         "tokens a sequence draws from; fewer make it shorter", 2, 0),
+    SIZE("max-length", induction.max_length, INDUCTION, "longest sequence, in tokens", 1, 0),
+    CHOICE("sampler", sampler, INDUCTION, "how sequences are drawn, both from one distribution",
+           sampler_names),
+    CHOICE("loss", loss, INDUCTION, "tokens that are learned from", loss_names),
+    SIZE("alphabet", ngram.alphabet, NGRAM, "tokens that pairs are made of", 1, 0),
+    SIZE("pairs", ngram.pairs, NGRAM, "pairs to memorise, all different", 1, 0),
+    SIZE("answers", ngram.answers, NGRAM, "tokens that answers are drawn from", 1, 0),
+
+    COUNT("steps", train.steps, TRAINING, "optimizer steps", 1, 0),
+    SIZE("batch", train.batch, TRAINING, "sequences a step", 1, 0),
+    SIZE("accumulate", train.accumulate, TRAINING, "parts a batch is computed in; must divide it",
+         1, 0),
+    REAL("lr", train.lr, TRAINING, "learning rate", 0, 0),
+    CHOICE("schedule", schedule, TRAINING, "course of the rate after the warm-up", schedule_names),
+    REAL("lr-floor", train.lr_floor, TRAINING, "share of the rate left at the last step", 0, 1),
+    COUNT("warmup", train.warmup, TRAINING, "steps over which the rate rises", 0, 0),
+    REAL("beta1", train.beta1, TRAINING, "AdamW: decay of the mean gradient", 0, 1),
+    REAL("beta2", train.beta2, TRAINING, "AdamW: decay of the mean square", 0, 1),
+    REAL("eps", train.eps, TRAINING, "AdamW: epsilon", 0, 0),
+    REAL("weight-decay", train.weight_decay, TRAINING, "AdamW: decay of the weights", 0, 0),
+    FLAG("shift-decay", train.shift_decay, TRAINING, "also decay the shift's own numbers"),
+    FLAG("decay-all", train.decay_all, TRAINING, "decay every tensor: gains, biases and shift too"),
+    FLAG("only-shift", train.only_shift, TRAINING, "train the shift's numbers and nothing else"),
+    REAL("clip", train.clip, TRAINING, "largest gradient norm, 0 = no clipping", 0, 0),
+    COUNT("eval-every", eval_every, TRAINING, "steps between evaluations, 0 = only at the end",
+          0, 0),
+    SIZE("eval-sequences", eval_sequences, TRAINING, "fresh sequences an evaluation uses", 1, 0),
+    FLAG("eval-dropout", train.eval_dropout, TRAINING, "dropout stays on when evaluating"),
+
+    COUNT("seed", train.seed, RUN, "seed of the weights and of the data",
+          0, 999999999999999), /* exact as a JSON number, whoever reads it */
+    {ROW("threads", KVSI_OPTION_SIZE, threads, RUN, "N",
+         "number of threads; results do not depend on it"),
+     .automatic = "every core", .high = 1024},
+    TEXT("cpu-level", cpu_level, RUN, "NAME", "processor code to run, see 'kvshift version'",
+         "auto"),
+    TEXT("out", out, RUN, "DIR", "folder for the model, its log and its result", "keep nothing"),
+    TEXT("init-from", init_from, RUN, "DIR",
+         "start from the model in this folder, which also sets the model options",
+         "random weights"),
+    FLAG("quiet", quiet, RUN, "no progress"),
+    FLAG("json", json, RUN, "print the result as one JSON object"),
+};
+/* clang-format on */
+
+enum { OPTIONS = sizeof options / sizeof *options };
+
+const kvsi_command_options kvsi_train_command = {
+    .command = "kvshift train",
+    .purpose = "Trains a model on a synthetic task and measures it.  The folder --out then holds "
+               "model.safetensors, config.json, train.jsonl (one record a step) and result.json.",
+    .notes = "Short names: --shift gate and --shift clamp are kv with that form, --shift smear is "
+             "k with\nform gate.\n"
+             "\n"
+             "SIGINT (Ctrl-C) or SIGTERM ends the run in order after the current step: the model "
+             "is\nevaluated and saved, and the exit code is 130 or 143.  A second signal ends it "
+             "at once.\nOther exit codes: 0 done, 1 failed, 2 misuse.",
+    .options = options,
+    .count = OPTIONS,
+};
+
+int kvsi_is_model_option(const kvsi_option *option)
+{
+    return option->group == MODEL;
+}
+
+/* ---- defaults -------------------------------------------------------------------------------- */
+
+static void set_defaults(kvsi_train_settings *s, kvs_body body)
+{
+    *s = (kvsi_train_settings){.eval_sequences = 4096};
+    kvs_model_config_init(&s->model);
+    kvs_model_config_set_body(&s->model, body);
+    kvs_induction_config_init(&s->induction);
+    kvs_ngram_config_init(&s->ngram);
+    kvs_train_config_init(&s->train);
+    s->model.vocab = s->induction.vocab;
+    s->model.layers = 1;
+    s->model.dim = 128;
+    s->model.heads = 4;
+    s->model.kv_heads = 0;
+    s->model.context = 0;
+    s->model.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    s->train.batch = 128;
+    s->train.lr = 1e-3;
+    s->train.steps = 1000;
+    s->train.warmup = 50;
+    s->train.seed = 1;
+    s->task = task_names[0];
+    s->schedule = kvs_schedule_name(s->train.schedule);
+    s->sampler = sampler_names[s->induction.sampler];
+    s->loss = loss_names[s->induction.loss];
+    kvsi_train_settings_from_model(s, &s->model);
+}
+
+void kvsi_train_settings_from_model(kvsi_train_settings *s, const kvs_model_config *config)
+{
+    s->model = *config;
+    s->body = kvs_body_name(config->body);
+    s->shift = kvs_shift_targets_name(config->shift.targets);
+    s->shift_form = kvs_shift_form_name(config->shift.form);
+    s->shift_init = kvs_shift_init_name(config->shift.init);
+    s->positions = kvs_positions_name(config->positions);
+    s->head = kvs_head_name(config->head);
+    s->slopes = (kvsi_number_list){.count = config->slopes};
+    for (size_t i = 0; i < config->slopes; i++)
+        s->slopes.numbers[i] = config->slope[i];
+    s->sliding_layers = (kvsi_number_list){0};
+    for (size_t l = 0; l < KVS_LISTED_LAYERS_MAX; l++)
+        if (config->sliding_layers >> l & 1)
+            s->sliding_layers.numbers[s->sliding_layers.count++] = (double)l;
+}
+
+/* ---- from words to values -------------------------------------------------------------------- */
+
+/* Index of an option that the table has. */
+static size_t index_of_option(const char *name)
+{
+    size_t i = 0;
+
+    while (i < OPTIONS - 1 && strcmp(options[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+int kvsi_train_is_given(const kvsi_parsed_options *parsed, const char *option)
+{
+    return parsed->source[index_of_option(option)] != KVSI_FROM_DEFAULT;
+}
+
+/* From here on the option counts as given, by what implied it. */
+static void imply(kvsi_parsed_options *parsed, const char *option, const char *by)
+{
+    parsed->source[index_of_option(option)] = parsed->source[index_of_option(by)];
+}
+
+/* Position of a name the parser has already found to be in the list. */
+static unsigned index_of(const char *const *names, const char *name)
+{
+    unsigned i = 0;
+
+    while (names[i] && strcmp(names[i], name) != 0)
+        i++;
+    return i;
+}
+
+int kvsi_train_is_ngram(const kvsi_train_settings *s)
+{
+    return strcmp(s->task, "ngram") == 0;
+}
+
+/* A short name says the form too. */
+static kvs_status settle_shift(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
+{
+    kvs_shift_config *shift = &s->model.shift;
+    kvs_shift_config said = *shift;
+    int form_said = 0;
+    kvs_status st;
+
+    KVS_TRY(kvs_shift_parse(&said, &form_said, s->shift, err));
+    KVS_TRY(kvs_shift_form_parse(&shift->form, s->shift_form, err));
+    KVS_TRY(kvs_shift_init_parse(&shift->init, s->shift_init, err));
+    if (form_said && kvsi_train_is_given(parsed, "shift-form") && said.form != shift->form)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--shift-form' is %s, but '--shift %s' means form %s",
+                         s->shift_form, s->shift, kvs_shift_form_name(said.form));
+    shift->targets = said.targets;
+    if (form_said) {
+        shift->form = said.form;
+        imply(parsed, "shift-form", "shift");
+    }
+out:
+    return st;
+}
+
+static void settle_dropout(kvsi_train_settings *s, kvsi_parsed_options *parsed)
+{
+    const struct {
+        const char *option;
+        double *value;
+    } places[] = {
+        {"dropout-embedding", &s->model.dropout_embedding},
+        {"dropout-attention", &s->model.dropout_attention},
+        {"dropout-residual", &s->model.dropout_residual},
+    };
+
+    if (!kvsi_train_is_given(parsed, "dropout"))
+        return;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (kvsi_train_is_given(parsed, places[i].option))
+            continue;
+        *places[i].value = s->dropout;
+        imply(parsed, places[i].option, "dropout");
+    }
+}
+
+static kvs_status settle_lists(kvsi_train_settings *s, kvs_err *err)
+{
+    if (s->slopes.count > KVS_SLOPES_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--slopes': expected at most %d, found %zu",
+                         (int)KVS_SLOPES_MAX, s->slopes.count);
+    s->model.slopes = s->slopes.count;
+    for (size_t i = 0; i < s->slopes.count; i++)
+        s->model.slope[i] = s->slopes.numbers[i];
+    s->model.sliding_layers = 0;
+    for (size_t i = 0; i < s->sliding_layers.count; i++) {
+        const double layer = s->sliding_layers.numbers[i];
+
+        if (layer >= KVS_LISTED_LAYERS_MAX)
+            return kvsi_fail(err, KVS_E_INVALID,
+                             "option '--sliding-layers': expected layers 0 to %d, found %.15g",
+                             KVS_LISTED_LAYERS_MAX - 1, layer);
+        s->model.sliding_layers |= (uint64_t)1 << (unsigned)layer;
+    }
+    return KVS_OK;
+}
+
+/* Turns names and lists into what they stand for; then they are said the one way the model says
+ * them. */
+static kvs_status settle(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(settle_shift(s, parsed, err));
+    KVS_TRY(kvs_positions_parse(&s->model.positions, s->positions, err));
+    KVS_TRY(kvs_head_parse(&s->model.head, s->head, err));
+    KVS_TRY(kvs_schedule_parse(&s->train.schedule, s->schedule, err));
+    KVS_TRY(settle_lists(s, err));
+    settle_dropout(s, parsed);
+    s->induction.sampler = (kvs_induction_sampler)index_of(sampler_names, s->sampler);
+    s->induction.loss = (kvs_loss_rows)index_of(loss_names, s->loss);
+    s->ngram.seed = s->train.seed;
+    kvsi_train_settings_from_model(s, &s->model);
+out:
+    return st;
+}
+
+/* An option of the other task would go unheard. */
+static kvs_status check_task(const kvsi_train_settings *s, const kvsi_parsed_options *parsed,
+                             kvs_err *err)
+{
+    const char *other = kvsi_train_is_ngram(s) ? INDUCTION : NGRAM;
+
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (options[i].group == other && parsed->source[i] != KVSI_FROM_DEFAULT)
+            return kvsi_fail(err, KVS_E_INVALID, "option '--%s' is for task %s", options[i].name,
+                             kvsi_train_is_ngram(s) ? "induction" : "ngram");
+    return KVS_OK;
+}
+
+kvs_status kvsi_train_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed, int argc,
+                                     char **argv, kvs_err *err)
+{
+    kvs_body body = KVS_BODY_LLAMA;
+    kvs_status st;
+
+    set_defaults(s, body);
+    KVS_TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
+    if (parsed->help)
+        return KVS_OK;
+    /* The body sets defaults that the other options, wherever they stand, override. */
+    KVS_TRY(kvs_body_parse(&body, s->body, err));
+    set_defaults(s, body);
+    KVS_TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
+    KVS_TRY(check_task(s, parsed, err));
+    KVS_TRY(settle(s, parsed, err));
+out:
+    return st;
+}
+
+/* ---- a loaded model -------------------------------------------------------------------------- */
+
+static kvs_status check_option(const kvsi_option *option, const kvsi_train_settings *given,
+                               const kvsi_train_settings *loaded, kvs_err *err)
+{
+    kvsi_text ours = {0}, theirs = {0};
+    kvs_status st;
+
+    kvsi_option_print(&ours, option, given);
+    kvsi_option_print(&theirs, option, loaded);
+    KVS_TRY(kvsi_text_check(&ours, err));
+    KVS_TRY(kvsi_text_check(&theirs, err));
+    if (strcmp(ours.data, theirs.data) != 0 && !(option->automatic && strcmp(ours.data, "0") == 0))
+        st = kvsi_fail(err, KVS_E_INVALID, "option '--%s' is %s, but the model in '%s' has %s",
+                       option->name, ours.data, given->init_from,
+                       *theirs.data ? theirs.data : "none");
+out:
+    kvsi_text_release(&ours);
+    kvsi_text_release(&theirs);
+    return st;
+}
+
+kvs_status kvsi_train_check_agreement(const kvsi_train_settings *s,
+                                      const kvsi_parsed_options *parsed,
+                                      const kvs_model_config *loaded, kvs_err *err)
+{
+    kvsi_train_settings other = *s;
+    kvs_status st = KVS_OK;
+
+    kvsi_train_settings_from_model(&other, loaded);
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (kvsi_is_model_option(options + i) && parsed->source[i] != KVSI_FROM_DEFAULT)
+            KVS_TRY(check_option(options + i, s, &other, err));
+out:
+    return st;
+}

@@ -1,0 +1,43 @@
+/* cli/train_options.h - the options of 'kvshift train', and what they add up to.
+ *
+ * The options of the group "Model" describe a model completely, so that 'kvshift inspect' speaks of
+ * models in the same words. */
+#ifndef KVSI_CLI_TRAIN_OPTIONS_H
+#define KVSI_CLI_TRAIN_OPTIONS_H
+
+#include "base/options.h"
+
+typedef struct kvsi_train_settings {
+    kvs_model_config model;
+    kvs_induction_config induction;
+    kvs_ngram_config ngram;
+    kvs_train_config train;
+    /* Choices by name, and lists, as they were given; settled into the configurations above. */
+    const char *body, *shift, *shift_form, *shift_init, *positions, *head;
+    const char *task, *sampler, *loss, *schedule;
+    kvsi_number_list slopes, sliding_layers;
+    double dropout;
+    const char *cpu_level, *out, *init_from;
+    size_t threads, eval_sequences;
+    uint64_t eval_every;
+    int quiet, json;
+} kvsi_train_settings;
+
+extern const kvsi_command_options kvsi_train_command;
+
+/* Reads the command line; on --help, which parsed->help tells, settings are the defaults. */
+kvs_status kvsi_train_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed, int argc,
+                                     char **argv, kvs_err *err);
+int kvsi_train_is_ngram(const kvsi_train_settings *s);
+
+/* The settings that say what `config` says; what is no model option is left alone. */
+void kvsi_train_settings_from_model(kvsi_train_settings *s, const kvs_model_config *config);
+/* Every model option that was given must say what the model loaded from s->init_from is. */
+kvs_status kvsi_train_check_agreement(const kvsi_train_settings *s,
+                                      const kvsi_parsed_options *parsed,
+                                      const kvs_model_config *loaded, kvs_err *err);
+
+int kvsi_is_model_option(const kvsi_option *option);
+int kvsi_train_is_given(const kvsi_parsed_options *parsed, const char *option);
+
+#endif

@@ -1,0 +1,196 @@
+/* The n-gram task: memorise a fixed table of triples.
+ *
+ *     fed      x1  x2          pair number i of the table, for sequence number i mod pairs
+ *     answer       x3          known only from both together
+ *
+ * The fewer letters, the more pairs share an x2, and the less x2 alone tells: the best accuracy
+ * without x1 is a property of the table, and comes with it. */
+#include "base/memory.h"
+#include "base/status.h"
+#include "data/task.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Keep the table, and the marks on its pairs while it is drawn, to some megabytes. */
+enum { ALPHABET_MAX = 1 << 13, PAIRS_MAX = 1 << 20, ANSWERS_MAX = 1 << 20 };
+
+typedef struct triple {
+    int32_t x1, x2, x3;
+} triple;
+
+typedef struct ngram_task {
+    kvs_task base;
+    kvs_ngram_config config;
+    triple *table; /* [pairs] */
+    double ceiling;
+} ngram_task;
+
+void kvs_ngram_config_init(kvs_ngram_config *config)
+{
+    *config = (kvs_ngram_config){.alphabet = 30, .pairs = 200, .answers = 1000, .seed = 1};
+}
+
+/* ---- what the trainer asks for --------------------------------------------------------------- */
+
+static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
+                   uint8_t *scored)
+{
+    const ngram_task *task = (const ngram_task *)base;
+    const triple *t = &task->table[random->index % task->config.pairs];
+
+    ids[0] = t->x1;
+    ids[1] = t->x2;
+    targets[0] = -1;
+    targets[1] = t->x3;
+    scored[0] = 0;
+    scored[1] = 1;
+    return 2;
+}
+
+static json_t *describe(const kvs_task *base)
+{
+    const ngram_task *task = (const ngram_task *)base;
+    const kvs_ngram_config *c = &task->config;
+
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:f}", "name", base->ops->name, "alphabet",
+                     (json_int_t)c->alphabet, "pairs", (json_int_t)c->pairs, "answers",
+                     (json_int_t)c->answers, "seed", (json_int_t)c->seed, "x2_only_ceiling",
+                     task->ceiling);
+}
+
+static void release(kvs_task *base)
+{
+    kvsi_free(((ngram_task *)base)->table);
+    kvsi_free(base);
+}
+
+static const kvsi_task_ops ngram_ops = {
+    .name = "ngram", .draw = draw, .describe = describe, .release = release};
+
+double kvs_ngram_ceiling(const kvs_task *task)
+{
+    return task->ops == &ngram_ops ? ((const ngram_task *)task)->ceiling : NAN;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static kvs_status check(const kvs_ngram_config *c, kvs_err *err)
+{
+    const struct {
+        const char *name;
+        size_t value, most;
+    } sizes[] = {{"alphabet", c->alphabet, ALPHABET_MAX},
+                 {"pairs", c->pairs, PAIRS_MAX},
+                 {"answers", c->answers, ANSWERS_MAX}};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
+            return kvsi_fail(err, KVS_E_INVALID, "ngram %s is '%zu', expected 1 to %zu",
+                             sizes[i].name, sizes[i].value, sizes[i].most);
+    if (c->pairs > c->alphabet * c->alphabet)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "ngram pairs is '%zu', expected at most %zu: an alphabet of '%zu' has no "
+                         "more different pairs",
+                         c->pairs, c->alphabet * c->alphabet, c->alphabet);
+    if (c->seed > INT64_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "ngram seed is '%llu', expected at most %lld",
+                         (unsigned long long)c->seed, (long long)INT64_MAX);
+    return KVS_OK;
+}
+
+/* Draws pairs until one is new; `taken` has a mark for every pair there is. */
+static triple draw_triple(const kvs_ngram_config *c, uint64_t number, uint8_t *taken)
+{
+    const uint32_t alphabet = (uint32_t)c->alphabet;
+    kvsi_random random;
+    uint32_t pair;
+
+    kvsi_random_init(&random, c->seed, KVSI_RANDOM_DATA, number);
+    do
+        pair = kvsi_random_below(&random, alphabet * alphabet);
+    while (taken[pair]);
+    taken[pair] = 1;
+    return (triple){
+        .x1 = (int32_t)(pair / alphabet),
+        .x2 = (int32_t)(pair % alphabet),
+        .x3 = (int32_t)(alphabet + kvsi_random_below(&random, (uint32_t)c->answers)),
+    };
+}
+
+static int compare_x2_x3(const void *left, const void *right)
+{
+    const triple *a = left, *b = right;
+
+    return a->x2 != b->x2 ? (a->x2 > b->x2) - (a->x2 < b->x2) : (a->x3 > b->x3) - (a->x3 < b->x3);
+}
+
+/* For each x2 the best guess is its most frequent x3.  `table` comes sorted by x2, then x3. */
+static double ceiling_of(const triple *table, size_t pairs)
+{
+    size_t right = 0;
+
+    for (size_t at = 0; at < pairs;) {
+        const int32_t x2 = table[at].x2;
+        size_t most = 0;
+
+        while (at < pairs && table[at].x2 == x2) {
+            const size_t from = at;
+
+            while (at < pairs && compare_x2_x3(&table[at], &table[from]) == 0)
+                at++;
+            most = at - from > most ? at - from : most;
+        }
+        right += most;
+    }
+    return (double)right / (double)pairs;
+}
+
+static kvs_status fill(ngram_task *task, kvs_err *err)
+{
+    const kvs_ngram_config *c = &task->config;
+    uint8_t *taken = kvsi_alloc(c->alphabet * c->alphabet, sizeof *taken);
+    triple *sorted = kvsi_alloc(c->pairs, sizeof *sorted);
+    kvs_status st = KVS_OK;
+
+    task->table = kvsi_alloc(c->pairs, sizeof *task->table);
+    if (!taken || !sorted || !task->table) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for %zu pairs of %zu letters", c->pairs,
+                       c->alphabet);
+        goto out;
+    }
+    for (size_t i = 0; i < c->pairs; i++)
+        sorted[i] = task->table[i] = draw_triple(c, i, taken);
+    qsort(sorted, c->pairs, sizeof *sorted, compare_x2_x3);
+    task->ceiling = ceiling_of(sorted, c->pairs);
+out:
+    kvsi_free(taken);
+    kvsi_free(sorted);
+    return st;
+}
+
+kvs_status kvs_ngram_create(kvs_task **out, const kvs_ngram_config *config, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    ngram_task *task = NULL;
+
+    *out = NULL;
+    KVS_TRY(check(config, err));
+    task = kvsi_alloc(1, sizeof *task);
+    if (!task) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the n-gram task");
+        goto out;
+    }
+    task->config = *config;
+    task->base = (kvs_task){.ops = &ngram_ops,
+                            .vocab = config->alphabet + config->answers,
+                            .max_tokens = 2,
+                            .mean_tokens = 2};
+    KVS_TRY(fill(task, err));
+    *out = &task->base;
+    task = NULL;
+out:
+    if (task)
+        release(&task->base);
+    return st;
+}

@@ -1,0 +1,139 @@
+/* What the shift of a trained model has become, head by head. */
+#include "base/memory.h"
+#include "kernels/forms.h"
+#include "model/layer.h"
+#include "model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- the numbers of one head ----------------------------------------------------------------- */
+
+static kvs_status check_head(const kvs_model_config *config, size_t layer, unsigned target,
+                             size_t head, kvs_err *err)
+{
+    kvsi_layer_shape shape;
+    size_t heads;
+
+    if (target != KVS_SHIFT_K && target != KVS_SHIFT_V && target != KVS_SHIFT_Q)
+        return kvsi_fail(err, KVS_E_INVALID, "shift target %u is none of k, v, q", target);
+    if (!(config->shift.targets & target))
+        return kvsi_fail(err, KVS_E_INVALID, "the model's shift is '%s', which has no such target",
+                         kvs_shift_targets_name(config->shift.targets));
+    if (layer >= config->layers)
+        return kvsi_fail(err, KVS_E_INVALID, "layer %zu is beyond the last of %zu layers", layer,
+                         config->layers);
+    shape = kvsi_layer_shape_of(config, layer);
+    heads = target == KVS_SHIFT_Q ? shape.heads : shape.kv_heads;
+    if (head >= heads)
+        return kvsi_fail(err, KVS_E_INVALID, "head %zu is beyond the last of %zu heads", head,
+                         heads);
+    return KVS_OK;
+}
+
+static const kvsi_parameter *find_tensor(const kvs_model *model, size_t layer, unsigned target)
+{
+    const char letter = target == KVS_SHIFT_K ? 'k' : target == KVS_SHIFT_V ? 'v' : 'q';
+    const int gpt2 = model->config.body == KVS_BODY_GPT2;
+    char name[KVSI_NAME_SIZE];
+
+    snprintf(name, sizeof name, "%s.%zu.%s.%c_shift", gpt2 ? "transformer.h" : "model.layers",
+             layer, gpt2 ? "attn" : "self_attn", letter);
+    return kvsi_layout_find(&model->layout, name);
+}
+
+/* The `each` learned numbers of a head, in fresh memory (kvsi_free); form hard has none. */
+static kvs_status read_head(real **out, const kvs_model *model, size_t layer, unsigned target,
+                            size_t head, size_t each, kvs_err *err)
+{
+    const kvsi_parameter *tensor = find_tensor(model, layer, target);
+    real *numbers = kvsi_alloc(each, sizeof *numbers);
+    float *all = tensor ? kvsi_alloc(tensor->count, sizeof *all) : NULL;
+    kvs_status st = KVS_OK;
+
+    *out = NULL;
+    if (!numbers || (tensor && !all)) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the shift of layer %zu", layer);
+        goto out;
+    }
+    if (tensor) {
+        KVS_TRY(kvs_model_read_tensor(model, tensor->name, all, tensor->count, err));
+        for (size_t i = 0; i < each; i++)
+            numbers[i] = (real)all[head * each + i];
+    }
+    *out = numbers;
+    numbers = NULL;
+out:
+    kvsi_free(all);
+    kvsi_free(numbers);
+    return st;
+}
+
+/* ---- taps ------------------------------------------------------------------------------------ */
+
+static void mean_and_spread(double *mean, double *spread, const real *values, size_t count)
+{
+    double sum = 0, squares = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += (double)values[i];
+    *mean = sum / (double)count;
+    for (size_t i = 0; i < count; i++)
+        squares += ((double)values[i] - *mean) * ((double)values[i] - *mean);
+    *spread = sqrt(squares / (double)count);
+}
+
+kvs_status kvs_model_taps(const kvs_model *model, size_t layer, unsigned target, size_t head,
+                          double *taps, double *spread, kvs_err *err)
+{
+    const kvs_shift_config *shift = &model->config.shift;
+    const kvsi_form *form = kvsi_form_get(shift->form);
+    real *numbers = NULL, *channels = NULL;
+    size_t head_size;
+    kvs_status st;
+
+    KVS_TRY(check_head(&model->config, layer, target, head, err));
+    if (shift->form == KVS_SHIFT_DATA)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form 'data' has no fixed taps");
+    head_size = kvsi_layer_shape_of(&model->config, layer).head_size;
+    KVS_TRY(read_head(&numbers, model, layer, target, head, form->numbers(shift->window, head_size),
+                      err));
+    channels = kvsi_alloc((shift->window + 1) * head_size, sizeof *channels);
+    if (!channels) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the taps of layer %zu", layer);
+        goto out;
+    }
+    form->taps(channels, numbers, shift->window, head_size);
+    for (size_t j = 0; j <= shift->window; j++) {
+        double deviation;
+
+        mean_and_spread(taps + j, &deviation, channels + j * head_size, head_size);
+        if (spread)
+            spread[j] = deviation;
+    }
+out:
+    kvsi_free(channels);
+    kvsi_free(numbers);
+    return st;
+}
+
+kvs_status kvs_model_gate_length(const kvs_model *model, size_t layer, unsigned target, size_t head,
+                                 double *length, kvs_err *err)
+{
+    const size_t dim = model->config.dim;
+    double squares = 0;
+    real *w = NULL;
+    kvs_status st;
+
+    KVS_TRY(check_head(&model->config, layer, target, head, err));
+    if (model->config.shift.form != KVS_SHIFT_DATA)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form '%s' has no gate vector",
+                         kvs_shift_form_name(model->config.shift.form));
+    KVS_TRY(read_head(&w, model, layer, target, head, dim, err));
+    for (size_t i = 0; i < dim; i++)
+        squares += (double)w[i] * (double)w[i];
+    *length = sqrt(squares);
+out:
+    kvsi_free(w);
+    return st;
+}

@@ -1,0 +1,86 @@
+/* The values that a model starts from. */
+#include "base/random.h"
+#include "kernels/forms.h"
+#include "model/layer.h"
+#include "model/parameters.h"
+
+#include <math.h>
+
+static void fill_normal(real *out, size_t count, double deviation, kvsi_random *random)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = (real)(deviation * kvsi_random_normal(random));
+}
+
+static void fill_constant(real *out, size_t count, real value)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = value;
+}
+
+/* [rows, cols] with a 1 in each row; stacked squares are identity matrices one above the other. */
+static void fill_identity(real *out, size_t count, size_t cols)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = i / cols % cols == i % cols ? 1 : 0;
+}
+
+static void make_unit_rows(real *rows, size_t count, size_t cols)
+{
+    for (size_t at = 0; at < count; at += cols) {
+        double sum = 0;
+
+        for (size_t i = 0; i < cols; i++)
+            sum += (double)rows[at + i] * (double)rows[at + i];
+        for (size_t i = 0; i < cols && sum > 0; i++)
+            rows[at + i] = (real)((double)rows[at + i] / sqrt(sum));
+    }
+}
+
+/* Taps drawn set by set, a head's or (per channel) a channel's at a time, as numbers of the form. */
+static void fill_taps(real *out, const kvsi_parameter *p, const kvs_model_config *c,
+                      kvsi_random *random)
+{
+    const kvsi_form *form = kvsi_form_get(c->shift.form);
+    const size_t head_size = kvsi_layer_shape_of(c, p->layer).head_size;
+    const size_t step = form->per_channel ? c->shift.window + 1
+                                          : form->numbers(c->shift.window, head_size);
+
+    for (size_t at = 0; at < p->count; at += step) {
+        double taps[KVSI_TAPS_MAX], numbers[KVSI_TAPS_MAX];
+
+        kvsi_taps_draw(taps, c->shift.window, c->shift.init, random);
+        form->from_taps(numbers, taps, c->shift.window);
+        for (size_t j = 0; j < step; j++)
+            out[at + j] = (real)numbers[j];
+    }
+}
+
+void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_config *config,
+                         uint64_t seed)
+{
+    const int scaled = config->body == KVS_BODY_GPT2 && /* what enters the residual stream */
+                       (p->role == KVSI_OUTPUT || p->role == KVSI_DOWN);
+    const double deviation =
+        config->init_std / (scaled ? sqrt(2.0 * (double)config->layers) : 1.0);
+    kvsi_random random;
+
+    kvsi_random_init(&random, seed, KVSI_RANDOM_INIT, kvsi_hash_text(p->name));
+    switch (p->role) {
+    case KVSI_GAIN:
+        fill_constant(out, p->count, 1);
+        return;
+    case KVSI_BIAS:
+        fill_constant(out, p->count, 0);
+        return;
+    case KVSI_TAPS:
+        fill_taps(out, p, config, &random);
+        return;
+    default:
+        fill_normal(out, p->count, deviation, &random);
+    }
+    if (config->unit_embeddings && p->role == KVSI_EMBEDDING)
+        make_unit_rows(out, p->count, config->dim);
+    if (config->identity_projections && (p->role == KVSI_PROJECTION || p->role == KVSI_OUTPUT))
+        fill_identity(out, p->count, config->dim);
+}

@@ -1,0 +1,16 @@
+/* model/layer.h - the shape of one layer's attention; layers with a sliding window may differ. */
+#ifndef KVSI_MODEL_LAYER_H
+#define KVSI_MODEL_LAYER_H
+
+#include "kvshift/kvshift.h"
+
+typedef struct kvsi_layer_shape {
+    size_t heads, kv_heads, head_size;
+    size_t rotary;         /* channels of a head, from the first on, that rotate */
+    size_t qkv_width;      /* (heads + 2 kv_heads) * head_size */
+    size_t sliding_window; /* 0 = none */
+} kvsi_layer_shape;
+
+kvsi_layer_shape kvsi_layer_shape_of(const kvs_model_config *config, size_t layer);
+
+#endif

@@ -1,0 +1,60 @@
+/* What a model takes: parameters and memory, from its configuration alone. */
+#include "base/status.h"
+#include "model/layer.h"
+#include "model/parameters.h"
+
+/* Tables that grow with the vocabulary or the context, not with the model. */
+static int is_embedding(kvsi_role role)
+{
+    return role == KVSI_EMBEDDING || role == KVSI_POSITION || role == KVSI_HEAD;
+}
+
+/* Numbers that one layer keeps of every token, and of the last ones for the shift. */
+static void add_state(kvs_model_sizes *sizes, const kvs_model_config *config, size_t layer)
+{
+    const kvsi_layer_shape shape = kvsi_layer_shape_of(config, layer);
+    const size_t kv_row = shape.kv_heads * shape.head_size;
+    const unsigned targets = config->shift.targets;
+    size_t raw_row = 0;
+
+    if (targets & KVS_SHIFT_K)
+        raw_row += kv_row;
+    if (targets & KVS_SHIFT_V)
+        raw_row += kv_row;
+    if (targets & KVS_SHIFT_Q)
+        raw_row += shape.heads * shape.head_size;
+    sizes->cache_bytes_per_token += 2 * kv_row * sizeof(float);
+    sizes->shift_state_bytes += config->shift.window * raw_row * sizeof(float);
+}
+
+kvs_status kvs_model_config_sizes(const kvs_model_config *config, kvs_model_sizes *out,
+                                  kvs_err *err)
+{
+    kvs_model_sizes sizes = {0};
+    kvsi_layout layout;
+    kvs_status st = kvsi_layout_init(&layout, config, err);
+
+    if (st != KVS_OK)
+        return st;
+    for (size_t i = 0; i < layout.count; i++)
+        if (is_embedding(layout.list[i].role))
+            sizes.embedding_parameters += layout.list[i].count;
+    sizes.parameters = kvsi_layout_total(&layout);
+    sizes.weight_bytes = sizes.parameters * sizeof(float);
+    sizes.training_bytes = 4 * sizes.weight_bytes; /* gradients and two moments have its layout */
+    for (size_t l = 0; l < config->layers; l++)
+        add_state(&sizes, config, l);
+    kvsi_layout_release(&layout);
+    *out = sizes;
+    return KVS_OK;
+}
+
+size_t kvs_model_config_heads(const kvs_model_config *config, size_t layer)
+{
+    return kvsi_layer_shape_of(config, layer).heads;
+}
+
+size_t kvs_model_config_kv_heads(const kvs_model_config *config, size_t layer)
+{
+    return kvsi_layer_shape_of(config, layer).kv_heads;
+}
