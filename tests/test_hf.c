@@ -19,6 +19,9 @@ static const char SMALLEST[] =
     "{\"vocab_size\": 100, \"hidden_size\": 48, \"intermediate_size\": 40,"
     " \"num_hidden_layers\": 3, \"num_attention_heads\": 6}";
 
+static const char SMALLEST_GPT2[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 100,"
+                                    " \"n_embd\": 48, \"n_layer\": 3, \"n_head\": 6}";
+
 static json_t *parse(const char *text)
 {
     kvs_err err;
@@ -29,10 +32,11 @@ static json_t *parse(const char *text)
     return object;
 }
 
-/* SMALLEST with the members of `changes` on top. */
-static kvs_status read_with(kvs_model_config *config, const char *changes, kvs_err *err)
+/* `smallest` with the members of `changes` on top. */
+static kvs_status read_with(kvs_model_config *config, const char *smallest, const char *changes,
+                            kvs_err *err)
 {
-    json_t *object = parse(SMALLEST), *more = parse(changes);
+    json_t *object = parse(smallest), *more = parse(changes);
     kvs_status st;
 
     json_object_update(object, more);
@@ -46,12 +50,58 @@ static void check_good(kvs_model_config *config, const char *changes)
 {
     kvs_err err;
 
-    if (read_with(config, changes, &err) != KVS_OK)
+    if (read_with(config, SMALLEST, changes, &err) != KVS_OK)
         fail_msg("%s", err.message);
 }
 
-static void check_same(const kvs_model_config *a, const kvs_model_config *b)
+static void check_good_gpt2(kvs_model_config *config, const char *changes)
 {
+    kvs_err err;
+
+    if (read_with(config, SMALLEST_GPT2, changes, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+}
+
+/* Tests leave 0 what has a default. */
+static kvs_model_config complete(const kvs_model_config *config)
+{
+    kvs_model_config c = *config;
+    kvs_err err;
+
+    if (c.rotary_fraction == 0)
+        c.rotary_fraction = 1;
+    if (c.shift.window == 0)
+        c.shift.window = 1;
+    if (kvs_model_config_finish(&c, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    return c;
+}
+
+static void check_same_attention(const kvs_model_config *a, const kvs_model_config *b)
+{
+    assert_int_equal(a->shift.targets, b->shift.targets);
+    assert_int_equal(a->shift.form, b->shift.form);
+    assert_int_equal(a->shift.init, b->shift.init);
+    assert_int_equal(a->shift.window, b->shift.window);
+    assert_int_equal(a->positions, b->positions);
+    if (a->positions == KVS_POSITIONS_ROPE)
+        assert_true(a->rope_base == b->rope_base);
+    assert_true(a->rotary_fraction == b->rotary_fraction);
+    assert_int_equal(a->slopes, b->slopes);
+    for (size_t i = 0; i < a->slopes; i++)
+        assert_true(a->slope[i] == b->slope[i]);
+    assert_true(a->score_scale == b->score_scale);
+    assert_int_equal(a->sliding_window, b->sliding_window);
+    assert_int_equal(a->sliding_layers, b->sliding_layers);
+    assert_int_equal(a->sliding_heads, b->sliding_heads);
+    assert_int_equal(a->sliding_kv_heads, b->sliding_kv_heads);
+}
+
+static void check_same(const kvs_model_config *a, const kvs_model_config *expected)
+{
+    const kvs_model_config full = complete(expected), *b = &full;
+
+    assert_int_equal(a->body, b->body);
     assert_int_equal(a->vocab, b->vocab);
     assert_int_equal(a->dim, b->dim);
     assert_int_equal(a->layers, b->layers);
@@ -59,14 +109,19 @@ static void check_same(const kvs_model_config *a, const kvs_model_config *b)
     assert_int_equal(a->kv_heads, b->kv_heads);
     assert_int_equal(a->ffn, b->ffn);
     assert_int_equal(a->context, b->context);
-    assert_true(a->rope_base == b->rope_base);
+    check_same_attention(a, b);
+    assert_int_equal(a->head, b->head);
+    assert_int_equal(a->tied, b->tied);
+    assert_true(a->dropout_embedding == b->dropout_embedding);
+    assert_true(a->dropout_attention == b->dropout_attention);
+    assert_true(a->dropout_residual == b->dropout_residual);
+    assert_int_equal(a->no_residual, b->no_residual);
+    assert_int_equal(a->no_mlp, b->no_mlp);
+    assert_int_equal(a->no_norm, b->no_norm);
     assert_true(a->norm_eps == b->norm_eps);
     assert_true(a->init_std == b->init_std);
-    assert_int_equal(a->tied, b->tied);
-    assert_int_equal(a->shift.targets, b->shift.targets);
-    assert_int_equal(a->shift.form, b->shift.form);
-    assert_int_equal(a->shift.init, b->shift.init);
-    assert_int_equal(a->shift.window, b->shift.window);
+    assert_int_equal(a->identity_projections, b->identity_projections);
+    assert_int_equal(a->unit_embeddings, b->unit_embeddings);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -143,11 +198,105 @@ static void the_shift_is_read(void **state)
     assert_int_equal(config.shift.window, 1);
 }
 
+static void a_plain_gpt2_is_read(void **state)
+{
+    const kvs_model_config defaults = {.body = KVS_BODY_GPT2,
+                                       .vocab = 100,
+                                       .dim = 48,
+                                       .ffn = 192,
+                                       .layers = 3,
+                                       .heads = 6,
+                                       .context = 1024,
+                                       .positions = KVS_POSITIONS_LEARNED,
+                                       .rope_base = 100000,
+                                       .tied = 1,
+                                       .dropout_embedding = 0.1,
+                                       .dropout_attention = 0.1,
+                                       .dropout_residual = 0.1,
+                                       .norm_eps = 1e-5,
+                                       .init_std = 0.02};
+    kvs_model_config expected = defaults, config;
+
+    (void)state;
+    check_good_gpt2(&config, "{\"n_inner\": null}");
+    check_same(&config, &defaults);
+    check_good_gpt2(&config,
+                    "{\"architectures\": [\"GPT2LMHeadModel\"], \"n_inner\": 50,"
+                    " \"n_positions\": 77, \"n_ctx\": 77, \"layer_norm_epsilon\": 1e-6,"
+                    " \"embd_pdrop\": 0.2, \"attn_pdrop\": 0.3, \"resid_pdrop\": 0,"
+                    " \"activation_function\": \"gelu_new\", \"tie_word_embeddings\": false,"
+                    " \"initializer_range\": 0.5, \"scale_attn_weights\": true,"
+                    " \"summary_type\": \"cls_index\"}");
+    expected.ffn = 50;
+    expected.context = 77;
+    expected.norm_eps = 1e-6;
+    expected.dropout_embedding = 0.2;
+    expected.dropout_attention = 0.3;
+    expected.dropout_residual = 0;
+    expected.tied = 0;
+    expected.init_std = 0.5;
+    check_same(&config, &expected);
+}
+
+static void our_own_gpt2_is_read(void **state)
+{
+    kvs_model_config config;
+
+    (void)state;
+    check_good_gpt2(&config, "{\"model_type\": \"kvshift\", \"kvshift\": {\"body\": \"gpt2\","
+                             " \"targets\": \"kv\", \"kv_heads\": 2}}");
+    assert_int_equal(config.body, KVS_BODY_GPT2);
+    assert_int_equal(config.kv_heads, 2);
+    assert_int_equal(config.positions, KVS_POSITIONS_LEARNED);
+    assert_int_equal(config.shift.targets, KVS_SHIFT_K | KVS_SHIFT_V);
+}
+
+typedef struct refusal {
+    const char *changes, *says;
+} refusal;
+
+static void check_refused(const char *smallest, const refusal *r)
+{
+    kvs_model_config config = {.vocab = 4711};
+    kvs_err err = {.message = ""};
+    const kvs_status st = read_with(&config, smallest, r->changes, &err);
+
+    if (st != KVS_E_FORMAT && st != KVS_E_UNSUPPORTED)
+        fail_msg("%s gave status %d", r->changes, (int)st);
+    if (!strstr(err.message, r->says) || strncmp(err.message, "'test.json': ", 13) != 0)
+        fail_msg("%s: '%s' does not say %s", r->changes, err.message, r->says);
+    assert_int_equal(config.vocab, 4711); /* untouched */
+    assert_int_equal(read_with(&config, smallest, r->changes, NULL), st);
+}
+
+static void what_gpt2_cannot_be_is_refused(void **state)
+{
+    static const refusal cases[] = {
+        {"{\"n_embd\": null}", "'n_embd'"},
+        {"{\"n_inner\": 0}", "'n_inner'"},
+        {"{\"n_head\": 7}", "heads 7"},
+        {"{\"attn_pdrop\": 1}", "attention dropout"},
+        {"{\"activation_function\": \"relu\"}", "'activation_function'"},
+        {"{\"scale_attn_weights\": false}", "'scale_attn_weights'"},
+        {"{\"scale_attn_by_inverse_layer_idx\": true}", "'scale_attn_by_inverse_layer_idx'"},
+        {"{\"architectures\": [\"LlamaForCausalLM\"]}", "GPT2LMHeadModel"},
+        {"{\"kvshift\": {\"body\": \"gpt2\", \"targets\": \"kv\"}}", "'model_type'"},
+        {"{\"model_type\": \"kvshift\", \"kvshift\": {\"targets\": \"kv\"}}", "'hidden_size'"},
+        {"{\"model_type\": \"kvshift\", \"kvshift\": {\"body\": \"gpt2\"}}", "nothing"},
+        {"{\"model_type\": \"kvshift\", \"kvshift\": {\"body\": \"gpt3\"}}", "'gpt3'"},
+        {"{\"model_type\": \"kvshift\", \"kvshift\": {\"body\": \"gpt2\","
+         " \"dropout_attention\": 0.5}}",
+         "'dropout_attention'"}, /* which has a key of its own: attn_pdrop */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_refused(SMALLEST_GPT2, cases + i);
+}
+
 static void what_cannot_be_run_is_refused(void **state)
 {
-    static const struct {
-        const char *changes, *says;
-    } cases[] = {
+    static const refusal cases[] = {
         {"{\"vocab_size\": null}", "'vocab_size'"},
         {"{\"vocab_size\": -5}", "'vocab_size'"},
         {"{\"hidden_size\": 48.0}", "'hidden_size'"},
@@ -182,9 +331,11 @@ static void what_cannot_be_run_is_refused(void **state)
          "'architectures'"},
         {"{\"kvshift\": null}", "'kvshift'"},
         {"{\"kvshift\": \"kv\"}", "'kvshift'"},
-        {"{\"kvshift\": {}}", "'targets'"},
-        {"{\"kvshift\": {\"targets\": \"none\"}}", "'none'"},
+        {"{\"kvshift\": {}}", "targets"},
+        {"{\"kvshift\": {\"targets\": \"none\"}}", "'kvshift'"},
+        {"{\"kvshift\": {\"body\": \"llama\", \"window\": 2}}", "'kvshift'"},
         {"{\"kvshift\": {\"targets\": \"kq\"}}", "'kq'"},
+        {"{\"kvshift\": {\"targets\": \"kv\", \"form\": \"soft\"}}", "'soft'"},
         {"{\"kvshift\": {\"targets\": \"kv\", \"form\": \"hard\"}}", "'hard'"},
         {"{\"kvshift\": {\"targets\": \"kv\", \"init\": \"zero\"}}", "'zero'"},
         {"{\"kvshift\": {\"targets\": \"kv\", \"window\": 0}}", "window"},
@@ -192,21 +343,41 @@ static void what_cannot_be_run_is_refused(void **state)
         {"{\"kvshift\": {\"targets\": \"kv\", \"form\": \"gate\", \"window\": 2}}", "window"},
         {"{\"kvshift\": {\"targets\": \"kv\", \"stride\": 2}}", "'stride'"},
         {"{\"kvshift\": {\"targets\": 3}}", "'targets'"},
+        {"{\"kvshift\": {\"kv_heads\": 2}}", "'kv_heads'"}, /* Llama has num_key_value_heads */
+        {"{\"kvshift\": {\"positions\": \"sinus\"}}", "'sinus'"},
+        {"{\"kvshift\": {\"head\": \"tied\"}}", "'tied'"},
+        {"{\"kvshift\": {\"norm\": 0}}", "'norm'"},
+        {"{\"kvshift\": {\"slopes\": 0.5}}", "'slopes'"},
+        {"{\"kvshift\": {\"positions\": \"alibi\", \"slopes\": [\"a\"]}}", "'slopes'"},
+        {"{\"kvshift\": {\"positions\": \"alibi\", \"slopes\": [0.5, 0.25]}}", "2 slopes"},
+        {"{\"kvshift\": {\"slopes\": [0.5]}}", "alibi"},
+        {"{\"kvshift\": {\"sliding_window\": 4, \"sliding_layers\": [64]}}", "'sliding_layers'"},
+        {"{\"kvshift\": {\"sliding_window\": 4, \"sliding_layers\": [-1]}}", "'sliding_layers'"},
+        {"{\"kvshift\": {\"sliding_window\": 4, \"sliding_layers\": [3]}}", "sliding layer"},
+        {"{\"kvshift\": {\"sliding_layers\": [1]}}", "sliding window"},
+        {"{\"kvshift\": {\"rotary_fraction\": 0.3}}", "rotary"},
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        kvs_model_config config = {.vocab = 4711};
-        kvs_err err = {.message = ""};
-        const kvs_status st = read_with(&config, cases[i].changes, &err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_refused(SMALLEST, cases + i);
+}
 
-        if (st != KVS_E_FORMAT && st != KVS_E_UNSUPPORTED)
-            fail_msg("%s gave status %d", cases[i].changes, (int)st);
-        if (!strstr(err.message, cases[i].says) || strncmp(err.message, "'test.json': ", 13) != 0)
-            fail_msg("%s: '%s' does not say %s", cases[i].changes, err.message, cases[i].says);
-        assert_int_equal(config.vocab, 4711); /* untouched */
-        assert_int_equal(read_with(&config, cases[i].changes, NULL), st);
-    }
+/* More slopes than there is room for must not be stored. */
+static void lists_are_bounded(void **state)
+{
+    json_t *object = parse(SMALLEST), *slopes = json_array();
+    kvs_model_config config;
+    kvs_err err = {.message = ""};
+
+    (void)state;
+    for (int i = 0; i < KVS_SLOPES_MAX + 1; i++)
+        json_array_append_new(slopes, json_real(0.5));
+    json_object_set_new(object, "kvshift",
+                        json_pack("{s:s, s:o}", "positions", "alibi", "slopes", slopes));
+    assert_int_equal(kvsi_hf_config_from_json(&config, object, "test.json", &err), KVS_E_FORMAT);
+    assert_non_null(strstr(err.message, "at most 64, found 65"));
+    json_decref(object);
 }
 
 static void required_keys_are_required(void **state)
@@ -265,44 +436,71 @@ static void written_files_say_what_they_are(void **state)
     json_decref(object);
 }
 
+static void a_plain_gpt2_is_written_plainly(void **state)
+{
+    kvs_model_config config;
+    json_t *object, *own;
+
+    (void)state;
+    check_good_gpt2(&config, "{}");
+    object = kvsi_hf_config_to_json(&config);
+    check_text(object, "model_type", "gpt2");
+    check_text(object, "activation_function", "gelu_new");
+    assert_string_equal(
+        json_string_value(json_array_get(json_object_get(object, "architectures"), 0)),
+        "GPT2LMHeadModel");
+    assert_null(json_object_get(object, "kvshift"));
+    assert_null(json_object_get(object, "hidden_size"));
+    json_decref(object);
+
+    config.tied = 0;
+    object = kvsi_hf_config_to_json(&config);
+    own = json_pack("{s:s}", "body", "gpt2");
+    check_text(object, "model_type", "kvshift");
+    assert_true(json_equal(json_object_get(object, "kvshift"), own));
+    json_decref(own);
+    json_decref(object);
+}
+
+#define LLAMA_SIZES                                                                                \
+    .vocab = 30, .dim = 48, .layers = 5, .heads = 4, .ffn = 7, .context = 11, .norm_eps = 1e-3,    \
+    .init_std = 0.3, .rope_base = 1234.5
+#define GPT2_SIZES LLAMA_SIZES, .body = KVS_BODY_GPT2
+#define SWITCHES                                                                                   \
+    .no_residual = 1, .no_mlp = 1, .no_norm = 1, .unit_embeddings = 1, .score_scale = 0.75
+#define DROPOUT .dropout_embedding = 0.1, .dropout_attention = 0.2, .dropout_residual = 0.3
+#define SLIDING                                                                                    \
+    .sliding_window = 9, .sliding_layers = 1 << 4 | 1 << 1, .sliding_heads = 8, .sliding_kv_heads = 4
+#define ALIBI .positions = KVS_POSITIONS_ALIBI, .slopes = 4, .slope = {0.5, 0.1, 1e-3, 2}
+#define SHIFT(what, how, start, reach)                                                             \
+    .shift = {.targets = (what),                                                                   \
+              .form = KVS_SHIFT_##how,                                                             \
+              .init = KVS_SHIFT_INIT_##start,                                                      \
+              .window = (reach)}
+
+/* Between them, every setting has a value that is not its default, for both bodies. */
+static const kvs_model_config various[] = {
+    {LLAMA_SIZES},
+    {LLAMA_SIZES, .tied = 1, .kv_heads = 2, DROPOUT},
+    {LLAMA_SIZES, SHIFT(KVS_SHIFT_K, FREE, SOFTMAX, 3), SLIDING, .rotary_fraction = 1.0 / 3},
+    {LLAMA_SIZES, SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, GATE, UNIFORM, 1), ALIBI, SWITCHES},
+    {LLAMA_SIZES, .head = KVS_HEAD_NORMALISED, .sliding_window = 3, .kv_heads = 2},
+    {LLAMA_SIZES, .head = KVS_HEAD_NONE, .positions = KVS_POSITIONS_LEARNED,
+     .identity_projections = 1},
+    {LLAMA_SIZES, .positions = KVS_POSITIONS_NONE},
+    {GPT2_SIZES, .positions = KVS_POSITIONS_LEARNED, .tied = 1},
+    {GPT2_SIZES, .positions = KVS_POSITIONS_LEARNED, .tied = 1, .kv_heads = 2, DROPOUT},
+    {GPT2_SIZES, SHIFT(KVS_SHIFT_V, CHANNEL, IDENTITY, 2), SLIDING, .rotary_fraction = 0.5},
+    {GPT2_SIZES, SHIFT(KVS_SHIFT_K | KVS_SHIFT_V | KVS_SHIFT_Q, DATA, UNIFORM, 1), ALIBI, SWITCHES},
+    {GPT2_SIZES, SHIFT(KVS_SHIFT_K, HARD, UNIFORM, 1), .head = KVS_HEAD_NONE,
+     .positions = KVS_POSITIONS_NONE, .identity_projections = 1},
+    {GPT2_SIZES, .positions = KVS_POSITIONS_LEARNED, .head = KVS_HEAD_NORMALISED},
+};
+
+enum { VARIOUS = sizeof various / sizeof *various };
+
 static void written_files_come_back(void **state)
 {
-    static const kvs_model_config configs[] = {
-        {.vocab = 128,
-         .dim = 64,
-         .layers = 1,
-         .heads = 4,
-         .kv_heads = 4,
-         .ffn = 176,
-         .context = 48,
-         .rope_base = 100000,
-         .norm_eps = 1e-5,
-         .init_std = 0.02,
-         .shift = {.window = 1}},
-        {.vocab = 7,
-         .dim = 60,
-         .layers = 5,
-         .heads = 6,
-         .kv_heads = 2,
-         .ffn = 1,
-         .context = 1,
-         .rope_base = 1234.5,
-         .norm_eps = 1e-6,
-         .init_std = 0.3,
-         .tied = 1,
-         .shift = {.targets = KVS_SHIFT_V, .form = KVS_SHIFT_CLAMP, .window = 3}},
-        {.vocab = 9,
-         .dim = 8,
-         .layers = 1,
-         .heads = 1,
-         .kv_heads = 1,
-         .ffn = 2,
-         .context = 3,
-         .rope_base = 2,
-         .norm_eps = 0,
-         .init_std = 0,
-         .shift = {.targets = KVS_SHIFT_K | KVS_SHIFT_V, .form = KVS_SHIFT_GATE, .window = 1}},
-    };
     const char *root = getenv("TMPDIR");
     char dir[256], path[300];
 
@@ -310,17 +508,50 @@ static void written_files_come_back(void **state)
     snprintf(dir, sizeof dir, "%.200s/kvshift-hf-XXXXXX", root ? root : "/tmp");
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/config.json", dir);
-    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+    for (size_t i = 0; i < VARIOUS; i++) {
+        const kvs_model_config config = complete(&various[i]);
         kvs_model_config back;
         kvs_err err;
 
-        if (kvsi_hf_config_write(&configs[i], path, &err) != KVS_OK ||
+        if (kvsi_hf_config_write(&config, path, &err) != KVS_OK ||
             kvsi_hf_config_read(&back, path, &err) != KVS_OK)
-            fail_msg("%s", err.message);
-        check_same(&back, &configs[i]);
+            fail_msg("configuration %zu: %s", i, err.message);
+        check_same(&back, &config);
+        assert_int_equal(kvs_model_config_load(&back, dir, &err), KVS_OK);
+        check_same(&back, &config);
     }
     unlink(path);
     assert_int_equal(rmdir(dir), 0);
+}
+
+/* Every key of ours is written for some model, and by its name. */
+static void every_key_is_written(void **state)
+{
+    static const char *const keys[] = {
+        "body",           "targets",           "form",
+        "window",         "init",              "positions",
+        "slopes",         "sliding_layers",    "head",
+        "kv_heads",       "rope_theta",        "rotary_fraction",
+        "score_scale",    "sliding_window",    "sliding_heads",
+        "residual",       "sliding_kv_heads",  "dropout_embedding",
+        "mlp",            "dropout_attention", "dropout_residual",
+        "norm",           "unit_embeddings",   "identity_projections",
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        int found = 0;
+
+        for (size_t i = 0; i < VARIOUS; i++) {
+            const kvs_model_config config = complete(&various[i]);
+            json_t *object = kvsi_hf_config_to_json(&config);
+
+            found |= json_object_get(json_object_get(object, "kvshift"), keys[k]) != NULL;
+            json_decref(object);
+        }
+        if (!found)
+            fail_msg("key '%s' is never written", keys[k]);
+    }
 }
 
 /* A file that others made, where there is one. */
@@ -360,10 +591,16 @@ int main(void)
         cmocka_unit_test(missing_keys_get_hugging_face_defaults),
         cmocka_unit_test(all_keys_are_read),
         cmocka_unit_test(the_shift_is_read),
+        cmocka_unit_test(a_plain_gpt2_is_read),
+        cmocka_unit_test(our_own_gpt2_is_read),
         cmocka_unit_test(what_cannot_be_run_is_refused),
+        cmocka_unit_test(what_gpt2_cannot_be_is_refused),
+        cmocka_unit_test(lists_are_bounded),
         cmocka_unit_test(required_keys_are_required),
         cmocka_unit_test(written_files_say_what_they_are),
+        cmocka_unit_test(a_plain_gpt2_is_written_plainly),
         cmocka_unit_test(written_files_come_back),
+        cmocka_unit_test(every_key_is_written),
         cmocka_unit_test(a_foreign_file_is_read),
     };
 

@@ -19,6 +19,7 @@ typedef struct settings {
     uint64_t seed;
     double rate;
     const char *out, *shift;
+    kvsi_number_list layers, slopes;
 } settings;
 
 static const char *const shifts[] = {"none", "k", "kv", NULL};
@@ -37,9 +38,13 @@ static const kvsi_option options[] = {
     {ROW("out", KVSI_OPTION_TEXT, out), .placeholder = "DIR", .help = "folder"},
     {ROW("shift", KVSI_OPTION_CHOICE, shift), .placeholder = "NAME", .help = "kind",
      .choices = shifts},
+    {ROW("layers", KVSI_OPTION_SIZES, layers), .placeholder = "N,...", .help = "layers",
+     .automatic = "all", .high = 9},
+    {ROW("slopes", KVSI_OPTION_REALS, slopes), .placeholder = "X,...", .help = "slopes",
+     .automatic = "falling"},
 };
 
-enum { QUIET, WINDOW, KV_HEADS, SEED, RATE, OUT, SHIFT };
+enum { QUIET, WINDOW, KV_HEADS, SEED, RATE, OUT, SHIFT, LAYERS, SLOPES };
 
 static const kvsi_command_options command = {
     .command = "kvshift try",
@@ -159,6 +164,60 @@ static void what_is_no_number_is_refused(void **state)
     }
 }
 
+static void check_print(const kvsi_option *option, const char *expected)
+{
+    kvsi_text text = {0};
+
+    kvsi_option_print(&text, option, &values);
+    assert_int_equal(kvsi_text_check(&text, &err), KVS_OK);
+    assert_string_equal(text.data, expected);
+    kvsi_text_release(&text);
+}
+
+static void lists_are_read(void **state)
+{
+    (void)state;
+    assert_int_equal(parse(&command, NULL), KVS_OK);
+    check_print(options + LAYERS, "");
+    assert_int_equal(parse(&command, "--layers=0,9,4", "--slopes", "0.5", NULL), KVS_OK);
+    assert_int_equal(values.layers.count, 3);
+    assert_true(values.layers.numbers[1] == 9);
+    assert_int_equal(values.slopes.count, 1);
+    check_print(options + LAYERS, "0,9,4");
+    check_print(options + SLOPES, "0.5");
+    assert_int_equal(parse(&command, "--slopes=1,2,3", "--slopes=4,5e-1", NULL), KVS_OK);
+    check_print(options + SLOPES, "4,0.5"); /* the last one wins, whole */
+}
+
+static void what_is_no_list_is_refused(void **state)
+{
+    static const char *const bad[] = {"", ",", "1,", ",1", "1,,2", "1 2", "1, 2", "1.5", "10", "x"};
+    kvsi_text many = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char word[64];
+
+        snprintf(word, sizeof word, "--layers=%s", bad[i]);
+        if (parse(&command, word, NULL) != KVS_E_INVALID)
+            fail_msg("'%s' is taken", word);
+        assert_int_equal(values.layers.count, 0);
+    }
+    parse(&command, "--layers=1,12", NULL);
+    assert_refused("option '--layers': expected a whole number from 0 to 9, found '12'");
+    parse(&command, "--slopes=1,two", NULL);
+    assert_refused("option '--slopes': expected a number of at least 0, found 'two'");
+    kvsi_text_add(&many, "--layers=1");
+    for (int i = 1; i < KVSI_LIST_MAX; i++)
+        kvsi_text_add(&many, ",1");
+    assert_int_equal(parse(&command, many.data, NULL), KVS_OK);
+    assert_int_equal(values.layers.count, KVSI_LIST_MAX);
+    kvsi_text_add(&many, ",1");
+    parse(&command, many.data, NULL);
+    assert_refused("option '--layers': expected at most 64 numbers, found more");
+    kvsi_text_release(&many);
+}
+
 static void arguments_that_must_be_there(void **state)
 {
     kvsi_command_options needy = command;
@@ -213,6 +272,7 @@ static void help_shows_the_table(void **state)
         "  --rate X                rate (default: 0.001)\n",
         "  --out DIR               folder\n",
         "  --shift NAME            kind: none, k or kv (default: kv)\n",
+        "  --layers N,...          layers, 0 to 9 (default: all)\n",
         "  --quiet                 say nothing\n",
         "  -h, --help              show this help\n",
     };
@@ -255,6 +315,8 @@ int main(void)
         cmocka_unit_test(the_last_one_wins_and_dashes_end_options),
         cmocka_unit_test(misuse_is_explained),
         cmocka_unit_test(what_is_no_number_is_refused),
+        cmocka_unit_test(lists_are_read),
+        cmocka_unit_test(what_is_no_list_is_refused),
         cmocka_unit_test(arguments_that_must_be_there),
         cmocka_unit_test(the_environment_comes_before_the_line),
         cmocka_unit_test(help_is_had_on_any_line),

@@ -427,6 +427,55 @@ typedef struct kvs_train_result {
 
 KVS_API kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err *err);
 
+/* ---- tokenizers ------------------------------------------------------------------------------ */
+
+typedef struct kvs_tokenizer kvs_tokenizer;
+
+/* "bytes" (256 tokens, one a byte), or a file: tokenizer.json, a SentencePiece tokenizer.model,
+ * llama2.c's tokenizer.bin, a GGUF file with a vocabulary; or a folder with one of these or with
+ * GPT-2's encoder.json and vocab.bpe. */
+KVS_API kvs_status kvs_tokenizer_load(kvs_tokenizer **out, const char *path, kvs_err *err);
+KVS_API void kvs_tokenizer_free(kvs_tokenizer *tokenizer);
+/* As a tokenizer.json that other tools read, whole or not at all. */
+KVS_API kvs_status kvs_tokenizer_save(const kvs_tokenizer *tokenizer, const char *path,
+                                      kvs_err *err);
+
+KVS_API size_t kvs_tokenizer_vocab(const kvs_tokenizer *tokenizer);
+/* Of everything that decides which ids a text gets; the same for the same tokenizer read from
+ * another file of the same format. */
+KVS_API uint64_t kvs_tokenizer_hash(const kvs_tokenizer *tokenizer);
+KVS_API int32_t kvs_tokenizer_bos(const kvs_tokenizer *tokenizer); /* -1 = none */
+KVS_API int32_t kvs_tokenizer_eos(const kvs_tokenizer *tokenizer);
+/* -1 = no such token */
+KVS_API int32_t kvs_tokenizer_find(const kvs_tokenizer *tokenizer, const char *piece);
+
+enum { KVS_ENCODE_NO_SPECIAL = 1 }; /* add no BOS or EOS; special strings are still recognised */
+
+/* Ids of a text, which may hold any bytes.  *ids is fresh memory for kvs_ids_free. */
+KVS_API kvs_status kvs_tokenizer_encode(const kvs_tokenizer *tokenizer, const char *text,
+                                        size_t size, unsigned flags, int32_t **ids, size_t *count,
+                                        kvs_err *err);
+/* Text of ids, NUL-terminated fresh memory for kvs_text_free; *size does not count the NUL. */
+KVS_API kvs_status kvs_tokenizer_decode(const kvs_tokenizer *tokenizer, const int32_t *ids,
+                                        size_t count, char **text, size_t *size, kvs_err *err);
+KVS_API void kvs_ids_free(int32_t *ids);
+KVS_API void kvs_text_free(char *text);
+
+typedef struct kvs_tokenizer_training {
+    size_t vocab;               /* tokens in the end, special ones and the 256 bytes included */
+    const char *const *special; /* strings that are one token each, first in the vocabulary */
+    size_t specials;
+    int threads;                /* 0 = every core */
+    /* Called now and then with merges done and wanted; non-zero stops with KVS_E_LIMIT. */
+    int (*progress)(void *user, size_t done, size_t wanted);
+    void *user;
+} kvs_tokenizer_training;
+
+/* A byte-level BPE (GPT-2's pre-tokenizer) from text files.  Of pairs that are equally frequent the
+ * one with the greater bytes is merged first. */
+KVS_API kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, size_t count,
+                                       const kvs_tokenizer_training *training, kvs_err *err);
+
 /* ---- reports --------------------------------------------------------------------------------- */
 
 /* What a run's folder says of itself. */
