@@ -18,7 +18,8 @@ install(FILES ${PROJECT_BINARY_DIR}/generated/kvshiftConfig.cmake
               ${PROJECT_BINARY_DIR}/generated/kvshiftConfigVersion.cmake
         DESTINATION ${package_dir})
 
-# Full paths of libraries as the linker flags that pkg-config files carry; jansson has its own .pc.
+# Full paths of libraries as the linker flags that pkg-config files carry; modules have their own.
+list(JOIN KVSHIFT_MODULES " " pc_requires_private)
 set(pc_libs_private)
 foreach(library IN LISTS blas_libraries OpenMP_C_LIBRARIES)
     if(IS_ABSOLUTE ${library})
