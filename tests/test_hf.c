@@ -470,7 +470,8 @@ static void a_plain_gpt2_is_written_plainly(void **state)
     .no_residual = 1, .no_mlp = 1, .no_norm = 1, .unit_embeddings = 1, .score_scale = 0.75
 #define DROPOUT .dropout_embedding = 0.1, .dropout_attention = 0.2, .dropout_residual = 0.3
 #define SLIDING                                                                                    \
-    .sliding_window = 9, .sliding_layers = 1 << 4 | 1 << 1, .sliding_heads = 8, .sliding_kv_heads = 4
+    .sliding_window = 9, .sliding_layers = 1 << 4 | 1 << 1, .sliding_heads = 8,                    \
+    .sliding_kv_heads = 4
 #define ALIBI .positions = KVS_POSITIONS_ALIBI, .slopes = 4, .slope = {0.5, 0.1, 1e-3, 2}
 #define SHIFT(what, how, start, reach)                                                             \
     .shift = {.targets = (what),                                                                   \
@@ -490,7 +491,7 @@ static const kvs_model_config various[] = {
     {LLAMA_SIZES, .positions = KVS_POSITIONS_NONE},
     {GPT2_SIZES, .positions = KVS_POSITIONS_LEARNED, .tied = 1},
     {GPT2_SIZES, .positions = KVS_POSITIONS_LEARNED, .tied = 1, .kv_heads = 2, DROPOUT},
-    {GPT2_SIZES, SHIFT(KVS_SHIFT_V, CHANNEL, IDENTITY, 2), SLIDING, .rotary_fraction = 0.5},
+    {GPT2_SIZES, SHIFT(KVS_SHIFT_V, CHANNEL, IDENTITY, 2), SLIDING, .rotary_fraction = 1.0 / 3},
     {GPT2_SIZES, SHIFT(KVS_SHIFT_K | KVS_SHIFT_V | KVS_SHIFT_Q, DATA, UNIFORM, 1), ALIBI, SWITCHES},
     {GPT2_SIZES, SHIFT(KVS_SHIFT_K, HARD, UNIFORM, 1), .head = KVS_HEAD_NONE,
      .positions = KVS_POSITIONS_NONE, .identity_projections = 1},
@@ -528,14 +529,30 @@ static void written_files_come_back(void **state)
 static void every_key_is_written(void **state)
 {
     static const char *const keys[] = {
-        "body",           "targets",           "form",
-        "window",         "init",              "positions",
-        "slopes",         "sliding_layers",    "head",
-        "kv_heads",       "rope_theta",        "rotary_fraction",
-        "score_scale",    "sliding_window",    "sliding_heads",
-        "residual",       "sliding_kv_heads",  "dropout_embedding",
-        "mlp",            "dropout_attention", "dropout_residual",
-        "norm",           "unit_embeddings",   "identity_projections",
+        "body",
+        "targets",
+        "form",
+        "window",
+        "init",
+        "positions",
+        "slopes",
+        "sliding_layers",
+        "head",
+        "kv_heads",
+        "rope_theta",
+        "rotary_fraction",
+        "score_scale",
+        "sliding_window",
+        "sliding_heads",
+        "residual",
+        "sliding_kv_heads",
+        "dropout_embedding",
+        "mlp",
+        "dropout_attention",
+        "dropout_residual",
+        "norm",
+        "unit_embeddings",
+        "identity_projections",
     };
 
     (void)state;

@@ -233,24 +233,42 @@ static void the_shift_can_be_trained_alone(void **state)
     kvs_runtime_free(rt);
 }
 
-static void no_shift_cannot_be_trained_alone(void **state)
+static void refuse_to_train_the_shift(kvs_runtime *rt, const kvs_model_config *mc, const char *says)
 {
     kvs_train_config config = small_config();
-    kvs_runtime *rt = make_runtime(1);
     kvs_task *task = make_task(KVS_LOSS_ANSWER);
-    kvs_model *model = make_model(rt, 0, 1);
-    const size_t live = kvsi_memory_live();
     kvs_trainer *trainer;
+    kvs_model *model;
+    size_t live;
     kvs_err err;
 
-    (void)state;
+    assert_int_equal(kvs_model_create(&model, rt, mc, 7, NULL), KVS_OK);
+    live = kvsi_memory_live();
     config.only_shift = 1;
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, &err), KVS_E_INVALID);
     assert_null(trainer);
-    assert_non_null(strstr(err.message, "shift 'none'"));
+    if (!strstr(err.message, says))
+        fail_msg("'%s' does not say '%s'", err.message, says);
     assert_int_equal(kvsi_memory_live(), live);
     kvs_model_free(model);
     kvs_task_free(task);
+}
+
+/* No shift at all, and one that learns nothing. */
+static void a_shift_without_numbers_cannot_be_trained(void **state)
+{
+    kvs_runtime *rt = make_runtime(1);
+    kvs_model_config config;
+
+    (void)state;
+    kvs_model_config_init(&config);
+    config.vocab = 64;
+    config.dim = 32;
+    refuse_to_train_the_shift(rt, &config, "shift 'none'");
+    config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    config.shift.form = KVS_SHIFT_HARD;
+    config.rotary_fraction = 0.5;
+    refuse_to_train_the_shift(rt, &config, "form 'hard'");
     kvs_runtime_free(rt);
 }
 
@@ -675,7 +693,7 @@ int main(void)
         cmocka_unit_test(micro_batches_add_up),
         cmocka_unit_test(decay_reaches_what_it_should),
         cmocka_unit_test(the_shift_can_be_trained_alone),
-        cmocka_unit_test(no_shift_cannot_be_trained_alone),
+        cmocka_unit_test(a_shift_without_numbers_cannot_be_trained),
         cmocka_unit_test(dropout_is_for_training_and_asked_for_in_evaluation),
         cmocka_unit_test(accuracy_by_length_is_that_of_those_lengths),
         cmocka_unit_test(no_allocation_inside_a_step),

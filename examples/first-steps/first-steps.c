@@ -35,7 +35,7 @@ static kvs_status train(kvs_model *model, const kvs_task *task, kvs_err *err)
     kvs_train_config config;
     kvs_trainer *trainer;
     kvs_status status;
-    double accuracy;
+    kvs_evaluation evaluation;
 
     kvs_train_config_init(&config);
     config.steps = STEPS;
@@ -53,9 +53,9 @@ static kvs_status train(kvs_model *model, const kvs_task *task, kvs_err *err)
             printf("step %d: loss %.3f\n", step, record.loss);
     }
     if (status == KVS_OK)
-        status = kvs_trainer_evaluate(trainer, 1000, NULL, &accuracy, err);
+        status = kvs_trainer_evaluate(trainer, 1000, &evaluation, err);
     if (status == KVS_OK)
-        printf("accuracy on new sequences: %.1f %%\n", 100 * accuracy);
+        printf("accuracy on new sequences: %.1f %%\n", 100 * evaluation.accuracy);
     kvs_trainer_free(trainer);
     return status;
 }

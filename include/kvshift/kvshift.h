@@ -217,6 +217,10 @@ KVS_API kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt,
                                     const kvs_model_config *config, uint64_t seed, kvs_err *err);
 /* A folder with config.json and model.safetensors (Hugging Face Llama names and layout). */
 KVS_API kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *dir, kvs_err *err);
+/* A copy of `model` with a shift that changes nothing yet: window and targets as given, form free (or
+ * what `shift` says, if it can be the identity), init identity.  Logits keep their bits. */
+KVS_API kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model *model,
+                                      const kvs_shift_config *shift, kvs_err *err);
 /* Writes both files, each whole or not at all.  The folder must exist. */
 KVS_API kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err);
 KVS_API void kvs_model_free(kvs_model *model);
@@ -475,6 +479,97 @@ typedef struct kvs_tokenizer_training {
  * one with the greater bytes is merged first. */
 KVS_API kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, size_t count,
                                        const kvs_tokenizer_training *training, kvs_err *err);
+
+/* ---- corpora: text as numbered tokens on disk ------------------------------------------------ */
+
+typedef enum kvs_split { KVS_SPLIT_TRAIN, KVS_SPLIT_VALID } kvs_split;
+
+typedef enum kvs_split_rule {
+    KVS_SPLIT_NONE,        /* everything is for training */
+    KVS_SPLIT_BY_DOCUMENT, /* by a hash of the seed and the document's number */
+    KVS_SPLIT_BY_POSITION, /* one document alone: its last part is for validation */
+} kvs_split_rule;
+
+typedef enum kvs_eos {
+    KVS_EOS_AUTO, /* where the tokenizer has one */
+    KVS_EOS_NO,
+    KVS_EOS_YES,
+} kvs_eos;
+
+typedef struct kvs_corpus_progress {
+    int counting;         /* 1 = first reading, which counts documents; 0 = second, which encodes */
+    uint64_t bytes, size; /* read so far, and of all files, as they are on disk */
+    uint64_t documents, tokens; /* so far */
+} kvs_corpus_progress;
+
+typedef struct kvs_corpus_plan {
+    const char *const *files; /* .txt, .jsonl, or these with .zst behind */
+    size_t count;
+    const char *tokenizer; /* as for kvs_tokenizer_load */
+    const char *field;     /* of each line of .jsonl, the document's text */
+    const char *separator; /* between the documents of a .txt; "" = each file is one document */
+    kvs_eos eos;           /* at the end of each document */
+    double valid;          /* fraction for validation, 0 <= valid < 1 */
+    uint64_t seed;         /* of the split */
+    int overwrite;         /* replace a corpus that is there */
+    /* Called now and then; non-zero stops with KVS_E_LIMIT, and nothing is left behind. */
+    int (*progress)(void *user, const kvs_corpus_progress *progress);
+    void *user;
+} kvs_corpus_plan;
+
+KVS_API void kvs_corpus_plan_init(kvs_corpus_plan *plan);
+/* Reads the files twice, as streams, and writes a folder with the tokens of both splits,
+ * corpus.json and the tokenizer; the whole folder or nothing.  See docs/data.md. */
+KVS_API kvs_status kvs_corpus_build(const kvs_corpus_plan *plan, const char *dir, kvs_err *err);
+
+typedef struct kvs_corpus_options {
+    size_t vocab;                   /* of foreign files, which do not know theirs; 0 = not given */
+    const char *valid;              /* a file like the given one, for validation; NULL = none */
+    const kvs_tokenizer *tokenizer; /* must be the corpus's own; NULL = not compared */
+} kvs_corpus_options;
+
+typedef struct kvs_corpus kvs_corpus;
+
+/* A folder of kvs_corpus_build, or one file: a shard of such a folder, llm.c's .bin, or nanoGPT's
+ * .bin (bare 16-bit ids).  Files are mapped, not read into memory; that ids are within the
+ * vocabulary is checked here.  `options` may be NULL. */
+KVS_API kvs_status kvs_corpus_open(kvs_corpus **out, const char *path,
+                                   const kvs_corpus_options *options, kvs_err *err);
+KVS_API void kvs_corpus_free(kvs_corpus *corpus);
+/* Compares the checksums, and the tokenizer beside the shards with the one they were made with. */
+KVS_API kvs_status kvs_corpus_check(const kvs_corpus *corpus, kvs_err *err);
+
+typedef struct kvs_split_info {
+    uint64_t tokens, documents, longest; /* longest: tokens of the longest document */
+    size_t shards;
+} kvs_split_info;
+
+typedef struct kvs_corpus_info {
+    const char *format;    /* "kvshift", "llm.c" or "nanoGPT" */
+    const char *tokenizer; /* "bytes", the path of tokenizer.json, or NULL = not known */
+    uint64_t tokenizer_hash;
+    size_t vocab, id_bytes;
+    int eos; /* documents end with the tokenizer's EOS */
+    kvs_split_rule rule;
+    double valid;
+    uint64_t seed;
+    kvs_split_info split[2]; /* KVS_SPLIT_TRAIN, KVS_SPLIT_VALID */
+} kvs_corpus_info;
+
+KVS_API const kvs_corpus_info *kvs_corpus_get_info(const kvs_corpus *corpus);
+/* The text files it was made from, in order; NULL past the end. */
+KVS_API const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *bytes,
+                                      uint64_t *checksum);
+
+/* Documents are cut into windows of at most `context` fed tokens, which never cross documents:
+ * each token but a document's first is a target once.  The training stream goes through the
+ * windows of the training split, shuffled anew each epoch: sequence i is a function of the seed
+ * and i alone.  The evaluation stream is the validation split's windows in order, over and over.
+ * The task borrows the corpus. */
+KVS_API kvs_status kvs_corpus_task(kvs_task **out, const kvs_corpus *corpus, size_t context,
+                                   kvs_err *err);
+/* Windows of a split: an epoch's sequences. */
+KVS_API uint64_t kvs_corpus_windows(const kvs_corpus *corpus, kvs_split split, size_t context);
 
 /* ---- reports --------------------------------------------------------------------------------- */
 

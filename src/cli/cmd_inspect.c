@@ -23,10 +23,10 @@ static const kvsi_option options[] = {
 
 static const kvsi_command_options command = {
     .command = "kvshift inspect",
-    .purpose = "Prints a model's configuration (in the words of 'kvshift train': the essentials, "
-               "and what is not the default), its parameters, the memory it takes, and the "
+    .purpose = "Prints a model's configuration in the words of 'kvshift train', where it is "
+               "essential or not the default, its parameters, the memory it takes, and the "
                "coefficients of its shift.  MODEL is a folder, or config.json or "
-               "model.safetensors in one; all but the coefficients needs config.json only.",
+               "model.safetensors in one; only the coefficients need more than config.json.",
     .argument = "MODEL",
     .min_arguments = 1,
     .max_arguments = 1,
@@ -237,10 +237,7 @@ static json_t *configuration_to_json(const kvs_model_config *config)
 
 static void print_count(const char *label, uint64_t count)
 {
-    char text[32];
-
-    kvsi_format_count(text, sizeof text, (double)count);
-    printf("  %-22s%s (%" PRIu64 ")\n", label, text, count);
+    printf("  %-22s%" PRIu64 "\n", label, count);
 }
 
 static void print_bytes(const char *label, uint64_t bytes, const char *note)

@@ -6,7 +6,6 @@
 #include "cli/train_options.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -19,13 +18,30 @@ typedef struct workshop {
     kvs_model *model;
 } workshop;
 
-static kvs_status load_model(workshop *w, kvsi_train_settings *s,
-                             const kvsi_parsed_options *parsed, kvs_err *err)
+/* The loaded model gives way to one with a shift, window 1, that starts as the identity. */
+static kvs_status retrofit_model(workshop *w, const char *targets, kvs_err *err)
+{
+    kvs_shift_config shift = {.form = KVS_SHIFT_FREE, .window = 1};
+    kvs_model *shifted = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvs_shift_targets_parse(&shift.targets, targets, err));
+    KVS_TRY(kvs_model_retrofit(&shifted, w->rt, w->model, &shift, err));
+    kvs_model_free(w->model);
+    w->model = shifted;
+out:
+    return st;
+}
+
+static kvs_status load_model(workshop *w, kvsi_train_settings *s, const kvsi_parsed_options *parsed,
+                             kvs_err *err)
 {
     kvs_status st;
 
     KVS_TRY(kvs_model_load(&w->model, w->rt, s->init_from, err));
     KVS_TRY(kvsi_train_check_agreement(s, parsed, kvs_model_get_config(w->model), err));
+    if (s->retrofit)
+        KVS_TRY(retrofit_model(w, s->retrofit, err));
     kvsi_train_settings_from_model(s, kvs_model_get_config(w->model));
 out:
     return st;
@@ -76,6 +92,8 @@ static kvs_status furnish(workshop *w, kvsi_train_settings *s, const kvsi_parsed
 
     KVS_TRY(kvs_train_config_check(&s->train, err));
     KVS_TRY(kvs_runtime_create(&w->rt, &runtime, err));
+    if (s->retrofit && !s->init_from)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--retrofit' needs '--init-from'");
     if (s->init_from)
         KVS_TRY(load_model(w, s, parsed, err));
     KVS_TRY(create_task(w, s, parsed, err));
@@ -180,10 +198,10 @@ static json_t *lengths_to_json(const kvs_evaluation *final)
     for (size_t i = 0; i < final->buckets; i++) {
         const kvs_length_bucket *b = final->bucket + i;
 
-        json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:o}", "from", (json_int_t)b->from,
-                                              "to", (json_int_t)b->to, "scored",
-                                              (json_int_t)b->scored, "accuracy",
-                                              kvsi_json_number(b->accuracy)));
+        json_array_append_new(list,
+                              json_pack("{s:I, s:I, s:I, s:o}", "from", (json_int_t)b->from, "to",
+                                        (json_int_t)b->to, "scored", (json_int_t)b->scored,
+                                        "accuracy", kvsi_json_number(b->accuracy)));
     }
     return list;
 }
@@ -266,7 +284,8 @@ static void print_summary(const workshop *w, const kvsi_train_settings *s,
         printf("files     %s: model.safetensors, config.json, train.jsonl, result.json\n", s->out);
 }
 
-static kvs_status train(const workshop *w, const kvsi_train_settings *s, const char *line, kvs_err *err)
+static kvs_status train(const workshop *w, const kvsi_train_settings *s, const char *line,
+                        kvs_err *err)
 {
     watcher watch = {.w = w, .s = s};
     kvs_train_result result;

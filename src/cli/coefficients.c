@@ -242,10 +242,11 @@ static void print_kinds(const kvsi_coefficients *c)
 
 void kvsi_coefficients_print(const kvsi_coefficients *c)
 {
-    printf("coefficients: α of keys, β of values, γ of queries; 1 is of the token itself, 2 of the "
-           "one before\n");
+    printf("coefficients: α of keys, β of values%s\n", c->q_count ? ", γ of queries" : "");
     if (c->shift.form == KVS_SHIFT_DATA)
         printf("  form data has no fixed taps: |w| is the length of a gate's vector\n");
+    else
+        printf("  1 is the tap of the token itself, 2 of the one before\n");
     if (spreads(&c->shift))
         printf("  mean ± standard deviation over a head's channels\n");
     if (c->kv_count > 0)

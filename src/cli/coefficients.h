@@ -28,7 +28,7 @@ typedef struct kvsi_coefficients {
 kvs_status kvsi_coefficients_read(kvsi_coefficients *out, const kvs_model *model, kvs_err *err);
 void kvsi_coefficients_release(kvsi_coefficients *c);
 
-void kvsi_coefficients_print(const kvsi_coefficients *c);               /* on standard output */
+void kvsi_coefficients_print(const kvsi_coefficients *c);      /* on standard output */
 json_t *kvsi_coefficients_to_json(const kvsi_coefficients *c); /* a new reference */
 
 #endif

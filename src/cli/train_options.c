@@ -5,8 +5,9 @@
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const char *const body_names[] = {"llama", "gpt2", NULL};
-static const char *const shift_names[] = {"none",  "k",     "v",     "kv", "qkv",
+static const char *const shift_names[] = {"none", "k",     "v",     "kv", "qkv",
                                           "gate", "clamp", "smear", NULL};
+static const char *const retrofit_names[] = {"k", "v", "kv", "qkv", NULL};
 static const char *const form_names[] = {"free", "gate", "clamp", "channel", "data", "hard", NULL};
 static const char *const init_names[] = {"uniform", "softmax", "identity", NULL};
 static const char *const position_names[] = {"rope", "alibi", "learned", "none", NULL};
@@ -71,7 +72,7 @@ static const kvsi_option options[] = {
                    "8/3 of --dim, rounded up to 16; gpt2: 4 times --dim"),
     AUTOMATIC_SIZE("context", model.context, MODEL, "longest sequence, in tokens",
                    "what the task needs"),
-    SIZE("vocab", model.vocab, MODEL, "number of tokens; that of ngram follows from its own options",
+    SIZE("vocab", model.vocab, MODEL, "number of tokens; that of ngram follows from its options",
          1, 0),
     {ROW("positions", KVSI_OPTION_CHOICE, positions, MODEL, "NAME", "how positions are told"),
      .choices = position_names, .automatic = "rope; gpt2: learned"},
@@ -79,7 +80,7 @@ static const kvsi_option options[] = {
     REAL("rotary-fraction", model.rotary_fraction, MODEL, "share of a head's channels that rotates",
          0, 1),
     AUTOMATIC("slopes", KVSI_OPTION_REALS, slopes, MODEL, "X,...",
-              "slopes of alibi: one for all heads or one a head", "2^(-8 i / heads)"),
+              "slopes of alibi: one for all heads or one a head", "falling by head, 2^-8i/heads"),
     AUTOMATIC("score-scale", KVSI_OPTION_REAL, model.score_scale, MODEL, "X",
               "factor of the attention scores", "1 / root of the head size"),
     AUTOMATIC_SIZE("sliding-window", model.sliding_window, MODEL,
@@ -148,6 +149,9 @@ static const kvsi_option options[] = {
     TEXT("init-from", init_from, RUN, "DIR",
          "start from the model in this folder, which also sets the model options",
          "random weights"),
+    {ROW("retrofit", KVSI_OPTION_CHOICE, retrofit, RUN, "NAME",
+         "add a shift that changes nothing yet to the ordinary model of --init-from"),
+     .choices = retrofit_names, .automatic = "none"},
     FLAG("quiet", quiet, RUN, "no progress"),
     FLAG("json", json, RUN, "print the result as one JSON object"),
 };

@@ -17,7 +17,7 @@ typedef struct kvsi_train_settings {
     const char *task, *sampler, *loss, *schedule;
     kvsi_number_list slopes, sliding_layers;
     double dropout;
-    const char *cpu_level, *out, *init_from;
+    const char *cpu_level, *out, *init_from, *retrofit;
     size_t threads, eval_sequences;
     uint64_t eval_every;
     int quiet, json;

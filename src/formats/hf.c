@@ -36,8 +36,8 @@ enum { LLAMA = 1 << KVS_BODY_LLAMA, GPT2 = 1 << KVS_BODY_GPT2, REQUIRED = 1 << 2
 
 typedef struct config_key {
     const char *key;
-    value_kind kind;
     size_t offset;
+    value_kind kind;
     unsigned of; /* the bodies whose files have it; REQUIRED */
 } config_key;
 
@@ -45,45 +45,45 @@ typedef struct config_key {
 
 /* Hugging Face's. */
 static const config_key hf_keys[] = {
-    {"vocab_size", WHOLE, FIELD(vocab), LLAMA | GPT2 | REQUIRED},
-    {"hidden_size", WHOLE, FIELD(dim), LLAMA | REQUIRED},
-    {"intermediate_size", WHOLE, FIELD(ffn), LLAMA | REQUIRED},
-    {"num_hidden_layers", WHOLE, FIELD(layers), LLAMA | REQUIRED},
-    {"num_attention_heads", WHOLE, FIELD(heads), LLAMA | REQUIRED},
-    {"num_key_value_heads", WHOLE, FIELD(kv_heads), LLAMA},
-    {"max_position_embeddings", WHOLE, FIELD(context), LLAMA},
-    {"rope_theta", REAL, FIELD(rope_base), LLAMA},
-    {"rms_norm_eps", REAL, FIELD(norm_eps), LLAMA},
-    {"n_embd", WHOLE, FIELD(dim), GPT2 | REQUIRED},
-    {"n_inner", WHOLE, FIELD(ffn), GPT2},
-    {"n_layer", WHOLE, FIELD(layers), GPT2 | REQUIRED},
-    {"n_head", WHOLE, FIELD(heads), GPT2 | REQUIRED},
-    {"n_positions", WHOLE, FIELD(context), GPT2},
-    {"layer_norm_epsilon", REAL, FIELD(norm_eps), GPT2},
-    {"embd_pdrop", REAL, FIELD(dropout_embedding), GPT2},
-    {"attn_pdrop", REAL, FIELD(dropout_attention), GPT2},
-    {"resid_pdrop", REAL, FIELD(dropout_residual), GPT2},
-    {"initializer_range", REAL, FIELD(init_std), LLAMA | GPT2},
-    {"tie_word_embeddings", FLAG, FIELD(tied), LLAMA | GPT2},
+    {"vocab_size", FIELD(vocab), WHOLE, LLAMA | GPT2 | REQUIRED},
+    {"hidden_size", FIELD(dim), WHOLE, LLAMA | REQUIRED},
+    {"intermediate_size", FIELD(ffn), WHOLE, LLAMA | REQUIRED},
+    {"num_hidden_layers", FIELD(layers), WHOLE, LLAMA | REQUIRED},
+    {"num_attention_heads", FIELD(heads), WHOLE, LLAMA | REQUIRED},
+    {"num_key_value_heads", FIELD(kv_heads), WHOLE, LLAMA},
+    {"max_position_embeddings", FIELD(context), WHOLE, LLAMA},
+    {"rope_theta", FIELD(rope_base), REAL, LLAMA},
+    {"rms_norm_eps", FIELD(norm_eps), REAL, LLAMA},
+    {"n_embd", FIELD(dim), WHOLE, GPT2 | REQUIRED},
+    {"n_inner", FIELD(ffn), WHOLE, GPT2},
+    {"n_layer", FIELD(layers), WHOLE, GPT2 | REQUIRED},
+    {"n_head", FIELD(heads), WHOLE, GPT2 | REQUIRED},
+    {"n_positions", FIELD(context), WHOLE, GPT2},
+    {"layer_norm_epsilon", FIELD(norm_eps), REAL, GPT2},
+    {"embd_pdrop", FIELD(dropout_embedding), REAL, GPT2},
+    {"attn_pdrop", FIELD(dropout_attention), REAL, GPT2},
+    {"resid_pdrop", FIELD(dropout_residual), REAL, GPT2},
+    {"initializer_range", FIELD(init_std), REAL, LLAMA | GPT2},
+    {"tie_word_embeddings", FIELD(tied), FLAG, LLAMA | GPT2},
 };
 
 /* Ours, inside the object; written where they differ from the plain model. */
 static const config_key own_keys[] = {
-    {"kv_heads", WHOLE, FIELD(kv_heads), GPT2},
-    {"rope_theta", REAL, FIELD(rope_base), GPT2},
-    {"rotary_fraction", REAL, FIELD(rotary_fraction), LLAMA | GPT2},
-    {"score_scale", REAL, FIELD(score_scale), LLAMA | GPT2},
-    {"sliding_window", WHOLE, FIELD(sliding_window), LLAMA | GPT2},
-    {"sliding_heads", WHOLE, FIELD(sliding_heads), LLAMA | GPT2},
-    {"sliding_kv_heads", WHOLE, FIELD(sliding_kv_heads), LLAMA | GPT2},
-    {"dropout_embedding", REAL, FIELD(dropout_embedding), LLAMA},
-    {"dropout_attention", REAL, FIELD(dropout_attention), LLAMA},
-    {"dropout_residual", REAL, FIELD(dropout_residual), LLAMA},
-    {"residual", ABSENT, FIELD(no_residual), LLAMA | GPT2},
-    {"mlp", ABSENT, FIELD(no_mlp), LLAMA | GPT2},
-    {"norm", ABSENT, FIELD(no_norm), LLAMA | GPT2},
-    {"identity_projections", FLAG, FIELD(identity_projections), LLAMA | GPT2},
-    {"unit_embeddings", FLAG, FIELD(unit_embeddings), LLAMA | GPT2},
+    {"kv_heads", FIELD(kv_heads), WHOLE, GPT2},
+    {"rope_theta", FIELD(rope_base), REAL, GPT2},
+    {"rotary_fraction", FIELD(rotary_fraction), REAL, LLAMA | GPT2},
+    {"score_scale", FIELD(score_scale), REAL, LLAMA | GPT2},
+    {"sliding_window", FIELD(sliding_window), WHOLE, LLAMA | GPT2},
+    {"sliding_heads", FIELD(sliding_heads), WHOLE, LLAMA | GPT2},
+    {"sliding_kv_heads", FIELD(sliding_kv_heads), WHOLE, LLAMA | GPT2},
+    {"dropout_embedding", FIELD(dropout_embedding), REAL, LLAMA},
+    {"dropout_attention", FIELD(dropout_attention), REAL, LLAMA},
+    {"dropout_residual", FIELD(dropout_residual), REAL, LLAMA},
+    {"residual", FIELD(no_residual), ABSENT, LLAMA | GPT2},
+    {"mlp", FIELD(no_mlp), ABSENT, LLAMA | GPT2},
+    {"norm", FIELD(no_norm), ABSENT, LLAMA | GPT2},
+    {"identity_projections", FIELD(identity_projections), FLAG, LLAMA | GPT2},
+    {"unit_embeddings", FIELD(unit_embeddings), FLAG, LLAMA | GPT2},
 };
 
 /* Ours that are no single number. */
@@ -205,8 +205,8 @@ static json_t *own_to_json(const kvs_model_config *config)
     c = without_defaults(config, &plain);
     failed |= set_shift(object, &c.shift);
     if (c.positions != plain.positions)
-        failed |= json_object_set_new(object, "positions",
-                                      json_string(kvs_positions_name(c.positions)));
+        failed |=
+            json_object_set_new(object, "positions", json_string(kvs_positions_name(c.positions)));
     if (c.head != plain.head)
         failed |= json_object_set_new(object, "head", json_string(kvs_head_name(c.head)));
     failed |= set_keys(object, own_keys, OWN_KEYS, &c, &plain);

@@ -28,6 +28,14 @@ void kvs_model_config_set_body(kvs_model_config *config, kvs_body body)
     config->positions = body == KVS_BODY_GPT2 ? KVS_POSITIONS_LEARNED : KVS_POSITIONS_ROPE;
 }
 
+/* A fraction such as 1/3 comes with a rounding error of its own. */
+size_t kvsi_rotary_channels(const kvs_model_config *c, size_t heads)
+{
+    const double fraction = c->positions == KVS_POSITIONS_ROPE ? c->rotary_fraction : 0.0;
+
+    return (size_t)lround(fraction * (double)(c->dim / heads));
+}
+
 /* ---- checks ---- */
 
 static kvs_status check_sizes(const kvs_model_config *c, kvs_err *err)
@@ -85,14 +93,14 @@ static kvs_status check_reals(const kvs_model_config *c, kvs_err *err)
 
 static kvs_status check_rotation(const kvs_model_config *c, size_t heads, kvs_err *err)
 {
-    const size_t head_size = c->dim / heads;
-    const double rotary = c->rotary_fraction * (double)head_size;
+    const size_t head_size = c->dim / heads, rotary = kvsi_rotary_channels(c, heads);
+    const double exact = c->rotary_fraction * (double)head_size;
 
-    if (rotary != floor(rotary) || (size_t)rotary % 2 != 0)
+    if (fabs(exact - (double)rotary) > 1e-3 || rotary % 2 != 0)
         return kvsi_fail(err, KVS_E_INVALID,
                          "rotary positions turn %g of %zu channels of a head (dim %zu, heads %zu), "
                          "expected an even number",
-                         rotary, head_size, c->dim, heads);
+                         exact, head_size, c->dim, heads);
     return KVS_OK;
 }
 
@@ -222,13 +230,12 @@ kvsi_layer_shape kvsi_layer_shape_of(const kvs_model_config *c, size_t layer)
     const size_t heads = slides ? c->sliding_heads : c->heads;
     const size_t kv_heads = slides ? c->sliding_kv_heads : c->kv_heads;
     const size_t head_size = c->dim / heads;
-    const double rotary = c->positions == KVS_POSITIONS_ROPE ? c->rotary_fraction : 0.0;
 
     return (kvsi_layer_shape){
         .heads = heads,
         .kv_heads = kv_heads,
         .head_size = head_size,
-        .rotary = (size_t)(rotary * (double)head_size),
+        .rotary = kvsi_rotary_channels(c, heads),
         .qkv_width = (heads + 2 * kv_heads) * head_size,
         .sliding_window = slides ? c->sliding_window : 0,
     };

@@ -11,6 +11,9 @@ typedef struct kvsi_layer_shape {
     size_t sliding_window; /* 0 = none */
 } kvsi_layer_shape;
 
+/* Channels of a head that rotate, in layers with that many heads. */
+size_t kvsi_rotary_channels(const kvs_model_config *config, size_t heads);
+
 kvsi_layer_shape kvsi_layer_shape_of(const kvs_model_config *config, size_t layer);
 
 #endif

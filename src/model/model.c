@@ -50,9 +50,9 @@ static kvs_status make_slopes(real **out, kvs_model *m, size_t heads, kvs_err *e
 static kvs_status make_tables(kvsi_tables *out, kvs_model *m, size_t heads, kvs_err *err)
 {
     const kvs_model_config *c = &m->config;
-    const size_t rotary = (size_t)(c->rotary_fraction * (double)(c->dim / heads));
+    const size_t rotary = kvsi_rotary_channels(c, heads);
 
-    if (c->positions == KVS_POSITIONS_ROPE && rotary > 0)
+    if (rotary > 0)
         return make_rotations(&out->rotations, m, rotary, err);
     if (c->positions == KVS_POSITIONS_ALIBI)
         return make_slopes(&out->slopes, m, heads, err);

@@ -32,7 +32,32 @@ refused 2 "option '--heads': expected a whole number of at least 1, found '0'" -
 refused 2 "option '--shift-window': expected a whole number from 1 to 3, found '0'" --shift-window 0
 refused 2 "option '--shift-window'" --shift-window 4
 refused 2 "window" --shift-form gate --shift-window 2
-refused 2 "expected none, k, v, kv or qkv, found 'vk'" --shift vk
+refused 2 "expected none, k, v, kv, qkv, gate, clamp or smear, found 'vk'" --shift vk
+refused 2 "option '--shift-form' is free, but '--shift smear' means form gate" \
+    --shift smear --shift-form free
+refused 2 "identity" --shift gate --shift-init identity
+refused 2 "'softmax' does not apply to form 'data'" --shift-form data --shift-init softmax
+refused 2 "rotary fraction" --shift-form hard
+refused 2 "option '--body'" --body gpt3
+refused 2 "option '--slopes': expected a number of at least 0, found 'steep'" --slopes 1,steep
+refused 2 "slopes need positions alibi" --slopes 0.5
+refused 2 "3 slopes for 4 heads" --positions alibi --slopes 1,2,3
+refused 2 "option '--sliding-layers'" --sliding-window 4 --sliding-layers 1,
+refused 2 "0 to 63, found 64" --sliding-window 4 --sliding-layers 64
+refused 2 "beyond the last of 2 layers" --layers 2 --sliding-window 4 --sliding-layers 2
+refused 2 "sliding window" --sliding-heads 2
+refused 2 "attention dropout" --dropout 0.1 --dropout-attention 1
+refused 2 "option '--dropout'" --dropout 1.5
+refused 2 "head none" --head none --tied --vocab 64 --pool 32
+refused 2 "128 logits for a vocabulary of 1000" --head none --vocab 1000
+refused 2 "identity projections" --identity-projections --kv-heads 2
+refused 2 "nothing to learn" --shift none --only-shift
+refused 2 "option '--pool' is for task induction" --task ngram --pool 64
+refused 2 "option '--loss' is for task induction" --task ngram --loss all
+refused 2 "option '--pairs' is for task ngram" --pairs 10
+refused 2 "option '--vocab' is 100, but task ngram has 50 tokens" \
+    --task ngram --alphabet 20 --pairs 5 --answers 30 --vocab 100
+refused 2 "pairs" --task ngram --alphabet 3 --pairs 10
 refused 2 "pool" --vocab 100 --pool 128
 refused 2 "option '--lr': expected a number of at least 0, found '-0.001'" --lr -0.001
 refused 2 "option '--lr'" --lr fast

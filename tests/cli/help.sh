@@ -34,7 +34,7 @@ for way in help --help -h; do
     [[ $code == 0 && ! -s $work/err ]] || fail "'$way' exits $code"
     grep -q '^  train ' "$work/out" || fail "'$way' does not list the commands"
 done
-for command in train report version; do
+for command in train inspect report version; do
     run help "$command"
     [[ $code == 0 ]] || fail "'help $command' exits $code"
     cp "$work/out" "$work/first"
@@ -51,7 +51,8 @@ grep -q '^usage: ' "$work/err" || fail "no command prints no usage"
 # Defaults are shown, and stay true whatever else is on the line.
 run train --dim 64 --help
 grep -q -- '--dim N .*(default: 128)' "$work/out" || fail "the default of --dim is not shown"
-grep -q -- '--shift NAME .*none, k, v, kv or qkv' "$work/out" || fail "no kinds of shift are shown"
+grep -q -- '--shift NAME .*none, k, v, kv, qkv, gate' "$work/out" || fail "no shifts are shown"
+grep -q -- '--positions NAME .*rope, alibi, learned or none' "$work/out" || fail "no positions"
 
 # Version, for people and for programs.
 run --version
@@ -78,6 +79,9 @@ refused 2 "unknown option '--kv_heads'; did you mean '--kv-heads'?" train --kv_h
 refused 2 "did you mean '--json'?" version --jsn
 refused 2 "unexpected argument 'now'" version now
 refused 2 "expected at least 1 RUN" report
+refused 2 "expected at least 1 MODEL" inspect
+refused 2 "unexpected argument 'b'" inspect a b
+refused 2 "did you mean 'inspect'?" inspcet
 refused 1 "$work/nowhere" report "$work/nowhere"
 
 # Output that cannot be written is a failure.

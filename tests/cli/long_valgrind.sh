@@ -22,7 +22,7 @@ check() {
     # Threads of the OpenMP pool live to the end: their blocks are reachable, not lost.
     valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite,indirect \
         --show-leak-kinds=definite,indirect "$KVSHIFT" train --dim 32 --heads 4 --kv-heads 2 \
-        --layers 2 --vocab 40 --pool 24 --max-length 20 --batch 12 --steps 2 --eval-sequences 16 \
+        --layers 2 --vocab 32 --pool 20 --max-length 20 --batch 12 --steps 2 --eval-sequences 16 \
         --threads 2 --quiet "$@"
 }
 
@@ -30,5 +30,10 @@ for level in avx2 baseline reference; do
     "$KVSHIFT" version | grep -q "$level yes" || continue
     check --shift qkv --shift-window 2 --cpu-level "$level" --out "$work/$level"
     check --init-from "$work/$level" --accumulate 3 --loss all --cpu-level "$level"
+    check --body gpt2 --shift-form channel --shift-window 3 --dropout 0.1 --cpu-level "$level"
+    check --shift-form data --positions alibi --head none --sliding-window 4 --sliding-layers 1 \
+        --sliding-heads 2 --cpu-level "$level"
 done
+valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite,indirect \
+    "$KVSHIFT" inspect "$work/reference" >/dev/null
 echo "passed"

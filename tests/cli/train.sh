@@ -27,6 +27,7 @@ done
 [[ $(find runs -type f | wc -l) == 4 ]] || fail "more than four files: $(find runs -type f)"
 [[ $(wc -l <"runs/it's one/train.jsonl") == 41 ]] || fail "train.jsonl has not 1 + 40 lines"
 grep -q '^accuracy .* on 64 fresh sequences' out || fail "no accuracy: $(cat out)"
+cp out first
 grep -q "^files .*runs/it's one" out || fail "no files: $(cat out)"
 lines=$(grep -c '^step .*tokens/s' err)
 ((lines >= 15 && lines <= 25)) || fail "$lines lines of progress"
@@ -41,7 +42,7 @@ head -1 "runs/it's one/train.jsonl" | grep -qF "'runs/it'\\\\''s one'" ||
     >again.json 2>err
 [[ ! -s err ]] || fail "--quiet says: $(cat err)"
 for key in steps final_accuracy final_loss step_at_99 seconds tokens tokens_per_s parameters seed \
-    threads cpu_level out; do
+    threads cpu_level out task accuracy_by_length; do
     grep -q "\"$key\": " again.json || fail "--json lacks '$key'"
 done
 [[ $(value again.json steps) == 40 ]] || fail "steps: $(value again.json steps)"
@@ -69,6 +70,52 @@ code=0
 "$KVSHIFT" train --init-from two --shift none --out three >out 2>err || code=$?
 [[ $code == 2 ]] || fail "another shift exits $code"
 grep -q "option '--shift' is none, but the model in 'two' has kv" err || fail "$(cat err)"
+code=0
+"$KVSHIFT" train --init-from two --shift clamp --out three >out 2>err || code=$?
+[[ $code == 2 ]] || fail "a short name that says another form exits $code"
+grep -q "option '--shift-form' is clamp, but the model in 'two' has free" err || fail "$(cat err)"
+
+# Accuracy by length: short and long sequences are counted apart, and all of them.
+grep -q '^by length 3-17: ' first || fail "no lengths: $(cat first)"
+scored=$(sed -n 's/^ *"scored": \([0-9]*\),$/\1/p' again.json | paste -sd+)
+[[ $((scored)) == 64 ]] || fail "of 64 sequences $scored are counted by length"
+
+# The family: each has its settings in config.json and goes on from there under the same options,
+# which say the same in another order and by other names.
+goes_on() { # NAME OPTION...
+    local name=$1
+    shift
+    "$KVSHIFT" train --dim 32 --vocab 32 --pool 16 --max-length 16 --batch 8 --eval-sequences 16 \
+        --quiet --json --steps 2 --out "family/$name" "$@" >first.json || fail "$name: no run"
+    "$KVSHIFT" train --pool 16 --max-length 16 --batch 8 --eval-sequences 16 --quiet --json \
+        --steps 1 --lr 0 --weight-decay 0 --init-from "family/$name" "$@" >second.json ||
+        fail "$name does not go on"
+    [[ $(value first.json final_loss) == "$(value second.json final_loss)" ]] ||
+        fail "$name: saved $(value first.json final_loss), loaded $(value second.json final_loss)"
+}
+goes_on gpt2 --positions learned --body gpt2 --shift none --tied
+grep -q '"model_type": "gpt2"' family/gpt2/config.json || fail "no plain GPT-2"
+goes_on gpt2-rope --positions rope --body gpt2 --shift gate --kv-heads 2 --dropout 0.1
+goes_on channel --shift qkv --shift-form channel --shift-window 3 --shift-init softmax
+goes_on data --shift-form data --head normalised
+goes_on hard --shift-form hard --rotary-fraction 0.5 --head none
+goes_on sliding --layers 3 --sliding-window 4 --sliding-layers 2,0 --sliding-heads 2
+goes_on theory --positions alibi --slopes 2 --score-scale 1 --no-residual --no-mlp --no-norm \
+    --identity-projections --unit-embeddings --tied --only-shift
+goes_on ours --dropout 0.5 --dropout-attention 0 --decay-all
+grep -q '"dropout_attention"' family/ours/config.json && fail "what is plain is written"
+grep -q '"dropout_residual": 0.5' family/ours/config.json || fail "$(cat family/ours/config.json)"
+
+# Memorising triples: the ceiling is told, and passed by a model that sees both tokens.
+"$KVSHIFT" train --task ngram --alphabet 6 --pairs 20 --answers 10 --dim 32 --batch 20 --steps 150 \
+    --lr 3e-3 --eval-sequences 20 --quiet --out triples >out
+grep -q '^accuracy .* on 20 sequences' out || fail "ngram prints: $(cat out)"
+grep -q '^ceiling .* x2 only$' out || fail "ngram prints: $(cat out)"
+"$KVSHIFT" train --task ngram --alphabet 6 --pairs 20 --answers 10 --init-from triples --batch 20 \
+    --lr 0 --steps 1 --eval-sequences 20 --quiet --json >out
+awk -v reached="$(value out final_accuracy)" -v ceiling="$(value out x2_only_ceiling)" \
+    'BEGIN { exit !(reached > 0.99 && ceiling > 0.2 && ceiling < 0.9) }' || fail "ngram: $(cat out)"
+grep -q '"vocab_size": 16' triples/config.json || fail "$(cat triples/config.json)"
 
 # The environment stands in for an option.
 KVSHIFT_STEPS=3 KVSHIFT_QUIET=yes "$KVSHIFT" train "${small[@]}" --json >env.json

@@ -1,0 +1,45 @@
+/* A trained ordinary model becomes a shifted one that computes the same, and can be trained on. */
+#include "base/memory.h"
+#include "model/model.h"
+
+static kvs_status copy_tensors(kvs_model *to, const kvs_model *from, kvs_err *err)
+{
+    kvsi_context *c = &to->context;
+
+    for (size_t i = 0; i < from->layout.count; i++) {
+        const kvsi_parameter *old = &from->layout.list[i];
+        const kvsi_parameter *p = kvsi_layout_find(&to->layout, old->name);
+
+        if (!p || p->count != old->count)
+            return kvsi_fail(err, KVS_E_INVALID, "tensor '%s' has no place in the new model",
+                             old->name);
+        c->ops->copy(c, to->parameters + p->offset, from->parameters + old->offset,
+                     p->count * sizeof(real));
+    }
+    c->ops->sync(c);
+    return KVS_OK;
+}
+
+kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model *model,
+                              const kvs_shift_config *shift, kvs_err *err)
+{
+    kvs_model_config config = model->config;
+    kvs_model *m = NULL;
+    kvs_status st;
+
+    *out = NULL;
+    if (model->config.shift.targets != 0)
+        return kvsi_fail(err, KVS_E_INVALID, "the model is already shifted ('%s')",
+                         kvs_shift_targets_name(model->config.shift.targets));
+    if (shift->targets == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "nothing to retrofit: the shift has no targets");
+    config.shift = *shift;
+    config.shift.init = KVS_SHIFT_INIT_IDENTITY;
+    KVS_TRY(kvs_model_create(&m, rt, &config, 0, err)); /* the identity is the same for any seed */
+    KVS_TRY(copy_tensors(m, model, err));
+    *out = m;
+    m = NULL;
+out:
+    kvs_model_free(m);
+    return st;
+}
