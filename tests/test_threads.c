@@ -1,19 +1,11 @@
-/* The same bits with any number of threads: every operation on its own, then a whole model. */
+/* The same bits with any number of threads: every operation on its own, then whole models. */
 #include "base/memory.h"
 #include "base/random.h"
-#include "kernels/backend.h"
-#include "model/pass.h"
+#include "kernels/forms.h"
+#include "support.h"
 
 #include <math.h>
 #include <string.h>
-
-/* clang-format off */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h> /* needs those before it */
-/* clang-format on */
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof *(a))
 
@@ -25,7 +17,7 @@ enum { ROUNDS = 2 };
 /* ---- one operation ---- */
 
 enum { N = 600, DIM = 96, WIDE = 210, VOCAB = 310, HEAD_ROWS = 170, NUMBERS = 100003 };
-enum { HEADS = 4, KV_HEADS = 2, HEAD_SIZE = 24, SEQUENCES = 13, WINDOW = 2 };
+enum { HEADS = 4, KV_HEADS = 2, HEAD_SIZE = 24, SEQUENCES = 13 };
 
 /* All that an operation reads and writes, so that comparing two of them compares everything. */
 typedef struct memory {
@@ -42,7 +34,7 @@ static float *take(memory *m, size_t n)
     assert_true(m->used <= m->size);
     kvsi_random_init(&random, 5, KVSI_RANDOM_DATA, m->used);
     for (size_t i = 0; i < n; i++)
-        x[i] = (float)kvsi_random_normal(&random);
+        x[i] = (float)(4 * kvsi_random_uniform(&random) - 2);
     return x;
 }
 
@@ -55,31 +47,38 @@ static void fill_ids(int32_t *ids, size_t n, size_t bound)
 
 static void embed(kvsi_context *c, memory *m)
 {
+    const float *table = take(m, VOCAB * DIM);
     int32_t ids[N];
 
     fill_ids(ids, N, VOCAB);
-    c->ops->embed_forward(c, take(m, N * DIM), take(m, VOCAB * DIM), ids, N, DIM);
+    c->ops->embed_forward(c, take(m, N * DIM), table, ids, N, DIM, 0);
+    c->ops->embed_forward(c, take(m, N * DIM), table, ids, N, DIM, 1);
     c->ops->embed_backward(c, take(m, VOCAB * DIM), take(m, N * DIM), ids, N, DIM);
 }
 
 static void norm(kvsi_context *c, memory *m)
 {
-    const float *x = take(m, N * DIM), *gain = take(m, DIM);
+    const float *x = take(m, N * DIM), *d_y = take(m, N * DIM);
+    const kvsi_norm rms = {.gain = take(m, DIM), .eps = 1e-5};
+    const kvsi_norm layer = {.gain = take(m, DIM), .bias = take(m, DIM), .eps = 1e-5};
 
-    c->ops->norm_forward(c, take(m, N * DIM), x, gain, N, DIM, 1e-5);
-    c->ops->norm_backward(c, take(m, N * DIM), take(m, DIM), take(m, N * DIM), x, gain, N, DIM,
-                          1e-5);
+    c->ops->norm_forward(c, take(m, N * DIM), x, &rms, N, DIM);
+    c->ops->norm_backward(c, take(m, N * DIM), take(m, DIM), NULL, d_y, x, &rms, N, DIM);
+    c->ops->norm_forward(c, take(m, N * DIM), x, &layer, N, DIM);
+    c->ops->norm_backward(c, take(m, N * DIM), take(m, DIM), take(m, DIM), d_y, x, &layer, N, DIM);
 }
 
 static void linear(kvsi_context *c, memory *m)
 {
-    const kvsi_matrix w = {KVSI_ELEMENT_REAL, WIDE, DIM, take(m, WIDE * DIM)};
+    const kvsi_matrix w = {KVSI_ELEMENT_REAL, WIDE, DIM, take(m, WIDE * DIM), take(m, WIDE)};
     const float *x = take(m, N * DIM), *d_y = take(m, N * WIDE);
 
     c->ops->linear_forward(c, take(m, N * WIDE), x, &w, N, d_y);
     c->ops->linear_forward(c, take(m, 2 * WIDE), x, &w, 2, NULL); /* a few tokens, as in decoding */
-    c->ops->linear_backward_input(c, take(m, N * DIM), d_y, &w, N);
+    c->ops->linear_backward_input(c, take(m, N * DIM), d_y, &w, N, 0);
+    c->ops->linear_backward_input(c, take(m, N * DIM), d_y, &w, N, 1);
     c->ops->linear_backward_weight(c, take(m, WIDE * DIM), d_y, x, N, WIDE, DIM);
+    c->ops->linear_backward_bias(c, take(m, WIDE), d_y, N, WIDE);
 }
 
 static void swiglu(kvsi_context *c, memory *m)
@@ -90,43 +89,101 @@ static void swiglu(kvsi_context *c, memory *m)
     c->ops->swiglu_backward(c, take(m, N * 2 * WIDE), take(m, N * WIDE), gate_up, N, WIDE);
 }
 
-static kvsi_shift take_shift(memory *m, size_t heads)
+static void gelu(kvsi_context *c, memory *m)
 {
-    return (kvsi_shift){KVS_SHIFT_FREE, WINDOW, take(m, heads * (WINDOW + 1)),
-                        take(m, heads * (WINDOW + 1))};
+    const float *x = take(m, N * WIDE);
+
+    c->ops->gelu_forward(c, take(m, N * WIDE), x, N, WIDE);
+    c->ops->gelu_backward(c, take(m, N * WIDE), take(m, N * WIDE), x, N, WIDE);
 }
 
-static void attention(kvsi_context *c, memory *m)
+static void arrays(kvsi_context *c, memory *m)
 {
-    const size_t width = (HEADS + 2 * KV_HEADS) * HEAD_SIZE;
-    kvsi_span spans[SEQUENCES];
-    kvsi_attention a = {.heads = HEADS,
-                        .kv_heads = KV_HEADS,
-                        .head_size = HEAD_SIZE,
-                        .scale = 0.2f,
-                        .q_shift = take_shift(m, HEADS),
-                        .k_shift = take_shift(m, KV_HEADS),
-                        .v_shift = take_shift(m, KV_HEADS),
-                        .sequences = SEQUENCES,
-                        .spans = spans};
-    float *out, *logsum, *qkv;
+    const kvsi_dropout d = {.rate = 0.3, .seed = 1, .index = 2};
+
+    c->ops->add(c, take(m, NUMBERS), take(m, NUMBERS), NUMBERS);
+    c->ops->dropout(c, take(m, NUMBERS), NUMBERS, &d);
+}
+
+static void unit_rows(kvsi_context *c, memory *m)
+{
+    const float *x = take(m, VOCAB * DIM);
+
+    c->ops->unit_rows_forward(c, take(m, VOCAB * DIM), x, VOCAB, DIM);
+    c->ops->unit_rows_backward(c, take(m, VOCAB * DIM), take(m, VOCAB * DIM), x, VOCAB, DIM);
+}
+
+static kvsi_shift take_shift(memory *m, kvs_shift_form form, size_t heads)
+{
+    const size_t window = kvsi_form_get(form)->window_max;
+    const size_t numbers = kvsi_form_get(form)->numbers(window, HEAD_SIZE);
+
+    return (kvsi_shift){.form = form,
+                        .window = window,
+                        .parameters = take(m, heads * numbers),
+                        .gradient = take(m, heads * numbers),
+                        .gates = take(m, N * heads),
+                        .d_gates = take(m, N * heads),
+                        .gate_stride = heads};
+}
+
+static size_t cut_batch(kvsi_span *spans)
+{
+    size_t tokens = 0;
 
     for (size_t s = 0; s < SEQUENCES; s++) {
-        spans[s] = (kvsi_span){.start = a.tokens, .len = 1 + s * 47 % 90};
-        a.tokens += spans[s].len;
+        spans[s] = (kvsi_span){.start = tokens, .len = 1 + s * 47 % 90};
+        tokens += spans[s].len;
     }
-    assert_true(a.tokens <= N);
-    qkv = take(m, a.tokens * width);
-    out = take(m, a.tokens * HEADS * HEAD_SIZE);
-    logsum = take(m, a.tokens * HEADS);
+    assert_true(tokens <= N);
+    return tokens;
+}
+
+/* Each target has a form of its own, for more of them at once. */
+static void attention(kvsi_context *c, memory *m, kvs_shift_form q, kvs_shift_form k,
+                      kvs_shift_form v)
+{
+    const size_t width = (HEADS + 2 * KV_HEADS) * HEAD_SIZE, wide = HEADS * HEAD_SIZE;
+    kvsi_span spans[SEQUENCES];
+    const size_t n = cut_batch(spans);
+    const kvsi_attention a = {.heads = HEADS,
+                              .kv_heads = KV_HEADS,
+                              .head_size = HEAD_SIZE,
+                              .scale = 0.2f,
+                              .q_shift = take_shift(m, q, HEADS),
+                              .k_shift = take_shift(m, k, KV_HEADS),
+                              .v_shift = take_shift(m, v, KV_HEADS),
+                              .slopes = take(m, HEADS),
+                              .sliding_window = 50,
+                              .dropout = {.rate = 0.2, .seed = 3, .index = 4},
+                              .sequences = SEQUENCES,
+                              .spans = spans,
+                              .tokens = n};
+    const float *qkv = take(m, n * width);
+    float *out = take(m, n * wide), *logsum = take(m, n * HEADS);
+
     c->ops->attention_forward(c, out, logsum, qkv, &a);
-    c->ops->attention_backward(c, take(m, a.tokens * width), take(m, a.tokens * HEADS * HEAD_SIZE),
-                               out, logsum, qkv, &a);
+    c->ops->attention_backward(c, take(m, n * width), take(m, n * wide), out, logsum, qkv, &a);
+}
+
+static void free_attention(kvsi_context *c, memory *m)
+{
+    attention(c, m, KVS_SHIFT_GATE, KVS_SHIFT_FREE, KVS_SHIFT_CLAMP);
+}
+
+static void channel_attention(kvsi_context *c, memory *m)
+{
+    attention(c, m, KVS_SHIFT_CHANNEL, KVS_SHIFT_HARD, KVS_SHIFT_CHANNEL);
+}
+
+static void data_attention(kvsi_context *c, memory *m)
+{
+    attention(c, m, KVS_SHIFT_DATA, KVS_SHIFT_DATA, KVS_SHIFT_DATA);
 }
 
 static void head(kvsi_context *c, memory *m)
 {
-    const kvsi_matrix w = {KVSI_ELEMENT_REAL, VOCAB, DIM, take(m, VOCAB * DIM)};
+    const kvsi_matrix w = {KVSI_ELEMENT_REAL, VOCAB, DIM, take(m, VOCAB * DIM), NULL};
     int32_t rows[HEAD_ROWS], targets[HEAD_ROWS], guesses[HEAD_ROWS];
     const kvsi_head h = {.x = take(m, N * DIM),
                          .w = &w,
@@ -167,8 +224,18 @@ static const struct {
     const char *name;
     void (*call)(kvsi_context *c, memory *m);
 } operations[] = {
-    {"embed", embed},         {"norm", norm}, {"linear", linear},       {"swiglu", swiglu},
-    {"attention", attention}, {"head", head}, {"optimizer", optimizer},
+    {"embed", embed},
+    {"norm", norm},
+    {"linear", linear},
+    {"swiglu", swiglu},
+    {"gelu", gelu},
+    {"add and dropout", arrays},
+    {"unit rows", unit_rows},
+    {"attention with taps", free_attention},
+    {"attention with taps a channel", channel_attention},
+    {"attention with gates", data_attention},
+    {"head", head},
+    {"optimizer", optimizer},
 };
 
 static const kvsi_limits limits = {.tokens = N,
@@ -180,7 +247,7 @@ static const kvsi_limits limits = {.tokens = N,
                                    .head_size = HEAD_SIZE,
                                    .ffn = WIDE,
                                    .vocab = VOCAB,
-                                   .window = WINDOW,
+                                   .shift_numbers = HEAD_SIZE * KVSI_TAPS_MAX,
                                    .training = 1};
 
 static memory perform(const kvsi_ops *ops, size_t which, int threads)
@@ -216,7 +283,7 @@ static void check_operations(const kvsi_ops *ops)
     }
 }
 
-/* ---- a whole model ---- */
+/* ---- whole models ---- */
 
 enum { BATCH = 40, LONGEST = 48, TOKENS_MAX = BATCH * LONGEST };
 
@@ -235,22 +302,29 @@ static void fill_batch(ragged *b, size_t vocab)
         b->targets[t] = t % 3 == 1 ? -1 : b->ids[(t * 7 + 1) % b->starts[BATCH]];
 }
 
-static kvs_model *new_model(kvs_runtime *rt)
-{
-    kvs_model_config config;
-    kvs_model *model;
+typedef struct subject {
+    const char *name;
+    kvs_model_config config; /* what is special about it */
+} subject;
 
-    kvs_model_config_init(&config);
-    config.vocab = 120;
-    config.dim = 64;
-    config.layers = 2;
-    config.heads = 4;
-    config.kv_heads = 2;
-    config.context = LONGEST;
-    config.init_std = 0.2;
-    config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
-    assert_int_equal(kvs_model_create(&model, rt, &config, 3, NULL), KVS_OK);
-    return model;
+static const subject subjects[] = {
+    {"llama", {.kv_heads = 2, SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)}},
+    {"gpt2",
+     {.body = KVS_BODY_GPT2,
+      .positions = KVS_POSITIONS_LEARNED,
+      .head = KVS_HEAD_NORMALISED,
+      .dropout_embedding = 0.1,
+      .dropout_attention = 0.2,
+      .dropout_residual = 0.3,
+      SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, DATA, 1)}},
+};
+
+static kvs_model *new_model(kvs_runtime *rt, const subject *of)
+{
+    static const support_sizes sizes = {.vocab = 120, .dim = 64, .ffn = 176, .context = LONGEST};
+    const kvs_model_config config = support_config(&of->config, &sizes);
+
+    return support_model(rt, &config, 3);
 }
 
 /* Losses row by row, then gradients, of one pass over the batch.  The caller frees them. */
@@ -262,6 +336,7 @@ static float *run_pass(kvsi_pass *pass, const kvs_batch *batch, size_t *count)
     kvsi_loss loss;
 
     assert_non_null(gradients);
+    kvsi_pass_set_dropout(pass, 1, 8, 9);
     assert_int_equal(kvsi_pass_load(pass, batch, NULL, NULL), KVS_OK);
     kvsi_pass_forward(pass);
     loss = kvsi_pass_loss(pass, gradients);
@@ -277,7 +352,7 @@ static float *run_pass(kvsi_pass *pass, const kvs_batch *batch, size_t *count)
     return results;
 }
 
-static float *step(const char *level, int threads, size_t *count)
+static float *step(const char *level, const subject *of, int threads, size_t *count)
 {
     const kvs_runtime_options options = {.threads = threads, .cpu_level = level};
     const kvsi_pass_limits pass_limits = {TOKENS_MAX, BATCH, TOKENS_MAX, 1};
@@ -289,7 +364,7 @@ static float *step(const char *level, int threads, size_t *count)
     float *results;
 
     assert_int_equal(kvs_runtime_create(&rt, &options, NULL), KVS_OK);
-    model = new_model(rt);
+    model = new_model(rt, of);
     fill_batch(&b, kvs_model_get_config(model)->vocab);
     assert_int_equal(kvsi_pass_create(&pass, model, &pass_limits, NULL), KVS_OK);
     results = run_pass(pass, &batch, count);
@@ -299,20 +374,20 @@ static float *step(const char *level, int threads, size_t *count)
     return results;
 }
 
-static void check_model(const char *level)
+static void check_model(const char *level, const subject *of)
 {
     size_t count, same;
-    float *one = step(level, 1, &count);
+    float *one = step(level, of, 1, &count);
 
     for (size_t k = 0; k < ROUNDS * ARRAY_SIZE(thread_counts); k++) {
         const int threads = thread_counts[k % ARRAY_SIZE(thread_counts)];
-        float *many = step(level, threads, &same);
+        float *many = step(level, of, threads, &same);
 
         assert_int_equal(same, count);
         for (size_t i = 0; i < count; i++)
             if (memcmp(&one[i], &many[i], sizeof *one) != 0)
-                fail_msg("%s: number %zu of %zu is %.9g with 1 thread, %.9g with %d", level, i,
-                         count, (double)one[i], (double)many[i], threads);
+                fail_msg("%s: %s: number %zu of %zu is %.9g with 1 thread, %.9g with %d", level,
+                         of->name, i, count, (double)one[i], (double)many[i], threads);
         kvsi_free(many);
     }
     kvsi_free(one);
@@ -334,22 +409,22 @@ static void operations_have_the_same_bits(void **state)
         }
 }
 
-static void a_model_has_the_same_bits(void **state)
+static void models_have_the_same_bits(void **state)
 {
     const char *level;
     int usable;
 
     (void)state;
     for (size_t i = 0; (level = kvs_cpu_level_name(i, &usable)); i++)
-        if (usable)
-            check_model(level);
+        for (size_t k = 0; usable && k < ARRAY_SIZE(subjects); k++)
+            check_model(level, &subjects[k]);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_have_the_same_bits),
-        cmocka_unit_test(a_model_has_the_same_bits),
+        cmocka_unit_test(models_have_the_same_bits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,6 +188,11 @@ KVS_API void kvs_model_config_set_body(kvs_model_config *config, kvs_body body);
 /* Fills in what 0 stands for, then checks every value and every combination. */
 KVS_API kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err);
 
+/* Llama models by name: the paper's (paper-1.5b ... paper-19b), kvlm, and desk-1m ... desk-110m. */
+KVS_API kvs_status kvs_model_config_preset(kvs_model_config *config, const char *name,
+                                           kvs_err *err);
+KVS_API const char *kvs_preset_name(size_t index); /* NULL past the end */
+
 /* Names as in commands and files: none, k, v, kv, qkv; free, gate, clamp, channel, data, hard; ...
  * The _name calls return NULL, the _parse calls fail, for what they do not know. */
 KVS_API const char *kvs_shift_targets_name(unsigned targets);
@@ -406,8 +411,32 @@ KVS_API kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *recor
 KVS_API kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_evaluation *out,
                                         kvs_err *err);
 
+/* What training would take, from configurations alone: nothing is allocated. */
+typedef struct kvs_plan {
+    uint64_t parameters;
+    uint64_t weight_bytes, gradient_bytes, moment_bytes;
+    uint64_t pass_bytes; /* activations, their gradients, workspace */
+    uint64_t total_bytes;
+    double tokens_per_step;
+    double flops_per_token; /* forward and backward, without what is computed twice */
+} kvs_plan;
+
+KVS_API kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt,
+                                  const kvs_model_config *config, const kvs_task *task,
+                                  const kvs_train_config *train, kvs_err *err);
+
+typedef enum kvs_resume {
+    KVS_RESUME_NEVER, /* start anew; a folder that holds a run is refused */
+    KVS_RESUME_ALWAYS, /* go on from the newest whole checkpoint; there must be one */
+    KVS_RESUME_AUTO,   /* go on if there is one, else start anew */
+} kvs_resume;
+
+/* What a progress callback may ask for, added up. */
+enum { KVS_PROGRESS_STOP = 1, KVS_PROGRESS_SAVE = 2 };
+
 /* A whole run with its folder: train.jsonl (settings, then one record a step), result.json,
- * config.json and model.safetensors. */
+ * config.json and model.safetensors; and ckpt/ with checkpoints, from which a run goes on bit for
+ * bit as if it had never stopped.  The folder is locked against a second process. */
 typedef struct kvs_train_job {
     kvs_model *model;
     const kvs_task *task;
@@ -416,8 +445,14 @@ typedef struct kvs_train_job {
     size_t eval_sequences;
     const char *out;     /* folder; NULL = keep nothing */
     const char *command; /* recorded in the settings; NULL = none */
-    /* Called after every step; non-zero stops the run there, which then ends in order. */
+    uint64_t checkpoint_every; /* steps; 0 = no checkpoints but those that are asked for */
+    size_t keep;               /* newest checkpoints kept; 0 = all */
+    kvs_resume resume;
+    /* Called after every step; what it returns is done before the next: KVS_PROGRESS_STOP ends the
+     * run in order (with a checkpoint, if any are made), KVS_PROGRESS_SAVE makes a checkpoint. */
     int (*progress)(void *user, const kvs_step_record *record);
+    /* Called with one line about something unusual that did not stop the run; may be NULL. */
+    void (*notice)(void *user, const char *line);
     void *user;
 } kvs_train_job;
 
@@ -511,6 +546,7 @@ typedef struct kvs_corpus_plan {
     kvs_eos eos;           /* at the end of each document */
     double valid;          /* fraction for validation, 0 <= valid < 1 */
     uint64_t seed;         /* of the split */
+    uint64_t shard_tokens; /* the document that reaches this is the last of its shard */
     int overwrite;         /* replace a corpus that is there */
     /* Called now and then; non-zero stops with KVS_E_LIMIT, and nothing is left behind. */
     int (*progress)(void *user, const kvs_corpus_progress *progress);

@@ -9,8 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The failure of a system call on a path.  Reads errno, so call it first. */
-static kvs_status fail_errno(kvs_err *err, const char *action, const char *path)
+kvs_status kvsi_fail_errno(kvs_err *err, const char *action, const char *path)
 {
     const int code = errno;
     char reason[128];
@@ -34,7 +33,7 @@ static kvs_status check_size(size_t *size, int fd, const char *path, size_t limi
     struct stat info;
 
     if (fstat(fd, &info) != 0)
-        return fail_errno(err, "read", path);
+        return kvsi_fail_errno(err, "read", path);
     if (!S_ISREG(info.st_mode))
         return kvsi_fail(err, KVS_E_IO, "cannot read '%s': not a regular file", path);
     if ((uintmax_t)info.st_size > limit)
@@ -52,7 +51,7 @@ static kvs_status read_all(int fd, char *data, size_t size, const char *path, kv
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return fail_errno(err, "read", path);
+            return kvsi_fail_errno(err, "read", path);
         if (got == 0)
             return kvsi_fail(err, KVS_E_IO, "'%s' ended after %zu of %zu bytes", path, done, size);
         done += (size_t)got;
@@ -70,7 +69,7 @@ kvs_status kvsi_file_read(char **out, size_t *size, const char *path, size_t lim
 
     *out = NULL;
     if (fd < 0)
-        return fail_errno(err, "open", path);
+        return kvsi_fail_errno(err, "open", path);
     KVS_TRY(check_size(&length, fd, path, limit, err));
     data = kvsi_alloc(length + 1, 1);
     if (!data) {
@@ -119,11 +118,11 @@ static kvs_status open_temporary(kvsi_new_file *file, kvs_err *err)
     kvs_status st;
 
     if (fd < 0)
-        return fail_errno(err, "create", file->path);
+        return kvsi_fail_errno(err, "create", file->path);
     file->stream = fdopen(fd, "wb");
     if (file->stream)
         return KVS_OK;
-    st = fail_errno(err, "create", file->path);
+    st = kvsi_fail_errno(err, "create", file->path);
     close(fd);
     unlink(file->temporary);
     return st;
@@ -159,7 +158,16 @@ out:
 kvs_status kvsi_new_file_write(kvsi_new_file *file, const void *data, size_t size, kvs_err *err)
 {
     if (fwrite(data, 1, size, file->stream) != size)
-        return fail_errno(err, "write", file->path);
+        return kvsi_fail_errno(err, "write", file->path);
+    return KVS_OK;
+}
+
+kvs_status kvsi_new_file_write_at(kvsi_new_file *file, uint64_t offset, const void *data,
+                                  size_t size, kvs_err *err)
+{
+    if (fseeko(file->stream, (off_t)offset, SEEK_SET) != 0 ||
+        fwrite(data, 1, size, file->stream) != size || fseeko(file->stream, 0, SEEK_END) != 0)
+        return kvsi_fail_errno(err, "write", file->path);
     return KVS_OK;
 }
 
@@ -191,7 +199,7 @@ static kvs_status sync_parent(const char *path, kvs_err *err)
     fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* A folder we may not read, or a file system without this call: nothing to be done. */
     if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
-        st = fail_errno(err, "sync", parent);
+        st = kvsi_fail_errno(err, "sync", parent);
     if (fd >= 0)
         close(fd);
     kvsi_free(parent);
@@ -204,11 +212,11 @@ kvs_status kvsi_new_file_commit(kvsi_new_file *file, kvs_err *err)
     kvs_status st = KVS_OK;
 
     if (fflush(stream) != 0 || fsync(fileno(stream)) != 0)
-        st = fail_errno(err, "write", file->path);
+        st = kvsi_fail_errno(err, "write", file->path);
     if (fclose(stream) != 0 && st == KVS_OK)
-        st = fail_errno(err, "write", file->path);
+        st = kvsi_fail_errno(err, "write", file->path);
     if (st == KVS_OK && rename(file->temporary, file->path) != 0)
-        st = fail_errno(err, "create", file->path);
+        st = kvsi_fail_errno(err, "create", file->path);
     if (st == KVS_OK)
         st = sync_parent(file->path, err);
     else
@@ -295,7 +303,7 @@ kvs_status kvsi_dir_make(const char *path, int *made, kvs_err *err)
         if (at < end && parts[at] != '/')
             continue;
         if (!make_prefix(parts, at, made)) {
-            st = fail_errno(err, "make folder", path);
+            st = kvsi_fail_errno(err, "make folder", path);
             if (first_made)
                 remove_prefixes(parts, first_made, at - 1);
             break;

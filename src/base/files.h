@@ -6,6 +6,9 @@
 
 #include <stdio.h>
 
+/* cannot ACTION 'PATH': the reason errno gives.  Reads errno, so call it first. */
+kvs_status kvsi_fail_errno(kvs_err *err, const char *action, const char *path);
+
 /* Reads a regular file of at most `limit` bytes into fresh memory (kvsi_free), NUL-terminated. */
 kvs_status kvsi_file_read(char **out, size_t *size, const char *path, size_t limit, kvs_err *err);
 
@@ -13,6 +16,9 @@ kvs_status kvsi_file_read(char **out, size_t *size, const char *path, size_t lim
 typedef struct kvsi_new_file kvsi_new_file;
 kvs_status kvsi_new_file_open(kvsi_new_file **out, const char *path, kvs_err *err);
 kvs_status kvsi_new_file_write(kvsi_new_file *file, const void *data, size_t size, kvs_err *err);
+/* Over bytes that were written before, such as a header that waits for its counts. */
+kvs_status kvsi_new_file_write_at(kvsi_new_file *file, uint64_t offset, const void *data,
+                                  size_t size, kvs_err *err);
 kvs_status kvsi_new_file_commit(kvsi_new_file *file, kvs_err *err); /* ends the handle either way */
 void kvsi_new_file_abandon(kvsi_new_file *file);                    /* NULL does nothing */
 

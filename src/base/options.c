@@ -281,6 +281,15 @@ static size_t find_option(const kvsi_command_options *command, const char *word,
     return strncmp(word, "--", 2) == 0 ? i : command->count;
 }
 
+/* Is word `at` there, and one of the option's choices? */
+static int is_choice(const kvsi_option *option, int argc, char **argv, int at)
+{
+    for (size_t i = 0; at < argc && option->choices[i]; i++)
+        if (strcmp(argv[at], option->choices[i]) == 0)
+            return 1;
+    return 0;
+}
+
 /* Reads the option at argv[at]; *used says how many words it took. */
 static kvs_status read_option(reader *r, int at, int *used, kvs_err *err)
 {
@@ -299,6 +308,8 @@ static kvs_status read_option(reader *r, int at, int *used, kvs_err *err)
         if (value)
             return kvsi_fail(err, KVS_E_INVALID, "%s takes no value, found '%s'", origin, value);
         value = "1";
+    } else if (!value && option->implied && !is_choice(option, r->argc, r->argv, at + 1)) {
+        value = option->implied;
     } else if (!value) {
         /* What starts with two dashes is far more likely the next option than a value. */
         if (at + 1 >= r->argc || strncmp(r->argv[at + 1], "--", 2) == 0)
@@ -459,7 +470,8 @@ static void add_option_help(kvsi_text *text, const kvsi_option *option, const vo
     kvsi_text words = {0};
     size_t column;
 
-    kvsi_text_format(text, "  --%s%s%s", option->name, option->placeholder ? " " : "",
+    kvsi_text_format(text, option->implied ? "  --%s [%s%s]" : "  --%s%s%s", option->name,
+                     option->placeholder && !option->implied ? " " : "",
                      option->placeholder ? option->placeholder : "");
     column = text->length - start;
     if (column + 2 > HELP_COLUMN) {

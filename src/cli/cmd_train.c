@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- model and task -------------------------------------------------------------------------- */
 
@@ -79,6 +80,8 @@ static kvs_status create_model(workshop *w, kvsi_train_settings *s, kvs_err *err
     if (s->model.context == 0)
         s->model.context = kvs_task_max_length(w->task);
     KVS_TRY(kvs_model_config_finish(&s->model, err));
+    if (s->dry_run)
+        return KVS_OK;
     KVS_TRY(kvs_model_create(&w->model, w->rt, &s->model, s->train.seed, err));
 out:
     return st;
@@ -90,6 +93,9 @@ static kvs_status furnish(workshop *w, kvsi_train_settings *s, const kvsi_parsed
     const kvs_runtime_options runtime = {(int)s->threads, s->cpu_level};
     kvs_status st;
 
+    if ((s->resume || s->checkpoint_every > 0) && !s->out)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--out'",
+                         s->resume ? "resume" : "checkpoint-every");
     KVS_TRY(kvs_train_config_check(&s->train, err));
     KVS_TRY(kvs_runtime_create(&w->rt, &runtime, err));
     if (s->retrofit && !s->init_from)
@@ -103,6 +109,36 @@ out:
     return st;
 }
 
+static void print_bytes(const char *what, uint64_t bytes)
+{
+    char text[32];
+
+    kvsi_format_count(text, sizeof text, (double)bytes);
+    printf("  %-12s%sB\n", what, text);
+}
+
+static kvs_status print_plan(const workshop *w, const kvsi_train_settings *s, kvs_err *err)
+{
+    kvs_plan plan;
+    char parameters[32], work[32], tokens[32];
+    const kvs_status st =
+        kvs_train_plan(&plan, w->rt, &s->model, w->task, &s->train, err);
+
+    if (st != KVS_OK)
+        return st;
+    kvsi_format_count(parameters, sizeof parameters, (double)plan.parameters);
+    kvsi_format_count(tokens, sizeof tokens, plan.tokens_per_step);
+    kvsi_format_count(work, sizeof work, plan.flops_per_token * plan.tokens_per_step);
+    printf("parameters    %s\nmemory\n", parameters);
+    print_bytes("weights", plan.weight_bytes);
+    print_bytes("gradients", plan.gradient_bytes);
+    print_bytes("moments", plan.moment_bytes);
+    print_bytes("passes", plan.pass_bytes);
+    print_bytes("total", plan.total_bytes);
+    printf("a step        %s tokens on average, %sFLOP\n", tokens, work);
+    return KVS_OK;
+}
+
 static void clear_away(workshop *w)
 {
     kvs_model_free(w->model);
@@ -112,21 +148,29 @@ static void clear_away(workshop *w)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t stop_signal;
+static volatile sig_atomic_t stop_signal, save_signal;
 
-static void note_signal(int number)
+static void note_stop(int number)
 {
     stop_signal = number;
+}
+
+static void note_save(int number)
+{
+    save_signal = number;
 }
 
 /* The first signal asks for an orderly end; after it, the default action is back. */
 static void catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction stop = {.sa_handler = note_stop, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction save = {.sa_handler = note_save, .sa_flags = SA_RESTART};
 
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    sigemptyset(&stop.sa_mask);
+    sigemptyset(&save.sa_mask);
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    sigaction(SIGUSR1, &save, NULL);
 }
 
 static const char *plural(size_t count)
@@ -179,11 +223,27 @@ typedef struct watcher {
 static int on_step(void *user, const kvs_step_record *record)
 {
     watcher *watch = user;
+    int wish;
 
     if (record->step == 1 && !watch->s->quiet)
         announce(watch->w, watch->s);
     kvsi_progress_step(&watch->progress, record);
-    return stop_signal != 0;
+    wish = (stop_signal ? KVS_PROGRESS_STOP : 0) | (save_signal ? KVS_PROGRESS_SAVE : 0);
+    save_signal = 0;
+    return wish;
+}
+
+static void on_notice(void *user, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "kvshift: %s\n", line);
+}
+
+static kvs_resume resume_of(const kvsi_train_settings *s)
+{
+    if (!s->resume)
+        return KVS_RESUME_NEVER;
+    return strcmp(s->resume, "auto") == 0 ? KVS_RESUME_AUTO : KVS_RESUME_ALWAYS;
 }
 
 static double token_rate(const kvs_train_result *result)
@@ -297,7 +357,11 @@ static kvs_status train(const workshop *w, const kvsi_train_settings *s, const c
         .eval_sequences = s->eval_sequences,
         .out = s->out,
         .command = line,
+        .checkpoint_every = s->checkpoint_every,
+        .keep = s->keep,
+        .resume = resume_of(s),
         .progress = on_step,
+        .notice = on_notice,
         .user = &watch,
     };
     kvs_status st;
@@ -345,7 +409,10 @@ int kvsi_cmd_train(int argc, char **argv)
         goto out;
     }
     KVS_TRY(furnish(&w, &settings, &parsed, &err));
-    KVS_TRY(train(&w, &settings, line.data, &err));
+    if (settings.dry_run)
+        KVS_TRY(print_plan(&w, &settings, &err));
+    else
+        KVS_TRY(train(&w, &settings, line.data, &err));
 out:
     clear_away(&w);
     kvsi_text_release(&line);

@@ -7,6 +7,7 @@
 static const char *const body_names[] = {"llama", "gpt2", NULL};
 static const char *const shift_names[] = {"none", "k",     "v",     "kv", "qkv",
                                           "gate", "clamp", "smear", NULL};
+static const char *const resume_names[] = {"newest", "auto", NULL};
 static const char *const retrofit_names[] = {"k", "v", "kv", "qkv", NULL};
 static const char *const form_names[] = {"free", "gate", "clamp", "channel", "data", "hard", NULL};
 static const char *const init_names[] = {"uniform", "softmax", "identity", NULL};
@@ -18,7 +19,7 @@ static const char *const task_names[] = {"induction", "ngram", NULL};
 static const char *const sampler_names[] = {"direct", "paper", NULL};
 static const char *const loss_names[] = {"answer", "all", NULL};
 
-static const char MODEL[] = "Model", TASK[] = "Task", INDUCTION[] = "Task induction",
+static const char SHAPE[] = "Start from", MODEL[] = "Model", TASK[] = "Task", INDUCTION[] = "Task induction",
                   NGRAM[] = "Task ngram", TRAINING[] = "Training", RUN[] = "Run";
 
 #define FIELD(name) offsetof(kvsi_train_settings, name)
@@ -57,6 +58,9 @@ static const char MODEL[] = "Model", TASK[] = "Task", INDUCTION[] = "Task induct
 
 /* clang-format off */
 static const kvsi_option options[] = {
+    TEXT("model", preset, SHAPE, "NAME",
+         "a preset (paper-1.5b, -2.9b, -6.7b, -13b, -19b, kvlm, desk-1m, -3m, -10m, -30m, -110m) "
+         "or a config.json; the options below override it", "none"),
     CHOICE("body", body, MODEL, "what surrounds the attention", body_names),
     CHOICE("shift", shift, MODEL, "what is mixed with the tokens before", shift_names),
     CHOICE("shift-form", shift_form, MODEL, "how the mixing numbers are formed", form_names),
@@ -146,12 +150,19 @@ static const kvsi_option options[] = {
     TEXT("cpu-level", cpu_level, RUN, "NAME", "processor code to run, see 'kvshift version'",
          "auto"),
     TEXT("out", out, RUN, "DIR", "folder for the model, its log and its result", "keep nothing"),
+    COUNT("checkpoint-every", checkpoint_every, RUN,
+          "steps between checkpoints in the run's folder, 0 = none", 0, 0),
+    SIZE("keep", keep, RUN, "newest checkpoints that are kept, 0 = all", 0, 0),
+    {ROW("resume", KVSI_OPTION_CHOICE, resume, RUN, "NAME",
+         "go on from the newest checkpoint of --out, or with auto start anew if there is none"),
+     .choices = resume_names, .implied = "newest", .automatic = "start anew"},
     TEXT("init-from", init_from, RUN, "DIR",
          "start from the model in this folder, which also sets the model options",
          "random weights"),
     {ROW("retrofit", KVSI_OPTION_CHOICE, retrofit, RUN, "NAME",
          "add a shift that changes nothing yet to the ordinary model of --init-from"),
      .choices = retrofit_names, .automatic = "none"},
+    FLAG("dry-run", dry_run, RUN, "say what memory and work it would take, and stop"),
     FLAG("quiet", quiet, RUN, "no progress"),
     FLAG("json", json, RUN, "print the result as one JSON object"),
 };
@@ -167,8 +178,9 @@ const kvsi_command_options kvsi_train_command = {
              "k with\nform gate.\n"
              "\n"
              "SIGINT (Ctrl-C) or SIGTERM ends the run in order after the current step: the model "
-             "is\nevaluated and saved, and the exit code is 130 or 143.  A second signal ends it "
-             "at once.\nOther exit codes: 0 done, 1 failed, 2 misuse.",
+             "is\nevaluated and saved, with a checkpoint if any are made, and the exit code is 130 "
+             "or 143.\nA second signal ends it at once.  SIGUSR1 makes a checkpoint and goes on.\n"
+             "Other exit codes: 0 done, 1 failed, 2 misuse.",
     .options = options,
     .count = OPTIONS,
 };
@@ -182,7 +194,7 @@ int kvsi_is_model_option(const kvsi_option *option)
 
 static void set_defaults(kvsi_train_settings *s, kvs_body body)
 {
-    *s = (kvsi_train_settings){.eval_sequences = 4096};
+    *s = (kvsi_train_settings){.eval_sequences = 4096, .keep = 3};
     kvs_model_config_init(&s->model);
     kvs_model_config_set_body(&s->model, body);
     kvs_induction_config_init(&s->induction);
@@ -362,10 +374,29 @@ static kvs_status check_task(const kvsi_train_settings *s, const kvsi_parsed_opt
     return KVS_OK;
 }
 
+/* The model options as a preset or a file has them; a preset is shifted like any new model. */
+static kvs_status start_from(kvsi_train_settings *s, const char *name, kvs_err *err)
+{
+    const kvs_shift_config shift = s->model.shift;
+    kvs_model_config config;
+    kvs_status st;
+
+    if (strchr(name, '/') || strstr(name, ".json")) {
+        KVS_TRY(kvs_model_config_load(&config, name, err));
+    } else {
+        KVS_TRY(kvs_model_config_preset(&config, name, err));
+        config.shift = shift;
+    }
+    kvsi_train_settings_from_model(s, &config);
+out:
+    return st;
+}
+
 kvs_status kvsi_train_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed, int argc,
                                      char **argv, kvs_err *err)
 {
     kvs_body body = KVS_BODY_LLAMA;
+    const char *start;
     kvs_status st;
 
     set_defaults(s, body);
@@ -374,7 +405,10 @@ kvs_status kvsi_train_settings_parse(kvsi_train_settings *s, kvsi_parsed_options
         return KVS_OK;
     /* The body sets defaults that the other options, wherever they stand, override. */
     KVS_TRY(kvs_body_parse(&body, s->body, err));
+    start = s->preset;
     set_defaults(s, body);
+    if (start)
+        KVS_TRY(start_from(s, start, err));
     KVS_TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
     KVS_TRY(check_task(s, parsed, err));
     KVS_TRY(settle(s, parsed, err));

@@ -20,6 +20,10 @@ typedef struct kvsi_train_settings {
     const char *cpu_level, *out, *init_from, *retrofit;
     size_t threads, eval_sequences;
     uint64_t eval_every;
+    uint64_t checkpoint_every;
+    size_t keep;
+    const char *resume, *preset;
+    int dry_run;
     int quiet, json;
 } kvsi_train_settings;
 

@@ -65,6 +65,13 @@ static size_t numbers_of(const kvsi_shift *shift, size_t head_size)
     return shift->window > 0 ? kvsi_form_get(shift->form)->numbers(shift->window, head_size) : 0;
 }
 
+const real *kvsi_head_numbers(const kvsi_shift *shift, size_t head, size_t head_size)
+{
+    const size_t numbers = numbers_of(shift, head_size);
+
+    return numbers > 0 ? shift->parameters + head * numbers : NULL;
+}
+
 size_t kvsi_shift_numbers(const kvsi_attention *a)
 {
     const size_t q = numbers_of(&a->q_shift, a->head_size);

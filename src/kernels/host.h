@@ -18,6 +18,8 @@ typedef struct kvsi_target {
     size_t heads, column; /* first column in a row of qkv */
 } kvsi_target;
 
+/* The learned numbers of one head; NULL where the form has none. */
+const real *kvsi_head_numbers(const kvsi_shift *shift, size_t head, size_t head_size);
 /* The most numbers that a head of any target learns. */
 size_t kvsi_shift_numbers(const kvsi_attention *a);
 

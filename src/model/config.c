@@ -116,10 +116,13 @@ static kvs_status check_positions(const kvs_model_config *c, kvs_err *err)
     if (c->slopes > 0 && c->positions != KVS_POSITIONS_ALIBI)
         return kvsi_fail(err, KVS_E_INVALID, "slopes need positions alibi, found %s",
                          kvs_positions_name(c->positions));
+    if (c->slopes > KVS_SLOPES_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "%zu slopes, expected at most %d", c->slopes,
+                         KVS_SLOPES_MAX);
     if (c->slopes > 1 && (c->slopes != c->heads || c->sliding_heads != c->heads))
         return kvsi_fail(err, KVS_E_INVALID, "%zu slopes for %zu heads, expected 1 or one a head",
                          c->slopes, c->heads);
-    for (size_t i = 0; i < c->slopes && i < KVS_SLOPES_MAX; i++)
+    for (size_t i = 0; i < c->slopes; i++)
         if (!isfinite(c->slope[i]))
             return kvsi_fail(err, KVS_E_INVALID, "slope %zu is %g", i, c->slope[i]);
     if (c->positions == KVS_POSITIONS_ROPE) {
@@ -215,7 +218,8 @@ kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err)
     KVS_TRY(check_positions(config, err));
     KVS_TRY(check_head(config, err));
     KVS_TRY(check_shift(config, err));
-    if (config->identity_projections && config->kv_heads != config->heads)
+    if (config->identity_projections && (config->kv_heads != config->heads ||
+                                         config->sliding_kv_heads != config->sliding_heads))
         st = kvsi_fail(err, KVS_E_INVALID, "identity projections need as many kv heads as heads");
 out:
     return st;

@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 struct kvsi_folder {
@@ -39,19 +41,33 @@ static kvs_status write_line(kvsi_folder *folder, const json_t *record, kvs_err 
     return KVS_OK;
 }
 
+static kvs_status lock(const kvsi_folder *folder, kvs_err *err)
+{
+    if (flock(fileno(folder->log), LOCK_EX | LOCK_NB) != 0)
+        return kvsi_fail(err, KVS_E_IO, "'%s' is in use by another process", folder->dir);
+    return KVS_OK;
+}
+
+static kvs_status name_folder(kvsi_folder **out, const char *dir, kvs_err *err)
+{
+    kvsi_folder *folder = kvsi_alloc(1, sizeof *folder);
+
+    *out = folder;
+    if (!folder || !(folder->dir = kvsi_strdup(dir)) ||
+        !(folder->log_path = kvsi_path_join(dir, "train.jsonl")))
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", dir);
+    return KVS_OK;
+}
+
 kvs_status kvsi_folder_create(kvsi_folder **out, const char *dir, const json_t *settings,
                               kvs_err *err)
 {
     kvs_status st;
     int made = 0;
-    kvsi_folder *folder = kvsi_alloc(1, sizeof *folder);
+    kvsi_folder *folder = NULL;
 
     *out = NULL;
-    if (!folder || !(folder->dir = kvsi_strdup(dir)) ||
-        !(folder->log_path = kvsi_path_join(dir, "train.jsonl"))) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", dir);
-        goto out;
-    }
+    KVS_TRY(name_folder(&folder, dir, err));
     KVS_TRY(refuse_used(dir, "train.jsonl", err));
     KVS_TRY(refuse_used(dir, "model.safetensors", err));
     KVS_TRY(kvsi_dir_make(dir, &made, err));
@@ -60,6 +76,7 @@ kvs_status kvsi_folder_create(kvsi_folder **out, const char *dir, const json_t *
         st = kvsi_fail(err, KVS_E_IO, "cannot write '%s': %s", folder->log_path, strerror(errno));
         goto out;
     }
+    KVS_TRY(lock(folder, err));
     st = write_line(folder, settings, err);
     if (st != KVS_OK) {
         unlink(folder->log_path);
@@ -71,6 +88,59 @@ out:
     kvsi_folder_close(folder);
     if (st != KVS_OK && made)
         rmdir(dir);
+    return st;
+}
+
+/* Is this a whole record of a step up to `last`? */
+static int is_kept(const char *line, size_t size, uint64_t last)
+{
+    json_t *record = size > 0 && line[size - 1] == '\n' ? json_loadb(line, size, 0, NULL) : NULL;
+    const json_t *step = json_object_get(record, "step");
+    const int kept = json_is_integer(step) && (uint64_t)json_integer_value(step) <= last;
+
+    json_decref(record);
+    return kept;
+}
+
+/* Cuts the log behind the last record that is kept; the first line, the settings, always is. */
+static kvs_status cut_log(kvsi_folder *folder, uint64_t step, kvs_err *err)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t size = getline(&line, &room, folder->log);
+    off_t end = ftello(folder->log);
+
+    if (size <= 0 || line[size - 1] != '\n') {
+        free(line);
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' does not start with a run's settings",
+                         folder->log_path);
+    }
+    while ((size = getline(&line, &room, folder->log)) > 0 && is_kept(line, (size_t)size, step))
+        end = ftello(folder->log);
+    free(line);
+    if (ftruncate(fileno(folder->log), end) != 0 || fseeko(folder->log, end, SEEK_SET) != 0)
+        return kvsi_fail_errno(err, "cut", folder->log_path);
+    return KVS_OK;
+}
+
+kvs_status kvsi_folder_reopen(kvsi_folder **out, const char *dir, uint64_t step, kvs_err *err)
+{
+    kvs_status st;
+    kvsi_folder *folder = NULL;
+
+    *out = NULL;
+    KVS_TRY(name_folder(&folder, dir, err));
+    folder->log = fopen(folder->log_path, "r+");
+    if (!folder->log) {
+        st = kvsi_fail_errno(err, "open", folder->log_path);
+        goto out;
+    }
+    KVS_TRY(lock(folder, err));
+    KVS_TRY(cut_log(folder, step, err));
+    *out = folder;
+    folder = NULL;
+out:
+    kvsi_folder_close(folder);
     return st;
 }
 

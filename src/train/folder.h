@@ -3,7 +3,9 @@
  *     train.jsonl         settings, then one record a step, as it happens
  *     result.json         how it ended
  *     config.json, model.safetensors
- */
+ *     ckpt/               see train/checkpoint.h
+ *
+ * The log is locked while a process writes it. */
 #ifndef KVSI_TRAIN_FOLDER_H
 #define KVSI_TRAIN_FOLDER_H
 
@@ -15,6 +17,8 @@ typedef struct kvsi_folder kvsi_folder;
  * On failure the folder is as it was. */
 kvs_status kvsi_folder_create(kvsi_folder **out, const char *dir, const json_t *settings,
                               kvs_err *err);
+/* Goes on with a run's folder: records of steps after `step` are dropped from the log. */
+kvs_status kvsi_folder_reopen(kvsi_folder **out, const char *dir, uint64_t step, kvs_err *err);
 kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record, kvs_err *err);
 kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *result,
                               const kvs_model *model, kvs_err *err);

@@ -10,6 +10,8 @@
 #include "base/memory.h"
 #include "data/task.h"
 #include "model/pass.h"
+#include "train/budget.h"
+#include "train/trainer.h"
 
 #include <math.h>
 
@@ -24,15 +26,6 @@ struct kvs_trainer {
     real *gradients, *mean, *square; /* blocks laid out like the parameters */
     double *sum, *scale;             /* on the backend's side */
 };
-
-/* Room for a micro-batch of ordinary luck; the longest single sequence always fits. */
-static size_t token_budget(const kvs_task *task, size_t sequences)
-{
-    const double usual = 1.2 * task->mean_tokens * (double)sequences;
-    const size_t worst = sequences * task->max_tokens, budget = (size_t)usual + task->max_tokens;
-
-    return budget < worst ? budget : worst;
-}
 
 static kvs_status check_fit(const kvs_model *model, const kvs_task *task, kvs_err *err)
 {
@@ -66,11 +59,8 @@ static kvs_status allocate(kvs_trainer *t, kvs_err *err)
 {
     const kvsi_ops *op = t->model->context.ops;
     const size_t bytes = kvsi_layout_total(&t->model->layout) * sizeof(real);
-    const size_t sequences = t->config.batch / t->config.accumulate;
-    const size_t tokens = token_budget(t->task, sequences);
-    const kvsi_pass_limits limits = {
-        .tokens = tokens, .sequences = sequences, .head_rows = tokens, .training = 1};
-    kvs_status st = kvsi_batch_buffer_init(&t->batch, t->task, sequences, err);
+    const kvsi_pass_limits limits = kvsi_training_limits(t->task, &t->config);
+    kvs_status st = kvsi_batch_buffer_init(&t->batch, t->task, limits.sequences, err);
 
     if (st == KVS_OK)
         st = kvsi_pass_create(&t->pass, t->model, &limits, err);
@@ -337,4 +327,19 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_eval
     }
     *out = evaluation_of(&sum, trainer->task);
     return KVS_OK;
+}
+
+/* ---- checkpoints ---- */
+
+kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer)
+{
+    return (kvsi_training_state){.model = trainer->model,
+                                 .mean = trainer->mean,
+                                 .square = trainer->square,
+                                 .step = trainer->step};
+}
+
+void kvsi_trainer_set_step(kvs_trainer *trainer, uint64_t step)
+{
+    trainer->step = step;
 }

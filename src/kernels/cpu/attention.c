@@ -497,7 +497,7 @@ static void unmix_target(const work *w, float *d_qkv, const float *qkv, const kv
     if (m.window > 0 && form->backward)
         form->backward(w->d_numbers +
                            (sequence * (a->heads + 2 * a->kv_heads) + slot) * w->numbers,
-                       s.d_taps, shift->parameters + head * form->numbers(m.window, a->head_size),
+                       s.d_taps, kvsi_head_numbers(shift, head, a->head_size),
                        m.window, a->head_size);
 }
 

@@ -50,8 +50,7 @@ void LEVEL(make_taps)(float *taps, const kvsi_attention *a)
         const size_t window = t.shift->window;
 
         for (size_t head = 0; window > 0 && form->taps && head < t.heads; head++)
-            form->taps(taps + head * size,
-                       t.shift->parameters + head * form->numbers(window, a->head_size), window,
+            form->taps(taps + head * size, kvsi_head_numbers(t.shift, head, a->head_size), window,
                        a->head_size);
         taps += t.heads * size;
     }

@@ -94,8 +94,7 @@ static void taps_at(real *taps, const kvsi_shift *shift, size_t row, size_t head
         taps[d + i] = 1 - taps[i];
     }
     if (shift->window > 0 && !form->gated)
-        form->taps(taps, shift->parameters + head * form->numbers(shift->window, d), shift->window,
-                   d);
+        form->taps(taps, kvsi_head_numbers(shift, head, d), shift->window, d);
 }
 
 /* Row t of one head, shifted and, if `rotary`, rotated. */
@@ -298,7 +297,7 @@ static void unmix_head(real *d_qkv, const work *w, real *d_mixed, size_t stride,
     }
     if (shift->window == 0 || numbers == 0)
         return;
-    form->backward(w->d_numbers, w->d_taps, shift->parameters + head * numbers, shift->window, d);
+    form->backward(w->d_numbers, w->d_taps, kvsi_head_numbers(shift, head, d), shift->window, d);
     for (size_t i = 0; i < numbers; i++)
         shift->gradient[head * numbers + i] += (real)w->d_numbers[i];
 }

@@ -1,0 +1,133 @@
+#include "base/folders.h"
+
+#include "base/files.h"
+#include "base/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A rename is safe from a power cut only once the folder that holds the name is on disk. */
+static kvs_status sync_holder(const char *path, kvs_err *err)
+{
+    char *holder = kvsi_strdup(path), *slash;
+    int fd;
+    kvs_status st = KVS_OK;
+
+    if (!holder)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+    slash = strrchr(holder, '/');
+    if (slash)
+        *slash = '\0';
+    fd = open(slash ? holder : ".", O_RDONLY | O_DIRECTORY);
+    if (fd < 0 || fsync(fd) != 0)
+        st = kvsi_fail_errno(err, "sync the folder of", path);
+    if (fd >= 0)
+        close(fd);
+    kvsi_free(holder);
+    return st;
+}
+
+kvs_status kvsi_dir_publish(const char *from, const char *to, kvs_err *err)
+{
+    if (rename(from, to) != 0)
+        return kvsi_fail_errno(err, "rename a folder to", to);
+    return sync_holder(to, err);
+}
+
+kvs_status kvsi_dir_remove(const char *path, kvs_err *err)
+{
+    kvsi_name_list list;
+    kvs_status st = kvsi_dir_list(&list, path, "", err);
+
+    for (size_t i = 0; st == KVS_OK && i < list.count; i++) {
+        char *file = kvsi_path_join(path, list.names[i]);
+
+        if (!file)
+            st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        else if (unlink(file) != 0)
+            st = kvsi_fail_errno(err, "remove", file);
+        kvsi_free(file);
+    }
+    if (st == KVS_OK && rmdir(path) != 0 && errno != ENOENT)
+        st = kvsi_fail_errno(err, "remove folder", path);
+    kvsi_name_list_release(&list);
+    return st;
+}
+
+kvs_status kvsi_dir_link(const char *link, const char *target, kvs_err *err)
+{
+    const size_t room = strlen(link) + 16;
+    char *beside = kvsi_alloc(room, 1);
+    kvs_status st = KVS_OK;
+
+    if (!beside)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", link);
+    snprintf(beside, room, "%s.tmp", link);
+    unlink(beside); /* left by a run that was killed here */
+    if (symlink(target, beside) != 0 || rename(beside, link) != 0)
+        st = kvsi_fail_errno(err, "make the link", link);
+    kvsi_free(beside);
+    return st;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int append(kvsi_name_list *list, size_t *room, const char *name)
+{
+    if (list->count == *room) {
+        const size_t more = *room > 0 ? 2 * *room : 16;
+        char **names = kvsi_alloc(more, sizeof *names);
+
+        if (!names)
+            return 0;
+        if (list->count > 0)
+            memcpy(names, list->names, list->count * sizeof *names);
+        kvsi_free(list->names);
+        list->names = names;
+        *room = more;
+    }
+    list->names[list->count] = kvsi_strdup(name);
+    return list->names[list->count++] != NULL;
+}
+
+kvs_status kvsi_dir_list(kvsi_name_list *out, const char *path, const char *prefix, kvs_err *err)
+{
+    DIR *dir = opendir(path);
+    kvsi_name_list list = {0};
+    const struct dirent *entry;
+    size_t room = 0;
+    int complete = 1;
+
+    *out = (kvsi_name_list){0};
+    if (!dir)
+        return errno == ENOENT ? KVS_OK : kvsi_fail_errno(err, "read folder", path);
+    while (complete && (entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+            complete = append(&list, &room, entry->d_name);
+    closedir(dir);
+    if (!complete) {
+        kvsi_name_list_release(&list);
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the list of '%s'", path);
+    }
+    if (list.count > 0)
+        qsort(list.names, list.count, sizeof *list.names, by_name);
+    *out = list;
+    return KVS_OK;
+}
+
+void kvsi_name_list_release(kvsi_name_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        kvsi_free(list->names[i]);
+    kvsi_free(list->names);
+    *list = (kvsi_name_list){0};
+}

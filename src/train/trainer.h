@@ -1,0 +1,12 @@
+/* train/trainer.h - what a checkpoint needs of a trainer; the rest of it is public. */
+#ifndef KVSI_TRAIN_TRAINER_H
+#define KVSI_TRAIN_TRAINER_H
+
+#include "train/checkpoint.h"
+
+/* The trainer's own model and moments, and the steps it has done; `run` is left NULL. */
+kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer);
+/* After its state was read back: the number of steps that led there. */
+void kvsi_trainer_set_step(kvs_trainer *trainer, uint64_t step);
+
+#endif

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# A run that is killed again and again ends with the same bytes as one that never was; damaged
+# checkpoints are found; a disk that takes no more leaves the last whole checkpoint in place.
+set -euo pipefail
+: "${KVSHIFT:?names the command to test}"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+options=(--shift qkv --dim 48 --heads 4 --kv-heads 2 --layers 2 --vocab 64 --pool 40 --max-length 32
+    --batch 32 --steps 2000 --schedule cosine --dropout 0.1 --eval-every 100 --eval-sequences 200
+    --checkpoint-every 5 --quiet)
+train() { # DIR OPTION...
+    "$KVSHIFT" train "${options[@]}" --out "$@"
+}
+
+# ---- killed at 20 random moments ----
+
+train whole >/dev/null
+RANDOM=7
+kills=0
+while [[ $kills -lt 20 ]]; do
+    "$KVSHIFT" train "${options[@]}" --out killed --resume auto >/dev/null 2>>said &
+    pid=$!
+    sleep "0.$((RANDOM % 20 + 10))"
+    if ! kill -9 "$pid" 2>/dev/null; then
+        wait "$pid"
+        break # it got through before all kills were spent
+    fi
+    wait "$pid" 2>/dev/null || true
+    kills=$((kills + 1))
+done
+train killed --resume auto >/dev/null 2>>said
+cmp whole/model.safetensors killed/model.safetensors || fail "other weights after $kills kills"
+strip() { sed 's/,"seconds":[^,}]*//' "$1/train.jsonl" | tail -n +2; }
+cmp <(strip whole) <(strip killed) || fail "another log after $kills kills"
+echo "killed $kills times: the same weights and log"
+[[ $kills == 20 ]] || fail "only $kills kills hit the run"
+
+# ---- a lock against a second process ----
+
+"$KVSHIFT" train "${options[@]}" --out locked >/dev/null 2>&1 &
+pid=$!
+while [[ ! -s locked/train.jsonl ]]; do sleep 0.01; done
+code=0
+train locked --resume auto >/dev/null 2>locked.err || code=$?
+kill "$pid" 2>/dev/null || true
+wait "$pid" 2>/dev/null || true
+[[ $code == 1 ]] || fail "a second process got code $code: $(cat locked.err)"
+grep -q "in use by another process" locked.err || fail "a second process hears: $(cat locked.err)"
+
+# ---- damage ----
+
+flip() { # changes one byte in the middle of a file
+    local size
+    size=$(stat -c %s "$1")
+    printf '\xa5' | dd of="$1" bs=1 seek=$((size / 2)) conv=notrunc status=none
+}
+for file in model.safetensors config.json optimizer.safetensors state.json DONE; do
+    rm -rf damaged && cp -a whole damaged
+    flip "damaged/ckpt/step-00002000/$file"
+    train damaged --resume >/dev/null 2>err || fail "damage to $file: no way back: $(cat err)"
+    grep -q "1 damaged checkpoint passed over" err || fail "damage to $file: $(cat err)"
+    cmp whole/model.safetensors damaged/model.safetensors || fail "damage to $file: other weights"
+done
+rm -rf damaged && cp -a whole damaged
+for dir in damaged/ckpt/step-*; do flip "$dir/optimizer.safetensors"; done
+code=0
+train damaged --resume >/dev/null 2>err || code=$?
+[[ $code == 1 ]] || fail "all checkpoints damaged: exit $code"
+grep -q "no whole checkpoint" err || fail "all checkpoints damaged: $(cat err)"
+truncate -s 100 damaged/ckpt/step-00002000/model.safetensors
+code=0
+train damaged --resume >/dev/null 2>err || code=$?
+[[ $code == 1 ]] || fail "truncated: exit $code"
+
+# ---- a disk that is full: no file may grow beyond 100 KB ----
+
+train full --steps 10 >/dev/null
+cp -a full before
+code=0
+(
+    trap '' XFSZ
+    ulimit -f 100
+    train full --resume >/dev/null 2>err
+) || code=$?
+[[ $code == 1 ]] || fail "full disk: exit $code, $(cat err)"
+grep -q "cannot write" err || fail "full disk: $(cat err)"
+[[ $(ls -A full/ckpt) == "$(ls -A before/ckpt)" ]] || fail "full disk: $(ls -A full/ckpt)"
+train full --resume >/dev/null || fail "no way on after a full disk"
+cmp whole/model.safetensors full/model.safetensors || fail "full disk: other weights"
+echo "passed"

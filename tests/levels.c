@@ -1,0 +1,165 @@
+#include "levels.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of the largest number of an output.  A float rounds by 6e-8; the longest sums here have about a
+ * thousand terms, added in another order than the reference's (which adds in double), and an
+ * exponential multiplies the error of its argument, up to about 10, into its result: some hundred
+ * roundings in all, of random sign. */
+#define TOLERANCE 2e-5
+
+enum { GUARD = 4096, THREADS = 2 };
+
+/* ---- memory of an operation ---- */
+
+void *levels_hold(run *r, size_t bytes)
+{
+    void *block = kvsi_alloc(bytes, 1);
+
+    assert_non_null(block);
+    assert_true(r->held < BLOCKS_MAX);
+    r->blocks[r->held++] = block;
+    return block;
+}
+
+real *levels_given(run *r, size_t n)
+{
+    real *x = levels_hold(r, n * sizeof *x);
+
+    for (size_t i = 0; i < n; i++)
+        x[i] = (real)kvsi_random_normal(&r->random);
+    return x;
+}
+
+int32_t *levels_given_ids(run *r, size_t n, size_t bound)
+{
+    int32_t *ids = levels_hold(r, n * sizeof *ids);
+
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (int32_t)kvsi_random_below(&r->random, (uint32_t)bound);
+    return ids;
+}
+
+real *levels_listed(run *r, const char *name, real *values, size_t n, int gaps)
+{
+    assert_true(r->count < OUTPUTS_MAX);
+    r->outputs[r->count++] = (output){.name = name, .values = values, .count = n, .gaps = gaps};
+    return values;
+}
+
+real *levels_added(run *r, const char *name, size_t n)
+{
+    return levels_listed(r, name, levels_given(r, n), n, 0);
+}
+
+real *levels_written(run *r, const char *name, size_t n)
+{
+    real *x = levels_hold(r, n * sizeof *x);
+
+    for (size_t i = 0; i < n; i++)
+        x[i] = (real)NAN;
+    return levels_listed(r, name, x, n, 0);
+}
+
+real levels_whole(real x, double large)
+{
+    return (real)fmax(-large, fmin(large, round((double)x * large / 2)));
+}
+
+/* ---- calling it ---- */
+
+kvsi_context levels_context(run *r, const kvsi_ops *ops)
+{
+    const size_t bytes = ops->workspace_bytes(&r->limits, THREADS);
+    kvsi_context c = {.ops = ops, .threads = THREADS, .workspace_bytes = bytes};
+
+    c.workspace = levels_hold(r, bytes + GUARD);
+    memset(c.workspace, 0xff, bytes + GUARD);
+    return c;
+}
+
+static void check_guard(const kvsi_context *c, const char *what)
+{
+    for (size_t i = 0; i < GUARD; i++)
+        if (c->workspace[c->workspace_bytes + i] != 0xff)
+            fail_msg("%s: %s wrote to byte %zu behind its workspace of %zu", c->ops->name, what, i,
+                     c->workspace_bytes);
+}
+
+void levels_start(run *r, const kvsi_ops *ops, const kvsi_limits *limits)
+{
+    *r = (run){.limits = *limits};
+    kvsi_random_init(&r->random, 7, KVSI_RANDOM_DATA, 0);
+    r->c = levels_context(r, ops);
+}
+
+void levels_finish(run *r)
+{
+    for (size_t i = 0; i < r->held; i++)
+        kvsi_free(r->blocks[i]);
+}
+
+static double largest_of(const output *o)
+{
+    double largest = 0;
+
+    for (size_t i = 0; i < o->count; i++)
+        largest = fmax(largest, fabs((double)o->values[i]));
+    return largest;
+}
+
+static void compare(const char *what, const run *got, const run *want, size_t which)
+{
+    const output *found = &got->outputs[which], *expected = &want->outputs[which];
+    const double terms = expected->terms > 0 ? largest_of(&want->outputs[expected->terms - 1]) : 0;
+    const double largest = fmax(largest_of(expected), terms);
+
+    for (size_t i = 0; i < expected->count; i++) {
+        const double x = (double)found->values[i], y = (double)expected->values[i];
+
+        if (expected->gaps && isnan(x) && isnan(y))
+            continue;
+        if (!(fabs(x - y) <= TOLERANCE * largest))
+            fail_msg("%s: %s: %s[%zu] is %.9g, the reference has %.9g; the largest is %.9g",
+                     got->c.ops->name, what, expected->name, i, x, y, largest);
+    }
+}
+
+size_t levels_fast(const kvsi_ops *levels[LEVELS_MAX])
+{
+    size_t count = 0;
+    const char *level;
+    int usable;
+
+    for (size_t i = 0; (level = kvs_cpu_level_name(i, &usable)); i++)
+        if (usable && strcmp(level, kvsi_reference_ops.name) != 0) {
+            assert_true(count < LEVELS_MAX);
+            assert_int_equal(kvsi_ops_find(&levels[count++], level, NULL), KVS_OK);
+        }
+    return count;
+}
+
+void levels_check(levels_operation *call, const void *asked, const kvsi_limits *limits,
+                  const char *what)
+{
+    const kvsi_ops *levels[LEVELS_MAX];
+    const size_t count = levels_fast(levels);
+    run want, got;
+
+    levels_start(&want, &kvsi_reference_ops, limits);
+    call(&want, asked);
+    check_guard(&want.c, what);
+    for (size_t i = 0; i < count; i++) {
+        levels_start(&got, levels[i], limits);
+        call(&got, asked);
+        check_guard(&got.c, what);
+        assert_int_equal(got.count, want.count);
+        for (size_t k = 0; k < want.count; k++)
+            compare(what, &got, &want, k);
+        levels_finish(&got);
+    }
+    levels_finish(&want);
+}

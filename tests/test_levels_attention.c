@@ -1,0 +1,504 @@
+/* Every processor level against the plain reference, in attention: forward, backward and with a
+ * cache, on shapes that are odd, tiny, or cross the edges of tiles. */
+#include "kernels/forms.h"
+#include "levels.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof *(a))
+
+/* ---- what is asked ---- */
+
+enum { SEQUENCES_MAX = 4, PAST = 130, CAPACITY = 200 };
+
+typedef enum scores { ORDINARY, LARGE, EQUAL } scores;
+
+typedef struct shape {
+    size_t heads, kv_heads, head_size;
+    size_t sequences, lengths[SEQUENCES_MAX];
+    int cached;
+    size_t past[SEQUENCES_MAX]; /* with a cache */
+    unsigned targets;
+    kvs_shift_form form;
+    size_t window;
+    size_t rotary; /* channels */
+    int sloped;
+    size_t sliding_window;
+    double dropout;
+    scores scores;
+} shape;
+
+/* What the operation is given; `spans` and `a` point into one another, so it stays where it is. */
+typedef struct problem {
+    kvsi_span spans[SEQUENCES_MAX];
+    kvsi_attention a;
+    real *qkv;
+} problem;
+
+static size_t tokens_of(const shape *s)
+{
+    size_t tokens = 0;
+
+    for (size_t i = 0; i < s->sequences; i++)
+        tokens += s->lengths[i];
+    return tokens;
+}
+
+static size_t width_of(const shape *s)
+{
+    return (s->heads + 2 * s->kv_heads) * s->head_size;
+}
+
+/* Learned by a head. */
+static size_t numbers_of(const shape *s)
+{
+    return s->targets ? kvsi_form_get(s->form)->numbers(s->window, s->head_size) : 0;
+}
+
+/* ---- what is given ---- */
+
+/* The gates of q, k and v lie side by side in one block, with gaps where a target has none. */
+static kvsi_shift given_shift(run *r, const shape *s, unsigned target, size_t heads,
+                              const real *gates)
+{
+    const size_t column = target == KVS_SHIFT_Q   ? 0
+                          : target == KVS_SHIFT_K ? s->heads
+                                                  : s->heads + s->kv_heads;
+
+    if (!(s->targets & target))
+        return (kvsi_shift){0};
+    return (kvsi_shift){.form = s->form,
+                        .window = s->window,
+                        /* clamp: some numbers fall outside its range, some inside */
+                        .parameters = levels_given(r, heads * numbers_of(s)),
+                        .gates = gates + column,
+                        .gate_stride = s->heads + 2 * s->kv_heads};
+}
+
+static real *given_rotations(run *r, const shape *s)
+{
+    const size_t d = s->rotary, half = d / 2;
+    real *rotations = levels_hold(r, CAPACITY * d * sizeof *rotations);
+
+    for (size_t t = 0; t < CAPACITY; t++)
+        for (size_t i = 0; i < half; i++) {
+            const double angle = (double)t * pow(10000.0, -2.0 * (double)i / (double)d);
+
+            rotations[t * d + i] = (real)cos(angle);
+            rotations[t * d + half + i] = (real)sin(angle);
+        }
+    return rotations;
+}
+
+/* From almost none to what leaves a few keys only. */
+static real *given_slopes(run *r, const shape *s)
+{
+    real *slopes = levels_hold(r, s->heads * sizeof *slopes);
+
+    for (size_t h = 0; h < s->heads; h++)
+        slopes[h] = (real)pow(2, -8.0 * (double)h / (double)s->heads);
+    return slopes;
+}
+
+/* A cache with `past` rows a head; what lies behind them is nobody's, so NaN. */
+static real *given_cache(run *r, const char *name, const shape *s, size_t past)
+{
+    const size_t d = s->head_size, n = s->kv_heads * CAPACITY * d;
+    real *cache = levels_given(r, n);
+
+    for (size_t i = 0; i < n; i++)
+        if (i / d % CAPACITY >= past)
+            cache[i] = (real)NAN;
+    return levels_listed(r, name, cache, n, 1);
+}
+
+static real *given_tail(run *r, const char *name, const kvsi_shift *shift, size_t row, size_t past)
+{
+    const size_t n = shift->window * row;
+    real *tail;
+
+    if (shift->window == 0)
+        return NULL;
+    tail = levels_added(r, name, n);
+    for (size_t i = 0; i < n; i++)
+        if (past + i / row < shift->window)
+            tail[i] = 0; /* nothing came before */
+    return tail;
+}
+
+static void give_spans(run *r, problem *p, const shape *s)
+{
+    const size_t q = s->heads * s->head_size, kv = s->kv_heads * s->head_size;
+    size_t at = 0;
+
+    for (size_t i = 0; i < s->sequences; i++) {
+        kvsi_span *span = &p->spans[i];
+
+        *span = (kvsi_span){.start = at, .len = s->lengths[i]};
+        at += s->lengths[i];
+        if (!s->cached)
+            continue;
+        span->past = s->past[i];
+        span->capacity = CAPACITY;
+        span->k = given_cache(r, "cached k", s, span->past);
+        span->v = given_cache(r, "cached v", s, span->past);
+        span->tail_q = given_tail(r, "tail of q", &p->a.q_shift, q, span->past);
+        span->tail_k = given_tail(r, "tail of k", &p->a.k_shift, kv, span->past);
+        span->tail_v = given_tail(r, "tail of v", &p->a.v_shift, kv, span->past);
+    }
+}
+
+/* LARGE and EQUAL are about the scores, so only queries and keys are changed: large values would
+ * cancel in the gradient, where p * (d_p - sum of p * d_p) multiplies the rounding of d_p. */
+static real *given_qkv(run *r, const shape *s)
+{
+    const size_t width = width_of(s), n = tokens_of(s) * width;
+    const size_t keys_at = s->heads * s->head_size, values_at = width - s->kv_heads * s->head_size;
+    real *qkv = levels_given(r, n);
+
+    for (size_t i = 0; i < n; i++) {
+        if (s->scores == LARGE && i % width < values_at)
+            qkv[i] = levels_whole(qkv[i], 100);
+        if (s->scores == EQUAL && i % width < keys_at)
+            qkv[i] = 0;
+    }
+    return qkv;
+}
+
+static void give_problem(run *r, problem *p, const shape *s)
+{
+    const size_t q = s->heads, kv = s->kv_heads;
+    const real *gates = levels_given(r, tokens_of(s) * (q + 2 * kv));
+
+    p->a = (kvsi_attention){.heads = q,
+                            .kv_heads = kv,
+                            .head_size = s->head_size,
+                            .scale = (real)(1.0 / sqrt((double)s->head_size)),
+                            .q_shift = given_shift(r, s, KVS_SHIFT_Q, q, gates),
+                            .k_shift = given_shift(r, s, KVS_SHIFT_K, kv, gates),
+                            .v_shift = given_shift(r, s, KVS_SHIFT_V, kv, gates),
+                            .rotary = s->rotary,
+                            .rotations = s->rotary > 0 ? given_rotations(r, s) : NULL,
+                            .slopes = s->sloped ? given_slopes(r, s) : NULL,
+                            .sliding_window = s->sliding_window,
+                            .dropout = {.rate = s->dropout, .seed = 11, .index = 12},
+                            .sequences = s->sequences,
+                            .spans = p->spans,
+                            .tokens = tokens_of(s)};
+    p->qkv = given_qkv(r, s);
+    give_spans(r, p, s);
+}
+
+/* ---- the calls ---- */
+
+static void attention_forward(run *r, const void *asked)
+{
+    const shape *s = asked;
+    const size_t rows = tokens_of(s) * s->heads;
+    problem p;
+
+    give_problem(r, &p, s);
+    r->c.ops->attention_forward(&r->c, levels_written(r, "out", rows * s->head_size),
+                                levels_written(r, "logsum", rows), p.qkv, &p.a);
+}
+
+/* Memory for the gradients of the shifts, laid out as what they are gradients of.  Those of taps
+ * are sums over the numbers of d_qkv, the last output so far, and can be as exact as these only. */
+static void list_gradients(run *r, problem *p, const shape *s)
+{
+    const size_t columns = s->heads + 2 * s->kv_heads, d_qkv = r->count;
+    const size_t heads[] = {s->heads, s->kv_heads, s->kv_heads};
+    const size_t at[] = {0, s->heads, s->heads + s->kv_heads};
+    kvsi_shift *shifts[] = {&p->a.q_shift, &p->a.k_shift, &p->a.v_shift};
+    const char *names[] = {"gradient of q_shift", "gradient of k_shift", "gradient of v_shift"};
+    real *d_gates = levels_written(r, "d_gates", tokens_of(s) * columns);
+
+    r->outputs[r->count - 1].gaps = 1;
+    for (size_t k = 0; k < 3; k++)
+        if (shifts[k]->window > 0) {
+            shifts[k]->gradient = levels_added(r, names[k], heads[k] * numbers_of(s));
+            r->outputs[r->count - 1].terms = d_qkv;
+            shifts[k]->d_gates = d_gates + at[k];
+        }
+}
+
+/* Both levels get the reference's forward results: a log-sum in the thousands keeps three decimals
+ * in float, and a difference in the last would multiply into every probability. */
+static void attention_backward(run *r, const void *asked)
+{
+    const shape *s = asked;
+    const size_t rows = tokens_of(s) * s->heads;
+    kvsi_context reference = levels_context(r, &kvsi_reference_ops);
+    const real *d_out = levels_given(r, rows * s->head_size);
+    real *out = levels_given(r, rows * s->head_size), *logsum = levels_given(r, rows);
+    real *d_qkv = levels_written(r, "d_qkv", tokens_of(s) * width_of(s));
+    problem p;
+
+    give_problem(r, &p, s);
+    list_gradients(r, &p, s);
+    kvsi_reference_ops.attention_forward(&reference, out, logsum, p.qkv, &p.a);
+    r->c.ops->attention_backward(&r->c, d_qkv, d_out, out, logsum, p.qkv, &p.a);
+}
+
+static void check_shape(const shape *s)
+{
+    kvsi_limits limits = {.tokens = tokens_of(s),
+                          .sequences = s->sequences,
+                          .head_rows = 1,
+                          .dim = s->heads * s->head_size,
+                          .heads = s->heads,
+                          .kv_heads = s->kv_heads,
+                          .head_size = s->head_size,
+                          .ffn = 1,
+                          .vocab = 1,
+                          .shift_numbers = numbers_of(s)};
+    char what[256];
+
+    snprintf(
+        what, sizeof what,
+        "attention, %zu/%zu heads of %zu, %zu sequences (%zu %zu %zu %zu), past %zu, shift %s %s "
+        "%zu, rotary %zu, sloped %d, sliding window %zu, dropout %g, scores %d",
+        s->heads, s->kv_heads, s->head_size, s->sequences, s->lengths[0], s->lengths[1],
+        s->lengths[2], s->lengths[3], s->past[0], kvs_shift_targets_name(s->targets),
+        kvs_shift_form_name(s->form), s->window, s->rotary, s->sloped, s->sliding_window,
+        s->dropout, s->scores);
+    levels_check(attention_forward, s, &limits, what);
+    limits.training = 1;
+    if (!s->cached)
+        levels_check(attention_backward, s, &limits, what);
+}
+
+/* ---- lengths, heads, and the variants of the shift ---- */
+
+static const shape lengths[] = {
+    {.sequences = 1, .lengths = {1}},   {.sequences = 3, .lengths = {1, 2, 97}},
+    {.sequences = 1, .lengths = {200}}, {.sequences = 1, .lengths = {65}},
+    {.sequences = 1, .lengths = {128}},
+};
+
+static const struct {
+    size_t heads, kv_heads, head_size;
+} head_shapes[] = {
+    {1, 1, 2}, {1, 1, 6},  {1, 1, 24}, {1, 1, 64}, {1, 1, 128},
+    {4, 2, 6}, {4, 2, 24}, {4, 2, 64}, {8, 1, 2},  {8, 1, 24},
+};
+
+static shape with_heads(shape s, size_t which)
+{
+    s.heads = head_shapes[which].heads;
+    s.kv_heads = head_shapes[which].kv_heads;
+    s.head_size = head_shapes[which].head_size;
+    return s;
+}
+
+/* As most models are: keys and values shifted by one token, then rotated. */
+static shape usual(shape s)
+{
+    s.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    s.form = KVS_SHIFT_FREE;
+    s.window = 1;
+    s.rotary = s.head_size;
+    return s;
+}
+
+static void shapes_match(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(head_shapes); j++) {
+            const shape s = usual(with_heads(lengths[i], j));
+
+            check_shape(&s);
+        }
+}
+
+/* Every target, form and window; no channels rotate, or some. */
+static void check_variants(shape s)
+{
+    static const unsigned targets[] = {KVS_SHIFT_K, KVS_SHIFT_V, KVS_SHIFT_K | KVS_SHIFT_V,
+                                       KVS_SHIFT_Q | KVS_SHIFT_K | KVS_SHIFT_V};
+    static const size_t rotaries[] = {0, 10};
+
+    for (size_t k = 0; k < ARRAY_SIZE(rotaries); k++) {
+        s.rotary = rotaries[k];
+        s.targets = 0;
+        s.window = 0;
+        s.form = KVS_SHIFT_FREE;
+        check_shape(&s);
+        for (size_t i = 0; i < ARRAY_SIZE(targets); i++)
+            for (s.form = 0; kvsi_form_get(s.form); s.form++)
+                for (s.window = 1; s.window <= kvsi_form_get(s.form)->window_max; s.window++) {
+                    s.targets = targets[i];
+                    check_shape(&s);
+                }
+    }
+}
+
+static void variants_match(void **state)
+{
+    (void)state;
+    check_variants(
+        (shape){.heads = 4, .kv_heads = 2, .head_size = 24, .sequences = 3, .lengths = {1, 2, 97}});
+}
+
+/* ---- windows, slopes, dropout ---- */
+
+static const size_t some_heads[] = {2, 6, 9}; /* groups of 1, 2 and 8 */
+
+/* Windows end inside tiles of scores and on their edges; the last one holds every key. */
+static void check_windows(shape s)
+{
+    static const size_t windows[] = {1, 50, 64, 100, 500};
+
+    for (size_t i = 0; i < ARRAY_SIZE(windows); i++) {
+        s.sliding_window = windows[i];
+        s.sloped = 0;
+        s.dropout = 0;
+        check_shape(&s);
+        s.sloped = 1;
+        s.dropout = 0.3;
+        check_shape(&s);
+    }
+}
+
+static void sliding_windows_match(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(some_heads); j++)
+            check_windows(usual(with_heads(lengths[i], some_heads[j])));
+}
+
+static void slopes_and_dropout_match(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(some_heads); j++) {
+            shape s = usual(with_heads(lengths[i], some_heads[j]));
+
+            s.rotary = 0;
+            s.sloped = 1;
+            check_shape(&s);
+            s.sloped = 0;
+            s.dropout = 0.1;
+            check_shape(&s);
+            s.dropout = 0.9;
+            check_shape(&s);
+        }
+}
+
+/* ---- with a cache ---- */
+
+/* A chunk may be shorter than the window, or empty, or fill its cache to the end. */
+static const shape chunks[] = {
+    {.cached = 1, .sequences = 1, .lengths = {1}, .past = {PAST}},
+    {.cached = 1, .sequences = 1, .lengths = {5}, .past = {PAST}},
+    {.cached = 1, .sequences = 1, .lengths = {70}, .past = {PAST}},
+    {.cached = 1, .sequences = 4, .lengths = {1, 5, 0, 70}, .past = {1, PAST, 7, 0}},
+};
+
+static void chunks_match(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(chunks); i++) {
+        shape s = chunks[i];
+
+        s.heads = 4;
+        s.kv_heads = 2;
+        s.head_size = 24;
+        check_variants(s);
+        for (size_t j = 0; j < ARRAY_SIZE(head_shapes); j++) {
+            s = usual(with_heads(s, j));
+            check_shape(&s);
+        }
+    }
+}
+
+static void chunks_with_windows_match(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(chunks); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(some_heads); j++)
+            check_windows(usual(with_heads(chunks[i], some_heads[j])));
+}
+
+/* ---- extreme numbers ---- */
+
+/* Scores in the thousands: softmax must not overflow.  Head size 64, without shift and
+ * rotation, keeps them exact in float (see levels_whole). */
+static void large_and_equal_scores_match(void **state)
+{
+    static const size_t some_windows[] = {0, 1, 50};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(some_windows); j++) {
+            shape s = lengths[i];
+
+            s.heads = 4;
+            s.kv_heads = 2;
+            s.head_size = 64;
+            s.sliding_window = some_windows[j];
+            s.scores = LARGE;
+            check_shape(&s);
+            s.scores = EQUAL;
+            check_shape(&s);
+        }
+}
+
+/* A diverged training run shows as NaN in its loss: attention may not turn it into a number. */
+static void check_nan(const kvsi_ops *ops)
+{
+    const kvsi_limits limits = {.tokens = 1,
+                                .sequences = 1,
+                                .head_rows = 1,
+                                .dim = 8,
+                                .heads = 1,
+                                .kv_heads = 1,
+                                .head_size = 8,
+                                .ffn = 8,
+                                .vocab = 8};
+    const kvsi_span span = {.len = 1};
+    const kvsi_attention a = {.heads = 1,
+                              .kv_heads = 1,
+                              .head_size = 8,
+                              .scale = 1,
+                              .sequences = 1,
+                              .spans = &span,
+                              .tokens = 1};
+    real qkv[3 * 8] = {(real)NAN}, out[8], logsum;
+    run r;
+
+    levels_start(&r, ops, &limits);
+    ops->attention_forward(&r.c, out, &logsum, qkv, &a);
+    assert_true(isnan(out[0]) && isnan(logsum));
+    levels_finish(&r);
+}
+
+static void nan_is_not_hidden(void **state)
+{
+    const kvsi_ops *levels[LEVELS_MAX];
+    const size_t count = levels_fast(levels);
+
+    (void)state;
+    check_nan(&kvsi_reference_ops);
+    for (size_t i = 0; i < count; i++)
+        check_nan(levels[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shapes_match),
+        cmocka_unit_test(variants_match),
+        cmocka_unit_test(sliding_windows_match),
+        cmocka_unit_test(slopes_and_dropout_match),
+        cmocka_unit_test(chunks_match),
+        cmocka_unit_test(chunks_with_windows_match),
+        cmocka_unit_test(large_and_equal_scores_match),
+        cmocka_unit_test(nan_is_not_hidden),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
