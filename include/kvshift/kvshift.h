@@ -165,8 +165,8 @@ typedef struct kvs_model_config {
     double slope[KVS_SLOPES_MAX];
     double score_scale; /* of q . k; 0 = 1/sqrt(head size) */
 
-    size_t sliding_window;   /* token t attends to s > t - window; 0 = to all */
-    uint64_t sliding_layers; /* bit l = layer l has it; 0 = every layer */
+    size_t sliding_window;                  /* token t attends to s > t - window; 0 = to all */
+    uint64_t sliding_layers;                /* bit l = layer l has it; 0 = every layer */
     size_t sliding_heads, sliding_kv_heads; /* head counts of those layers; 0 = as the others */
 
     kvs_head head;
@@ -181,8 +181,8 @@ typedef struct kvs_model_config {
     int unit_embeddings;      /* embedding rows start with length 1 */
 } kvs_model_config;
 
-/* Sensible defaults of a body; vocab is 0 and must be set.  0 stands for: kv_heads as many as heads,
- * ffn 8/3 dim rounded up to 16 (Llama) or 4 dim (GPT-2). */
+/* Sensible defaults of a body; vocab is 0 and must be set.  0 stands for: kv_heads as many as
+ * heads, ffn 8/3 dim rounded up to 16 (Llama) or 4 dim (GPT-2). */
 KVS_API void kvs_model_config_init(kvs_model_config *config);
 KVS_API void kvs_model_config_set_body(kvs_model_config *config, kvs_body body);
 /* Fills in what 0 stands for, then checks every value and every combination. */
@@ -222,8 +222,8 @@ KVS_API kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt,
                                     const kvs_model_config *config, uint64_t seed, kvs_err *err);
 /* A folder with config.json and model.safetensors (Hugging Face Llama names and layout). */
 KVS_API kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *dir, kvs_err *err);
-/* A copy of `model` with a shift that changes nothing yet: window and targets as given, form free (or
- * what `shift` says, if it can be the identity), init identity.  Logits keep their bits. */
+/* A copy of an ordinary model with a shift that changes nothing yet: targets, form and window as
+ * given, init identity.  Logits keep their bits. */
 KVS_API kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model *model,
                                       const kvs_shift_config *shift, kvs_err *err);
 /* Writes both files, each whole or not at all.  The folder must exist. */
@@ -283,8 +283,8 @@ KVS_API void kvs_session_free(kvs_session *session);
 KVS_API void kvs_session_reset(kvs_session *session);
 KVS_API size_t kvs_session_length(const kvs_session *session);
 /* Appends tokens; any split into calls gives the same logits.  `logits` (vocab floats, or dim where
- * the head is none; may be NULL) receives those after the last token; with no tokens it is left alone.  A full context is
- * KVS_E_LIMIT and changes nothing. */
+ * the head is none; may be NULL) receives those after the last token; with no tokens it is left
+ * alone.  A full context is KVS_E_LIMIT and changes nothing. */
 KVS_API kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, size_t count,
                                     float *logits, kvs_err *err);
 
@@ -426,7 +426,7 @@ KVS_API kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt,
                                   const kvs_train_config *train, kvs_err *err);
 
 typedef enum kvs_resume {
-    KVS_RESUME_NEVER, /* start anew; a folder that holds a run is refused */
+    KVS_RESUME_NEVER,  /* start anew; a folder that holds a run is refused */
     KVS_RESUME_ALWAYS, /* go on from the newest whole checkpoint; there must be one */
     KVS_RESUME_AUTO,   /* go on if there is one, else start anew */
 } kvs_resume;
@@ -443,8 +443,8 @@ typedef struct kvs_train_job {
     kvs_train_config config;
     uint64_t eval_every; /* 0 = only at the end */
     size_t eval_sequences;
-    const char *out;     /* folder; NULL = keep nothing */
-    const char *command; /* recorded in the settings; NULL = none */
+    const char *out;           /* folder; NULL = keep nothing */
+    const char *command;       /* recorded in the settings; NULL = none */
     uint64_t checkpoint_every; /* steps; 0 = no checkpoints but those that are asked for */
     size_t keep;               /* newest checkpoints kept; 0 = all */
     kvs_resume resume;
@@ -504,7 +504,7 @@ typedef struct kvs_tokenizer_training {
     size_t vocab;               /* tokens in the end, special ones and the 256 bytes included */
     const char *const *special; /* strings that are one token each, first in the vocabulary */
     size_t specials;
-    int threads;                /* 0 = every core */
+    int threads; /* 0 = every core */
     /* Called now and then with merges done and wanted; non-zero stops with KVS_E_LIMIT. */
     int (*progress)(void *user, size_t done, size_t wanted);
     void *user;

@@ -8,7 +8,6 @@
 
 enum { CHUNK = 1 << 16 };
 
-
 uint64_t kvsi_checksum(const void *data, size_t size)
 {
     return XXH64(data, size, 0);

@@ -16,7 +16,7 @@ void kvsi_checksum_add(kvsi_checksum_stream *stream, const void *data, size_t si
 uint64_t kvsi_checksum_value(const kvsi_checksum_stream *stream);
 void kvsi_checksum_free(kvsi_checksum_stream *stream); /* NULL does nothing */
 
-enum { KVSI_CHECKSUM_TEXT = 17 };                     /* 16 hexadecimal digits and a NUL */
+enum { KVSI_CHECKSUM_TEXT = 17 };                    /* 16 hexadecimal digits and a NUL */
 void kvsi_checksum_print(char *out, uint64_t value); /* out has KVSI_CHECKSUM_TEXT bytes */
 
 #endif

@@ -42,8 +42,8 @@ typedef struct kvsi_option {
     const char *help;
     const char *automatic;      /* what the default does, where 0 or NULL stands for "you decide" */
     const char *const *choices; /* ends with NULL */
-    const char *implied;        /* a choice's value where the option stands alone; NULL = it may not */
-    double low, high;           /* numbers: inclusive; high = 0 means no upper limit */
+    const char *implied; /* a choice's value where the option stands alone; NULL = it may not */
+    double low, high;    /* numbers: inclusive; high = 0 means no upper limit */
 } kvsi_option;
 
 enum { KVSI_OPTIONS_MAX = 96 };

@@ -11,8 +11,7 @@ void kvsi_random_init(kvsi_random *random, uint64_t seed, kvsi_purpose purpose, 
 void kvsi_random_words(uint32_t words[4], uint64_t seed, uint32_t purpose, uint64_t index,
                        uint32_t block)
 {
-    const philox4x32_ctr_t counter = {
-        {block, purpose, (uint32_t)index, (uint32_t)(index >> 32)}};
+    const philox4x32_ctr_t counter = {{block, purpose, (uint32_t)index, (uint32_t)(index >> 32)}};
     const philox4x32_key_t key = {{(uint32_t)seed, (uint32_t)(seed >> 32)}};
     const philox4x32_ctr_t out = philox4x32(counter, key);
 

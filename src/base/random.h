@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 typedef enum kvsi_purpose {
-    KVSI_RANDOM_INIT = 1, /* weights; index = hash of the tensor's name */
-    KVSI_RANDOM_DATA = 2, /* training data; index = number of the sequence */
-    KVSI_RANDOM_EVAL = 3, /* evaluation data; index = number of the sequence */
-    KVSI_RANDOM_DROPOUT = 4, /* of activations; index = kvsi_dropout.index, word = place */
+    KVSI_RANDOM_INIT = 1,      /* weights; index = hash of the tensor's name */
+    KVSI_RANDOM_DATA = 2,      /* training data; index = number of the sequence */
+    KVSI_RANDOM_EVAL = 3,      /* evaluation data; index = number of the sequence */
+    KVSI_RANDOM_DROPOUT = 4,   /* of activations; index = kvsi_dropout.index, word = place */
     KVSI_RANDOM_ATTENTION = 5, /* of attention weights, + 8 * (row * heads + head); word = key */
 } kvsi_purpose;
 

@@ -121,8 +121,7 @@ static kvs_status print_plan(const workshop *w, const kvsi_train_settings *s, kv
 {
     kvs_plan plan;
     char parameters[32], work[32], tokens[32];
-    const kvs_status st =
-        kvs_train_plan(&plan, w->rt, &s->model, w->task, &s->train, err);
+    const kvs_status st = kvs_train_plan(&plan, w->rt, &s->model, w->task, &s->train, err);
 
     if (st != KVS_OK)
         return st;

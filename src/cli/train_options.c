@@ -19,8 +19,9 @@ static const char *const task_names[] = {"induction", "ngram", NULL};
 static const char *const sampler_names[] = {"direct", "paper", NULL};
 static const char *const loss_names[] = {"answer", "all", NULL};
 
-static const char SHAPE[] = "Start from", MODEL[] = "Model", TASK[] = "Task", INDUCTION[] = "Task induction",
-                  NGRAM[] = "Task ngram", TRAINING[] = "Training", RUN[] = "Run";
+static const char SHAPE[] = "Start from", MODEL[] = "Model", TASK[] = "Task",
+                  INDUCTION[] = "Task induction", NGRAM[] = "Task ngram", TRAINING[] = "Training",
+                  RUN[] = "Run";
 
 #define FIELD(name) offsetof(kvsi_train_settings, name)
 #define ROW(option, type, member, in, what, about)                                                 \
@@ -59,8 +60,8 @@ static const char SHAPE[] = "Start from", MODEL[] = "Model", TASK[] = "Task", IN
 /* clang-format off */
 static const kvsi_option options[] = {
     TEXT("model", preset, SHAPE, "NAME",
-         "a preset (paper-1.5b, -2.9b, -6.7b, -13b, -19b, kvlm, desk-1m, -3m, -10m, -30m, -110m) "
-         "or a config.json; the options below override it", "none"),
+         "a preset, one of paper-1.5b, -2.9b, -6.7b, -13b, -19b, kvlm, desk-1m, -3m, -10m, -30m "
+         "and -110m, or a config.json; the options below override it", "none"),
     CHOICE("body", body, MODEL, "what surrounds the attention", body_names),
     CHOICE("shift", shift, MODEL, "what is mixed with the tokens before", shift_names),
     CHOICE("shift-form", shift_form, MODEL, "how the mixing numbers are formed", form_names),

@@ -51,9 +51,9 @@ typedef struct kvsi_shift {
     kvs_shift_form form;
     size_t window;
     const real *parameters;
-    real *gradient;      /* same shape; used by the backward pass only */
-    const real *gates;   /* head h of row t at gates[t * gate_stride + h] */
-    real *d_gates;       /* same layout; overwritten by the backward pass */
+    real *gradient;    /* same shape; used by the backward pass only */
+    const real *gates; /* head h of row t at gates[t * gate_stride + h] */
+    real *d_gates;     /* same layout; overwritten by the backward pass */
     size_t gate_stride;
 } kvsi_shift;
 
@@ -87,7 +87,7 @@ typedef struct kvsi_attention {
 /* The output head on the rows that have a target, with the loss -log softmax(x W^T)[target]. */
 typedef struct kvsi_head {
     const real *x;                 /* [n, dim], after the final norm */
-    const kvsi_matrix *w; /* [vocab, dim], or the identity: as many logits as channels */
+    const kvsi_matrix *w;          /* [vocab, dim], or the identity: as many logits as channels */
     const int32_t *rows, *targets; /* [count]: which rows, and their targets */
     size_t count;
     real *row_loss;     /* [count] out */

@@ -89,8 +89,8 @@ static void gate_backward(double *d_numbers, const double *d_taps, const real *n
     const double current = sigmoid((double)numbers[0]);
 
     (void)window;
-    d_numbers[0] = (sum_tap(d_taps, 1, head_size) - sum_tap(d_taps, 0, head_size)) * current *
-                   (1.0 - current);
+    d_numbers[0] =
+        (sum_tap(d_taps, 1, head_size) - sum_tap(d_taps, 0, head_size)) * current * (1.0 - current);
 }
 
 static void gate_from_taps(double *numbers, const double *taps, size_t window)

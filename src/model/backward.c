@@ -91,8 +91,8 @@ static void backward_attention(kvsi_pass *p, size_t l, real *gradients)
     const kvs_model_config *c = &p->model->config;
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const kvsi_matrix qkv = kvsi_pass_matrix(p, at->qkv, at->qkv_bias,
-                                             kvsi_layer_shape_of(c, l).qkv_width, c->dim);
+    const kvsi_matrix qkv =
+        kvsi_pass_matrix(p, at->qkv, at->qkv_bias, kvsi_layer_shape_of(c, l).qkv_width, c->dim);
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
     const kvsi_matrix o = kvsi_pass_matrix(p, at->o, at->o_bias, c->dim, c->dim);
     const kvsi_norm norm = kvsi_pass_norm(p, at->input_norm, at->input_norm_bias);

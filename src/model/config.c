@@ -43,9 +43,14 @@ static kvs_status check_sizes(const kvs_model_config *c, kvs_err *err)
     const struct {
         const char *name;
         size_t value;
-    } sizes[] = {{"vocab", c->vocab},       {"dim", c->dim}, {"layers", c->layers},
-                 {"heads", c->heads},       {"ffn", c->ffn}, {"context", c->context},
-                 {"kv heads", c->kv_heads}, {"sliding heads", c->sliding_heads},
+    } sizes[] = {{"vocab", c->vocab},
+                 {"dim", c->dim},
+                 {"layers", c->layers},
+                 {"heads", c->heads},
+                 {"ffn", c->ffn},
+                 {"context", c->context},
+                 {"kv heads", c->kv_heads},
+                 {"sliding heads", c->sliding_heads},
                  {"sliding kv heads", c->sliding_kv_heads}};
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -86,8 +91,8 @@ static kvs_status check_reals(const kvs_model_config *c, kvs_err *err)
 
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
         if (!(reals[i].value >= reals[i].low && reals[i].value < reals[i].high))
-            return kvsi_fail(err, KVS_E_INVALID, "%s is %g, expected %g to below %g",
-                             reals[i].name, reals[i].value, reals[i].low, reals[i].high);
+            return kvsi_fail(err, KVS_E_INVALID, "%s is %g, expected %g to below %g", reals[i].name,
+                             reals[i].value, reals[i].low, reals[i].high);
     return KVS_OK;
 }
 
@@ -140,8 +145,10 @@ static kvs_status check_sliding(const kvs_model_config *c, kvs_err *err)
     if (c->sliding_window == 0 && (c->sliding_layers != 0 || own_heads))
         return kvsi_fail(err, KVS_E_INVALID, "sliding layers or heads need a sliding window");
     if (c->sliding_layers != 0 && c->layers > KVS_LISTED_LAYERS_MAX)
-        return kvsi_fail(err, KVS_E_INVALID, "a list of sliding layers needs at most %d layers, "
-                                             "found %zu", KVS_LISTED_LAYERS_MAX, c->layers);
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "a list of sliding layers needs at most %d layers, "
+                         "found %zu",
+                         KVS_LISTED_LAYERS_MAX, c->layers);
     if (c->sliding_layers != 0 && c->layers < 64 && c->sliding_layers >> c->layers != 0)
         return kvsi_fail(err, KVS_E_INVALID, "a sliding layer is beyond the last of %zu layers",
                          c->layers);
@@ -184,12 +191,15 @@ static kvs_status check_shift(const kvs_model_config *c, kvs_err *err)
         return kvsi_fail(err, KVS_E_INVALID, "shift init 'identity' is out of reach of form '%s'",
                          form->name);
     if (s->init != KVS_SHIFT_INIT_UNIFORM && !form->from_taps)
-        return kvsi_fail(err, KVS_E_INVALID, "shift init '%s' does not apply to form '%s', which "
-                                             "has no taps", kvs_shift_init_name(s->init),
-                         form->name);
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "shift init '%s' does not apply to form '%s', which "
+                         "has no taps",
+                         kvs_shift_init_name(s->init), form->name);
     if (s->form == KVS_SHIFT_HARD && c->positions == KVS_POSITIONS_ROPE && c->rotary_fraction > 0.5)
-        return kvsi_fail(err, KVS_E_INVALID, "shift form 'hard' needs a rotary fraction of at most "
-                                             "0.5, found %g", c->rotary_fraction);
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "shift form 'hard' needs a rotary fraction of at most "
+                         "0.5, found %g",
+                         c->rotary_fraction);
     return KVS_OK;
 }
 
@@ -218,8 +228,8 @@ kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err)
     KVS_TRY(check_positions(config, err));
     KVS_TRY(check_head(config, err));
     KVS_TRY(check_shift(config, err));
-    if (config->identity_projections && (config->kv_heads != config->heads ||
-                                         config->sliding_kv_heads != config->sliding_heads))
+    if (config->identity_projections &&
+        (config->kv_heads != config->heads || config->sliding_kv_heads != config->sliding_heads))
         st = kvsi_fail(err, KVS_E_INVALID, "identity projections need as many kv heads as heads");
 out:
     return st;

@@ -38,8 +38,8 @@ static void forward_attention(kvsi_pass *p, size_t l)
     const kvs_model_config *c = &p->model->config;
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const kvsi_matrix qkv = kvsi_pass_matrix(p, at->qkv, at->qkv_bias,
-                                             kvsi_layer_shape_of(c, l).qkv_width, c->dim);
+    const kvsi_matrix qkv =
+        kvsi_pass_matrix(p, at->qkv, at->qkv_bias, kvsi_layer_shape_of(c, l).qkv_width, c->dim);
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
     const kvsi_matrix o = kvsi_pass_matrix(p, at->o, at->o_bias, c->dim, c->dim);
     const kvsi_attention attention = kvsi_pass_attention(p, l, NULL);
@@ -121,9 +121,8 @@ static void prepare_head(kvsi_pass *p)
     const kvs_model *m = p->model;
 
     if (m->config.head == KVS_HEAD_NORMALISED)
-        p->context.ops->unit_rows_forward(&p->context, p->unit_head,
-                                          m->parameters + m->layout.head, m->config.vocab,
-                                          m->config.dim);
+        p->context.ops->unit_rows_forward(&p->context, p->unit_head, m->parameters + m->layout.head,
+                                          m->config.vocab, m->config.dim);
 }
 
 /* Where the head's gradient goes: straight to its place, or to that of the normalised rows. */
@@ -178,8 +177,7 @@ kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients)
         k->ops->unit_rows_backward(k, gradients + m->layout.head, pass->d_unit_head,
                                    m->parameters + m->layout.head, m->config.vocab, m->config.dim);
     k->ops->download(k, pass->host_losses, pass->losses, pass->head_rows * sizeof *pass->losses);
-    k->ops->download(k, pass->host_guesses, pass->guesses,
-                     pass->head_rows * sizeof *pass->guesses);
+    k->ops->download(k, pass->host_guesses, pass->guesses, pass->head_rows * sizeof *pass->guesses);
     k->ops->sync(k);
     return count_loss(pass);
 }

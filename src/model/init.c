@@ -37,14 +37,14 @@ static void make_unit_rows(real *rows, size_t count, size_t cols)
     }
 }
 
-/* Taps drawn set by set, a head's or (per channel) a channel's at a time, as numbers of the form. */
+/* Taps drawn set by set, for a head or (per channel) for a channel, as numbers of the form. */
 static void fill_taps(real *out, const kvsi_parameter *p, const kvs_model_config *c,
                       kvsi_random *random)
 {
     const kvsi_form *form = kvsi_form_get(c->shift.form);
     const size_t head_size = kvsi_layer_shape_of(c, p->layer).head_size;
-    const size_t step = form->per_channel ? c->shift.window + 1
-                                          : form->numbers(c->shift.window, head_size);
+    const size_t step =
+        form->per_channel ? c->shift.window + 1 : form->numbers(c->shift.window, head_size);
 
     for (size_t at = 0; at < p->count; at += step) {
         double taps[KVSI_TAPS_MAX], numbers[KVSI_TAPS_MAX];
@@ -61,8 +61,7 @@ void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_con
 {
     const int scaled = config->body == KVS_BODY_GPT2 && /* what enters the residual stream */
                        (p->role == KVSI_OUTPUT || p->role == KVSI_DOWN);
-    const double deviation =
-        config->init_std / (scaled ? sqrt(2.0 * (double)config->layers) : 1.0);
+    const double deviation = config->init_std / (scaled ? sqrt(2.0 * (double)config->layers) : 1.0);
     kvsi_random random;
 
     kvsi_random_init(&random, seed, KVSI_RANDOM_INIT, kvsi_hash_text(p->name));

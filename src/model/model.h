@@ -27,8 +27,8 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
 /* Sets a tensor from float32 numbers in file order, at any alignment. */
 void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32);
 
-/* Sets all tensors from a safetensors file.  GPT-2 names may have the prefix transformer., backbone.
- * or none. */
+/* Sets all tensors from a safetensors file.  GPT-2 names may have the prefix transformer. or
+ * backbone., or none. */
 kvs_status kvsi_model_load_weights(kvs_model *model, const char *path, kvs_err *err);
 
 #endif

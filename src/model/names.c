@@ -1,5 +1,6 @@
 /* The names of the configuration's choices. */
 #include "base/names.h"
+
 #include "kernels/forms.h"
 
 #include <string.h>
@@ -86,8 +87,10 @@ kvs_status kvs_shift_form_parse(kvs_shift_form *out, const char *name, kvs_err *
             *out = (kvs_shift_form)i;
             return KVS_OK;
         }
-    return kvsi_fail(err, KVS_E_INVALID, "unknown shift form '%s', expected free, gate, clamp, "
-                                         "channel, data or hard", name);
+    return kvsi_fail(err, KVS_E_INVALID,
+                     "unknown shift form '%s', expected free, gate, clamp, "
+                     "channel, data or hard",
+                     name);
 }
 
 kvs_status kvs_shift_init_parse(kvs_shift_init *out, const char *name, kvs_err *err)

@@ -33,7 +33,8 @@ typedef struct names {
 } names;
 
 static const names llama_names = {
-    "model.embed_tokens.weight", "model.embed_positions.weight", "model.norm.weight", NULL,
+    "model.embed_tokens.weight", "model.embed_positions.weight",
+    "model.norm.weight",         NULL,
     "model.layers.%zu.",         "self_attn.",
 };
 

@@ -30,8 +30,8 @@ typedef enum kvsi_role {
     KVSI_HEAD,
     KVSI_GAIN,
     KVSI_BIAS,
-    KVSI_TAPS,       /* numbers of the shift's taps */
-    KVSI_GATE,       /* vectors of the form `data` */
+    KVSI_TAPS, /* numbers of the shift's taps */
+    KVSI_GATE, /* vectors of the form `data` */
 } kvsi_role;
 
 typedef struct kvsi_parameter {
@@ -56,7 +56,8 @@ typedef struct kvsi_layer_offsets {
 typedef struct kvsi_layout {
     size_t count;
     kvsi_parameter *list; /* [count], in file order */
-    ptrdiff_t embed, positions, final_norm, final_norm_bias, head; /* a tied head is the embedding */
+    ptrdiff_t embed, positions, final_norm, final_norm_bias,
+        head; /* a tied head is the embedding */
     kvsi_layer_offsets *layers;
     size_t group_start[KVSI_GROUPS + 1]; /* group_start[KVSI_GROUPS] = size of the block */
 } kvsi_layout;

@@ -50,7 +50,8 @@ static size_t gate_heads(const kvs_model_config *c, kvsi_layer_shape shape)
 {
     const unsigned targets = kvsi_form_get(c->shift.form)->gated ? c->shift.targets : 0;
 
-    return (targets & KVS_SHIFT_Q ? shape.heads : 0) + (targets & KVS_SHIFT_K ? shape.kv_heads : 0) +
+    return (targets & KVS_SHIFT_Q ? shape.heads : 0) +
+           (targets & KVS_SHIFT_K ? shape.kv_heads : 0) +
            (targets & KVS_SHIFT_V ? shape.kv_heads : 0);
 }
 
@@ -108,8 +109,7 @@ static void lay_out_gradients(kvsi_pass *p, const kvs_model_config *c, size_t n,
     p->d_up = take(w, n * up_width(c), sizeof(real));
     p->d_hidden = take(w, n * c->ffn, sizeof(real));
     p->d_branch = take(w, c->dropout_residual > 0 ? n * c->dim : 0, sizeof(real));
-    p->d_unit_head =
-        take(w, c->head == KVS_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
+    p->d_unit_head = take(w, c->head == KVS_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
 }
 
 /* The one description of the pass's memory.  `layers` may be scratch when only measuring. */
@@ -128,8 +128,7 @@ static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *bl
     p->normed = take(&w, n * c->dim, sizeof(real));
     p->hidden = take(&w, n * c->ffn, sizeof(real));
     p->branch = take(&w, c->dropout_residual > 0 ? n * c->dim : 0, sizeof(real));
-    p->unit_head =
-        take(&w, c->head == KVS_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
+    p->unit_head = take(&w, c->head == KVS_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
     if (p->limits.training)
         lay_out_gradients(p, c, n, &w);
     p->ids = take(&w, n, sizeof *p->ids);

@@ -38,16 +38,16 @@ typedef struct kvsi_pass {
 
     unsigned char *block; /* all backend memory below is in it */
     kvsi_layer_memory *layers;
-    real *last;     /* [n, dim] what leaves the last layer */
-    real *normed;   /* [n, dim] */
-    real *hidden;   /* [n, ffn] */
-    real *branch;   /* [n, dim] a branch before dropout; NULL without */
+    real *last;      /* [n, dim] what leaves the last layer */
+    real *normed;    /* [n, dim] */
+    real *hidden;    /* [n, ffn] */
+    real *branch;    /* [n, dim] a branch before dropout; NULL without */
     real *unit_head; /* [vocab, dim] the normalised head; NULL without */
     real *d_x, *d_normed, *d_qkv, *d_gates, *d_mixed, *d_up, *d_hidden; /* training only */
-    real *d_branch, *d_unit_head;            /* as branch and unit_head */
-    int32_t *ids, *positions;                /* [n] */
-    int32_t *rows, *targets, *guesses;       /* [head_rows] */
-    real *losses;                            /* [head_rows] */
+    real *d_branch, *d_unit_head;      /* as branch and unit_head */
+    int32_t *ids, *positions;          /* [n] */
+    int32_t *rows, *targets, *guesses; /* [head_rows] */
+    real *losses;                      /* [head_rows] */
 
     /* the batch that is loaded */
     size_t tokens, sequences, head_rows;

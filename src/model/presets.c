@@ -57,5 +57,6 @@ kvs_status kvs_model_config_preset(kvs_model_config *config, const char *name, k
         }
     nearest = kvsi_nearest_name(name, name_at, NULL);
     return kvsi_fail(err, KVS_E_INVALID, "unknown preset '%s'%s%s%s", name,
-                     nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+                     nearest ? "; did you mean '" : "", nearest ? nearest : "",
+                     nearest ? "'?" : "");
 }

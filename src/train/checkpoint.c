@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *const checked_files[] = {"model.safetensors", "config.json",
                                             "optimizer.safetensors"};
@@ -63,8 +62,8 @@ static kvs_status checksum_in(char *out, const char *dir, const char *name, kvs_
 static kvs_status write_state(const char *dir, const kvsi_training_state *s, kvs_err *err)
 {
     json_t *files = json_object();
-    json_t *state = json_pack("{s:I, s:O, s:o}", "step", (json_int_t)s->step, "run", s->run,
-                              "files", files);
+    json_t *state =
+        json_pack("{s:I, s:O, s:o}", "step", (json_int_t)s->step, "run", s->run, "files", files);
     char *path = kvsi_path_join(dir, "state.json");
     kvs_status st = KVS_OK;
 
@@ -118,19 +117,6 @@ out:
     return st;
 }
 
-/* Does the link `best` of ckpt_dir point to this checkpoint? */
-static int is_best(const char *ckpt_dir, const char *name)
-{
-    char target[64], *link = kvsi_path_join(ckpt_dir, "best");
-    const ssize_t size = link ? readlink(link, target, sizeof target - 1) : -1;
-
-    kvsi_free(link);
-    if (size < 0)
-        return 0;
-    target[size] = '\0';
-    return strcmp(target, name) == 0;
-}
-
 static kvs_status remove_old(const char *ckpt_dir, size_t keep, kvs_err *err)
 {
     kvsi_name_list list;
@@ -141,7 +127,7 @@ static kvs_status remove_old(const char *ckpt_dir, size_t keep, kvs_err *err)
 
         if (!path)
             st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", ckpt_dir);
-        else if (!is_best(ckpt_dir, list.names[i]))
+        else
             st = kvsi_dir_remove(path, err);
         kvsi_free(path);
     }
@@ -149,8 +135,8 @@ static kvs_status remove_old(const char *ckpt_dir, size_t keep, kvs_err *err)
     return st;
 }
 
-kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state *state, size_t keep,
-                                 kvs_err *err)
+kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state *state,
+                                 size_t keep, kvs_err *err)
 {
     char name[32];
     char *final = NULL, *filling = kvsi_path_join(ckpt_dir, ".filling"), *latest;

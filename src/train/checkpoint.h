@@ -1,14 +1,14 @@
 /* train/checkpoint.h - everything that decides how training goes on, in a folder:
  *
- *     ckpt/step-00001000/  model.safetensors  config.json       as any other model
- *                          optimizer.safetensors                both moments, laid out as the model
- *                          state.json                           the step, what the run has to remember,
- *                                                               the checksums of the files above
- *                          DONE                                 the checksum of state.json
+ *     ckpt/step-00001000/  model.safetensors, config.json   as any other model
+ *                          optimizer.safetensors            both moments, laid out as the model
+ *                          state.json                       the step, what the run remembers, and
+ *                                                           the checksums of the files above
+ *                          DONE                             the checksum of state.json
  *     ckpt/latest          a link to the newest
  *
- * A checkpoint is filled under another name and renamed: one that is there is whole, unless the disk
- * damaged it later, which the checksums tell. */
+ * A checkpoint is filled under another name and renamed: one that is there is whole, unless the
+ * disk damaged it later, which the checksums tell. */
 #ifndef KVSI_TRAIN_CHECKPOINT_H
 #define KVSI_TRAIN_CHECKPOINT_H
 
@@ -23,10 +23,9 @@ typedef struct kvsi_training_state {
     uint64_t step;
 } kvsi_training_state;
 
-/* Writes ckpt_dir/step-N and moves `latest`; keeps the newest `keep` (0 = all) and whatever the link
- * `best` points to. */
-kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state *state, size_t keep,
-                                 kvs_err *err);
+/* Writes ckpt_dir/step-N and moves `latest`; keeps the newest `keep` (0 = all). */
+kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state *state,
+                                 size_t keep, kvs_err *err);
 
 /* The newest whole checkpoint below ckpt_dir, in fresh memory (kvsi_free); NULL if there is none.
  * *skipped counts newer ones that are damaged, `why` says what is wrong with the newest of them. */

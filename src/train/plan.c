@@ -21,8 +21,7 @@ static double flops_per_token(const kvs_model_config *c, const kvsi_layout *layo
 kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt, const kvs_model_config *config,
                           const kvs_task *task, const kvs_train_config *train, kvs_err *err)
 {
-    kvs_model measured = {.config = *config,
-                          .context = {.ops = rt->ops, .threads = rt->threads}};
+    kvs_model measured = {.config = *config, .context = {.ops = rt->ops, .threads = rt->threads}};
     kvs_status st;
 
     KVS_TRY(kvs_train_config_check(train, err));

@@ -84,9 +84,9 @@ static json_t *memory_of(const run *r)
     for (size_t i = 0; i < RECENT; i++)
         json_array_append_new(values, kvsi_json_number(r->accuracy.values[i]));
     return json_pack("{s:O, s:I, s:I, s:f, s:I, s:o}", "settings", r->settings, "tokens",
-                     (json_int_t)r->result->tokens, "step_at_99",
-                     (json_int_t)r->result->step_at_99, "seconds", seconds_so_far(r),
-                     "recent_count", (json_int_t)r->accuracy.count, "recent", values);
+                     (json_int_t)r->result->tokens, "step_at_99", (json_int_t)r->result->step_at_99,
+                     "seconds", seconds_so_far(r), "recent_count", (json_int_t)r->accuracy.count,
+                     "recent", values);
 }
 
 static kvs_status remember(run *r, const json_t *memory, const char *what, kvs_err *err)
@@ -153,7 +153,8 @@ static kvs_status check_settings(const run *r, const json_t *before, const char 
             if (st == KVS_OK && !json_equal(value, json_object_get(theirs, key)))
                 st = kvsi_fail(err, KVS_E_INVALID,
                                "'%s' was trained with another %s setting '%s'; give the same "
-                               "options to go on", what, parts[i], key);
+                               "options to go on",
+                               what, parts[i], key);
     }
     json_decref(now);
     return st;
@@ -188,7 +189,8 @@ static void tell_skipped(const run *r, size_t skipped, const kvs_err *why, const
 /* Was a run begun here that did not live to its first checkpoint? */
 static int started_before(const char *dir)
 {
-    char *log = kvsi_path_join(dir, "train.jsonl"), *model = kvsi_path_join(dir, "model.safetensors");
+    char *log = kvsi_path_join(dir, "train.jsonl"),
+         *model = kvsi_path_join(dir, "model.safetensors");
     const int started = log && model && kvsi_file_exists(log) && !kvsi_file_exists(model);
 
     kvsi_free(log);

@@ -6,12 +6,13 @@
  *
  * What is trained is the end of the parameters' block: all of it, or the shift's numbers alone,
  * which come last.  Gradients of what stays as it is are computed too, but not looked at. */
+#include "train/trainer.h"
+
 #include "base/clock.h"
 #include "base/memory.h"
 #include "data/task.h"
 #include "model/pass.h"
 #include "train/budget.h"
-#include "train/trainer.h"
 
 #include <math.h>
 

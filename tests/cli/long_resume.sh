@@ -14,7 +14,7 @@ fail() {
 }
 
 options=(--shift qkv --dim 48 --heads 4 --kv-heads 2 --layers 2 --vocab 64 --pool 40 --max-length 32
-    --batch 32 --steps 2000 --schedule cosine --dropout 0.1 --eval-every 100 --eval-sequences 200
+    --batch 32 --steps 1200 --schedule cosine --dropout 0.1 --eval-every 100 --eval-sequences 200
     --checkpoint-every 5 --quiet)
 train() { # DIR OPTION...
     "$KVSHIFT" train "${options[@]}" --out "$@"
@@ -28,7 +28,7 @@ kills=0
 while [[ $kills -lt 20 ]]; do
     "$KVSHIFT" train "${options[@]}" --out killed --resume auto >/dev/null 2>>said &
     pid=$!
-    sleep "0.$((RANDOM % 20 + 10))"
+    sleep "0.$((RANDOM % 9 + 10))"
     if ! kill -9 "$pid" 2>/dev/null; then
         wait "$pid"
         break # it got through before all kills were spent
@@ -64,7 +64,7 @@ flip() { # changes one byte in the middle of a file
 }
 for file in model.safetensors config.json optimizer.safetensors state.json DONE; do
     rm -rf damaged && cp -a whole damaged
-    flip "damaged/ckpt/step-00002000/$file"
+    flip "damaged/ckpt/step-00001200/$file"
     train damaged --resume >/dev/null 2>err || fail "damage to $file: no way back: $(cat err)"
     grep -q "1 damaged checkpoint passed over" err || fail "damage to $file: $(cat err)"
     cmp whole/model.safetensors damaged/model.safetensors || fail "damage to $file: other weights"
@@ -75,7 +75,7 @@ code=0
 train damaged --resume >/dev/null 2>err || code=$?
 [[ $code == 1 ]] || fail "all checkpoints damaged: exit $code"
 grep -q "no whole checkpoint" err || fail "all checkpoints damaged: $(cat err)"
-truncate -s 100 damaged/ckpt/step-00002000/model.safetensors
+truncate -s 100 damaged/ckpt/step-00001200/model.safetensors
 code=0
 train damaged --resume >/dev/null 2>err || code=$?
 [[ $code == 1 ]] || fail "truncated: exit $code"

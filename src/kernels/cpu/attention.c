@@ -492,13 +492,13 @@ static void unmix_target(const work *w, float *d_qkv, const float *qkv, const kv
     const size_t slot = (size_t)(taps_of(w, a, which, head) - w->taps) /
                         (KVSI_TAPS_MAX * a->head_size); /* number of the head among q, k, v */
 
-    LEVEL(unmix)(d_qkv + (m.raw - qkv), s.d_taps, s.tap_sums,
-                 m.gates ? shift->d_gates + (m.gates - shift->gates) : NULL, d_mixed, stride, &m);
+    LEVEL(unmix)
+    (d_qkv + (m.raw - qkv), s.d_taps, s.tap_sums,
+     m.gates ? shift->d_gates + (m.gates - shift->gates) : NULL, d_mixed, stride, &m);
     if (m.window > 0 && form->backward)
-        form->backward(w->d_numbers +
-                           (sequence * (a->heads + 2 * a->kv_heads) + slot) * w->numbers,
-                       s.d_taps, kvsi_head_numbers(shift, head, a->head_size),
-                       m.window, a->head_size);
+        form->backward(w->d_numbers + (sequence * (a->heads + 2 * a->kv_heads) + slot) * w->numbers,
+                       s.d_taps, kvsi_head_numbers(shift, head, a->head_size), m.window,
+                       a->head_size);
 }
 
 static void unmix_head(const work *w, float *d_qkv, const float *qkv, const kvsi_attention *a,
@@ -511,8 +511,10 @@ static void unmix_head(const work *w, float *d_qkv, const float *qkv, const kvsi
     for (size_t g = 0; g < group; g++)
         unmix_target(w, d_qkv, qkv, a, sequence, kvsi_target_q(a), KVS_SHIFT_Q, kv_head * group + g,
                      w->d_q + q_at + g * d, group * d);
-    unmix_target(w, d_qkv, qkv, a, sequence, kvsi_target_k(a), KVS_SHIFT_K, kv_head, w->d_k + at, d);
-    unmix_target(w, d_qkv, qkv, a, sequence, kvsi_target_v(a), KVS_SHIFT_V, kv_head, w->d_v + at, d);
+    unmix_target(w, d_qkv, qkv, a, sequence, kvsi_target_k(a), KVS_SHIFT_K, kv_head, w->d_k + at,
+                 d);
+    unmix_target(w, d_qkv, qkv, a, sequence, kvsi_target_v(a), KVS_SHIFT_V, kv_head, w->d_v + at,
+                 d);
 }
 
 /* Adds the sequences' gradients of one target's numbers, in order; `slot` is its first head. */

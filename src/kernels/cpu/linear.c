@@ -93,8 +93,8 @@ static void forward_few(const kvsi_context *c, float *y, const float *x, const k
     KVSI_PARALLEL_PIECES(c->threads, i, divide_up(w->rows, FEW_ROWS)) {
         for (size_t o = i * FEW_ROWS; o < least((i + 1) * FEW_ROWS, w->rows); o++)
             for (size_t t = 0; t < n; t++) {
-                const float old = (residual ? residual[t * w->rows + o] : 0.0f) +
-                                  (w->bias ? w->bias[o] : 0.0f);
+                const float old =
+                    (residual ? residual[t * w->rows + o] : 0.0f) + (w->bias ? w->bias[o] : 0.0f);
                 y[t * w->rows + o] = old + dot(x + t * w->cols, weights + o * w->cols, w->cols);
             }
     }
@@ -106,8 +106,7 @@ static void start_rows(const kvsi_context *c, float *y, const float *residual, c
 {
     const pieces cut = cut_rows(n);
 
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
         for (size_t t = i * cut.rows; t < piece_end(cut, i, n); t++) {
             float *restrict row = y + t * w->rows;
             const float *restrict bias = w->bias;
@@ -135,8 +134,8 @@ void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi
 void LEVEL(linear_backward_input)(kvsi_context *c, float *d_x, const float *d_y,
                                   const kvsi_matrix *w, size_t n, int add)
 {
-    multiply(c,
-             &(product){d_x, d_y, w->data, n, w->cols, w->rows, CblasNoTrans, CblasNoTrans, add ? 1.0f : 0.0f});
+    multiply(c, &(product){d_x, d_y, w->data, n, w->cols, w->rows, CblasNoTrans, CblasNoTrans,
+                           add ? 1.0f : 0.0f});
 }
 
 void LEVEL(linear_backward_weight)(kvsi_context *c, float *d_w, const float *d_y, const float *x,
@@ -151,8 +150,7 @@ void LEVEL(linear_backward_bias)(kvsi_context *c, float *d_bias, const float *d_
 {
     enum { COLUMNS = 64 };
 
-    KVSI_PARALLEL_PIECES(c->threads, i, divide_up(rows, COLUMNS))
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, divide_up(rows, COLUMNS)) {
         const size_t from = i * COLUMNS, to = least(from + COLUMNS, rows);
 
         for (size_t t = 0; t < n; t++)

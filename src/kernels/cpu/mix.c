@@ -173,8 +173,8 @@ static void unmix_row(float *row, const float *u, size_t stride, const mixing *m
 static void gate_backward(float *d_gate, const float *u, const mixing *m, size_t t)
 {
     const float gate = gate_at(m, t), *before = raw_row(m, t, 1);
-    const float gain = (before ? dot(u, before, m->head_size) : 0.0f) -
-                       dot(u, raw_row(m, t, 0), m->head_size);
+    const float gain =
+        (before ? dot(u, before, m->head_size) : 0.0f) - dot(u, raw_row(m, t, 0), m->head_size);
 
     *d_gate = gain * gate * (1.0f - gate);
 }

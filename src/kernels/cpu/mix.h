@@ -13,12 +13,12 @@
 
 typedef struct mixing {
     size_t len, head_size, window;
-    const float *taps;      /* [window + 1, head_size]; unused where window = 0 or there are gates */
-    const float *gates;     /* logit of row t at gates[t * gate_stride]; NULL = taps */
+    const float *taps;  /* [window + 1, head_size]; unused where window = 0 or there are gates */
+    const float *gates; /* logit of row t at gates[t * gate_stride]; NULL = taps */
     size_t gate_stride;
-    const float *raw;       /* row t at raw + t * raw_stride */
+    const float *raw; /* row t at raw + t * raw_stride */
     size_t raw_stride;
-    const float *tail;      /* the `window` rows before, or NULL = nothing before */
+    const float *tail; /* the `window` rows before, or NULL = nothing before */
     size_t tail_stride;
     const float *rotations; /* of the first row's position */
     size_t rotary;          /* channels that rotate */

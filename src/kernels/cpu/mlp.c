@@ -67,7 +67,7 @@ void LEVEL(swiglu_backward)(kvsi_context *c, float *d_gate_up, const float *d_y,
     }
 }
 
-/* ---- GELU: x * sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3), the tanh form written shorter ---- */
+/* ---- GELU: x * sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3), the tanh form in short ---- */
 
 static const float GELU_ROOT = 1.5957691216f, GELU_CUBE = 0.044715f; /* 2 sqrt(2/pi) */
 
@@ -87,8 +87,7 @@ void LEVEL(gelu_forward)(kvsi_context *c, float *y, const float *x, size_t n, si
 {
     const pieces cut = cut_rows(n);
 
-    KVSI_PARALLEL_PIECES(c->threads, p, cut.count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, p, cut.count) {
         const size_t end = piece_end(cut, p, n) * ffn;
         size_t i = p * cut.rows * ffn;
 
@@ -104,8 +103,7 @@ void LEVEL(gelu_backward)(kvsi_context *c, float *d_x, const float *d_y, const f
 {
     const pieces cut = cut_rows(n);
 
-    KVSI_PARALLEL_PIECES(c->threads, p, cut.count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, p, cut.count) {
         const size_t end = piece_end(cut, p, n) * ffn;
         size_t i = p * cut.rows * ffn;
 

@@ -68,8 +68,7 @@ void LEVEL(norm_forward)(kvsi_context *c, float *y, const float *x, const kvsi_n
 {
     const pieces cut = cut_rows(n);
 
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
         for (size_t t = i * cut.rows; t < piece_end(cut, i, n); t++)
             forward_row(y + t * dim, x + t * dim, norm, dim);
     }
@@ -115,8 +114,7 @@ void LEVEL(norm_backward)(kvsi_context *c, float *d_x, float *d_gain, float *d_b
     const pieces cut = cut_rows(n);
     float *sums = (float *)c->workspace; /* [cut.count, 2, dim]: d_gain, d_bias */
 
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
         float *sum = sums + 2 * i * dim;
 
         memset(sum, 0, 2 * dim * sizeof *sum);

@@ -20,8 +20,7 @@ static size_t end_of_piece(size_t i, size_t count)
 
 void LEVEL(dropout)(kvsi_context *c, float *x, size_t count, const kvsi_dropout *d)
 {
-    KVSI_PARALLEL_PIECES(c->threads, i, pieces_of(count))
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, pieces_of(count)) {
         const size_t end = end_of_piece(i, count);
 
         for (size_t at = i * PIECE_NUMBERS; at < end; at += 4) {
@@ -36,8 +35,7 @@ void LEVEL(dropout)(kvsi_context *c, float *x, size_t count, const kvsi_dropout 
 
 void LEVEL(add)(kvsi_context *c, float *y, const float *x, size_t count)
 {
-    KVSI_PARALLEL_PIECES(c->threads, i, pieces_of(count))
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, pieces_of(count)) {
         float *restrict to = y;
         const float *restrict from = x;
 
@@ -57,8 +55,7 @@ void LEVEL(unit_rows_forward)(kvsi_context *c, float *y, const float *x, size_t 
 {
     const pieces cut = cut_rows(rows);
 
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
         for (size_t r = i * cut.rows; r < piece_end(cut, i, rows); r++) {
             const float inverse = inverse_length(x + r * cols, cols);
             for (size_t j = 0; j < cols; j++)
@@ -83,8 +80,7 @@ void LEVEL(unit_rows_backward)(kvsi_context *c, float *d_x, const float *d_y, co
 {
     const pieces cut = cut_rows(rows);
 
-    KVSI_PARALLEL_PIECES(c->threads, i, cut.count)
-    {
+    KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
         for (size_t r = i * cut.rows; r < piece_end(cut, i, rows); r++)
             unit_row_backward(d_x + r * cols, d_y + r * cols, x + r * cols, cols);
     }

@@ -23,7 +23,8 @@ typedef struct work {
 
 size_t kvsi_ref_attention_workspace(const kvsi_limits *limits)
 {
-    const size_t mixed = limits->tokens * (limits->heads + 2 * limits->kv_heads) * limits->head_size;
+    const size_t mixed =
+        limits->tokens * (limits->heads + 2 * limits->kv_heads) * limits->head_size;
     const size_t taps = KVSI_TAPS_MAX * limits->head_size;
 
     return (taps + limits->shift_numbers) * sizeof(double) +
@@ -32,7 +33,8 @@ size_t kvsi_ref_attention_workspace(const kvsi_limits *limits)
 
 static work work_in(const kvsi_context *c, const kvsi_attention *a)
 {
-    const size_t q = a->tokens * a->heads * a->head_size, k = a->tokens * a->kv_heads * a->head_size;
+    const size_t q = a->tokens * a->heads * a->head_size,
+                 k = a->tokens * a->kv_heads * a->head_size;
     const size_t taps = KVSI_TAPS_MAX * a->head_size;
     work w;
 
@@ -70,8 +72,8 @@ static void raw_rows(const real **rows, kvsi_target target, const real *tail, co
     for (size_t j = 0; j <= window; j++) {
         const size_t source = t + j; /* counted from the tail's oldest row */
         if (source >= window)
-            rows[j] = qkv + (span->start + source - window) * kvsi_qkv_width(a) + target.column +
-                      column;
+            rows[j] =
+                qkv + (span->start + source - window) * kvsi_qkv_width(a) + target.column + column;
         else
             rows[j] = tail ? tail + source * target.heads * a->head_size + column : NULL;
     }
@@ -188,8 +190,8 @@ static double attend(real *out, const query *q, const real *k, const real *v)
         sum += exp(score(q, k, s) - top);
     memset(out, 0, d * sizeof *out);
     for (size_t s = q->first; s <= q->last; s++) {
-        const double p = exp(score(q, k, s) - top) / sum *
-                         (double)kvsi_keep_weight(q->a, q->row, q->head, s);
+        const double p =
+            exp(score(q, k, s) - top) / sum * (double)kvsi_keep_weight(q->a, q->row, q->head, s);
         for (size_t i = 0; i < d; i++)
             out[i] += (real)(p * (double)v[s * d + i]);
     }
@@ -232,8 +234,7 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
         const size_t at = kv + s * d;
         const double p = exp(score(q, w->k + kv, s) - logsum);
         const double keep = (double)kvsi_keep_weight(q->a, q->row, q->head, s);
-        const double d_score =
-            p * (keep * dot(d_out, w->v + at, d) - shared) * (double)q->a->scale;
+        const double d_score = p * (keep * dot(d_out, w->v + at, d) - shared) * (double)q->a->scale;
 
         for (size_t i = 0; i < d; i++) {
             d_q[i] += (real)(d_score * (double)w->k[at + i]);

@@ -1,6 +1,7 @@
 #include "kernels/ref/ref.h"
 
-/* out = sum_j taps[j] * rows[j], channel by channel; rows[j] is window-j tokens back, NULL = before the start. */
+/* out = sum_j taps[j] * rows[j], channel by channel; rows[j] is window-j tokens back, NULL = before
+ * the start. */
 void kvsi_ref_shift_row(real *out, const real *taps, size_t window, const real *const *rows,
                         size_t head_size)
 {
