@@ -32,8 +32,9 @@ void kvs_model_config_set_body(kvs_model_config *config, kvs_body body)
 size_t kvsi_rotary_channels(const kvs_model_config *c, size_t heads)
 {
     const double fraction = c->positions == KVS_POSITIONS_ROPE ? c->rotary_fraction : 0.0;
+    const size_t head_size = c->dim / heads;
 
-    return (size_t)lround(fraction * (double)(c->dim / heads));
+    return (size_t)lround(fraction * (double)head_size);
 }
 
 /* ---- checks ---- */

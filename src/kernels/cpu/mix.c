@@ -152,18 +152,19 @@ void LEVEL(mix)(float *out, size_t stride, const mixing *m)
 static void unmix_row(float *row, const float *u, size_t stride, const mixing *m, size_t t)
 {
     const size_t n = m->head_size, window = m->window;
-    const float *next = t + 1 < m->len ? u + stride : NULL;
+    const int more = t + 1 < m->len;
 
     if (window == 0) {
         memcpy(row, u, n * sizeof *row);
         return;
     }
     if (m->gates) {
-        gate_rows(row, next, next ? gate_at(m, t + 1) : 0.0f, u, 1.0f - gate_at(m, t), n);
+        gate_rows(row, more ? u + stride : NULL, more ? gate_at(m, t + 1) : 0.0f, u,
+                  1.0f - gate_at(m, t), n);
         return;
     }
-    if (next)
-        blend_rows(row, u, m->taps + window * n, next, m->taps + (window - 1) * n, n);
+    if (more)
+        blend_rows(row, u, m->taps + window * n, u + stride, m->taps + (window - 1) * n, n);
     else
         scale_row(row, u, m->taps + window * n, n);
     for (size_t ahead = 2; ahead <= window && t + ahead < m->len; ahead++)
