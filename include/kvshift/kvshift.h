@@ -288,6 +288,43 @@ KVS_API size_t kvs_session_length(const kvs_session *session);
 KVS_API kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, size_t count,
                                     float *logits, kvs_err *err);
 
+/* How the next token is chosen.  Temperature 0 takes the best; otherwise tokens are drawn by their
+ * probability at that temperature, from the top_k best (0 = all), the best that make up top_p, and
+ * those at least min_p times as likely as the best. */
+typedef struct kvs_sampling {
+    double temperature;
+    size_t top_k;
+    double top_p, min_p;
+    uint64_t seed; /* token number i of a sampler depends on the seed, i and the logits only */
+} kvs_sampling;
+
+typedef struct kvs_sampler kvs_sampler;
+
+KVS_API void kvs_sampling_init(kvs_sampling *options);
+KVS_API kvs_status kvs_sampler_create(kvs_sampler **out, size_t count, const kvs_sampling *options,
+                                      kvs_err *err);
+KVS_API void kvs_sampler_free(kvs_sampler *sampler);
+KVS_API int32_t kvs_sampler_next(kvs_sampler *sampler, const float *logits);
+
+/* Loss of a sequence of tokens, window by window: each window starts `stride` tokens after the last
+ * and predicts what was not predicted before.  Every token but the first is predicted once. */
+typedef struct kvs_perplexity_options {
+    size_t window, stride; /* 2 <= window <= context, 1 <= stride <= window */
+    /* Called after every window; non-zero stops, and the result is that of what was done. */
+    int (*progress)(void *user, size_t done, size_t all);
+    void *user;
+} kvs_perplexity_options;
+
+typedef struct kvs_perplexity_result {
+    uint64_t tokens;         /* predicted */
+    double loss, loss_error; /* mean over tokens, natural logarithm, and its standard error */
+    double perplexity;       /* exp(loss) */
+} kvs_perplexity_result;
+
+KVS_API kvs_status kvs_perplexity(kvs_perplexity_result *out, const kvs_model *model,
+                                  const int32_t *ids, size_t count,
+                                  const kvs_perplexity_options *options, kvs_err *err);
+
 /* ---- batches and tasks ----------------------------------------------------------------------- */
 
 /* A ragged batch: sequences one behind the other, never padded.  Sequence s is rows starts[s] to
@@ -612,7 +649,7 @@ KVS_API uint64_t kvs_corpus_windows(const kvs_corpus *corpus, kvs_split split, s
 /* What a run's folder says of itself. */
 typedef struct kvs_run_summary {
     char name[128]; /* the folder's name */
-    char shift[64]; /* "none", "kv", "k gate", "kv window 2", ... */
+    char shift[96]; /* "none", "kv", "k gate", "kv window 2", ... */
     size_t layers, dim, heads;
     uint64_t parameters, steps, step_at_99; /* step_at_99: 0 = never */
     double final_accuracy, final_loss, seconds;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-kvs_status kvsi_fail_errno(kvs_err *err, const char *action, const char *path)
+kvs_status(kvsi_fail_errno)(kvs_err *err, const char *action, const char *path)
 {
     const int code = errno;
     char reason[128];
