@@ -117,6 +117,30 @@ awk -v reached="$(value out final_accuracy)" -v ceiling="$(value out x2_only_cei
     'BEGIN { exit !(reached > 0.99 && ceiling > 0.2 && ceiling < 0.9) }' || fail "ngram: $(cat out)"
 grep -q '"vocab_size": 16' triples/config.json || fail "$(cat triples/config.json)"
 
+# An ordinary model gets a shift that changes nothing: the same loss to the last digit; then it learns.
+"$KVSHIFT" train "${small[@]}" --shift none --steps 5 --out plain --quiet --json >plain.json
+task=(--pool 16 --max-length 20 --batch 8)
+"$KVSHIFT" train --init-from plain --retrofit kv "${task[@]}" --steps 1 --lr 0 --eval-sequences 64 \
+    --out shifted --quiet --json >shifted.json
+"$KVSHIFT" train --init-from plain "${task[@]}" --steps 1 --lr 0 --eval-sequences 64 --quiet --json \
+    >again.json
+[[ $(value shifted.json final_loss) == "$(value again.json final_loss)" ]] ||
+    fail "retrofitting changes the loss: $(cat shifted.json again.json)"
+"$KVSHIFT" train --init-from shifted "${task[@]}" --steps 20 --out learned --quiet >/dev/null
+"$KVSHIFT" inspect learned --json >out
+grep -q '"init": "identity"' learned/config.json || fail "$(cat learned/config.json)"
+cmp -s shifted/model.safetensors learned/model.safetensors && fail "a retrofitted model stays as it is"
+
+# A plan of a model that no desk holds; nothing is allocated.
+"$KVSHIFT" train --model paper-19b --dry-run >out
+grep -q '^parameters *19.0G' out || fail "the plan of paper-19b: $(cat out)"
+
+# A run in two parts is the run in one.
+"$KVSHIFT" train "${small[@]}" --steps 8 --out once --quiet >/dev/null
+"$KVSHIFT" train "${small[@]}" --steps 5 --out twice --checkpoint-every 5 --quiet >/dev/null
+"$KVSHIFT" train "${small[@]}" --steps 8 --out twice --resume --quiet >/dev/null
+cmp once/model.safetensors twice/model.safetensors || fail "a resumed run has other weights"
+
 # The environment stands in for an option.
 KVSHIFT_STEPS=3 KVSHIFT_QUIET=yes "$KVSHIFT" train "${small[@]}" --json >env.json
 [[ $(value env.json steps) == 3 ]] || fail "KVSHIFT_STEPS is not heard"
