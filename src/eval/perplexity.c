@@ -78,7 +78,8 @@ kvs_status kvs_perplexity(kvs_perplexity_result *out, const kvs_model *model, co
         goto out;
     }
     for (size_t start = 0; done + 1 < count; start += options->stride) {
-        const size_t end = start + options->window < count - 1 ? start + options->window : count - 1;
+        const size_t end =
+            start + options->window < count - 1 ? start + options->window : count - 1;
 
         KVS_TRY(run_window(pass, targets, ids, start, done, end, &s, err));
         done = end;

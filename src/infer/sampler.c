@@ -20,7 +20,8 @@ struct kvs_sampler {
 
 void kvs_sampling_init(kvs_sampling *options)
 {
-    *options = (kvs_sampling){.temperature = 0.8, .top_k = 0, .top_p = 1.0, .min_p = 0.0, .seed = 1};
+    *options =
+        (kvs_sampling){.temperature = 0.8, .top_k = 0, .top_p = 1.0, .min_p = 0.0, .seed = 1};
 }
 
 static kvs_status check(const kvs_sampling *o, kvs_err *err)
@@ -29,7 +30,8 @@ static kvs_status check(const kvs_sampling *o, kvs_err *err)
         return kvsi_fail(err, KVS_E_INVALID, "temperature is %g, expected 0 or more",
                          o->temperature);
     if (!(o->top_p > 0 && o->top_p <= 1))
-        return kvsi_fail(err, KVS_E_INVALID, "top p is %g, expected above 0 and at most 1", o->top_p);
+        return kvsi_fail(err, KVS_E_INVALID, "top p is %g, expected above 0 and at most 1",
+                         o->top_p);
     if (!(o->min_p >= 0 && o->min_p <= 1))
         return kvsi_fail(err, KVS_E_INVALID, "min p is %g, expected 0 to 1", o->min_p);
     return KVS_OK;
@@ -125,8 +127,7 @@ int32_t kvs_sampler_next(kvs_sampler *sampler, const float *logits)
     if (o->temperature == 0)
         return (int32_t)best;
     for (size_t i = 0; i < sampler->count; i++) {
-        const double weight =
-            exp(((double)logits[i] - (double)logits[best]) / o->temperature);
+        const double weight = exp(((double)logits[i] - (double)logits[best]) / o->temperature);
 
         sampler->list[i] = (candidate){weight, (int32_t)i};
         total += weight;

@@ -1,0 +1,188 @@
+/* Choosing tokens, and the loss of a text. */
+#include "support.h"
+
+#include <math.h>
+
+enum { COUNT = 5, DRAWS = 20000 };
+
+static const float logits[COUNT] = {0.0f, 1.0f, 3.0f, 2.0f, -1.0f};
+
+/* How often each token is drawn. */
+static void draw(double *share, const kvs_sampling *options)
+{
+    kvs_sampler *sampler;
+    size_t counts[COUNT] = {0};
+
+    assert_int_equal(kvs_sampler_create(&sampler, COUNT, options, NULL), KVS_OK);
+    for (int i = 0; i < DRAWS; i++)
+        counts[kvs_sampler_next(sampler, logits)]++;
+    for (int i = 0; i < COUNT; i++)
+        share[i] = (double)counts[i] / DRAWS;
+    kvs_sampler_free(sampler);
+}
+
+static kvs_sampling sampling(double temperature, size_t top_k, double top_p, double min_p)
+{
+    return (kvs_sampling){temperature, top_k, top_p, min_p, 7};
+}
+
+/* The expected shares: softmax at the temperature over the tokens that are kept. */
+static void expect_shares(kvs_sampling options, const int *kept)
+{
+    double share[COUNT], total = 0;
+
+    draw(share, &options);
+    for (int i = 0; i < COUNT; i++)
+        total += kept[i] ? exp((double)logits[i] / options.temperature) : 0;
+    for (int i = 0; i < COUNT; i++) {
+        const double p = kept[i] ? exp((double)logits[i] / options.temperature) / total : 0;
+        assert_true(fabs(share[i] - p) <= 4 * sqrt(p * (1 - p) / DRAWS) + 1e-12);
+    }
+}
+
+static void tokens_are_drawn_by_their_probability(void **state)
+{
+    (void)state;
+    expect_shares(sampling(1, 0, 1, 0), (int[]){1, 1, 1, 1, 1});
+    expect_shares(sampling(2.5, 0, 1, 0), (int[]){1, 1, 1, 1, 1});
+    expect_shares(sampling(1, 2, 1, 0), (int[]){0, 0, 1, 1, 0});
+    expect_shares(sampling(1, 0, 0.85, 0), (int[]){0, 0, 1, 1, 0}); /* .64 + .24 */
+    expect_shares(sampling(1, 0, 0.9, 0), (int[]){0, 1, 1, 1, 0});
+    expect_shares(sampling(1, 0, 1, 0.1), (int[]){0, 1, 1, 1, 0}); /* exp(-2) = .135 */
+    expect_shares(sampling(1, 0, 1e-9, 0), (int[]){0, 0, 1, 0, 0});
+}
+
+static void temperature_zero_takes_the_first_of_the_best(void **state)
+{
+    const float equal[COUNT] = {1, 5, 5, 2, 5};
+    const kvs_sampling options = sampling(0, 0, 1, 0);
+    kvs_sampler *sampler;
+
+    (void)state;
+    assert_int_equal(kvs_sampler_create(&sampler, COUNT, &options, NULL), KVS_OK);
+    assert_int_equal(kvs_sampler_next(sampler, equal), 1);
+    kvs_sampler_free(sampler);
+}
+
+static void bad_options_are_refused(void **state)
+{
+    const kvs_sampling bad[] = {sampling(-1, 0, 1, 0), sampling(1, 0, 0, 0), sampling(1, 0, 1.5, 0),
+                                sampling(1, 0, 1, -0.1), sampling(NAN, 0, 1, 0)};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        kvs_sampler *sampler;
+
+        assert_int_equal(kvs_sampler_create(&sampler, COUNT, &bad[i], NULL), KVS_E_INVALID);
+        assert_null(sampler);
+    }
+}
+
+/* ---- perplexity ---- */
+
+enum { VOCAB = 17, CONTEXT = 24, LENGTH = 61 };
+
+typedef struct fixture {
+    kvs_runtime *rt;
+    kvs_model *model;
+    int32_t ids[LENGTH];
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *f = test_malloc(sizeof *f);
+    kvs_model_config config;
+
+    kvs_model_config_init(&config);
+    config.vocab = VOCAB;
+    config.dim = 16;
+    config.context = CONTEXT;
+    config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    f->rt = support_runtime(NULL);
+    f->model = support_model(f->rt, &config, 11);
+    support_fill_ids(f->ids, LENGTH, 3, VOCAB);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    kvs_model_free(f->model);
+    kvs_runtime_free(f->rt);
+    test_free(f);
+    return 0;
+}
+
+/* Loss of token `at`, from a session that sees the tokens from `start` on. */
+static double loss_of(const fixture *f, size_t start, size_t at)
+{
+    kvs_session *session;
+    float row[VOCAB];
+    double sum = 0;
+
+    assert_int_equal(kvs_session_create(&session, f->model, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_feed(session, f->ids + start, at - start, row, NULL), KVS_OK);
+    kvs_session_free(session);
+    for (size_t v = 0; v < VOCAB; v++)
+        sum += exp((double)row[v] - (double)row[f->ids[at]]);
+    return log(sum);
+}
+
+/* Every token but the first once, each from the window that reaches it first. */
+static void expect_perplexity(const fixture *f, size_t window, size_t stride)
+{
+    const kvs_perplexity_options options = {.window = window, .stride = stride};
+    kvs_perplexity_result result;
+    double sum = 0;
+    size_t start = 0;
+
+    for (size_t at = 1; at < LENGTH; at++) {
+        while (at > start + window)
+            start += stride;
+        sum += loss_of(f, start, at);
+    }
+    assert_int_equal(kvs_perplexity(&result, f->model, f->ids, LENGTH, &options, NULL), KVS_OK);
+    assert_int_equal(result.tokens, LENGTH - 1);
+    assert_true(fabs(result.loss - sum / (LENGTH - 1)) < 1e-5 * result.loss);
+    assert_true(fabs(result.perplexity - exp(result.loss)) < 1e-9 * result.perplexity);
+    assert_true(result.loss_error > 0 && result.loss_error < result.loss);
+}
+
+static void every_token_is_predicted_once(void **state)
+{
+    expect_perplexity(*state, CONTEXT, CONTEXT);
+    expect_perplexity(*state, CONTEXT, 5);
+    expect_perplexity(*state, 7, 7);
+    expect_perplexity(*state, 2, 1);
+}
+
+static void bad_windows_are_refused(void **state)
+{
+    const fixture *f = *state;
+    const kvs_perplexity_options bad[] = {{.window = 1, .stride = 1},
+                                          {.window = CONTEXT + 1, .stride = 1},
+                                          {.window = 8, .stride = 9},
+                                          {.window = 8}};
+    const kvs_perplexity_options good = {.window = 8, .stride = 8};
+    kvs_perplexity_result result;
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(kvs_perplexity(&result, f->model, f->ids, LENGTH, &bad[i], NULL),
+                         KVS_E_INVALID);
+    assert_int_equal(kvs_perplexity(&result, f->model, f->ids, 1, &good, NULL), KVS_E_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tokens_are_drawn_by_their_probability),
+        cmocka_unit_test(temperature_zero_takes_the_first_of_the_best),
+        cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test_setup_teardown(every_token_is_predicted_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bad_windows_are_refused, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
