@@ -267,18 +267,22 @@ static kvs_status fail_unknown(const kvsi_command_options *command, const char *
                      word, command->command);
 }
 
-/* The index of option --name, or count if there is none. */
+static int is_option(const kvsi_option *option, const char *word, size_t length)
+{
+    if (length == 2 && option->letter && word[0] == '-' && word[1] == option->letter)
+        return 1;
+    return strncmp(word, "--", 2) == 0 && length == strlen(option->name) + 2 &&
+           strncmp(word + 2, option->name, length - 2) == 0;
+}
+
+/* The index of the option --name or -n, or count if there is none. */
 static size_t find_option(const kvsi_command_options *command, const char *word, size_t length)
 {
-    size_t i;
+    size_t i = 0;
 
-    for (i = 0; i < command->count; i++) {
-        const char *name = command->options[i].name;
-
-        if (length == strlen(name) + 2 && strncmp(word + 2, name, length - 2) == 0)
-            break;
-    }
-    return strncmp(word, "--", 2) == 0 ? i : command->count;
+    while (i < command->count && !is_option(command->options + i, word, length))
+        i++;
+    return i;
 }
 
 /* Is word `at` there, and one of the option's choices? */
@@ -470,7 +474,10 @@ static void add_option_help(kvsi_text *text, const kvsi_option *option, const vo
     kvsi_text words = {0};
     size_t column;
 
-    kvsi_text_format(text, option->implied ? "  --%s [%s%s]" : "  --%s%s%s", option->name,
+    if (option->letter)
+        kvsi_text_format(text, "  -%c,", option->letter);
+    kvsi_text_format(text, option->implied ? "%s--%s [%s%s]" : "%s--%s%s%s",
+                     option->letter ? " " : "  ", option->name,
                      option->placeholder && !option->implied ? " " : "",
                      option->placeholder ? option->placeholder : "");
     column = text->length - start;

@@ -9,7 +9,7 @@
  *
  * Settings start out as the defaults, which the help shows.  Then an environment variable
  * (KVSHIFT_KV_HEADS for --kv-heads), then the command line, where the last one wins:
- * --name value, --name=value, --flag, -h or --help; -- ends the options. */
+ * --name value, --name=value, -n value, --flag, -h or --help; -- ends the options. */
 #ifndef KVSI_BASE_OPTIONS_H
 #define KVSI_BASE_OPTIONS_H
 
@@ -35,6 +35,7 @@ typedef struct kvsi_number_list {
 
 typedef struct kvsi_option {
     const char *name; /* without dashes */
+    char letter;      /* of the short form, -t; 0 = none */
     kvsi_option_kind kind;
     size_t offset;           /* of the value within the command's settings */
     const char *group;       /* heading in the help; rows of a group stand together */

@@ -14,6 +14,8 @@ typedef struct command {
 static int help(int argc, char **argv);
 
 static const command commands[] = {
+    {"data", "make a corpus from text, say what is in it, check it", kvsi_cmd_data},
+    {"tokenizer", "text to token ids and back; learn a tokenizer", kvsi_cmd_tokenizer},
     {"train", "train a model on a synthetic task", kvsi_cmd_train},
     {"inspect", "say what a model is, what it takes, and what its shift does", kvsi_cmd_inspect},
     {"report", "compare runs: a table, curves, a web page", kvsi_cmd_report},

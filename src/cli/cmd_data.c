@@ -1,0 +1,500 @@
+/* kvshift data: corpora made from text, described and checked. */
+#include "base/clock.h"
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct data_settings {
+    const char *tokenizer, *out, *field, *separator, *eos;
+    double valid;
+    uint64_t seed, shard_tokens;
+    int overwrite, quiet;
+    size_t vocab; /* of info and check */
+    int json;
+} data_settings;
+
+#define FIELD(name) offsetof(data_settings, name)
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static const char *const yes_or_no[] = {"yes", "no", NULL};
+
+static const kvsi_option build_options[] = {
+    {.name = "tokenizer",
+     .kind = KVSI_OPTION_TEXT,
+     .offset = FIELD(tokenizer),
+     .group = "Options",
+     .placeholder = "FILE",
+     .help = "tokenizer of the corpus, or 'bytes'; -t for short; needed"},
+    {.name = "out",
+     .kind = KVSI_OPTION_TEXT,
+     .offset = FIELD(out),
+     .group = "Options",
+     .placeholder = "DIR",
+     .help = "folder of the corpus, new or empty; needed"},
+    {.name = "overwrite",
+     .kind = KVSI_OPTION_FLAG,
+     .offset = FIELD(overwrite),
+     .group = "Options",
+     .help = "replace a corpus that is there"},
+    {.name = "quiet",
+     .kind = KVSI_OPTION_FLAG,
+     .offset = FIELD(quiet),
+     .group = "Options",
+     .help = "show no progress"},
+    {.name = "separator",
+     .kind = KVSI_OPTION_TEXT,
+     .offset = FIELD(separator),
+     .group = "Documents",
+     .placeholder = "TEXT",
+     .help = "what stands between the documents of a .txt",
+     .automatic = "<|endoftext|>"},
+    {.name = "field",
+     .kind = KVSI_OPTION_TEXT,
+     .offset = FIELD(field),
+     .group = "Documents",
+     .placeholder = "NAME",
+     .help = "field of each line of .jsonl that is the document",
+     .automatic = "text"},
+    {.name = "eos",
+     .kind = KVSI_OPTION_CHOICE,
+     .offset = FIELD(eos),
+     .group = "Documents",
+     .placeholder = "ANSWER",
+     .choices = yes_or_no,
+     .help = "end each document with the tokenizer's EOS",
+     .automatic = "yes if it has one"},
+    {.name = "valid",
+     .kind = KVSI_OPTION_REAL,
+     .offset = FIELD(valid),
+     .group = "Split",
+     .placeholder = "FRACTION",
+     .help = "of the documents for validation; of a document that is alone, its end",
+     .high = 0.9},
+    {.name = "seed",
+     .kind = KVSI_OPTION_UINT64,
+     .offset = FIELD(seed),
+     .group = "Split",
+     .placeholder = "N",
+     .help = "decides, with a document's number, on which side it is"},
+    {.name = "shard-tokens",
+     .kind = KVSI_OPTION_UINT64,
+     .offset = FIELD(shard_tokens),
+     .group = "Split",
+     .placeholder = "N",
+     .help = "the document that reaches this many is the last of its file",
+     .low = 1},
+};
+
+static const kvsi_command_options build_command = {
+    .command = "kvshift data build",
+    .purpose = "Encodes text files into a corpus folder to train on.  A .txt is one document, or "
+               "several with separators between them; each line of a .jsonl is one; either may be "
+               "compressed, with .zst behind.  Files may be larger than memory.",
+    .argument = "FILE",
+    .min_arguments = 1,
+    .max_arguments = SIZE_MAX,
+    .options = build_options,
+    .count = sizeof build_options / sizeof *build_options,
+};
+
+static const kvsi_option read_options[] = {
+    {.name = "vocab",
+     .kind = KVSI_OPTION_SIZE,
+     .offset = FIELD(vocab),
+     .group = "Options",
+     .placeholder = "N",
+     .help = "vocabulary of a file of llm.c or nanoGPT, which does not know its own",
+     .automatic = "as CORPUS says",
+     .low = 1},
+    {.name = "json",
+     .kind = KVSI_OPTION_FLAG,
+     .offset = FIELD(json),
+     .group = "Options",
+     .help = "print one JSON object"},
+};
+
+enum { READ_OPTIONS = sizeof read_options / sizeof *read_options };
+
+static const kvsi_command_options info_command = {
+    .command = "kvshift data info",
+    .purpose = "Prints what a corpus holds.  CORPUS is a folder of 'kvshift data build', a shard "
+               "in one, or a .bin file of llm.c or nanoGPT.",
+    .argument = "CORPUS",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = read_options,
+    .count = READ_OPTIONS,
+};
+
+static const kvsi_command_options check_command = {
+    .command = "kvshift data check",
+    .purpose = "Reads a corpus whole: checksums, ids within the vocabulary, document starts, and "
+               "the tokenizer beside them.  Fails with one line that says what is wrong.",
+    .argument = "CORPUS",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = read_options,
+    .count = READ_OPTIONS - 1, /* there is nothing to say as JSON */
+};
+
+/* ---- info ------------------------------------------------------------------------------------ */
+
+static const char *const split_names[] = {[KVS_SPLIT_TRAIN] = "train", [KVS_SPLIT_VALID] = "valid"};
+static const char *const rule_names[] = {[KVS_SPLIT_NONE] = "none",
+                                         [KVS_SPLIT_BY_DOCUMENT] = "document",
+                                         [KVS_SPLIT_BY_POSITION] = "position"};
+
+enum { SPLITS = sizeof split_names / sizeof *split_names };
+
+static void print_split_rule(const kvs_corpus_info *info)
+{
+    switch (info->rule) {
+    case KVS_SPLIT_NONE:
+        return;
+    case KVS_SPLIT_BY_DOCUMENT:
+        printf("split      %g %% of the documents for validation, seed %" PRIu64 "\n",
+               100 * info->valid, info->seed);
+        return;
+    case KVS_SPLIT_BY_POSITION:
+        printf("split      one document alone: its last %g %% for validation\n", 100 * info->valid);
+        return;
+    }
+}
+
+static void print_sources(const kvs_corpus *corpus)
+{
+    uint64_t bytes, checksum, all = 0;
+    char text[32];
+    size_t count = 0;
+
+    for (; kvs_corpus_source(corpus, count, &bytes, &checksum); count++)
+        all += bytes;
+    if (count == 0)
+        return;
+    kvsi_format_count(text, sizeof text, (double)all);
+    printf("sources    %zu file%s, %sB\n", count, count == 1 ? "" : "s", text);
+}
+
+static void print_info(const kvs_corpus *corpus)
+{
+    const kvs_corpus_info *info = kvs_corpus_get_info(corpus);
+
+    printf("format     %s, %zu-bit ids\n", info->format, 8 * info->id_bytes);
+    printf("vocabulary %zu\n", info->vocab);
+    if (info->tokenizer)
+        printf("tokenizer  %s (%016" PRIx64 ")%s\n", info->tokenizer, info->tokenizer_hash,
+               info->eos ? ", EOS ends each document" : "");
+    print_split_rule(info);
+    print_sources(corpus);
+    printf("%-10s %14s %12s %14s %8s\n", "", "tokens", "documents", "longest", "shards");
+    for (int s = 0; s < SPLITS; s++)
+        printf("%-10s %14" PRIu64 " %12" PRIu64 " %14" PRIu64 " %8zu\n", split_names[s],
+               info->split[s].tokens, info->split[s].documents, info->split[s].longest,
+               info->split[s].shards);
+}
+
+static json_t *hash_to_json(uint64_t hash)
+{
+    char text[17];
+
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    return json_string(text);
+}
+
+static json_t *sources_to_json(const kvs_corpus *corpus)
+{
+    json_t *list = json_array();
+    uint64_t bytes, checksum;
+    const char *name;
+
+    for (size_t i = 0; (name = kvs_corpus_source(corpus, i, &bytes, &checksum)); i++)
+        json_array_append_new(list,
+                              json_pack("{s:s, s:I, s:o}", "name", name, "bytes", (json_int_t)bytes,
+                                        "checksum", hash_to_json(checksum)));
+    return list;
+}
+
+static json_t *info_to_json(const kvs_corpus *corpus)
+{
+    const kvs_corpus_info *info = kvs_corpus_get_info(corpus);
+    json_t *rule = json_pack("{s:s, s:f, s:I}", "by", rule_names[info->rule], "valid", info->valid,
+                             "seed", (json_int_t)info->seed);
+    json_t *value =
+        json_pack("{s:s, s:I, s:I, s:s?, s:o, s:b, s:o, s:o}", "format", info->format, "vocab",
+                  (json_int_t)info->vocab, "id_bytes", (json_int_t)info->id_bytes, "tokenizer",
+                  info->tokenizer, "tokenizer_hash", hash_to_json(info->tokenizer_hash), "eos",
+                  info->eos, "split", rule, "sources", sources_to_json(corpus));
+
+    for (int s = 0; value && s < SPLITS; s++) {
+        const kvs_split_info *split = &info->split[s];
+
+        json_object_set_new(value, split_names[s],
+                            json_pack("{s:I, s:I, s:I, s:I}", "tokens", (json_int_t)split->tokens,
+                                      "documents", (json_int_t)split->documents, "longest",
+                                      (json_int_t)split->longest, "shards",
+                                      (json_int_t)split->shards));
+    }
+    return value;
+}
+
+static kvs_status open_corpus(kvs_corpus **out, const data_settings *settings, const char *path,
+                              kvs_err *err)
+{
+    const kvs_corpus_options options = {.vocab = settings->vocab};
+
+    return kvs_corpus_open(out, path, &options, err);
+}
+
+static kvs_status info(const data_settings *settings, const kvsi_parsed_options *parsed,
+                       kvs_err *err)
+{
+    kvs_corpus *corpus = NULL;
+    kvs_status st;
+
+    KVS_TRY(open_corpus(&corpus, settings, parsed->arguments[0], err));
+    if (settings->json)
+        KVS_TRY(kvsi_cli_print_json(info_to_json(corpus), err));
+    else
+        print_info(corpus);
+out:
+    kvs_corpus_free(corpus);
+    return st;
+}
+
+/* ---- check ----------------------------------------------------------------------------------- */
+
+static void print_soundness(const char *path, const kvs_corpus_info *info)
+{
+    size_t shards = 0;
+    uint64_t tokens = 0;
+
+    for (int s = 0; s < SPLITS; s++) {
+        shards += info->split[s].shards;
+        tokens += info->split[s].tokens;
+    }
+    printf("'%s' is sound: %zu shard%s, %" PRIu64 " tokens below %zu%s\n", path, shards,
+           shards == 1 ? "" : "s", tokens, info->vocab,
+           info->tokenizer_hash ? "" : "; its format has no checksums");
+}
+
+static kvs_status check(const data_settings *settings, const kvsi_parsed_options *parsed,
+                        kvs_err *err)
+{
+    const char *path = parsed->arguments[0];
+    kvs_corpus *corpus = NULL;
+    kvs_status st;
+
+    KVS_TRY(open_corpus(&corpus, settings, path, err));
+    KVS_TRY(kvs_corpus_check(corpus, err));
+    print_soundness(path, kvs_corpus_get_info(corpus));
+out:
+    kvs_corpus_free(corpus);
+    return st;
+}
+
+/* ---- build ----------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+/* The first signal ends the work in order; a second one, at once. */
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* Work of a few seconds shows nothing; on a terminal one line is rewritten, elsewhere there is a
+ * line now and then. */
+static const double QUIET_SECONDS = 2, TERMINAL_SECONDS = 0.1, PLAIN_SECONDS = 10;
+
+typedef struct build_progress {
+    int quiet, terminal, line_open;
+    double started, shown;
+} build_progress;
+
+static int show_progress(void *user, const kvs_corpus_progress *p)
+{
+    build_progress *shown = user;
+    const double now = kvsi_clock_seconds(), elapsed = now - shown->started;
+    const double share = p->size > 0 ? (double)p->bytes / (double)p->size : 1;
+    char documents[32], tokens[32], time[32];
+
+    if (shown->quiet || elapsed < QUIET_SECONDS ||
+        now - shown->shown < (shown->terminal ? TERMINAL_SECONDS : PLAIN_SECONDS))
+        return interrupted;
+    kvsi_format_count(documents, sizeof documents, (double)p->documents);
+    kvsi_format_count(tokens, sizeof tokens, (double)p->tokens);
+    kvsi_format_duration(time, sizeof time, elapsed);
+    fprintf(stderr, "%s%s %.0f %%  %s documents  %s tokens  %s%s", shown->terminal ? "\r" : "",
+            p->counting ? "counting" : "encoding", 100 * share, documents, tokens, time,
+            shown->terminal ? "\x1b[K" : "\n");
+    shown->line_open = shown->terminal;
+    shown->shown = now;
+    return interrupted;
+}
+
+static kvs_status plan_build(kvs_corpus_plan *plan, const data_settings *settings,
+                             const kvsi_parsed_options *parsed, kvs_err *err)
+{
+    if (!settings->tokenizer)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--tokenizer' is needed: a file, or 'bytes' for none");
+    if (!settings->out)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--out' is needed: the folder of the corpus");
+    plan->files = (const char *const *)parsed->arguments;
+    plan->count = parsed->argument_count;
+    plan->tokenizer = settings->tokenizer;
+    plan->field = settings->field;
+    plan->separator = settings->separator;
+    plan->valid = settings->valid;
+    plan->seed = settings->seed;
+    plan->shard_tokens = settings->shard_tokens;
+    plan->overwrite = settings->overwrite;
+    if (settings->eos)
+        plan->eos = strcmp(settings->eos, "yes") == 0 ? KVS_EOS_YES : KVS_EOS_NO;
+    return KVS_OK;
+}
+
+static kvs_status build(const data_settings *settings, const kvsi_parsed_options *parsed,
+                        kvs_err *err)
+{
+    build_progress progress = {.quiet = settings->quiet,
+                               .terminal = isatty(STDERR_FILENO),
+                               .started = kvsi_clock_seconds()};
+    kvs_corpus_plan plan;
+    kvs_corpus *corpus = NULL;
+    kvs_status st;
+
+    kvs_corpus_plan_init(&plan);
+    KVS_TRY(plan_build(&plan, settings, parsed, err));
+    plan.progress = show_progress;
+    plan.user = &progress;
+    catch_signals();
+    st = kvs_corpus_build(&plan, settings->out, err);
+    if (progress.line_open)
+        fputc('\n', stderr);
+    if (st != KVS_OK)
+        return st;
+    KVS_TRY(open_corpus(&corpus, settings, settings->out, err));
+    print_info(corpus);
+out:
+    kvs_corpus_free(corpus);
+    return st;
+}
+
+/* ---- which of the three ---------------------------------------------------------------------- */
+
+typedef struct verb {
+    const char *name, *summary;
+    const kvsi_command_options *command;
+    kvs_status (*run)(const data_settings *settings, const kvsi_parsed_options *parsed,
+                      kvs_err *err);
+} verb;
+
+static const verb verbs[] = {
+    {"build", "encode text files into a corpus", &build_command, build},
+    {"info", "say what a corpus holds", &info_command, info},
+    {"check", "read a corpus whole and say whether it is sound", &check_command, check},
+};
+
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static const char *verb_name_at(const void *names, size_t index)
+{
+    return index < VERBS ? ((const verb *)names)[index].name : NULL;
+}
+
+static void print_verbs(FILE *stream)
+{
+    fputs("usage: kvshift data build|info|check [OPTION]... ARGUMENT...\n"
+          "\n"
+          "Makes corpora to train on from text, and looks after them.\n"
+          "\n",
+          stream);
+    for (size_t i = 0; i < VERBS; i++)
+        fprintf(stream, "  %-10s%s\n", verbs[i].name, verbs[i].summary);
+    fputs("\n'kvshift data build --help' shows the options.\n", stream);
+}
+
+static int fail_unknown(const char *name)
+{
+    const char *nearest = kvsi_nearest_name(name, verb_name_at, verbs);
+    kvs_err err;
+
+    if (nearest)
+        kvsi_fail(&err, KVS_E_INVALID, "unknown command 'data %s'; did you mean 'data %s'?", name,
+                  nearest);
+    else
+        kvsi_fail(&err, KVS_E_INVALID, "unknown command 'data %s'; see 'kvshift data --help'",
+                  name);
+    return kvsi_cli_fail(&err);
+}
+
+static void set_defaults(data_settings *settings)
+{
+    kvs_corpus_plan plan;
+
+    kvs_corpus_plan_init(&plan);
+    *settings = (data_settings){.field = plan.field,
+                                .separator = plan.separator,
+                                .valid = plan.valid,
+                                .seed = plan.seed,
+                                .shard_tokens = plan.shard_tokens};
+}
+
+/* -t is how every command names its tokenizer. */
+static void spell_out_short_options(int argc, char **argv)
+{
+    static char tokenizer[] = "--tokenizer";
+
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "-t") == 0)
+            argv[i] = tokenizer;
+}
+
+static int run(const verb *chosen, int argc, char **argv)
+{
+    kvsi_parsed_options parsed = {0};
+    data_settings settings;
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    set_defaults(&settings);
+    spell_out_short_options(argc, argv);
+    KVS_TRY(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
+    if (parsed.help)
+        KVS_TRY(kvsi_cli_help(chosen->command, &settings, &err));
+    else
+        KVS_TRY(chosen->run(&settings, &parsed, &err));
+out:
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}
+
+int kvsi_cmd_data(int argc, char **argv)
+{
+    if (argc < 3) {
+        print_verbs(stderr);
+        return KVSI_EXIT_MISUSE;
+    }
+    for (size_t i = 0; i < VERBS; i++)
+        if (strcmp(argv[2], verbs[i].name) == 0)
+            return run(verbs + i, argc - 3, argv + 3);
+    if (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0) {
+        print_verbs(stdout);
+        return KVSI_EXIT_DONE;
+    }
+    return fail_unknown(argv[2]);
+}

@@ -1,0 +1,252 @@
+/* Opening a corpus: every shard is mapped and compared with what corpus.json says of it. */
+#include "data/corpus.h"
+
+#include "base/files.h"
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static kvs_status no_memory(const char *path, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+}
+
+/* ---- a folder -------------------------------------------------------------------------------- */
+
+static kvs_status compare(const kvsi_shard *shard, const kvsi_shard_record *record,
+                          const kvs_corpus_info *info, kvs_err *err)
+{
+    if (shard->format != KVSI_SHARD_OWN)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' is no shard: it does not begin as one",
+                         shard->path);
+    if (shard->tokenizer_hash != info->tokenizer_hash)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s' was made with tokenizer %016" PRIx64 ", its corpus with %016" PRIx64,
+                         shard->path, shard->tokenizer_hash, info->tokenizer_hash);
+    if (shard->tokens != record->tokens || shard->documents != record->documents ||
+        shard->checksum != record->checksum)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s' has %" PRIu64 " tokens, %" PRIu64 " documents, checksum %016" PRIx64
+                         "; corpus.json expects %" PRIu64 ", %" PRIu64 ", %016" PRIx64,
+                         shard->path, shard->tokens, shard->documents, shard->checksum,
+                         record->tokens, record->documents, record->checksum);
+    return KVS_OK;
+}
+
+static kvs_status open_shard(kvs_corpus *corpus, kvs_split split, size_t index, kvs_err *err)
+{
+    const kvsi_shard_record *record = &corpus->record.shards[split][index];
+    kvs_corpus_info *info = &corpus->record.info;
+    kvsi_shard *shard = &corpus->shards[split][index];
+    char *path = kvsi_path_join(corpus->path, record->name);
+    kvs_status st;
+
+    if (!path)
+        return no_memory(corpus->path, err);
+    KVS_TRY(kvsi_shard_open(shard, path, info->vocab, err));
+    KVS_TRY(compare(shard, record, info, err));
+    if (shard->longest > info->split[split].longest)
+        info->split[split].longest = shard->longest;
+out:
+    kvsi_free(path);
+    return st;
+}
+
+static kvs_status open_folder(kvs_corpus *corpus, kvs_err *err)
+{
+    kvs_corpus_info *info = &corpus->record.info;
+    char *path = kvsi_path_join(corpus->path, "corpus.json");
+    kvs_status st;
+
+    if (!path)
+        return no_memory(corpus->path, err);
+    KVS_TRY(kvsi_corpus_record_read(&corpus->record, path, err));
+    for (int s = 0; s < KVSI_SPLITS; s++) {
+        corpus->shards[s] = kvsi_alloc(info->split[s].shards, sizeof *corpus->shards[s]);
+        if (!corpus->shards[s]) {
+            st = no_memory(corpus->path, err);
+            goto out;
+        }
+        for (size_t i = 0; i < info->split[s].shards; i++)
+            KVS_TRY(open_shard(corpus, (kvs_split)s, i, err));
+    }
+    corpus->tokenizer = info->tokenizer == kvsi_tokenizer_file
+                            ? kvsi_path_join(corpus->path, kvsi_tokenizer_file)
+                            : kvsi_strdup(info->tokenizer);
+    if (!corpus->tokenizer)
+        st = no_memory(corpus->path, err);
+    info->tokenizer = corpus->tokenizer;
+out:
+    kvsi_free(path);
+    return st;
+}
+
+/* ---- single files ---------------------------------------------------------------------------- */
+
+/* The file becomes the only shard of a split. */
+static kvs_status open_file(kvs_corpus *corpus, kvs_split split, const char *path, size_t vocab,
+                            kvs_err *err)
+{
+    kvs_split_info *info = &corpus->record.info.split[split];
+    kvsi_shard *shard = kvsi_alloc(1, sizeof *shard);
+    kvs_status st;
+
+    if (!shard)
+        return no_memory(path, err);
+    corpus->shards[split] = shard;
+    KVS_TRY(kvsi_shard_open(shard, path, vocab, err));
+    *info = (kvs_split_info){.tokens = shard->tokens,
+                             .documents = shard->documents,
+                             .longest = shard->longest,
+                             .shards = 1};
+out:
+    return st;
+}
+
+static kvs_status open_files(kvs_corpus *corpus, const kvs_corpus_options *options, kvs_err *err)
+{
+    kvs_corpus_info *info = &corpus->record.info;
+    const kvsi_shard *train, *valid;
+    kvs_status st;
+
+    KVS_TRY(open_file(corpus, KVS_SPLIT_TRAIN, corpus->path, options->vocab, err));
+    train = corpus->shards[KVS_SPLIT_TRAIN];
+    info->format = kvsi_shard_format_name(train->format);
+    info->tokenizer_hash = train->tokenizer_hash;
+    info->vocab = train->vocab;
+    info->id_bytes = train->id_bytes;
+    if (!options->valid)
+        goto out;
+    KVS_TRY(open_file(corpus, KVS_SPLIT_VALID, options->valid, train->vocab, err));
+    valid = corpus->shards[KVS_SPLIT_VALID];
+    if (valid->format != train->format || valid->tokenizer_hash != train->tokenizer_hash)
+        st = kvsi_fail(err, KVS_E_INVALID,
+                       "'%s' (%s, tokenizer %016" PRIx64 ") does not go with '%s' (%s, %016" PRIx64
+                       ")",
+                       valid->path, kvsi_shard_format_name(valid->format), valid->tokenizer_hash,
+                       train->path, info->format, train->tokenizer_hash);
+out:
+    return st;
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+static kvs_status match_tokenizer(const kvs_corpus *corpus, const kvs_tokenizer *tokenizer,
+                                  kvs_err *err)
+{
+    const kvs_corpus_info *info = &corpus->record.info;
+    const uint64_t hash = kvs_tokenizer_hash(tokenizer);
+    const size_t vocab = kvs_tokenizer_vocab(tokenizer);
+
+    if (info->tokenizer_hash && hash != info->tokenizer_hash)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "the tokenizer is another than that of '%s': expected hash %016" PRIx64
+                         ", found %016" PRIx64,
+                         corpus->path, info->tokenizer_hash, hash);
+    if (vocab != info->vocab)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "the tokenizer has %zu tokens, the vocabulary of '%s' is %zu", vocab,
+                         corpus->path, info->vocab);
+    return KVS_OK;
+}
+
+static kvs_status open_path(kvs_corpus *corpus, const kvs_corpus_options *options, kvs_err *err)
+{
+    struct stat info;
+    kvs_status st;
+
+    if (stat(corpus->path, &info) != 0)
+        return kvsi_fail_errno(err, "open", corpus->path);
+    if (!S_ISDIR(info.st_mode)) {
+        KVS_TRY(open_files(corpus, options, err));
+    } else {
+        if (options->valid)
+            return kvsi_fail(err, KVS_E_INVALID,
+                             "'%s' has its own validation split, so '%s' cannot be it",
+                             corpus->path, options->valid);
+        KVS_TRY(open_folder(corpus, err));
+        if (options->vocab && options->vocab != corpus->record.info.vocab)
+            return kvsi_fail(err, KVS_E_INVALID, "'%s' has a vocabulary of %zu, expected %zu",
+                             corpus->path, corpus->record.info.vocab, options->vocab);
+    }
+    if (options->tokenizer)
+        KVS_TRY(match_tokenizer(corpus, options->tokenizer, err));
+out:
+    return st;
+}
+
+kvs_status kvs_corpus_open(kvs_corpus **out, const char *path, const kvs_corpus_options *options,
+                           kvs_err *err)
+{
+    static const kvs_corpus_options none = {.vocab = 0};
+    kvs_corpus *corpus = kvsi_alloc(1, sizeof *corpus);
+    kvs_status st;
+
+    *out = NULL;
+    if (!corpus)
+        return no_memory(path, err);
+    corpus->path = kvsi_strdup(path);
+    if (!corpus->path) {
+        st = no_memory(path, err);
+        goto out;
+    }
+    KVS_TRY(open_path(corpus, options ? options : &none, err));
+    *out = corpus;
+    corpus = NULL;
+out:
+    kvs_corpus_free(corpus);
+    return st;
+}
+
+void kvs_corpus_free(kvs_corpus *corpus)
+{
+    if (!corpus)
+        return;
+    for (int s = 0; s < KVSI_SPLITS; s++) {
+        for (size_t i = 0; corpus->shards[s] && i < corpus->record.info.split[s].shards; i++)
+            kvsi_shard_close(&corpus->shards[s][i]);
+        kvsi_free(corpus->shards[s]);
+    }
+    kvsi_corpus_record_release(&corpus->record);
+    kvsi_free(corpus->tokenizer);
+    kvsi_free(corpus->path);
+    kvsi_free(corpus);
+}
+
+kvs_status kvs_corpus_check(const kvs_corpus *corpus, kvs_err *err)
+{
+    const kvs_corpus_info *info = &corpus->record.info;
+    kvs_tokenizer *tokenizer = NULL;
+    kvs_status st = KVS_OK;
+
+    for (int s = 0; s < KVSI_SPLITS; s++)
+        for (size_t i = 0; i < info->split[s].shards; i++)
+            KVS_TRY(kvsi_shard_verify(&corpus->shards[s][i], err));
+    if (info->tokenizer) {
+        KVS_TRY(kvs_tokenizer_load(&tokenizer, info->tokenizer, err));
+        KVS_TRY(match_tokenizer(corpus, tokenizer, err));
+    }
+out:
+    kvs_tokenizer_free(tokenizer);
+    return st;
+}
+
+const kvs_corpus_info *kvs_corpus_get_info(const kvs_corpus *corpus)
+{
+    return &corpus->record.info;
+}
+
+const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *bytes,
+                              uint64_t *checksum)
+{
+    const kvsi_source_record *source;
+
+    if (index >= corpus->record.source_count)
+        return NULL;
+    source = corpus->record.sources + index;
+    *bytes = source->bytes;
+    *checksum = source->checksum;
+    return source->name;
+}

@@ -1,0 +1,63 @@
+/* data/corpus.h - a corpus folder: shards of tokens, corpus.json that lists them, the tokenizer. */
+#ifndef KVSI_DATA_CORPUS_H
+#define KVSI_DATA_CORPUS_H
+
+#include "data/shard.h"
+
+enum { KVSI_SPLITS = 2, KVSI_SHARD_NAME = 32 };
+
+/* ---- what corpus.json says ------------------------------------------------------------------- */
+
+typedef struct kvsi_shard_record {
+    char name[KVSI_SHARD_NAME];
+    uint64_t tokens, documents, checksum;
+} kvsi_shard_record;
+
+typedef struct kvsi_source_record {
+    char *name;
+    uint64_t bytes, checksum; /* of the file as it is on disk */
+} kvsi_source_record;
+
+typedef struct kvsi_corpus_record {
+    kvs_corpus_info info; /* `tokenizer` is text of the program's own, not owned */
+    kvsi_shard_record *shards[KVSI_SPLITS]; /* [info.split[].shards] */
+    kvsi_source_record *sources;
+    size_t source_count;
+} kvsi_corpus_record;
+
+extern const char *const kvsi_split_names[KVSI_SPLITS]; /* "train", "valid" */
+extern const char kvsi_tokenizer_file[];                /* "tokenizer.json" */
+
+kvs_status kvsi_corpus_record_write(const kvsi_corpus_record *record, const char *path,
+                                    kvs_err *err);
+kvs_status kvsi_corpus_record_read(kvsi_corpus_record *out, const char *path, kvs_err *err);
+void kvsi_corpus_record_release(kvsi_corpus_record *record);
+kvs_status kvsi_corpus_record_add_shard(kvsi_corpus_record *record, kvs_split split,
+                                        const kvsi_shard_record *shard, kvs_err *err);
+const char *kvsi_split_rule_name(kvs_split_rule rule);
+
+/* ---- the open corpus ------------------------------------------------------------------------- */
+
+struct kvs_corpus {
+    char *path;
+    kvsi_corpus_record record;
+    char *tokenizer; /* what info.tokenizer points to; NULL = not known */
+    kvsi_shard *shards[KVSI_SPLITS];
+};
+
+/* ---- a folder being made --------------------------------------------------------------------- */
+
+/* Filled beside its place and moved there when it is complete. */
+typedef struct kvsi_corpus_folder {
+    char *path, *temporary;
+    int replaces;     /* a corpus that is there */
+    size_t first_new; /* bytes of `temporary` that name the first folder that was not there */
+} kvsi_corpus_folder;
+
+kvs_status kvsi_corpus_folder_begin(kvsi_corpus_folder *folder, const char *dir, int overwrite,
+                                    kvs_err *err);
+/* Ends it either way. */
+kvs_status kvsi_corpus_folder_commit(kvsi_corpus_folder *folder, kvs_err *err);
+void kvsi_corpus_folder_abandon(kvsi_corpus_folder *folder);
+
+#endif

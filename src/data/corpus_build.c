@@ -1,0 +1,475 @@
+/* From text files to a corpus folder, in two readings.
+ *
+ * The first counts documents, which decides the split: a document is for validation if the hash of
+ * the seed and its number says so; where that leaves a side without any, the document with the
+ * least (or the greatest) hash goes there; a document that is alone is cut in two.  The second
+ * reading encodes.  Both are streams: memory holds a piece of a document and its ids. */
+#include "base/checksum.h"
+#include "base/files.h"
+#include "base/memory.h"
+#include "data/corpus.h"
+#include "data/documents.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { SHARD_DOCUMENTS = 1 << 22 }; /* bounds the starts that a writer keeps in memory */
+
+typedef struct build {
+    const kvs_corpus_plan *plan;
+    kvsi_corpus_folder folder;
+    kvsi_corpus_record record;
+    kvs_tokenizer *tokenizer;
+    int32_t eos; /* what ends documents; -1 = nothing */
+    kvs_corpus_progress progress;
+
+    /* found by counting */
+    uint64_t documents;
+    uint64_t text_bytes;
+    uint64_t forced[KVSI_SPLITS]; /* a document for a side that would have none; UINT64_MAX = no */
+
+    /* while encoding */
+    uint64_t document;            /* number of the current one */
+    uint64_t at;                  /* bytes of it so far */
+    uint64_t cut;                 /* by position: where validation begins */
+    uint64_t length[KVSI_SPLITS]; /* tokens of the document that is being written */
+    kvsi_shard_writer *writers[KVSI_SPLITS];
+} build;
+
+typedef kvs_status (*piece_taker)(build *b, const kvsi_piece *piece, kvs_err *err);
+
+void kvs_corpus_plan_init(kvs_corpus_plan *plan)
+{
+    *plan = (kvs_corpus_plan){.tokenizer = "bytes",
+                              .field = "text",
+                              .separator = "<|endoftext|>",
+                              .valid = 0.05,
+                              .seed = 1,
+                              .shard_tokens = UINT64_C(1) << 28};
+}
+
+static kvs_status check_plan(const kvs_corpus_plan *plan, kvs_err *err)
+{
+    if (plan->count < 1)
+        return kvsi_fail(err, KVS_E_INVALID, "a corpus needs at least 1 text file");
+    if (!(plan->valid >= 0 && plan->valid < 1))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "the fraction for validation is '%g', expected at least 0 and below 1",
+                         plan->valid);
+    if (plan->seed > INT64_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "seed is '%llu', expected at most %lld",
+                         (unsigned long long)plan->seed, (long long)INT64_MAX);
+    if (plan->shard_tokens < 1)
+        return kvsi_fail(err, KVS_E_INVALID, "tokens a shard is '0', expected at least 1");
+    return KVS_OK;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static kvs_status report(build *b, kvs_err *err)
+{
+    if (b->plan->progress && b->plan->progress(b->plan->user, &b->progress) != 0)
+        return kvsi_fail(err, KVS_E_LIMIT, "stopped on request; no corpus was written");
+    return KVS_OK;
+}
+
+/* The first reading notes what the file is; in the second it must still be that. */
+static kvs_status note_source(build *b, size_t index, const kvsi_documents *documents, kvs_err *err)
+{
+    kvsi_source_record *source = &b->record.sources[index];
+    const uint64_t bytes = kvsi_documents_bytes(documents);
+    const uint64_t checksum = kvsi_documents_checksum(documents);
+
+    if (b->progress.counting) {
+        source->bytes = bytes;
+        source->checksum = checksum;
+    } else if (source->bytes != bytes || source->checksum != checksum) {
+        return kvsi_fail(err, KVS_E_IO, "'%s' changed while it was read", source->name);
+    }
+    return KVS_OK;
+}
+
+static kvs_status read_file(build *b, size_t index, piece_taker take, kvs_err *err)
+{
+    const uint64_t before = b->progress.bytes;
+    kvsi_documents *documents = NULL;
+    int found = 0;
+    kvs_status st;
+
+    KVS_TRY(kvsi_documents_open(&documents, b->plan->files[index], b->plan->field,
+                                b->plan->separator, err));
+    for (;;) {
+        kvsi_piece piece;
+
+        KVS_TRY(kvsi_documents_next(documents, &piece, &found, err));
+        if (!found)
+            break;
+        KVS_TRY(take(b, &piece, err));
+        b->progress.bytes = before + kvsi_documents_bytes(documents);
+        b->progress.documents += (uint64_t)piece.last;
+        KVS_TRY(report(b, err));
+    }
+    b->progress.bytes = before + kvsi_documents_bytes(documents);
+    KVS_TRY(note_source(b, index, documents, err));
+out:
+    kvsi_documents_close(documents);
+    return st;
+}
+
+static kvs_status read_files(build *b, int counting, piece_taker take, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    b->progress = (kvs_corpus_progress){.counting = counting, .size = b->progress.size};
+    for (size_t i = 0; i < b->plan->count; i++)
+        KVS_TRY(read_file(b, i, take, err));
+    KVS_TRY(report(b, err));
+out:
+    return st;
+}
+
+static kvs_status name_sources(build *b, kvs_err *err)
+{
+    const kvs_corpus_plan *plan = b->plan;
+
+    b->record.sources = kvsi_alloc(plan->count, sizeof *b->record.sources);
+    if (!b->record.sources)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu files", plan->count);
+    for (size_t i = 0; i < plan->count; i++) {
+        struct stat info;
+
+        if (stat(plan->files[i], &info) != 0)
+            return kvsi_fail_errno(err, "open", plan->files[i]);
+        b->record.sources[i].name = kvsi_strdup(plan->files[i]);
+        if (!b->record.sources[i].name)
+            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", plan->files[i]);
+        b->record.source_count++;
+        b->progress.size += (uint64_t)info.st_size;
+    }
+    return KVS_OK;
+}
+
+/* ---- the split ------------------------------------------------------------------------------- */
+
+static kvs_status count_piece(build *b, const kvsi_piece *piece, kvs_err *err)
+{
+    (void)err;
+    b->documents += (uint64_t)piece->last;
+    b->text_bytes += piece->size;
+    return KVS_OK;
+}
+
+/* 0 <= hash < 1 */
+static double split_hash(const build *b, uint64_t document)
+{
+    const uint64_t key[2] = {b->plan->seed, document};
+
+    return (double)(kvsi_checksum(key, sizeof key) >> 11) * 0x1p-53;
+}
+
+static kvs_split split_of(const build *b, uint64_t document)
+{
+    if (b->record.info.rule != KVS_SPLIT_BY_DOCUMENT || document == b->forced[KVS_SPLIT_TRAIN])
+        return KVS_SPLIT_TRAIN;
+    if (document == b->forced[KVS_SPLIT_VALID] || split_hash(b, document) < b->plan->valid)
+        return KVS_SPLIT_VALID;
+    return KVS_SPLIT_TRAIN;
+}
+
+/* With few documents luck may leave a side empty. */
+static void force_split(build *b)
+{
+    uint64_t least = 0, greatest = 0;
+    double low = 1, high = 0;
+
+    for (uint64_t d = 0; d < b->documents; d++) {
+        const double hash = split_hash(b, d);
+
+        least = hash < low ? d : least;
+        low = hash < low ? hash : low;
+        greatest = hash > high ? d : greatest;
+        high = hash > high ? hash : high;
+    }
+    if (low >= b->plan->valid)
+        b->forced[KVS_SPLIT_VALID] = least;
+    if (high < b->plan->valid)
+        b->forced[KVS_SPLIT_TRAIN] = greatest;
+}
+
+static kvs_status decide_split(build *b, kvs_err *err)
+{
+    kvs_corpus_info *info = &b->record.info;
+    const double valid = b->plan->valid;
+
+    info->valid = valid;
+    info->seed = b->plan->seed;
+    b->forced[KVS_SPLIT_TRAIN] = b->forced[KVS_SPLIT_VALID] = UINT64_MAX;
+    if (b->documents == 0 && b->plan->count == 1)
+        return kvsi_fail(err, KVS_E_INVALID, "'%s' holds no text", b->plan->files[0]);
+    if (b->documents == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "the %zu files hold no text", b->plan->count);
+    if (!(valid > 0)) {
+        info->rule = KVS_SPLIT_NONE;
+    } else if (b->documents == 1) {
+        info->rule = KVS_SPLIT_BY_POSITION;
+        b->cut = (uint64_t)((1 - valid) * (double)b->text_bytes);
+    } else {
+        info->rule = KVS_SPLIT_BY_DOCUMENT;
+        force_split(b);
+    }
+    return KVS_OK;
+}
+
+/* ---- shards ---------------------------------------------------------------------------------- */
+
+/* The name of the split's next shard. */
+static void name_shard(char name[KVSI_SHARD_NAME], const build *b, kvs_split split)
+{
+    snprintf(name, KVSI_SHARD_NAME, "%s-%05zu.shard", kvsi_split_names[split],
+             b->record.info.split[split].shards);
+}
+
+static kvs_status open_writer(build *b, kvs_split split, kvs_err *err)
+{
+    const kvs_corpus_info *info = &b->record.info;
+    char name[KVSI_SHARD_NAME], *path;
+    kvs_status st;
+
+    name_shard(name, b, split);
+    path = kvsi_path_join(b->folder.temporary, name);
+    if (!path)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", name);
+    st = kvsi_shard_writer_open(&b->writers[split], path, info->vocab, info->tokenizer_hash, err);
+    kvsi_free(path);
+    return st;
+}
+
+static kvs_status close_writer(build *b, kvs_split split, kvs_err *err)
+{
+    kvsi_shard_writer *writer = b->writers[split];
+    kvsi_shard_record shard = {.tokens = kvsi_shard_writer_tokens(writer),
+                               .documents = kvsi_shard_writer_documents(writer)};
+    kvs_status st;
+
+    name_shard(shard.name, b, split);
+    b->writers[split] = NULL;
+    KVS_TRY(kvsi_shard_writer_commit(writer, &shard.checksum, err));
+    KVS_TRY(kvsi_corpus_record_add_shard(&b->record, split, &shard, err));
+out:
+    return st;
+}
+
+static kvs_status write_ids(build *b, kvs_split split, const int32_t *ids, size_t count,
+                            kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    if (count == 0)
+        return KVS_OK;
+    if (!b->writers[split])
+        KVS_TRY(open_writer(b, split, err));
+    KVS_TRY(kvsi_shard_writer_add(b->writers[split], ids, count, err));
+    b->length[split] += count;
+    b->progress.tokens += count;
+out:
+    return st;
+}
+
+static kvs_status encode(build *b, kvs_split split, const char *text, size_t size, kvs_err *err)
+{
+    int32_t *ids = NULL;
+    size_t count = 0;
+    kvs_status st;
+
+    if (size == 0)
+        return KVS_OK;
+    KVS_TRY(
+        kvs_tokenizer_encode(b->tokenizer, text, size, KVS_ENCODE_NO_SPECIAL, &ids, &count, err));
+    KVS_TRY(write_ids(b, split, ids, count, err));
+out:
+    kvs_ids_free(ids);
+    return st;
+}
+
+/* A shard ends with the document that fills it. */
+static kvs_status end_document(build *b, kvs_split split, kvs_err *err)
+{
+    kvs_split_info *info = &b->record.info.split[split];
+    kvsi_shard_writer *writer = b->writers[split];
+
+    info->longest = b->length[split] > info->longest ? b->length[split] : info->longest;
+    b->length[split] = 0;
+    if (!writer)
+        return KVS_OK;
+    kvsi_shard_writer_end_document(writer);
+    if (kvsi_shard_writer_tokens(writer) < b->plan->shard_tokens &&
+        kvsi_shard_writer_documents(writer) < SHARD_DOCUMENTS)
+        return KVS_OK;
+    return close_writer(b, split, err);
+}
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+/* A document alone: what is before the cut is for training.  *split says where the piece ends. */
+static kvs_status encode_by_position(build *b, const kvsi_piece *piece, kvs_split *split,
+                                     kvs_err *err)
+{
+    size_t before = 0;
+    kvs_status st;
+
+    *split = b->at < b->cut && b->at + piece->size <= b->cut ? KVS_SPLIT_TRAIN : KVS_SPLIT_VALID;
+    if (*split == KVS_SPLIT_VALID && b->at < b->cut) {
+        before = kvsi_text_cut(piece->text, piece->size, (size_t)(b->cut - b->at));
+        KVS_TRY(encode(b, KVS_SPLIT_TRAIN, piece->text, before, err));
+        KVS_TRY(end_document(b, KVS_SPLIT_TRAIN, err));
+    }
+    KVS_TRY(encode(b, *split, piece->text + before, piece->size - before, err));
+out:
+    return st;
+}
+
+static kvs_status encode_piece(build *b, const kvsi_piece *piece, kvs_err *err)
+{
+    kvs_split split = split_of(b, b->document);
+    kvs_status st;
+
+    if (b->record.info.rule == KVS_SPLIT_BY_POSITION)
+        KVS_TRY(encode_by_position(b, piece, &split, err));
+    else
+        KVS_TRY(encode(b, split, piece->text, piece->size, err));
+    b->at += piece->size;
+    if (!piece->last)
+        return KVS_OK;
+    KVS_TRY(write_ids(b, split, &b->eos, b->eos >= 0, err));
+    KVS_TRY(end_document(b, split, err));
+    b->document++;
+    b->at = 0;
+out:
+    return st;
+}
+
+/* ---- the tokenizer --------------------------------------------------------------------------- */
+
+/* The ids are those of the tokenizer as it lies beside the shards, so that is the one to use. */
+static kvs_status keep_tokenizer(build *b, kvs_err *err)
+{
+    char *path = NULL;
+    kvs_status st = KVS_OK;
+
+    b->record.info.tokenizer = "bytes";
+    if (strcmp(b->plan->tokenizer, "bytes") == 0)
+        return KVS_OK;
+    path = kvsi_path_join(b->folder.temporary, kvsi_tokenizer_file);
+    if (!path)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", kvsi_tokenizer_file);
+    KVS_TRY(kvs_tokenizer_save(b->tokenizer, path, err));
+    kvs_tokenizer_free(b->tokenizer);
+    b->tokenizer = NULL;
+    KVS_TRY(kvs_tokenizer_load(&b->tokenizer, path, err));
+    b->record.info.tokenizer = kvsi_tokenizer_file;
+out:
+    kvsi_free(path);
+    return st;
+}
+
+static kvs_status choose_eos(build *b, kvs_err *err)
+{
+    const kvs_eos wanted = b->plan->eos;
+
+    b->eos = wanted == KVS_EOS_NO ? -1 : kvs_tokenizer_eos(b->tokenizer);
+    if (wanted == KVS_EOS_YES && b->eos < 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "tokenizer '%s' has no token that ends a document, so none can be added",
+                         b->plan->tokenizer);
+    b->record.info.eos = b->eos >= 0;
+    return KVS_OK;
+}
+
+static void describe_tokenizer(build *b)
+{
+    kvs_corpus_info *info = &b->record.info;
+
+    info->vocab = kvs_tokenizer_vocab(b->tokenizer);
+    info->id_bytes = kvsi_shard_id_bytes(info->vocab);
+    info->tokenizer_hash = kvs_tokenizer_hash(b->tokenizer);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static kvs_status check_tokens(const build *b, kvs_err *err)
+{
+    const kvs_split_info *train = &b->record.info.split[KVS_SPLIT_TRAIN];
+    const kvs_split_info *valid = &b->record.info.split[KVS_SPLIT_VALID];
+    const unsigned long long all = train->tokens + valid->tokens;
+
+    if (all < 2)
+        return kvsi_fail(err, KVS_E_INVALID, "the text has %llu token%s, expected at least 2", all,
+                         all == 1 ? "" : "s");
+    if (train->longest < 2)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "the training split has %llu token%s, expected a document of at least 2",
+                         (unsigned long long)train->tokens, train->tokens == 1 ? "" : "s");
+    if (b->plan->valid > 0 && valid->longest < 2)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "the validation split has %llu token%s, expected a document of at least "
+                         "2: give more text or a greater fraction than %g",
+                         (unsigned long long)valid->tokens, valid->tokens == 1 ? "" : "s",
+                         b->plan->valid);
+    return KVS_OK;
+}
+
+static kvs_status fill_folder(build *b, kvs_err *err)
+{
+    char *path = NULL;
+    kvs_status st;
+
+    KVS_TRY(keep_tokenizer(b, err));
+    describe_tokenizer(b);
+    KVS_TRY(read_files(b, 0, encode_piece, err));
+    for (int s = 0; s < KVSI_SPLITS; s++)
+        if (b->writers[s])
+            KVS_TRY(close_writer(b, (kvs_split)s, err));
+    KVS_TRY(check_tokens(b, err));
+    path = kvsi_path_join(b->folder.temporary, "corpus.json");
+    if (!path)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for 'corpus.json'");
+    else
+        KVS_TRY(kvsi_corpus_record_write(&b->record, path, err));
+out:
+    kvsi_free(path);
+    return st;
+}
+
+/* Everything that can be known to fail before the folder is begun fails there. */
+static kvs_status prepare(build *b, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(check_plan(b->plan, err));
+    KVS_TRY(kvs_tokenizer_load(&b->tokenizer, b->plan->tokenizer, err));
+    KVS_TRY(choose_eos(b, err));
+    KVS_TRY(name_sources(b, err));
+out:
+    return st;
+}
+
+kvs_status kvs_corpus_build(const kvs_corpus_plan *plan, const char *dir, kvs_err *err)
+{
+    build b = {.plan = plan};
+    kvs_status st;
+
+    KVS_TRY(prepare(&b, err));
+    KVS_TRY(kvsi_corpus_folder_begin(&b.folder, dir, plan->overwrite, err));
+    KVS_TRY(read_files(&b, 1, count_piece, err));
+    KVS_TRY(decide_split(&b, err));
+    KVS_TRY(fill_folder(&b, err));
+    st = kvsi_corpus_folder_commit(&b.folder, err);
+out:
+    for (int s = 0; s < KVSI_SPLITS; s++)
+        kvsi_shard_writer_abandon(b.writers[s]);
+    kvsi_corpus_folder_abandon(&b.folder);
+    kvs_tokenizer_free(b.tokenizer);
+    kvsi_corpus_record_release(&b.record);
+    return st;
+}

@@ -1,0 +1,152 @@
+/* A corpus folder appears whole: it is filled under another name and renamed. */
+#include "base/files.h"
+#include "base/folders.h"
+#include "base/memory.h"
+#include "data/corpus.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SUFFIX = 32 };
+
+static char *with_suffix(const char *path, const char *word)
+{
+    const size_t room = strlen(path) + SUFFIX;
+    char *text = kvsi_alloc(room, 1);
+
+    if (text)
+        snprintf(text, room, "%s.%s-%ld", path, word, (long)getpid());
+    return text;
+}
+
+static int is_part(const char *name)
+{
+    const size_t length = strlen(name), ending = strlen(".shard");
+
+    if (strcmp(name, "corpus.json") == 0 || strcmp(name, kvsi_tokenizer_file) == 0)
+        return 1;
+    return length > ending && strcmp(name + length - ending, ".shard") == 0;
+}
+
+/* What is at the place of the new folder must be nothing, or a corpus that may go. */
+static kvs_status check_place(kvsi_corpus_folder *folder, int overwrite, kvs_err *err)
+{
+    kvsi_name_list list;
+    const char *stranger = NULL;
+    int corpus = 0;
+    kvs_status st;
+
+    KVS_TRY(kvsi_dir_list(&list, folder->path, "", err));
+    for (size_t i = 0; i < list.count; i++) {
+        corpus = corpus || strcmp(list.names[i], "corpus.json") == 0;
+        if (!is_part(list.names[i]))
+            stranger = list.names[i];
+    }
+    if (corpus && !overwrite)
+        st = kvsi_fail(err, KVS_E_INVALID, "'%s' holds a corpus already; --overwrite replaces it",
+                       folder->path);
+    else if (stranger || (list.count > 0 && !corpus))
+        st = kvsi_fail(err, KVS_E_INVALID,
+                       "folder '%s' holds '%s', expected a new or empty folder%s", folder->path,
+                       stranger ? stranger : list.names[0], overwrite ? " or a corpus alone" : "");
+    folder->replaces = corpus;
+    kvsi_name_list_release(&list);
+out:
+    return st;
+}
+
+/* How much of `path` names the first folder that is not there. */
+static size_t first_missing(char *path)
+{
+    size_t end = strlen(path);
+
+    for (size_t i = 1; i < end; i++) {
+        if (path[i] != '/')
+            continue;
+        path[i] = '\0';
+        if (!kvsi_file_exists(path))
+            end = i;
+        path[i] = '/';
+    }
+    return end;
+}
+
+kvs_status kvsi_corpus_folder_begin(kvsi_corpus_folder *folder, const char *dir, int overwrite,
+                                    kvs_err *err)
+{
+    size_t length = strlen(dir);
+    kvs_status st = KVS_OK;
+    int made;
+
+    *folder = (kvsi_corpus_folder){.path = kvsi_strdup(dir)};
+    if (!folder->path)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+    while (length > 1 && folder->path[length - 1] == '/')
+        folder->path[--length] = '\0';
+    KVS_TRY(check_place(folder, overwrite, err));
+    folder->temporary = with_suffix(folder->path, "tmp");
+    if (!folder->temporary) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+        goto out;
+    }
+    KVS_TRY(kvsi_dir_remove(folder->temporary, err)); /* of a process with our number, long gone */
+    folder->first_new = first_missing(folder->temporary);
+    KVS_TRY(kvsi_dir_make(folder->temporary, &made, err));
+    return KVS_OK;
+out:
+    kvsi_free(folder->temporary);
+    folder->temporary = NULL;
+    kvsi_corpus_folder_abandon(folder);
+    return st;
+}
+
+static void release(kvsi_corpus_folder *folder)
+{
+    kvsi_free(folder->path);
+    kvsi_free(folder->temporary);
+    *folder = (kvsi_corpus_folder){0};
+}
+
+void kvsi_corpus_folder_abandon(kvsi_corpus_folder *folder)
+{
+    char *path = folder->temporary;
+
+    if (path) {
+        kvsi_dir_remove(path, NULL);
+        for (size_t end = strlen(path) - 1; end >= folder->first_new; end--) {
+            if (path[end] != '/')
+                continue;
+            path[end] = '\0';
+            rmdir(path);
+        }
+    }
+    release(folder);
+}
+
+kvs_status kvsi_corpus_folder_commit(kvsi_corpus_folder *folder, kvs_err *err)
+{
+    char *old = NULL;
+    kvs_status st;
+
+    if (folder->replaces) {
+        old = with_suffix(folder->path, "old");
+        if (!old) {
+            st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder->path);
+            goto out;
+        }
+        KVS_TRY(kvsi_dir_publish(folder->path, old, err));
+    }
+    st = kvsi_dir_publish(folder->temporary, folder->path, err);
+    if (st != KVS_OK && old)
+        kvsi_dir_publish(old, folder->path, NULL); /* back to where it was */
+    else if (st == KVS_OK && old)
+        st = kvsi_dir_remove(old, err);
+out:
+    kvsi_free(old);
+    if (st == KVS_OK)
+        release(folder);
+    else
+        kvsi_corpus_folder_abandon(folder);
+    return st;
+}

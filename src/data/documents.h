@@ -1,0 +1,40 @@
+/* data/documents.h - the documents of text files, one after the other, in pieces of bounded size.
+ *
+ *     .txt      the whole file, or what lies between separators; one line end right after a
+ *               separator belongs to the separator
+ *     .jsonl    one field of each line
+ *
+ * and either with .zst behind.  Empty documents are left out.  A document comes as one piece, or,
+ * above KVSI_PIECE_BYTES, as several that are cut at line ends where possible. */
+#ifndef KVSI_DATA_DOCUMENTS_H
+#define KVSI_DATA_DOCUMENTS_H
+
+#include "base/status.h"
+
+enum { KVSI_PIECE_BYTES = 16 << 20, KVSI_LINE_BYTES = 256 << 20 };
+
+typedef struct kvsi_documents kvsi_documents;
+
+typedef struct kvsi_piece {
+    const char *text; /* any bytes; valid until the next call */
+    size_t size;      /* 0 is possible where a document of several pieces ends */
+    int last;         /* of its document */
+} kvsi_piece;
+
+/* The strings are borrowed.  `separator` may be "". */
+kvs_status kvsi_documents_open(kvsi_documents **out, const char *path, const char *field,
+                               const char *separator, kvs_err *err);
+void kvsi_documents_close(kvsi_documents *documents);
+/* *found = 0 means there are no more. */
+kvs_status kvsi_documents_next(kvsi_documents *documents, kvsi_piece *piece, int *found,
+                               kvs_err *err);
+
+/* Of the file itself, so far. */
+uint64_t kvsi_documents_bytes(const kvsi_documents *documents);
+uint64_t kvsi_documents_checksum(const kvsi_documents *documents);
+
+/* Where to cut a text of `size` bytes at `at` (0 < at < size) or up to an eighth before: after a
+ * line end between two words, or after any line end, or else where a character ends. */
+size_t kvsi_text_cut(const char *text, size_t size, size_t at);
+
+#endif

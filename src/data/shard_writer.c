@@ -1,0 +1,160 @@
+/* Writing: ids go out as they come, starts are kept until the end, the header is filled in last. */
+#include "base/checksum.h"
+#include "base/files.h"
+#include "base/memory.h"
+#include "data/shard.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { BLOCK = 8192 }; /* ids converted at a time */
+
+struct kvsi_shard_writer {
+    kvsi_new_file *file;
+    kvsi_shard_header header;
+    kvsi_checksum_stream *sum;
+    uint64_t *starts; /* [capacity], of which header.documents are used */
+    size_t capacity;
+    int ended; /* the current document */
+};
+
+size_t kvsi_shard_id_bytes(size_t vocab)
+{
+    return vocab <= UINT16_MAX + 1 ? 2 : 4;
+}
+
+kvs_status kvsi_shard_writer_open(kvsi_shard_writer **out, const char *path, size_t vocab,
+                                  uint64_t tokenizer_hash, kvs_err *err)
+{
+    kvsi_shard_writer *writer = kvsi_alloc(1, sizeof *writer);
+    kvs_status st;
+
+    *out = NULL;
+    if (!writer)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+    writer->header = (kvsi_shard_header){.version = KVSI_SHARD_VERSION,
+                                         .id_bytes = (uint32_t)kvsi_shard_id_bytes(vocab),
+                                         .vocab = vocab,
+                                         .tokenizer_hash = tokenizer_hash};
+    memcpy(writer->header.magic, kvsi_shard_magic, sizeof kvsi_shard_magic);
+    KVS_TRY(kvsi_checksum_create(&writer->sum, err));
+    KVS_TRY(kvsi_new_file_open(&writer->file, path, err));
+    KVS_TRY(kvsi_new_file_write(writer->file, &writer->header, sizeof writer->header, err));
+    *out = writer;
+    writer = NULL;
+out:
+    kvsi_shard_writer_abandon(writer);
+    return st;
+}
+
+void kvsi_shard_writer_abandon(kvsi_shard_writer *writer)
+{
+    if (!writer)
+        return;
+    kvsi_new_file_abandon(writer->file);
+    kvsi_checksum_free(writer->sum);
+    kvsi_free(writer->starts);
+    kvsi_free(writer);
+}
+
+static kvs_status put(kvsi_shard_writer *w, const void *data, size_t size, kvs_err *err)
+{
+    kvsi_checksum_add(w->sum, data, size);
+    return kvsi_new_file_write(w->file, data, size, err);
+}
+
+/* At most BLOCK ids. */
+static kvs_status put_ids(kvsi_shard_writer *w, const int32_t *ids, size_t count, kvs_err *err)
+{
+    uint16_t narrow[BLOCK];
+
+    for (size_t i = 0; i < count; i++) {
+        if (ids[i] < 0 || (uint64_t)ids[i] >= w->header.vocab)
+            return kvsi_fail(err, KVS_E_FORMAT,
+                             "the tokenizer gave id %d, expected ids below its vocabulary of %llu",
+                             (int)ids[i], (unsigned long long)w->header.vocab);
+        narrow[i] = (uint16_t)ids[i];
+    }
+    if (w->header.id_bytes == 2)
+        return put(w, narrow, count * sizeof *narrow, err);
+    return put(w, ids, count * sizeof *ids, err);
+}
+
+/* Room for the start of one more document. */
+static kvs_status make_room(kvsi_shard_writer *w, kvs_err *err)
+{
+    const size_t used = (size_t)w->header.documents;
+    const size_t capacity = w->capacity ? 2 * w->capacity : 64;
+    uint64_t *larger;
+
+    if (used < w->capacity)
+        return KVS_OK;
+    larger = kvsi_alloc(capacity, sizeof *larger);
+    if (!larger)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the starts of %zu documents",
+                         capacity);
+    if (used > 0)
+        memcpy(larger, w->starts, used * sizeof *larger);
+    kvsi_free(w->starts);
+    w->starts = larger;
+    w->capacity = capacity;
+    return KVS_OK;
+}
+
+kvs_status kvsi_shard_writer_add(kvsi_shard_writer *writer, const int32_t *ids, size_t count,
+                                 kvs_err *err)
+{
+    kvsi_shard_writer *w = writer;
+    kvs_status st = KVS_OK;
+
+    if (count == 0)
+        return KVS_OK;
+    if (w->header.documents == 0 || w->ended) {
+        KVS_TRY(make_room(w, err));
+        w->starts[w->header.documents++] = w->header.tokens;
+        w->ended = 0;
+    }
+    for (size_t done = 0; done < count;) {
+        const size_t left = count - done, now = left < BLOCK ? left : BLOCK;
+
+        KVS_TRY(put_ids(w, ids + done, now, err));
+        done += now;
+    }
+    w->header.tokens += count;
+out:
+    return st;
+}
+
+void kvsi_shard_writer_end_document(kvsi_shard_writer *writer)
+{
+    writer->ended = 1;
+}
+
+uint64_t kvsi_shard_writer_tokens(const kvsi_shard_writer *writer)
+{
+    return writer->header.tokens;
+}
+
+uint64_t kvsi_shard_writer_documents(const kvsi_shard_writer *writer)
+{
+    return writer->header.documents;
+}
+
+kvs_status kvsi_shard_writer_commit(kvsi_shard_writer *writer, uint64_t *checksum, kvs_err *err)
+{
+    static const char zeros[8] = {0};
+    kvsi_shard_writer *w = writer;
+    kvsi_shard_header *h = &w->header;
+    kvs_status st;
+
+    KVS_TRY(put(w, zeros, (size_t)(-(h->tokens * h->id_bytes) % sizeof zeros), err));
+    KVS_TRY(put(w, w->starts, (size_t)h->documents * sizeof *w->starts, err));
+    kvsi_checksum_add(w->sum, h, offsetof(kvsi_shard_header, checksum));
+    *checksum = h->checksum = kvsi_checksum_value(w->sum);
+    KVS_TRY(kvsi_new_file_write_at(w->file, 0, h, sizeof *h, err));
+    st = kvsi_new_file_commit(w->file, err);
+    w->file = NULL;
+out:
+    kvsi_shard_writer_abandon(w);
+    return st;
+}

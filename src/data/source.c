@@ -1,0 +1,156 @@
+#include "data/source.h"
+
+#include "base/checksum.h"
+#include "base/files.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+enum { BLOCK = 1 << 17 }; /* bytes a read */
+
+struct kvsi_source {
+    const char *path;
+    int fd;
+    uint64_t bytes;
+    kvsi_checksum_stream *sum;
+    ZSTD_DStream *zstd; /* NULL = plain */
+    unsigned char *block;
+    ZSTD_inBuffer input; /* what is left of the block */
+    int inside_frame;    /* more must come */
+};
+
+int kvsi_name_ends(const char *name, const char *ending)
+{
+    const size_t length = strlen(name), end = strlen(ending);
+
+    return length >= end && strcmp(name + length - end, ending) == 0;
+}
+
+static kvs_status open_file(kvsi_source *source, kvs_err *err)
+{
+    struct stat info;
+
+    /* Without O_NONBLOCK, opening a pipe would wait for a writer before it can be refused. */
+    source->fd = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (source->fd < 0)
+        return kvsi_fail_errno(err, "open", source->path);
+    if (fstat(source->fd, &info) != 0)
+        return kvsi_fail_errno(err, "read", source->path);
+    if (!S_ISREG(info.st_mode))
+        return kvsi_fail(err, KVS_E_IO, "cannot read '%s': not a regular file", source->path);
+    return KVS_OK;
+}
+
+kvs_status kvsi_source_open(kvsi_source **out, const char *path, kvs_err *err)
+{
+    kvsi_source *source = kvsi_alloc(1, sizeof *source);
+    kvs_status st = KVS_OK;
+
+    *out = NULL;
+    if (!source)
+        goto no_memory;
+    source->path = path;
+    source->fd = -1;
+    KVS_TRY(kvsi_checksum_create(&source->sum, err));
+    KVS_TRY(open_file(source, err));
+    if (kvsi_name_ends(path, ".zst")) {
+        source->block = kvsi_alloc(BLOCK, 1);
+        source->zstd = ZSTD_createDStream();
+        if (!source->block || !source->zstd)
+            goto no_memory;
+    }
+    *out = source;
+    source = NULL;
+out:
+    kvsi_source_close(source);
+    return st;
+
+no_memory:
+    kvsi_source_close(source);
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+}
+
+void kvsi_source_close(kvsi_source *source)
+{
+    if (!source)
+        return;
+    if (source->fd >= 0)
+        close(source->fd);
+    ZSTD_freeDStream(source->zstd);
+    kvsi_checksum_free(source->sum);
+    kvsi_free(source->block);
+    kvsi_free(source);
+}
+
+static kvs_status read_disk(kvsi_source *source, void *out, size_t size, size_t *got, kvs_err *err)
+{
+    ssize_t count;
+
+    do
+        count = read(source->fd, out, size);
+    while (count < 0 && errno == EINTR);
+    if (count < 0)
+        return kvsi_fail_errno(err, "read", source->path);
+    *got = (size_t)count;
+    source->bytes += *got;
+    kvsi_checksum_add(source->sum, out, *got);
+    return KVS_OK;
+}
+
+/* The next block from disk, once the last one is used up; *ended says there was none. */
+static kvs_status refill(kvsi_source *source, int *ended, kvs_err *err)
+{
+    size_t got = 0;
+    const kvs_status st = read_disk(source, source->block, BLOCK, &got, err);
+
+    source->input = (ZSTD_inBuffer){.src = source->block, .size = got};
+    *ended = got == 0;
+    return st;
+}
+
+kvs_status kvsi_source_read(kvsi_source *source, void *out, size_t size, size_t *got, kvs_err *err)
+{
+    ZSTD_outBuffer output = {.dst = out, .size = size};
+    kvs_status st = KVS_OK;
+    int ended = 0;
+
+    *got = 0;
+    if (!source->zstd)
+        return read_disk(source, out, size, got, err);
+    while (output.pos == 0) {
+        size_t hint;
+
+        /* Text may wait inside the decompressor although its input is used up: it is asked once
+         * more, with nothing, before the end of the file counts. */
+        if (source->input.pos == source->input.size)
+            KVS_TRY(refill(source, &ended, err));
+        if (ended && !source->inside_frame)
+            break;
+        hint = ZSTD_decompressStream(source->zstd, &output, &source->input);
+        if (ZSTD_isError(hint))
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s' is no sound zstd file: %s", source->path,
+                             ZSTD_getErrorName(hint));
+        if (ended && output.pos == 0)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s' ends in the middle of its zstd data",
+                             source->path);
+        source->inside_frame = hint != 0;
+    }
+    *got = output.pos;
+out:
+    return st;
+}
+
+uint64_t kvsi_source_bytes(const kvsi_source *source)
+{
+    return source->bytes;
+}
+
+uint64_t kvsi_source_checksum(const kvsi_source *source)
+{
+    return kvsi_checksum_value(source->sum);
+}

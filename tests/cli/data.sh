@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# kvshift data: build, info and check, and what they refuse.
+set -euo pipefail
+: "${KVSHIFT:?names the command to test}"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# Runs `kvshift data`; leaves its exit code in $code, its output in out and err.
+run() {
+    code=0
+    "$KVSHIFT" data "$@" >out 2>err </dev/null || code=$?
+}
+
+passed() {
+    run "$@"
+    [[ $code == 0 ]] || fail "'$*' exits $code: $(cat err)"
+}
+
+# refused CODE TEXT ARGUMENT...: exactly one line on standard error, nothing on standard output.
+refused() {
+    local expected=$1 text=$2
+    shift 2
+    run "$@"
+    [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
+    [[ $(wc -l <err) == 1 ]] || fail "'$*' says more than one line: $(cat err)"
+    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ ! -s out ]] || fail "'$*' prints: $(cat out)"
+}
+
+has() {
+    grep -Eq -- "$1" out || fail "'$1' is not in: $(cat out)"
+}
+
+# Help, by every way.
+passed --help
+has '^usage: kvshift data'
+for verb in build info check; do
+    passed "$verb" --help
+    has "^usage: kvshift data $verb"
+    ! grep -q '.\{101\}' out || fail "'$verb --help' has long lines"
+done
+refused 2 "did you mean 'data build'?" biuld
+run
+[[ $code == 2 ]] || fail "no verb exits $code"
+
+# A corpus of one text, and what is said of it.
+for i in $(seq 200); do echo "line $i of a text that is cut by position"; done >text.txt
+passed build text.txt -t bytes --out new/corpus
+has 'one document alone: its last 5 % for validation'
+[[ $(ls new) == corpus ]] || fail "left behind: $(ls new)"
+cp out built
+passed info new/corpus
+cmp -s built out || fail "'build' and 'info' say different things"
+passed info new/corpus --json
+has '"by": "position"'
+has '"vocab": 256'
+passed check new/corpus
+has "is sound: 2 shards, $(wc -c <text.txt) tokens below 256"
+
+# Documents, an environment variable, several files.
+printf '{"body": "first"}\n{"body": "second"}\n{"body": "third"}\n' >lines.jsonl
+KVSHIFT_SEED=7 passed build lines.jsonl text.txt --tokenizer bytes --field body --valid 0.5 --out two
+has '50 % of the documents for validation, seed 7'
+has '2 files'
+
+# The same input gives the same bytes.
+passed build text.txt -t bytes --out again
+cmp again/train-00000.shard new/corpus/train-00000.shard || fail "two builds differ"
+
+# What is there stays, unless it may go.
+refused 2 "'new/corpus' holds a corpus already; --overwrite replaces it" \
+    build text.txt -t bytes --out new/corpus
+passed build text.txt -t bytes --out new/corpus/ --overwrite --valid 0.5
+has 'its last 50 % for validation'
+[[ $(ls new) == corpus ]] || fail "left behind: $(ls new)"
+
+# Bad input: one line, and nothing is made.
+: >empty.txt
+printf 'a' >one.txt
+refused 2 "'empty.txt' holds no text" build empty.txt -t bytes --out bad/corpus
+refused 2 "the text has 1 token, expected at least 2" build one.txt -t bytes --out bad/corpus
+refused 2 "split has 1 token, expected a document" build one.txt one.txt -t bytes --out bad/corpus
+refused 2 "option '--tokenizer' is needed" build text.txt --out bad/corpus
+refused 2 "option '--out' is needed" build text.txt -t bytes
+refused 2 "option '--valid': expected a number from 0 to 0.9, found '2'" \
+    build text.txt -t bytes --valid 2 --out bad/corpus
+refused 2 "has no token that ends a document" build text.txt -t bytes --eos yes --out bad/corpus
+cp text.txt text.csv
+refused 2 "expected a name that ends in .txt" build text.csv -t bytes --out bad/corpus
+refused 1 "cannot open 'nowhere.txt'" build nowhere.txt -t bytes --out bad/corpus
+refused 1 "nowhere.json" build text.txt -t nowhere.json --out bad/corpus
+refused 1 "line 1: no text in field 'text'" build lines.jsonl -t bytes --out bad/corpus
+refused 1 "cannot open 'nowhere'" info nowhere
+refused 1 "/proc/" build text.txt -t bytes --out /proc/kvshift/corpus
+[[ ! -e bad ]] || fail "left behind: $(find bad)"
+
+# A disk that is full: here, files of at most a few kilobytes.
+code=0
+(
+    trap '' XFSZ
+    ulimit -f 8
+    exec "$KVSHIFT" data build text.txt -t bytes --out bad/corpus
+) >/dev/null 2>full || code=$?
+[[ $code == 1 && $(wc -l <full) == 1 && ! -e bad ]] || fail "a full disk: $code, $(cat full)"
+
+# Damage is found.
+printf 'X' | dd of=again/train-00000.shard bs=1 seek=1000 conv=notrunc status=none
+passed info again
+refused 1 "train-00000.shard' is damaged: expected checksum" check again
+truncate -s -1 again/train-00000.shard
+refused 1 "do not fit" check again
+refused 1 "do not fit" info again
+
+# Files of others, which do not know their vocabulary.
+printf '\001\000\002\000\003\000' >nano.bin
+refused 2 "'nano.bin' is no shard of kvshift" info nano.bin
+refused 1 "has id 3" info nano.bin --vocab 3
+passed check nano.bin --vocab 4
+has '1 shard, 3 tokens below 4; its format has no checksums'
+passed info nano.bin --vocab 4
+has '^format +nanoGPT, 16-bit ids'
+echo "passed"

@@ -1,0 +1,333 @@
+/* Documents out of text files: separators, lines of JSON, compression, and documents larger than a
+ * piece. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "data/documents.h"
+#include "support.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <zstd.h>
+
+static const char SEPARATOR[] = "<|endoftext|>";
+
+static char *dir;
+
+static int make_dir(void **state)
+{
+    (void)state;
+    dir = support_make_dir();
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    support_remove_dir(dir);
+    return 0;
+}
+
+/* ---- helpers --------------------------------------------------------------------------------- */
+
+static char *write_bytes(const char *name, const void *data, size_t size)
+{
+    char *path = kvsi_path_join(dir, name);
+    FILE *file = fopen(path, "wb");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+/* All documents, each behind its length: "3:abc0:..."; or the message of the failure. */
+static kvs_status collect(kvsi_text *out, const char *path, const char *field,
+                          const char *separator, kvs_err *err)
+{
+    kvsi_documents *documents = NULL;
+    kvsi_text document = {0};
+    kvsi_piece piece;
+    int found = 0;
+    kvs_status st;
+
+    KVS_TRY(kvsi_documents_open(&documents, path, field, separator, err));
+    for (;;) {
+        KVS_TRY(kvsi_documents_next(documents, &piece, &found, err));
+        if (!found)
+            break;
+        kvsi_text_add_bytes(&document, piece.text, piece.size);
+        if (!piece.last)
+            continue;
+        kvsi_text_format(out, "%zu:", document.length);
+        kvsi_text_add_bytes(out, document.data, document.length);
+        kvsi_text_release(&document);
+    }
+out:
+    kvsi_text_release(&document);
+    kvsi_documents_close(documents);
+    return st;
+}
+
+static void expect_documents(const char *name, const void *data, size_t size, const char *separator,
+                             const char *expected)
+{
+    char *path = write_bytes(name, data, size);
+    kvsi_text found = {0};
+    kvs_err err;
+
+    if (collect(&found, path, "text", separator, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    kvsi_text_add(&found, "");
+    assert_string_equal(found.data, expected);
+    kvsi_text_release(&found);
+    kvsi_free(path);
+}
+
+static void expect_failure(const char *name, const void *data, size_t size, const char *message)
+{
+    char *path = write_bytes(name, data, size);
+    kvsi_text found = {0};
+    kvs_err err;
+
+    if (collect(&found, path, "text", SEPARATOR, &err) == KVS_OK)
+        fail_msg("'%s' was accepted, expected: %s", name, message);
+    if (!strstr(err.message, message))
+        fail_msg("'%s' was refused with: %s; expected: %s", name, err.message, message);
+    assert_null(strchr(err.message, '\n'));
+    kvsi_text_release(&found);
+    kvsi_free(path);
+}
+
+/* ---- .txt ------------------------------------------------------------------------------------ */
+
+static void separators_cut_text(void **state)
+{
+    static const struct {
+        const char *text, *separator, *expected;
+    } cases[] = {
+        {"one\ntwo\n", SEPARATOR, "8:one\ntwo\n"},
+        {"one<|endoftext|>two", SEPARATOR, "3:one3:two"},
+        {"one\n<|endoftext|>\ntwo\n<|endoftext|>\n", SEPARATOR, "4:one\n4:two\n"},
+        {"one<|endoftext|>\r\ntwo", SEPARATOR, "3:one3:two"},
+        {"one<|endoftext|>\n\ntwo", SEPARATOR, "3:one4:\ntwo"},
+        {"<|endoftext|><|endoftext|>\n<|endoftext|>one", SEPARATOR, "3:one"},
+        {"one<|endoftext|", SEPARATOR, "15:one<|endoftext|"},
+        {"<<|endoftext|>>", SEPARATOR, "1:<1:>"},
+        {"xaaaby", "aab", "2:xa1:y"},
+        {"one<|endoftext|>two", "", "19:one<|endoftext|>two"},
+        {"one\n\ntwo", "\n\n", "3:one3:two"},
+        {"", SEPARATOR, ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_documents("a.txt", cases[i].text, strlen(cases[i].text), cases[i].separator,
+                         cases[i].expected);
+}
+
+/* A separator that lies across two reads is found wherever it is cut. */
+static void separators_are_found_across_reads(void **state)
+{
+    enum { AROUND = 1 << 16 };
+
+    (void)state;
+    for (size_t before = AROUND - sizeof SEPARATOR; before <= AROUND + 1; before++) {
+        kvsi_text text = {0}, expected = {0};
+
+        for (size_t i = 0; i < before; i++)
+            kvsi_text_add(&text, "x");
+        kvsi_text_format(&expected, "%zu:%s3:end", before, text.data);
+        kvsi_text_format(&text, "%s\nend", SEPARATOR);
+        expect_documents("a.txt", text.data, text.length, SEPARATOR, expected.data);
+        kvsi_text_release(&text);
+        kvsi_text_release(&expected);
+    }
+}
+
+static void bytes_are_kept(void **state)
+{
+    static const char text[] = "\xff\xfe\0\x80 a\xc3";
+
+    (void)state;
+    expect_documents("a.txt", "\xff\x80 a\xc3", 5, SEPARATOR, "5:\xff\x80 a\xc3");
+    {
+        char *path = write_bytes("a.txt", text, sizeof text - 1);
+        kvsi_text found = {0};
+
+        assert_int_equal(collect(&found, path, "text", SEPARATOR, NULL), KVS_OK);
+        assert_int_equal(found.length, 2 + sizeof text - 1);
+        assert_memory_equal(found.data + 2, text, sizeof text - 1);
+        kvsi_text_release(&found);
+        kvsi_free(path);
+    }
+}
+
+/* Pieces of a long document are bounded, end where lines end, and are all of it. */
+static void long_documents_come_in_pieces(void **state)
+{
+    static const char line[] = "a line of a long document\n";
+    const size_t size = 2 * (size_t)KVSI_PIECE_BYTES + 12345;
+    kvsi_text text = {0};
+    kvsi_documents *documents;
+    kvsi_piece piece = {.last = 0};
+    size_t pieces = 0, done = 0;
+    char *path;
+    int found = 0;
+
+    (void)state;
+    while (text.length < size)
+        kvsi_text_add_bytes(&text, line, sizeof line - 1);
+    path = write_bytes("a.txt", text.data, text.length);
+    assert_int_equal(kvsi_documents_open(&documents, path, "text", SEPARATOR, NULL), KVS_OK);
+    while (!piece.last) {
+        assert_int_equal(kvsi_documents_next(documents, &piece, &found, NULL), KVS_OK);
+        assert_true(found && piece.size <= KVSI_PIECE_BYTES && done + piece.size <= text.length);
+        assert_memory_equal(piece.text, text.data + done, piece.size);
+        assert_int_equal(piece.text[piece.size - 1], '\n');
+        done += piece.size;
+        pieces++;
+    }
+    assert_int_equal(done, text.length);
+    assert_int_equal(pieces, 3);
+    assert_int_equal(kvsi_documents_next(documents, &piece, &found, NULL), KVS_OK);
+    assert_false(found);
+    assert_int_equal(kvsi_documents_bytes(documents), text.length);
+    kvsi_documents_close(documents);
+    kvsi_text_release(&text);
+    kvsi_free(path);
+}
+
+static void cuts_are_between_lines_or_characters(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t at, expected;
+    } cases[] = {
+        {"0123456\n89abcdef", 8, 8},   /* between two words */
+        {"0123456\n89abcdef", 9, 8},   /* a little before */
+        {"01\n3456789abcdef", 10, 10}, /* too far before */
+        {"012345\n\n89abcdef", 8, 8},  /* any line end is better than none */
+        {"0123456\xc3\xa9xyz", 8, 7},  /* not inside a character */
+        {"012345\xe2\x82\xac", 8, 6},
+        {"\x80\x80\x80\x80\x80\x80\x80\x80", 6, 6}, /* no characters at all */
+        {"ab", 1, 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(kvsi_text_cut(cases[i].text, strlen(cases[i].text), cases[i].at),
+                         cases[i].expected);
+}
+
+/* ---- .jsonl ---------------------------------------------------------------------------------- */
+
+static void lines_of_json_are_documents(void **state)
+{
+    static const char text[] = "{\"text\": \"one\", \"id\": 1}\n"
+                               "\n"
+                               "{\"id\": 2, \"text\": \"t\\nw\\u00f6\"}\r\n"
+                               "{\"text\": \"\"}\n"
+                               "{\"text\": \"<|endoftext|>\"}";
+
+    (void)state;
+    expect_documents("a.jsonl", text, sizeof text - 1, SEPARATOR,
+                     "3:one5:t\nw\xc3\xb6"
+                     "13:<|endoftext|>");
+}
+
+static void bad_lines_are_refused(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"{\"text\": \"a\"}\n{\"text\": \n", "a.jsonl' line 2: malformed JSON"},
+        {"{\"text\": \"a\"}\n\n[\"a\"]\n", "line 3: expected a JSON object"},
+        {"{\"body\": \"a\"}\n", "line 1: no text in field 'text'"},
+        {"{\"text\": 7}\n", "line 1: no text in field 'text'"},
+        {"{\"text\": \"\xff\"}\n", "line 1: malformed JSON"},
+        {"{\"text\": \"a\", \"text\": \"b\"}\n", "line 1: malformed JSON"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_failure("a.jsonl", cases[i].text, strlen(cases[i].text), cases[i].message);
+}
+
+/* ---- .zst ------------------------------------------------------------------------------------ */
+
+/* Two frames, as `cat a.zst b.zst` leaves them. */
+static size_t compress(char *out, size_t room, const char *first, const char *second)
+{
+    size_t size = ZSTD_compress(out, room, first, strlen(first), 3);
+
+    size += ZSTD_compress(out + size, room - size, second, strlen(second), 3);
+    return size;
+}
+
+static void compressed_files_are_read(void **state)
+{
+    char data[512];
+    const size_t size = compress(data, sizeof data, "one<|endof", "text|>two");
+    const size_t lines = compress(data + 256, 256, "{\"text\": \"one\"}\n", "{\"text\": \"two\"}");
+
+    (void)state;
+    expect_documents("a.txt.zst", data, size, SEPARATOR, "3:one3:two");
+    expect_documents("a.jsonl.zst", data + 256, lines, SEPARATOR, "3:one3:two");
+    expect_documents("a.txt.zst", "", 0, SEPARATOR, "");
+}
+
+/* More text than one read holds: what waits inside the decompressor at the end is not lost. */
+static void long_compressed_text_is_whole(void **state)
+{
+    enum { SIZE = 1 << 20 };
+    char *text = kvsi_alloc(SIZE + 1, 1), *packed = kvsi_alloc(SIZE, 1);
+    kvsi_text expected = {0};
+    size_t size;
+
+    (void)state;
+    memset(text, 'x', SIZE);
+    size = ZSTD_compress(packed, SIZE, text, SIZE, 3);
+    assert_false(ZSTD_isError(size));
+    kvsi_text_format(&expected, "%d:%s", SIZE, text);
+    expect_documents("a.txt.zst", packed, size, SEPARATOR, expected.data);
+    for (size_t cut = 1; cut < size; cut++)
+        expect_failure("a.txt.zst", packed, cut, "zstd");
+    kvsi_text_release(&expected);
+    kvsi_free(text);
+    kvsi_free(packed);
+}
+
+static void what_is_no_text_is_refused(void **state)
+{
+    char *path = kvsi_path_join(dir, "folder.txt");
+    kvs_err err;
+    kvsi_text found = {0};
+    int made;
+
+    (void)state;
+    expect_failure("a.txt.zst", "plain text", 10, "is no sound zstd file");
+    expect_failure("a.csv", "a,b", 3, "expected a name that ends in .txt");
+    assert_int_equal(kvsi_dir_make(path, &made, NULL), KVS_OK);
+    assert_int_equal(collect(&found, path, "text", SEPARATOR, &err), KVS_E_IO);
+    assert_non_null(strstr(err.message, "not a regular file"));
+    kvsi_free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(separators_cut_text, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(separators_are_found_across_reads, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(bytes_are_kept, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(long_documents_come_in_pieces, make_dir, remove_dir),
+        cmocka_unit_test(cuts_are_between_lines_or_characters),
+        cmocka_unit_test_setup_teardown(lines_of_json_are_documents, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(bad_lines_are_refused, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(compressed_files_are_read, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(long_compressed_text_is_whole, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(what_is_no_text_is_refused, make_dir, remove_dir),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
