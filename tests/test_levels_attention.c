@@ -426,10 +426,11 @@ static void chunks_with_windows_match(void **state)
 /* ---- extreme numbers ---- */
 
 /* Scores in the thousands: softmax must not overflow.  Head size 64, without shift and
- * rotation, keeps them exact in float (see levels_whole). */
+ * rotation, keeps them exact in float (see levels_whole).  Not with a window of one key: its weight
+ * is 1 whatever the score, so gradients are 0, and keys of size 100 blow up their rounding. */
 static void large_and_equal_scores_match(void **state)
 {
-    static const size_t some_windows[] = {0, 1, 50};
+    static const size_t some_windows[] = {0, 2, 50};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)

@@ -4,110 +4,15 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/train_options.h"
+#include "cli/workshop.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- model and task -------------------------------------------------------------------------- */
-
-/* Everything a run needs, made in this order and freed in the other. */
-typedef struct workshop {
-    kvs_runtime *rt;
-    kvs_task *task;
-    kvs_model *model;
-} workshop;
-
-/* The loaded model gives way to one with a shift, window 1, that starts as the identity. */
-static kvs_status retrofit_model(workshop *w, const char *targets, kvs_err *err)
-{
-    kvs_shift_config shift = {.form = KVS_SHIFT_FREE, .window = 1};
-    kvs_model *shifted = NULL;
-    kvs_status st;
-
-    KVS_TRY(kvs_shift_targets_parse(&shift.targets, targets, err));
-    KVS_TRY(kvs_model_retrofit(&shifted, w->rt, w->model, &shift, err));
-    kvs_model_free(w->model);
-    w->model = shifted;
-out:
-    return st;
-}
-
-static kvs_status load_model(workshop *w, kvsi_train_settings *s, const kvsi_parsed_options *parsed,
-                             kvs_err *err)
-{
-    kvs_status st;
-
-    KVS_TRY(kvs_model_load(&w->model, w->rt, s->init_from, err));
-    KVS_TRY(kvsi_train_check_agreement(s, parsed, kvs_model_get_config(w->model), err));
-    if (s->retrofit)
-        KVS_TRY(retrofit_model(w, s->retrofit, err));
-    kvsi_train_settings_from_model(s, kvs_model_get_config(w->model));
-out:
-    return st;
-}
-
-/* Two tasks, two ways: the words of induction are the model's; ngram brings its own number. */
-static kvs_status create_task(workshop *w, kvsi_train_settings *s,
-                              const kvsi_parsed_options *parsed, kvs_err *err)
-{
-    size_t vocab;
-    kvs_status st;
-
-    if (!kvsi_train_is_ngram(s)) {
-        s->induction.vocab = s->model.vocab;
-        return kvs_induction_create(&w->task, &s->induction, err);
-    }
-    KVS_TRY(kvs_ngram_create(&w->task, &s->ngram, err));
-    vocab = kvs_task_vocab(w->task);
-    if (w->model)
-        return KVS_OK;
-    if (kvsi_train_is_given(parsed, "vocab") && s->model.vocab != vocab)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "option '--vocab' is %zu, but task ngram has %zu tokens (alphabet %zu, "
-                         "answers %zu)",
-                         s->model.vocab, vocab, s->ngram.alphabet, s->ngram.answers);
-    s->model.vocab = vocab;
-out:
-    return st;
-}
-
-static kvs_status create_model(workshop *w, kvsi_train_settings *s, kvs_err *err)
-{
-    kvs_status st;
-
-    if (s->model.context == 0)
-        s->model.context = kvs_task_max_length(w->task);
-    KVS_TRY(kvs_model_config_finish(&s->model, err));
-    if (s->dry_run)
-        return KVS_OK;
-    KVS_TRY(kvs_model_create(&w->model, w->rt, &s->model, s->train.seed, err));
-out:
-    return st;
-}
-
-static kvs_status furnish(workshop *w, kvsi_train_settings *s, const kvsi_parsed_options *parsed,
-                          kvs_err *err)
-{
-    const kvs_runtime_options runtime = {(int)s->threads, s->cpu_level};
-    kvs_status st;
-
-    if ((s->resume || s->checkpoint_every > 0) && !s->out)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--out'",
-                         s->resume ? "resume" : "checkpoint-every");
-    KVS_TRY(kvs_train_config_check(&s->train, err));
-    KVS_TRY(kvs_runtime_create(&w->rt, &runtime, err));
-    if (s->retrofit && !s->init_from)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--retrofit' needs '--init-from'");
-    if (s->init_from)
-        KVS_TRY(load_model(w, s, parsed, err));
-    KVS_TRY(create_task(w, s, parsed, err));
-    if (!w->model)
-        KVS_TRY(create_model(w, s, err));
-out:
-    return st;
-}
+/* ---- plans --------------------------------------------------------------------------------- */
 
 static void print_bytes(const char *what, uint64_t bytes)
 {
@@ -117,7 +22,7 @@ static void print_bytes(const char *what, uint64_t bytes)
     printf("  %-12s%sB\n", what, text);
 }
 
-static kvs_status print_plan(const workshop *w, const kvsi_train_settings *s, kvs_err *err)
+static kvs_status print_plan(const kvsi_workshop *w, const kvsi_train_settings *s, kvs_err *err)
 {
     kvs_plan plan;
     char parameters[32], work[32], tokens[32];
@@ -136,13 +41,6 @@ static kvs_status print_plan(const workshop *w, const kvsi_train_settings *s, kv
     print_bytes("total", plan.total_bytes);
     printf("a step        %s tokens on average, %sFLOP\n", tokens, work);
     return KVS_OK;
-}
-
-static void clear_away(workshop *w)
-{
-    kvs_model_free(w->model);
-    kvs_task_free(w->task);
-    kvs_runtime_free(w->rt);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -177,7 +75,7 @@ static const char *plural(size_t count)
     return count == 1 ? "" : "s";
 }
 
-static void announce_model(const workshop *w, const kvsi_train_settings *s)
+static void announce_model(const kvsi_workshop *w, const kvsi_train_settings *s)
 {
     const kvs_model_config *model = &s->model;
     const int shifted = model->shift.targets != 0;
@@ -196,12 +94,14 @@ static void announce_model(const workshop *w, const kvsi_train_settings *s)
     fprintf(stderr, "\n");
 }
 
-static void announce(const workshop *w, const kvsi_train_settings *s)
+static void announce(const kvsi_workshop *w, const kvsi_train_settings *s)
 {
     const int threads = kvs_runtime_threads(w->rt);
 
     announce_model(w, s);
-    if (kvsi_train_is_ngram(s))
+    if (s->data)
+        fprintf(stderr, "text: %s, windows of %zu tokens", s->data, s->model.context);
+    else if (kvsi_train_is_ngram(s))
         fprintf(stderr, "task: ngram, %zu pairs from an alphabet of %zu, %zu answers",
                 s->ngram.pairs, s->ngram.alphabet, s->ngram.answers);
     else
@@ -213,7 +113,7 @@ static void announce(const workshop *w, const kvsi_train_settings *s)
 
 /* What the progress callback needs. */
 typedef struct watcher {
-    const workshop *w;
+    const kvsi_workshop *w;
     const kvsi_train_settings *s;
     kvsi_progress progress;
 } watcher;
@@ -265,7 +165,7 @@ static json_t *lengths_to_json(const kvs_evaluation *final)
     return list;
 }
 
-static kvs_status print_json(const workshop *w, const kvsi_train_settings *s,
+static kvs_status print_json(const kvsi_workshop *w, const kvsi_train_settings *s,
                              const kvs_train_result *result, kvs_err *err)
 {
     json_t *const step_at_99 =
@@ -313,7 +213,7 @@ static void print_lengths(const kvs_evaluation *final)
     printf("\n");
 }
 
-static void print_accuracy(const workshop *w, const kvsi_train_settings *s,
+static void print_accuracy(const kvsi_workshop *w, const kvsi_train_settings *s,
                            const kvs_evaluation *final)
 {
     printf("accuracy  %.2f %% on %zu %ssequences (loss %.4f)\n", 100 * final->accuracy,
@@ -325,25 +225,32 @@ static void print_accuracy(const workshop *w, const kvsi_train_settings *s,
                100 * kvs_ngram_ceiling(w->task));
 }
 
-static void print_summary(const workshop *w, const kvsi_train_settings *s,
+static void print_summary(const kvsi_workshop *w, const kvsi_train_settings *s,
                           const kvs_train_result *result)
 {
     char duration[32], rate[32];
 
     kvsi_format_duration(duration, sizeof duration, result->seconds);
     kvsi_format_count(rate, sizeof rate, token_rate(result));
-    print_accuracy(w, s, &result->final);
-    if (result->step_at_99)
+    if (s->data)
+        printf("loss      %.4f, perplexity %.3f on %zu windows of the validation text\n",
+               result->final.loss, exp(result->final.loss), s->eval_sequences);
+    else
+        print_accuracy(w, s, &result->final);
+    if (s->data)
+        printf("steps     %" PRIu64 "\n", result->steps);
+    else if (result->step_at_99)
         printf("99 %%      reached at step %" PRIu64 " of %" PRIu64 "\n", result->step_at_99,
                result->steps);
     else
         printf("99 %%      not reached in %" PRIu64 " steps\n", result->steps);
     printf("time      %s, %s tokens/s\n", duration, rate);
     if (s->out)
-        printf("files     %s: model.safetensors, config.json, train.jsonl, result.json\n", s->out);
+        printf("files     %s: model.safetensors, config.json, %strain.jsonl, result.json\n", s->out,
+               s->data ? "tokenizer.json, " : "");
 }
 
-static kvs_status train(const workshop *w, const kvsi_train_settings *s, const char *line,
+static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, const char *line,
                         kvs_err *err)
 {
     watcher watch = {.w = w, .s = s};
@@ -369,6 +276,8 @@ static kvs_status train(const workshop *w, const kvsi_train_settings *s, const c
     kvsi_progress_start(&watch.progress, s->train.steps, s->quiet);
     st = kvs_train(&job, &result, err);
     kvsi_progress_end(&watch.progress);
+    if (st == KVS_OK)
+        st = kvsi_workshop_save_tokenizer(w, s, err);
     if (st != KVS_OK)
         return st;
     if (stop_signal && !s->quiet)
@@ -395,7 +304,7 @@ int kvsi_cmd_train(int argc, char **argv)
 {
     kvsi_train_settings settings;
     kvsi_parsed_options parsed = {0};
-    workshop w = {0};
+    kvsi_workshop w = {0};
     kvsi_text line = {0};
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
@@ -407,13 +316,13 @@ int kvsi_cmd_train(int argc, char **argv)
         KVS_TRY(kvsi_cli_help(&kvsi_train_command, &settings, &err));
         goto out;
     }
-    KVS_TRY(furnish(&w, &settings, &parsed, &err));
+    KVS_TRY(kvsi_workshop_furnish(&w, &settings, &parsed, &err));
     if (settings.dry_run)
         KVS_TRY(print_plan(&w, &settings, &err));
     else
         KVS_TRY(train(&w, &settings, line.data, &err));
 out:
-    clear_away(&w);
+    kvsi_workshop_clear(&w);
     kvsi_text_release(&line);
     if (st != KVS_OK)
         return kvsi_cli_fail(&err);

@@ -16,7 +16,9 @@ static int help(int argc, char **argv);
 static const command commands[] = {
     {"data", "make a corpus from text, say what is in it, check it", kvsi_cmd_data},
     {"tokenizer", "text to token ids and back; learn a tokenizer", kvsi_cmd_tokenizer},
-    {"train", "train a model on a synthetic task", kvsi_cmd_train},
+    {"train", "train a model on a task or on text", kvsi_cmd_train},
+    {"generate", "go on from a text with a trained model", kvsi_cmd_generate},
+    {"ppl", "measure how well a model predicts a text", kvsi_cmd_ppl},
     {"inspect", "say what a model is, what it takes, and what its shift does", kvsi_cmd_inspect},
     {"report", "compare runs: a table, curves, a web page", kvsi_cmd_report},
     {"version", "say what this build is and what it can use", kvsi_cmd_version},

@@ -112,6 +112,7 @@ static const kvsi_option options[] = {
     FLAG("unit-embeddings", model.unit_embeddings, MODEL, "embeddings start with length 1"),
 
     CHOICE("task", task, TASK, "what is learned", task_names),
+    TEXT("data", data, TASK, "DIR", "learn text instead: a corpus of 'kvshift data build'", "none"),
     SIZE("pool", induction.pool, INDUCTION,
          "tokens a sequence draws from; fewer make it shorter", 2, 0),
     SIZE("max-length", induction.max_length, INDUCTION, "longest sequence, in tokens", 1, 0),
@@ -173,7 +174,8 @@ enum { OPTIONS = sizeof options / sizeof *options };
 
 const kvsi_command_options kvsi_train_command = {
     .command = "kvshift train",
-    .purpose = "Trains a model on a synthetic task and measures it.  The folder --out then holds "
+    .purpose = "Trains a model on a synthetic task or on text and measures it.  The folder --out "
+               "then holds "
                "model.safetensors, config.json, train.jsonl (one record a step) and result.json.",
     .notes = "Short names: --shift gate and --shift clamp are kv with that form, --shift smear is "
              "k with\nform gate.\n"
@@ -366,12 +368,18 @@ out:
 static kvs_status check_task(const kvsi_train_settings *s, const kvsi_parsed_options *parsed,
                              kvs_err *err)
 {
-    const char *other = kvsi_train_is_ngram(s) ? INDUCTION : NGRAM;
+    for (size_t i = 0; i < OPTIONS; i++) {
+        const int induction = options[i].group == INDUCTION, ngram = options[i].group == NGRAM;
+        const int foreign = s->data                  ? induction || ngram
+                            : kvsi_train_is_ngram(s) ? induction
+                                                     : ngram;
 
-    for (size_t i = 0; i < OPTIONS; i++)
-        if (options[i].group == other && parsed->source[i] != KVSI_FROM_DEFAULT)
+        if (foreign && parsed->source[i] != KVSI_FROM_DEFAULT)
             return kvsi_fail(err, KVS_E_INVALID, "option '--%s' is for task %s", options[i].name,
-                             kvsi_train_is_ngram(s) ? "induction" : "ngram");
+                             induction ? "induction" : "ngram");
+    }
+    if (s->data && kvsi_train_is_given(parsed, "task"))
+        return kvsi_fail(err, KVS_E_INVALID, "options '--task' and '--data' exclude each other");
     return KVS_OK;
 }
 

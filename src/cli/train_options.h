@@ -14,7 +14,7 @@ typedef struct kvsi_train_settings {
     kvs_train_config train;
     /* Choices by name, and lists, as they were given; settled into the configurations above. */
     const char *body, *shift, *shift_form, *shift_init, *positions, *head;
-    const char *task, *sampler, *loss, *schedule;
+    const char *task, *data, *sampler, *loss, *schedule;
     kvsi_number_list slopes, sliding_layers;
     double dropout;
     const char *cpu_level, *out, *init_from, *retrofit;

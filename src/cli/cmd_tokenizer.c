@@ -1,0 +1,435 @@
+/* kvshift tokenizer: text to ids, ids to text, what a tokenizer is, and a new one from texts. */
+#include "base/memory.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct tokenizer_settings {
+    const char *tokenizer, *text, *out, *special;
+    size_t vocab, threads;
+    int no_special, json;
+    const char **specials; /* every --special; borrowed */
+    size_t special_count;
+} tokenizer_settings;
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+#define TOKENIZER_OPTION                                                                           \
+    {                                                                                              \
+        .name = "tokenizer", .kind = KVSI_OPTION_TEXT,                                             \
+        .offset = offsetof(tokenizer_settings, tokenizer), .group = "Options",                     \
+        .placeholder = "FILE",                                                                     \
+        .help = "tokenizer.json, a SentencePiece model, llama2.c's tokenizer.bin, GGUF, a "        \
+                "folder with one, or 'bytes'; -t for short; needed"                                \
+    }
+
+#define JSON_OPTION                                                                                \
+    {                                                                                              \
+        .name = "json", .kind = KVSI_OPTION_FLAG, .offset = offsetof(tokenizer_settings, json),    \
+        .group = "Options", .help = "print one JSON object"                                        \
+    }
+
+static const kvsi_option encode_options[] = {
+    TOKENIZER_OPTION,
+    {.name = "text",
+     .kind = KVSI_OPTION_TEXT,
+     .offset = offsetof(tokenizer_settings, text),
+     .group = "Options",
+     .placeholder = "TEXT",
+     .help = "what to encode",
+     .automatic = "standard input"},
+    {.name = "no-special",
+     .kind = KVSI_OPTION_FLAG,
+     .offset = offsetof(tokenizer_settings, no_special),
+     .group = "Options",
+     .help = "put no first or last token around the text; special tokens that the text spells are "
+             "recognised all the same"},
+    JSON_OPTION,
+};
+
+static const kvsi_option decode_options[] = {TOKENIZER_OPTION};
+
+static const kvsi_option info_options[] = {TOKENIZER_OPTION, JSON_OPTION};
+
+static const kvsi_option train_options[] = {
+    {.name = "vocab",
+     .kind = KVSI_OPTION_SIZE,
+     .offset = offsetof(tokenizer_settings, vocab),
+     .group = "Options",
+     .placeholder = "N",
+     .help = "tokens, with the 256 bytes and the special ones",
+     .low = 256,
+     .high = 4194304},
+    {.name = "out",
+     .kind = KVSI_OPTION_TEXT,
+     .offset = offsetof(tokenizer_settings, out),
+     .group = "Options",
+     .placeholder = "FILE",
+     .help = "the tokenizer.json to write; needed"},
+    {.name = "special",
+     .kind = KVSI_OPTION_TEXT,
+     .offset = offsetof(tokenizer_settings, special),
+     .group = "Options",
+     .placeholder = "TEXT",
+     .help = "a string that is one token and ends what stands before it; as often as needed"},
+    {.name = "threads",
+     .kind = KVSI_OPTION_SIZE,
+     .offset = offsetof(tokenizer_settings, threads),
+     .group = "Options",
+     .placeholder = "N",
+     .help = "for counting words",
+     .automatic = "every core",
+     .high = 1024},
+};
+
+#define COMMAND(verb, ...)                                                                         \
+    {                                                                                              \
+        .command = "kvshift tokenizer " #verb, .options = verb##_options,                          \
+        .count = sizeof verb##_options / sizeof *verb##_options, __VA_ARGS__                       \
+    }
+
+static const kvsi_command_options encode_command =
+    COMMAND(encode, .purpose = "Prints the token ids of a text on one line, separated by spaces.");
+
+static const kvsi_command_options decode_command =
+    COMMAND(decode,
+            .purpose = "Prints the text of token ids, from the command line or else from standard "
+                       "input, byte for byte and with nothing behind it.",
+            .argument = "ID", .max_arguments = SIZE_MAX);
+
+static const kvsi_command_options info_command =
+    COMMAND(info, .purpose = "Says what a tokenizer is.");
+
+static const kvsi_command_options train_command = COMMAND(
+    train,
+    .purpose = "Learns a byte-level BPE tokenizer, with GPT-2's rules for words, from text files, "
+               "and writes it as a tokenizer.json.  Of pairs that are equally frequent the one "
+               "with the greater bytes is merged first.",
+    .argument = "FILE", .min_arguments = 1, .max_arguments = SIZE_MAX);
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
+static kvs_status read_input(kvsi_text *text, kvs_err *err)
+{
+    char buffer[1 << 16];
+    size_t got;
+
+    kvsi_text_add(text, "");
+    while ((got = fread(buffer, 1, sizeof buffer, stdin)) > 0)
+        kvsi_text_add_bytes(text, buffer, got);
+    if (ferror(stdin))
+        return kvsi_fail(err, KVS_E_IO, "cannot read standard input");
+    return kvsi_text_check(text, err);
+}
+
+static kvs_status load(kvs_tokenizer **out, const tokenizer_settings *settings, kvs_err *err)
+{
+    if (!settings->tokenizer)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--tokenizer' is needed: a file, or 'bytes'");
+    return kvs_tokenizer_load(out, settings->tokenizer, err);
+}
+
+/* ---- encode ---------------------------------------------------------------------------------- */
+
+static kvs_status print_ids(const int32_t *ids, size_t count, int as_json, kvs_err *err)
+{
+    json_t *list;
+
+    if (!as_json) {
+        for (size_t i = 0; i < count; i++)
+            printf("%s%" PRId32, i ? " " : "", ids[i]);
+        putchar('\n');
+        return KVS_OK;
+    }
+    list = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_integer(ids[i]));
+    return kvsi_cli_print_json(json_pack("{s:I, s:o}", "count", (json_int_t)count, "ids", list),
+                               err);
+}
+
+static kvs_status encode(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
+                         kvs_err *err)
+{
+    const unsigned flags = settings->no_special ? KVS_ENCODE_NO_SPECIAL : 0;
+    kvs_tokenizer *t = NULL;
+    kvsi_text text = {0};
+    int32_t *ids = NULL;
+    size_t count = 0;
+    kvs_status st;
+
+    (void)parsed;
+    KVS_TRY(load(&t, settings, err));
+    if (settings->text)
+        kvsi_text_add(&text, settings->text);
+    else
+        KVS_TRY(read_input(&text, err));
+    KVS_TRY(kvsi_text_check(&text, err));
+    KVS_TRY(kvs_tokenizer_encode(t, text.data, text.length, flags, &ids, &count, err));
+    KVS_TRY(print_ids(ids, count, settings->json, err));
+out:
+    kvs_ids_free(ids);
+    kvsi_text_release(&text);
+    kvs_tokenizer_free(t);
+    return st;
+}
+
+/* ---- decode ---------------------------------------------------------------------------------- */
+
+typedef struct id_list {
+    int32_t *ids;
+    size_t count;
+} id_list;
+
+/* Ids between spaces, commas or brackets; there is room for half as many as there are bytes. */
+static kvs_status parse_ids(id_list *list, const char *text, kvs_err *err)
+{
+    for (;;) {
+        char *end;
+        long id;
+
+        text += strspn(text, " \t\r\n,[]");
+        if (!*text)
+            return KVS_OK;
+        errno = 0;
+        id = strtol(text, &end, 10);
+        if (end == text || errno || id < 0 || id > INT32_MAX ||
+            (*end && !strchr(" \t\r\n,[]", *end)))
+            return kvsi_fail(err, KVS_E_INVALID, "expected token ids, found '%.*s'",
+                             (int)strcspn(text, " \t\r\n,[]"), text);
+        list->ids[list->count++] = (int32_t)id;
+        text = end;
+    }
+}
+
+static kvs_status decode(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
+                         kvs_err *err)
+{
+    kvs_tokenizer *t = NULL;
+    kvsi_text words = {0};
+    id_list list = {0};
+    char *text = NULL;
+    size_t size = 0;
+    kvs_status st;
+
+    KVS_TRY(load(&t, settings, err));
+    for (size_t i = 0; i < parsed->argument_count; i++)
+        kvsi_text_format(&words, "%s ", parsed->arguments[i]);
+    if (parsed->argument_count == 0)
+        KVS_TRY(read_input(&words, err));
+    KVS_TRY(kvsi_text_check(&words, err));
+    list.ids = kvsi_alloc(words.length / 2 + 1, sizeof *list.ids);
+    if (!list.ids) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for token ids");
+        goto out;
+    }
+    KVS_TRY(parse_ids(&list, words.data, err));
+    KVS_TRY(kvs_tokenizer_decode(t, list.ids, list.count, &text, &size, err));
+    fwrite(text, 1, size, stdout);
+out:
+    kvs_text_free(text);
+    kvsi_free(list.ids);
+    kvsi_text_release(&words);
+    kvs_tokenizer_free(t);
+    return st;
+}
+
+/* ---- info ------------------------------------------------------------------------------------ */
+
+static json_t *id_to_json(int32_t id)
+{
+    return id < 0 ? json_null() : json_integer(id);
+}
+
+static void print_id(const char *label, int32_t id)
+{
+    if (id < 0)
+        printf("  %-16snone\n", label);
+    else
+        printf("  %-16s%" PRId32 "\n", label, id);
+}
+
+static kvs_status info(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
+                       kvs_err *err)
+{
+    kvs_tokenizer *t = NULL;
+    char hash[20];
+    kvs_status st;
+
+    (void)parsed;
+    KVS_TRY(load(&t, settings, err));
+    snprintf(hash, sizeof hash, "%016" PRIx64, kvs_tokenizer_hash(t));
+    if (settings->json) {
+        st = kvsi_cli_print_json(json_pack("{s:I, s:o, s:o, s:s}", "vocab",
+                                           (json_int_t)kvs_tokenizer_vocab(t), "bos",
+                                           id_to_json(kvs_tokenizer_bos(t)), "eos",
+                                           id_to_json(kvs_tokenizer_eos(t)), "hash", hash),
+                                 err);
+        goto out;
+    }
+    printf("tokenizer %s\n  %-16s%zu\n", settings->tokenizer, "tokens", kvs_tokenizer_vocab(t));
+    print_id("first of a text", kvs_tokenizer_bos(t));
+    print_id("last of a text", kvs_tokenizer_eos(t));
+    printf("  %-16s%s\n", "hash", hash);
+out:
+    kvs_tokenizer_free(t);
+    return st;
+}
+
+/* ---- train ----------------------------------------------------------------------------------- */
+
+static int show_progress(void *user, size_t done, size_t wanted)
+{
+    (void)user;
+    fprintf(stderr, "\r%zu of %zu merges", done, wanted);
+    return 0;
+}
+
+static kvs_status train(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
+                        kvs_err *err)
+{
+    const int watched = isatty(STDERR_FILENO);
+    const kvs_tokenizer_training training = {
+        .vocab = settings->vocab,
+        .special = settings->special_count ? settings->specials : &settings->special,
+        .specials = settings->special_count ? settings->special_count : settings->special != NULL,
+        .threads = (int)settings->threads,
+        .progress = watched ? show_progress : NULL};
+    kvs_tokenizer *t = NULL;
+    kvs_status st;
+
+    if (!settings->out)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--out' is needed: the file to write");
+    st = kvs_tokenizer_train(&t, (const char *const *)parsed->arguments, parsed->argument_count,
+                             &training, err);
+    if (watched)
+        fputs("\r\033[K", stderr);
+    if (st != KVS_OK)
+        return st;
+    KVS_TRY(kvs_tokenizer_save(t, settings->out, err));
+    if (kvs_tokenizer_vocab(t) < settings->vocab)
+        fprintf(stderr, "kvshift: nothing was left to merge: %zu tokens instead of %zu\n",
+                kvs_tokenizer_vocab(t), settings->vocab);
+    printf("%s: %zu tokens\n", settings->out, kvs_tokenizer_vocab(t));
+out:
+    kvs_tokenizer_free(t);
+    return st;
+}
+
+/* ---- which of the four ----------------------------------------------------------------------- */
+
+typedef struct verb {
+    const char *name, *summary;
+    const kvsi_command_options *command;
+    kvs_status (*run)(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
+                      kvs_err *err);
+} verb;
+
+static const verb verbs[] = {
+    {"encode", "text to token ids", &encode_command, encode},
+    {"decode", "token ids to text", &decode_command, decode},
+    {"info", "say what a tokenizer is", &info_command, info},
+    {"train", "learn a tokenizer from text files", &train_command, train},
+};
+
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static const char *verb_name_at(const void *names, size_t index)
+{
+    return index < VERBS ? ((const verb *)names)[index].name : NULL;
+}
+
+static void print_verbs(FILE *stream)
+{
+    fputs("usage: kvshift tokenizer encode|decode|info|train [OPTION]... [ARGUMENT]...\n"
+          "\n"
+          "Turns text into token ids and back, and learns tokenizers.\n"
+          "\n",
+          stream);
+    for (size_t i = 0; i < VERBS; i++)
+        fprintf(stream, "  %-10s%s\n", verbs[i].name, verbs[i].summary);
+    fputs("\n'kvshift tokenizer train --help' shows the options.\n", stream);
+}
+
+static int fail_unknown(const char *name)
+{
+    const char *nearest = kvsi_nearest_name(name, verb_name_at, verbs);
+    kvs_err err;
+
+    if (nearest)
+        kvsi_fail(&err, KVS_E_INVALID,
+                  "unknown command 'tokenizer %s'; did you mean 'tokenizer %s'?", name, nearest);
+    else
+        kvsi_fail(&err, KVS_E_INVALID,
+                  "unknown command 'tokenizer %s'; see 'kvshift tokenizer --help'", name);
+    return kvsi_cli_fail(&err);
+}
+
+/* -t is how every command names its tokenizer. */
+static void spell_out_short_options(int argc, char **argv)
+{
+    static char tokenizer[] = "--tokenizer";
+
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "-t") == 0)
+            argv[i] = tokenizer;
+}
+
+/* Of an option that is given twice the parser keeps the last; of this one all count. */
+static void collect_specials(tokenizer_settings *settings, int argc, char **argv)
+{
+    static const char name[] = "--special";
+    const size_t length = strlen(name);
+
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], name) == 0 && i + 1 < argc)
+            settings->specials[settings->special_count++] = argv[++i];
+        else if (strncmp(argv[i], name, length) == 0 && argv[i][length] == '=')
+            settings->specials[settings->special_count++] = argv[i] + length + 1;
+    }
+}
+
+static int run(const verb *chosen, int argc, char **argv)
+{
+    tokenizer_settings settings = {.vocab = 32000};
+    kvsi_parsed_options parsed = {0};
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    settings.specials = kvsi_alloc((size_t)argc, sizeof *settings.specials);
+    if (!settings.specials) {
+        st = kvsi_fail(&err, KVS_E_NOMEM, "out of memory for the command line");
+        goto out;
+    }
+    collect_specials(&settings, argc, argv);
+    spell_out_short_options(argc, argv);
+    KVS_TRY(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
+    if (parsed.help)
+        KVS_TRY(kvsi_cli_help(chosen->command, &settings, &err));
+    else
+        KVS_TRY(chosen->run(&settings, &parsed, &err));
+out:
+    kvsi_free(settings.specials);
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}
+
+int kvsi_cmd_tokenizer(int argc, char **argv)
+{
+    if (argc < 3) {
+        print_verbs(stderr);
+        return KVSI_EXIT_MISUSE;
+    }
+    for (size_t i = 0; i < VERBS; i++)
+        if (strcmp(argv[2], verbs[i].name) == 0)
+            return run(verbs + i, argc - 3, argv + 3);
+    if (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0) {
+        print_verbs(stdout);
+        return KVSI_EXIT_DONE;
+    }
+    return fail_unknown(argv[2]);
+}

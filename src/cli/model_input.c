@@ -1,0 +1,113 @@
+#include "cli/model_input.h"
+
+#include "base/files.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_LIMIT = 1 << 30 }; /* bytes */
+
+static kvs_status load_tokenizer(kvs_tokenizer **out, const kvsi_model_input *input, int needed,
+                                 kvs_err *err)
+{
+    char *beside = kvsi_path_join(input->model, "tokenizer.json");
+    kvs_status st = KVS_OK;
+
+    if (!beside)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", input->model);
+    if (input->tokenizer)
+        st = kvs_tokenizer_load(out, input->tokenizer, err);
+    else if (kvsi_file_exists(beside))
+        st = kvs_tokenizer_load(out, beside, err);
+    else if (needed)
+        st = kvsi_fail(err, KVS_E_INVALID, "'%s' has no tokenizer.json; name one with -t",
+                       input->model);
+    kvsi_free(beside);
+    return st;
+}
+
+kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input *input,
+                                 int needs_tokenizer, kvs_err *err)
+{
+    const kvs_runtime_options runtime = {(int)input->threads, input->cpu_level};
+    kvsi_loaded_model loaded = {0};
+    kvs_status st;
+
+    *out = loaded;
+    if (!input->model)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--model' (-m) is needed: a model's folder");
+    KVS_TRY(kvs_runtime_create(&loaded.rt, &runtime, err));
+    KVS_TRY(kvs_model_load(&loaded.model, loaded.rt, input->model, err));
+    KVS_TRY(load_tokenizer(&loaded.tokenizer, input, needs_tokenizer, err));
+    if (loaded.tokenizer &&
+        kvs_tokenizer_vocab(loaded.tokenizer) > kvs_model_get_config(loaded.model)->vocab) {
+        st = kvsi_fail(err, KVS_E_INVALID, "the tokenizer has %zu tokens, the model %zu",
+                       kvs_tokenizer_vocab(loaded.tokenizer),
+                       kvs_model_get_config(loaded.model)->vocab);
+        goto out;
+    }
+    *out = loaded;
+    loaded = (kvsi_loaded_model){0};
+out:
+    kvsi_loaded_model_release(&loaded);
+    return st;
+}
+
+void kvsi_loaded_model_release(kvsi_loaded_model *loaded)
+{
+    kvs_tokenizer_free(loaded->tokenizer);
+    kvs_model_free(loaded->model);
+    kvs_runtime_free(loaded->rt);
+    *loaded = (kvsi_loaded_model){0};
+}
+
+static kvs_status read_stdin(char **out, size_t *size, kvs_err *err)
+{
+    kvsi_text text = {0};
+    char chunk[1 << 14];
+    size_t got;
+
+    while ((got = fread(chunk, 1, sizeof chunk, stdin)) > 0 && text.length < TEXT_LIMIT)
+        kvsi_text_add_bytes(&text, chunk, got);
+    kvsi_text_add(&text, ""); /* NUL-terminated even if empty */
+    if (ferror(stdin) || kvsi_text_check(&text, err) != KVS_OK) {
+        kvsi_text_release(&text);
+        return kvsi_fail(err, KVS_E_IO, "cannot read standard input");
+    }
+    *out = text.data;
+    *size = text.length;
+    return KVS_OK;
+}
+
+kvs_status kvsi_read_text(char **out, size_t *size, const char *path, kvs_err *err)
+{
+    if (!path || strcmp(path, "-") == 0)
+        return read_stdin(out, size, err);
+    return kvsi_file_read(out, size, path, TEXT_LIMIT, err);
+}
+
+kvs_status kvsi_read_ids(int32_t **out, size_t *count, const char *text, kvs_err *err)
+{
+    int32_t *ids = kvsi_alloc(strlen(text) + 1, sizeof *ids); /* more than there can be */
+    size_t found = 0;
+
+    if (!ids)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for ids");
+    for (const char *at = text + strspn(text, ", \n\t"); *at; at += strspn(at, ", \n\t")) {
+        char *end;
+        const long id = (errno = 0, strtol(at, &end, 10));
+
+        if (end == at || errno || id < 0 || id > INT32_MAX || !strchr(", \n\t", *end)) {
+            kvsi_free(ids);
+            return kvsi_fail(err, KVS_E_INVALID, "ids: expected whole numbers, found '%.20s'", at);
+        }
+        ids[found++] = (int32_t)id;
+        at = end;
+    }
+    *out = ids;
+    *count = found;
+    return KVS_OK;
+}

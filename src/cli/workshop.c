@@ -1,0 +1,148 @@
+#include "cli/workshop.h"
+
+#include "base/files.h"
+#include "base/memory.h"
+
+/* Of text: tokens in a window, and windows of an evaluation, where nothing else is said. */
+enum { TEXT_CONTEXT = 256, TEXT_EVAL_WINDOWS = 256 };
+
+/* The loaded model gives way to one with a shift, window 1, that starts as the identity. */
+static kvs_status retrofit_model(kvsi_workshop *w, const char *targets, kvs_err *err)
+{
+    kvs_shift_config shift = {.form = KVS_SHIFT_FREE, .window = 1};
+    kvs_model *shifted = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvs_shift_targets_parse(&shift.targets, targets, err));
+    KVS_TRY(kvs_model_retrofit(&shifted, w->rt, w->model, &shift, err));
+    kvs_model_free(w->model);
+    w->model = shifted;
+out:
+    return st;
+}
+
+static kvs_status load_model(kvsi_workshop *w, kvsi_train_settings *s,
+                             const kvsi_parsed_options *parsed, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(kvs_model_load(&w->model, w->rt, s->init_from, err));
+    KVS_TRY(kvsi_train_check_agreement(s, parsed, kvs_model_get_config(w->model), err));
+    if (s->retrofit)
+        KVS_TRY(retrofit_model(w, s->retrofit, err));
+    kvsi_train_settings_from_model(s, kvs_model_get_config(w->model));
+out:
+    return st;
+}
+
+/* Text brings its vocabulary; windows are as long as the context. */
+static kvs_status open_text(kvsi_workshop *w, kvsi_train_settings *s,
+                            const kvsi_parsed_options *parsed, kvs_err *err)
+{
+    uint64_t windows;
+    kvs_status st;
+
+    KVS_TRY(kvs_corpus_open(&w->corpus, s->data, NULL, err));
+    if (!w->model && !kvsi_train_is_given(parsed, "vocab"))
+        s->model.vocab = kvs_corpus_get_info(w->corpus)->vocab;
+    if (s->model.context == 0)
+        s->model.context = TEXT_CONTEXT;
+    KVS_TRY(kvs_corpus_task(&w->task, w->corpus, s->model.context, err));
+    windows = kvs_corpus_windows(w->corpus, KVS_SPLIT_VALID, s->model.context);
+    if (!kvsi_train_is_given(parsed, "eval-sequences"))
+        s->eval_sequences = windows < TEXT_EVAL_WINDOWS ? (size_t)windows : TEXT_EVAL_WINDOWS;
+out:
+    return st;
+}
+
+/* The words of induction are the model's; ngram and text bring their own number. */
+static kvs_status create_task(kvsi_workshop *w, kvsi_train_settings *s,
+                              const kvsi_parsed_options *parsed, kvs_err *err)
+{
+    size_t vocab;
+    kvs_status st;
+
+    if (s->data)
+        return open_text(w, s, parsed, err);
+    if (!kvsi_train_is_ngram(s)) {
+        s->induction.vocab = s->model.vocab;
+        return kvs_induction_create(&w->task, &s->induction, err);
+    }
+    KVS_TRY(kvs_ngram_create(&w->task, &s->ngram, err));
+    vocab = kvs_task_vocab(w->task);
+    if (w->model)
+        return KVS_OK;
+    if (kvsi_train_is_given(parsed, "vocab") && s->model.vocab != vocab)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--vocab' is %zu, but task ngram has %zu tokens (alphabet %zu, "
+                         "answers %zu)",
+                         s->model.vocab, vocab, s->ngram.alphabet, s->ngram.answers);
+    s->model.vocab = vocab;
+out:
+    return st;
+}
+
+static kvs_status create_model(kvsi_workshop *w, kvsi_train_settings *s, kvs_err *err)
+{
+    kvs_status st;
+
+    if (s->model.context == 0)
+        s->model.context = kvs_task_max_length(w->task);
+    KVS_TRY(kvs_model_config_finish(&s->model, err));
+    if (s->dry_run)
+        return KVS_OK;
+    KVS_TRY(kvs_model_create(&w->model, w->rt, &s->model, s->train.seed, err));
+out:
+    return st;
+}
+
+kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
+                                 const kvsi_parsed_options *parsed, kvs_err *err)
+{
+    const kvs_runtime_options runtime = {(int)s->threads, s->cpu_level};
+    kvs_status st;
+
+    if ((s->resume || s->checkpoint_every > 0) && !s->out)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--out'",
+                         s->resume ? "resume" : "checkpoint-every");
+    KVS_TRY(kvs_train_config_check(&s->train, err));
+    KVS_TRY(kvs_runtime_create(&w->rt, &runtime, err));
+    if (s->retrofit && !s->init_from)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--retrofit' needs '--init-from'");
+    if (s->init_from)
+        KVS_TRY(load_model(w, s, parsed, err));
+    KVS_TRY(create_task(w, s, parsed, err));
+    if (!w->model)
+        KVS_TRY(create_model(w, s, err));
+out:
+    return st;
+}
+
+void kvsi_workshop_clear(kvsi_workshop *w)
+{
+    kvs_model_free(w->model);
+    kvs_task_free(w->task);
+    kvs_corpus_free(w->corpus);
+    kvs_runtime_free(w->rt);
+}
+
+kvs_status kvsi_workshop_save_tokenizer(const kvsi_workshop *w, const kvsi_train_settings *s,
+                                        kvs_err *err)
+{
+    const char *source = w->corpus ? kvs_corpus_get_info(w->corpus)->tokenizer : NULL;
+    char *path = NULL;
+    kvs_tokenizer *tokenizer = NULL;
+    kvs_status st = KVS_OK;
+
+    if (!source || !s->out)
+        return KVS_OK;
+    path = kvsi_path_join(s->out, "tokenizer.json");
+    if (!path)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", s->out);
+    KVS_TRY(kvs_tokenizer_load(&tokenizer, source, err));
+    KVS_TRY(kvs_tokenizer_save(tokenizer, path, err));
+out:
+    kvs_tokenizer_free(tokenizer);
+    kvsi_free(path);
+    return st;
+}

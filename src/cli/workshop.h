@@ -1,0 +1,24 @@
+/* cli/workshop.h - what a training run works with: processor, task or text, model. */
+#ifndef KVSI_CLI_WORKSHOP_H
+#define KVSI_CLI_WORKSHOP_H
+
+#include "cli/train_options.h"
+
+/* Made in this order and freed in the other. */
+typedef struct kvsi_workshop {
+    kvs_runtime *rt;
+    kvs_corpus *corpus; /* NULL = a task */
+    kvs_task *task;
+    kvs_model *model; /* NULL after a dry run */
+} kvsi_workshop;
+
+/* Makes all that the settings ask for, and fills in what they leave open.  Nothing is written. */
+kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
+                                 const kvsi_parsed_options *parsed, kvs_err *err);
+void kvsi_workshop_clear(kvsi_workshop *w);
+
+/* The text's tokenizer goes with the model into --out. */
+kvs_status kvsi_workshop_save_tokenizer(const kvsi_workshop *w, const kvsi_train_settings *s,
+                                        kvs_err *err);
+
+#endif

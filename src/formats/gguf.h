@@ -1,0 +1,62 @@
+/* formats/gguf.h - GGUF files, versions 2 and 3, little-endian: "GGUF", version, counts, then the
+ * metadata (key, type, value), then the tensors' descriptions, then their data.
+ *
+ * A file is hostile until checked: every length and count is held against the bytes that are left.
+ * Values are views into the mapped file, at any alignment. */
+#ifndef KVSI_FORMATS_GGUF_H
+#define KVSI_FORMATS_GGUF_H
+
+#include "base/status.h"
+
+typedef enum kvsi_gguf_type {
+    KVSI_GGUF_U8,
+    KVSI_GGUF_I8,
+    KVSI_GGUF_U16,
+    KVSI_GGUF_I16,
+    KVSI_GGUF_U32,
+    KVSI_GGUF_I32,
+    KVSI_GGUF_F32,
+    KVSI_GGUF_BOOL,
+    KVSI_GGUF_TEXT,
+    KVSI_GGUF_ARRAY,
+    KVSI_GGUF_U64,
+    KVSI_GGUF_I64,
+    KVSI_GGUF_F64,
+    KVSI_GGUF_TYPES
+} kvsi_gguf_type;
+
+typedef struct kvsi_gguf_value {
+    const char *key; /* not NUL-terminated */
+    size_t key_size;
+    kvsi_gguf_type type; /* of each element, where is_array */
+    int is_array;
+    size_t count; /* of elements; 1 if no array */
+    const unsigned char *data, *end;
+} kvsi_gguf_value;
+
+typedef struct kvsi_gguf kvsi_gguf;
+
+kvs_status kvsi_gguf_open(kvsi_gguf **out, const char *path, kvs_err *err);
+void kvsi_gguf_close(kvsi_gguf *file);
+size_t kvsi_gguf_tensor_count(const kvsi_gguf *file);
+/* Where the tensors' descriptions start, behind the metadata. */
+const unsigned char *kvsi_gguf_tensors(const kvsi_gguf *file, size_t *size);
+
+/* NULL: no such key. */
+const kvsi_gguf_value *kvsi_gguf_find(const kvsi_gguf *file, const char *key);
+
+/* One value, not an array.  A missing key leaves *out alone; another type is KVS_E_FORMAT. */
+kvs_status kvsi_gguf_get_whole(int64_t *out, const kvsi_gguf *file, const char *key, kvs_err *err);
+/* The text is a view. */
+kvs_status kvsi_gguf_get_text(const char **out, size_t *size, const kvsi_gguf *file,
+                              const char *key, kvs_err *err);
+
+/* An array that must be there, of `type`. */
+kvs_status kvsi_gguf_get_array(const kvsi_gguf_value **out, const kvsi_gguf *file, const char *key,
+                               kvsi_gguf_type type, kvs_err *err);
+/* Elements: numbers by index; texts one behind the other, from *at = 0 on. */
+float kvsi_gguf_float_at(const kvsi_gguf_value *array, size_t index);
+int32_t kvsi_gguf_int_at(const kvsi_gguf_value *array, size_t index);
+const char *kvsi_gguf_next_text(const kvsi_gguf_value *array, size_t *at, size_t *size);
+
+#endif

@@ -1,0 +1,26 @@
+/* tokenizer/cache.h - words already encoded: most of a text is words seen before. */
+#ifndef KVSI_TOKENIZER_CACHE_H
+#define KVSI_TOKENIZER_CACHE_H
+
+#include "base/text.h"
+#include "tokenizer/array.h"
+
+enum { KVSI_CACHED_WORD_MAX = 64 }; /* bytes; longer words seldom come again */
+
+/* Starts as {0}.  Bounded: when it is full it starts over. */
+typedef struct kvsi_cache {
+    struct kvsi_cache_entry *entries;
+    size_t used;
+    kvsi_text keys;
+    kvsi_ids ids;
+} kvsi_cache;
+
+/* The ids of a word, borrowed until the next kvsi_cache_put; NULL if it is not there. */
+const int32_t *kvsi_cache_get(const kvsi_cache *cache, const char *word, size_t size,
+                              size_t *count);
+/* Adds a word that is not there; too long ones are left out. */
+kvs_status kvsi_cache_put(kvsi_cache *cache, const char *word, size_t size, const int32_t *ids,
+                          size_t count, kvs_err *err);
+void kvsi_cache_release(kvsi_cache *cache);
+
+#endif

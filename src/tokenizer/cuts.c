@@ -1,0 +1,74 @@
+/* Where a long text may be cut without changing its ids.
+ *
+ * A merge across the border of two characters joins a token that ends with the one to a token that
+ * starts with the other.  If no merge does that, the two sides never touch, and each can be encoded
+ * on its own.  Vocabularies without a pre-tokenizer, whose word is the whole text, thus work in
+ * words, which are short and come again. */
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/utf8.h"
+
+static kvs_status add_joint(kvs_tokenizer *t, uint32_t left, uint32_t right, kvs_err *err)
+{
+    const kvsi_merge joint = {.left = (int32_t)left, .right = (int32_t)right};
+
+    return kvsi_merges_set(&t->joints, &joint, err);
+}
+
+kvs_status kvsi_find_joints(kvs_tokenizer *t, kvs_err *err)
+{
+    for (size_t i = 0; i < t->merges.slot_count; i++) {
+        const kvsi_merge *merge = t->merges.slots + i;
+        kvsi_span left, right;
+        uint32_t last, first;
+        kvs_status st;
+
+        if (merge->result < 0)
+            continue;
+        left = kvsi_vocabulary_at(&t->vocabulary, (size_t)merge->left);
+        right = kvsi_vocabulary_at(&t->vocabulary, (size_t)merge->right);
+        kvsi_utf8_last(left.text, left.size, &last);
+        kvsi_utf8_next(right.text, right.size, &first);
+        st = add_joint(t, last, first, err);
+        if (st != KVS_OK)
+            return st;
+    }
+    return KVS_OK;
+}
+
+kvs_status kvsi_keep_whole(kvs_tokenizer *t, const char *text, size_t size, kvs_err *err)
+{
+    uint32_t before, code;
+    size_t at = kvsi_utf8_next(text, size, &before);
+
+    for (; at < size; before = code) {
+        kvs_status st;
+
+        at += kvsi_utf8_next(text + at, size - at, &code);
+        st = add_joint(t, before, code, err);
+        if (st != KVS_OK)
+            return st;
+    }
+    return KVS_OK;
+}
+
+/* Runs of unknown characters may share an id, and stay together. */
+static int is_token(const kvs_tokenizer *t, const char *text, size_t size)
+{
+    const int32_t id = kvsi_vocabulary_find(&t->vocabulary, text, size);
+
+    return id >= 0 && (size_t)id < t->vocab;
+}
+
+size_t kvsi_next_cut(const kvs_tokenizer *t, const char *text, size_t size)
+{
+    uint32_t before, code;
+    size_t length = kvsi_utf8_next(text, size, &before), next;
+
+    for (size_t at = length; at < size; at += next, length = next, before = code) {
+        next = kvsi_utf8_next(text + at, size - at, &code);
+        if (!kvsi_merges_find(&t->joints, (int32_t)before, (int32_t)code) &&
+            is_token(t, text + at - length, length) && is_token(t, text + at, next))
+            return at;
+    }
+    return size;
+}

@@ -1,0 +1,67 @@
+/* tokenizer/documents.h - tokenizers in other files, turned into a tokenizer.json. */
+#ifndef KVSI_TOKENIZER_DOCUMENTS_H
+#define KVSI_TOKENIZER_DOCUMENTS_H
+
+#include "tokenizer/tokenizer.h"
+
+enum { KVSI_TOKENIZER_FILE_MAX = 1 << 30 }; /* bytes */
+
+/* ---- byte-level: GPT-2 and its many heirs ---- */
+
+/* A document with an empty vocabulary; `expression` splits words before bytes are mapped, NULL =
+ * GPT-2's, "" = none.  NULL if out of memory. */
+json_t *kvsi_byte_level_document(const char *expression);
+/* Adds a token, of the model or an added one beside it. */
+kvs_status kvsi_document_add_piece(json_t *document, const char *piece, size_t size, size_t id,
+                                   kvs_err *err);
+kvs_status kvsi_document_add_token(json_t *document, const char *content, size_t size, size_t id,
+                                   int special, kvs_err *err);
+/* "a b" */
+kvs_status kvsi_document_add_merge(json_t *document, const char *merge, size_t size, kvs_err *err);
+/* A template that puts the token before every text, or behind it. */
+kvs_status kvsi_document_frame(json_t *document, const char *before, size_t before_id,
+                               const char *after, size_t after_id, kvs_err *err);
+
+/* encoder.json and vocab.bpe, or vocab.json and merges.txt, of a folder. */
+kvs_status kvsi_tokenizer_load_gpt2(kvs_tokenizer **out, const char *dir, kvs_err *err);
+int kvsi_has_gpt2_files(const char *dir);
+
+/* ---- SentencePiece ---- */
+
+typedef enum kvsi_piece_kind { /* numbers as in files */
+    KVSI_PIECE_NORMAL = 1,
+    KVSI_PIECE_UNKNOWN = 2,
+    KVSI_PIECE_CONTROL = 3,
+    KVSI_PIECE_USER_DEFINED = 4,
+    KVSI_PIECE_UNUSED = 5,
+    KVSI_PIECE_BYTE = 6,
+} kvsi_piece_kind;
+
+typedef struct kvsi_scored_piece {
+    const char *text; /* borrowed, not NUL-terminated */
+    size_t size;
+    float score;
+    int kind;
+} kvsi_scored_piece;
+
+/* Starts as {0}, then kvsi_scored_init. */
+typedef struct kvsi_scored {
+    kvsi_scored_piece *pieces;
+    size_t count, capacity;
+    int64_t unknown, bos, eos; /* -1 = none */
+    int add_bos, add_eos, add_dummy_prefix, remove_extra_spaces, byte_fallback;
+} kvsi_scored;
+
+void kvsi_scored_init(kvsi_scored *scored); /* what Llama has */
+kvs_status kvsi_scored_add(kvsi_scored *scored, const kvsi_scored_piece *piece, kvs_err *err);
+kvs_status kvsi_tokenizer_from_scored(kvs_tokenizer **out, const kvsi_scored *scored,
+                                      const char *what, kvs_err *err);
+
+kvs_status kvsi_tokenizer_load_sentencepiece(kvs_tokenizer **out, const char *path, kvs_err *err);
+kvs_status kvsi_tokenizer_load_llama2c(kvs_tokenizer **out, const char *path, kvs_err *err);
+
+/* ---- GGUF: either kind ---- */
+
+kvs_status kvsi_tokenizer_load_gguf(kvs_tokenizer **out, const char *path, kvs_err *err);
+
+#endif

@@ -1,0 +1,150 @@
+/* Text to ids: added tokens are cut out, what is between them goes through the steps. */
+#include "base/memory.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/utf8.h"
+
+typedef struct encoder {
+    const kvs_tokenizer *t;
+    kvsi_ids *out;
+    kvs_err *err;
+} encoder;
+
+typedef kvs_status (*take_text)(const encoder *e, const char *text, size_t size, int first);
+
+/* ---- added tokens ---------------------------------------------------------------------------- */
+
+static int is_single_word(const char *text, size_t size, size_t start, size_t end)
+{
+    uint32_t before = KVSI_NO_CHARACTER, after = KVSI_NO_CHARACTER;
+
+    if (start > 0)
+        kvsi_utf8_last(text, start, &before);
+    if (end < size)
+        kvsi_utf8_next(text + end, size - end, &after);
+    return !kvsi_is_word(before) && !kvsi_is_word(after);
+}
+
+/* Spaces that a token takes with it, down to `least`. */
+static size_t skip_spaces_left(const char *text, size_t start, size_t least)
+{
+    uint32_t code;
+
+    while (start > least) {
+        const size_t length = kvsi_utf8_last(text, start, &code);
+
+        if (!kvsi_is_space(code))
+            break;
+        start -= length;
+    }
+    return start > least ? start : least;
+}
+
+static size_t skip_spaces_right(const char *text, size_t size, size_t end)
+{
+    uint32_t code;
+
+    while (end < size) {
+        const size_t length = kvsi_utf8_next(text + end, size - end, &code);
+
+        if (!kvsi_is_space(code))
+            break;
+        end += length;
+    }
+    return end;
+}
+
+/* Sends what is between added tokens to `take`, and the tokens' ids to the result. */
+static kvs_status cut_out_added(const encoder *e, const kvsi_trie *trie, const char *text,
+                                size_t size, int first, take_text take)
+{
+    size_t done = 0, from = 0, at, length;
+    int32_t index;
+    kvs_status st = KVS_OK;
+
+    while ((length = kvsi_trie_find(trie, text, size, from, &at, &index)) > 0) {
+        const kvsi_added *added = e->t->added + index;
+        size_t end = at + length;
+
+        from = end;
+        if (added->single_word && !is_single_word(text, size, at, end))
+            continue;
+        if (added->strip_left)
+            at = skip_spaces_left(text, at, done);
+        if (added->strip_right)
+            from = end = skip_spaces_right(text, size, end);
+        if (at > done)
+            KVS_TRY(take(e, text + done, at - done, first && done == 0));
+        KVS_TRY(kvsi_ids_add(e->out, &added->id, 1, e->err));
+        done = end;
+    }
+    if (size > done)
+        KVS_TRY(take(e, text + done, size - done, first && done == 0));
+out:
+    return st;
+}
+
+/* ---- what is between them -------------------------------------------------------------------- */
+
+static kvs_status take_word(void *user, const char *word, size_t size, kvs_err *err)
+{
+    const encoder *e = user;
+
+    return kvsi_encode_word(e->t, word, size, e->out, err);
+}
+
+static kvs_status take_normalized(const encoder *e, const char *text, size_t size, int first)
+{
+    return kvsi_pre_tokenize(e->t, text, size, first, take_word, (void *)e, e->err);
+}
+
+static kvs_status take_raw(const encoder *e, const char *text, size_t size, int first)
+{
+    kvsi_text normalized = {0};
+    kvs_status st;
+
+    if (!e->t->normalizers.count)
+        return cut_out_added(e, &e->t->added_normalized, text, size, first, take_normalized);
+    kvsi_text_add(&normalized, "");
+    KVS_TRY(kvsi_normalize(&e->t->normalizers, &normalized, text, size, e->err));
+    KVS_TRY(cut_out_added(e, &e->t->added_normalized, normalized.data, normalized.length, first,
+                          take_normalized));
+out:
+    kvsi_text_release(&normalized);
+    return st;
+}
+
+kvs_status kvs_tokenizer_encode(const kvs_tokenizer *t, const char *text, size_t size,
+                                unsigned flags, int32_t **ids, size_t *count, kvs_err *err)
+{
+    const int frame = !(flags & KVS_ENCODE_NO_SPECIAL);
+    kvsi_ids out = {0};
+    const encoder e = {t, &out, err};
+    kvs_status st;
+
+    *ids = NULL;
+    *count = 0;
+    if (flags & ~(unsigned)KVS_ENCODE_NO_SPECIAL)
+        return kvsi_fail(err, KVS_E_INVALID, "unknown flags 0x%x for encoding", flags);
+    KVS_TRY(kvsi_array_reserve(&out.ids, &out.capacity, size / 4 + 16, sizeof *out.ids, err));
+    if (frame)
+        KVS_TRY(kvsi_ids_add(&out, t->before.ids, t->before.count, err));
+    KVS_TRY(cut_out_added(&e, &t->added_raw, text, size, 1, take_raw));
+    if (frame)
+        KVS_TRY(kvsi_ids_add(&out, t->after.ids, t->after.count, err));
+    *ids = out.ids;
+    *count = out.count;
+    out.ids = NULL;
+out:
+    kvsi_free(out.ids);
+    return st;
+}
+
+void kvs_ids_free(int32_t *ids)
+{
+    kvsi_free(ids);
+}
+
+void kvs_text_free(char *text)
+{
+    kvsi_free(text);
+}

@@ -1,0 +1,218 @@
+/* The vocabulary of a GGUF file: SentencePiece's ("llama") or byte-level ("gpt2"). */
+#include "formats/gguf.h"
+
+#include "base/files.h"
+#include "base/memory.h"
+#include "tokenizer/documents.h"
+
+#include <string.h>
+
+#define KEY(name) "tokenizer.ggml." name
+
+static int is(const char *text, size_t size, const char *name)
+{
+    return size == strlen(name) && memcmp(text, name, size) == 0;
+}
+
+static kvs_status get_flag(int *out, const kvsi_gguf *file, const char *key, kvs_err *err)
+{
+    int64_t value = *out;
+    const kvs_status st = kvsi_gguf_get_whole(&value, file, key, err);
+
+    *out = value != 0;
+    return st;
+}
+
+/* Kinds of tokens, where the file has them for as many. */
+static kvs_status get_kinds(const kvsi_gguf_value **out, const kvsi_gguf *file, size_t count,
+                            const char *path, kvs_err *err)
+{
+    kvs_status st;
+
+    *out = NULL;
+    if (!kvsi_gguf_find(file, KEY("token_type")))
+        return KVS_OK;
+    st = kvsi_gguf_get_array(out, file, KEY("token_type"), KVSI_GGUF_I32, err);
+    if (st == KVS_OK && (*out)->count != count)
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': %zu tokens, but %zu types of them", path, count,
+                       (*out)->count);
+    return st;
+}
+
+static int kind_at(const kvsi_gguf_value *kinds, size_t id)
+{
+    return kinds ? kvsi_gguf_int_at(kinds, id) : KVSI_PIECE_NORMAL;
+}
+
+/* ---- SentencePiece --------------------------------------------------------------------------- */
+
+static kvs_status read_pieces(kvsi_scored *scored, const kvsi_gguf *file, const char *path,
+                              kvs_err *err)
+{
+    const kvsi_gguf_value *tokens, *scores, *kinds;
+    kvs_status st;
+    size_t at = 0;
+
+    KVS_TRY(kvsi_gguf_get_array(&tokens, file, KEY("tokens"), KVSI_GGUF_TEXT, err));
+    KVS_TRY(kvsi_gguf_get_array(&scores, file, KEY("scores"), KVSI_GGUF_F32, err));
+    KVS_TRY(get_kinds(&kinds, file, tokens->count, path, err));
+    if (scores->count != tokens->count)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': %zu tokens, but %zu scores", path, tokens->count,
+                         scores->count);
+    for (size_t id = 0; id < tokens->count; id++) {
+        kvsi_scored_piece piece = {.score = kvsi_gguf_float_at(scores, id),
+                                   .kind = kind_at(kinds, id)};
+
+        piece.text = kvsi_gguf_next_text(tokens, &at, &piece.size);
+        KVS_TRY(kvsi_scored_add(scored, &piece, err));
+    }
+out:
+    return st;
+}
+
+static kvs_status load_scored(kvs_tokenizer **out, const kvsi_gguf *file, const char *path,
+                              kvs_err *err)
+{
+    kvsi_scored scored;
+    kvs_status st;
+
+    kvsi_scored_init(&scored);
+    KVS_TRY(read_pieces(&scored, file, path, err));
+    KVS_TRY(kvsi_gguf_get_whole(&scored.unknown, file, KEY("unknown_token_id"), err));
+    KVS_TRY(kvsi_gguf_get_whole(&scored.bos, file, KEY("bos_token_id"), err));
+    KVS_TRY(kvsi_gguf_get_whole(&scored.eos, file, KEY("eos_token_id"), err));
+    KVS_TRY(get_flag(&scored.add_bos, file, KEY("add_bos_token"), err));
+    KVS_TRY(get_flag(&scored.add_eos, file, KEY("add_eos_token"), err));
+    KVS_TRY(get_flag(&scored.add_dummy_prefix, file, KEY("add_space_prefix"), err));
+    KVS_TRY(get_flag(&scored.remove_extra_spaces, file, KEY("remove_extra_whitespaces"), err));
+    KVS_TRY(kvsi_tokenizer_from_scored(out, &scored, path, err));
+out:
+    kvsi_free(scored.pieces);
+    return st;
+}
+
+/* ---- byte-level ------------------------------------------------------------------------------ */
+
+/* Files name their expression, they do not have it. */
+static const struct {
+    const char *name, *expression; /* NULL: GPT-2's */
+    int ignore_merges;
+} splits[] = {
+    {"gpt-2", NULL, 0},
+    {"llama-bpe",
+     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+     "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     1},
+    {"qwen2",
+     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
+     "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     0},
+};
+
+static kvs_status make_document(json_t **out, const kvsi_gguf *file, const char *path, kvs_err *err)
+{
+    const char *name = "gpt-2";
+    size_t size = strlen(name);
+    const kvs_status st = kvsi_gguf_get_text(&name, &size, file, KEY("pre"), err);
+
+    if (st != KVS_OK)
+        return st;
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        if (!is(name, size, splits[i].name))
+            continue;
+        *out = kvsi_byte_level_document(splits[i].expression);
+        if (!*out)
+            return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", path);
+        if (splits[i].ignore_merges)
+            json_object_set_new(json_object_get(*out, "model"), "ignore_merges", json_true());
+        return KVS_OK;
+    }
+    return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': pre-tokenizer '%.*s' is not supported", path,
+                     (int)(size < 64 ? size : 64), name);
+}
+
+static kvs_status add_tokens(json_t *document, const kvsi_gguf *file, const char *path,
+                             kvs_err *err)
+{
+    const kvsi_gguf_value *tokens, *merges, *kinds;
+    size_t at = 0, size;
+    kvs_status st;
+
+    KVS_TRY(kvsi_gguf_get_array(&tokens, file, KEY("tokens"), KVSI_GGUF_TEXT, err));
+    KVS_TRY(kvsi_gguf_get_array(&merges, file, KEY("merges"), KVSI_GGUF_TEXT, err));
+    KVS_TRY(get_kinds(&kinds, file, tokens->count, path, err));
+    for (size_t id = 0; id < tokens->count; id++) {
+        const char *text = kvsi_gguf_next_text(tokens, &at, &size);
+        const int kind = kind_at(kinds, id);
+
+        KVS_TRY(kvsi_document_add_piece(document, text, size, id, err));
+        if (kind == KVSI_PIECE_CONTROL || kind == KVSI_PIECE_USER_DEFINED)
+            KVS_TRY(kvsi_document_add_token(document, text, size, id, kind == KVSI_PIECE_CONTROL,
+                                            err));
+    }
+    at = 0;
+    for (size_t i = 0; i < merges->count; i++) {
+        const char *merge = kvsi_gguf_next_text(merges, &at, &size);
+
+        KVS_TRY(kvsi_document_add_merge(document, merge, size, err));
+    }
+out:
+    return st;
+}
+
+static kvs_status load_byte_level(kvs_tokenizer **out, const kvsi_gguf *file, const char *path,
+                                  kvs_err *err)
+{
+    json_t *document = NULL;
+    kvs_tokenizer *t = NULL;
+    int64_t bos = -1, eos = -1;
+    int add_bos = 0;
+    kvs_status st;
+
+    KVS_TRY(make_document(&document, file, path, err));
+    KVS_TRY(add_tokens(document, file, path, err));
+    KVS_TRY(kvsi_gguf_get_whole(&bos, file, KEY("bos_token_id"), err));
+    KVS_TRY(kvsi_gguf_get_whole(&eos, file, KEY("eos_token_id"), err));
+    KVS_TRY(get_flag(&add_bos, file, KEY("add_bos_token"), err));
+    KVS_TRY(kvsi_tokenizer_from_document(&t, json_incref(document), path, err));
+    if (bos >= 0 && (uint64_t)bos < t->vocab)
+        t->bos = (int32_t)bos;
+    if (eos >= 0 && (uint64_t)eos < t->vocab)
+        t->eos = (int32_t)eos;
+    if (add_bos && t->bos >= 0) {
+        const kvsi_span piece = kvsi_vocabulary_at(&t->vocabulary, (size_t)t->bos);
+        char name[128];
+
+        snprintf(name, sizeof name, "%.*s", (int)piece.size, piece.text);
+        KVS_TRY(kvsi_document_frame(t->document, name, (size_t)t->bos, NULL, 0, err));
+        KVS_TRY(kvsi_ids_add(&t->before, &t->bos, 1, err));
+    }
+    *out = t;
+    t = NULL;
+out:
+    kvs_tokenizer_free(t);
+    json_decref(document);
+    return st;
+}
+
+kvs_status kvsi_tokenizer_load_gguf(kvs_tokenizer **out, const char *path, kvs_err *err)
+{
+    kvsi_gguf *file = NULL;
+    const char *model = "";
+    size_t size = 0;
+    kvs_status st;
+
+    *out = NULL;
+    KVS_TRY(kvsi_gguf_open(&file, path, err));
+    KVS_TRY(kvsi_gguf_get_text(&model, &size, file, KEY("model"), err));
+    if (is(model, size, "llama"))
+        st = load_scored(out, file, path, err);
+    else if (is(model, size, "gpt2"))
+        st = load_byte_level(out, file, path, err);
+    else
+        st = kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': vocabulary '%.*s' is not supported", path,
+                       (int)(size < 64 ? size : 64), model);
+out:
+    kvsi_gguf_close(file);
+    return st;
+}

@@ -1,0 +1,384 @@
+/* Merges from word counts: again and again the most frequent pair of neighbours becomes a token.
+ *
+ * Counts of pairs are kept, not made anew: a merge changes only the words that have the pair, which
+ * each pair lists, and only the pairs in those.  The most frequent pair is on top of a heap, whose
+ * entries may be out of date: one that counts too high is put back when its turn comes, so the top
+ * that is true is the greatest.  Of equally frequent pairs the one with the greater bytes is first,
+ * compared by the left token and then by the right. */
+#include "base/memory.h"
+#include "tokenizer/array.h"
+#include "tokenizer/train.h"
+
+#include <string.h>
+
+#define NONE UINT32_MAX
+
+typedef struct pair {
+    uint32_t left, right;
+    int64_t count;
+    uint32_t places; /* the first of a list of words that have or had the pair, or NONE */
+} pair;
+
+typedef struct place {
+    uint32_t word, next;
+} place;
+
+typedef struct heap_entry {
+    int64_t count;
+    uint32_t pair;
+} heap_entry;
+
+typedef struct word {
+    size_t at;     /* of its tokens */
+    uint32_t size; /* in tokens */
+} word;
+
+typedef struct learner {
+    uint32_t *tokens; /* of all words */
+    word *words;
+    const uint64_t *counts;
+    kvsi_vocabulary bytes; /* of each token */
+    pair *pairs;
+    size_t pair_count, pair_capacity;
+    uint32_t *slots; /* of pairs, by hash: index + 1 */
+    size_t slot_count;
+    place *places;
+    size_t place_count, place_capacity;
+    heap_entry *heap;
+    size_t heap_count, heap_capacity;
+    kvs_err *err;
+} learner;
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+static uint32_t *slot_of(const learner *l, uint32_t left, uint32_t right)
+{
+    const size_t mask = l->slot_count - 1;
+    uint64_t hash = ((uint64_t)left << 32 | right) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at;
+
+    hash ^= hash >> 32;
+    for (at = (size_t)hash & mask; l->slots[at]; at = (at + 1) & mask) {
+        const pair *p = l->pairs + l->slots[at] - 1;
+
+        if (p->left == left && p->right == right)
+            break;
+    }
+    return l->slots + at;
+}
+
+static kvs_status rehash(learner *l)
+{
+    uint32_t *old = l->slots;
+    const size_t count = l->slot_count ? 2 * l->slot_count : 1 << 14;
+
+    l->slots = kvsi_alloc(count, sizeof *l->slots);
+    if (!l->slots) {
+        l->slots = old;
+        return kvsi_fail(l->err, KVS_E_NOMEM, "out of memory for pairs");
+    }
+    l->slot_count = count;
+    kvsi_free(old);
+    for (size_t i = 0; i < l->pair_count; i++)
+        *slot_of(l, l->pairs[i].left, l->pairs[i].right) = (uint32_t)i + 1;
+    return KVS_OK;
+}
+
+static kvs_status find_pair(learner *l, uint32_t left, uint32_t right, uint32_t *out)
+{
+    uint32_t *slot;
+    kvs_status st = KVS_OK;
+
+    if (2 * (l->pair_count + 1) > l->slot_count)
+        KVS_TRY(rehash(l));
+    slot = slot_of(l, left, right);
+    if (!*slot) {
+        KVS_TRY(kvsi_array_reserve(&l->pairs, &l->pair_capacity, l->pair_count + 1,
+                                   sizeof *l->pairs, l->err));
+        l->pairs[l->pair_count] = (pair){left, right, 0, NONE};
+        *slot = (uint32_t)++l->pair_count;
+    }
+    *out = *slot - 1;
+out:
+    return st;
+}
+
+/* Notes that a word has a pair; once is enough if it was noted for this word last. */
+static kvs_status add_place(learner *l, pair *p, uint32_t index)
+{
+    kvs_status st;
+
+    if (p->places != NONE && l->places[p->places].word == index)
+        return KVS_OK;
+    if (l->place_count >= NONE)
+        return kvsi_fail(l->err, KVS_E_LIMIT, "the texts have too many different words");
+    st = kvsi_array_reserve(&l->places, &l->place_capacity, l->place_count + 1, sizeof *l->places,
+                            l->err);
+    if (st != KVS_OK)
+        return st;
+    l->places[l->place_count] = (place){index, p->places};
+    p->places = (uint32_t)l->place_count++;
+    return KVS_OK;
+}
+
+/* ---- the heap -------------------------------------------------------------------------------- */
+
+static int compare_bytes(const learner *l, uint32_t a, uint32_t b)
+{
+    const kvsi_span x = kvsi_vocabulary_at(&l->bytes, a), y = kvsi_vocabulary_at(&l->bytes, b);
+    const int order = memcmp(x.text, y.text, x.size < y.size ? x.size : y.size);
+
+    return order ? order : (x.size > y.size) - (x.size < y.size);
+}
+
+static int goes_before(const learner *l, const heap_entry *a, const heap_entry *b)
+{
+    const pair *p = l->pairs + a->pair, *q = l->pairs + b->pair;
+    int order;
+
+    if (a->count != b->count)
+        return a->count > b->count;
+    order = compare_bytes(l, p->left, q->left);
+    return order ? order > 0 : compare_bytes(l, p->right, q->right) > 0;
+}
+
+static kvs_status push(learner *l, uint32_t index)
+{
+    const heap_entry fresh = {l->pairs[index].count, index};
+    size_t at = l->heap_count;
+    const kvs_status st = kvsi_array_reserve(&l->heap, &l->heap_capacity, at + 1, sizeof *l->heap,
+                                             l->err);
+
+    if (st != KVS_OK)
+        return st;
+    l->heap_count++;
+    for (; at > 0 && goes_before(l, &fresh, l->heap + (at - 1) / 2); at = (at - 1) / 2)
+        l->heap[at] = l->heap[(at - 1) / 2];
+    l->heap[at] = fresh;
+    return KVS_OK;
+}
+
+static heap_entry pop(learner *l)
+{
+    heap_entry *heap = l->heap;
+    const heap_entry top = heap[0], moved = heap[--l->heap_count];
+    size_t at = 0, child;
+
+    while ((child = 2 * at + 1) < l->heap_count) {
+        if (child + 1 < l->heap_count && goes_before(l, heap + child + 1, heap + child))
+            child++;
+        if (!goes_before(l, heap + child, &moved))
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moved;
+    return top;
+}
+
+/* The most frequent pair; NONE if there is none. */
+static kvs_status pop_best(learner *l, uint32_t *best)
+{
+    *best = NONE;
+    while (l->heap_count > 0) {
+        const heap_entry top = pop(l);
+        const int64_t count = l->pairs[top.pair].count;
+        kvs_status st;
+
+        if (count == top.count && count > 0) {
+            *best = top.pair;
+            return KVS_OK;
+        }
+        if (count <= 0 || count > top.count)
+            continue; /* gone, or in the heap once more with its higher count */
+        st = push(l, top.pair);
+        if (st != KVS_OK)
+            return st;
+    }
+    return KVS_OK;
+}
+
+/* ---- merging --------------------------------------------------------------------------------- */
+
+/* Adds a word's pairs to the counts, `sign` times; those with `fresh` (NONE: all) are noted. */
+static kvs_status count_pairs(learner *l, uint32_t index, int64_t sign, uint32_t fresh)
+{
+    const word *w = l->words + index;
+    const uint32_t *tokens = l->tokens + w->at;
+    kvs_status st = KVS_OK;
+
+    for (uint32_t i = 0; i + 1 < w->size; i++) {
+        uint32_t p;
+
+        KVS_TRY(find_pair(l, tokens[i], tokens[i + 1], &p));
+        l->pairs[p].count += sign * (int64_t)l->counts[index];
+        if (sign > 0 && (fresh == NONE || tokens[i] == fresh || tokens[i + 1] == fresh))
+            KVS_TRY(add_place(l, l->pairs + p, index));
+    }
+out:
+    return st;
+}
+
+static int has_pair(const learner *l, uint32_t index, const pair *p)
+{
+    const word *w = l->words + index;
+    const uint32_t *tokens = l->tokens + w->at;
+
+    for (uint32_t i = 0; i + 1 < w->size; i++)
+        if (tokens[i] == p->left && tokens[i + 1] == p->right)
+            return 1;
+    return 0;
+}
+
+static void replace_pair(learner *l, uint32_t index, const pair *p, uint32_t token)
+{
+    word *w = l->words + index;
+    uint32_t *tokens = l->tokens + w->at, kept = 0;
+
+    for (uint32_t i = 0; i < w->size; kept++) {
+        const int joined =
+            i + 1 < w->size && tokens[i] == p->left && tokens[i + 1] == p->right;
+
+        tokens[kept] = joined ? token : tokens[i];
+        i += joined ? 2 : 1;
+    }
+    w->size = kept;
+}
+
+static kvs_status merge_everywhere(learner *l, uint32_t which, uint32_t token, int is_new)
+{
+    const pair merged = l->pairs[which];
+    const size_t first_new = l->pair_count;
+    kvs_status st = KVS_OK;
+
+    for (uint32_t at = merged.places; at != NONE; at = l->places[at].next) {
+        const uint32_t index = l->places[at].word;
+
+        if (!has_pair(l, index, &merged))
+            continue;
+        KVS_TRY(count_pairs(l, index, -1, NONE));
+        replace_pair(l, index, &merged, token);
+        KVS_TRY(count_pairs(l, index, 1, token));
+    }
+    /* Only pairs with the token count more than before; if it is new, they are. */
+    for (size_t i = is_new ? first_new : 0; i < l->pair_count; i++)
+        if (l->pairs[i].left == token || l->pairs[i].right == token)
+            KVS_TRY(push(l, (uint32_t)i));
+out:
+    return st;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static kvs_status set_up(learner *l, const kvsi_word_counts *counts)
+{
+    const kvsi_vocabulary *words = &counts->words;
+    kvs_status st = KVS_OK;
+    size_t at = 0;
+
+    l->counts = counts->counts;
+    l->tokens = kvsi_alloc(words->bytes.length, sizeof *l->tokens);
+    l->words = kvsi_alloc(words->count, sizeof *l->words);
+    if (!l->tokens || !l->words)
+        return kvsi_fail(l->err, KVS_E_NOMEM, "out of memory for %zu words", words->count);
+    for (unsigned byte = 0; byte < 256; byte++) {
+        const char character = (char)byte;
+
+        KVS_TRY(kvsi_vocabulary_set(&l->bytes, byte, &character, 1, l->err));
+    }
+    for (size_t i = 0; i < words->count; i++) {
+        const kvsi_span text = kvsi_vocabulary_at(words, i);
+
+        l->words[i] = (word){at, (uint32_t)text.size};
+        for (size_t k = 0; k < text.size; k++)
+            l->tokens[at++] = (unsigned char)text.text[k];
+        KVS_TRY(count_pairs(l, (uint32_t)i, 1, NONE));
+    }
+    for (size_t i = 0; i < l->pair_count; i++)
+        KVS_TRY(push(l, (uint32_t)i));
+out:
+    return st;
+}
+
+/* The token that two others make; it may be there already, made of others. */
+static kvs_status add_token(learner *l, const pair *p, uint32_t *token, int *is_new)
+{
+    const kvsi_span left = kvsi_vocabulary_at(&l->bytes, p->left);
+    const kvsi_span right = kvsi_vocabulary_at(&l->bytes, p->right);
+    const size_t before = l->bytes.count;
+    kvsi_text joined = {0};
+    kvs_status st;
+
+    kvsi_text_add_bytes(&joined, left.text, left.size);
+    kvsi_text_add_bytes(&joined, right.text, right.size);
+    KVS_TRY(kvsi_text_check(&joined, l->err));
+    KVS_TRY(kvsi_vocabulary_add(&l->bytes, joined.data, joined.length, token, l->err));
+    *is_new = l->bytes.count > before;
+out:
+    kvsi_text_release(&joined);
+    return st;
+}
+
+static kvs_status learn_one(learner *l, kvsi_learned *out, int *done)
+{
+    uint32_t best, token;
+    kvs_status st;
+    int is_new;
+
+    KVS_TRY(pop_best(l, &best));
+    *done = best == NONE;
+    if (*done)
+        return KVS_OK;
+    KVS_TRY(add_token(l, l->pairs + best, &token, &is_new));
+    KVS_TRY(kvsi_array_reserve(&out->merges, &out->capacity, out->count + 1, sizeof *out->merges,
+                               l->err));
+    out->merges[out->count++] =
+        (struct kvsi_learned_merge){l->pairs[best].left, l->pairs[best].right};
+    KVS_TRY(merge_everywhere(l, best, token, is_new));
+out:
+    return st;
+}
+
+static void release(learner *l)
+{
+    kvsi_free(l->tokens);
+    kvsi_free(l->words);
+    kvsi_vocabulary_release(&l->bytes);
+    kvsi_free(l->pairs);
+    kvsi_free(l->slots);
+    kvsi_free(l->places);
+    kvsi_free(l->heap);
+}
+
+kvs_status kvsi_learn_merges(kvsi_learned *out, const kvsi_word_counts *counts, size_t wanted,
+                             const kvs_tokenizer_training *training, kvs_err *err)
+{
+    enum { REPORT_EVERY = 256 };
+    learner l = {.err = err};
+    kvs_status st;
+    int done = 0;
+
+    KVS_TRY(set_up(&l, counts));
+    while (!done && l.bytes.count < 256 + wanted) {
+        const size_t learned = l.bytes.count - 256;
+
+        if (training->progress && learned % REPORT_EVERY == 0 &&
+            training->progress(training->user, learned, wanted)) {
+            st = kvsi_fail(err, KVS_E_LIMIT, "stopped after %zu of %zu merges", learned, wanted);
+            goto out;
+        }
+        KVS_TRY(learn_one(&l, out, &done));
+    }
+    out->tokens = l.bytes;
+    l.bytes = (kvsi_vocabulary){0};
+out:
+    release(&l);
+    return st;
+}
+
+void kvsi_learned_release(kvsi_learned *learned)
+{
+    kvsi_vocabulary_release(&learned->tokens);
+    kvsi_free(learned->merges);
+    *learned = (kvsi_learned){0};
+}

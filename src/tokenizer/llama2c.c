@@ -1,0 +1,94 @@
+/* llama2.c's tokenizer.bin: the longest token's length (int32), then for every token its score
+ * (float), length (int32) and text, where spaces are spaces and the first and last token are
+ * dressed up with newlines. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "tokenizer/documents.h"
+
+#include <string.h>
+
+static uint32_t little_endian(const unsigned char *b)
+{
+    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static int kind_of(const kvsi_scored *scored, const char *text, size_t size)
+{
+    const int64_t id = (int64_t)scored->count;
+
+    if (id == scored->unknown)
+        return KVSI_PIECE_UNKNOWN;
+    if (id == scored->bos || id == scored->eos)
+        return KVSI_PIECE_CONTROL;
+    return kvsi_byte_piece(text, size) >= 0 ? KVSI_PIECE_BYTE : KVSI_PIECE_NORMAL;
+}
+
+/* Adds the token to `spelt`, with spaces as SentencePiece writes them. */
+static void spell(kvsi_text *spelt, const char *text, size_t size, int kind)
+{
+    if (kind == KVSI_PIECE_CONTROL && size > 2 && text[0] == '\n' && text[size - 1] == '\n') {
+        text++;
+        size -= 2;
+    }
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == ' ')
+            kvsi_text_add(spelt, "\xe2\x96\x81");
+        else
+            kvsi_text_add_bytes(spelt, text + i, 1);
+    }
+}
+
+/* Texts move while `spelt` grows: `text` of the pieces is set in the end. */
+static kvs_status read_tokens(kvsi_scored *scored, kvsi_text *spelt, const char *data, size_t size,
+                              const char *path, kvs_err *err)
+{
+    size_t at = 4, start = 0;
+    kvs_status st = KVS_OK;
+
+    while (at < size) {
+        kvsi_scored_piece piece;
+        uint32_t length;
+
+        if (size - at < 8)
+            goto damaged;
+        memcpy(&piece.score, data + at, 4);
+        length = little_endian((const unsigned char *)data + at + 4);
+        at += 8;
+        if (length > size - at)
+            goto damaged;
+        piece.kind = kind_of(scored, data + at, length);
+        spell(spelt, data + at, length, piece.kind);
+        piece.text = NULL;
+        piece.size = spelt->length - start;
+        start = spelt->length;
+        at += length;
+        KVS_TRY(kvsi_text_check(spelt, err));
+        KVS_TRY(kvsi_scored_add(scored, &piece, err));
+    }
+    for (size_t i = 0, from = 0; i < scored->count; from += scored->pieces[i++].size)
+        scored->pieces[i].text = spelt->data + from;
+out:
+    return st;
+damaged:
+    return kvsi_fail(err, KVS_E_FORMAT, "'%s' is no llama2.c tokenizer, or is damaged", path);
+}
+
+kvs_status kvsi_tokenizer_load_llama2c(kvs_tokenizer **out, const char *path, kvs_err *err)
+{
+    kvsi_scored scored;
+    kvsi_text spelt = {0};
+    char *data = NULL;
+    size_t size = 0;
+    kvs_status st;
+
+    *out = NULL;
+    kvsi_scored_init(&scored);
+    KVS_TRY(kvsi_file_read(&data, &size, path, KVSI_TOKENIZER_FILE_MAX, err));
+    KVS_TRY(read_tokens(&scored, &spelt, data, size, path, err));
+    KVS_TRY(kvsi_tokenizer_from_scored(out, &scored, path, err));
+out:
+    kvsi_free(scored.pieces);
+    kvsi_text_release(&spelt);
+    kvsi_free(data);
+    return st;
+}

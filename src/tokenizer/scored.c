@@ -1,0 +1,266 @@
+/* SentencePiece's byte-pair model: any two neighbours whose text together is a piece may merge, and
+ * the higher the piece's score the sooner.  Said as merges: every way to cut every piece in two,
+ * ranked by score, where equal scores have equal ranks. */
+#include "base/memory.h"
+#include "tokenizer/documents.h"
+#include "tokenizer/utf8.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PIECE_MAX = 1024 }; /* bytes of a piece that is cut: there are as many cuts, and as long */
+
+#define META "\xe2\x96\x81" /* stands for a space */
+
+void kvsi_scored_init(kvsi_scored *scored)
+{
+    *scored = (kvsi_scored){.unknown = 0,
+                            .bos = 1,
+                            .eos = 2,
+                            .add_bos = 1,
+                            .add_dummy_prefix = 1,
+                            .byte_fallback = 1};
+}
+
+kvs_status kvsi_scored_add(kvsi_scored *scored, const kvsi_scored_piece *piece, kvs_err *err)
+{
+    const kvs_status st = kvsi_array_reserve(&scored->pieces, &scored->capacity, scored->count + 1,
+                                             sizeof *scored->pieces, err);
+
+    if (st == KVS_OK)
+        scored->pieces[scored->count++] = *piece;
+    return st;
+}
+
+/* ---- the document ---------------------------------------------------------------------------- */
+
+static json_t *replace(const char *kind, const char *pattern, const char *content)
+{
+    return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", kind, pattern, "content",
+                     content);
+}
+
+static json_t *normalizer(const kvsi_scored *scored)
+{
+    json_t *steps = json_array();
+
+    if (scored->remove_extra_spaces) {
+        json_array_append_new(steps, replace("Regex", "\\A +|[ " META "]+\\z", ""));
+        json_array_append_new(steps, replace("Regex", " {2,}", " "));
+    }
+    if (scored->add_dummy_prefix)
+        json_array_append_new(steps, json_pack("{s:s, s:s}", "type", "Prepend", "prepend", META));
+    json_array_append_new(steps, replace("String", " ", META));
+    return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", steps);
+}
+
+static json_t *decoder(const kvsi_scored *scored)
+{
+    json_t *steps = json_pack("[o, {s:s}, {s:s}]", replace("String", META, " "), "type",
+                              "ByteFallback", "type", "Fuse");
+
+    if (scored->add_dummy_prefix)
+        json_array_append_new(steps, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content",
+                                               " ", "start", 1, "stop", 0));
+    return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps);
+}
+
+static const kvsi_scored_piece *piece_at(const kvsi_scored *scored, int64_t id)
+{
+    return id >= 0 && (uint64_t)id < scored->count ? scored->pieces + id : NULL;
+}
+
+static json_t *empty_document(const kvsi_scored *scored)
+{
+    const kvsi_scored_piece *unknown = piece_at(scored, scored->unknown);
+    json_t *name = unknown ? json_stringn(unknown->text, unknown->size) : json_null();
+
+    return json_pack("{s:s, s:n, s:n, s:[], s:o, s:n, s:n, s:o, "
+                     "s:{s:s, s:n, s:o, s:n, s:n, s:b, s:b, s:b, s:{}, s:[]}}",
+                     "version", "1.0", "truncation", "padding", "added_tokens", "normalizer",
+                     normalizer(scored), "pre_tokenizer", "post_processor", "decoder",
+                     decoder(scored), "model", "type", "BPE", "dropout", "unk_token",
+                     name, "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 1,
+                     "byte_fallback", scored->byte_fallback, "ignore_merges", 0, "vocab", "merges");
+}
+
+static kvs_status add_frame(json_t *document, const kvsi_scored *scored, kvs_err *err)
+{
+    const kvsi_scored_piece *bos = scored->add_bos ? piece_at(scored, scored->bos) : NULL;
+    const kvsi_scored_piece *eos = scored->add_eos ? piece_at(scored, scored->eos) : NULL;
+    char before[64], after[64];
+
+    if (!bos && !eos)
+        return KVS_OK;
+    if ((bos && bos->size >= sizeof before) || (eos && eos->size >= sizeof after))
+        return kvsi_fail(err, KVS_E_LIMIT, "the names of the first or last token are too long");
+    if (bos)
+        snprintf(before, sizeof before, "%.*s", (int)bos->size, bos->text);
+    if (eos)
+        snprintf(after, sizeof after, "%.*s", (int)eos->size, eos->text);
+    return kvsi_document_frame(document, bos ? before : NULL, (size_t)scored->bos,
+                               eos ? after : NULL, (size_t)scored->eos, err);
+}
+
+static kvs_status fill_document(json_t *document, const kvsi_scored *scored, const char *what,
+                                kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (size_t id = 0; id < scored->count; id++) {
+        const kvsi_scored_piece *piece = scored->pieces + id;
+
+        if (piece->size == 0 || !isfinite(piece->score))
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': token %zu has %s", what, id,
+                             piece->size ? "a score that is no number" : "no text");
+        KVS_TRY(kvsi_document_add_piece(document, piece->text, piece->size, id, err));
+        if (piece->kind == KVSI_PIECE_CONTROL || piece->kind == KVSI_PIECE_UNKNOWN)
+            KVS_TRY(kvsi_document_add_token(document, piece->text, piece->size, id, 1, err));
+    }
+    KVS_TRY(add_frame(document, scored, err));
+out:
+    return st;
+}
+
+/* ---- merges ---------------------------------------------------------------------------------- */
+
+static int falling(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+
+    return (x < y) - (x > y);
+}
+
+/* The scores from the highest down, each once; *count says how many. */
+static float *sort_scores(const kvsi_scored *scored, size_t *count)
+{
+    float *scores = kvsi_alloc(scored->count, sizeof *scores);
+    size_t kept = 0;
+
+    if (!scores)
+        return NULL;
+    for (size_t i = 0; i < scored->count; i++)
+        scores[i] = scored->pieces[i].score;
+    qsort(scores, scored->count, sizeof *scores, falling);
+    for (size_t i = 0; i < scored->count; i++)
+        if (kept == 0 || falling(scores + kept - 1, scores + i) != 0)
+            scores[kept++] = scores[i];
+    *count = kept;
+    return scores;
+}
+
+/* One part of a piece: a piece itself, or a character, which may be in no vocabulary and then gets
+ * an id beyond; -1 if neither. */
+static kvs_status find_part(kvs_tokenizer *t, const kvsi_scored *scored, kvsi_span part,
+                            int32_t *id, kvs_err *err)
+{
+    uint32_t fresh, code;
+    kvs_status st;
+
+    *id = kvsi_vocabulary_find(&t->vocabulary, part.text, part.size);
+    if (*id >= 0 && (size_t)*id < scored->count && scored->pieces[*id].kind != KVSI_PIECE_NORMAL)
+        *id = -1;
+    else if (*id < 0 && kvsi_utf8_next(part.text, part.size, &code) == part.size) {
+        st = kvsi_vocabulary_add(&t->vocabulary, part.text, part.size, &fresh, err);
+        if (st != KVS_OK)
+            return st;
+        *id = (int32_t)fresh;
+    }
+    return KVS_OK;
+}
+
+static kvs_status add_cuts(kvs_tokenizer *t, const kvsi_scored *scored, size_t id, uint32_t rank,
+                           kvs_err *err)
+{
+    const kvsi_scored_piece *piece = scored->pieces + id;
+    kvs_status st = KVS_OK;
+
+    if (piece->size > PIECE_MAX)
+        return kvsi_fail(err, KVS_E_LIMIT, "token %zu has %zu bytes, at most %d are allowed", id,
+                         piece->size, (int)PIECE_MAX);
+    for (size_t at = 1; at < piece->size; at++) {
+        const kvsi_span left = {piece->text, at}, right = {piece->text + at, piece->size - at};
+        kvsi_merge merge = {.result = (int32_t)id, .rank = rank};
+
+        if (((unsigned char)piece->text[at] & 0xc0) == 0x80)
+            continue; /* inside a character */
+        KVS_TRY(find_part(t, scored, left, &merge.left, err));
+        KVS_TRY(find_part(t, scored, right, &merge.right, err));
+        if (merge.left >= 0 && merge.right >= 0)
+            KVS_TRY(kvsi_merges_set(&t->merges, &merge, err));
+    }
+out:
+    return st;
+}
+
+static kvs_status add_merges(kvs_tokenizer *t, const kvsi_scored *scored, kvs_err *err)
+{
+    size_t count = 0;
+    float *scores = sort_scores(scored, &count);
+    kvs_status st = KVS_OK;
+
+    if (!scores)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for scores");
+    for (size_t id = 0; id < scored->count; id++) {
+        const float *at;
+
+        if (scored->pieces[id].kind != KVSI_PIECE_NORMAL)
+            continue;
+        at = bsearch(&scored->pieces[id].score, scores, count, sizeof *scores, falling);
+        KVS_TRY(add_cuts(t, scored, id, (uint32_t)(at - scores), err));
+    }
+out:
+    kvsi_free(scores);
+    return st;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+/* For other readers of the document they are added tokens; here they are symbols of the model. */
+static kvs_status add_user_defined(kvs_tokenizer *t, const kvsi_scored *scored, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (size_t id = 0; id < scored->count; id++) {
+        const kvsi_scored_piece *piece = scored->pieces + id;
+
+        if (piece->kind != KVSI_PIECE_USER_DEFINED)
+            continue;
+        KVS_TRY(kvsi_trie_add(&t->user_defined, piece->text, piece->size, (int32_t)id, err));
+        KVS_TRY(kvsi_keep_whole(t, piece->text, piece->size, err));
+        KVS_TRY(kvsi_document_add_token(t->document, piece->text, piece->size, id, 0, err));
+    }
+out:
+    return st;
+}
+
+kvs_status kvsi_tokenizer_from_scored(kvs_tokenizer **out, const kvsi_scored *scored,
+                                      const char *what, kvs_err *err)
+{
+    json_t *document = empty_document(scored);
+    kvs_tokenizer *t = NULL;
+    kvs_status st;
+
+    *out = NULL;
+    if (!document) {
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': the unknown token is no text in UTF-8", what);
+        goto out;
+    }
+    KVS_TRY(fill_document(document, scored, what, err));
+    KVS_TRY(kvsi_tokenizer_from_document(&t, json_incref(document), what, err));
+    t->scored = 1;
+    if (piece_at(scored, scored->bos))
+        t->bos = (int32_t)scored->bos;
+    if (piece_at(scored, scored->eos))
+        t->eos = (int32_t)scored->eos;
+    KVS_TRY(add_merges(t, scored, err));
+    KVS_TRY(kvsi_find_joints(t, err));
+    KVS_TRY(add_user_defined(t, scored, err));
+    *out = t;
+    t = NULL;
+out:
+    kvs_tokenizer_free(t);
+    json_decref(document);
+    return st;
+}

@@ -1,0 +1,227 @@
+/* SentencePiece's tokenizer.model, a protocol buffer:
+ *
+ *   1: pieces, each {1: text, 2: score (float), 3: kind}
+ *   2: trainer {3: algorithm, 35: byte fallback, 40: unknown, 41: first, 42: last token, ...}
+ *   3: normalizer {1: name, 2: character map, 3: dummy prefix, 4: remove extra spaces,
+ *                  5: escape spaces}
+ */
+#include "base/files.h"
+#include "base/memory.h"
+#include "tokenizer/documents.h"
+
+#include <string.h>
+
+enum { ALGORITHM_BPE = 2 };
+
+typedef struct message {
+    const unsigned char *at, *end;
+} message;
+
+/* One field: a number, four bytes (in `number`), or bytes. */
+typedef struct field {
+    uint64_t id, number;
+    message bytes;
+} field;
+
+typedef struct model {
+    kvsi_scored scored;
+    uint64_t algorithm;
+    int has_character_map, keeps_spaces, spaces_behind;
+} model;
+
+/* ---- fields ---------------------------------------------------------------------------------- */
+
+static int take_varint(message *m, uint64_t *out)
+{
+    *out = 0;
+    for (unsigned shift = 0; shift < 64 && m->at < m->end; shift += 7) {
+        const unsigned char byte = *m->at++;
+
+        *out |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80))
+            return 1;
+    }
+    return 0;
+}
+
+static int take_fixed(message *m, size_t size, uint64_t *out)
+{
+    if ((size_t)(m->end - m->at) < size)
+        return 0;
+    *out = 0;
+    for (size_t i = size; i-- > 0;)
+        *out = *out << 8 | m->at[i];
+    m->at += size;
+    return 1;
+}
+
+/* 0: malformed. */
+static int take_field(message *m, field *f)
+{
+    uint64_t tag;
+
+    *f = (field){0};
+    if (!take_varint(m, &tag))
+        return 0;
+    f->id = tag >> 3;
+    switch (tag & 7) {
+    case 0:
+        return take_varint(m, &f->number);
+    case 1:
+        return take_fixed(m, 8, &f->number);
+    case 2:
+        if (!take_varint(m, &f->number) || f->number > (uint64_t)(m->end - m->at))
+            return 0;
+        f->bytes = (message){m->at, m->at + f->number};
+        m->at += f->number;
+        return 1;
+    case 5:
+        return take_fixed(m, 4, &f->number);
+    default:
+        return 0;
+    }
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static int read_piece(kvsi_scored_piece *piece, message m)
+{
+    *piece = (kvsi_scored_piece){.kind = KVSI_PIECE_NORMAL};
+    while (m.at < m.end) {
+        const uint32_t *bits;
+        uint32_t low;
+        field f;
+
+        if (!take_field(&m, &f))
+            return 0;
+        low = (uint32_t)f.number;
+        bits = &low;
+        if (f.id == 1) {
+            piece->text = (const char *)f.bytes.at;
+            piece->size = (size_t)(f.bytes.end - f.bytes.at);
+        } else if (f.id == 2) {
+            memcpy(&piece->score, bits, sizeof piece->score);
+        } else if (f.id == 3) {
+            piece->kind = f.number <= KVSI_PIECE_BYTE ? (int)f.number : 0;
+        }
+    }
+    return piece->kind >= KVSI_PIECE_NORMAL;
+}
+
+static int read_trainer(model *out, message m)
+{
+    while (m.at < m.end) {
+        field f;
+
+        if (!take_field(&m, &f))
+            return 0;
+        switch (f.id) {
+        case 3:
+            out->algorithm = f.number;
+            break;
+        case 24:
+            out->spaces_behind = f.number != 0;
+            break;
+        case 35:
+            out->scored.byte_fallback = f.number != 0;
+            break;
+        case 40:
+            out->scored.unknown = (int32_t)f.number;
+            break;
+        case 41:
+            out->scored.bos = (int32_t)f.number;
+            break;
+        case 42:
+            out->scored.eos = (int32_t)f.number;
+            break;
+        default:
+            break;
+        }
+    }
+    return 1;
+}
+
+static int read_normalizer(model *out, message m)
+{
+    while (m.at < m.end) {
+        field f;
+
+        if (!take_field(&m, &f))
+            return 0;
+        switch (f.id) {
+        case 2:
+            out->has_character_map = f.bytes.at < f.bytes.end;
+            break;
+        case 3:
+            out->scored.add_dummy_prefix = f.number != 0;
+            break;
+        case 4:
+            out->scored.remove_extra_spaces = f.number != 0;
+            break;
+        case 5:
+            out->keeps_spaces = f.number == 0;
+            break;
+        default:
+            break;
+        }
+    }
+    return 1;
+}
+
+static kvs_status read_model(model *out, message m, const char *path, kvs_err *err)
+{
+    while (m.at < m.end) {
+        kvsi_scored_piece piece;
+        kvs_status st = KVS_OK;
+        field f;
+        int good = take_field(&m, &f);
+
+        if (good && f.id == 1 && (good = read_piece(&piece, f.bytes)) != 0)
+            st = kvsi_scored_add(&out->scored, &piece, err);
+        else if (good && f.id == 2)
+            good = read_trainer(out, f.bytes);
+        else if (good && f.id == 3)
+            good = read_normalizer(out, f.bytes);
+        if (!good)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s' is no SentencePiece model, or is damaged",
+                             path);
+        if (st != KVS_OK)
+            return st;
+    }
+    return KVS_OK;
+}
+
+static kvs_status refuse(const model *in, const char *path, kvs_err *err)
+{
+    const char *what = in->algorithm != ALGORITHM_BPE ? "an algorithm other than BPE"
+                       : in->has_character_map        ? "a character map"
+                       : in->keeps_spaces             ? "spaces that are not escaped"
+                       : in->spaces_behind            ? "spaces as suffixes"
+                                                      : NULL;
+
+    return what ? kvsi_fail(err, KVS_E_UNSUPPORTED,
+                            "'%s': a SentencePiece model with %s is not supported", path, what)
+                : KVS_OK;
+}
+
+kvs_status kvsi_tokenizer_load_sentencepiece(kvs_tokenizer **out, const char *path, kvs_err *err)
+{
+    model in = {.algorithm = 1};
+    char *data = NULL;
+    size_t size = 0;
+    kvs_status st;
+
+    *out = NULL;
+    kvsi_scored_init(&in.scored);
+    in.scored.remove_extra_spaces = 1; /* unless the file says otherwise */
+    in.scored.byte_fallback = 0;
+    KVS_TRY(kvsi_file_read(&data, &size, path, KVSI_TOKENIZER_FILE_MAX, err));
+    KVS_TRY(read_model(&in,
+                       (message){(unsigned char *)data, (unsigned char *)data + size}, path, err));
+    KVS_TRY(refuse(&in, path, err));
+    KVS_TRY(kvsi_tokenizer_from_scored(out, &in.scored, path, err));
+out:
+    kvsi_free(in.scored.pieces);
+    kvsi_free(data);
+    return st;
+}

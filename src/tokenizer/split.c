@@ -1,0 +1,243 @@
+/* Pre-tokenizers: a text goes through them piece by piece, each piece through all that follow,
+ * until what comes out is a word. */
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/utf8.h"
+
+#include <string.h>
+
+typedef struct splitter {
+    const kvs_tokenizer *t;
+    kvsi_take_word take;
+    void *user;
+    kvs_err *err;
+} splitter;
+
+/* A piece at its way through step number `step`; `first`: it stands at the very start. */
+static kvs_status run(const splitter *s, size_t step, const char *text, size_t size, int first);
+
+/* ---- cutting: matches and what is between them, joined as the behavior says ------------------ */
+
+typedef struct cutter {
+    const splitter *splitter;
+    const kvsi_component *component;
+    size_t step; /* that the pieces go to */
+    const char *text;
+    int first;
+    size_t from, to; /* the piece that is not sent on yet; empty at first */
+    int is_match;    /* the last part that joined it */
+} cutter;
+
+static kvs_status flush(cutter *c)
+{
+    const size_t from = c->from;
+
+    c->from = c->to;
+    if (from == c->to || (c->component->behavior == KVSI_REMOVED && c->is_match))
+        return KVS_OK;
+    return run(c->splitter, c->step, c->text + from, c->to - from, c->first && from == 0);
+}
+
+static int joins(const cutter *c, int is_match)
+{
+    switch (c->component->behavior) {
+    case KVSI_CONTIGUOUS:
+        return is_match == c->is_match;
+    case KVSI_MERGED_WITH_PREVIOUS:
+        return is_match && !c->is_match;
+    case KVSI_MERGED_WITH_NEXT:
+        return !is_match && c->is_match;
+    case KVSI_REMOVED:
+    case KVSI_ISOLATED:
+        break;
+    }
+    return 0;
+}
+
+/* The next part of the text, up to `to`. */
+static kvs_status add_part(cutter *c, size_t to, int is_match)
+{
+    kvs_status st = KVS_OK;
+
+    if (to == c->to)
+        return KVS_OK;
+    is_match ^= c->component->invert;
+    if (c->from == c->to || !joins(c, is_match))
+        st = flush(c);
+    c->to = to;
+    c->is_match = is_match;
+    return st;
+}
+
+/* Matches of the pattern within text[at .. end-1], which is valid UTF-8.  The expression sees
+ * nothing outside. */
+static kvs_status cut_by_pattern(cutter *c, size_t at, size_t end)
+{
+    const char *text = c->text + at;
+    const size_t size = end - at;
+    kvs_status st = KVS_OK;
+
+    for (size_t done = 0; done < size;) {
+        size_t start = 0, stop = 0;
+
+        KVS_TRY(kvsi_pattern_next(c->component->pattern, text, size, done, &start, &stop,
+                                  c->splitter->err));
+        if (!stop)
+            return add_part(c, end, 0);
+        KVS_TRY(add_part(c, at + start, 0));
+        KVS_TRY(add_part(c, at + stop, 1));
+        done = stop;
+    }
+out:
+    return st;
+}
+
+static kvs_status cut_by_character(cutter *c, size_t at, size_t end)
+{
+    kvs_status st = KVS_OK;
+
+    while (at < end) {
+        const size_t start = at;
+        uint32_t code;
+
+        at += kvsi_utf8_next(c->text + at, end - at, &code);
+        if (!c->component->is(code))
+            continue;
+        KVS_TRY(add_part(c, start, 0));
+        KVS_TRY(add_part(c, at, 1));
+    }
+    st = add_part(c, end, 0);
+out:
+    return st;
+}
+
+/* Bytes that are not UTF-8 are pieces of their own, whatever the behavior: no text is lost. */
+static kvs_status cut(const splitter *s, size_t next, const kvsi_component *component,
+                      const char *text, size_t size, int first)
+{
+    cutter c = {.splitter = s, .component = component, .step = next, .text = text, .first = first};
+    kvs_status st = KVS_OK;
+
+    for (size_t at = 0; at < size;) {
+        const size_t valid = kvsi_utf8_valid(text + at, size - at);
+        size_t odd = at + valid;
+
+        if (valid > 0)
+            KVS_TRY(component->pattern ? cut_by_pattern(&c, at, odd)
+                                       : cut_by_character(&c, at, odd));
+        KVS_TRY(flush(&c));
+        at = odd;
+        while (odd < size && kvsi_utf8_valid(text + odd, size - odd) == 0)
+            odd++;
+        if (odd > at)
+            KVS_TRY(run(s, next, text + at, odd - at, first && at == 0));
+        at = c.from = c.to = odd;
+    }
+out:
+    return st;
+}
+
+/* ---- steps that change the text -------------------------------------------------------------- */
+
+void kvsi_map_bytes(kvsi_text *out, const char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        char character[4];
+
+        kvsi_text_add_bytes(
+            out, character,
+            kvsi_utf8_put(character, kvsi_byte_character((unsigned char)bytes[i])));
+    }
+}
+
+/* The model knows what bytes stand for, and gets them as they are; a step that follows gets the
+ * characters. */
+static kvs_status byte_level(const splitter *s, size_t step, const char *text, size_t size,
+                             int first)
+{
+    kvsi_text mapped = {0};
+    kvs_status st;
+
+    if (step + 1 == s->t->pre_tokenizers.count)
+        return s->take(s->user, text, size, s->err);
+    kvsi_map_bytes(&mapped, text, size);
+    KVS_TRY(kvsi_text_check(&mapped, s->err));
+    KVS_TRY(run(s, step + 1, mapped.data, mapped.length, first));
+out:
+    kvsi_text_release(&mapped);
+    return st;
+}
+
+static kvs_status prefix_space(const splitter *s, size_t step, const char *text, size_t size,
+                               int first)
+{
+    kvsi_text prefixed = {0};
+    kvs_status st;
+
+    if (text[0] == ' ')
+        return run(s, step + 1, text, size, first);
+    kvsi_text_add(&prefixed, " ");
+    kvsi_text_add_bytes(&prefixed, text, size);
+    KVS_TRY(kvsi_text_check(&prefixed, s->err));
+    KVS_TRY(run(s, step + 1, prefixed.data, prefixed.length, first));
+out:
+    kvsi_text_release(&prefixed);
+    return st;
+}
+
+static kvs_status metaspace(const splitter *s, size_t step, const char *text, size_t size,
+                            int first)
+{
+    const kvsi_component *c = s->t->pre_tokenizers.list + step;
+    kvsi_text spaced = {0};
+    kvs_status st;
+    int prefix = c->prefix == KVSI_PREFIX_ALWAYS || (c->prefix == KVSI_PREFIX_FIRST && first);
+
+    if (text[0] == ' ' || (size >= c->content_size && memcmp(text, c->content, c->content_size) == 0))
+        prefix = 0;
+    kvsi_text_add(&spaced, prefix ? c->content : "");
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == ' ')
+            kvsi_text_add_bytes(&spaced, c->content, c->content_size);
+        else
+            kvsi_text_add_bytes(&spaced, text + i, 1);
+    }
+    KVS_TRY(kvsi_text_check(&spaced, s->err));
+    if (c->split)
+        KVS_TRY(cut(s, step + 1, c, spaced.data, spaced.length, first));
+    else
+        KVS_TRY(run(s, step + 1, spaced.data, spaced.length, first));
+out:
+    kvsi_text_release(&spaced);
+    return st;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static kvs_status run(const splitter *s, size_t step, const char *text, size_t size, int first)
+{
+    const kvsi_component *c;
+
+    if (size == 0)
+        return KVS_OK;
+    if (step >= s->t->pre_tokenizers.count)
+        return s->take(s->user, text, size, s->err);
+    c = s->t->pre_tokenizers.list + step;
+    switch (c->kind) {
+    case KVSI_BYTE_LEVEL:
+        return byte_level(s, step, text, size, first);
+    case KVSI_PREFIX_SPACE:
+        return prefix_space(s, step, text, size, first);
+    case KVSI_METASPACE:
+        return metaspace(s, step, text, size, first);
+    default:
+        return cut(s, step + 1, c, text, size, first);
+    }
+}
+
+kvs_status kvsi_pre_tokenize(const kvs_tokenizer *t, const char *text, size_t size, int first,
+                             kvsi_take_word take, void *user, kvs_err *err)
+{
+    const splitter s = {t, take, user, err};
+
+    return run(&s, 0, text, size, first);
+}

@@ -1,0 +1,312 @@
+/* The tokenizer as a whole: which file it is in, saving, and what it says of itself. */
+#include "tokenizer/tokenizer.h"
+
+#include "base/files.h"
+#include "base/memory.h"
+#include "tokenizer/documents.h"
+#include "tokenizer/utf8.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+static kvs_status load_bytes(kvs_tokenizer **out, kvs_err *err)
+{
+    json_t *document = kvsi_byte_level_document("");
+    kvs_status st = KVS_OK;
+
+    for (unsigned byte = 0; document && byte < 256; byte++) {
+        char piece[4];
+        const size_t size = kvsi_utf8_put(piece, kvsi_byte_character((unsigned char)byte));
+
+        KVS_TRY(kvsi_document_add_piece(document, piece, size, byte, err));
+    }
+    if (!document)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
+    st = kvsi_tokenizer_from_document(out, json_incref(document), "bytes", err);
+out:
+    json_decref(document);
+    return st;
+}
+
+static kvs_status load_json(kvs_tokenizer **out, const char *path, kvs_err *err)
+{
+    json_t *document = NULL;
+    const kvs_status st = kvsi_json_read(&document, path, KVSI_TOKENIZER_FILE_MAX, err);
+
+    return st != KVS_OK ? st : kvsi_tokenizer_from_document(out, document, path, err);
+}
+
+static kvs_status load_beside(kvs_tokenizer **out, const char *path, kvs_err *err)
+{
+    char *dir = kvsi_strdup(path), *slash = dir ? strrchr(dir, '/') : NULL;
+    kvs_status st;
+
+    if (!dir)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+    if (slash)
+        slash[slash == dir] = '\0';
+    st = kvsi_tokenizer_load_gpt2(out, slash ? dir : ".", err);
+    kvsi_free(dir);
+    return st;
+}
+
+/* By what the file starts with, not by its name. */
+static kvs_status load_file(kvs_tokenizer **out, const char *path, kvs_err *err)
+{
+    unsigned char start[16] = {0};
+    FILE *file = fopen(path, "rb");
+    size_t size, space = 0;
+
+    if (!file)
+        return kvsi_fail_errno(err, "open", path);
+    size = fread(start, 1, sizeof start, file);
+    fclose(file);
+    while (space < size && strchr(" \t\r\n", start[space]))
+        space++;
+    if (size >= 4 && memcmp(start, "GGUF", 4) == 0)
+        return kvsi_tokenizer_load_gguf(out, path, err);
+    if (space < size && start[space] == '{')
+        return load_json(out, path, err);
+    if (size >= 8 && memcmp(start, "#version", 8) == 0)
+        return load_beside(out, path, err);
+    if (size >= 8 && start[2] == 0 && start[3] == 0)
+        return kvsi_tokenizer_load_llama2c(out, path, err);
+    if (size >= 2 && start[0] == '\n')
+        return kvsi_tokenizer_load_sentencepiece(out, path, err);
+    return kvsi_fail(err, KVS_E_FORMAT,
+                     "'%s' is no tokenizer: expected a tokenizer.json, a SentencePiece model, a "
+                     "llama2.c tokenizer, GGUF or vocab.bpe",
+                     path);
+}
+
+static kvs_status load_folder(kvs_tokenizer **out, const char *dir, kvs_err *err)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin",
+                                        "tokenizer.gguf"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = kvsi_path_join(dir, names[i]);
+        kvs_status st;
+
+        if (!path)
+            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+        if (!kvsi_file_exists(path)) {
+            kvsi_free(path);
+            continue;
+        }
+        st = load_file(out, path, err);
+        kvsi_free(path);
+        return st;
+    }
+    if (kvsi_has_gpt2_files(dir))
+        return kvsi_tokenizer_load_gpt2(out, dir, err);
+    return kvsi_fail(err, KVS_E_IO,
+                     "no tokenizer in '%s': expected tokenizer.json, .model, .bin or .gguf, or "
+                     "encoder.json and vocab.bpe",
+                     dir);
+}
+
+kvs_status kvs_tokenizer_load(kvs_tokenizer **out, const char *path, kvs_err *err)
+{
+    struct stat info;
+
+    *out = NULL;
+    if (strcmp(path, "bytes") == 0)
+        return load_bytes(out, err);
+    if (stat(path, &info) != 0)
+        return kvsi_fail_errno(err, "open", path);
+    if (S_ISDIR(info.st_mode))
+        return load_folder(out, path, err);
+    if (!S_ISREG(info.st_mode))
+        return kvsi_fail(err, KVS_E_IO, "cannot read '%s': not a regular file", path);
+    return load_file(out, path, err);
+}
+
+void kvs_tokenizer_free(kvs_tokenizer *t)
+{
+    if (!t)
+        return;
+    json_decref(t->document);
+    kvsi_vocabulary_release(&t->vocabulary);
+    kvsi_merges_release(&t->merges);
+    kvsi_merges_release(&t->joints);
+    kvsi_trie_release(&t->user_defined);
+    kvsi_components_release(&t->normalizers);
+    kvsi_components_release(&t->pre_tokenizers);
+    kvsi_components_release(&t->decoders);
+    kvsi_free(t->added);
+    kvsi_trie_release(&t->added_raw);
+    kvsi_trie_release(&t->added_normalized);
+    kvsi_free(t->before.ids);
+    kvsi_free(t->after.ids);
+    if (t->scratch) {
+        kvsi_text_release(&t->scratch->mapped);
+        kvsi_word_release(&t->scratch->word);
+        kvsi_cache_release(&t->scratch->cache);
+    }
+    kvsi_free(t->scratch);
+    kvsi_free(t);
+}
+
+/* ---- saving ---------------------------------------------------------------------------------- */
+
+static kvs_status fail_memory(kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
+}
+
+static json_t *vocabulary_to_json(const kvs_tokenizer *t)
+{
+    json_t *vocab = json_object();
+    kvsi_text key = {0};
+
+    for (size_t id = 0; vocab && id < t->vocab; id++) {
+        const kvsi_span piece = kvsi_vocabulary_at(&t->vocabulary, id);
+
+        if (!piece.text)
+            continue;
+        key.length = 0;
+        kvsi_text_add_bytes(&key, piece.text, piece.size);
+        if (key.failed || json_object_set_new(vocab, key.data, json_integer((json_int_t)id)) != 0) {
+            json_decref(vocab);
+            vocab = NULL;
+        }
+    }
+    kvsi_text_release(&key);
+    return vocab;
+}
+
+/* "a b", which every reader knows, unless a piece has a space in it. */
+static json_t *merge_to_json(kvsi_span left, kvsi_span right)
+{
+    kvsi_text text = {0};
+    json_t *merge;
+
+    if (memchr(left.text, ' ', left.size) || memchr(right.text, ' ', right.size))
+        return json_pack("[s%, s%]", left.text, left.size, right.text, right.size);
+    kvsi_text_add_bytes(&text, left.text, left.size);
+    kvsi_text_add(&text, " ");
+    kvsi_text_add_bytes(&text, right.text, right.size);
+    merge = text.failed ? NULL : json_stringn(text.data, text.length);
+    kvsi_text_release(&text);
+    return merge;
+}
+
+static json_t *merges_to_json(const kvs_tokenizer *t)
+{
+    kvsi_merge *list = kvsi_merges_list(&t->merges);
+    json_t *merges = list ? json_array() : NULL;
+
+    for (size_t i = 0; merges && i < t->merges.count; i++) {
+        if ((size_t)list[i].left >= t->vocab || (size_t)list[i].right >= t->vocab)
+            continue; /* a character that is no token: merges cannot say that */
+        if (json_array_append_new(
+                merges, merge_to_json(kvsi_vocabulary_at(&t->vocabulary, (size_t)list[i].left),
+                                      kvsi_vocabulary_at(&t->vocabulary, (size_t)list[i].right)))) {
+            json_decref(merges);
+            merges = NULL;
+        }
+    }
+    kvsi_free(list);
+    return merges;
+}
+
+kvs_status kvs_tokenizer_save(const kvs_tokenizer *t, const char *path, kvs_err *err)
+{
+    json_t *document = json_copy(t->document);
+    json_t *model = json_copy(json_object_get(t->document, "model"));
+    kvs_status st = KVS_OK;
+
+    if (!document || !model ||
+        json_object_set_new(model, "vocab", vocabulary_to_json(t)) != 0 ||
+        json_object_set_new(model, "merges", merges_to_json(t)) != 0 ||
+        json_object_set(document, "model", model) != 0) {
+        st = fail_memory(err);
+        goto out;
+    }
+    st = kvsi_json_write(document, path, err);
+out:
+    json_decref(document);
+    json_decref(model);
+    return st;
+}
+
+/* ---- what it is ------------------------------------------------------------------------------ */
+
+size_t kvs_tokenizer_vocab(const kvs_tokenizer *t)
+{
+    return t->vocab;
+}
+
+int32_t kvs_tokenizer_bos(const kvs_tokenizer *t)
+{
+    return t->bos;
+}
+
+int32_t kvs_tokenizer_eos(const kvs_tokenizer *t)
+{
+    return t->eos;
+}
+
+int32_t kvs_tokenizer_find(const kvs_tokenizer *t, const char *piece)
+{
+    const int32_t id = kvsi_vocabulary_find(&t->vocabulary, piece, strlen(piece));
+
+    return id >= 0 && (size_t)id < t->vocab ? id : -1;
+}
+
+/* FNV-1a */
+static void mix(uint64_t *hash, const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+
+    for (size_t i = 0; i < size; i++)
+        *hash = (*hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+}
+
+static void mix_number(uint64_t *hash, uint64_t number)
+{
+    for (unsigned shift = 0; shift < 64; shift += 8) {
+        const unsigned char byte = (unsigned char)(number >> shift);
+
+        mix(hash, &byte, 1);
+    }
+}
+
+static void mix_member(uint64_t *hash, const json_t *document, const char *key)
+{
+    char *text = json_dumps(json_object_get(document, key),
+                            JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+
+    if (text)
+        mix(hash, text, strlen(text));
+    mix_number(hash, text != NULL);
+    free(text);
+}
+
+uint64_t kvs_tokenizer_hash(const kvs_tokenizer *t)
+{
+    static const char *const members[] = {"added_tokens", "normalizer", "pre_tokenizer",
+                                          "post_processor", "model"};
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    kvsi_merge *list = kvsi_merges_list(&t->merges);
+
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        mix_member(&hash, t->document, members[i]);
+    for (size_t id = 0; id < t->vocabulary.count; id++) {
+        const kvsi_span piece = kvsi_vocabulary_at(&t->vocabulary, id);
+
+        mix_number(&hash, piece.text ? piece.size : UINT64_MAX);
+        mix(&hash, piece.text, piece.size);
+    }
+    for (size_t i = 0; list && i < t->merges.count; i++) {
+        mix_number(&hash, (uint64_t)list[i].left << 32 | (uint32_t)list[i].right);
+        mix_number(&hash, list[i].rank);
+    }
+    kvsi_free(list);
+    return hash;
+}

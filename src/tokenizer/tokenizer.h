@@ -1,0 +1,145 @@
+/* tokenizer/tokenizer.h - a tokenizer is a tokenizer.json, whatever file it came from.
+ *
+ *   text -> added tokens cut out -> normalizers -> added tokens again -> pre-tokenizers -> words
+ *        -> byte-pair encoding of each word -> ids -> what the post-processor puts around
+ *   ids  -> pieces -> decoders -> text
+ *
+ * Every format is turned into such a document (documents.h) and read by components.c; SentencePiece
+ * vocabularies differ in the model only: their ranks are scores, which may be equal, and unknown
+ * characters fall back to bytes after merging, not before. */
+#ifndef KVSI_TOKENIZER_TOKENIZER_H
+#define KVSI_TOKENIZER_TOKENIZER_H
+
+#include "base/json.h"
+#include "tokenizer/cache.h"
+#include "tokenizer/merges.h"
+#include "tokenizer/pattern.h"
+#include "tokenizer/trie.h"
+#include "tokenizer/vocabulary.h"
+
+/* ---- components: one step each of the way ---- */
+
+typedef enum kvsi_component_kind {
+    /* normalizers */
+    KVSI_NFC,
+    KVSI_NFD,
+    KVSI_NFKC,
+    KVSI_NFKD,
+    KVSI_LOWERCASE,
+    KVSI_PREPEND, /* content, unless the text is empty */
+    KVSI_STRIP_SPACES, /* start, stop: whether at this end */
+    KVSI_REPLACE, /* pattern by content; a decoder too */
+    /* pre-tokenizers */
+    KVSI_SPLIT, /* at pattern, or at characters that `is` tells; behavior, invert */
+    KVSI_PREFIX_SPACE, /* unless there is one */
+    KVSI_BYTE_LEVEL, /* bytes become the characters that stand for them; a decoder too */
+    KVSI_METASPACE, /* content = what spaces become, prefix, split; a decoder too */
+    /* decoders */
+    KVSI_BYTE_FALLBACK,
+    KVSI_FUSE,
+    KVSI_STRIP /* content, at most `start` and `stop` times */
+} kvsi_component_kind;
+
+typedef enum kvsi_behavior {
+    KVSI_REMOVED,
+    KVSI_ISOLATED,
+    KVSI_MERGED_WITH_PREVIOUS,
+    KVSI_MERGED_WITH_NEXT,
+    KVSI_CONTIGUOUS,
+} kvsi_behavior;
+
+typedef enum kvsi_prefix { KVSI_PREFIX_NEVER, KVSI_PREFIX_FIRST, KVSI_PREFIX_ALWAYS } kvsi_prefix;
+
+typedef struct kvsi_component {
+    kvsi_component_kind kind;
+    kvsi_pattern *pattern;  /* owned */
+    int (*is)(uint32_t code);
+    char *content;          /* owned, valid UTF-8 */
+    size_t content_size, start, stop;
+    kvsi_behavior behavior;
+    kvsi_prefix prefix;
+    int invert, split;
+} kvsi_component;
+
+typedef struct kvsi_components {
+    kvsi_component *list;
+    size_t count, capacity;
+} kvsi_components;
+
+typedef enum kvsi_role { KVSI_NORMALIZER, KVSI_PRE_TOKENIZER, KVSI_DECODER } kvsi_role;
+
+/* Reads a component or a sequence of them; NULL and null are none.  Unknown ones are
+ * KVS_E_UNSUPPORTED, by name.  What was read is the caller's in any case. */
+kvs_status kvsi_components_read(kvsi_components *out, kvsi_role role, const json_t *value,
+                                const char *what, kvs_err *err);
+void kvsi_components_release(kvsi_components *components);
+
+/* ---- added tokens ---- */
+
+typedef struct kvsi_added {
+    int32_t id;
+    int special, single_word, strip_left, strip_right;
+} kvsi_added;
+
+/* ---- the tokenizer ---- */
+
+enum { KVSI_TOKENS_MAX = 1 << 22 };
+
+struct kvs_tokenizer {
+    json_t *document; /* the tokenizer.json, without the model's vocab and merges */
+    kvsi_vocabulary vocabulary;
+    size_t vocab;           /* ids that texts can have; pieces beyond are characters that only
+                               occur inside others (SentencePiece) */
+    kvsi_merges merges;
+    kvsi_merges joints;     /* pairs of characters that a merge may bring together; see cuts.c */
+    int32_t byte_ids[256];  /* of <0x00> .. <0xFF>, or of the characters that stand for bytes where
+                               `byte_words`; -1 = none */
+    int32_t unknown, bos, eos; /* -1 = none */
+    int byte_words;         /* words reach the model as bytes: the last pre-tokenizer is ByteLevel */
+    int byte_fallback, ignore_merges, fuse_unknown;
+    int scored;             /* SentencePiece: unknown characters fall back after merging */
+    kvsi_trie user_defined; /* SentencePiece: symbols that are never merged */
+
+    kvsi_components normalizers, pre_tokenizers, decoders;
+    kvsi_added *added;
+    size_t added_count, added_capacity;
+    kvsi_trie added_raw, added_normalized; /* values are indices of `added` */
+    kvsi_ids before, after;                /* put around a text */
+
+    struct kvsi_scratch *scratch; /* what encoding uses again and again */
+};
+
+/* From a document, whose reference is taken; `what` names it in messages. */
+kvs_status kvsi_tokenizer_from_document(kvs_tokenizer **out, json_t *document, const char *what,
+                                        kvs_err *err);
+
+/* ---- encoding, in order ---- */
+
+struct kvsi_scratch {
+    kvsi_text mapped; /* a word spelt with the characters for its bytes */
+    kvsi_word word;
+    kvsi_cache cache;
+};
+
+/* The normalized text, appended. */
+kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_text *out, const char *text,
+                          size_t size, kvs_err *err);
+/* Calls `take` with each word in turn; `first`: the text stands at the very start. */
+typedef kvs_status (*kvsi_take_word)(void *user, const char *word, size_t size, kvs_err *err);
+kvs_status kvsi_pre_tokenize(const kvs_tokenizer *t, const char *text, size_t size, int first,
+                             kvsi_take_word take, void *user, kvs_err *err);
+/* Ids of one word. */
+kvs_status kvsi_encode_word(const kvs_tokenizer *t, const char *word, size_t size, kvsi_ids *out,
+                            kvs_err *err);
+/* Notes which characters merges can join, once the merges are known. */
+kvs_status kvsi_find_joints(kvs_tokenizer *t, kvs_err *err);
+/* Notes that a text is never to be cut. */
+kvs_status kvsi_keep_whole(kvs_tokenizer *t, const char *text, size_t size, kvs_err *err);
+/* How much of a text, which is not empty, can be encoded without looking at the rest. */
+size_t kvsi_next_cut(const kvs_tokenizer *t, const char *text, size_t size);
+/* Writes bytes as the characters that stand for them. */
+void kvsi_map_bytes(kvsi_text *out, const char *bytes, size_t size);
+/* The id of <0xNN> in a name, or -1. */
+int kvsi_byte_piece(const char *text, size_t size);
+
+#endif

@@ -1,0 +1,111 @@
+/* A byte-level tokenizer from texts. */
+#include "base/memory.h"
+#include "tokenizer/documents.h"
+#include "tokenizer/train.h"
+#include "tokenizer/utf8.h"
+
+#include <string.h>
+
+/* Ids: special tokens, then the bytes in GPT-2's order, then what was learned. */
+static size_t id_of(uint32_t token, size_t specials, const unsigned char rank[256])
+{
+    return specials + (token < 256 ? rank[token] : token);
+}
+
+static kvs_status add_specials(json_t *document, const kvs_tokenizer_training *training,
+                               kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; i < training->specials && st == KVS_OK; i++)
+        st = kvsi_document_add_token(document, training->special[i], strlen(training->special[i]),
+                                     i, 1, err);
+    return st;
+}
+
+static kvs_status fill(json_t *document, const kvsi_learned *learned,
+                       const kvs_tokenizer_training *training, kvs_err *err)
+{
+    unsigned char order[256], rank[256];
+    kvsi_text text = {0};
+    kvs_status st;
+
+    kvsi_byte_order(order);
+    for (unsigned i = 0; i < 256; i++)
+        rank[order[i]] = (unsigned char)i;
+    KVS_TRY(add_specials(document, training, err));
+    for (uint32_t i = 0; i < learned->tokens.count; i++) {
+        const uint32_t token = i < 256 ? order[i] : i; /* in the order of ids */
+        const kvsi_span bytes = kvsi_vocabulary_at(&learned->tokens, token);
+
+        text.length = 0;
+        kvsi_map_bytes(&text, bytes.text, bytes.size);
+        KVS_TRY(kvsi_text_check(&text, err));
+        KVS_TRY(kvsi_document_add_piece(document, text.data, text.length,
+                                        id_of(token, training->specials, rank), err));
+    }
+    for (size_t i = 0; i < learned->count; i++) {
+        const kvsi_span left = kvsi_vocabulary_at(&learned->tokens, learned->merges[i].left);
+        const kvsi_span right = kvsi_vocabulary_at(&learned->tokens, learned->merges[i].right);
+
+        text.length = 0;
+        kvsi_map_bytes(&text, left.text, left.size);
+        kvsi_text_add(&text, " ");
+        kvsi_map_bytes(&text, right.text, right.size);
+        KVS_TRY(kvsi_text_check(&text, err));
+        KVS_TRY(kvsi_document_add_merge(document, text.data, text.length, err));
+    }
+out:
+    kvsi_text_release(&text);
+    return st;
+}
+
+static kvs_status check(const kvs_tokenizer_training *training, kvs_err *err)
+{
+    if (training->vocab < 256 + training->specials || training->vocab > KVSI_TOKENS_MAX)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "a vocabulary of %zu tokens: expected %zu (bytes and special tokens) to "
+                         "%d",
+                         training->vocab, 256 + training->specials, KVSI_TOKENS_MAX);
+    if (training->threads < 0 || training->threads > 1024)
+        return kvsi_fail(err, KVS_E_INVALID, "%d threads: expected 0 to 1024", training->threads);
+    for (size_t i = 0; i < training->specials; i++) {
+        const char *special = training->special[i];
+
+        if (!*special || kvsi_utf8_valid(special, strlen(special)) < strlen(special))
+            return kvsi_fail(err, KVS_E_INVALID, "special token '%s' is empty or not UTF-8",
+                             special);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(special, training->special[k]) == 0)
+                return kvsi_fail(err, KVS_E_INVALID, "special token '%s' is there twice", special);
+    }
+    return KVS_OK;
+}
+
+kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, size_t count,
+                               const kvs_tokenizer_training *training, kvs_err *err)
+{
+    kvsi_word_counts counts = {0};
+    kvsi_learned learned = {0};
+    json_t *document = NULL;
+    kvs_status st;
+
+    *out = NULL;
+    KVS_TRY(check(training, err));
+    for (size_t i = 0; i < count; i++)
+        KVS_TRY(kvsi_count_words(&counts, files[i], training, err));
+    KVS_TRY(kvsi_learn_merges(&learned, &counts, training->vocab - 256 - training->specials,
+                              training, err));
+    document = kvsi_byte_level_document(NULL);
+    if (!document) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
+        goto out;
+    }
+    KVS_TRY(fill(document, &learned, training, err));
+    st = kvsi_tokenizer_from_document(out, json_incref(document), "trained tokenizer", err);
+out:
+    json_decref(document);
+    kvsi_word_counts_release(&counts);
+    kvsi_learned_release(&learned);
+    return st;
+}

@@ -1,0 +1,36 @@
+/* tokenizer/train.h - the two halves of training: counting words, and learning merges from them. */
+#ifndef KVSI_TOKENIZER_TRAIN_H
+#define KVSI_TOKENIZER_TRAIN_H
+
+#include "tokenizer/vocabulary.h"
+
+/* How often each word occurs; starts as {0}. */
+typedef struct kvsi_word_counts {
+    kvsi_vocabulary words;
+    uint64_t *counts; /* of words.count words */
+    size_t capacity;
+} kvsi_word_counts;
+
+kvs_status kvsi_word_counts_add(kvsi_word_counts *counts, const char *word, size_t size,
+                                uint64_t times, kvs_err *err);
+void kvsi_word_counts_release(kvsi_word_counts *counts);
+
+/* Adds the words of a file, by GPT-2's pre-tokenizer, between the special strings. */
+kvs_status kvsi_count_words(kvsi_word_counts *counts, const char *path,
+                            const kvs_tokenizer_training *training, kvs_err *err);
+
+/* What was learned; starts as {0}. */
+typedef struct kvsi_learned {
+    kvsi_vocabulary tokens; /* as bytes: the 256 bytes, then what merges made of them */
+    struct kvsi_learned_merge {
+        uint32_t left, right;
+    } *merges; /* in their order */
+    size_t count, capacity;
+} kvsi_learned;
+
+/* At most `wanted` tokens more than the bytes; fewer if nothing is left to merge. */
+kvs_status kvsi_learn_merges(kvsi_learned *out, const kvsi_word_counts *counts, size_t wanted,
+                             const kvs_tokenizer_training *training, kvs_err *err);
+void kvsi_learned_release(kvsi_learned *learned);
+
+#endif
