@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# From a text to a model that writes: tokenizer, corpus, training, text, perplexity.
+set -euo pipefail
+: "${KVSHIFT:?names the command to test}"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+value() { sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$1"; }
+
+# A text that a small model can learn by heart, with characters of more than one byte.
+for i in $(seq 400); do
+    echo "line $((i % 7)): the cat sat on the mat — und die Bäume grün."
+done >text.txt
+
+"$KVSHIFT" tokenizer train text.txt --vocab 300 --special '<|endoftext|>' --out tok.json >/dev/null 2>&1
+"$KVSHIFT" data build text.txt -t tok.json --out corpus --quiet >/dev/null
+"$KVSHIFT" train --data corpus --dim 64 --heads 4 --layers 1 --context 64 --batch 8 --steps 150 \
+    --lr 4e-3 --out run --quiet >out
+grep -q '^loss .*perplexity .* validation text$' out || fail "train prints: $(cat out)"
+[[ -s run/tokenizer.json ]] || fail "the tokenizer is not with the model"
+
+# It has learned the text, and says so.
+"$KVSHIFT" ppl -m run text.txt --quiet --json >ppl.json
+awk -v loss="$(value ppl.json loss)" 'BEGIN { exit !(loss < 0.5) }' || fail "$(cat ppl.json)"
+[[ $(value ppl.json bytes) == $(stat -c %s text.txt) ]] || fail "$(cat ppl.json)"
+"$KVSHIFT" ppl -m run --window 32 --stride 32 --quiet - <text.txt >out
+grep -q 'window 32, stride 32' out || fail "ppl prints: $(cat out)"
+
+# Text comes whole, the same for the same seed, and the likeliest at temperature 0.
+"$KVSHIFT" generate -m run -p 'the cat' -n 24 --temp 0 >first
+grep -q 'sat on the mat — und die Bäume grün' first || fail "generate says: $(cat first)"
+printf 'the cat' | "$KVSHIFT" generate -m run -n 24 --temp 0 >second
+cmp first second || fail "standard input is not the prompt"
+iconv -f utf-8 -t utf-8 first >/dev/null || fail "broken characters: $(od -c first)"
+"$KVSHIFT" generate -m run -p line -n 30 --temp 1.5 --seed 3 >one
+"$KVSHIFT" generate -m run -p line -n 30 --temp 1.5 --seed 3 --threads 1 >two
+"$KVSHIFT" generate -m run -p line -n 30 --temp 1.5 --seed 4 >three
+cmp one two || fail "the same seed, another text"
+! cmp -s one three || fail "another seed, the same text"
+
+# Ids as they are, and JSON.
+ids=$("$KVSHIFT" tokenizer encode -t tok.json --text 'the cat' --no-special | tr ' ' ,)
+"$KVSHIFT" generate -m run --ids "$ids" -n 24 --temp 0 --json >out
+[[ $(tr -d ' \n' <out) == '{"ids":['* ]] || fail "$(cat out)"
+grep -q 'sat on the mat' out || fail "$(cat out)"
+
+# What does not work says why, in one line.
+refused() { # CODE TEXT ARGUMENT...
+    local code=0
+    "$KVSHIFT" "${@:3}" >out 2>err </dev/null || code=$?
+    [[ $code == "$1" && $(wc -l <err) == 1 ]] || fail "'${*:3}' exits $code: $(cat err)"
+    grep -qF -- "$2" err || fail "'${*:3}' says: $(cat err)"
+}
+refused 2 "needed" generate -p x
+refused 2 "expected a text" generate -m run -p ''
+refused 2 "empty" generate -m run
+refused 2 "found 'x'" generate -m run --ids 1,x
+refused 2 "expected 0 to" generate -m run --ids 999999
+refused 1 "nowhere" generate -m nowhere -p x
+refused 2 "window" ppl -m run text.txt --window 65
+refused 1 "nowhere" ppl -m run nowhere.txt
+refused 2 "exclude each other" train --data corpus --task ngram
+refused 2 "'--pool' is for task induction" train --data corpus --pool 3
+refused 1 "nowhere" train --data nowhere
+refused 1 "100 tokens do not fit: 0 of 64" generate -m run --ids "$(seq -s, 0 99)" -n 3
+"$KVSHIFT" generate -m run -p 'the cat' -n 1000 --temp 0 --ignore-eos >out 2>err
+grep -q 'the context of 64 tokens is full' err || fail "a full context is not told: $(cat err)"
+echo "passed"
