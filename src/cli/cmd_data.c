@@ -25,11 +25,12 @@ static const char *const yes_or_no[] = {"yes", "no", NULL};
 
 static const kvsi_option build_options[] = {
     {.name = "tokenizer",
+     .letter = 't',
      .kind = KVSI_OPTION_TEXT,
      .offset = FIELD(tokenizer),
      .group = "Options",
      .placeholder = "FILE",
-     .help = "tokenizer of the corpus, or 'bytes'; -t for short; needed"},
+     .help = "tokenizer of the corpus, or 'bytes'; needed"},
     {.name = "out",
      .kind = KVSI_OPTION_TEXT,
      .offset = FIELD(out),
@@ -455,16 +456,6 @@ static void set_defaults(data_settings *settings)
                                 .shard_tokens = plan.shard_tokens};
 }
 
-/* -t is how every command names its tokenizer. */
-static void spell_out_short_options(int argc, char **argv)
-{
-    static char tokenizer[] = "--tokenizer";
-
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "-t") == 0)
-            argv[i] = tokenizer;
-}
-
 static int run(const verb *chosen, int argc, char **argv)
 {
     kvsi_parsed_options parsed = {0};
@@ -473,7 +464,6 @@ static int run(const verb *chosen, int argc, char **argv)
     kvs_status st;
 
     set_defaults(&settings);
-    spell_out_short_options(argc, argv);
     KVS_TRY(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
     if (parsed.help)
         KVS_TRY(kvsi_cli_help(chosen->command, &settings, &err));
