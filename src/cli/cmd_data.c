@@ -1,6 +1,7 @@
 /* kvshift data: corpora made from text, described and checked. */
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/verbs.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -398,51 +399,11 @@ out:
 
 /* ---- which of the three ---------------------------------------------------------------------- */
 
-typedef struct verb {
-    const char *name, *summary;
+typedef struct action {
     const kvsi_command_options *command;
     kvs_status (*run)(const data_settings *settings, const kvsi_parsed_options *parsed,
                       kvs_err *err);
-} verb;
-
-static const verb verbs[] = {
-    {"build", "encode text files into a corpus", &build_command, build},
-    {"info", "say what a corpus holds", &info_command, info},
-    {"check", "read a corpus whole and say whether it is sound", &check_command, check},
-};
-
-enum { VERBS = sizeof verbs / sizeof *verbs };
-
-static const char *verb_name_at(const void *names, size_t index)
-{
-    return index < VERBS ? ((const verb *)names)[index].name : NULL;
-}
-
-static void print_verbs(FILE *stream)
-{
-    fputs("usage: kvshift data build|info|check [OPTION]... ARGUMENT...\n"
-          "\n"
-          "Makes corpora to train on from text, and looks after them.\n"
-          "\n",
-          stream);
-    for (size_t i = 0; i < VERBS; i++)
-        fprintf(stream, "  %-10s%s\n", verbs[i].name, verbs[i].summary);
-    fputs("\n'kvshift data build --help' shows the options.\n", stream);
-}
-
-static int fail_unknown(const char *name)
-{
-    const char *nearest = kvsi_nearest_name(name, verb_name_at, verbs);
-    kvs_err err;
-
-    if (nearest)
-        kvsi_fail(&err, KVS_E_INVALID, "unknown command 'data %s'; did you mean 'data %s'?", name,
-                  nearest);
-    else
-        kvsi_fail(&err, KVS_E_INVALID, "unknown command 'data %s'; see 'kvshift data --help'",
-                  name);
-    return kvsi_cli_fail(&err);
-}
+} action;
 
 static void set_defaults(data_settings *settings)
 {
@@ -456,8 +417,9 @@ static void set_defaults(data_settings *settings)
                                 .shard_tokens = plan.shard_tokens};
 }
 
-static int run(const verb *chosen, int argc, char **argv)
+static int run(int argc, char **argv, const void *what)
 {
+    const action *chosen = what;
     kvsi_parsed_options parsed = {0};
     data_settings settings;
     kvs_err err = {.status = KVS_OK};
@@ -475,16 +437,20 @@ out:
 
 int kvsi_cmd_data(int argc, char **argv)
 {
-    if (argc < 3) {
-        print_verbs(stderr);
-        return KVSI_EXIT_MISUSE;
-    }
-    for (size_t i = 0; i < VERBS; i++)
-        if (strcmp(argv[2], verbs[i].name) == 0)
-            return run(verbs + i, argc - 3, argv + 3);
-    if (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0) {
-        print_verbs(stdout);
-        return KVSI_EXIT_DONE;
-    }
-    return fail_unknown(argv[2]);
+    static const action build_action = {&build_command, build}, info_action = {&info_command, info},
+                        check_action = {&check_command, check};
+    static const kvsi_verb verbs[] = {
+        {"build", "encode text files into a corpus", run, &build_action},
+        {"info", "say what a corpus holds", run, &info_action},
+        {"check", "read a corpus whole and say whether it is sound", run, &check_action},
+    };
+    static const kvsi_verb_list list = {
+        .name = "data",
+        .usage = "build|info|check [OPTION]... ARGUMENT...",
+        .purpose = "Makes corpora to train on from text, and looks after them.",
+        .verbs = verbs,
+        .count = sizeof verbs / sizeof *verbs,
+    };
+
+    return kvsi_cli_run_verb(&list, argc, argv);
 }

@@ -18,11 +18,7 @@ typedef struct settings {
 
 /* clang-format off */
 static const kvsi_option options[] = {
-    {.name = "model", .letter = 'm', .kind = KVSI_OPTION_TEXT, .offset = FIELD(input.model),
-     .group = "Input", .placeholder = "DIR", .help = "folder of the model; needed"},
-    {.name = "tokenizer", .letter = 't', .kind = KVSI_OPTION_TEXT,
-     .offset = FIELD(input.tokenizer), .group = "Input", .placeholder = "FILE",
-     .help = "its tokenizer", .automatic = "tokenizer.json in the model's folder"},
+    KVSI_MODEL_ROWS(settings),
     {.name = "prompt", .letter = 'p', .kind = KVSI_OPTION_TEXT, .offset = FIELD(prompt),
      .group = "Input", .placeholder = "TEXT", .help = "text to go on from",
      .automatic = "standard input"},
@@ -49,10 +45,7 @@ static const kvsi_option options[] = {
     {.name = "seed", .kind = KVSI_OPTION_UINT64, .offset = FIELD(sampling.seed),
      .group = "Sampling", .placeholder = "N", .help = "the same seed gives the same text",
      .high = 999999999999999},
-    {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = FIELD(input.threads), .group = "Run",
-     .placeholder = "N", .help = "number of threads", .automatic = "every core", .high = 1024},
-    {.name = "cpu-level", .kind = KVSI_OPTION_TEXT, .offset = FIELD(input.cpu_level),
-     .group = "Run", .placeholder = "NAME", .help = "processor code to run", .automatic = "auto"},
+    KVSI_RUN_ROWS(settings),
 };
 /* clang-format on */
 

@@ -18,21 +18,14 @@ typedef struct settings {
 
 /* clang-format off */
 static const kvsi_option options[] = {
-    {.name = "model", .letter = 'm', .kind = KVSI_OPTION_TEXT, .offset = FIELD(input.model),
-     .group = "Input", .placeholder = "DIR", .help = "folder of the model; needed"},
-    {.name = "tokenizer", .letter = 't', .kind = KVSI_OPTION_TEXT,
-     .offset = FIELD(input.tokenizer), .group = "Input", .placeholder = "FILE",
-     .help = "its tokenizer", .automatic = "tokenizer.json in the model's folder"},
+    KVSI_MODEL_ROWS(settings),
     {.name = "window", .kind = KVSI_OPTION_SIZE, .offset = FIELD(window), .group = "Measure",
      .placeholder = "N", .help = "tokens that a prediction sees at most, itself not counted",
      .automatic = "the model's context"},
     {.name = "stride", .kind = KVSI_OPTION_SIZE, .offset = FIELD(stride), .group = "Measure",
      .placeholder = "N", .help = "tokens from one window's start to the next",
      .automatic = "half of --window"},
-    {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = FIELD(input.threads), .group = "Run",
-     .placeholder = "N", .help = "number of threads", .automatic = "every core", .high = 1024},
-    {.name = "cpu-level", .kind = KVSI_OPTION_TEXT, .offset = FIELD(input.cpu_level),
-     .group = "Run", .placeholder = "NAME", .help = "processor code to run", .automatic = "auto"},
+    KVSI_RUN_ROWS(settings),
     {.name = "quiet", .kind = KVSI_OPTION_FLAG, .offset = FIELD(quiet), .group = "Run",
      .help = "no progress"},
     {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Run",

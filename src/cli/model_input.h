@@ -10,6 +10,24 @@ typedef struct kvsi_model_input {
     const char *cpu_level;
 } kvsi_model_input;
 
+/* The rows of those options, for a command whose settings have a kvsi_model_input `input`. */
+/* clang-format off */
+#define KVSI_MODEL_ROWS(settings)                                                                  \
+    {.name = "model", .letter = 'm', .kind = KVSI_OPTION_TEXT,                                     \
+     .offset = offsetof(settings, input.model), .group = "Input", .placeholder = "DIR",            \
+     .help = "folder of the model; needed"},                                                       \
+    {.name = "tokenizer", .letter = 't', .kind = KVSI_OPTION_TEXT,                                 \
+     .offset = offsetof(settings, input.tokenizer), .group = "Input", .placeholder = "FILE",       \
+     .help = "its tokenizer", .automatic = "tokenizer.json in the model's folder"}
+#define KVSI_RUN_ROWS(settings)                                                                    \
+    {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = offsetof(settings, input.threads),     \
+     .group = "Run", .placeholder = "N", .help = "number of threads",                              \
+     .automatic = "every core", .high = 1024},                                                     \
+    {.name = "cpu-level", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, input.cpu_level), \
+     .group = "Run", .placeholder = "NAME", .help = "processor code to run",                       \
+     .automatic = "auto"}
+/* clang-format on */
+
 typedef struct kvsi_loaded_model {
     kvs_runtime *rt;
     kvs_model *model;
