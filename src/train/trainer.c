@@ -259,6 +259,36 @@ static kvs_status add_gradients(kvs_trainer *t, totals *sum, kvs_err *err)
     return KVS_OK;
 }
 
+/* The first tensor, in file order, whose gradient is not finite; NULL if all are. */
+static const char *first_bad_gradient(kvs_trainer *t)
+{
+    kvsi_context *x = &t->pass->context;
+
+    for (size_t i = 0; i < t->model->layout.count; i++) {
+        const kvsi_parameter *p = &t->model->layout.list[i];
+        double sum;
+
+        x->ops->sum_squares(x, t->sum, t->gradients + p->offset, p->count);
+        x->ops->download(x, &sum, t->sum, sizeof sum);
+        x->ops->sync(x);
+        if (!isfinite(sum))
+            return p->name;
+    }
+    return NULL;
+}
+
+static kvs_status fail_diverged(kvs_trainer *t, uint64_t step, double loss, double norm, double lr,
+                                kvs_err *err)
+{
+    const char *bad = first_bad_gradient(t);
+
+    return kvsi_fail(err, KVS_E_DIVERGED,
+                     "step %llu diverged: loss %g, gradient norm %g%s%s%s; a lower learning rate "
+                     "(now %g) may help",
+                     (unsigned long long)step, loss, norm, bad ? ", first in '" : "",
+                     bad ? bad : "", bad ? "'" : "", lr);
+}
+
 kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err)
 {
     const uint64_t step = trainer->step + 1;
@@ -272,10 +302,7 @@ kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_e
     loss = ratio(sum.loss, sum.targets);
     norm = measure_gradient(trainer, sum.targets);
     if (!isfinite(loss) || !isfinite(norm))
-        return kvsi_fail(err, KVS_E_DIVERGED,
-                         "step %llu: loss is %g and the gradient's norm is %g; a lower learning "
-                         "rate (now %g) may help",
-                         (unsigned long long)step, loss, norm, lr);
+        return fail_diverged(trainer, step, loss, norm, lr, err);
     update(trainer, step, lr);
     trainer->step = step;
     if (record)
