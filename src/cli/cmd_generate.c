@@ -62,17 +62,19 @@ static const kvsi_command_options command = {
 static kvs_status read_prompt(int32_t **ids, size_t *count, const settings *s,
                               const kvs_tokenizer *tokenizer, kvs_err *err)
 {
+    const char *words = s->prompt;
+    size_t size = words ? strlen(words) : 0;
     char *text = NULL;
     int32_t *encoded = NULL;
-    size_t size;
     kvs_status st;
 
     if (s->ids)
         return kvsi_read_ids(ids, count, s->ids, err);
-    if (!s->prompt)
+    if (!words) {
         KVS_TRY(kvsi_read_text(&text, &size, NULL, err));
-    KVS_TRY(kvs_tokenizer_encode(tokenizer, text ? text : s->prompt,
-                                 text ? size : strlen(s->prompt), 0, &encoded, count, err));
+        words = text;
+    }
+    KVS_TRY(kvs_tokenizer_encode(tokenizer, words, size, 0, &encoded, count, err));
     *ids = kvsi_alloc(*count + 1, sizeof **ids);
     if (*ids)
         memcpy(*ids, encoded, *count * sizeof **ids);
