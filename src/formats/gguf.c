@@ -18,8 +18,6 @@ struct kvsi_gguf {
     size_t map_size;
     kvsi_gguf_value *values;
     size_t count;
-    uint64_t tensors;
-    const unsigned char *descriptions;
 };
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -74,9 +72,9 @@ static kvs_status take_text(cursor *c, const char **text, size_t *size)
 static size_t type_size(kvsi_gguf_type type)
 {
     static const unsigned char sizes[KVSI_GGUF_TYPES] = {
-        [KVSI_GGUF_U8] = 1,   [KVSI_GGUF_I8] = 1,  [KVSI_GGUF_U16] = 2, [KVSI_GGUF_I16] = 2,
-        [KVSI_GGUF_U32] = 4,  [KVSI_GGUF_I32] = 4, [KVSI_GGUF_F32] = 4, [KVSI_GGUF_BOOL] = 1,
-        [KVSI_GGUF_U64] = 8,  [KVSI_GGUF_I64] = 8, [KVSI_GGUF_F64] = 8,
+        [KVSI_GGUF_U8] = 1,  [KVSI_GGUF_I8] = 1,  [KVSI_GGUF_U16] = 2, [KVSI_GGUF_I16] = 2,
+        [KVSI_GGUF_U32] = 4, [KVSI_GGUF_I32] = 4, [KVSI_GGUF_F32] = 4, [KVSI_GGUF_BOOL] = 1,
+        [KVSI_GGUF_U64] = 8, [KVSI_GGUF_I64] = 8, [KVSI_GGUF_F64] = 8,
     };
 
     return sizes[type];
@@ -146,24 +144,24 @@ out:
 static kvs_status read_metadata(kvsi_gguf *file, kvs_err *err)
 {
     cursor c = {file->path, file->map + 4, file->map + file->map_size, err};
-    uint64_t version = 0, keys = 0;
+    uint64_t version = 0, tensors = 0, keys = 0;
     kvs_status st;
 
     KVS_TRY(take(&c, &version, 4));
     if (version != 2 && version != 3)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': GGUF version %" PRIu64 ", expected 2 or 3",
                          file->path, version);
-    KVS_TRY(take(&c, &file->tensors, 8));
+    KVS_TRY(take(&c, &tensors, 8));
     KVS_TRY(take(&c, &keys, 8));
     if (keys > KEYS_MAX)
-        return kvsi_fail(err, KVS_E_LIMIT, "'%s': %" PRIu64 " keys of metadata, at most %d are read",
-                         file->path, keys, (int)KEYS_MAX);
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "'%s': %" PRIu64 " keys of metadata, at most %d are read", file->path,
+                         keys, (int)KEYS_MAX);
     file->values = kvsi_alloc((size_t)keys, sizeof *file->values);
     if (!file->values)
         return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", file->path);
     for (; file->count < keys; file->count++)
         KVS_TRY(take_value(&c, file->values + file->count));
-    file->descriptions = c.at;
 out:
     return st;
 }
@@ -229,17 +227,6 @@ void kvsi_gguf_close(kvsi_gguf *file)
     kvsi_free(file->values);
     kvsi_free(file->path);
     kvsi_free(file);
-}
-
-size_t kvsi_gguf_tensor_count(const kvsi_gguf *file)
-{
-    return (size_t)file->tensors;
-}
-
-const unsigned char *kvsi_gguf_tensors(const kvsi_gguf *file, size_t *size)
-{
-    *size = (size_t)(file->map + file->map_size - file->descriptions);
-    return file->descriptions;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */

@@ -38,9 +38,6 @@ typedef struct kvsi_gguf kvsi_gguf;
 
 kvs_status kvsi_gguf_open(kvsi_gguf **out, const char *path, kvs_err *err);
 void kvsi_gguf_close(kvsi_gguf *file);
-size_t kvsi_gguf_tensor_count(const kvsi_gguf *file);
-/* Where the tensors' descriptions start, behind the metadata. */
-const unsigned char *kvsi_gguf_tensors(const kvsi_gguf *file, size_t *size);
 
 /* NULL: no such key. */
 const kvsi_gguf_value *kvsi_gguf_find(const kvsi_gguf *file, const char *key);

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "tokenizer/array.h"
+#include "tokenizer/character_map.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/utf8.h"
 
@@ -111,6 +112,29 @@ static kvs_status read_strip_spaces(kvsi_component *c, const json_t *value, cons
     return st;
 }
 
+static kvs_status read_character_map(kvsi_component *c, const json_t *value, const char *what,
+                                     kvs_err *err)
+{
+    const char *base64 = NULL;
+    kvsi_text map = {0};
+    kvs_status st;
+
+    KVS_TRY(kvsi_json_require(value, "precompiled_charsmap", what, err));
+    KVS_TRY(kvsi_json_get_text(&base64, value, "precompiled_charsmap", what, err));
+    if (!kvsi_base64_decode(&map, base64)) {
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'precompiled_charsmap' is no base64", what);
+        goto out;
+    }
+    KVS_TRY(kvsi_text_check(&map, err));
+    KVS_TRY(kvsi_character_map_check(map.data, map.length, err));
+    c->content = map.data;
+    c->content_size = map.length;
+    map.data = NULL;
+out:
+    kvsi_text_release(&map);
+    return st;
+}
+
 static kvs_status read_split(kvsi_component *c, const json_t *value, const char *what, kvs_err *err)
 {
     kvs_status st;
@@ -200,7 +224,7 @@ out:
 
 typedef struct component_type {
     const char *name;
-    kvsi_role role;
+    kvsi_component_role role;
     kvsi_component_kind kind;
     kvs_status (*read)(kvsi_component *c, const json_t *value, const char *what, kvs_err *err);
 } component_type;
@@ -214,6 +238,7 @@ static const component_type types[] = {
     {"Prepend", KVSI_NORMALIZER, KVSI_PREPEND, read_prepend},
     {"Strip", KVSI_NORMALIZER, KVSI_STRIP_SPACES, read_strip_spaces},
     {"Replace", KVSI_NORMALIZER, KVSI_REPLACE, read_replace},
+    {"Precompiled", KVSI_NORMALIZER, KVSI_CHARACTER_MAP, read_character_map},
     {"Split", KVSI_PRE_TOKENIZER, KVSI_SPLIT, read_split},
     {"Digits", KVSI_PRE_TOKENIZER, KVSI_SPLIT, read_digits},
     {"Punctuation", KVSI_PRE_TOKENIZER, KVSI_SPLIT, read_punctuation},
@@ -271,7 +296,7 @@ out:
     return st;
 }
 
-static kvs_status read_one(kvsi_components *out, kvsi_role role, const json_t *value,
+static kvs_status read_one(kvsi_components *out, kvsi_component_role role, const json_t *value,
                            const char *type, const char *what, kvs_err *err)
 {
     if (role == KVSI_PRE_TOKENIZER && strcmp(type, "ByteLevel") == 0)
@@ -289,8 +314,8 @@ static kvs_status read_one(kvsi_components *out, kvsi_role role, const json_t *v
                      roles[role].name, type);
 }
 
-static kvs_status read_nested(kvsi_components *out, kvsi_role role, const json_t *value, int depth,
-                              const char *what, kvs_err *err)
+static kvs_status read_nested(kvsi_components *out, kvsi_component_role role, const json_t *value,
+                              int depth, const char *what, kvs_err *err)
 {
     const char *type = NULL;
     const json_t *parts, *part;
@@ -318,7 +343,7 @@ out:
     return st;
 }
 
-kvs_status kvsi_components_read(kvsi_components *out, kvsi_role role, const json_t *value,
+kvs_status kvsi_components_read(kvsi_components *out, kvsi_component_role role, const json_t *value,
                                 const char *what, kvs_err *err)
 {
     return read_nested(out, role, value, 0, what, err);

@@ -17,7 +17,7 @@
 enum { STRETCH = 1 << 18 }; /* bytes, about */
 
 typedef struct stretches {
-    kvsi_span *list;
+    kvsi_bytes *list;
     size_t count, capacity;
 } stretches;
 
@@ -58,7 +58,7 @@ static kvs_status add_stretch(stretches *s, const char *text, size_t size, kvs_e
         kvsi_array_reserve(&s->list, &s->capacity, s->count + 1, sizeof *s->list, err);
 
     if (st == KVS_OK)
-        s->list[s->count++] = (kvsi_span){text, size};
+        s->list[s->count++] = (kvsi_bytes){text, size};
     return st;
 }
 
@@ -114,7 +114,7 @@ out:
 /* ---- counting -------------------------------------------------------------------------------- */
 
 /* Bytes that are not UTF-8 are words of their own, as when encoding. */
-static kvs_status count_stretch(counter *c, kvsi_span text)
+static kvs_status count_stretch(counter *c, kvsi_bytes text)
 {
     kvs_status st = KVS_OK;
 
@@ -123,10 +123,10 @@ static kvs_status count_stretch(counter *c, kvsi_span text)
         size_t end = at + valid, start = 0, stop = 0;
 
         for (size_t done = 0; done < valid; done = stop) {
-            KVS_TRY(kvsi_pattern_next(c->pattern, text.text + at, valid, done, &start, &stop,
-                                      &c->err));
-            KVS_TRY(kvsi_word_counts_add(&c->counts, text.text + at + start, stop - start, 1,
-                                         &c->err));
+            KVS_TRY(
+                kvsi_pattern_next(c->pattern, text.text + at, valid, done, &start, &stop, &c->err));
+            KVS_TRY(
+                kvsi_word_counts_add(&c->counts, text.text + at + start, stop - start, 1, &c->err));
         }
         at = end;
         while (end < text.size && kvsi_utf8_valid(text.text + end, text.size - end) == 0)
@@ -144,7 +144,7 @@ static kvs_status add_counts(kvsi_word_counts *to, const kvsi_word_counts *from,
     kvs_status st = KVS_OK;
 
     for (size_t i = 0; i < from->words.count && st == KVS_OK; i++) {
-        const kvsi_span word = kvsi_vocabulary_at(&from->words, i);
+        const kvsi_bytes word = kvsi_vocabulary_at(&from->words, i);
 
         st = kvsi_word_counts_add(to, word.text, word.size, from->counts[i], err);
     }
@@ -161,8 +161,7 @@ static kvs_status count_stretches(kvsi_word_counts *counts, const stretches *s, 
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for counting words");
     for (int i = 0; i < threads; i++)
         KVS_TRY(kvsi_pattern_create(&counters[i].pattern, KVSI_GPT2_EXPRESSION, err));
-    KVSI_PARALLEL_PIECES(threads, i, s->count)
-    {
+    KVSI_PARALLEL_PIECES(threads, i, s->count) {
         counter *c = counters + kvsi_thread_index();
 
         if (c->status == KVS_OK)

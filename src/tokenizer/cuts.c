@@ -18,7 +18,7 @@ kvs_status kvsi_find_joints(kvs_tokenizer *t, kvs_err *err)
 {
     for (size_t i = 0; i < t->merges.slot_count; i++) {
         const kvsi_merge *merge = t->merges.slots + i;
-        kvsi_span left, right;
+        kvsi_bytes left, right;
         uint32_t last, first;
         kvs_status st;
 

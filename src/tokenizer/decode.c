@@ -146,8 +146,8 @@ static kvs_status run_step(const kvsi_component *c, pieces *p, kvs_err *err)
     }
     kvsi_text_add(&next.bytes, "");
     for (size_t i = 0, start = 0; i < p->count; start = p->ends[i++]) {
-        KVS_TRY(decode_piece(c, &next.bytes, p->bytes.data + start, p->ends[i] - start, i == 0,
-                             err));
+        KVS_TRY(
+            decode_piece(c, &next.bytes, p->bytes.data + start, p->ends[i] - start, i == 0, err));
         KVS_TRY(end_piece(&next, err));
     }
     KVS_TRY(kvsi_text_check(&next.bytes, err));
@@ -167,7 +167,7 @@ static kvs_status add_pieces(const kvs_tokenizer *t, pieces *p, const int32_t *i
 
     kvsi_text_add(&p->bytes, "");
     for (size_t i = 0; i < count; i++) {
-        const kvsi_span piece = kvsi_vocabulary_at(&t->vocabulary, (size_t)ids[i]);
+        const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, (size_t)ids[i]);
 
         if (ids[i] < 0 || (size_t)ids[i] >= t->vocab || !piece.text)
             return kvsi_fail(err, KVS_E_INVALID, "id %d is not in the vocabulary of %zu tokens",
@@ -187,8 +187,7 @@ static void drop_frame(const kvs_tokenizer *t, const int32_t **ids, size_t *coun
 {
     const size_t before = t->before.count, after = t->after.count;
 
-    if (before && *count >= before &&
-        memcmp(*ids, t->before.ids, before * sizeof **ids) == 0) {
+    if (before && *count >= before && memcmp(*ids, t->before.ids, before * sizeof **ids) == 0) {
         *ids += before;
         *count -= before;
     }

@@ -42,7 +42,7 @@ out:
     return st;
 }
 
-static kvs_status add_merge(const reader *r, kvsi_text *joined, kvsi_span left, kvsi_span right,
+static kvs_status add_merge(const reader *r, kvsi_text *joined, kvsi_bytes left, kvsi_bytes right,
                             size_t rank)
 {
     const kvsi_vocabulary *v = &r->t->vocabulary;
@@ -67,18 +67,18 @@ static kvs_status add_merge(const reader *r, kvsi_text *joined, kvsi_span left, 
     return kvsi_merges_set(&r->t->merges, &merge, r->err);
 }
 
-static kvsi_span span_of(const json_t *text)
+static kvsi_bytes span_of(const json_t *text)
 {
-    return (kvsi_span){json_string_value(text), json_string_length(text)};
+    return (kvsi_bytes){json_string_value(text), json_string_length(text)};
 }
 
-static int is_piece(const reader *r, kvsi_span text)
+static int is_piece(const reader *r, kvsi_bytes text)
 {
     return kvsi_vocabulary_find(&r->t->vocabulary, text.text, text.size) >= 0;
 }
 
 /* "a b".  Where tokens have spaces in them, the first cut that leaves two tokens. */
-static int split_text(const reader *r, kvsi_span merge, kvsi_span *left, kvsi_span *right)
+static int split_text(const reader *r, kvsi_bytes merge, kvsi_bytes *left, kvsi_bytes *right)
 {
     size_t cuts = 0;
 
@@ -86,8 +86,8 @@ static int split_text(const reader *r, kvsi_span merge, kvsi_span *left, kvsi_sp
         if (merge.text[at] != ' ')
             continue;
         cuts++;
-        *left = (kvsi_span){merge.text, at};
-        *right = (kvsi_span){merge.text + at + 1, merge.size - at - 1};
+        *left = (kvsi_bytes){merge.text, at};
+        *right = (kvsi_bytes){merge.text + at + 1, merge.size - at - 1};
         if (is_piece(r, *left) && is_piece(r, *right))
             return 1;
     }
@@ -95,7 +95,7 @@ static int split_text(const reader *r, kvsi_span merge, kvsi_span *left, kvsi_sp
 }
 
 /* "a b" or ["a", "b"] */
-static int split_merge(const reader *r, const json_t *merge, kvsi_span *left, kvsi_span *right)
+static int split_merge(const reader *r, const json_t *merge, kvsi_bytes *left, kvsi_bytes *right)
 {
     if (json_is_string(merge))
         return split_text(r, span_of(merge), left, right);
@@ -114,7 +114,7 @@ static kvs_status read_merges(const reader *r, json_t *model)
     if (merges && !json_is_array(merges))
         return kvsi_fail(r->err, KVS_E_FORMAT, "'%s': key 'merges': expected an array", r->what);
     json_array_foreach(merges, rank, merge) {
-        kvsi_span left, right;
+        kvsi_bytes left, right;
 
         if (!split_merge(r, merge, &left, &right)) {
             st = kvsi_fail(r->err, KVS_E_FORMAT,
@@ -419,7 +419,8 @@ static kvs_status read_document(const reader *r)
     }
     find_bytes(t);
     find_frame(t);
-    KVS_TRY(kvsi_find_joints(t, r->err));
+    if (!t->byte_words) /* those have a pre-tokenizer that cuts them */
+        KVS_TRY(kvsi_find_joints(t, r->err));
     json_object_del(model, "vocab"); /* from here on we have them in a better form */
     json_object_del(model, "merges");
 out:

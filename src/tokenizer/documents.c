@@ -79,11 +79,11 @@ kvs_status kvsi_document_add_merge(json_t *document, const char *merge, size_t s
 
 static void add_special(json_t *single, json_t *specials, const char *token, size_t id)
 {
-    json_array_append_new(single, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", token,
-                                            "type_id", 0));
-    json_object_set_new(specials, token,
-                        json_pack("{s:s, s:[I], s:[s]}", "id", token, "ids", (json_int_t)id,
-                                  "tokens", token));
+    json_array_append_new(single,
+                          json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", token, "type_id", 0));
+    json_object_set_new(
+        specials, token,
+        json_pack("{s:s, s:[I], s:[s]}", "id", token, "ids", (json_int_t)id, "tokens", token));
 }
 
 kvs_status kvsi_document_frame(json_t *document, const char *before, size_t before_id,
@@ -171,8 +171,8 @@ static kvs_status fill_gpt2(json_t *document, const char *vocab_path, const char
     }
     id = json_object_get(vocab, end);
     if (json_is_integer(id) && json_integer_value(id) >= 0)
-        KVS_TRY(kvsi_document_add_token(document, end, strlen(end),
-                                        (size_t)json_integer_value(id), 1, err));
+        KVS_TRY(kvsi_document_add_token(document, end, strlen(end), (size_t)json_integer_value(id),
+                                        1, err));
 out:
     json_decref(vocab);
     kvsi_free(merges);

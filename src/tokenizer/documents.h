@@ -29,12 +29,12 @@ int kvsi_has_gpt2_files(const char *dir);
 /* ---- SentencePiece ---- */
 
 typedef enum kvsi_piece_kind { /* numbers as in files */
-    KVSI_PIECE_NORMAL = 1,
-    KVSI_PIECE_UNKNOWN = 2,
-    KVSI_PIECE_CONTROL = 3,
-    KVSI_PIECE_USER_DEFINED = 4,
-    KVSI_PIECE_UNUSED = 5,
-    KVSI_PIECE_BYTE = 6,
+                               KVSI_PIECE_NORMAL = 1,
+                               KVSI_PIECE_UNKNOWN = 2,
+                               KVSI_PIECE_CONTROL = 3,
+                               KVSI_PIECE_USER_DEFINED = 4,
+                               KVSI_PIECE_UNUSED = 5,
+                               KVSI_PIECE_BYTE = 6,
 } kvsi_piece_kind;
 
 typedef struct kvsi_scored_piece {
@@ -49,6 +49,8 @@ typedef struct kvsi_scored {
     kvsi_scored_piece *pieces;
     size_t count, capacity;
     int64_t unknown, bos, eos; /* -1 = none */
+    const char *character_map; /* borrowed; NULL = none */
+    size_t character_map_size;
     int add_bos, add_eos, add_dummy_prefix, remove_extra_spaces, byte_fallback;
 } kvsi_scored;
 

@@ -1,10 +1,10 @@
 /* The vocabulary of a GGUF file: SentencePiece's ("llama") or byte-level ("gpt2"). */
 #include "formats/gguf.h"
 
-#include "base/files.h"
 #include "base/memory.h"
 #include "tokenizer/documents.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define KEY(name) "tokenizer.ggml." name
@@ -147,8 +147,8 @@ static kvs_status add_tokens(json_t *document, const kvsi_gguf *file, const char
 
         KVS_TRY(kvsi_document_add_piece(document, text, size, id, err));
         if (kind == KVSI_PIECE_CONTROL || kind == KVSI_PIECE_USER_DEFINED)
-            KVS_TRY(kvsi_document_add_token(document, text, size, id, kind == KVSI_PIECE_CONTROL,
-                                            err));
+            KVS_TRY(
+                kvsi_document_add_token(document, text, size, id, kind == KVSI_PIECE_CONTROL, err));
     }
     at = 0;
     for (size_t i = 0; i < merges->count; i++) {
@@ -180,7 +180,7 @@ static kvs_status load_byte_level(kvs_tokenizer **out, const kvsi_gguf *file, co
     if (eos >= 0 && (uint64_t)eos < t->vocab)
         t->eos = (int32_t)eos;
     if (add_bos && t->bos >= 0) {
-        const kvsi_span piece = kvsi_vocabulary_at(&t->vocabulary, (size_t)t->bos);
+        const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, (size_t)t->bos);
         char name[128];
 
         snprintf(name, sizeof name, "%.*s", (int)piece.size, piece.text);

@@ -125,7 +125,7 @@ static kvs_status add_place(learner *l, pair *p, uint32_t index)
 
 static int compare_bytes(const learner *l, uint32_t a, uint32_t b)
 {
-    const kvsi_span x = kvsi_vocabulary_at(&l->bytes, a), y = kvsi_vocabulary_at(&l->bytes, b);
+    const kvsi_bytes x = kvsi_vocabulary_at(&l->bytes, a), y = kvsi_vocabulary_at(&l->bytes, b);
     const int order = memcmp(x.text, y.text, x.size < y.size ? x.size : y.size);
 
     return order ? order : (x.size > y.size) - (x.size < y.size);
@@ -146,8 +146,8 @@ static kvs_status push(learner *l, uint32_t index)
 {
     const heap_entry fresh = {l->pairs[index].count, index};
     size_t at = l->heap_count;
-    const kvs_status st = kvsi_array_reserve(&l->heap, &l->heap_capacity, at + 1, sizeof *l->heap,
-                                             l->err);
+    const kvs_status st =
+        kvsi_array_reserve(&l->heap, &l->heap_capacity, at + 1, sizeof *l->heap, l->err);
 
     if (st != KVS_OK)
         return st;
@@ -236,8 +236,7 @@ static void replace_pair(learner *l, uint32_t index, const pair *p, uint32_t tok
     uint32_t *tokens = l->tokens + w->at, kept = 0;
 
     for (uint32_t i = 0; i < w->size; kept++) {
-        const int joined =
-            i + 1 < w->size && tokens[i] == p->left && tokens[i + 1] == p->right;
+        const int joined = i + 1 < w->size && tokens[i] == p->left && tokens[i + 1] == p->right;
 
         tokens[kept] = joined ? token : tokens[i];
         i += joined ? 2 : 1;
@@ -287,7 +286,7 @@ static kvs_status set_up(learner *l, const kvsi_word_counts *counts)
         KVS_TRY(kvsi_vocabulary_set(&l->bytes, byte, &character, 1, l->err));
     }
     for (size_t i = 0; i < words->count; i++) {
-        const kvsi_span text = kvsi_vocabulary_at(words, i);
+        const kvsi_bytes text = kvsi_vocabulary_at(words, i);
 
         l->words[i] = (word){at, (uint32_t)text.size};
         for (size_t k = 0; k < text.size; k++)
@@ -303,8 +302,8 @@ out:
 /* The token that two others make; it may be there already, made of others. */
 static kvs_status add_token(learner *l, const pair *p, uint32_t *token, int *is_new)
 {
-    const kvsi_span left = kvsi_vocabulary_at(&l->bytes, p->left);
-    const kvsi_span right = kvsi_vocabulary_at(&l->bytes, p->right);
+    const kvsi_bytes left = kvsi_vocabulary_at(&l->bytes, p->left);
+    const kvsi_bytes right = kvsi_vocabulary_at(&l->bytes, p->right);
     const size_t before = l->bytes.count;
     kvsi_text joined = {0};
     kvs_status st;

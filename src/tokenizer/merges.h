@@ -27,7 +27,7 @@ void kvsi_merges_release(kvsi_merges *merges);
 
 /* A word while it is being merged: a linked list in an array, from symbol 0 on. */
 typedef struct kvsi_symbol {
-    int32_t id; /* negative: unknown, merges with nothing */
+    int32_t id;                  /* negative: unknown, merges with nothing */
     uint32_t next, previous, at; /* `at`: where its bytes start; UINT32_MAX ends the list */
 } kvsi_symbol;
 

@@ -165,8 +165,8 @@ static kvs_status encode_part(const kvs_tokenizer *t, const char *text, size_t s
         KVS_TRY(start_from_characters(t, word, text, size, err));
     KVS_TRY(kvsi_word_merge(word, &t->merges, err));
     KVS_TRY(collect(t, word, text, size, out, err));
-    KVS_TRY(kvsi_cache_put(&t->scratch->cache, text, size, out->ids + start, out->count - start,
-                           err));
+    KVS_TRY(
+        kvsi_cache_put(&t->scratch->cache, text, size, out->ids + start, out->count - start, err));
 out:
     return st;
 }

@@ -1,6 +1,7 @@
 /* Text as the tokenizer wants it.  Bytes that are not UTF-8 pass through, and cut the text: what is
  * before them and what is after is normalized on its own. */
 #include "base/memory.h"
+#include "tokenizer/character_map.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/utf8.h"
 
@@ -17,9 +18,8 @@ static kvs_status compose(kvsi_component_kind kind, kvsi_text *out, const char *
     const int options = UTF8PROC_STABLE | (composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
                         (compatible ? UTF8PROC_COMPAT : 0);
     utf8proc_uint8_t *fresh = NULL;
-    const utf8proc_ssize_t length =
-        utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &fresh,
-                     (utf8proc_option_t)options);
+    const utf8proc_ssize_t length = utf8proc_map(
+        (const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &fresh, (utf8proc_option_t)options);
 
     if (length < 0)
         return kvsi_fail(err, KVS_E_LIMIT, "cannot normalize a text of %zu bytes: %s", size,
@@ -73,6 +73,10 @@ static kvs_status normalize_valid(const kvsi_component *c, kvsi_text *out, const
 {
     if (c->kind == KVSI_REPLACE)
         return replace(c, out, text, size, err);
+    if (c->kind == KVSI_CHARACTER_MAP) {
+        kvsi_character_map_apply(c->content, c->content_size, c->keep, out, text, size);
+        return KVS_OK;
+    }
     if (c->kind != KVSI_LOWERCASE)
         return compose(c->kind, out, text, size, err);
     lower(out, text, size);

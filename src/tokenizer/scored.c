@@ -2,6 +2,7 @@
  * the higher the piece's score the sooner.  Said as merges: every way to cut every piece in two,
  * ranked by score, where equal scores have equal ranks. */
 #include "base/memory.h"
+#include "tokenizer/character_map.h"
 #include "tokenizer/documents.h"
 #include "tokenizer/utf8.h"
 
@@ -15,12 +16,8 @@ enum { PIECE_MAX = 1024 }; /* bytes of a piece that is cut: there are as many cu
 
 void kvsi_scored_init(kvsi_scored *scored)
 {
-    *scored = (kvsi_scored){.unknown = 0,
-                            .bos = 1,
-                            .eos = 2,
-                            .add_bos = 1,
-                            .add_dummy_prefix = 1,
-                            .byte_fallback = 1};
+    *scored = (kvsi_scored){
+        .unknown = 0, .bos = 1, .eos = 2, .add_bos = 1, .add_dummy_prefix = 1, .byte_fallback = 1};
 }
 
 kvs_status kvsi_scored_add(kvsi_scored *scored, const kvsi_scored_piece *piece, kvs_err *err)
@@ -41,10 +38,23 @@ static json_t *replace(const char *kind, const char *pattern, const char *conten
                      content);
 }
 
+static json_t *character_map(const kvsi_scored *scored)
+{
+    kvsi_text base64 = {0};
+    json_t *step;
+
+    kvsi_base64_encode(&base64, scored->character_map, scored->character_map_size);
+    step = json_pack("{s:s, s:s}", "type", "Precompiled", "precompiled_charsmap", base64.data);
+    kvsi_text_release(&base64);
+    return step;
+}
+
 static json_t *normalizer(const kvsi_scored *scored)
 {
     json_t *steps = json_array();
 
+    if (scored->character_map)
+        json_array_append_new(steps, character_map(scored));
     if (scored->remove_extra_spaces) {
         json_array_append_new(steps, replace("Regex", "\\A +|[ " META "]+\\z", ""));
         json_array_append_new(steps, replace("Regex", " {2,}", " "));
@@ -80,8 +90,8 @@ static json_t *empty_document(const kvsi_scored *scored)
                      "s:{s:s, s:n, s:o, s:n, s:n, s:b, s:b, s:b, s:{}, s:[]}}",
                      "version", "1.0", "truncation", "padding", "added_tokens", "normalizer",
                      normalizer(scored), "pre_tokenizer", "post_processor", "decoder",
-                     decoder(scored), "model", "type", "BPE", "dropout", "unk_token",
-                     name, "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 1,
+                     decoder(scored), "model", "type", "BPE", "dropout", "unk_token", name,
+                     "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 1,
                      "byte_fallback", scored->byte_fallback, "ignore_merges", 0, "vocab", "merges");
 }
 
@@ -152,7 +162,7 @@ static float *sort_scores(const kvsi_scored *scored, size_t *count)
 
 /* One part of a piece: a piece itself, or a character, which may be in no vocabulary and then gets
  * an id beyond; -1 if neither. */
-static kvs_status find_part(kvs_tokenizer *t, const kvsi_scored *scored, kvsi_span part,
+static kvs_status find_part(kvs_tokenizer *t, const kvsi_scored *scored, kvsi_bytes part,
                             int32_t *id, kvs_err *err)
 {
     uint32_t fresh, code;
@@ -180,7 +190,7 @@ static kvs_status add_cuts(kvs_tokenizer *t, const kvsi_scored *scored, size_t i
         return kvsi_fail(err, KVS_E_LIMIT, "token %zu has %zu bytes, at most %d are allowed", id,
                          piece->size, (int)PIECE_MAX);
     for (size_t at = 1; at < piece->size; at++) {
-        const kvsi_span left = {piece->text, at}, right = {piece->text + at, piece->size - at};
+        const kvsi_bytes left = {piece->text, at}, right = {piece->text + at, piece->size - at};
         kvsi_merge merge = {.result = (int32_t)id, .rank = rank};
 
         if (((unsigned char)piece->text[at] & 0xc0) == 0x80)
@@ -257,6 +267,8 @@ kvs_status kvsi_tokenizer_from_scored(kvs_tokenizer **out, const kvsi_scored *sc
     KVS_TRY(add_merges(t, scored, err));
     KVS_TRY(kvsi_find_joints(t, err));
     KVS_TRY(add_user_defined(t, scored, err));
+    for (size_t i = 0; i < t->normalizers.count; i++)
+        t->normalizers.list[i].keep = &t->user_defined;
     *out = t;
     t = NULL;
 out:

@@ -26,7 +26,7 @@ typedef struct field {
 typedef struct model {
     kvsi_scored scored;
     uint64_t algorithm;
-    int has_character_map, keeps_spaces, spaces_behind;
+    int keeps_spaces, spaces_behind;
 } model;
 
 /* ---- fields ---------------------------------------------------------------------------------- */
@@ -88,19 +88,17 @@ static int read_piece(kvsi_scored_piece *piece, message m)
 {
     *piece = (kvsi_scored_piece){.kind = KVSI_PIECE_NORMAL};
     while (m.at < m.end) {
-        const uint32_t *bits;
-        uint32_t low;
+        uint32_t bits;
         field f;
 
         if (!take_field(&m, &f))
             return 0;
-        low = (uint32_t)f.number;
-        bits = &low;
+        bits = (uint32_t)f.number;
         if (f.id == 1) {
             piece->text = (const char *)f.bytes.at;
             piece->size = (size_t)(f.bytes.end - f.bytes.at);
         } else if (f.id == 2) {
-            memcpy(&piece->score, bits, sizeof piece->score);
+            memcpy(&piece->score, &bits, sizeof piece->score);
         } else if (f.id == 3) {
             piece->kind = f.number <= KVSI_PIECE_BYTE ? (int)f.number : 0;
         }
@@ -150,7 +148,8 @@ static int read_normalizer(model *out, message m)
             return 0;
         switch (f.id) {
         case 2:
-            out->has_character_map = f.bytes.at < f.bytes.end;
+            out->scored.character_map_size = (size_t)(f.bytes.end - f.bytes.at);
+            out->scored.character_map = f.bytes.at < f.bytes.end ? (const char *)f.bytes.at : NULL;
             break;
         case 3:
             out->scored.add_dummy_prefix = f.number != 0;
@@ -194,7 +193,6 @@ static kvs_status read_model(model *out, message m, const char *path, kvs_err *e
 static kvs_status refuse(const model *in, const char *path, kvs_err *err)
 {
     const char *what = in->algorithm != ALGORITHM_BPE ? "an algorithm other than BPE"
-                       : in->has_character_map        ? "a character map"
                        : in->keeps_spaces             ? "spaces that are not escaped"
                        : in->spaces_behind            ? "spaces as suffixes"
                                                       : NULL;
@@ -216,8 +214,8 @@ kvs_status kvsi_tokenizer_load_sentencepiece(kvs_tokenizer **out, const char *pa
     in.scored.remove_extra_spaces = 1; /* unless the file says otherwise */
     in.scored.byte_fallback = 0;
     KVS_TRY(kvsi_file_read(&data, &size, path, KVSI_TOKENIZER_FILE_MAX, err));
-    KVS_TRY(read_model(&in,
-                       (message){(unsigned char *)data, (unsigned char *)data + size}, path, err));
+    KVS_TRY(
+        read_model(&in, (message){(unsigned char *)data, (unsigned char *)data + size}, path, err));
     KVS_TRY(refuse(&in, path, err));
     KVS_TRY(kvsi_tokenizer_from_scored(out, &in.scored, path, err));
 out:

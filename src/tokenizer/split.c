@@ -143,9 +143,8 @@ void kvsi_map_bytes(kvsi_text *out, const char *bytes, size_t size)
     for (size_t i = 0; i < size; i++) {
         char character[4];
 
-        kvsi_text_add_bytes(
-            out, character,
-            kvsi_utf8_put(character, kvsi_byte_character((unsigned char)bytes[i])));
+        kvsi_text_add_bytes(out, character,
+                            kvsi_utf8_put(character, kvsi_byte_character((unsigned char)bytes[i])));
     }
 }
 
@@ -192,7 +191,8 @@ static kvs_status metaspace(const splitter *s, size_t step, const char *text, si
     kvs_status st;
     int prefix = c->prefix == KVSI_PREFIX_ALWAYS || (c->prefix == KVSI_PREFIX_FIRST && first);
 
-    if (text[0] == ' ' || (size >= c->content_size && memcmp(text, c->content, c->content_size) == 0))
+    if (text[0] == ' ' ||
+        (size >= c->content_size && memcmp(text, c->content, c->content_size) == 0))
         prefix = 0;
     kvsi_text_add(&spaced, prefix ? c->content : "");
     for (size_t i = 0; i < size; i++) {

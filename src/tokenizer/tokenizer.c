@@ -165,7 +165,7 @@ static json_t *vocabulary_to_json(const kvs_tokenizer *t)
     kvsi_text key = {0};
 
     for (size_t id = 0; vocab && id < t->vocab; id++) {
-        const kvsi_span piece = kvsi_vocabulary_at(&t->vocabulary, id);
+        const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id);
 
         if (!piece.text)
             continue;
@@ -180,13 +180,13 @@ static json_t *vocabulary_to_json(const kvs_tokenizer *t)
     return vocab;
 }
 
-/* "a b", which every reader knows, unless a piece has a space in it. */
-static json_t *merge_to_json(kvsi_span left, kvsi_span right)
+/* "a b", which every reader knows, or ["a", "b"] */
+static json_t *merge_to_json(kvsi_bytes left, kvsi_bytes right, int as_pair)
 {
     kvsi_text text = {0};
     json_t *merge;
 
-    if (memchr(left.text, ' ', left.size) || memchr(right.text, ' ', right.size))
+    if (as_pair)
         return json_pack("[s%, s%]", left.text, left.size, right.text, right.size);
     kvsi_text_add_bytes(&text, left.text, left.size);
     kvsi_text_add(&text, " ");
@@ -196,17 +196,31 @@ static json_t *merge_to_json(kvsi_span left, kvsi_span right)
     return merge;
 }
 
+/* Then merges cannot be told apart by a space; readers want all of them in one form. */
+static int has_spaces(const kvs_tokenizer *t)
+{
+    for (size_t id = 0; id < t->vocab; id++) {
+        const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id);
+
+        if (piece.text && memchr(piece.text, ' ', piece.size))
+            return 1;
+    }
+    return 0;
+}
+
 static json_t *merges_to_json(const kvs_tokenizer *t)
 {
+    const int as_pairs = has_spaces(t);
     kvsi_merge *list = kvsi_merges_list(&t->merges);
     json_t *merges = list ? json_array() : NULL;
 
     for (size_t i = 0; merges && i < t->merges.count; i++) {
+        const kvsi_bytes left = kvsi_vocabulary_at(&t->vocabulary, (size_t)list[i].left);
+        const kvsi_bytes right = kvsi_vocabulary_at(&t->vocabulary, (size_t)list[i].right);
+
         if ((size_t)list[i].left >= t->vocab || (size_t)list[i].right >= t->vocab)
             continue; /* a character that is no token: merges cannot say that */
-        if (json_array_append_new(
-                merges, merge_to_json(kvsi_vocabulary_at(&t->vocabulary, (size_t)list[i].left),
-                                      kvsi_vocabulary_at(&t->vocabulary, (size_t)list[i].right)))) {
+        if (json_array_append_new(merges, merge_to_json(left, right, as_pairs)) != 0) {
             json_decref(merges);
             merges = NULL;
         }
@@ -221,8 +235,7 @@ kvs_status kvs_tokenizer_save(const kvs_tokenizer *t, const char *path, kvs_err 
     json_t *model = json_copy(json_object_get(t->document, "model"));
     kvs_status st = KVS_OK;
 
-    if (!document || !model ||
-        json_object_set_new(model, "vocab", vocabulary_to_json(t)) != 0 ||
+    if (!document || !model || json_object_set_new(model, "vocab", vocabulary_to_json(t)) != 0 ||
         json_object_set_new(model, "merges", merges_to_json(t)) != 0 ||
         json_object_set(document, "model", model) != 0) {
         st = fail_memory(err);
@@ -279,8 +292,8 @@ static void mix_number(uint64_t *hash, uint64_t number)
 
 static void mix_member(uint64_t *hash, const json_t *document, const char *key)
 {
-    char *text = json_dumps(json_object_get(document, key),
-                            JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    char *text =
+        json_dumps(json_object_get(document, key), JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
 
     if (text)
         mix(hash, text, strlen(text));
@@ -298,7 +311,7 @@ uint64_t kvs_tokenizer_hash(const kvs_tokenizer *t)
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         mix_member(&hash, t->document, members[i]);
     for (size_t id = 0; id < t->vocabulary.count; id++) {
-        const kvsi_span piece = kvsi_vocabulary_at(&t->vocabulary, id);
+        const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id);
 
         mix_number(&hash, piece.text ? piece.size : UINT64_MAX);
         mix(&hash, piece.text, piece.size);

@@ -26,14 +26,15 @@ typedef enum kvsi_component_kind {
     KVSI_NFKC,
     KVSI_NFKD,
     KVSI_LOWERCASE,
-    KVSI_PREPEND, /* content, unless the text is empty */
-    KVSI_STRIP_SPACES, /* start, stop: whether at this end */
-    KVSI_REPLACE, /* pattern by content; a decoder too */
+    KVSI_PREPEND,       /* content, unless the text is empty */
+    KVSI_STRIP_SPACES,  /* start, stop: whether at this end */
+    KVSI_REPLACE,       /* pattern by content; a decoder too */
+    KVSI_CHARACTER_MAP, /* content = the map, keep */
     /* pre-tokenizers */
-    KVSI_SPLIT, /* at pattern, or at characters that `is` tells; behavior, invert */
+    KVSI_SPLIT,        /* at pattern, or at characters that `is` tells; behavior, invert */
     KVSI_PREFIX_SPACE, /* unless there is one */
-    KVSI_BYTE_LEVEL, /* bytes become the characters that stand for them; a decoder too */
-    KVSI_METASPACE, /* content = what spaces become, prefix, split; a decoder too */
+    KVSI_BYTE_LEVEL,   /* bytes become the characters that stand for them; a decoder too */
+    KVSI_METASPACE,    /* content = what spaces become, prefix, split; a decoder too */
     /* decoders */
     KVSI_BYTE_FALLBACK,
     KVSI_FUSE,
@@ -52,13 +53,14 @@ typedef enum kvsi_prefix { KVSI_PREFIX_NEVER, KVSI_PREFIX_FIRST, KVSI_PREFIX_ALW
 
 typedef struct kvsi_component {
     kvsi_component_kind kind;
-    kvsi_pattern *pattern;  /* owned */
+    kvsi_pattern *pattern; /* owned */
     int (*is)(uint32_t code);
-    char *content;          /* owned, valid UTF-8 */
+    char *content; /* owned; valid UTF-8, but for the map */
     size_t content_size, start, stop;
     kvsi_behavior behavior;
     kvsi_prefix prefix;
     int invert, split;
+    const kvsi_trie *keep; /* borrowed; may be NULL */
 } kvsi_component;
 
 typedef struct kvsi_components {
@@ -66,11 +68,15 @@ typedef struct kvsi_components {
     size_t count, capacity;
 } kvsi_components;
 
-typedef enum kvsi_role { KVSI_NORMALIZER, KVSI_PRE_TOKENIZER, KVSI_DECODER } kvsi_role;
+typedef enum kvsi_component_role {
+    KVSI_NORMALIZER,
+    KVSI_PRE_TOKENIZER,
+    KVSI_DECODER
+} kvsi_component_role;
 
 /* Reads a component or a sequence of them; NULL and null are none.  Unknown ones are
  * KVS_E_UNSUPPORTED, by name.  What was read is the caller's in any case. */
-kvs_status kvsi_components_read(kvsi_components *out, kvsi_role role, const json_t *value,
+kvs_status kvsi_components_read(kvsi_components *out, kvsi_component_role role, const json_t *value,
                                 const char *what, kvs_err *err);
 void kvsi_components_release(kvsi_components *components);
 
@@ -88,14 +94,14 @@ enum { KVSI_TOKENS_MAX = 1 << 22 };
 struct kvs_tokenizer {
     json_t *document; /* the tokenizer.json, without the model's vocab and merges */
     kvsi_vocabulary vocabulary;
-    size_t vocab;           /* ids that texts can have; pieces beyond are characters that only
-                               occur inside others (SentencePiece) */
+    size_t vocab; /* ids that texts can have; pieces beyond are characters that only occur inside
+                     others (SentencePiece) */
     kvsi_merges merges;
-    kvsi_merges joints;     /* pairs of characters that a merge may bring together; see cuts.c */
-    int32_t byte_ids[256];  /* of <0x00> .. <0xFF>, or of the characters that stand for bytes where
-                               `byte_words`; -1 = none */
+    kvsi_merges joints;    /* pairs of characters that a merge may bring together; see cuts.c */
+    int32_t byte_ids[256]; /* of <0x00> .. <0xFF>, or of the characters that stand for bytes where
+                              `byte_words`; -1 = none */
     int32_t unknown, bos, eos; /* -1 = none */
-    int byte_words;         /* words reach the model as bytes: the last pre-tokenizer is ByteLevel */
+    int byte_words; /* words reach the model as bytes: the last pre-tokenizer is ByteLevel */
     int byte_fallback, ignore_merges, fuse_unknown;
     int scored;             /* SentencePiece: unknown characters fall back after merging */
     kvsi_trie user_defined; /* SentencePiece: symbols that are never merged */

@@ -1,7 +1,8 @@
 /* A byte-level tokenizer from texts. */
+#include "tokenizer/train.h"
+
 #include "base/memory.h"
 #include "tokenizer/documents.h"
-#include "tokenizer/train.h"
 #include "tokenizer/utf8.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ static kvs_status fill(json_t *document, const kvsi_learned *learned,
     KVS_TRY(add_specials(document, training, err));
     for (uint32_t i = 0; i < learned->tokens.count; i++) {
         const uint32_t token = i < 256 ? order[i] : i; /* in the order of ids */
-        const kvsi_span bytes = kvsi_vocabulary_at(&learned->tokens, token);
+        const kvsi_bytes bytes = kvsi_vocabulary_at(&learned->tokens, token);
 
         text.length = 0;
         kvsi_map_bytes(&text, bytes.text, bytes.size);
@@ -45,8 +46,8 @@ static kvs_status fill(json_t *document, const kvsi_learned *learned,
                                         id_of(token, training->specials, rank), err));
     }
     for (size_t i = 0; i < learned->count; i++) {
-        const kvsi_span left = kvsi_vocabulary_at(&learned->tokens, learned->merges[i].left);
-        const kvsi_span right = kvsi_vocabulary_at(&learned->tokens, learned->merges[i].right);
+        const kvsi_bytes left = kvsi_vocabulary_at(&learned->tokens, learned->merges[i].left);
+        const kvsi_bytes right = kvsi_vocabulary_at(&learned->tokens, learned->merges[i].right);
 
         text.length = 0;
         kvsi_map_bytes(&text, left.text, left.size);

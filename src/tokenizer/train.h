@@ -24,7 +24,7 @@ typedef struct kvsi_learned {
     kvsi_vocabulary tokens; /* as bytes: the 256 bytes, then what merges made of them */
     struct kvsi_learned_merge {
         uint32_t left, right;
-    } *merges; /* in their order */
+    } * merges; /* in their order */
     size_t count, capacity;
 } kvsi_learned;
 

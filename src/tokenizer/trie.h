@@ -17,8 +17,8 @@ kvs_status kvsi_trie_add(kvsi_trie *trie, const char *text, size_t size, int32_t
 /* The longest string that the text starts with: its size, or 0. */
 size_t kvsi_trie_match(const kvsi_trie *trie, const char *text, size_t size, int32_t *value);
 /* The first place at or after `from` where a string starts; its size, or 0 if there is none. */
-size_t kvsi_trie_find(const kvsi_trie *trie, const char *text, size_t size, size_t from,
-                      size_t *at, int32_t *value);
+size_t kvsi_trie_find(const kvsi_trie *trie, const char *text, size_t size, size_t from, size_t *at,
+                      int32_t *value);
 void kvsi_trie_release(kvsi_trie *trie);
 
 #endif

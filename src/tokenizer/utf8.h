@@ -22,7 +22,7 @@ size_t kvsi_utf8_put(char out[4], uint32_t code);
 int kvsi_is_space(uint32_t code);       /* Unicode's White_Space */
 int kvsi_is_numeric(uint32_t code);     /* categories N* */
 int kvsi_is_punctuation(uint32_t code); /* ASCII's, and categories P* */
-int kvsi_is_word(uint32_t code);        /* what \w matches, to a good likeness: L*, M*, Nd, Nl, Pc */
+int kvsi_is_word(uint32_t code); /* what \w matches, to a good likeness: L*, M*, Nd, Nl, Pc */
 
 /* ---- byte-level vocabularies: every byte has a printable character that stands for it ---- */
 

@@ -32,7 +32,7 @@ static kvs_status rehash(kvsi_vocabulary *v, kvs_err *err)
     v->slots = fresh;
     v->slot_count = count;
     for (size_t id = 0; id < v->count; id++) {
-        const kvsi_span piece = kvsi_vocabulary_at(v, id);
+        const kvsi_bytes piece = kvsi_vocabulary_at(v, id);
 
         if (piece.text)
             *slot_of(v, piece.text, piece.size) = (uint32_t)id + 1;
@@ -48,7 +48,8 @@ kvs_status kvsi_vocabulary_set(kvsi_vocabulary *v, uint64_t id, const char *text
 
     taken = kvsi_vocabulary_find(v, text, size);
     if (taken >= 0 || kvsi_vocabulary_at(v, (size_t)id).text)
-        return kvsi_fail(err, KVS_E_FORMAT, "token '%.*s' with id %" PRIu64 ": the %s is there twice",
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "token '%.*s' with id %" PRIu64 ": the %s is there twice",
                          (int)(size < 64 ? size : 64), text, id, taken >= 0 ? "token" : "id");
     if (id > INT32_MAX - 1 || size > UINT32_MAX / 2 || v->bytes.length > UINT32_MAX / 2)
         return kvsi_fail(err, KVS_E_LIMIT, "a vocabulary of more than 2 GB or 2^31 tokens");
@@ -81,11 +82,11 @@ int32_t kvsi_vocabulary_find(const kvsi_vocabulary *v, const char *text, size_t 
     return v->slot_count ? (int32_t)*slot_of(v, text, size) - 1 : -1;
 }
 
-kvsi_span kvsi_vocabulary_at(const kvsi_vocabulary *v, size_t id)
+kvsi_bytes kvsi_vocabulary_at(const kvsi_vocabulary *v, size_t id)
 {
     if (id >= v->count || v->pieces[id].at == UINT32_MAX)
-        return (kvsi_span){0};
-    return (kvsi_span){v->bytes.data + v->pieces[id].at, v->pieces[id].size};
+        return (kvsi_bytes){0};
+    return (kvsi_bytes){v->bytes.data + v->pieces[id].at, v->pieces[id].size};
 }
 
 void kvsi_vocabulary_release(kvsi_vocabulary *v)

@@ -2,6 +2,8 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "train/table.h"
+#include "train/tensorboard.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,6 +16,7 @@
 struct kvsi_folder {
     char *dir, *log_path;
     FILE *log;
+    kvsi_events *events;
 };
 
 static kvs_status refuse_used(const char *dir, const char *name, kvs_err *err)
@@ -150,9 +153,40 @@ void kvsi_folder_close(kvsi_folder *folder)
         return;
     if (folder->log)
         fclose(folder->log);
+    kvsi_events_close(folder->events);
     kvsi_free(folder->dir);
     kvsi_free(folder->log_path);
     kvsi_free(folder);
+}
+
+static kvs_status open_events(kvsi_folder *folder, kvs_err *err)
+{
+    char *dir = kvsi_path_join(folder->dir, "tb");
+    const kvs_status st =
+        dir ? kvsi_events_open(&folder->events, dir, err)
+            : kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", folder->dir);
+
+    kvsi_free(dir);
+    return st;
+}
+
+static kvs_status log_events(kvsi_folder *folder, const kvs_step_record *r, kvs_err *err)
+{
+    const struct {
+        const char *tag;
+        double value;
+    } numbers[] = {{"train/loss", r->loss},
+                   {"train/accuracy", r->accuracy},
+                   {"train/lr", r->lr},
+                   {"train/grad_norm", r->grad_norm},
+                   {"eval/loss", r->eval_loss},
+                   {"eval/accuracy", r->eval_accuracy},
+                   {"speed/tokens_per_s", (double)r->tokens / r->seconds}};
+    kvs_status st = folder->events ? KVS_OK : open_events(folder, err);
+
+    for (size_t i = 0; st == KVS_OK && i < sizeof numbers / sizeof *numbers; i++)
+        st = kvsi_events_add(folder->events, r->step, numbers[i].tag, numbers[i].value, err);
+    return st;
 }
 
 static void set_if_finite(json_t *object, const char *key, double value)
@@ -177,7 +211,7 @@ kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record, k
     set_if_finite(line, "eval_accuracy", record->eval_accuracy);
     st = write_line(folder, line, err);
     json_decref(line);
-    return st;
+    return st == KVS_OK ? log_events(folder, record, err) : st;
 }
 
 /* NULL, which leaves the key out, if the task has no buckets. */
@@ -218,6 +252,7 @@ kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *resul
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the result of '%s'", folder->dir);
         goto out;
     }
+    KVS_TRY(kvsi_table_write(folder->dir, err));
     KVS_TRY(kvs_model_save(model, folder->dir, err));
     KVS_TRY(kvsi_json_write(json, path, err));
 out:

@@ -1,6 +1,8 @@
 /* train/folder.h - the folder of a run while it is being written.
  *
  *     train.jsonl         settings, then one record a step, as it happens
+ *     train.csv           the same records as a table, written at the end
+ *     tb/                 the same numbers for TensorBoard
  *     result.json         how it ended
  *     config.json, model.safetensors
  *     ckpt/               see train/checkpoint.h

@@ -1,0 +1,92 @@
+#include "train/table.h"
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const columns[] = {"step",   "loss",    "lr",        "accuracy",     "grad_norm",
+                                      "tokens", "seconds", "eval_loss", "eval_accuracy"};
+
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* A number as it stands in the log; nothing where the step has none. */
+static void add_cell(kvsi_text *row, const json_t *value)
+{
+    if (json_is_integer(value))
+        kvsi_text_format(row, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        kvsi_text_format(row, "%.9g", json_real_value(value));
+}
+
+static void add_row(kvsi_text *row, const char *line)
+{
+    json_t *record = json_loads(line, 0, NULL);
+
+    row->length = 0;
+    for (size_t i = 0; i < COLUMNS; i++) {
+        if (i > 0)
+            kvsi_text_add(row, ",");
+        add_cell(row, json_object_get(record, columns[i]));
+    }
+    kvsi_text_add(row, "\n");
+    json_decref(record);
+}
+
+static void add_header(kvsi_text *row)
+{
+    for (size_t i = 0; i < COLUMNS; i++)
+        kvsi_text_format(row, "%s%s", i > 0 ? "," : "", columns[i]);
+    kvsi_text_add(row, "\n");
+}
+
+static kvs_status copy_rows(kvsi_new_file *to, FILE *from, kvs_err *err)
+{
+    kvsi_text row = {0};
+    char *line = NULL;
+    size_t room = 0;
+    kvs_status st = KVS_OK;
+
+    add_header(&row);
+    if (getline(&line, &room, from) > 0) /* the settings have no row */
+        while (st == KVS_OK && (st = kvsi_text_check(&row, err)) == KVS_OK) {
+            st = kvsi_new_file_write(to, row.data, row.length, err);
+            if (getline(&line, &room, from) <= 0)
+                break;
+            add_row(&row, line);
+        }
+    free(line);
+    kvsi_text_release(&row);
+    return st;
+}
+
+kvs_status kvsi_table_write(const char *dir, kvs_err *err)
+{
+    char *log = kvsi_path_join(dir, "train.jsonl"), *path = kvsi_path_join(dir, "train.csv");
+    kvsi_new_file *to = NULL;
+    FILE *from = log ? fopen(log, "r") : NULL;
+    kvs_status st = KVS_OK;
+
+    if (!log || !path) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+        goto out;
+    }
+    if (!from) {
+        st = kvsi_fail_errno(err, "open", log);
+        goto out;
+    }
+    KVS_TRY(kvsi_new_file_open(&to, path, err));
+    KVS_TRY(copy_rows(to, from, err));
+    st = kvsi_new_file_commit(to, err);
+    to = NULL;
+out:
+    kvsi_new_file_abandon(to);
+    if (from)
+        fclose(from);
+    kvsi_free(log);
+    kvsi_free(path);
+    return st;
+}

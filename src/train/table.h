@@ -1,0 +1,10 @@
+/* train/table.h - a run's log as a table for spreadsheets. */
+#ifndef KVSI_TRAIN_TABLE_H
+#define KVSI_TRAIN_TABLE_H
+
+#include "base/status.h"
+
+/* Writes dir/train.csv, one row a step, from dir/train.jsonl; whole or not at all. */
+kvs_status kvsi_table_write(const char *dir, kvs_err *err);
+
+#endif

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# kvshift tokenizer: a tokenizer from a text, text through it and back, and what is refused.
+set -euo pipefail
+: "${KVSHIFT:?names the command to test}"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# refused CODE TEXT ARGUMENT...: exactly one line on standard error, nothing on standard output.
+refused() {
+    local expected=$1 text=$2 code=0
+    shift 2
+    "$KVSHIFT" tokenizer "$@" >out 2>err </dev/null || code=$?
+    [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
+    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ ! -s out ]] || fail "'$*' prints: $(cat out)"
+}
+
+# equal WHAT EXPECTED FOUND
+equal() { [[ $2 == "$3" ]] || fail "$1: expected '$2', found '$3'"; }
+
+t=("$KVSHIFT" tokenizer)
+
+# Bytes need no file.
+equal "bytes" "104 105 10" "$(echo hi | "${t[@]}" encode -t bytes)"
+equal "--text" "104 105" "$("${t[@]}" encode -t bytes --text hi)"
+equal "no text" "" "$("${t[@]}" encode -t bytes </dev/null)"
+equal "decode arguments" "hi" "$("${t[@]}" decode -t bytes 104 105)"
+equal "decode input" "hi" "$(echo "104, 105" | "${t[@]}" decode -t bytes)"
+
+# Trained: special tokens first, in the order given, then bytes, then merges; the same by any number
+# of threads, and any text comes back.
+for i in 1 2 3 4 5 6 7 8; do echo "low lower lowest<end>newer wider new"; done >text
+"${t[@]}" train text --vocab 262 --out a.json --special '<end>' --special '<pad>' --threads 1 >out
+grep -q '262 tokens' out || fail "train prints: $(cat out)"
+"${t[@]}" train text --vocab 262 --out b.json --special '<end>' --special='<pad>' --threads 2 >out
+cmp a.json b.json || fail "two threads make another tokenizer"
+equal "special tokens" "0 1 0" "$("${t[@]}" encode -t a.json --text '<end><pad><end>')"
+"${t[@]}" encode -t a.json <text >ids
+"${t[@]}" decode -t a.json <ids | cmp - text || fail "the text does not come back"
+[[ $(wc -w <ids) -lt $(wc -c <text) ]] || fail "nothing was merged"
+head -c 3000 /dev/urandom >noise
+"${t[@]}" encode -t a.json <noise | "${t[@]}" decode -t a.json | cmp - noise ||
+    fail "random bytes do not come back"
+"${t[@]}" train text --vocab 5000 --out c.json >out 2>err
+grep -q 'nothing was left to merge' err || fail "a small text gives 5000 tokens"
+
+# Info and JSON.
+"${t[@]}" info -t a.json >out
+grep -q 'tokens *262' out || fail "info prints: $(cat out)"
+"${t[@]}" info -t a.json --json >out
+grep -q '"vocab": 262' out && grep -q '"hash": "' out || fail "info --json prints: $(cat out)"
+"${t[@]}" encode -t bytes --text hi --json >out
+grep -q '"count": 2' out || fail "encode --json prints: $(cat out)"
+
+# Help.
+"${t[@]}" --help | grep -q '^usage: kvshift tokenizer' || fail "no help"
+for verb in encode decode info train; do
+    "${t[@]}" "$verb" --help >out
+    grep -q "^usage: kvshift tokenizer $verb" out || fail "no help of '$verb'"
+    ! grep -q '.\{101\}' out || fail "'$verb --help' has long lines"
+done
+
+# Misuse and bad files.
+echo '{"model": {"vocab": {"a": 0}}, "normalizer": {"type": "Odd"}}' >odd.json
+head -c 100 a.json >cut.json
+: >empty
+refused 2 "did you mean 'tokenizer encode'?" encoed
+refused 2 "'--tokenizer' is needed" encode
+refused 2 "'--out' is needed" train text
+refused 2 "expected at least 1 FILE" train --out x.json
+refused 2 "expected 258" train text --vocab 257 --special a --special b --out x.json
+refused 2 "is there twice" train text --vocab 300 --special a --special a --out x.json
+refused 2 "not in the vocabulary" decode -t bytes 256
+refused 2 "expected token ids, found '-3'" decode -t bytes -- -3
+refused 2 "expected token ids, found '1x'" decode -t bytes 1x
+refused 1 "'nowhere'" encode -t nowhere
+refused 1 "normalizer 'Odd' is not supported" encode -t odd.json
+refused 1 "malformed JSON" info -t cut.json
+refused 1 "is no tokenizer" info -t empty
+refused 1 "no tokenizer in" info -t /
+refused 1 "'nowhere'" train nowhere --vocab 300 --out x.json
+[[ ! -e x.json ]] || fail "a refused training leaves a file"
+echo "passed"

@@ -1,0 +1,581 @@
+/* Tokenizers made here, small enough to check by hand: every kind of component, every file format
+ * that can be written in a few lines, and files that are damaged or mean harm. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "support.h"
+#include "tokenizer/pattern.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define META "\xe2\x96\x81"
+
+/* ---- helpers --------------------------------------------------------------------------------- */
+
+static char *dir;
+
+static int make_dir(void **state)
+{
+    (void)state;
+    dir = support_make_dir();
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    support_remove_dir(dir);
+    return 0;
+}
+
+static kvs_status load_file(kvs_tokenizer **out, const char *name, const void *data, size_t size,
+                            kvs_err *err)
+{
+    char *path = kvsi_path_join(dir, name);
+    FILE *file = fopen(path, "wb");
+    kvs_status st;
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    fclose(file);
+    st = kvs_tokenizer_load(out, path, err);
+    kvsi_free(path);
+    return st;
+}
+
+static kvs_tokenizer *load_text(const char *json)
+{
+    kvs_tokenizer *t;
+    kvs_err err;
+
+    if (load_file(&t, "tokenizer.json", json, strlen(json), &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    return t;
+}
+
+static void expect_refused(const char *json, kvs_status status, const char *words)
+{
+    kvs_tokenizer *t;
+    kvs_err err;
+    const kvs_status st = load_file(&t, "tokenizer.json", json, strlen(json), &err);
+
+    if (st != status || !strstr(err.message, words))
+        fail_msg("'%.200s': status %d, '%s'; expected %d, '%s'", json, st,
+                 st ? err.message : "loaded", status, words);
+    assert_null(t);
+}
+
+/* The pieces of a text, with | between them. */
+static void expect_pieces(const kvs_tokenizer *t, const char *text, const char *expected)
+{
+    kvsi_text found = {0};
+    int32_t *ids;
+    size_t count;
+
+    assert_int_equal(kvs_tokenizer_encode(t, text, strlen(text), 0, &ids, &count, NULL), KVS_OK);
+    kvsi_text_add(&found, "");
+    for (size_t i = 0; i < count; i++) {
+        char *piece;
+        size_t size;
+
+        assert_int_equal(kvs_tokenizer_decode(t, ids + i, 1, &piece, &size, NULL), KVS_OK);
+        kvsi_text_format(&found, "%s%s", i ? "|" : "", piece);
+        kvs_text_free(piece);
+    }
+    kvs_ids_free(ids);
+    if (strcmp(found.data, expected) != 0)
+        fail_msg("'%s': expected '%s', found '%s'", text, expected, found.data);
+    kvsi_text_release(&found);
+}
+
+static void expect_round_trip(const kvs_tokenizer *t, const char *text, size_t size)
+{
+    int32_t *ids;
+    char *back;
+    size_t count, back_size;
+
+    assert_int_equal(kvs_tokenizer_encode(t, text, size, 0, &ids, &count, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_decode(t, ids, count, &back, &back_size, NULL), KVS_OK);
+    assert_int_equal(back_size, size);
+    assert_memory_equal(back, text, size);
+    kvs_ids_free(ids);
+    kvs_text_free(back);
+}
+
+/* Letters, digits and signs as tokens, no merges: pieces show where a text was cut only if the
+ * whole words are tokens, which ignore_merges makes of them. */
+#define WORDS(steps)                                                                               \
+    "{\"added_tokens\": [], " steps ", \"decoder\": {\"type\": \"Fuse\"}, "                        \
+    "\"model\": {\"type\": \"BPE\", \"ignore_merges\": true, \"unk_token\": \"?\", \"vocab\": "    \
+    "{\"?\": 0, \"ab\": 1, \"12\": 2, \"1\": 3, \"2\": 4, \"-\": 5, \"--\": 6, \"a\": 7, "         \
+    "\"b\": 8, \"ab-\": 9, \"-ab\": 10, \" \": 11, \"" META "\": 12, \"" META "ab\": 13, "         \
+    "\"x\": 14, \"ab--\": 15, \"xab\": 16}, \"merges\": []}}"
+
+#define SPLIT(pattern, behavior, invert)                                                           \
+    WORDS("\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": " pattern                         \
+          ", \"behavior\": \"" behavior "\", \"invert\": " invert "}")
+
+/* ---- components ------------------------------------------------------------------------------ */
+
+static void test_split_behaviors(void **state)
+{
+    static const struct {
+        const char *json, *expected;
+    } cases[] = {
+        {SPLIT("{\"String\": \"-\"}", "Isolated", "false"), "ab|-|-|ab"},
+        {SPLIT("{\"String\": \"-\"}", "Removed", "false"), "ab|ab"},
+        {SPLIT("{\"String\": \"-\"}", "Removed", "true"), "-|-"},
+        {SPLIT("{\"String\": \"-\"}", "Contiguous", "false"), "ab|--|ab"},
+        {SPLIT("{\"String\": \"-\"}", "MergedWithPrevious", "false"), "ab-|-|ab"},
+        {SPLIT("{\"String\": \"-\"}", "MergedWithNext", "false"), "ab|-|-ab"},
+        {SPLIT("{\"Regex\": \"-+\"}", "MergedWithPrevious", "false"), "ab--|ab"},
+        {SPLIT("{\"Regex\": \"[a-z]+(?=-)\"}", "Isolated", "false"), "ab|-|-|a|b"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kvs_tokenizer *t = load_text(cases[i].json);
+
+        expect_pieces(t, "ab--ab", cases[i].expected);
+        kvs_tokenizer_free(t);
+    }
+}
+
+static void test_other_pre_tokenizers(void **state)
+{
+    static const struct {
+        const char *json, *text, *expected;
+    } cases[] = {
+        {WORDS("\"pre_tokenizer\": {\"type\": \"Digits\", \"individual_digits\": false}"), "ab12ab",
+         "ab|12|ab"},
+        {WORDS("\"pre_tokenizer\": {\"type\": \"Digits\", \"individual_digits\": true}"), "ab12ab",
+         "ab|1|2|ab"},
+        {WORDS("\"pre_tokenizer\": {\"type\": \"Punctuation\"}"), "ab--", "ab|-|-"},
+        {WORDS("\"pre_tokenizer\": {\"type\": \"Whitespace\"}"), " ab -- ab", "ab|--|ab"},
+        {WORDS("\"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}"), " ab-- ab ", "ab--|ab"},
+        {WORDS("\"pre_tokenizer\": {\"type\": \"Metaspace\", \"prepend_scheme\": \"always\"}"),
+         "ab ab", META "ab|" META "ab"},
+        {WORDS("\"pre_tokenizer\": {\"type\": \"Metaspace\", \"prepend_scheme\": \"never\"}"),
+         "ab ab", "ab|" META "ab"},
+        {WORDS("\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": "
+               "[{\"type\": \"WhitespaceSplit\"}, {\"type\": \"Digits\"}]}"),
+         "ab12 12", "ab|12|12"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kvs_tokenizer *t = load_text(cases[i].json);
+
+        expect_pieces(t, cases[i].text, cases[i].expected);
+        kvs_tokenizer_free(t);
+    }
+}
+
+static void test_normalizers(void **state)
+{
+    static const struct {
+        const char *json, *text;
+    } cases[] = {
+        {WORDS("\"normalizer\": {\"type\": \"Lowercase\"}"), "AB"},
+        {WORDS("\"normalizer\": {\"type\": \"Strip\"}"), " \t\xe3\x80\x80"
+                                                         "ab\n"},
+        {WORDS("\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"Regex\": \"z+\"}, "
+               "\"content\": \"b\"}"),
+         "azzz"},
+        {WORDS("\"normalizer\": {\"type\": \"Prepend\", \"prepend\": \"a\"}"), "b"},
+        {WORDS("\"normalizer\": {\"type\": \"NFKC\"}"), "\xef\xbd\x81\xef\xbd\x82"},
+        {WORDS("\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFKC\"}, "
+               "{\"type\": \"Lowercase\"}]}"),
+         "\xef\xbc\xa1\xef\xbd\x82"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kvs_tokenizer *t = load_text(cases[i].json);
+
+        expect_pieces(t, cases[i].text, "ab");
+        kvs_tokenizer_free(t);
+    }
+}
+
+#define MERGING(options)                                                                           \
+    "{\"decoder\": {\"type\": \"Fuse\"}, \"model\": {\"type\": \"BPE\"" options                    \
+    ", \"vocab\": {\"?\": 0, \"a\": 1, \"b\": 2, \"ab\": 3, \"aa\": 4, \"aab\": 5, \"<0xC3>\": 6," \
+    "\"<0xA4>\": 7}, \"merges\": [\"a b\", [\"a\", \"a\"], \"a ab\"]}}"
+
+/* The lowest rank first, then the leftmost; unknown characters as the options say. */
+static void test_merging(void **state)
+{
+    kvs_tokenizer *t = load_text(MERGING(""));
+
+    (void)state;
+    expect_pieces(t, "aab", "aab");
+    expect_pieces(t, "aaab", "aa|ab");
+    expect_pieces(t, "aaa", "aa|a");
+    expect_pieces(t, "azb", "ab"); /* nothing stands for z, and nothing is left of it */
+    kvs_tokenizer_free(t);
+    t = load_text(MERGING(", \"unk_token\": \"?\""));
+    expect_pieces(t, "azzb", "a|?|?|b");
+    kvs_tokenizer_free(t);
+    t = load_text(MERGING(", \"unk_token\": \"?\", \"fuse_unk\": true, \"byte_fallback\": true"));
+    expect_pieces(t, "azzb", "a|?|b");
+    expect_pieces(t, "a\xc3\xa4z", "a|<0xC3>|<0xA4>|?");
+    kvs_tokenizer_free(t);
+}
+
+#define ADDED(flags)                                                                               \
+    "{\"added_tokens\": [{\"id\": 9, \"content\": \"<e>\", \"special\": true" flags                \
+    "}, {\"id\": 10, \"content\": \"<e>>\"}], \"decoder\": {\"type\": \"Fuse\"}, \"model\": "      \
+    "{\"vocab\": {\"a\": 0, \" \": 1, \"<\": 2, \"e\": 3, \">\": 4}, \"merges\": []}}"
+
+static void test_added_tokens(void **state)
+{
+    static const struct {
+        const char *json, *text, *expected;
+    } cases[] = {
+        {ADDED(""), "a<e>a <e> a", "a|<e>|a| |<e>| |a"},
+        {ADDED(", \"lstrip\": true"), "a  <e> a", "a|<e>| |a"},
+        {ADDED(", \"rstrip\": true"), "a <e>  a", "a| |<e>|a"},
+        {ADDED(", \"single_word\": true"), "a<e> <e>", "a|<|e|>| |<e>"},
+        {ADDED(""), "<e>><e>", "<e>|>|<e>"}, /* not normalized ones are looked for first */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kvs_tokenizer *t = load_text(cases[i].json);
+
+        expect_pieces(t, cases[i].text, cases[i].expected);
+        kvs_tokenizer_free(t);
+    }
+}
+
+static void test_template(void **state)
+{
+    kvs_tokenizer *t = load_text(
+        "{\"added_tokens\": [{\"id\": 1, \"content\": \"<s>\", \"special\": true}, "
+        "{\"id\": 2, \"content\": \"</s>\", \"special\": true}], \"decoder\": {\"type\": \"Fuse\"},"
+        "\"post_processor\": {\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}, "
+        "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<s>\"}}, "
+        "{\"Sequence\": {\"id\": \"A\"}}, {\"SpecialToken\": {\"id\": \"</s>\"}}], "
+        "\"special_tokens\": {\"<s>\": {\"ids\": [1]}, \"</s>\": {\"ids\": [2]}}}]}, "
+        "\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}}");
+    const int32_t framed[] = {1, 0, 1, 2};
+    int32_t *ids;
+    size_t count, size;
+    char *text;
+
+    (void)state;
+    assert_int_equal(kvs_tokenizer_bos(t), 1);
+    assert_int_equal(kvs_tokenizer_eos(t), 2);
+    assert_int_equal(kvs_tokenizer_encode(t, "a<s>", 4, 0, &ids, &count, NULL), KVS_OK);
+    assert_int_equal(count, 4);
+    assert_memory_equal(ids, framed, sizeof framed);
+    kvs_ids_free(ids);
+    assert_int_equal(kvs_tokenizer_encode(t, "a<s>", 4, KVS_ENCODE_NO_SPECIAL, &ids, &count, NULL),
+                     KVS_OK);
+    assert_int_equal(count, 2);
+    kvs_ids_free(ids);
+    assert_int_equal(kvs_tokenizer_decode(t, framed, 4, &text, &size, NULL), KVS_OK);
+    assert_string_equal(text, "a<s>"); /* the frame is no part of the text */
+    kvs_text_free(text);
+    kvs_tokenizer_free(t);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static void test_bytes(void **state)
+{
+    kvs_tokenizer *t;
+    kvsi_random random;
+    char text[512];
+
+    (void)state;
+    assert_int_equal(kvs_tokenizer_load(&t, "bytes", NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_vocab(t), 256);
+    for (unsigned trial = 0; trial < 200; trial++) {
+        const size_t size = trial * sizeof text / 200;
+        int32_t *ids;
+        size_t count;
+
+        kvsi_random_init(&random, 1, KVSI_RANDOM_DATA, trial);
+        for (size_t i = 0; i < size; i++)
+            text[i] = (char)kvsi_random_below(&random, 256);
+        assert_int_equal(kvs_tokenizer_encode(t, text, size, 0, &ids, &count, NULL), KVS_OK);
+        assert_int_equal(count, size);
+        for (size_t i = 0; i < size; i++)
+            assert_int_equal(ids[i], (unsigned char)text[i]);
+        kvs_ids_free(ids);
+        expect_round_trip(t, text, size);
+    }
+    kvs_tokenizer_free(t);
+}
+
+static void test_ids_outside(void **state)
+{
+    const int32_t bad[] = {-1, 256, INT32_MAX};
+    kvs_tokenizer *t;
+    kvs_err err;
+    char *text;
+    size_t size;
+
+    (void)state;
+    assert_int_equal(kvs_tokenizer_load(&t, "bytes", NULL), KVS_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(kvs_tokenizer_decode(t, bad + i, 1, &text, &size, &err), KVS_E_INVALID);
+        assert_non_null(strstr(err.message, "vocabulary of 256"));
+        assert_null(text);
+    }
+    kvs_tokenizer_free(t);
+}
+
+/* ---- expressions ----------------------------------------------------------------------------- */
+
+static void expect_match(const char *expression, const char *text, size_t start, size_t end)
+{
+    kvsi_pattern *pattern;
+    kvs_err err;
+    size_t from = 0, to = 0;
+
+    if (kvsi_pattern_create(&pattern, expression, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(kvsi_pattern_next(pattern, text, strlen(text), 0, &from, &to, &err), KVS_OK);
+    if (to != end || (end && from != start))
+        fail_msg("'%s' in '%s': expected %zu-%zu, found %zu-%zu", expression, text, start, end,
+                 from, to);
+    kvsi_pattern_free(pattern);
+}
+
+static void test_expressions(void **state)
+{
+    kvsi_pattern *pattern;
+    kvs_err err;
+
+    (void)state;
+    expect_match("\\s+", "a\xe3\x80\x80 b", 1, 5);
+    expect_match("\\s", "\xe1\xa0\x8e", 0, 0); /* U+180E is no space, except to PCRE2 */
+    expect_match("[^\\s]+$", "a b\nc", 2, 3);
+    expect_match("\\w+", "-\xc2\xbd\xcc\x81_", 1, 6);
+    expect_match("[\\]x]+", "a]x", 1, 3);
+    expect_match("\\h+", "xyzAF", 3, 5);
+    expect_match("a*", "bbb", 0, 0); /* nothing but empty matches */
+    assert_int_equal(kvsi_pattern_create(&pattern, "[a&&b]", &err), KVS_E_UNSUPPORTED);
+    assert_int_equal(kvsi_pattern_create(&pattern, "[a[bc]]", &err), KVS_E_UNSUPPORTED);
+    assert_int_equal(kvsi_pattern_create(&pattern, "[\\W]", &err), KVS_E_UNSUPPORTED);
+    assert_int_equal(kvsi_pattern_create(&pattern, "(a", &err), KVS_E_FORMAT);
+    assert_non_null(strstr(err.message, "'(a'"));
+}
+
+/* ---- SentencePiece and llama2.c -------------------------------------------------------------- */
+
+static void add_scored(kvsi_text *out, const char *text, float score)
+{
+    const uint32_t size = (uint32_t)strlen(text);
+
+    kvsi_text_add_bytes(out, (const char *)&score, 4);
+    kvsi_text_add_bytes(out, (const char *)&size, 4);
+    kvsi_text_add(out, text);
+}
+
+/* The higher score first; a piece of characters that are no tokens themselves; fallback. */
+static void test_scores(void **state)
+{
+    static const char *const pieces[] = {"<unk>", "\n<s>\n", "\n</s>\n", "<0xC3>", "<0xA4>",
+                                         " ",     "a",       "b",        "ab",     "bb",
+                                         "abb",   " a",      "xy",       "xyab"};
+    const float scores[] = {0, 0, 0, 0, 0, -9, -9, -9, -2, -1, -3, -4, -5, -6};
+    kvsi_text file = {0};
+    kvs_tokenizer *t;
+    kvs_err err;
+
+    (void)state;
+    kvsi_text_add_bytes(&file, "\5\0\0\0", 4);
+    for (size_t i = 0; i < sizeof scores / sizeof *scores; i++)
+        add_scored(&file, pieces[i], scores[i]);
+    if (load_file(&t, "tokenizer.bin", file.data, file.length, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    /* The first token and the space that is put before the text come back as nothing. */
+    expect_pieces(t, "abbb", "||abb|b"); /* bb scores higher than ab */
+    expect_pieces(t, "bxyab", "||b|xyab");
+    expect_pieces(t, "x", "||<unk>");
+    assert_int_equal(kvs_tokenizer_find(t, "x"), -1);
+    assert_int_equal(kvs_tokenizer_find(t, "xyab"), 13);
+    expect_round_trip(t, "ab \xc3\xa4  abb", 10);
+    kvs_tokenizer_free(t);
+    for (size_t cut = 0; cut < file.length; cut++) { /* every shorter file is refused or whole */
+        if (load_file(&t, "cut.bin", file.data, cut, &err) == KVS_OK)
+            assert_true(kvs_tokenizer_vocab(t) < 14);
+        kvs_tokenizer_free(t);
+    }
+    kvsi_text_release(&file);
+}
+
+/* Fields of a protocol buffer. */
+static void add_field(kvsi_text *out, unsigned char tag, const char *data, size_t size)
+{
+    const char head[2] = {(char)tag, (char)size};
+
+    kvsi_text_add_bytes(out, head, 2);
+    kvsi_text_add_bytes(out, data, size);
+}
+
+static void add_piece(kvsi_text *out, const char *text, float score, char kind)
+{
+    kvsi_text piece = {0};
+    const char type[2] = {0x18, kind};
+
+    add_field(&piece, 0x0a, text, strlen(text));
+    kvsi_text_add(&piece, "\x15");
+    kvsi_text_add_bytes(&piece, (const char *)&score, 4);
+    kvsi_text_add_bytes(&piece, type, 2);
+    add_field(out, 0x0a, piece.data, piece.length);
+    kvsi_text_release(&piece);
+}
+
+/* User-defined symbols never merge; extra spaces go; no dummy prefix; only BPE is read. */
+static void test_sentencepiece(void **state)
+{
+    static const char *const pieces[] = {"<unk>", "<s>", "</s>", META, "a", "b", "aa", "<b>", "b<"};
+    static const char kinds[] = {2, 3, 3, 1, 1, 1, 1, 4, 1};
+    kvsi_text file = {0}, unigram;
+    kvs_tokenizer *t;
+    kvs_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds; i++)
+        add_piece(&file, pieces[i], (float)-(int)i, kinds[i]);
+    add_field(&file, 0x1a, "\x0a\1x\x18\0\x20\1", 7);
+    unigram = (kvsi_text){0};
+    kvsi_text_add_bytes(&unigram, file.data, file.length);
+    add_field(&file, 0x12, "\x18\2", 2);
+    add_field(&unigram, 0x12, "\x18\1", 2);
+    if (load_file(&t, "tokenizer.model", file.data, file.length, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    expect_pieces(t, "  aab<b>a  b ", "|aa|b|<b>|a| |b");
+    kvs_tokenizer_free(t);
+    assert_int_equal(load_file(&t, "tokenizer.model", unigram.data, unigram.length, &err),
+                     KVS_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "other than BPE"));
+    kvsi_text_release(&file);
+    kvsi_text_release(&unigram);
+}
+
+static void test_character_map(void **state)
+{
+    (void)state;
+    expect_refused(WORDS("\"normalizer\": {\"type\": \"Precompiled\", "
+                         "\"precompiled_charsmap\": \"a b\"}"),
+                   KVS_E_FORMAT, "base64");
+    expect_refused(WORDS("\"normalizer\": {\"type\": \"Precompiled\", "
+                         "\"precompiled_charsmap\": \"/////wAAAAA=\"}"),
+                   KVS_E_FORMAT, "damaged");
+}
+
+/* ---- harm ------------------------------------------------------------------------------------ */
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    expect_refused("{}", KVS_E_FORMAT, "'model'");
+    expect_refused("{\"model\": {\"vocab\": {}, \"merges\": []}}", KVS_E_FORMAT, "empty");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0, \"b\": 0}}}", KVS_E_FORMAT, "id is there");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0, \"a\": 1}}}", KVS_E_FORMAT, "duplicate");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 99999999999}}}", KVS_E_FORMAT, "99999999999");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": -1}}}", KVS_E_FORMAT, "whole number");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"a a\"]}}", KVS_E_FORMAT,
+                   "the result is not in the vocabulary");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"aa\"]}}", KVS_E_FORMAT,
+                   "merge 0");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [[\"a\"]]}}", KVS_E_FORMAT,
+                   "merge 0");
+    expect_refused("{\"model\": {\"type\": \"Unigram\", \"vocab\": []}}", KVS_E_UNSUPPORTED,
+                   "'Unigram'");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0}, \"dropout\": 0.1}}", KVS_E_UNSUPPORTED,
+                   "dropout");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0}, \"unk_token\": \"?\"}}", KVS_E_FORMAT,
+                   "unk_token");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0}}, \"pre_tokenizer\": {\"type\": \"Split\", "
+                   "\"pattern\": {\"Regex\": \"(\"}, \"behavior\": \"Isolated\"}}",
+                   KVS_E_FORMAT, "malformed");
+    expect_refused(WORDS("\"normalizer\": {\"type\": \"Odd\"}"), KVS_E_UNSUPPORTED,
+                   "normalizer 'Odd'");
+    expect_refused(WORDS("\"pre_tokenizer\": {\"type\": \"UnicodeScripts\"}"), KVS_E_UNSUPPORTED,
+                   "pre-tokenizer 'UnicodeScripts'");
+    expect_refused(WORDS("\"post_processor\": {\"type\": \"RobertaProcessing\"}"),
+                   KVS_E_UNSUPPORTED, "post-processor 'RobertaProcessing'");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0}}, \"decoder\": {\"type\": \"CTC\"}}",
+                   KVS_E_UNSUPPORTED, "decoder 'CTC'");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0}}, \"added_tokens\": [{\"id\": 0, "
+                   "\"content\": \"b\"}]}",
+                   KVS_E_FORMAT, "id is there twice");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0}}, \"added_tokens\": [{\"id\": 1, "
+                   "\"content\": \"a\"}]}",
+                   KVS_E_FORMAT, "the vocabulary has it as 0");
+    expect_refused(
+        "{\"model\": {\"vocab\": {\"a\": 0}}, \"post_processor\": {\"type\": "
+        "\"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"x\"}}, "
+        "{\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"x\": {\"ids\": [7]}}}}",
+        KVS_E_FORMAT, "outside the vocabulary");
+    expect_refused("\x7f\x45LF what is this", KVS_E_FORMAT, "is no tokenizer");
+    expect_refused("", KVS_E_FORMAT, "is no tokenizer");
+}
+
+static void test_deep_sequences(void **state)
+{
+    enum { DEPTH = 200 };
+    kvsi_text json = {0};
+
+    (void)state;
+    kvsi_text_add(&json, "{\"model\": {\"vocab\": {\"a\": 0}}, \"normalizer\": ");
+    for (int i = 0; i < DEPTH; i++)
+        kvsi_text_add(&json, "{\"type\": \"Sequence\", \"normalizers\": [");
+    kvsi_text_add(&json, "{\"type\": \"NFC\"}");
+    for (int i = 0; i < DEPTH; i++)
+        kvsi_text_add(&json, "]}");
+    kvsi_text_add(&json, "}");
+    expect_refused(json.data, KVS_E_LIMIT, "nested");
+    kvsi_text_release(&json);
+}
+
+/* Counts and lengths that promise more than the file has. */
+static void test_hostile_gguf(void **state)
+{
+    static const struct {
+        const char *data;
+        size_t size;
+    } files[] = {
+        {"GGUF\3\0\0\0", 8},
+        {"GGUF\3\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff", 24},
+        {"GGUF\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff", 32},
+        {"GGUF\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0k\x09\0\0\0\x08\0\0\0"
+         "\xff\xff\xff\xff\xff\xff\xff\x7f",
+         49},
+        {"GGUF\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0k\x63\0\0\0", 37},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        kvs_tokenizer *t;
+        kvs_err err;
+
+        assert_int_not_equal(load_file(&t, "bad.gguf", files[i].data, files[i].size, &err), KVS_OK);
+        assert_null(t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_split_behaviors), cmocka_unit_test(test_other_pre_tokenizers),
+        cmocka_unit_test(test_normalizers),     cmocka_unit_test(test_merging),
+        cmocka_unit_test(test_added_tokens),    cmocka_unit_test(test_template),
+        cmocka_unit_test(test_bytes),           cmocka_unit_test(test_ids_outside),
+        cmocka_unit_test(test_expressions),     cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_deep_sequences),
+        cmocka_unit_test(test_hostile_gguf),    cmocka_unit_test(test_sentencepiece),
+        cmocka_unit_test(test_character_map),
+    };
+
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
