@@ -1,6 +1,7 @@
 /* kvshift tokenizer: text to ids, ids to text, what a tokenizer is, and a new one from texts. */
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/verbs.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,11 +22,11 @@ typedef struct tokenizer_settings {
 
 #define TOKENIZER_OPTION                                                                           \
     {                                                                                              \
-        .name = "tokenizer", .kind = KVSI_OPTION_TEXT,                                             \
+        .name = "tokenizer", .letter = 't', .kind = KVSI_OPTION_TEXT,                              \
         .offset = offsetof(tokenizer_settings, tokenizer), .group = "Options",                     \
         .placeholder = "FILE",                                                                     \
         .help = "tokenizer.json, a SentencePiece model, llama2.c's tokenizer.bin, GGUF, a "        \
-                "folder with one, or 'bytes'; -t for short; needed"                                \
+                "folder with one, or 'bytes'; needed"                                              \
     }
 
 #define JSON_OPTION                                                                                \
@@ -323,62 +324,11 @@ out:
 
 /* ---- which of the four ----------------------------------------------------------------------- */
 
-typedef struct verb {
-    const char *name, *summary;
+typedef struct action {
     const kvsi_command_options *command;
     kvs_status (*run)(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
                       kvs_err *err);
-} verb;
-
-static const verb verbs[] = {
-    {"encode", "text to token ids", &encode_command, encode},
-    {"decode", "token ids to text", &decode_command, decode},
-    {"info", "say what a tokenizer is", &info_command, info},
-    {"train", "learn a tokenizer from text files", &train_command, train},
-};
-
-enum { VERBS = sizeof verbs / sizeof *verbs };
-
-static const char *verb_name_at(const void *names, size_t index)
-{
-    return index < VERBS ? ((const verb *)names)[index].name : NULL;
-}
-
-static void print_verbs(FILE *stream)
-{
-    fputs("usage: kvshift tokenizer encode|decode|info|train [OPTION]... [ARGUMENT]...\n"
-          "\n"
-          "Turns text into token ids and back, and learns tokenizers.\n"
-          "\n",
-          stream);
-    for (size_t i = 0; i < VERBS; i++)
-        fprintf(stream, "  %-10s%s\n", verbs[i].name, verbs[i].summary);
-    fputs("\n'kvshift tokenizer train --help' shows the options.\n", stream);
-}
-
-static int fail_unknown(const char *name)
-{
-    const char *nearest = kvsi_nearest_name(name, verb_name_at, verbs);
-    kvs_err err;
-
-    if (nearest)
-        kvsi_fail(&err, KVS_E_INVALID,
-                  "unknown command 'tokenizer %s'; did you mean 'tokenizer %s'?", name, nearest);
-    else
-        kvsi_fail(&err, KVS_E_INVALID,
-                  "unknown command 'tokenizer %s'; see 'kvshift tokenizer --help'", name);
-    return kvsi_cli_fail(&err);
-}
-
-/* -t is how every command names its tokenizer. */
-static void spell_out_short_options(int argc, char **argv)
-{
-    static char tokenizer[] = "--tokenizer";
-
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "-t") == 0)
-            argv[i] = tokenizer;
-}
+} action;
 
 /* Of an option that is given twice the parser keeps the last; of this one all count. */
 static void collect_specials(tokenizer_settings *settings, int argc, char **argv)
@@ -394,8 +344,9 @@ static void collect_specials(tokenizer_settings *settings, int argc, char **argv
     }
 }
 
-static int run(const verb *chosen, int argc, char **argv)
+static int run(int argc, char **argv, const void *what)
 {
+    const action *chosen = what;
     tokenizer_settings settings = {.vocab = 32000};
     kvsi_parsed_options parsed = {0};
     kvs_err err = {.status = KVS_OK};
@@ -407,7 +358,6 @@ static int run(const verb *chosen, int argc, char **argv)
         goto out;
     }
     collect_specials(&settings, argc, argv);
-    spell_out_short_options(argc, argv);
     KVS_TRY(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
     if (parsed.help)
         KVS_TRY(kvsi_cli_help(chosen->command, &settings, &err));
@@ -420,16 +370,22 @@ out:
 
 int kvsi_cmd_tokenizer(int argc, char **argv)
 {
-    if (argc < 3) {
-        print_verbs(stderr);
-        return KVSI_EXIT_MISUSE;
-    }
-    for (size_t i = 0; i < VERBS; i++)
-        if (strcmp(argv[2], verbs[i].name) == 0)
-            return run(verbs + i, argc - 3, argv + 3);
-    if (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0) {
-        print_verbs(stdout);
-        return KVSI_EXIT_DONE;
-    }
-    return fail_unknown(argv[2]);
+    static const action encode_action = {&encode_command, encode},
+                        decode_action = {&decode_command, decode},
+                        info_action = {&info_command, info}, train_action = {&train_command, train};
+    static const kvsi_verb verbs[] = {
+        {"encode", "text to token ids", run, &encode_action},
+        {"decode", "token ids to text", run, &decode_action},
+        {"info", "say what a tokenizer is", run, &info_action},
+        {"train", "learn a tokenizer from text files", run, &train_action},
+    };
+    static const kvsi_verb_list list = {
+        .name = "tokenizer",
+        .usage = "encode|decode|info|train [OPTION]... [ARGUMENT]...",
+        .purpose = "Turns text into token ids and back, and learns tokenizers.",
+        .verbs = verbs,
+        .count = sizeof verbs / sizeof *verbs,
+    };
+
+    return kvsi_cli_run_verb(&list, argc, argv);
 }

@@ -24,7 +24,11 @@ small=(--dim 32 --heads 2 --vocab 64 --pool 32 --max-length 32 --batch 8 --eval-
 for file in train.jsonl result.json config.json model.safetensors; do
     [[ -s "runs/it's one/$file" ]] || fail "no $file"
 done
-[[ $(find runs -type f | wc -l) == 4 ]] || fail "more than four files: $(find runs -type f)"
+[[ $(find runs -type f | wc -l) == 6 ]] || fail "not six files: $(find runs -type f)"
+[[ $(wc -l <"runs/it's one/train.csv") == 41 ]] || fail "train.csv has not 1 + 40 lines"
+grep -q '^step,loss,lr,accuracy,' "runs/it's one/train.csv" || fail "train.csv has no head"
+grep -q '^20,[^,]*,[^,]*,[^,]*,[^,]*,[^,]*,[^,]*,[0-9.]*,[0-9.]*$' "runs/it's one/train.csv" ||
+    fail "train.csv lacks the evaluation of step 20"
 [[ $(wc -l <"runs/it's one/train.jsonl") == 41 ]] || fail "train.jsonl has not 1 + 40 lines"
 grep -q '^accuracy .* on 64 fresh sequences' out || fail "no accuracy: $(cat out)"
 cp out first
