@@ -482,7 +482,8 @@ typedef struct kvs_train_job {
     size_t eval_sequences;
     const char *out;           /* folder; NULL = keep nothing */
     const char *command;       /* recorded in the settings; NULL = none */
-    uint64_t checkpoint_every; /* steps; 0 = no checkpoints but those that are asked for */
+    uint64_t checkpoint_every; /* steps; 0 = no checkpoints but those that are asked for.  An
+                                  evaluation better than all before makes one too */
     size_t keep;               /* newest checkpoints kept; 0 = all */
     kvs_resume resume;
     /* Called after every step; what it returns is done before the next: KVS_PROGRESS_STOP ends the

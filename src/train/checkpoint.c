@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const checked_files[] = {"model.safetensors", "config.json",
                                             "optimizer.safetensors"};
@@ -117,6 +118,29 @@ out:
     return st;
 }
 
+/* Does the link `best` point to this checkpoint? */
+static int is_linked_best(const char *ckpt_dir, const char *name)
+{
+    char target[64], *link = kvsi_path_join(ckpt_dir, "best");
+    const ssize_t size = link ? readlink(link, target, sizeof target - 1) : -1;
+
+    kvsi_free(link);
+    if (size < 0)
+        return 0;
+    target[size] = '\0';
+    return strcmp(target, name) == 0;
+}
+
+static kvs_status link_to(const char *ckpt_dir, const char *link, const char *name, kvs_err *err)
+{
+    char *path = kvsi_path_join(ckpt_dir, link);
+    const kvs_status st = path ? kvsi_dir_link(path, name, err)
+                               : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", ckpt_dir);
+
+    kvsi_free(path);
+    return st;
+}
+
 static kvs_status remove_old(const char *ckpt_dir, size_t keep, kvs_err *err)
 {
     kvsi_name_list list;
@@ -127,7 +151,7 @@ static kvs_status remove_old(const char *ckpt_dir, size_t keep, kvs_err *err)
 
         if (!path)
             st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", ckpt_dir);
-        else
+        else if (!is_linked_best(ckpt_dir, list.names[i]))
             st = kvsi_dir_remove(path, err);
         kvsi_free(path);
     }
@@ -136,30 +160,30 @@ static kvs_status remove_old(const char *ckpt_dir, size_t keep, kvs_err *err)
 }
 
 kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state *state,
-                                 size_t keep, kvs_err *err)
+                                 size_t keep, int is_best, kvs_err *err)
 {
     char name[32];
-    char *final = NULL, *filling = kvsi_path_join(ckpt_dir, ".filling"), *latest;
+    char *final, *filling = kvsi_path_join(ckpt_dir, ".filling");
     kvs_status st = KVS_OK;
 
     snprintf(name, sizeof name, "step-%08" PRIu64, state->step);
     final = kvsi_path_join(ckpt_dir, name);
-    latest = kvsi_path_join(ckpt_dir, "latest");
-    if (!final || !filling || !latest) {
+    if (!final || !filling) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", ckpt_dir);
         goto out;
     }
     KVS_TRY(fill(filling, state, err));
     KVS_TRY(kvsi_dir_remove(final, err)); /* a damaged one of the same step, after a resume */
     KVS_TRY(kvsi_dir_publish(filling, final, err));
-    KVS_TRY(kvsi_dir_link(latest, name, err));
+    KVS_TRY(link_to(ckpt_dir, "latest", name, err));
+    if (is_best)
+        KVS_TRY(link_to(ckpt_dir, "best", name, err));
     KVS_TRY(remove_old(ckpt_dir, keep, err));
 out:
     if (st != KVS_OK && filling)
         kvsi_dir_remove(filling, NULL);
     kvsi_free(final);
     kvsi_free(filling);
-    kvsi_free(latest);
     return st;
 }
 

@@ -6,6 +6,7 @@
  *                                                           the checksums of the files above
  *                          DONE                             the checksum of state.json
  *     ckpt/latest          a link to the newest
+ *     ckpt/best            a link to the one with the lowest evaluation loss, if there were any
  *
  * A checkpoint is filled under another name and renamed: one that is there is whole, unless the
  * disk damaged it later, which the checksums tell. */
@@ -23,9 +24,10 @@ typedef struct kvsi_training_state {
     uint64_t step;
 } kvsi_training_state;
 
-/* Writes ckpt_dir/step-N and moves `latest`; keeps the newest `keep` (0 = all). */
+/* Writes ckpt_dir/step-N and moves `latest`, and `best` too if it is; keeps the newest `keep`
+ * (0 = all) and the best. */
 kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state *state,
-                                 size_t keep, kvs_err *err);
+                                 size_t keep, int is_best, kvs_err *err);
 
 /* The newest whole checkpoint below ckpt_dir, in fresh memory (kvsi_free); NULL if there is none.
  * *skipped counts newer ones that are damaged, `why` says what is wrong with the newest of them. */

@@ -69,6 +69,7 @@ typedef struct run {
     json_t *settings;
     kvs_train_result *result;
     recent accuracy;
+    double best_loss;               /* of all evaluations */
     double started, seconds_before; /* before it was resumed */
 } run;
 
@@ -83,10 +84,10 @@ static json_t *memory_of(const run *r)
 
     for (size_t i = 0; i < RECENT; i++)
         json_array_append_new(values, kvsi_json_number(r->accuracy.values[i]));
-    return json_pack("{s:O, s:I, s:I, s:f, s:I, s:o}", "settings", r->settings, "tokens",
+    return json_pack("{s:O, s:I, s:I, s:f, s:o, s:I, s:o}", "settings", r->settings, "tokens",
                      (json_int_t)r->result->tokens, "step_at_99", (json_int_t)r->result->step_at_99,
-                     "seconds", seconds_so_far(r), "recent_count", (json_int_t)r->accuracy.count,
-                     "recent", values);
+                     "seconds", seconds_so_far(r), "best_loss", kvsi_json_number(r->best_loss),
+                     "recent_count", (json_int_t)r->accuracy.count, "recent", values);
 }
 
 static kvs_status remember(run *r, const json_t *memory, const char *what, kvs_err *err)
@@ -99,6 +100,8 @@ static kvs_status remember(run *r, const json_t *memory, const char *what, kvs_e
     KVS_TRY(kvsi_json_get_size(&step_at_99, memory, "step_at_99", what, err));
     KVS_TRY(kvsi_json_get_size(&count, memory, "recent_count", what, err));
     KVS_TRY(kvsi_json_get_real(&r->seconds_before, memory, "seconds", what, err));
+    if (json_is_number(json_object_get(memory, "best_loss"))) /* null before the first evaluation */
+        KVS_TRY(kvsi_json_get_real(&r->best_loss, memory, "best_loss", what, err));
     r->result->tokens = tokens;
     r->result->step_at_99 = step_at_99;
     r->accuracy.count = count;
@@ -112,13 +115,13 @@ out:
 
 /* ---- checkpoints ---- */
 
-static kvs_status save(run *r, kvs_err *err)
+static kvs_status save(run *r, int is_best, kvs_err *err)
 {
     kvsi_training_state state = kvsi_trainer_state(r->trainer);
     kvs_status st;
 
     state.run = memory_of(r);
-    st = state.run ? kvsi_checkpoint_write(r->checkpoints, &state, r->job->keep, err)
+    st = state.run ? kvsi_checkpoint_write(r->checkpoints, &state, r->job->keep, is_best, err)
                    : kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checkpoint");
     json_decref(state.run);
     return st;
@@ -259,14 +262,16 @@ static kvs_status all_steps(run *r, kvs_err *err)
     while (!(wish & KVS_PROGRESS_STOP) && r->result->steps < job->config.steps) {
         const uint64_t every = job->checkpoint_every;
         kvs_step_record record;
-        int due;
+        int due, best;
 
         KVS_TRY(step(r, &record, err));
+        best = record.eval_loss < r->best_loss; /* no evaluation is NaN, and no better */
+        r->best_loss = best ? record.eval_loss : r->best_loss;
         wish = job->progress ? job->progress(job->user, &record) : 0;
         due = every > 0 && (record.step % every == 0 || record.step == job->config.steps ||
-                            (wish & KVS_PROGRESS_STOP));
+                            (wish & KVS_PROGRESS_STOP) || best);
         if (r->folder && (due || (wish & KVS_PROGRESS_SAVE)))
-            KVS_TRY(save(r, err));
+            KVS_TRY(save(r, best, err));
     }
 out:
     return st;
@@ -293,7 +298,7 @@ out:
 
 kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err *err)
 {
-    run r = {.job = job, .result = result, .started = kvsi_clock_seconds()};
+    run r = {.job = job, .result = result, .best_loss = INFINITY, .started = kvsi_clock_seconds()};
     kvs_status st;
 
     *result = (kvs_train_result){0};

@@ -145,6 +145,14 @@ grep -q '^parameters *19.0G' out || fail "the plan of paper-19b: $(cat out)"
 "$KVSHIFT" train "${small[@]}" --steps 8 --out twice --resume --quiet >/dev/null
 cmp once/model.safetensors twice/model.safetensors || fail "a resumed run has other weights"
 
+# The best checkpoint by evaluation loss is kept beside the newest.
+"$KVSHIFT" train "${small[@]}" --steps 30 --lr 3e-3 --eval-every 2 --checkpoint-every 10 --keep 1 \
+    --out best --quiet >/dev/null
+lowest=$(sed -n 's/.*"step":\([0-9]*\).*"eval_loss":\([0-9.]*\).*/\2 \1/p' best/train.jsonl | sort -g | head -1)
+[[ $(readlink best/ckpt/best) == "$(printf 'step-%08d' "${lowest#* }")" ]] ||
+    fail "best is $(readlink best/ckpt/best), the lowest loss and its step are $lowest"
+[[ $(readlink best/ckpt/latest) == step-00000030 ]] || fail "latest is $(readlink best/ckpt/latest)"
+
 # The environment stands in for an option.
 KVSHIFT_STEPS=3 KVSHIFT_QUIET=yes "$KVSHIFT" train "${small[@]}" --json >env.json
 [[ $(value env.json steps) == 3 ]] || fail "KVSHIFT_STEPS is not heard"
