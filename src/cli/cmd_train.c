@@ -94,10 +94,12 @@ static void announce_model(const kvsi_workshop *w, const kvsi_train_settings *s)
     fprintf(stderr, "\n");
 }
 
-static void announce(const kvsi_workshop *w, const kvsi_train_settings *s)
+static void announce(const kvsi_workshop *w, const kvsi_train_settings *s, uint64_t first_step)
 {
     const int threads = kvs_runtime_threads(w->rt);
 
+    if (first_step > 1)
+        fprintf(stderr, "resumed after step %" PRIu64 " of %s\n", first_step - 1, s->out);
     announce_model(w, s);
     if (s->data)
         fprintf(stderr, "text: %s, windows of %zu tokens", s->data, s->model.context);
@@ -116,6 +118,7 @@ typedef struct watcher {
     const kvsi_workshop *w;
     const kvsi_train_settings *s;
     kvsi_progress progress;
+    int announced;
 } watcher;
 
 /* The run is announced once it is under way, so that a run that cannot start says only why. */
@@ -124,8 +127,9 @@ static int on_step(void *user, const kvs_step_record *record)
     watcher *watch = user;
     int wish;
 
-    if (record->step == 1 && !watch->s->quiet)
-        announce(watch->w, watch->s);
+    if (!watch->announced && !watch->s->quiet)
+        announce(watch->w, watch->s, record->step);
+    watch->announced = 1;
     kvsi_progress_step(&watch->progress, record);
     wish = (stop_signal ? KVS_PROGRESS_STOP : 0) | (save_signal ? KVS_PROGRESS_SAVE : 0);
     save_signal = 0;
