@@ -419,9 +419,10 @@ static void test_truncated_files(void **state)
     static const char *const names[] = {"stories260K/tok512.model", "stories260K/tok512.bin",
                                         "tokenizer-gpt2/ggml-vocab-gpt-2.gguf",
                                         "tokenizer-gpt2/tokenizer.json"};
-    char *path = kvsi_path_join(dir, "cut");
+    char path[4096]; /* on the stack: a test that is skipped frees nothing */
 
     (void)state;
+    snprintf(path, sizeof path, "%s/cut", dir);
     for (size_t i = 0; i < 4; i++) {
         size_t size;
         char *data = read_shared(names[i], &size);
@@ -440,7 +441,6 @@ static void test_truncated_files(void **state)
         }
         kvsi_free(data);
     }
-    kvsi_free(path);
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
