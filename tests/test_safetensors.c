@@ -231,8 +231,8 @@ static void bad_headers_are_refused(void **state)
 static void unknown_types_are_refused_by_name(void **state)
 {
     (void)state;
-    put_file("{" ENTRY("model.norm", "BF16", "[1]", "[0,2]") "}", 2);
-    check_refused(path, KVS_E_UNSUPPORTED, "tensor 'model.norm' has dtype 'BF16'");
+    put_file("{" ENTRY("model.norm", "F8_E4M3", "[1]", "[0,2]") "}", 2);
+    check_refused(path, KVS_E_UNSUPPORTED, "tensor 'model.norm' has dtype 'F8_E4M3'");
 }
 
 static void deep_nesting_is_refused(void **state)

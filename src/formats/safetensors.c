@@ -26,16 +26,6 @@ enum {
 
 static const char METADATA[] = "__metadata__"; /* the one header key that is no tensor */
 
-static const struct {
-    const char *name;
-    size_t size;
-} dtypes[] = {
-    [KVSI_F32] = {"F32", 4}, [KVSI_F64] = {"F64", 8}, [KVSI_I32] = {"I32", 4},
-    [KVSI_I64] = {"I64", 8}, [KVSI_U8] = {"U8", 1},
-};
-
-enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
-
 struct kvsi_safetensors {
     const char *path; /* the caller's, while opening */
     void *map;
@@ -47,25 +37,6 @@ struct kvsi_safetensors {
     const kvsi_file_tensor **by_name; /* sorted */
     size_t count;
 };
-
-size_t kvsi_dtype_size(kvsi_dtype dtype)
-{
-    return dtypes[dtype].size;
-}
-
-size_t kvsi_file_tensor_count(const kvsi_file_tensor *tensor)
-{
-    size_t count = 1;
-
-    for (size_t i = 0; i < tensor->rank; i++)
-        count *= tensor->shape[i];
-    return count;
-}
-
-static size_t tensor_bytes(const kvsi_file_tensor *tensor)
-{
-    return kvsi_file_tensor_count(tensor) * kvsi_dtype_size(tensor->dtype);
-}
 
 /* ---- reading: the file ----------------------------------------------------------------------- */
 
@@ -148,8 +119,8 @@ static kvs_status read_dtype(kvsi_file_tensor *tensor, const kvsi_safetensors *f
 
     if (!name)
         return refuse(file, tensor->name, err, "has no dtype text");
-    for (int i = 0; i < DTYPES; i++) {
-        if (strcmp(name, dtypes[i].name) == 0) {
+    for (int i = 0; i < KVSI_DTYPES; i++) {
+        if (strcmp(name, kvsi_dtype_name((kvsi_dtype)i)) == 0) {
             tensor->dtype = (kvsi_dtype)i;
             return KVS_OK;
         }
@@ -264,7 +235,7 @@ static int compare_place(const void *left, const void *right)
 {
     const kvsi_file_tensor *a = left, *b = right;
     const uintptr_t a_place = (uintptr_t)a->data, b_place = (uintptr_t)b->data;
-    const size_t a_bytes = tensor_bytes(a), b_bytes = tensor_bytes(b);
+    const size_t a_bytes = kvsi_file_tensor_bytes(a), b_bytes = kvsi_file_tensor_bytes(b);
 
     if (a_place != b_place)
         return a_place < b_place ? -1 : 1;
@@ -295,7 +266,7 @@ static kvs_status check_coverage(const kvsi_safetensors *file, kvs_err *err)
         if (begin > covered)
             return refuse(file, tensor->name, err, "at byte %zu leaves a gap from byte %zu", begin,
                           covered);
-        covered += tensor_bytes(tensor);
+        covered += kvsi_file_tensor_bytes(tensor);
     }
     if (covered != file->data_size)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %zu bytes of data, its tensors have %zu",
@@ -377,8 +348,9 @@ static json_t *describe_tensor(const kvsi_file_tensor *tensor, size_t begin)
             return NULL;
         }
     }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtypes[tensor->dtype].name, "shape", shape,
-                     "data_offsets", (json_int_t)begin, (json_int_t)(begin + tensor_bytes(tensor)));
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", kvsi_dtype_name(tensor->dtype), "shape",
+                     shape, "data_offsets", (json_int_t)begin,
+                     (json_int_t)(begin + kvsi_file_tensor_bytes(tensor)));
 }
 
 static kvs_status describe_tensors(json_t *header, const kvsi_file_tensor *tensors, size_t count,
@@ -392,7 +364,7 @@ static kvs_status describe_tensors(json_t *header, const kvsi_file_tensor *tenso
                              tensors[i].name, path);
         if (json_object_set_new(header, tensors[i].name, describe_tensor(&tensors[i], begin)) != 0)
             return kvsi_fail(err, KVS_E_NOMEM, "no memory for the header of '%s'", path);
-        begin += tensor_bytes(&tensors[i]);
+        begin += kvsi_file_tensor_bytes(&tensors[i]);
     }
     return KVS_OK;
 }
@@ -431,7 +403,7 @@ kvs_status kvsi_safetensors_write(const char *path, const kvsi_file_tensor *tens
     KVS_TRY(kvsi_new_file_open(&file, path, err));
     KVS_TRY(kvsi_new_file_write(file, head, head_size, err));
     for (size_t i = 0; i < count; i++) {
-        const size_t bytes = tensor_bytes(&tensors[i]);
+        const size_t bytes = kvsi_file_tensor_bytes(&tensors[i]);
 
         if (bytes > 0) /* an empty tensor may have no memory at all */
             KVS_TRY(kvsi_new_file_write(file, tensors[i].data, bytes, err));

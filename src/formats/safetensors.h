@@ -6,24 +6,7 @@
 #ifndef KVSI_FORMATS_SAFETENSORS_H
 #define KVSI_FORMATS_SAFETENSORS_H
 
-#include "base/status.h"
-
-#include <stdint.h>
-
-enum { KVSI_TENSOR_RANK_MAX = 5 };
-
-typedef enum kvsi_dtype { KVSI_F32, KVSI_F64, KVSI_I32, KVSI_I64, KVSI_U8 } kvsi_dtype;
-
-typedef struct kvsi_file_tensor {
-    const char *name;
-    kvsi_dtype dtype;
-    size_t rank, shape[KVSI_TENSOR_RANK_MAX];
-    const void
-        *data; /* a view into the mapped file, at any alignment; or the caller's when writing */
-} kvsi_file_tensor;
-
-size_t kvsi_dtype_size(kvsi_dtype dtype);
-size_t kvsi_file_tensor_count(const kvsi_file_tensor *tensor); /* product of the shape */
+#include "formats/tensor.h"
 
 typedef struct kvsi_safetensors kvsi_safetensors;
 
