@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MOST_A_RUN = 4 }; /* one on itself, three on the arm it may be */
+enum { MOST_A_RUN = 5 }; /* one on itself, four on the arm it may be */
 
 /* Takes the text. */
 static void keep(kvs_report *report, kvsi_text *remark, int *failed)
@@ -96,6 +96,31 @@ static void remark_on_errors(kvs_report *report, const kvsi_arm *arm, int *faile
     keep(report, &remark, failed);
 }
 
+/* The run with the same settings and seed that an arm before has; NULL if there is none. */
+static const kvsi_run *find_twin(const kvs_report *report, const kvsi_arm *arm)
+{
+    const kvsi_run *run = arm->runs[0];
+
+    for (const kvsi_arm *before = report->arms.arms; before < arm; before++)
+        for (size_t i = 0; i < before->summary.runs; i++)
+            if (before->runs[i]->summary.seed == run->summary.seed &&
+                json_equal(before->runs[i]->settings, run->settings))
+                return before->runs[i];
+    return NULL;
+}
+
+static void remark_on_repetition(kvs_report *report, const kvsi_arm *arm, int *failed)
+{
+    const kvsi_run *twin = find_twin(report, arm);
+    kvsi_text remark = {0};
+
+    if (!twin)
+        return;
+    kvsi_text_format(&remark, "'%s' has the settings and the seed of '%s': it is an arm of its own",
+                     arm->runs[0]->summary.name, twin->summary.name);
+    keep(report, &remark, failed);
+}
+
 static void remark_on_arms(kvs_report *report, int *failed)
 {
     const kvsi_arms *arms = &report->arms;
@@ -104,6 +129,7 @@ static void remark_on_arms(kvs_report *report, int *failed)
         remark_on_errors(report, arms->arms + i, failed);
         if (i == 0)
             continue;
+        remark_on_repetition(report, arms->arms + i, failed);
         remark_on_data(report, arms->arms + i, arms->arms, failed);
         remark_on_training(report, arms->arms + i, arms->arms, failed);
     }
