@@ -35,13 +35,13 @@ static const kvsi_command_options command = {
     .command = "kvshift report",
     .purpose = "Prints tables of runs (folders written by 'kvshift train --out') and writes their "
                "curves, a page or JSON on demand.",
-    .notes =
-        "Runs on text that differ in nothing but their seed form an arm: the report gives the mean "
-        "of their validation losses with its standard error, and the difference between arms "
-        "within each seed. Arms are compared with the first that has no shift, or else with the "
-        "first. A run that has not ended is shown as far as it is; its arm's means leave it out "
-        "once another run of the arm is complete.\n\n"
-        "Runs on a task are shown one by one, with their accuracy.",
+    .notes = "Runs on text that differ in nothing but their seed form an arm: the report gives the "
+             "mean of\ntheir validation losses with its standard error, and the difference between "
+             "arms within each\nseed. Arms are compared with the first that has no shift, or else "
+             "with the first. A run that\nhas not ended is shown as far as it is; the means leave "
+             "it out once another run of its arm is\ncomplete.\n"
+             "\n"
+             "Runs on a task are shown one by one, with their accuracy.",
     .argument = "RUN",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

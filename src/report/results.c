@@ -24,7 +24,8 @@ static json_t *run_to_json(const kvsi_run *run)
     const kvs_run_summary *s = &run->summary;
 
     /* clang-format off */
-    return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:o, s:o, s:o, s:o, s:o, s:s}",
+    return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, "
+                     "s:o, s:o, s:o, s:o, s:o, s:s}",
                      "name", s->name,
                      "layers", (json_int_t)s->layers,
                      "shift", s->shift,

@@ -23,8 +23,8 @@ json_t *kvsi_settings_list(const json_t *line, const kvs_model_config *model,
 /* What the list says about one thing; NULL if nothing. */
 const char *kvsi_setting(const json_t *list, const char *name);
 int kvsi_settings_differ(const json_t *a, const json_t *b, const char *name);
-/* The first setting in which their data, or how much of it is evaluated, differ: their losses cannot
- * be compared.  NULL if there is none. */
+/* The first setting in which their data, or how much of it is evaluated, differ: then their losses
+ * cannot be compared.  NULL if there is none. */
 const char *kvsi_settings_other_data(const json_t *a, const json_t *b);
 
 /* "shift kv, layers 2": the fewest words, from the front of the lists, that set list `which` apart
