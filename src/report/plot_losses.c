@@ -53,7 +53,7 @@ static void show(drawing *d, uint64_t step, double loss)
         widen(&d->losses, loss);
 }
 
-/* ---- the data: blocks of "step tokens value error" --------------------------------------------- */
+/* ---- the data: blocks of "step tokens value error" ------------------------------------------- */
 
 /* Tokens that were fed up to a step, after which there is a record. */
 static double tokens_at(const kvsi_run *run, uint64_t step)
