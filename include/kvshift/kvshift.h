@@ -647,26 +647,78 @@ KVS_API uint64_t kvs_corpus_windows(const kvs_corpus *corpus, kvs_split split, s
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* What a run's folder says of itself. */
+/* Runs side by side, from the folders that kvs_train wrote: all on one kind of data, text or a
+ * task.  Runs on text that differ in nothing but their seed form an arm, whose losses are averaged.
+ *
+ *     kvs_report *report;
+ *     kvs_report_create(&report, dirs, count, &err);
+ *     fputs(kvs_report_text(report), stdout);
+ *     kvs_report_write(report, &(kvs_report_options){.html = "report.html"}, &err);
+ *     kvs_report_free(report);
+ *
+ * What the calls return is borrowed from the report; an index past the end gives NULL. */
+typedef struct kvs_report kvs_report;
+
+KVS_API kvs_status kvs_report_create(kvs_report **out, const char *const *dirs, size_t count,
+                                     kvs_err *err);
+KVS_API void kvs_report_free(kvs_report *report); /* NULL does nothing */
+
+/* What a run's folder says of itself.  A run that has not ended has no final numbers (NaN). */
 typedef struct kvs_run_summary {
     char name[128]; /* the folder's name */
     char shift[96]; /* "none", "kv", "k gate", "kv window 2", ... */
     size_t layers, dim, heads;
-    uint64_t parameters, steps, step_at_99; /* step_at_99: 0 = never */
+    uint64_t parameters, seed, tokens; /* tokens: fed in training */
+    uint64_t steps, planned_steps;
+    uint64_t step_at_99; /* 0 = never */
+    int ended;           /* by itself or by a signal: steps may be fewer than planned */
     double final_accuracy, final_loss, seconds;
 } kvs_run_summary;
 
-KVS_API kvs_status kvs_run_summarise(kvs_run_summary *out, const char *dir, kvs_err *err);
+KVS_API const kvs_run_summary *kvs_report_run(const kvs_report *report, size_t index);
+
+/* The validation loss of an arm: mean and standard error over its runs, at the last step at which
+ * all of them were evaluated.  If some runs are complete, the others do not count. */
+typedef struct kvs_arm_summary {
+    const char *label; /* what sets it apart from the other arms: "shift kv", "lr 0.002" */
+    size_t runs, counted;
+    uint64_t parameters;
+    uint64_t step; /* 0 = not evaluated yet: loss is NaN */
+    double loss;
+    double loss_error;      /* NaN with one run */
+    double tokens, seconds; /* means */
+} kvs_arm_summary;
+
+KVS_API const kvs_arm_summary *kvs_report_arm(const kvs_report *report, size_t index);
+
+/* Loss of an arm minus loss of the baseline (the first arm without a shift, or else the first arm),
+ * for each seed that both have: below 0, the arm is better than the baseline. */
+typedef struct kvs_arm_difference {
+    size_t arm, baseline; /* indexes */
+    uint64_t step;
+    double mean, error; /* error: the standard error over seeds; NaN with one */
+    size_t seeds;
+    const uint64_t *seed;
+    const double *difference; /* one a seed */
+} kvs_arm_difference;
+
+KVS_API const kvs_arm_difference *kvs_report_difference(const kvs_report *report, size_t index);
+
+/* A sentence on what is incomplete or cannot be compared. */
+KVS_API const char *kvs_report_remark(const kvs_report *report, size_t index);
+
+/* Tables and remarks as plain text (UTF-8) for a terminal. */
+KVS_API const char *kvs_report_text(const kvs_report *report);
 
 typedef struct kvs_report_options {
     const char *title;
-    const char *html; /* a page with curves, table and commands; needs gnuplot; NULL = none */
-    const char *json; /* the summaries; NULL = none */
+    const char *html; /* a page with curves, tables and commands; needs gnuplot; NULL = none */
+    const char *json; /* all numbers; NULL = none */
     const char *svg;  /* the curves alone; needs gnuplot; NULL = none */
 } kvs_report_options;
 
-KVS_API kvs_status kvs_report_runs(const char *const *dirs, size_t count,
-                                   const kvs_report_options *options, kvs_err *err);
+KVS_API kvs_status kvs_report_write(const kvs_report *report, const kvs_report_options *options,
+                                    kvs_err *err);
 
 #ifdef __cplusplus
 }
