@@ -78,7 +78,7 @@ typedef struct kvs_build_info {
     const char *version;  /* "0.1.0" */
     const char *commit;   /* short hash, or "unknown" outside a checkout */
     const char *compiler; /* "GCC 12.2.0" */
-    const char *blas;     /* "BLIS 0.9.0" or the name given at configure time */
+    const char *blas;     /* where products of matrices come from: "built in" */
     const char *openmp;   /* "201511", the version date, or "no" */
 } kvs_build_info;
 

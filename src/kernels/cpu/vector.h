@@ -32,7 +32,7 @@ INLINE void vec_store(float *p, vec x)
 
 INLINE vec vec_all(float x)
 {
-    return (vec){0} + x;
+    return x - (vec){0}; /* not 0 + x, which is no copy where x is -0 */
 }
 
 INLINE vec vec_select(veci mask, vec yes, vec no)
