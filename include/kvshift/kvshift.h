@@ -398,6 +398,8 @@ typedef struct kvs_train_config {
     int decay_all;    /* decay every tensor: gains, biases and shift too */
     int only_shift;   /* train the shift's numbers and leave everything else as it is */
     int eval_dropout; /* dropout stays on when evaluating */
+    int recompute;    /* compute a layer again in the backward pass instead of keeping what it made:
+                         less memory, more time, the same bits */
     double clip;      /* largest gradient norm, 0 = no clipping */
     uint64_t seed;    /* of the data and of dropout; weights have their own */
 } kvs_train_config;
