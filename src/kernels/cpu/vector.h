@@ -54,6 +54,16 @@ INLINE float vec_sum(vec x)
     return sum;
 }
 
+/* The largest lane; NaN is passed over. */
+INLINE float vec_top(vec x)
+{
+    float top = x[0];
+
+    for (int i = 1; i < VEC; i++)
+        top = x[i] > top ? x[i] : top;
+    return top;
+}
+
 /* exp(x), to about 2 ulp: 2^n * exp(r) with |r| <= ln(2)/2 and a polynomial for exp(r).  Below
  * -87.3 it is 0 (no denormals), above 88.3 it stays at exp(88.3); NaN stays NaN. */
 INLINE vec vec_exp(vec x)
