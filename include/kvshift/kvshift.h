@@ -78,7 +78,7 @@ typedef struct kvs_build_info {
     const char *version;  /* "0.1.0" */
     const char *commit;   /* short hash, or "unknown" outside a checkout */
     const char *compiler; /* "GCC 12.2.0" */
-    const char *blas;     /* "BLIS 0.9.0" or the name given at configure time */
+    const char *blas;     /* where products of matrices come from: "built in" */
     const char *openmp;   /* "201511", the version date, or "no" */
 } kvs_build_info;
 
@@ -398,6 +398,8 @@ typedef struct kvs_train_config {
     int decay_all;    /* decay every tensor: gains, biases and shift too */
     int only_shift;   /* train the shift's numbers and leave everything else as it is */
     int eval_dropout; /* dropout stays on when evaluating */
+    int recompute;    /* compute a layer again in the backward pass instead of keeping what it made:
+                         less memory, more time, the same bits */
     double clip;      /* largest gradient norm, 0 = no clipping */
     uint64_t seed;    /* of the data and of dropout; weights have their own */
 } kvs_train_config;

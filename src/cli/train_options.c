@@ -143,6 +143,8 @@ static const kvsi_option options[] = {
           0, 0),
     SIZE("eval-sequences", eval_sequences, TRAINING, "fresh sequences an evaluation uses", 1, 0),
     FLAG("eval-dropout", train.eval_dropout, TRAINING, "dropout stays on when evaluating"),
+    FLAG("recompute", train.recompute, TRAINING,
+         "compute layers again in the backward pass: less memory, more time"),
 
     COUNT("seed", train.seed, RUN, "seed of the weights and of the data",
           0, 999999999999999), /* exact as a JSON number, whoever reads it */
