@@ -149,7 +149,7 @@ static kvs_status read_shape(kvsi_file_tensor *tensor, size_t *bytes, const kvsi
     if (tensor->rank > KVSI_TENSOR_RANK_MAX)
         return refuse(file, tensor->name, err, "has %zu dimensions, expected at most %d",
                       tensor->rank, KVSI_TENSOR_RANK_MAX);
-    *bytes = kvsi_dtype_size(tensor->dtype);
+    *bytes = kvsi_dtype_bytes(tensor->dtype, 1);
     for (size_t i = 0; i < tensor->rank; i++) {
         if (!get_natural(&tensor->shape[i], json_array_get(value, i)))
             return refuse(file, tensor->name, err, "has no whole number at shape[%zu]", i);

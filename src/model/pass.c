@@ -334,8 +334,8 @@ static const real *at_offset(const kvsi_pass *p, ptrdiff_t offset)
 kvsi_matrix kvsi_pass_matrix(const kvsi_pass *pass, ptrdiff_t weight, ptrdiff_t bias, size_t rows,
                              size_t cols)
 {
-    return (kvsi_matrix){KVSI_ELEMENT_REAL, rows, cols, at_offset(pass, weight),
-                         at_offset(pass, bias)};
+    return (kvsi_matrix){KVSI_REAL_TYPE,        rows, cols, at_offset(pass, weight),
+                         at_offset(pass, bias), 0};
 }
 
 kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias)

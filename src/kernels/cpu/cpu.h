@@ -26,8 +26,8 @@ static inline size_t piece_end(pieces p, size_t i, size_t n)
     return (i + 1) * p.rows < n ? (i + 1) * p.rows : n;
 }
 
-void LEVEL(embed_forward)(kvsi_context *c, float *y, const float *table, const int32_t *ids,
-                          size_t n, size_t dim, int add);
+void LEVEL(embed_forward)(kvsi_context *c, float *y, const kvsi_matrix *table, const int32_t *ids,
+                          size_t n, int add);
 void LEVEL(embed_backward)(kvsi_context *c, float *d_table, const float *d_y, const int32_t *ids,
                            size_t n, size_t dim);
 void LEVEL(norm_forward)(kvsi_context *c, float *y, const float *x, const kvsi_norm *norm, size_t n,

@@ -6,8 +6,17 @@
 
 #include "kernels/backend.h"
 
-void kvsi_ref_embed_forward(kvsi_context *c, real *y, const real *table, const int32_t *ids,
-                            size_t n, size_t dim, int add);
+real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col);
+
+/* One number of a matrix of any type. */
+static inline real kvsi_ref_weight(const kvsi_matrix *w, size_t row, size_t col)
+{
+    return w->type == KVSI_REAL_TYPE ? ((const real *)w->data)[row * w->cols + col]
+                                     : kvsi_ref_decoded(w, row, col);
+}
+
+void kvsi_ref_embed_forward(kvsi_context *c, real *y, const kvsi_matrix *table, const int32_t *ids,
+                            size_t n, int add);
 void kvsi_ref_embed_backward(kvsi_context *c, real *d_table, const real *d_y, const int32_t *ids,
                              size_t n, size_t dim);
 void kvsi_ref_norm_forward(kvsi_context *c, real *y, const real *x, const kvsi_norm *norm, size_t n,
