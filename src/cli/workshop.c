@@ -108,7 +108,7 @@ kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
     const kvs_runtime_options runtime = {(int)s->threads, s->cpu_level};
     kvs_status st;
 
-    if ((s->resume || s->checkpoint_every > 0) && !s->out)
+    if ((s->resume || s->checkpoint_every > 0) && !s->out && !s->dry_run)
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--out'",
                          s->resume ? "resume" : "checkpoint-every");
     KVS_TRY(kvs_train_config_check(&s->train, err));
