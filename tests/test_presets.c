@@ -77,7 +77,7 @@ static void a_plan_needs_no_task(void **state)
     assert_int_equal(kvs_train_config_preset(&train, "paper-2.9b", &err), KVS_OK);
     assert_int_equal(kvs_train_plan(&plan, rt, &model, NULL, &train, &err), KVS_OK);
     assert_true(plan.tokens_per_step == 16777216);
-    assert_true(plan.pass_bytes < 32e9); /* as for one sequence, not for 4096 */
+    assert_true((double)plan.pass_bytes < 32e9); /* as for one sequence, not for 4096 */
     kvs_runtime_free(rt);
 }
 

@@ -343,6 +343,7 @@ static void the_line_beats_the_environment_beats_the_file(void **state)
 
     setenv("KVSHIFT_CONFIG", path, 1);
     write_bytes("window = 2\n", 11);
+    kvsi_options_release(&parsed);
     values = (settings){.window = 1};
     assert_int_equal(kvsi_options_parse(&parsed, &command, &values, 0, NULL, &err), KVS_OK);
     assert_int_equal(values.window, 2);

@@ -110,10 +110,20 @@ static int print_schema(int argc, char **argv, const void *what)
     const command *found;
 
     (void)what;
-    if (is_help(name) || argc > 2) {
-        printf("usage: kvshift config schema [COMMAND]\n\nPrints the JSON schema of the files that "
-               "'kvshift COMMAND --config' takes; COMMAND is train\nif it is not given.\n");
-        return argc > 2 ? KVSI_EXIT_MISUSE : KVSI_EXIT_DONE;
+    if (argc > 2) {
+        kvs_err err;
+
+        kvsi_fail(&err, KVS_E_INVALID,
+                  "unexpected argument '%s'; see 'kvshift config schema --help'", argv[2]);
+        return kvsi_cli_fail(&err);
+    }
+    if (is_help(name)) {
+        fputs(
+            "usage: kvshift config schema [COMMAND]\n\n"
+            "Prints the JSON schema of the files that 'kvshift COMMAND --config' takes.  COMMAND\n"
+            "is train if it is not given.\n",
+            stdout);
+        return KVSI_EXIT_DONE;
     }
     found = find_command(name);
     return found ? found->run(argc > 1 ? 4 : 3, line) : fail_unknown("command", name);

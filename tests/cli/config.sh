@@ -284,6 +284,11 @@ code=0
 "$KVSHIFT" config schema trian >out 2>err || code=$?
 [[ $code == 2 ]] && grep -q "did you mean 'train'" err || fail "config schema trian: $(cat err)"
 code=0
+"$KVSHIFT" config schema data build more >out 2>err || code=$?
+[[ $code == 2 && ! -s out ]] && grep -q "unexpected argument 'more'" err || fail "$(cat out err)"
+"$KVSHIFT" config schema --help >out
+grep -q '^usage: kvshift config schema ' out || fail "config schema --help: $(cat out)"
+code=0
 "$KVSHIFT" config schema version >out 2>err || code=$?
 [[ $code == 2 && $(wc -l <err) == 1 ]] || fail "config schema version: $(cat err)"
 [[ -z $(find . -name '*.tmp-*') ]] || fail "temporary files are left"
