@@ -485,8 +485,9 @@ typedef struct kvs_run_file {
 } kvs_run_file;
 
 /* A whole run with its folder: train.jsonl (settings, then one record a step), result.json,
- * config.json, model.safetensors and the caller's own files; and ckpt/ with checkpoints, from which a run goes on bit for
- * bit as if it had never stopped.  The folder is locked against a second process. */
+ * config.json, model.safetensors and the caller's own files; and ckpt/ with checkpoints, from which
+ * a run goes on bit for bit as if it had never stopped.  The folder is locked against a second
+ * process. */
 typedef struct kvs_train_job {
     kvs_model *model;
     const kvs_task *task;
