@@ -393,19 +393,22 @@ typedef struct kvs_train_config {
     kvs_schedule schedule;  /* after the warm-up, from lr to lr * lr_floor at the last step */
     double lr, lr_floor;
     double beta1, beta2, eps, weight_decay;
-    int shift_decay;  /* also decay the shift's own numbers: at a language model's settings decay
-                         alone would shrink them to a tenth */
-    int decay_all;    /* decay every tensor: gains, biases and shift too */
-    int only_shift;   /* train the shift's numbers and leave everything else as it is */
-    int eval_dropout; /* dropout stays on when evaluating */
-    double clip;      /* largest gradient norm, 0 = no clipping */
-    uint64_t seed;    /* of the data and of dropout; weights have their own */
+    double shift_lr;    /* rate of the shift's own numbers, on the same course; 0 = lr */
+    double shift_decay; /* decay of the shift's own numbers; 0, because at a language model's
+                           settings weight_decay alone would shrink them to a tenth */
+    int decay_all;      /* weight_decay for every tensor: gains, biases, and the shift unless it has
+                         a decay of its own */
+    int only_shift;     /* train the shift's numbers and leave everything else as it is */
+    int eval_dropout;   /* dropout stays on when evaluating */
+    double clip;        /* largest gradient norm, 0 = no clipping */
+    uint64_t seed;      /* of the data and of dropout; weights have their own */
 } kvs_train_config;
 
 KVS_API void kvs_train_config_init(kvs_train_config *config);
 KVS_API kvs_status kvs_train_config_check(const kvs_train_config *config, kvs_err *err);
 /* The rate of step 1, 2, ... */
 KVS_API double kvs_learning_rate(const kvs_train_config *config, uint64_t step);
+KVS_API double kvs_shift_learning_rate(const kvs_train_config *config, uint64_t step);
 KVS_API const char *kvs_schedule_name(kvs_schedule schedule);
 KVS_API kvs_status kvs_schedule_parse(kvs_schedule *out, const char *name, kvs_err *err);
 

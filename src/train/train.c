@@ -37,14 +37,14 @@ static json_t *train_settings(const kvs_train_job *job)
     const kvs_train_config *c = &job->config;
 
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:b, s:f, s:I, "
-        "s:I, s:I}",
+        "{s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:f, "
+        "s:I, s:I, s:I}",
         "steps", (json_int_t)c->steps, "batch", (json_int_t)c->batch, "accumulate",
         (json_int_t)c->accumulate, "warmup", (json_int_t)c->warmup, "schedule",
         kvs_schedule_name(c->schedule), "lr", c->lr, "lr_floor", c->lr_floor, "beta1", c->beta1,
-        "beta2", c->beta2, "eps", c->eps, "weight_decay", c->weight_decay, "shift_decay",
-        c->shift_decay, "decay_all", c->decay_all, "only_shift", c->only_shift, "eval_dropout",
-        c->eval_dropout, "clip", c->clip, "seed", (json_int_t)c->seed, "eval_every",
+        "beta2", c->beta2, "eps", c->eps, "weight_decay", c->weight_decay, "shift_lr", c->shift_lr,
+        "shift_decay", c->shift_decay, "decay_all", c->decay_all, "only_shift", c->only_shift,
+        "eval_dropout", c->eval_dropout, "clip", c->clip, "seed", (json_int_t)c->seed, "eval_every",
         (json_int_t)job->eval_every, "eval_sequences", (json_int_t)job->eval_sequences);
 }
 

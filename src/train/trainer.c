@@ -196,16 +196,30 @@ static double ratio(double part, size_t whole)
 
 /* ---- the step ---- */
 
-static void update(kvs_trainer *t, uint64_t step, double lr)
+/* What the optimizer does differently from group to group. */
+typedef struct group_rates {
+    double lr, decay;
+} group_rates;
+
+static group_rates rates_of(const kvs_train_config *c, kvsi_group group, uint64_t step)
+{
+    const double others = c->decay_all ? c->weight_decay : 0.0;
+
+    switch (group) {
+    case KVSI_SHIFTS:
+        return (group_rates){kvs_shift_learning_rate(c, step),
+                             c->shift_decay > 0 ? c->shift_decay : others};
+    case KVSI_GAINS:
+        return (group_rates){kvs_learning_rate(c, step), others};
+    default:
+        return (group_rates){kvs_learning_rate(c, step), c->weight_decay};
+    }
+}
+
+static void update(kvs_trainer *t, uint64_t step)
 {
     const kvs_train_config *c = &t->config;
-    const double decay[KVSI_GROUPS] = {
-        [KVSI_MATRICES] = c->weight_decay,
-        [KVSI_GAINS] = c->decay_all ? c->weight_decay : 0.0,
-        [KVSI_SHIFTS] = c->decay_all || c->shift_decay ? c->weight_decay : 0.0,
-    };
     kvsi_adamw h = {
-        .lr = lr,
         .beta1 = c->beta1,
         .beta2 = c->beta2,
         .eps = c->eps,
@@ -215,9 +229,11 @@ static void update(kvs_trainer *t, uint64_t step, double lr)
     kvsi_context *x = &t->pass->context;
 
     for (int group = (int)t->first_group; group < KVSI_GROUPS; group++) {
+        const group_rates rates = rates_of(c, (kvsi_group)group, step);
         const size_t at = t->model->layout.group_start[group];
 
-        h.decay = decay[group];
+        h.lr = rates.lr;
+        h.decay = rates.decay;
         x->ops->adamw(x, t->model->parameters + at, t->gradients + at, t->mean + at, t->square + at,
                       t->model->layout.group_start[group + 1] - at, &h, t->scale);
     }
@@ -303,7 +319,7 @@ kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_e
     norm = measure_gradient(trainer, sum.targets);
     if (!isfinite(loss) || !isfinite(norm))
         return fail_diverged(trainer, step, loss, norm, lr, err);
-    update(trainer, step, lr);
+    update(trainer, step);
     trainer->step = step;
     if (record)
         *record = (kvs_step_record){
