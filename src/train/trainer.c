@@ -13,6 +13,7 @@
 #include "data/task.h"
 #include "model/pass.h"
 #include "train/budget.h"
+#include "train/diverged.h"
 
 #include <math.h>
 
@@ -159,13 +160,14 @@ static void count_by_length(const kvsi_pass *pass, const kvs_task *task, totals 
 
 /* Forward, and backward if `gradients`, over what is in the batch buffer.  `number` is that of its
  * first sequence: no two passes of training start with the same one, and every evaluation with the
- * same ones, so it serves to number dropout's masks. */
+ * same ones, so it serves to number dropout's masks.  A loss that is not finite ends it: the pass
+ * is left as it was when that happened. */
 static kvs_status run_batch(kvs_trainer *t, uint64_t number, real *gradients, totals *sum,
                             kvs_err *err)
 {
     const int dropout = gradients || t->config.eval_dropout;
 
-    for (size_t first = 0; first < t->batch.view.sequences;) {
+    for (size_t first = 0; first < t->batch.view.sequences && isfinite(sum->loss);) {
         const kvs_batch part = next_part(t, first);
         kvs_status st;
         kvsi_loss loss;
@@ -263,7 +265,7 @@ static kvs_status add_gradients(kvs_trainer *t, totals *sum, kvs_err *err)
     kvsi_context *x = &t->pass->context;
 
     x->ops->zero(x, t->gradients, kvsi_layout_total(&t->model->layout) * sizeof(real));
-    for (size_t i = 0; i < t->config.accumulate; i++) {
+    for (size_t i = 0; i < t->config.accumulate && isfinite(sum->loss); i++) {
         const uint64_t number = first + i * sequences;
         kvs_status st;
 
@@ -275,34 +277,16 @@ static kvs_status add_gradients(kvs_trainer *t, totals *sum, kvs_err *err)
     return KVS_OK;
 }
 
-/* The first tensor, in file order, whose gradient is not finite; NULL if all are. */
-static const char *first_bad_gradient(kvs_trainer *t)
-{
-    kvsi_context *x = &t->pass->context;
-
-    for (size_t i = 0; i < t->model->layout.count; i++) {
-        const kvsi_parameter *p = &t->model->layout.list[i];
-        double sum;
-
-        x->ops->sum_squares(x, t->sum, t->gradients + p->offset, p->count);
-        x->ops->download(x, &sum, t->sum, sizeof sum);
-        x->ops->sync(x);
-        if (!isfinite(sum))
-            return p->name;
-    }
-    return NULL;
-}
-
 static kvs_status fail_diverged(kvs_trainer *t, uint64_t step, double loss, double norm, double lr,
                                 kvs_err *err)
 {
-    const char *bad = first_bad_gradient(t);
+    char where[KVSI_WHERE_SIZE];
 
+    kvsi_find_not_finite(where, t->pass, isfinite(loss) ? t->gradients : NULL);
     return kvsi_fail(err, KVS_E_DIVERGED,
-                     "step %llu diverged: loss %g, gradient norm %g%s%s%s; a lower learning rate "
-                     "(now %g) may help",
-                     (unsigned long long)step, loss, norm, bad ? ", first in '" : "",
-                     bad ? bad : "", bad ? "'" : "", lr);
+                     "step %llu diverged: loss %g, gradient norm %g, first in %s; a lower learning "
+                     "rate (now %g) may help",
+                     (unsigned long long)step, loss, norm, where, lr);
 }
 
 kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err)
@@ -330,6 +314,9 @@ kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_e
             .grad_norm = norm,
             .eval_loss = NAN,
             .eval_accuracy = NAN,
+            .k_shift = {NAN, NAN},
+            .v_shift = {NAN, NAN},
+            .q_shift = {NAN, NAN},
             .tokens = sum.tokens,
             .seconds = kvsi_clock_seconds() - started,
         };
@@ -357,7 +344,7 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_eval
 {
     totals sum = {0};
 
-    for (size_t done = 0; done < sequences;) {
+    for (size_t done = 0; done < sequences && isfinite(sum.loss);) {
         const size_t most = trainer->batch.max_sequences;
         const size_t now = sequences - done < most ? sequences - done : most;
         kvs_status st;
@@ -368,6 +355,15 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_eval
         if (st != KVS_OK)
             return st;
         done += now;
+    }
+    if (!isfinite(sum.loss)) {
+        char where[KVSI_WHERE_SIZE];
+
+        kvsi_find_not_finite(where, trainer->pass, NULL);
+        return kvsi_fail(err, KVS_E_DIVERGED,
+                         "the model of step %llu has diverged: evaluation loss %g, first in %s; a "
+                         "lower learning rate may help",
+                         (unsigned long long)trainer->step, sum.loss, where);
     }
     *out = evaluation_of(&sum, trainer->task);
     return KVS_OK;
