@@ -1,5 +1,5 @@
-/* Whole runs: samples that change nothing, the shift in the log, tokenizers in checkpoints, and what
- * is left of a run that stops or diverges. */
+/* Whole runs: samples that change nothing, the shift in the log, tokenizers in checkpoints, and
+ * what is left of a run that stops or diverges. */
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/json.h"
@@ -315,8 +315,8 @@ static void a_run_that_is_stopped_can_go_on(void **state)
 
 /* ---- divergence ---- */
 
-/* The weights go bad after step 4, which is then saved: the one before it must still be there, though
- * only one is to be kept. */
+/* The weights go bad after step 4, which is then saved: the one before it must still be there,
+ * though only one is to be kept. */
 static void a_run_that_diverges_keeps_the_last_good_checkpoint(void **state)
 {
     fixture *f = begin(KVS_SHIFT_FREE);

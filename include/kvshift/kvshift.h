@@ -494,8 +494,8 @@ enum { KVS_PROGRESS_STOP = 1, KVS_PROGRESS_SAVE = 2 };
 
 /* A whole run with its folder: train.jsonl (settings, then one record a step), train.csv and tb/
  * (the same numbers as a table and for TensorBoard), samples.jsonl, result.json, config.json,
- * model.safetensors and tokenizer.json; and ckpt/ with checkpoints, from which a run goes on bit for
- * bit as if it had never stopped.  The folder is locked against a second process. */
+ * model.safetensors and tokenizer.json; and ckpt/ with checkpoints, from which a run goes on bit
+ * for bit as if it had never stopped.  The folder is locked against a second process. */
 typedef struct kvs_train_job {
     kvs_model *model;
     const kvs_task *task;
