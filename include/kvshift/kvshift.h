@@ -393,15 +393,17 @@ typedef struct kvs_train_config {
     kvs_schedule schedule;  /* after the warm-up, from lr to lr * lr_floor at the last step */
     double lr, lr_floor;
     double beta1, beta2, eps, weight_decay;
-    int shift_decay;  /* also decay the shift's own numbers: at a language model's settings decay
-                         alone would shrink them to a tenth */
-    int decay_all;    /* decay every tensor: gains, biases and shift too */
-    int only_shift;   /* train the shift's numbers and leave everything else as it is */
-    int eval_dropout; /* dropout stays on when evaluating */
-    int recompute;    /* compute a layer again in the backward pass instead of keeping what it made:
-                         less memory, more time, the same bits */
-    double clip;      /* largest gradient norm, 0 = no clipping */
-    uint64_t seed;    /* of the data and of dropout; weights have their own */
+    double shift_lr;    /* rate of the shift's own numbers, on the same course; 0 = lr */
+    double shift_decay; /* decay of the shift's own numbers; 0, because at a language model's
+                           settings weight_decay alone would shrink them to a tenth */
+    int decay_all;      /* weight_decay for every tensor: gains, biases, and the shift unless it has
+                         a decay of its own */
+    int only_shift;     /* train the shift's numbers and leave everything else as it is */
+    int eval_dropout;   /* dropout stays on when evaluating */
+    int recompute;      /* compute a layer again in the backward pass instead of keeping what it
+                           made: less memory, more time, the same bits */
+    double clip;        /* largest gradient norm, 0 = no clipping */
+    uint64_t seed;      /* of the data and of dropout; weights have their own */
 } kvs_train_config;
 
 /* AdamW (0.9, 0.95) with decay 0.1, as in the paper; a constant rate. */
@@ -413,8 +415,15 @@ KVS_API kvs_status kvs_train_config_preset(kvs_train_config *config, const char 
 KVS_API kvs_status kvs_train_config_check(const kvs_train_config *config, kvs_err *err);
 /* The rate of step 1, 2, ... */
 KVS_API double kvs_learning_rate(const kvs_train_config *config, uint64_t step);
+KVS_API double kvs_shift_learning_rate(const kvs_train_config *config, uint64_t step);
 KVS_API const char *kvs_schedule_name(kvs_schedule schedule);
 KVS_API kvs_status kvs_schedule_parse(kvs_schedule *out, const char *name, kvs_err *err);
+
+/* What the shift of one target has become, as means over all heads of all layers: the sum of a
+ * head's taps (the paper's a1 + a2, or b1 + b2), and the current token's tap alone. */
+typedef struct kvs_shift_mean {
+    double sum, current;
+} kvs_shift_mean;
 
 typedef struct kvs_step_record {
     uint64_t step;   /* 1 = the first */
@@ -422,8 +431,11 @@ typedef struct kvs_step_record {
     double accuracy; /* fraction of scored rows whose best guess is right; NaN if none is scored */
     double lr, grad_norm;
     double eval_loss, eval_accuracy; /* NaN except on steps that evaluate */
-    size_t tokens;                   /* fed in this step */
-    double seconds;                  /* it took */
+    /* After the update.  NaN except on step 1, every 50th and those that evaluate, and where the
+     * model has no such taps (form data has none at all).  kvs_train alone fills them in. */
+    kvs_shift_mean k_shift, v_shift, q_shift;
+    size_t tokens;  /* fed in this step */
+    double seconds; /* it took */
 } kvs_step_record;
 
 /* The scored rows of the sequences of some lengths. */
@@ -447,11 +459,12 @@ typedef struct kvs_trainer kvs_trainer;
 KVS_API kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_task *task,
                                       const kvs_train_config *config, kvs_err *err);
 KVS_API void kvs_trainer_free(kvs_trainer *trainer);
-/* One optimizer step on fresh data.  A loss or gradient that is not finite is KVS_E_DIVERGED and
- * leaves the weights as they were. */
+/* One optimizer step on fresh data.  A loss or gradient that is not finite is KVS_E_DIVERGED, names
+ * the first tensor that is not, and leaves the weights as they were. */
 KVS_API kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err);
 /* Loss and accuracy on `sequences` sequences of the evaluation stream (always the same ones; never
- * trained on, except where the task is to memorise). */
+ * trained on, except where the task is to memorise).  A loss that is not finite is
+ * KVS_E_DIVERGED. */
 KVS_API kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_evaluation *out,
                                         kvs_err *err);
 
@@ -470,11 +483,19 @@ KVS_API kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt,
                                   const kvs_model_config *config, const kvs_task *task,
                                   const kvs_train_config *train, kvs_err *err);
 
+typedef struct kvs_tokenizer kvs_tokenizer; /* see below */
+
 typedef enum kvs_resume {
     KVS_RESUME_NEVER,  /* start anew; a folder that holds a run is refused */
     KVS_RESUME_ALWAYS, /* go on from the newest whole checkpoint; there must be one */
     KVS_RESUME_AUTO,   /* go on if there is one, else start anew */
 } kvs_resume;
+
+/* A text that the model made while it was trained; need not be valid UTF-8. */
+typedef struct kvs_sample {
+    const char *prompt, *text; /* the text goes on from the prompt and does not repeat it */
+    size_t prompt_size, text_size;
+} kvs_sample;
 
 /* What a progress callback may ask for, added up. */
 enum { KVS_PROGRESS_STOP = 1, KVS_PROGRESS_SAVE = 2 };
@@ -486,10 +507,11 @@ typedef struct kvs_run_file {
     int append;
 } kvs_run_file;
 
-/* A whole run with its folder: train.jsonl (settings, then one record a step), result.json,
- * config.json, model.safetensors and the caller's own files; and ckpt/ with checkpoints, from which
- * a run goes on bit for bit as if it had never stopped.  The folder is locked against a second
- * process. */
+/* A whole run with its folder: train.jsonl (settings, then one record a step), train.csv and tb/
+ * (the same numbers as a table and for TensorBoard), samples.jsonl, result.json, config.json,
+ * model.safetensors, tokenizer.json and the caller's own files; and ckpt/ with checkpoints, from
+ * which a run goes on bit for bit as if it had never stopped.  The folder is locked against a
+ * second process. */
 typedef struct kvs_train_job {
     kvs_model *model;
     const kvs_task *task;
@@ -500,13 +522,20 @@ typedef struct kvs_train_job {
     const char *command;       /* recorded in the settings; NULL = none */
     const kvs_run_file *files; /* written with the folder, before the first step */
     size_t file_count;
-    uint64_t checkpoint_every; /* steps; 0 = no checkpoints but those that are asked for.  An
+    const kvs_tokenizer *tokenizer; /* goes with the model and every checkpoint; NULL = none */
+    uint64_t checkpoint_every;      /* steps; 0 = no checkpoints but those that are asked for.  An
                                   evaluation better than all before makes one too */
-    size_t keep;               /* newest checkpoints kept; 0 = all */
+    size_t keep; /* newest checkpoints kept, once a later step or the last evaluation has shown
+                    that the newest is no dead end; 0 = all */
     kvs_resume resume;
     /* Called after every step; what it returns is done before the next: KVS_PROGRESS_STOP ends the
-     * run in order (with a checkpoint, if any are made), KVS_PROGRESS_SAVE makes a checkpoint. */
+     * run in order, with a checkpoint, KVS_PROGRESS_SAVE makes a checkpoint. */
     int (*progress)(void *user, const kvs_step_record *record);
+    /* Called after every `sample_every` steps (0 = never), to make a text with the model as it is,
+     * which it leaves as it is.  The run's folder records what it leaves in *out, which starts as
+     * zeros (no text = nothing to record) and is borrowed until the next call. */
+    uint64_t sample_every;
+    void (*sample)(void *user, const kvs_model *model, uint64_t step, kvs_sample *out);
     /* Called with one line about something unusual that did not stop the run; may be NULL. */
     void (*notice)(void *user, const char *line);
     void *user;
@@ -523,8 +552,6 @@ typedef struct kvs_train_result {
 KVS_API kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err *err);
 
 /* ---- tokenizers ------------------------------------------------------------------------------ */
-
-typedef struct kvs_tokenizer kvs_tokenizer;
 
 /* "bytes" (256 tokens, one a byte), or a file: tokenizer.json, a SentencePiece tokenizer.model,
  * llama2.c's tokenizer.bin, a GGUF file with a vocabulary; or a folder with one of these or with
@@ -649,6 +676,13 @@ typedef struct kvs_corpus_info {
 } kvs_corpus_info;
 
 KVS_API const kvs_corpus_info *kvs_corpus_get_info(const kvs_corpus *corpus);
+/* The tokenizer that the corpus was made with, checked against its shards; NULL if not known. */
+KVS_API kvs_status kvs_corpus_tokenizer(kvs_tokenizer **out, const kvs_corpus *corpus,
+                                        kvs_err *err);
+/* Tokens of a split from token `first` on, through all its documents in order: at most `count`, and
+ * returns how many there were. */
+KVS_API size_t kvs_corpus_read(const kvs_corpus *corpus, kvs_split split, uint64_t first,
+                               size_t count, int32_t *ids);
 /* The text files it was made from, in order; NULL past the end. */
 KVS_API const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *bytes,
                                       uint64_t *checksum);

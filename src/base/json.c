@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -179,6 +180,41 @@ kvs_status kvsi_json_get_text(const char **out, const json_t *object, const char
         return wrong_type(value, key, what, "text", err);
     *out = json_string_value(value);
     return KVS_OK;
+}
+
+/* Bytes of the character at the start, by jansson's own judgement; 0 if there is none. */
+static size_t character_size(const char *bytes, size_t size)
+{
+    for (size_t length = 1; length <= 4 && length <= size; length++) {
+        json_t *value = json_stringn(bytes, length);
+
+        json_decref(value);
+        if (value)
+            return length;
+    }
+    return 0;
+}
+
+json_t *kvsi_json_text(const char *bytes, size_t size)
+{
+    json_t *value = json_stringn(bytes, size);
+    kvsi_text text = {0};
+
+    if (value)
+        return value;
+    for (size_t at = 0; at < size;) {
+        const size_t length = character_size(bytes + at, size - at);
+
+        if (length > 0)
+            kvsi_text_add_bytes(&text, bytes + at, length);
+        else
+            kvsi_text_add(&text, "\xef\xbf\xbd");
+        at += length > 0 ? length : 1;
+    }
+    if (kvsi_text_check(&text, NULL) == KVS_OK)
+        value = json_stringn(text.data, text.length);
+    kvsi_text_release(&text);
+    return value;
 }
 
 json_t *kvsi_json_number(double value)

@@ -29,6 +29,9 @@ kvs_status kvsi_json_get_bool(int *out, const json_t *object, const char *key, c
 kvs_status kvsi_json_get_text(const char **out, const json_t *object, const char *key,
                               const char *what, kvs_err *err);
 
+/* Text of any bytes: those that are no part of a character become U+FFFD; NULL if there is no
+ * memory. */
+json_t *kvsi_json_text(const char *bytes, size_t size);
 /* A number, or null where JSON has none (NaN, infinity). */
 json_t *kvsi_json_number(double value);
 
