@@ -172,6 +172,18 @@ static kvs_status store_flag(const kvsi_option *option, void *settings, const ch
     return kvsi_fail(err, KVS_E_INVALID, "%s: expected yes or no, found '%s'", origin, value);
 }
 
+static kvs_status add_text(const kvsi_option *option, void *settings, const char *origin,
+                           const char *value, kvs_err *err)
+{
+    kvsi_text_list *list = field(option, settings);
+
+    if (list->count == KVSI_LIST_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "%s: expected at most %d texts, found more", origin,
+                         (int)KVSI_LIST_MAX);
+    list->texts[list->count++] = value;
+    return KVS_OK;
+}
+
 static kvs_status store(const kvsi_option *option, void *settings, const char *origin,
                         const char *value, kvs_err *err)
 {
@@ -189,10 +201,13 @@ static kvs_status store(const kvsi_option *option, void *settings, const char *o
     case KVSI_OPTION_CHOICE:
         return store_choice(option, settings, origin, value, err);
     case KVSI_OPTION_TEXT:
+    case KVSI_OPTION_TEXTS:
         break;
     }
-    if (!*value)
+    if (!*value && !option->may_be_empty)
         return kvsi_fail(err, KVS_E_INVALID, "%s: expected a text, found nothing", origin);
+    if (option->kind == KVSI_OPTION_TEXTS)
+        return add_text(option, settings, origin, value, err);
     *(const char **)field(option, settings) = value;
     return KVS_OK;
 }
@@ -202,6 +217,13 @@ static void print_list(kvsi_text *text, const kvsi_number_list *list)
     kvsi_text_add(text, "");
     for (size_t i = 0; i < list->count; i++)
         kvsi_text_format(text, "%s%.15g", i ? "," : "", list->numbers[i]);
+}
+
+static void print_texts(kvsi_text *text, const kvsi_text_list *list)
+{
+    kvsi_text_add(text, "");
+    for (size_t i = 0; i < list->count; i++)
+        kvsi_text_format(text, "%s%s", i ? " " : "", list->texts[i]);
 }
 
 void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *settings)
@@ -225,6 +247,9 @@ void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *s
     case KVSI_OPTION_SIZES:
     case KVSI_OPTION_REALS:
         print_list(text, value);
+        return;
+    case KVSI_OPTION_TEXTS:
+        print_texts(text, value);
         return;
     case KVSI_OPTION_TEXT:
     case KVSI_OPTION_CHOICE:
@@ -461,7 +486,8 @@ static void add_default(kvsi_text *text, const kvsi_option *option, const void *
 {
     if (option->automatic) {
         kvsi_text_format(text, " (default: %s)", option->automatic);
-    } else if (option->kind != KVSI_OPTION_FLAG && option->kind != KVSI_OPTION_TEXT) {
+    } else if (option->kind != KVSI_OPTION_FLAG && option->kind != KVSI_OPTION_TEXT &&
+               option->kind != KVSI_OPTION_TEXTS) {
         kvsi_text_add(text, " (default: ");
         kvsi_option_print(text, option, settings);
         kvsi_text_add(text, ")");

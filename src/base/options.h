@@ -21,6 +21,7 @@ typedef enum kvsi_option_kind {
     KVSI_OPTION_UINT64, /* uint64_t */
     KVSI_OPTION_REAL,   /* double */
     KVSI_OPTION_TEXT,   /* const char *, borrowed from the command line; NULL = not given */
+    KVSI_OPTION_TEXTS,  /* kvsi_text_list: each time the option stands there adds one */
     KVSI_OPTION_CHOICE, /* const char *, one of `choices` */
     KVSI_OPTION_SIZES,  /* kvsi_number_list of whole numbers, written 0,2,5 */
     KVSI_OPTION_REALS,  /* kvsi_number_list */
@@ -32,6 +33,11 @@ typedef struct kvsi_number_list {
     size_t count;
     double numbers[KVSI_LIST_MAX];
 } kvsi_number_list;
+
+typedef struct kvsi_text_list {
+    size_t count;
+    const char *texts[KVSI_LIST_MAX]; /* borrowed */
+} kvsi_text_list;
 
 typedef struct kvsi_option {
     const char *name; /* without dashes */
@@ -45,6 +51,7 @@ typedef struct kvsi_option {
     const char *const *choices; /* ends with NULL */
     const char *implied; /* a choice's value where the option stands alone; NULL = it may not */
     double low, high;    /* numbers: inclusive; high = 0 means no upper limit */
+    int may_be_empty;    /* a text: "" is a value like others */
 } kvsi_option;
 
 enum { KVSI_OPTIONS_MAX = 96 };
@@ -81,7 +88,7 @@ kvs_status kvsi_options_parse(kvsi_parsed_options *parsed, const kvsi_command_op
 void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, const void *settings);
 
 /* The value as one would write it: "128", "0.001", "yes", "0,2,5"; "" for a text that is not set
- * and for an empty list. */
+ * and for an empty list; texts with a space between them. */
 void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *settings);
 
 #endif
