@@ -288,22 +288,32 @@ KVS_API size_t kvs_session_length(const kvs_session *session);
 KVS_API kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, size_t count,
                                     float *logits, kvs_err *err);
 
-/* How the next token is chosen.  Temperature 0 takes the best; otherwise tokens are drawn by their
- * probability at that temperature, from the top_k best (0 = all), the best that make up top_p, and
- * those at least min_p times as likely as the best. */
+/* How the next token is chosen.  First the logits of tokens among the last `repeat_last` (0 = among
+ * all) are divided by the repeat penalty where positive, multiplied where negative.  Temperature 0
+ * then takes the best; otherwise tokens are drawn by their probability at that temperature, from
+ * the top_k best (0 = all), of these from the best that make up top_p, and of these from those at
+ * least min_p times as likely as the best. */
 typedef struct kvs_sampling {
     double temperature;
     size_t top_k;
     double top_p, min_p;
-    uint64_t seed; /* token number i of a sampler depends on the seed, i and the logits only */
+    uint64_t seed; /* token number i of a sampler depends on the seed, i, the logits and, with a
+                      repeat penalty, the tokens before it only */
+    double repeat_penalty; /* 1 or 0 = none */
+    size_t repeat_last;
 } kvs_sampling;
 
 typedef struct kvs_sampler kvs_sampler;
 
 KVS_API void kvs_sampling_init(kvs_sampling *options);
+/* For `count` logits. */
 KVS_API kvs_status kvs_sampler_create(kvs_sampler **out, size_t count, const kvs_sampling *options,
                                       kvs_err *err);
 KVS_API void kvs_sampler_free(kvs_sampler *sampler);
+/* Tokens that the sampler did not choose, such as the prompt's, for the repeat penalty; those that
+ * it chooses it remembers itself. */
+KVS_API kvs_status kvs_sampler_accept(kvs_sampler *sampler, const int32_t *ids, size_t count,
+                                      kvs_err *err);
 KVS_API int32_t kvs_sampler_next(kvs_sampler *sampler, const float *logits);
 
 /* Loss of a sequence of tokens, window by window: each window starts `stride` tokens after the last
@@ -535,8 +545,40 @@ KVS_API kvs_status kvs_tokenizer_encode(const kvs_tokenizer *tokenizer, const ch
 /* Text of ids, NUL-terminated fresh memory for kvs_text_free; *size does not count the NUL. */
 KVS_API kvs_status kvs_tokenizer_decode(const kvs_tokenizer *tokenizer, const int32_t *ids,
                                         size_t count, char **text, size_t *size, kvs_err *err);
+/* Ids of a context and of what goes on from it, as evaluations split them: space at the context's
+ * end belongs to the continuation; the continuation's ids are those of both together without as
+ * many as the context alone has.  In front is what the tokenizer puts there (never behind), and an
+ * empty context is BOS, or EOS where there is none.  The first *context_count of *ids are the
+ * context's. */
+KVS_API kvs_status kvs_tokenizer_encode_pair(const kvs_tokenizer *tokenizer, const char *context,
+                                             size_t context_size, const char *continuation,
+                                             size_t continuation_size, int32_t **ids, size_t *count,
+                                             size_t *context_count, kvs_err *err);
 KVS_API void kvs_ids_free(int32_t *ids);
 KVS_API void kvs_text_free(char *text);
+
+/* Text of ids that come bit by bit.  What the calls hand out, put together, is what decoding all ids
+ * at once gives: never part of a character (but for an end that is one), and cut off where the
+ * first stop string ends, without it.  What may be the start of a stop string is held back until it
+ * is known.  Texts handed out are the detokenizer's, until the next call, and not NUL-terminated. */
+typedef struct kvs_detokenizer kvs_detokenizer;
+
+/* The stop strings are copied; none of them may be empty. */
+KVS_API kvs_status kvs_detokenizer_create(kvs_detokenizer **out, const kvs_tokenizer *tokenizer,
+                                          const char *const *stops, size_t stop_count,
+                                          kvs_err *err);
+KVS_API void kvs_detokenizer_free(kvs_detokenizer *detokenizer);
+/* Ids that go before: they decide how the text goes on, and are not handed out or searched. */
+KVS_API kvs_status kvs_detokenizer_skip(kvs_detokenizer *detokenizer, const int32_t *ids,
+                                        size_t count, kvs_err *err);
+KVS_API kvs_status kvs_detokenizer_add(kvs_detokenizer *detokenizer, const int32_t *ids,
+                                       size_t count, const char **text, size_t *size, kvs_err *err);
+/* Has a stop string come?  Then no more text will. */
+KVS_API int kvs_detokenizer_stopped(const kvs_detokenizer *detokenizer);
+/* What was held back; only a reset may follow. */
+KVS_API kvs_status kvs_detokenizer_finish(kvs_detokenizer *detokenizer, const char **text,
+                                          size_t *size, kvs_err *err);
+KVS_API void kvs_detokenizer_reset(kvs_detokenizer *detokenizer); /* for another text */
 
 typedef struct kvs_tokenizer_training {
     size_t vocab;               /* tokens in the end, special ones and the 256 bytes included */
