@@ -282,11 +282,51 @@ KVS_API kvs_status kvs_session_create(kvs_session **out, const kvs_model *model,
 KVS_API void kvs_session_free(kvs_session *session);
 KVS_API void kvs_session_reset(kvs_session *session);
 KVS_API size_t kvs_session_length(const kvs_session *session);
+KVS_API size_t kvs_session_capacity(const kvs_session *session);
+/* The tokens that were fed, kvs_session_length of them. */
+KVS_API const int32_t *kvs_session_ids(const kvs_session *session);
 /* Appends tokens; any split into calls gives the same logits.  `logits` (vocab floats, or dim where
  * the head is none; may be NULL) receives those after the last token; with no tokens it is left
  * alone.  A full context is KVS_E_LIMIT and changes nothing. */
 KVS_API kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, size_t count,
                                     float *logits, kvs_err *err);
+/* The same, saying of every token fed how likely another one is to follow:
+ * logprobs[i] = log p(targets[i] | everything up to ids[i]) where targets[i] >= 0, otherwise 0;
+ * best[i] = the likeliest next token.  `logprobs` (then `targets` too) and `best` may be NULL. */
+KVS_API kvs_status kvs_session_feed_scored(kvs_session *session, const int32_t *ids, size_t count,
+                                           const int32_t *targets, double *logprobs, int32_t *best,
+                                           kvs_err *err);
+/* The logits after the last token, at any time; an empty session is KVS_E_INVALID. */
+KVS_API kvs_status kvs_session_logits(kvs_session *session, float *logits, kvs_err *err);
+
+/* Many sequences in one pass.  A session has a runner of its own, or shares one; sessions that share
+ * one are used by one thread at a time, all of them together. */
+typedef struct kvs_runner kvs_runner;
+
+/* Passes of at most that many sequences and tokens (0 = 256, or as many as there are sequences). */
+KVS_API kvs_status kvs_runner_create(kvs_runner **out, const kvs_model *model, size_t sequences,
+                                     size_t tokens, kvs_err *err);
+KVS_API void kvs_runner_free(kvs_runner *runner);
+/* As kvs_session_create; the session borrows the runner. */
+KVS_API kvs_status kvs_runner_session(kvs_session **out, kvs_runner *runner, size_t capacity,
+                                      kvs_err *err);
+
+/* What one sequence is fed, and what is wanted of it, as for kvs_session_feed and _feed_scored; all
+ * but the session may be 0. */
+typedef struct kvs_feed {
+    kvs_session *session; /* of the runner's model; whose runner it has does not matter */
+    const int32_t *ids;
+    size_t count;
+    float *logits;
+    const int32_t *targets;
+    double *logprobs;
+    int32_t *best;
+} kvs_feed;
+
+/* Feeds many sessions, all different, in passes that are as full as they can be.  A mistake in one
+ * names it by its number here and changes nothing in any.  Nothing is allocated. */
+KVS_API kvs_status kvs_runner_feed(kvs_runner *runner, const kvs_feed *feeds, size_t count,
+                                   kvs_err *err);
 
 /* How the next token is chosen.  First the logits of tokens among the last `repeat_last` (0 = among
  * all) are divided by the repeat penalty where positive, multiplied where negative.  Temperature 0

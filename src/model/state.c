@@ -55,7 +55,8 @@ kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t cap
                          capacity, c->context);
     state->k = op->alloc(bytes_of(state, 0));
     state->v = op->alloc(bytes_of(state, 0));
-    complete = state->k && state->v;
+    state->last = op->alloc(c->dim * sizeof *state->last);
+    complete = state->k && state->v && state->last;
     tail_slots(slots, state);
     for (size_t i = 0; i < TAILS; i++)
         if (c->shift.targets & slots[i].target) {
@@ -80,6 +81,7 @@ void kvsi_state_release(kvsi_state *state)
         state->model->context.ops->release(*slots[i].tail);
     state->model->context.ops->release(state->k);
     state->model->context.ops->release(state->v);
+    state->model->context.ops->release(state->last);
     *state = (kvsi_state){0};
 }
 

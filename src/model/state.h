@@ -14,7 +14,10 @@ typedef struct kvsi_state {
     real *k, *v;                    /* layer by layer [kv_heads, capacity, head_size] */
     real *tail_q, *tail_k, *tail_v; /* layer by layer [window, heads * head_size];
                                        NULL = not shifted */
+    real *last; /* [dim] what left the last token, normed: all that the head needs */
 } kvsi_state;
+
+enum { KVSI_STATE_CHUNK = 256 }; /* tokens that a pass may add to one state */
 
 kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t capacity,
                            kvs_err *err);
