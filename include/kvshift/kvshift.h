@@ -232,6 +232,8 @@ KVS_API void kvs_model_free(kvs_model *model);
 
 KVS_API const kvs_model_config *kvs_model_get_config(const kvs_model *model);
 KVS_API uint64_t kvs_model_parameters(const kvs_model *model);
+/* Logits after each token: one a token of the vocabulary, or a channel where the head is none. */
+KVS_API size_t kvs_model_logit_count(const kvs_model *model);
 
 /* One tensor by its name in files, row-major; `count` must be its size. */
 KVS_API kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float *out,
@@ -281,6 +283,7 @@ KVS_API kvs_status kvs_session_create(kvs_session **out, const kvs_model *model,
                                       kvs_err *err);
 KVS_API void kvs_session_free(kvs_session *session);
 KVS_API void kvs_session_reset(kvs_session *session);
+KVS_API const kvs_model *kvs_session_get_model(const kvs_session *session);
 KVS_API size_t kvs_session_length(const kvs_session *session);
 KVS_API size_t kvs_session_capacity(const kvs_session *session);
 /* The tokens that were fed, kvs_session_length of them. */
@@ -328,6 +331,11 @@ typedef struct kvs_feed {
 KVS_API kvs_status kvs_runner_feed(kvs_runner *runner, const kvs_feed *feeds, size_t count,
                                    kvs_err *err);
 
+/* The likeliest token, the first of equals. */
+KVS_API int32_t kvs_logits_best(const float *logits, size_t count);
+/* The logarithm of a token's probability. */
+KVS_API double kvs_logits_logprob(const float *logits, size_t count, int32_t id);
+
 /* How the next token is chosen.  First the logits of tokens among the last `repeat_last` (0 = among
  * all) are divided by the repeat penalty where positive, multiplied where negative.  Temperature 0
  * then takes the best; otherwise tokens are drawn by their probability at that temperature, from
@@ -355,6 +363,20 @@ KVS_API void kvs_sampler_free(kvs_sampler *sampler);
 KVS_API kvs_status kvs_sampler_accept(kvs_sampler *sampler, const int32_t *ids, size_t count,
                                       kvs_err *err);
 KVS_API int32_t kvs_sampler_next(kvs_sampler *sampler, const float *logits);
+
+/* How likely a continuation is.  The first context_count (at least 1) of the ids are the context;
+ * logprobs (may be NULL) receives log p of each of the others, given all before it.  The session is
+ * emptied first.  More tokens than it can hold, the last not counted, are KVS_E_LIMIT. */
+enum { KVS_SCORE_STEP_BY_STEP = 1 }; /* feed one token at a time, as generating does */
+
+typedef struct kvs_score_result {
+    double sum; /* of the log-probabilities */
+    int greedy; /* every token is the likeliest in its place */
+} kvs_score_result;
+
+KVS_API kvs_status kvs_score(kvs_session *session, const int32_t *ids, size_t count,
+                             size_t context_count, unsigned flags, double *logprobs,
+                             kvs_score_result *out, kvs_err *err);
 
 /* Loss of a sequence of tokens, window by window: each window starts `stride` tokens after the last
  * and predicts what was not predicted before.  Every token but the first is predicted once. */

@@ -201,12 +201,11 @@ static kvs_status store(const kvsi_option *option, void *settings, const char *o
     case KVSI_OPTION_CHOICE:
         return store_choice(option, settings, origin, value, err);
     case KVSI_OPTION_TEXT:
-    case KVSI_OPTION_TEXTS:
         break;
     }
     if (!*value && !option->may_be_empty)
         return kvsi_fail(err, KVS_E_INVALID, "%s: expected a text, found nothing", origin);
-    if (option->kind == KVSI_OPTION_TEXTS)
+    if (option->repeats)
         return add_text(option, settings, origin, value, err);
     *(const char **)field(option, settings) = value;
     return KVS_OK;
@@ -248,12 +247,13 @@ void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *s
     case KVSI_OPTION_REALS:
         print_list(text, value);
         return;
-    case KVSI_OPTION_TEXTS:
-        print_texts(text, value);
-        return;
     case KVSI_OPTION_TEXT:
     case KVSI_OPTION_CHOICE:
         break;
+    }
+    if (option->repeats) {
+        print_texts(text, value);
+        return;
     }
     words = *(const char *const *)value;
     kvsi_text_add(text, words ? words : "");
@@ -486,8 +486,7 @@ static void add_default(kvsi_text *text, const kvsi_option *option, const void *
 {
     if (option->automatic) {
         kvsi_text_format(text, " (default: %s)", option->automatic);
-    } else if (option->kind != KVSI_OPTION_FLAG && option->kind != KVSI_OPTION_TEXT &&
-               option->kind != KVSI_OPTION_TEXTS) {
+    } else if (option->kind != KVSI_OPTION_FLAG && option->kind != KVSI_OPTION_TEXT) {
         kvsi_text_add(text, " (default: ");
         kvsi_option_print(text, option, settings);
         kvsi_text_add(text, ")");

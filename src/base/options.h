@@ -21,7 +21,6 @@ typedef enum kvsi_option_kind {
     KVSI_OPTION_UINT64, /* uint64_t */
     KVSI_OPTION_REAL,   /* double */
     KVSI_OPTION_TEXT,   /* const char *, borrowed from the command line; NULL = not given */
-    KVSI_OPTION_TEXTS,  /* kvsi_text_list: each time the option stands there adds one */
     KVSI_OPTION_CHOICE, /* const char *, one of `choices` */
     KVSI_OPTION_SIZES,  /* kvsi_number_list of whole numbers, written 0,2,5 */
     KVSI_OPTION_REALS,  /* kvsi_number_list */
@@ -35,8 +34,8 @@ typedef struct kvsi_number_list {
 } kvsi_number_list;
 
 typedef struct kvsi_text_list {
+    const char *texts[KVSI_LIST_MAX]; /* borrowed; seen as a single text, it is the first */
     size_t count;
-    const char *texts[KVSI_LIST_MAX]; /* borrowed */
 } kvsi_text_list;
 
 typedef struct kvsi_option {
@@ -52,6 +51,7 @@ typedef struct kvsi_option {
     const char *implied; /* a choice's value where the option stands alone; NULL = it may not */
     double low, high;    /* numbers: inclusive; high = 0 means no upper limit */
     int may_be_empty;    /* a text: "" is a value like others */
+    int repeats;         /* a text: the value is a kvsi_text_list, and each one given adds to it */
 } kvsi_option;
 
 enum { KVSI_OPTIONS_MAX = 96 };

@@ -147,16 +147,6 @@ static const float *penalise(kvs_sampler *s, const float *logits)
 
 /* ---- cuts ------------------------------------------------------------------------------------ */
 
-static size_t best_of(const float *logits, size_t count)
-{
-    size_t best = 0;
-
-    for (size_t i = 1; i < count; i++)
-        if (logits[i] > logits[best])
-            best = i;
-    return best;
-}
-
 static int is_before(const candidate *x, const candidate *y)
 {
     return x->weight != y->weight ? x->weight > y->weight : x->id < y->id;
@@ -260,11 +250,11 @@ static int32_t draw(kvs_sampler *s, size_t kept)
 static int32_t choose(kvs_sampler *s, const float *logits)
 {
     const kvs_sampling *o = &s->options;
-    const size_t best = best_of(logits, s->count);
+    const int32_t best = kvs_logits_best(logits, s->count);
     const int cuts = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
 
     if (o->temperature == 0)
-        return (int32_t)best;
+        return best;
     for (size_t i = 0; i < s->count; i++)
         s->list[i] = (candidate){
             exp(((double)logits[i] - (double)logits[best]) / o->temperature), (int32_t)i};

@@ -61,6 +61,11 @@ void kvs_session_reset(kvs_session *session)
     kvsi_state_reset(&session->state);
 }
 
+const kvs_model *kvs_session_get_model(const kvs_session *session)
+{
+    return session->state.model;
+}
+
 size_t kvs_session_length(const kvs_session *session)
 {
     return session->state.length;

@@ -60,6 +60,11 @@ size_t kvsi_pass_logit_count(const kvs_model_config *config)
     return config->head == KVS_HEAD_NONE ? config->dim : config->vocab;
 }
 
+size_t kvs_model_logit_count(const kvs_model *model)
+{
+    return kvsi_pass_logit_count(&model->config);
+}
+
 static size_t up_width(const kvs_model_config *c)
 {
     return c->no_mlp ? 0 : c->body == KVS_BODY_GPT2 ? c->ffn : 2 * c->ffn;
