@@ -378,10 +378,12 @@ KVS_API kvs_status kvs_score(kvs_session *session, const int32_t *ids, size_t co
                              size_t context_count, unsigned flags, double *logprobs,
                              kvs_score_result *out, kvs_err *err);
 
-/* Loss of a sequence of tokens, window by window: each window starts `stride` tokens after the last
- * and predicts what was not predicted before.  Every token but the first is predicted once. */
+/* Loss of texts, window by window: each window starts `stride` tokens after the last and predicts
+ * what was not predicted before.  Every token but a text's first is predicted once. */
 typedef struct kvs_perplexity_options {
     size_t window, stride; /* 2 <= window <= context, 1 <= stride <= window */
+    const size_t *starts;  /* text t is ids[starts[t]] to ids[starts[t + 1]]; [texts + 1] */
+    size_t texts;          /* 0 = all ids are one text, and there are no starts */
     /* Called after every window; non-zero stops, and the result is that of what was done. */
     int (*progress)(void *user, size_t done, size_t all);
     void *user;
@@ -389,6 +391,7 @@ typedef struct kvs_perplexity_options {
 
 typedef struct kvs_perplexity_result {
     uint64_t tokens;         /* predicted */
+    uint64_t fed;            /* in all windows: tokens / fed of the positions count */
     double loss, loss_error; /* mean over tokens, natural logarithm, and its standard error */
     double perplexity;       /* exp(loss) */
 } kvs_perplexity_result;
@@ -738,6 +741,11 @@ KVS_API const kvs_corpus_info *kvs_corpus_get_info(const kvs_corpus *corpus);
 /* The text files it was made from, in order; NULL past the end. */
 KVS_API const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *bytes,
                                       uint64_t *checksum);
+
+/* Copies the first tokens of a document, `room` at most, and returns how many it has; 0 past the
+ * last. */
+KVS_API size_t kvs_corpus_document(const kvs_corpus *corpus, kvs_split split, uint64_t index,
+                                   int32_t *ids, size_t room);
 
 /* Documents are cut into windows of at most `context` fed tokens, which never cross documents:
  * each token but a document's first is a target once.  The training stream goes through the
