@@ -260,6 +260,20 @@ void kvsi_state_cut(kvsi_state *state, size_t length)
 
 /* ---- contents ---- */
 
+int kvsi_state_claim(kvsi_state *state, size_t length, size_t sliding_first)
+{
+    const size_t window = state->config->sliding_window;
+
+    if (length > state->capacity || sliding_first > length ||
+        length - sliding_first > state->sliding_rows || sliding_first % KVSI_MARK != 0)
+        return 0;
+    if (sliding_first > 0 && (window == 0 || window > length + 1 - sliding_first))
+        return 0; /* the next token would miss keys */
+    state->length = length;
+    state->sliding_first = sliding_first;
+    return 1;
+}
+
 enum { LAST_PARTS = 1, LAYER_PARTS = 5 }; /* of the whole, and of a layer: k, v and the tails */
 
 static kvsi_state_part cache_part(const kvsi_state *state, real *cache, size_t layer)

@@ -52,6 +52,9 @@ size_t kvsi_state_earliest(const kvsi_state *state);
  * it (at most KVSI_MARK tokens), and those tokens must be fed again. */
 void kvsi_state_cut(kvsi_state *state, size_t length);
 
+/* Makes an empty state one whose contents are still to be put in; 0 = no state looks like that. */
+int kvsi_state_claim(kvsi_state *state, size_t length, size_t sliding_first);
+
 /* ---- its contents as tensors, for copies and files ---- */
 
 enum { KVSI_STATE_NAME = 48 };
