@@ -302,6 +302,25 @@ KVS_API kvs_status kvs_session_feed_scored(kvs_session *session, const int32_t *
 /* The logits after the last token, at any time; an empty session is KVS_E_INVALID. */
 KVS_API kvs_status kvs_session_logits(kvs_session *session, float *logits, kvs_err *err);
 
+/* An independent copy, with room for `capacity` tokens (0 = as the session has). */
+KVS_API kvs_status kvs_session_fork(kvs_session **out, const kvs_session *session, size_t capacity,
+                                    kvs_err *err);
+/* Back to an earlier length, as if the tokens behind it had never been fed.  Costs no more than
+ * feeding 64 tokens in one pass.  With a sliding window what it has left behind is forgotten: 0 and
+ * the last `sliding_window` lengths (64 at least) can always be had, and everything from
+ * kvs_session_earliest on; before that is KVS_E_LIMIT and changes nothing. */
+KVS_API kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_err *err);
+KVS_API size_t kvs_session_earliest(const kvs_session *session);
+
+/* A file that brings the session back exactly, whole or not at all.  Loading refuses a file of
+ * another model, saying what differs.  `capacity` 0 = what the saved session had. */
+KVS_API kvs_status kvs_session_save(const kvs_session *session, const char *path, kvs_err *err);
+KVS_API kvs_status kvs_session_load(kvs_session **out, const kvs_model *model, const char *path,
+                                    size_t capacity, kvs_err *err);
+
+/* Bytes that a session of `capacity` tokens (0 = the context) will hold, beside its runner. */
+KVS_API uint64_t kvs_session_bytes(const kvs_model_config *config, size_t capacity);
+
 /* Many sequences in one pass.  A session has a runner of its own, or shares one; sessions that share
  * one are used by one thread at a time, all of them together. */
 typedef struct kvs_runner kvs_runner;
@@ -310,9 +329,11 @@ typedef struct kvs_runner kvs_runner;
 KVS_API kvs_status kvs_runner_create(kvs_runner **out, const kvs_model *model, size_t sequences,
                                      size_t tokens, kvs_err *err);
 KVS_API void kvs_runner_free(kvs_runner *runner);
-/* As kvs_session_create; the session borrows the runner. */
+/* As kvs_session_create and kvs_session_load; the session, and its forks, borrow the runner. */
 KVS_API kvs_status kvs_runner_session(kvs_session **out, kvs_runner *runner, size_t capacity,
                                       kvs_err *err);
+KVS_API kvs_status kvs_runner_load(kvs_session **out, kvs_runner *runner, const char *path,
+                                   size_t capacity, kvs_err *err);
 
 /* What one sequence is fed, and what is wanted of it, as for kvs_session_feed and _feed_scored; all
  * but the session may be 0. */

@@ -1,11 +1,12 @@
-/* A session: one sequence, fed in chunks of any size. */
+/* A session: one sequence, that goes on, back, and several ways at once. */
 #include "infer/session.h"
 
 #include "base/memory.h"
 
-/* `runner` NULL = one of its own. */
-static kvs_status create(kvs_session **out, const kvs_model *model, kvs_runner *runner,
-                         size_t capacity, kvs_err *err)
+#include <string.h>
+
+kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_runner *runner,
+                               size_t capacity, kvs_err *err)
 {
     kvs_session *s = kvsi_alloc(1, sizeof *s);
     kvs_status st;
@@ -37,12 +38,12 @@ out:
 kvs_status kvs_session_create(kvs_session **out, const kvs_model *model, size_t capacity,
                               kvs_err *err)
 {
-    return create(out, model, NULL, capacity, err);
+    return kvsi_session_create(out, model, NULL, capacity, err);
 }
 
 kvs_status kvs_runner_session(kvs_session **out, kvs_runner *runner, size_t capacity, kvs_err *err)
 {
-    return create(out, runner->model, runner, capacity, err);
+    return kvsi_session_create(out, runner->model, runner, capacity, err);
 }
 
 void kvs_session_free(kvs_session *session)
@@ -56,10 +57,71 @@ void kvs_session_free(kvs_session *session)
     kvsi_free(session);
 }
 
+uint64_t kvs_session_bytes(const kvs_model_config *config, size_t capacity)
+{
+    const size_t tokens = capacity > 0 ? capacity : config->context;
+
+    return kvsi_state_bytes(config, tokens) + tokens * sizeof(int32_t);
+}
+
+/* ---- several ways, and back ---- */
+
+kvs_status kvs_session_fork(kvs_session **out, const kvs_session *session, size_t capacity,
+                            kvs_err *err)
+{
+    const kvsi_state *from = &session->state;
+    const size_t room = capacity > 0 ? capacity : from->capacity;
+    kvs_status st;
+
+    *out = NULL;
+    if (room < from->length)
+        return kvsi_fail(err, KVS_E_LIMIT, "a fork for %zu tokens of a session that has %zu", room,
+                         from->length);
+    st = kvsi_session_create(out, from->model, session->owns_runner ? NULL : session->runner, room,
+                             err);
+    if (st != KVS_OK)
+        return st;
+    kvsi_state_copy(&(*out)->state, from);
+    memcpy((*out)->ids, session->ids, from->length * sizeof *session->ids);
+    return KVS_OK;
+}
+
 void kvs_session_reset(kvs_session *session)
 {
     kvsi_state_reset(&session->state);
 }
+
+size_t kvs_session_earliest(const kvs_session *session)
+{
+    return kvsi_state_earliest(&session->state);
+}
+
+kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_err *err)
+{
+    kvsi_state *state = &session->state;
+    const kvs_feed again = {.session = session};
+
+    if (length > state->length)
+        return kvsi_fail(err, KVS_E_INVALID, "cannot rewind to %zu tokens, there are %zu", length,
+                         state->length);
+    if (length == state->length)
+        return KVS_OK;
+    if (length == 0) {
+        kvs_session_reset(session);
+        return KVS_OK;
+    }
+    if (length < kvsi_state_earliest(state))
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "cannot rewind to %zu tokens: of %zu, a sliding window of %zu leaves "
+                         "enough to go back to 0, or to %zu and more",
+                         length, state->length, state->config->sliding_window,
+                         kvsi_state_earliest(state));
+    kvsi_state_cut(state, length);
+    session->goal = length;
+    return kvsi_runner_run(session->runner, &again, 1, err);
+}
+
+/* ---- what it holds ---- */
 
 const kvs_model *kvs_session_get_model(const kvs_session *session)
 {

@@ -32,4 +32,8 @@ struct kvs_session {
 /* Runs passes until every session has reached its goal. */
 kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t count, kvs_err *err);
 
+/* An empty session; `runner` NULL = one of its own. */
+kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_runner *runner,
+                               size_t capacity, kvs_err *err);
+
 #endif

@@ -224,6 +224,9 @@ static kvs_status check_sequence(const kvsi_pass *p, const kvs_batch *b, size_t 
     if (len > limit - past)
         return kvsi_fail(err, KVS_E_LIMIT, "sequence %zu would have %zu tokens, the context is %zu",
                          s, past + len, limit);
+    if (state && state->sliding_rows < state->capacity && len > KVSI_STATE_CHUNK)
+        return kvsi_fail(err, KVS_E_LIMIT, "a chunk of %zu tokens, a sliding window takes %d", len,
+                         KVSI_STATE_CHUNK);
     return KVS_OK;
 }
 
@@ -289,6 +292,8 @@ static void load_spans(kvsi_pass *p, const kvs_batch *b, kvsi_state *const *stat
 
         p->spans[s] = (kvsi_span){.start = start, .len = len};
         p->states[s] = states ? states[s] : NULL;
+        if (states)
+            kvsi_state_make_room(states[s], len);
         for (size_t t = 0; t < len; t++)
             p->host_positions[start + t] = (int32_t)(past + t);
     }
