@@ -635,7 +635,7 @@ KVS_API kvs_status kvs_tokenizer_decode(const kvs_tokenizer *tokenizer, const in
  * end belongs to the continuation; the continuation's ids are those of both together without as
  * many as the context alone has.  In front is what the tokenizer puts there (never behind), and an
  * empty context is BOS, or EOS where there is none.  The first *context_count of *ids are the
- * context's. */
+ * context's; that none is left for the continuation is KVS_E_INVALID. */
 KVS_API kvs_status kvs_tokenizer_encode_pair(const kvs_tokenizer *tokenizer, const char *context,
                                              size_t context_size, const char *continuation,
                                              size_t continuation_size, int32_t **ids, size_t *count,

@@ -25,8 +25,7 @@ typedef struct settings {
 static const kvsi_option options[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "data", .kind = KVSI_OPTION_TEXT, .offset = FIELD(data), .group = "Input",
-     .placeholder = "DIR", .help = "a corpus, of which the validation split is measured",
-     .automatic = "the files"},
+     .placeholder = "DIR", .help = "a corpus, whose validation split is measured in place of files"},
     {.name = "window", .kind = KVSI_OPTION_SIZE, .offset = FIELD(window), .group = "Measure",
      .placeholder = "N", .help = "tokens that a prediction sees at most, itself not counted",
      .automatic = "the model's context"},
@@ -262,7 +261,7 @@ static void print_result(const kvs_perplexity_result *r, const settings *s, cons
         printf(", %" PRIu64 " bytes", t->bytes);
     printf(", window %zu, stride %zu: %.1f %% of the positions count\n", s->window, s->stride,
            100 * (double)r->tokens / (double)r->fed);
-    printf("text        %zu, checksum %s\n", t->texts, checksum);
+    printf("texts       %zu, checksum %s\n", t->texts, checksum);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -44,6 +44,11 @@ static kvs_status add_rest(const kvs_tokenizer *t, kvsi_ids *out, const kvsi_tex
                                  err));
     if (count > from)
         KVS_TRY(kvsi_ids_add(out, ids + from, count - from, err));
+    else
+        st = kvsi_fail(err, KVS_E_INVALID,
+                       "the continuation has no token of its own: the context has %zu tokens, both "
+                       "together %zu",
+                       from, count);
 out:
     kvsi_free(ids);
     return st;
