@@ -1,5 +1,5 @@
-/* Text as ids come: whole characters, nothing of a stop string, and in the end the same text as from
- * all ids at once; and where a context ends and its continuation begins. */
+/* Text as ids come: whole characters, nothing of a stop string, and in the end the same text as
+ * from all ids at once; and where a context ends and its continuation begins. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "support.h"
@@ -28,13 +28,14 @@ static kvs_tokenizer *llama_like(const char *decoders)
     kvsi_text json = {0};
     kvs_tokenizer *t;
 
-    kvsi_text_add(&json, "{\"added_tokens\": [{\"id\": 0, \"content\": \"<s>\", \"special\": true}"
-                         "], \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": "
-                         "\"Prepend\", \"prepend\": \"" META "\"}, {\"type\": \"Replace\", "
-                         "\"pattern\": {\"String\": \" \"}, \"content\": \"" META "\"}]}, "
-                         "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
-                         "[{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {\"id\": \"A\"}}], "
-                         "\"special_tokens\": {\"<s>\": {\"ids\": [0]}}}, \"decoder\": ");
+    kvsi_text_add(&json,
+                  "{\"added_tokens\": [{\"id\": 0, \"content\": \"<s>\", \"special\": true}"
+                  "], \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": "
+                  "\"Prepend\", \"prepend\": \"" META "\"}, {\"type\": \"Replace\", "
+                  "\"pattern\": {\"String\": \" \"}, \"content\": \"" META "\"}]}, "
+                  "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
+                  "[{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {\"id\": \"A\"}}], "
+                  "\"special_tokens\": {\"<s>\": {\"ids\": [0]}}}, \"decoder\": ");
     kvsi_text_add(&json, decoders);
     kvsi_text_add(&json, ", \"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {"
                          "\"<s>\": 0, \"a\": 1, \"b\": 2, \"" META "\": 3, \"" META "a\": 4, "
@@ -121,8 +122,9 @@ static void characters_are_never_split(void **state)
     /* the euro sign, then its first two bytes alone: they end with the text or another letter */
     expect_stream(t, (int32_t[]){1, BYTE + 0xe2, BYTE + 0x82, BYTE + 0xac, 2}, 5, NULL, 0,
                   "a|||\xe2\x82\xac|b|");
-    expect_stream(t, (int32_t[]){BYTE + 0xe2, BYTE + 0x82, 2}, 3, NULL, 0, "||\xe2\x82"
-                                                                          "b|");
+    expect_stream(t, (int32_t[]){BYTE + 0xe2, BYTE + 0x82, 2}, 3, NULL, 0,
+                  "||\xe2\x82"
+                  "b|");
     expect_stream(t, (int32_t[]){1, BYTE + 0xf0, BYTE + 0x9f}, 3, NULL, 0, "a|||\xf0\x9f");
     /* what cannot begin a character does not wait */
     expect_stream(t, (int32_t[]){BYTE + 0x82, BYTE + 0xff, BYTE + 0xc0}, 3, NULL, 0,
@@ -149,7 +151,8 @@ static void texts_end_before_a_stop_string(void **state)
     expect_stream(t, (int32_t[]){1, 2, 2}, 3, two, 2, "|||");
     expect_stream(t, (int32_t[]){2, 2, 1}, 3, two, 2, "|||");
     expect_stream(t, (int32_t[]){5, 2}, 2, two, 2, "||");
-    expect_stream(t, (int32_t[]){1, BYTE + 0xe2, BYTE + 0x82, BYTE + 0xac, 1}, 5, euro, 1, "a|||||");
+    expect_stream(t, (int32_t[]){1, BYTE + 0xe2, BYTE + 0x82, BYTE + 0xac, 1}, 5, euro, 1,
+                  "a|||||");
     kvs_tokenizer_free(t);
 }
 

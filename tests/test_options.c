@@ -44,8 +44,7 @@ static const kvsi_option options[] = {
     {ROW("slopes", KVSI_OPTION_REALS, slopes), .placeholder = "X,...", .help = "slopes",
      .automatic = "falling"},
     {ROW("words", KVSI_OPTION_TEXT, words), .placeholder = "TEXT", .help = "words", .repeats = 1},
-    {ROW("note", KVSI_OPTION_TEXT, note), .placeholder = "TEXT", .help = "note",
-     .may_be_empty = 1},
+    {ROW("note", KVSI_OPTION_TEXT, note), .placeholder = "TEXT", .help = "note", .may_be_empty = 1},
 };
 
 enum { QUIET, WINDOW, KV_HEADS, SEED, RATE, OUT, SHIFT, LAYERS, SLOPES, WORDS };

@@ -23,11 +23,8 @@ static void draw(double *share, const kvs_sampling *options)
 
 static kvs_sampling sampling(double temperature, size_t top_k, double top_p, double min_p)
 {
-    return (kvs_sampling){.temperature = temperature,
-                          .top_k = top_k,
-                          .top_p = top_p,
-                          .min_p = min_p,
-                          .seed = 7};
+    return (kvs_sampling){
+        .temperature = temperature, .top_k = top_k, .top_p = top_p, .min_p = min_p, .seed = 7};
 }
 
 /* The expected shares: softmax at the temperature over the tokens that are kept. */

@@ -323,7 +323,7 @@ static void test_baichuan(void **state)
 
 /* ---- there and back -------------------------------------------------------------------------- */
 
-/* One id after the other gives the same text, in whole characters where the text is made of such. */
+/* One id after the other gives the same text, in whole characters where the text has only such. */
 static void expect_stream(const kvs_tokenizer *t, const int32_t *ids, size_t count,
                           const char *text, size_t size)
 {
@@ -399,11 +399,14 @@ static void test_round_trips(void **state)
  * what comes bit by bit is what comes at once. */
 static void test_streams(void **state)
 {
-    static const char *const tokenizers[] = {
-        "tokenizer-gpt2/vocab.bpe",   "tokenizer-llama2/tokenizer.bin",
-        "tokenizer-llama2/tokenizer.json", "tokenizer-llama2/ggml-vocab-llama-spm.gguf",
-        "tokenizer-baichuan",         "tinystories656K-hf",
-        "stories260K/tok512.model",   "stories260K/tok512.bin"};
+    static const char *const tokenizers[] = {"tokenizer-gpt2/vocab.bpe",
+                                             "tokenizer-llama2/tokenizer.bin",
+                                             "tokenizer-llama2/tokenizer.json",
+                                             "tokenizer-llama2/ggml-vocab-llama-spm.gguf",
+                                             "tokenizer-baichuan",
+                                             "tinystories656K-hf",
+                                             "stories260K/tok512.model",
+                                             "stories260K/tok512.bin"};
     enum { COUNT = 2000 };
     size_t text_size;
     char *text = read_shared("chinese-novels/xiyou-ji.txt", &text_size);

@@ -145,7 +145,7 @@ typedef struct generation {
     const kvsi_loaded_model *m;
     const int32_t *prompt;
     size_t prompt_count;
-    int shows_text;      /* as it comes; otherwise it is kept for JSON */
+    int shows_text;        /* as it comes; otherwise it is kept for JSON */
     kvs_session *prompted; /* has read the prompt */
     float *prompt_logits, *logits;
     kvs_detokenizer *detokenizer; /* NULL = no tokenizer */
@@ -260,8 +260,8 @@ out:
 static kvs_status make_sample(generation *g, kvs_session *session, kvs_err *err)
 {
     const kvs_tokenizer *tokenizer = g->m->tokenizer;
-    const size_t choice = tokenizer ? kvs_tokenizer_vocab(tokenizer)
-                                    : kvs_model_get_config(g->m->model)->vocab;
+    const size_t choice =
+        tokenizer ? kvs_tokenizer_vocab(tokenizer) : kvs_model_get_config(g->m->model)->vocab;
     kvs_sampling sampling = g->s->sampling;
     kvs_sampler *sampler = NULL;
     const double start = kvsi_clock_seconds();
@@ -293,7 +293,8 @@ static kvs_status prepare(generation *g, kvs_err *err)
     const settings *s = g->s;
     const size_t logits = kvs_model_logit_count(g->m->model);
     const size_t context = kvs_model_get_config(g->m->model)->context;
-    const size_t room = context - g->prompt_count < s->tokens ? context - g->prompt_count : s->tokens;
+    const size_t room =
+        context - g->prompt_count < s->tokens ? context - g->prompt_count : s->tokens;
     const double start = kvsi_clock_seconds();
     kvs_status st;
 

@@ -25,7 +25,7 @@ typedef struct settings {
 static const kvsi_option options[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "data", .kind = KVSI_OPTION_TEXT, .offset = FIELD(data), .group = "Input",
-     .placeholder = "DIR", .help = "a corpus, whose validation split is measured in place of files"},
+     .placeholder = "DIR", .help = "measure the validation split of a corpus, not files"},
     {.name = "window", .kind = KVSI_OPTION_SIZE, .offset = FIELD(window), .group = "Measure",
      .placeholder = "N", .help = "tokens that a prediction sees at most, itself not counted",
      .automatic = "the model's context"},
@@ -61,10 +61,10 @@ typedef struct texts {
     size_t count, capacity;
     size_t *starts; /* [texts + 1] */
     size_t texts;
-    uint64_t bytes;         /* of all of them */
-    uint64_t unscored;      /* of these, bytes of the first tokens, which nothing predicts */
-    uint64_t checksum;      /* of the bytes, or of a corpus's ids */
-    int bytes_are_unknown;  /* a corpus without a tokenizer */
+    uint64_t bytes;        /* of all of them */
+    uint64_t unscored;     /* of these, bytes of the first tokens, which nothing predicts */
+    uint64_t checksum;     /* of the bytes, or of a corpus's ids */
+    int bytes_are_unknown; /* a corpus without a tokenizer */
 } texts;
 
 static void release(texts *t)
@@ -178,9 +178,9 @@ out:
 
 static kvs_status read_corpus(texts *t, const char *path, const kvsi_loaded_model *m, kvs_err *err)
 {
-    const kvs_corpus_options how = {
-        .vocab = m->tokenizer ? 0 : kvs_model_get_config(m->model)->vocab,
-        .tokenizer = m->tokenizer};
+    const kvs_corpus_options how = {.vocab =
+                                        m->tokenizer ? 0 : kvs_model_get_config(m->model)->vocab,
+                                    .tokenizer = m->tokenizer};
     const kvs_split_info *info;
     kvs_corpus *corpus = NULL;
     kvs_status st;
@@ -229,15 +229,17 @@ static kvs_status print_json(const kvs_perplexity_result *r, const settings *s, 
     json_t *object;
 
     kvsi_checksum_print(checksum, t->checksum);
-    object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "loss", kvsi_json_number(r->loss), "loss_error",
-                       kvsi_json_number(r->loss_error), "perplexity", kvsi_json_number(r->perplexity), "bits_per_byte",
-                       kvsi_json_number(b.bits), "bits_per_byte_error", kvsi_json_number(b.error),
-                       "byte_perplexity", kvsi_json_number(b.perplexity));
+    object =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "loss", kvsi_json_number(r->loss), "loss_error",
+                  kvsi_json_number(r->loss_error), "perplexity", kvsi_json_number(r->perplexity),
+                  "bits_per_byte", kvsi_json_number(b.bits), "bits_per_byte_error",
+                  kvsi_json_number(b.error), "byte_perplexity", kvsi_json_number(b.perplexity));
     if (object)
         json_object_update_new(
             object,
             json_pack("{s:I, s:o, s:I, s:I, s:I, s:f, s:s}", "tokens", (json_int_t)r->tokens,
-                      "bytes", t->bytes_are_unknown ? json_null() : json_integer((json_int_t)t->bytes),
+                      "bytes",
+                      t->bytes_are_unknown ? json_null() : json_integer((json_int_t)t->bytes),
                       "texts", (json_int_t)t->texts, "window", (json_int_t)s->window, "stride",
                       (json_int_t)s->stride, "scored_fraction", (double)r->tokens / (double)r->fed,
                       "checksum", checksum));

@@ -107,8 +107,8 @@ static kvs_status score(const scorer *c, const request *r, kvs_err *err)
 
     if (!logprobs)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu scores", r->count);
-    KVS_TRY(kvs_score(c->session, r->ids, r->count, r->context_count, flags, logprobs, &result,
-                      err));
+    KVS_TRY(
+        kvs_score(c->session, r->ids, r->count, r->context_count, flags, logprobs, &result, err));
     KVS_TRY(print_scores(r, logprobs, &result, err));
 out:
     kvsi_free(logprobs);

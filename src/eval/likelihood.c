@@ -47,8 +47,7 @@ static kvs_status score_step_by_step(kvs_session *session, const int32_t *ids, s
     for (size_t i = 0; i + 1 < count; i++) {
         const int scored = i + 1 >= context_count;
         const size_t at = i + 1 - context_count;
-        const kvs_status st =
-            kvs_session_feed(session, ids + i, 1, scored ? w->logits : NULL, err);
+        const kvs_status st = kvs_session_feed(session, ids + i, 1, scored ? w->logits : NULL, err);
 
         if (st != KVS_OK)
             return st;

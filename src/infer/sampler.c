@@ -256,8 +256,8 @@ static int32_t choose(kvs_sampler *s, const float *logits)
     if (o->temperature == 0)
         return best;
     for (size_t i = 0; i < s->count; i++)
-        s->list[i] = (candidate){
-            exp(((double)logits[i] - (double)logits[best]) / o->temperature), (int32_t)i};
+        s->list[i] = (candidate){exp(((double)logits[i] - (double)logits[best]) / o->temperature),
+                                 (int32_t)i};
     return draw(s, cuts ? cut(s->list, s->count, o) : s->count);
 }
 

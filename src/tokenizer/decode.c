@@ -143,8 +143,8 @@ static void strip_waiting(kvsi_decoding *d)
         text += c->content_size;
         size -= c->content_size;
     }
-    d->stripping = d->stripped < c->start && size < c->content_size &&
-                   memcmp(text, c->content, size) == 0;
+    d->stripping =
+        d->stripped < c->start && size < c->content_size && memcmp(text, c->content, size) == 0;
     if (d->stripping) {
         memmove(d->waiting.data, text, size + 1);
         d->waiting.length = size;

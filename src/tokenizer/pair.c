@@ -27,8 +27,9 @@ static kvs_status add_nothing(const kvs_tokenizer *t, kvsi_ids *out, kvs_err *er
     if (t->before.count > 0)
         return kvsi_ids_add(out, t->before.ids, t->before.count, err);
     if (id < 0)
-        return kvsi_fail(err, KVS_E_INVALID, "the context is empty, and the tokenizer has neither "
-                                             "BOS nor EOS to stand for it");
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "the context is empty, and the tokenizer has neither "
+                         "BOS nor EOS to stand for it");
     return kvsi_ids_add(out, &id, 1, err);
 }
 
@@ -71,8 +72,8 @@ kvs_status kvs_tokenizer_encode_pair(const kvs_tokenizer *t, const char *context
     kvsi_text_add_bytes(&both, context, context_size);
     kvsi_text_add_bytes(&both, continuation, continuation_size);
     KVS_TRY(kvsi_text_check(&both, err));
-    KVS_TRY(kvs_tokenizer_encode(t, context, size, KVS_ENCODE_NO_SPECIAL, &alone, &alone_count,
-                                 err));
+    KVS_TRY(
+        kvs_tokenizer_encode(t, context, size, KVS_ENCODE_NO_SPECIAL, &alone, &alone_count, err));
     if (alone_count == 0)
         KVS_TRY(add_nothing(t, &out, err));
     else
