@@ -498,7 +498,12 @@ typedef struct kvs_train_config {
     uint64_t seed;    /* of the data and of dropout; weights have their own */
 } kvs_train_config;
 
+/* AdamW (0.9, 0.95) with decay 0.1, as in the paper; a constant rate. */
 KVS_API void kvs_train_config_init(kvs_train_config *config);
+/* How the model of that name (kvs_model_config_preset) is trained: batch, in parts that a machine
+ * holds, rate, schedule, steps. */
+KVS_API kvs_status kvs_train_config_preset(kvs_train_config *config, const char *name,
+                                           kvs_err *err);
 KVS_API kvs_status kvs_train_config_check(const kvs_train_config *config, kvs_err *err);
 /* The rate of step 1, 2, ... */
 KVS_API double kvs_learning_rate(const kvs_train_config *config, uint64_t step);
@@ -544,7 +549,8 @@ KVS_API kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *recor
 KVS_API kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_evaluation *out,
                                         kvs_err *err);
 
-/* What training would take, from configurations alone: nothing is allocated. */
+/* What training would take, from configurations alone: nothing is allocated.  Without a task, of
+ * text: sequences as long as the context. */
 typedef struct kvs_plan {
     uint64_t parameters;
     uint64_t weight_bytes, gradient_bytes, moment_bytes;
@@ -567,8 +573,15 @@ typedef enum kvs_resume {
 /* What a progress callback may ask for, added up. */
 enum { KVS_PROGRESS_STOP = 1, KVS_PROGRESS_SAVE = 2 };
 
+/* A text file that the caller wants in the run's folder.  On a resumed run it replaces the one that
+ * is there, or is added to it. */
+typedef struct kvs_run_file {
+    const char *name, *text;
+    int append;
+} kvs_run_file;
+
 /* A whole run with its folder: train.jsonl (settings, then one record a step), result.json,
- * config.json and model.safetensors; and ckpt/ with checkpoints, from which a run goes on bit for
+ * config.json, model.safetensors and the caller's own files; and ckpt/ with checkpoints, from which a run goes on bit for
  * bit as if it had never stopped.  The folder is locked against a second process. */
 typedef struct kvs_train_job {
     kvs_model *model;
@@ -578,6 +591,8 @@ typedef struct kvs_train_job {
     size_t eval_sequences;
     const char *out;           /* folder; NULL = keep nothing */
     const char *command;       /* recorded in the settings; NULL = none */
+    const kvs_run_file *files; /* written with the folder, before the first step */
+    size_t file_count;
     uint64_t checkpoint_every; /* steps; 0 = no checkpoints but those that are asked for.  An
                                   evaluation better than all before makes one too */
     size_t keep;               /* newest checkpoints kept; 0 = all */

@@ -78,6 +78,7 @@ static const kvsi_command_options command = {
              "context), sample and seed.\nWithout a tokenizer, --ids prints that object.",
     .options = options,
     .count = sizeof options / sizeof *options,
+    .takes_config = 1,
 };
 
 /* ---- prompt ---------------------------------------------------------------------------------- */
@@ -376,6 +377,10 @@ int kvsi_cmd_generate(int argc, char **argv)
         KVS_TRY(kvsi_cli_help(&command, &s, &err));
         goto out;
     }
+    if (parsed.print_config) {
+        KVS_TRY(kvsi_cli_print_config(&command, &s, &parsed, &err));
+        goto out;
+    }
     KVS_TRY(check_settings(&s, &err));
     KVS_TRY(kvsi_model_input_load(&loaded, &s.input, !s.ids || s.stops.count > 0, &err));
     KVS_TRY(read_prompt(&prompt, &g.prompt_count, &s, &loaded, &err));
@@ -385,5 +390,6 @@ int kvsi_cmd_generate(int argc, char **argv)
 out:
     kvs_ids_free(prompt);
     kvsi_loaded_model_release(&loaded);
+    kvsi_options_release(&parsed);
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

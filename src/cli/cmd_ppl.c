@@ -51,6 +51,7 @@ static const kvsi_command_options command = {
     .max_arguments = FILES_MAX,
     .options = options,
     .count = sizeof options / sizeof *options,
+    .takes_config = 1,
 };
 
 /* ---- texts ----------------------------------------------------------------------------------- */
@@ -316,6 +317,10 @@ int kvsi_cmd_ppl(int argc, char **argv)
         KVS_TRY(kvsi_cli_help(&command, &s, &err));
         goto out;
     }
+    if (parsed.print_config) {
+        KVS_TRY(kvsi_cli_print_config(&command, &s, &parsed, &err));
+        goto out;
+    }
     if ((s.data != NULL) == (parsed.argument_count > 0)) {
         st = kvsi_fail(&err, KVS_E_INVALID, "expected FILE... or '--data', found %s",
                        s.data ? "both" : "neither");
@@ -325,5 +330,6 @@ int kvsi_cmd_ppl(int argc, char **argv)
     KVS_TRY(measure(&s, &loaded, &parsed, &err));
 out:
     kvsi_loaded_model_release(&loaded);
+    kvsi_options_release(&parsed);
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

@@ -55,6 +55,7 @@ static const kvsi_command_options command = {
         "both texts together after as many as the context has.",
     .options = options,
     .count = sizeof options / sizeof *options,
+    .takes_config = 1,
 };
 
 /* ---- one request ----------------------------------------------------------------------------- */
@@ -319,6 +320,10 @@ int kvsi_cmd_score(int argc, char **argv)
         KVS_TRY(kvsi_cli_help(&command, &s, &err));
         goto out;
     }
+    if (parsed.print_config) {
+        KVS_TRY(kvsi_cli_print_config(&command, &s, &parsed, &err));
+        goto out;
+    }
     KVS_TRY(check_settings(&s, &err));
     KVS_TRY(kvsi_model_input_load(&loaded, &s.input, s.continuation != NULL, &err));
     KVS_TRY(kvs_session_create(&c.session, loaded.model, 0, &err));
@@ -329,5 +334,6 @@ int kvsi_cmd_score(int argc, char **argv)
 out:
     kvs_session_free(c.session);
     kvsi_loaded_model_release(&loaded);
+    kvsi_options_release(&parsed);
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

@@ -85,6 +85,10 @@ check "assert o[0]['text'] == ' sat on the mat — und ' and o[0]['finish'] == '
 "$KVSHIFT" generate -m run -p 'the cat' -n 10 --temp 0 >all
 cmp out all || fail "a stop string that does not come takes something away"
 
+"$KVSHIFT" generate -m run --stop a --stop b --print-config >config.toml
+"$KVSHIFT" generate --config config.toml -p 'the cat' -n 10 --temp 0 >out
+cmp out all || fail "what is printed as configuration is not taken as such"
+
 # What repeats becomes rarer.
 repeats() { "$KVSHIFT" generate -m run -p the -n 60 --temp 0 --ignore-eos --json "$@" 2>/dev/null |
     python3 -c "import json, sys; i = json.load(sys.stdin)['ids']; print(len(i) - len(set(i)))"; }
@@ -114,6 +118,8 @@ refused 2 "no BOS" generate -m run -t bytes
 refused 2 "no BOS" generate -m run -t bytes -p ''
 refused 2 "at least one id" generate -m run --ids ,
 refused 2 "expected a text, found nothing" generate -m run -p x --stop ''
+echo 'stop = "x"' >stop.toml
+refused 2 "has no place in a file" generate -m run -p x --config stop.toml
 refused 2 "repeat penalty" generate -m run -p x --repeat-penalty 1e9
 refused 2 "'--samples'" generate -m run -p x --samples 0
 refused 1 "the prompt has 100 tokens, the model's context is 64" \
