@@ -658,10 +658,10 @@ KVS_API kvs_status kvs_tokenizer_encode_pair(const kvs_tokenizer *tokenizer, con
 KVS_API void kvs_ids_free(int32_t *ids);
 KVS_API void kvs_text_free(char *text);
 
-/* Text of ids that come bit by bit.  What the calls hand out, put together, is what decoding all ids
- * at once gives: never part of a character (but for an end that is one), and cut off where the
+/* Text of ids that come bit by bit.  What the calls hand out, put together, is what decoding all
+ * ids at once gives: never part of a character (but for an end that is one), and cut off where the
  * first stop string ends, without it.  What may be the start of a stop string is held back until it
- * is known.  Texts handed out are the detokenizer's, until the next call, and not NUL-terminated. */
+ * is known.  Texts handed out are the detokenizer's, until the next call, and do not end in NUL. */
 typedef struct kvs_detokenizer kvs_detokenizer;
 
 /* The stop strings are copied; none of them may be empty. */

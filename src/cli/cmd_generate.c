@@ -34,7 +34,7 @@ static const kvsi_option options[] = {
     {.name = "new-tokens", .letter = 'n', .kind = KVSI_OPTION_SIZE, .offset = FIELD(tokens),
      .group = "Output", .placeholder = "N", .help = "tokens to make, at most", .low = 1},
     {.name = "samples", .kind = KVSI_OPTION_SIZE, .offset = FIELD(samples), .group = "Output",
-     .placeholder = "K", .help = "continuations to make; each has the seed of the one before plus 1",
+     .placeholder = "K", .help = "continuations to make; the seed of each is 1 more than the last",
      .low = 1},
     {.name = "stop", .kind = KVSI_OPTION_TEXT, .offset = FIELD(stops), .group = "Output",
      .placeholder = "TEXT", .repeats = 1,

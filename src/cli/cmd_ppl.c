@@ -124,12 +124,13 @@ static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char 
     kvsi_checksum_add(sum, text, size);
     KVS_TRY(kvs_tokenizer_encode(tokenizer, text, size, 0, &ids, &count, err));
     KVS_TRY(reserve(t, count, err));
-    memcpy(t->ids + t->count, ids, count * sizeof *ids);
+    t->bytes += size;
+    if (count > 0) {
+        memcpy(t->ids + t->count, ids, count * sizeof *ids);
+        KVS_TRY(count_bytes(&t->unscored, tokenizer, ids, 1, err));
+    }
     t->count += count;
     t->starts[++t->texts] = t->count;
-    t->bytes += size;
-    if (count > 0)
-        KVS_TRY(count_bytes(&t->unscored, tokenizer, ids, 1, err));
 out:
     kvsi_free(text);
     kvs_ids_free(ids);
