@@ -13,6 +13,7 @@ enum { KVSI_EXIT_DONE = 0, KVSI_EXIT_FAILED = 1, KVSI_EXIT_MISUSE = 2 };
 int kvsi_cmd_data(int argc, char **argv);
 int kvsi_cmd_tokenizer(int argc, char **argv);
 int kvsi_cmd_generate(int argc, char **argv);
+int kvsi_cmd_score(int argc, char **argv);
 int kvsi_cmd_ppl(int argc, char **argv);
 int kvsi_cmd_train(int argc, char **argv);
 int kvsi_cmd_inspect(int argc, char **argv);
@@ -30,5 +31,7 @@ kvs_status kvsi_cli_print_config(const kvsi_command_options *command, const void
 json_t *kvsi_cli_version_json(const kvs_runtime *rt);
 /* Prints one JSON value, whose reference it takes; NULL stands for memory that ran out. */
 kvs_status kvsi_cli_print_json(json_t *value, kvs_err *err);
+/* The same on one line, at once. */
+kvs_status kvsi_cli_print_json_line(json_t *value, kvs_err *err);
 
 #endif
