@@ -51,6 +51,7 @@ typedef struct kvs_bench_gemm {
     const char *model, *site; /* whose shape: "kvlm", "qkv" */
     size_t tokens, rows, cols;
     kvs_spread forward, backward_input, backward_weight;
+    kvs_spread peak; /* of multiply-adds on registers, right before each of these */
 } kvs_bench_gemm;
 
 enum { KVS_BENCH_GEMMS_MAX = 32 };

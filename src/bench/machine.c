@@ -59,7 +59,7 @@ typedef struct bench {
     kvsi_probe all, one;
     kvsi_samples peak, peak_one, read;
     struct {
-        kvsi_samples forward, backward_input, backward_weight;
+        kvsi_samples peak, forward, backward_input, backward_weight;
     } gemm[KVS_BENCH_GEMMS_MAX];
     real *x, *y, *w; /* of the largest product */
     real *numbers;   /* on the host: what every product starts from, so that none overflows */
@@ -120,13 +120,15 @@ static kvs_status run_round(bench *b, const kvs_bench_machine *m, kvs_err *err)
 {
     kvs_status st;
 
-    KVS_TRY(kvsi_samples_add(&b->peak, kvsi_probe_peak(&b->all), err));
     KVS_TRY(kvsi_samples_add(&b->peak_one, kvsi_probe_peak(&b->one), err));
     KVS_TRY(kvsi_samples_add(&b->read, kvsi_probe_read(&b->all, b->far, READ_BYTES / sizeof(real)),
                              err));
     for (size_t i = 0; i < m->gemms; i++) {
         const kvs_bench_gemm *g = &m->gemm[i];
+        const double peak = kvsi_probe_peak(&b->all);
 
+        KVS_TRY(kvsi_samples_add(&b->peak, peak, err));
+        KVS_TRY(kvsi_samples_add(&b->gemm[i].peak, peak, err));
         KVS_TRY(measure(&b->gemm[i].forward, b, g, forward, err));
         KVS_TRY(measure(&b->gemm[i].backward_input, b, g, backward_input, err));
         KVS_TRY(measure(&b->gemm[i].backward_weight, b, g, backward_weight, err));
@@ -171,6 +173,7 @@ static void collect(kvs_bench_machine *m, const bench *b)
     m->peak_one = kvsi_samples_rates(&b->peak_one);
     m->read = kvsi_samples_rates(&b->read);
     for (size_t i = 0; i < m->gemms; i++) {
+        m->gemm[i].peak = kvsi_samples_rates(&b->gemm[i].peak);
         m->gemm[i].forward = kvsi_samples_rates(&b->gemm[i].forward);
         m->gemm[i].backward_input = kvsi_samples_rates(&b->gemm[i].backward_input);
         m->gemm[i].backward_weight = kvsi_samples_rates(&b->gemm[i].backward_weight);
@@ -185,6 +188,7 @@ static void release(bench *b, const kvs_runtime *rt)
     kvsi_samples_release(&b->peak_one);
     kvsi_samples_release(&b->read);
     for (size_t i = 0; i < KVS_BENCH_GEMMS_MAX; i++) {
+        kvsi_samples_release(&b->gemm[i].peak);
         kvsi_samples_release(&b->gemm[i].forward);
         kvsi_samples_release(&b->gemm[i].backward_input);
         kvsi_samples_release(&b->gemm[i].backward_weight);

@@ -21,25 +21,30 @@ static const kvsi_command_options command = {
     .command = "kvshift bench machine",
     .purpose = "The limits of this machine with our processor code: multiply-adds on registers, "
                "reading an array much larger than the caches, and the products of matrices that "
-               "training needs, as the trainer calls them.",
+               "training needs, as the trainer calls them, each right after a peak.",
     .notes = "Rates are medians over the rounds.  GFLOP/s are thousands of millions of operations, "
              "a\nmultiply-add being two; GB/s thousands of millions of bytes.",
     .options = options,
     .count = sizeof options / sizeof *options,
 };
 
-static json_t *rates_to_json(const kvs_bench_gemm *g, double peak)
+/* Of the three products together: a step does each once, so times add up, not rates. */
+static double fraction_of(const kvs_bench_gemm *g)
 {
-    const double forward = g->forward.median, input = g->backward_input.median,
-                 weight = g->backward_weight.median;
-    /* a step does each once: times add up, not rates */
-    const double all = 3 / (1 / forward + 1 / input + 1 / weight);
+    const double time =
+        1 / g->forward.median + 1 / g->backward_input.median + 1 / g->backward_weight.median;
 
+    return 3 / time / g->peak.median;
+}
+
+static json_t *rates_to_json(const kvs_bench_gemm *g)
+{
     return json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "tokens", (json_int_t)g->tokens, "rows",
                      (json_int_t)g->rows, "cols", (json_int_t)g->cols, "forward_gflops",
-                     kvsi_bench_giga(forward), "backward_input_gflops", kvsi_bench_giga(input),
-                     "backward_weight_gflops", kvsi_bench_giga(weight), "fraction_of_peak",
-                     all / peak);
+                     kvsi_bench_giga(g->forward.median), "backward_input_gflops",
+                     kvsi_bench_giga(g->backward_input.median), "backward_weight_gflops",
+                     kvsi_bench_giga(g->backward_weight.median), "fraction_of_peak",
+                     fraction_of(g));
 }
 
 static json_t *to_json(const kvs_bench_machine *m, const kvs_runtime *rt, const settings *s)
@@ -50,7 +55,7 @@ static json_t *to_json(const kvs_bench_machine *m, const kvs_runtime *rt, const 
         char name[64];
 
         snprintf(name, sizeof name, "%s %s", m->gemm[i].model, m->gemm[i].site);
-        json_object_set_new(gemms, name, rates_to_json(&m->gemm[i], m->peak.median));
+        json_object_set_new(gemms, name, rates_to_json(&m->gemm[i]));
     }
     return kvsi_bench_json(
         "machine", rt,
@@ -71,17 +76,17 @@ static void print_people(const kvs_bench_machine *m, const kvs_runtime *rt)
            kvsi_bench_giga(m->peak_one.median), kvsi_bench_giga(m->peak_one.best));
     printf("%-12s%.1f GB/s on all threads (best %.1f)\n\n", "read", kvsi_bench_giga(m->read.median),
            kvsi_bench_giga(m->read.best));
-    printf("%-17s%-16s%9s%9s%9s   GFLOP/s\n", "product", "tokens x out x in", "forward", "d input",
-           "d weight");
+    printf("%-17s%-18s%9s%9s%9s%9s\n", "GFLOP/s of", "tokens x out x in", "forward", "d input",
+           "d weight", "of peak");
     for (size_t i = 0; i < m->gemms; i++) {
         const kvs_bench_gemm *g = &m->gemm[i];
         char name[64], shape[64];
 
         snprintf(name, sizeof name, "%s %s", g->model, g->site);
         snprintf(shape, sizeof shape, "%zux%zux%zu", g->tokens, g->rows, g->cols);
-        printf("%-17s%-16s%10.1f%9.1f%9.1f\n", name, shape, kvsi_bench_giga(g->forward.median),
-               kvsi_bench_giga(g->backward_input.median),
-               kvsi_bench_giga(g->backward_weight.median));
+        printf("%-17s%-18s%9.1f%9.1f%9.1f%7.0f %%\n", name, shape,
+               kvsi_bench_giga(g->forward.median), kvsi_bench_giga(g->backward_input.median),
+               kvsi_bench_giga(g->backward_weight.median), 100 * fraction_of(g));
     }
 }
 

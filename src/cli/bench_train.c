@@ -195,11 +195,11 @@ static void print_people(const kvs_bench_train_result *r, const kvs_runtime *rt,
 
 /* For every line of standard input a round, answered by {"seconds": ..., "loss": ...} in a line;
  * the first line out says that all is ready. */
-static kvs_status run_paced(kvs_bench_training *bench, kvs_err *err)
+static kvs_status run_paced(kvs_bench_training *bench, const kvs_bench_model *model, kvs_err *err)
 {
     int c;
 
-    printf("{\"ready\": true}\n");
+    printf("{\"ready\": true, \"batch\": %zu, \"length\": %zu}\n", model->batch, model->length);
     fflush(stdout);
     while ((c = getchar()) != EOF) {
         kvs_bench_round round;
@@ -267,7 +267,7 @@ static kvs_status measure(const settings *s, kvs_err *err)
     KVS_TRY(kvs_bench_training_create(&bench, rt, &o, err));
     if (s->save)
         KVS_TRY(save(bench, s->save, err));
-    KVS_TRY(s->paced ? run_paced(bench, err) : run_steps(bench, o.model.steps, err));
+    KVS_TRY(s->paced ? run_paced(bench, &o.model, err) : run_steps(bench, o.model.steps, err));
     KVS_TRY(kvs_bench_training_get(bench, &result, err));
     if (s->run.json)
         KVS_TRY(kvsi_cli_print_json(to_json(&result, rt, &o, s), err));
