@@ -62,16 +62,6 @@ def ours(path, model, shift, folder, threads, *options):
     return Program("kvshift", command, threads)
 
 
-def take_turns(programs, rounds):
-    """All answers of each program, warm-up included.  Who comes first changes from round to round."""
-    answers = {program.name: [] for program in programs}
-    for number in range(WARMUP + rounds):
-        for place in range(len(programs)):
-            program = programs[(place + number) % len(programs)]
-            answers[program.name].append(program.step())
-    return answers
-
-
 def check_losses(answers, first, later):
     """The same weights and the same batch give the same loss; the same updates, the same again."""
     own = answers["kvshift"]
@@ -81,6 +71,19 @@ def check_losses(answers, first, later):
             if not difference <= limit:
                 fail(f"step {step + 1} of {name} has loss {found[step]['loss']:.6f}, "
                      f"kvshift {own[step]['loss']:.6f}: they do not train the same model")
+
+
+def take_turns(programs, rounds, first, later):
+    """All answers of each program, warm-up included.  Who comes first changes from round to round.
+    After the warm-up losses must agree: to `first` at the first step, to `later` after an update."""
+    answers = {program.name: [] for program in programs}
+    for number in range(WARMUP + rounds):
+        for place in range(len(programs)):
+            program = programs[(place + number) % len(programs)]
+            answers[program.name].append(program.step())
+        if number + 1 == WARMUP:
+            check_losses(answers, first, later)
+    return answers
 
 
 def summarise(answers, tokens):
