@@ -39,6 +39,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID
     set(level_flags_avx2 -mavx2 -mfma)
 endif()
 
+# Loops that measure the machine are not what sanitizers are for.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/cpu/probe.c PROPERTIES
+    COMPILE_OPTIONS -fno-sanitize=all)
+
 set(level_objects)
 set(level_definitions)
 foreach(level IN LISTS KVSHIFT_LEVELS)
