@@ -1,5 +1,5 @@
-/* What a bench counts and how it sums up: operations of a step against counts made by hand, medians,
- * and a profile that changes nothing and accounts for the step. */
+/* What a bench counts and how it sums up: operations of a step against counts made by hand,
+ * medians, and a profile that changes nothing and accounts for the step. */
 #include "base/memory.h"
 #include "bench/probe.h"
 #include "bench/repeat_task.h"

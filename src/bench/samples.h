@@ -1,10 +1,11 @@
-/* bench/samples.h - what was measured in many rounds: the best and the middle of it.  Starts as {0}. */
+/* bench/samples.h - what was measured in many rounds: the best and the middle of it. */
 #ifndef KVSI_BENCH_SAMPLES_H
 #define KVSI_BENCH_SAMPLES_H
 
 #include "base/status.h"
 #include "kvshift/kvshift_lab.h"
 
+/* Starts as {0}. */
 typedef struct kvsi_samples {
     double *values; /* rising */
     size_t count, capacity;

@@ -57,7 +57,7 @@ static const kvsi_command_options command = {
     .count = sizeof options / sizeof *options,
 };
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void op_name(char *out, size_t size, const kvs_bench_op *op)
 {
@@ -191,7 +191,7 @@ static void print_people(const kvs_bench_train_result *r, const kvs_runtime *rt,
         print_profile(r);
 }
 
-/* ---- running ---------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* For every line of standard input a round, answered by {"seconds": ..., "loss": ...} in a line;
  * the first line out says that all is ready. */
