@@ -133,7 +133,8 @@ KVS_API kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runti
                                              const kvs_bench_train_options *options, kvs_err *err);
 KVS_API void kvs_bench_training_free(kvs_bench_training *bench);
 /* The model as it is now, as kvs_model_save does, and batch.safetensors with `tokens`, [batch *
- * length + 1]: sequence s is length tokens from s * length on, its targets are those one later. */
+ * length + 1]: sequence s is length tokens from s * length on, its targets are those one later.
+ * Takes memory of its own for a moment, which peak_rss shows. */
 KVS_API kvs_status kvs_bench_training_save(const kvs_bench_training *bench, const char *dir,
                                            kvs_err *err);
 /* One step of each model.  The first KVS_BENCH_WARMUP rounds do not count.  `out` may be NULL. */
