@@ -24,6 +24,7 @@ static const command commands[] = {
     {"ppl", "measure how well a model predicts a text", kvsi_cmd_ppl},
     {"inspect", "say what a model is, what it takes, and what its shift does", kvsi_cmd_inspect},
     {"report", "compare runs: a table, curves, a web page", kvsi_cmd_report},
+    {"bench", "measure the machine, training and attention", kvsi_cmd_bench},
     {"config", "print the JSON schema of a command's configuration file", config},
     {"version", "say what this build is and what it can use", kvsi_cmd_version},
     {"help", "show this overview, or the help of a command", help},

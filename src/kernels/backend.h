@@ -199,6 +199,12 @@ struct kvsi_ops {
     /* AdamW on g * *scale, decay decoupled */
     void (*adamw)(kvsi_context *c, real *p, const real *g, real *m, real *v, size_t n,
                   const kvsi_adamw *h, const double *scale);
+
+    /* For measuring the machine alone, in parts that threads share; sums[parts] is what came out,
+     * so that nothing can be left out.  As many rounds of multiply-adds on registers in each part:
+     * returns the floating-point operations done.  x[n], read once. */
+    double (*multiply_add)(kvsi_context *c, real *sums, size_t parts, size_t rounds);
+    void (*read_through)(kvsi_context *c, real *sums, size_t parts, const real *x, size_t n);
 };
 
 /* The plain reference, and the processor-specific tables; see kernels/levels.c. */
