@@ -247,11 +247,13 @@ KVS_API kvs_status kvs_model_config_load(kvs_model_config *out, const char *dir,
 /* What a model takes, known before anything is allocated. */
 typedef struct kvs_model_sizes {
     uint64_t parameters;
-    uint64_t embedding_parameters;  /* of these: the tables of tokens and positions, and the head */
-    uint64_t weight_bytes;          /* in memory and in files */
-    uint64_t cache_bytes_per_token; /* keys and values of all layers, a sequence */
-    uint64_t shift_state_bytes;     /* beside the cache, a sequence: the last raw rows */
-    uint64_t training_bytes;        /* weights, gradients and the optimizer's two moments */
+    uint64_t embedding_parameters; /* of these: the tables of tokens and positions, and the head */
+    uint64_t weight_bytes;         /* in memory and in files */
+    uint64_t
+        cache_bytes_per_token;  /* keys and values of all layers, a sequence; those with a sliding
+                                       window stop growing: kvs_session_bytes */
+    uint64_t shift_state_bytes; /* beside the cache, a sequence: the last raw rows */
+    uint64_t training_bytes;    /* weights, gradients and the optimizer's two moments */
 } kvs_model_sizes;
 
 /* `config` as kvs_model_config_finish leaves it. */
