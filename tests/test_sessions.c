@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VOCAB = 19, DIM = 24, CONTEXT = 600, SHORT = 140 };
+enum { VOCAB = 19, DIM = 24, CONTEXT = 600, SHORT = 140, LONGEST = 1000 };
 
 static const double LIMIT = 1e-5; /* float rounding, relative to the largest logit */
 
@@ -22,7 +22,7 @@ static const family_scope short_scope = {
 
 typedef struct tracked {
     kvs_session *session;
-    int32_t ids[CONTEXT];
+    int32_t ids[LONGEST];
     size_t length;
 } tracked;
 
@@ -154,6 +154,17 @@ static void take_step(tracked *t, enum step step, const kvs_model *model, const 
 
 static char *walk_path;
 
+/* As far back as it goes, which is a window at least. */
+static void go_back_all_the_way(tracked *t, const kvs_model *model, const char *name)
+{
+    const size_t window = model->config.sliding_window, reach = window > 64 ? window : 64;
+    const size_t earliest = kvs_session_earliest(t->session);
+
+    assert_true(earliest == 1 || earliest + reach <= t->length);
+    rewind_to(t, earliest);
+    expect_right(t, name, "a rewind as far as it goes");
+}
+
 /* Straight to the end, so that windows forget, then about at random. */
 static void walk(const kvs_model *model, const char *name, size_t steps)
 {
@@ -166,6 +177,8 @@ static void walk(const kvs_model *model, const char *name, size_t steps)
     feed(&t, 1, &random);
     expect_right(&t, name, "a prompt of one token");
     feed(&t, model->config.context - 7, &random);
+    go_back_all_the_way(&t, model, name);
+    feed(&t, model->config.context - 7 - t.length, &random);
     for (size_t i = 0; i < steps; i++) {
         const enum step step =
             i < STEPS ? (enum step)((i + 3) % STEPS) : (enum step)below(&random, STEPS);
@@ -253,6 +266,35 @@ static void sliding_windows_forget_on_every_level(void **state)
         check_forgetting(rt);
         kvs_runtime_free(rt);
     }
+}
+
+/* A window wide enough that what it keeps is more than what it forgets at once. */
+static void a_wide_window_forgets_token_by_token(void **state)
+{
+    static const support_sizes sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = LONGEST};
+    const kvs_model_config special = {SUPPORT_SHIFT(7, FREE, 1), .kv_heads = 2,
+                                      .sliding_window = 200};
+    const kvs_model_config config = support_config(&special, &sizes);
+    kvs_runtime *rt = support_runtime(NULL);
+    kvs_model *model = support_model(rt, &config, 4);
+    tracked t = {0};
+    kvsi_random random;
+
+    (void)state;
+    oracle = support_pass(model, LONGEST, 1, 0);
+    kvsi_random_init(&random, 7, KVSI_RANDOM_DATA, 4);
+    assert_int_equal(kvs_session_create(&t.session, model, 0, NULL), KVS_OK);
+    feed(&t, 760, &random);
+    assert_int_equal(kvs_session_earliest(t.session), 1);
+    for (size_t i = 0; i < 60; i++)
+        feed(&t, 1, &random);
+    assert_true(kvs_session_earliest(t.session) > 1);
+    expect_right(&t, "sliding by 200", "single tokens");
+    go_back_all_the_way(&t, model, "sliding by 200");
+    kvs_session_free(t.session);
+    kvsi_pass_free(oracle);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
 }
 
 /* ---- company ---- */
@@ -581,6 +623,7 @@ int main(void)
                                         remove_path),
         cmocka_unit_test_setup_teardown(sliding_windows_forget_on_every_level, make_path,
                                         remove_path),
+        cmocka_unit_test(a_wide_window_forgets_token_by_token),
         cmocka_unit_test(company_changes_nothing),
         cmocka_unit_test(forks_do_not_touch_each_other),
         cmocka_unit_test(threads_give_the_same_bits),
