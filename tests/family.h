@@ -1,5 +1,5 @@
-/* family.h - the family of models that tests go through: every form, target and window of the shift,
- * grouped queries, every kind of position, sliding windows, both bodies. */
+/* family.h - the family of models that tests go through: every form, target and window of the
+ * shift, grouped queries, every kind of position, sliding windows, both bodies. */
 #ifndef KVSI_TESTS_FAMILY_H
 #define KVSI_TESTS_FAMILY_H
 

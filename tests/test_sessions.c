@@ -1,5 +1,6 @@
 /* Whatever way a sequence takes (chunks, forks, rewinds, files, company in a batch), its logits are
  * those of its tokens fed in one go. */
+#include "base/files.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "family.h"
@@ -11,8 +12,8 @@ enum { VOCAB = 19, DIM = 24, CONTEXT = 600, SHORT = 140, LONGEST = 1000 };
 
 static const double LIMIT = 1e-5; /* float rounding, relative to the largest logit */
 
-/* The longer one is long enough that every sliding window of the family forgets: the widest holds 523
- * tokens.  One CPU level: what differs between them, test_state.c looks at. */
+/* The longer one is long enough that every sliding window of the family forgets: the widest holds
+ * 523 tokens.  One CPU level: what differs between them, test_state.c looks at. */
 static const family_scope long_scope = {
     .sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = CONTEXT}, .levels = 1};
 static const family_scope short_scope = {
@@ -213,15 +214,14 @@ static int make_path(void **state)
 {
     char *dir = support_make_dir();
 
-    walk_path = test_malloc(strlen(dir) + 16);
-    sprintf(walk_path, "%s/a.session", dir);
+    assert_non_null(walk_path = kvsi_path_join(dir, "a.session"));
     *state = dir;
     return 0;
 }
 
 static int remove_path(void **state)
 {
-    test_free(walk_path);
+    kvsi_free(walk_path);
     support_remove_dir(*state);
     return 0;
 }

@@ -320,8 +320,8 @@ KVS_API kvs_status kvs_session_load(kvs_session **out, const kvs_model *model, c
 /* Bytes that a session of `capacity` tokens (0 = the context) will hold, beside its runner. */
 KVS_API uint64_t kvs_session_bytes(const kvs_model_config *config, size_t capacity);
 
-/* Many sequences in one pass.  A session has a runner of its own, or shares one; sessions that share
- * one are used by one thread at a time, all of them together. */
+/* Many sequences in one pass.  A session has a runner of its own, or shares one; sessions that
+ * share one are used by one thread at a time, all of them together. */
 typedef struct kvs_runner kvs_runner;
 
 /* Passes of at most that many sequences and tokens (0 = 256, or as many as there are sequences). */

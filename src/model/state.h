@@ -11,8 +11,8 @@
  *     position  0 ....... sliding_first ....................... length
  *     cache     forgotten [ reach of rewinds | window | newest ] room to grow
  *
- * When the room is used up, what is still wanted moves to the front: once in KVSI_STATE_CHUNK tokens
- * or less often, which costs little beside the attention to as many rows at every token. */
+ * When the room is used up, what is still wanted moves to the front: once in KVSI_STATE_CHUNK
+ * tokens or less often, which costs little beside the attention to as many rows at every token. */
 #ifndef KVSI_MODEL_STATE_H
 #define KVSI_MODEL_STATE_H
 
