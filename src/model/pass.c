@@ -239,9 +239,9 @@ static kvs_status check_sequence(const kvsi_pass *p, const kvs_batch *b, size_t 
     if (len > limit - past)
         return kvsi_fail(err, KVS_E_LIMIT, "sequence %zu would have %zu tokens, the context is %zu",
                          s, past + len, limit);
-    if (state && state->sliding_rows < state->capacity && len > KVSI_STATE_CHUNK)
-        return kvsi_fail(err, KVS_E_LIMIT, "a chunk of %zu tokens, a sliding window takes %d", len,
-                         KVSI_STATE_CHUNK);
+    if (state && len > kvsi_state_chunk(state))
+        return kvsi_fail(err, KVS_E_LIMIT, "sequence %zu: a chunk of %zu tokens, at most %zu", s,
+                         len, kvsi_state_chunk(state));
     return KVS_OK;
 }
 
