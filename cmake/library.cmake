@@ -1,6 +1,6 @@
 # The library, shared and static from the same objects, and the command.
 
-set(layers base parallel kernels kernels/ref model formats tokenizer data data/tasks train infer eval lens report)
+set(layers base parallel kernels kernels/ref model formats tokenizer data data/tasks train infer eval bench report)
 list(TRANSFORM layers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE globs)
 file(GLOB library_sources CONFIGURE_DEPENDS ${globs})
 file(GLOB level_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*.c)
@@ -39,6 +39,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID
     set(level_flags_avx2 -mavx2 -mfma)
     set(level_flags_avx512 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl)
 endif()
+
+# Loops that measure the machine are not what sanitizers are for.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/cpu/probe.c PROPERTIES
+    COMPILE_OPTIONS -fno-sanitize=all)
 
 set(level_objects)
 set(level_definitions)

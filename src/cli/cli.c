@@ -1,6 +1,9 @@
 #include "cli/cli.h"
 
+#include "base/options_config.h"
+
 #include <stdio.h>
+#include <string.h>
 
 int kvsi_cli_fail(const kvs_err *err)
 {
@@ -21,17 +24,49 @@ out:
     return st;
 }
 
-kvs_status kvsi_cli_print_json(json_t *value, kvs_err *err)
+kvs_status kvsi_cli_print_config(const kvsi_command_options *command, const void *settings,
+                                 const kvsi_parsed_options *parsed, kvs_err *err)
 {
-    const size_t format = JSON_INDENT(2) | JSON_REAL_PRECISION(15);
+    kvsi_text text = {0};
+    kvs_status st;
+
+    if (strcmp(parsed->print_config, "schema") == 0)
+        return kvsi_cli_print_json(kvsi_options_schema(command, settings), err);
+    if (strcmp(parsed->print_config, "explained") == 0)
+        kvsi_options_explain_config(&text, command, settings, parsed);
+    else
+        kvsi_options_print_config(&text, command, settings, parsed);
+    KVS_TRY(kvsi_text_check(&text, err));
+    fputs(text.data, stdout);
+out:
+    kvsi_text_release(&text);
+    return st;
+}
+
+static kvs_status print_json(json_t *value, size_t format, kvs_err *err)
+{
     kvs_status st = KVS_OK;
 
     if (!value)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the result");
-    if (json_dumpf(value, stdout, format) != 0)
+    if (json_dumpf(value, stdout, format | JSON_REAL_PRECISION(15)) != 0)
         st = kvsi_fail(err, KVS_E_IO, "cannot write standard output");
     else
         putchar('\n');
     json_decref(value);
+    return st;
+}
+
+kvs_status kvsi_cli_print_json(json_t *value, kvs_err *err)
+{
+    return print_json(value, JSON_INDENT(2), err);
+}
+
+kvs_status kvsi_cli_print_json_line(json_t *value, kvs_err *err)
+{
+    const kvs_status st = print_json(value, 0, err);
+
+    if (st == KVS_OK && fflush(stdout) != 0)
+        return kvsi_fail(err, KVS_E_IO, "cannot write standard output");
     return st;
 }

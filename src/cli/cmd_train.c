@@ -1,10 +1,11 @@
 /* kvshift train: one run, from options to a trained model in its folder.
  *
  * Everything is checked and made in memory first; kvs_train creates the folder last. */
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "cli/train_options.h"
-#include "cli/workshop.h"
+#include "cli/run_files.h"
+#include "cli/train_samples.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -33,6 +34,9 @@ static kvs_status print_plan(const kvsi_workshop *w, const kvsi_train_settings *
     kvsi_format_count(parameters, sizeof parameters, (double)plan.parameters);
     kvsi_format_count(tokens, sizeof tokens, plan.tokens_per_step);
     kvsi_format_count(work, sizeof work, plan.flops_per_token * plan.tokens_per_step);
+    if (!w->task)
+        printf("planned for   text in windows of %zu tokens; no --data or --task is given\n",
+               s->model.context);
     printf("parameters    %s\nmemory\n", parameters);
     print_bytes("weights", plan.weight_bytes);
     print_bytes("gradients", plan.gradient_bytes);
@@ -113,13 +117,22 @@ static void announce(const kvsi_workshop *w, const kvsi_train_settings *s, uint6
             kvs_runtime_cpu_level(w->rt));
 }
 
-/* What the progress callback needs. */
+/* What the callbacks need. */
 typedef struct watcher {
     const kvsi_workshop *w;
     const kvsi_train_settings *s;
     kvsi_progress progress;
-    int announced;
+    kvsi_train_samples samples;
+    double started; /* clock seconds */
+    int announced, time_is_up;
 } watcher;
+
+static int is_time_up(const watcher *watch)
+{
+    const double limit = 60 * watch->s->max_time;
+
+    return limit > 0 && kvsi_clock_seconds() - watch->started >= limit;
+}
 
 /* The run is announced once it is under way, so that a run that cannot start says only why. */
 static int on_step(void *user, const kvs_step_record *record)
@@ -131,14 +144,31 @@ static int on_step(void *user, const kvs_step_record *record)
         announce(watch->w, watch->s, record->step);
     watch->announced = 1;
     kvsi_progress_step(&watch->progress, record);
-    wish = (stop_signal ? KVS_PROGRESS_STOP : 0) | (save_signal ? KVS_PROGRESS_SAVE : 0);
+    watch->time_is_up = record->step < watch->s->train.steps && is_time_up(watch);
+    wish = stop_signal || watch->time_is_up ? KVS_PROGRESS_STOP : 0;
+    wish |= save_signal ? KVS_PROGRESS_SAVE : 0;
     save_signal = 0;
     return wish;
 }
 
+/* A sample that fails is told and no reason to end a run. */
+static void on_sample(void *user, const kvs_model *model, uint64_t step, kvs_sample *out)
+{
+    watcher *watch = user;
+    kvs_err err;
+
+    kvsi_progress_clear(&watch->progress);
+    if (kvsi_train_samples_make(&watch->samples, model, out, &err) != KVS_OK)
+        fprintf(stderr, "kvshift: no sample of step %" PRIu64 ": %s\n", step, err.message);
+    else if (!watch->s->quiet)
+        kvsi_train_samples_print(step, out);
+}
+
 static void on_notice(void *user, const char *line)
 {
-    (void)user;
+    watcher *watch = user;
+
+    kvsi_progress_clear(&watch->progress);
     fprintf(stderr, "kvshift: %s\n", line);
 }
 
@@ -251,13 +281,25 @@ static void print_summary(const kvsi_workshop *w, const kvsi_train_settings *s,
     printf("time      %s, %s tokens/s\n", duration, rate);
     if (s->out)
         printf("files     %s: model.safetensors, config.json, %strain.jsonl, result.json\n", s->out,
-               s->data ? "tokenizer.json, " : "");
+               w->tokenizer ? "tokenizer.json, " : "");
+}
+
+static void tell_stop(const watcher *watch, const kvs_train_result *result)
+{
+    const char *saved = watch->s->out ? "; --resume goes on from there" : "";
+
+    if (stop_signal)
+        fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n",
+                stop_signal == SIGINT ? "SIGINT" : "SIGTERM", result->steps, saved);
+    else if (watch->time_is_up)
+        fprintf(stderr, "stopped after %g minutes, as --max-time says, after step %" PRIu64 "%s\n",
+                watch->s->max_time, result->steps, saved);
 }
 
 static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, const char *line,
-                        kvs_err *err)
+                        const kvsi_run_files *files, kvs_err *err)
 {
-    watcher watch = {.w = w, .s = s};
+    watcher watch = {.w = w, .s = s, .started = kvsi_clock_seconds()};
     kvs_train_result result;
     const kvs_train_job job = {
         .model = w->model,
@@ -267,31 +309,35 @@ static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, co
         .eval_sequences = s->eval_sequences,
         .out = s->out,
         .command = line,
+        .files = files->list,
+        .file_count = KVSI_RUN_FILES,
+        .tokenizer = w->tokenizer,
         .checkpoint_every = s->checkpoint_every,
         .keep = s->keep,
         .resume = resume_of(s),
         .progress = on_step,
+        .sample_every = s->sample_every,
+        .sample = on_sample,
         .notice = on_notice,
         .user = &watch,
     };
     kvs_status st;
 
+    KVS_TRY(kvsi_train_samples_init(&watch.samples, w, s, err));
     catch_signals();
     kvsi_progress_start(&watch.progress, s->train.steps, s->quiet);
     st = kvs_train(&job, &result, err);
     kvsi_progress_end(&watch.progress);
-    if (st == KVS_OK)
-        st = kvsi_workshop_save_tokenizer(w, s, err);
+    kvsi_train_samples_release(&watch.samples);
     if (st != KVS_OK)
         return st;
-    if (stop_signal && !s->quiet)
-        fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n",
-                stop_signal == SIGINT ? "SIGINT" : "SIGTERM", result.steps,
-                s->out ? "; the model is saved" : "");
+    if (!s->quiet)
+        tell_stop(&watch, &result);
     if (s->json)
         return print_json(w, s, &result, err);
     print_summary(w, s, &result);
-    return KVS_OK;
+out:
+    return st;
 }
 
 /* The line as a shell would take it. */
@@ -304,11 +350,43 @@ static void quote_line(kvsi_text *text, int argc, char **argv)
     }
 }
 
+static kvs_status print_settings(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(kvsi_train_look_ahead(s, parsed, err));
+    KVS_TRY(kvsi_cli_print_config(&kvsi_train_command, s, parsed, err));
+out:
+    return st;
+}
+
+/* Makes everything ready, and then trains or says what it would take. */
+static kvs_status train_or_plan(kvsi_train_settings *s, kvsi_parsed_options *parsed,
+                                const char *line, kvs_err *err)
+{
+    const kvsi_train_settings before = *s;
+    kvsi_workshop w = {0};
+    kvsi_run_files files = {0};
+    kvs_status st;
+
+    KVS_TRY(kvsi_workshop_furnish(&w, s, parsed, err));
+    if (s->dry_run) {
+        KVS_TRY(print_plan(&w, s, err));
+        goto out;
+    }
+    KVS_TRY(kvsi_train_mark_sources(s, &before, parsed, err));
+    KVS_TRY(kvsi_run_files_make(&files, s, parsed, line, w.rt, err));
+    KVS_TRY(train(&w, s, line, &files, err));
+out:
+    kvsi_run_files_release(&files);
+    kvsi_workshop_clear(&w);
+    return st;
+}
+
 int kvsi_cmd_train(int argc, char **argv)
 {
     kvsi_train_settings settings;
     kvsi_parsed_options parsed = {0};
-    kvsi_workshop w = {0};
     kvsi_text line = {0};
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
@@ -316,17 +394,14 @@ int kvsi_cmd_train(int argc, char **argv)
     quote_line(&line, argc, argv);
     KVS_TRY(kvsi_text_check(&line, &err));
     KVS_TRY(kvsi_train_settings_parse(&settings, &parsed, argc - 2, argv + 2, &err));
-    if (parsed.help) {
+    if (parsed.help)
         KVS_TRY(kvsi_cli_help(&kvsi_train_command, &settings, &err));
-        goto out;
-    }
-    KVS_TRY(kvsi_workshop_furnish(&w, &settings, &parsed, &err));
-    if (settings.dry_run)
-        KVS_TRY(print_plan(&w, &settings, &err));
+    else if (parsed.print_config)
+        KVS_TRY(print_settings(&settings, &parsed, &err));
     else
-        KVS_TRY(train(&w, &settings, line.data, &err));
+        KVS_TRY(train_or_plan(&settings, &parsed, line.data, &err));
 out:
-    kvsi_workshop_clear(&w);
+    kvsi_options_release(&parsed);
     kvsi_text_release(&line);
     if (st != KVS_OK)
         return kvsi_cli_fail(&err);

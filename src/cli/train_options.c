@@ -1,5 +1,7 @@
 #include "cli/train_options.h"
 
+#include "base/options_config.h"
+
 #include <string.h>
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -21,7 +23,7 @@ static const char *const loss_names[] = {"answer", "all", NULL};
 
 static const char SHAPE[] = "Start from", MODEL[] = "Model", TASK[] = "Task",
                   INDUCTION[] = "Task induction", NGRAM[] = "Task ngram", TRAINING[] = "Training",
-                  RUN[] = "Run";
+                  SAMPLES[] = "Samples", RUN[] = "Run";
 
 #define FIELD(name) offsetof(kvsi_train_settings, name)
 #define ROW(option, type, member, in, what, about)                                                 \
@@ -135,8 +137,12 @@ static const kvsi_option options[] = {
     REAL("beta2", train.beta2, TRAINING, "AdamW: decay of the mean square", 0, 1),
     REAL("eps", train.eps, TRAINING, "AdamW: epsilon", 0, 0),
     REAL("weight-decay", train.weight_decay, TRAINING, "AdamW: decay of the weights", 0, 0),
-    FLAG("shift-decay", train.shift_decay, TRAINING, "also decay the shift's own numbers"),
-    FLAG("decay-all", train.decay_all, TRAINING, "decay every tensor: gains, biases and shift too"),
+    AUTOMATIC("shift-lr", KVSI_OPTION_REAL, train.shift_lr, TRAINING, "X",
+              "learning rate of the shift's own numbers, on the same schedule", "as --lr"),
+    REAL("shift-decay", train.shift_decay, TRAINING, "decay of the shift's own numbers", 0, 0),
+    FLAG("decay-all", train.decay_all, TRAINING,
+         "--weight-decay for every tensor: gains and biases too, and the shift unless it has its "
+         "own"),
     FLAG("only-shift", train.only_shift, TRAINING, "train the shift's numbers and nothing else"),
     REAL("clip", train.clip, TRAINING, "largest gradient norm, 0 = no clipping", 0, 0),
     COUNT("eval-every", eval_every, TRAINING, "steps between evaluations, 0 = only at the end",
@@ -145,6 +151,13 @@ static const kvsi_option options[] = {
     FLAG("eval-dropout", train.eval_dropout, TRAINING, "dropout stays on when evaluating"),
     FLAG("recompute", train.recompute, TRAINING,
          "compute layers again in the backward pass: less memory, more time"),
+
+    COUNT("sample-every", sample_every, SAMPLES,
+          "steps between texts that the model makes, with --data; 0 = none", 0, 0),
+    TEXT("sample-prompt", sample_prompt, SAMPLES, "TEXT", "what they go on from",
+         "the validation text's first 8 tokens"),
+    SIZE("sample-tokens", sample_tokens, SAMPLES, "tokens of each, at most", 1, 1 << 20),
+    REAL("sample-temp", sample_temp, SAMPLES, "temperature; 0 takes the likeliest token", 0, 0),
 
     COUNT("seed", train.seed, RUN, "seed of the weights and of the data",
           0, 999999999999999), /* exact as a JSON number, whoever reads it */
@@ -157,11 +170,13 @@ static const kvsi_option options[] = {
     COUNT("checkpoint-every", checkpoint_every, RUN,
           "steps between checkpoints in the run's folder, 0 = none", 0, 0),
     SIZE("keep", keep, RUN, "newest checkpoints that are kept, 0 = all", 0, 0),
+    REAL("max-time", max_time, RUN,
+         "minutes after which the run ends in order, with a checkpoint; 0 = no limit", 0, 0),
     {ROW("resume", KVSI_OPTION_CHOICE, resume, RUN, "NAME",
          "go on from the newest checkpoint of --out, or with auto start anew if there is none"),
      .choices = resume_names, .implied = "newest", .automatic = "start anew"},
-    TEXT("init-from", init_from, RUN, "DIR",
-         "start from the model in this folder, which also sets the model options",
+    TEXT("init-from", init_from, RUN, "MODEL",
+         "start from this model, a folder or a file, which also sets the model options",
          "random weights"),
     {ROW("retrofit", KVSI_OPTION_CHOICE, retrofit, RUN, "NAME",
          "add a shift that changes nothing yet to the ordinary model of --init-from"),
@@ -179,15 +194,18 @@ const kvsi_command_options kvsi_train_command = {
     .purpose = "Trains a model on a synthetic task or on text and measures it.  The folder --out "
                "then holds "
                "model.safetensors, config.json, train.jsonl (one record a step) and result.json.",
-    .notes = "Short names: --shift gate and --shift clamp are kv with that form, --shift smear is "
-             "k with\nform gate.\n"
-             "\n"
-             "SIGINT (Ctrl-C) or SIGTERM ends the run in order after the current step: the model "
-             "is\nevaluated and saved, with a checkpoint if any are made, and the exit code is 130 "
-             "or 143.\nA second signal ends it at once.  SIGUSR1 makes a checkpoint and goes on.\n"
-             "Other exit codes: 0 done, 1 failed, 2 misuse.",
+    .notes =
+        "Short names: --shift gate and --shift clamp are kv with that form, --shift smear is "
+        "k with\nform gate.\n"
+        "\n"
+        "SIGINT (Ctrl-C) or SIGTERM ends the run in order after the current step: the model "
+        "is\nevaluated and saved, with a checkpoint to --resume from, and the exit code is 130 "
+        "or 143.\nA second signal ends it at once.  SIGUSR1 makes a checkpoint and goes on.  "
+        "--max-time ends\nit as a signal does, with exit code 0.\n"
+        "Other exit codes: 0 done, 1 failed, 2 misuse.",
     .options = options,
     .count = OPTIONS,
+    .takes_config = 1,
 };
 
 int kvsi_is_model_option(const kvsi_option *option)
@@ -199,7 +217,8 @@ int kvsi_is_model_option(const kvsi_option *option)
 
 static void set_defaults(kvsi_train_settings *s, kvs_body body)
 {
-    *s = (kvsi_train_settings){.eval_sequences = 4096, .keep = 3};
+    *s = (kvsi_train_settings){
+        .eval_sequences = 4096, .keep = 3, .sample_tokens = 64, .sample_temp = 0.8};
     kvs_model_config_init(&s->model);
     kvs_model_config_set_body(&s->model, body);
     kvs_induction_config_init(&s->induction);
@@ -256,13 +275,14 @@ static size_t index_of_option(const char *name)
 
 int kvsi_train_is_given(const kvsi_parsed_options *parsed, const char *option)
 {
-    return parsed->source[index_of_option(option)] != KVSI_FROM_DEFAULT;
+    return kvsi_option_is_given(parsed, index_of_option(option));
 }
 
 /* From here on the option counts as given, by what implied it. */
 static void imply(kvsi_parsed_options *parsed, const char *option, const char *by)
 {
     parsed->source[index_of_option(option)] = parsed->source[index_of_option(by)];
+    parsed->line[index_of_option(option)] = parsed->line[index_of_option(by)];
 }
 
 /* Position of a name the parser has already found to be in the list. */
@@ -366,6 +386,45 @@ out:
     return st;
 }
 
+/* Does a file say what holds anyway?  Files that list all options are full of that. */
+static int repeats_default(const kvsi_train_settings *s, const kvsi_parsed_options *parsed,
+                           size_t index)
+{
+    kvsi_train_settings defaults;
+    kvsi_text ours = {0}, plain = {0};
+    int same;
+
+    if (parsed->source[index] != KVSI_FROM_FILE)
+        return 0;
+    set_defaults(&defaults, s->model.body);
+    kvsi_option_print(&ours, options + index, s);
+    kvsi_option_print(&plain, options + index, &defaults);
+    same = !ours.failed && !plain.failed && strcmp(ours.data, plain.data) == 0;
+    kvsi_text_release(&ours);
+    kvsi_text_release(&plain);
+    return same;
+}
+
+/* A run learns a task or a text: of the two the one that was said later, in the order file,
+ * environment, command line. */
+static kvs_status choose_task(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
+{
+    const size_t task = index_of_option("task"), data = index_of_option("data");
+
+    if (!s->data || !kvsi_option_is_given(parsed, task))
+        return KVS_OK;
+    if (parsed->source[task] > parsed->source[data]) {
+        s->data = NULL;
+        parsed->source[data] = KVSI_FROM_DEFAULT;
+    } else if (parsed->source[task] < parsed->source[data] || repeats_default(s, parsed, task)) {
+        s->task = task_names[0];
+        parsed->source[task] = KVSI_FROM_DEFAULT;
+    } else {
+        return kvsi_fail(err, KVS_E_INVALID, "options '--task' and '--data' exclude each other");
+    }
+    return KVS_OK;
+}
+
 /* An option of the other task would go unheard. */
 static kvs_status check_task(const kvsi_train_settings *s, const kvsi_parsed_options *parsed,
                              kvs_err *err)
@@ -376,16 +435,29 @@ static kvs_status check_task(const kvsi_train_settings *s, const kvsi_parsed_opt
                             : kvsi_train_is_ngram(s) ? induction
                                                      : ngram;
 
-        if (foreign && parsed->source[i] != KVSI_FROM_DEFAULT)
+        if (foreign && kvsi_option_is_given(parsed, i) && !repeats_default(s, parsed, i))
             return kvsi_fail(err, KVS_E_INVALID, "option '--%s' is for task %s", options[i].name,
                              induction ? "induction" : "ngram");
     }
-    if (s->data && kvsi_train_is_given(parsed, "task"))
-        return kvsi_fail(err, KVS_E_INVALID, "options '--task' and '--data' exclude each other");
     return KVS_OK;
 }
 
-/* The model options as a preset or a file has them; a preset is shifted like any new model. */
+int kvsi_train_names_task(const kvsi_train_settings *s, const kvsi_parsed_options *parsed)
+{
+    for (size_t i = 0; i < OPTIONS; i++) {
+        const char *group = options[i].group;
+
+        if ((group == TASK || group == INDUCTION || group == NGRAM) &&
+            kvsi_option_is_given(parsed, i) && !repeats_default(s, parsed, i))
+            return 1;
+    }
+    return 0;
+}
+
+/* ---- presets --------------------------------------------------------------------------------- */
+
+/* The options as a preset has them, which is shifted like any new model, or the model options of a
+ * file. */
 static kvs_status start_from(kvsi_train_settings *s, const char *name, kvs_err *err)
 {
     const kvs_shift_config shift = s->model.shift;
@@ -396,9 +468,50 @@ static kvs_status start_from(kvsi_train_settings *s, const char *name, kvs_err *
         KVS_TRY(kvs_model_config_load(&config, name, err));
     } else {
         KVS_TRY(kvs_model_config_preset(&config, name, err));
+        KVS_TRY(kvs_train_config_preset(&s->train, name, err));
+        s->schedule = kvs_schedule_name(s->train.schedule);
         config.shift = shift;
     }
     kvsi_train_settings_from_model(s, &config);
+out:
+    return st;
+}
+
+/* A preset's batch is computed in parts that a machine holds; another batch in parts no larger. */
+static void keep_parts(kvsi_train_settings *s, kvsi_parsed_options *parsed,
+                       const kvs_train_config *preset)
+{
+    const size_t index = index_of_option("accumulate");
+    const size_t part = preset->batch / preset->accumulate;
+
+    if (parsed->source[index] != KVSI_FROM_PRESET || s->train.batch == preset->batch)
+        return;
+    s->train.accumulate = (s->train.batch + part - 1) / part;
+    while (s->train.batch % s->train.accumulate != 0)
+        s->train.accumulate++;
+    parsed->source[index] = KVSI_FROM_OTHERS;
+}
+
+/* Reads the options a second time, over the defaults of the body and the preset that the first
+ * time brought: these stand behind the other options, wherever they were said. */
+static kvs_status parse_again(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_body body,
+                              int argc, char **argv, kvs_err *err)
+{
+    const char *const start = s->preset;
+    kvsi_train_settings plain, started;
+    kvs_status st;
+
+    set_defaults(s, body);
+    plain = *s;
+    if (start)
+        KVS_TRY(start_from(s, start, err));
+    started = *s;
+    kvsi_options_release(parsed);
+    KVS_TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
+    parsed->preset = s->preset;
+    KVS_TRY(kvsi_options_mark_changes(parsed, &kvsi_train_command, &plain, &started,
+                                      KVSI_FROM_PRESET, err));
+    keep_parts(s, parsed, &started.train);
 out:
     return st;
 }
@@ -407,20 +520,15 @@ kvs_status kvsi_train_settings_parse(kvsi_train_settings *s, kvsi_parsed_options
                                      char **argv, kvs_err *err)
 {
     kvs_body body = KVS_BODY_LLAMA;
-    const char *start;
     kvs_status st;
 
     set_defaults(s, body);
     KVS_TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
     if (parsed->help)
         return KVS_OK;
-    /* The body sets defaults that the other options, wherever they stand, override. */
     KVS_TRY(kvs_body_parse(&body, s->body, err));
-    start = s->preset;
-    set_defaults(s, body);
-    if (start)
-        KVS_TRY(start_from(s, start, err));
-    KVS_TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
+    KVS_TRY(parse_again(s, parsed, body, argc, argv, err));
+    KVS_TRY(choose_task(s, parsed, err));
     KVS_TRY(check_task(s, parsed, err));
     KVS_TRY(settle(s, parsed, err));
 out:
@@ -458,8 +566,63 @@ kvs_status kvsi_train_check_agreement(const kvsi_train_settings *s,
 
     kvsi_train_settings_from_model(&other, loaded);
     for (size_t i = 0; i < OPTIONS; i++)
-        if (kvsi_is_model_option(options + i) && parsed->source[i] != KVSI_FROM_DEFAULT)
+        if (kvsi_is_model_option(options + i) && kvsi_option_is_given(parsed, i))
             KVS_TRY(check_option(options + i, s, &other, err));
 out:
+    return st;
+}
+
+/* ---- where values came from ------------------------------------------------------------------ */
+
+static void mark_model(const kvsi_train_settings *s, kvsi_parsed_options *parsed)
+{
+    parsed->model = s->init_from;
+    for (size_t i = 0; s->init_from && i < OPTIONS; i++)
+        if (kvsi_is_model_option(options + i))
+            parsed->source[i] = KVSI_FROM_MODEL;
+}
+
+/* The model of s->init_from as training will start with it. */
+static kvs_status look_at_model(kvsi_train_settings *s, const kvsi_parsed_options *parsed,
+                                kvs_err *err)
+{
+    kvs_model_config config;
+    kvs_status st;
+
+    KVS_TRY(kvs_model_config_load(&config, s->init_from, err));
+    KVS_TRY(kvsi_train_check_agreement(s, parsed, &config, err));
+    if (s->retrofit) {
+        config.shift = (kvs_shift_config){
+            .form = KVS_SHIFT_FREE, .init = KVS_SHIFT_INIT_IDENTITY, .window = 1};
+        KVS_TRY(kvs_shift_targets_parse(&config.shift.targets, s->retrofit, err));
+    }
+    kvsi_train_settings_from_model(s, &config);
+out:
+    return st;
+}
+
+kvs_status kvsi_train_look_ahead(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
+{
+    const int brings_vocab = s->data || kvsi_train_is_ngram(s);
+    kvs_status st = KVS_OK;
+
+    if (s->init_from)
+        KVS_TRY(look_at_model(s, parsed, err));
+    if (brings_vocab && !kvsi_train_is_given(parsed, "vocab"))
+        parsed->source[index_of_option("vocab")] = KVSI_FROM_START;
+    if (s->data && !kvsi_train_is_given(parsed, "eval-sequences"))
+        parsed->source[index_of_option("eval-sequences")] = KVSI_FROM_START;
+    mark_model(s, parsed);
+out:
+    return st;
+}
+
+kvs_status kvsi_train_mark_sources(const kvsi_train_settings *s, const kvsi_train_settings *before,
+                                   kvsi_parsed_options *parsed, kvs_err *err)
+{
+    const kvs_status st =
+        kvsi_options_mark_changes(parsed, &kvsi_train_command, before, s, KVSI_FROM_OTHERS, err);
+
+    mark_model(s, parsed);
     return st;
 }

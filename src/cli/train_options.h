@@ -22,6 +22,11 @@ typedef struct kvsi_train_settings {
     uint64_t eval_every;
     uint64_t checkpoint_every;
     size_t keep;
+    uint64_t sample_every;
+    const char *sample_prompt;
+    size_t sample_tokens;
+    double sample_temp;
+    double max_time; /* minutes, 0 = no limit */
     const char *resume, *preset;
     int dry_run;
     int quiet, json;
@@ -29,10 +34,13 @@ typedef struct kvsi_train_settings {
 
 extern const kvsi_command_options kvsi_train_command;
 
-/* Reads the command line; on --help, which parsed->help tells, settings are the defaults. */
+/* Reads the command line; on --help, which parsed->help tells, settings are the defaults.  After
+ * success kvsi_options_release(parsed) ends the life of texts in them. */
 kvs_status kvsi_train_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed, int argc,
                                      char **argv, kvs_err *err);
 int kvsi_train_is_ngram(const kvsi_train_settings *s);
+/* Does anything say what is to be learned? */
+int kvsi_train_names_task(const kvsi_train_settings *s, const kvsi_parsed_options *parsed);
 
 /* The settings that say what `config` says; what is no model option is left alone. */
 void kvsi_train_settings_from_model(kvsi_train_settings *s, const kvs_model_config *config);
@@ -40,6 +48,13 @@ void kvsi_train_settings_from_model(kvsi_train_settings *s, const kvs_model_conf
 kvs_status kvsi_train_check_agreement(const kvsi_train_settings *s,
                                       const kvsi_parsed_options *parsed,
                                       const kvs_model_config *loaded, kvs_err *err);
+
+/* Says of every value that will only be known once the run starts, or that comes with the model of
+ * s->init_from, that it is so; the latter are read from there. */
+kvs_status kvsi_train_look_ahead(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err);
+/* The same of settings with which a run was made ready: `before` is what they were. */
+kvs_status kvsi_train_mark_sources(const kvsi_train_settings *s, const kvsi_train_settings *before,
+                                   kvsi_parsed_options *parsed, kvs_err *err);
 
 int kvsi_is_model_option(const kvsi_option *option);
 int kvsi_train_is_given(const kvsi_parsed_options *parsed, const char *option);

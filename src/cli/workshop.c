@@ -1,8 +1,5 @@
 #include "cli/workshop.h"
 
-#include "base/files.h"
-#include "base/memory.h"
-
 /* Of text: tokens in a window, and windows of an evaluation, where nothing else is said. */
 enum { TEXT_CONTEXT = 256, TEXT_EVAL_WINDOWS = 256 };
 
@@ -43,6 +40,7 @@ static kvs_status open_text(kvsi_workshop *w, kvsi_train_settings *s,
     kvs_status st;
 
     KVS_TRY(kvs_corpus_open(&w->corpus, s->data, NULL, err));
+    KVS_TRY(kvs_corpus_tokenizer(&w->tokenizer, w->corpus, err));
     if (!w->model && !kvsi_train_is_given(parsed, "vocab"))
         s->model.vocab = kvs_corpus_get_info(w->corpus)->vocab;
     if (s->model.context == 0)
@@ -53,6 +51,12 @@ static kvs_status open_text(kvsi_workshop *w, kvsi_train_settings *s,
         s->eval_sequences = windows < TEXT_EVAL_WINDOWS ? (size_t)windows : TEXT_EVAL_WINDOWS;
 out:
     return st;
+}
+
+/* A plan for a model without a word on what it is to learn is one for text. */
+static int plans_text(const kvsi_train_settings *s, const kvsi_parsed_options *parsed)
+{
+    return s->dry_run && s->preset && !s->init_from && !kvsi_train_names_task(s, parsed);
 }
 
 /* The words of induction are the model's; ngram and text bring their own number. */
@@ -87,7 +91,7 @@ static kvs_status create_model(kvsi_workshop *w, kvsi_train_settings *s, kvs_err
     kvs_status st;
 
     if (s->model.context == 0)
-        s->model.context = kvs_task_max_length(w->task);
+        s->model.context = w->task ? kvs_task_max_length(w->task) : TEXT_CONTEXT;
     KVS_TRY(kvs_model_config_finish(&s->model, err));
     if (s->dry_run)
         return KVS_OK;
@@ -102,7 +106,7 @@ kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
     const kvs_runtime_options runtime = {(int)s->threads, s->cpu_level};
     kvs_status st;
 
-    if ((s->resume || s->checkpoint_every > 0) && !s->out)
+    if ((s->resume || s->checkpoint_every > 0) && !s->out && !s->dry_run)
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--out'",
                          s->resume ? "resume" : "checkpoint-every");
     KVS_TRY(kvs_train_config_check(&s->train, err));
@@ -111,7 +115,8 @@ kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
         return kvsi_fail(err, KVS_E_INVALID, "option '--retrofit' needs '--init-from'");
     if (s->init_from)
         KVS_TRY(load_model(w, s, parsed, err));
-    KVS_TRY(create_task(w, s, parsed, err));
+    if (!plans_text(s, parsed))
+        KVS_TRY(create_task(w, s, parsed, err));
     if (!w->model)
         KVS_TRY(create_model(w, s, err));
 out:
@@ -122,27 +127,7 @@ void kvsi_workshop_clear(kvsi_workshop *w)
 {
     kvs_model_free(w->model);
     kvs_task_free(w->task);
+    kvs_tokenizer_free(w->tokenizer);
     kvs_corpus_free(w->corpus);
     kvs_runtime_free(w->rt);
-}
-
-kvs_status kvsi_workshop_save_tokenizer(const kvsi_workshop *w, const kvsi_train_settings *s,
-                                        kvs_err *err)
-{
-    const char *source = w->corpus ? kvs_corpus_get_info(w->corpus)->tokenizer : NULL;
-    char *path = NULL;
-    kvs_tokenizer *tokenizer = NULL;
-    kvs_status st = KVS_OK;
-
-    if (!source || !s->out)
-        return KVS_OK;
-    path = kvsi_path_join(s->out, "tokenizer.json");
-    if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", s->out);
-    KVS_TRY(kvs_tokenizer_load(&tokenizer, source, err));
-    KVS_TRY(kvs_tokenizer_save(tokenizer, path, err));
-out:
-    kvs_tokenizer_free(tokenizer);
-    kvsi_free(path);
-    return st;
 }

@@ -3,8 +3,9 @@
 #include "model/pass.h"
 #include "train/budget.h"
 
-/* Every weight takes part in one multiplication forward and two backward, but for the embedding,
- * which is looked up, and the norms; attention's products grow with the length. */
+/* Every weight of a matrix takes part in one multiplication forward and two backward, but for the
+ * embedding, which is looked up; attention's products grow with the length.  Norms and the shift's
+ * taps are no matrices. */
 static double flops_per_token(const kvs_model_config *c, const kvsi_layout *layout, double length)
 {
     double weights = 0;
@@ -13,7 +14,7 @@ static double flops_per_token(const kvs_model_config *c, const kvsi_layout *layo
         const kvsi_parameter *p = &layout->list[i];
         const int looked_up = p->role == KVSI_POSITION || (p->role == KVSI_EMBEDDING && !c->tied);
 
-        weights += p->rank == 2 && !looked_up ? (double)p->count : 0;
+        weights += p->rank == 2 && p->role != KVSI_TAPS && !looked_up ? (double)p->count : 0;
     }
     return 6 * weights + 6 * (double)(c->layers * c->dim) * length;
 }
@@ -22,8 +23,12 @@ kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt, const kvs_model_
                           const kvs_task *task, const kvs_train_config *train, kvs_err *err)
 {
     kvs_model measured = {.config = *config, .context = {.ops = rt->ops, .threads = rt->threads}};
+    const kvs_task windows = {.max_tokens = config->context,
+                              .mean_tokens = (double)config->context};
     kvs_status st;
 
+    if (!task)
+        task = &windows;
     KVS_TRY(kvs_train_config_check(train, err));
     KVS_TRY(kvs_model_config_finish(&measured.config, err));
     KVS_TRY(kvsi_layout_init(&measured.layout, &measured.config, err));

@@ -64,6 +64,8 @@ void LEVEL(head_loss)(kvsi_context *c, const kvsi_head *head);
 void LEVEL(sum_squares)(kvsi_context *c, double *sum, const float *g, size_t n);
 void LEVEL(adamw)(kvsi_context *c, float *p, const float *g, float *m, float *v, size_t n,
                   const kvsi_adamw *h, const double *scale);
+double LEVEL(multiply_add)(kvsi_context *c, float *sums, size_t parts, size_t rounds);
+void LEVEL(read_through)(kvsi_context *c, float *sums, size_t parts, const float *x, size_t n);
 
 /* What each operation needs of the workspace, in bytes. */
 size_t LEVEL(norm_workspace)(const kvsi_limits *limits);

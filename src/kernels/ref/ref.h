@@ -53,6 +53,8 @@ void kvsi_ref_head_loss(kvsi_context *c, const kvsi_head *head);
 void kvsi_ref_sum_squares(kvsi_context *c, double *sum, const real *g, size_t n);
 void kvsi_ref_adamw(kvsi_context *c, real *p, const real *g, real *m, real *v, size_t n,
                     const kvsi_adamw *h, const double *scale);
+double kvsi_ref_multiply_add(kvsi_context *c, real *sums, size_t parts, size_t rounds);
+void kvsi_ref_read_through(kvsi_context *c, real *sums, size_t parts, const real *x, size_t n);
 
 /* The shift and rotation of one row of one head; direction -1 is the rotation's adjoint. */
 void kvsi_ref_shift_row(real *out, const real *taps, size_t window, const real *const *rows,
