@@ -70,7 +70,7 @@ typedef void product(kvsi_context *c, const bench *b, const kvs_bench_gemm *g);
 
 static kvsi_matrix matrix_of(const bench *b, const kvs_bench_gemm *g)
 {
-    return (kvsi_matrix){KVSI_ELEMENT_REAL, g->rows, g->cols, b->w, NULL};
+    return (kvsi_matrix){.type = KVSI_REAL_TYPE, .rows = g->rows, .cols = g->cols, .data = b->w};
 }
 
 static void forward(kvsi_context *c, const bench *b, const kvs_bench_gemm *g)
@@ -146,6 +146,7 @@ static size_t larger(size_t x, size_t y)
 
 static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *rt, kvs_err *err)
 {
+    const kvsi_limits smallest = {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}; /* products need no more */
     size_t x = 0, y = 0, w = 0;
 
     for (size_t i = 0; i < m->gemms; i++) {
@@ -153,13 +154,18 @@ static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *
         y = larger(y, m->gemm[i].tokens * m->gemm[i].rows);
         w = larger(w, m->gemm[i].rows * m->gemm[i].cols);
     }
-    b->context = (kvsi_context){.ops = rt->ops, .threads = rt->threads};
+    b->context = (kvsi_context){
+        .ops = rt->ops,
+        .threads = rt->threads,
+        .workspace_bytes = rt->ops->workspace_bytes(&smallest, rt->threads),
+    };
+    b->context.workspace = rt->ops->alloc(b->context.workspace_bytes);
     b->x = rt->ops->alloc(x * sizeof *b->x);
     b->y = rt->ops->alloc(y * sizeof *b->y);
     b->w = rt->ops->alloc(w * sizeof *b->w);
     b->numbers = kvsi_probe_numbers(larger(larger(x, y), w));
     b->far = rt->ops->alloc(READ_BYTES);
-    if (!b->x || !b->y || !b->w || !b->numbers || !b->far)
+    if (!b->context.workspace || !b->x || !b->y || !b->w || !b->numbers || !b->far)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for an array of %zu MiB",
                          READ_BYTES >> 20);
     kvsi_probe_init(&b->all, rt->ops, rt->threads);
@@ -193,6 +199,7 @@ static void release(bench *b, const kvs_runtime *rt)
         kvsi_samples_release(&b->gemm[i].backward_input);
         kvsi_samples_release(&b->gemm[i].backward_weight);
     }
+    rt->ops->release(b->context.workspace);
     rt->ops->release(b->x);
     rt->ops->release(b->y);
     rt->ops->release(b->w);

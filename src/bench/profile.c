@@ -93,13 +93,13 @@ static void zero(kvsi_context *c, void *memory, size_t bytes)
 
 /* ---- embedding and norms ---- */
 
-static void embed_forward(kvsi_context *c, real *y, const real *table, const int32_t *ids, size_t n,
-                          size_t dim, int add)
+static void embed_forward(kvsi_context *c, real *y, const kvsi_matrix *table, const int32_t *ids,
+                          size_t n, int add)
 {
     const call now = enter(c);
 
-    now.profile->inner->embed_forward(c, y, table, ids, n, dim, add);
-    leave(&now, "embed_forward", NULL, 0, (add ? 3.0 : 2.0) * (double)(n * dim));
+    now.profile->inner->embed_forward(c, y, table, ids, n, add);
+    leave(&now, "embed_forward", NULL, 0, (add ? 3.0 : 2.0) * (double)(n * table->cols));
 }
 
 static void embed_backward(kvsi_context *c, real *d_table, const real *d_y, const int32_t *ids,

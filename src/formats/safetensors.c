@@ -86,7 +86,8 @@ static kvs_status read_dtype(kvsi_file_tensor *tensor, const kvsi_safetensors *f
     if (!name)
         return refuse(file, tensor->name, err, "has no dtype text");
     for (int i = 0; i < KVSI_DTYPES; i++) {
-        if (strcmp(name, kvsi_dtype_name((kvsi_dtype)i)) == 0) {
+        if (kvsi_dtype_block((kvsi_dtype)i) == 1 &&
+            strcmp(name, kvsi_dtype_name((kvsi_dtype)i)) == 0) {
             tensor->dtype = (kvsi_dtype)i;
             return KVS_OK;
         }
