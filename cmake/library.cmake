@@ -35,9 +35,8 @@ add_custom_target(kvshift_commit
 set(KVSHIFT_LEVELS baseline)
 set(level_flags_baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
-    list(APPEND KVSHIFT_LEVELS avx2 avx512)
+    list(APPEND KVSHIFT_LEVELS avx2)
     set(level_flags_avx2 -mavx2 -mfma)
-    set(level_flags_avx512 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl)
 endif()
 
 # Loops that measure the machine are not what sanitizers are for.

@@ -101,7 +101,7 @@ KVS_API void kvs_runtime_free(kvs_runtime *rt);
 KVS_API int kvs_runtime_threads(const kvs_runtime *rt);
 KVS_API const char *kvs_runtime_cpu_level(const kvs_runtime *rt);
 
-/* Names of the levels in this build, best first (avx512, avx2, baseline, reference); NULL past the end.
+/* Names of the levels in this build, best first (avx2, baseline, reference); NULL past the end.
  * *usable says whether this processor can run it. */
 KVS_API const char *kvs_cpu_level_name(size_t index, int *usable);
 

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* The inner kernel holds ROWS x VECTORS vectors of C in registers, of which wider ones are more. */
-enum { ROWS = VEC_BYTES == 64 ? 12 : 6, VECTORS = 2, COLS = VECTORS * VEC };
+/* The inner kernel holds ROWS x VECTORS vectors of C in registers. */
+enum { ROWS = 6, VECTORS = 2, COLS = VECTORS * VEC };
 
 /* Sizes of blocks: a panel of B (COLS x DEPTH) stays in the first cache, a block of A
  * (BLOCK_ROWS x DEPTH) in the second. */
