@@ -95,6 +95,7 @@ typedef struct kvs_bench_train_options {
     kvs_bench_model model; /* config.shift and the batch as one likes */
     int alone;             /* do not measure the same model without its shift beside it */
     int profile;           /* time every operation */
+    int recompute;         /* compute layers again in the backward pass */
 } kvs_bench_train_options;
 
 /* What one operation takes of a step, on average. */

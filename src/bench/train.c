@@ -95,6 +95,7 @@ kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
     kvsi_profile_init(&b->profile, rt->ops, config);
     b->profiling.ops = &b->profile.table;
     b->train = settings_of(&b->options.model);
+    b->train.recompute = options->recompute;
     KVS_TRY(kvs_train_config_check(&b->train, err));
     KVS_TRY(kvsi_repeat_task_create(&b->task, &b->options.model,
                                     options->profile ? &b->profile : NULL, err));

@@ -9,7 +9,7 @@ typedef struct settings {
     kvsi_bench_run run;
     const char *model, *shift, *save;
     size_t batch, length, steps; /* 0 = the model's own */
-    int profile, paced;
+    int profile, paced, recompute;
 } settings;
 
 #define FIELD(name) offsetof(settings, name)
@@ -28,6 +28,8 @@ static const kvsi_option options[] = {
     {.name = "length", .kind = KVSI_OPTION_SIZE, .offset = FIELD(length), .group = "Training",
      .placeholder = "N", .help = "tokens of a sequence", .automatic = "the model's",
      .high = 1 << 24},
+    {.name = "recompute", .kind = KVSI_OPTION_FLAG, .offset = FIELD(recompute),
+     .group = "Training", .help = "compute layers again in the backward pass: less memory"},
     {.name = "steps", .kind = KVSI_OPTION_SIZE, .offset = FIELD(steps), .group = "Run",
      .placeholder = "N", .help = "steps that are measured, after two of warm-up",
      .automatic = "5 to 100, by model", .high = 1000000},
@@ -129,15 +131,16 @@ static json_t *to_json(const kvs_bench_train_result *r, const kvs_runtime *rt,
 {
     const double rate = r->flops / r->step.median, peak = r->peak.median;
     json_t *value = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:b, s:f, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:f, "
+        "{s:s, s:s, s:I, s:I, s:I, s:b, s:b, s:f, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, "
+        "s:f, "
         "s:f}",
         "model", s->model, "shift", s->shift, "batch", (json_int_t)o->model.batch, "length",
-        (json_int_t)o->model.length, "steps", (json_int_t)r->rounds, "profiled", s->profile,
-        "tokens_per_s", r->tokens / r->step.median, "step_ms", times_to_json(r->step), "gflops",
-        kvsi_bench_giga(rate), "peak_gflops", kvsi_bench_giga(peak), "fraction_of_peak",
-        rate / peak, "gflops_best", kvsi_bench_giga(r->flops / r->step.best), "peak_gflops_best",
-        kvsi_bench_giga(r->peak.best), "fraction_of_peak_best",
-        r->flops / r->step.best / r->peak.best, "peak_rss_mb",
+        (json_int_t)o->model.length, "steps", (json_int_t)r->rounds, "recompute", s->recompute,
+        "profiled", s->profile, "tokens_per_s", r->tokens / r->step.median, "step_ms",
+        times_to_json(r->step), "gflops", kvsi_bench_giga(rate), "peak_gflops",
+        kvsi_bench_giga(peak), "fraction_of_peak", rate / peak, "gflops_best",
+        kvsi_bench_giga(r->flops / r->step.best), "peak_gflops_best", kvsi_bench_giga(r->peak.best),
+        "fraction_of_peak_best", r->flops / r->step.best / r->peak.best, "peak_rss_mb",
         kvsi_json_number(kvsi_bench_mega(r->peak_rss)), "planned_mb",
         kvsi_bench_mega(r->planned_bytes), "loss_first", r->loss_first, "loss_last", r->loss_last);
 
@@ -236,6 +239,7 @@ static kvs_status choose(kvs_bench_train_options *o, const settings *s, kvs_err 
     if (st != KVS_OK)
         return st;
     o->profile = s->profile;
+    o->recompute = s->recompute;
     o->alone = s->paced;
     if (s->batch > 0)
         o->model.batch = s->batch;
