@@ -40,7 +40,8 @@ void kvsi_dtype_decode(float *out, kvsi_dtype dtype, const void *data, size_t co
 void kvsi_dtype_encode(void *out, kvsi_dtype dtype, const float *in, size_t count);
 
 /* Tensors that are made one by one while they are written, so that a file may be larger than
- * memory.  `describe` fills everything but data; `read` gives tensor `index` as float32. */
+ * memory.  `describe` fills everything but data, with a name that lives as long as the source and a
+ * type for which kvsi_dtype_is_weight holds; `read` gives tensor `index` as float32. */
 typedef struct kvsi_tensor_source {
     size_t count;
     void (*describe)(const void *self, size_t index, kvsi_file_tensor *out);
