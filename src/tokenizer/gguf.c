@@ -1,4 +1,5 @@
-/* The vocabulary of a GGUF file: SentencePiece's ("llama") or byte-level ("gpt2"). */
+/* The vocabulary of a GGUF file: SentencePiece's ("llama"), byte-level ("gpt2") or, where a file has
+ * neither, a whole tokenizer.json. */
 #include "formats/gguf.h"
 
 #include "base/memory.h"
@@ -109,6 +110,19 @@ static const struct {
      0},
 };
 
+static int is_same(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+const char *kvsi_gguf_split_name(const char *expression, int ignore_merges)
+{
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
+        if (is_same(splits[i].expression, expression) && splits[i].ignore_merges == ignore_merges)
+            return splits[i].name;
+    return NULL;
+}
+
 static kvs_status make_document(json_t **out, const kvsi_gguf *file, const char *path, kvs_err *err)
 {
     const char *name = "gpt-2";
@@ -195,17 +209,31 @@ out:
     return st;
 }
 
+/* ---- either, and a tokenizer.json ------------------------------------------------------------ */
+
+static kvs_status load_document(kvs_tokenizer **out, const char *text, size_t size,
+                                const char *path, kvs_err *err)
+{
+    json_t *document = NULL;
+    const kvs_status st = kvsi_json_parse(&document, text, size, path, err);
+
+    return st != KVS_OK ? st : kvsi_tokenizer_from_document(out, document, path, err);
+}
+
 kvs_status kvsi_tokenizer_load_gguf(kvs_tokenizer **out, const char *path, kvs_err *err)
 {
     kvsi_gguf *file = NULL;
-    const char *model = "";
-    size_t size = 0;
+    const char *model = "", *document = NULL;
+    size_t size = 0, document_size = 0;
     kvs_status st;
 
     *out = NULL;
     KVS_TRY(kvsi_gguf_open(&file, path, err));
     KVS_TRY(kvsi_gguf_get_text(&model, &size, file, KEY("model"), err));
-    if (is(model, size, "llama"))
+    KVS_TRY(kvsi_gguf_get_text(&document, &document_size, file, "tokenizer.huggingface.json", err));
+    if (size == 0 && document)
+        st = load_document(out, document, document_size, path, err);
+    else if (is(model, size, "llama"))
         st = load_scored(out, file, path, err);
     else if (is(model, size, "gpt2"))
         st = load_byte_level(out, file, path, err);

@@ -65,6 +65,24 @@ static json_t *normalizer(const kvsi_scored *scored)
     return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", steps);
 }
 
+int kvsi_scored_read_normalizer(kvsi_scored *out, const json_t *value)
+{
+    for (int flags = 0; flags < 4; flags++) {
+        const kvsi_scored candidate = {.add_dummy_prefix = flags & 1,
+                                       .remove_extra_spaces = flags >> 1};
+        json_t *steps = normalizer(&candidate);
+        const int equal = json_equal(steps, value);
+
+        json_decref(steps);
+        if (!equal)
+            continue;
+        out->add_dummy_prefix = candidate.add_dummy_prefix;
+        out->remove_extra_spaces = candidate.remove_extra_spaces;
+        return 1;
+    }
+    return 0;
+}
+
 static json_t *decoder(const kvsi_scored *scored)
 {
     json_t *steps = json_pack("[o, {s:s}, {s:s}]", replace("String", META, " "), "type",
@@ -245,6 +263,20 @@ out:
     return st;
 }
 
+/* What the pieces were, for a file of the same kind that may be written later. */
+static kvs_status keep_scores(kvs_tokenizer *t, const kvsi_scored *scored, kvs_err *err)
+{
+    t->scores = kvsi_alloc(scored->count, sizeof *t->scores);
+    t->kinds = kvsi_alloc(scored->count, 1);
+    if (!t->scores || !t->kinds)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for scores");
+    for (size_t id = 0; id < scored->count; id++) {
+        t->scores[id] = scored->pieces[id].score;
+        t->kinds[id] = (unsigned char)scored->pieces[id].kind;
+    }
+    return KVS_OK;
+}
+
 kvs_status kvsi_tokenizer_from_scored(kvs_tokenizer **out, const kvsi_scored *scored,
                                       const char *what, kvs_err *err)
 {
@@ -264,6 +296,7 @@ kvs_status kvsi_tokenizer_from_scored(kvs_tokenizer **out, const kvsi_scored *sc
         t->bos = (int32_t)scored->bos;
     if (piece_at(scored, scored->eos))
         t->eos = (int32_t)scored->eos;
+    KVS_TRY(keep_scores(t, scored, err));
     KVS_TRY(add_merges(t, scored, err));
     KVS_TRY(kvsi_find_joints(t, err));
     KVS_TRY(add_user_defined(t, scored, err));

@@ -135,6 +135,8 @@ void kvs_tokenizer_free(kvs_tokenizer *t)
     kvsi_merges_release(&t->merges);
     kvsi_merges_release(&t->joints);
     kvsi_trie_release(&t->user_defined);
+    kvsi_free(t->scores);
+    kvsi_free(t->kinds);
     kvsi_components_release(&t->normalizers);
     kvsi_components_release(&t->pre_tokenizers);
     kvsi_components_release(&t->decoders);
@@ -229,22 +231,27 @@ static json_t *merges_to_json(const kvs_tokenizer *t)
     return merges;
 }
 
-kvs_status kvs_tokenizer_save(const kvs_tokenizer *t, const char *path, kvs_err *err)
+json_t *kvsi_tokenizer_to_document(const kvs_tokenizer *t)
 {
     json_t *document = json_copy(t->document);
     json_t *model = json_copy(json_object_get(t->document, "model"));
-    kvs_status st = KVS_OK;
 
     if (!document || !model || json_object_set_new(model, "vocab", vocabulary_to_json(t)) != 0 ||
         json_object_set_new(model, "merges", merges_to_json(t)) != 0 ||
         json_object_set(document, "model", model) != 0) {
-        st = fail_memory(err);
-        goto out;
+        json_decref(document);
+        document = NULL;
     }
-    st = kvsi_json_write(document, path, err);
-out:
-    json_decref(document);
     json_decref(model);
+    return document;
+}
+
+kvs_status kvs_tokenizer_save(const kvs_tokenizer *t, const char *path, kvs_err *err)
+{
+    json_t *document = kvsi_tokenizer_to_document(t);
+    const kvs_status st = document ? kvsi_json_write(document, path, err) : fail_memory(err);
+
+    json_decref(document);
     return st;
 }
 
