@@ -89,7 +89,7 @@ static void golden_open(golden *g, const char *name)
 
     *g = (golden){.name = name};
     golden_path(path, sizeof path, name, ".json");
-    if (kvsi_hf_config_read(&g->config, path, &err) != KVS_OK)
+    if (kvs_model_config_load(&g->config, path, &err) != KVS_OK)
         fail_msg("%s", err.message);
     g->body = open_tensors(g->config.body == KVS_BODY_GPT2 ? "body-gpt2" : "body-llama");
     g->file = open_tensors(name);

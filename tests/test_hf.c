@@ -515,7 +515,7 @@ static void written_files_come_back(void **state)
         kvs_err err;
 
         if (kvsi_hf_config_write(&config, path, &err) != KVS_OK ||
-            kvsi_hf_config_read(&back, path, &err) != KVS_OK)
+            kvs_model_config_load(&back, path, &err) != KVS_OK)
             fail_msg("configuration %zu: %s", i, err.message);
         check_same(&back, &config);
         assert_int_equal(kvs_model_config_load(&back, dir, &err), KVS_OK);
@@ -597,7 +597,7 @@ static void a_foreign_file_is_read(void **state)
         print_message("needs data/tinystories656K-hf/config.json below $KVSHIFT_SHARED\n");
         skip();
     }
-    if (kvsi_hf_config_read(&config, path, &err) != KVS_OK)
+    if (kvs_model_config_load(&config, path, &err) != KVS_OK)
         fail_msg("%s", err.message);
     check_same(&config, &expected);
 }

@@ -2,7 +2,10 @@
  * hop-k models of two and three layers, on fresh sequences, without and with dropout.
  *
  * The models are in $KVSHIFT_SHARED/data/hopk; where they are not, the tests are skipped. */
+#include "base/files.h"
+#include "base/memory.h"
 #include "base/random.h"
+#include "formats/hf.h"
 #include "support.h"
 
 #include <math.h>
@@ -77,11 +80,11 @@ static void find_model(char *path, size_t size, size_t layers)
     }
 }
 
-static kvs_model *load_model(kvs_runtime *rt, const char *path, size_t layers)
+/* The file has weights only: a folder of ours gives it the configuration. */
+static void write_config(const char *dir, size_t layers)
 {
     kvs_model_config config;
-    kvs_model *model;
-    kvs_err err;
+    char *path = kvsi_path_join(dir, "config.json");
 
     kvs_model_config_init(&config);
     kvs_model_config_set_body(&config, KVS_BODY_GPT2);
@@ -93,9 +96,22 @@ static kvs_model *load_model(kvs_runtime *rt, const char *path, size_t layers)
     config.head = KVS_HEAD_NONE;
     config.dropout_embedding = config.dropout_attention = config.dropout_residual = 0.1;
     assert_int_equal(kvs_model_config_finish(&config, NULL), KVS_OK);
-    if (kvsi_model_allocate(&model, rt, &config, &err) != KVS_OK ||
-        kvsi_model_load_weights(model, path, &err) != KVS_OK)
+    assert_int_equal(kvsi_hf_config_write(&config, path, NULL), KVS_OK);
+    kvsi_free(path);
+}
+
+static kvs_model *load_model(kvs_runtime *rt, const char *path, size_t layers)
+{
+    char *dir = support_make_dir(), *link = kvsi_path_join(dir, "model.safetensors");
+    kvs_model *model;
+    kvs_err err;
+
+    write_config(dir, layers);
+    assert_int_equal(symlink(path, link), 0);
+    if (kvs_model_load(&model, rt, dir, &err) != KVS_OK)
         fail_msg("%s", err.message);
+    kvsi_free(link);
+    support_remove_dir(dir);
     return model;
 }
 

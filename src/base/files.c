@@ -171,26 +171,10 @@ kvs_status kvsi_new_file_write_at(kvsi_new_file *file, uint64_t offset, const vo
     return KVS_OK;
 }
 
-/* The folder that holds `path`, in fresh memory. */
-static char *parent_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    size_t length;
-    char *parent;
-
-    if (!slash)
-        return kvsi_strdup(".");
-    length = slash == path ? 1 : (size_t)(slash - path);
-    parent = kvsi_alloc(length + 1, 1);
-    if (parent)
-        memcpy(parent, path, length);
-    return parent;
-}
-
 /* Without this a crash could lose the new name although the bytes are safe. */
 static kvs_status sync_parent(const char *path, kvs_err *err)
 {
-    char *parent = parent_of(path);
+    char *parent = kvsi_path_parent(path);
     kvs_status st = KVS_OK;
     int fd;
 
@@ -325,4 +309,19 @@ char *kvsi_path_join(const char *dir, const char *name)
     if (path)
         snprintf(path, room, "%s%s%s", dir, slash, name);
     return path;
+}
+
+char *kvsi_path_parent(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t length;
+    char *parent;
+
+    if (!slash)
+        return kvsi_strdup(".");
+    length = slash == path ? 1 : (size_t)(slash - path);
+    parent = kvsi_alloc(length + 1, 1);
+    if (parent)
+        memcpy(parent, path, length);
+    return parent;
 }

@@ -33,5 +33,7 @@ int kvsi_file_exists(const char *path);
 kvs_status kvsi_dir_make(const char *path, int *made, kvs_err *err);
 /* dir/name, in fresh memory (kvsi_free); NULL if out of memory. */
 char *kvsi_path_join(const char *dir, const char *name);
+/* The folder that holds it, "." for a bare name; likewise. */
+char *kvsi_path_parent(const char *path);
 
 #endif

@@ -27,6 +27,13 @@ kvs_status(kvsi_fail)(kvs_err *err, kvs_status status, const char *format, ...)
     return status;
 }
 
+kvs_status kvsi_in_file(kvs_status status, const kvs_err *inner, const char *what, kvs_err *err)
+{
+    if (status == KVS_OK)
+        return KVS_OK;
+    return kvsi_fail(err, KVS_E_FORMAT, "'%s': %s", what, inner->message);
+}
+
 const char *kvs_status_text(kvs_status status)
 {
     switch (status) {

@@ -17,6 +17,9 @@
 kvs_status kvsi_fail(kvs_err *err, kvs_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A failure of a check that knows no file, told with the name of the file: 'WHAT': MESSAGE. */
+kvs_status kvsi_in_file(kvs_status status, const kvs_err *inner, const char *what, kvs_err *err);
+
 #ifdef __clang_analyzer__ /* it does not see, from other files, that the status comes back */
 #define kvsi_fail(err, status, ...) ((void)kvsi_fail(err, status, __VA_ARGS__), (status))
 #endif

@@ -136,6 +136,13 @@ void kvsi_text_release(kvsi_text *text)
     *text = (kvsi_text){0};
 }
 
+int kvsi_ends_with(const char *text, const char *end)
+{
+    const size_t size = strlen(text), tail = strlen(end);
+
+    return size >= tail && strcmp(text + size - tail, end) == 0;
+}
+
 /* ---- the nearest name ------------------------------------------------------------------------ */
 
 enum {

@@ -35,6 +35,8 @@ void kvsi_text_add_shell_word(kvsi_text *text, const char *word);
 kvs_status kvsi_text_check(const kvsi_text *text, kvs_err *err);
 void kvsi_text_release(kvsi_text *text);
 
+int kvsi_ends_with(const char *text, const char *end);
+
 /* Insertions, deletions, replacements and swaps of neighbours that turn one name into the other. */
 size_t kvsi_edit_distance(const char *a, const char *b);
 /* The name most likely meant, or NULL if none is close.

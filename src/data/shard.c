@@ -2,15 +2,10 @@
 #include "data/shard.h"
 
 #include "base/checksum.h"
-#include "base/files.h"
 #include "base/memory.h"
 
-#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 const char kvsi_shard_magic[8] = {'k', 'v', 's', 't', 'o', 'k', 'e', 'n'};
 
@@ -60,19 +55,19 @@ static kvs_status read_own(kvsi_shard *shard, size_t vocab, kvs_err *err)
     uint64_t ids, starts, size;
     kvs_status st;
 
-    if (shard->map_size < sizeof h)
+    if (shard->map.size < sizeof h)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %zu bytes, expected a header of %zu",
-                         shard->path, shard->map_size, sizeof h);
-    memcpy(&h, shard->map, sizeof h);
+                         shard->path, shard->map.size, sizeof h);
+    memcpy(&h, shard->map.data, sizeof h);
     KVS_TRY(check_own_header(shard, &h, vocab, err));
     if (__builtin_mul_overflow(h.tokens, (uint64_t)h.id_bytes, &ids) ||
         __builtin_add_overflow(ids, UINT64_C(7), &ids) ||
         __builtin_mul_overflow(h.documents, (uint64_t)sizeof(uint64_t), &starts) ||
         __builtin_add_overflow(ids & ~UINT64_C(7), starts, &size) ||
-        __builtin_add_overflow(size, (uint64_t)sizeof h, &size) || size != shard->map_size)
+        __builtin_add_overflow(size, (uint64_t)sizeof h, &size) || size != shard->map.size)
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s' has %zu bytes, which do not fit %llu tokens in %llu documents",
-                         shard->path, shard->map_size, (unsigned long long)h.tokens,
+                         shard->path, shard->map.size, (unsigned long long)h.tokens,
                          (unsigned long long)h.documents);
     shard->format = KVSI_SHARD_OWN;
     shard->vocab = (size_t)h.vocab;
@@ -81,7 +76,7 @@ static kvs_status read_own(kvsi_shard *shard, size_t vocab, kvs_err *err)
     shard->tokens = h.tokens;
     shard->documents = h.documents;
     shard->checksum = h.checksum;
-    shard->ids = (const unsigned char *)shard->map + sizeof h;
+    shard->ids = shard->map.data + sizeof h;
     shard->starts = (const uint64_t *)(const void *)(shard->ids + (ids & ~UINT64_C(7)));
 out:
     return st;
@@ -93,8 +88,8 @@ static size_t llmc_kind(const kvsi_shard *shard)
     int32_t words[2] = {0, 0};
     size_t kind = 0;
 
-    if (shard->map_size >= LLMC_HEADER)
-        memcpy(words, shard->map, sizeof words);
+    if (shard->map.size >= LLMC_HEADER)
+        memcpy(words, shard->map.data, sizeof words);
     while (kind < LLMC_KINDS &&
            (words[0] != llmc_kinds[kind].magic || words[1] != llmc_kinds[kind].version))
         kind++;
@@ -103,10 +98,10 @@ static size_t llmc_kind(const kvsi_shard *shard)
 
 static kvs_status read_llmc(kvsi_shard *shard, size_t id_bytes, kvs_err *err)
 {
-    const size_t left = shard->map_size - LLMC_HEADER;
+    const size_t left = shard->map.size - LLMC_HEADER;
     int32_t tokens;
 
-    memcpy(&tokens, (const char *)shard->map + 2 * sizeof tokens, sizeof tokens);
+    memcpy(&tokens, shard->map.data + 2 * sizeof tokens, sizeof tokens);
     if (tokens < 0 || left % id_bytes != 0 || (size_t)tokens != left / id_bytes)
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s' claims %d tokens of %zu bytes, but %zu bytes follow its header",
@@ -114,20 +109,20 @@ static kvs_status read_llmc(kvsi_shard *shard, size_t id_bytes, kvs_err *err)
     shard->format = KVSI_SHARD_LLMC;
     shard->id_bytes = id_bytes;
     shard->tokens = (uint64_t)tokens;
-    shard->ids = (const unsigned char *)shard->map + LLMC_HEADER;
+    shard->ids = shard->map.data + LLMC_HEADER;
     return KVS_OK;
 }
 
 static kvs_status read_bare(kvsi_shard *shard, kvs_err *err)
 {
-    if (shard->map_size % 2 != 0)
+    if (shard->map.size % 2 != 0)
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s' has %zu bytes, which are no whole number of 16-bit ids", shard->path,
-                         shard->map_size);
+                         shard->map.size);
     shard->format = KVSI_SHARD_NANOGPT;
     shard->id_bytes = 2;
-    shard->tokens = shard->map_size / 2;
-    shard->ids = shard->map;
+    shard->tokens = shard->map.size / 2;
+    shard->ids = shard->map.data;
     return KVS_OK;
 }
 
@@ -137,7 +132,7 @@ static kvs_status read_header(kvsi_shard *shard, size_t vocab, kvs_err *err)
     const size_t magic = sizeof kvsi_shard_magic;
     kvs_status st;
 
-    if (shard->map_size >= magic && memcmp(shard->map, kvsi_shard_magic, magic) == 0)
+    if (shard->map.size >= magic && memcmp(shard->map.data, kvsi_shard_magic, magic) == 0)
         return read_own(shard, vocab, err);
     if (!vocab)
         return kvsi_fail(err, KVS_E_INVALID,
@@ -220,29 +215,10 @@ static kvs_status check_ids(const kvsi_shard *shard, kvs_err *err)
 
 static kvs_status map_file(kvsi_shard *shard, kvs_err *err)
 {
-    const int fd = open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    kvs_status st = KVS_OK;
-    struct stat info;
-    void *map;
+    const kvs_status st = kvsi_mapping_open(&shard->map, shard->path, err);
 
-    if (fd < 0)
-        return kvsi_fail_errno(err, "open", shard->path);
-    if (fstat(fd, &info) != 0) {
-        st = kvsi_fail_errno(err, "read", shard->path);
-    } else if (!S_ISREG(info.st_mode)) {
-        st = kvsi_fail(err, KVS_E_IO, "cannot read '%s': not a regular file", shard->path);
-    } else if (info.st_size == 0) {
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s' is empty, expected token ids", shard->path);
-    } else {
-        map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map == MAP_FAILED) {
-            st = kvsi_fail_errno(err, "map", shard->path);
-        } else {
-            shard->map = map;
-            shard->map_size = (size_t)info.st_size;
-        }
-    }
-    close(fd);
+    if (st == KVS_OK && shard->map.size == 0)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' is empty, expected token ids", shard->path);
     return st;
 }
 
@@ -267,8 +243,7 @@ out:
 
 void kvsi_shard_close(kvsi_shard *shard)
 {
-    if (shard->map)
-        munmap(shard->map, shard->map_size);
+    kvsi_mapping_close(&shard->map);
     kvsi_free(shard->path);
     *shard = (kvsi_shard){0};
 }
@@ -283,8 +258,8 @@ kvs_status kvsi_shard_verify(const kvsi_shard *shard, kvs_err *err)
     if (shard->format != KVSI_SHARD_OWN)
         return KVS_OK;
     KVS_TRY(kvsi_checksum_create(&sum, err));
-    kvsi_checksum_add(sum, (const char *)shard->map + header, shard->map_size - header);
-    kvsi_checksum_add(sum, shard->map, offsetof(kvsi_shard_header, checksum));
+    kvsi_checksum_add(sum, shard->map.data + header, shard->map.size - header);
+    kvsi_checksum_add(sum, shard->map.data, offsetof(kvsi_shard_header, checksum));
     found = kvsi_checksum_value(sum);
     if (found != shard->checksum)
         st = kvsi_fail(err, KVS_E_FORMAT,

@@ -18,7 +18,7 @@
 #ifndef KVSI_DATA_SHARD_H
 #define KVSI_DATA_SHARD_H
 
-#include "base/status.h"
+#include "base/mapping.h"
 
 typedef enum kvsi_shard_format {
     KVSI_SHARD_OWN,
@@ -39,8 +39,7 @@ typedef struct kvsi_shard {
     uint64_t longest;  /* document, in tokens */
     uint64_t checksum; /* as the file says; 0 = it has none */
 
-    void *map;
-    size_t map_size;
+    kvsi_mapping map;
     const unsigned char *ids; /* in the map, as are the starts */
     const uint64_t *starts;   /* NULL = one document */
 } kvsi_shard;

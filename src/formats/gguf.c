@@ -1,33 +1,15 @@
-#include "formats/gguf.h"
-
-#include "base/files.h"
+/* The header and the metadata. */
 #include "base/memory.h"
+#include "formats/gguf_file.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { KEYS_MAX = 1 << 16 };
-
-struct kvsi_gguf {
-    char *path;
-    unsigned char *map;
-    size_t map_size;
-    kvsi_gguf_value *values;
-    size_t count;
-};
+enum { HEADER_SIZE = 24, KEYS_MAX = 1 << 16 };
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
-
-/* What is still to be read. */
-typedef struct cursor {
-    const char *path;
-    const unsigned char *at, *end;
-    kvs_err *err;
-} cursor;
 
 static uint64_t little_endian(const unsigned char *bytes, size_t size)
 {
@@ -38,12 +20,12 @@ static uint64_t little_endian(const unsigned char *bytes, size_t size)
     return value;
 }
 
-static kvs_status fail_short(const cursor *c)
+static kvs_status fail_short(const kvsi_gguf_cursor *c)
 {
-    return kvsi_fail(c->err, KVS_E_FORMAT, "'%s' ends in the middle of its metadata", c->path);
+    return kvsi_fail(c->err, KVS_E_FORMAT, "'%s' ends in the middle of its %s", c->path, c->part);
 }
 
-static kvs_status take(cursor *c, uint64_t *out, size_t size)
+kvs_status kvsi_gguf_take(kvsi_gguf_cursor *c, uint64_t *out, size_t size)
 {
     if ((size_t)(c->end - c->at) < size)
         return fail_short(c);
@@ -52,10 +34,10 @@ static kvs_status take(cursor *c, uint64_t *out, size_t size)
     return KVS_OK;
 }
 
-static kvs_status take_text(cursor *c, const char **text, size_t *size)
+kvs_status kvsi_gguf_take_text(kvsi_gguf_cursor *c, const char **text, size_t *size)
 {
     uint64_t length = 0;
-    const kvs_status st = take(c, &length, 8);
+    const kvs_status st = kvsi_gguf_take(c, &length, 8);
 
     if (st != KVS_OK)
         return st;
@@ -80,10 +62,10 @@ static size_t type_size(kvsi_gguf_type type)
     return sizes[type];
 }
 
-static kvs_status take_type(cursor *c, kvsi_gguf_type *type)
+static kvs_status take_type(kvsi_gguf_cursor *c, kvsi_gguf_type *type)
 {
     uint64_t number = 0;
-    const kvs_status st = take(c, &number, 4);
+    const kvs_status st = kvsi_gguf_take(c, &number, 4);
 
     if (st != KVS_OK)
         return st;
@@ -95,7 +77,7 @@ static kvs_status take_type(cursor *c, kvsi_gguf_type *type)
 }
 
 /* Moves past `count` elements. */
-static kvs_status skip(cursor *c, kvsi_gguf_type type, uint64_t count)
+static kvs_status skip(kvsi_gguf_cursor *c, kvsi_gguf_type type, uint64_t count)
 {
     const size_t size = type_size(type), left = (size_t)(c->end - c->at);
 
@@ -110,7 +92,7 @@ static kvs_status skip(cursor *c, kvsi_gguf_type type, uint64_t count)
     for (; count > 0; count--) {
         const char *text;
         size_t length;
-        const kvs_status st = take_text(c, &text, &length);
+        const kvs_status st = kvsi_gguf_take_text(c, &text, &length);
 
         if (st != KVS_OK)
             return st;
@@ -118,17 +100,17 @@ static kvs_status skip(cursor *c, kvsi_gguf_type type, uint64_t count)
     return KVS_OK;
 }
 
-static kvs_status take_value(cursor *c, kvsi_gguf_value *value)
+static kvs_status take_value(kvsi_gguf_cursor *c, kvsi_gguf_value *value)
 {
     uint64_t count = 1;
     kvs_status st;
 
-    KVS_TRY(take_text(c, &value->key, &value->key_size));
+    KVS_TRY(kvsi_gguf_take_text(c, &value->key, &value->key_size));
     KVS_TRY(take_type(c, &value->type));
     value->is_array = value->type == KVSI_GGUF_ARRAY;
     if (value->is_array) {
         KVS_TRY(take_type(c, &value->type));
-        KVS_TRY(take(c, &count, 8));
+        KVS_TRY(kvsi_gguf_take(c, &count, 8));
     }
     if (value->type == KVSI_GGUF_ARRAY)
         return kvsi_fail(c->err, KVS_E_UNSUPPORTED, "'%s': arrays of arrays in the metadata",
@@ -143,16 +125,17 @@ out:
 
 static kvs_status read_metadata(kvsi_gguf *file, kvs_err *err)
 {
-    cursor c = {file->path, file->map + 4, file->map + file->map_size, err};
-    uint64_t version = 0, tensors = 0, keys = 0;
+    kvsi_gguf_cursor c = {file->path, "metadata", file->map.data + 4,
+                          file->map.data + file->map.size, err};
+    uint64_t version = 0, keys = 0;
     kvs_status st;
 
-    KVS_TRY(take(&c, &version, 4));
+    KVS_TRY(kvsi_gguf_take(&c, &version, 4));
     if (version != 2 && version != 3)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': GGUF version %" PRIu64 ", expected 2 or 3",
                          file->path, version);
-    KVS_TRY(take(&c, &tensors, 8));
-    KVS_TRY(take(&c, &keys, 8));
+    KVS_TRY(kvsi_gguf_take(&c, &file->tensor_count, 8));
+    KVS_TRY(kvsi_gguf_take(&c, &keys, 8));
     if (keys > KEYS_MAX)
         return kvsi_fail(err, KVS_E_LIMIT,
                          "'%s': %" PRIu64 " keys of metadata, at most %d are read", file->path,
@@ -162,6 +145,7 @@ static kvs_status read_metadata(kvsi_gguf *file, kvs_err *err)
         return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", file->path);
     for (; file->count < keys; file->count++)
         KVS_TRY(take_value(&c, file->values + file->count));
+    file->after_keys = c.at;
 out:
     return st;
 }
@@ -170,29 +154,16 @@ out:
 
 static kvs_status map_file(kvsi_gguf *file, kvs_err *err)
 {
-    const int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    kvs_status st = KVS_OK;
-    struct stat info;
-    void *map;
+    const kvs_status st = kvsi_mapping_open(&file->map, file->path, err);
 
-    if (fd < 0)
-        return kvsi_fail_errno(err, "open", file->path);
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        st = kvsi_fail(err, KVS_E_IO, "'%s' is not a regular file", file->path);
-    } else if (info.st_size < 24) {
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s' has %lld bytes, too few for GGUF", file->path,
-                       (long long)info.st_size);
-    } else {
-        map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map == MAP_FAILED) {
-            st = kvsi_fail_errno(err, "map", file->path);
-        } else {
-            file->map = map;
-            file->map_size = (size_t)info.st_size;
-        }
-    }
-    close(fd);
-    return st;
+    if (st != KVS_OK)
+        return st;
+    if (file->map.size < HEADER_SIZE)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %zu bytes, too few for GGUF", file->path,
+                         file->map.size);
+    if (memcmp(file->map.data, "GGUF", 4) != 0)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' does not start with 'GGUF'", file->path);
+    return KVS_OK;
 }
 
 kvs_status kvsi_gguf_open(kvsi_gguf **out, const char *path, kvs_err *err)
@@ -206,10 +177,6 @@ kvs_status kvsi_gguf_open(kvsi_gguf **out, const char *path, kvs_err *err)
         goto out;
     }
     KVS_TRY(map_file(file, err));
-    if (memcmp(file->map, "GGUF", 4) != 0) {
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s' does not start with 'GGUF'", path);
-        goto out;
-    }
     KVS_TRY(read_metadata(file, err));
     *out = file;
     file = NULL;
@@ -222,8 +189,10 @@ void kvsi_gguf_close(kvsi_gguf *file)
 {
     if (!file)
         return;
-    if (file->map)
-        munmap(file->map, file->map_size);
+    for (size_t i = 0; file->tensors && i < file->tensor_count; i++)
+        kvsi_free((char *)file->tensors[i].name);
+    kvsi_free(file->tensors);
+    kvsi_mapping_close(&file->map);
     kvsi_free(file->values);
     kvsi_free(file->path);
     kvsi_free(file);
@@ -265,6 +234,41 @@ kvs_status kvsi_gguf_get_whole(int64_t *out, const kvsi_gguf *file, const char *
         number >> (8 * size - 1))
         number -= (uint64_t)1 << (8 * size);
     *out = (int64_t)number;
+    return KVS_OK;
+}
+
+static double double_at(const kvsi_gguf_value *value)
+{
+    const uint64_t bits = little_endian(value->data, 8);
+    double number;
+
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+/* 1e-5 is kept as the float next to it: the shortest decimal number that is this float is what was
+ * meant. */
+static double meant(double found)
+{
+    char text[32];
+
+    for (int digits = 6; digits < 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, found);
+        if ((double)strtof(text, NULL) == found)
+            return strtod(text, NULL);
+    }
+    return found;
+}
+
+kvs_status kvsi_gguf_get_real(double *out, const kvsi_gguf *file, const char *key, kvs_err *err)
+{
+    const kvsi_gguf_value *value = kvsi_gguf_find(file, key);
+
+    if (!value)
+        return KVS_OK;
+    if (value->is_array || (value->type != KVSI_GGUF_F32 && value->type != KVSI_GGUF_F64))
+        return fail_type(file, key, "a number with a fraction", err);
+    *out = value->type == KVSI_GGUF_F32 ? meant(kvsi_gguf_float_at(value, 0)) : double_at(value);
     return KVS_OK;
 }
 

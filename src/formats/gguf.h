@@ -6,7 +6,7 @@
 #ifndef KVSI_FORMATS_GGUF_H
 #define KVSI_FORMATS_GGUF_H
 
-#include "base/status.h"
+#include "formats/tensor.h"
 
 typedef enum kvsi_gguf_type {
     KVSI_GGUF_U8,
@@ -44,6 +44,8 @@ const kvsi_gguf_value *kvsi_gguf_find(const kvsi_gguf *file, const char *key);
 
 /* One value, not an array.  A missing key leaves *out alone; another type is KVS_E_FORMAT. */
 kvs_status kvsi_gguf_get_whole(int64_t *out, const kvsi_gguf *file, const char *key, kvs_err *err);
+/* Of a number that was stored with 32 bits, the shortest decimal number that it can be. */
+kvs_status kvsi_gguf_get_real(double *out, const kvsi_gguf *file, const char *key, kvs_err *err);
 /* The text is a view. */
 kvs_status kvsi_gguf_get_text(const char **out, size_t *size, const kvsi_gguf *file,
                               const char *key, kvs_err *err);
@@ -55,5 +57,12 @@ kvs_status kvsi_gguf_get_array(const kvsi_gguf_value **out, const kvsi_gguf *fil
 float kvsi_gguf_float_at(const kvsi_gguf_value *array, size_t index);
 int32_t kvsi_gguf_int_at(const kvsi_gguf_value *array, size_t index);
 const char *kvsi_gguf_next_text(const kvsi_gguf_value *array, size_t *at, size_t *size);
+
+/* The tensors, in the file's order, after everything about them is checked: types, shapes (outermost
+ * dimension first, which is the other way round than in the file), places within the file that do
+ * not overlap.  Apart from the open, because a vocabulary can be read without them. */
+kvs_status kvsi_gguf_read_tensors(kvsi_gguf *file, kvs_err *err);
+size_t kvsi_gguf_tensor_count(const kvsi_gguf *file);
+const kvsi_file_tensor *kvsi_gguf_tensor_at(const kvsi_gguf *file, size_t index);
 
 #endif

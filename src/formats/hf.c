@@ -4,14 +4,9 @@
  * Hugging Face's own files, an optional key may be null. */
 #include "formats/hf.h"
 
-#include "base/files.h"
-#include "base/memory.h"
-
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-
-enum { CONFIG_LIMIT = 1 << 20 }; /* bytes of config.json */
 
 static const char SHIFT_TYPE[] = "kvshift", SHIFT_MODEL[] = "KVShiftForCausalLM";
 static const char SHIFT_KEY[] = "kvshift"; /* the object with our own settings */
@@ -440,14 +435,6 @@ out:
 
 /* ---- reading: our object --------------------------------------------------------------------- */
 
-/* A failure of a check that knows no file, told with the file's name. */
-static kvs_status in_file(kvs_status status, const kvs_err *inner, const char *what, kvs_err *err)
-{
-    if (status == KVS_OK)
-        return KVS_OK;
-    return kvsi_fail(err, KVS_E_FORMAT, "'%s': %s", what, inner->message);
-}
-
 static int is_own_key(const char *key, kvs_body body)
 {
     for (size_t i = 0; i < OWN_WORDS; i++)
@@ -483,9 +470,10 @@ static kvs_status read_shift(kvs_shift_config *shift, const json_t *own, const c
     KVS_TRY(kvsi_json_get_text(&form, own, "form", what, err));
     KVS_TRY(kvsi_json_get_text(&init, own, "init", what, err));
     KVS_TRY(kvsi_json_get_size(&shift->window, own, "window", what, err));
-    KVS_TRY(in_file(kvs_shift_targets_parse(&shift->targets, targets, &inner), &inner, what, err));
-    KVS_TRY(in_file(kvs_shift_form_parse(&shift->form, form, &inner), &inner, what, err));
-    KVS_TRY(in_file(kvs_shift_init_parse(&shift->init, init, &inner), &inner, what, err));
+    KVS_TRY(
+        kvsi_in_file(kvs_shift_targets_parse(&shift->targets, targets, &inner), &inner, what, err));
+    KVS_TRY(kvsi_in_file(kvs_shift_form_parse(&shift->form, form, &inner), &inner, what, err));
+    KVS_TRY(kvsi_in_file(kvs_shift_init_parse(&shift->init, init, &inner), &inner, what, err));
 out:
     return st;
 }
@@ -500,8 +488,9 @@ static kvs_status read_choices(kvs_model_config *config, const json_t *own, cons
 
     KVS_TRY(kvsi_json_get_text(&positions, own, "positions", what, err));
     KVS_TRY(kvsi_json_get_text(&head, own, "head", what, err));
-    KVS_TRY(in_file(kvs_positions_parse(&config->positions, positions, &inner), &inner, what, err));
-    KVS_TRY(in_file(kvs_head_parse(&config->head, head, &inner), &inner, what, err));
+    KVS_TRY(kvsi_in_file(kvs_positions_parse(&config->positions, positions, &inner), &inner, what,
+                         err));
+    KVS_TRY(kvsi_in_file(kvs_head_parse(&config->head, head, &inner), &inner, what, err));
 out:
     return st;
 }
@@ -599,7 +588,7 @@ static kvs_status read_body(kvs_body *body, const json_t *object, const json_t *
     if (own) {
         KVS_TRY(expect_object(own, SHIFT_KEY, what, err));
         KVS_TRY(kvsi_json_get_text(&name, own, "body", what, err));
-        KVS_TRY(in_file(kvs_body_parse(body, name, &inner), &inner, what, err));
+        KVS_TRY(kvsi_in_file(kvs_body_parse(body, name, &inner), &inner, what, err));
     } else {
         KVS_TRY(kvsi_json_get_text(&name, object, "model_type", what, err));
         if (strcmp(name, plain_names[KVS_BODY_GPT2].type) == 0)
@@ -671,35 +660,11 @@ kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object,
     if (own)
         KVS_TRY(read_own(&config, own, what, err));
     restore_rotary_fraction(&config);
-    KVS_TRY(in_file(kvs_model_config_finish(&config, &inner), &inner, what, err));
+    KVS_TRY(kvsi_in_file(kvs_model_config_finish(&config, &inner), &inner, what, err));
     KVS_TRY(check_head_dim(&config, object, what, err));
     if (own)
         KVS_TRY(check_own_says_something(&config, what, err));
     *out = config;
 out:
-    return st;
-}
-
-kvs_status kvsi_hf_config_read(kvs_model_config *out, const char *path, kvs_err *err)
-{
-    kvs_status st;
-    json_t *object = NULL;
-
-    KVS_TRY(kvsi_json_read(&object, path, CONFIG_LIMIT, err));
-    KVS_TRY(kvsi_hf_config_from_json(out, object, path, err));
-out:
-    json_decref(object);
-    return st;
-}
-
-kvs_status kvs_model_config_load(kvs_model_config *out, const char *dir, kvs_err *err)
-{
-    char *path = kvsi_path_join(dir, "config.json");
-    kvs_status st;
-
-    if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
-    st = kvsi_hf_config_read(out, path, err);
-    kvsi_free(path);
     return st;
 }

@@ -17,7 +17,6 @@ kvsi_hf_config_to_json(const kvs_model_config *config); /* a new reference, NULL
 kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object, const char *what,
                                     kvs_err *err);
 
-kvs_status kvsi_hf_config_read(kvs_model_config *out, const char *path, kvs_err *err);
 kvs_status kvsi_hf_config_write(const kvs_model_config *config, const char *path, kvs_err *err);
 
 #endif

@@ -3,17 +3,13 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/mapping.h"
 #include "base/memory.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
 
@@ -26,8 +22,7 @@ static const char METADATA[] = "__metadata__"; /* the one header key that is no 
 
 struct kvsi_safetensors {
     const char *path; /* the caller's, while opening */
-    void *map;
-    size_t map_size;
+    kvsi_mapping map;
     const unsigned char *data; /* behind the header, in the map */
     size_t data_size;
     json_t *header;                   /* owns the names */
@@ -38,52 +33,23 @@ struct kvsi_safetensors {
 
 /* ---- reading: the file ----------------------------------------------------------------------- */
 
-/* The failure of a system call.  Reads errno, so call it first. */
-static kvs_status fail_errno(const char *action, const char *path, kvs_err *err)
-{
-    char reason[128] = "";
-
-    strerror_r(errno, reason, sizeof reason);
-    return kvsi_fail(err, KVS_E_IO, "cannot %s '%s': %s", action, path, reason);
-}
-
 static kvs_status map_file(kvsi_safetensors *file, kvs_err *err)
 {
-    const int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* pipes must not hang us */
-    kvs_status st = KVS_OK;
-    struct stat info;
-    void *map;
+    const kvs_status st = kvsi_mapping_open(&file->map, file->path, err);
 
-    if (fd < 0)
-        return fail_errno("open", file->path, err);
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        st = kvsi_fail(err, KVS_E_IO, "'%s' is not a regular file", file->path);
-        goto out;
-    }
-    if (info.st_size < LENGTH_BYTES) {
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s' has %lld bytes, expected at least %d", file->path,
-                       (long long)info.st_size, LENGTH_BYTES);
-        goto out;
-    }
-    map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED) {
-        st = fail_errno("map", file->path, err);
-        goto out;
-    }
-    file->map = map;
-    file->map_size = (size_t)info.st_size;
-out:
-    close(fd);
+    if (st == KVS_OK && file->map.size < LENGTH_BYTES)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %zu bytes, expected at least %d", file->path,
+                         file->map.size, LENGTH_BYTES);
     return st;
 }
 
 static kvs_status parse_header(kvsi_safetensors *file, kvs_err *err)
 {
-    const unsigned char *text = (const unsigned char *)file->map + LENGTH_BYTES;
-    const size_t room = file->map_size - LENGTH_BYTES;
+    const unsigned char *text = file->map.data + LENGTH_BYTES;
+    const size_t room = file->map.size - LENGTH_BYTES;
     uint64_t length;
 
-    memcpy(&length, file->map, sizeof length);
+    memcpy(&length, file->map.data, sizeof length);
     if (length > room)
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s' claims a header of %llu bytes, but only %zu follow", file->path,
@@ -123,9 +89,10 @@ static kvs_status read_dtype(kvsi_file_tensor *tensor, const kvsi_safetensors *f
             return KVS_OK;
         }
     }
-    return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                     "'%s': tensor '%.100s' has dtype '%.20s', expected F32, F64, I32, I64 or U8",
-                     file->path, tensor->name, name);
+    return kvsi_fail(
+        err, KVS_E_UNSUPPORTED,
+        "'%s': tensor '%.100s' has dtype '%.20s', expected F32, F16, BF16, F64, I32, I64 or U8",
+        file->path, tensor->name, name);
 }
 
 /* A JSON integer that is no less than 0 (jansson refuses those beyond 64 bits). */
@@ -309,8 +276,7 @@ void kvsi_safetensors_close(kvsi_safetensors *file)
     kvsi_free(file->by_name);
     kvsi_free(file->tensors);
     json_decref(file->header);
-    if (file->map)
-        munmap(file->map, file->map_size);
+    kvsi_mapping_close(&file->map);
     kvsi_free(file);
 }
 

@@ -8,11 +8,14 @@
  *     a .safetensors file, with config.json beside it
  *     a GGUF file, architecture llama or kvshift
  *     a llama2.c .bin file, legacy or version 1
+ * A file is known by what is in it, not by its name; config.json and the index stand for their
+ * folder.
  *
  * Files are mapped and stay so until the close: opening costs no more than the headers, and tensors
- * are views.  Where a format stores a tensor otherwise than Llama's layout does (rows of rotary
- * pairs side by side, q, k and v in one matrix), the view says how, and _read undoes it.  A file is
- * hostile until checked: after the open every view lies within its file. */
+ * are views.  What does not count is left out: masks, rotary frequencies, a tied model's second
+ * copy of its table.  Where a format stores a tensor otherwise than Llama's layout does (rows of
+ * rotary pairs side by side, q, k and v in one matrix), the view says how, and _read undoes it.  A
+ * file is hostile until checked: after the open every view lies within its file. */
 #ifndef KVSI_FORMATS_WEIGHTS_H
 #define KVSI_FORMATS_WEIGHTS_H
 
@@ -30,6 +33,7 @@ typedef struct kvsi_weights_tensor {
     kvsi_file_tensor view;    /* named and shaped as we do */
     size_t interleaved_heads; /* rows are those of this many heads, each with its rotary pairs side
                                  by side, where ours are half a head apart; 0 = as ours */
+    const char *file;         /* that has it */
 } kvsi_weights_tensor;
 
 typedef struct kvsi_weights kvsi_weights;
@@ -38,12 +42,13 @@ kvs_status kvsi_weights_open(kvsi_weights **out, const char *path, kvs_err *err)
 void kvsi_weights_close(kvsi_weights *weights);
 
 const char *kvsi_weights_path(const kvsi_weights *weights); /* as it was given */
+const char *kvsi_weights_file(const kvsi_weights *weights); /* that says which tensors there are */
 kvsi_weights_format kvsi_weights_get_format(const kvsi_weights *weights);
 const kvs_model_config *kvsi_weights_config(const kvsi_weights *weights); /* finished */
 
 size_t kvsi_weights_count(const kvsi_weights *weights);
 const kvsi_weights_tensor *kvsi_weights_at(const kvsi_weights *weights, size_t index);
-/* NULL: no such tensor.  Of a tied pair, either name finds the one that is there. */
+/* NULL: no such tensor.  A tied pair is one tensor, the embedding, which either name finds. */
 const kvsi_weights_tensor *kvsi_weights_find(const kvsi_weights *weights, const char *name);
 
 /* All numbers of a tensor as float32, rows in our order. */

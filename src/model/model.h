@@ -2,6 +2,7 @@
 #ifndef KVSI_MODEL_MODEL_H
 #define KVSI_MODEL_MODEL_H
 
+#include "formats/weights.h"
 #include "kernels/backend.h"
 #include "model/layer.h"
 #include "model/parameters.h"
@@ -27,8 +28,10 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
 /* Sets a tensor from float32 numbers in file order, at any alignment. */
 void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32);
 
-/* Sets all tensors from a safetensors file.  GPT-2 names may have the prefix transformer. or
- * backbone., or none. */
-kvs_status kvsi_model_load_weights(kvs_model *model, const char *path, kvs_err *err);
+/* Whether an open model has all tensors that its configuration asks for, in their shapes and as
+ * numbers that can be read, and no others. */
+kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err);
+/* Sets all tensors from an open model that passes the same check for this one's configuration. */
+kvs_status kvsi_model_set_weights(kvs_model *model, const kvsi_weights *weights, kvs_err *err);
 
 #endif

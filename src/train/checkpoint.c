@@ -296,14 +296,14 @@ static kvs_status read_moment(real *to, const kvsi_safetensors *file, const char
 
 kvs_status kvsi_checkpoint_read(kvsi_training_state *state, const char *path, kvs_err *err)
 {
-    char *weights = kvsi_path_join(path, "model.safetensors");
     char *moments = kvsi_path_join(path, "optimizer.safetensors");
     kvsi_safetensors *file = NULL;
+    kvsi_weights *weights = NULL;
     json_t *json = NULL;
     size_t step = 0;
     kvs_status st = KVS_OK;
 
-    if (!weights || !moments) {
+    if (!moments) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
         goto out;
     }
@@ -311,7 +311,8 @@ kvs_status kvsi_checkpoint_read(kvsi_training_state *state, const char *path, kv
     KVS_TRY(check_files(json, path, err));
     KVS_TRY(kvsi_json_require(json, "step", path, err));
     KVS_TRY(kvsi_json_get_size(&step, json, "step", path, err));
-    KVS_TRY(kvsi_model_load_weights(state->model, weights, err));
+    KVS_TRY(kvsi_weights_open(&weights, path, err));
+    KVS_TRY(kvsi_model_set_weights(state->model, weights, err));
     KVS_TRY(kvsi_safetensors_open(&file, moments, err));
     KVS_TRY(read_moment(state->mean, file, "mean", state, moments, err));
     KVS_TRY(read_moment(state->square, file, "square", state, moments, err));
@@ -320,7 +321,7 @@ kvs_status kvsi_checkpoint_read(kvsi_training_state *state, const char *path, kv
 out:
     kvsi_safetensors_close(file);
     json_decref(json);
-    kvsi_free(weights);
+    kvsi_weights_close(weights);
     kvsi_free(moments);
     return st;
 }

@@ -1,0 +1,17 @@
+/* base/mapping.h - a regular file as memory: mapped whole, read-only, until it is closed. */
+#ifndef KVSI_BASE_MAPPING_H
+#define KVSI_BASE_MAPPING_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+typedef struct kvsi_mapping {
+    const unsigned char *data; /* NULL while nothing is mapped, or if the file is empty */
+    size_t size;
+} kvsi_mapping;
+
+kvs_status kvsi_mapping_open(kvsi_mapping *out, const char *path, kvs_err *err);
+void kvsi_mapping_close(kvsi_mapping *mapping); /* {0} does nothing */
+
+#endif

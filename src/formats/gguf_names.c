@@ -1,0 +1,85 @@
+#include "formats/gguf_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct pair {
+    const char *theirs, *ours;
+} pair;
+
+static const pair layer_prefix = {"blk.", "model.layers."};
+
+static const pair outside_layers[] = {
+    {"token_embd.weight", "model.embed_tokens.weight"},
+    {"position_embd.weight", "model.embed_positions.weight"},
+    {"output_norm.weight", "model.norm.weight"},
+    {"output.weight", "lm_head.weight"},
+    {NULL, NULL},
+};
+
+static const pair inside_layers[] = {
+    {"attn_norm.weight", "input_layernorm.weight"},
+    {"attn_q.weight", "self_attn.q_proj.weight"},
+    {"attn_k.weight", "self_attn.k_proj.weight"},
+    {"attn_v.weight", "self_attn.v_proj.weight"},
+    {"attn_output.weight", "self_attn.o_proj.weight"},
+    {"attn_q_shift", "self_attn.q_shift"},
+    {"attn_k_shift", "self_attn.k_shift"},
+    {"attn_v_shift", "self_attn.v_shift"},
+    {"ffn_norm.weight", "post_attention_layernorm.weight"},
+    {"ffn_gate.weight", "mlp.gate_proj.weight"},
+    {"ffn_up.weight", "mlp.up_proj.weight"},
+    {"ffn_down.weight", "mlp.down_proj.weight"},
+    {NULL, NULL},
+};
+
+enum { DIGITS_MAX = 10 };
+
+static const char *side(const pair *p, int ours)
+{
+    return ours ? p->ours : p->theirs;
+}
+
+/* The pair whose name on one side it is; NULL = none. */
+static const pair *find(const pair *list, const char *name, int ours)
+{
+    for (; list->theirs; list++)
+        if (strcmp(side(list, ours), name) == 0)
+            return list;
+    return NULL;
+}
+
+static int translate(char *out, const char *name, int from_ours)
+{
+    const char *prefix = side(&layer_prefix, from_ours);
+    const size_t length = strlen(prefix);
+    const pair *found = find(outside_layers, name, from_ours);
+    const char *number = name + length;
+    size_t digits;
+
+    if (found) {
+        snprintf(out, KVSI_GGUF_NAME_SIZE, "%s", side(found, !from_ours));
+        return 1;
+    }
+    if (strncmp(name, prefix, length) != 0)
+        return 0;
+    digits = strspn(number, "0123456789");
+    if (digits == 0 || digits > DIGITS_MAX || number[digits] != '.')
+        return 0;
+    found = find(inside_layers, number + digits + 1, from_ours);
+    if (!found)
+        return 0;
+    snprintf(out, KVSI_GGUF_NAME_SIZE, "%s%.*s.%s", side(&layer_prefix, !from_ours), (int)digits,
+             number, side(found, !from_ours));
+    return 1;
+}
+
+int kvsi_gguf_name_to_ours(char *out, const char *theirs)
+{
+    return translate(out, theirs, 0);
+}
+
+int kvsi_gguf_name_from_ours(char *out, const char *ours)
+{
+    return translate(out, ours, 1);
+}

@@ -1,0 +1,253 @@
+/* The tensors of a GGUF file: for each a name, the number of its dimensions, these (innermost
+ * first), its type, and where its data starts behind the descriptions; then, aligned, the data. */
+#include "base/memory.h"
+#include "formats/gguf_file.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NAME_MAX_SIZE = 256,
+    DIMENSIONS_MAX = 4,
+    DESCRIPTION_MIN = 8 + 4 + 4 + 8, /* bytes of the shortest: no name, no dimensions */
+    USUAL_ALIGNMENT = 32,
+    ALIGNMENT_MAX = 1 << 20,
+};
+
+/* Numbers of the types as files have them.  Those without `is_read` are known by name, so that a
+ * refusal can say what was found. */
+static const struct {
+    unsigned number;
+    const char *name;
+    int is_read;
+    kvsi_dtype dtype;
+} types[] = {
+    {0, "F32", 1, KVSI_F32}, {1, "F16", 1, KVSI_F16}, {30, "BF16", 1, KVSI_BF16},
+    {2, "Q4_0", 0, 0},       {3, "Q4_1", 0, 0},       {6, "Q5_0", 0, 0},
+    {7, "Q5_1", 0, 0},       {8, "Q8_0", 0, 0},       {9, "Q8_1", 0, 0},
+    {10, "Q2_K", 0, 0},      {11, "Q3_K", 0, 0},      {12, "Q4_K", 0, 0},
+    {13, "Q5_K", 0, 0},      {14, "Q6_K", 0, 0},      {15, "Q8_K", 0, 0},
+    {16, "IQ2_XXS", 0, 0},   {17, "IQ2_XS", 0, 0},    {18, "IQ3_XXS", 0, 0},
+    {19, "IQ1_S", 0, 0},     {20, "IQ4_NL", 0, 0},    {21, "IQ3_S", 0, 0},
+    {22, "IQ2_S", 0, 0},     {23, "IQ4_XS", 0, 0},    {24, "I8", 0, 0},
+    {25, "I16", 0, 0},       {26, "I32", 0, 0},       {27, "I64", 0, 0},
+    {28, "F64", 0, 0},       {29, "IQ1_M", 0, 0},
+};
+
+enum { TYPES = sizeof types / sizeof *types };
+
+__attribute__((format(printf, 4, 5))) static kvs_status
+refuse(const char *path, const char *name, kvs_err *err, const char *format, ...)
+{
+    char problem[256];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(problem, sizeof problem, format, args);
+    va_end(args);
+    return kvsi_fail(err, KVS_E_FORMAT, "'%s': tensor '%.100s' %s", path, name, problem);
+}
+
+/* ---- one description ------------------------------------------------------------------------- */
+
+static kvs_status take_name(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
+{
+    const char *text = NULL;
+    size_t size = 0;
+    char *name;
+    const kvs_status st = kvsi_gguf_take_text(c, &text, &size);
+
+    if (st != KVS_OK)
+        return st;
+    if (size == 0 || size > NAME_MAX_SIZE || memchr(text, '\0', size))
+        return kvsi_fail(c->err, KVS_E_FORMAT,
+                         "'%s': a tensor's name has %zu bytes, expected 1 to %d and no NUL",
+                         c->path, size, NAME_MAX_SIZE);
+    name = kvsi_alloc(size + 1, 1);
+    if (!name)
+        return kvsi_fail(c->err, KVS_E_NOMEM, "'%s': out of memory", c->path);
+    memcpy(name, text, size);
+    tensor->name = name;
+    return KVS_OK;
+}
+
+static kvs_status take_shape(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
+{
+    uint64_t rank = 0;
+    kvs_status st;
+
+    KVS_TRY(kvsi_gguf_take(c, &rank, 4));
+    if (rank > DIMENSIONS_MAX)
+        return refuse(c->path, tensor->name, c->err,
+                      "has %" PRIu64 " dimensions, expected at most %d", rank, DIMENSIONS_MAX);
+    tensor->rank = (size_t)rank;
+    for (size_t i = tensor->rank; i-- > 0;) {
+        uint64_t length = 0;
+
+        KVS_TRY(kvsi_gguf_take(c, &length, 8));
+        tensor->shape[i] = (size_t)length;
+    }
+out:
+    return st;
+}
+
+static kvs_status take_type(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
+{
+    uint64_t number = 0;
+    const char *name = "unknown";
+    const kvs_status st = kvsi_gguf_take(c, &number, 4);
+
+    if (st != KVS_OK)
+        return st;
+    for (size_t i = 0; i < TYPES; i++) {
+        if (types[i].number != number)
+            continue;
+        if (types[i].is_read) {
+            tensor->dtype = types[i].dtype;
+            return KVS_OK;
+        }
+        name = types[i].name;
+    }
+    return kvsi_fail(c->err, KVS_E_UNSUPPORTED,
+                     "'%s': tensor '%.100s' has type %s (%" PRIu64 "), expected F32, F16 or BF16",
+                     c->path, tensor->name, name, number);
+}
+
+static kvs_status check_size(const kvsi_gguf_cursor *c, const kvsi_file_tensor *tensor)
+{
+    size_t bytes = kvsi_dtype_size(tensor->dtype);
+
+    for (size_t i = 0; i < tensor->rank; i++)
+        if (__builtin_mul_overflow(bytes, tensor->shape[i], &bytes))
+            return refuse(c->path, tensor->name, c->err, "has a shape beyond any memory");
+    return KVS_OK;
+}
+
+/* Until all descriptions are read, a tensor's data points to where its offset stands. */
+static kvs_status take_tensor(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
+{
+    uint64_t offset = 0;
+    kvs_status st;
+
+    KVS_TRY(take_name(c, tensor));
+    KVS_TRY(take_shape(c, tensor));
+    KVS_TRY(take_type(c, tensor));
+    KVS_TRY(check_size(c, tensor));
+    tensor->data = c->at;
+    KVS_TRY(kvsi_gguf_take(c, &offset, 8));
+out:
+    return st;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static kvs_status get_alignment(size_t *out, const kvsi_gguf *file, kvs_err *err)
+{
+    int64_t alignment = USUAL_ALIGNMENT;
+    const kvs_status st = kvsi_gguf_get_whole(&alignment, file, "general.alignment", err);
+
+    if (st != KVS_OK)
+        return st;
+    if (alignment < 1 || alignment > ALIGNMENT_MAX || (alignment & (alignment - 1)) != 0)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': key 'general.alignment': expected a power of 2 up to %d, found "
+                         "%" PRId64,
+                         file->path, ALIGNMENT_MAX, alignment);
+    *out = (size_t)alignment;
+    return KVS_OK;
+}
+
+/* Turns the place of the offset into the place of the data. */
+static kvs_status place(kvsi_file_tensor *tensor, const kvsi_gguf *file, size_t start,
+                        size_t alignment, kvs_err *err)
+{
+    const size_t bytes = kvsi_file_tensor_bytes(tensor);
+    const size_t room = start < file->map.size ? file->map.size - start : 0;
+    kvsi_gguf_cursor c = {.at = tensor->data, .end = file->map.data + file->map.size};
+    uint64_t offset = 0;
+
+    kvsi_gguf_take(&c, &offset, 8); /* was within the file before */
+    if (offset % alignment != 0)
+        return refuse(file->path, tensor->name, err,
+                      "is at offset %" PRIu64 ", expected a multiple of %zu", offset, alignment);
+    if (offset > room || bytes > room - offset)
+        return refuse(file->path, tensor->name, err,
+                      "has %zu bytes at offset %" PRIu64 ", beyond the file's %zu bytes of data",
+                      bytes, offset, room);
+    tensor->data = file->map.data + (bytes > 0 ? start + offset : 0);
+    return KVS_OK;
+}
+
+static int compare_place(const void *left, const void *right)
+{
+    const kvsi_file_tensor *const *a = left, *const *b = right;
+    const uintptr_t a_place = (uintptr_t)(*a)->data, b_place = (uintptr_t)(*b)->data;
+
+    if (a_place != b_place)
+        return a_place < b_place ? -1 : 1;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+static kvs_status check_overlaps(const kvsi_gguf *file, kvs_err *err)
+{
+    const size_t count = (size_t)file->tensor_count;
+    const kvsi_file_tensor **sorted = kvsi_alloc(count, sizeof(kvsi_file_tensor *));
+    kvs_status st = KVS_OK;
+
+    if (!sorted)
+        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", file->path);
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = &file->tensors[i];
+    qsort(sorted, count, sizeof(kvsi_file_tensor *), compare_place);
+    for (size_t i = 1; i < count && st == KVS_OK; i++) {
+        const char *end = (const char *)sorted[i - 1]->data + kvsi_file_tensor_bytes(sorted[i - 1]);
+
+        if ((const char *)sorted[i]->data < end)
+            st = refuse(file->path, sorted[i]->name, err, "overlaps tensor '%.100s'",
+                        sorted[i - 1]->name);
+    }
+    kvsi_free(sorted);
+    return st;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+kvs_status kvsi_gguf_read_tensors(kvsi_gguf *file, kvs_err *err)
+{
+    kvsi_gguf_cursor c = {file->path, "tensors' descriptions", file->after_keys,
+                          file->map.data + file->map.size, err};
+    const size_t room = (size_t)(c.end - c.at) / DESCRIPTION_MIN;
+    size_t alignment = USUAL_ALIGNMENT, start;
+    kvs_status st;
+
+    if (file->tensor_count > room)
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s' claims %" PRIu64 " tensors, but has room for at most %zu",
+                         file->path, file->tensor_count, room);
+    file->tensors = kvsi_alloc((size_t)file->tensor_count, sizeof *file->tensors);
+    if (!file->tensors)
+        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory for %" PRIu64 " tensors",
+                         file->path, file->tensor_count);
+    KVS_TRY(get_alignment(&alignment, file, err));
+    for (size_t i = 0; i < file->tensor_count; i++)
+        KVS_TRY(take_tensor(&c, &file->tensors[i]));
+    start = ((size_t)(c.at - file->map.data) + alignment - 1) / alignment * alignment;
+    for (size_t i = 0; i < file->tensor_count; i++)
+        KVS_TRY(place(&file->tensors[i], file, start, alignment, err));
+    KVS_TRY(check_overlaps(file, err));
+out:
+    return st;
+}
+
+size_t kvsi_gguf_tensor_count(const kvsi_gguf *file)
+{
+    return file->tensors ? (size_t)file->tensor_count : 0;
+}
+
+const kvsi_file_tensor *kvsi_gguf_tensor_at(const kvsi_gguf *file, size_t index)
+{
+    return index < kvsi_gguf_tensor_count(file) ? &file->tensors[index] : NULL;
+}

@@ -1,0 +1,263 @@
+/* Models as Hugging Face lays them out: config.json, and model.safetensors or several such files
+ * with an index,
+ *
+ *     {"metadata": {...}, "weight_map": {"model.norm.weight": "model-00002-of-00002.safetensors"}}
+ *
+ * whose files lie beside it. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "formats/hf.h"
+#include "formats/weights_open.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    CONFIG_LIMIT = 1 << 20, /* bytes of config.json */
+    INDEX_LIMIT = 1 << 26,  /* bytes of the index */
+    SHARDS_MAX = 4096,
+    NAME_SIZE = 512,
+};
+
+static kvs_status fail_memory(const char *path, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+}
+
+/* ---- the configuration ----------------------------------------------------------------------- */
+
+kvs_status kvsi_hf_config_open(kvs_model_config *out, kvsi_weights_format *format, const char *path,
+                               kvs_err *err)
+{
+    json_t *config = NULL, *ours = NULL;
+    kvs_status st;
+
+    *format = KVSI_FORMAT_HF;
+    KVS_TRY(kvsi_json_read(&config, path, CONFIG_LIMIT, err));
+    if (kvsi_baichuan_recognises(config)) {
+        *format = KVSI_FORMAT_BAICHUAN;
+        KVS_TRY(kvsi_baichuan_translate(&ours, config, path, err));
+    }
+    KVS_TRY(kvsi_hf_config_from_json(out, ours ? ours : config, path, err));
+out:
+    json_decref(ours);
+    json_decref(config);
+    return st;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* Tables that some files keep and that follow from the configuration: frequencies, causal masks. */
+static int is_no_weight(const char *name)
+{
+    return kvsi_ends_with(name, ".rotary_emb.inv_freq") || kvsi_ends_with(name, ".attn.bias") ||
+           kvsi_ends_with(name, ".attn.masked_bias");
+}
+
+/* GPT-2 files come with one of three prefixes before their names; ours have the first. */
+static kvs_status add_gpt2(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
+                           kvs_err *err)
+{
+    static const char own[] = "transformer.", other[] = "backbone.";
+    const char *rest = tensor->name;
+    char name[NAME_SIZE];
+
+    if (strcmp(rest, "lm_head.weight") == 0)
+        return kvsi_weights_add(w, rest, tensor, 0, file, err);
+    if (strncmp(rest, own, sizeof own - 1) == 0)
+        rest += sizeof own - 1;
+    else if (strncmp(rest, other, sizeof other - 1) == 0)
+        rest += sizeof other - 1;
+    if (snprintf(name, sizeof name, "%s%s", own, rest) >= (int)sizeof name)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': the name of tensor '%.100s' is too long", file,
+                         tensor->name);
+    return kvsi_weights_add(w, name, tensor, 0, file, err);
+}
+
+static kvs_status add_all(kvsi_weights *w, const kvsi_weights_shard *shard, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; i < kvsi_safetensors_count(shard->file); i++) {
+        const kvsi_file_tensor *tensor = kvsi_safetensors_at(shard->file, i);
+
+        if (is_no_weight(tensor->name))
+            continue;
+        if (w->format == KVSI_FORMAT_BAICHUAN)
+            KVS_TRY(kvsi_baichuan_add(w, tensor, shard->path, err));
+        else if (w->config.body == KVS_BODY_GPT2)
+            KVS_TRY(add_gpt2(w, tensor, shard->path, err));
+        else
+            KVS_TRY(kvsi_weights_add(w, tensor->name, tensor, 0, shard->path, err));
+    }
+out:
+    return st;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Opens the next shard; `path` is owned from here on. */
+static kvs_status open_shard(kvsi_weights *w, char *path, kvs_err *err)
+{
+    kvsi_weights_shard *shard = &w->shards[w->shard_count];
+
+    if (!path)
+        return fail_memory(w->path, err);
+    shard->path = path;
+    w->shard_count++;
+    return kvsi_safetensors_open(&shard->file, path, err);
+}
+
+static kvs_status open_single(kvsi_weights *w, kvs_err *err)
+{
+    kvs_status st;
+
+    w->shards = kvsi_alloc(1, sizeof *w->shards);
+    if (!w->shards)
+        return fail_memory(w->path, err);
+    KVS_TRY(open_shard(w, kvsi_strdup(w->file), err));
+    KVS_TRY(add_all(w, &w->shards[0], err));
+out:
+    return st;
+}
+
+/* A name that leads nowhere but into the folder of the index. */
+static int is_plain_name(const char *name)
+{
+    return *name && *name != '.' && !strchr(name, '/');
+}
+
+static const char *name_in(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static const kvsi_weights_shard *find_shard(const kvsi_weights *w, const char *name)
+{
+    for (size_t i = w->shard_count; i-- > 0;) /* names of one file mostly stand together */
+        if (strcmp(name_in(w->shards[i].path), name) == 0)
+            return &w->shards[i];
+    return NULL;
+}
+
+/* Opens the file of one entry of the map, if it is the first that names it, and finds the tensor. */
+static kvs_status follow_entry(kvsi_weights *w, const char *folder, const char *tensor,
+                               const char *name, kvs_err *err)
+{
+    const kvsi_weights_shard *shard;
+    kvs_status st = KVS_OK;
+
+    if (!name || !is_plain_name(name))
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': tensor '%.100s' is in '%.100s', expected a file beside the index",
+                         w->file, tensor, name ? name : "no text");
+    shard = find_shard(w, name);
+    if (!shard) {
+        if (w->shard_count == SHARDS_MAX)
+            return kvsi_fail(err, KVS_E_LIMIT, "'%s' names more than %d files", w->file,
+                             SHARDS_MAX);
+        KVS_TRY(open_shard(w, kvsi_path_join(folder, name), err));
+        shard = &w->shards[w->shard_count - 1];
+    }
+    if (!kvsi_safetensors_find(shard->file, tensor))
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s' has no tensor '%.100s', which '%s' expects in it",
+                       shard->path, tensor, w->file);
+out:
+    return st;
+}
+
+/* A file's tensors are those that the map expects in it. */
+static kvs_status check_shard(const kvsi_weights *w, const kvsi_weights_shard *shard,
+                              const json_t *map, kvs_err *err)
+{
+    for (size_t i = 0; i < kvsi_safetensors_count(shard->file); i++) {
+        const char *tensor = kvsi_safetensors_at(shard->file, i)->name;
+        const char *name = json_string_value(json_object_get(map, tensor));
+
+        if (!name || strcmp(name, name_in(shard->path)) != 0)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s' has a tensor '%.100s', which '%s' has %s%s",
+                             shard->path, tensor, w->file, name ? "in " : "not at all",
+                             name ? name : "");
+    }
+    return KVS_OK;
+}
+
+static kvs_status open_index(kvsi_weights *w, const char *folder, kvs_err *err)
+{
+    json_t *index = NULL, *map, *name;
+    const char *tensor;
+    kvs_status st;
+
+    KVS_TRY(kvsi_json_read(&index, w->file, INDEX_LIMIT, err));
+    map = json_object_get(index, "weight_map");
+    if (!json_is_object(map)) {
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s' has no object 'weight_map'", w->file);
+        goto out;
+    }
+    w->shards = kvsi_alloc(SHARDS_MAX, sizeof *w->shards);
+    if (!w->shards) {
+        st = fail_memory(w->file, err);
+        goto out;
+    }
+    json_object_foreach(map, tensor, name) {
+        KVS_TRY(follow_entry(w, folder, tensor, json_string_value(name), err));
+    }
+    for (size_t i = 0; i < w->shard_count; i++) {
+        KVS_TRY(check_shard(w, &w->shards[i], map, err));
+        KVS_TRY(add_all(w, &w->shards[i], err));
+    }
+out:
+    json_decref(index);
+    return st;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+kvs_status kvsi_hf_find_weights(char **file, const char *folder, kvs_err *err)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+
+    *file = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = kvsi_path_join(folder, names[i]);
+
+        if (!path)
+            return fail_memory(folder, err);
+        if (kvsi_file_exists(path)) {
+            *file = path;
+            return KVS_OK;
+        }
+        kvsi_free(path);
+    }
+    return KVS_OK;
+}
+
+kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char *file, kvs_err *err)
+{
+    char *settings = kvsi_path_join(folder, "config.json");
+    kvs_status st = KVS_OK;
+
+    if (!settings) {
+        st = fail_memory(folder, err);
+        goto out;
+    }
+    KVS_TRY(kvsi_hf_config_open(&w->config, &w->format, settings, err));
+    if (!file)
+        KVS_TRY(kvsi_hf_find_weights(&w->file, folder, err));
+    else if (!(w->file = kvsi_strdup(file)))
+        KVS_TRY(fail_memory(file, err));
+    if (!w->file)
+        st = kvsi_fail(err, KVS_E_IO,
+                       "'%s' has neither model.safetensors nor model.safetensors.index.json",
+                       folder);
+    else if (kvsi_ends_with(w->file, ".index.json"))
+        st = open_index(w, folder, err);
+    else
+        st = open_single(w, err);
+out:
+    kvsi_free(settings);
+    return st;
+}

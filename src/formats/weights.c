@@ -1,0 +1,351 @@
+/* Which format a path holds, and what all formats have in common once they are open. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "formats/weights_open.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char HEAD[] = "lm_head.weight";
+
+static const char *embedding_name(kvs_body body)
+{
+    return body == KVS_BODY_GPT2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
+}
+
+/* ---- filling --------------------------------------------------------------------------------- */
+
+static kvs_status fail_memory(const char *path, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the tensors of '%s'", path);
+}
+
+static kvs_status make_room(kvsi_weights *w, kvs_err *err)
+{
+    const size_t room = w->room ? 2 * w->room : 64;
+    kvsi_weights_tensor *more;
+
+    if (w->count < w->room)
+        return KVS_OK;
+    more = kvsi_alloc(room, sizeof *more);
+    if (!more)
+        return fail_memory(w->path, err);
+    if (w->count > 0)
+        memcpy(more, w->tensors, w->count * sizeof *more);
+    kvsi_free(w->tensors);
+    w->tensors = more;
+    w->room = room;
+    return KVS_OK;
+}
+
+/* So that _read may trust it: whole heads of whole pairs. */
+static kvs_status check_interleaved(const char *name, const kvsi_file_tensor *view, size_t heads,
+                                    const char *file, kvs_err *err)
+{
+    if (heads > 0 && (view->rank != 2 || view->shape[0] == 0 || view->shape[0] % heads != 0 ||
+                      view->shape[0] / heads % 2 != 0))
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': tensor '%.100s' has %zu rows, expected %zu heads of an even size",
+                         file, name, view->rank > 0 ? view->shape[0] : 0, heads);
+    return KVS_OK;
+}
+
+kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_tensor *view,
+                            size_t interleaved_heads, const char *file, kvs_err *err)
+{
+    kvs_status st;
+    char *copy = NULL;
+
+    KVS_TRY(check_interleaved(name, view, interleaved_heads, file, err));
+    KVS_TRY(make_room(w, err));
+    copy = kvsi_strdup(name);
+    if (!copy)
+        return fail_memory(w->path, err);
+    w->tensors[w->count] = (kvsi_weights_tensor){*view, interleaved_heads, file};
+    w->tensors[w->count++].view.name = copy;
+out:
+    return st;
+}
+
+/* ---- once all tensors are there -------------------------------------------------------------- */
+
+static kvsi_weights_tensor *find_unsorted(const kvsi_weights *w, const char *name)
+{
+    for (size_t i = 0; i < w->count; i++)
+        if (strcmp(w->tensors[i].view.name, name) == 0)
+            return &w->tensors[i];
+    return NULL;
+}
+
+/* Files of a tied model have the table as the embedding, as the head, or as both. */
+static kvs_status settle_tied(kvsi_weights *w, kvs_err *err)
+{
+    kvsi_weights_tensor *head = w->config.tied ? find_unsorted(w, HEAD) : NULL;
+    const char *embedding = embedding_name(w->config.body);
+    const kvsi_weights_tensor *end = w->tensors + w->count;
+    char *name;
+
+    if (!head)
+        return KVS_OK;
+    if (!find_unsorted(w, embedding)) {
+        name = kvsi_strdup(embedding);
+        if (!name)
+            return fail_memory(w->path, err);
+        kvsi_free((char *)head->view.name);
+        head->view.name = name;
+        return KVS_OK;
+    }
+    kvsi_free((char *)head->view.name);
+    memmove(head, head + 1, (size_t)(end - (head + 1)) * sizeof *head);
+    w->count--;
+    return KVS_OK;
+}
+
+static int compare_name(const void *left, const void *right)
+{
+    const kvsi_weights_tensor *const *a = left, *const *b = right;
+
+    return strcmp((*a)->view.name, (*b)->view.name);
+}
+
+static kvs_status sort(kvsi_weights *w, kvs_err *err)
+{
+    w->by_name = kvsi_alloc(w->count, sizeof(kvsi_weights_tensor *));
+    if (!w->by_name)
+        return fail_memory(w->path, err);
+    for (size_t i = 0; i < w->count; i++)
+        w->by_name[i] = &w->tensors[i];
+    qsort(w->by_name, w->count, sizeof(kvsi_weights_tensor *), compare_name);
+    for (size_t i = 1; i < w->count; i++)
+        if (compare_name(&w->by_name[i - 1], &w->by_name[i]) == 0)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s' has the tensor '%.100s' twice",
+                             w->by_name[i]->file, w->by_name[i]->view.name);
+    return KVS_OK;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+typedef enum content { FOLDER, FOLDERS_FILE, JSON, SAFETENSORS, GGUF, OTHER } content;
+
+/* config.json and the index stand for the folder that they are in. */
+static int is_folders_file(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+    return strcmp(name, "config.json") == 0 || strcmp(name, "model.safetensors.index.json") == 0;
+}
+
+static content judge(const char *path, const unsigned char *start, size_t size)
+{
+    if (size >= 4 && memcmp(start, "GGUF", 4) == 0)
+        return GGUF;
+    if ((size > 8 && start[8] == '{') || kvsi_ends_with(path, ".safetensors"))
+        return SAFETENSORS;
+    if (size > 0 && start[0] == '{')
+        return is_folders_file(path) ? FOLDERS_FILE : JSON;
+    return OTHER;
+}
+
+static kvs_status look(content *out, const char *path, kvs_err *err)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* pipes must not hang us */
+    unsigned char start[16];
+    kvs_status st = KVS_OK;
+    struct stat info;
+
+    if (fd < 0)
+        return kvsi_fail_errno(err, "open", path);
+    if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
+        *out = FOLDER;
+    } else {
+        const ssize_t got = read(fd, start, sizeof start);
+
+        if (got < 0)
+            st = kvsi_fail_errno(err, "read", path);
+        else
+            *out = judge(path, start, (size_t)got);
+    }
+    close(fd);
+    return st;
+}
+
+static kvs_status open_content(kvsi_weights *w, content found, kvs_err *err)
+{
+    char *folder = kvsi_path_parent(w->path);
+    kvs_status st = KVS_OK;
+
+    if (!folder)
+        return fail_memory(w->path, err);
+    switch (found) {
+    case FOLDER:
+        st = kvsi_weights_open_hf(w, w->path, NULL, err);
+        break;
+    case FOLDERS_FILE:
+        st = kvsi_weights_open_hf(w, folder, NULL, err);
+        break;
+    case SAFETENSORS:
+        st = kvsi_weights_open_hf(w, folder, w->path, err);
+        break;
+    case GGUF:
+        st = kvsi_weights_open_gguf(w, w->path, err);
+        break;
+    case OTHER: /* llama2.c's legacy files have no mark of their own */
+        st = kvsi_weights_open_llama2c(w, w->path, err);
+        break;
+    case JSON:
+        st = kvsi_fail(err, KVS_E_FORMAT,
+                       "'%s' is no model, expected a folder, safetensors, GGUF or llama2.c",
+                       w->path);
+        break;
+    }
+    kvsi_free(folder);
+    return st;
+}
+
+kvs_status kvsi_weights_open(kvsi_weights **out, const char *path, kvs_err *err)
+{
+    kvsi_weights *w = kvsi_alloc(1, sizeof *w);
+    content found = OTHER;
+    kvs_status st = KVS_OK;
+
+    *out = NULL;
+    if (!w || !(w->path = kvsi_strdup(path))) {
+        st = fail_memory(path, err);
+        goto out;
+    }
+    KVS_TRY(look(&found, path, err));
+    KVS_TRY(open_content(w, found, err));
+    KVS_TRY(settle_tied(w, err));
+    KVS_TRY(sort(w, err));
+    *out = w;
+    w = NULL;
+out:
+    kvsi_weights_close(w);
+    return st;
+}
+
+void kvsi_weights_close(kvsi_weights *w)
+{
+    if (!w)
+        return;
+    for (size_t i = 0; i < w->count; i++)
+        kvsi_free((char *)w->tensors[i].view.name);
+    kvsi_free(w->tensors);
+    kvsi_free(w->by_name);
+    for (size_t i = 0; i < w->shard_count; i++) {
+        kvsi_safetensors_close(w->shards[i].file);
+        kvsi_free(w->shards[i].path);
+    }
+    kvsi_free(w->shards);
+    kvsi_gguf_close(w->gguf);
+    kvsi_mapping_close(&w->map);
+    kvsi_free(w->file);
+    kvsi_free(w->path);
+    kvsi_free(w);
+}
+
+/* ---- looking in ------------------------------------------------------------------------------ */
+
+const char *kvsi_weights_path(const kvsi_weights *w)
+{
+    return w->path;
+}
+
+const char *kvsi_weights_file(const kvsi_weights *w)
+{
+    return w->file;
+}
+
+kvsi_weights_format kvsi_weights_get_format(const kvsi_weights *w)
+{
+    return w->format;
+}
+
+const kvs_model_config *kvsi_weights_config(const kvsi_weights *w)
+{
+    return &w->config;
+}
+
+size_t kvsi_weights_count(const kvsi_weights *w)
+{
+    return w->count;
+}
+
+const kvsi_weights_tensor *kvsi_weights_at(const kvsi_weights *w, size_t index)
+{
+    return index < w->count ? &w->tensors[index] : NULL;
+}
+
+const kvsi_weights_tensor *kvsi_weights_find(const kvsi_weights *w, const char *name)
+{
+    const int is_tied_head = w->config.tied && strcmp(name, HEAD) == 0;
+    const kvsi_weights_tensor wanted = {.view.name =
+                                            is_tied_head ? embedding_name(w->config.body) : name},
+                              *key = &wanted;
+    const kvsi_weights_tensor **found =
+        bsearch(&key, w->by_name, w->count, sizeof(kvsi_weights_tensor *), compare_name);
+
+    return found ? *found : NULL;
+}
+
+/* Row j of a head of ours stands at row 2j of the file's, or at 2j + 1 - size in the second half. */
+static size_t interleaved_row(size_t row, size_t head_size)
+{
+    const size_t start = row / head_size * head_size, j = row - start;
+
+    return start + (j < head_size / 2 ? 2 * j : 2 * j + 1 - head_size);
+}
+
+void kvsi_weights_read(float *out, const kvsi_weights_tensor *tensor)
+{
+    const kvsi_file_tensor *view = &tensor->view;
+    const size_t heads = tensor->interleaved_heads;
+
+    if (heads == 0) {
+        kvsi_dtype_decode(out, view->dtype, view->data, kvsi_file_tensor_count(view));
+        return;
+    }
+    for (size_t row = 0; row < view->shape[0]; row++) {
+        const size_t width = view->shape[1], from = interleaved_row(row, view->shape[0] / heads);
+        const size_t bytes = width * kvsi_dtype_size(view->dtype);
+
+        kvsi_dtype_decode(out + row * width, view->dtype,
+                          (const unsigned char *)view->data + from * bytes, width);
+    }
+}
+
+/* ---- the configuration alone ----------------------------------------------------------------- */
+
+static kvs_status config_in_folder(kvs_model_config *out, const char *folder, kvs_err *err)
+{
+    char *path = kvsi_path_join(folder, "config.json");
+    kvsi_weights_format format;
+    const kvs_status st = path ? kvsi_hf_config_open(out, &format, path, err)
+                               : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+
+    kvsi_free(path);
+    return st;
+}
+
+kvs_status kvs_model_config_load(kvs_model_config *out, const char *path, kvs_err *err)
+{
+    kvsi_weights *w = NULL;
+    kvsi_weights_format format;
+    content found = OTHER;
+    kvs_status st;
+
+    KVS_TRY(look(&found, path, err));
+    if (found == FOLDER)
+        return config_in_folder(out, path, err);
+    if (found == JSON || (found == FOLDERS_FILE && kvsi_ends_with(path, "config.json")))
+        return kvsi_hf_config_open(out, &format, path, err);
+    KVS_TRY(kvsi_weights_open(&w, path, err));
+    *out = w->config;
+out:
+    kvsi_weights_close(w);
+    return st;
+}

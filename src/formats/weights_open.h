@@ -1,0 +1,63 @@
+/* formats/weights_open.h - a model being opened, from inside: what the reader of each format fills
+ * in.  The rest of the library sees weights.h only. */
+#ifndef KVSI_FORMATS_WEIGHTS_OPEN_H
+#define KVSI_FORMATS_WEIGHTS_OPEN_H
+
+#include "base/json.h"
+#include "base/mapping.h"
+#include "formats/gguf.h"
+#include "formats/safetensors.h"
+#include "formats/weights.h"
+
+/* One safetensors file of a model. */
+typedef struct kvsi_weights_shard {
+    char *path;
+    kvsi_safetensors *file;
+} kvsi_weights_shard;
+
+struct kvsi_weights {
+    char *path; /* as it was given */
+    char *file; /* that says which tensors there are */
+    kvsi_weights_format format;
+    kvs_model_config config;
+    kvsi_weights_tensor *tensors; /* their names are owned */
+    size_t count, room;
+    const kvsi_weights_tensor **by_name; /* sorted, once all are there */
+
+    /* What the views look into, by format. */
+    kvsi_weights_shard *shards;
+    size_t shard_count;
+    kvsi_gguf *gguf;
+    kvsi_mapping map;
+};
+
+/* Each sets everything that `w` has but path and by_name; what is taken is released by
+ * kvsi_weights_close, also after a failure. */
+/* The folder's config.json, and `file` with the weights; NULL = the files that the folder has. */
+kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char *file,
+                                kvs_err *err);
+kvs_status kvsi_weights_open_gguf(kvsi_weights *w, const char *path, kvs_err *err);
+kvs_status kvsi_weights_open_llama2c(kvsi_weights *w, const char *path, kvs_err *err);
+
+/* Adds a view under `name`, which is copied; `file` has it and outlives the model. */
+kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_tensor *view,
+                            size_t interleaved_heads, const char *file, kvs_err *err);
+
+/* The file in a folder that says which tensors there are, in fresh memory (kvsi_free); NULL if the
+ * folder has no weights. */
+kvs_status kvsi_hf_find_weights(char **file, const char *folder, kvs_err *err);
+/* The configuration in a config.json of ours, Hugging Face's or Baichuan's. */
+kvs_status kvsi_hf_config_open(kvs_model_config *out, kvsi_weights_format *format, const char *path,
+                               kvs_err *err);
+
+/* ---- Baichuan-M1 (baichuan.c) ---------------------------------------------------------------- */
+
+int kvsi_baichuan_recognises(const json_t *config);
+/* Such a config.json as ours says the same: a new reference. */
+kvs_status kvsi_baichuan_translate(json_t **out, const json_t *config, const char *what,
+                                   kvs_err *err);
+/* Adds one of its tensors as the ones it holds. */
+kvs_status kvsi_baichuan_add(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
+                             kvs_err *err);
+
+#endif

@@ -1,0 +1,162 @@
+/* Loading a model of any format that can be opened. */
+#include "base/memory.h"
+#include "model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- does it fit? ---- */
+
+static void shape_text(char *out, size_t size, const size_t *shape, size_t rank)
+{
+    size_t at = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < rank && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%zu", i > 0 ? "," : "", shape[i]);
+}
+
+static kvs_status check_tensor(const kvsi_weights_tensor *t, const kvsi_parameter *p, kvs_err *err)
+{
+    const kvsi_file_tensor *view = &t->view;
+    char found[96], expected[96];
+
+    if (!kvsi_dtype_is_weight(view->dtype))
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s': tensor '%s' is of type %s, expected F32, F16 or BF16", t->file,
+                         p->name, kvsi_dtype_name(view->dtype));
+    if (view->rank == p->rank && memcmp(view->shape, p->shape, p->rank * sizeof *p->shape) == 0)
+        return KVS_OK;
+    shape_text(found, sizeof found, view->shape, view->rank);
+    shape_text(expected, sizeof expected, p->shape, p->rank);
+    return kvsi_fail(err, KVS_E_FORMAT,
+                     "'%s': tensor '%s' has shape (%s), the configuration needs (%s)", t->file,
+                     p->name, found, expected);
+}
+
+/* Called when all of the layout's are known to be there: a file that has as many has no others. */
+static kvs_status check_strangers(const kvsi_layout *layout, const kvsi_weights *weights,
+                                  kvs_err *err)
+{
+    if (kvsi_weights_count(weights) == layout->count)
+        return KVS_OK;
+    for (size_t i = 0; i < kvsi_weights_count(weights); i++) {
+        const kvsi_weights_tensor *t = kvsi_weights_at(weights, i);
+
+        if (!kvsi_layout_find(layout, t->view.name))
+            return kvsi_fail(err, KVS_E_FORMAT,
+                             "'%s' has a tensor '%.100s' that the configuration does not account "
+                             "for",
+                             t->file, t->view.name);
+    }
+    return KVS_OK;
+}
+
+static kvs_status check_all(const kvsi_layout *layout, const kvsi_weights *weights, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; i < layout->count; i++) {
+        const kvsi_parameter *p = &layout->list[i];
+        const kvsi_weights_tensor *t = kvsi_weights_find(weights, p->name);
+
+        if (!t)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s' has no tensor '%s'",
+                             kvsi_weights_file(weights), p->name);
+        KVS_TRY(check_tensor(t, p, err));
+    }
+    KVS_TRY(check_strangers(layout, weights, err));
+out:
+    return st;
+}
+
+/* Before anything is allocated by what the configuration says: a small file must not ask for all
+ * memory there is. */
+kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err)
+{
+    const kvs_model_config *config = kvsi_weights_config(weights);
+    kvsi_layout layout;
+    kvs_status st;
+
+    if (config->layers > kvsi_weights_count(weights))
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %zu tensors, too few for %zu layers",
+                         kvsi_weights_file(weights), kvsi_weights_count(weights), config->layers);
+    st = kvsi_layout_init(&layout, config, err);
+    if (st == KVS_OK)
+        st = check_all(&layout, weights, err);
+    kvsi_layout_release(&layout);
+    return st;
+}
+
+/* ---- numbers ---- */
+
+/* A shift that is not finite would spoil every later token without a trace in the other weights. */
+static kvs_status check_shift(const kvsi_weights_tensor *t, const kvsi_parameter *p,
+                              const float *numbers, kvs_err *err)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (!isfinite(numbers[i]))
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': tensor '%s' has %g at %zu", t->file, p->name,
+                             (double)numbers[i], i);
+    return KVS_OK;
+}
+
+/* float32 in our order is taken from the file as it is; all else passes through memory for one
+ * tensor. */
+static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_weights_tensor *t,
+                             kvs_err *err)
+{
+    const int is_shift = p->role == KVSI_TAPS || p->role == KVSI_GATE;
+    kvs_status st = KVS_OK;
+    float *numbers;
+
+    if (t->view.dtype == KVSI_F32 && t->interleaved_heads == 0 && !is_shift) {
+        kvsi_model_set(m, p, t->view.data);
+        return KVS_OK;
+    }
+    numbers = kvsi_alloc(p->count, sizeof *numbers);
+    if (!numbers)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu numbers", p->name,
+                         p->count);
+    kvsi_weights_read(numbers, t);
+    if (is_shift)
+        st = check_shift(t, p, numbers, err);
+    if (st == KVS_OK)
+        kvsi_model_set(m, p, numbers);
+    kvsi_free(numbers);
+    return st;
+}
+
+kvs_status kvsi_model_set_weights(kvs_model *m, const kvsi_weights *weights, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(check_all(&m->layout, weights, err));
+    for (size_t i = 0; i < m->layout.count; i++) {
+        const kvsi_parameter *p = &m->layout.list[i];
+
+        KVS_TRY(set_tensor(m, p, kvsi_weights_find(weights, p->name), err));
+    }
+out:
+    return st;
+}
+
+kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err)
+{
+    kvsi_weights *weights = NULL;
+    kvs_model *m = NULL;
+    kvs_status st;
+
+    *out = NULL;
+    KVS_TRY(kvsi_weights_open(&weights, path, err));
+    KVS_TRY(kvsi_weights_check(weights, err));
+    KVS_TRY(kvsi_model_allocate(&m, rt, kvsi_weights_config(weights), err));
+    KVS_TRY(kvsi_model_set_weights(m, weights, err));
+    *out = m;
+    m = NULL;
+out:
+    kvs_model_free(m);
+    kvsi_weights_close(weights);
+    return st;
+}
