@@ -31,6 +31,16 @@ add_custom_target(kvshift_commit
     BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/base/commit.h
     COMMENT "Looking up the commit")
 
+# ---- the Python file that goes with models of ours, as bytes -------------------------------------
+
+set(modeling ${PROJECT_SOURCE_DIR}/python/modeling_kvshift.py)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${modeling})
+file(READ ${modeling} modeling_bytes HEX)
+string(REGEX REPLACE "(................................)" "\\1\n" modeling_bytes "${modeling_bytes}")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," modeling_bytes "${modeling_bytes}")
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/convert/modeling_kvshift.inc
+     CONTENT "${modeling_bytes}\n" @ONLY)
+
 # ---- processor levels: the same sources, compiled once for each ----------------------------------
 
 set(KVSHIFT_LEVELS baseline)

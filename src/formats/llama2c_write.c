@@ -1,4 +1,5 @@
-#include "formats/llama2c_write.h"
+/* Writing llama2.c's .bin files. */
+#include "formats/llama2c.h"
 
 #include "formats/llama.h"
 #include "formats/tensor_writer.h"
@@ -9,46 +10,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "llama2.c's data is little-endian");
 
-enum { V1_MAGIC = 0x616b3432, V1_HEADER = 256, SIZES = 7, TABLE_CHUNK = 1 << 12 };
-
-static const double ROPE_BASE = 10000, NORM_EPS = 1e-5; /* what llama2.c computes with */
-
-/* What comes one behind the other; %zu stands for every layer in turn. */
-static const char EMBEDDING[] = "model.embed_tokens.weight", HEAD[] = "lm_head.weight",
-                  ROTATIONS[] = "rotations"; /* the tables, which are no tensor */
-
-static const char *const legacy_order[] = {
-    EMBEDDING,
-    "model.layers.%zu.input_layernorm.weight",
-    "model.layers.%zu.self_attn.q_proj.weight",
-    "model.layers.%zu.self_attn.k_proj.weight",
-    "model.layers.%zu.self_attn.v_proj.weight",
-    "model.layers.%zu.self_attn.o_proj.weight",
-    "model.layers.%zu.post_attention_layernorm.weight",
-    "model.layers.%zu.mlp.gate_proj.weight",
-    "model.layers.%zu.mlp.down_proj.weight",
-    "model.layers.%zu.mlp.up_proj.weight",
-    "model.norm.weight",
-    ROTATIONS,
-    HEAD,
-    NULL,
-};
-
-static const char *const v1_order[] = {
-    "model.layers.%zu.input_layernorm.weight",
-    "model.layers.%zu.post_attention_layernorm.weight",
-    "model.norm.weight",
-    EMBEDDING,
-    "model.layers.%zu.self_attn.q_proj.weight",
-    "model.layers.%zu.self_attn.k_proj.weight",
-    "model.layers.%zu.self_attn.v_proj.weight",
-    "model.layers.%zu.self_attn.o_proj.weight",
-    "model.layers.%zu.mlp.gate_proj.weight",
-    "model.layers.%zu.mlp.down_proj.weight",
-    "model.layers.%zu.mlp.up_proj.weight",
-    HEAD,
-    NULL,
-};
+enum { TABLE_CHUNK = 1 << 12 };
 
 /* A file being written. */
 typedef struct output {
@@ -86,32 +48,27 @@ static kvs_status write_table(const output *o, double (*wave)(double angle))
         for (size_t i = 0; i < n; i++) {
             const double pair = (double)((at + i) % half), position = (double)((at + i) / half);
 
-            chunk[i] = (float)wave(position * pow(ROPE_BASE, -pair / (double)half));
+            chunk[i] = (float)wave(position * pow(kvsi_llama2c_rope_base, -pair / (double)half));
         }
         st = kvsi_new_file_write(o->file, chunk, n * sizeof *chunk, o->err);
     }
     return st;
 }
 
-static kvs_status write_kind(const output *o, const char *kind)
+static kvs_status write_part(const output *o, const kvsi_llama2c_part *part)
 {
-    const size_t layers = strstr(kind, "%zu") ? o->config->layers : 1;
     kvs_status st = KVS_OK;
 
-    if (kind == HEAD && o->config->tied)
-        return KVS_OK;
-    if (kind == ROTATIONS) {
+    if (!part->name) {
         KVS_TRY(write_table(o, cos));
         return write_table(o, sin);
     }
-    for (size_t layer = 0; layer < layers; layer++) {
-        const char *number = strstr(kind, "%zu");
-        char name[128];
+    if (!part->in_layers)
+        return write_tensor(o, part->name);
+    for (size_t layer = 0; layer < o->config->layers; layer++) {
+        char name[96];
 
-        if (number)
-            snprintf(name, sizeof name, "%.*s%zu%s", (int)(number - kind), kind, layer, number + 3);
-        else
-            snprintf(name, sizeof name, "%s", kind);
+        snprintf(name, sizeof name, "model.layers.%zu.%s", layer, part->name);
         KVS_TRY(write_tensor(o, name));
     }
 out:
@@ -120,24 +77,24 @@ out:
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static kvs_status write_header(const output *o, kvsi_llama2c_version version)
+static kvs_status write_header(const output *o, int v1)
 {
     const kvs_model_config *c = o->config;
     const int32_t vocab = (int32_t)c->vocab;
-    const int32_t sizes[SIZES] = {
+    const int32_t numbers[KVSI_LLAMA2C_NUMBERS] = {
         (int32_t)c->dim,      (int32_t)c->ffn,
         (int32_t)c->layers,   (int32_t)c->heads,
-        (int32_t)c->kv_heads, version == KVSI_LLAMA2C_V1 || c->tied ? vocab : -vocab,
+        (int32_t)c->kv_heads, v1 || c->tied ? vocab : -vocab,
         (int32_t)c->context,
     };
-    const int32_t start[] = {V1_MAGIC, 1};
-    unsigned char header[V1_HEADER] = {0};
+    const int32_t start[] = {KVSI_LLAMA2C_MAGIC, 1};
+    unsigned char header[KVSI_LLAMA2C_V1_HEADER] = {0};
 
-    if (version == KVSI_LLAMA2C_LEGACY)
-        return kvsi_new_file_write(o->file, sizes, sizeof sizes, o->err);
+    if (!v1)
+        return kvsi_new_file_write(o->file, numbers, sizeof numbers, o->err);
     memcpy(header, start, sizeof start);
-    memcpy(header + sizeof start, sizes, sizeof sizes);
-    header[sizeof start + sizeof sizes] = c->tied != 0;
+    memcpy(header + sizeof start, numbers, sizeof numbers);
+    header[sizeof start + sizeof numbers] = c->tied != 0;
     return kvsi_new_file_write(o->file, header, sizeof header, o->err);
 }
 
@@ -148,30 +105,30 @@ static kvs_status check(const kvs_model_config *c, kvs_err *err)
     if (st != KVS_OK)
         return st;
     /* Files that come from other formats may have the numbers with 32 bits. */
-    if ((float)c->rope_base != (float)ROPE_BASE || (float)c->norm_eps != (float)NORM_EPS)
+    if ((float)c->rope_base != (float)kvsi_llama2c_rope_base || (float)c->norm_eps != (float)kvsi_llama2c_norm_eps)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "format llama2c has no place for rope base %g and norm eps %g, expected "
                          "%g and %g",
-                         c->rope_base, c->norm_eps, ROPE_BASE, NORM_EPS);
+                         c->rope_base, c->norm_eps, kvsi_llama2c_rope_base, kvsi_llama2c_norm_eps);
     return KVS_OK;
 }
 
-kvs_status kvsi_llama2c_write(const char *path, const kvs_model_config *config,
-                              kvsi_llama2c_version version, const kvsi_tensor_source *source,
-                              kvs_err *err)
+kvs_status kvsi_llama2c_write(const char *path, const kvs_model_config *config, int v1,
+                              const kvsi_tensor_source *source, kvs_err *err)
 {
     const kvsi_interleaved turned = {source, config};
     const kvsi_tensor_source interleaved = kvsi_interleave(&turned);
+    kvsi_llama2c_part parts[KVSI_LLAMA2C_PARTS_MAX];
+    const size_t count = kvsi_llama2c_list(parts, config, v1);
     output o = {.config = config, .err = err};
     kvs_status st;
 
     KVS_TRY(check(config, err));
     KVS_TRY(kvsi_tensor_writer_init(&o.writer, &interleaved, err));
     KVS_TRY(kvsi_new_file_open(&o.file, path, err));
-    KVS_TRY(write_header(&o, version));
-    for (const char *const *kind = version == KVSI_LLAMA2C_V1 ? v1_order : legacy_order; *kind;
-         kind++)
-        KVS_TRY(write_kind(&o, *kind));
+    KVS_TRY(write_header(&o, v1));
+    for (size_t i = 0; i < count; i++)
+        KVS_TRY(write_part(&o, &parts[i]));
     st = kvsi_new_file_commit(o.file, err);
     o.file = NULL; /* ended either way */
 out:

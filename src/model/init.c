@@ -1,4 +1,5 @@
 /* The values that a model starts from. */
+#include "base/memory.h"
 #include "base/random.h"
 #include "kernels/forms.h"
 #include "model/layer.h"
@@ -94,4 +95,24 @@ void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_con
         make_unit_rows(out, p->count, config->dim);
     if (config->identity_projections && (p->role == KVSI_PROJECTION || p->role == KVSI_OUTPUT))
         fill_identity(out, p->count, config->dim);
+}
+
+kvs_status kvsi_parameter_make(float *out, const kvsi_parameter *p, const kvs_model_config *config,
+                               uint64_t seed, int threads, kvs_err *err)
+{
+    real *block;
+
+    if (sizeof(real) == sizeof(float) && !p->turned) { /* the same numbers in the same places */
+        kvsi_parameter_fill((real *)(void *)out, p, config, seed, threads);
+        return KVS_OK;
+    }
+    block = kvsi_alloc(p->count, sizeof *block);
+    if (!block)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu numbers", p->name,
+                         p->count);
+    kvsi_parameter_fill(block, p, config, seed, threads);
+    for (size_t i = 0; i < p->count; i++)
+        out[kvsi_file_index(p, i)] = (float)block[i];
+    kvsi_free(block);
+    return KVS_OK;
 }

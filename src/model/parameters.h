@@ -77,5 +77,8 @@ size_t kvsi_file_index(const kvsi_parameter *p, size_t i);
  * name only. */
 void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_config *config,
                          uint64_t seed, int threads);
+/* The same as float32 in the order of files. */
+kvs_status kvsi_parameter_make(float *out, const kvsi_parameter *p, const kvs_model_config *config,
+                               uint64_t seed, int threads, kvs_err *err);
 
 #endif

@@ -86,6 +86,13 @@ typedef struct kvsi_gguf_words {
 kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_words *out, const kvs_tokenizer *t, kvs_err *err);
 void kvsi_gguf_words_release(kvsi_gguf_words *words);
 
+/* ---- any of them ---- */
+
+/* Whether kvs_tokenizer_load finds something in a folder. */
+int kvsi_folder_has_tokenizer(const char *dir);
+/* Whether a GGUF file has a vocabulary beside its tensors. */
+kvs_status kvsi_gguf_has_tokenizer(int *out, const char *path, kvs_err *err);
+
 /* ---- saving ---- */
 
 /* The tokenizer.json: a new reference, or NULL if out of memory. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define KEY(name) "tokenizer.ggml." name
+#define DOCUMENT_KEY "tokenizer.huggingface.json"
 
 static int is(const char *text, size_t size, const char *name)
 {
@@ -220,6 +221,17 @@ static kvs_status load_document(kvs_tokenizer **out, const char *text, size_t si
     return st != KVS_OK ? st : kvsi_tokenizer_from_document(out, document, path, err);
 }
 
+kvs_status kvsi_gguf_has_tokenizer(int *out, const char *path, kvs_err *err)
+{
+    kvsi_gguf *file = NULL;
+    const kvs_status st = kvsi_gguf_open(&file, path, err);
+
+    *out = st == KVS_OK &&
+           (kvsi_gguf_find(file, KEY("tokens")) || kvsi_gguf_find(file, DOCUMENT_KEY));
+    kvsi_gguf_close(file);
+    return st;
+}
+
 kvs_status kvsi_tokenizer_load_gguf(kvs_tokenizer **out, const char *path, kvs_err *err)
 {
     kvsi_gguf *file = NULL;
@@ -230,7 +242,7 @@ kvs_status kvsi_tokenizer_load_gguf(kvs_tokenizer **out, const char *path, kvs_e
     *out = NULL;
     KVS_TRY(kvsi_gguf_open(&file, path, err));
     KVS_TRY(kvsi_gguf_get_text(&model, &size, file, KEY("model"), err));
-    KVS_TRY(kvsi_gguf_get_text(&document, &document_size, file, "tokenizer.huggingface.json", err));
+    KVS_TRY(kvsi_gguf_get_text(&document, &document_size, file, DOCUMENT_KEY, err));
     if (size == 0 && document)
         st = load_document(out, document, document_size, path, err);
     else if (is(model, size, "llama"))

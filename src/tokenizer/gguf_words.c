@@ -221,11 +221,16 @@ static int is_false(const json_t *object, const char *key)
     return json_is_false(json_object_get(object, key));
 }
 
+static int is_text(const json_t *object, const char *key, const char *text)
+{
+    const char *found = json_string_value(json_object_get(object, key));
+
+    return found && strcmp(found, text) == 0;
+}
+
 static int is_type(const json_t *object, const char *type)
 {
-    const char *found = json_string_value(json_object_get(object, "type"));
-
-    return found && strcmp(found, type) == 0;
+    return is_text(object, "type", type);
 }
 
 /* The name of the rules that split words; NULL: they have none. */
@@ -246,7 +251,7 @@ static const char *find_split(const kvs_tokenizer *t)
     if (!is_type(pre, "Sequence") || json_array_size(steps) != 2 || !is_type(split, "Split") ||
         !expression || !is_false(split, "invert") || !is_type(bytes, "ByteLevel") ||
         !is_false(bytes, "add_prefix_space") || !is_false(bytes, "use_regex") ||
-        strcmp(json_string_value(json_object_get(split, "behavior")), "Isolated") != 0)
+        !is_text(split, "behavior", "Isolated"))
         return NULL;
     return kvsi_gguf_split_name(expression, t->ignore_merges);
 }

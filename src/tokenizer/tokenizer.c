@@ -83,21 +83,37 @@ static kvs_status load_file(kvs_tokenizer **out, const char *path, kvs_err *err)
                      path);
 }
 
-static kvs_status load_folder(kvs_tokenizer **out, const char *dir, kvs_err *err)
+/* The file of a folder that is a tokenizer, in fresh memory; NULL if there is none, or no memory. */
+static char *find_in_folder(const char *dir)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin",
                                         "tokenizer.gguf"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = kvsi_path_join(dir, names[i]);
-        kvs_status st;
 
-        if (!path)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
-        if (!kvsi_file_exists(path)) {
-            kvsi_free(path);
-            continue;
-        }
+        if (path && kvsi_file_exists(path))
+            return path;
+        kvsi_free(path);
+    }
+    return NULL;
+}
+
+int kvsi_folder_has_tokenizer(const char *dir)
+{
+    char *path = find_in_folder(dir);
+    const int found = path != NULL || kvsi_has_gpt2_files(dir);
+
+    kvsi_free(path);
+    return found;
+}
+
+static kvs_status load_folder(kvs_tokenizer **out, const char *dir, kvs_err *err)
+{
+    char *path = find_in_folder(dir);
+    kvs_status st;
+
+    if (path) {
         st = load_file(out, path, err);
         kvsi_free(path);
         return st;

@@ -1,0 +1,1 @@
+"""KV shifting attention for transformers."""
