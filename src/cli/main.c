@@ -19,6 +19,7 @@ static const command commands[] = {
     {"train", "train a model on a task or on text", kvsi_cmd_train},
     {"generate", "go on from a text with a trained model", kvsi_cmd_generate},
     {"ppl", "measure how well a model predicts a text", kvsi_cmd_ppl},
+    {"convert", "write a model in another format", kvsi_cmd_convert},
     {"inspect", "say what a model is, what it takes, and what its shift does", kvsi_cmd_inspect},
     {"report", "compare runs: a table, curves, a web page", kvsi_cmd_report},
     {"version", "say what this build is and what it can use", kvsi_cmd_version},

@@ -461,3 +461,40 @@ kvs_status kvsi_train_check_agreement(const kvsi_train_settings *s,
 out:
     return st;
 }
+
+/* ---- the model options of another command ---------------------------------------------------- */
+
+size_t kvsi_model_option_count(void)
+{
+    size_t count = 1; /* the preset */
+
+    while (kvsi_is_model_option(options + count))
+        count++;
+    return count;
+}
+
+kvs_status kvsi_model_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed,
+                                     const kvsi_command_options *command, int argc, char **argv,
+                                     kvs_err *err)
+{
+    const size_t count = kvsi_model_option_count();
+    kvsi_parsed_options ours = {0}; /* the same options in the table of this file */
+    kvs_body body = KVS_BODY_LLAMA;
+    const char *start;
+    kvs_status st;
+
+    set_defaults(s, body);
+    KVS_TRY(kvsi_options_parse(parsed, command, s, argc, argv, err));
+    if (parsed->help)
+        return KVS_OK;
+    KVS_TRY(kvs_body_parse(&body, s->body, err));
+    start = s->preset;
+    set_defaults(s, body);
+    if (start)
+        KVS_TRY(start_from(s, start, err));
+    KVS_TRY(kvsi_options_parse(parsed, command, s, argc, argv, err));
+    memcpy(ours.source, parsed->source, count * sizeof *ours.source);
+    KVS_TRY(settle(s, &ours, err));
+out:
+    return st;
+}

@@ -41,6 +41,14 @@ kvs_status kvsi_train_check_agreement(const kvsi_train_settings *s,
                                       const kvsi_parsed_options *parsed,
                                       const kvs_model_config *loaded, kvs_err *err);
 
+/* Another command may describe a new model in the same words: its table starts with the first
+ * kvsi_model_option_count() options of this one, of which the very first, the preset, may have
+ * another name; its settings start with a kvsi_train_settings. */
+size_t kvsi_model_option_count(void);
+kvs_status kvsi_model_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed,
+                                     const kvsi_command_options *command, int argc, char **argv,
+                                     kvs_err *err);
+
 int kvsi_is_model_option(const kvsi_option *option);
 int kvsi_train_is_given(const kvsi_parsed_options *parsed, const char *option);
 
