@@ -1,5 +1,7 @@
 #include "cli/train_options.h"
 
+#include "base/memory.h"
+
 #include <string.h>
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -473,6 +475,23 @@ size_t kvsi_model_option_count(void)
     return count;
 }
 
+/* What the body and the preset are, whatever else is said; `argv` is left as it is. */
+static kvs_status find_start(kvsi_train_settings *s, kvsi_parsed_options *parsed,
+                             const kvsi_command_options *command, int argc, char **argv,
+                             kvs_err *err)
+{
+    char **words = kvsi_alloc((size_t)argc, sizeof *words);
+    kvs_status st;
+
+    if (!words)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the command line");
+    for (int i = 0; i < argc; i++)
+        words[i] = argv[i];
+    st = kvsi_options_parse(parsed, command, s, argc, words, err);
+    kvsi_free(words);
+    return st;
+}
+
 kvs_status kvsi_model_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed,
                                      const kvsi_command_options *command, int argc, char **argv,
                                      kvs_err *err)
@@ -484,7 +503,7 @@ kvs_status kvsi_model_settings_parse(kvsi_train_settings *s, kvsi_parsed_options
     kvs_status st;
 
     set_defaults(s, body);
-    KVS_TRY(kvsi_options_parse(parsed, command, s, argc, argv, err));
+    KVS_TRY(find_start(s, parsed, command, argc, argv, err));
     if (parsed->help)
         return KVS_OK;
     KVS_TRY(kvs_body_parse(&body, s->body, err));

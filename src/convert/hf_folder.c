@@ -5,6 +5,7 @@
 #include "convert/convert.h"
 #include "formats/hf.h"
 #include "formats/safetensors.h"
+#include "tokenizer/documents.h"
 
 #include <string.h>
 
@@ -15,7 +16,8 @@ static const char modeling[] = {
 #include "convert/modeling_kvshift.inc"
 };
 
-static const char MODELING_FILE[] = "modeling_kvshift.py", CONFIG_FILE[] = "config.json";
+static const char MODELING_FILE[] = "modeling_kvshift.py", CONFIG_FILE[] = "config.json",
+                  VOCABULARY_FILE[] = "tokenizer.gguf";
 
 /* Files that say more about a tokenizer, and how its model is used; they go along unread. */
 static const char *const companions[] = {
@@ -31,6 +33,7 @@ static int is_part(const char *name)
         if (strcmp(name, *at) == 0)
             return 1;
     return strcmp(name, CONFIG_FILE) == 0 || strcmp(name, MODELING_FILE) == 0 ||
+           strcmp(name, VOCABULARY_FILE) == 0 ||
            strcmp(name, "model.safetensors.index.json") == 0 ||
            kvsi_ends_with(name, ".safetensors");
 }
@@ -164,33 +167,57 @@ static json_t *make_tokenizer_config(const kvsi_conversion *c)
     return object;
 }
 
-static kvs_status save_tokenizer(const kvsi_conversion *c, const char *dir, kvs_err *err)
+/* A GGUF file with nothing but the vocabulary, for what a tokenizer.json cannot say. */
+static kvs_status save_vocabulary(const kvs_tokenizer *t, const char *path, kvs_err *err)
 {
-    char *path = kvsi_path_join(dir, "tokenizer.json");
-    const kvs_status st = path ? kvs_tokenizer_save(c->tokenizer, path, err)
-                               : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+    const kvsi_tensor_source nothing = {0};
+    kvsi_gguf_words words = {0};
+    kvsi_gguf_keys keys = {0};
+    kvs_status st;
 
+    KVS_TRY(kvsi_tokenizer_to_gguf(&words, t, err));
+    kvsi_gguf_put_text(&keys, "general.architecture", "kvshift");
+    kvsi_gguf_put_vocabulary(&keys, &words.vocabulary, 0);
+    KVS_TRY(kvsi_gguf_write(path, &keys, &nothing, err));
+out:
+    kvsi_gguf_keys_release(&keys);
+    kvsi_gguf_words_release(&words);
+    return st;
+}
+
+static kvs_status save_tokenizer(const kvs_tokenizer *t, const char *dir, kvs_err *err)
+{
+    const int exact = kvsi_tokenizer_is_document(t);
+    char *path = kvsi_path_join(dir, exact ? "tokenizer.json" : VOCABULARY_FILE);
+    kvs_status st;
+
+    if (!path)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+    else
+        st = exact ? kvs_tokenizer_save(t, path, err) : save_vocabulary(t, path, err);
     kvsi_free(path);
     return st;
 }
 
 static kvs_status write_tokenizer(const kvsi_conversion *c, const char *dir, kvs_err *err)
 {
-    int document = 0, config = 0;
+    const kvs_tokenizer *t = c->tokenizer;
+    int whole = 0, config = 0;
     kvs_status st = KVS_OK;
 
-    if (!c->tokenizer)
+    if (!t)
         return KVS_OK;
     for (const char *const *name = companions; *name && c->folder; name++) {
         int there = 0;
 
         KVS_TRY(copy_companion(c->folder, dir, *name, &there, err));
-        document |= there && strcmp(*name, "tokenizer.json") == 0;
+        whole |= there && (strcmp(*name, "tokenizer.json") == 0 ||
+                           (strcmp(*name, "tokenizer.model") == 0 && !kvsi_tokenizer_is_document(t)));
         config |= there && strcmp(*name, "tokenizer_config.json") == 0;
     }
-    if (!document)
-        KVS_TRY(save_tokenizer(c, dir, err));
-    if (!config)
+    if (!whole)
+        KVS_TRY(save_tokenizer(t, dir, err));
+    if (!config && kvsi_tokenizer_is_document(t))
         KVS_TRY(write_json(dir, "tokenizer_config.json", make_tokenizer_config(c), err));
 out:
     return st;

@@ -156,6 +156,10 @@ void kvsi_gguf_put_vocabulary(kvsi_gguf_keys *keys, const kvsi_gguf_vocabulary *
         kvsi_gguf_put_flag(keys, KEY("add_space_prefix"), v->add_space_prefix);
         kvsi_gguf_put_flag(keys, KEY("remove_extra_whitespaces"), v->remove_extra_spaces);
     }
+    if (v->character_map) {
+        begin_array(keys, KEY("precompiled_charsmap"), KVSI_GGUF_U8, v->character_map_size);
+        put_bytes(&keys->bytes, v->character_map, v->character_map_size);
+    }
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

@@ -43,6 +43,8 @@ typedef struct kvsi_gguf_vocabulary {
     size_t merge_count;
     int32_t unknown, bos, eos; /* -1 = none */
     int add_bos, add_eos, add_space_prefix, remove_extra_spaces;
+    const char *character_map; /* of "llama": SentencePiece's normalization; NULL = none */
+    size_t character_map_size;
     const char *document;
     const char *reason; /* why there is no model: what it has no words for */
 } kvsi_gguf_vocabulary;

@@ -60,8 +60,8 @@ kvs_status kvsi_scored_add(kvsi_scored *scored, const kvsi_scored_piece *piece, 
 kvs_status kvsi_tokenizer_from_scored(kvs_tokenizer **out, const kvsi_scored *scored,
                                       const char *what, kvs_err *err);
 
-/* Whether a document's normalizer is that of some such model without a character map; then `out`
- * has its two flags. */
+/* Whether a document's normalizer is that of some such model; then `out` has its two flags.  A
+ * character map before it is not looked at. */
 int kvsi_scored_read_normalizer(kvsi_scored *out, const json_t *normalizer);
 
 kvs_status kvsi_tokenizer_load_sentencepiece(kvs_tokenizer **out, const char *path, kvs_err *err);
@@ -95,6 +95,9 @@ kvs_status kvsi_gguf_has_tokenizer(int *out, const char *path, kvs_err *err);
 
 /* ---- saving ---- */
 
+/* Whether a tokenizer.json gives the same ids.  SentencePiece knows characters that are no tokens, and
+ * symbols of the user that begin no new text, as added tokens do. */
+int kvsi_tokenizer_is_document(const kvs_tokenizer *t);
 /* The tokenizer.json: a new reference, or NULL if out of memory. */
 json_t *kvsi_tokenizer_to_document(const kvs_tokenizer *t);
 

@@ -72,6 +72,22 @@ out:
     return st;
 }
 
+static kvs_status get_character_map(kvsi_scored *scored, const kvsi_gguf *file, kvs_err *err)
+{
+    static const char key[] = KEY("precompiled_charsmap");
+    const kvsi_gguf_value *bytes = NULL;
+    kvs_status st;
+
+    if (!kvsi_gguf_find(file, key))
+        return KVS_OK;
+    st = kvsi_gguf_get_array(&bytes, file, key, KVSI_GGUF_U8, err);
+    if (st == KVS_OK && bytes->count > 0) {
+        scored->character_map = (const char *)bytes->data;
+        scored->character_map_size = bytes->count;
+    }
+    return st;
+}
+
 static kvs_status load_scored(kvs_tokenizer **out, const kvsi_gguf *file, const char *path,
                               kvs_err *err)
 {
@@ -87,6 +103,7 @@ static kvs_status load_scored(kvs_tokenizer **out, const kvsi_gguf *file, const 
     KVS_TRY(get_flag(&scored.add_eos, file, KEY("add_eos_token"), err));
     KVS_TRY(get_flag(&scored.add_dummy_prefix, file, KEY("add_space_prefix"), err));
     KVS_TRY(get_flag(&scored.remove_extra_spaces, file, KEY("remove_extra_whitespaces"), err));
+    KVS_TRY(get_character_map(&scored, file, err));
     KVS_TRY(kvsi_tokenizer_from_scored(out, &scored, path, err));
 out:
     kvsi_free(scored.pieces);

@@ -204,6 +204,11 @@ static kvs_status say_scored(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err
     KVS_TRY(add_tokens(w, t, err));
     if (!t->scored)
         KVS_TRY(score_by_merges(w, t, &ordered, err));
+    for (size_t i = 0; i < t->normalizers.count; i++)
+        if (t->normalizers.list[i].kind == KVSI_CHARACTER_MAP) {
+            v->character_map = t->normalizers.list[i].content;
+            v->character_map_size = t->normalizers.list[i].content_size;
+        }
     v->add_space_prefix = flags.add_dummy_prefix;
     v->remove_extra_spaces = flags.remove_extra_spaces;
     if (ordered)

@@ -247,6 +247,11 @@ static json_t *merges_to_json(const kvs_tokenizer *t)
     return merges;
 }
 
+int kvsi_tokenizer_is_document(const kvs_tokenizer *t)
+{
+    return !t->scored || (t->user_defined.count == 0 && t->vocabulary.count == t->vocab);
+}
+
 json_t *kvsi_tokenizer_to_document(const kvs_tokenizer *t)
 {
     json_t *document = json_copy(t->document);
