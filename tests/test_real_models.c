@@ -1,6 +1,7 @@
-/* A model that others trained, read as it is: its reference log-probabilities and greedy texts.
+/* Models that others trained, read as they are: their reference log-probabilities and greedy texts,
+ * and the same tensors and logits from every format of one model.
  *
- * It is in $KVSHIFT_SHARED/data; where it is not, the test is skipped. */
+ * They are in $KVSHIFT_SHARED/data; where they are not, the tests are skipped. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -12,21 +13,30 @@
 
 enum { REFERENCE_LIMIT = 1 << 20 };
 
-/* The model's folder in fresh memory; NULL after saying that it is not there. */
-static char *find_model(const char *name)
+/* A path below data/ in fresh memory; skips the test, and says so, if it is not there. */
+static char *find(const char *name)
 {
     const char *shared = getenv("KVSHIFT_SHARED");
-    char *data = kvsi_path_join(shared ? shared : "", "data"), *dir = kvsi_path_join(data, name);
-    char *config = kvsi_path_join(dir, "config.json");
-    const int there = shared && kvsi_file_exists(config);
+    char *data = kvsi_path_join(shared ? shared : "", "data"), *path = kvsi_path_join(data, name);
+    const int there = shared && kvsi_file_exists(path);
 
     kvsi_free(data);
-    kvsi_free(config);
     if (there)
-        return dir;
+        return path;
     print_message("skipped: no data/%s below $KVSHIFT_SHARED\n", name);
-    kvsi_free(dir);
+    kvsi_free(path);
+    skip();
     return NULL;
+}
+
+static kvs_model *load(kvs_runtime *rt, const char *path)
+{
+    kvs_model *model;
+    kvs_err err;
+
+    if (kvs_model_load(&model, rt, path, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    return model;
 }
 
 static int32_t id_at(const json_t *ids, size_t index)
@@ -77,24 +87,19 @@ static void check_case(const kvs_model *model, const json_t *reference)
     kvsi_free(logits);
 }
 
-static void tinystories_writes_as_its_authors_model(void **state)
+/* On every CPU level, or the best alone where a model is large. */
+static void check_reference(const char *model_name, const char *reference_name, int all_levels)
 {
-    char *dir = find_model("tinystories656K-hf"), *path;
-    kvs_runtime *rt;
-    kvs_model *model;
+    char *model_path = find(model_name), *path = find(reference_name);
     json_t *reference, *cases;
-    kvs_err err;
 
-    (void)state;
-    if (!dir)
-        skip();
-    path = kvsi_path_join(dir, "reference.json");
-    assert_int_equal(kvsi_json_read(&reference, path, REFERENCE_LIMIT, &err), KVS_OK);
-    for (size_t level = 0; support_level(level); level++) {
-        rt = support_runtime(support_level(level));
-        assert_int_equal(kvs_model_load(&model, rt, dir, &err), KVS_OK);
-        cases = json_object_get(reference, "cases");
-        assert_true(json_array_size(cases) > 0);
+    assert_int_equal(kvsi_json_read(&reference, path, REFERENCE_LIMIT, NULL), KVS_OK);
+    cases = json_object_get(reference, "cases");
+    assert_true(json_array_size(cases) > 0);
+    for (size_t level = 0; support_level(level) && (level == 0 || all_levels); level++) {
+        kvs_runtime *rt = support_runtime(support_level(level));
+        kvs_model *model = load(rt, model_path);
+
         for (size_t i = 0; i < json_array_size(cases); i++)
             check_case(model, json_array_get(cases, i));
         kvs_model_free(model);
@@ -102,13 +107,97 @@ static void tinystories_writes_as_its_authors_model(void **state)
     }
     json_decref(reference);
     kvsi_free(path);
-    kvsi_free(dir);
+    kvsi_free(model_path);
+}
+
+static void tinystories_writes_as_its_authors_model(void **state)
+{
+    (void)state;
+    check_reference("tinystories656K-hf", "tinystories656K-hf/reference.json", 1);
+}
+
+static void stories260k_writes_as_llama2c(void **state)
+{
+    (void)state;
+    check_reference("stories260K/stories260K.bin", "stories260K/reference.json", 1);
+    check_reference("stories260K/stories260K_v1.bin", "stories260K/reference.json", 0);
+    check_reference("stories260K/stories260K.gguf", "stories260K/reference.json", 0);
+}
+
+static void stories15m_writes_as_llama2c(void **state)
+{
+    (void)state;
+    check_reference("stories15M/stories15M.bin", "stories15M/reference.json", 0);
+}
+
+/* ---- one model in three forms ---- */
+
+static void expect_same_tensors(const kvs_model *a, const kvs_model *b)
+{
+    const char *name;
+    size_t count;
+
+    for (size_t i = 0; (name = kvs_model_tensor_name(a, i, &count)); i++) {
+        float *first = kvsi_alloc(count, sizeof *first), *second = kvsi_alloc(count, sizeof *first);
+
+        assert_int_equal(kvs_model_read_tensor(a, name, first, count, NULL), KVS_OK);
+        assert_int_equal(kvs_model_read_tensor(b, name, second, count, NULL), KVS_OK);
+        assert_memory_equal(first, second, count * sizeof *first);
+        kvsi_free(first);
+        kvsi_free(second);
+    }
+}
+
+static void expect_same_logits(const kvs_model *a, const kvs_model *b)
+{
+    enum { TOKENS = 40, VOCAB = 512 };
+    const kvs_model *models[] = {a, b};
+    static float logits[2][VOCAB];
+    int32_t ids[TOKENS];
+
+    support_fill_ids(ids, TOKENS, 1, VOCAB);
+    for (size_t i = 0; i < 2; i++) {
+        kvs_session *session;
+
+        assert_int_equal(kvs_model_get_config(models[i])->vocab, VOCAB);
+        assert_int_equal(kvs_session_create(&session, models[i], 0, NULL), KVS_OK);
+        assert_int_equal(kvs_session_feed(session, ids, TOKENS, logits[i], NULL), KVS_OK);
+        kvs_session_free(session);
+    }
+    assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
+}
+
+/* The GGUF file has the table of the tied head twice; what is the same is the same to the bit. */
+static void three_forms_are_one_model(void **state)
+{
+    static const char *const others[] = {"stories260K/stories260K_v1.bin",
+                                         "stories260K/stories260K.gguf"};
+    char *path = find("stories260K/stories260K.bin");
+    kvs_runtime *rt = support_runtime(NULL);
+    kvs_model *legacy = load(rt, path);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char *other_path = find(others[i]);
+        kvs_model *other = load(rt, other_path);
+
+        expect_same_tensors(legacy, other);
+        expect_same_logits(legacy, other);
+        kvs_model_free(other);
+        kvsi_free(other_path);
+    }
+    kvs_model_free(legacy);
+    kvs_runtime_free(rt);
+    kvsi_free(path);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tinystories_writes_as_its_authors_model),
+        cmocka_unit_test(stories260k_writes_as_llama2c),
+        cmocka_unit_test(stories15m_writes_as_llama2c),
+        cmocka_unit_test(three_forms_are_one_model),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

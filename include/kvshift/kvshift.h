@@ -220,8 +220,10 @@ typedef struct kvs_model kvs_model;
  * differ in their attention share everything else. */
 KVS_API kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt,
                                     const kvs_model_config *config, uint64_t seed, kvs_err *err);
-/* A folder with config.json and model.safetensors (Hugging Face Llama names and layout). */
-KVS_API kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *dir, kvs_err *err);
+/* Loads a folder with config.json and model.safetensors (or shards and their index) in the layout
+ * of Hugging Face's Llama or GPT-2, ours, or Baichuan-M1's; one such file; a GGUF file; or one of
+ * llama2.c's, legacy or version 1.  Numbers may be F32, F16 or BF16. */
+KVS_API kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err);
 /* A copy of an ordinary model with a shift that changes nothing yet: targets, form and window as
  * given, init identity.  Logits keep their bits. */
 KVS_API kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model *model,
@@ -241,8 +243,34 @@ KVS_API kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, co
 /* The names in file order; NULL past the end. *count is the tensor's size. */
 KVS_API const char *kvs_model_tensor_name(const kvs_model *model, size_t index, size_t *count);
 
-/* The configuration alone, from the config.json of a folder. */
-KVS_API kvs_status kvs_model_config_load(kvs_model_config *out, const char *dir, kvs_err *err);
+/* The configuration alone: of a config.json or its folder, which needs no weights then, or of any
+ * file that kvs_model_load takes. */
+KVS_API kvs_status kvs_model_config_load(kvs_model_config *out, const char *path, kvs_err *err);
+
+/* What is at a path, from headers alone. */
+typedef struct kvs_model_info {
+    const char *format; /* "safetensors", "GGUF", "llama2.c", ... */
+    size_t files;       /* with weights */
+    size_t tensors;     /* 0 = there is a configuration, but no weights */
+    const char *dtype;  /* "F32", "F16", "BF16": of most numbers; NULL without weights */
+    int is_mixed;       /* some numbers are of another type */
+    uint64_t bytes;     /* of all tensors, as they are stored */
+    int has_vocabulary; /* the file is a tokenizer too, for kvs_tokenizer_load */
+} kvs_model_info;
+
+KVS_API kvs_status kvs_model_describe(kvs_model_info *out, const char *path, kvs_err *err);
+
+/* What a check went through. */
+typedef struct kvs_model_check_result {
+    int has_checksums; /* which agree; 0 = there is nothing to compare with */
+    size_t tensors;
+    uint64_t numbers; /* of all tensors */
+} kvs_model_check_result;
+
+/* Reads all of a model: whether files have the checksums that a checkpoint's state.json gives,
+ * tensors are the configuration's, and every number is finite.  The first thing that is wrong is
+ * KVS_E_FORMAT, with the tensor and the place in it. */
+KVS_API kvs_status kvs_model_check(kvs_model_check_result *out, const char *path, kvs_err *err);
 
 /* What a model takes, known before anything is allocated. */
 typedef struct kvs_model_sizes {

@@ -239,7 +239,7 @@ int kvsi_file_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
-static int is_folder(const char *path)
+int kvsi_is_folder(const char *path)
 {
     struct stat info;
 
@@ -255,7 +255,7 @@ static int make_prefix(char *path, size_t length, int *made)
     path[length] = '\0';
     *made = mkdir(path, 0777) == 0;
     reason = errno;
-    there = *made || is_folder(path);
+    there = *made || kvsi_is_folder(path);
     path[length] = next;
     errno = reason == EEXIST ? ENOTDIR : reason; /* something else is there */
     return there;

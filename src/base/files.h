@@ -29,6 +29,7 @@ void kvsi_new_file_abandon(kvsi_new_file *file);                    /* NULL does
 kvs_status kvsi_file_write_text(const char *path, const char *text, kvs_err *err);
 
 int kvsi_file_exists(const char *path);
+int kvsi_is_folder(const char *path);
 /* Makes the folder and its parents; *made says whether the last one is new. */
 kvs_status kvsi_dir_make(const char *path, int *made, kvs_err *err);
 /* dir/name, in fresh memory (kvsi_free); NULL if out of memory. */

@@ -1,6 +1,5 @@
-/* kvshift inspect: what a model is, what it takes, and what its shift has become. */
-#include "base/files.h"
-#include "base/memory.h"
+/* kvshift inspect: what a model is, what it takes, what its shift has become, and whether it is
+ * sound. */
 #include "cli/cli.h"
 #include "cli/coefficients.h"
 #include "cli/train_options.h"
@@ -10,10 +9,15 @@
 #include <string.h>
 
 typedef struct inspect_settings {
-    int json;
+    int check, json;
 } inspect_settings;
 
 static const kvsi_option options[] = {
+    {.name = "check",
+     .kind = KVSI_OPTION_FLAG,
+     .offset = offsetof(inspect_settings, check),
+     .group = "Options",
+     .help = "read everything: checksums, where there are any, and that every number is finite"},
     {.name = "json",
      .kind = KVSI_OPTION_FLAG,
      .offset = offsetof(inspect_settings, json),
@@ -23,10 +27,11 @@ static const kvsi_option options[] = {
 
 static const kvsi_command_options command = {
     .command = "kvshift inspect",
-    .purpose = "Prints a model's configuration in the words of 'kvshift train', where it is "
-               "essential or not the default, its parameters, the memory it takes, and the "
-               "coefficients of its shift.  MODEL is a folder, or config.json or "
-               "model.safetensors in one; only the coefficients need more than config.json.",
+    .purpose = "Prints a model's format, its configuration in the words of 'kvshift train', where "
+               "it is essential or not the default, its parameters, the memory it takes, and the "
+               "coefficients of its shift.  MODEL is a folder with config.json and safetensors, "
+               "one of these files, or a file of GGUF or llama2.c; in a folder, all but the "
+               "coefficients needs no more than config.json.",
     .argument = "MODEL",
     .min_arguments = 1,
     .max_arguments = 1,
@@ -37,42 +42,15 @@ static const kvsi_command_options command = {
 /* ---- finding out ----------------------------------------------------------------------------- */
 
 typedef struct inspection {
-    char *dir;
+    const char *path;
+    kvs_model_info info;
+    int is_checked;
+    kvs_model_check_result check;
     kvs_model_config config;
     kvs_model_sizes sizes;
     int has_coefficients; /* shifted, and the weights are there */
     kvsi_coefficients coefficients;
 } inspection;
-
-/* The folder of a model that is named by its folder or by one of its two files. */
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    char *dir;
-
-    if (strcmp(name, "config.json") != 0 && strcmp(name, "model.safetensors") != 0)
-        return kvsi_strdup(path);
-    if (!slash)
-        return kvsi_strdup(".");
-    dir = kvsi_strdup(path);
-    if (dir)
-        dir[slash == path ? 1 : slash - path] = '\0';
-    return dir;
-}
-
-/* Are the weights to be read?  They must be where they are asked for by name. */
-static kvs_status find_weights(int *found, const char *dir, const char *path, kvs_err *err)
-{
-    char *weights = kvsi_path_join(dir, "model.safetensors");
-
-    if (!weights)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
-    *found = kvsi_file_exists(weights);
-    kvsi_free(weights);
-    if (!*found && !kvsi_file_exists(path))
-        return kvsi_fail(err, KVS_E_IO, "cannot open '%s'", path);
-    return KVS_OK;
-}
 
 static kvs_status read_coefficients(inspection *in, kvs_err *err)
 {
@@ -81,7 +59,7 @@ static kvs_status read_coefficients(inspection *in, kvs_err *err)
     kvs_status st;
 
     KVS_TRY(kvs_runtime_create(&rt, NULL, err));
-    KVS_TRY(kvs_model_load(&model, rt, in->dir, err));
+    KVS_TRY(kvs_model_load(&model, rt, in->path, err));
     KVS_TRY(kvsi_coefficients_read(&in->coefficients, model, err));
     in->has_coefficients = 1;
 out:
@@ -90,18 +68,19 @@ out:
     return st;
 }
 
-static kvs_status inspect(inspection *in, const char *path, kvs_err *err)
+static kvs_status inspect(inspection *in, const char *path, int check, kvs_err *err)
 {
-    int has_weights = 0;
     kvs_status st;
 
-    in->dir = folder_of(path);
-    if (!in->dir)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-    KVS_TRY(find_weights(&has_weights, in->dir, path, err));
-    KVS_TRY(kvs_model_config_load(&in->config, in->dir, err));
+    in->path = path;
+    KVS_TRY(kvs_model_describe(&in->info, path, err));
+    KVS_TRY(kvs_model_config_load(&in->config, path, err));
     KVS_TRY(kvs_model_config_sizes(&in->config, &in->sizes, err));
-    if (has_weights && in->config.shift.targets != 0)
+    if (check) {
+        KVS_TRY(kvs_model_check(&in->check, path, err));
+        in->is_checked = 1;
+    }
+    if (in->info.tensors > 0 && in->config.shift.targets != 0)
         KVS_TRY(read_coefficients(in, err));
 out:
     return st;
@@ -248,6 +227,27 @@ static void print_bytes(const char *label, uint64_t bytes, const char *note)
     printf("  %-22s%sB%s\n", label, text, note);
 }
 
+static void print_format(const inspection *in)
+{
+    const kvs_model_info *info = &in->info;
+    char bytes[32];
+
+    printf("model\n");
+    printf("  %-22s%s\n", "format", info->format);
+    if (info->tensors == 0)
+        return;
+    kvsi_format_count(bytes, sizeof bytes, (double)info->bytes);
+    printf("  %-22s%zu, %s%s, %sB in %zu %s\n", "tensors", info->tensors,
+           info->is_mixed ? "mostly " : "", info->dtype, bytes, info->files,
+           info->files == 1 ? "file" : "files");
+}
+
+static void print_check(const kvs_model_check_result *check)
+{
+    printf("check: %zu tensors with %" PRIu64 " numbers, all finite; checksums: %s\n",
+           check->tensors, check->numbers, check->has_checksums ? "right" : "none to compare");
+}
+
 static void print_sizes(const inspection *in)
 {
     const kvs_model_sizes *sizes = &in->sizes;
@@ -268,16 +268,37 @@ static void print_sizes(const inspection *in)
 
 static kvs_status print_people(const inspection *in, kvs_err *err)
 {
-    const kvs_status st = print_configuration(&in->config, err);
+    kvs_status st;
 
+    print_format(in);
+    st = print_configuration(&in->config, err);
     if (st != KVS_OK)
         return st;
     print_sizes(in);
     if (in->has_coefficients)
         kvsi_coefficients_print(&in->coefficients);
     else if (in->config.shift.targets != 0)
-        printf("coefficients: unknown, there is no model.safetensors in '%s'\n", in->dir);
+        printf("coefficients: unknown, there are no weights in '%s'\n", in->path);
+    if (in->is_checked)
+        print_check(&in->check);
     return KVS_OK;
+}
+
+static json_t *format_to_json(const kvs_model_info *info)
+{
+    json_t *dtype = info->dtype ? json_string(info->dtype) : json_null();
+
+    return json_pack("{s:s, s:I, s:I, s:o, s:I}", "format", info->format, "files",
+                     (json_int_t)info->files, "tensors", (json_int_t)info->tensors, "dtype", dtype,
+                     "bytes", (json_int_t)info->bytes);
+}
+
+static json_t *check_to_json(const inspection *in)
+{
+    if (!in->is_checked)
+        return json_null();
+    return json_pack("{s:I, s:I, s:b}", "tensors", (json_int_t)in->check.tensors, "numbers",
+                     (json_int_t)in->check.numbers, "has_checksums", in->check.has_checksums);
 }
 
 static kvs_status print_json(const inspection *in, kvs_err *err)
@@ -300,7 +321,9 @@ static kvs_status print_json(const inspection *in, kvs_err *err)
                   "full_cache_bytes", (json_int_t)full_cache_bytes(in),
                   "training_bytes", (json_int_t)sizes->training_bytes);
     return kvsi_cli_print_json(
-        json_pack("{s:o, s:o, s:o, s:o}",
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}",
+                  "model", format_to_json(&in->info),
+                  "check", check_to_json(in),
                   "configuration", configuration_to_json(&in->config),
                   "parameters", parameters,
                   "memory", memory,
@@ -322,10 +345,9 @@ int kvsi_cmd_inspect(int argc, char **argv)
         KVS_TRY(kvsi_cli_help(&command, &settings, &err));
         goto out;
     }
-    KVS_TRY(inspect(&in, parsed.arguments[0], &err));
+    KVS_TRY(inspect(&in, parsed.arguments[0], settings.check, &err));
     KVS_TRY(settings.json ? print_json(&in, &err) : print_people(&in, &err));
 out:
     kvsi_coefficients_release(&in.coefficients);
-    kvsi_free(in.dir);
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

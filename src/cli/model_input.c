@@ -10,22 +10,51 @@
 
 enum { TEXT_LIMIT = 1 << 30 }; /* bytes */
 
+/* The tokenizer in a folder, in fresh memory; NULL = none. */
+static char *find_tokenizer(const char *folder)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = kvsi_path_join(folder, names[i]);
+
+        if (path && kvsi_file_exists(path))
+            return path;
+        kvsi_free(path);
+    }
+    return NULL;
+}
+
+/* That of -t; one in the model's folder; the vocabulary in its file; one beside its file. */
 static kvs_status load_tokenizer(kvs_tokenizer **out, const kvsi_model_input *input, int needed,
                                  kvs_err *err)
 {
-    char *beside = kvsi_path_join(input->model, "tokenizer.json");
+    const int in_folder = kvsi_is_folder(input->model);
+    char *folder = in_folder ? kvsi_strdup(input->model) : kvsi_path_parent(input->model);
+    char *found = folder ? find_tokenizer(folder) : NULL;
+    kvs_model_info info = {0};
     kvs_status st = KVS_OK;
 
-    if (!beside)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", input->model);
+    if (!folder) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", input->model);
+        goto out;
+    }
+    if (!input->tokenizer && !in_folder)
+        KVS_TRY(kvs_model_describe(&info, input->model, err));
     if (input->tokenizer)
         st = kvs_tokenizer_load(out, input->tokenizer, err);
-    else if (kvsi_file_exists(beside))
-        st = kvs_tokenizer_load(out, beside, err);
+    else if (info.has_vocabulary)
+        st = kvs_tokenizer_load(out, input->model, err);
+    else if (found)
+        st = kvs_tokenizer_load(out, found, err);
     else if (needed)
-        st = kvsi_fail(err, KVS_E_INVALID, "'%s' has no tokenizer.json; name one with -t",
-                       input->model);
-    kvsi_free(beside);
+        st = kvsi_fail(err, KVS_E_INVALID,
+                       "%s '%s' there is no tokenizer.json, tokenizer.model or tokenizer.bin; name "
+                       "a tokenizer with -t",
+                       in_folder ? "in" : "beside", input->model);
+out:
+    kvsi_free(folder);
+    kvsi_free(found);
     return st;
 }
 
@@ -38,7 +67,8 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
 
     *out = loaded;
     if (!input->model)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--model' (-m) is needed: a model's folder");
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--model' (-m) is needed: a model's folder or file");
     KVS_TRY(kvs_runtime_create(&loaded.rt, &runtime, err));
     KVS_TRY(kvs_model_load(&loaded.model, loaded.rt, input->model, err));
     KVS_TRY(load_tokenizer(&loaded.tokenizer, input, needs_tokenizer, err));

@@ -14,11 +14,12 @@ typedef struct kvsi_model_input {
 /* clang-format off */
 #define KVSI_MODEL_ROWS(settings)                                                                  \
     {.name = "model", .letter = 'm', .kind = KVSI_OPTION_TEXT,                                     \
-     .offset = offsetof(settings, input.model), .group = "Input", .placeholder = "DIR",            \
-     .help = "folder of the model; needed"},                                                       \
+     .offset = offsetof(settings, input.model), .group = "Input", .placeholder = "MODEL",          \
+     .help = "a folder with config.json and safetensors, or a file: GGUF, llama2.c; needed"},      \
     {.name = "tokenizer", .letter = 't', .kind = KVSI_OPTION_TEXT,                                 \
      .offset = offsetof(settings, input.tokenizer), .group = "Input", .placeholder = "FILE",       \
-     .help = "its tokenizer", .automatic = "tokenizer.json in the model's folder"}
+     .help = "its tokenizer: tokenizer.json, .model, .bin, GGUF",                                  \
+     .automatic = "in the model's folder, in or beside its file"}
 #define KVSI_RUN_ROWS(settings)                                                                    \
     {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = offsetof(settings, input.threads),     \
      .group = "Run", .placeholder = "N", .help = "number of threads",                              \
@@ -34,7 +35,8 @@ typedef struct kvsi_loaded_model {
     kvs_tokenizer *tokenizer; /* NULL if there is none and none was needed */
 } kvsi_loaded_model;
 
-/* The tokenizer is that of -t, or the one in the model's folder. */
+/* The tokenizer is that of -t, or the one in the model's folder, in its GGUF file, or beside its
+ * file. */
 kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input *input,
                                  int needs_tokenizer, kvs_err *err);
 void kvsi_loaded_model_release(kvsi_loaded_model *loaded);

@@ -27,26 +27,26 @@ static const char *const number_names[NUMBERS] = {"dim",      "hidden_dim", "lay
 /* ---- the header ------------------------------------------------------------------------------ */
 
 static kvs_status read_numbers(int32_t numbers[NUMBERS], const unsigned char *from, int may_negate,
-                               const char *path, kvs_err *err)
+                               kvs_err *err)
 {
     memcpy(numbers, from, NUMBERS * sizeof *numbers);
     for (size_t i = 0; i < NUMBERS; i++) {
         const int negates = may_negate && i == VOCAB && numbers[i] < 0 && numbers[i] > INT32_MIN;
 
         if (numbers[i] < 1 && !negates)
-            return kvsi_fail(err, KVS_E_FORMAT,
-                             "'%s' is neither safetensors nor GGUF, and as a llama2.c model it has "
-                             "%s %" PRId32 ", expected at least 1",
-                             path, number_names[i], numbers[i]);
+            return kvsi_fail(err, KVS_E_FORMAT, "%s is %" PRId32 ", expected at least 1",
+                             number_names[i], numbers[i]);
     }
     return KVS_OK;
 }
 
-static kvs_status set_config(kvs_model_config *config, const int32_t numbers[NUMBERS],
-                             const char *path, kvs_err *err)
+static kvs_status set_config(kvs_model_config *config, const unsigned char *from, int is_v1,
+                             kvs_err *err)
 {
-    kvs_err inner;
+    int32_t numbers[NUMBERS];
+    kvs_status st;
 
+    KVS_TRY(read_numbers(numbers, from, !is_v1, err));
     kvs_model_config_init(config);
     config->dim = (size_t)numbers[DIM];
     config->ffn = (size_t)numbers[HIDDEN];
@@ -57,38 +57,52 @@ static kvs_status set_config(kvs_model_config *config, const int32_t numbers[NUM
     config->context = (size_t)numbers[CONTEXT];
     config->rope_base = kvsi_llama2c_rope_base;
     config->norm_eps = kvsi_llama2c_norm_eps;
-    return kvsi_in_file(kvs_model_config_finish(config, &inner), &inner, path, err);
+    config->tied = numbers[VOCAB] > 0;
+    KVS_TRY(kvs_model_config_finish(config, err));
+out:
+    return st;
+}
+
+static kvs_status read_v1_header(kvsi_weights *w, uint32_t version, kvs_err *err)
+{
+    const unsigned char *data = w->map.data;
+    kvs_err inner;
+
+    w->format = KVSI_FORMAT_LLAMA2C_V1;
+    if (version != 1)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s' is of llama2.c's version %" PRIu32 ", expected 1", w->file, version);
+    if (w->map.size < V1_HEADER)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %zu bytes, expected a header of %d", w->file,
+                         w->map.size, V1_HEADER);
+    if (data[V1_SHARED_AT] > 1)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %u for a shared head, expected 0 or 1",
+                         w->file, (unsigned)data[V1_SHARED_AT]);
+    if (set_config(&w->config, data + V1_NUMBERS_AT, 1, &inner) != KVS_OK)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': %s", w->file, inner.message);
+    w->config.tied = data[V1_SHARED_AT];
+    return KVS_OK;
 }
 
 /* *start receives where the matrices start. */
 static kvs_status read_header(kvsi_weights *w, size_t *start, kvs_err *err)
 {
-    const unsigned char *data = w->map.data;
     uint32_t mark[2] = {0};
-    int32_t numbers[NUMBERS];
-    kvs_status st;
+    kvs_err inner;
 
     if (w->map.size < LEGACY_HEADER)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %zu bytes, too few for any model", w->file,
                          w->map.size);
-    memcpy(mark, data, sizeof mark);
-    w->format = mark[0] == MAGIC ? KVSI_FORMAT_LLAMA2C_V1 : KVSI_FORMAT_LLAMA2C;
+    memcpy(mark, w->map.data, sizeof mark);
     *start = mark[0] == MAGIC ? V1_HEADER : LEGACY_HEADER;
-    if (mark[0] == MAGIC && mark[1] != 1)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "'%s' is of llama2.c's version %" PRIu32 ", expected 1", w->file, mark[1]);
-    if (w->map.size < *start)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %zu bytes, expected a header of %zu", w->file,
-                         w->map.size, *start);
-    if (mark[0] == MAGIC && data[V1_SHARED_AT] > 1)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %u for a shared head, expected 0 or 1",
-                         w->file, (unsigned)data[V1_SHARED_AT]);
-    data += mark[0] == MAGIC ? V1_NUMBERS_AT : 0;
-    KVS_TRY(read_numbers(numbers, data, mark[0] != MAGIC, w->file, err));
-    KVS_TRY(set_config(&w->config, numbers, w->file, err));
-    w->config.tied = mark[0] == MAGIC ? w->map.data[V1_SHARED_AT] : numbers[VOCAB] > 0;
-out:
-    return st;
+    if (mark[0] == MAGIC)
+        return read_v1_header(w, mark[1], err);
+    w->format = KVSI_FORMAT_LLAMA2C;
+    if (set_config(&w->config, w->map.data, 0, &inner) != KVS_OK) /* it may be anything */
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s' is neither safetensors nor GGUF nor a llama2.c model: %s", w->file,
+                         inner.message);
+    return KVS_OK;
 }
 
 /* ---- the matrices ---------------------------------------------------------------------------- */

@@ -1,14 +1,10 @@
-/* Which format a path holds, and what all formats have in common once they are open. */
+/* What all formats have in common once they are open. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "base/text.h"
 #include "formats/weights_open.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const char HEAD[] = "lm_head.weight";
 
@@ -129,51 +125,7 @@ static kvs_status sort(kvsi_weights *w, kvs_err *err)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-typedef enum content { FOLDER, FOLDERS_FILE, JSON, SAFETENSORS, GGUF, OTHER } content;
-
-/* config.json and the index stand for the folder that they are in. */
-static int is_folders_file(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-
-    return strcmp(name, "config.json") == 0 || strcmp(name, "model.safetensors.index.json") == 0;
-}
-
-static content judge(const char *path, const unsigned char *start, size_t size)
-{
-    if (size >= 4 && memcmp(start, "GGUF", 4) == 0)
-        return GGUF;
-    if ((size > 8 && start[8] == '{') || kvsi_ends_with(path, ".safetensors"))
-        return SAFETENSORS;
-    if (size > 0 && start[0] == '{')
-        return is_folders_file(path) ? FOLDERS_FILE : JSON;
-    return OTHER;
-}
-
-static kvs_status look(content *out, const char *path, kvs_err *err)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* pipes must not hang us */
-    unsigned char start[16];
-    kvs_status st = KVS_OK;
-    struct stat info;
-
-    if (fd < 0)
-        return kvsi_fail_errno(err, "open", path);
-    if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
-        *out = FOLDER;
-    } else {
-        const ssize_t got = read(fd, start, sizeof start);
-
-        if (got < 0)
-            st = kvsi_fail_errno(err, "read", path);
-        else
-            *out = judge(path, start, (size_t)got);
-    }
-    close(fd);
-    return st;
-}
-
-static kvs_status open_content(kvsi_weights *w, content found, kvs_err *err)
+static kvs_status open_content(kvsi_weights *w, kvsi_content found, kvs_err *err)
 {
     char *folder = kvsi_path_parent(w->path);
     kvs_status st = KVS_OK;
@@ -181,22 +133,22 @@ static kvs_status open_content(kvsi_weights *w, content found, kvs_err *err)
     if (!folder)
         return fail_memory(w->path, err);
     switch (found) {
-    case FOLDER:
+    case KVSI_CONTENT_FOLDER:
         st = kvsi_weights_open_hf(w, w->path, NULL, err);
         break;
-    case FOLDERS_FILE:
+    case KVSI_CONTENT_FOLDERS_FILE:
         st = kvsi_weights_open_hf(w, folder, NULL, err);
         break;
-    case SAFETENSORS:
+    case KVSI_CONTENT_SAFETENSORS:
         st = kvsi_weights_open_hf(w, folder, w->path, err);
         break;
-    case GGUF:
+    case KVSI_CONTENT_GGUF:
         st = kvsi_weights_open_gguf(w, w->path, err);
         break;
-    case OTHER: /* llama2.c's legacy files have no mark of their own */
+    case KVSI_CONTENT_OTHER:
         st = kvsi_weights_open_llama2c(w, w->path, err);
         break;
-    case JSON:
+    case KVSI_CONTENT_JSON:
         st = kvsi_fail(err, KVS_E_FORMAT,
                        "'%s' is no model, expected a folder, safetensors, GGUF or llama2.c",
                        w->path);
@@ -209,7 +161,7 @@ static kvs_status open_content(kvsi_weights *w, content found, kvs_err *err)
 kvs_status kvsi_weights_open(kvsi_weights **out, const char *path, kvs_err *err)
 {
     kvsi_weights *w = kvsi_alloc(1, sizeof *w);
-    content found = OTHER;
+    kvsi_content found = KVSI_CONTENT_OTHER;
     kvs_status st = KVS_OK;
 
     *out = NULL;
@@ -217,7 +169,7 @@ kvs_status kvsi_weights_open(kvsi_weights **out, const char *path, kvs_err *err)
         st = fail_memory(path, err);
         goto out;
     }
-    KVS_TRY(look(&found, path, err));
+    KVS_TRY(kvsi_content_of(&found, path, err));
     KVS_TRY(open_content(w, found, err));
     KVS_TRY(settle_tied(w, err));
     KVS_TRY(sort(w, err));
@@ -316,36 +268,4 @@ void kvsi_weights_read(float *out, const kvsi_weights_tensor *tensor)
         kvsi_dtype_decode(out + row * width, view->dtype,
                           (const unsigned char *)view->data + from * bytes, width);
     }
-}
-
-/* ---- the configuration alone ----------------------------------------------------------------- */
-
-static kvs_status config_in_folder(kvs_model_config *out, const char *folder, kvs_err *err)
-{
-    char *path = kvsi_path_join(folder, "config.json");
-    kvsi_weights_format format;
-    const kvs_status st = path ? kvsi_hf_config_open(out, &format, path, err)
-                               : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
-
-    kvsi_free(path);
-    return st;
-}
-
-kvs_status kvs_model_config_load(kvs_model_config *out, const char *path, kvs_err *err)
-{
-    kvsi_weights *w = NULL;
-    kvsi_weights_format format;
-    content found = OTHER;
-    kvs_status st;
-
-    KVS_TRY(look(&found, path, err));
-    if (found == FOLDER)
-        return config_in_folder(out, path, err);
-    if (found == JSON || (found == FOLDERS_FILE && kvsi_ends_with(path, "config.json")))
-        return kvsi_hf_config_open(out, &format, path, err);
-    KVS_TRY(kvsi_weights_open(&w, path, err));
-    *out = w->config;
-out:
-    kvsi_weights_close(w);
-    return st;
 }

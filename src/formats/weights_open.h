@@ -9,6 +9,21 @@
 #include "formats/safetensors.h"
 #include "formats/weights.h"
 
+/* ---- what a path leads to (content.c) -------------------------------------------------------- */
+
+typedef enum kvsi_content {
+    KVSI_CONTENT_FOLDER,
+    KVSI_CONTENT_FOLDERS_FILE, /* config.json or the index, which stand for their folder */
+    KVSI_CONTENT_JSON,         /* any other */
+    KVSI_CONTENT_SAFETENSORS,
+    KVSI_CONTENT_GGUF,
+    KVSI_CONTENT_OTHER, /* llama2.c, whose legacy files have no mark of their own, or no model */
+} kvsi_content;
+
+kvs_status kvsi_content_of(kvsi_content *out, const char *path, kvs_err *err);
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
 /* One safetensors file of a model. */
 typedef struct kvsi_weights_shard {
     char *path;

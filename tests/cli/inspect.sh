@@ -97,9 +97,27 @@ make none --shift none
 mkdir alone
 cp kv/config.json alone
 "$KVSHIFT" inspect alone >out
-has out "all 26800" "coefficients: unknown, there is no model.safetensors in 'alone'"
+has out "all 26800" "coefficients: unknown, there are no weights in 'alone'"
 "$KVSHIFT" inspect alone --json >out.json
 has out.json '"coefficients": null'
+
+# A checkpoint vouches for its files; a plain folder does not.
+make run --steps 2 --checkpoint-every 1
+"$KVSHIFT" inspect --check run >out
+grep -qx 'check: .* numbers, all finite; checksums: none to compare' out || fail "$(cat out)"
+"$KVSHIFT" inspect --check run/ckpt/latest >out
+grep -qx 'check: .* numbers, all finite; checksums: right' out || fail "$(cat out)"
+"$KVSHIFT" inspect --check --json run/ckpt/latest >out.json
+has out.json '"has_checksums": true' '"format": "safetensors",' '"dtype": "F32",'
+size=$(stat -c %s run/ckpt/step-00000002/model.safetensors)
+printf '\001' | dd of=run/ckpt/step-00000002/model.safetensors bs=1 seek=$((size - 9)) \
+    conv=notrunc status=none
+refused 1 "model.safetensors' is damaged: checksum" --check run/ckpt/latest
+refused 1 "model.safetensors' is damaged: checksum" \
+    --check run/ckpt/latest/model.safetensors
+printf '\000\000\300\177' | dd of=run/model.safetensors bs=1 seek=$((size - 8)) conv=notrunc \
+    status=none
+refused 1 "has nan at" --check run
 
 refused 1 "cannot open 'alone/model.safetensors'" alone/model.safetensors
 refused 1 "cannot open 'nowhere'" nowhere

@@ -1,0 +1,117 @@
+/* What a model is, from headers alone. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "formats/weights_open.h"
+
+static const char *const format_names[] = {
+    [KVSI_FORMAT_HF] = "safetensors",
+    [KVSI_FORMAT_BAICHUAN] = "safetensors, as Baichuan-M1",
+    [KVSI_FORMAT_GGUF] = "GGUF",
+    [KVSI_FORMAT_LLAMA2C] = "llama2.c",
+    [KVSI_FORMAT_LLAMA2C_V1] = "llama2.c, version 1",
+};
+
+/* The type that most bytes are of. */
+static void count_tensors(kvs_model_info *out, const kvsi_weights *w)
+{
+    uint64_t bytes[KVSI_DTYPES] = {0};
+    int most = 0;
+
+    for (size_t i = 0; i < w->count; i++)
+        bytes[w->tensors[i].view.dtype] += kvsi_file_tensor_bytes(&w->tensors[i].view);
+    for (int i = 0; i < KVSI_DTYPES; i++) {
+        most = bytes[i] > bytes[most] ? i : most;
+        out->bytes += bytes[i];
+    }
+    out->tensors = w->count;
+    out->is_mixed = out->bytes != bytes[most];
+    out->dtype = kvsi_dtype_name((kvsi_dtype)most);
+}
+
+static kvs_status describe_weights(kvs_model_info *out, const char *path, kvs_err *err)
+{
+    kvsi_weights *w = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvsi_weights_open(&w, path, err));
+    out->format = format_names[w->format];
+    out->files = w->shard_count > 0 ? w->shard_count : 1;
+    out->has_vocabulary = w->gguf && kvsi_gguf_find(w->gguf, "tokenizer.ggml.tokens") != NULL;
+    count_tensors(out, w);
+out:
+    kvsi_weights_close(w);
+    return st;
+}
+
+/* A folder may have its configuration only. */
+static kvs_status describe_folder(kvs_model_info *out, const char *folder, kvs_err *err)
+{
+    char *weights = NULL, *settings = kvsi_path_join(folder, "config.json");
+    kvsi_weights_format format;
+    kvs_model_config config;
+    kvs_status st;
+
+    if (!settings)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+    KVS_TRY(kvsi_hf_config_open(&config, &format, settings, err));
+    out->format = format_names[format];
+    KVS_TRY(kvsi_hf_find_weights(&weights, folder, err));
+    if (weights)
+        st = describe_weights(out, folder, err);
+out:
+    kvsi_free(weights);
+    kvsi_free(settings);
+    return st;
+}
+
+kvs_status kvs_model_describe(kvs_model_info *out, const char *path, kvs_err *err)
+{
+    kvs_model_info info = {0};
+    kvsi_content found;
+    char *folder = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvsi_content_of(&found, path, err));
+    if (found == KVSI_CONTENT_FOLDERS_FILE && !(folder = kvsi_path_parent(path)))
+        KVS_TRY(kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path));
+    if (found == KVSI_CONTENT_FOLDER || found == KVSI_CONTENT_FOLDERS_FILE)
+        KVS_TRY(describe_folder(&info, folder ? folder : path, err));
+    else
+        KVS_TRY(describe_weights(&info, path, err));
+    *out = info;
+out:
+    kvsi_free(folder);
+    return st;
+}
+
+static kvs_status config_in_folder(kvs_model_config *out, const char *folder, kvs_err *err)
+{
+    char *path = kvsi_path_join(folder, "config.json");
+    kvsi_weights_format format;
+    const kvs_status st = path ? kvsi_hf_config_open(out, &format, path, err)
+                               : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+
+    kvsi_free(path);
+    return st;
+}
+
+kvs_status kvs_model_config_load(kvs_model_config *out, const char *path, kvs_err *err)
+{
+    kvsi_weights_format format;
+    kvsi_weights *w = NULL;
+    kvsi_content found;
+    kvs_status st;
+
+    KVS_TRY(kvsi_content_of(&found, path, err));
+    if (found == KVSI_CONTENT_FOLDER)
+        return config_in_folder(out, path, err);
+    if (found == KVSI_CONTENT_JSON ||
+        (found == KVSI_CONTENT_FOLDERS_FILE && kvsi_ends_with(path, "config.json")))
+        return kvsi_hf_config_open(out, &format, path, err);
+    KVS_TRY(kvsi_weights_open(&w, path, err));
+    *out = w->config;
+out:
+    kvsi_weights_close(w);
+    return st;
+}

@@ -1,0 +1,80 @@
+/* Reading a model whole to see whether it is sound.  Here, because checkpoints know checksums. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "train/checkpoint.h"
+
+#include <math.h>
+
+enum { CHUNK = 4096 };
+
+/* The folder of a model that is a checkpoint; NULL if it is none.  Fresh memory. */
+static kvs_status find_checkpoint(char **out, const char *path, kvs_err *err)
+{
+    char *folder = kvsi_is_folder(path) ? kvsi_strdup(path) : kvsi_path_parent(path);
+    char *state = folder ? kvsi_path_join(folder, "state.json") : NULL;
+
+    *out = NULL;
+    if (!state) {
+        kvsi_free(folder);
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+    }
+    if (kvsi_file_exists(state))
+        *out = folder;
+    else
+        kvsi_free(folder);
+    kvsi_free(state);
+    return KVS_OK;
+}
+
+static kvs_status check_sums(int *there, const char *path, kvs_err *err)
+{
+    char *checkpoint = NULL;
+    kvs_status st;
+
+    KVS_TRY(find_checkpoint(&checkpoint, path, err));
+    *there = checkpoint != NULL;
+    if (checkpoint)
+        st = kvsi_checkpoint_check(checkpoint, err);
+out:
+    kvsi_free(checkpoint);
+    return st;
+}
+
+static kvs_status check_numbers(const kvsi_weights_tensor *t, kvs_err *err)
+{
+    const size_t count = kvsi_file_tensor_count(&t->view);
+    const size_t size = kvsi_dtype_size(t->view.dtype);
+    float chunk[CHUNK];
+
+    for (size_t at = 0; at < count; at += CHUNK) {
+        const size_t n = count - at < CHUNK ? count - at : CHUNK;
+
+        kvsi_dtype_decode(chunk, t->view.dtype, (const char *)t->view.data + at * size, n);
+        for (size_t i = 0; i < n; i++)
+            if (!isfinite(chunk[i]))
+                return kvsi_fail(err, KVS_E_FORMAT, "'%s': tensor '%s' has %g at %zu", t->file,
+                                 t->view.name, (double)chunk[i], at + i);
+    }
+    return KVS_OK;
+}
+
+kvs_status kvs_model_check(kvs_model_check_result *out, const char *path, kvs_err *err)
+{
+    kvs_model_check_result result = {0};
+    kvsi_weights *weights = NULL;
+    kvs_status st;
+
+    KVS_TRY(check_sums(&result.has_checksums, path, err));
+    KVS_TRY(kvsi_weights_open(&weights, path, err));
+    KVS_TRY(kvsi_weights_check(weights, err));
+    for (; result.tensors < kvsi_weights_count(weights); result.tensors++) {
+        const kvsi_weights_tensor *t = kvsi_weights_at(weights, result.tensors);
+
+        KVS_TRY(check_numbers(t, err));
+        result.numbers += kvsi_file_tensor_count(&t->view);
+    }
+    *out = result;
+out:
+    kvsi_weights_close(weights);
+    return st;
+}

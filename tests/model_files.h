@@ -1,0 +1,46 @@
+/* model_files.h - models in the formats of others, byte by byte and without the library's own
+ * writers, so that tests can read them back, or break them first. */
+#ifndef KVSI_TESTS_MODEL_FILES_H
+#define KVSI_TESTS_MODEL_FILES_H
+
+#include "base/text.h"
+#include "formats/tensor.h"
+#include "support.h"
+
+/* ---- bytes ---- */
+
+void put_bytes(kvsi_text *file, const void *data, size_t size);
+void put_u32(kvsi_text *file, uint32_t value);
+void put_u64(kvsi_text *file, uint64_t value);
+
+/* Where `text` stands for the first time; fails the test if it does not. */
+size_t find_bytes(const kvsi_text *file, const char *text);
+/* Overwrites `size` bytes with a little-endian number. */
+void patch(kvsi_text *file, size_t at, uint64_t value, size_t size);
+
+/* Writes dir/name and gives its path in fresh memory. */
+char *write_file(const char *dir, const char *name, const void *data, size_t size);
+
+/* ---- models ---- */
+
+/* A plain Llama of two layers whose query heads share KV heads. */
+kvs_model *small_model(kvs_runtime *rt, int tied);
+
+/* One tensor's numbers in fresh memory; those of q and k with rotary pairs side by side, if so. */
+float *tensor_numbers(const kvs_model *model, const kvsi_parameter *p, int interleaved);
+
+/* ---- formats ---- */
+
+void put_safetensors(kvsi_text *file, const kvsi_file_tensor *tensors, size_t count);
+/* All of a model, or those from `first` to before `end`, in type `dtype`. */
+void put_model_safetensors(kvsi_text *file, const kvs_model *model, kvsi_dtype dtype, size_t first,
+                           size_t end);
+
+void put_llama2c(kvsi_text *file, const kvs_model *model, int version);
+
+/* Architecture "llama", or "kvshift" with `config` (NULL = none) as kvshift.config.  Types as in
+ * GGUF: 0 = F32, 1 = F16, 30 = BF16; vectors are F32. */
+void put_gguf(kvsi_text *file, const kvs_model *model, const char *architecture, const char *config,
+              uint32_t type);
+
+#endif

@@ -1,0 +1,445 @@
+/* The same model in every format that is read gives the same tensors and the same configuration. */
+#include "base/files.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "formats/gguf_names.h"
+#include "formats/hf.h"
+#include "model_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct fixture {
+    kvs_runtime *rt;
+    kvs_model *model; /* plain, tied */
+    char *dir;
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *f = test_malloc(sizeof *f);
+
+    f->rt = support_runtime(NULL);
+    f->model = small_model(f->rt, 1);
+    f->dir = support_make_dir();
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    kvs_model_free(f->model);
+    kvs_runtime_free(f->rt);
+    support_remove_dir(f->dir);
+    test_free(f);
+    return 0;
+}
+
+/* ---- comparing ---- */
+
+/* What a number of `dtype` is when it is stored and read again. */
+static void round_trip(float *numbers, size_t count, kvsi_dtype dtype)
+{
+    void *stored = kvsi_alloc(count, kvsi_dtype_size(dtype));
+
+    kvsi_dtype_encode(stored, dtype, numbers, count);
+    kvsi_dtype_decode(numbers, dtype, stored, count);
+    kvsi_free(stored);
+}
+
+static void expect_tensor(const kvs_model *found, const kvs_model *expected,
+                          const kvsi_parameter *p, kvsi_dtype dtype)
+{
+    float *a = tensor_numbers(expected, p, 0), *b = kvsi_alloc(p->count, sizeof *b);
+
+    round_trip(a, p->count, dtype);
+    assert_int_equal(kvs_model_read_tensor(found, p->name, b, p->count, NULL), KVS_OK);
+    if (memcmp(a, b, p->count * sizeof *a) != 0)
+        fail_msg("tensor '%s' differs", p->name);
+    kvsi_free(a);
+    kvsi_free(b);
+}
+
+static void expect_config(const kvs_model_config *a, const kvs_model_config *b)
+{
+    json_t *first = kvsi_hf_config_to_json(a), *second = kvsi_hf_config_to_json(b);
+
+    json_object_del(first, "initializer_range"); /* says nothing about a trained model */
+    json_object_del(second, "initializer_range");
+    if (!json_equal(first, second))
+        fail_msg("configurations differ: %s, expected %s", json_dumps(first, 0),
+                 json_dumps(second, 0));
+    json_decref(first);
+    json_decref(second);
+}
+
+/* Loads `path` and compares with what the numbers are when they are stored as `dtype`; vectors may
+ * be F32 instead. */
+static void expect_model(fixture *f, const char *path, const kvs_model *expected, kvsi_dtype dtype,
+                         int vectors_too)
+{
+    kvs_model_config config;
+    kvs_model *found;
+    kvs_err err;
+
+    if (kvs_model_load(&found, f->rt, path, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    expect_config(&found->config, &expected->config);
+    assert_int_equal(kvs_model_config_load(&config, path, NULL), KVS_OK);
+    expect_config(&config, &expected->config);
+    for (size_t i = 0; i < expected->layout.count; i++) {
+        const kvsi_parameter *p = &expected->layout.list[i];
+        const int is_small = p->rank == 1 || p->role == KVSI_TAPS;
+
+        expect_tensor(found, expected, p, is_small && !vectors_too ? KVSI_F32 : dtype);
+    }
+    kvs_model_free(found);
+}
+
+static void expect_file(fixture *f, const char *name, const kvsi_text *bytes,
+                        const kvs_model *expected, kvsi_dtype dtype, int vectors_too)
+{
+    char *path = write_file(f->dir, name, bytes->data, bytes->length);
+
+    expect_model(f, path, expected, dtype, vectors_too);
+    kvsi_free(path);
+}
+
+static void write_config(const fixture *f, const kvs_model *model)
+{
+    char *path = kvsi_path_join(f->dir, "config.json");
+
+    assert_int_equal(kvsi_hf_config_write(&model->config, path, NULL), KVS_OK);
+    kvsi_free(path);
+}
+
+static void expect_description(const char *path, const char *format, const char *dtype,
+                               size_t files)
+{
+    kvs_model_check_result check;
+    kvs_model_info info;
+
+    assert_int_equal(kvs_model_describe(&info, path, NULL), KVS_OK);
+    assert_string_equal(info.format, format);
+    assert_string_equal(info.dtype, dtype);
+    assert_int_equal(info.files, files);
+    assert_int_equal(kvs_model_check(&check, path, NULL), KVS_OK);
+    assert_int_equal(check.tensors, info.tensors);
+    assert_false(check.has_checksums);
+}
+
+/* ---- safetensors ---- */
+
+static const struct {
+    kvsi_dtype dtype;
+    uint32_t gguf;
+    const char *name;
+} dtypes[] = {{KVSI_F32, 0, "F32"}, {KVSI_F16, 1, "F16"}, {KVSI_BF16, 30, "BF16"}};
+
+static void safetensors_of_every_type(void **state)
+{
+    fixture *f = *state;
+
+    write_config(f, f->model);
+    for (size_t i = 0; i < 3; i++) {
+        kvsi_text file = {0};
+
+        put_model_safetensors(&file, f->model, dtypes[i].dtype, 0, f->model->layout.count);
+        expect_file(f, "model.safetensors", &file, f->model, dtypes[i].dtype, 1);
+        expect_model(f, f->dir, f->model, dtypes[i].dtype, 1);
+        expect_description(f->dir, "safetensors", dtypes[i].name, 1);
+        kvsi_text_release(&file);
+    }
+}
+
+/* Two files and their index; `second` says which file the index names for the later tensors. */
+static void write_shards(const fixture *f, const char *second)
+{
+    const size_t count = f->model->layout.count, half = count / 2;
+    kvsi_text index = {0}, files[2] = {{0}, {0}};
+
+    put_model_safetensors(&files[0], f->model, KVSI_F32, 0, half);
+    put_model_safetensors(&files[1], f->model, KVSI_F32, half, count);
+    kvsi_free(write_file(f->dir, "a.safetensors", files[0].data, files[0].length));
+    kvsi_free(write_file(f->dir, "b.safetensors", files[1].data, files[1].length));
+    for (size_t i = 0; i < count; i++)
+        kvsi_text_format(&index, "%s\"%s\":\"%s\"", i > 0 ? "," : "{\"weight_map\":{",
+                         f->model->layout.list[i].name, i < half ? "a.safetensors" : second);
+    kvsi_text_add(&index, "}}");
+    kvsi_free(write_file(f->dir, "model.safetensors.index.json", index.data, index.length));
+    kvsi_text_release(&index);
+    kvsi_text_release(&files[0]);
+    kvsi_text_release(&files[1]);
+}
+
+static void expect_refused(const char *path, const char *text)
+{
+    kvsi_weights *weights = NULL;
+    kvs_err err = {.message = ""};
+
+    assert_int_not_equal(kvsi_weights_open(&weights, path, &err), KVS_OK);
+    assert_null(weights);
+    if (!strstr(err.message, text))
+        fail_msg("'%s' says nothing of '%s'", err.message, text);
+}
+
+static void shards(void **state)
+{
+    fixture *f = *state;
+    char *index = kvsi_path_join(f->dir, "model.safetensors.index.json");
+
+    write_config(f, f->model);
+    write_shards(f, "b.safetensors");
+    expect_model(f, f->dir, f->model, KVSI_F32, 1);
+    expect_description(f->dir, "safetensors", "F32", 2);
+    expect_description(index, "safetensors", "F32", 2);
+    kvsi_free(write_file(f->dir, "model.safetensors.index.json", "{\"weight_map\":[]}", 17));
+    expect_refused(f->dir, "no object 'weight_map'");
+    write_shards(f, "../x");
+    expect_refused(f->dir, "'../x', expected a file beside the index");
+    write_shards(f, "");
+    expect_refused(f->dir, "expected a file beside the index");
+    write_shards(f, "..");
+    expect_refused(f->dir, "expected a file beside the index");
+    write_shards(f, "/etc/passwd");
+    expect_refused(f->dir, "expected a file beside the index");
+    write_shards(f, "c.safetensors");
+    expect_refused(f->dir, "c.safetensors");
+    write_shards(f, "a.safetensors");
+    expect_refused(f->dir, "a.safetensors' has no tensor 'model.layers.1");
+    kvsi_free(index);
+}
+
+/* The index can name one file only for a tensor that is in two. */
+static void a_tensor_in_two_shards(void **state)
+{
+    fixture *f = *state;
+    const size_t count = f->model->layout.count, half = count / 2;
+    kvsi_text file = {0};
+
+    write_config(f, f->model);
+    write_shards(f, "b.safetensors");
+    put_model_safetensors(&file, f->model, KVSI_F32, 0, half + 1);
+    kvsi_free(write_file(f->dir, "a.safetensors", file.data, file.length));
+    expect_refused(f->dir, "has in b.safetensors");
+    kvsi_text_release(&file);
+}
+
+/* Of a tied pair files have either one, or both, of which the embedding counts. */
+static void tied_heads(void **state)
+{
+    fixture *f = *state;
+    const kvsi_parameter *table = &f->model->layout.list[0];
+    kvs_model *untied = small_model(f->rt, 0);
+    kvsi_text file = {0};
+
+    write_config(f, f->model);
+    assert_string_equal(table->name, "model.embed_tokens.weight");
+    put_model_safetensors(&file, f->model, KVSI_F32, 0, f->model->layout.count);
+    memcpy(file.data + find_bytes(&file, "\"model.embed_tokens.weight\":"),
+           "\"lm_head.weight\"           :", 28);
+    expect_file(f, "model.safetensors", &file, f->model, KVSI_F32, 1);
+    kvsi_text_release(&file);
+    put_model_safetensors(&file, untied, KVSI_F32, 0, untied->layout.count);
+    expect_file(f, "model.safetensors", &file, f->model, KVSI_F32, 1);
+    kvsi_text_release(&file);
+    kvs_model_free(untied);
+}
+
+/* ---- GPT-2 ---- */
+
+static void gpt2_prefixes(void **state)
+{
+    static const char *const prefixes[] = {"transformer.", "backbone.", ""};
+    fixture *f = *state;
+    kvs_model_config config;
+    kvs_model *model;
+
+    kvs_model_config_init(&config);
+    kvs_model_config_set_body(&config, KVS_BODY_GPT2);
+    config.vocab = 7;
+    config.dim = 8;
+    config.heads = 2;
+    config.context = 5;
+    config.tied = 1;
+    assert_int_equal(kvs_model_config_finish(&config, NULL), KVS_OK);
+    model = support_model(f->rt, &config, 3);
+    write_config(f, model);
+    for (size_t i = 0; i < 3; i++) {
+        kvsi_file_tensor tensors[24];
+        char names[24][96];
+        kvsi_text file = {0};
+        const float mask = 1;
+        size_t count = 0;
+
+        for (; count < model->layout.count; count++) {
+            const kvsi_parameter *p = &model->layout.list[count];
+
+            snprintf(names[count], sizeof *names, "%s%s", prefixes[i],
+                     p->name + strlen(prefixes[0]));
+            tensors[count] = (kvsi_file_tensor){.name = names[count],
+                                                .dtype = KVSI_F32,
+                                                .rank = p->rank,
+                                                .data = tensor_numbers(model, p, 0)};
+            memcpy(tensors[count].shape, p->shape, p->rank * sizeof *p->shape);
+        }
+        snprintf(names[count], sizeof *names, "%sh.0.attn.bias", prefixes[i]);
+        tensors[count] = (kvsi_file_tensor){
+            .name = names[count], .dtype = KVSI_F32, .rank = 1, .shape = {1}, .data = &mask};
+        put_safetensors(&file, tensors, count + 1);
+        expect_file(f, "model.safetensors", &file, model, KVSI_F32, 1);
+        for (size_t t = 0; t < count; t++)
+            kvsi_free((void *)tensors[t].data);
+        kvsi_text_release(&file);
+    }
+    kvs_model_free(model);
+}
+
+/* ---- llama2.c ---- */
+
+static void llama2c(void **state)
+{
+    fixture *f = *state;
+
+    for (int tied = 0; tied < 2; tied++) {
+        kvs_model *model = small_model(f->rt, tied);
+
+        for (int version = 0; version < 2; version++) {
+            kvsi_text file = {0};
+            char *path = kvsi_path_join(f->dir, "any name");
+
+            put_llama2c(&file, model, version);
+            expect_file(f, "any name", &file, model, KVSI_F32, 1);
+            expect_description(path, version > 0 ? "llama2.c, version 1" : "llama2.c", "F32", 1);
+            kvsi_text_release(&file);
+            kvsi_free(path);
+        }
+        kvs_model_free(model);
+    }
+}
+
+/* ---- GGUF ---- */
+
+static void gguf_llama(void **state)
+{
+    fixture *f = *state;
+
+    for (int tied = 0; tied < 2; tied++) {
+        kvs_model *model = small_model(f->rt, tied);
+
+        for (size_t i = 0; i < 3; i++) {
+            kvsi_text file = {0};
+            char *path = kvsi_path_join(f->dir, "any name");
+
+            put_gguf(&file, model, "llama", NULL, dtypes[i].gguf);
+            expect_file(f, "any name", &file, model, dtypes[i].dtype, 0);
+            expect_description(path, "GGUF", dtypes[i].name, 1);
+            kvsi_text_release(&file);
+            kvsi_free(path);
+        }
+        kvs_model_free(model);
+    }
+}
+
+/* With a shift, rows in our order; and as the keys alone say, without. */
+static void gguf_kvshift(void **state)
+{
+    fixture *f = *state;
+    kvs_model_config config = f->model->config;
+    kvs_model *model;
+    kvsi_text file = {0};
+    json_t *json;
+    char *text;
+
+    config.shift.targets = KVS_SHIFT_Q | KVS_SHIFT_K | KVS_SHIFT_V;
+    config.shift.window = 2;
+    config.sliding_window = 3;
+    model = support_model(f->rt, &config, 8);
+    json = kvsi_hf_config_to_json(&model->config);
+    text = json_dumps(json, 0);
+    put_gguf(&file, model, "kvshift", text, 30);
+    expect_file(f, "shifted.gguf", &file, model, KVSI_BF16, 0);
+    kvsi_text_release(&file);
+    put_gguf(&file, f->model, "kvshift", NULL, 0);
+    expect_file(f, "plain.gguf", &file, f->model, KVSI_F32, 0);
+    kvsi_text_release(&file);
+    free(text);
+    json_decref(json);
+    kvs_model_free(model);
+}
+
+static void gguf_names_go_both_ways(void **state)
+{
+    static const char *const strange[] = {
+        "",
+        "blk.",
+        "blk..attn_q.weight",
+        "blk.x.attn_q.weight",
+        "blk.1.nope",
+        "blk.1",
+        "token_embd",
+        "rope_freqs.weight",
+        "blk.1.",
+        "model.layers.0",
+        "blk.99999999999.attn_q.weight",
+    };
+    const fixture *f = *state;
+    char theirs[KVSI_GGUF_NAME_SIZE], ours[KVSI_GGUF_NAME_SIZE];
+
+    for (size_t i = 0; i < f->model->layout.count; i++) {
+        const char *name = f->model->layout.list[i].name;
+
+        assert_true(kvsi_gguf_name_from_ours(theirs, name));
+        assert_true(kvsi_gguf_name_to_ours(ours, theirs));
+        assert_string_equal(ours, name);
+    }
+    assert_true(kvsi_gguf_name_from_ours(theirs, "model.layers.17.self_attn.k_shift"));
+    assert_string_equal(theirs, "blk.17.attn_k_shift");
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++)
+        assert_false(kvsi_gguf_name_to_ours(ours, strange[i]));
+}
+
+/* ---- checking ---- */
+
+static void a_number_that_is_none_is_found(void **state)
+{
+    fixture *f = *state;
+    kvs_model_check_result check;
+    kvsi_text file = {0};
+    size_t last;
+    char *path;
+    kvs_err err;
+
+    put_llama2c(&file, f->model, 1);
+    last = file.length - 4;
+    patch(&file, last, 0x7fc00000, 4);
+    path = write_file(f->dir, "nan.bin", file.data, file.length);
+    assert_int_equal(kvs_model_check(&check, path, &err), KVS_E_FORMAT);
+    assert_non_null(strstr(err.message, "nan.bin': tensor 'model.layers.1.mlp.up_proj.weight' has "
+                                        "nan at 191"));
+    kvsi_free(path);
+    kvsi_text_release(&file);
+}
+
+#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_FIXTURE(safetensors_of_every_type),
+        WITH_FIXTURE(shards),
+        WITH_FIXTURE(a_tensor_in_two_shards),
+        WITH_FIXTURE(tied_heads),
+        WITH_FIXTURE(gpt2_prefixes),
+        WITH_FIXTURE(llama2c),
+        WITH_FIXTURE(gguf_llama),
+        WITH_FIXTURE(gguf_kvshift),
+        WITH_FIXTURE(gguf_names_go_both_ways),
+        WITH_FIXTURE(a_number_that_is_none_is_found),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
