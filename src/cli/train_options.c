@@ -346,12 +346,25 @@ static kvs_status settle_lists(kvsi_train_settings *s, kvs_err *err)
     return KVS_OK;
 }
 
+/* The body decides the defaults of everything else; a preset or a file comes with its own. */
+static kvs_status check_body(const kvsi_train_settings *s, kvs_err *err)
+{
+    kvs_body body = s->model.body;
+    const kvs_status st = kvs_body_parse(&body, s->body, err);
+
+    if (st == KVS_OK && body != s->model.body)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--body' is %s, but '%s' has %s", s->body,
+                         s->preset, kvs_body_name(s->model.body));
+    return st;
+}
+
 /* Turns names and lists into what they stand for; then they are said the one way the model says
  * them. */
 static kvs_status settle(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
     kvs_status st;
 
+    KVS_TRY(check_body(s, err));
     KVS_TRY(settle_shift(s, parsed, err));
     KVS_TRY(kvs_positions_parse(&s->model.positions, s->positions, err));
     KVS_TRY(kvs_head_parse(&s->model.head, s->head, err));

@@ -10,6 +10,7 @@ sequence at once, the sequence in chunks through a cache, a batch padded on the 
 search with a cache and without.  Exits 77 where a module is missing.
 """
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -58,7 +59,11 @@ def cases():
     yield "f16 in shards", "--shift kv --dtype f16 --shard-size 5KB".split()
     yield "plain Llama", "--shift none".split()
     yield "plain Llama, tied, bf16", "--shift none --tied --dtype bf16".split()
-    yield "plain GPT-2", "--shift none --body gpt2 --kv-heads 4 --tied".split()
+    yield "plain GPT-2", []
+
+
+GPT2 = {"model_type": "gpt2", "vocab_size": 61, "n_embd": 32, "n_layer": 3, "n_head": 4,
+        "n_positions": 40, "initializer_range": 0.2}
 
 
 def error(found, expected):
@@ -111,8 +116,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         for number, (name, options) in enumerate(cases()):
             path = os.path.join(folder, f"model{number}")
-            subprocess.run([sys.argv[1], "convert", "--random", "desk-1m", path, "--seed",
-                            str(number), *SHAPE, *STRONG, *options], check=True)
+            start = ["desk-1m", *SHAPE, *STRONG, *options]
+            if not options:
+                start = [os.path.join(folder, "gpt2.json")]
+                with open(start[0], "w") as file:
+                    json.dump(GPT2, file)
+            subprocess.run([sys.argv[1], "convert", path, "--seed", str(number), "--random",
+                            *start], check=True)
             model = AutoModelForCausalLM.from_pretrained(path, trust_remote_code=True,
                                                          dtype=torch.float32).eval()
             model.generation_config.pad_token_id = 0
