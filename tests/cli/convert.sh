@@ -73,7 +73,7 @@ cmp kv/model.safetensors whole/model.safetensors || fail "shards do not add up"
 
 # The tokenizer goes along, through every format that has a place for it.
 printf 'the cat sat on the mat, the cat sat, the mat' >text
-"$KVSHIFT" tokenizer train --vocab 270 --out tokenizer.json text >/dev/null
+"$KVSHIFT" tokenizer train --vocab 260 --out tokenizer.json text >/dev/null
 convert kv with -t tokenizer.json
 convert with with.gguf
 convert with.gguf with-back
@@ -84,7 +84,7 @@ done
 [[ -e with/tokenizer_config.json ]] || fail "no tokenizer_config.json"
 convert with without -t none
 [[ ! -e without/tokenizer.json ]] || fail "a tokenizer that was not wanted"
-refused 2 "the tokenizer has 270 tokens, the model 9" --random desk-1m x --vocab 9 -t tokenizer.json
+refused 2 "the tokenizer has 260 tokens, the model 9" --random desk-1m x --vocab 9 -t tokenizer.json
 refused 2 "has no place for a tokenizer" plain x.bin -t tokenizer.json
 
 # What is there stays, unless it is said.
@@ -94,7 +94,7 @@ convert plain kv.gguf --overwrite
 convert plain kv-back --overwrite
 [[ ! -e kv-back/modeling_kvshift.py ]] || fail "the old folder shines through"
 refused 2 "'plain' is where the model comes from" plain plain --overwrite
-refused 2 "'plain.gguf' is where the model comes from" plain.gguf ./plain.gguf --overwrite
+refused 2 "'./plain.gguf' is where the model comes from" plain.gguf ./plain.gguf --overwrite
 
 # Misuse.
 refused 2 "option '--random' takes no model, found 'plain'" plain x --random desk-1m
