@@ -24,7 +24,7 @@ elseif(KVSHIFT_SANITIZE STREQUAL thread)
         message(FATAL_ERROR "libarcher.so not found; on Debian: apt-get install libomp-dev")
     endif()
     set(KVSHIFT_SANITIZE_FLAGS -fsanitize=thread -fno-omit-frame-pointer)
-    # BLAS and the OpenMP runtime are not instrumented: what happens inside them is not ours to judge.
+    # The OpenMP runtime is not instrumented: what happens inside it is not ours to judge.
     list(APPEND KVSHIFT_TEST_ENVIRONMENT
          OMP_TOOL_LIBRARIES=${KVSHIFT_ARCHER} TSAN_OPTIONS=ignore_noninstrumented_modules=1)
 elseif(KVSHIFT_SANITIZE)

@@ -21,7 +21,7 @@ install(FILES ${PROJECT_BINARY_DIR}/generated/kvshiftConfig.cmake
 # Full paths of libraries as the linker flags that pkg-config files carry; modules have their own.
 list(JOIN KVSHIFT_MODULES " " pc_requires_private)
 set(pc_libs_private)
-foreach(library IN LISTS blas_libraries OpenMP_C_LIBRARIES)
+foreach(library IN LISTS OpenMP_C_LIBRARIES)
     if(IS_ABSOLUTE ${library})
         get_filename_component(dir ${library} DIRECTORY)
         get_filename_component(name ${library} NAME_WE)

@@ -22,7 +22,7 @@ if(compiler STREQUAL GNU)
 endif()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/build_info.c PROPERTIES
     COMPILE_DEFINITIONS
-    "KVSI_COMPILER=\"${compiler} ${CMAKE_C_COMPILER_VERSION}\";KVSI_BLAS=\"${KVSHIFT_BLAS_LABEL}\";KVSI_OPENMP=\"${OpenMP_C_SPEC_DATE}\"")
+    "KVSI_COMPILER=\"${compiler} ${CMAKE_C_COMPILER_VERSION}\";KVSI_OPENMP=\"${OpenMP_C_SPEC_DATE}\"")
 # Looked up at every build, since a commit does not configure anew; compiles nothing when unchanged.
 add_custom_target(kvshift_commit
     COMMAND ${CMAKE_COMMAND} -D source=${PROJECT_SOURCE_DIR}

@@ -30,7 +30,6 @@ endif()
 
 message(STATUS "kvshift ${PROJECT_VERSION}")
 message(STATUS "  build    ${build}")
-message(STATUS "  BLAS     ${KVSHIFT_BLAS_LABEL} (${blas_libraries})")
 message(STATUS "  OpenMP   ${OpenMP_C_SPEC_DATE}")
 message(STATUS "  jansson  ${JANSSON_VERSION}")
 message(STATUS "  levels   ${levels}")

@@ -78,7 +78,7 @@ typedef struct kvs_build_info {
     const char *version;  /* "0.1.0" */
     const char *commit;   /* short hash, or "unknown" outside a checkout */
     const char *compiler; /* "GCC 12.2.0" */
-    const char *blas;     /* "BLIS 0.9.0" or the name given at configure time */
+    const char *blas;     /* where products of matrices come from: "built in" */
     const char *openmp;   /* "201511", the version date, or "no" */
 } kvs_build_info;
 
@@ -426,11 +426,18 @@ typedef struct kvs_train_config {
     int decay_all;    /* decay every tensor: gains, biases and shift too */
     int only_shift;   /* train the shift's numbers and leave everything else as it is */
     int eval_dropout; /* dropout stays on when evaluating */
+    int recompute;    /* compute a layer again in the backward pass instead of keeping what it made:
+                         less memory, more time, the same bits */
     double clip;      /* largest gradient norm, 0 = no clipping */
     uint64_t seed;    /* of the data and of dropout; weights have their own */
 } kvs_train_config;
 
+/* AdamW (0.9, 0.95) with decay 0.1, as in the paper; a constant rate. */
 KVS_API void kvs_train_config_init(kvs_train_config *config);
+/* How the model of that name (kvs_model_config_preset) is trained: batch, in parts that a machine
+ * holds, rate, schedule, steps. */
+KVS_API kvs_status kvs_train_config_preset(kvs_train_config *config, const char *name,
+                                           kvs_err *err);
 KVS_API kvs_status kvs_train_config_check(const kvs_train_config *config, kvs_err *err);
 /* The rate of step 1, 2, ... */
 KVS_API double kvs_learning_rate(const kvs_train_config *config, uint64_t step);
@@ -476,7 +483,8 @@ KVS_API kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *recor
 KVS_API kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_evaluation *out,
                                         kvs_err *err);
 
-/* What training would take, from configurations alone: nothing is allocated. */
+/* What training would take, from configurations alone: nothing is allocated.  Without a task, of
+ * text: sequences as long as the context. */
 typedef struct kvs_plan {
     uint64_t parameters;
     uint64_t weight_bytes, gradient_bytes, moment_bytes;
@@ -499,9 +507,17 @@ typedef enum kvs_resume {
 /* What a progress callback may ask for, added up. */
 enum { KVS_PROGRESS_STOP = 1, KVS_PROGRESS_SAVE = 2 };
 
+/* A text file that the caller wants in the run's folder.  On a resumed run it replaces the one that
+ * is there, or is added to it. */
+typedef struct kvs_run_file {
+    const char *name, *text;
+    int append;
+} kvs_run_file;
+
 /* A whole run with its folder: train.jsonl (settings, then one record a step), result.json,
- * config.json and model.safetensors; and ckpt/ with checkpoints, from which a run goes on bit for
- * bit as if it had never stopped.  The folder is locked against a second process. */
+ * config.json, model.safetensors and the caller's own files; and ckpt/ with checkpoints, from which
+ * a run goes on bit for bit as if it had never stopped.  The folder is locked against a second
+ * process. */
 typedef struct kvs_train_job {
     kvs_model *model;
     const kvs_task *task;
@@ -510,6 +526,8 @@ typedef struct kvs_train_job {
     size_t eval_sequences;
     const char *out;           /* folder; NULL = keep nothing */
     const char *command;       /* recorded in the settings; NULL = none */
+    const kvs_run_file *files; /* written with the folder, before the first step */
+    size_t file_count;
     uint64_t checkpoint_every; /* steps; 0 = no checkpoints but those that are asked for.  An
                                   evaluation better than all before makes one too */
     size_t keep;               /* newest checkpoints kept; 0 = all */
@@ -721,26 +739,78 @@ KVS_API uint64_t kvs_corpus_windows(const kvs_corpus *corpus, kvs_split split, s
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* What a run's folder says of itself. */
+/* Runs side by side, from the folders that kvs_train wrote: all on one kind of data, text or a
+ * task.  Runs on text that differ in nothing but their seed form an arm, whose losses are averaged.
+ *
+ *     kvs_report *report;
+ *     kvs_report_create(&report, dirs, count, &err);
+ *     fputs(kvs_report_text(report), stdout);
+ *     kvs_report_write(report, &(kvs_report_options){.html = "report.html"}, &err);
+ *     kvs_report_free(report);
+ *
+ * What the calls return is borrowed from the report; an index past the end gives NULL. */
+typedef struct kvs_report kvs_report;
+
+KVS_API kvs_status kvs_report_create(kvs_report **out, const char *const *dirs, size_t count,
+                                     kvs_err *err);
+KVS_API void kvs_report_free(kvs_report *report); /* NULL does nothing */
+
+/* What a run's folder says of itself.  A run that has not ended has no final numbers (NaN). */
 typedef struct kvs_run_summary {
     char name[128]; /* the folder's name */
     char shift[96]; /* "none", "kv", "k gate", "kv window 2", ... */
     size_t layers, dim, heads;
-    uint64_t parameters, steps, step_at_99; /* step_at_99: 0 = never */
+    uint64_t parameters, seed, tokens; /* tokens: fed in training */
+    uint64_t steps, planned_steps;
+    uint64_t step_at_99; /* 0 = never */
+    int ended;           /* by itself or by a signal: steps may be fewer than planned */
     double final_accuracy, final_loss, seconds;
 } kvs_run_summary;
 
-KVS_API kvs_status kvs_run_summarise(kvs_run_summary *out, const char *dir, kvs_err *err);
+KVS_API const kvs_run_summary *kvs_report_run(const kvs_report *report, size_t index);
+
+/* The validation loss of an arm: mean and standard error over its runs, at the last step at which
+ * all of them were evaluated.  If some runs are complete, the others do not count. */
+typedef struct kvs_arm_summary {
+    const char *label; /* what sets it apart from the other arms: "shift kv", "lr 0.002" */
+    size_t runs, counted;
+    uint64_t parameters;
+    uint64_t step; /* 0 = not evaluated yet: loss is NaN */
+    double loss;
+    double loss_error;      /* NaN with one run */
+    double tokens, seconds; /* means */
+} kvs_arm_summary;
+
+KVS_API const kvs_arm_summary *kvs_report_arm(const kvs_report *report, size_t index);
+
+/* Loss of an arm minus loss of the baseline (the first arm without a shift, or else the first arm),
+ * for each seed that both have: below 0, the arm is better than the baseline. */
+typedef struct kvs_arm_difference {
+    size_t arm, baseline; /* indexes */
+    uint64_t step;
+    double mean, error; /* error: the standard error over seeds; NaN with one */
+    size_t seeds;
+    const uint64_t *seed;
+    const double *difference; /* one a seed */
+} kvs_arm_difference;
+
+KVS_API const kvs_arm_difference *kvs_report_difference(const kvs_report *report, size_t index);
+
+/* A sentence on what is incomplete or cannot be compared. */
+KVS_API const char *kvs_report_remark(const kvs_report *report, size_t index);
+
+/* Tables and remarks as plain text (UTF-8) for a terminal. */
+KVS_API const char *kvs_report_text(const kvs_report *report);
 
 typedef struct kvs_report_options {
     const char *title;
-    const char *html; /* a page with curves, table and commands; needs gnuplot; NULL = none */
-    const char *json; /* the summaries; NULL = none */
+    const char *html; /* a page with curves, tables and commands; needs gnuplot; NULL = none */
+    const char *json; /* all numbers; NULL = none */
     const char *svg;  /* the curves alone; needs gnuplot; NULL = none */
 } kvs_report_options;
 
-KVS_API kvs_status kvs_report_runs(const char *const *dirs, size_t count,
-                                   const kvs_report_options *options, kvs_err *err);
+KVS_API kvs_status kvs_report_write(const kvs_report *report, const kvs_report_options *options,
+                                    kvs_err *err);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,7 @@ const kvs_build_info *kvs_build(void)
         .version = VERSION,
         .commit = KVSI_COMMIT,
         .compiler = KVSI_COMPILER,
-        .blas = KVSI_BLAS,
+        .blas = "built in",
         .openmp = KVSI_OPENMP,
     };
 

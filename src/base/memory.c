@@ -4,11 +4,24 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, HUGE_PAGE = 1 << 21, HUGE_BLOCK = 4 * HUGE_PAGE };
 
 static atomic_uint_fast64_t allocations;
 static atomic_size_t live;
+
+/* Large blocks lie in huge pages where the system has them: fewer misses of the address cache. */
+static unsigned char *take(size_t bytes)
+{
+    unsigned char *block = aligned_alloc(bytes < HUGE_BLOCK ? ALIGNMENT : HUGE_PAGE, bytes);
+
+#ifdef MADV_HUGEPAGE
+    if (block && bytes >= HUGE_BLOCK)
+        madvise(block, bytes, MADV_HUGEPAGE);
+#endif
+    return block;
+}
 
 void *kvsi_alloc(size_t count, size_t size)
 {
@@ -18,11 +31,10 @@ void *kvsi_alloc(size_t count, size_t size)
     if (__builtin_mul_overflow(count, size, &bytes) ||
         __builtin_add_overflow(bytes, (size_t)(2 * ALIGNMENT - 1), &total))
         return NULL;
-    total &= ~(size_t)(ALIGNMENT - 1); /* aligned_alloc wants whole lines */
-    block = aligned_alloc(ALIGNMENT, total);
+    block = take(total & ~(size_t)(ALIGNMENT - 1)); /* whole lines */
     if (!block)
         return NULL;
-    memset(block, 0, total);
+    memset(block, 0, ALIGNMENT + bytes);
     memcpy(block, &bytes, sizeof bytes);
     atomic_fetch_add(&allocations, 1);
     atomic_fetch_add(&live, bytes);

@@ -1,5 +1,8 @@
 #include "base/options.h"
 
+#include "base/memory.h"
+#include "base/options_config.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -172,8 +175,8 @@ static kvs_status store_flag(const kvsi_option *option, void *settings, const ch
     return kvsi_fail(err, KVS_E_INVALID, "%s: expected yes or no, found '%s'", origin, value);
 }
 
-static kvs_status store(const kvsi_option *option, void *settings, const char *origin,
-                        const char *value, kvs_err *err)
+kvs_status kvsi_option_store(const kvsi_option *option, void *settings, const char *origin,
+                             const char *value, kvs_err *err)
 {
     switch (option->kind) {
     case KVSI_OPTION_FLAG:
@@ -197,11 +200,25 @@ static kvs_status store(const kvsi_option *option, void *settings, const char *o
     return KVS_OK;
 }
 
+/* With as many digits as it takes to read the same number again, 15 where they do. */
+static void print_real(kvsi_text *text, double number)
+{
+    char word[32];
+    int digits = 15;
+
+    do
+        snprintf(word, sizeof word, "%.*g", digits, number);
+    while (strtod(word, NULL) != number && digits++ < 17);
+    kvsi_text_add(text, word);
+}
+
 static void print_list(kvsi_text *text, const kvsi_number_list *list)
 {
     kvsi_text_add(text, "");
-    for (size_t i = 0; i < list->count; i++)
-        kvsi_text_format(text, "%s%.15g", i ? "," : "", list->numbers[i]);
+    for (size_t i = 0; i < list->count; i++) {
+        kvsi_text_add(text, i ? "," : "");
+        print_real(text, list->numbers[i]);
+    }
 }
 
 void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *settings)
@@ -220,7 +237,7 @@ void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *s
         kvsi_text_format(text, "%llu", (unsigned long long)*(const uint64_t *)value);
         return;
     case KVSI_OPTION_REAL:
-        kvsi_text_format(text, "%.15g", *(const double *)value);
+        print_real(text, *(const double *)value);
         return;
     case KVSI_OPTION_SIZES:
     case KVSI_OPTION_REALS:
@@ -232,6 +249,40 @@ void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *s
     }
     words = *(const char *const *)value;
     kvsi_text_add(text, words ? words : "");
+}
+
+/* ---- the rows of a command ------------------------------------------------------------------- */
+
+static const char *const printed_names[] = {"values", "explained", "schema", NULL};
+
+/* What commands with a configuration file have besides their own; kept in kvsi_parsed_options. */
+static const kvsi_option config_rows[] = {
+    {.name = "config",
+     .kind = KVSI_OPTION_TEXT,
+     .offset = offsetof(kvsi_parsed_options, config),
+     .placeholder = "FILE",
+     .help = "read options from this file, TOML or JSON"},
+    {.name = "print-config",
+     .kind = KVSI_OPTION_CHOICE,
+     .offset = offsetof(kvsi_parsed_options, print_config),
+     .placeholder = "WHAT",
+     .choices = printed_names,
+     .implied = "values",
+     .help = "print such a file with every option's value and where it came from, or with what it "
+             "means, or the JSON schema of such files, and do nothing else",
+     .automatic = "print nothing"},
+};
+
+enum { CONFIG_ROWS = sizeof config_rows / sizeof *config_rows };
+
+static size_t row_count(const kvsi_command_options *command)
+{
+    return command->count + (command->takes_config ? CONFIG_ROWS : 0);
+}
+
+static const kvsi_option *row_at(const kvsi_command_options *command, size_t index)
+{
+    return index < command->count ? command->options + index : config_rows + index - command->count;
 }
 
 /* ---- the command line ------------------------------------------------------------------------ */
@@ -248,7 +299,7 @@ static const char *option_name_at(const void *names, size_t index)
 {
     const kvsi_command_options *command = names;
 
-    return index < command->count ? command->options[index].name : NULL;
+    return index < row_count(command) ? row_at(command, index)->name : NULL;
 }
 
 static kvs_status fail_unknown(const kvsi_command_options *command, const char *word, size_t length,
@@ -275,14 +326,20 @@ static int is_option(const kvsi_option *option, const char *word, size_t length)
            strncmp(word + 2, option->name, length - 2) == 0;
 }
 
-/* The index of the option --name or -n, or count if there is none. */
+/* The index of the option --name or -n, or the number of rows if there is none. */
 static size_t find_option(const kvsi_command_options *command, const char *word, size_t length)
 {
     size_t i = 0;
 
-    while (i < command->count && !is_option(command->options + i, word, length))
+    while (i < row_count(command) && !is_option(row_at(command, i), word, length))
         i++;
     return i;
+}
+
+/* Where the value of row `index` is kept. */
+static void *store_of(const reader *r, size_t index)
+{
+    return index < r->command->count ? r->settings : r->parsed;
 }
 
 /* Is word `at` there, and one of the option's choices? */
@@ -300,13 +357,15 @@ static kvs_status read_option(reader *r, int at, int *used, kvs_err *err)
     const char *word = r->argv[at];
     const size_t length = strcspn(word, "=");
     const size_t index = find_option(r->command, word, length);
-    const kvsi_option *option = r->command->options + index;
+    const kvsi_option *option = row_at(r->command, index);
     const char *value = word[length] ? word + length + 1 : NULL;
     origin_name origin;
 
-    if (index == r->command->count)
+    if (index == row_count(r->command))
         return fail_unknown(r->command, word, length, err);
     snprintf(origin, sizeof origin, "option '--%s'", option->name);
+    if (option == config_rows && r->parsed->config)
+        return kvsi_fail(err, KVS_E_INVALID, "%s is given twice, expected one file", origin);
     *used = 1;
     if (option->kind == KVSI_OPTION_FLAG) {
         if (value)
@@ -323,7 +382,7 @@ static kvs_status read_option(reader *r, int at, int *used, kvs_err *err)
         *used = 2;
     }
     r->parsed->source[index] = KVSI_FROM_COMMAND_LINE;
-    return store(option, r->settings, origin, value, err);
+    return kvsi_option_store(option, store_of(r, index), origin, value, err);
 }
 
 static kvs_status read_words(reader *r, kvs_err *err)
@@ -366,7 +425,7 @@ static kvs_status check_arguments(const reader *r, kvs_err *err)
 
 /* ---- the environment ------------------------------------------------------------------------- */
 
-static void environment_name(char *out, size_t size, const kvsi_option *option)
+void kvsi_option_environment(char *out, size_t size, const kvsi_option *option)
 {
     int length = snprintf(out, size, "KVSHIFT_%s", option->name);
 
@@ -378,18 +437,18 @@ static void environment_name(char *out, size_t size, const kvsi_option *option)
 
 static kvs_status read_environment(reader *r, kvs_err *err)
 {
-    for (size_t i = 0; i < r->command->count; i++) {
+    for (size_t i = 0; i < row_count(r->command); i++) {
         char name[64];
         origin_name origin;
         const char *value;
         kvs_status st;
 
-        environment_name(name, sizeof name, r->command->options + i);
+        kvsi_option_environment(name, sizeof name, row_at(r->command, i));
         value = getenv(name);
         if (r->parsed->source[i] != KVSI_FROM_DEFAULT || !value || !*value)
             continue;
         snprintf(origin, sizeof origin, "environment variable '%s'", name);
-        st = store(r->command->options + i, r->settings, origin, value, err);
+        st = kvsi_option_store(row_at(r->command, i), store_of(r, i), origin, value, err);
         if (st != KVS_OK)
             return st;
         r->parsed->source[i] = KVSI_FROM_ENVIRONMENT;
@@ -416,14 +475,27 @@ kvs_status kvsi_options_parse(kvsi_parsed_options *parsed, const kvsi_command_op
     *parsed = (kvsi_parsed_options){.help = wants_help(argc, argv)};
     if (parsed->help)
         return KVS_OK;
-    if (command->count > KVSI_OPTIONS_MAX)
+    if (row_count(command) > KVSI_OPTIONS_MAX)
         return kvsi_fail(err, KVS_E_LIMIT, "'%s' has %zu options, at most %d are allowed",
-                         command->command, command->count, (int)KVSI_OPTIONS_MAX);
+                         command->command, row_count(command), (int)KVSI_OPTIONS_MAX);
     KVS_TRY(read_words(&r, err));
-    KVS_TRY(check_arguments(&r, err));
     KVS_TRY(read_environment(&r, err));
+    if (parsed->config)
+        KVS_TRY(kvsi_options_read_file(parsed, command, settings, err));
+    if (!parsed->print_config)
+        KVS_TRY(check_arguments(&r, err));
 out:
+    if (st != KVS_OK)
+        kvsi_options_release(parsed);
     return st;
+}
+
+void kvsi_options_release(kvsi_parsed_options *parsed)
+{
+    for (size_t i = 0; i < KVSI_OPTIONS_MAX; i++) {
+        kvsi_free(parsed->texts[i]);
+        parsed->texts[i] = NULL;
+    }
 }
 
 /* ---- help ------------------------------------------------------------------------------------ */
@@ -468,6 +540,17 @@ static void add_default(kvsi_text *text, const kvsi_option *option, const void *
     }
 }
 
+void kvsi_option_explain(kvsi_text *text, const kvsi_option *option)
+{
+    kvsi_text_add(text, option->help);
+    if (option->choices) {
+        kvsi_text_add(text, ": ");
+        list_choices(text, option->choices);
+    }
+    if (option->high > 0)
+        kvsi_text_format(text, ", %.15g to %.15g", option->low, option->high);
+}
+
 static void add_option_help(kvsi_text *text, const kvsi_option *option, const void *settings)
 {
     const size_t start = text->length;
@@ -486,13 +569,7 @@ static void add_option_help(kvsi_text *text, const kvsi_option *option, const vo
         column = 0;
     }
     kvsi_text_format(text, "%*s", (int)(HELP_COLUMN - column), "");
-    kvsi_text_add(&words, option->help);
-    if (option->choices) {
-        kvsi_text_add(&words, ": ");
-        list_choices(&words, option->choices);
-    }
-    if (option->high > 0)
-        kvsi_text_format(&words, ", %.15g to %.15g", option->low, option->high);
+    kvsi_option_explain(&words, option);
     add_default(&words, option, settings);
     if (words.failed)
         text->failed = 1;
@@ -504,6 +581,7 @@ static void add_option_help(kvsi_text *text, const kvsi_option *option, const vo
 
 void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, const void *settings)
 {
+    const kvsi_parsed_options nothing = {0};
     const char *group = NULL;
 
     kvsi_text_format(text, "usage: %s%s", command->command, command->count ? " [OPTION]..." : "");
@@ -521,6 +599,8 @@ void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, con
         group = option->group;
         add_option_help(text, option, settings);
     }
+    for (size_t i = command->count; i < row_count(command); i++)
+        add_option_help(text, row_at(command, i), &nothing);
     kvsi_text_format(text, "%s  -h, --help%*sshow this help\n", command->count ? "" : "\n",
                      HELP_COLUMN - 12, "");
     if (command->notes)

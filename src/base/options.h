@@ -7,9 +7,10 @@
  *         {"shift", KVSI_OPTION_CHOICE, offsetof(struct settings, shift), .choices = shifts, ...},
  *     };
  *
- * Settings start out as the defaults, which the help shows.  Then an environment variable
- * (KVSHIFT_KV_HEADS for --kv-heads), then the command line, where the last one wins:
- * --name value, --name=value, -n value, --flag, -h or --help; -- ends the options. */
+ * Settings start out as the defaults, which the help shows.  Then a file (--config FILE, where the
+ * command takes one), then an environment variable (KVSHIFT_KV_HEADS for --kv-heads), then the
+ * command line, where the last one wins: --name value, --name=value, -n value, --flag, -h or
+ * --help; -- ends the options. */
 #ifndef KVSI_BASE_OPTIONS_H
 #define KVSI_BASE_OPTIONS_H
 
@@ -56,11 +57,18 @@ typedef struct kvsi_command_options {
     const char *argument; /* name of the positional arguments, or NULL if there are none */
     size_t min_arguments, max_arguments;
     const kvsi_option *options;
-    size_t count; /* <= KVSI_OPTIONS_MAX */
+    size_t count;     /* with those of `takes_config`, <= KVSI_OPTIONS_MAX */
+    int takes_config; /* also has --config FILE and --print-config, see base/options_config.h */
 } kvsi_command_options;
 
+/* What comes later wins.  From the file on, the user gave the value for this very option. */
 typedef enum kvsi_option_source {
     KVSI_FROM_DEFAULT,
+    KVSI_FROM_PRESET, /* this and the next three are the command's to say */
+    KVSI_FROM_MODEL,
+    KVSI_FROM_OTHERS, /* worked out from other options */
+    KVSI_FROM_START,  /* will be worked out when the command starts */
+    KVSI_FROM_FILE,
     KVSI_FROM_ENVIRONMENT,
     KVSI_FROM_COMMAND_LINE,
 } kvsi_option_source;
@@ -70,12 +78,24 @@ typedef struct kvsi_parsed_options {
     kvsi_option_source source[KVSI_OPTIONS_MAX]; /* of each option's value */
     char **arguments;                            /* the positional ones, borrowed from argv */
     size_t argument_count;
+    const char *config;         /* the file of --config; NULL = none */
+    const char *print_config;   /* "values", "explained" or "schema": what to print, and no more */
+    const char *preset, *model; /* names for what KVSI_FROM_PRESET and _MODEL stand for */
+    size_t line[KVSI_OPTIONS_MAX]; /* of the file, where an option stands there; 0 = it does not */
+    char *texts[KVSI_OPTIONS_MAX]; /* owned: texts from the file, which settings borrow */
 } kvsi_parsed_options;
 
 /* Reads argv[0 .. argc-1], which starts with the first argument, and moves the positional ones to
  * its front.  Misuse is KVS_E_INVALID. */
 kvs_status kvsi_options_parse(kvsi_parsed_options *parsed, const kvsi_command_options *command,
                               void *settings, int argc, char **argv, kvs_err *err);
+/* Needed where the command takes a configuration file: ends the life of texts from there. */
+void kvsi_options_release(kvsi_parsed_options *parsed);
+
+static inline int kvsi_option_is_given(const kvsi_parsed_options *parsed, size_t index)
+{
+    return parsed->source[index] >= KVSI_FROM_FILE;
+}
 
 /* Appends the help text; `settings` hold the defaults. */
 void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, const void *settings);
@@ -83,5 +103,13 @@ void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, con
 /* The value as one would write it: "128", "0.001", "yes", "0,2,5"; "" for a text that is not set
  * and for an empty list. */
 void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *settings);
+/* Sets the option to a value as one would write it.  `origin` is what messages start with.  A text
+ * is borrowed. */
+kvs_status kvsi_option_store(const kvsi_option *option, void *settings, const char *origin,
+                             const char *value, kvs_err *err);
+/* What it means and what it may be: "how the rate falls: constant, linear or cosine". */
+void kvsi_option_explain(kvsi_text *text, const kvsi_option *option);
+/* The environment variable of an option. */
+void kvsi_option_environment(char *out, size_t size, const kvsi_option *option);
 
 #endif

@@ -1,6 +1,9 @@
 #include "cli/cli.h"
 
+#include "base/options_config.h"
+
 #include <stdio.h>
+#include <string.h>
 
 int kvsi_cli_fail(const kvs_err *err)
 {
@@ -14,6 +17,25 @@ kvs_status kvsi_cli_help(const kvsi_command_options *command, const void *settin
     kvs_status st;
 
     kvsi_options_help(&text, command, settings);
+    KVS_TRY(kvsi_text_check(&text, err));
+    fputs(text.data, stdout);
+out:
+    kvsi_text_release(&text);
+    return st;
+}
+
+kvs_status kvsi_cli_print_config(const kvsi_command_options *command, const void *settings,
+                                 const kvsi_parsed_options *parsed, kvs_err *err)
+{
+    kvsi_text text = {0};
+    kvs_status st;
+
+    if (strcmp(parsed->print_config, "schema") == 0)
+        return kvsi_cli_print_json(kvsi_options_schema(command, settings), err);
+    if (strcmp(parsed->print_config, "explained") == 0)
+        kvsi_options_explain_config(&text, command, settings, parsed);
+    else
+        kvsi_options_print_config(&text, command, settings, parsed);
     KVS_TRY(kvsi_text_check(&text, err));
     fputs(text.data, stdout);
 out:

@@ -24,6 +24,11 @@ int kvsi_cmd_version(int argc, char **argv);
 int kvsi_cli_fail(const kvs_err *err);
 /* Prints a command's help. */
 kvs_status kvsi_cli_help(const kvsi_command_options *command, const void *settings, kvs_err *err);
+/* Answers --print-config: prints the settings as a file, or the schema of such files. */
+kvs_status kvsi_cli_print_config(const kvsi_command_options *command, const void *settings,
+                                 const kvsi_parsed_options *parsed, kvs_err *err);
+/* What 'kvshift version --json' prints, a new reference. */
+json_t *kvsi_cli_version_json(const kvs_runtime *rt);
 /* Prints one JSON value, whose reference it takes; NULL stands for memory that ran out. */
 kvs_status kvsi_cli_print_json(json_t *value, kvs_err *err);
 

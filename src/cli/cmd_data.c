@@ -100,6 +100,7 @@ static const kvsi_command_options build_command = {
     .max_arguments = SIZE_MAX,
     .options = build_options,
     .count = sizeof build_options / sizeof *build_options,
+    .takes_config = 1,
 };
 
 static const kvsi_option read_options[] = {
@@ -395,9 +396,12 @@ static int run(int argc, char **argv, const void *what)
     KVS_TRY(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
     if (parsed.help)
         KVS_TRY(kvsi_cli_help(chosen->command, &settings, &err));
+    else if (parsed.print_config)
+        KVS_TRY(kvsi_cli_print_config(chosen->command, &settings, &parsed, &err));
     else
         KVS_TRY(chosen->run(&settings, &parsed, &err));
 out:
+    kvsi_options_release(&parsed);
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }
 

@@ -55,6 +55,7 @@ static const kvsi_command_options command = {
                "only, without the prompt.",
     .options = options,
     .count = sizeof options / sizeof *options,
+    .takes_config = 1,
 };
 
 /* ---- prompt ---- */
@@ -213,6 +214,10 @@ int kvsi_cmd_generate(int argc, char **argv)
         KVS_TRY(kvsi_cli_help(&command, &s, &err));
         goto out;
     }
+    if (parsed.print_config) {
+        KVS_TRY(kvsi_cli_print_config(&command, &s, &parsed, &err));
+        goto out;
+    }
     KVS_TRY(kvsi_model_input_load(&loaded, &s.input, s.ids == NULL, &err));
     KVS_TRY(read_prompt(&prompt, &count, &s, loaded.tokenizer, &err));
     if (count == 0) {
@@ -223,5 +228,6 @@ int kvsi_cmd_generate(int argc, char **argv)
 out:
     kvsi_free(prompt);
     kvsi_loaded_model_release(&loaded);
+    kvsi_options_release(&parsed);
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

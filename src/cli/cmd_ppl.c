@@ -44,6 +44,7 @@ static const kvsi_command_options command = {
     .max_arguments = 1,
     .options = options,
     .count = sizeof options / sizeof *options,
+    .takes_config = 1,
 };
 
 static int show_progress(void *user, size_t done, size_t all)
@@ -118,9 +119,14 @@ int kvsi_cmd_ppl(int argc, char **argv)
         KVS_TRY(kvsi_cli_help(&command, &s, &err));
         goto out;
     }
+    if (parsed.print_config) {
+        KVS_TRY(kvsi_cli_print_config(&command, &s, &parsed, &err));
+        goto out;
+    }
     KVS_TRY(kvsi_model_input_load(&loaded, &s.input, 1, &err));
     KVS_TRY(measure(&s, &loaded, parsed.arguments[0], &err));
 out:
     kvsi_loaded_model_release(&loaded);
+    kvsi_options_release(&parsed);
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

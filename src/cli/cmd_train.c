@@ -3,6 +3,7 @@
  * Everything is checked and made in memory first; kvs_train creates the folder last. */
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/run_files.h"
 #include "cli/train_options.h"
 #include "cli/workshop.h"
 
@@ -33,6 +34,9 @@ static kvs_status print_plan(const kvsi_workshop *w, const kvsi_train_settings *
     kvsi_format_count(parameters, sizeof parameters, (double)plan.parameters);
     kvsi_format_count(tokens, sizeof tokens, plan.tokens_per_step);
     kvsi_format_count(work, sizeof work, plan.flops_per_token * plan.tokens_per_step);
+    if (!w->task)
+        printf("planned for   text in windows of %zu tokens; no --data or --task is given\n",
+               s->model.context);
     printf("parameters    %s\nmemory\n", parameters);
     print_bytes("weights", plan.weight_bytes);
     print_bytes("gradients", plan.gradient_bytes);
@@ -255,7 +259,7 @@ static void print_summary(const kvsi_workshop *w, const kvsi_train_settings *s,
 }
 
 static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, const char *line,
-                        kvs_err *err)
+                        const kvsi_run_files *files, kvs_err *err)
 {
     watcher watch = {.w = w, .s = s};
     kvs_train_result result;
@@ -267,6 +271,8 @@ static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, co
         .eval_sequences = s->eval_sequences,
         .out = s->out,
         .command = line,
+        .files = files->list,
+        .file_count = KVSI_RUN_FILES,
         .checkpoint_every = s->checkpoint_every,
         .keep = s->keep,
         .resume = resume_of(s),
@@ -304,11 +310,43 @@ static void quote_line(kvsi_text *text, int argc, char **argv)
     }
 }
 
+static kvs_status print_settings(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(kvsi_train_look_ahead(s, parsed, err));
+    KVS_TRY(kvsi_cli_print_config(&kvsi_train_command, s, parsed, err));
+out:
+    return st;
+}
+
+/* Makes everything ready, and then trains or says what it would take. */
+static kvs_status train_or_plan(kvsi_train_settings *s, kvsi_parsed_options *parsed,
+                                const char *line, kvs_err *err)
+{
+    const kvsi_train_settings before = *s;
+    kvsi_workshop w = {0};
+    kvsi_run_files files = {0};
+    kvs_status st;
+
+    KVS_TRY(kvsi_workshop_furnish(&w, s, parsed, err));
+    if (s->dry_run) {
+        KVS_TRY(print_plan(&w, s, err));
+        goto out;
+    }
+    KVS_TRY(kvsi_train_mark_sources(s, &before, parsed, err));
+    KVS_TRY(kvsi_run_files_make(&files, s, parsed, line, w.rt, err));
+    KVS_TRY(train(&w, s, line, &files, err));
+out:
+    kvsi_run_files_release(&files);
+    kvsi_workshop_clear(&w);
+    return st;
+}
+
 int kvsi_cmd_train(int argc, char **argv)
 {
     kvsi_train_settings settings;
     kvsi_parsed_options parsed = {0};
-    kvsi_workshop w = {0};
     kvsi_text line = {0};
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
@@ -316,17 +354,14 @@ int kvsi_cmd_train(int argc, char **argv)
     quote_line(&line, argc, argv);
     KVS_TRY(kvsi_text_check(&line, &err));
     KVS_TRY(kvsi_train_settings_parse(&settings, &parsed, argc - 2, argv + 2, &err));
-    if (parsed.help) {
+    if (parsed.help)
         KVS_TRY(kvsi_cli_help(&kvsi_train_command, &settings, &err));
-        goto out;
-    }
-    KVS_TRY(kvsi_workshop_furnish(&w, &settings, &parsed, &err));
-    if (settings.dry_run)
-        KVS_TRY(print_plan(&w, &settings, &err));
+    else if (parsed.print_config)
+        KVS_TRY(print_settings(&settings, &parsed, &err));
     else
-        KVS_TRY(train(&w, &settings, line.data, &err));
+        KVS_TRY(train_or_plan(&settings, &parsed, line.data, &err));
 out:
-    kvsi_workshop_clear(&w);
+    kvsi_options_release(&parsed);
     kvsi_text_release(&line);
     if (st != KVS_OK)
         return kvsi_cli_fail(&err);

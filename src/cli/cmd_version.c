@@ -66,7 +66,7 @@ static void print_people(const kvs_runtime *rt)
     printf("\n");
 }
 
-static kvs_status print_json(const kvs_runtime *rt, kvs_err *err)
+json_t *kvsi_cli_version_json(const kvs_runtime *rt)
 {
     const kvs_build_info *build = kvs_build();
     json_t *levels = json_array(), *optional = json_object();
@@ -79,12 +79,10 @@ static kvs_status print_json(const kvs_runtime *rt, kvs_err *err)
     find_optional_parts(parts);
     for (size_t i = 0; i < OPTIONAL_PARTS; i++)
         json_object_set_new(optional, parts[i].name, json_boolean(parts[i].present));
-    return kvsi_cli_print_json(
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:o, s:o}", "version", build->version,
-                  "commit", build->commit, "compiler", build->compiler, "blas", build->blas,
-                  "openmp", build->openmp, "threads", kvs_runtime_threads(rt), "cpu_level",
-                  kvs_runtime_cpu_level(rt), "cpu_levels", levels, "optional", optional),
-        err);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:o, s:o}", "version", build->version,
+                     "commit", build->commit, "compiler", build->compiler, "blas", build->blas,
+                     "openmp", build->openmp, "threads", kvs_runtime_threads(rt), "cpu_level",
+                     kvs_runtime_cpu_level(rt), "cpu_levels", levels, "optional", optional);
 }
 
 int kvsi_cmd_version(int argc, char **argv)
@@ -102,7 +100,7 @@ int kvsi_cmd_version(int argc, char **argv)
     }
     KVS_TRY(kvs_runtime_create(&rt, NULL, &err));
     if (settings.json)
-        KVS_TRY(print_json(rt, &err));
+        KVS_TRY(kvsi_cli_print_json(kvsi_cli_version_json(rt), &err));
     else
         print_people(rt);
 out:

@@ -1,5 +1,6 @@
 /* The command: finds out which verb is meant and hands over. */
 #include "cli/cli.h"
+#include "cli/verbs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@ typedef struct command {
 } command;
 
 static int help(int argc, char **argv);
+static int config(int argc, char **argv);
 
 static const command commands[] = {
     {"data", "make a corpus from text, say what is in it, check it", kvsi_cmd_data},
@@ -22,6 +24,7 @@ static const command commands[] = {
     {"convert", "write a model in another format", kvsi_cmd_convert},
     {"inspect", "say what a model is, what it takes, and what its shift does", kvsi_cmd_inspect},
     {"report", "compare runs: a table, curves, a web page", kvsi_cmd_report},
+    {"config", "print the JSON schema of a command's configuration file", config},
     {"version", "say what this build is and what it can use", kvsi_cmd_version},
     {"help", "show this overview, or the help of a command", help},
 };
@@ -65,11 +68,13 @@ static void print_overview(FILE *stream)
           stream);
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(stream, "  %-10s%s\n", commands[i].name, commands[i].summary);
-    fputs("\n"
-          "'kvshift COMMAND --help' shows the options of a command.  Every option can also be set\n"
-          "by an environment variable: KVSHIFT_THREADS for --threads.\n"
-          "Exit codes: 0 done, 1 failed, 2 misuse.\n",
-          stream);
+    fputs(
+        "\n"
+        "'kvshift COMMAND --help' shows the options of a command.  Every option can also be set\n"
+        "by an environment variable: KVSHIFT_THREADS for --threads.  Some commands read them from\n"
+        "a file, too: --config FILE.\n"
+        "Exit codes: 0 done, 1 failed, 2 misuse.\n",
+        stream);
 }
 
 static int is_help(const char *word)
@@ -95,6 +100,49 @@ static int help(int argc, char **argv)
     }
     found = find_command(argv[2]);
     return found ? found->run(3, line) : fail_unknown("command", argv[2]);
+}
+
+/* The schema of `train`, or of the command that the words after name: data build. */
+static int print_schema(int argc, char **argv, const void *what)
+{
+    char program[] = "kvshift", train[] = "train", option[] = "--print-config=schema";
+    char *name = argc > 0 ? argv[0] : train;
+    char *line[] = {program, name, argc > 1 ? argv[1] : option, option, NULL};
+    const command *found;
+
+    (void)what;
+    if (argc > 2) {
+        kvs_err err;
+
+        kvsi_fail(&err, KVS_E_INVALID,
+                  "unexpected argument '%s'; see 'kvshift config schema --help'", argv[2]);
+        return kvsi_cli_fail(&err);
+    }
+    if (is_help(name)) {
+        fputs(
+            "usage: kvshift config schema [COMMAND]\n\n"
+            "Prints the JSON schema of the files that 'kvshift COMMAND --config' takes.  COMMAND\n"
+            "is train if it is not given.\n",
+            stdout);
+        return KVSI_EXIT_DONE;
+    }
+    found = find_command(name);
+    return found ? found->run(argc > 1 ? 4 : 3, line) : fail_unknown("command", name);
+}
+
+static int config(int argc, char **argv)
+{
+    static const kvsi_verb verbs[] = {
+        {"schema", "print the JSON schema of a command's configuration file", print_schema, NULL}};
+    static const kvsi_verb_list list = {
+        .name = "config",
+        .usage = "schema [COMMAND]",
+        .purpose = "Tells editors and programs what configuration files may hold.",
+        .verbs = verbs,
+        .count = sizeof verbs / sizeof *verbs,
+    };
+
+    return kvsi_cli_run_verb(&list, argc, argv);
 }
 
 static int dispatch(int argc, char **argv)

@@ -1,6 +1,7 @@
 #include "cli/train_options.h"
 
 #include "base/memory.h"
+#include "base/options_config.h"
 
 #include <string.h>
 
@@ -145,6 +146,8 @@ static const kvsi_option options[] = {
           0, 0),
     SIZE("eval-sequences", eval_sequences, TRAINING, "fresh sequences an evaluation uses", 1, 0),
     FLAG("eval-dropout", train.eval_dropout, TRAINING, "dropout stays on when evaluating"),
+    FLAG("recompute", train.recompute, TRAINING,
+         "compute layers again in the backward pass: less memory, more time"),
 
     COUNT("seed", train.seed, RUN, "seed of the weights and of the data",
           0, 999999999999999), /* exact as a JSON number, whoever reads it */
@@ -188,6 +191,7 @@ const kvsi_command_options kvsi_train_command = {
              "Other exit codes: 0 done, 1 failed, 2 misuse.",
     .options = options,
     .count = OPTIONS,
+    .takes_config = 1,
 };
 
 int kvsi_is_model_option(const kvsi_option *option)
@@ -256,13 +260,14 @@ static size_t index_of_option(const char *name)
 
 int kvsi_train_is_given(const kvsi_parsed_options *parsed, const char *option)
 {
-    return parsed->source[index_of_option(option)] != KVSI_FROM_DEFAULT;
+    return kvsi_option_is_given(parsed, index_of_option(option));
 }
 
 /* From here on the option counts as given, by what implied it. */
 static void imply(kvsi_parsed_options *parsed, const char *option, const char *by)
 {
     parsed->source[index_of_option(option)] = parsed->source[index_of_option(by)];
+    parsed->line[index_of_option(option)] = parsed->line[index_of_option(by)];
 }
 
 /* Position of a name the parser has already found to be in the list. */
@@ -379,6 +384,45 @@ out:
     return st;
 }
 
+/* Does a file say what holds anyway?  Files that list all options are full of that. */
+static int repeats_default(const kvsi_train_settings *s, const kvsi_parsed_options *parsed,
+                           size_t index)
+{
+    kvsi_train_settings defaults;
+    kvsi_text ours = {0}, plain = {0};
+    int same;
+
+    if (parsed->source[index] != KVSI_FROM_FILE)
+        return 0;
+    set_defaults(&defaults, s->model.body);
+    kvsi_option_print(&ours, options + index, s);
+    kvsi_option_print(&plain, options + index, &defaults);
+    same = !ours.failed && !plain.failed && strcmp(ours.data, plain.data) == 0;
+    kvsi_text_release(&ours);
+    kvsi_text_release(&plain);
+    return same;
+}
+
+/* A run learns a task or a text: of the two the one that was said later, in the order file,
+ * environment, command line. */
+static kvs_status choose_task(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
+{
+    const size_t task = index_of_option("task"), data = index_of_option("data");
+
+    if (!s->data || !kvsi_option_is_given(parsed, task))
+        return KVS_OK;
+    if (parsed->source[task] > parsed->source[data]) {
+        s->data = NULL;
+        parsed->source[data] = KVSI_FROM_DEFAULT;
+    } else if (parsed->source[task] < parsed->source[data] || repeats_default(s, parsed, task)) {
+        s->task = task_names[0];
+        parsed->source[task] = KVSI_FROM_DEFAULT;
+    } else {
+        return kvsi_fail(err, KVS_E_INVALID, "options '--task' and '--data' exclude each other");
+    }
+    return KVS_OK;
+}
+
 /* An option of the other task would go unheard. */
 static kvs_status check_task(const kvsi_train_settings *s, const kvsi_parsed_options *parsed,
                              kvs_err *err)
@@ -389,16 +433,29 @@ static kvs_status check_task(const kvsi_train_settings *s, const kvsi_parsed_opt
                             : kvsi_train_is_ngram(s) ? induction
                                                      : ngram;
 
-        if (foreign && parsed->source[i] != KVSI_FROM_DEFAULT)
+        if (foreign && kvsi_option_is_given(parsed, i) && !repeats_default(s, parsed, i))
             return kvsi_fail(err, KVS_E_INVALID, "option '--%s' is for task %s", options[i].name,
                              induction ? "induction" : "ngram");
     }
-    if (s->data && kvsi_train_is_given(parsed, "task"))
-        return kvsi_fail(err, KVS_E_INVALID, "options '--task' and '--data' exclude each other");
     return KVS_OK;
 }
 
-/* The model options as a preset or a file has them; a preset is shifted like any new model. */
+int kvsi_train_names_task(const kvsi_train_settings *s, const kvsi_parsed_options *parsed)
+{
+    for (size_t i = 0; i < OPTIONS; i++) {
+        const char *group = options[i].group;
+
+        if ((group == TASK || group == INDUCTION || group == NGRAM) &&
+            kvsi_option_is_given(parsed, i) && !repeats_default(s, parsed, i))
+            return 1;
+    }
+    return 0;
+}
+
+/* ---- presets --------------------------------------------------------------------------------- */
+
+/* The options as a preset has them, which is shifted like any new model, or the model options of a
+ * file. */
 static kvs_status start_from(kvsi_train_settings *s, const char *name, kvs_err *err)
 {
     const kvs_shift_config shift = s->model.shift;
@@ -409,9 +466,50 @@ static kvs_status start_from(kvsi_train_settings *s, const char *name, kvs_err *
         KVS_TRY(kvs_model_config_load(&config, name, err));
     } else {
         KVS_TRY(kvs_model_config_preset(&config, name, err));
+        KVS_TRY(kvs_train_config_preset(&s->train, name, err));
+        s->schedule = kvs_schedule_name(s->train.schedule);
         config.shift = shift;
     }
     kvsi_train_settings_from_model(s, &config);
+out:
+    return st;
+}
+
+/* A preset's batch is computed in parts that a machine holds; another batch in parts no larger. */
+static void keep_parts(kvsi_train_settings *s, kvsi_parsed_options *parsed,
+                       const kvs_train_config *preset)
+{
+    const size_t index = index_of_option("accumulate");
+    const size_t part = preset->batch / preset->accumulate;
+
+    if (parsed->source[index] != KVSI_FROM_PRESET || s->train.batch == preset->batch)
+        return;
+    s->train.accumulate = (s->train.batch + part - 1) / part;
+    while (s->train.batch % s->train.accumulate != 0)
+        s->train.accumulate++;
+    parsed->source[index] = KVSI_FROM_OTHERS;
+}
+
+/* Reads the options a second time, over the defaults of the body and the preset that the first
+ * time brought: these stand behind the other options, wherever they were said. */
+static kvs_status parse_again(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_body body,
+                              int argc, char **argv, kvs_err *err)
+{
+    const char *const start = s->preset;
+    kvsi_train_settings plain, started;
+    kvs_status st;
+
+    set_defaults(s, body);
+    plain = *s;
+    if (start)
+        KVS_TRY(start_from(s, start, err));
+    started = *s;
+    kvsi_options_release(parsed);
+    KVS_TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
+    parsed->preset = s->preset;
+    KVS_TRY(kvsi_options_mark_changes(parsed, &kvsi_train_command, &plain, &started,
+                                      KVSI_FROM_PRESET, err));
+    keep_parts(s, parsed, &started.train);
 out:
     return st;
 }
@@ -420,20 +518,15 @@ kvs_status kvsi_train_settings_parse(kvsi_train_settings *s, kvsi_parsed_options
                                      char **argv, kvs_err *err)
 {
     kvs_body body = KVS_BODY_LLAMA;
-    const char *start;
     kvs_status st;
 
     set_defaults(s, body);
     KVS_TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
     if (parsed->help)
         return KVS_OK;
-    /* The body sets defaults that the other options, wherever they stand, override. */
     KVS_TRY(kvs_body_parse(&body, s->body, err));
-    start = s->preset;
-    set_defaults(s, body);
-    if (start)
-        KVS_TRY(start_from(s, start, err));
-    KVS_TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
+    KVS_TRY(parse_again(s, parsed, body, argc, argv, err));
+    KVS_TRY(choose_task(s, parsed, err));
     KVS_TRY(check_task(s, parsed, err));
     KVS_TRY(settle(s, parsed, err));
 out:
@@ -471,9 +564,64 @@ kvs_status kvsi_train_check_agreement(const kvsi_train_settings *s,
 
     kvsi_train_settings_from_model(&other, loaded);
     for (size_t i = 0; i < OPTIONS; i++)
-        if (kvsi_is_model_option(options + i) && parsed->source[i] != KVSI_FROM_DEFAULT)
+        if (kvsi_is_model_option(options + i) && kvsi_option_is_given(parsed, i))
             KVS_TRY(check_option(options + i, s, &other, err));
 out:
+    return st;
+}
+
+/* ---- where values came from ------------------------------------------------------------------ */
+
+static void mark_model(const kvsi_train_settings *s, kvsi_parsed_options *parsed)
+{
+    parsed->model = s->init_from;
+    for (size_t i = 0; s->init_from && i < OPTIONS; i++)
+        if (kvsi_is_model_option(options + i))
+            parsed->source[i] = KVSI_FROM_MODEL;
+}
+
+/* The model of s->init_from as training will start with it. */
+static kvs_status look_at_model(kvsi_train_settings *s, const kvsi_parsed_options *parsed,
+                                kvs_err *err)
+{
+    kvs_model_config config;
+    kvs_status st;
+
+    KVS_TRY(kvs_model_config_load(&config, s->init_from, err));
+    KVS_TRY(kvsi_train_check_agreement(s, parsed, &config, err));
+    if (s->retrofit) {
+        config.shift = (kvs_shift_config){
+            .form = KVS_SHIFT_FREE, .init = KVS_SHIFT_INIT_IDENTITY, .window = 1};
+        KVS_TRY(kvs_shift_targets_parse(&config.shift.targets, s->retrofit, err));
+    }
+    kvsi_train_settings_from_model(s, &config);
+out:
+    return st;
+}
+
+kvs_status kvsi_train_look_ahead(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
+{
+    const int brings_vocab = s->data || kvsi_train_is_ngram(s);
+    kvs_status st = KVS_OK;
+
+    if (s->init_from)
+        KVS_TRY(look_at_model(s, parsed, err));
+    if (brings_vocab && !kvsi_train_is_given(parsed, "vocab"))
+        parsed->source[index_of_option("vocab")] = KVSI_FROM_START;
+    if (s->data && !kvsi_train_is_given(parsed, "eval-sequences"))
+        parsed->source[index_of_option("eval-sequences")] = KVSI_FROM_START;
+    mark_model(s, parsed);
+out:
+    return st;
+}
+
+kvs_status kvsi_train_mark_sources(const kvsi_train_settings *s, const kvsi_train_settings *before,
+                                   kvsi_parsed_options *parsed, kvs_err *err)
+{
+    const kvs_status st =
+        kvsi_options_mark_changes(parsed, &kvsi_train_command, before, s, KVSI_FROM_OTHERS, err);
+
+    mark_model(s, parsed);
     return st;
 }
 

@@ -29,10 +29,13 @@ typedef struct kvsi_train_settings {
 
 extern const kvsi_command_options kvsi_train_command;
 
-/* Reads the command line; on --help, which parsed->help tells, settings are the defaults. */
+/* Reads the command line; on --help, which parsed->help tells, settings are the defaults.  After
+ * success kvsi_options_release(parsed) ends the life of texts in them. */
 kvs_status kvsi_train_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed, int argc,
                                      char **argv, kvs_err *err);
 int kvsi_train_is_ngram(const kvsi_train_settings *s);
+/* Does anything say what is to be learned? */
+int kvsi_train_names_task(const kvsi_train_settings *s, const kvsi_parsed_options *parsed);
 
 /* The settings that say what `config` says; what is no model option is left alone. */
 void kvsi_train_settings_from_model(kvsi_train_settings *s, const kvs_model_config *config);
@@ -48,6 +51,13 @@ size_t kvsi_model_option_count(void);
 kvs_status kvsi_model_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed,
                                      const kvsi_command_options *command, int argc, char **argv,
                                      kvs_err *err);
+
+/* Says of every value that will only be known once the run starts, or that comes with the model of
+ * s->init_from, that it is so; the latter are read from there. */
+kvs_status kvsi_train_look_ahead(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err);
+/* The same of settings with which a run was made ready: `before` is what they were. */
+kvs_status kvsi_train_mark_sources(const kvsi_train_settings *s, const kvsi_train_settings *before,
+                                   kvsi_parsed_options *parsed, kvs_err *err);
 
 int kvsi_is_model_option(const kvsi_option *option);
 int kvsi_train_is_given(const kvsi_parsed_options *parsed, const char *option);

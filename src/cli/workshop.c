@@ -55,6 +55,12 @@ out:
     return st;
 }
 
+/* A plan for a model without a word on what it is to learn is one for text. */
+static int plans_text(const kvsi_train_settings *s, const kvsi_parsed_options *parsed)
+{
+    return s->dry_run && s->preset && !s->init_from && !kvsi_train_names_task(s, parsed);
+}
+
 /* The words of induction are the model's; ngram and text bring their own number. */
 static kvs_status create_task(kvsi_workshop *w, kvsi_train_settings *s,
                               const kvsi_parsed_options *parsed, kvs_err *err)
@@ -87,7 +93,7 @@ static kvs_status create_model(kvsi_workshop *w, kvsi_train_settings *s, kvs_err
     kvs_status st;
 
     if (s->model.context == 0)
-        s->model.context = kvs_task_max_length(w->task);
+        s->model.context = w->task ? kvs_task_max_length(w->task) : TEXT_CONTEXT;
     KVS_TRY(kvs_model_config_finish(&s->model, err));
     if (s->dry_run)
         return KVS_OK;
@@ -102,7 +108,7 @@ kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
     const kvs_runtime_options runtime = {(int)s->threads, s->cpu_level};
     kvs_status st;
 
-    if ((s->resume || s->checkpoint_every > 0) && !s->out)
+    if ((s->resume || s->checkpoint_every > 0) && !s->out && !s->dry_run)
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--out'",
                          s->resume ? "resume" : "checkpoint-every");
     KVS_TRY(kvs_train_config_check(&s->train, err));
@@ -111,7 +117,8 @@ kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
         return kvsi_fail(err, KVS_E_INVALID, "option '--retrofit' needs '--init-from'");
     if (s->init_from)
         KVS_TRY(load_model(w, s, parsed, err));
-    KVS_TRY(create_task(w, s, parsed, err));
+    if (!plans_text(s, parsed))
+        KVS_TRY(create_task(w, s, parsed, err));
     if (!w->model)
         KVS_TRY(create_model(w, s, err));
 out:

@@ -8,8 +8,8 @@
 typedef struct kvsi_workshop {
     kvs_runtime *rt;
     kvs_corpus *corpus; /* NULL = a task */
-    kvs_task *task;
-    kvs_model *model; /* NULL after a dry run */
+    kvs_task *task;     /* NULL = a plan for text that is yet to come */
+    kvs_model *model;   /* NULL after a dry run */
 } kvsi_workshop;
 
 /* Makes all that the settings ask for, and fills in what they leave open.  Nothing is written. */

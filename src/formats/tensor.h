@@ -1,4 +1,4 @@
-/* formats/tensor.h - tensors as files hold them: a name, a type, a shape, bytes at any alignment. */
+/* formats/tensor.h - tensors as files hold them: name, type, shape, and bytes at any alignment. */
 #ifndef KVSI_FORMATS_TENSOR_H
 #define KVSI_FORMATS_TENSOR_H
 

@@ -136,6 +136,8 @@ void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
     k->ops->zero(k, pass->d_x, pass->tokens * m->config.dim * sizeof *pass->d_x);
     enter_stream(pass, pass->last, m->layout.final_norm, m->layout.final_norm_bias, gradients);
     for (size_t l = m->config.layers; l-- > 0;) {
+        if (pass->limits.recompute)
+            kvsi_pass_recompute_layer(pass, l);
         if (!m->config.no_mlp)
             backward_mlp(pass, l, gradients);
         backward_attention(pass, l, gradients);

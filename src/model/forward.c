@@ -53,25 +53,41 @@ static void forward_attention(kvsi_pass *p, size_t l)
     join(p, m->middle, m->mixed, &o, m->x, kvsi_site_attention(l));
 }
 
+/* m->up from m->middle */
+static void forward_up(kvsi_pass *p, size_t l)
+{
+    const kvs_model_config *c = &p->model->config;
+    const kvsi_layer_offsets *at = &p->model->layout.layers[l];
+    const kvsi_layer_memory *m = &p->layers[l];
+    const size_t width = c->body == KVS_BODY_GPT2 ? c->ffn : 2 * c->ffn;
+    const kvsi_matrix up = kvsi_pass_matrix(p, at->up, at->up_bias, width, c->dim);
+    const real *in = normalise(p, m->middle, at->post_norm, at->post_norm_bias);
+
+    p->context.ops->linear_forward(&p->context, m->up, in, &up, p->tokens, NULL);
+}
+
 /* out from m->middle */
 static void forward_mlp(kvsi_pass *p, size_t l, real *out)
 {
     const kvs_model_config *c = &p->model->config;
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const int gpt2 = c->body == KVS_BODY_GPT2;
-    const kvsi_matrix up =
-        kvsi_pass_matrix(p, at->up, at->up_bias, gpt2 ? c->ffn : 2 * c->ffn, c->dim);
     const kvsi_matrix down = kvsi_pass_matrix(p, at->down, at->down_bias, c->dim, c->ffn);
-    const real *in = normalise(p, m->middle, at->post_norm, at->post_norm_bias);
     kvsi_context *k = &p->context;
 
-    k->ops->linear_forward(k, m->up, in, &up, p->tokens, NULL);
-    if (gpt2)
+    forward_up(p, l);
+    if (c->body == KVS_BODY_GPT2)
         k->ops->gelu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
     else
         k->ops->swiglu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
     join(p, out, p->hidden, &down, m->middle, kvsi_site_mlp(l));
+}
+
+void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer)
+{
+    forward_attention(pass, layer);
+    if (!pass->model->config.no_mlp)
+        forward_up(pass, layer);
 }
 
 static void embed(kvsi_pass *p, real *x)

@@ -84,17 +84,35 @@ static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_lim
     };
 }
 
+/* All of a layer's memory but x. */
 static void lay_out_layer(kvsi_layer_memory *layer, const kvs_model_config *c, size_t n, walk *w)
 {
     const kvsi_layer_shape most = largest_layer(c);
 
-    layer->x = take(w, n * c->dim, sizeof(real));
     layer->qkv = take(w, n * most.qkv_width, sizeof(real));
     layer->gates = take(w, n * gate_heads(c, most), sizeof(real));
     layer->mixed = take(w, n * c->dim, sizeof(real));
     layer->logsum = take(w, n * most.heads, sizeof(real));
     layer->middle = take(w, n * c->dim, sizeof(real));
     layer->up = take(w, n * up_width(c), sizeof(real));
+}
+
+/* What training needs again in the backward pass is each layer's own; the rest they share. */
+static void lay_out_layers(const kvsi_pass *p, kvsi_layer_memory *layers, walk *w)
+{
+    const kvs_model_config *c = &p->model->config;
+    const int keeps = p->limits.training && !p->limits.recompute;
+
+    for (size_t l = 0; l < c->layers; l++) {
+        kvsi_layer_memory *layer = &layers[w->block ? l : 0];
+
+        if (l == 0 || keeps)
+            lay_out_layer(layer, c, p->limits.tokens, w);
+        else
+            *layer = layers[0];
+        if (l == 0 || p->limits.training)
+            layer->x = take(w, p->limits.tokens * c->dim, sizeof(real));
+    }
 }
 
 static void lay_out_gradients(kvsi_pass *p, const kvs_model_config *c, size_t n, walk *w)
@@ -120,10 +138,7 @@ static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *bl
     const size_t n = p->limits.tokens, rows = p->limits.head_rows;
     walk w = {block, 0};
 
-    for (size_t l = 0; l < (p->limits.training ? c->layers : 1); l++)
-        lay_out_layer(&layers[block ? l : 0], c, n, &w);
-    for (size_t l = 1; block && !p->limits.training && l < c->layers; l++)
-        layers[l] = layers[0];
+    lay_out_layers(p, layers, &w);
     p->last = p->limits.training ? take(&w, n * c->dim, sizeof(real)) : layers[0].x;
     p->normed = take(&w, n * c->dim, sizeof(real));
     p->hidden = take(&w, n * c->ffn, sizeof(real));

@@ -14,7 +14,8 @@
 
 #include "model/state.h"
 
-/* What one layer leaves for its backward pass.  Without training all layers share one. */
+/* What one layer leaves for its backward pass.  Without training all layers share one; with
+ * recomputation only x is each layer's own. */
 typedef struct kvsi_layer_memory {
     real *x;      /* [n, dim] what came in */
     real *qkv;    /* [n, (heads + 2 kv_heads) head_size], raw */
@@ -29,6 +30,7 @@ typedef struct kvsi_pass_limits {
     size_t tokens, sequences;
     size_t head_rows; /* rows whose logits or loss are wanted at once */
     int training;
+    int recompute; /* training: layers keep their input alone, the rest is computed again */
 } kvsi_pass_limits;
 
 typedef struct kvsi_pass {
@@ -95,6 +97,9 @@ void kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const i
                       size_t count);
 
 /* ---- shared by forward.c and backward.c ---- */
+
+/* What the layer's backward pass needs, from its x, as the forward pass had it. */
+void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer);
 
 enum { KVSI_SITE_EMBEDDING = 0 }; /* where dropout acts; branches follow, two a layer */
 

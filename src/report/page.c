@@ -1,8 +1,7 @@
 #include "report/page.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
+#include "report/tables.h"
+
 #include <string.h>
 
 /* The rules for svg give gnuplot's drawing the colours of the page, light or dark. */
@@ -30,7 +29,9 @@ static const char style[] =
     "th, td { padding: .45rem .7rem; text-align: right; white-space: nowrap;\n"
     "  border-bottom: 1px solid var(--line); }\n"
     "th { font-weight: 600; font-size: .9rem; color: var(--soft); vertical-align: bottom; }\n"
-    "th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; }\n"
+    ".left { text-align: left; }\n"
+    "ul.remarks { border-left: 4px solid #e69f00; background: var(--panel); margin: 1rem 0;\n"
+    "  padding: .6rem 1rem .6rem 2rem; }\n"
     "td:first-child { font-weight: 600; }\n"
     "pre { background: var(--panel); border-radius: 6px; padding: .8rem 1rem; margin: .25rem 0;\n"
     "  white-space: pre-wrap; overflow-wrap: anywhere; font: .85rem/1.5 ui-monospace, monospace; "
@@ -43,9 +44,29 @@ static const char explanation[] = "<p>Each run trains a model from the settings 
                                   "(k), values (v), queries (q),\n"
                                   "or <i>none</i> for ordinary attention.</p>\n";
 
-static const char caption[] =
+static const char accuracy_caption[] =
     "<figcaption>Share of right answers on fresh training data, mean of the last 20 batches.\n"
     "The step axis is logarithmic.</figcaption>\n";
+
+static const char accuracy_notes[] =
+    "<p class=\"soft\">Accuracy and loss are those of the finished model on sequences\n"
+    "it was never trained on. The step is the first at which the mean of the last\n"
+    "20 batches was at least 99&nbsp;%.</p>\n";
+
+static const char loss_caption[] =
+    "<figcaption>Strong lines: loss on the validation text, mean over the runs of an arm, with "
+    "the\n"
+    "standard error where there are several. Thin lines: single runs. Pale lines: loss on the\n"
+    "training text, a running mean. The lower panel, if there is one, shows the difference "
+    "between\n"
+    "arms within each seed, with its standard error.</figcaption>\n";
+
+static const char arms_notes[] =
+    "<p class=\"soft\">An arm is all runs that differ in nothing but their seed. Loss is in nats "
+    "a\n"
+    "token on text the models were never trained on; ± is the standard error over the runs\n"
+    "(sample standard deviation, with n&nbsp;−&nbsp;1, over √n). Perplexity is e to the mean\n"
+    "loss. Tokens and time are means over the runs.</p>\n";
 
 static void add_head(kvsi_text *page, const char *title)
 {
@@ -58,50 +79,84 @@ static void add_head(kvsi_text *page, const char *title)
     kvsi_text_format(page, "</h1>\n%s", explanation);
 }
 
+static void add_remarks(kvsi_text *page, const kvs_report *report)
+{
+    if (report->remark_count == 0)
+        return;
+    kvsi_text_add(page, "<ul class=\"remarks\">\n");
+    for (size_t i = 0; i < report->remark_count; i++) {
+        kvsi_text_add(page, "<li>");
+        kvsi_text_add_xml(page, report->remarks[i]);
+        kvsi_text_add(page, "</li>\n");
+    }
+    kvsi_text_add(page, "</ul>\n");
+}
+
 /* Without the XML prologue, which has no place inside a page. */
-static void add_figure(kvsi_text *page, const char *svg)
+static void add_figure(kvsi_text *page, const char *svg, const char *caption)
 {
     const char *start = strstr(svg, "<svg");
 
     kvsi_text_format(page, "<figure>\n%s%s</figure>\n", start ? start : svg, caption);
 }
 
-static void add_row(kvsi_text *page, const kvs_run_summary *run)
+static void add_grid(kvsi_text *page, kvsi_grid *grid)
 {
-    char parameters[32], duration[32], step[32] = "never", accuracy[32] = "", loss[32] = "";
-
-    kvsi_format_count(parameters, sizeof parameters, (double)run->parameters);
-    kvsi_format_duration(duration, sizeof duration, run->seconds);
-    if (run->step_at_99)
-        snprintf(step, sizeof step, "%" PRIu64, run->step_at_99);
-    if (!isnan(run->final_accuracy))
-        snprintf(accuracy, sizeof accuracy, "%.1f %%", 100 * run->final_accuracy);
-    if (!isnan(run->final_loss))
-        snprintf(loss, sizeof loss, "%.4f", run->final_loss);
-    kvsi_text_add(page, "<tr><td>");
-    kvsi_text_add_xml(page, run->name);
-    kvsi_text_add(page, "</td><td>");
-    kvsi_text_add_xml(page, run->shift);
-    kvsi_text_format(page,
-                     "</td><td>%zu</td><td>%zu</td><td>%zu</td><td>%s</td><td>%" PRIu64
-                     "</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
-                     run->layers, run->dim, run->heads, parameters, run->steps, accuracy, loss,
-                     step, duration);
+    kvsi_grid_to_html(page, grid);
+    kvsi_grid_release(grid);
 }
 
-static void add_table(kvsi_text *page, const kvsi_run *runs, size_t count)
+static void add_task_table(kvsi_text *page, const kvs_report *report)
 {
-    kvsi_text_add(page, "<h2>Results</h2>\n<div class=\"wide\">\n<table>\n<thead><tr><th>run</th>"
-                        "<th>shift</th><th>layers</th><th>dim</th><th>heads</th><th>parameters</th>"
-                        "<th>steps</th><th>accuracy</th><th>loss</th><th>99&nbsp;% at step</th>"
-                        "<th>time</th></tr></thead>\n<tbody>\n");
-    for (size_t i = 0; i < count; i++)
-        add_row(page, &runs[i].summary);
-    kvsi_text_add(
-        page, "</tbody>\n</table>\n</div>\n"
-              "<p class=\"soft\">Accuracy and loss are those of the finished model on sequences\n"
-              "it was never trained on. The step is the first at which the mean of the last\n"
-              "20 batches was at least 99&nbsp;%.</p>\n");
+    kvsi_grid grid;
+
+    kvsi_text_add(page, "<h2>Results</h2>\n");
+    kvsi_table_of_tasks(&grid, report);
+    add_grid(page, &grid);
+    kvsi_text_add(page, accuracy_notes);
+}
+
+static void add_difference(kvsi_text *page, const kvs_report *report, const kvsi_difference *d)
+{
+    const kvsi_arm *arms = report->arms.arms;
+    kvsi_text words = {0};
+    kvsi_grid grid;
+
+    kvsi_text_add(page, "<h3>");
+    kvsi_text_add_xml(page, arms[d->summary.arm].label);
+    kvsi_text_add(page, " − ");
+    kvsi_text_add_xml(page, arms[d->summary.baseline].label);
+    kvsi_text_add(page, "</h3>\n");
+    kvsi_table_of_difference(&grid, report, d);
+    add_grid(page, &grid);
+    kvsi_explain_difference(&words, report, d);
+    kvsi_text_add(page, "<p class=\"soft\">");
+    kvsi_text_add_xml(page, words.data ? words.data : "");
+    kvsi_text_add(page, "</p>\n");
+    page->failed |= words.failed;
+    kvsi_text_release(&words);
+}
+
+static void add_text_tables(kvsi_text *page, const kvs_report *report)
+{
+    kvsi_grid grid;
+
+    kvsi_text_add(page, "<h2>Results</h2>\n");
+    kvsi_table_of_arms(&grid, report);
+    add_grid(page, &grid);
+    kvsi_text_add(page, arms_notes);
+    if (report->arms.difference_count > 0)
+        kvsi_text_add(page, "<h2>Seed by seed</h2>\n");
+    for (size_t i = 0; i < report->arms.difference_count; i++)
+        add_difference(page, report, report->arms.differences + i);
+    if (report->arms.count > 1) {
+        kvsi_text_add(page, "<h2>Settings that differ</h2>\n");
+        kvsi_table_of_settings(&grid, report);
+        add_grid(page, &grid);
+    }
+    kvsi_text_add(page, "<h2>Runs</h2>\n");
+    kvsi_table_of_runs(&grid, report);
+    add_grid(page, &grid);
 }
 
 static void add_commands(kvsi_text *page, const kvsi_run *runs, size_t count)
@@ -121,12 +176,15 @@ static void add_commands(kvsi_text *page, const kvsi_run *runs, size_t count)
     }
 }
 
-void kvsi_page_render(kvsi_text *page, const char *title, const kvsi_run *runs, size_t count,
-                      const char *svg)
+void kvsi_page_render(kvsi_text *page, const char *title, const kvs_report *report, const char *svg)
 {
     add_head(page, title);
-    add_figure(page, svg);
-    add_table(page, runs, count);
-    add_commands(page, runs, count);
+    add_remarks(page, report);
+    add_figure(page, svg, report->is_text ? loss_caption : accuracy_caption);
+    if (report->is_text)
+        add_text_tables(page, report);
+    else
+        add_task_table(page, report);
+    add_commands(page, report->runs, report->run_count);
     kvsi_text_add(page, "</main>\n</body>\n</html>\n");
 }

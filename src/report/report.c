@@ -1,64 +1,162 @@
-/* What can be made of several runs: JSON, curves, a page.  JSON comes first, as it needs no other
- * program. */
+/* Several runs, read and compared, and the files that can be made of them.  JSON comes first, as it
+ * needs no other program. */
+#include "report/report.h"
+
 #include "base/files.h"
-#include "base/json.h"
 #include "base/memory.h"
 #include "report/page.h"
 #include "report/plot.h"
+#include "report/tables.h"
 
-static json_t *run_to_json(const kvsi_run *run)
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* A run that is read twice would count twice. */
+static kvs_status refuse_twice(const char *const *dirs, size_t count, kvs_err *err)
 {
-    const kvs_run_summary *s = &run->summary;
+    kvs_status st = KVS_OK;
 
-    /* clang-format off */
-    return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:s}",
-                     "name", s->name,
-                     "layers", (json_int_t)s->layers,
-                     "shift", s->shift,
-                     "dim", (json_int_t)s->dim,
-                     "heads", (json_int_t)s->heads,
-                     "parameters", (json_int_t)s->parameters,
-                     "steps", (json_int_t)s->steps,
-                     "final_accuracy", kvsi_json_number(s->final_accuracy),
-                     "final_loss", kvsi_json_number(s->final_loss),
-                     "step_at_99",
-                     s->step_at_99 ? json_integer((json_int_t)s->step_at_99) : json_null(),
-                     "seconds", kvsi_json_number(s->seconds),
-                     "command", run->command);
-    /* clang-format on */
-}
+    for (size_t i = 0; st == KVS_OK && i < count; i++) {
+        char *ours = realpath(dirs[i], NULL);
 
-static kvs_status write_json(const char *path, const char *title, const kvsi_run *runs,
-                             size_t count, kvs_err *err)
-{
-    json_t *models = json_array(), *report;
-    int failed = 0;
-    kvs_status st;
+        for (size_t j = 0; ours && st == KVS_OK && j < i; j++) {
+            char *theirs = realpath(dirs[j], NULL);
 
-    for (size_t i = 0; i < count; i++)
-        failed |= json_array_append_new(models, run_to_json(runs + i));
-    report = json_pack("{s:s, s:o}", "title", title, "models", models);
-    if (failed || !report)
-        st = kvsi_fail(err, KVS_E_INVALID,
-                       "'%s': a title, name or command is not UTF-8, or memory ran out", path);
-    else
-        st = kvsi_json_write(report, path, err);
-    json_decref(report);
+            if (theirs && strcmp(ours, theirs) == 0)
+                st = kvsi_fail(err, KVS_E_INVALID, "the run '%s' is given twice", dirs[i]);
+            free(theirs);
+        }
+        free(ours);
+    }
     return st;
 }
 
-static kvs_status write_curves(const kvs_report_options *options, const char *title,
-                               const kvsi_run *runs, size_t count, kvs_err *err)
+/* A loss on text and the accuracy of a task have no axis in common. */
+static kvs_status refuse_mixture(const kvs_report *report, const char *const *dirs, kvs_err *err)
+{
+    for (size_t i = 1; i < report->run_count; i++)
+        if (report->runs[i].is_text != report->runs[0].is_text) {
+            const size_t text = report->runs[0].is_text ? 0 : i;
+
+            return kvsi_fail(err, KVS_E_INVALID,
+                             "'%s' learned a text and '%s' a task; expected runs of one kind",
+                             dirs[text], dirs[text == 0 ? i : 0]);
+        }
+    return KVS_OK;
+}
+
+static kvs_status read_runs(kvs_report *report, const char *const *dirs, size_t count, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(refuse_twice(dirs, count, err));
+    report->runs = kvsi_alloc(count, sizeof *report->runs);
+    if (!report->runs)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu runs", count);
+    for (; report->run_count < count; report->run_count++)
+        KVS_TRY(kvsi_run_open(report->runs + report->run_count, dirs[report->run_count], err));
+    KVS_TRY(refuse_mixture(report, dirs, err));
+    report->is_text = report->runs[0].is_text;
+out:
+    return st;
+}
+
+kvs_status kvs_report_create(kvs_report **out, const char *const *dirs, size_t count, kvs_err *err)
+{
+    kvs_report *report;
+    kvs_status st;
+
+    *out = NULL;
+    if (count == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "expected at least 1 run, found 0");
+    report = kvsi_alloc(1, sizeof *report);
+    if (!report)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a report");
+    KVS_TRY(read_runs(report, dirs, count, err));
+    if (report->is_text)
+        KVS_TRY(kvsi_arms_create(&report->arms, report->runs, count, err));
+    KVS_TRY(kvsi_report_add_remarks(report, err));
+    kvsi_tables_to_text(&report->text, report);
+    KVS_TRY(kvsi_text_check(&report->text, err));
+    *out = report;
+    report = NULL;
+out:
+    kvs_report_free(report);
+    return st;
+}
+
+void kvs_report_free(kvs_report *report)
+{
+    if (!report)
+        return;
+    kvsi_arms_release(&report->arms);
+    for (size_t i = 0; i < report->run_count; i++)
+        kvsi_run_close(report->runs + i);
+    for (size_t i = 0; i < report->remark_count; i++)
+        kvsi_free(report->remarks[i]);
+    kvsi_free(report->runs);
+    kvsi_free(report->remarks);
+    kvsi_text_release(&report->text);
+    kvsi_free(report);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+const kvs_run_summary *kvs_report_run(const kvs_report *report, size_t index)
+{
+    return index < report->run_count ? &report->runs[index].summary : NULL;
+}
+
+const kvs_arm_summary *kvs_report_arm(const kvs_report *report, size_t index)
+{
+    return index < report->arms.count ? &report->arms.arms[index].summary : NULL;
+}
+
+const kvs_arm_difference *kvs_report_difference(const kvs_report *report, size_t index)
+{
+    return index < report->arms.difference_count ? &report->arms.differences[index].summary : NULL;
+}
+
+const char *kvs_report_remark(const kvs_report *report, size_t index)
+{
+    return index < report->remark_count ? report->remarks[index] : NULL;
+}
+
+const char *kvs_report_text(const kvs_report *report)
+{
+    return report->text.data;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static kvs_status write_json(const kvs_report *report, const char *path, const char *title,
+                             kvs_err *err)
+{
+    json_t *json = kvsi_report_to_json(report, title);
+    const kvs_status st =
+        json ? kvsi_json_write(json, path, err)
+             : kvsi_fail(err, KVS_E_INVALID,
+                         "'%s': a title, name or command is not UTF-8, or memory ran out", path);
+
+    json_decref(json);
+    return st;
+}
+
+static kvs_status write_curves(const kvs_report *report, const kvs_report_options *options,
+                               const char *title, kvs_err *err)
 {
     kvsi_text page = {0};
     char *svg = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_plot_accuracy(&svg, runs, count, err));
+    KVS_TRY(report->is_text ? kvsi_plot_losses(&svg, &report->arms, err)
+                            : kvsi_plot_accuracy(&svg, report->runs, report->run_count, err));
     if (options->svg)
         KVS_TRY(kvsi_file_write_text(options->svg, svg, err));
     if (options->html) {
-        kvsi_page_render(&page, title, runs, count, svg);
+        kvsi_page_render(&page, title, report, svg);
         KVS_TRY(kvsi_text_check(&page, err));
         KVS_TRY(kvsi_file_write_text(options->html, page.data, err));
     }
@@ -68,27 +166,16 @@ out:
     return st;
 }
 
-kvs_status kvs_report_runs(const char *const *dirs, size_t count, const kvs_report_options *options,
-                           kvs_err *err)
+kvs_status kvs_report_write(const kvs_report *report, const kvs_report_options *options,
+                            kvs_err *err)
 {
     const char *title = options->title ? options->title : "Training runs";
     kvs_status st = KVS_OK;
-    kvsi_run *runs;
 
-    if (count == 0)
-        return kvsi_fail(err, KVS_E_INVALID, "expected at least 1 run, found 0");
-    runs = kvsi_alloc(count, sizeof *runs);
-    if (!runs)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu runs", count);
-    for (size_t i = 0; i < count; i++)
-        KVS_TRY(kvsi_run_open(runs + i, dirs[i], err));
     if (options->json)
-        KVS_TRY(write_json(options->json, title, runs, count, err));
+        KVS_TRY(write_json(report, options->json, title, err));
     if (options->html || options->svg)
-        KVS_TRY(write_curves(options, title, runs, count, err));
+        KVS_TRY(write_curves(report, options, title, err));
 out:
-    for (size_t i = 0; i < count; i++)
-        kvsi_run_close(runs + i);
-    kvsi_free(runs);
     return st;
 }

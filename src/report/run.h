@@ -1,26 +1,41 @@
-/* report/run.h - a finished run's folder, read back and checked: train.jsonl (a line of settings,
- * then one record a step) and result.json. */
+/* report/run.h - a run's folder, read back and checked: train.jsonl (a line of settings, then one
+ * record a step) and, once the run has ended, result.json. */
 #ifndef KVSI_REPORT_RUN_H
 #define KVSI_REPORT_RUN_H
 
+#include "base/json.h"
 #include "kvshift/kvshift.h"
 
 typedef struct kvsi_run_point {
-    uint64_t step;
-    double accuracy; /* of this batch, or NaN */
+    uint64_t step, tokens; /* tokens: fed up to and with this step */
+    double loss, accuracy; /* of this batch, or NaN */
 } kvsi_run_point;
+
+typedef struct kvsi_run_evaluation {
+    uint64_t step;
+    double loss; /* finite */
+} kvsi_run_evaluation;
 
 typedef struct kvsi_run {
     kvs_run_summary summary;
+    int is_text;      /* it learns a text, not a task */
+    json_t *settings; /* see report/settings.h */
     char *command;    /* as it was typed, "" if not recorded */
     char version[32]; /* of the program that made the run */
     char cpu_level[32];
     size_t threads;
-    kvsi_run_point *points; /* one a step, steps rising */
+    kvsi_run_point *points; /* one a step, steps rising; at least one */
     size_t point_count;
+    kvsi_run_evaluation *evaluations; /* steps rising; the last is the final one, if it has ended */
+    size_t evaluation_count;
 } kvsi_run;
 
 kvs_status kvsi_run_open(kvsi_run *run, const char *dir, kvs_err *err);
 void kvsi_run_close(kvsi_run *run); /* a zeroed one is fine */
+
+/* It has gone all the way and its final loss is a number. */
+int kvsi_run_is_complete(const kvsi_run *run);
+/* Loss at the evaluation after that step; NaN if there was none. */
+double kvsi_run_loss_at(const kvsi_run *run, uint64_t step);
 
 #endif

@@ -13,8 +13,11 @@ static inline kvsi_pass_limits kvsi_training_limits(const kvs_task *task, const 
     const size_t budget = (size_t)usual + task->max_tokens;
     const size_t tokens = budget < worst ? budget : worst;
 
-    return (kvsi_pass_limits){
-        .tokens = tokens, .sequences = sequences, .head_rows = tokens, .training = 1};
+    return (kvsi_pass_limits){.tokens = tokens,
+                              .sequences = sequences,
+                              .head_rows = tokens,
+                              .training = 1,
+                              .recompute = c->recompute};
 }
 
 #endif

@@ -62,9 +62,56 @@ static kvs_status name_folder(kvsi_folder **out, const char *dir, kvs_err *err)
     return KVS_OK;
 }
 
-kvs_status kvsi_folder_create(kvsi_folder **out, const char *dir, const json_t *settings,
+/* ---- the job's own files ---- */
+
+static kvs_status append_text(const char *path, const char *text, kvs_err *err)
+{
+    FILE *file = fopen(path, "a");
+    kvs_status st = KVS_OK;
+
+    if (!file)
+        return kvsi_fail_errno(err, "open", path);
+    if (fputs(text, file) == EOF || fflush(file) != 0)
+        st = kvsi_fail_errno(err, "write", path);
+    if (fclose(file) != 0 && st == KVS_OK)
+        st = kvsi_fail_errno(err, "write", path);
+    return st;
+}
+
+static kvs_status write_files(const kvs_train_job *job, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; st == KVS_OK && i < job->file_count; i++) {
+        const kvs_run_file *file = &job->files[i];
+        char *path = kvsi_path_join(job->out, file->name);
+
+        if (!path)
+            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", job->out);
+        st = file->append ? append_text(path, file->text, err)
+                          : kvsi_file_write_text(path, file->text, err);
+        kvsi_free(path);
+    }
+    return st;
+}
+
+static void remove_files(const kvs_train_job *job)
+{
+    for (size_t i = 0; i < job->file_count; i++) {
+        char *path = kvsi_path_join(job->out, job->files[i].name);
+
+        if (path)
+            unlink(path);
+        kvsi_free(path);
+    }
+}
+
+/* ---- opening ---- */
+
+kvs_status kvsi_folder_create(kvsi_folder **out, const kvs_train_job *job, const json_t *settings,
                               kvs_err *err)
 {
+    const char *const dir = job->out;
     kvs_status st;
     int made = 0;
     kvsi_folder *folder = NULL;
@@ -80,7 +127,9 @@ kvs_status kvsi_folder_create(kvsi_folder **out, const char *dir, const json_t *
         goto out;
     }
     KVS_TRY(lock(folder, err));
-    st = write_line(folder, settings, err);
+    st = write_files(job, err);
+    if (st == KVS_OK)
+        st = write_line(folder, settings, err);
     if (st != KVS_OK) {
         unlink(folder->log_path);
         goto out;
@@ -89,8 +138,10 @@ kvs_status kvsi_folder_create(kvsi_folder **out, const char *dir, const json_t *
     folder = NULL;
 out:
     kvsi_folder_close(folder);
-    if (st != KVS_OK && made)
+    if (st != KVS_OK && made) {
+        remove_files(job);
         rmdir(dir);
+    }
     return st;
 }
 
@@ -126,13 +177,14 @@ static kvs_status cut_log(kvsi_folder *folder, uint64_t step, kvs_err *err)
     return KVS_OK;
 }
 
-kvs_status kvsi_folder_reopen(kvsi_folder **out, const char *dir, uint64_t step, kvs_err *err)
+kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, uint64_t step,
+                              kvs_err *err)
 {
     kvs_status st;
     kvsi_folder *folder = NULL;
 
     *out = NULL;
-    KVS_TRY(name_folder(&folder, dir, err));
+    KVS_TRY(name_folder(&folder, job->out, err));
     folder->log = fopen(folder->log_path, "r+");
     if (!folder->log) {
         st = kvsi_fail_errno(err, "open", folder->log_path);
@@ -140,6 +192,7 @@ kvs_status kvsi_folder_reopen(kvsi_folder **out, const char *dir, uint64_t step,
     }
     KVS_TRY(lock(folder, err));
     KVS_TRY(cut_log(folder, step, err));
+    KVS_TRY(write_files(job, err));
     *out = folder;
     folder = NULL;
 out:

@@ -5,6 +5,7 @@
  *     tb/                 the same numbers for TensorBoard
  *     result.json         how it ended
  *     config.json, model.safetensors
+ *     the job's own files
  *     ckpt/               see train/checkpoint.h
  *
  * The log is locked while a process writes it. */
@@ -15,12 +16,13 @@
 
 typedef struct kvsi_folder kvsi_folder;
 
-/* Makes the folder if need be; refuses one that already holds a run.  `settings` is borrowed.
- * On failure the folder is as it was. */
-kvs_status kvsi_folder_create(kvsi_folder **out, const char *dir, const json_t *settings,
+/* Makes the folder if need be; refuses one that already holds a run.  `settings` is borrowed; the
+ * job says where, and which files go in.  On failure a folder that was made is gone again. */
+kvs_status kvsi_folder_create(kvsi_folder **out, const kvs_train_job *job, const json_t *settings,
                               kvs_err *err);
 /* Goes on with a run's folder: records of steps after `step` are dropped from the log. */
-kvs_status kvsi_folder_reopen(kvsi_folder **out, const char *dir, uint64_t step, kvs_err *err);
+kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, uint64_t step,
+                              kvs_err *err);
 kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record, kvs_err *err);
 kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *result,
                               const kvs_model *model, kvs_err *err);

@@ -22,8 +22,12 @@ kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt, const kvs_model_
                           const kvs_task *task, const kvs_train_config *train, kvs_err *err)
 {
     kvs_model measured = {.config = *config, .context = {.ops = rt->ops, .threads = rt->threads}};
+    const kvs_task windows = {.max_tokens = config->context,
+                              .mean_tokens = (double)config->context};
     kvs_status st;
 
+    if (!task)
+        task = &windows;
     KVS_TRY(kvs_train_config_check(train, err));
     KVS_TRY(kvs_model_config_finish(&measured.config, err));
     KVS_TRY(kvsi_layout_init(&measured.layout, &measured.config, err));

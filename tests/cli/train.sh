@@ -24,7 +24,7 @@ small=(--dim 32 --heads 2 --vocab 64 --pool 32 --max-length 32 --batch 8 --eval-
 for file in train.jsonl result.json config.json model.safetensors; do
     [[ -s "runs/it's one/$file" ]] || fail "no $file"
 done
-[[ $(find runs -type f | wc -l) == 6 ]] || fail "not six files: $(find runs -type f)"
+[[ $(find runs -type f | wc -l) == 9 ]] || fail "not nine files: $(find runs -type f)"
 [[ $(wc -l <"runs/it's one/train.csv") == 41 ]] || fail "train.csv has not 1 + 40 lines"
 grep -q '^step,loss,lr,accuracy,' "runs/it's one/train.csv" || fail "train.csv has no head"
 grep -q '^20,[^,]*,[^,]*,[^,]*,[^,]*,[^,]*,[^,]*,[0-9.]*,[0-9.]*$' "runs/it's one/train.csv" ||
@@ -135,9 +135,28 @@ task=(--pool 16 --max-length 20 --batch 8)
 grep -q '"init": "identity"' learned/config.json || fail "$(cat learned/config.json)"
 cmp -s shifted/model.safetensors learned/model.safetensors && fail "a retrofitted model stays as it is"
 
-# A plan of a model that no desk holds; nothing is allocated.
-"$KVSHIFT" train --model paper-19b --dry-run >out
-grep -q '^parameters *19.0G' out || fail "the plan of paper-19b: $(cat out)"
+# Plans of the presets, of which no desk holds the larger; nothing is allocated.  A step is as many
+# tokens as the paper's had.
+while read -r name parameters tokens; do
+    "$KVSHIFT" train --model "$name" --dry-run >out
+    grep -q "^parameters *$parameters$" out || fail "the plan of $name: $(cat out)"
+    grep -q "^a step *$tokens tokens" out || fail "the plan of $name: $(cat out)"
+    grep -q '^planned for *text in windows of ' out || fail "the plan of $name: $(cat out)"
+done <<'END'
+paper-1.5b 1.56G 1.05M
+paper-2.9b 2.89G 16.8M
+paper-6.7b 6.77G 1.05M
+paper-13b 13.1G 2.10M
+paper-19b 19.0G 2.95M
+kvlm 25.1M 16.4k
+desk-1m 1.07M 4096
+desk-3m 3.34M 8192
+desk-10m 10.1M 16.4k
+desk-30m 33.7M 32.8k
+desk-110m 110M 65.5k
+END
+"$KVSHIFT" train --model desk-1m --task induction --vocab 1024 --dry-run >out
+grep -q 'planned for' out && fail "a plan for a task speaks of text"
 
 # A run in two parts is the run in one.
 "$KVSHIFT" train "${small[@]}" --steps 8 --out once --quiet >/dev/null

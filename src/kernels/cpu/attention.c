@@ -262,22 +262,25 @@ static void score_tile(float *scores, float *turned, const float *rows, size_t m
     tile_multiply(scores, KEYS, (tile_a){rows, d, 1}, turned, KEYS, m, padded, d, 0);
 }
 
-/* Row r's products with n keys from `key` on become its scores: scaled, lowered by distance, and
- * -infinity for keys it does not see and for the padding. */
+/* The factor that finish_scores leaves for the exponential, where it costs nothing. */
+static float late_scale(const head_view *h)
+{
+    return h->a->slopes ? 1.0f : h->a->scale;
+}
+
+/* Row r's products with n keys from `key` on become its scores but for late_scale: lowered by
+ * distance, and -infinity for keys it does not see and for the padding. */
 static void finish_scores(float *scores, const head_view *h, size_t r, size_t key, size_t n)
 {
     const size_t padded = whole_vectors(n), first = first_key(h, r), next = last_key(h, r) + 1;
     const size_t from = first <= key ? 0 : first - key < n ? first - key : n;
     const size_t to = next <= key ? 0 : next - key < n ? next - key : n;
-    const float scale = h->a->scale;
 
-    for (size_t j = 0; j < padded; j++)
-        scores[j] *= scale;
     if (h->a->slopes) {
-        const float slope = h->a->slopes[head_of_row(h, r)];
+        const float slope = h->a->slopes[head_of_row(h, r)], scale = h->a->scale;
         const float distance = (float)last_key(h, r) - (float)key;
         for (size_t j = 0; j < padded; j++)
-            scores[j] -= slope * (distance - (float)j);
+            scores[j] = scores[j] * scale - slope * (distance - (float)j);
     }
     for (size_t j = 0; j < from; j++)
         scores[j] = -INFINITY;
@@ -294,17 +297,20 @@ static void keep_factors(float *keep, const head_view *h, size_t r, size_t key, 
         kvsi_keep_weights(keep + j, h->a, row, head, (key + j) / 4);
 }
 
-/* Takes one row's scores into its running softmax: scores become exp(score - top), the sum and what
- * was summed before are brought to the new top.  Returns the factor for the output so far. */
-static float soften_row(float *scores, size_t padded, float *top, float *sum)
+/* Takes one row's scores into its running softmax: scores become exp(scale score - top), the sum
+ * and what was summed before are brought to the new top.  Returns the factor for the output so far.
+ */
+static float soften_row(float *scores, size_t padded, float scale, float *top, float *sum)
 {
-    float best = *top, factor;
-    vec total = {0};
+    vec most = vec_all(-INFINITY), total = {0};
+    float best, factor;
 
-    for (size_t j = 0; j < padded; j++)
-        best = scores[j] > best ? scores[j] : best;
+    for (size_t j = 0; j < padded; j += VEC)
+        most = vec_max(vec_load(scores + j) * scale, most);
+    best = vec_top(most);
+    best = best > *top ? best : *top;
     for (size_t j = 0; j < padded; j += VEC) {
-        const vec p = vec_exp(vec_load(scores + j) - best);
+        const vec p = vec_exp(vec_load(scores + j) * scale - best);
         vec_store(scores + j, p);
         total += p;
     }
@@ -321,7 +327,7 @@ static void soften_tile(const scratch *s, const head_view *h, size_t row, size_t
         float *scores = s->scores + i * KEYS, *out = s->out + i * h->head_size, factor;
 
         finish_scores(scores, h, row + i, key, n);
-        factor = soften_row(scores, whole_vectors(n), &s->top[i], &s->sum[i]);
+        factor = soften_row(scores, whole_vectors(n), late_scale(h), &s->top[i], &s->sum[i]);
         for (size_t j = 0; factor != 1.0f && j < h->head_size; j++)
             out[j] *= factor;
         if (h->a->dropout.rate > 0) {
@@ -421,12 +427,13 @@ static void gather_rows(const work *w, const float *d_out, const float *out, con
     }
 }
 
-/* scores -> p, d_scores -> p * (keep * d_p - share) * scale; then p drops what was dropped. */
+/* scores -> p, d_scores -> p * (keep * d_p - share) * scale; then p drops what was dropped.
+ * `late` is the factor that the scores still lack. */
 static void probability_row(float *scores, float *d_scores, const float *keep, size_t padded,
-                            float scale, float logsum, float share)
+                            float late, float scale, float logsum, float share)
 {
     for (size_t j = 0; j < padded; j += VEC) {
-        const vec p = vec_exp(vec_load(scores + j) - logsum);
+        const vec p = vec_exp(vec_load(scores + j) * late - logsum);
         const vec kept = keep ? vec_load(keep + j) : vec_all(1.0f);
 
         vec_store(d_scores + j, p * (kept * vec_load(d_scores + j) - share) * scale);
@@ -449,8 +456,8 @@ static void backward_tile(const work *w, const scratch *s, const head_view *h, s
         if (keep)
             keep_factors(keep, h, row + i, key, n);
         finish_scores(s->scores + i * KEYS, h, row + i, key, n);
-        probability_row(s->scores + i * KEYS, s->d_scores + i * KEYS, keep, padded, h->a->scale,
-                        w->logsum[first + i], w->share[first + i]);
+        probability_row(s->scores + i * KEYS, s->d_scores + i * KEYS, keep, padded, late_scale(h),
+                        h->a->scale, w->logsum[first + i], w->share[first + i]);
     }
     tile_multiply(w->d_v + k_at + key * d, d, (tile_a){s->scores, 1, KEYS}, d_out, d, n, d, m, 1);
     tile_multiply(w->d_k + k_at + key * d, d, (tile_a){s->d_scores, 1, KEYS}, q, d, n, d, m, 1);

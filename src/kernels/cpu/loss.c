@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LOGITS_MAX = 1 << 20, CHUNK_MIN = 32, CHUNK_MAX = 1024 }; /* logits, rows and rows at once */
+enum { LOGITS_MAX = 1 << 22, CHUNK_MIN = 512, CHUNK_MAX = 2048 };
 
 static size_t chunk_rows(size_t count, size_t vocab)
 {

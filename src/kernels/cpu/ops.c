@@ -1,4 +1,5 @@
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/host.h"
 
 static size_t larger(size_t x, size_t y)
@@ -6,10 +7,14 @@ static size_t larger(size_t x, size_t y)
     return x > y ? x : y;
 }
 
+/* Operations use the workspace from its start; products of matrices, which the head contains, use
+ * its end. */
 static size_t workspace_bytes(const kvsi_limits *limits, int threads)
 {
-    return larger(LEVEL(norm_workspace)(limits), larger(LEVEL(attention_workspace)(limits, threads),
-                                                        LEVEL(head_workspace)(limits)));
+    const size_t head = LEVEL(head_workspace)(limits) + LEVEL(gemm_workspace)(threads);
+
+    return larger(
+        head, larger(LEVEL(norm_workspace)(limits), LEVEL(attention_workspace)(limits, threads)));
 }
 
 extern const kvsi_ops LEVEL(ops);

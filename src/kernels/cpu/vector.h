@@ -32,7 +32,7 @@ INLINE void vec_store(float *p, vec x)
 
 INLINE vec vec_all(float x)
 {
-    return (vec){0} + x;
+    return x - (vec){0}; /* not 0 + x, which is no copy where x is -0 */
 }
 
 INLINE vec vec_select(veci mask, vec yes, vec no)
@@ -52,6 +52,16 @@ INLINE float vec_sum(vec x)
     for (int i = 0; i < VEC; i++)
         sum += x[i];
     return sum;
+}
+
+/* The largest lane; NaN is passed over. */
+INLINE float vec_top(vec x)
+{
+    float top = x[0];
+
+    for (int i = 1; i < VEC; i++)
+        top = x[i] > top ? x[i] : top;
+    return top;
 }
 
 /* exp(x), to about 2 ulp: 2^n * exp(r) with |r| <= ln(2)/2 and a polynomial for exp(r).  Below

@@ -1,15 +1,11 @@
+/* What is learned of a task. */
+#include "report/gnuplot.h"
 #include "report/plot.h"
-
-#include "base/memory.h"
-#include "base/program.h"
-#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 enum { BATCHES = 20 };
-
-static const size_t SVG_LIMIT = (size_t)64 << 20;
 
 /* Mean accuracy of the batches up to point `last`, NaN if none was scored. */
 static double running_mean(const kvsi_run *run, size_t last)
@@ -45,40 +41,24 @@ static void add_curve(kvsi_text *script, const kvsi_run *run, size_t number)
     kvsi_text_add(script, "END\n");
 }
 
-/* A gnuplot string: in single quotes nothing but the quote itself is special. */
-static void add_quoted(kvsi_text *script, const char *words)
-{
-    kvsi_text_add(script, "'");
-    for (; *words; words++) {
-        if (*words == '\'')
-            kvsi_text_add(script, "''");
-        else
-            kvsi_text_add_bytes(script, (unsigned char)*words < 0x20 ? " " : words, 1);
-    }
-    kvsi_text_add(script, "'");
-}
-
-/* The colours of Okabe and Ito, which stay apart for colour-blind readers; the dashes help too. */
 static const char frame[] =
     "set terminal svg noenhanced size 900,460 name 'accuracy' font 'sans-serif,15' "
     "background '#ffffff'\n"
-    "set encoding utf8\n"
-    "set border 3 linecolor rgb '#7f7f7f'\n"
-    "set tics nomirror out scale 0.6 textcolor rgb '#595959'\n"
-    "set grid ytics linetype 1 linewidth 0.6 linecolor rgb '#bfbfbf'\n"
     "set xlabel 'training step'\n"
     "set ylabel 'accuracy, mean of 20 batches'\n"
     "set format y '%g %%'\n"
     "set yrange [0:101]\n"
     "set ytics 0,20,100\n"
-    "set key outside top left horizontal Left reverse samplen 2.5\n"
-    "set linetype 1 linecolor rgb '#0072b2' linewidth 2.6 dashtype 1\n"
-    "set linetype 2 linecolor rgb '#d55e00' linewidth 2.6 dashtype (12,4)\n"
-    "set linetype 3 linecolor rgb '#009e73' linewidth 2.6 dashtype (4,3)\n"
-    "set linetype 4 linecolor rgb '#cc79a7' linewidth 2.6 dashtype (14,4,3,4)\n"
-    "set linetype 5 linecolor rgb '#e69f00' linewidth 2.6 dashtype 1\n"
-    "set linetype 6 linecolor rgb '#56b4e9' linewidth 2.6 dashtype (12,4)\n"
-    "set linetype cycle 6\n";
+    "set key outside top left horizontal Left reverse samplen 2.5\n";
+
+/* Dashes help where colours do not. */
+static void add_line(kvsi_text *script, size_t index)
+{
+    static const char *const dashes[] = {"1", "(12,4)", "(4,3)", "(14,4,3,4)"};
+
+    kvsi_text_format(script, " with lines linewidth 2.6 linecolor rgb '#%s' dashtype %s title ",
+                     kvsi_gnuplot_colour(index), dashes[index % 4]);
+}
 
 static uint64_t longest_run(const kvsi_run *runs, size_t count)
 {
@@ -114,33 +94,27 @@ static void write_script(kvsi_text *script, const kvsi_run *runs, size_t count)
     const uint64_t longest = longest_run(runs, count);
 
     kvsi_text_add(script, frame);
+    kvsi_gnuplot_style(script);
     /* The first few batches say little and would take a third of a logarithmic axis. */
     add_step_axis(script, longest >= 200 ? 10 : 1, longest > 1 ? longest : 2);
     for (size_t i = 0; i < count; i++)
         add_curve(script, runs + i, i);
     kvsi_text_add(script, "plot ");
     for (size_t i = 0; i < count; i++) {
-        kvsi_text_format(script, "%s$run%zu with lines linetype %zu title ", i ? ", " : "", i,
-                         i % 6 + 1);
-        add_quoted(script, runs[i].summary.name);
+        kvsi_text_format(script, "%s$run%zu", i ? ", " : "", i);
+        add_line(script, i);
+        kvsi_gnuplot_quote(script, runs[i].summary.name);
     }
     kvsi_text_add(script, "\n");
 }
 
 kvs_status kvsi_plot_accuracy(char **svg, const kvsi_run *runs, size_t count, kvs_err *err)
 {
-    static const char *const argv[] = {"gnuplot", "-d", "-", NULL};
     kvsi_text script = {0};
     kvs_status st;
 
-    *svg = NULL;
-    if (!kvsi_program_found("gnuplot"))
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "gnuplot is needed for the curves; install the package 'gnuplot-nox'");
     write_script(&script, runs, count);
-    KVS_TRY(kvsi_text_check(&script, err));
-    KVS_TRY(kvsi_program_filter(svg, argv, script.data, SVG_LIMIT, err));
-out:
+    st = kvsi_gnuplot_draw(svg, &script, err);
     kvsi_text_release(&script);
     return st;
 }

@@ -1,0 +1,87 @@
+#include "cli/run_files.h"
+
+#include "base/options_config.h"
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The processor's name for itself; "unknown" where the system does not tell. */
+static void find_processor(char *out, size_t size)
+{
+    static const char key[] = "model name";
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    char line[256];
+
+    snprintf(out, size, "unknown");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *colon = strchr(line, ':');
+
+        if (strncmp(line, key, sizeof key - 1) != 0 || !colon)
+            continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        snprintf(out, size, "%.*s", (int)strcspn(colon, "\n"), colon);
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+static void format_now(char *out, size_t size)
+{
+    const time_t now = time(NULL);
+    struct tm parts;
+
+    if (!gmtime_r(&now, &parts) || strftime(out, size, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
+        snprintf(out, size, "unknown");
+}
+
+static void add_environment(kvsi_text *text, const kvs_runtime *rt)
+{
+    json_t *facts = kvsi_cli_version_json(rt);
+    char processor[128], now[32];
+    char *words;
+
+    find_processor(processor, sizeof processor);
+    format_now(now, sizeof now);
+    json_object_set_new(facts, "processor", json_string(processor));
+    json_object_set_new(facts, "started", json_string(now));
+    words = json_dumps(facts, JSON_INDENT(2));
+    if (words)
+        kvsi_text_format(text, "%s\n", words);
+    else
+        text->failed = 1;
+    free(words);
+    json_decref(facts);
+}
+
+kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_settings *s,
+                               const kvsi_parsed_options *parsed, const char *line,
+                               const kvs_runtime *rt, kvs_err *err)
+{
+    kvsi_train_settings run = *s;
+    kvs_status st;
+
+    *out = (kvsi_run_files){0};
+    run.resume = NULL; /* this time's business, not the run's */
+    kvsi_options_print_config(&out->settings, &kvsi_train_command, &run, parsed);
+    kvsi_text_format(&out->command, "%s\n", line);
+    add_environment(&out->environment, rt);
+    KVS_TRY(kvsi_text_check(&out->settings, err));
+    KVS_TRY(kvsi_text_check(&out->command, err));
+    KVS_TRY(kvsi_text_check(&out->environment, err));
+    out->list[0] = (kvs_run_file){"config.resolved.toml", out->settings.data, 0};
+    out->list[1] = (kvs_run_file){"command.txt", out->command.data, 1};
+    out->list[2] = (kvs_run_file){"env.json", out->environment.data, 0};
+out:
+    return st;
+}
+
+void kvsi_run_files_release(kvsi_run_files *files)
+{
+    kvsi_text_release(&files->settings);
+    kvsi_text_release(&files->command);
+    kvsi_text_release(&files->environment);
+}

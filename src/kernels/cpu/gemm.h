@@ -1,0 +1,31 @@
+/* kernels/cpu/gemm.h - products of large matrices:  C = start + A B, or C += A B.
+ *
+ * A is packed whole into panels of a few rows, B block by block into panels of a few columns, so
+ * that the inner kernel reads both from one end to the other.  Work is cut by shape alone, and each
+ * number of C is summed over the inner dimension in one fixed order: the bits depend neither on the
+ * number of threads nor on the number of rows. */
+#ifndef KVSI_KERNELS_CPU_GEMM_H
+#define KVSI_KERNELS_CPU_GEMM_H
+
+#include "kernels/backend.h"
+#include "kernels/cpu/level.h"
+
+/* Element (i, j) stands at at[i * row + j * col]; one of the strides is 1. */
+typedef struct matrix_view {
+    const float *at;
+    size_t row, col;
+} matrix_view;
+
+typedef struct gemm {
+    float *c;         /* [m, n] */
+    matrix_view a, b; /* [m, k], [k, n] */
+    size_t m, n, k;
+    const float *start; /* what C starts from, shaped like C; may be C itself; NULL = 0 */
+    const float *bias;  /* [n], added to every row; NULL = none */
+} gemm;
+
+/* The last bytes of the context's workspace are used; what stands before them is left alone. */
+void LEVEL(gemm)(const kvsi_context *c, const gemm *g);
+size_t LEVEL(gemm_workspace)(int threads);
+
+#endif

@@ -1,0 +1,49 @@
+#include "report/gnuplot.h"
+
+#include "base/program.h"
+
+static const size_t SVG_LIMIT = (size_t)64 << 20;
+
+kvs_status kvsi_gnuplot_draw(char **svg, const kvsi_text *script, kvs_err *err)
+{
+    static const char *const argv[] = {"gnuplot", "-d", "-", NULL};
+    kvs_status st;
+
+    *svg = NULL;
+    if (!kvsi_program_found("gnuplot"))
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "gnuplot is needed for the curves; install the package 'gnuplot-nox'");
+    KVS_TRY(kvsi_text_check(script, err));
+    KVS_TRY(kvsi_program_filter(svg, argv, script->data, SVG_LIMIT, err));
+out:
+    return st;
+}
+
+/* In single quotes nothing but the quote itself is special. */
+void kvsi_gnuplot_quote(kvsi_text *script, const char *words)
+{
+    kvsi_text_add(script, "'");
+    for (; *words; words++) {
+        if (*words == '\'')
+            kvsi_text_add(script, "''");
+        else
+            kvsi_text_add_bytes(script, (unsigned char)*words < 0x20 ? " " : words, 1);
+    }
+    kvsi_text_add(script, "'");
+}
+
+void kvsi_gnuplot_style(kvsi_text *script)
+{
+    kvsi_text_add(script, "set encoding utf8\n"
+                          "set border 3 linecolor rgb '#7f7f7f'\n"
+                          "set tics nomirror out scale 0.6 textcolor rgb '#595959'\n"
+                          "set grid ytics linetype 1 linewidth 0.6 linecolor rgb '#bfbfbf'\n");
+}
+
+const char *kvsi_gnuplot_colour(size_t index)
+{
+    static const char *const colours[] = {"0072b2", "d55e00", "009e73",
+                                          "cc79a7", "e69f00", "56b4e9"};
+
+    return colours[index % (sizeof colours / sizeof *colours)];
+}

@@ -1,0 +1,108 @@
+#include "report/grid.h"
+
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void kvsi_grid_add(kvsi_grid *grid, const char *format, ...)
+{
+    char cell[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(cell, sizeof cell, format, args);
+    va_end(args);
+    kvsi_text_add_bytes(&grid->words, cell, strlen(cell) + 1);
+    grid->cells++;
+}
+
+static const char *next_cell(const char *cell)
+{
+    return cell + strlen(cell) + 1;
+}
+
+/* Characters, not bytes. */
+static size_t width_of(const char *cell)
+{
+    size_t width = 0;
+
+    for (; *cell; cell++)
+        width += ((unsigned char)*cell & 0xc0) != 0x80;
+    return width;
+}
+
+static void add_blanks(kvsi_text *out, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        kvsi_text_add(out, " ");
+}
+
+/* A terminal would act on control characters. */
+static void add_words(kvsi_text *out, const char *cell)
+{
+    for (; *cell; cell++)
+        kvsi_text_add_bytes(out, (unsigned char)*cell < 0x20 || *cell == 0x7f ? "?" : cell, 1);
+}
+
+static void measure(size_t *widths, const kvsi_grid *grid)
+{
+    const char *cell = grid->words.data;
+
+    for (size_t i = 0; i < grid->cells; i++, cell = next_cell(cell))
+        if (width_of(cell) > widths[i % grid->columns])
+            widths[i % grid->columns] = width_of(cell);
+}
+
+void kvsi_grid_to_text(kvsi_text *out, const kvsi_grid *grid)
+{
+    size_t *widths = kvsi_alloc(grid->columns, sizeof *widths);
+    const char *cell = grid->words.data;
+
+    if (!widths || grid->words.failed) {
+        kvsi_free(widths);
+        out->failed = 1;
+        return;
+    }
+    measure(widths, grid);
+    for (size_t i = 0; i < grid->cells; i++, cell = next_cell(cell)) {
+        const size_t column = i % grid->columns, blanks = widths[column] - width_of(cell);
+        const int last = column + 1 == grid->columns;
+
+        kvsi_text_add(out, column > 0 ? "  " : "");
+        add_blanks(out, column < grid->left ? 0 : blanks);
+        add_words(out, cell);
+        add_blanks(out, column < grid->left && !last ? blanks : 0);
+        kvsi_text_add(out, last ? "\n" : "");
+    }
+    kvsi_free(widths);
+}
+
+void kvsi_grid_to_html(kvsi_text *out, const kvsi_grid *grid)
+{
+    const char *cell = grid->words.data;
+
+    if (grid->words.failed) {
+        out->failed = 1;
+        return;
+    }
+    kvsi_text_add(out, "<div class=\"wide\">\n<table>\n<thead>\n");
+    for (size_t i = 0; i < grid->cells; i++, cell = next_cell(cell)) {
+        const size_t column = i % grid->columns;
+        const char *kind = i < grid->columns ? "th" : "td";
+
+        kvsi_text_format(out, "%s<%s%s>", column == 0 ? "<tr>" : "", kind,
+                         column < grid->left ? " class=\"left\"" : "");
+        kvsi_text_add_xml(out, cell);
+        kvsi_text_format(out, "</%s>%s", kind, column + 1 == grid->columns ? "</tr>\n" : "");
+        if (i + 1 == grid->columns)
+            kvsi_text_add(out, "</thead>\n<tbody>\n");
+    }
+    kvsi_text_add(out, "</tbody>\n</table>\n</div>\n");
+}
+
+void kvsi_grid_release(kvsi_grid *grid)
+{
+    kvsi_text_release(&grid->words);
+}

@@ -1,0 +1,213 @@
+#include "report/settings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char DATA[] = "data ";
+
+void kvsi_describe_shift(char *out, size_t size, const kvs_shift_config *shift)
+{
+    char form[16] = "", window[32] = "", init[24] = "";
+
+    if (shift->targets != 0 && shift->form != KVS_SHIFT_FREE)
+        snprintf(form, sizeof form, " %s", kvs_shift_form_name(shift->form));
+    if (shift->targets != 0 && shift->window > 1)
+        snprintf(window, sizeof window, " window %zu", shift->window);
+    if (shift->targets != 0 && shift->init != KVS_SHIFT_INIT_UNIFORM)
+        snprintf(init, sizeof init, " init %s", kvs_shift_init_name(shift->init));
+    snprintf(out, size, "%s%s%s%s", kvs_shift_targets_name(shift->targets), form, window, init);
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+/* What the front of the list says already, and what cannot change a result: the seed is the one
+ * thing repetitions differ in, a path names data but is none, and evaluations only look. */
+static const char *const left_out[] = {
+    "architectures", "model_type",
+    "vocab_size",    "hidden_size",
+    "n_embd",        "intermediate_size",
+    "n_inner",       "num_hidden_layers",
+    "n_layer",       "num_attention_heads",
+    "n_head",        "num_key_value_heads",
+    "kv_heads",      "max_position_embeddings",
+    "n_positions",   "body",
+    "targets",       "form",
+    "window",        "init",
+    "steps",         "seed",
+    "path",          "eval_every",
+};
+
+static int is_left_out(const char *key)
+{
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+        if (strcmp(key, left_out[i]) == 0)
+            return 1;
+    return 0;
+}
+
+static json_t *in_words(const json_t *value)
+{
+    char number[40], *text;
+    json_t *words;
+
+    if (json_is_string(value))
+        return json_string(json_string_value(value));
+    if (json_is_boolean(value))
+        return json_string(json_is_true(value) ? "yes" : "no");
+    if (json_is_real(value)) {
+        snprintf(number, sizeof number, "%.9g", json_real_value(value));
+        return json_string(number);
+    }
+    text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    words = text ? json_string(text) : NULL;
+    free(text);
+    return words;
+}
+
+/* Members of an object, and of objects within it, under their keys with blanks. */
+static int add_members(json_t *list, const char *prefix, const json_t *object)
+{
+    const char *key;
+    json_t *value;
+    int failed = 0;
+
+    json_object_foreach((json_t *)object, key, value) {
+        char name[96];
+
+        if (is_left_out(key))
+            continue;
+        if (json_is_object(value)) {
+            failed |= add_members(list, prefix, value);
+            continue;
+        }
+        snprintf(name, sizeof name, "%s%s", prefix, key);
+        for (char *c = name; *c; c++)
+            *c = *c == '_' ? ' ' : *c;
+        failed |= json_object_set_new(list, name, in_words(value));
+    }
+    return failed;
+}
+
+static int add_model(json_t *list, const kvs_model_config *model)
+{
+    const struct {
+        const char *name;
+        size_t value;
+    } sizes[] = {{"layers", model->layers},     {"dim", model->dim}, {"heads", model->heads},
+                 {"kv heads", model->kv_heads}, {"ffn", model->ffn}, {"context", model->context},
+                 {"vocab", model->vocab}};
+    char shift[96];
+    int failed = 0;
+
+    kvsi_describe_shift(shift, sizeof shift, &model->shift);
+    failed |= json_object_set_new(list, "shift", json_string(shift));
+    failed |= json_object_set_new(list, "body", json_string(kvs_body_name(model->body)));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        failed |= json_object_set_new(list, sizes[i].name, json_sprintf("%zu", sizes[i].value));
+    return failed;
+}
+
+json_t *kvsi_settings_list(const json_t *line, const kvs_model_config *model,
+                           uint64_t planned_steps)
+{
+    json_t *list = json_object();
+    int failed = !list;
+
+    failed |= add_model(list, model);
+    failed |= json_object_set_new(list, "steps", json_sprintf("%" PRIu64, planned_steps));
+    failed |= add_members(list, "", json_object_get(line, "train"));
+    failed |= add_members(list, DATA, json_object_get(line, "task"));
+    failed |= add_members(list, "", json_object_get(line, "model"));
+    if (!failed)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+/* ---- what differs ---------------------------------------------------------------------------- */
+
+const char *kvsi_setting(const json_t *list, const char *name)
+{
+    return json_string_value(json_object_get(list, name));
+}
+
+int kvsi_settings_differ(const json_t *a, const json_t *b, const char *name)
+{
+    const char *ours = kvsi_setting(a, name), *theirs = kvsi_setting(b, name);
+
+    return ours && theirs ? strcmp(ours, theirs) != 0 : ours != theirs;
+}
+
+/* The first thing that `a` says about the data and `b` does not. */
+static const char *find_other_data(const json_t *a, const json_t *b)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)a, name, value) {
+        const int about_data =
+            strncmp(name, DATA, sizeof DATA - 1) == 0 || strcmp(name, "eval sequences") == 0;
+
+        if (about_data && kvsi_settings_differ(a, b, name))
+            return name;
+    }
+    return NULL;
+}
+
+const char *kvsi_settings_other_data(const json_t *a, const json_t *b)
+{
+    const char *name = find_other_data(a, b);
+
+    return name ? name : find_other_data(b, a);
+}
+
+/* Whether all the names said so far tell the two lists apart. */
+static int are_apart(const json_t *a, const json_t *b, const json_t *said)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)said, name, value)
+        if (kvsi_settings_differ(a, b, name))
+            return 1;
+    return 0;
+}
+
+/* Does this name set any two lists apart that were not apart before? */
+static int helps(const json_t *const *lists, size_t count, const json_t *said, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (kvsi_settings_differ(lists[i], lists[j], name) &&
+                !are_apart(lists[i], lists[j], said))
+                return 1;
+    return 0;
+}
+
+void kvsi_settings_label(kvsi_text *out, const json_t *const *lists, size_t count, size_t which)
+{
+    json_t *said = json_object();
+    int failed = !said;
+
+    /* A list may have a name that another lacks, so all of them are gone through. */
+    for (size_t i = 0; i < count; i++) {
+        const char *name;
+        json_t *value;
+
+        json_object_foreach((json_t *)lists[i], name, value)
+            if (helps(lists, count, said, name))
+                failed |= json_object_set_new(said, name, json_true());
+    }
+    if (json_object_size(said) == 0)
+        failed |= json_object_set_new(said, "shift", json_true());
+    for (void *at = json_object_iter(said); at; at = json_object_iter_next(said, at)) {
+        const char *name = json_object_iter_key(at), *words = kvsi_setting(lists[which], name);
+
+        kvsi_text_format(out, "%s%s %s", at == json_object_iter(said) ? "" : ", ", name,
+                         words ? words : "-");
+    }
+    json_decref(said);
+    out->failed |= failed;
+}

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# The comparison of examples/novels, small: it runs, goes on where it was stopped, and is fair.
+set -euo pipefail
+: "${KVSHIFT:?names the command to test}"
+export KVSHIFT
+compare=$(cd "$(dirname "$0")/../.." && pwd)/examples/novels/compare
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+mkdir texts
+for part in 1 2 3; do
+    for i in $(seq 60); do
+        echo "part $part, line $((i * part % 11)): the cat sat on the mat while it rained."
+    done >"texts/part$part.txt"
+done
+small=(--vocab 300 --model desk-1m --context 32 --steps 4 --batch 2 --warmup 1 --eval-every 2)
+
+"$compare" --text texts --out out --seeds 2 "${small[@]}" >log 2>&1 || fail "$(cat log)"
+grep -q '^4 of 4: shift kv, seed 2$' log || fail "no progress: $(cat log)"
+grep -q '^shift kv  *2 .* ± ' log || fail "no table: $(cat log)"
+grep -q '"minus": "shift none"' out/results.json || fail "$(cat out/results.json)"
+if command -v gnuplot >/dev/null; then
+    grep -q '<h3>shift kv − shift none</h3>' out/report.html || fail "no differences in the page"
+    grep -q '</svg>' out/curves.svg || fail "no curves"
+fi
+
+# What is done is not done again, and what was stopped goes on, to the same weights.
+cp out/runs/kv-1/model.safetensors whole.safetensors
+rm -r out/runs/kv-1
+"$KVSHIFT" train --data out/data --model desk-1m --shift kv --context 32 --steps 4 --batch 2 --lr 2e-3 \
+    --schedule cosine --warmup 1 --eval-every 2 --eval-sequences 3 --seed 1 --out other --quiet >/dev/null
+"$compare" --text texts --out out --seeds 2 "${small[@]}" >log 2>&1 || fail "$(cat log)"
+[[ $(grep -c ': done before$' log) == 3 ]] || fail "$(cat log)"
+cmp out/runs/kv-1/model.safetensors whole.safetensors || fail "made again, kv-1 has other weights"
+cmp out/runs/kv-1/model.safetensors other/model.safetensors || fail "the script trains otherwise"
+
+# The comparison is fair: with the same seed both models see the same batches and begin with the same
+# weights.  A shift that changes nothing (identity) and a learning rate of 0 show it: then the losses
+# of all batches are the same to the last digit.  test_init.c looks at the weights themselves.
+losses() { sed -n 's/.*"loss":\([0-9.]*\),.*/\1/p' "$1/train.jsonl"; }
+still() { # NAME SHIFT SEED
+    "$KVSHIFT" train --data out/data --model desk-1m --context 32 --shift "$2" --shift-init identity \
+        --steps 5 --batch 2 --lr 0 --weight-decay 0 --seed "$3" --eval-sequences 1 --out "still/$1" \
+        --quiet >/dev/null
+    losses "still/$1" >"still/$1.losses"
+}
+still none none 5
+still kv kv 5
+still other none 6
+[[ $(sort -u still/none.losses | wc -l) == 5 ]] || fail "the batches are all alike"
+cmp still/none.losses still/kv.losses || fail "the two models see other batches or begin otherwise"
+! cmp -s still/none.losses still/other.losses || fail "the seed changes nothing"
+
+# Misuse is told in one line.
+refused() { # CODE TEXT ARGUMENT...
+    local code=0
+    "$compare" "${@:3}" >log 2>err || code=$?
+    [[ $code == "$1" && $(wc -l <err) == 1 ]] || fail "'${*:3}' exits $code: $(cat err)"
+    grep -qF -- "$2" err || fail "'${*:3}' says: $(cat err)"
+}
+refused 2 "'--text' is needed" --out x
+refused 2 "'--out' is needed" --text texts
+refused 2 "'--seeds' is '0'" --text texts --out x --seeds 0
+refused 2 "unknown argument '--sed'" --text texts --out x --sed 3
+refused 1 "cannot read 'nowhere'" --text nowhere --out x
+refused 1 "made with 'lr 2e-3', now it is 'lr 1'" --text texts --out out "${small[@]}" --lr 1
+KVSHIFT=/nowhere/kvshift refused 1 "script/build" --text texts --out x
+echo "passed"

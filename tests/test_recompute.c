@@ -1,0 +1,110 @@
+/* Layers computed again in the backward pass: the same bits, from less memory. */
+#include "kvshift/kvshift.h"
+#include "support.h"
+
+#include <string.h>
+
+enum { LAYERS = 3, STEPS = 3 };
+
+static kvs_model_config config_of(kvs_body body, kvs_shift_form form, int no_mlp)
+{
+    kvs_model_config c;
+
+    kvs_model_config_init(&c);
+    kvs_model_config_set_body(&c, body);
+    c.vocab = 40;
+    c.dim = 24;
+    c.layers = LAYERS;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.context = 64;
+    c.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    c.shift.form = form;
+    c.no_mlp = no_mlp;
+    c.dropout_attention = c.dropout_residual = body == KVS_BODY_GPT2 ? 0.2 : 0;
+    return c;
+}
+
+static kvs_task *make_task(void)
+{
+    kvs_induction_config c;
+    kvs_task *task;
+
+    kvs_induction_config_init(&c);
+    c.vocab = 40;
+    c.pool = 20;
+    c.max_length = 30;
+    c.loss = KVS_LOSS_ALL;
+    assert_int_equal(kvs_induction_create(&task, &c, NULL), KVS_OK);
+    return task;
+}
+
+static kvs_model *trained(kvs_runtime *rt, const kvs_model_config *config, const kvs_task *task,
+                          int recompute, uint64_t *planned)
+{
+    kvs_train_config train;
+    kvs_trainer *trainer;
+    kvs_model *model;
+    kvs_plan plan;
+
+    kvs_train_config_init(&train);
+    train.batch = 6;
+    train.recompute = recompute;
+    assert_int_equal(kvs_model_create(&model, rt, config, 1, NULL), KVS_OK);
+    assert_int_equal(kvs_train_plan(&plan, rt, kvs_model_get_config(model), task, &train, NULL),
+                     KVS_OK);
+    assert_int_equal(kvs_trainer_create(&trainer, model, task, &train, NULL), KVS_OK);
+    for (int i = 0; i < STEPS; i++)
+        assert_int_equal(kvs_trainer_step(trainer, &(kvs_step_record){0}, NULL), KVS_OK);
+    kvs_trainer_free(trainer);
+    *planned = plan.pass_bytes;
+    return model;
+}
+
+static void assert_same_weights(const kvs_model *a, const kvs_model *b)
+{
+    static float left[1 << 14], right[1 << 14];
+    const char *name;
+    size_t count;
+
+    for (size_t i = 0; (name = kvs_model_tensor_name(a, i, &count)); i++) {
+        assert_true(count <= sizeof left / sizeof *left);
+        assert_int_equal(kvs_model_read_tensor(a, name, left, count, NULL), KVS_OK);
+        assert_int_equal(kvs_model_read_tensor(b, name, right, count, NULL), KVS_OK);
+        assert_memory_equal(left, right, count * sizeof *left);
+    }
+}
+
+static void same_bits_from_less_memory(void **state)
+{
+    const kvs_model_config configs[] = {
+        config_of(KVS_BODY_LLAMA, KVS_SHIFT_FREE, 0),
+        config_of(KVS_BODY_LLAMA, KVS_SHIFT_DATA, 0),
+        config_of(KVS_BODY_LLAMA, KVS_SHIFT_FREE, 1),
+        config_of(KVS_BODY_GPT2, KVS_SHIFT_FREE, 0),
+    };
+    kvs_runtime *rt;
+    kvs_task *task = make_task();
+
+    (void)state;
+    assert_int_equal(kvs_runtime_create(&rt, NULL, NULL), KVS_OK);
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        uint64_t kept_bytes, again_bytes;
+        kvs_model *kept = trained(rt, &configs[i], task, 0, &kept_bytes);
+        kvs_model *again = trained(rt, &configs[i], task, 1, &again_bytes);
+
+        assert_same_weights(kept, again);
+        assert_true(again_bytes < kept_bytes);
+        kvs_model_free(kept);
+        kvs_model_free(again);
+    }
+    kvs_task_free(task);
+    kvs_runtime_free(rt);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits_from_less_memory)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
