@@ -1,5 +1,5 @@
-/* A model in Baichuan-M1's layout gives the logits of PyTorch (goldens/make_baichuan.py): fed whole,
- * and token by token far past its sliding window. */
+/* A model in Baichuan-M1's layout gives the logits of PyTorch (goldens/make_baichuan.py), fed whole
+ * and token by token, far past its sliding window. */
 #include "base/memory.h"
 #include "formats/safetensors.h"
 #include "support.h"

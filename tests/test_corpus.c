@@ -231,6 +231,32 @@ static void invalid_utf8_is_kept(void **state)
     kvs_corpus_free(corpus);
 }
 
+/* Through documents and shards, from any token on; with bytes, ids are the text. */
+static void tokens_are_read_in_order(void **state)
+{
+    static const char text[] = "one|two|three|four|five", expected[] = "onetwothreefourfive";
+    const size_t size = sizeof expected - 1;
+    kvs_corpus_plan plan = plan_for(0, 1);
+    kvs_corpus *corpus;
+    int32_t ids[32];
+
+    (void)state;
+    plan.separator = "|";
+    plan.shard_tokens = 4;
+    corpus = make("a.txt", text, sizeof text - 1, &plan);
+    assert_true(kvs_corpus_get_info(corpus)->split[KVS_SPLIT_TRAIN].shards > 2);
+    for (size_t first = 0; first <= size + 1; first++)
+        for (size_t count = 0; count < 32; count++) {
+            const size_t left = first < size ? size - first : 0, most = left < count ? left : count;
+
+            assert_int_equal(kvs_corpus_read(corpus, KVS_SPLIT_TRAIN, first, count, ids), most);
+            for (size_t i = 0; i < most; i++)
+                assert_int_equal(ids[i], expected[first + i]);
+        }
+    assert_int_equal(kvs_corpus_read(corpus, KVS_SPLIT_VALID, 0, 5, ids), 0);
+    kvs_corpus_free(corpus);
+}
+
 static void a_corpus_knows_its_sources(void **state)
 {
     char *paths[] = {write_bytes("a.txt", "first text", 10), write_bytes("b.txt", "", 0),
@@ -315,13 +341,17 @@ static void another_tokenizer_is_refused(void **state)
 {
     char *path = train_tokenizer(262), *beside = kvsi_path_join(out, "tokenizer.json");
     kvs_corpus_plan plan = plan_for(0, 1);
-    kvs_tokenizer *own, *bytes;
+    kvs_tokenizer *own, *bytes, *found;
     kvs_corpus *corpus;
     kvs_err err;
 
     (void)state;
     plan.tokenizer = path;
-    kvs_corpus_free(make("a.txt", "the cat and the hat", 19, &plan));
+    corpus = make("a.txt", "the cat and the hat", 19, &plan);
+    assert_int_equal(kvs_corpus_tokenizer(&found, corpus, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_vocab(found), 262);
+    kvs_tokenizer_free(found);
+    kvs_corpus_free(corpus);
     assert_int_equal(kvs_tokenizer_load(&own, beside, NULL), KVS_OK);
     assert_int_equal(kvs_tokenizer_load(&bytes, "bytes", NULL), KVS_OK);
     assert_int_equal(kvs_corpus_open(&corpus, out, &(kvs_corpus_options){.tokenizer = own}, NULL),
@@ -337,6 +367,8 @@ static void another_tokenizer_is_refused(void **state)
     assert_int_equal(kvs_corpus_open(&corpus, out, NULL, NULL), KVS_OK);
     assert_int_equal(kvs_corpus_check(corpus, &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "the tokenizer is another than that of"));
+    assert_int_equal(kvs_corpus_tokenizer(&found, corpus, &err), KVS_E_INVALID);
+    assert_null(found);
     kvs_corpus_free(corpus);
     kvs_tokenizer_free(bytes);
     kvs_tokenizer_free(own);
@@ -538,6 +570,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_validation_all_is_for_training, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(invalid_utf8_is_kept, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(tokens_are_read_in_order, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_corpus_knows_its_sources, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(documents_end_with_eos_if_wanted, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(another_tokenizer_is_refused, make_dir, remove_dir),

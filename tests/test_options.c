@@ -18,8 +18,9 @@ typedef struct settings {
     size_t window, kv_heads;
     uint64_t seed;
     double rate;
-    const char *out, *shift;
+    const char *out, *shift, *note;
     kvsi_number_list layers, slopes;
+    kvsi_text_list words;
 } settings;
 
 static const char *const shifts[] = {"none", "k", "kv", NULL};
@@ -42,9 +43,11 @@ static const kvsi_option options[] = {
      .automatic = "all", .high = 9},
     {ROW("slopes", KVSI_OPTION_REALS, slopes), .placeholder = "X,...", .help = "slopes",
      .automatic = "falling"},
+    {ROW("words", KVSI_OPTION_TEXT, words), .placeholder = "TEXT", .help = "words", .repeats = 1},
+    {ROW("note", KVSI_OPTION_TEXT, note), .placeholder = "TEXT", .help = "note", .may_be_empty = 1},
 };
 
-enum { QUIET, WINDOW, KV_HEADS, SEED, RATE, OUT, SHIFT, LAYERS, SLOPES };
+enum { QUIET, WINDOW, KV_HEADS, SEED, RATE, OUT, SHIFT, LAYERS, SLOPES, WORDS };
 
 static const kvsi_command_options command = {
     .command = "kvshift try",
@@ -189,6 +192,29 @@ static void lists_are_read(void **state)
     check_print(options + SLOPES, "4,0.5"); /* the last one wins, whole */
 }
 
+static void texts_add_up(void **state)
+{
+    char *many[2 * KVSI_LIST_MAX + 2];
+
+    (void)state;
+    assert_int_equal(parse(&command, "--words", "a,b", "--note=", "--words=c", NULL), KVS_OK);
+    assert_int_equal(values.words.count, 2);
+    check_print(options + WORDS, "a,b c");
+    assert_string_equal(values.note, "");
+    parse(&command, "--words=", NULL);
+    assert_refused("option '--words': expected a text, found nothing");
+    for (int i = 0; i <= KVSI_LIST_MAX; i++) {
+        many[2 * i] = "--words";
+        many[2 * i + 1] = "x";
+    }
+    values = (settings){0};
+    kvsi_options_parse(&parsed, &command, &values, 2 * KVSI_LIST_MAX, many, &err);
+    assert_int_equal(values.words.count, KVSI_LIST_MAX);
+    values = (settings){0};
+    kvsi_options_parse(&parsed, &command, &values, 2 * KVSI_LIST_MAX + 2, many, &err);
+    assert_refused("option '--words': expected at most 64 texts, found more");
+}
+
 static void what_is_no_list_is_refused(void **state)
 {
     static const char *const bad[] = {"", ",", "1,", ",1", "1,,2", "1 2", "1, 2", "1.5", "10", "x"};
@@ -316,6 +342,7 @@ int main(void)
         cmocka_unit_test(misuse_is_explained),
         cmocka_unit_test(what_is_no_number_is_refused),
         cmocka_unit_test(lists_are_read),
+        cmocka_unit_test(texts_add_up),
         cmocka_unit_test(what_is_no_list_is_refused),
         cmocka_unit_test(arguments_that_must_be_there),
         cmocka_unit_test(the_environment_comes_before_the_line),

@@ -23,7 +23,8 @@ static void draw(double *share, const kvs_sampling *options)
 
 static kvs_sampling sampling(double temperature, size_t top_k, double top_p, double min_p)
 {
-    return (kvs_sampling){temperature, top_k, top_p, min_p, 7};
+    return (kvs_sampling){
+        .temperature = temperature, .top_k = top_k, .top_p = top_p, .min_p = min_p, .seed = 7};
 }
 
 /* The expected shares: softmax at the temperature over the tokens that are kept. */
@@ -50,6 +51,125 @@ static void tokens_are_drawn_by_their_probability(void **state)
     expect_shares(sampling(1, 0, 0.9, 0), (int[]){0, 1, 1, 1, 0});
     expect_shares(sampling(1, 0, 1, 0.1), (int[]){0, 1, 1, 1, 0}); /* exp(-2) = .135 */
     expect_shares(sampling(1, 0, 1e-9, 0), (int[]){0, 0, 1, 0, 0});
+    expect_shares(sampling(1, 3, 0.9, 0), (int[]){0, 0, 1, 1, 0}); /* of the three: .67 + .24 */
+    expect_shares(sampling(1, 4, 0.999, 0.1), (int[]){0, 1, 1, 1, 0});
+}
+
+/* Cuts of a whole vocabulary keep exactly the tokens that sorting it would keep. */
+static void cuts_of_many_tokens_are_exact(void **state)
+{
+    enum { MANY = 5000, KEPT = 40, TRIES = 2000 };
+    static float many[MANY];
+    const kvs_sampling options = sampling(3, KEPT, 1, 0);
+    kvs_sampler *sampler;
+
+    (void)state;
+    support_fill(many, MANY, 5, 3);
+    for (size_t i = 0; i < MANY; i += 7)
+        many[i] = 4; /* hundreds of equals: the first of them are taken */
+    assert_int_equal(kvs_sampler_create(&sampler, MANY, &options, NULL), KVS_OK);
+    for (int t = 0; t < TRIES; t++) {
+        const int32_t id = kvs_sampler_next(sampler, many);
+        size_t better = 0;
+
+        for (int32_t i = 0; i < MANY; i++)
+            better += many[i] > many[id] || (many[i] == many[id] && i < id);
+        assert_true(better < KEPT);
+    }
+    kvs_sampler_free(sampler);
+}
+
+/* Logits as the penalty leaves them, token `expected` the best. */
+static void expect_best(const kvs_sampling *options, const int32_t *seen, size_t count,
+                        const float *from, int32_t expected)
+{
+    kvs_sampler *sampler;
+
+    assert_int_equal(kvs_sampler_create(&sampler, COUNT, options, NULL), KVS_OK);
+    assert_int_equal(kvs_sampler_accept(sampler, seen, count, NULL), KVS_OK);
+    assert_int_equal(kvs_sampler_next(sampler, from), expected);
+    kvs_sampler_free(sampler);
+}
+
+static void seen_tokens_are_made_less_likely(void **state)
+{
+    const float all_negative[COUNT] = {-3, -1, -1.5f, -2.5f, -4};
+    const int32_t seen[] = {2, 2, 1, 0};
+    kvs_sampling options = sampling(0, 0, 1, 0);
+
+    (void)state;
+    options.repeat_penalty = 1.4; /* 3 / 1.4 = 2.14 > 2, but twice it would not be */
+    expect_best(&options, seen, 4, logits, 2);
+    options.repeat_penalty = 1.6;
+    expect_best(&options, seen, 4, logits, 3);
+    options.repeat_last = 2; /* the 2 is forgotten */
+    expect_best(&options, seen, 4, logits, 2);
+    options.repeat_last = 3;
+    expect_best(&options, seen, 4, logits, 3);
+    expect_best(&options, seen + 2, 1, all_negative, 2); /* -1 * 1.6 < -1.5 */
+    options.repeat_penalty = 0.5;                        /* likes what it has seen */
+    options.repeat_last = 0;
+    expect_best(&options, seen + 2, 2, (const float[]){1, 1.5f, 2.5f, 0, 0}, 1);
+}
+
+static void chosen_tokens_count_as_seen(void **state)
+{
+    const float flat[COUNT] = {5, 4, 3, 2, 1};
+    kvs_sampling options = sampling(0, 0, 1, 0);
+    const int32_t bad = COUNT;
+    kvs_sampler *sampler;
+
+    (void)state;
+    options.repeat_penalty = 100;
+    options.repeat_last = 2;
+    assert_int_equal(kvs_sampler_create(&sampler, COUNT, &options, NULL), KVS_OK);
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(kvs_sampler_next(sampler, flat), i % 3);
+    assert_int_equal(kvs_sampler_accept(sampler, &bad, 1, NULL), KVS_E_INVALID);
+    kvs_sampler_free(sampler);
+}
+
+/* Drawn tokens, with the penalty, have the shares of the penalised logits. */
+static void penalised_tokens_are_drawn_by_their_probability(void **state)
+{
+    enum { SAMPLERS = 20000 };
+    const int32_t seen[] = {2, 4};
+    const double worse[COUNT] = {0, 1, 1.5, 2, -2};
+    size_t counts[COUNT] = {0};
+    double total = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < SAMPLERS; i++) {
+        kvs_sampling options = sampling(1, 0, 1, 0);
+        kvs_sampler *sampler;
+
+        options.seed = i;
+        options.repeat_penalty = 2;
+        assert_int_equal(kvs_sampler_create(&sampler, COUNT, &options, NULL), KVS_OK);
+        assert_int_equal(kvs_sampler_accept(sampler, seen, 2, NULL), KVS_OK);
+        counts[kvs_sampler_next(sampler, logits)]++;
+        kvs_sampler_free(sampler);
+    }
+    for (int i = 0; i < COUNT; i++)
+        total += exp(worse[i]);
+    for (int i = 0; i < COUNT; i++) {
+        const double p = exp(worse[i]) / total;
+        assert_true(fabs((double)counts[i] / SAMPLERS - p) <= 4 * sqrt(p * (1 - p) / SAMPLERS));
+    }
+}
+
+/* Weights of a broken model: some token, and no harm. */
+static void logits_that_are_no_numbers_do_no_harm(void **state)
+{
+    const float broken[COUNT] = {NAN, NAN, INFINITY, NAN, NAN};
+    const kvs_sampling options = sampling(1, 2, 0.9, 0.1);
+    kvs_sampler *sampler;
+
+    (void)state;
+    assert_int_equal(kvs_sampler_create(&sampler, COUNT, &options, NULL), KVS_OK);
+    for (int i = 0; i < 9; i++)
+        assert_in_range(kvs_sampler_next(sampler, broken), 0, COUNT - 1);
+    kvs_sampler_free(sampler);
 }
 
 static void temperature_zero_takes_the_first_of_the_best(void **state)
@@ -66,10 +186,13 @@ static void temperature_zero_takes_the_first_of_the_best(void **state)
 
 static void bad_options_are_refused(void **state)
 {
-    const kvs_sampling bad[] = {sampling(-1, 0, 1, 0), sampling(1, 0, 0, 0), sampling(1, 0, 1.5, 0),
-                                sampling(1, 0, 1, -0.1), sampling(NAN, 0, 1, 0)};
+    kvs_sampling bad[] = {sampling(-1, 0, 1, 0),   sampling(1, 0, 0, 0),   sampling(1, 0, 1.5, 0),
+                          sampling(1, 0, 1, -0.1), sampling(NAN, 0, 1, 0), sampling(1, 0, 1, 0),
+                          sampling(1, 0, 1, 0)};
 
     (void)state;
+    bad[5].repeat_penalty = -1;
+    bad[6].repeat_last = SIZE_MAX;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         kvs_sampler *sampler;
 
@@ -178,6 +301,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_are_drawn_by_their_probability),
+        cmocka_unit_test(cuts_of_many_tokens_are_exact),
+        cmocka_unit_test(seen_tokens_are_made_less_likely),
+        cmocka_unit_test(chosen_tokens_count_as_seen),
+        cmocka_unit_test(penalised_tokens_are_drawn_by_their_probability),
+        cmocka_unit_test(logits_that_are_no_numbers_do_no_harm),
         cmocka_unit_test(temperature_zero_takes_the_first_of_the_best),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test_setup_teardown(every_token_is_predicted_once, set_up, tear_down),

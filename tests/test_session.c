@@ -1,6 +1,7 @@
 /* The public way to run a model: chunks of any size give the same logits, limits are kept. */
 #include "support.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { VOCAB = 29, CONTEXT = 600, LENGTH = 560 }; /* longer than what one pass takes */
@@ -113,12 +114,72 @@ static void bad_ids_and_capacities_are_refused(void **state)
     assert_null(session);
 }
 
+/* log p of one token, and the likeliest one, from logits. */
+static double log_probability(const float *logits, int32_t token, int32_t *best)
+{
+    double sum = 0;
+
+    *best = 0;
+    for (int32_t v = 1; v < VOCAB; v++)
+        *best = logits[v] > logits[*best] ? v : *best;
+    for (size_t v = 0; v < VOCAB; v++)
+        sum += exp((double)logits[v] - (double)logits[*best]);
+    return (double)logits[token] - (double)logits[*best] - log(sum);
+}
+
+static void scores_are_those_of_the_logits(void **state)
+{
+    fixture *f = *state;
+    int32_t targets[LENGTH], best[LENGTH], only_best[LENGTH];
+    double logprobs[LENGTH];
+    float logits[VOCAB], last[VOCAB];
+
+    for (size_t i = 0; i < LENGTH; i++)
+        targets[i] = i % 3 == 2 ? -1 : f->ids[(i + 1) % LENGTH];
+    assert_int_equal(
+        kvs_session_feed_scored(f->session, f->ids, LENGTH, targets, logprobs, best, NULL), KVS_OK);
+    assert_int_equal(kvs_session_logits(f->session, last, NULL), KVS_OK);
+    kvs_session_reset(f->session);
+    for (size_t i = 0; i < LENGTH; i++) {
+        int32_t expected;
+        double logprob;
+
+        assert_int_equal(kvs_session_feed(f->session, f->ids + i, 1, logits, NULL), KVS_OK);
+        logprob = log_probability(logits, targets[i] < 0 ? 0 : targets[i], &expected);
+        assert_int_equal(best[i], expected);
+        if (fabs(logprobs[i] - (targets[i] < 0 ? 0 : logprob)) > 1e-4) /* logits up to 10 */
+            fail_msg("token %zu: %.9g, its logits say %.9g", i, logprobs[i], logprob);
+    }
+    support_expect_close(last, logits, VOCAB, 1e-5, "logits after scoring");
+    kvs_session_reset(f->session);
+    assert_int_equal(
+        kvs_session_feed_scored(f->session, f->ids, LENGTH, NULL, NULL, only_best, NULL), KVS_OK);
+    assert_memory_equal(only_best, best, sizeof best);
+}
+
+static void bad_targets_are_refused(void **state)
+{
+    const int32_t targets[] = {-1, VOCAB};
+    fixture *f = *state;
+    double logprobs[2];
+    float logits[VOCAB];
+    kvs_err err;
+
+    assert_int_equal(kvs_session_feed_scored(f->session, f->ids, 2, targets, logprobs, NULL, &err),
+                     KVS_E_INVALID);
+    assert_string_equal(err.message, "target 1 is id 29, expected at most 28");
+    assert_int_equal(kvs_session_length(f->session), 0);
+    assert_int_equal(kvs_session_logits(f->session, logits, &err), KVS_E_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_chunking_gives_the_same_logits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_fed_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_context_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(scores_are_those_of_the_logits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bad_targets_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bad_ids_and_capacities_are_refused, set_up, tear_down),
     };
 

@@ -323,6 +323,30 @@ static void test_baichuan(void **state)
 
 /* ---- there and back -------------------------------------------------------------------------- */
 
+/* One id after the other gives the same text, in whole characters where the text has only such. */
+static void expect_stream(const kvs_tokenizer *t, const int32_t *ids, size_t count,
+                          const char *text, size_t size)
+{
+    const int whole = kvsi_utf8_valid(text, size) == size;
+    kvs_detokenizer *d;
+    const char *part;
+    size_t part_size, at = 0;
+
+    assert_int_equal(kvs_detokenizer_create(&d, t, NULL, 0, NULL), KVS_OK);
+    for (size_t i = 0; i <= count; i++) {
+        if (i < count)
+            assert_int_equal(kvs_detokenizer_add(d, ids + i, 1, &part, &part_size, NULL), KVS_OK);
+        else
+            assert_int_equal(kvs_detokenizer_finish(d, &part, &part_size, NULL), KVS_OK);
+        assert_true(part_size <= size - at);
+        assert_int_equal(memcmp(part, text + at, part_size), 0);
+        assert_true(!whole || kvsi_utf8_valid(part, part_size) == part_size);
+        at += part_size;
+    }
+    assert_int_equal(at, size);
+    kvs_detokenizer_free(d);
+}
+
 static void expect_round_trip(const kvs_tokenizer *t, const char *text, size_t size)
 {
     int32_t *ids;
@@ -333,6 +357,7 @@ static void expect_round_trip(const kvs_tokenizer *t, const char *text, size_t s
     assert_int_equal(kvs_tokenizer_decode(t, ids, count, &back, &back_size, NULL), KVS_OK);
     assert_int_equal(back_size, size);
     assert_int_equal(memcmp(back, text, size), 0);
+    expect_stream(t, ids, count, text, size);
     kvs_ids_free(ids);
     kvs_text_free(back);
 }
@@ -368,6 +393,46 @@ static void test_round_trips(void **state)
         }
         kvs_tokenizer_free(t);
     }
+}
+
+/* Any ids at all, as an untrained model makes them, also where a text does not come back as it was:
+ * what comes bit by bit is what comes at once. */
+static void test_streams(void **state)
+{
+    static const char *const tokenizers[] = {"tokenizer-gpt2/vocab.bpe",
+                                             "tokenizer-llama2/tokenizer.bin",
+                                             "tokenizer-llama2/tokenizer.json",
+                                             "tokenizer-llama2/ggml-vocab-llama-spm.gguf",
+                                             "tokenizer-baichuan",
+                                             "tinystories656K-hf",
+                                             "stories260K/tok512.model",
+                                             "stories260K/tok512.bin"};
+    enum { COUNT = 2000 };
+    size_t text_size;
+    char *text = read_shared("chinese-novels/xiyou-ji.txt", &text_size);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof tokenizers / sizeof *tokenizers; i++) {
+        kvs_tokenizer *t = load_shared(tokenizers[i]);
+        int32_t *ids, drawn[COUNT];
+        size_t count, size;
+        kvsi_random random;
+        char *whole;
+
+        kvsi_random_init(&random, 11, KVSI_RANDOM_DATA, i);
+        for (size_t k = 0; k < COUNT; k++)
+            drawn[k] = (int32_t)kvsi_random_below(&random, (uint32_t)kvs_tokenizer_vocab(t));
+        assert_int_equal(kvs_tokenizer_decode(t, drawn, COUNT, &whole, &size, NULL), KVS_OK);
+        expect_stream(t, drawn, COUNT, whole, size);
+        kvs_text_free(whole);
+        assert_int_equal(kvs_tokenizer_encode(t, text, 100000, 0, &ids, &count, NULL), KVS_OK);
+        assert_int_equal(kvs_tokenizer_decode(t, ids, count, &whole, &size, NULL), KVS_OK);
+        expect_stream(t, ids, count, whole, size);
+        kvs_text_free(whole);
+        kvs_ids_free(ids);
+        kvs_tokenizer_free(t);
+    }
+    kvsi_free(text);
 }
 
 /* Cutting a text where no merge reaches across changes nothing: the same ids as of the whole text,
@@ -527,6 +592,7 @@ int main(void)
         cmocka_unit_test(test_tinystories),
         cmocka_unit_test(test_baichuan),
         cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_streams),
         cmocka_unit_test(test_cuts),
         cmocka_unit_test(test_truncated_files),
         cmocka_unit_test(test_training_reference),

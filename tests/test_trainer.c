@@ -153,7 +153,7 @@ static void step_tensor(float *out, size_t count, const char *name, const kvs_tr
 }
 
 /* Whether weight decay reaches a tensor: the gradient of the first step does not depend on it. */
-static int decays(const char *name, size_t count, int shift_decay, int decay_all)
+static int decays(const char *name, size_t count, double shift_decay, int decay_all)
 {
     kvs_train_config config = small_config();
     float without[32], found[32];
@@ -175,11 +175,41 @@ static void decay_reaches_what_it_should(void **state)
 
     (void)state;
     assert_false(decays(shift, 4, 0, 0));
-    assert_true(decays(shift, 4, 1, 0));
+    assert_true(decays(shift, 4, 0.1, 0));
     assert_true(decays(shift, 4, 0, 1));
     assert_false(decays(gain, 32, 0, 0));
-    assert_false(decays(gain, 32, 1, 0));
+    assert_false(decays(gain, 32, 0.1, 0));
     assert_true(decays(gain, 32, 0, 1));
+}
+
+/* The first step of AdamW moves a number by rate * (sign of its gradient + decay * number), but for
+ * eps; so what the shift's own rate and decay do can be told from two numbers. */
+static void the_shift_has_its_own_rate_and_decay(void **state)
+{
+    enum { COUNT = 4, GAINS = 32 };
+    const char *shift = "model.layers.0.self_attn.k_shift", *gain = "model.norm.weight";
+    kvs_train_config config = small_config();
+    float start[COUNT], same[COUNT], own[COUNT], decayed[COUNT], gains[GAINS], gains_own[GAINS];
+
+    (void)state;
+    config.warmup = 0;
+    config.lr = 0;
+    step_tensor(start, COUNT, shift, &config);
+    config.lr = 1e-3;
+    step_tensor(same, COUNT, shift, &config);
+    step_tensor(gains, GAINS, gain, &config);
+    config.shift_lr = 5e-3;
+    step_tensor(own, COUNT, shift, &config);
+    step_tensor(gains_own, GAINS, gain, &config);
+    config.shift_decay = 2;
+    step_tensor(decayed, COUNT, shift, &config);
+    assert_memory_equal(gains, gains_own, sizeof gains);
+    for (size_t i = 0; i < COUNT; i++) {
+        /* Numbers near 1, steps near 1e-3, in float: 2e-7 is two units in the last place. */
+        assert_true(fabsf(same[i] - start[i]) > 9e-4f);
+        assert_true(fabsf((own[i] - start[i]) - 5 * (same[i] - start[i])) < 1e-6f);
+        assert_true(fabsf((decayed[i] - own[i]) + 5e-3f * 2 * start[i]) < 2e-7f);
+    }
 }
 
 /* ---- the shift alone ---- */
@@ -497,7 +527,7 @@ static void a_step_that_diverges_changes_nothing(void **state)
     memcpy(before, model->parameters, bytes);
     assert_int_equal(kvs_trainer_step(trainer, NULL, &err), KVS_E_DIVERGED);
     assert_non_null(strstr(err.message, "step 1 diverged"));
-    assert_non_null(strstr(err.message, "first in 'model."));
+    assert_non_null(strstr(err.message, "first in weight 'model.norm.weight'"));
     assert_memory_equal(before, model->parameters, bytes);
     kvsi_free(before);
     kvs_trainer_free(trainer);
@@ -628,19 +658,23 @@ static void a_run_records_its_switches_and_lengths(void **state)
     char *dir = support_make_dir(), *run = kvsi_path_join(dir, "run");
     kvs_train_result result;
     json_t *settings, *outcome;
-    int shift_decay, decay_all, only_shift, eval_dropout;
+    double shift_lr, shift_decay;
+    int decay_all, only_shift, eval_dropout;
 
     (void)state;
     job.config.only_shift = job.config.eval_dropout = 1;
+    job.config.shift_lr = 0.25;
+    job.config.shift_decay = 0.125;
     job.eval_sequences = 200;
     job.out = run;
     assert_int_equal(kvs_train(&job, &result, NULL), KVS_OK);
     settings = read_object(run, "train.jsonl");
-    assert_int_equal(json_unpack(settings, "{s:{s:b, s:b, s:b, s:b}}", "train", "shift_decay",
-                                 &shift_decay, "decay_all", &decay_all, "only_shift", &only_shift,
-                                 "eval_dropout", &eval_dropout),
+    assert_int_equal(json_unpack(settings, "{s:{s:f, s:f, s:b, s:b, s:b}}", "train", "shift_lr",
+                                 &shift_lr, "shift_decay", &shift_decay, "decay_all", &decay_all,
+                                 "only_shift", &only_shift, "eval_dropout", &eval_dropout),
                      0);
-    assert_true(!shift_decay && !decay_all && only_shift && eval_dropout);
+    assert_true(shift_lr == 0.25 && shift_decay == 0.125);
+    assert_true(!decay_all && only_shift && eval_dropout);
     outcome = read_object(run, "result.json");
     assert_int_equal(result.final.buckets, 2);
     check_lengths(json_object_get(outcome, "accuracy_by_length"), &result.final);
@@ -693,6 +727,7 @@ int main(void)
         cmocka_unit_test(another_seed_gives_other_weights),
         cmocka_unit_test(micro_batches_add_up),
         cmocka_unit_test(decay_reaches_what_it_should),
+        cmocka_unit_test(the_shift_has_its_own_rate_and_decay),
         cmocka_unit_test(the_shift_can_be_trained_alone),
         cmocka_unit_test(a_shift_without_numbers_cannot_be_trained),
         cmocka_unit_test(dropout_is_for_training_and_asked_for_in_evaluation),

@@ -234,6 +234,8 @@ KVS_API void kvs_model_free(kvs_model *model);
 
 KVS_API const kvs_model_config *kvs_model_get_config(const kvs_model *model);
 KVS_API uint64_t kvs_model_parameters(const kvs_model *model);
+/* Logits after each token: one a token of the vocabulary, or a channel where the head is none. */
+KVS_API size_t kvs_model_logit_count(const kvs_model *model);
 
 /* One tensor by its name in files, row-major; `count` must be its size. */
 KVS_API kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float *out,
@@ -309,35 +311,128 @@ KVS_API kvs_status kvs_session_create(kvs_session **out, const kvs_model *model,
                                       kvs_err *err);
 KVS_API void kvs_session_free(kvs_session *session);
 KVS_API void kvs_session_reset(kvs_session *session);
+KVS_API const kvs_model *kvs_session_get_model(const kvs_session *session);
 KVS_API size_t kvs_session_length(const kvs_session *session);
+KVS_API size_t kvs_session_capacity(const kvs_session *session);
+/* The tokens that were fed, kvs_session_length of them. */
+KVS_API const int32_t *kvs_session_ids(const kvs_session *session);
 /* Appends tokens; any split into calls gives the same logits.  `logits` (vocab floats, or dim where
  * the head is none; may be NULL) receives those after the last token; with no tokens it is left
  * alone.  A full context is KVS_E_LIMIT and changes nothing. */
 KVS_API kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, size_t count,
                                     float *logits, kvs_err *err);
+/* The same, saying of every token fed how likely another one is to follow:
+ * logprobs[i] = log p(targets[i] | everything up to ids[i]) where targets[i] >= 0, otherwise 0;
+ * best[i] = the likeliest next token.  `logprobs` (then `targets` too) and `best` may be NULL. */
+KVS_API kvs_status kvs_session_feed_scored(kvs_session *session, const int32_t *ids, size_t count,
+                                           const int32_t *targets, double *logprobs, int32_t *best,
+                                           kvs_err *err);
+/* The logits after the last token, at any time; an empty session is KVS_E_INVALID. */
+KVS_API kvs_status kvs_session_logits(kvs_session *session, float *logits, kvs_err *err);
 
-/* How the next token is chosen.  Temperature 0 takes the best; otherwise tokens are drawn by their
- * probability at that temperature, from the top_k best (0 = all), the best that make up top_p, and
- * those at least min_p times as likely as the best. */
+/* An independent copy, with room for `capacity` tokens (0 = as the session has). */
+KVS_API kvs_status kvs_session_fork(kvs_session **out, const kvs_session *session, size_t capacity,
+                                    kvs_err *err);
+/* Back to an earlier length, as if the tokens behind it had never been fed.  Costs no more than
+ * feeding 64 tokens in one pass.  With a sliding window what it has left behind is forgotten: 0 and
+ * the last `sliding_window` lengths (64 at least) can always be had, and everything from
+ * kvs_session_earliest on; before that is KVS_E_LIMIT and changes nothing. */
+KVS_API kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_err *err);
+KVS_API size_t kvs_session_earliest(const kvs_session *session);
+
+/* A file that brings the session back exactly, whole or not at all.  Loading refuses a file of
+ * another model, saying what differs.  `capacity` 0 = what the saved session had. */
+KVS_API kvs_status kvs_session_save(const kvs_session *session, const char *path, kvs_err *err);
+KVS_API kvs_status kvs_session_load(kvs_session **out, const kvs_model *model, const char *path,
+                                    size_t capacity, kvs_err *err);
+
+/* Bytes that a session of `capacity` tokens (0 = the context) will hold, beside its runner. */
+KVS_API uint64_t kvs_session_bytes(const kvs_model_config *config, size_t capacity);
+
+/* Many sequences in one pass.  A session has a runner of its own, or shares one; sessions that share
+ * one are used by one thread at a time, all of them together. */
+typedef struct kvs_runner kvs_runner;
+
+/* Passes of at most that many sequences and tokens (0 = 256, or as many as there are sequences). */
+KVS_API kvs_status kvs_runner_create(kvs_runner **out, const kvs_model *model, size_t sequences,
+                                     size_t tokens, kvs_err *err);
+KVS_API void kvs_runner_free(kvs_runner *runner);
+/* As kvs_session_create and kvs_session_load; the session, and its forks, borrow the runner. */
+KVS_API kvs_status kvs_runner_session(kvs_session **out, kvs_runner *runner, size_t capacity,
+                                      kvs_err *err);
+KVS_API kvs_status kvs_runner_load(kvs_session **out, kvs_runner *runner, const char *path,
+                                   size_t capacity, kvs_err *err);
+
+/* What one sequence is fed, and what is wanted of it, as for kvs_session_feed and _feed_scored; all
+ * but the session may be 0. */
+typedef struct kvs_feed {
+    kvs_session *session; /* of the runner's model; whose runner it has does not matter */
+    const int32_t *ids;
+    size_t count;
+    float *logits;
+    const int32_t *targets;
+    double *logprobs;
+    int32_t *best;
+} kvs_feed;
+
+/* Feeds many sessions, all different, in passes that are as full as they can be.  A mistake in one
+ * names it by its number here and changes nothing in any.  Nothing is allocated. */
+KVS_API kvs_status kvs_runner_feed(kvs_runner *runner, const kvs_feed *feeds, size_t count,
+                                   kvs_err *err);
+
+/* The likeliest token, the first of equals. */
+KVS_API int32_t kvs_logits_best(const float *logits, size_t count);
+/* The logarithm of a token's probability. */
+KVS_API double kvs_logits_logprob(const float *logits, size_t count, int32_t id);
+
+/* How the next token is chosen.  First the logits of tokens among the last `repeat_last` (0 = among
+ * all) are divided by the repeat penalty where positive, multiplied where negative.  Temperature 0
+ * then takes the best; otherwise tokens are drawn by their probability at that temperature, from
+ * the top_k best (0 = all), of these from the best that make up top_p, and of these from those at
+ * least min_p times as likely as the best. */
 typedef struct kvs_sampling {
     double temperature;
     size_t top_k;
     double top_p, min_p;
-    uint64_t seed; /* token number i of a sampler depends on the seed, i and the logits only */
+    uint64_t seed; /* token number i of a sampler depends on the seed, i, the logits and, with a
+                      repeat penalty, the tokens before it only */
+    double repeat_penalty; /* 1 or 0 = none */
+    size_t repeat_last;
 } kvs_sampling;
 
 typedef struct kvs_sampler kvs_sampler;
 
 KVS_API void kvs_sampling_init(kvs_sampling *options);
+/* For `count` logits. */
 KVS_API kvs_status kvs_sampler_create(kvs_sampler **out, size_t count, const kvs_sampling *options,
                                       kvs_err *err);
 KVS_API void kvs_sampler_free(kvs_sampler *sampler);
+/* Tokens that the sampler did not choose, such as the prompt's, for the repeat penalty; those that
+ * it chooses it remembers itself. */
+KVS_API kvs_status kvs_sampler_accept(kvs_sampler *sampler, const int32_t *ids, size_t count,
+                                      kvs_err *err);
 KVS_API int32_t kvs_sampler_next(kvs_sampler *sampler, const float *logits);
 
-/* Loss of a sequence of tokens, window by window: each window starts `stride` tokens after the last
- * and predicts what was not predicted before.  Every token but the first is predicted once. */
+/* How likely a continuation is.  The first context_count (at least 1) of the ids are the context;
+ * logprobs (may be NULL) receives log p of each of the others, given all before it.  The session is
+ * emptied first.  More tokens than it can hold, the last not counted, are KVS_E_LIMIT. */
+enum { KVS_SCORE_STEP_BY_STEP = 1 }; /* feed one token at a time, as generating does */
+
+typedef struct kvs_score_result {
+    double sum; /* of the log-probabilities */
+    int greedy; /* every token is the likeliest in its place */
+} kvs_score_result;
+
+KVS_API kvs_status kvs_score(kvs_session *session, const int32_t *ids, size_t count,
+                             size_t context_count, unsigned flags, double *logprobs,
+                             kvs_score_result *out, kvs_err *err);
+
+/* Loss of texts, window by window: each window starts `stride` tokens after the last and predicts
+ * what was not predicted before.  Every token but a text's first is predicted once. */
 typedef struct kvs_perplexity_options {
     size_t window, stride; /* 2 <= window <= context, 1 <= stride <= window */
+    const size_t *starts;  /* text t is ids[starts[t]] to ids[starts[t + 1]]; [texts + 1] */
+    size_t texts;          /* 0 = all ids are one text, and there are no starts */
     /* Called after every window; non-zero stops, and the result is that of what was done. */
     int (*progress)(void *user, size_t done, size_t all);
     void *user;
@@ -345,6 +440,7 @@ typedef struct kvs_perplexity_options {
 
 typedef struct kvs_perplexity_result {
     uint64_t tokens;         /* predicted */
+    uint64_t fed;            /* in all windows: tokens / fed of the positions count */
     double loss, loss_error; /* mean over tokens, natural logarithm, and its standard error */
     double perplexity;       /* exp(loss) */
 } kvs_perplexity_result;
@@ -421,15 +517,17 @@ typedef struct kvs_train_config {
     kvs_schedule schedule;  /* after the warm-up, from lr to lr * lr_floor at the last step */
     double lr, lr_floor;
     double beta1, beta2, eps, weight_decay;
-    int shift_decay;  /* also decay the shift's own numbers: at a language model's settings decay
-                         alone would shrink them to a tenth */
-    int decay_all;    /* decay every tensor: gains, biases and shift too */
-    int only_shift;   /* train the shift's numbers and leave everything else as it is */
-    int eval_dropout; /* dropout stays on when evaluating */
-    int recompute;    /* compute a layer again in the backward pass instead of keeping what it made:
-                         less memory, more time, the same bits */
-    double clip;      /* largest gradient norm, 0 = no clipping */
-    uint64_t seed;    /* of the data and of dropout; weights have their own */
+    double shift_lr;    /* rate of the shift's own numbers, on the same course; 0 = lr */
+    double shift_decay; /* decay of the shift's own numbers; 0, because at a language model's
+                           settings weight_decay alone would shrink them to a tenth */
+    int decay_all;      /* weight_decay for every tensor: gains, biases, and the shift unless it has
+                         a decay of its own */
+    int only_shift;     /* train the shift's numbers and leave everything else as it is */
+    int eval_dropout;   /* dropout stays on when evaluating */
+    int recompute;      /* compute a layer again in the backward pass instead of keeping what it
+                           made: less memory, more time, the same bits */
+    double clip;        /* largest gradient norm, 0 = no clipping */
+    uint64_t seed;      /* of the data and of dropout; weights have their own */
 } kvs_train_config;
 
 /* AdamW (0.9, 0.95) with decay 0.1, as in the paper; a constant rate. */
@@ -441,8 +539,15 @@ KVS_API kvs_status kvs_train_config_preset(kvs_train_config *config, const char 
 KVS_API kvs_status kvs_train_config_check(const kvs_train_config *config, kvs_err *err);
 /* The rate of step 1, 2, ... */
 KVS_API double kvs_learning_rate(const kvs_train_config *config, uint64_t step);
+KVS_API double kvs_shift_learning_rate(const kvs_train_config *config, uint64_t step);
 KVS_API const char *kvs_schedule_name(kvs_schedule schedule);
 KVS_API kvs_status kvs_schedule_parse(kvs_schedule *out, const char *name, kvs_err *err);
+
+/* What the shift of one target has become, as means over all heads of all layers: the sum of a
+ * head's taps (the paper's a1 + a2, or b1 + b2), and the current token's tap alone. */
+typedef struct kvs_shift_mean {
+    double sum, current;
+} kvs_shift_mean;
 
 typedef struct kvs_step_record {
     uint64_t step;   /* 1 = the first */
@@ -450,8 +555,11 @@ typedef struct kvs_step_record {
     double accuracy; /* fraction of scored rows whose best guess is right; NaN if none is scored */
     double lr, grad_norm;
     double eval_loss, eval_accuracy; /* NaN except on steps that evaluate */
-    size_t tokens;                   /* fed in this step */
-    double seconds;                  /* it took */
+    /* After the update.  NaN except on step 1, every 50th and those that evaluate, and where the
+     * model has no such taps (form data has none at all).  kvs_train alone fills them in. */
+    kvs_shift_mean k_shift, v_shift, q_shift;
+    size_t tokens;  /* fed in this step */
+    double seconds; /* it took */
 } kvs_step_record;
 
 /* The scored rows of the sequences of some lengths. */
@@ -475,11 +583,12 @@ typedef struct kvs_trainer kvs_trainer;
 KVS_API kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_task *task,
                                       const kvs_train_config *config, kvs_err *err);
 KVS_API void kvs_trainer_free(kvs_trainer *trainer);
-/* One optimizer step on fresh data.  A loss or gradient that is not finite is KVS_E_DIVERGED and
- * leaves the weights as they were. */
+/* One optimizer step on fresh data.  A loss or gradient that is not finite is KVS_E_DIVERGED, names
+ * the first tensor that is not, and leaves the weights as they were. */
 KVS_API kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err);
 /* Loss and accuracy on `sequences` sequences of the evaluation stream (always the same ones; never
- * trained on, except where the task is to memorise). */
+ * trained on, except where the task is to memorise).  A loss that is not finite is
+ * KVS_E_DIVERGED. */
 KVS_API kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_evaluation *out,
                                         kvs_err *err);
 
@@ -498,11 +607,19 @@ KVS_API kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt,
                                   const kvs_model_config *config, const kvs_task *task,
                                   const kvs_train_config *train, kvs_err *err);
 
+typedef struct kvs_tokenizer kvs_tokenizer; /* see below */
+
 typedef enum kvs_resume {
     KVS_RESUME_NEVER,  /* start anew; a folder that holds a run is refused */
     KVS_RESUME_ALWAYS, /* go on from the newest whole checkpoint; there must be one */
     KVS_RESUME_AUTO,   /* go on if there is one, else start anew */
 } kvs_resume;
+
+/* A text that the model made while it was trained; need not be valid UTF-8. */
+typedef struct kvs_sample {
+    const char *prompt, *text; /* the text goes on from the prompt and does not repeat it */
+    size_t prompt_size, text_size;
+} kvs_sample;
 
 /* What a progress callback may ask for, added up. */
 enum { KVS_PROGRESS_STOP = 1, KVS_PROGRESS_SAVE = 2 };
@@ -514,10 +631,11 @@ typedef struct kvs_run_file {
     int append;
 } kvs_run_file;
 
-/* A whole run with its folder: train.jsonl (settings, then one record a step), result.json,
- * config.json, model.safetensors and the caller's own files; and ckpt/ with checkpoints, from which
- * a run goes on bit for bit as if it had never stopped.  The folder is locked against a second
- * process. */
+/* A whole run with its folder: train.jsonl (settings, then one record a step), train.csv and tb/
+ * (the same numbers as a table and for TensorBoard), samples.jsonl, result.json, config.json,
+ * model.safetensors, tokenizer.json and the caller's own files; and ckpt/ with checkpoints, from
+ * which a run goes on bit for bit as if it had never stopped.  The folder is locked against a
+ * second process. */
 typedef struct kvs_train_job {
     kvs_model *model;
     const kvs_task *task;
@@ -528,13 +646,20 @@ typedef struct kvs_train_job {
     const char *command;       /* recorded in the settings; NULL = none */
     const kvs_run_file *files; /* written with the folder, before the first step */
     size_t file_count;
-    uint64_t checkpoint_every; /* steps; 0 = no checkpoints but those that are asked for.  An
+    const kvs_tokenizer *tokenizer; /* goes with the model and every checkpoint; NULL = none */
+    uint64_t checkpoint_every;      /* steps; 0 = no checkpoints but those that are asked for.  An
                                   evaluation better than all before makes one too */
-    size_t keep;               /* newest checkpoints kept; 0 = all */
+    size_t keep; /* newest checkpoints kept, once a later step or the last evaluation has shown
+                    that the newest is no dead end; 0 = all */
     kvs_resume resume;
     /* Called after every step; what it returns is done before the next: KVS_PROGRESS_STOP ends the
-     * run in order (with a checkpoint, if any are made), KVS_PROGRESS_SAVE makes a checkpoint. */
+     * run in order, with a checkpoint, KVS_PROGRESS_SAVE makes a checkpoint. */
     int (*progress)(void *user, const kvs_step_record *record);
+    /* Called after every `sample_every` steps (0 = never), to make a text with the model as it is,
+     * which it leaves as it is.  The run's folder records what it leaves in *out, which starts as
+     * zeros (no text = nothing to record) and is borrowed until the next call. */
+    uint64_t sample_every;
+    void (*sample)(void *user, const kvs_model *model, uint64_t step, kvs_sample *out);
     /* Called with one line about something unusual that did not stop the run; may be NULL. */
     void (*notice)(void *user, const char *line);
     void *user;
@@ -551,8 +676,6 @@ typedef struct kvs_train_result {
 KVS_API kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err *err);
 
 /* ---- tokenizers ------------------------------------------------------------------------------ */
-
-typedef struct kvs_tokenizer kvs_tokenizer;
 
 /* "bytes" (256 tokens, one a byte), or a file: tokenizer.json, a SentencePiece tokenizer.model,
  * llama2.c's tokenizer.bin, a GGUF file with a vocabulary; or a folder with one of these or with
@@ -581,8 +704,40 @@ KVS_API kvs_status kvs_tokenizer_encode(const kvs_tokenizer *tokenizer, const ch
 /* Text of ids, NUL-terminated fresh memory for kvs_text_free; *size does not count the NUL. */
 KVS_API kvs_status kvs_tokenizer_decode(const kvs_tokenizer *tokenizer, const int32_t *ids,
                                         size_t count, char **text, size_t *size, kvs_err *err);
+/* Ids of a context and of what goes on from it, as evaluations split them: space at the context's
+ * end belongs to the continuation; the continuation's ids are those of both together without as
+ * many as the context alone has.  In front is what the tokenizer puts there (never behind), and an
+ * empty context is BOS, or EOS where there is none.  The first *context_count of *ids are the
+ * context's; that none is left for the continuation is KVS_E_INVALID. */
+KVS_API kvs_status kvs_tokenizer_encode_pair(const kvs_tokenizer *tokenizer, const char *context,
+                                             size_t context_size, const char *continuation,
+                                             size_t continuation_size, int32_t **ids, size_t *count,
+                                             size_t *context_count, kvs_err *err);
 KVS_API void kvs_ids_free(int32_t *ids);
 KVS_API void kvs_text_free(char *text);
+
+/* Text of ids that come bit by bit.  What the calls hand out, put together, is what decoding all
+ * ids at once gives: never part of a character (but for an end that is one), and cut off where the
+ * first stop string ends, without it.  What may be the start of a stop string is held back until it
+ * is known.  Texts handed out are the detokenizer's, until the next call, and do not end in NUL. */
+typedef struct kvs_detokenizer kvs_detokenizer;
+
+/* The stop strings are copied; none of them may be empty. */
+KVS_API kvs_status kvs_detokenizer_create(kvs_detokenizer **out, const kvs_tokenizer *tokenizer,
+                                          const char *const *stops, size_t stop_count,
+                                          kvs_err *err);
+KVS_API void kvs_detokenizer_free(kvs_detokenizer *detokenizer);
+/* Ids that go before: they decide how the text goes on, and are not handed out or searched. */
+KVS_API kvs_status kvs_detokenizer_skip(kvs_detokenizer *detokenizer, const int32_t *ids,
+                                        size_t count, kvs_err *err);
+KVS_API kvs_status kvs_detokenizer_add(kvs_detokenizer *detokenizer, const int32_t *ids,
+                                       size_t count, const char **text, size_t *size, kvs_err *err);
+/* Has a stop string come?  Then no more text will. */
+KVS_API int kvs_detokenizer_stopped(const kvs_detokenizer *detokenizer);
+/* What was held back; only a reset may follow. */
+KVS_API kvs_status kvs_detokenizer_finish(kvs_detokenizer *detokenizer, const char **text,
+                                          size_t *size, kvs_err *err);
+KVS_API void kvs_detokenizer_reset(kvs_detokenizer *detokenizer); /* for another text */
 
 typedef struct kvs_tokenizer_training {
     size_t vocab;               /* tokens in the end, special ones and the 256 bytes included */
@@ -723,9 +878,21 @@ typedef struct kvs_corpus_info {
 } kvs_corpus_info;
 
 KVS_API const kvs_corpus_info *kvs_corpus_get_info(const kvs_corpus *corpus);
+/* The tokenizer that the corpus was made with, checked against its shards; NULL if not known. */
+KVS_API kvs_status kvs_corpus_tokenizer(kvs_tokenizer **out, const kvs_corpus *corpus,
+                                        kvs_err *err);
+/* Tokens of a split from token `first` on, through all its documents in order: at most `count`, and
+ * returns how many there were. */
+KVS_API size_t kvs_corpus_read(const kvs_corpus *corpus, kvs_split split, uint64_t first,
+                               size_t count, int32_t *ids);
 /* The text files it was made from, in order; NULL past the end. */
 KVS_API const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *bytes,
                                       uint64_t *checksum);
+
+/* Copies the first tokens of a document, `room` at most, and returns how many it has; 0 past the
+ * last. */
+KVS_API size_t kvs_corpus_document(const kvs_corpus *corpus, kvs_split split, uint64_t index,
+                                   int32_t *ids, size_t room);
 
 /* Documents are cut into windows of at most `context` fed tokens, which never cross documents:
  * each token but a document's first is a target once.  The training stream goes through the

@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -181,7 +182,62 @@ kvs_status kvsi_json_get_text(const char **out, const json_t *object, const char
     return KVS_OK;
 }
 
+/* ---- values ---------------------------------------------------------------------------------- */
+
 json_t *kvsi_json_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *kvsi_json_numbers(const double *numbers, size_t count)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(array, kvsi_json_number(numbers[i])) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+json_t *kvsi_json_ids(const int32_t *ids, size_t count)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(array, json_integer(ids[i])) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+/* Bytes of the character at the start, as jansson sees it; 0 = there is none. */
+static size_t character(const char *text, size_t size)
+{
+    for (size_t length = 1; length <= 4 && length <= size; length++) {
+        json_t *string = json_stringn(text, length);
+
+        json_decref(string);
+        if (string)
+            return length;
+    }
+    return 0;
+}
+
+json_t *kvsi_json_text(const char *text, size_t size)
+{
+    json_t *string = json_stringn(text, size);
+    kvsi_text mended = {0};
+
+    if (string)
+        return string;
+    for (size_t at = 0, length; at < size; at += length ? length : 1) {
+        length = character(text + at, size - at);
+        kvsi_text_add_bytes(&mended, length ? text + at : "\xef\xbf\xbd", length ? length : 3);
+    }
+    string = mended.failed ? NULL : json_stringn(mended.data, mended.length);
+    kvsi_text_release(&mended);
+    return string;
 }

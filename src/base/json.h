@@ -29,6 +29,11 @@ kvs_status kvsi_json_get_bool(int *out, const json_t *object, const char *key, c
 kvs_status kvsi_json_get_text(const char **out, const json_t *object, const char *key,
                               const char *what, kvs_err *err);
 
+/* A text of any bytes; those that are no UTF-8 become U+FFFD. */
+json_t *kvsi_json_text(const char *text, size_t size);
+/* The same numbers as an array; a number that JSON has not is null. */
+json_t *kvsi_json_ids(const int32_t *ids, size_t count);
+json_t *kvsi_json_numbers(const double *numbers, size_t count);
 /* A number, or null where JSON has none (NaN, infinity). */
 json_t *kvsi_json_number(double value);
 

@@ -175,6 +175,18 @@ static kvs_status store_flag(const kvsi_option *option, void *settings, const ch
     return kvsi_fail(err, KVS_E_INVALID, "%s: expected yes or no, found '%s'", origin, value);
 }
 
+static kvs_status add_text(const kvsi_option *option, void *settings, const char *origin,
+                           const char *value, kvs_err *err)
+{
+    kvsi_text_list *list = field(option, settings);
+
+    if (list->count == KVSI_LIST_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "%s: expected at most %d texts, found more", origin,
+                         (int)KVSI_LIST_MAX);
+    list->texts[list->count++] = value;
+    return KVS_OK;
+}
+
 kvs_status kvsi_option_store(const kvsi_option *option, void *settings, const char *origin,
                              const char *value, kvs_err *err)
 {
@@ -194,8 +206,10 @@ kvs_status kvsi_option_store(const kvsi_option *option, void *settings, const ch
     case KVSI_OPTION_TEXT:
         break;
     }
-    if (!*value)
+    if (!*value && !option->may_be_empty)
         return kvsi_fail(err, KVS_E_INVALID, "%s: expected a text, found nothing", origin);
+    if (option->repeats)
+        return add_text(option, settings, origin, value, err);
     *(const char **)field(option, settings) = value;
     return KVS_OK;
 }
@@ -219,6 +233,13 @@ static void print_list(kvsi_text *text, const kvsi_number_list *list)
         kvsi_text_add(text, i ? "," : "");
         print_real(text, list->numbers[i]);
     }
+}
+
+static void print_texts(kvsi_text *text, const kvsi_text_list *list)
+{
+    kvsi_text_add(text, "");
+    for (size_t i = 0; i < list->count; i++)
+        kvsi_text_format(text, "%s%s", i ? " " : "", list->texts[i]);
 }
 
 void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *settings)
@@ -246,6 +267,10 @@ void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *s
     case KVSI_OPTION_TEXT:
     case KVSI_OPTION_CHOICE:
         break;
+    }
+    if (option->repeats) {
+        print_texts(text, value);
+        return;
     }
     words = *(const char *const *)value;
     kvsi_text_add(text, words ? words : "");

@@ -34,6 +34,11 @@ typedef struct kvsi_number_list {
     double numbers[KVSI_LIST_MAX];
 } kvsi_number_list;
 
+typedef struct kvsi_text_list {
+    const char *texts[KVSI_LIST_MAX]; /* borrowed; seen as a single text, it is the first */
+    size_t count;
+} kvsi_text_list;
+
 typedef struct kvsi_option {
     const char *name; /* without dashes */
     char letter;      /* of the short form, -t; 0 = none */
@@ -46,6 +51,8 @@ typedef struct kvsi_option {
     const char *const *choices; /* ends with NULL */
     const char *implied; /* a choice's value where the option stands alone; NULL = it may not */
     double low, high;    /* numbers: inclusive; high = 0 means no upper limit */
+    int may_be_empty;    /* a text: "" is a value like others */
+    int repeats;         /* a text: the value is a kvsi_text_list, and each one given adds to it */
 } kvsi_option;
 
 enum { KVSI_OPTIONS_MAX = 96 };
@@ -101,7 +108,7 @@ static inline int kvsi_option_is_given(const kvsi_parsed_options *parsed, size_t
 void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, const void *settings);
 
 /* The value as one would write it: "128", "0.001", "yes", "0,2,5"; "" for a text that is not set
- * and for an empty list. */
+ * and for an empty list; texts with a space between them. */
 void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *settings);
 /* Sets the option to a value as one would write it.  `origin` is what messages start with.  A text
  * is borrowed. */

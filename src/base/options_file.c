@@ -87,6 +87,13 @@ static kvs_status take_section(taker *t, const kvsi_setting *setting, kvs_err *e
 
 /* ---- keys ---- */
 
+static kvs_status fail_no_place(const kvsi_setting *setting, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_INVALID,
+                     "%s:%zu: key '%s' has no place in a file: it is for the command line",
+                     setting->path, setting->line, setting->key);
+}
+
 static kvs_status find_key(const taker *t, const kvsi_setting *setting, size_t *index, kvs_err *err)
 {
     static const char *const others[] = {"config", "print-config", "help"};
@@ -95,12 +102,10 @@ static kvs_status find_key(const taker *t, const kvsi_setting *setting, size_t *
     copy_name(name, setting->key);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(name, others[i]) == 0)
-            return kvsi_fail(err, KVS_E_INVALID,
-                             "%s:%zu: key '%s' has no place in a file: it is for the command line",
-                             setting->path, setting->line, setting->key);
+            return fail_no_place(setting, err);
     for (*index = 0; *index < t->command->count; ++*index)
         if (strcmp(t->command->options[*index].name, name) == 0)
-            return KVS_OK;
+            return t->command->options[*index].repeats ? fail_no_place(setting, err) : KVS_OK;
     return fail_unknown(t, setting, "key", setting->key,
                         kvsi_nearest_name(name, key_at, t->command), err);
 }

@@ -234,6 +234,8 @@ static void add_settings(kvsi_text *text, const kvsi_command_options *command, c
             kvsi_text_format(text, "\n[%s]\n", section);
         }
         group = option->group;
+        if (option->repeats)
+            continue; /* is for the command line */
         kvsi_option_print(&words, option, settings);
         if (words.failed)
             text->failed = 1;

@@ -98,14 +98,18 @@ json_t *kvsi_options_schema(const kvsi_command_options *command, const void *set
         const kvsi_option *option = command->options + i;
         json_t *section = section_schema(properties, option->group);
 
+        if (option->repeats)
+            continue; /* is for the command line */
         json_object_set_new(json_object_get(section, "properties"), option->name,
                             option_schema(option, settings));
     }
     for (size_t i = 0; i < command->count; i++) { /* the same keys before all sections */
         const kvsi_option *option = command->options + i;
-        json_t *alone = option_schema(option, settings);
-        json_t *section = json_object_get(properties, option->name);
+        json_t *section = json_object_get(properties, option->name), *alone;
 
+        if (option->repeats)
+            continue;
+        alone = option_schema(option, settings);
         json_object_set_new(properties, option->name,
                             section ? json_pack("{s:[O, o]}", "anyOf", section, alone) : alone);
     }

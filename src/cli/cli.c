@@ -43,17 +43,30 @@ out:
     return st;
 }
 
-kvs_status kvsi_cli_print_json(json_t *value, kvs_err *err)
+static kvs_status print_json(json_t *value, size_t format, kvs_err *err)
 {
-    const size_t format = JSON_INDENT(2) | JSON_REAL_PRECISION(15);
     kvs_status st = KVS_OK;
 
     if (!value)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the result");
-    if (json_dumpf(value, stdout, format) != 0)
+    if (json_dumpf(value, stdout, format | JSON_REAL_PRECISION(15)) != 0)
         st = kvsi_fail(err, KVS_E_IO, "cannot write standard output");
     else
         putchar('\n');
     json_decref(value);
+    return st;
+}
+
+kvs_status kvsi_cli_print_json(json_t *value, kvs_err *err)
+{
+    return print_json(value, JSON_INDENT(2), err);
+}
+
+kvs_status kvsi_cli_print_json_line(json_t *value, kvs_err *err)
+{
+    const kvs_status st = print_json(value, 0, err);
+
+    if (st == KVS_OK && fflush(stdout) != 0)
+        return kvsi_fail(err, KVS_E_IO, "cannot write standard output");
     return st;
 }

@@ -14,6 +14,7 @@ int kvsi_cmd_data(int argc, char **argv);
 int kvsi_cmd_tokenizer(int argc, char **argv);
 int kvsi_cmd_convert(int argc, char **argv);
 int kvsi_cmd_generate(int argc, char **argv);
+int kvsi_cmd_score(int argc, char **argv);
 int kvsi_cmd_ppl(int argc, char **argv);
 int kvsi_cmd_train(int argc, char **argv);
 int kvsi_cmd_inspect(int argc, char **argv);
@@ -31,5 +32,7 @@ kvs_status kvsi_cli_print_config(const kvsi_command_options *command, const void
 json_t *kvsi_cli_version_json(const kvs_runtime *rt);
 /* Prints one JSON value, whose reference it takes; NULL stands for memory that ran out. */
 kvs_status kvsi_cli_print_json(json_t *value, kvs_err *err);
+/* The same on one line, at once. */
+kvs_status kvsi_cli_print_json_line(json_t *value, kvs_err *err);
 
 #endif

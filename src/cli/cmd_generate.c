@@ -1,17 +1,21 @@
 /* kvshift generate: text, token by token, as it comes. */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/model_input.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 typedef struct settings {
     kvsi_model_input input;
     kvs_sampling sampling;
-    const char *prompt, *ids;
-    size_t tokens;
-    int json, ignore_eos;
+    const char *prompt, *file, *ids;
+    size_t tokens, samples;
+    kvsi_text_list stops;
+    int json, ignore_eos, speed;
 } settings;
 
 #define FIELD(name) offsetof(settings, name)
@@ -20,17 +24,27 @@ typedef struct settings {
 static const kvsi_option options[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "prompt", .letter = 'p', .kind = KVSI_OPTION_TEXT, .offset = FIELD(prompt),
-     .group = "Input", .placeholder = "TEXT", .help = "text to go on from",
-     .automatic = "standard input"},
+     .group = "Input", .placeholder = "TEXT", .may_be_empty = 1,
+     .help = "text to go on from; empty starts from BOS", .automatic = "standard input"},
+    {.name = "file", .letter = 'f', .kind = KVSI_OPTION_TEXT, .offset = FIELD(file),
+     .group = "Input", .placeholder = "FILE", .help = "file with that text, - for standard input"},
     {.name = "ids", .kind = KVSI_OPTION_TEXT, .offset = FIELD(ids), .group = "Input",
      .placeholder = "N,...", .help = "token ids to go on from, as they are; nothing is added",
      .automatic = "use the text"},
     {.name = "new-tokens", .letter = 'n', .kind = KVSI_OPTION_SIZE, .offset = FIELD(tokens),
      .group = "Output", .placeholder = "N", .help = "tokens to make, at most", .low = 1},
+    {.name = "samples", .kind = KVSI_OPTION_SIZE, .offset = FIELD(samples), .group = "Output",
+     .placeholder = "K", .help = "continuations to make; the seed of each is 1 more than the last",
+     .low = 1},
+    {.name = "stop", .kind = KVSI_OPTION_TEXT, .offset = FIELD(stops), .group = "Output",
+     .placeholder = "TEXT", .repeats = 1,
+     .help = "end before this text comes; may be given several times"},
     {.name = "ignore-eos", .kind = KVSI_OPTION_FLAG, .offset = FIELD(ignore_eos),
      .group = "Output", .help = "go on after the end-of-text token"},
     {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Output",
-     .help = "print one JSON object with ids and text instead of the text"},
+     .help = "print one JSON object a sample instead of the text"},
+    {.name = "speed", .kind = KVSI_OPTION_FLAG, .offset = FIELD(speed), .group = "Output",
+     .help = "say on standard error how long it took"},
     {.name = "temp", .kind = KVSI_OPTION_REAL, .offset = FIELD(sampling.temperature),
      .group = "Sampling", .placeholder = "X", .help = "temperature; 0 takes the likeliest token"},
     {.name = "top-k", .kind = KVSI_OPTION_SIZE, .offset = FIELD(sampling.top_k),
@@ -38,10 +52,16 @@ static const kvsi_option options[] = {
      .automatic = "all"},
     {.name = "top-p", .kind = KVSI_OPTION_REAL, .offset = FIELD(sampling.top_p),
      .group = "Sampling", .placeholder = "X",
-     .help = "draw from the likeliest that make up this share", .high = 1},
+     .help = "of these, draw from the likeliest that make up this share", .high = 1},
     {.name = "min-p", .kind = KVSI_OPTION_REAL, .offset = FIELD(sampling.min_p),
      .group = "Sampling", .placeholder = "X",
-     .help = "draw from those at least X times as likely as the likeliest", .high = 1},
+     .help = "of these, draw from those at least X times as likely as the likeliest", .high = 1},
+    {.name = "repeat-penalty", .kind = KVSI_OPTION_REAL, .offset = FIELD(sampling.repeat_penalty),
+     .group = "Sampling", .placeholder = "X",
+     .help = "divide the logits of tokens that were there by X, multiply those below 0"},
+    {.name = "repeat-last", .kind = KVSI_OPTION_SIZE, .offset = FIELD(sampling.repeat_last),
+     .group = "Sampling", .placeholder = "N",
+     .help = "among the last N tokens, the prompt's too; 0 = among all"},
     {.name = "seed", .kind = KVSI_OPTION_UINT64, .offset = FIELD(sampling.seed),
      .group = "Sampling", .placeholder = "N", .help = "the same seed gives the same text",
      .high = 999999999999999},
@@ -53,158 +73,301 @@ static const kvsi_command_options command = {
     .command = "kvshift generate",
     .purpose = "Goes on from a text.  The text that comes is printed as it comes, whole characters "
                "only, without the prompt.",
+    .notes = "The JSON object has ids (the new ones), text, logprobs (natural, of the model alone: "
+             "temperature\n1, nothing cut off), prompt_tokens, finish (length, eos, stop or "
+             "context), sample and seed.\nWithout a tokenizer, --ids prints that object.",
     .options = options,
     .count = sizeof options / sizeof *options,
     .takes_config = 1,
 };
 
-/* ---- prompt ---- */
+/* ---- prompt ---------------------------------------------------------------------------------- */
 
-static kvs_status read_prompt(int32_t **ids, size_t *count, const settings *s,
-                              const kvs_tokenizer *tokenizer, kvs_err *err)
+static kvs_status start_from_bos(int32_t **ids, size_t *count, const kvs_tokenizer *tokenizer,
+                                 kvs_err *err)
+{
+    const int32_t bos = kvs_tokenizer_bos(tokenizer);
+
+    if (bos < 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "the prompt is empty, and the tokenizer has no BOS to start from");
+    kvs_ids_free(*ids);
+    *ids = kvsi_alloc(1, sizeof **ids);
+    if (!*ids)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the prompt");
+    **ids = bos;
+    *count = 1;
+    return KVS_OK;
+}
+
+static kvs_status encode_prompt(int32_t **ids, size_t *count, const settings *s,
+                                const kvs_tokenizer *tokenizer, kvs_err *err)
 {
     const char *words = s->prompt;
     size_t size = words ? strlen(words) : 0;
     char *text = NULL;
-    int32_t *encoded = NULL;
+    kvs_status st;
+
+    if (!words) {
+        KVS_TRY(kvsi_read_text(&text, &size, s->file, err));
+        words = text;
+    }
+    KVS_TRY(kvs_tokenizer_encode(tokenizer, words, size, 0, ids, count, err));
+    if (*count == 0)
+        st = start_from_bos(ids, count, tokenizer, err);
+out:
+    kvsi_free(text);
+    return st;
+}
+
+static kvs_status read_prompt(int32_t **ids, size_t *count, const settings *s,
+                              const kvsi_loaded_model *m, kvs_err *err)
+{
+    const size_t context = kvs_model_get_config(m->model)->context;
     kvs_status st;
 
     if (s->ids)
-        return kvsi_read_ids(ids, count, s->ids, err);
-    if (!words) {
-        KVS_TRY(kvsi_read_text(&text, &size, NULL, err));
-        words = text;
-    }
-    KVS_TRY(kvs_tokenizer_encode(tokenizer, words, size, 0, &encoded, count, err));
-    *ids = kvsi_alloc(*count + 1, sizeof **ids);
-    if (*ids)
-        memcpy(*ids, encoded, *count * sizeof **ids);
+        KVS_TRY(kvsi_read_ids(ids, count, s->ids, err));
     else
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the prompt");
+        KVS_TRY(encode_prompt(ids, count, s, m->tokenizer, err));
+    if (*count == 0)
+        st = kvsi_fail(err, KVS_E_INVALID, "option '--ids': expected at least one id, found none");
+    else if (*count > context)
+        st = kvsi_fail(err, KVS_E_LIMIT, "the prompt has %zu tokens, the model's context is %zu",
+                       *count, context);
 out:
-    kvsi_free(text);
-    kvs_ids_free(encoded);
     return st;
 }
 
-/* ---- printing ---- */
+/* ---- one sample ------------------------------------------------------------------------------ */
 
-/* Bytes of `text` that end with a whole character; a lead byte that waits for more is held back. */
-static size_t whole_characters(const char *text, size_t size)
+typedef struct generation {
+    const settings *s;
+    const kvsi_loaded_model *m;
+    const int32_t *prompt;
+    size_t prompt_count;
+    int shows_text;        /* as it comes; otherwise it is kept for JSON */
+    kvs_session *prompted; /* has read the prompt */
+    float *prompt_logits, *logits;
+    kvs_detokenizer *detokenizer; /* NULL = no tokenizer */
+    double prompt_seconds;
+
+    size_t sample; /* what follows is of this one */
+    int32_t *ids;
+    double *logprobs;
+    size_t count;
+    kvsi_text text;
+    const char *finish;
+    double seconds;
+} generation;
+
+static void show(generation *g, const char *text, size_t size)
 {
-    size_t back = 0;
-
-    while (back < 4 && back < size && ((unsigned char)text[size - 1 - back] & 0xc0) == 0x80)
-        back++;
-    if (back < size) {
-        const unsigned char lead = (unsigned char)text[size - 1 - back];
-        const size_t needs = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-
-        if (needs > back + 1)
-            return size - 1 - back;
+    if (!g->shows_text) {
+        kvsi_text_add_bytes(&g->text, text, size);
+        return;
     }
-    return size;
+    fwrite(text, 1, size, stdout);
+    fflush(stdout);
 }
 
-/* Prints what the new ids add to what was printed; at the end, whatever is left. */
-static kvs_status print_new(const kvs_tokenizer *tokenizer, const int32_t *ids, size_t count,
-                            size_t *printed, int last, kvs_err *err)
+/* Takes a chosen token; the logits are those it was chosen by. */
+static kvs_status take(generation *g, int32_t id, kvs_err *err)
 {
-    char *text;
-    size_t size, upto;
-    const kvs_status st = kvs_tokenizer_decode(tokenizer, ids, count, &text, &size, err);
+    const char *text;
+    size_t size;
+    kvs_status st;
 
-    if (st != KVS_OK)
-        return st;
-    upto = last ? size : whole_characters(text, size);
-    if (upto > *printed) {
-        fwrite(text + *printed, 1, upto - *printed, stdout);
-        fflush(stdout);
-        *printed = upto;
-    }
-    kvs_text_free(text);
-    return KVS_OK;
+    if (!isfinite(g->logits[id]))
+        return kvsi_fail(err, KVS_E_FORMAT, "the model's logits after %zu tokens are not numbers",
+                         g->prompt_count + g->count);
+    if (!g->shows_text)
+        g->logprobs[g->count] =
+            kvs_logits_logprob(g->logits, kvs_model_logit_count(g->m->model), id);
+    g->ids[g->count++] = id;
+    if (!g->detokenizer)
+        return KVS_OK;
+    st = kvs_detokenizer_add(g->detokenizer, &id, 1, &text, &size, err);
+    if (st == KVS_OK)
+        show(g, text, size);
+    return st;
 }
 
-static kvs_status print_json(const kvs_tokenizer *tokenizer, const int32_t *ids, size_t count,
-                             kvs_err *err)
+/* Token after token, until one of the reasons to finish. */
+static kvs_status go_on(generation *g, kvs_session *session, kvs_sampler *sampler, kvs_err *err)
 {
-    json_t *list = json_array();
-    char *text = NULL;
+    const settings *s = g->s;
+    const int32_t eos = g->m->tokenizer && !s->ignore_eos ? kvs_tokenizer_eos(g->m->tokenizer) : -1;
+    const size_t context = kvs_model_get_config(g->m->model)->context;
+    kvs_status st = KVS_OK;
+
+    for (g->finish = NULL; !g->finish;) {
+        const int32_t next = kvs_sampler_next(sampler, g->logits);
+
+        if (next == eos) {
+            g->finish = "eos";
+            break;
+        }
+        KVS_TRY(take(g, next, err));
+        if (g->detokenizer && kvs_detokenizer_stopped(g->detokenizer))
+            g->finish = "stop";
+        else if (g->count == s->tokens)
+            g->finish = "length";
+        else if (kvs_session_length(session) == context)
+            g->finish = "context";
+        else
+            KVS_TRY(kvs_session_feed(session, &next, 1, g->logits, err));
+    }
+out:
+    return st;
+}
+
+static kvs_status print_sample(const generation *g, kvs_err *err)
+{
+    json_t *text = g->detokenizer ? kvsi_json_text(g->text.data, g->text.length) : json_null();
+
+    return kvsi_cli_print_json_line(
+        json_pack("{s:o, s:o, s:o, s:I, s:s, s:I, s:I}", "ids", kvsi_json_ids(g->ids, g->count),
+                  "text", text, "logprobs", kvsi_json_numbers(g->logprobs, g->count),
+                  "prompt_tokens", (json_int_t)g->prompt_count, "finish", g->finish, "sample",
+                  (json_int_t)g->sample, "seed", (json_int_t)(g->s->sampling.seed + g->sample)),
+        err);
+}
+
+/* What was held back, and the end of the sample's output. */
+static kvs_status finish(generation *g, kvs_err *err)
+{
+    const char *rest = "";
     size_t size = 0;
     kvs_status st = KVS_OK;
 
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, json_integer(ids[i]));
-    if (tokenizer)
-        KVS_TRY(kvs_tokenizer_decode(tokenizer, ids, count, &text, &size, err));
-    st = kvsi_cli_print_json(json_pack("{s:O, s:o}", "ids", list, "text",
-                                       text ? json_stringn_nocheck(text, size) : json_null()),
-                             err);
+    if (g->detokenizer)
+        KVS_TRY(kvs_detokenizer_finish(g->detokenizer, &rest, &size, err));
+    show(g, rest, size);
+    if (g->shows_text)
+        putchar('\n');
+    else
+        KVS_TRY(kvsi_text_check(&g->text, err));
+    if (!g->shows_text)
+        KVS_TRY(print_sample(g, err));
+    if (strcmp(g->finish, "context") == 0)
+        fprintf(stderr, "kvshift: the context of %zu tokens is full\n",
+                kvs_model_get_config(g->m->model)->context);
 out:
-    kvs_text_free(text);
-    json_decref(list);
     return st;
 }
 
-/* ---- the loop ---- */
-
-static kvs_status generate(const settings *s, const kvsi_loaded_model *m, const int32_t *prompt,
-                           size_t count, kvs_err *err)
+/* The session is used up. */
+static kvs_status make_sample(generation *g, kvs_session *session, kvs_err *err)
 {
-    const kvs_model_config *config = kvs_model_get_config(m->model);
-    const int32_t eos = m->tokenizer && !s->ignore_eos ? kvs_tokenizer_eos(m->tokenizer) : -1;
-    const size_t logit_count = config->head == KVS_HEAD_NONE ? config->dim : config->vocab;
-    float *logits = kvsi_alloc(logit_count, sizeof *logits);
-    int32_t *made = kvsi_alloc(s->tokens, sizeof *made);
-    kvs_session *session = NULL;
+    const kvs_tokenizer *tokenizer = g->m->tokenizer;
+    const size_t choice =
+        tokenizer ? kvs_tokenizer_vocab(tokenizer) : kvs_model_get_config(g->m->model)->vocab;
+    kvs_sampling sampling = g->s->sampling;
     kvs_sampler *sampler = NULL;
-    size_t done = 0, printed = 0;
-    kvs_status st = KVS_OK;
+    const double start = kvsi_clock_seconds();
+    kvs_status st;
 
-    if (!logits || !made) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", s->tokens);
-        goto out;
+    sampling.seed += g->sample;
+    g->count = g->text.length = 0;
+    memcpy(g->logits, g->prompt_logits, kvs_model_logit_count(g->m->model) * sizeof *g->logits);
+    KVS_TRY(kvs_sampler_create(&sampler, choice, &sampling, err));
+    KVS_TRY(kvs_sampler_accept(sampler, g->prompt, g->prompt_count, err));
+    if (g->detokenizer) {
+        kvs_detokenizer_reset(g->detokenizer);
+        KVS_TRY(kvs_detokenizer_skip(g->detokenizer, g->prompt, g->prompt_count, err));
     }
-    KVS_TRY(kvs_session_create(&session, m->model, 0, err));
-    KVS_TRY(kvs_sampler_create(&sampler, logit_count, &s->sampling, err));
-    KVS_TRY(kvs_session_feed(session, prompt, count, logits, err));
-    while (done < s->tokens) {
-        const int32_t next = kvs_sampler_next(sampler, logits);
-
-        if (next == eos)
-            break;
-        made[done++] = next;
-        if (!s->json && m->tokenizer)
-            KVS_TRY(print_new(m->tokenizer, made, done, &printed, 0, err));
-        if (done < s->tokens && kvs_session_length(session) == config->context)
-            break; /* the context is full: what there is is what there can be */
-        if (done < s->tokens)
-            KVS_TRY(kvs_session_feed(session, &next, 1, logits, err));
-    }
-    if (s->json || !m->tokenizer)
-        KVS_TRY(print_json(m->tokenizer, made, done, err));
-    else
-        KVS_TRY(print_new(m->tokenizer, made, done, &printed, 1, err));
-    if (!s->json && m->tokenizer)
-        putchar('\n');
-    if (done < s->tokens && kvs_session_length(session) == config->context)
-        fprintf(stderr, "kvshift: the context of %zu tokens is full\n", config->context);
+    if (g->shows_text && g->s->samples > 1)
+        printf("--- sample %zu, seed %" PRIu64 " ---\n", g->sample, sampling.seed);
+    KVS_TRY(go_on(g, session, sampler, err));
+    g->seconds = kvsi_clock_seconds() - start;
+    KVS_TRY(finish(g, err));
 out:
     kvs_sampler_free(sampler);
-    kvs_session_free(session);
-    kvsi_free(logits);
-    kvsi_free(made);
     return st;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static kvs_status prepare(generation *g, kvs_err *err)
+{
+    const settings *s = g->s;
+    const size_t logits = kvs_model_logit_count(g->m->model);
+    const size_t context = kvs_model_get_config(g->m->model)->context;
+    const size_t room =
+        context - g->prompt_count < s->tokens ? context - g->prompt_count : s->tokens;
+    const double start = kvsi_clock_seconds();
+    kvs_status st;
+
+    g->logits = kvsi_alloc(logits, sizeof *g->logits);
+    g->prompt_logits = kvsi_alloc(logits, sizeof *g->prompt_logits);
+    g->ids = kvsi_alloc(room + 1, sizeof *g->ids); /* one more than can be fed */
+    g->logprobs = kvsi_alloc(room + 1, sizeof *g->logprobs);
+    if (!g->logits || !g->prompt_logits || !g->ids || !g->logprobs)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", s->tokens);
+    kvsi_text_add(&g->text, "");
+    if (g->m->tokenizer)
+        KVS_TRY(kvs_detokenizer_create(&g->detokenizer, g->m->tokenizer, s->stops.texts,
+                                       s->stops.count, err));
+    KVS_TRY(kvs_session_create(&g->prompted, g->m->model, g->prompt_count + room, err));
+    KVS_TRY(kvs_session_feed(g->prompted, g->prompt, g->prompt_count, g->prompt_logits, err));
+    g->prompt_seconds = kvsi_clock_seconds() - start;
+out:
+    return st;
+}
+
+static void print_speed(const generation *g)
+{
+    if (g->sample == 0)
+        fprintf(stderr, "prompt: %zu tokens in %.3f s, %.0f a second\n", g->prompt_count,
+                g->prompt_seconds, (double)g->prompt_count / g->prompt_seconds);
+    fprintf(stderr, "sample %zu: %zu tokens in %.3f s, %.0f a second\n", g->sample, g->count,
+            g->seconds, (double)g->count / g->seconds);
+}
+
+static kvs_status generate(generation *g, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(prepare(g, err));
+    for (; g->sample < g->s->samples; g->sample++) {
+        kvs_session *copy = NULL;
+
+        if (g->sample + 1 < g->s->samples)
+            KVS_TRY(kvs_session_fork(&copy, g->prompted, 0, err));
+        st = make_sample(g, copy ? copy : g->prompted, err);
+        kvs_session_free(copy);
+        if (st != KVS_OK)
+            goto out;
+        if (g->s->speed)
+            print_speed(g);
+    }
+out:
+    kvs_detokenizer_free(g->detokenizer);
+    kvs_session_free(g->prompted);
+    kvsi_free(g->logits);
+    kvsi_free(g->prompt_logits);
+    kvsi_free(g->ids);
+    kvsi_free(g->logprobs);
+    kvsi_text_release(&g->text);
+    return st;
+}
+
+static kvs_status check_settings(const settings *s, kvs_err *err)
+{
+    if ((s->prompt != NULL) + (s->file != NULL) + (s->ids != NULL) > 1)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "options '--prompt', '--file' and '--ids' exclude each other");
+    return KVS_OK;
 }
 
 int kvsi_cmd_generate(int argc, char **argv)
 {
-    settings s = {.tokens = 128};
+    settings s = {.tokens = 128, .samples = 1};
     kvsi_parsed_options parsed = {0};
     kvsi_loaded_model loaded = {0};
+    generation g = {.s = &s, .m = &loaded};
     int32_t *prompt = NULL;
-    size_t count = 0;
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
@@ -218,15 +381,14 @@ int kvsi_cmd_generate(int argc, char **argv)
         KVS_TRY(kvsi_cli_print_config(&command, &s, &parsed, &err));
         goto out;
     }
-    KVS_TRY(kvsi_model_input_load(&loaded, &s.input, s.ids == NULL, &err));
-    KVS_TRY(read_prompt(&prompt, &count, &s, loaded.tokenizer, &err));
-    if (count == 0) {
-        st = kvsi_fail(&err, KVS_E_INVALID, "the prompt is empty: there is nothing to go on from");
-        goto out;
-    }
-    KVS_TRY(generate(&s, &loaded, prompt, count, &err));
+    KVS_TRY(check_settings(&s, &err));
+    KVS_TRY(kvsi_model_input_load(&loaded, &s.input, !s.ids || s.stops.count > 0, &err));
+    KVS_TRY(read_prompt(&prompt, &g.prompt_count, &s, &loaded, &err));
+    g.prompt = prompt;
+    g.shows_text = !s.json && loaded.tokenizer;
+    KVS_TRY(generate(&g, &err));
 out:
-    kvsi_free(prompt);
+    kvs_ids_free(prompt);
     kvsi_loaded_model_release(&loaded);
     kvsi_options_release(&parsed);
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);

@@ -1,4 +1,5 @@
-/* kvshift ppl: how well a model predicts a text. */
+/* kvshift ppl: how well a model predicts texts. */
+#include "base/checksum.h"
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/model_input.h"
@@ -6,10 +7,14 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+
+enum { FILES_MAX = 100000 };
 
 typedef struct settings {
     kvsi_model_input input;
+    const char *data;
     size_t window, stride;
     int json, quiet;
 } settings;
@@ -19,6 +24,8 @@ typedef struct settings {
 /* clang-format off */
 static const kvsi_option options[] = {
     KVSI_MODEL_ROWS(settings),
+    {.name = "data", .kind = KVSI_OPTION_TEXT, .offset = FIELD(data), .group = "Input",
+     .placeholder = "DIR", .help = "measure the validation split of a corpus, not files"},
     {.name = "window", .kind = KVSI_OPTION_SIZE, .offset = FIELD(window), .group = "Measure",
      .placeholder = "N", .help = "tokens that a prediction sees at most, itself not counted",
      .automatic = "the model's context"},
@@ -35,17 +42,233 @@ static const kvsi_option options[] = {
 
 static const kvsi_command_options command = {
     .command = "kvshift ppl",
-    .purpose = "Loss and perplexity of a text, per token and per byte, with the standard error of "
-               "the mean.  Every token but the first is predicted once.",
-    .notes = "FILE may be - for standard input.  Per-token numbers compare only between models "
-             "with the\nsame tokenizer; per-byte numbers compare between all.",
+    .purpose = "Loss and perplexity of texts, per token and per byte, with the standard error of "
+               "the mean.  Every token but a text's first is predicted once.",
+    .notes = "FILE may be - for standard input; each file is a text of its own.  Per-token numbers "
+             "compare only\nbetween models with the same tokenizer; per-byte numbers compare "
+             "between all.",
     .argument = "FILE",
-    .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = FILES_MAX,
     .options = options,
     .count = sizeof options / sizeof *options,
     .takes_config = 1,
 };
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* Texts as ids, one behind the other. */
+typedef struct texts {
+    int32_t *ids;
+    size_t count, capacity;
+    size_t *starts; /* [texts + 1] */
+    size_t texts;
+    uint64_t bytes;        /* of all of them */
+    uint64_t unscored;     /* of these, bytes of the first tokens, which nothing predicts */
+    uint64_t checksum;     /* of the bytes, or of a corpus's ids */
+    int bytes_are_unknown; /* a corpus without a tokenizer */
+} texts;
+
+static void release(texts *t)
+{
+    kvsi_free(t->ids);
+    kvsi_free(t->starts);
+}
+
+static kvs_status no_memory(size_t count, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", count);
+}
+
+/* Room for `more` ids behind those that are there. */
+static kvs_status reserve(texts *t, size_t more, kvs_err *err)
+{
+    const size_t need = t->count + more, capacity = need > 2 * t->capacity ? need : 2 * t->capacity;
+    int32_t *ids;
+
+    if (need <= t->capacity)
+        return KVS_OK;
+    ids = kvsi_alloc(capacity, sizeof *ids);
+    if (!ids)
+        return no_memory(capacity, err);
+    if (t->count > 0)
+        memcpy(ids, t->ids, t->count * sizeof *ids);
+    kvsi_free(t->ids);
+    t->ids = ids;
+    t->capacity = capacity;
+    return KVS_OK;
+}
+
+/* Bytes that ids stand for. */
+static kvs_status count_bytes(uint64_t *out, const kvs_tokenizer *tokenizer, const int32_t *ids,
+                              size_t count, kvs_err *err)
+{
+    char *text;
+    size_t size;
+    const kvs_status st = kvs_tokenizer_decode(tokenizer, ids, count, &text, &size, err);
+
+    if (st == KVS_OK)
+        *out += size;
+    kvs_text_free(text);
+    return st;
+}
+
+static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char *path,
+                           kvsi_checksum_stream *sum, kvs_err *err)
+{
+    int32_t *ids = NULL;
+    char *text = NULL;
+    size_t size, count;
+    kvs_status st;
+
+    KVS_TRY(kvsi_read_text(&text, &size, path, err));
+    kvsi_checksum_add(sum, text, size);
+    KVS_TRY(kvs_tokenizer_encode(tokenizer, text, size, 0, &ids, &count, err));
+    KVS_TRY(reserve(t, count, err));
+    t->bytes += size;
+    if (count > 0) {
+        memcpy(t->ids + t->count, ids, count * sizeof *ids);
+        KVS_TRY(count_bytes(&t->unscored, tokenizer, ids, 1, err));
+    }
+    t->count += count;
+    t->starts[++t->texts] = t->count;
+out:
+    kvsi_free(text);
+    kvs_ids_free(ids);
+    return st;
+}
+
+static kvs_status read_files(texts *t, const kvs_tokenizer *tokenizer, char **paths, size_t count,
+                             kvs_err *err)
+{
+    kvsi_checksum_stream *sum = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvsi_checksum_create(&sum, err));
+    t->starts = kvsi_alloc(count + 1, sizeof *t->starts);
+    if (!t->starts) {
+        st = no_memory(count, err);
+        goto out;
+    }
+    for (size_t i = 0; i < count; i++)
+        KVS_TRY(add_file(t, tokenizer, paths[i], sum, err));
+    t->checksum = kvsi_checksum_value(sum);
+out:
+    kvsi_checksum_free(sum);
+    return st;
+}
+
+/* The end-of-text token at a document's end stands for no bytes. */
+static kvs_status add_document(texts *t, const kvs_corpus *corpus, const kvs_tokenizer *tokenizer,
+                               kvs_err *err)
+{
+    const int32_t *ids = t->ids + t->count;
+    const size_t count = kvs_corpus_document(corpus, KVS_SPLIT_VALID, t->texts, t->ids + t->count,
+                                             t->capacity - t->count);
+    const int ends = tokenizer && count > 0 && kvs_corpus_get_info(corpus)->eos &&
+                     ids[count - 1] == kvs_tokenizer_eos(tokenizer);
+    kvs_status st = KVS_OK;
+
+    t->count += count;
+    t->starts[++t->texts] = t->count;
+    if (!tokenizer || count == 0)
+        return KVS_OK;
+    KVS_TRY(count_bytes(&t->bytes, tokenizer, ids, count - (size_t)ends, err));
+    KVS_TRY(count_bytes(&t->unscored, tokenizer, ids, 1, err));
+out:
+    return st;
+}
+
+static kvs_status read_corpus(texts *t, const char *path, const kvsi_loaded_model *m, kvs_err *err)
+{
+    const kvs_corpus_options how = {.vocab =
+                                        m->tokenizer ? 0 : kvs_model_get_config(m->model)->vocab,
+                                    .tokenizer = m->tokenizer};
+    const kvs_split_info *info;
+    kvs_corpus *corpus = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvs_corpus_open(&corpus, path, &how, err));
+    info = &kvs_corpus_get_info(corpus)->split[KVS_SPLIT_VALID];
+    if (info->tokens == 0) {
+        st = kvsi_fail(err, KVS_E_INVALID, "'%s' has no validation split", path);
+        goto out;
+    }
+    KVS_TRY(reserve(t, (size_t)info->tokens, err));
+    t->starts = kvsi_alloc((size_t)info->documents + 1, sizeof *t->starts);
+    if (!t->starts) {
+        st = no_memory((size_t)info->documents, err);
+        goto out;
+    }
+    while (t->texts < info->documents)
+        KVS_TRY(add_document(t, corpus, m->tokenizer, err));
+    t->checksum = kvsi_checksum(t->ids, t->count * sizeof *t->ids);
+    t->bytes_are_unknown = !m->tokenizer;
+out:
+    kvs_corpus_free(corpus);
+    return st;
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
+
+/* What the loss is a byte: that of all tokens, shared among the bytes they stand for. */
+typedef struct byte_loss {
+    double bits, error, perplexity; /* NaN = not known */
+} byte_loss;
+
+static byte_loss loss_per_byte(const kvs_perplexity_result *r, const texts *t)
+{
+    const double bytes = t->bytes_are_unknown ? NAN : (double)(t->bytes - t->unscored);
+    const double share = (double)r->tokens / (bytes * log(2));
+
+    return (byte_loss){r->loss * share, r->loss_error * share, exp2(r->loss * share)};
+}
+
+static kvs_status print_json(const kvs_perplexity_result *r, const settings *s, const texts *t,
+                             kvs_err *err)
+{
+    const byte_loss b = loss_per_byte(r, t);
+    char checksum[KVSI_CHECKSUM_TEXT];
+    json_t *object;
+
+    kvsi_checksum_print(checksum, t->checksum);
+    object =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "loss", kvsi_json_number(r->loss), "loss_error",
+                  kvsi_json_number(r->loss_error), "perplexity", kvsi_json_number(r->perplexity),
+                  "bits_per_byte", kvsi_json_number(b.bits), "bits_per_byte_error",
+                  kvsi_json_number(b.error), "byte_perplexity", kvsi_json_number(b.perplexity));
+    if (object)
+        json_object_update_new(
+            object,
+            json_pack("{s:I, s:o, s:I, s:I, s:I, s:f, s:s}", "tokens", (json_int_t)r->tokens,
+                      "bytes",
+                      t->bytes_are_unknown ? json_null() : json_integer((json_int_t)t->bytes),
+                      "texts", (json_int_t)t->texts, "window", (json_int_t)s->window, "stride",
+                      (json_int_t)s->stride, "scored_fraction", (double)r->tokens / (double)r->fed,
+                      "checksum", checksum));
+    return kvsi_cli_print_json(object, err);
+}
+
+static void print_result(const kvs_perplexity_result *r, const settings *s, const texts *t)
+{
+    const byte_loss b = loss_per_byte(r, t);
+    char checksum[KVSI_CHECKSUM_TEXT];
+
+    kvsi_checksum_print(checksum, t->checksum);
+    printf("loss        %.4f ± %.4f a token\n", r->loss, r->loss_error);
+    printf("perplexity  %.3f a token (%.3f to %.3f)\n", r->perplexity, exp(r->loss - r->loss_error),
+           exp(r->loss + r->loss_error));
+    if (!t->bytes_are_unknown)
+        printf("bytes       %.4f ± %.4f bits a byte, perplexity %.4f a byte\n", b.bits, b.error,
+               b.perplexity);
+    printf("measured    %" PRIu64 " tokens", r->tokens);
+    if (!t->bytes_are_unknown)
+        printf(", %" PRIu64 " bytes", t->bytes);
+    printf(", window %zu, stride %zu: %.1f %% of the positions count\n", s->window, s->stride,
+           100 * (double)r->tokens / (double)r->fed);
+    printf("texts       %zu, checksum %s\n", t->texts, checksum);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int show_progress(void *user, size_t done, size_t all)
 {
@@ -54,55 +277,31 @@ static int show_progress(void *user, size_t done, size_t all)
     return 0;
 }
 
-/* Bits a byte: the loss of all tokens, shared among the bytes they stand for. */
-static double bits_per_byte(const kvs_perplexity_result *r, size_t bytes)
+static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_parsed_options *files,
+                          kvs_err *err)
 {
-    return r->loss * (double)r->tokens / (log(2) * (double)bytes);
-}
-
-static kvs_status print_result(const kvs_perplexity_result *r, const settings *s, size_t bytes,
-                               kvs_err *err)
-{
-    const double bits = bits_per_byte(r, bytes);
-
-    if (s->json)
-        return kvsi_cli_print_json(
-            json_pack("{s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I}", "loss", r->loss,
-                      "loss_error", r->loss_error, "perplexity", r->perplexity, "bits_per_byte",
-                      bits, "byte_perplexity", exp2(bits), "tokens", (json_int_t)r->tokens, "bytes",
-                      (json_int_t)bytes, "window", (json_int_t)s->window, "stride",
-                      (json_int_t)s->stride),
-            err);
-    printf("loss        %.4f ± %.4f a token\n", r->loss, r->loss_error);
-    printf("perplexity  %.3f a token (%.3f to %.3f)\n", r->perplexity, exp(r->loss - r->loss_error),
-           exp(r->loss + r->loss_error));
-    printf("bytes       %.4f bits a byte, perplexity %.4f a byte\n", bits, exp2(bits));
-    printf("measured    %" PRIu64 " tokens, %zu bytes, window %zu, stride %zu\n", r->tokens, bytes,
-           s->window, s->stride);
-    return KVS_OK;
-}
-
-static kvs_status measure(settings *s, const kvsi_loaded_model *m, const char *path, kvs_err *err)
-{
-    kvs_perplexity_options o;
+    kvs_perplexity_options o = {0};
     kvs_perplexity_result result;
-    int32_t *ids = NULL;
-    char *text = NULL;
-    size_t size, count;
+    texts t = {0};
     kvs_status st;
 
+    if (s->data)
+        KVS_TRY(read_corpus(&t, s->data, m, err));
+    else
+        KVS_TRY(read_files(&t, m->tokenizer, files->arguments, files->argument_count, err));
     s->window = s->window > 0 ? s->window : kvs_model_get_config(m->model)->context;
     s->stride = s->stride > 0 ? s->stride : (s->window + 1) / 2;
-    o = (kvs_perplexity_options){.window = s->window, .stride = s->stride};
+    o = (kvs_perplexity_options){
+        .window = s->window, .stride = s->stride, .starts = t.starts, .texts = t.texts};
     if (!s->quiet && isatty(STDERR_FILENO))
         o.progress = show_progress;
-    KVS_TRY(kvsi_read_text(&text, &size, path, err));
-    KVS_TRY(kvs_tokenizer_encode(m->tokenizer, text, size, 0, &ids, &count, err));
-    KVS_TRY(kvs_perplexity(&result, m->model, ids, count, &o, err));
-    KVS_TRY(print_result(&result, s, size, err));
+    KVS_TRY(kvs_perplexity(&result, m->model, t.ids, t.count, &o, err));
+    if (s->json)
+        KVS_TRY(print_json(&result, s, &t, err));
+    else
+        print_result(&result, s, &t);
 out:
-    kvsi_free(text);
-    kvs_ids_free(ids);
+    release(&t);
     return st;
 }
 
@@ -123,8 +322,13 @@ int kvsi_cmd_ppl(int argc, char **argv)
         KVS_TRY(kvsi_cli_print_config(&command, &s, &parsed, &err));
         goto out;
     }
-    KVS_TRY(kvsi_model_input_load(&loaded, &s.input, 1, &err));
-    KVS_TRY(measure(&s, &loaded, parsed.arguments[0], &err));
+    if ((s.data != NULL) == (parsed.argument_count > 0)) {
+        st = kvsi_fail(&err, KVS_E_INVALID, "expected FILE... or '--data', found %s",
+                       s.data ? "both" : "neither");
+        goto out;
+    }
+    KVS_TRY(kvsi_model_input_load(&loaded, &s.input, !s.data, &err));
+    KVS_TRY(measure(&s, &loaded, &parsed, &err));
 out:
     kvsi_loaded_model_release(&loaded);
     kvsi_options_release(&parsed);

@@ -1,11 +1,11 @@
 /* kvshift train: one run, from options to a trained model in its folder.
  *
  * Everything is checked and made in memory first; kvs_train creates the folder last. */
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/run_files.h"
-#include "cli/train_options.h"
-#include "cli/workshop.h"
+#include "cli/train_samples.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -117,13 +117,22 @@ static void announce(const kvsi_workshop *w, const kvsi_train_settings *s, uint6
             kvs_runtime_cpu_level(w->rt));
 }
 
-/* What the progress callback needs. */
+/* What the callbacks need. */
 typedef struct watcher {
     const kvsi_workshop *w;
     const kvsi_train_settings *s;
     kvsi_progress progress;
-    int announced;
+    kvsi_train_samples samples;
+    double started; /* clock seconds */
+    int announced, time_is_up;
 } watcher;
+
+static int is_time_up(const watcher *watch)
+{
+    const double limit = 60 * watch->s->max_time;
+
+    return limit > 0 && kvsi_clock_seconds() - watch->started >= limit;
+}
 
 /* The run is announced once it is under way, so that a run that cannot start says only why. */
 static int on_step(void *user, const kvs_step_record *record)
@@ -135,14 +144,31 @@ static int on_step(void *user, const kvs_step_record *record)
         announce(watch->w, watch->s, record->step);
     watch->announced = 1;
     kvsi_progress_step(&watch->progress, record);
-    wish = (stop_signal ? KVS_PROGRESS_STOP : 0) | (save_signal ? KVS_PROGRESS_SAVE : 0);
+    watch->time_is_up = record->step < watch->s->train.steps && is_time_up(watch);
+    wish = stop_signal || watch->time_is_up ? KVS_PROGRESS_STOP : 0;
+    wish |= save_signal ? KVS_PROGRESS_SAVE : 0;
     save_signal = 0;
     return wish;
 }
 
+/* A sample that fails is told and no reason to end a run. */
+static void on_sample(void *user, const kvs_model *model, uint64_t step, kvs_sample *out)
+{
+    watcher *watch = user;
+    kvs_err err;
+
+    kvsi_progress_clear(&watch->progress);
+    if (kvsi_train_samples_make(&watch->samples, model, out, &err) != KVS_OK)
+        fprintf(stderr, "kvshift: no sample of step %" PRIu64 ": %s\n", step, err.message);
+    else if (!watch->s->quiet)
+        kvsi_train_samples_print(step, out);
+}
+
 static void on_notice(void *user, const char *line)
 {
-    (void)user;
+    watcher *watch = user;
+
+    kvsi_progress_clear(&watch->progress);
     fprintf(stderr, "kvshift: %s\n", line);
 }
 
@@ -255,13 +281,25 @@ static void print_summary(const kvsi_workshop *w, const kvsi_train_settings *s,
     printf("time      %s, %s tokens/s\n", duration, rate);
     if (s->out)
         printf("files     %s: model.safetensors, config.json, %strain.jsonl, result.json\n", s->out,
-               s->data ? "tokenizer.json, " : "");
+               w->tokenizer ? "tokenizer.json, " : "");
+}
+
+static void tell_stop(const watcher *watch, const kvs_train_result *result)
+{
+    const char *saved = watch->s->out ? "; --resume goes on from there" : "";
+
+    if (stop_signal)
+        fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n",
+                stop_signal == SIGINT ? "SIGINT" : "SIGTERM", result->steps, saved);
+    else if (watch->time_is_up)
+        fprintf(stderr, "stopped after %g minutes, as --max-time says, after step %" PRIu64 "%s\n",
+                watch->s->max_time, result->steps, saved);
 }
 
 static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, const char *line,
                         const kvsi_run_files *files, kvs_err *err)
 {
-    watcher watch = {.w = w, .s = s};
+    watcher watch = {.w = w, .s = s, .started = kvsi_clock_seconds()};
     kvs_train_result result;
     const kvs_train_job job = {
         .model = w->model,
@@ -273,31 +311,33 @@ static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, co
         .command = line,
         .files = files->list,
         .file_count = KVSI_RUN_FILES,
+        .tokenizer = w->tokenizer,
         .checkpoint_every = s->checkpoint_every,
         .keep = s->keep,
         .resume = resume_of(s),
         .progress = on_step,
+        .sample_every = s->sample_every,
+        .sample = on_sample,
         .notice = on_notice,
         .user = &watch,
     };
     kvs_status st;
 
+    KVS_TRY(kvsi_train_samples_init(&watch.samples, w, s, err));
     catch_signals();
     kvsi_progress_start(&watch.progress, s->train.steps, s->quiet);
     st = kvs_train(&job, &result, err);
     kvsi_progress_end(&watch.progress);
-    if (st == KVS_OK)
-        st = kvsi_workshop_save_tokenizer(w, s, err);
+    kvsi_train_samples_release(&watch.samples);
     if (st != KVS_OK)
         return st;
-    if (stop_signal && !s->quiet)
-        fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n",
-                stop_signal == SIGINT ? "SIGINT" : "SIGTERM", result.steps,
-                s->out ? "; the model is saved" : "");
+    if (!s->quiet)
+        tell_stop(&watch, &result);
     if (s->json)
         return print_json(w, s, &result, err);
     print_summary(w, s, &result);
-    return KVS_OK;
+out:
+    return st;
 }
 
 /* The line as a shell would take it. */

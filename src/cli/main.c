@@ -20,6 +20,7 @@ static const command commands[] = {
     {"tokenizer", "text to token ids and back; learn a tokenizer", kvsi_cmd_tokenizer},
     {"train", "train a model on a task or on text", kvsi_cmd_train},
     {"generate", "go on from a text with a trained model", kvsi_cmd_generate},
+    {"score", "say how likely a continuation of a text is", kvsi_cmd_score},
     {"ppl", "measure how well a model predicts a text", kvsi_cmd_ppl},
     {"convert", "write a model in another format", kvsi_cmd_convert},
     {"inspect", "say what a model is, what it takes, and what its shift does", kvsi_cmd_inspect},

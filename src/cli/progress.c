@@ -36,6 +36,7 @@ void kvsi_progress_start(kvsi_progress *progress, uint64_t steps, int quiet)
         .quiet = quiet,
         .terminal = on_terminal(),
         .started = kvsi_clock_seconds(),
+        .eval_loss = NAN,
     };
 }
 
@@ -53,16 +54,19 @@ static void describe(char *line, size_t size, const kvsi_progress *p, const kvs_
                      double elapsed)
 {
     const double left = elapsed / (double)p->done * (double)(p->steps - record->step);
-    char rate[32], elapsed_text[32], left_text[32], accuracy[32] = "";
+    char rate[32], elapsed_text[32], left_text[32], accuracy[32] = "", evaluation[32] = "";
 
     kvsi_format_count(rate, sizeof rate, elapsed > 0 ? (double)p->tokens / elapsed : 0);
     kvsi_format_duration(elapsed_text, sizeof elapsed_text, elapsed);
     kvsi_format_duration(left_text, sizeof left_text, left);
     if (!isnan(mean_accuracy(p)))
         snprintf(accuracy, sizeof accuracy, "  accuracy %5.1f %%", 100 * mean_accuracy(p));
-    snprintf(
-        line, size, "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s  lr %.2e  %s tokens/s  %s, %s left",
-        record->step, p->steps, record->loss, accuracy, record->lr, rate, elapsed_text, left_text);
+    if (!isnan(p->eval_loss))
+        snprintf(evaluation, sizeof evaluation, " (evaluation %.4f)", p->eval_loss);
+    snprintf(line, size,
+             "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s%s  lr %.2e  %s tokens/s  %s, %s left",
+             record->step, p->steps, record->loss, evaluation, accuracy, record->lr, rate,
+             elapsed_text, left_text);
 }
 
 static void show_line(kvsi_progress *p, const char *line)
@@ -77,14 +81,21 @@ static void show_line(kvsi_progress *p, const char *line)
     p->line_open = 1;
 }
 
+void kvsi_progress_clear(kvsi_progress *progress)
+{
+    if (progress->line_open)
+        fputs("\r\x1b[K", stderr);
+    progress->line_open = 0;
+}
+
 static void show_evaluation(kvsi_progress *p, const kvs_step_record *record)
 {
-    fprintf(stderr, "%sstep %" PRIu64 ": evaluation loss %.4f", p->line_open ? "\r\x1b[K" : "",
-            record->step, record->eval_loss);
+    kvsi_progress_clear(p);
+    fprintf(stderr, "step %" PRIu64 ": evaluation loss %.4f", record->step, record->eval_loss);
     if (!isnan(record->eval_accuracy))
         fprintf(stderr, ", accuracy %.1f %%", 100 * record->eval_accuracy);
     fprintf(stderr, "\n");
-    p->line_open = 0;
+    p->eval_loss = record->eval_loss;
 }
 
 static int is_due(const kvsi_progress *p, const kvs_step_record *record, double now)

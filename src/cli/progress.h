@@ -14,11 +14,14 @@ typedef struct kvsi_progress {
     int quiet, terminal, line_open;
     double started, shown; /* clock seconds */
     double accuracies[KVSI_PROGRESS_BATCHES];
+    double eval_loss; /* the latest; NaN before the first */
     uint64_t done, tokens;
 } kvsi_progress;
 
 void kvsi_progress_start(kvsi_progress *progress, uint64_t steps, int quiet);
 void kvsi_progress_step(kvsi_progress *progress, const kvs_step_record *record);
+/* Wipes the line that is being rewritten, so that others can be printed. */
+void kvsi_progress_clear(kvsi_progress *progress);
 void kvsi_progress_end(kvsi_progress *progress); /* leaves the line in place, ready for others */
 
 #endif

@@ -24,7 +24,7 @@ static const char *const loss_names[] = {"answer", "all", NULL};
 
 static const char SHAPE[] = "Start from", MODEL[] = "Model", TASK[] = "Task",
                   INDUCTION[] = "Task induction", NGRAM[] = "Task ngram", TRAINING[] = "Training",
-                  RUN[] = "Run";
+                  SAMPLES[] = "Samples", RUN[] = "Run";
 
 #define FIELD(name) offsetof(kvsi_train_settings, name)
 #define ROW(option, type, member, in, what, about)                                                 \
@@ -138,8 +138,12 @@ static const kvsi_option options[] = {
     REAL("beta2", train.beta2, TRAINING, "AdamW: decay of the mean square", 0, 1),
     REAL("eps", train.eps, TRAINING, "AdamW: epsilon", 0, 0),
     REAL("weight-decay", train.weight_decay, TRAINING, "AdamW: decay of the weights", 0, 0),
-    FLAG("shift-decay", train.shift_decay, TRAINING, "also decay the shift's own numbers"),
-    FLAG("decay-all", train.decay_all, TRAINING, "decay every tensor: gains, biases and shift too"),
+    AUTOMATIC("shift-lr", KVSI_OPTION_REAL, train.shift_lr, TRAINING, "X",
+              "learning rate of the shift's own numbers, on the same schedule", "as --lr"),
+    REAL("shift-decay", train.shift_decay, TRAINING, "decay of the shift's own numbers", 0, 0),
+    FLAG("decay-all", train.decay_all, TRAINING,
+         "--weight-decay for every tensor: gains and biases too, and the shift unless it has its "
+         "own"),
     FLAG("only-shift", train.only_shift, TRAINING, "train the shift's numbers and nothing else"),
     REAL("clip", train.clip, TRAINING, "largest gradient norm, 0 = no clipping", 0, 0),
     COUNT("eval-every", eval_every, TRAINING, "steps between evaluations, 0 = only at the end",
@@ -148,6 +152,13 @@ static const kvsi_option options[] = {
     FLAG("eval-dropout", train.eval_dropout, TRAINING, "dropout stays on when evaluating"),
     FLAG("recompute", train.recompute, TRAINING,
          "compute layers again in the backward pass: less memory, more time"),
+
+    COUNT("sample-every", sample_every, SAMPLES,
+          "steps between texts that the model makes, with --data; 0 = none", 0, 0),
+    TEXT("sample-prompt", sample_prompt, SAMPLES, "TEXT", "what they go on from",
+         "the validation text's first 8 tokens"),
+    SIZE("sample-tokens", sample_tokens, SAMPLES, "tokens of each, at most", 1, 1 << 20),
+    REAL("sample-temp", sample_temp, SAMPLES, "temperature; 0 takes the likeliest token", 0, 0),
 
     COUNT("seed", train.seed, RUN, "seed of the weights and of the data",
           0, 999999999999999), /* exact as a JSON number, whoever reads it */
@@ -160,6 +171,8 @@ static const kvsi_option options[] = {
     COUNT("checkpoint-every", checkpoint_every, RUN,
           "steps between checkpoints in the run's folder, 0 = none", 0, 0),
     SIZE("keep", keep, RUN, "newest checkpoints that are kept, 0 = all", 0, 0),
+    REAL("max-time", max_time, RUN,
+         "minutes after which the run ends in order, with a checkpoint; 0 = no limit", 0, 0),
     {ROW("resume", KVSI_OPTION_CHOICE, resume, RUN, "NAME",
          "go on from the newest checkpoint of --out, or with auto start anew if there is none"),
      .choices = resume_names, .implied = "newest", .automatic = "start anew"},
@@ -182,13 +195,15 @@ const kvsi_command_options kvsi_train_command = {
     .purpose = "Trains a model on a synthetic task or on text and measures it.  The folder --out "
                "then holds "
                "model.safetensors, config.json, train.jsonl (one record a step) and result.json.",
-    .notes = "Short names: --shift gate and --shift clamp are kv with that form, --shift smear is "
-             "k with\nform gate.\n"
-             "\n"
-             "SIGINT (Ctrl-C) or SIGTERM ends the run in order after the current step: the model "
-             "is\nevaluated and saved, with a checkpoint if any are made, and the exit code is 130 "
-             "or 143.\nA second signal ends it at once.  SIGUSR1 makes a checkpoint and goes on.\n"
-             "Other exit codes: 0 done, 1 failed, 2 misuse.",
+    .notes =
+        "Short names: --shift gate and --shift clamp are kv with that form, --shift smear is "
+        "k with\nform gate.\n"
+        "\n"
+        "SIGINT (Ctrl-C) or SIGTERM ends the run in order after the current step: the model "
+        "is\nevaluated and saved, with a checkpoint to --resume from, and the exit code is 130 "
+        "or 143.\nA second signal ends it at once.  SIGUSR1 makes a checkpoint and goes on.  "
+        "--max-time ends\nit as a signal does, with exit code 0.\n"
+        "Other exit codes: 0 done, 1 failed, 2 misuse.",
     .options = options,
     .count = OPTIONS,
     .takes_config = 1,
@@ -203,7 +218,8 @@ int kvsi_is_model_option(const kvsi_option *option)
 
 static void set_defaults(kvsi_train_settings *s, kvs_body body)
 {
-    *s = (kvsi_train_settings){.eval_sequences = 4096, .keep = 3};
+    *s = (kvsi_train_settings){
+        .eval_sequences = 4096, .keep = 3, .sample_tokens = 64, .sample_temp = 0.8};
     kvs_model_config_init(&s->model);
     kvs_model_config_set_body(&s->model, body);
     kvs_induction_config_init(&s->induction);

@@ -22,6 +22,11 @@ typedef struct kvsi_train_settings {
     uint64_t eval_every;
     uint64_t checkpoint_every;
     size_t keep;
+    uint64_t sample_every;
+    const char *sample_prompt;
+    size_t sample_tokens;
+    double sample_temp;
+    double max_time; /* minutes, 0 = no limit */
     const char *resume, *preset;
     int dry_run;
     int quiet, json;

@@ -1,8 +1,5 @@
 #include "cli/workshop.h"
 
-#include "base/files.h"
-#include "base/memory.h"
-
 /* Of text: tokens in a window, and windows of an evaluation, where nothing else is said. */
 enum { TEXT_CONTEXT = 256, TEXT_EVAL_WINDOWS = 256 };
 
@@ -43,6 +40,7 @@ static kvs_status open_text(kvsi_workshop *w, kvsi_train_settings *s,
     kvs_status st;
 
     KVS_TRY(kvs_corpus_open(&w->corpus, s->data, NULL, err));
+    KVS_TRY(kvs_corpus_tokenizer(&w->tokenizer, w->corpus, err));
     if (!w->model && !kvsi_train_is_given(parsed, "vocab"))
         s->model.vocab = kvs_corpus_get_info(w->corpus)->vocab;
     if (s->model.context == 0)
@@ -129,27 +127,7 @@ void kvsi_workshop_clear(kvsi_workshop *w)
 {
     kvs_model_free(w->model);
     kvs_task_free(w->task);
+    kvs_tokenizer_free(w->tokenizer);
     kvs_corpus_free(w->corpus);
     kvs_runtime_free(w->rt);
-}
-
-kvs_status kvsi_workshop_save_tokenizer(const kvsi_workshop *w, const kvsi_train_settings *s,
-                                        kvs_err *err)
-{
-    const char *source = w->corpus ? kvs_corpus_get_info(w->corpus)->tokenizer : NULL;
-    char *path = NULL;
-    kvs_tokenizer *tokenizer = NULL;
-    kvs_status st = KVS_OK;
-
-    if (!source || !s->out)
-        return KVS_OK;
-    path = kvsi_path_join(s->out, "tokenizer.json");
-    if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", s->out);
-    KVS_TRY(kvs_tokenizer_load(&tokenizer, source, err));
-    KVS_TRY(kvs_tokenizer_save(tokenizer, path, err));
-out:
-    kvs_tokenizer_free(tokenizer);
-    kvsi_free(path);
-    return st;
 }

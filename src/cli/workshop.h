@@ -7,18 +7,15 @@
 /* Made in this order and freed in the other. */
 typedef struct kvsi_workshop {
     kvs_runtime *rt;
-    kvs_corpus *corpus; /* NULL = a task */
-    kvs_task *task;     /* NULL = a plan for text that is yet to come */
-    kvs_model *model;   /* NULL after a dry run */
+    kvs_corpus *corpus;       /* NULL = a task */
+    kvs_tokenizer *tokenizer; /* the text's; NULL = none, or not known */
+    kvs_task *task;           /* NULL = a plan for text that is yet to come */
+    kvs_model *model;         /* NULL after a dry run */
 } kvsi_workshop;
 
 /* Makes all that the settings ask for, and fills in what they leave open.  Nothing is written. */
 kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
                                  const kvsi_parsed_options *parsed, kvs_err *err);
 void kvsi_workshop_clear(kvsi_workshop *w);
-
-/* The text's tokenizer goes with the model into --out. */
-kvs_status kvsi_workshop_save_tokenizer(const kvsi_workshop *w, const kvsi_train_settings *s,
-                                        kvs_err *err);
 
 #endif

@@ -215,6 +215,41 @@ void kvs_corpus_free(kvs_corpus *corpus)
     kvsi_free(corpus);
 }
 
+kvs_status kvs_corpus_tokenizer(kvs_tokenizer **out, const kvs_corpus *corpus, kvs_err *err)
+{
+    const char *path = corpus->record.info.tokenizer;
+    kvs_tokenizer *tokenizer = NULL;
+    kvs_status st = KVS_OK;
+
+    *out = NULL;
+    if (!path)
+        return KVS_OK;
+    KVS_TRY(kvs_tokenizer_load(&tokenizer, path, err));
+    KVS_TRY(match_tokenizer(corpus, tokenizer, err));
+    *out = tokenizer;
+    tokenizer = NULL;
+out:
+    kvs_tokenizer_free(tokenizer);
+    return st;
+}
+
+size_t kvs_corpus_read(const kvs_corpus *corpus, kvs_split split, uint64_t first, size_t count,
+                       int32_t *ids)
+{
+    size_t done = 0;
+
+    for (size_t i = 0; done < count && i < corpus->record.info.split[split].shards; i++) {
+        const kvsi_shard *shard = &corpus->shards[split][i];
+        uint64_t here = first < shard->tokens ? shard->tokens - first : 0;
+
+        here = here < count - done ? here : count - done;
+        kvsi_shard_read(shard, first, (size_t)here, ids + done);
+        done += (size_t)here;
+        first = here > 0 ? 0 : first - shard->tokens;
+    }
+    return done;
+}
+
 kvs_status kvs_corpus_check(const kvs_corpus *corpus, kvs_err *err)
 {
     const kvs_corpus_info *info = &corpus->record.info;
@@ -224,10 +259,7 @@ kvs_status kvs_corpus_check(const kvs_corpus *corpus, kvs_err *err)
     for (int s = 0; s < KVSI_SPLITS; s++)
         for (size_t i = 0; i < info->split[s].shards; i++)
             KVS_TRY(kvsi_shard_verify(&corpus->shards[s][i], err));
-    if (info->tokenizer) {
-        KVS_TRY(kvs_tokenizer_load(&tokenizer, info->tokenizer, err));
-        KVS_TRY(match_tokenizer(corpus, tokenizer, err));
-    }
+    KVS_TRY(kvs_corpus_tokenizer(&tokenizer, corpus, err));
 out:
     kvs_tokenizer_free(tokenizer);
     return st;
@@ -249,4 +281,22 @@ const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *
     *bytes = source->bytes;
     *checksum = source->checksum;
     return source->name;
+}
+
+size_t kvs_corpus_document(const kvs_corpus *corpus, kvs_split split, uint64_t index, int32_t *ids,
+                           size_t room)
+{
+    for (size_t i = 0; i < corpus->record.info.split[split].shards; i++) {
+        const kvsi_shard *shard = &corpus->shards[split][i];
+
+        if (index < shard->documents) {
+            const uint64_t first = kvsi_shard_start(shard, index);
+            const size_t count = (size_t)(kvsi_shard_start(shard, index + 1) - first);
+
+            kvsi_shard_read(shard, first, count < room ? count : room, ids);
+            return count;
+        }
+        index -= shard->documents;
+    }
+    return 0;
 }

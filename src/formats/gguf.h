@@ -58,9 +58,10 @@ float kvsi_gguf_float_at(const kvsi_gguf_value *array, size_t index);
 int32_t kvsi_gguf_int_at(const kvsi_gguf_value *array, size_t index);
 const char *kvsi_gguf_next_text(const kvsi_gguf_value *array, size_t *at, size_t *size);
 
-/* The tensors, in the file's order, after everything about them is checked: types, shapes (outermost
- * dimension first, which is the other way round than in the file), places within the file that do
- * not overlap.  Apart from the open, because a vocabulary can be read without them. */
+/* The tensors, in the file's order, after everything about them is checked: types, shapes, places
+ * within the file that do not overlap.  Shapes have the outermost dimension first, which is the
+ * other way round than in the file.  Apart from the open, because a vocabulary can be read without
+ * them. */
 kvs_status kvsi_gguf_read_tensors(kvsi_gguf *file, kvs_err *err);
 size_t kvsi_gguf_tensor_count(const kvsi_gguf *file);
 const kvsi_file_tensor *kvsi_gguf_tensor_at(const kvsi_gguf *file, size_t index);

@@ -143,7 +143,8 @@ static const kvsi_weights_shard *find_shard(const kvsi_weights *w, const char *n
     return NULL;
 }
 
-/* Opens the file of one entry of the map, if it is the first that names it, and finds the tensor. */
+/* Opens the file of one entry of the map, if it is the first that names it; the tensor must be
+ * there. */
 static kvs_status follow_entry(kvsi_weights *w, const char *folder, const char *tensor,
                                const char *name, kvs_err *err)
 {

@@ -244,7 +244,7 @@ const kvsi_weights_tensor *kvsi_weights_find(const kvsi_weights *w, const char *
     return found ? *found : NULL;
 }
 
-/* Row j of a head of ours stands at row 2j of the file's, or at 2j + 1 - size in the second half. */
+/* Row j of a head of ours is row 2j of the file's, or row 2j + 1 - size in the second half. */
 static size_t interleaved_row(size_t row, size_t head_size)
 {
     const size_t start = row / head_size * head_size, j = row - start;

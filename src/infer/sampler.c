@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum { REPEAT_LAST_MAX = 1 << 24 };
+
 typedef struct candidate {
     double weight; /* exp((logit - best) / temperature) */
     int32_t id;
@@ -16,12 +18,18 @@ struct kvs_sampler {
     size_t count;   /* logits */
     uint64_t drawn; /* tokens so far */
     candidate *list;
+
+    /* with a repeat penalty: */
+    float *penalised; /* the logits */
+    size_t *seen;     /* how often each token is among those that count */
+    int32_t *last;    /* these, the oldest at last[seen_total % repeat_last]; none if all count */
+    uint64_t seen_total;
 };
 
 void kvs_sampling_init(kvs_sampling *options)
 {
-    *options =
-        (kvs_sampling){.temperature = 0.8, .top_k = 0, .top_p = 1.0, .min_p = 0.0, .seed = 1};
+    *options = (kvs_sampling){
+        .temperature = 0.8, .top_p = 1, .seed = 1, .repeat_penalty = 1, .repeat_last = 64};
 }
 
 static kvs_status check(const kvs_sampling *o, kvs_err *err)
@@ -34,7 +42,29 @@ static kvs_status check(const kvs_sampling *o, kvs_err *err)
                          o->top_p);
     if (!(o->min_p >= 0 && o->min_p <= 1))
         return kvsi_fail(err, KVS_E_INVALID, "min p is %g, expected 0 to 1", o->min_p);
+    if (!(o->repeat_penalty >= 0 && o->repeat_penalty <= 1e6))
+        return kvsi_fail(err, KVS_E_INVALID, "repeat penalty is %g, expected 0 or more",
+                         o->repeat_penalty);
+    if (o->repeat_last > REPEAT_LAST_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "repeat last is %zu, expected at most %d",
+                         o->repeat_last, (int)REPEAT_LAST_MAX);
     return KVS_OK;
+}
+
+static int has_penalty(const kvs_sampling *o)
+{
+    return o->repeat_penalty != 0 && o->repeat_penalty != 1;
+}
+
+static int allocate(kvs_sampler *s)
+{
+    s->list = kvsi_alloc(s->count, sizeof *s->list);
+    if (!has_penalty(&s->options))
+        return s->list != NULL;
+    s->penalised = kvsi_alloc(s->count, sizeof *s->penalised);
+    s->seen = kvsi_alloc(s->count, sizeof *s->seen);
+    s->last = kvsi_alloc(s->options.repeat_last, sizeof *s->last);
+    return s->list && s->penalised && s->seen && s->last;
 }
 
 kvs_status kvs_sampler_create(kvs_sampler **out, size_t count, const kvs_sampling *options,
@@ -47,12 +77,14 @@ kvs_status kvs_sampler_create(kvs_sampler **out, size_t count, const kvs_samplin
     if (st != KVS_OK)
         return st;
     s = kvsi_alloc(1, sizeof *s);
-    if (!s || !(s->list = kvsi_alloc(count, sizeof *s->list))) {
+    if (s) {
+        s->options = *options;
+        s->count = count;
+    }
+    if (!s || !allocate(s)) {
         kvs_sampler_free(s);
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu candidates", count);
     }
-    s->options = *options;
-    s->count = count;
     *out = s;
     return KVS_OK;
 }
@@ -62,53 +94,149 @@ void kvs_sampler_free(kvs_sampler *sampler)
     if (!sampler)
         return;
     kvsi_free(sampler->list);
+    kvsi_free(sampler->penalised);
+    kvsi_free(sampler->seen);
+    kvsi_free(sampler->last);
     kvsi_free(sampler);
 }
 
-static size_t best_of(const float *logits, size_t count)
-{
-    size_t best = 0;
+/* ---- repetition ------------------------------------------------------------------------------ */
 
-    for (size_t i = 1; i < count; i++)
-        if (logits[i] > logits[best])
-            best = i;
-    return best;
+static void remember(kvs_sampler *s, int32_t id)
+{
+    const size_t window = s->options.repeat_last;
+
+    if (!s->seen)
+        return;
+    if (window > 0) {
+        int32_t *place = &s->last[s->seen_total % window];
+
+        if (s->seen_total >= window)
+            s->seen[*place]--;
+        *place = id;
+    }
+    s->seen[id]++;
+    s->seen_total++;
+}
+
+kvs_status kvs_sampler_accept(kvs_sampler *sampler, const int32_t *ids, size_t count, kvs_err *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] < 0 || (size_t)ids[i] >= sampler->count)
+            return kvsi_fail(err, KVS_E_INVALID, "token %zu is id %d, expected 0 to %zu", i,
+                             (int)ids[i], sampler->count - 1);
+    for (size_t i = 0; i < count; i++)
+        remember(sampler, ids[i]);
+    return KVS_OK;
+}
+
+/* The logits, or a copy in which those of seen tokens are worse. */
+static const float *penalise(kvs_sampler *s, const float *logits)
+{
+    const float penalty = (float)s->options.repeat_penalty;
+
+    if (!s->seen)
+        return logits;
+    for (size_t i = 0; i < s->count; i++) {
+        const float worse = logits[i] > 0 ? logits[i] / penalty : logits[i] * penalty;
+
+        s->penalised[i] = s->seen[i] > 0 ? worse : logits[i];
+    }
+    return s->penalised;
+}
+
+/* ---- cuts ------------------------------------------------------------------------------------ */
+
+static int is_before(const candidate *x, const candidate *y)
+{
+    return x->weight != y->weight ? x->weight > y->weight : x->id < y->id;
 }
 
 /* Heaviest first; equals by id, so that the order is always the same. */
 static int by_weight(const void *a, const void *b)
 {
-    const candidate *x = a, *y = b;
-
-    if (x->weight != y->weight)
-        return x->weight > y->weight ? -1 : 1;
-    return x->id < y->id ? -1 : 1;
+    return is_before(a, b) ? -1 : 1;
 }
 
-/* How many of the sorted candidates the cuts leave; at least one. */
-static size_t cut(const kvs_sampler *s, double total)
+static void swap(candidate *x, candidate *y)
 {
-    const kvs_sampling *o = &s->options;
-    size_t kept = o->top_k > 0 && o->top_k < s->count ? o->top_k : s->count;
-    double sum = 0;
+    const candidate c = *x;
 
-    for (size_t i = 0; i < kept; i++) {
-        if (i > 0 && (s->list[i].weight < o->min_p * s->list[0].weight || sum >= o->top_p * total))
-            return i;
-        sum += s->list[i].weight;
+    *x = *y;
+    *y = c;
+}
+
+/* Brings the `wanted` heaviest to the front, in any order: sorting a whole vocabulary would take
+ * longer than a small model does. */
+static void select_heaviest(candidate *list, size_t count, size_t wanted)
+{
+    size_t low = 0, high = count;
+
+    while (high - low > 1) {
+        size_t end = low;
+
+        swap(list + low + (high - low) / 2, list + high - 1);
+        for (size_t i = low; i + 1 < high; i++)
+            if (is_before(list + i, list + high - 1))
+                swap(list + i, list + end++);
+        swap(list + end, list + high - 1);
+        if (end == wanted)
+            return;
+        if (end < wanted)
+            low = end + 1;
+        else
+            high = end;
     }
+}
+
+static double total_weight(const candidate *list, size_t count)
+{
+    double total = 0;
+
+    for (size_t i = 0; i < count; i++)
+        total += list[i].weight;
+    return total;
+}
+
+/* Keeps, in any order, what may survive top_p and min_p: candidates so light that all of them
+ * together cannot reach the share that top_p leaves out are never among the best. */
+static size_t drop_light(candidate *list, size_t count, const kvs_sampling *o)
+{
+    const double spare = (1 - o->top_p) * total_weight(list, count) / (double)count;
+    const double least = fmax(spare, o->min_p); /* the best weighs 1 */
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (list[i].weight >= least)
+            list[kept++] = list[i];
     return kept;
+}
+
+/* How many candidates are left, at least one; they are sorted. */
+static size_t cut(candidate *list, size_t count, const kvs_sampling *o)
+{
+    double share, sum = 0;
+    size_t kept = 0;
+
+    if (o->top_k > 0 && o->top_k < count) {
+        select_heaviest(list, count, o->top_k);
+        count = o->top_k;
+    }
+    share = o->top_p * total_weight(list, count);
+    count = drop_light(list, count, o);
+    qsort(list, count, sizeof *list, by_weight);
+    while (kept < count && (kept == 0 || o->top_p == 1 || sum < share))
+        sum += list[kept++].weight;
+    return kept > 0 ? kept : 1; /* none, if weights are not numbers */
 }
 
 static int32_t draw(kvs_sampler *s, size_t kept)
 {
     kvsi_random random;
-    double total = 0, at;
+    double at;
 
-    for (size_t i = 0; i < kept; i++)
-        total += s->list[i].weight;
-    kvsi_random_init(&random, s->options.seed, KVSI_RANDOM_SAMPLE, s->drawn++);
-    at = kvsi_random_uniform(&random) * total;
+    kvsi_random_init(&random, s->options.seed, KVSI_RANDOM_SAMPLE, s->drawn);
+    at = kvsi_random_uniform(&random) * total_weight(s->list, kept);
     for (size_t i = 0; i + 1 < kept; i++) {
         at -= s->list[i].weight;
         if (at < 0)
@@ -117,22 +245,27 @@ static int32_t draw(kvs_sampler *s, size_t kept)
     return s->list[kept - 1].id;
 }
 
-int32_t kvs_sampler_next(kvs_sampler *sampler, const float *logits)
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+static int32_t choose(kvs_sampler *s, const float *logits)
 {
-    const kvs_sampling *o = &sampler->options;
-    const size_t best = best_of(logits, sampler->count);
+    const kvs_sampling *o = &s->options;
+    const int32_t best = kvs_logits_best(logits, s->count);
     const int cuts = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
-    double total = 0;
 
     if (o->temperature == 0)
-        return (int32_t)best;
-    for (size_t i = 0; i < sampler->count; i++) {
-        const double weight = exp(((double)logits[i] - (double)logits[best]) / o->temperature);
+        return best;
+    for (size_t i = 0; i < s->count; i++)
+        s->list[i] = (candidate){exp(((double)logits[i] - (double)logits[best]) / o->temperature),
+                                 (int32_t)i};
+    return draw(s, cuts ? cut(s->list, s->count, o) : s->count);
+}
 
-        sampler->list[i] = (candidate){weight, (int32_t)i};
-        total += weight;
-    }
-    if (cuts)
-        qsort(sampler->list, sampler->count, sizeof *sampler->list, by_weight);
-    return draw(sampler, cuts ? cut(sampler, total) : sampler->count);
+int32_t kvs_sampler_next(kvs_sampler *sampler, const float *logits)
+{
+    const int32_t id = choose(sampler, penalise(sampler, logits));
+
+    remember(sampler, id);
+    sampler->drawn++;
+    return id;
 }

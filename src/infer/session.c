@@ -1,35 +1,32 @@
-/* A session: one sequence, fed in chunks of any size. */
+/* A session: one sequence, that goes on, back, and several ways at once. */
+#include "infer/session.h"
+
 #include "base/memory.h"
-#include "model/pass.h"
 
-enum { CHUNK_MAX = 256 }; /* tokens in one pass: longer input is cut, memory stays small */
+#include <string.h>
 
-struct kvs_session {
-    kvsi_state state;
-    kvsi_pass *pass;
-    real *logits, *host_logits; /* [vocab], the backend's and ours */
-};
-
-kvs_status kvs_session_create(kvs_session **out, const kvs_model *model, size_t capacity,
-                              kvs_err *err)
+kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_runner *runner,
+                               size_t capacity, kvs_err *err)
 {
-    kvs_status st;
-    const kvsi_ops *op = model->context.ops;
-    const size_t logits = kvsi_pass_logit_count(&model->config);
     kvs_session *s = kvsi_alloc(1, sizeof *s);
-    kvsi_pass_limits limits = {.sequences = 1, .head_rows = 1};
+    kvs_status st;
 
     *out = NULL;
     if (!s)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a session");
+    s->runner = runner;
+    s->owns_runner = !runner;
     KVS_TRY(kvsi_state_init(&s->state, model, capacity, err));
-    limits.tokens = s->state.capacity < CHUNK_MAX ? s->state.capacity : CHUNK_MAX;
-    KVS_TRY(kvsi_pass_create(&s->pass, model, &limits, err));
-    s->logits = op->alloc(logits * sizeof *s->logits);
-    s->host_logits = kvsi_alloc(logits, sizeof *s->host_logits);
-    if (!s->logits || !s->host_logits) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu logits", logits);
+    s->ids = kvsi_alloc(s->state.capacity, sizeof *s->ids);
+    if (!s->ids) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ids", s->state.capacity);
         goto out;
+    }
+    if (s->owns_runner) {
+        const size_t most = KVSI_STATE_CHUNK;
+
+        KVS_TRY(kvs_runner_create(&s->runner, model, 1,
+                                  s->state.capacity < most ? s->state.capacity : most, err));
     }
     *out = s;
     s = NULL;
@@ -38,16 +35,55 @@ out:
     return st;
 }
 
+kvs_status kvs_session_create(kvs_session **out, const kvs_model *model, size_t capacity,
+                              kvs_err *err)
+{
+    return kvsi_session_create(out, model, NULL, capacity, err);
+}
+
+kvs_status kvs_runner_session(kvs_session **out, kvs_runner *runner, size_t capacity, kvs_err *err)
+{
+    return kvsi_session_create(out, runner->model, runner, capacity, err);
+}
+
 void kvs_session_free(kvs_session *session)
 {
     if (!session)
         return;
-    if (session->pass)
-        session->pass->context.ops->release(session->logits);
-    kvsi_pass_free(session->pass);
+    if (session->owns_runner)
+        kvs_runner_free(session->runner);
     kvsi_state_release(&session->state);
-    kvsi_free(session->host_logits);
+    kvsi_free(session->ids);
     kvsi_free(session);
+}
+
+uint64_t kvs_session_bytes(const kvs_model_config *config, size_t capacity)
+{
+    const size_t tokens = capacity > 0 ? capacity : config->context;
+
+    return kvsi_state_bytes(config, tokens) + tokens * sizeof(int32_t);
+}
+
+/* ---- several ways, and back ---- */
+
+kvs_status kvs_session_fork(kvs_session **out, const kvs_session *session, size_t capacity,
+                            kvs_err *err)
+{
+    const kvsi_state *from = &session->state;
+    const size_t room = capacity > 0 ? capacity : from->capacity;
+    kvs_status st;
+
+    *out = NULL;
+    if (room < from->length)
+        return kvsi_fail(err, KVS_E_LIMIT, "a fork for %zu tokens of a session that has %zu", room,
+                         from->length);
+    st = kvsi_session_create(out, from->model, session->owns_runner ? NULL : session->runner, room,
+                             err);
+    if (st != KVS_OK)
+        return st;
+    kvsi_state_copy(&(*out)->state, from);
+    memcpy((*out)->ids, session->ids, from->length * sizeof *session->ids);
+    return KVS_OK;
 }
 
 void kvs_session_reset(kvs_session *session)
@@ -55,47 +91,54 @@ void kvs_session_reset(kvs_session *session)
     kvsi_state_reset(&session->state);
 }
 
+size_t kvs_session_earliest(const kvs_session *session)
+{
+    return kvsi_state_earliest(&session->state);
+}
+
+kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_err *err)
+{
+    kvsi_state *state = &session->state;
+    const kvs_feed again = {.session = session};
+
+    if (length > state->length)
+        return kvsi_fail(err, KVS_E_INVALID, "cannot rewind to %zu tokens, there are %zu", length,
+                         state->length);
+    if (length == state->length)
+        return KVS_OK;
+    if (length == 0) {
+        kvs_session_reset(session);
+        return KVS_OK;
+    }
+    if (length < kvsi_state_earliest(state))
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "cannot rewind to %zu tokens: of %zu, a sliding window of %zu leaves "
+                         "enough to go back to 0, or to %zu and more",
+                         length, state->length, state->config->sliding_window,
+                         kvsi_state_earliest(state));
+    kvsi_state_cut(state, length);
+    session->goal = length;
+    return kvsi_runner_run(session->runner, &again, 1, err);
+}
+
+/* ---- what it holds ---- */
+
+const kvs_model *kvs_session_get_model(const kvs_session *session)
+{
+    return session->state.model;
+}
+
 size_t kvs_session_length(const kvs_session *session)
 {
     return session->state.length;
 }
 
-static kvs_status check_input(const kvs_session *s, const int32_t *ids, size_t count, kvs_err *err)
+size_t kvs_session_capacity(const kvs_session *session)
 {
-    const size_t vocab = s->state.model->config.vocab;
-
-    if (count > s->state.capacity - s->state.length)
-        return kvsi_fail(err, KVS_E_LIMIT, "%zu tokens do not fit: %zu of %zu are taken", count,
-                         s->state.length, s->state.capacity);
-    for (size_t i = 0; i < count; i++)
-        if (ids[i] < 0 || (size_t)ids[i] >= vocab)
-            return kvsi_fail(err, KVS_E_INVALID, "token %zu is id %d, expected 0 to %zu", i,
-                             (int)ids[i], vocab - 1);
-    return KVS_OK;
+    return session->state.capacity;
 }
 
-kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, size_t count, float *logits,
-                            kvs_err *err)
+const int32_t *kvs_session_ids(const kvs_session *session)
 {
-    kvsi_pass *pass = session->pass;
-    kvsi_state *const states[] = {&session->state};
-    kvs_status st = check_input(session, ids, count, err);
-
-    for (size_t at = 0; st == KVS_OK && at < count; at += pass->tokens) {
-        const size_t left = count - at, most = pass->limits.tokens;
-        const size_t starts[] = {0, left < most ? left : most};
-        const kvs_batch batch = {.sequences = 1, .starts = starts, .ids = ids + at};
-
-        st = kvsi_pass_load(pass, &batch, states, err);
-        if (st == KVS_OK)
-            kvsi_pass_forward(pass);
-    }
-    if (st == KVS_OK && logits && count > 0) {
-        const int32_t last = (int32_t)pass->tokens - 1;
-
-        kvsi_pass_logits(pass, session->host_logits, session->logits, &last, 1);
-        for (size_t v = 0; v < kvsi_pass_logit_count(&session->state.model->config); v++)
-            logits[v] = (float)session->host_logits[v];
-    }
-    return st;
+    return session->ids;
 }

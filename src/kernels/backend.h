@@ -57,17 +57,22 @@ typedef struct kvsi_shift {
     size_t gate_stride;
 } kvsi_shift;
 
+/* Tokens between the tails that are kept; of cached keys, as many are a tile. */
+enum { KVSI_MARK = 64 };
+
 /* One sequence's part of the batch: rows start .. start+len-1, at positions past .. past+len-1.
  * Training and scoring give no cache (k = NULL) and past = 0.  With a cache, the new K^ (rotated)
- * and V^ are written behind the `past` ones already there, and the raw last rows, which the next
- * chunk's shift needs, are read from and left in the tails. */
+ * and V^ are written behind those already there, and the raw last rows, which the next chunk's
+ * shift needs, are read from and left in the tails.  A tail is [window, heads * head_size], oldest
+ * row first, zeros where nothing came before.  Number 0 is the one to go on with; number i, for
+ * every i that the chunk reaches, is what it was after KVSI_MARK * i tokens. */
 typedef struct kvsi_span {
     size_t start, len, past;
-    real *k, *v; /* [kv_heads, capacity, head_size] */
-    size_t capacity;
-    real *tail_q, *tail_k,
-        *tail_v; /* [window, heads * head_size] raw rows, oldest first, zeros where
-                                       nothing came before; NULL where that target is not shifted */
+    real *k, *v;     /* [kv_heads, capacity, head_size] */
+    size_t capacity; /* rows of the cache */
+    size_t first;    /* the position of row 0, a multiple of KVSI_MARK; earlier keys are gone */
+    size_t marks;    /* tails beside number 0 */
+    real *tail_q, *tail_k, *tail_v; /* 1 + marks tails; NULL where that target is not shifted */
 } kvsi_span;
 
 typedef struct kvsi_attention {

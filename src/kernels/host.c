@@ -135,21 +135,33 @@ real kvsi_keep_weight(const kvsi_attention *a, size_t row, size_t head, size_t k
 
 /* ---- state ---- */
 
-static void keep_tail(real *tail, kvsi_target target, const kvsi_span *span, const real *qkv,
-                      const kvsi_attention *a)
+/* The tail after the first `len` rows of the span; `to` may be `tail` itself. */
+static void copy_tail(real *to, const real *tail, kvsi_target target, const kvsi_span *span,
+                      size_t len, const real *qkv, const kvsi_attention *a)
 {
     const size_t window = target.shift->window, row = target.heads * a->head_size;
 
-    if (!tail)
-        return;
-    for (size_t j = 0; j < window; j++) {    /* ascending: a row moves only to one already copied */
-        const size_t source = span->len + j; /* counted from the old tail's oldest row */
+    for (size_t j = 0; j < window; j++) { /* ascending: a row moves only to one already copied */
+        const size_t source = len + j;    /* counted from the old tail's oldest row */
         const real *from =
             source < window
                 ? tail + source * row
                 : qkv + (span->start + source - window) * kvsi_qkv_width(a) + target.column;
-        memmove(tail + j * row, from, row * sizeof *tail);
+        memmove(to + j * row, from, row * sizeof *to);
     }
+}
+
+static void keep_tail(real *tail, kvsi_target target, const kvsi_span *span, const real *qkv,
+                      const kvsi_attention *a)
+{
+    const size_t size = target.shift->window * target.heads * a->head_size;
+    const size_t end = span->past + span->len;
+
+    if (!tail)
+        return;
+    for (size_t i = span->past / KVSI_MARK + 1; i <= span->marks && i * KVSI_MARK <= end; i++)
+        copy_tail(tail + i * size, tail, target, span, i * KVSI_MARK - span->past, qkv, a);
+    copy_tail(tail, tail, target, span, span->len, qkv, a);
 }
 
 void kvsi_keep_tails(const kvsi_attention *a, const real *qkv)

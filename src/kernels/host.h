@@ -39,7 +39,8 @@ void kvsi_keep_weights(real factors[4], const kvsi_attention *a, size_t row, siz
 void kvsi_keep_factors(real factors[4], const kvsi_dropout *d, uint64_t block);
 
 /* Leaves in the spans' tails the last raw rows of (old tail, new rows): what the next chunk's shift
- * will look back on.  Chunks shorter than the window, and empty ones, keep part of the old tail. */
+ * will look back on.  Chunks shorter than the window, and empty ones, keep part of the old tail.
+ * Marks that the chunk reaches are left on the way. */
 void kvsi_keep_tails(const kvsi_attention *a, const real *qkv);
 
 #endif

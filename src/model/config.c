@@ -5,7 +5,10 @@
 
 #include <math.h>
 
-enum { SIZE_LIMIT = 1 << 24 }; /* of any single dimension: keeps products inside 64 bits */
+enum {
+    SIZE_LIMIT = 1 << 24,   /* of any single dimension: keeps products inside 64 bits */
+    LAYERS_LIMIT = 1 << 12, /* keeps the list of tensors small, whatever a file claims */
+};
 
 void kvs_model_config_init(kvs_model_config *config)
 {
@@ -43,21 +46,21 @@ static kvs_status check_sizes(const kvs_model_config *c, kvs_err *err)
 {
     const struct {
         const char *name;
-        size_t value;
-    } sizes[] = {{"vocab", c->vocab},
-                 {"dim", c->dim},
-                 {"layers", c->layers},
-                 {"heads", c->heads},
-                 {"ffn", c->ffn},
-                 {"context", c->context},
-                 {"kv heads", c->kv_heads},
-                 {"sliding heads", c->sliding_heads},
-                 {"sliding kv heads", c->sliding_kv_heads}};
+        size_t value, high;
+    } sizes[] = {{"vocab", c->vocab, SIZE_LIMIT},
+                 {"dim", c->dim, SIZE_LIMIT},
+                 {"layers", c->layers, LAYERS_LIMIT},
+                 {"heads", c->heads, SIZE_LIMIT},
+                 {"ffn", c->ffn, SIZE_LIMIT},
+                 {"context", c->context, SIZE_LIMIT},
+                 {"kv heads", c->kv_heads, SIZE_LIMIT},
+                 {"sliding heads", c->sliding_heads, SIZE_LIMIT},
+                 {"sliding kv heads", c->sliding_kv_heads, SIZE_LIMIT}};
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < 1 || sizes[i].value > SIZE_LIMIT)
-            return kvsi_fail(err, KVS_E_INVALID, "%s is %zu, expected 1 to %d", sizes[i].name,
-                             sizes[i].value, SIZE_LIMIT);
+        if (sizes[i].value < 1 || sizes[i].value > sizes[i].high)
+            return kvsi_fail(err, KVS_E_INVALID, "%s is %zu, expected 1 to %zu", sizes[i].name,
+                             sizes[i].value, sizes[i].high);
     return KVS_OK;
 }
 

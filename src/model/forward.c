@@ -105,6 +105,17 @@ static void embed(kvsi_pass *p, real *x)
         k->ops->dropout(k, x, n * dim, &drop);
 }
 
+static void advance(kvsi_pass *p, kvsi_state *state, const kvsi_span *span)
+{
+    const size_t dim = p->model->config.dim;
+
+    if (span->len == 0)
+        return;
+    p->context.ops->copy(&p->context, state->last, p->normed + (span->start + span->len - 1) * dim,
+                         dim * sizeof *state->last);
+    state->length += span->len;
+}
+
 void kvsi_pass_forward(kvsi_pass *pass)
 {
     const kvs_model *m = pass->model;
@@ -127,7 +138,7 @@ void kvsi_pass_forward(kvsi_pass *pass)
         normalise(pass, pass->last, m->layout.final_norm, m->layout.final_norm_bias);
     for (size_t s = 0; s < pass->sequences; s++)
         if (pass->states[s])
-            pass->states[s]->length += pass->spans[s].len;
+            advance(pass, pass->states[s], &pass->spans[s]);
 }
 
 /* ---- head ---- */
@@ -196,6 +207,19 @@ kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients)
     k->ops->download(k, pass->host_guesses, pass->guesses, pass->head_rows * sizeof *pass->guesses);
     k->ops->sync(k);
     return count_loss(pass);
+}
+
+void kvsi_pass_state_logits(kvsi_pass *pass, real *host_logits, real *scratch,
+                            kvsi_state *const *states, size_t count)
+{
+    const size_t dim = pass->model->config.dim;
+    kvsi_context *k = &pass->context;
+
+    for (size_t i = 0; i < count; i++) {
+        k->ops->copy(k, pass->normed + i * dim, states[i]->last, dim * sizeof *pass->normed);
+        pass->host_rows[i] = (int32_t)i;
+    }
+    kvsi_pass_logits(pass, host_logits, scratch, pass->host_rows, count);
 }
 
 void kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,

@@ -25,6 +25,9 @@ struct kvs_model {
 kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
                                kvs_err *err);
 
+/* A checksum of all weights, tensor by tensor. */
+kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err *err);
+
 /* Sets a tensor from float32 numbers in file order, at any alignment. */
 void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32);
 

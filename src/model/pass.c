@@ -60,6 +60,11 @@ size_t kvsi_pass_logit_count(const kvs_model_config *config)
     return config->head == KVS_HEAD_NONE ? config->dim : config->vocab;
 }
 
+size_t kvs_model_logit_count(const kvs_model *model)
+{
+    return kvsi_pass_logit_count(&model->config);
+}
+
 static size_t up_width(const kvs_model_config *c)
 {
     return c->no_mlp ? 0 : c->body == KVS_BODY_GPT2 ? c->ffn : 2 * c->ffn;
@@ -234,6 +239,9 @@ static kvs_status check_sequence(const kvsi_pass *p, const kvs_batch *b, size_t 
     if (len > limit - past)
         return kvsi_fail(err, KVS_E_LIMIT, "sequence %zu would have %zu tokens, the context is %zu",
                          s, past + len, limit);
+    if (state && state->sliding_rows < state->capacity && len > KVSI_STATE_CHUNK)
+        return kvsi_fail(err, KVS_E_LIMIT, "a chunk of %zu tokens, a sliding window takes %d", len,
+                         KVSI_STATE_CHUNK);
     return KVS_OK;
 }
 
@@ -299,6 +307,8 @@ static void load_spans(kvsi_pass *p, const kvs_batch *b, kvsi_state *const *stat
 
         p->spans[s] = (kvsi_span){.start = start, .len = len};
         p->states[s] = states ? states[s] : NULL;
+        if (states)
+            kvsi_state_make_room(states[s], len);
         for (size_t t = 0; t < len; t++)
             p->host_positions[start + t] = (int32_t)(past + t);
     }

@@ -95,6 +95,10 @@ size_t kvsi_pass_logit_count(const kvs_model_config *config);
  * [count, logits].  `scratch` is backend memory of that size. */
 void kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
                       size_t count);
+/* The same after the last token of each of `count` states (at most head_rows and tokens of the
+ * limits); ends the batch that is loaded. */
+void kvsi_pass_state_logits(kvsi_pass *pass, real *host_logits, real *scratch,
+                            kvsi_state *const *states, size_t count);
 
 /* ---- shared by forward.c and backward.c ---- */
 

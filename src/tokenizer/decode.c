@@ -1,33 +1,11 @@
-/* Ids back to text.  What are lost characters elsewhere stays as it is here: bytes that are not
- * UTF-8 come back as those bytes. */
+/* What are lost characters elsewhere stays as it is here: bytes that are not UTF-8 come back as
+ * those bytes. */
+#include "tokenizer/decode.h"
+
 #include "base/memory.h"
-#include "tokenizer/tokenizer.h"
 #include "tokenizer/utf8.h"
 
 #include <string.h>
-
-/* Pieces of text, one behind the other. */
-typedef struct pieces {
-    kvsi_text bytes;
-    size_t *ends;
-    size_t count, capacity;
-} pieces;
-
-static kvs_status end_piece(pieces *p, kvs_err *err)
-{
-    const kvs_status st =
-        kvsi_array_reserve(&p->ends, &p->capacity, p->count + 1, sizeof *p->ends, err);
-
-    if (st == KVS_OK)
-        p->ends[p->count++] = p->bytes.length;
-    return st;
-}
-
-static void release(pieces *p)
-{
-    kvsi_text_release(&p->bytes);
-    kvsi_free(p->ends);
-}
 
 /* ---- steps: one piece -> one piece ----------------------------------------------------------- */
 
@@ -131,87 +109,220 @@ static kvs_status decode_piece(const kvsi_component *c, kvsi_text *out, const ch
     }
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
-static kvs_status run_step(const kvsi_component *c, pieces *p, kvs_err *err)
+static void swap(kvsi_text *a, kvsi_text *b)
 {
-    pieces next = {0};
-    kvs_status st = KVS_OK;
+    const kvsi_text text = *a;
 
-    if (c->kind == KVSI_FUSE) {
-        p->count = p->count > 0;
-        if (p->count)
-            p->ends[0] = p->bytes.length;
-        return KVS_OK;
+    *a = *b;
+    *b = text;
+}
+
+/* Runs a step over *text. */
+static kvs_status run_step(kvsi_decoding *d, const kvsi_component *c, kvsi_text *text, int first,
+                           kvs_err *err)
+{
+    kvs_status st;
+
+    d->spare.length = 0;
+    kvsi_text_add(&d->spare, "");
+    st = decode_piece(c, &d->spare, text->data, text->length, first, err);
+    swap(text, &d->spare);
+    return st == KVS_OK ? kvsi_text_check(text, err) : st;
+}
+
+/* The Strip at the start, on as much of the text as there is. */
+static void strip_waiting(kvsi_decoding *d)
+{
+    const kvsi_component *c = d->t->decoders.list + d->piece_steps + 1;
+    const char *text = d->waiting.data;
+    size_t size = d->waiting.length;
+
+    for (; d->stripped < c->start && starts_with(text, size, c); d->stripped++) {
+        text += c->content_size;
+        size -= c->content_size;
     }
-    kvsi_text_add(&next.bytes, "");
-    for (size_t i = 0, start = 0; i < p->count; start = p->ends[i++]) {
-        KVS_TRY(
-            decode_piece(c, &next.bytes, p->bytes.data + start, p->ends[i] - start, i == 0, err));
-        KVS_TRY(end_piece(&next, err));
+    d->stripping =
+        d->stripped < c->start && size < c->content_size && memcmp(text, c->content, size) == 0;
+    if (d->stripping) {
+        memmove(d->waiting.data, text, size + 1);
+        d->waiting.length = size;
+        return;
     }
-    KVS_TRY(kvsi_text_check(&next.bytes, err));
-    release(p);
-    *p = next;
-    next = (pieces){0};
-out:
-    release(&next);
-    return st;
+    kvsi_text_add_bytes(&d->text, text, size);
+    d->waiting.length = 0;
+}
+
+static int strips_only_the_start(const kvs_tokenizer *t, size_t fuse)
+{
+    const kvsi_component *after = t->decoders.list + fuse + 1;
+
+    return fuse + 2 == t->decoders.count && after->kind == KVSI_STRIP && after->stop == 0 &&
+           after->content_size > 0;
 }
 
 /* Without a decoder, pieces are words. */
-static kvs_status add_pieces(const kvs_tokenizer *t, pieces *p, const int32_t *ids, size_t count,
-                             kvs_err *err)
+static kvs_status decode_id(kvsi_decoding *d, int32_t id, kvs_err *err)
 {
+    const kvsi_components *steps = &d->t->decoders;
+    const kvsi_bytes piece = kvsi_vocabulary_at(&d->t->vocabulary, (size_t)id);
+    const int first = d->pieces++ == 0, waits = d->piece_steps + 1 < steps->count;
     kvs_status st = KVS_OK;
 
-    kvsi_text_add(&p->bytes, "");
-    for (size_t i = 0; i < count; i++) {
-        const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, (size_t)ids[i]);
-
-        if (ids[i] < 0 || (size_t)ids[i] >= t->vocab || !piece.text)
-            return kvsi_fail(err, KVS_E_INVALID, "id %d is not in the vocabulary of %zu tokens",
-                             (int)ids[i], t->vocab);
-        if (i > 0 && !t->decoders.count)
-            kvsi_text_add(&p->bytes, " ");
-        kvsi_text_add_bytes(&p->bytes, piece.text, piece.size);
-        KVS_TRY(end_piece(p, err));
-    }
-    st = kvsi_text_check(&p->bytes, err);
+    if (!first && !steps->count)
+        kvsi_text_add(&d->text, " ");
+    d->piece.length = 0;
+    kvsi_text_add_bytes(&d->piece, piece.text, piece.size);
+    KVS_TRY(kvsi_text_check(&d->piece, err));
+    for (size_t i = 0; i < d->piece_steps; i++)
+        KVS_TRY(run_step(d, steps->list + i, &d->piece, first, err));
+    if (waits && (d->stripping || !strips_only_the_start(d->t, d->piece_steps)))
+        kvsi_text_add_bytes(&d->waiting, d->piece.data, d->piece.length);
+    else
+        kvsi_text_add_bytes(&d->text, d->piece.data, d->piece.length);
+    KVS_TRY(kvsi_text_check(&d->waiting, err));
+    if (d->stripping)
+        strip_waiting(d);
+    st = kvsi_text_check(&d->text, err);
 out:
     return st;
 }
 
-/* What encoding puts around a text is no part of it. */
-static void drop_frame(const kvs_tokenizer *t, const int32_t **ids, size_t *count)
+/* What stands after Fuse, on all of the text. */
+static kvs_status decode_waiting(kvsi_decoding *d, kvs_err *err)
 {
-    const size_t before = t->before.count, after = t->after.count;
+    const kvsi_components *steps = &d->t->decoders;
+    kvs_status st = KVS_OK;
 
-    if (before && *count >= before && memcmp(*ids, t->before.ids, before * sizeof **ids) == 0) {
-        *ids += before;
-        *count -= before;
+    if (d->pieces == 0)
+        return kvsi_text_check(&d->text, err);
+    kvsi_text_add(&d->waiting, "");
+    KVS_TRY(kvsi_text_check(&d->waiting, err));
+    for (size_t i = d->piece_steps; i < steps->count; i++)
+        if (steps->list[i].kind != KVSI_FUSE && !strips_only_the_start(d->t, d->piece_steps))
+            KVS_TRY(run_step(d, steps->list + i, &d->waiting, 1, err));
+    kvsi_text_add_bytes(&d->text, d->waiting.data, d->waiting.length);
+    st = kvsi_text_check(&d->text, err);
+out:
+    return st;
+}
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+void kvsi_decoding_reset(kvsi_decoding *d)
+{
+    d->begun = 0;
+    d->held.count = 0;
+    d->pieces = d->stripped = 0;
+    d->stripping = strips_only_the_start(d->t, d->piece_steps);
+    d->waiting.length = d->text.length = 0;
+    kvsi_text_add(&d->text, ""); /* NUL-terminated even if empty */
+}
+
+void kvsi_decoding_init(kvsi_decoding *d, const kvs_tokenizer *t)
+{
+    *d = (kvsi_decoding){.t = t};
+    while (d->piece_steps < t->decoders.count && t->decoders.list[d->piece_steps].kind != KVSI_FUSE)
+        d->piece_steps++;
+    kvsi_decoding_reset(d);
+}
+
+void kvsi_decoding_release(kvsi_decoding *d)
+{
+    kvsi_free(d->held.ids);
+    kvsi_text_release(&d->piece);
+    kvsi_text_release(&d->spare);
+    kvsi_text_release(&d->waiting);
+    kvsi_text_release(&d->text);
+}
+
+static int is_start_of(const kvsi_ids *ids, const kvsi_ids *frame)
+{
+    return ids->count <= frame->count &&
+           memcmp(ids->ids, frame->ids, ids->count * sizeof *ids->ids) == 0;
+}
+
+/* Decodes what is held; unless it is to be all, not what may be put behind a text. */
+static kvs_status decode_held(kvsi_decoding *d, int all, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    while (st == KVS_OK && d->held.count > 0 && (all || !is_start_of(&d->held, &d->t->after))) {
+        const int32_t id = d->held.ids[0];
+
+        memmove(d->held.ids, d->held.ids + 1, --d->held.count * sizeof id);
+        st = decode_id(d, id, err);
     }
-    if (after && *count >= after &&
-        memcmp(*ids + *count - after, t->after.ids, after * sizeof **ids) == 0)
-        *count -= after;
+    return st;
+}
+
+static kvs_status take_id(kvsi_decoding *d, int32_t id, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(kvsi_ids_add(&d->held, &id, 1, err));
+    if (!d->begun && is_start_of(&d->held, &d->t->before)) {
+        if (d->held.count == d->t->before.count) {
+            d->held.count = 0;
+            d->begun = 1;
+        }
+        return KVS_OK;
+    }
+    d->begun = 1;
+    st = decode_held(d, 0, err);
+out:
+    return st;
+}
+
+kvs_status kvsi_decoding_add(kvsi_decoding *d, const int32_t *ids, size_t count, kvs_err *err)
+{
+    const kvs_tokenizer *t = d->t;
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] < 0 || (size_t)ids[i] >= t->vocab ||
+            !kvsi_vocabulary_at(&t->vocabulary, (size_t)ids[i]).text)
+            return kvsi_fail(err, KVS_E_INVALID, "id %d is not in the vocabulary of %zu tokens",
+                             (int)ids[i], t->vocab);
+    for (size_t i = 0; st == KVS_OK && i < count; i++)
+        st = take_id(d, ids[i], err);
+    return st;
+}
+
+kvs_status kvsi_decoding_flush(kvsi_decoding *d, kvs_err *err)
+{
+    return d->begun ? decode_held(d, 1, err) : KVS_OK;
+}
+
+kvs_status kvsi_decoding_finish(kvsi_decoding *d, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(decode_held(d, 0, err));
+    if (d->held.count == d->t->after.count)
+        d->held.count = 0;
+    KVS_TRY(decode_held(d, 1, err));
+    KVS_TRY(decode_waiting(d, err));
+out:
+    return st;
 }
 
 kvs_status kvs_tokenizer_decode(const kvs_tokenizer *t, const int32_t *ids, size_t count,
                                 char **text, size_t *size, kvs_err *err)
 {
-    pieces p = {0};
+    kvsi_decoding d;
     kvs_status st;
 
     *text = NULL;
     *size = 0;
-    drop_frame(t, &ids, &count);
-    KVS_TRY(add_pieces(t, &p, ids, count, err));
-    for (size_t i = 0; i < t->decoders.count; i++)
-        KVS_TRY(run_step(t->decoders.list + i, &p, err));
-    *text = p.bytes.data;
-    *size = p.bytes.length;
-    p.bytes.data = NULL;
+    kvsi_decoding_init(&d, t);
+    KVS_TRY(kvsi_decoding_add(&d, ids, count, err));
+    KVS_TRY(kvsi_decoding_finish(&d, err));
+    *text = d.text.data;
+    *size = d.text.length;
+    d.text.data = NULL;
 out:
-    release(&p);
+    kvsi_decoding_release(&d);
     return st;
 }

@@ -8,6 +8,19 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
+/* A file could ask for replacements of replacements that fill any memory.  What tokenizers really
+ * do makes a text three times as long, or, of the rarest characters, eighteen times. */
+enum { LARGEST_GROWTH = 64, ALWAYS_ALLOWED = 1 << 12 /* bytes */ };
+
+static kvs_status check_growth(const kvsi_text *out, size_t limit, kvs_err *err)
+{
+    if (out->length > limit)
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "the tokenizer's normalizer makes a text more than %d times as long",
+                         LARGEST_GROWTH);
+    return KVS_OK;
+}
+
 /* ---- steps, on valid UTF-8 ------------------------------------------------------------------- */
 
 static kvs_status compose(kvsi_component_kind kind, kvsi_text *out, const char *text, size_t size,
@@ -47,32 +60,33 @@ static void lower(kvsi_text *out, const char *text, size_t size)
     }
 }
 
-static kvs_status replace(const kvsi_component *c, kvsi_text *out, const char *text, size_t size,
-                          kvs_err *err)
+static kvs_status replace(const kvsi_component *c, kvsi_text *out, size_t limit, const char *text,
+                          size_t size, kvs_err *err)
 {
     size_t at = 0;
+    kvs_status st;
 
     for (;;) {
         size_t start, end;
-        const kvs_status st = kvsi_pattern_next(c->pattern, text, size, at, &start, &end, err);
 
-        if (st != KVS_OK)
-            return st;
+        KVS_TRY(kvsi_pattern_next(c->pattern, text, size, at, &start, &end, err));
         if (!end)
             break;
         kvsi_text_add_bytes(out, text + at, start - at);
         kvsi_text_add_bytes(out, c->content, c->content_size);
+        KVS_TRY(check_growth(out, limit, err));
         at = end;
     }
     kvsi_text_add_bytes(out, text + at, size - at);
-    return KVS_OK;
+out:
+    return st;
 }
 
-static kvs_status normalize_valid(const kvsi_component *c, kvsi_text *out, const char *text,
-                                  size_t size, kvs_err *err)
+static kvs_status normalize_valid(const kvsi_component *c, kvsi_text *out, size_t limit,
+                                  const char *text, size_t size, kvs_err *err)
 {
     if (c->kind == KVSI_REPLACE)
-        return replace(c, out, text, size, err);
+        return replace(c, out, limit, text, size, err);
     if (c->kind == KVSI_CHARACTER_MAP) {
         kvsi_character_map_apply(c->content, c->content_size, c->keep, out, text, size);
         return KVS_OK;
@@ -107,8 +121,8 @@ static void strip_spaces(const kvsi_component *c, kvsi_text *out, const char *te
     kvsi_text_add_bytes(out, text, size);
 }
 
-static kvs_status normalize_once(const kvsi_component *c, kvsi_text *out, const char *text,
-                                 size_t size, kvs_err *err)
+static kvs_status normalize_once(const kvsi_component *c, kvsi_text *out, size_t limit,
+                                 const char *text, size_t size, kvs_err *err)
 {
     if (c->kind == KVSI_STRIP_SPACES) {
         strip_spaces(c, out, text, size);
@@ -124,7 +138,7 @@ static kvs_status normalize_once(const kvsi_component *c, kvsi_text *out, const 
         const size_t valid = kvsi_utf8_valid(text, size);
 
         if (valid > 0) {
-            const kvs_status st = normalize_valid(c, out, text, valid, err);
+            const kvs_status st = normalize_valid(c, out, limit, text, valid, err);
 
             if (st != KVS_OK)
                 return st;
@@ -140,6 +154,7 @@ static kvs_status normalize_once(const kvsi_component *c, kvsi_text *out, const 
 kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_text *out, const char *text,
                           size_t size, kvs_err *err)
 {
+    const size_t limit = size * LARGEST_GROWTH + ALWAYS_ALLOWED;
     kvsi_text now = {0}, next = {0};
     kvs_status st = KVS_OK;
 
@@ -149,8 +164,9 @@ kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_text *out, co
 
         next.length = 0;
         kvsi_text_add(&next, "");
-        KVS_TRY(normalize_once(normalizers->list + i, &next, now.data, now.length, err));
+        KVS_TRY(normalize_once(normalizers->list + i, &next, limit, now.data, now.length, err));
         KVS_TRY(kvsi_text_check(&next, err));
+        KVS_TRY(check_growth(&next, limit, err));
         swap = now;
         now = next;
         next = swap;

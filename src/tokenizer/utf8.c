@@ -72,6 +72,17 @@ size_t kvsi_utf8_valid(const char *text, size_t size)
     return at;
 }
 
+size_t kvsi_utf8_complete(const char *text, size_t size)
+{
+    for (size_t back = 1; back <= 3 && back <= size; back++) {
+        const unsigned char byte = (unsigned char)text[size - back];
+
+        if ((byte & 0xc0) != 0x80)
+            return byte <= 0xf4 && expected_length(byte) > back ? size - back : size;
+    }
+    return size;
+}
+
 size_t kvsi_utf8_put(char out[4], uint32_t code)
 {
     return (size_t)utf8proc_encode_char((utf8proc_int32_t)code, (utf8proc_uint8_t *)out);

@@ -16,6 +16,8 @@ size_t kvsi_utf8_next(const char *text, size_t size, uint32_t *code);
 size_t kvsi_utf8_last(const char *text, size_t size, uint32_t *code);
 /* Bytes from the start that are valid. */
 size_t kvsi_utf8_valid(const char *text, size_t size);
+/* Bytes from the start without a character at the end that may be going on in what follows. */
+size_t kvsi_utf8_complete(const char *text, size_t size);
 /* Writes a character and returns its bytes. */
 size_t kvsi_utf8_put(char out[4], uint32_t code);
 

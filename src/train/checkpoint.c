@@ -11,12 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char TOKENIZER[] = "tokenizer.json";
 static const char *const checked_files[] = {"model.safetensors", "config.json",
-                                            "optimizer.safetensors"};
+                                            "optimizer.safetensors", TOKENIZER};
 
 enum {
     CHECKED_FILES = sizeof checked_files / sizeof *checked_files,
-    STATE_LIMIT = 1 << 20, /* bytes of state.json */
+    NEEDED_FILES = CHECKED_FILES - 1, /* all but the tokenizer */
+    STATE_LIMIT = 1 << 20,            /* bytes of state.json */
 };
 
 static const kvsi_dtype REAL_DTYPE = sizeof(real) == sizeof(float) ? KVSI_F32 : KVSI_F64;
@@ -70,7 +72,7 @@ static kvs_status write_state(const char *dir, const kvsi_training_state *s, kvs
 
     if (!state || !path)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
-    for (size_t i = 0; st == KVS_OK && i < CHECKED_FILES; i++) {
+    for (size_t i = 0; st == KVS_OK && i < (s->tokenizer ? CHECKED_FILES : NEEDED_FILES); i++) {
         char sum[KVSI_CHECKSUM_TEXT];
 
         st = checksum_in(sum, dir, checked_files[i], err);
@@ -99,6 +101,19 @@ static kvs_status write_done(const char *dir, kvs_err *err)
     return st;
 }
 
+kvs_status kvsi_save_with_tokenizer(const kvs_model *model, const kvs_tokenizer *tokenizer,
+                                    const char *dir, kvs_err *err)
+{
+    char *path = kvsi_path_join(dir, TOKENIZER);
+    kvs_status st = path ? kvs_model_save(model, dir, err)
+                         : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+
+    if (st == KVS_OK && tokenizer)
+        st = kvs_tokenizer_save(tokenizer, path, err);
+    kvsi_free(path);
+    return st;
+}
+
 static kvs_status fill(const char *dir, const kvsi_training_state *s, kvs_err *err)
 {
     kvs_status st = KVS_OK;
@@ -109,7 +124,7 @@ static kvs_status fill(const char *dir, const kvsi_training_state *s, kvs_err *e
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
     KVS_TRY(kvsi_dir_remove(dir, err)); /* left by a run that was killed while filling it */
     KVS_TRY(kvsi_dir_make(dir, &made, err));
-    KVS_TRY(kvs_model_save(s->model, dir, err));
+    KVS_TRY(kvsi_save_with_tokenizer(s->model, s->tokenizer, dir, err));
     KVS_TRY(write_moments(moments, s, err));
     KVS_TRY(write_state(dir, s, err));
     KVS_TRY(write_done(dir, err));
@@ -141,7 +156,7 @@ static kvs_status link_to(const char *ckpt_dir, const char *link, const char *na
     return st;
 }
 
-static kvs_status remove_old(const char *ckpt_dir, size_t keep, kvs_err *err)
+kvs_status kvsi_checkpoint_prune(const char *ckpt_dir, size_t keep, kvs_err *err)
 {
     kvsi_name_list list;
     kvs_status st = kvsi_dir_list(&list, ckpt_dir, "step-", err);
@@ -159,14 +174,34 @@ static kvs_status remove_old(const char *ckpt_dir, size_t keep, kvs_err *err)
     return st;
 }
 
+/* Names are zero-padded, so their order is that of the steps. */
+static void name_of_step(char *out, size_t size, uint64_t step)
+{
+    snprintf(out, size, "step-%08" PRIu64, step);
+}
+
+char *kvsi_checkpoint_before(const char *ckpt_dir, uint64_t step)
+{
+    kvsi_name_list list;
+    char name[32], *path = NULL;
+
+    name_of_step(name, sizeof name, step);
+    if (kvsi_dir_list(&list, ckpt_dir, "step-", NULL) == KVS_OK)
+        for (size_t i = list.count; !path && i-- > 0;)
+            if (strcmp(list.names[i], name) < 0)
+                path = kvsi_path_join(ckpt_dir, list.names[i]);
+    kvsi_name_list_release(&list);
+    return path;
+}
+
 kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state *state,
-                                 size_t keep, int is_best, kvs_err *err)
+                                 int is_best, kvs_err *err)
 {
     char name[32];
     char *final, *filling = kvsi_path_join(ckpt_dir, ".filling");
     kvs_status st = KVS_OK;
 
-    snprintf(name, sizeof name, "step-%08" PRIu64, state->step);
+    name_of_step(name, sizeof name, state->step);
     final = kvsi_path_join(ckpt_dir, name);
     if (!final || !filling) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", ckpt_dir);
@@ -178,7 +213,6 @@ kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state
     KVS_TRY(link_to(ckpt_dir, "latest", name, err));
     if (is_best)
         KVS_TRY(link_to(ckpt_dir, "best", name, err));
-    KVS_TRY(remove_old(ckpt_dir, keep, err));
 out:
     if (st != KVS_OK && filling)
         kvsi_dir_remove(filling, NULL);
@@ -232,6 +266,8 @@ static kvs_status check_files(const json_t *state, const char *dir, kvs_err *err
         const char *expected = json_string_value(json_object_get(files, checked_files[i]));
         kvs_status st;
 
+        if (!expected && i >= NEEDED_FILES)
+            continue;
         if (!expected)
             return kvsi_fail(err, KVS_E_FORMAT, "'%s/state.json' has no checksum of '%s'", dir,
                              checked_files[i]);

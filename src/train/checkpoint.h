@@ -1,6 +1,7 @@
 /* train/checkpoint.h - everything that decides how training goes on, in a folder:
  *
  *     ckpt/step-00001000/  model.safetensors, config.json   as any other model
+ *                          tokenizer.json                   if the run has a tokenizer
  *                          optimizer.safetensors            both moments, laid out as the model
  *                          state.json                       the step, what the run remembers, and
  *                                                           the checksums of the files above
@@ -22,12 +23,21 @@ typedef struct kvsi_training_state {
     real *mean, *square; /* blocks laid out as the model's parameters, on the backend's side */
     json_t *run;         /* an object of the caller's; a new reference when read */
     uint64_t step;
+    const kvs_tokenizer *tokenizer; /* written beside the model, never read; NULL = none */
 } kvsi_training_state;
 
-/* Writes ckpt_dir/step-N and moves `latest`, and `best` too if it is; keeps the newest `keep`
- * (0 = all) and the best. */
+/* A model that others can use: kvs_model_save, and tokenizer.json if there is a tokenizer. */
+kvs_status kvsi_save_with_tokenizer(const kvs_model *model, const kvs_tokenizer *tokenizer,
+                                    const char *dir, kvs_err *err);
+
+/* Writes ckpt_dir/step-N and moves `latest`, and `best` too if it is. */
 kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state *state,
-                                 size_t keep, int is_best, kvs_err *err);
+                                 int is_best, kvs_err *err);
+/* Removes all but the newest `keep` (0 = all stay) and the best. */
+kvs_status kvsi_checkpoint_prune(const char *ckpt_dir, size_t keep, kvs_err *err);
+/* The newest checkpoint of a step before `step`, whole or not, in fresh memory (kvsi_free); NULL if
+ * there is none. */
+char *kvsi_checkpoint_before(const char *ckpt_dir, uint64_t step);
 
 /* The newest whole checkpoint below ckpt_dir, in fresh memory (kvsi_free); NULL if there is none.
  * *skipped counts newer ones that are damaged, `why` says what is wrong with the newest of them. */

@@ -2,22 +2,30 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "train/checkpoint.h"
+#include "train/lines.h"
+#include "train/shift_means.h"
 #include "train/table.h"
 #include "train/tensorboard.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
+static const char LOG[] = "train.jsonl", SAMPLES[] = "samples.jsonl";
+
 struct kvsi_folder {
-    char *dir, *log_path;
-    FILE *log;
+    char *dir;
+    kvsi_lines *log, *samples; /* samples: NULL until there are any */
     kvsi_events *events;
 };
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static kvs_status fail_memory(const kvsi_folder *folder, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", folder->dir);
+}
 
 static kvs_status refuse_used(const char *dir, const char *name, kvs_err *err)
 {
@@ -33,31 +41,12 @@ static kvs_status refuse_used(const char *dir, const char *name, kvs_err *err)
     return st;
 }
 
-static kvs_status write_line(kvsi_folder *folder, const json_t *record, kvs_err *err)
-{
-    const int failed =
-        json_dumpf(record, folder->log, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 ||
-        fputc('\n', folder->log) == EOF || fflush(folder->log) != 0;
-
-    if (failed)
-        return kvsi_fail(err, KVS_E_IO, "cannot write '%s': %s", folder->log_path, strerror(errno));
-    return KVS_OK;
-}
-
-static kvs_status lock(const kvsi_folder *folder, kvs_err *err)
-{
-    if (flock(fileno(folder->log), LOCK_EX | LOCK_NB) != 0)
-        return kvsi_fail(err, KVS_E_IO, "'%s' is in use by another process", folder->dir);
-    return KVS_OK;
-}
-
 static kvs_status name_folder(kvsi_folder **out, const char *dir, kvs_err *err)
 {
     kvsi_folder *folder = kvsi_alloc(1, sizeof *folder);
 
     *out = folder;
-    if (!folder || !(folder->dir = kvsi_strdup(dir)) ||
-        !(folder->log_path = kvsi_path_join(dir, "train.jsonl")))
+    if (!folder || !(folder->dir = kvsi_strdup(dir)))
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", dir);
     return KVS_OK;
 }
@@ -112,26 +101,26 @@ kvs_status kvsi_folder_create(kvsi_folder **out, const kvs_train_job *job, const
                               kvs_err *err)
 {
     const char *const dir = job->out;
+    char *path = kvsi_path_join(dir, LOG);
     kvs_status st;
     int made = 0;
     kvsi_folder *folder = NULL;
 
     *out = NULL;
     KVS_TRY(name_folder(&folder, dir, err));
-    KVS_TRY(refuse_used(dir, "train.jsonl", err));
-    KVS_TRY(refuse_used(dir, "model.safetensors", err));
-    KVS_TRY(kvsi_dir_make(dir, &made, err));
-    folder->log = fopen(folder->log_path, "wx");
-    if (!folder->log) {
-        st = kvsi_fail(err, KVS_E_IO, "cannot write '%s': %s", folder->log_path, strerror(errno));
+    if (!path) {
+        st = fail_memory(folder, err);
         goto out;
     }
-    KVS_TRY(lock(folder, err));
+    KVS_TRY(refuse_used(dir, LOG, err));
+    KVS_TRY(refuse_used(dir, "model.safetensors", err));
+    KVS_TRY(kvsi_dir_make(dir, &made, err));
+    KVS_TRY(kvsi_lines_create(&folder->log, path, err));
     st = write_files(job, err);
     if (st == KVS_OK)
-        st = write_line(folder, settings, err);
+        st = kvsi_lines_add(folder->log, settings, err);
     if (st != KVS_OK) {
-        unlink(folder->log_path);
+        unlink(path);
         goto out;
     }
     *out = folder;
@@ -142,61 +131,33 @@ out:
         remove_files(job);
         rmdir(dir);
     }
+    kvsi_free(path);
     return st;
-}
-
-/* Is this a whole record of a step up to `last`? */
-static int is_kept(const char *line, size_t size, uint64_t last)
-{
-    json_t *record = size > 0 && line[size - 1] == '\n' ? json_loadb(line, size, 0, NULL) : NULL;
-    const json_t *step = json_object_get(record, "step");
-    const int kept = json_is_integer(step) && (uint64_t)json_integer_value(step) <= last;
-
-    json_decref(record);
-    return kept;
-}
-
-/* Cuts the log behind the last record that is kept; the first line, the settings, always is. */
-static kvs_status cut_log(kvsi_folder *folder, uint64_t step, kvs_err *err)
-{
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t size = getline(&line, &room, folder->log);
-    off_t end = ftello(folder->log);
-
-    if (size <= 0 || line[size - 1] != '\n') {
-        free(line);
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s' does not start with a run's settings",
-                         folder->log_path);
-    }
-    while ((size = getline(&line, &room, folder->log)) > 0 && is_kept(line, (size_t)size, step))
-        end = ftello(folder->log);
-    free(line);
-    if (ftruncate(fileno(folder->log), end) != 0 || fseeko(folder->log, end, SEEK_SET) != 0)
-        return kvsi_fail_errno(err, "cut", folder->log_path);
-    return KVS_OK;
 }
 
 kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, uint64_t step,
                               kvs_err *err)
 {
+    char *log = kvsi_path_join(job->out, LOG), *samples = kvsi_path_join(job->out, SAMPLES);
     kvs_status st;
     kvsi_folder *folder = NULL;
 
     *out = NULL;
     KVS_TRY(name_folder(&folder, job->out, err));
-    folder->log = fopen(folder->log_path, "r+");
-    if (!folder->log) {
-        st = kvsi_fail_errno(err, "open", folder->log_path);
+    if (!log || !samples) {
+        st = fail_memory(folder, err);
         goto out;
     }
-    KVS_TRY(lock(folder, err));
-    KVS_TRY(cut_log(folder, step, err));
+    KVS_TRY(kvsi_lines_reopen(&folder->log, log, 1, step, err));
+    if (kvsi_file_exists(samples))
+        KVS_TRY(kvsi_lines_reopen(&folder->samples, samples, 0, step, err));
     KVS_TRY(write_files(job, err));
     *out = folder;
     folder = NULL;
 out:
     kvsi_folder_close(folder);
+    kvsi_free(log);
+    kvsi_free(samples);
     return st;
 }
 
@@ -204,26 +165,46 @@ void kvsi_folder_close(kvsi_folder *folder)
 {
     if (!folder)
         return;
-    if (folder->log)
-        fclose(folder->log);
+    kvsi_lines_close(folder->log);
+    kvsi_lines_close(folder->samples);
     kvsi_events_close(folder->events);
     kvsi_free(folder->dir);
-    kvsi_free(folder->log_path);
     kvsi_free(folder);
 }
+
+/* ---- records --------------------------------------------------------------------------------- */
 
 static kvs_status open_events(kvsi_folder *folder, kvs_err *err)
 {
     char *dir = kvsi_path_join(folder->dir, "tb");
     const kvs_status st =
-        dir ? kvsi_events_open(&folder->events, dir, err)
-            : kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", folder->dir);
+        dir ? kvsi_events_open(&folder->events, dir, err) : fail_memory(folder, err);
 
     kvsi_free(dir);
     return st;
 }
 
-static kvs_status log_events(kvsi_folder *folder, const kvs_step_record *r, kvs_err *err)
+/* The events SECTION/k_sum, k_current and k_previous, which is all taps but the current one. */
+static kvs_status log_shift_events(kvsi_folder *folder, uint64_t step, const char *section,
+                                   char letter, const kvs_shift_mean *mean, kvs_err *err)
+{
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {
+        {"sum", mean->sum}, {"current", mean->current}, {"previous", mean->sum - mean->current}};
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; st == KVS_OK && i < sizeof numbers / sizeof *numbers; i++) {
+        char tag[64];
+
+        snprintf(tag, sizeof tag, "%.40s/%c_%s", section, letter, numbers[i].name);
+        st = kvsi_events_add(folder->events, step, tag, numbers[i].value, err);
+    }
+    return st;
+}
+
+static kvs_status log_events(kvsi_folder *folder, kvs_step_record *r, kvs_err *err)
 {
     const struct {
         const char *tag;
@@ -239,6 +220,31 @@ static kvs_status log_events(kvsi_folder *folder, const kvs_step_record *r, kvs_
 
     for (size_t i = 0; st == KVS_OK && i < sizeof numbers / sizeof *numbers; i++)
         st = kvsi_events_add(folder->events, r->step, numbers[i].tag, numbers[i].value, err);
+    for (size_t i = 0; st == KVS_OK && i < KVSI_SHIFT_TARGETS; i++)
+        st = log_shift_events(folder, r->step, "shift", kvsi_shift_targets[i].letter,
+                              kvsi_record_shift(r, kvsi_shift_targets[i].target), err);
+    return st;
+}
+
+/* Layer by layer for TensorBoard alone: a record would grow with the model. */
+static kvs_status log_layers(kvsi_folder *folder, uint64_t step, const kvs_model *model,
+                             kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (size_t l = 0; st == KVS_OK && l < model->config.layers; l++) {
+        char section[40];
+
+        snprintf(section, sizeof section, "shift_layer_%03zu", l);
+        for (size_t i = 0; st == KVS_OK && i < KVSI_SHIFT_TARGETS; i++) {
+            kvs_shift_mean mean;
+
+            st = kvsi_shift_mean_of(&mean, model, kvsi_shift_targets[i].target, l, l + 1, err);
+            if (st == KVS_OK)
+                st = log_shift_events(folder, step, section, kvsi_shift_targets[i].letter, &mean,
+                                      err);
+        }
+    }
     return st;
 }
 
@@ -248,10 +254,19 @@ static void set_if_finite(json_t *object, const char *key, double value)
         json_object_set_new(object, key, json_real(value));
 }
 
-kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record, kvs_err *err)
+static void set_shift(json_t *object, char letter, const kvs_shift_mean *mean)
+{
+    char key[32];
+
+    snprintf(key, sizeof key, "%c_shift_sum", letter);
+    set_if_finite(object, key, mean->sum);
+    snprintf(key, sizeof key, "%c_shift_current", letter);
+    set_if_finite(object, key, mean->current);
+}
+
+static json_t *record_json(kvs_step_record *record)
 {
     json_t *line = json_object();
-    kvs_status st;
 
     json_object_set_new(line, "step", json_integer((json_int_t)record->step));
     json_object_set_new(line, "loss", kvsi_json_number(record->loss));
@@ -262,10 +277,57 @@ kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record, k
     json_object_set_new(line, "seconds", kvsi_json_number(record->seconds));
     set_if_finite(line, "eval_loss", record->eval_loss);
     set_if_finite(line, "eval_accuracy", record->eval_accuracy);
-    st = write_line(folder, line, err);
-    json_decref(line);
-    return st == KVS_OK ? log_events(folder, record, err) : st;
+    for (size_t i = 0; i < KVSI_SHIFT_TARGETS; i++)
+        set_shift(line, kvsi_shift_targets[i].letter,
+                  kvsi_record_shift(record, kvsi_shift_targets[i].target));
+    return line;
 }
+
+kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record,
+                           const kvs_model *model, kvs_err *err)
+{
+    kvs_step_record copy = *record;
+    json_t *line = record_json(&copy);
+    kvs_status st;
+
+    KVS_TRY(kvsi_lines_add(folder->log, line, err));
+    KVS_TRY(log_events(folder, &copy, err));
+    if (model)
+        KVS_TRY(log_layers(folder, copy.step, model, err));
+out:
+    json_decref(line);
+    return st;
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+static kvs_status open_samples(kvsi_folder *folder, kvs_err *err)
+{
+    char *path = kvsi_path_join(folder->dir, SAMPLES);
+    const kvs_status st =
+        path ? kvsi_lines_create(&folder->samples, path, err) : fail_memory(folder, err);
+
+    kvsi_free(path);
+    return st;
+}
+
+kvs_status kvsi_folder_log_sample(kvsi_folder *folder, uint64_t step, const kvs_sample *sample,
+                                  kvs_err *err)
+{
+    kvs_status st = folder->samples ? KVS_OK : open_samples(folder, err);
+    json_t *line;
+
+    if (st != KVS_OK)
+        return st;
+    line = json_pack("{s:I, s:o, s:o}", "step", (json_int_t)step, "prompt",
+                     kvsi_json_text(sample->prompt, sample->prompt_size), "text",
+                     kvsi_json_text(sample->text, sample->text_size));
+    st = kvsi_lines_add(folder->samples, line, err);
+    json_decref(line);
+    return st;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* NULL, which leaves the key out, if the task has no buckets. */
 static json_t *lengths_json(const kvs_evaluation *evaluation)
@@ -295,18 +357,18 @@ static json_t *result_json(const kvs_train_result *result)
 }
 
 kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *result,
-                              const kvs_model *model, kvs_err *err)
+                              const kvs_model *model, const kvs_tokenizer *tokenizer, kvs_err *err)
 {
     kvs_status st = KVS_OK;
     char *path = kvsi_path_join(folder->dir, "result.json");
     json_t *json = result_json(result);
 
     if (!path || !json) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the result of '%s'", folder->dir);
+        st = fail_memory(folder, err);
         goto out;
     }
     KVS_TRY(kvsi_table_write(folder->dir, err));
-    KVS_TRY(kvs_model_save(model, folder->dir, err));
+    KVS_TRY(kvsi_save_with_tokenizer(model, tokenizer, folder->dir, err));
     KVS_TRY(kvsi_json_write(json, path, err));
 out:
     json_decref(json);

@@ -50,6 +50,8 @@ kvs_status kvs_train_config_check(const kvs_train_config *config, kvs_err *err)
         {"beta2", config->beta2, 0, 1},
         {"eps", config->eps, 0, 1},
         {"weight decay", config->weight_decay, 0, 1e3},
+        {"shift learning rate", config->shift_lr, 0, 1e3},
+        {"shift decay", config->shift_decay, 0, 1e3},
         {"clip", config->clip, 0, 1e30},
     };
 
@@ -76,6 +78,15 @@ double kvs_learning_rate(const kvs_train_config *config, uint64_t step)
     if (config->schedule == KVS_SCHEDULE_COSINE)
         way = 0.5 * (1 - cos(3.14159265358979323846 * way));
     return config->lr + (floor - config->lr) * way;
+}
+
+double kvs_shift_learning_rate(const kvs_train_config *config, uint64_t step)
+{
+    kvs_train_config own = *config;
+
+    if (config->shift_lr > 0)
+        own.lr = config->shift_lr;
+    return kvs_learning_rate(&own, step);
 }
 
 static const char *const schedule_names[] = {"constant", "linear", "cosine"};

@@ -8,8 +8,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const columns[] = {"step",   "loss",    "lr",        "accuracy",     "grad_norm",
-                                      "tokens", "seconds", "eval_loss", "eval_accuracy"};
+static const char *const columns[] = {"step",
+                                      "loss",
+                                      "lr",
+                                      "accuracy",
+                                      "grad_norm",
+                                      "tokens",
+                                      "seconds",
+                                      "eval_loss",
+                                      "eval_accuracy",
+                                      "k_shift_sum",
+                                      "k_shift_current",
+                                      "v_shift_sum",
+                                      "v_shift_current",
+                                      "q_shift_sum",
+                                      "q_shift_current"};
 
 enum { COLUMNS = sizeof columns / sizeof *columns };
 

@@ -1,18 +1,20 @@
-/* A whole run: settings, steps, evaluation, result. */
+/* A whole run: settings, steps, evaluation, samples, checkpoints, result. */
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/memory.h"
-#include "data/task.h"
-#include "formats/hf.h"
 #include "model/model.h"
 #include "train/folder.h"
+#include "train/settings.h"
+#include "train/shift_means.h"
 #include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-enum { RECENT = 20 }; /* batches whose accuracy is averaged to say when the task was learned */
+enum {
+    RECENT = 20,      /* batches whose accuracy is averaged to say when the task was learned */
+    SHIFT_EVERY = 50, /* steps between looks at the shift, where no evaluation comes first */
+};
 
 /* Mean accuracy of the last RECENT batches. */
 typedef struct recent {
@@ -30,35 +32,6 @@ static double recent_mean(recent *r, double value)
     return r->count < RECENT ? NAN : sum / RECENT;
 }
 
-/* ---- settings ---- */
-
-static json_t *train_settings(const kvs_train_job *job)
-{
-    const kvs_train_config *c = &job->config;
-
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:b, s:f, s:I, "
-        "s:I, s:I}",
-        "steps", (json_int_t)c->steps, "batch", (json_int_t)c->batch, "accumulate",
-        (json_int_t)c->accumulate, "warmup", (json_int_t)c->warmup, "schedule",
-        kvs_schedule_name(c->schedule), "lr", c->lr, "lr_floor", c->lr_floor, "beta1", c->beta1,
-        "beta2", c->beta2, "eps", c->eps, "weight_decay", c->weight_decay, "shift_decay",
-        c->shift_decay, "decay_all", c->decay_all, "only_shift", c->only_shift, "eval_dropout",
-        c->eval_dropout, "clip", c->clip, "seed", (json_int_t)c->seed, "eval_every",
-        (json_int_t)job->eval_every, "eval_sequences", (json_int_t)job->eval_sequences);
-}
-
-static json_t *settings_of(const kvs_train_job *job)
-{
-    const kvs_model *m = job->model;
-
-    return json_pack("{s:s, s:s?, s:o, s:I, s:o, s:o, s:i, s:s}", "kvshift", kvs_build()->version,
-                     "command", job->command, "model", kvsi_hf_config_to_json(&m->config),
-                     "parameters", (json_int_t)kvs_model_parameters(m), "task",
-                     job->task->ops->describe(job->task), "train", train_settings(job), "threads",
-                     m->context.threads, "cpu_level", m->context.ops->name);
-}
-
 /* ---- what a run remembers from one process to the next ---- */
 
 typedef struct run {
@@ -70,6 +43,7 @@ typedef struct run {
     kvs_train_result *result;
     recent accuracy;
     double best_loss;               /* of all evaluations */
+    int unproven;                   /* the newest checkpoint has not been trained on yet */
     double started, seconds_before; /* before it was resumed */
 } run;
 
@@ -121,46 +95,41 @@ static kvs_status save(run *r, int is_best, kvs_err *err)
     kvs_status st;
 
     state.run = memory_of(r);
-    st = state.run ? kvsi_checkpoint_write(r->checkpoints, &state, r->job->keep, is_best, err)
+    state.tokenizer = r->job->tokenizer;
+    st = state.run ? kvsi_checkpoint_write(r->checkpoints, &state, is_best, err)
                    : kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checkpoint");
     json_decref(state.run);
+    r->unproven = 1;
     return st;
 }
 
-/* Settings as a file has them, so that numbers compare as they were written. */
-static json_t *as_written(const json_t *settings)
+/* Older checkpoints go only now that the weights of the newest have shown that they can go on: of a
+ * run that diverges, one from before is always left. */
+static kvs_status prune(run *r, kvs_err *err)
 {
-    char *text = json_dumps(settings, JSON_REAL_PRECISION(15));
-    json_t *copy = text ? json_loads(text, 0, NULL) : NULL;
-
-    free(text);
-    return copy;
+    if (!r->unproven)
+        return KVS_OK;
+    r->unproven = 0;
+    return kvsi_checkpoint_prune(r->checkpoints, r->job->keep, err);
 }
 
-/* A run goes on with the settings it had: model, task and training, but for how long it goes. */
-static kvs_status check_settings(const run *r, const json_t *before, const char *what, kvs_err *err)
+static void notice(const run *r, const char *line)
 {
-    static const char *const parts[] = {"model", "task", "train"};
-    static const char *const free_keys[] = {"steps", "eval_every", "eval_sequences"};
-    json_t *now = as_written(r->settings);
-    kvs_status st = KVS_OK;
+    if (r->job->notice)
+        r->job->notice(r->job->user, line);
+}
 
-    for (size_t i = 0; st == KVS_OK && i < sizeof parts / sizeof *parts; i++) {
-        json_t *ours = json_object_get(now, parts[i]), *theirs = json_object_get(before, parts[i]);
-        const char *key;
-        json_t *value;
+/* Says from where a run that diverged can be tried again: the weights that led there are no use. */
+static void tell_last_good(const run *r)
+{
+    char *path = r->folder ? kvsi_checkpoint_before(r->checkpoints, r->result->steps) : NULL;
+    char line[640];
 
-        for (size_t k = 0; k < sizeof free_keys / sizeof *free_keys; k++)
-            json_object_del(ours, free_keys[k]);
-        json_object_foreach(ours, key, value)
-            if (st == KVS_OK && !json_equal(value, json_object_get(theirs, key)))
-                st = kvsi_fail(err, KVS_E_INVALID,
-                               "'%s' was trained with another %s setting '%s'; give the same "
-                               "options to go on",
-                               what, parts[i], key);
-    }
-    json_decref(now);
-    return st;
+    if (!path)
+        return;
+    snprintf(line, sizeof line, "the last good checkpoint is '%s'", path);
+    notice(r, line);
+    kvsi_free(path);
 }
 
 static kvs_status go_on_from(run *r, const char *path, kvs_err *err)
@@ -169,10 +138,12 @@ static kvs_status go_on_from(run *r, const char *path, kvs_err *err)
     kvs_status st;
 
     KVS_TRY(kvsi_checkpoint_read(&state, path, err));
-    KVS_TRY(check_settings(r, json_object_get(state.run, "settings"), path, err));
+    KVS_TRY(
+        kvsi_run_settings_check(r->settings, json_object_get(state.run, "settings"), path, err));
     KVS_TRY(remember(r, state.run, path, err));
     kvsi_trainer_set_step(r->trainer, state.step);
     r->result->steps = state.step;
+    r->unproven = 1;
     KVS_TRY(kvsi_folder_reopen(&r->folder, r->job, state.step, err));
 out:
     json_decref(state.run);
@@ -185,8 +156,8 @@ static void tell_skipped(const run *r, size_t skipped, const kvs_err *why, const
 
     snprintf(line, sizeof line, "%zu damaged checkpoint%s passed over (%s); going on from '%s'",
              skipped, skipped == 1 ? "" : "s", why->message, path ? path : "the start");
-    if (skipped > 0 && r->job->notice)
-        r->job->notice(r->job->user, line);
+    if (skipped > 0)
+        notice(r, line);
 }
 
 /* Was a run begun here that did not live to its first checkpoint? */
@@ -229,28 +200,60 @@ out:
 
 /* ---- the run ---- */
 
+/* Fills in what the shift has become. */
+static kvs_status look_at_shift(const run *r, kvs_step_record *record, kvs_err *err)
+{
+    const kvs_model *m = r->job->model;
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; st == KVS_OK && i < KVSI_SHIFT_TARGETS; i++) {
+        const unsigned target = kvsi_shift_targets[i].target;
+
+        st = kvsi_shift_mean_of(kvsi_record_shift(record, target), m, target, 0, m->config.layers,
+                                err);
+    }
+    return st;
+}
+
 /* One step with its evaluation, if one is due, and its record. */
 static kvs_status step(run *r, kvs_step_record *record, kvs_err *err)
 {
     const kvs_train_job *job = r->job;
+    int evaluates, looks;
     kvs_status st;
 
     KVS_TRY(kvs_trainer_step(r->trainer, record, err));
-    if (job->eval_every > 0 && record->step % job->eval_every == 0) {
+    KVS_TRY(prune(r, err));
+    r->result->steps = record->step;
+    r->result->tokens += record->tokens;
+    evaluates = job->eval_every > 0 && record->step % job->eval_every == 0;
+    looks = evaluates || record->step == 1 || record->step % SHIFT_EVERY == 0;
+    if (evaluates) {
         kvs_evaluation now;
 
         KVS_TRY(kvs_trainer_evaluate(r->trainer, job->eval_sequences, &now, err));
         record->eval_loss = now.loss;
         record->eval_accuracy = now.accuracy;
     }
+    if (looks)
+        KVS_TRY(look_at_shift(r, record, err));
     if (r->folder)
-        KVS_TRY(kvsi_folder_log(r->folder, record, err));
-    r->result->steps = record->step;
-    r->result->tokens += record->tokens;
+        KVS_TRY(kvsi_folder_log(r->folder, record, looks ? job->model : NULL, err));
     if (recent_mean(&r->accuracy, record->accuracy) >= 0.99 && r->result->step_at_99 == 0)
         r->result->step_at_99 = record->step;
 out:
     return st;
+}
+
+static kvs_status sample(const run *r, uint64_t step, kvs_err *err)
+{
+    const kvs_train_job *job = r->job;
+    kvs_sample made = {0};
+
+    if (!job->sample || job->sample_every == 0 || step % job->sample_every != 0)
+        return KVS_OK;
+    job->sample(job->user, job->model, step, &made);
+    return made.text && r->folder ? kvsi_folder_log_sample(r->folder, step, &made, err) : KVS_OK;
 }
 
 static kvs_status all_steps(run *r, kvs_err *err)
@@ -268,9 +271,9 @@ static kvs_status all_steps(run *r, kvs_err *err)
         best = record.eval_loss < r->best_loss; /* no evaluation is NaN, and no better */
         r->best_loss = best ? record.eval_loss : r->best_loss;
         wish = job->progress ? job->progress(job->user, &record) : 0;
-        due = every > 0 && (record.step % every == 0 || record.step == job->config.steps ||
-                            (wish & KVS_PROGRESS_STOP) || best);
-        if (r->folder && (due || (wish & KVS_PROGRESS_SAVE)))
+        KVS_TRY(sample(r, record.step, err));
+        due = every > 0 && (record.step % every == 0 || record.step == job->config.steps || best);
+        if (r->folder && (due || wish)) /* to stop is to save */
             KVS_TRY(save(r, best, err));
     }
 out:
@@ -287,7 +290,7 @@ static kvs_status prepare(run *r, kvs_err *err)
     KVS_TRY(kvs_trainer_create(&r->trainer, job->model, job->task, &job->config, err));
     if (!job->out)
         return KVS_OK;
-    r->settings = settings_of(job);
+    r->settings = kvsi_run_settings(job);
     r->checkpoints = kvsi_path_join(job->out, "ckpt");
     if (!r->settings || !r->checkpoints)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the settings of '%s'", job->out);
@@ -306,9 +309,12 @@ kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err
     KVS_TRY(all_steps(&r, err));
     KVS_TRY(kvs_trainer_evaluate(r.trainer, job->eval_sequences, &result->final, err));
     result->seconds = seconds_so_far(&r);
+    KVS_TRY(prune(&r, err));
     if (r.folder)
-        KVS_TRY(kvsi_folder_finish(r.folder, result, job->model, err));
+        KVS_TRY(kvsi_folder_finish(r.folder, result, job->model, job->tokenizer, err));
 out:
+    if (st == KVS_E_DIVERGED)
+        tell_last_good(&r);
     kvsi_folder_close(r.folder);
     kvs_trainer_free(r.trainer);
     json_decref(r.settings);

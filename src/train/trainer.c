@@ -13,6 +13,7 @@
 #include "data/task.h"
 #include "model/pass.h"
 #include "train/budget.h"
+#include "train/diverged.h"
 
 #include <math.h>
 
@@ -159,13 +160,14 @@ static void count_by_length(const kvsi_pass *pass, const kvs_task *task, totals 
 
 /* Forward, and backward if `gradients`, over what is in the batch buffer.  `number` is that of its
  * first sequence: no two passes of training start with the same one, and every evaluation with the
- * same ones, so it serves to number dropout's masks. */
+ * same ones, so it serves to number dropout's masks.  A loss that is not finite ends it: the pass
+ * is left as it was when that happened. */
 static kvs_status run_batch(kvs_trainer *t, uint64_t number, real *gradients, totals *sum,
                             kvs_err *err)
 {
     const int dropout = gradients || t->config.eval_dropout;
 
-    for (size_t first = 0; first < t->batch.view.sequences;) {
+    for (size_t first = 0; first < t->batch.view.sequences && isfinite(sum->loss);) {
         const kvs_batch part = next_part(t, first);
         kvs_status st;
         kvsi_loss loss;
@@ -196,16 +198,30 @@ static double ratio(double part, size_t whole)
 
 /* ---- the step ---- */
 
-static void update(kvs_trainer *t, uint64_t step, double lr)
+/* What the optimizer does differently from group to group. */
+typedef struct group_rates {
+    double lr, decay;
+} group_rates;
+
+static group_rates rates_of(const kvs_train_config *c, kvsi_group group, uint64_t step)
+{
+    const double others = c->decay_all ? c->weight_decay : 0.0;
+
+    switch (group) {
+    case KVSI_SHIFTS:
+        return (group_rates){kvs_shift_learning_rate(c, step),
+                             c->shift_decay > 0 ? c->shift_decay : others};
+    case KVSI_GAINS:
+        return (group_rates){kvs_learning_rate(c, step), others};
+    default:
+        return (group_rates){kvs_learning_rate(c, step), c->weight_decay};
+    }
+}
+
+static void update(kvs_trainer *t, uint64_t step)
 {
     const kvs_train_config *c = &t->config;
-    const double decay[KVSI_GROUPS] = {
-        [KVSI_MATRICES] = c->weight_decay,
-        [KVSI_GAINS] = c->decay_all ? c->weight_decay : 0.0,
-        [KVSI_SHIFTS] = c->decay_all || c->shift_decay ? c->weight_decay : 0.0,
-    };
     kvsi_adamw h = {
-        .lr = lr,
         .beta1 = c->beta1,
         .beta2 = c->beta2,
         .eps = c->eps,
@@ -215,9 +231,11 @@ static void update(kvs_trainer *t, uint64_t step, double lr)
     kvsi_context *x = &t->pass->context;
 
     for (int group = (int)t->first_group; group < KVSI_GROUPS; group++) {
+        const group_rates rates = rates_of(c, (kvsi_group)group, step);
         const size_t at = t->model->layout.group_start[group];
 
-        h.decay = decay[group];
+        h.lr = rates.lr;
+        h.decay = rates.decay;
         x->ops->adamw(x, t->model->parameters + at, t->gradients + at, t->mean + at, t->square + at,
                       t->model->layout.group_start[group + 1] - at, &h, t->scale);
     }
@@ -247,7 +265,7 @@ static kvs_status add_gradients(kvs_trainer *t, totals *sum, kvs_err *err)
     kvsi_context *x = &t->pass->context;
 
     x->ops->zero(x, t->gradients, kvsi_layout_total(&t->model->layout) * sizeof(real));
-    for (size_t i = 0; i < t->config.accumulate; i++) {
+    for (size_t i = 0; i < t->config.accumulate && isfinite(sum->loss); i++) {
         const uint64_t number = first + i * sequences;
         kvs_status st;
 
@@ -259,34 +277,16 @@ static kvs_status add_gradients(kvs_trainer *t, totals *sum, kvs_err *err)
     return KVS_OK;
 }
 
-/* The first tensor, in file order, whose gradient is not finite; NULL if all are. */
-static const char *first_bad_gradient(kvs_trainer *t)
-{
-    kvsi_context *x = &t->pass->context;
-
-    for (size_t i = 0; i < t->model->layout.count; i++) {
-        const kvsi_parameter *p = &t->model->layout.list[i];
-        double sum;
-
-        x->ops->sum_squares(x, t->sum, t->gradients + p->offset, p->count);
-        x->ops->download(x, &sum, t->sum, sizeof sum);
-        x->ops->sync(x);
-        if (!isfinite(sum))
-            return p->name;
-    }
-    return NULL;
-}
-
 static kvs_status fail_diverged(kvs_trainer *t, uint64_t step, double loss, double norm, double lr,
                                 kvs_err *err)
 {
-    const char *bad = first_bad_gradient(t);
+    char where[KVSI_WHERE_SIZE];
 
+    kvsi_find_not_finite(where, t->pass, isfinite(loss) ? t->gradients : NULL);
     return kvsi_fail(err, KVS_E_DIVERGED,
-                     "step %llu diverged: loss %g, gradient norm %g%s%s%s; a lower learning rate "
-                     "(now %g) may help",
-                     (unsigned long long)step, loss, norm, bad ? ", first in '" : "",
-                     bad ? bad : "", bad ? "'" : "", lr);
+                     "step %llu diverged: loss %g, gradient norm %g, first in %s; a lower learning "
+                     "rate (now %g) may help",
+                     (unsigned long long)step, loss, norm, where, lr);
 }
 
 kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err)
@@ -303,7 +303,7 @@ kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_e
     norm = measure_gradient(trainer, sum.targets);
     if (!isfinite(loss) || !isfinite(norm))
         return fail_diverged(trainer, step, loss, norm, lr, err);
-    update(trainer, step, lr);
+    update(trainer, step);
     trainer->step = step;
     if (record)
         *record = (kvs_step_record){
@@ -314,6 +314,9 @@ kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_e
             .grad_norm = norm,
             .eval_loss = NAN,
             .eval_accuracy = NAN,
+            .k_shift = {NAN, NAN},
+            .v_shift = {NAN, NAN},
+            .q_shift = {NAN, NAN},
             .tokens = sum.tokens,
             .seconds = kvsi_clock_seconds() - started,
         };
@@ -341,7 +344,7 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_eval
 {
     totals sum = {0};
 
-    for (size_t done = 0; done < sequences;) {
+    for (size_t done = 0; done < sequences && isfinite(sum.loss);) {
         const size_t most = trainer->batch.max_sequences;
         const size_t now = sequences - done < most ? sequences - done : most;
         kvs_status st;
@@ -352,6 +355,15 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_eval
         if (st != KVS_OK)
             return st;
         done += now;
+    }
+    if (!isfinite(sum.loss)) {
+        char where[KVSI_WHERE_SIZE];
+
+        kvsi_find_not_finite(where, trainer->pass, NULL);
+        return kvsi_fail(err, KVS_E_DIVERGED,
+                         "the model of step %llu has diverged: evaluation loss %g, first in %s; a "
+                         "lower learning rate may help",
+                         (unsigned long long)trainer->step, sum.loss, where);
     }
     *out = evaluation_of(&sum, trainer->task);
     return KVS_OK;

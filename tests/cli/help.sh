@@ -34,7 +34,7 @@ for way in help --help -h; do
     [[ $code == 0 && ! -s $work/err ]] || fail "'$way' exits $code"
     grep -q '^  train ' "$work/out" || fail "'$way' does not list the commands"
 done
-for command in train inspect report version; do
+for command in train generate score ppl inspect report version; do
     run help "$command"
     [[ $code == 0 ]] || fail "'help $command' exits $code"
     cp "$work/out" "$work/first"

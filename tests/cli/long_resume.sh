@@ -69,6 +69,40 @@ for file in model.safetensors config.json optimizer.safetensors state.json DONE;
     grep -q "1 damaged checkpoint passed over" err || fail "damage to $file: $(cat err)"
     cmp whole/model.safetensors damaged/model.safetensors || fail "damage to $file: other weights"
 done
+
+# Every file of a checkpoint of a run on text, at its start, middle and end; and each one absent.
+for i in $(seq 100); do echo "line $i of a text"; done >text.txt
+"$KVSHIFT" tokenizer train text.txt --vocab 270 --out tokenizer.json >/dev/null 2>&1
+"$KVSHIFT" data build text.txt -t tokenizer.json --out corpus --quiet >/dev/null
+text() { # DIR OPTION...
+    "$KVSHIFT" train --data corpus --dim 16 --heads 2 --layers 1 --context 16 --batch 2 --steps 6 \
+        --checkpoint-every 6 --quiet --out "$@"
+}
+refused() { # WHAT FILE: the only checkpoint is damaged
+    local code=0
+    text damaged --resume >/dev/null 2>err || code=$?
+    [[ $code == 1 ]] || fail "$1 $2: exit $code"
+    grep -q "1 damaged checkpoint passed over (.*$2.*); going on from 'the start'" err ||
+        fail "$1 $2: $(cat err)"
+    grep -q "^kvshift: 'damaged' has no whole checkpoint to go on from" err || fail "$1 $2: $(cat err)"
+}
+text intact >/dev/null
+files=$(ls intact/ckpt/step-00000006)
+[[ $(wc -w <<<"$files") == 6 && $files == *tokenizer.json* ]] || fail "a checkpoint has: $files"
+for file in $files; do
+    size=$(stat -c %s "intact/ckpt/step-00000006/$file")
+    for at in 0 $((size / 2)) $((size - 2)); do
+        rm -rf damaged && cp -a intact damaged
+        byte=$(od -An -tu1 -j"$at" -N1 "intact/ckpt/step-00000006/$file")
+        printf "\\x$(printf %x $((byte ^ 32)))" |
+            dd of="damaged/ckpt/step-00000006/$file" bs=1 seek="$at" conv=notrunc status=none
+        refused "byte $at of" "$([[ $file == DONE ]] && echo state.json || echo "$file")"
+    done
+    rm -rf damaged && cp -a intact damaged
+    rm "damaged/ckpt/step-00000006/$file"
+    refused "without" "$file"
+done
+echo "every file of a checkpoint is vouched for: ${files//$'\n'/ }"
 rm -rf damaged && cp -a whole damaged
 for dir in damaged/ckpt/step-*; do flip "$dir/optimizer.safetensors"; done
 code=0

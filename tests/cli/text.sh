@@ -50,6 +50,28 @@ ids=$("$KVSHIFT" tokenizer encode -t tok.json --text 'the cat' --no-special | tr
 [[ $(tr -d ' \n' <out) == '{"ids":['* ]] || fail "$(cat out)"
 grep -q 'sat on the mat' out || fail "$(cat out)"
 
+# Samples on the way: told, recorded, and without any influence; a checkpoint is a whole model.
+small=(--data corpus --dim 32 --heads 2 --layers 1 --context 32 --batch 4 --steps 6)
+"$KVSHIFT" train "${small[@]}" --out plain --quiet >/dev/null
+"$KVSHIFT" train "${small[@]}" --out sampled --checkpoint-every 3 --sample-every 2 \
+    --sample-prompt 'the cat' --sample-tokens 5 --sample-temp 0 >out 2>err
+cmp plain/model.safetensors sampled/model.safetensors || fail "samples change the training"
+[[ $(grep -c '^step [246]: sample$' err) == 3 ]] || fail "train says: $(cat err)"
+grep -q '^  | the cat' err || fail "no sample is shown: $(cat err)"
+[[ $(wc -l <sampled/samples.jsonl) == 3 ]] || fail "$(cat sampled/samples.jsonl)"
+grep -q '^{"step":6,"prompt":"the cat","text":"' sampled/samples.jsonl || fail "$(cat sampled/samples.jsonl)"
+cmp run/tokenizer.json sampled/ckpt/latest/tokenizer.json || fail "another tokenizer in a checkpoint"
+"$KVSHIFT" generate -m sampled/ckpt/latest -p 'the cat' -n 5 --temp 0 --ignore-eos >one
+"$KVSHIFT" generate -m sampled -p 'the cat' -n 5 --temp 0 --ignore-eos >two
+cmp one two || fail "the last checkpoint writes another text than the model"
+
+# A run that goes on drops the samples that it makes again; a prompt is found where none is given.
+rm -r sampled/ckpt/step-00000006
+"$KVSHIFT" train "${small[@]}" --out sampled --sample-every 2 --resume --quiet >/dev/null
+[[ $(sed 's/.*"step":\([0-9]*\),.*/\1/' sampled/samples.jsonl | tr '\n' ' ') == "2 4 6 " ]] ||
+    fail "after going on: $(cat sampled/samples.jsonl)"
+cmp plain/model.safetensors sampled/model.safetensors || fail "going on with samples differs"
+
 # What does not work says why, in one line.
 refused() { # CODE TEXT ARGUMENT...
     local code=0
@@ -58,8 +80,6 @@ refused() { # CODE TEXT ARGUMENT...
     grep -qF -- "$2" err || fail "'${*:3}' says: $(cat err)"
 }
 refused 2 "needed" generate -p x
-refused 2 "expected a text" generate -m run -p ''
-refused 2 "empty" generate -m run
 refused 2 "found 'x'" generate -m run --ids 1,x
 refused 2 "expected 0 to" generate -m run --ids 999999
 refused 1 "nowhere" generate -m nowhere -p x
@@ -68,7 +88,7 @@ refused 1 "nowhere" ppl -m run nowhere.txt
 refused 2 "exclude each other" train --data corpus --task ngram
 refused 2 "'--pool' is for task induction" train --data corpus --pool 3
 refused 1 "nowhere" train --data nowhere
-refused 1 "100 tokens do not fit: 0 of 64" generate -m run --ids "$(seq -s, 0 99)" -n 3
-"$KVSHIFT" generate -m run -p 'the cat' -n 1000 --temp 0 --ignore-eos >out 2>err
-grep -q 'the context of 64 tokens is full' err || fail "a full context is not told: $(cat err)"
+refused 2 "'--sample-every' needs '--data'" train --sample-every 2
+refused 2 "'--sample-prompt': expected 1 to 32 tokens" train "${small[@]}" --sample-every 2 \
+    --sample-prompt "$(printf '!%.0s' $(seq 33))"
 echo "passed"

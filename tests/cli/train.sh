@@ -27,8 +27,8 @@ done
 [[ $(find runs -type f | wc -l) == 9 ]] || fail "not nine files: $(find runs -type f)"
 [[ $(wc -l <"runs/it's one/train.csv") == 41 ]] || fail "train.csv has not 1 + 40 lines"
 grep -q '^step,loss,lr,accuracy,' "runs/it's one/train.csv" || fail "train.csv has no head"
-grep -q '^20,[^,]*,[^,]*,[^,]*,[^,]*,[^,]*,[^,]*,[0-9.]*,[0-9.]*$' "runs/it's one/train.csv" ||
-    fail "train.csv lacks the evaluation of step 20"
+grep -Eq '^20(,[^,]*){6}(,[0-9.]+){2}(,-?[0-9.]+){4},,$' "runs/it's one/train.csv" ||
+    fail "train.csv lacks the evaluation or the shift of step 20"
 [[ $(wc -l <"runs/it's one/train.jsonl") == 41 ]] || fail "train.jsonl has not 1 + 40 lines"
 grep -q '^accuracy .* on 64 fresh sequences' out || fail "no accuracy: $(cat out)"
 cp out first
@@ -188,7 +188,34 @@ code=0
 wait "$pid" || code=$?
 [[ $code == 143 ]] || fail "SIGTERM gives exit code $code"
 [[ -s stopped/model.safetensors && -s stopped/result.json ]] || fail "a stopped run is not saved"
+[[ -s stopped/ckpt/latest/DONE ]] || fail "a stopped run has no checkpoint"
 grep -q '^stopped by SIGTERM after step' err || fail "$(cat err)"
+
+# So does a limit of time, with a checkpoint from which the run goes on.
+"$KVSHIFT" train "${small[@]}" --steps 100000000 --max-time 0.01 --out limited >out 2>err
+grep -q '^stopped after 0.01 minutes, as --max-time says, after step' err || fail "$(cat err)"
+steps=$(value limited/result.json steps)
+"$KVSHIFT" train "${small[@]}" --steps $((steps + 1)) --max-time 10 --resume --out limited >out 2>err
+grep -q "^resumed after step $steps of limited" err || fail "after --max-time: $(cat err)"
+! grep -q '^stopped' err || fail "a run that ended says: $(cat err)"
+
+# A rate and a decay for the shift alone; a run goes on with the ones it had.
+"$KVSHIFT" train "${small[@]}" --steps 3 --shift-lr 0.01 --shift-decay 0.5 --checkpoint-every 3 \
+    --quiet --out rates >/dev/null
+code=0
+"$KVSHIFT" train "${small[@]}" --steps 5 --shift-decay 0.5 --resume --quiet --out rates >out 2>err ||
+    code=$?
+[[ $code == 2 ]] || fail "another rate for the shift exits $code"
+grep -q "another train setting 'shift_lr'" err || fail "$(cat err)"
+
+# Divergence: the step, what went wrong first, and where to go back to.
+code=0
+"$KVSHIFT" train "${small[@]}" --layers 2 --steps 100 --lr 300 --warmup 0 --clip 0 \
+    --checkpoint-every 1 --keep 1 --quiet --out diverged >out 2>err || code=$?
+[[ $code == 1 ]] || fail "a run that diverges exits $code: $(cat err)"
+grep -Eq '^kvshift: step [0-9]+ diverged: loss .*, gradient norm .*, first in .*rate \(now 300\)' err ||
+    fail "a run that diverges says: $(cat err)"
+[[ ! -e diverged/model.safetensors ]] || fail "a run that diverged leaves a model"
 
 # Reports.
 "$KVSHIFT" report "runs/it's one" stopped --json report.json >out

@@ -16,7 +16,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 96, KEYS = 64, FEW_ROWS = 4 }; /* of a tile of scores; FEW_ROWS: no packing of keys */
+enum {
+    ROWS = 96,
+    KEYS = KVSI_MARK,
+    FEW_ROWS = 4
+}; /* of a tile of scores; FEW_ROWS: no packing of keys */
 
 /* ---- workspace ---- */
 
@@ -117,7 +121,7 @@ typedef struct head_view {
     const kvsi_span *span;
     size_t kv_head;
     size_t rows, keys, past, group, head_size;
-    const float *q, *k, *v; /* [rows, head_size], [keys, head_size] */
+    const float *q, *k, *v; /* [rows, head_size], [keys, head_size] from key span->first on */
     size_t q_at;            /* of q, in numbers from the start of the workspace's q */
 } head_view;
 
@@ -191,7 +195,7 @@ static void mix_head(const work *w, const float *qkv, const kvsi_attention *a,
                      const kvsi_span *span, size_t kv_head)
 {
     const size_t d = a->head_size, group = a->heads / a->kv_heads;
-    const size_t at = k_offset(a, span, kv_head) + span->past * d;
+    const size_t at = k_offset(a, span, kv_head) + (span->past - span->first) * d;
     const mixing k = mixing_of(w, a, KVS_SHIFT_K, span, kv_head, qkv);
     const mixing v = mixing_of(w, a, KVS_SHIFT_V, span, kv_head, qkv);
 
@@ -349,11 +353,11 @@ static void attend(const scratch *s, const head_view *h, size_t row, size_t m)
         s->sum[i] = 0.0f;
     }
     for (size_t key = first_key(h, row) / KEYS * KEYS; key < keys; key += KEYS) {
-        const size_t n = keys - key < KEYS ? keys - key : KEYS;
+        const size_t n = keys - key < KEYS ? keys - key : KEYS, at = (key - h->span->first) * d;
 
-        score_tile(s->scores, s->keys, h->q + row * d, m, h->k + key * d, n, d);
+        score_tile(s->scores, s->keys, h->q + row * d, m, h->k + at, n, d);
         soften_tile(s, h, row, m, key, n);
-        tile_multiply(s->out, d, (tile_a){s->scores, KEYS, 1}, h->v + key * d, d, m, d, n, 1);
+        tile_multiply(s->out, d, (tile_a){s->scores, KEYS, 1}, h->v + at, d, m, d, n, 1);
     }
 }
 

@@ -127,7 +127,7 @@ static void mix_all(const work *w, const real *qkv, const kvsi_attention *a)
                 mix_row(w->q + ((span->start + t) * a->heads + h) * d, w, kvsi_target_q(a),
                         span->tail_q, qkv, span, t, h, a, a->rotary);
             for (size_t h = 0; h < a->kv_heads; h++) {
-                const size_t at = (h * capacity + span->past + t) * d;
+                const size_t at = (h * capacity + span->past - span->first + t) * d;
                 mix_row(k + at, w, kvsi_target_k(a), span->tail_k, qkv, span, t, h, a, a->rotary);
                 mix_row(v + at, w, kvsi_target_v(a), span->tail_v, qkv, span, t, h, a, 0);
             }
@@ -141,6 +141,7 @@ typedef struct query {
     const kvsi_attention *a;
     size_t row, head;   /* in the batch */
     size_t first, last; /* keys it sees: first <= s <= last, and it stands at `last` */
+    size_t origin;      /* the key in row 0 of the cache */
     const real *q;
 } query;
 
@@ -165,6 +166,7 @@ static query query_at(const work *w, const kvsi_attention *a, const kvsi_span *s
         .head = head,
         .first = window > 0 && position + 1 > window ? position + 1 - window : 0,
         .last = position,
+        .origin = span->first,
         .q = w->q + (row * a->heads + head) * a->head_size,
     };
 }
@@ -174,7 +176,7 @@ static double score(const query *q, const real *k, size_t s)
     const kvsi_attention *a = q->a;
     const double slope = a->slopes ? (double)a->slopes[q->head] : 0;
 
-    return dot(q->q, k + s * a->head_size, a->head_size) * (double)a->scale -
+    return dot(q->q, k + (s - q->origin) * a->head_size, a->head_size) * (double)a->scale -
            slope * (double)(q->last - s);
 }
 
@@ -193,7 +195,7 @@ static double attend(real *out, const query *q, const real *k, const real *v)
         const double p =
             exp(score(q, k, s) - top) / sum * (double)kvsi_keep_weight(q->a, q->row, q->head, s);
         for (size_t i = 0; i < d; i++)
-            out[i] += (real)(p * (double)v[s * d + i]);
+            out[i] += (real)(p * (double)v[(s - q->origin) * d + i]);
     }
     return top + log(sum);
 }

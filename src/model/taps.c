@@ -1,4 +1,4 @@
-/* What the shift of a trained model has become, head by head. */
+/* What the shift of a model mixes with, head by head. */
 #include "base/memory.h"
 #include "kernels/forms.h"
 #include "model/layer.h"

@@ -1,0 +1,339 @@
+/* kvshift score: how likely a continuation of a text is, token by token. */
+#include "base/memory.h"
+#include "cli/cli.h"
+#include "cli/model_input.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_LIMIT = 1 << 26 }; /* bytes */
+
+typedef struct settings {
+    kvsi_model_input input;
+    const char *context, *continuation, *ids, *continuation_ids, *file;
+    int step_by_step, quiet;
+} settings;
+
+#define FIELD(name) offsetof(settings, name)
+
+/* clang-format off */
+static const kvsi_option options[] = {
+    KVSI_MODEL_ROWS(settings),
+    {.name = "context", .kind = KVSI_OPTION_TEXT, .offset = FIELD(context), .group = "Input",
+     .placeholder = "TEXT", .help = "text before the continuation", .may_be_empty = 1,
+     .automatic = "empty: BOS, or EOS where there is none"},
+    {.name = "continuation", .kind = KVSI_OPTION_TEXT, .offset = FIELD(continuation),
+     .group = "Input", .placeholder = "TEXT", .help = "text to score",
+     .automatic = "JSON lines, from --file or standard input"},
+    {.name = "ids", .kind = KVSI_OPTION_TEXT, .offset = FIELD(ids), .group = "Input",
+     .placeholder = "N,...", .help = "the context as token ids; nothing is added"},
+    {.name = "continuation-ids", .kind = KVSI_OPTION_TEXT, .offset = FIELD(continuation_ids),
+     .group = "Input", .placeholder = "N,...", .help = "the continuation as token ids"},
+    {.name = "file", .letter = 'f', .kind = KVSI_OPTION_TEXT, .offset = FIELD(file),
+     .group = "Input", .placeholder = "FILE", .help = "JSON lines, - for standard input"},
+    {.name = "step-by-step", .kind = KVSI_OPTION_FLAG, .offset = FIELD(step_by_step),
+     .group = "Measure", .help = "feed one token at a time, as generating does"},
+    KVSI_RUN_ROWS(settings),
+    {.name = "quiet", .kind = KVSI_OPTION_FLAG, .offset = FIELD(quiet), .group = "Run",
+     .help = "no progress"},
+};
+/* clang-format on */
+
+static const kvsi_command_options command = {
+    .command = "kvshift score",
+    .purpose = "Log-probabilities of a continuation after its context.",
+    .notes =
+        "A line of input is {\"context\": TEXT, \"continuation\": TEXT} or {\"ids\": [...],\n"
+        "\"continuation_ids\": [...]}; other keys are left alone.  A line of output, in the same "
+        "order, has\nlogprobs (natural), sum, greedy (every token is the likeliest), tokens, "
+        "context_tokens and ids (the\ncontinuation's).  A line that cannot be scored ends the run; "
+        "what came before it is printed.\n\nTexts are split as lm-evaluation-harness splits them: "
+        "space at the end of the context belongs to the\ncontinuation, whose tokens are those of "
+        "both texts together after as many as the context has.",
+    .options = options,
+    .count = sizeof options / sizeof *options,
+    .takes_config = 1,
+};
+
+/* ---- one request ----------------------------------------------------------------------------- */
+
+/* Ids of both parts. */
+typedef struct request {
+    int32_t *ids;
+    size_t count, context_count;
+} request;
+
+/* Two lists, one behind the other. */
+static kvs_status join(request *out, const int32_t *context, size_t context_count,
+                       const int32_t *continuation, size_t count, kvs_err *err)
+{
+    out->ids = kvsi_alloc(context_count + count, sizeof *out->ids);
+    if (out->ids) {
+        memcpy(out->ids, context, context_count * sizeof *context);
+        memcpy(out->ids + context_count, continuation, count * sizeof *continuation);
+    }
+    out->context_count = context_count;
+    out->count = context_count + count;
+    return out->ids ? KVS_OK : kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ids", out->count);
+}
+
+typedef struct scorer {
+    const settings *s;
+    const kvsi_loaded_model *m;
+    kvs_session *session;
+} scorer;
+
+static kvs_status print_scores(const request *r, const double *logprobs,
+                               const kvs_score_result *result, kvs_err *err)
+{
+    const size_t count = r->count - r->context_count;
+
+    return kvsi_cli_print_json_line(
+        json_pack("{s:o, s:o, s:b, s:I, s:I, s:o}", "logprobs", kvsi_json_numbers(logprobs, count),
+                  "sum", kvsi_json_number(result->sum), "greedy", result->greedy, "tokens",
+                  (json_int_t)count, "context_tokens", (json_int_t)r->context_count, "ids",
+                  kvsi_json_ids(r->ids + r->context_count, count)),
+        err);
+}
+
+static kvs_status score(const scorer *c, const request *r, kvs_err *err)
+{
+    const unsigned flags = c->s->step_by_step ? KVS_SCORE_STEP_BY_STEP : 0;
+    double *logprobs = kvsi_alloc(r->count, sizeof *logprobs);
+    kvs_score_result result;
+    kvs_status st;
+
+    if (!logprobs)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu scores", r->count);
+    KVS_TRY(
+        kvs_score(c->session, r->ids, r->count, r->context_count, flags, logprobs, &result, err));
+    KVS_TRY(print_scores(r, logprobs, &result, err));
+out:
+    kvsi_free(logprobs);
+    return st;
+}
+
+static kvs_status request_of_texts(request *out, const kvs_tokenizer *tokenizer,
+                                   const char *context, size_t context_size,
+                                   const char *continuation, size_t size, kvs_err *err)
+{
+    if (!tokenizer)
+        return kvsi_fail(err, KVS_E_INVALID, "texts need a tokenizer; name one with -t");
+    return kvs_tokenizer_encode_pair(tokenizer, context, context_size, continuation, size,
+                                     &out->ids, &out->count, &out->context_count, err);
+}
+
+/* ---- from the command line ------------------------------------------------------------------- */
+
+static kvs_status score_options(const scorer *c, kvs_err *err)
+{
+    const settings *s = c->s;
+    const char *context = s->context ? s->context : "";
+    int32_t *first = NULL, *second = NULL;
+    size_t first_count, second_count;
+    request r = {0};
+    kvs_status st;
+
+    if (s->continuation) {
+        KVS_TRY(request_of_texts(&r, c->m->tokenizer, context, strlen(context), s->continuation,
+                                 strlen(s->continuation), err));
+    } else {
+        KVS_TRY(kvsi_read_ids(&first, &first_count, s->ids ? s->ids : "", err));
+        KVS_TRY(kvsi_read_ids(&second, &second_count, s->continuation_ids, err));
+        KVS_TRY(join(&r, first, first_count, second, second_count, err));
+    }
+    KVS_TRY(score(c, &r, err));
+out:
+    kvsi_free(first);
+    kvsi_free(second);
+    kvs_ids_free(r.ids);
+    return st;
+}
+
+/* ---- JSON lines ------------------------------------------------------------------------------ */
+
+static kvs_status ids_of_json(int32_t **out, size_t *count, const json_t *object, const char *key,
+                              const char *what, kvs_err *err)
+{
+    const json_t *list = json_object_get(object, key);
+    kvs_status st = kvsi_json_require(object, key, what, err);
+
+    if (st != KVS_OK)
+        return st;
+    if (!json_is_array(list))
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected an array of ids", what, key);
+    *count = json_array_size(list);
+    *out = kvsi_alloc(*count, sizeof **out);
+    if (!*out)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ids", *count);
+    for (size_t i = 0; i < *count; i++) {
+        const json_t *id = json_array_get(list, i);
+        const json_int_t number = json_integer_value(id);
+
+        if (!json_is_integer(id) || number < 0 || number > INT32_MAX)
+            return kvsi_fail(err, KVS_E_FORMAT,
+                             "'%s': key '%s': expected whole numbers of at least 0, found another "
+                             "at place %zu",
+                             what, key, i);
+        (*out)[i] = (int32_t)number;
+    }
+    return KVS_OK;
+}
+
+static kvs_status request_of_ids(request *out, const json_t *object, const char *what, kvs_err *err)
+{
+    int32_t *first = NULL, *second = NULL;
+    size_t first_count, second_count;
+    kvs_status st;
+
+    KVS_TRY(ids_of_json(&first, &first_count, object, "ids", what, err));
+    KVS_TRY(ids_of_json(&second, &second_count, object, "continuation_ids", what, err));
+    KVS_TRY(join(out, first, first_count, second, second_count, err));
+out:
+    kvsi_free(first);
+    kvsi_free(second);
+    return st;
+}
+
+static kvs_status request_of_json(request *out, const kvs_tokenizer *tokenizer,
+                                  const json_t *object, const char *what, kvs_err *err)
+{
+    const char *context = "", *continuation = NULL;
+    kvs_status st;
+
+    if (json_object_get(object, "ids") || json_object_get(object, "continuation_ids"))
+        return request_of_ids(out, object, what, err);
+    KVS_TRY(kvsi_json_require(object, "continuation", what, err));
+    KVS_TRY(kvsi_json_get_text(&context, object, "context", what, err));
+    KVS_TRY(kvsi_json_get_text(&continuation, object, "continuation", what, err));
+    st = request_of_texts(out, tokenizer, context, strlen(context), continuation,
+                          strlen(continuation), err);
+out:
+    return st;
+}
+
+static kvs_status score_line(const scorer *c, const char *line, size_t size, size_t number,
+                             kvs_err *err)
+{
+    json_t *object = NULL;
+    request r = {0};
+    char what[48];
+    kvs_status st;
+
+    snprintf(what, sizeof what, "line %zu", number);
+    KVS_TRY(kvsi_json_parse(&object, line, size, what, err));
+    KVS_TRY(request_of_json(&r, c->m->tokenizer, object, what, err));
+    KVS_TRY(score(c, &r, err));
+out:
+    json_decref(object);
+    kvs_ids_free(r.ids);
+    return st;
+}
+
+/* Says which line it was, if the message does not. */
+static kvs_status name_line(size_t number, kvs_status st, kvs_err *err)
+{
+    const kvs_err cause = *err;
+
+    if (strncmp(cause.message, "'line ", 6) == 0)
+        return st;
+    return kvsi_fail(err, st, "line %zu: %.400s", number, cause.message);
+}
+
+static kvs_status score_lines(const scorer *c, FILE *file, kvs_err *err)
+{
+    const int shows = !c->s->quiet && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
+    char *line = NULL;
+    size_t room = 0, number = 0;
+    ssize_t size;
+    kvs_status st = KVS_OK;
+
+    while (st == KVS_OK && (errno = 0, size = getline(&line, &room, file)) > 0) {
+        number++;
+        if (line[strspn(line, " \t\r\n")] == '\0' && strlen(line) == (size_t)size)
+            continue;
+        if (size > LINE_LIMIT)
+            st = kvsi_fail(err, KVS_E_LIMIT, "%zd bytes, expected at most %d", size,
+                           (int)LINE_LIMIT);
+        else
+            st = score_line(c, line, (size_t)size, number, err);
+        if (shows)
+            fprintf(stderr, "\r%zu lines", number);
+    }
+    if (shows && number > 0)
+        fputc('\n', stderr);
+    if (st != KVS_OK)
+        st = name_line(number, st, err);
+    else if (ferror(file))
+        st = kvsi_fail(err, KVS_E_IO, "cannot read line %zu: %s", number + 1, strerror(errno));
+    free(line);
+    return st;
+}
+
+static kvs_status score_file(const scorer *c, kvs_err *err)
+{
+    const char *path = c->s->file;
+    FILE *file = stdin;
+    kvs_status st;
+
+    if (path && strcmp(path, "-") != 0)
+        file = fopen(path, "r");
+    if (!file)
+        return kvsi_fail(err, KVS_E_IO, "cannot open '%s': %s", path, strerror(errno));
+    st = score_lines(c, file, err);
+    if (file != stdin)
+        fclose(file);
+    return st;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static kvs_status check_settings(const settings *s, kvs_err *err)
+{
+    const int texts = s->context || s->continuation, ids = s->ids || s->continuation_ids;
+
+    if (texts + ids + (s->file != NULL) > 1)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "texts ('--context', '--continuation'), ids ('--ids', "
+                         "'--continuation-ids') and '--file' exclude each other");
+    if (s->context && !s->continuation)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--context' needs '--continuation'");
+    if (s->ids && !s->continuation_ids)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--ids' needs '--continuation-ids'");
+    return KVS_OK;
+}
+
+int kvsi_cmd_score(int argc, char **argv)
+{
+    settings s = {0};
+    kvsi_parsed_options parsed = {0};
+    kvsi_loaded_model loaded = {0};
+    scorer c = {.s = &s, .m = &loaded};
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
+    if (parsed.help) {
+        KVS_TRY(kvsi_cli_help(&command, &s, &err));
+        goto out;
+    }
+    if (parsed.print_config) {
+        KVS_TRY(kvsi_cli_print_config(&command, &s, &parsed, &err));
+        goto out;
+    }
+    KVS_TRY(check_settings(&s, &err));
+    KVS_TRY(kvsi_model_input_load(&loaded, &s.input, s.continuation != NULL, &err));
+    KVS_TRY(kvs_session_create(&c.session, loaded.model, 0, &err));
+    if (s.continuation || s.continuation_ids)
+        KVS_TRY(score_options(&c, &err));
+    else
+        KVS_TRY(score_file(&c, &err));
+out:
+    kvs_session_free(c.session);
+    kvsi_loaded_model_release(&loaded);
+    kvsi_options_release(&parsed);
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}

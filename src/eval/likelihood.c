@@ -1,0 +1,115 @@
+/* How likely a continuation is after its context, token by token. */
+#include "base/memory.h"
+#include "base/status.h"
+
+static kvs_status check(const kvs_session *session, size_t count, size_t context_count,
+                        unsigned flags, kvs_err *err)
+{
+    const size_t capacity = kvs_session_capacity(session);
+
+    if (flags & ~(unsigned)KVS_SCORE_STEP_BY_STEP)
+        return kvsi_fail(err, KVS_E_INVALID, "unknown flags 0x%x for scoring", flags);
+    if (context_count == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "the context is empty, expected at least 1 token");
+    if (count <= context_count)
+        return kvsi_fail(err, KVS_E_INVALID, "the continuation has no token of its own");
+    if (count - 1 > capacity) /* the last one is predicted, not fed */
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "context and continuation have %zu tokens, the model takes at most %zu",
+                         count, capacity + 1);
+    return KVS_OK;
+}
+
+/* Memory of one call. */
+typedef struct work {
+    double *logprobs; /* of the continuation */
+    int32_t *best;    /* where its tokens are predicted */
+    float *logits;    /* of one token */
+} work;
+
+/* All of it in chunks as large as they may be. */
+static kvs_status score_at_once(kvs_session *session, const int32_t *ids, size_t count,
+                                size_t context_count, const work *w, kvs_err *err)
+{
+    const kvs_status st = kvs_session_feed(session, ids, context_count - 1, NULL, err);
+
+    if (st != KVS_OK)
+        return st;
+    return kvs_session_feed_scored(session, ids + context_count - 1, count - context_count,
+                                   ids + context_count, w->logprobs, w->best, err);
+}
+
+/* As it is done when text is generated. */
+static kvs_status score_step_by_step(kvs_session *session, const int32_t *ids, size_t count,
+                                     size_t context_count, size_t logit_count, const work *w,
+                                     kvs_err *err)
+{
+    for (size_t i = 0; i + 1 < count; i++) {
+        const int scored = i + 1 >= context_count;
+        const size_t at = i + 1 - context_count;
+        const kvs_status st = kvs_session_feed(session, ids + i, 1, scored ? w->logits : NULL, err);
+
+        if (st != KVS_OK)
+            return st;
+        if (!scored)
+            continue;
+        w->logprobs[at] = kvs_logits_logprob(w->logits, logit_count, ids[i + 1]);
+        w->best[at] = kvs_logits_best(w->logits, logit_count);
+    }
+    return KVS_OK;
+}
+
+static kvs_score_result result_of(const work *w, const int32_t *continuation, size_t count)
+{
+    kvs_score_result result = {.greedy = 1};
+
+    for (size_t i = 0; i < count; i++) {
+        result.sum += w->logprobs[i];
+        if (w->best[i] != continuation[i])
+            result.greedy = 0;
+    }
+    return result;
+}
+
+/* The last id is not fed, so feeding does not check it. */
+static kvs_status check_last(const int32_t *ids, size_t count, size_t vocab, kvs_err *err)
+{
+    const int32_t last = ids[count - 1];
+
+    if (last < 0 || (size_t)last >= vocab)
+        return kvsi_fail(err, KVS_E_INVALID, "token %zu is id %d, expected 0 to %zu", count - 1,
+                         (int)last, vocab - 1);
+    return KVS_OK;
+}
+
+kvs_status kvs_score(kvs_session *session, const int32_t *ids, size_t count, size_t context_count,
+                     unsigned flags, double *logprobs, kvs_score_result *out, kvs_err *err)
+{
+    const kvs_model *model = kvs_session_get_model(session);
+    const size_t logits = kvs_model_logit_count(model);
+    work w = {0};
+    kvs_status st;
+
+    KVS_TRY(check(session, count, context_count, flags, err));
+    KVS_TRY(check_last(ids, count, kvs_model_get_config(model)->vocab, err));
+    w.logprobs = kvsi_alloc(count - context_count, sizeof *w.logprobs);
+    w.best = kvsi_alloc(count - context_count, sizeof *w.best);
+    w.logits = kvsi_alloc(logits, sizeof *w.logits);
+    if (!w.logprobs || !w.best || !w.logits) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the scores of %zu tokens", count);
+        goto out;
+    }
+    kvs_session_reset(session);
+    if (flags & KVS_SCORE_STEP_BY_STEP)
+        KVS_TRY(score_step_by_step(session, ids, count, context_count, logits, &w, err));
+    else
+        KVS_TRY(score_at_once(session, ids, count, context_count, &w, err));
+    *out = result_of(&w, ids + context_count, count - context_count);
+    for (size_t i = 0; logprobs && i < count - context_count; i++)
+        logprobs[i] = w.logprobs[i];
+out:
+    kvsi_free(w.logprobs);
+    kvsi_free(w.best);
+    kvsi_free(w.logits);
+    return st;
+}

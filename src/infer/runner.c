@@ -1,0 +1,305 @@
+/* Many sequences in one pass: parts of what is still to be fed go side by side into a ragged batch,
+ * as many tokens as the pass was planned for, until nothing is left. */
+#include "base/memory.h"
+#include "infer/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TOKENS_DEFAULT = 256 };
+
+static size_t smaller(size_t x, size_t y)
+{
+    return x < y ? x : y;
+}
+
+/* ---- the handle ---- */
+
+static kvs_status allocate(kvs_runner *r, const kvsi_pass_limits *limits, kvs_err *err)
+{
+    const size_t logits = kvsi_pass_logit_count(&r->model->config);
+    kvs_status st = kvsi_pass_create(&r->pass, r->model, limits, err);
+
+    if (st != KVS_OK)
+        return st;
+    r->logits = r->model->context.ops->alloc(limits->sequences * logits * sizeof *r->logits);
+    r->host_logits = kvsi_alloc(limits->sequences * logits, sizeof *r->host_logits);
+    r->feeds = kvsi_alloc(limits->sequences, sizeof *r->feeds);
+    r->states = kvsi_alloc(limits->sequences, sizeof *r->states);
+    r->starts = kvsi_alloc(limits->sequences + 1, sizeof *r->starts);
+    r->ids = kvsi_alloc(limits->tokens, sizeof *r->ids);
+    r->targets = kvsi_alloc(limits->tokens, sizeof *r->targets);
+    if (!r->logits || !r->host_logits || !r->feeds || !r->states || !r->starts || !r->ids ||
+        !r->targets)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a runner of %zu sequences",
+                         limits->sequences);
+    return KVS_OK;
+}
+
+kvs_status kvs_runner_create(kvs_runner **out, const kvs_model *model, size_t sequences,
+                             size_t tokens, kvs_err *err)
+{
+    const size_t enough = sequences > TOKENS_DEFAULT ? sequences : TOKENS_DEFAULT;
+    kvsi_pass_limits limits = {.sequences = sequences, .tokens = tokens > 0 ? tokens : enough};
+    kvs_runner *r;
+    kvs_status st;
+
+    *out = NULL;
+    if (sequences < 1 || limits.tokens < sequences)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "a runner of %zu sequences and %zu tokens, expected at least one sequence "
+                         "and as many tokens as sequences",
+                         sequences, limits.tokens);
+    r = kvsi_alloc(1, sizeof *r);
+    if (!r)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a runner");
+    r->model = model;
+    limits.head_rows = limits.tokens;
+    KVS_TRY(allocate(r, &limits, err));
+    *out = r;
+    r = NULL;
+out:
+    kvs_runner_free(r);
+    return st;
+}
+
+void kvs_runner_free(kvs_runner *runner)
+{
+    if (!runner)
+        return;
+    runner->model->context.ops->release(runner->logits);
+    kvsi_pass_free(runner->pass);
+    kvsi_free(runner->host_logits);
+    kvsi_free(runner->feeds);
+    kvsi_free(runner->states);
+    kvsi_free(runner->starts);
+    kvsi_free(runner->ids);
+    kvsi_free(runner->targets);
+    kvsi_free(runner);
+}
+
+/* ---- checks ---- */
+
+/* `who` begins the message: empty, or which sequence it is about. */
+static kvs_status check_feed(const kvs_feed *feed, const char *who, kvs_err *err)
+{
+    const kvs_session *s = feed->session;
+    const size_t vocab = s->state.model->config.vocab;
+
+    if (feed->count > s->state.capacity - s->state.length)
+        return kvsi_fail(err, KVS_E_LIMIT, "%s%zu tokens do not fit: %zu of %zu are taken", who,
+                         feed->count, s->state.length, s->state.capacity);
+    for (size_t i = 0; i < feed->count; i++) {
+        if (feed->ids[i] < 0 || (size_t)feed->ids[i] >= vocab)
+            return kvsi_fail(err, KVS_E_INVALID, "%stoken %zu is id %d, expected 0 to %zu", who, i,
+                             (int)feed->ids[i], vocab - 1);
+        if (feed->targets && feed->targets[i] >= 0 && (size_t)feed->targets[i] >= vocab)
+            return kvsi_fail(err, KVS_E_INVALID, "%starget %zu is id %d, expected at most %zu", who,
+                             i, (int)feed->targets[i], vocab - 1);
+    }
+    return KVS_OK;
+}
+
+static kvs_status check_feeds(const kvs_runner *r, const kvs_feed *feeds, size_t count,
+                              kvs_err *err)
+{
+    for (size_t f = 0; f < count; f++) {
+        char who[48];
+        kvs_status st;
+
+        snprintf(who, sizeof who, "sequence %zu: ", f);
+        if (feeds[f].session->state.model != r->model)
+            return kvsi_fail(err, KVS_E_INVALID, "sequence %zu is a session of another model", f);
+        for (size_t other = 0; other < f; other++)
+            if (feeds[other].session == feeds[f].session)
+                return kvsi_fail(err, KVS_E_INVALID, "sequence %zu is the same session as %zu", f,
+                                 other);
+        st = check_feed(&feeds[f], who, err);
+        if (st != KVS_OK)
+            return st;
+    }
+    return KVS_OK;
+}
+
+/* ---- one pass ---- */
+
+/* The number of a position among those that a feed adds. */
+static size_t place_in_feed(const kvs_feed *feed, size_t position)
+{
+    return position - (feed->session->goal - feed->count);
+}
+
+/* What the head shall be asked at a place of a feed; -1 = nothing.  The likeliest token is found on
+ * the way to any target. */
+static int32_t target_at(const kvs_feed *feed, size_t place)
+{
+    if (feed->logprobs && feed->targets && feed->targets[place] >= 0)
+        return feed->targets[place];
+    return feed->best ? 0 : -1;
+}
+
+/* Takes up to `room` tokens of a feed into the batch and says how many. */
+static size_t add_part(kvs_runner *r, const kvs_feed *feed, size_t room)
+{
+    kvs_session *s = feed->session;
+    const size_t at = r->starts[r->parts], past = s->state.length;
+    const size_t count = smaller(smaller(s->goal - past, room), KVSI_STATE_CHUNK);
+    const int scored = feed->logprobs || feed->best;
+
+    if (count == 0)
+        return 0;
+    memcpy(r->ids + at, s->ids + past, count * sizeof *r->ids);
+    for (size_t t = 0; t < count; t++)
+        r->targets[at + t] = scored ? target_at(feed, place_in_feed(feed, past + t)) : -1;
+    r->feeds[r->parts] = feed;
+    r->states[r->parts] = &s->state;
+    r->starts[++r->parts] = at + count;
+    return count;
+}
+
+static void make_batch(kvs_runner *r, const kvs_feed *feeds, size_t count)
+{
+    size_t room = r->pass->limits.tokens;
+
+    r->parts = 0;
+    r->starts[0] = 0;
+    for (size_t f = 0; f < count && room > 0 && r->parts < r->pass->limits.sequences; f++)
+        room -= add_part(r, &feeds[f], room);
+}
+
+/* Gives the feeds what the head said of their rows. */
+static void hand_out_scores(const kvs_runner *r)
+{
+    const kvsi_pass *p = r->pass;
+    size_t part = 0;
+
+    for (size_t i = 0; i < p->head_rows; i++) {
+        const size_t row = (size_t)p->host_rows[i];
+        const kvs_feed *feed;
+        size_t place;
+
+        while (row >= r->starts[part + 1])
+            part++;
+        feed = r->feeds[part];
+        place = place_in_feed(feed, feed->session->state.length - (r->starts[part + 1] - row));
+        if (feed->logprobs && feed->targets && feed->targets[place] >= 0)
+            feed->logprobs[place] = -(double)p->host_losses[i];
+        if (feed->best)
+            feed->best[place] = p->host_guesses[i];
+    }
+}
+
+kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t count, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (make_batch(runner, feeds, count); runner->parts > 0; make_batch(runner, feeds, count)) {
+        const kvs_batch batch = {.sequences = runner->parts,
+                                 .starts = runner->starts,
+                                 .ids = runner->ids,
+                                 .targets = runner->targets};
+
+        KVS_TRY(kvsi_pass_load(runner->pass, &batch, runner->states, err));
+        kvsi_pass_forward(runner->pass);
+        if (runner->pass->head_rows > 0) {
+            kvsi_pass_loss(runner->pass, NULL);
+            hand_out_scores(runner);
+        }
+    }
+out:
+    return st;
+}
+
+/* ---- feeding ---- */
+
+/* The logits after the last tokens of the sessions that were gathered in r->feeds. */
+static void hand_out_logits(kvs_runner *r)
+{
+    const size_t logits = kvsi_pass_logit_count(&r->model->config);
+
+    kvsi_pass_state_logits(r->pass, r->host_logits, r->logits, r->states, r->parts);
+    for (size_t i = 0; i < r->parts; i++)
+        for (size_t v = 0; v < logits; v++)
+            r->feeds[i]->logits[v] = (float)r->host_logits[i * logits + v];
+    r->parts = 0;
+}
+
+static void give_logits(kvs_runner *r, const kvs_feed *feeds, size_t count)
+{
+    r->parts = 0;
+    for (size_t f = 0; f < count; f++) {
+        if (!feeds[f].logits || feeds[f].count == 0)
+            continue;
+        r->feeds[r->parts] = &feeds[f];
+        r->states[r->parts++] = &feeds[f].session->state;
+        if (r->parts == r->pass->limits.sequences)
+            hand_out_logits(r);
+    }
+    if (r->parts > 0)
+        hand_out_logits(r);
+}
+
+/* Appends the ids of a feed behind those of its session, to be run. */
+static void note_ids(const kvs_feed *feed)
+{
+    kvs_session *s = feed->session;
+
+    if (feed->count > 0)
+        memcpy(s->ids + s->state.length, feed->ids, feed->count * sizeof *s->ids);
+    s->goal = s->state.length + feed->count;
+    for (size_t i = 0; feed->logprobs && i < feed->count; i++)
+        feed->logprobs[i] = 0;
+}
+
+static kvs_status run_feeds(kvs_runner *r, const kvs_feed *feeds, size_t count, kvs_err *err)
+{
+    kvs_status st;
+
+    for (size_t f = 0; f < count; f++)
+        note_ids(&feeds[f]);
+    st = kvsi_runner_run(r, feeds, count, err);
+    if (st == KVS_OK)
+        give_logits(r, feeds, count);
+    return st;
+}
+
+kvs_status kvs_runner_feed(kvs_runner *runner, const kvs_feed *feeds, size_t count, kvs_err *err)
+{
+    const kvs_status st = check_feeds(runner, feeds, count, err);
+
+    return st == KVS_OK ? run_feeds(runner, feeds, count, err) : st;
+}
+
+kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, size_t count, float *logits,
+                            kvs_err *err)
+{
+    const kvs_feed feed = {.session = session, .ids = ids, .count = count, .logits = logits};
+    const kvs_status st = check_feed(&feed, "", err);
+
+    return st == KVS_OK ? run_feeds(session->runner, &feed, 1, err) : st;
+}
+
+kvs_status kvs_session_feed_scored(kvs_session *session, const int32_t *ids, size_t count,
+                                   const int32_t *targets, double *logprobs, int32_t *best,
+                                   kvs_err *err)
+{
+    const kvs_feed feed = {.session = session,
+                           .ids = ids,
+                           .count = count,
+                           .targets = targets,
+                           .logprobs = logprobs,
+                           .best = best};
+    const kvs_status st = check_feed(&feed, "", err);
+
+    return st == KVS_OK ? run_feeds(session->runner, &feed, 1, err) : st;
+}
+
+kvs_status kvs_session_logits(kvs_session *session, float *logits, kvs_err *err)
+{
+    const kvs_feed feed = {.session = session, .count = session->state.length, .logits = logits};
+
+    if (session->state.length == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "an empty session has no logits");
+    give_logits(session->runner, &feed, 1);
+    return KVS_OK;
+}

@@ -1,0 +1,121 @@
+/* A session becomes a file: everything is brought to host memory, summed, and written at once. */
+#include "base/json.h"
+#include "base/memory.h"
+#include "formats/hf.h"
+#include "formats/safetensors.h"
+#include "infer/session_file.h"
+
+#include <string.h>
+
+static size_t part_bytes(const kvsi_state_part *part)
+{
+    return part->strips * part->strip * sizeof(real);
+}
+
+static void download_part(kvsi_context c, real *out, const kvsi_state_part *part)
+{
+    for (size_t s = 0; s < part->strips; s++)
+        c.ops->download(&c, out + s * part->strip, part->data + s * part->stride,
+                        part->strip * sizeof *out);
+    c.ops->sync(&c);
+}
+
+/* The text of the first tensor (kvsi_free). */
+static kvs_status describe(char **out, const kvs_session *s, const char *checksum, kvs_err *err)
+{
+    const kvsi_state *state = &s->state;
+    char weights[KVSI_CHECKSUM_TEXT];
+    json_t *about = NULL;
+    size_t size = 0;
+    kvs_status st;
+
+    KVS_TRY(kvsi_session_weights(weights, state->model, err));
+    about = json_pack("{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o}", "format", KVSI_SESSION_FORMAT,
+                      "version", KVSI_SESSION_VERSION, "length", (json_int_t)state->length,
+                      "capacity", (json_int_t)state->capacity, "sliding_first",
+                      (json_int_t)state->sliding_first, "checksum", checksum, "weights", weights,
+                      "config", kvsi_hf_config_to_json(state->config));
+    size = about ? json_dumpb(about, NULL, 0, JSON_COMPACT) : 0;
+    *out = size > 0 ? kvsi_alloc(size + 1, 1) : NULL;
+    if (!*out) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory to describe a session");
+        goto out;
+    }
+    json_dumpb(about, *out, size, JSON_COMPACT);
+out:
+    json_decref(about);
+    return st;
+}
+
+/* A session's tensors in host memory: what a file holds. */
+typedef struct image {
+    size_t count;
+    kvsi_state_part *parts;    /* [count - KVSI_SESSION_OTHERS], own the names */
+    kvsi_file_tensor *tensors; /* [count] */
+    real *numbers;             /* of all parts */
+    char *about;
+} image;
+
+static void release_image(image *m)
+{
+    kvsi_free(m->parts);
+    kvsi_free(m->tensors);
+    kvsi_free(m->numbers);
+    kvsi_free(m->about);
+}
+
+static kvs_status allocate_image(image *m, const kvs_session *s, kvs_err *err)
+{
+    const size_t parts = kvsi_session_parts(NULL, 0, &s->state);
+    size_t bytes = 0;
+
+    m->count = parts + KVSI_SESSION_OTHERS;
+    m->tensors = kvsi_alloc(m->count, sizeof *m->tensors);
+    m->parts = kvsi_alloc(parts, sizeof *m->parts);
+    if (m->parts) {
+        kvsi_session_parts(m->parts, parts, &s->state);
+        for (size_t i = 0; i < parts; i++)
+            bytes += part_bytes(&m->parts[i]);
+        m->numbers = kvsi_alloc(bytes, 1);
+    }
+    if (!m->tensors || !m->parts || !m->numbers)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory to save a session of %zu MiB",
+                         bytes >> 20);
+    return KVS_OK;
+}
+
+static kvs_status fill_image(image *m, const kvs_session *s, kvs_err *err)
+{
+    char checksum[KVSI_CHECKSUM_TEXT];
+    real *at = m->numbers;
+    kvs_status st;
+
+    m->tensors[1] = kvsi_session_ids_tensor(s->ids, s->state.length);
+    for (size_t i = 0; i + KVSI_SESSION_OTHERS < m->count; i++) {
+        download_part(s->state.model->context, at, &m->parts[i]);
+        m->tensors[KVSI_SESSION_OTHERS + i] = kvsi_session_part_tensor(&m->parts[i], at);
+        at += part_bytes(&m->parts[i]) / sizeof *at;
+    }
+    KVS_TRY(kvsi_session_checksum(checksum, m->tensors, m->count, err));
+    KVS_TRY(describe(&m->about, s, checksum, err));
+    m->tensors[0] = (kvsi_file_tensor){.name = "session",
+                                       .dtype = KVSI_U8,
+                                       .rank = 1,
+                                       .shape = {strlen(m->about)},
+                                       .data = m->about};
+out:
+    return st;
+}
+
+kvs_status kvs_session_save(const kvs_session *session, const char *path, kvs_err *err)
+{
+    image m = {0};
+    kvs_status st;
+
+    KVS_TRY(allocate_image(&m, session, err));
+    KVS_TRY(fill_image(&m, session, err));
+    st = kvsi_safetensors_write(path, m.tensors, m.count, err);
+out:
+    release_image(&m);
+    return st;
+}

@@ -1,0 +1,186 @@
+/* Text for people who watch it come: whole characters, and nothing of a stop string. */
+#include "base/memory.h"
+#include "tokenizer/decode.h"
+#include "tokenizer/utf8.h"
+
+#include <string.h>
+
+struct kvs_detokenizer {
+    kvsi_decoding decoding; /* its text: what was handed out last, then what is held back */
+    size_t given;           /* bytes of it that were handed out */
+    size_t searched;        /* bytes of it in which no stop string ends */
+    int stopped;
+    char **stops; /* none is empty */
+    size_t stop_count;
+};
+
+void kvs_detokenizer_free(kvs_detokenizer *d)
+{
+    if (!d)
+        return;
+    kvsi_decoding_release(&d->decoding);
+    for (size_t i = 0; i < d->stop_count; i++)
+        kvsi_free(d->stops[i]);
+    kvsi_free(d->stops);
+    kvsi_free(d);
+}
+
+static kvs_status copy_stops(kvs_detokenizer *d, const char *const *stops, size_t count,
+                             kvs_err *err)
+{
+    d->stops = kvsi_alloc(count, sizeof *d->stops);
+    for (size_t i = 0; d->stops && i < count; i++) {
+        if (!*stops[i])
+            return kvsi_fail(err, KVS_E_INVALID, "stop string %zu is empty", i);
+        d->stops[i] = kvsi_strdup(stops[i]);
+        if (!d->stops[i])
+            break;
+        d->stop_count++;
+    }
+    if (d->stop_count < count)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu stop strings", count);
+    return KVS_OK;
+}
+
+kvs_status kvs_detokenizer_create(kvs_detokenizer **out, const kvs_tokenizer *tokenizer,
+                                  const char *const *stops, size_t stop_count, kvs_err *err)
+{
+    kvs_detokenizer *d = kvsi_alloc(1, sizeof *d);
+    kvs_status st;
+
+    *out = NULL;
+    if (!d)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a detokenizer");
+    kvsi_decoding_init(&d->decoding, tokenizer);
+    KVS_TRY(copy_stops(d, stops, stop_count, err));
+    *out = d;
+    d = NULL;
+out:
+    kvs_detokenizer_free(d);
+    return st;
+}
+
+int kvs_detokenizer_stopped(const kvs_detokenizer *d)
+{
+    return d->stopped;
+}
+
+/* ---- stop strings ---------------------------------------------------------------------------- */
+
+/* The longest stop string that ends at text[end]; 0 = none does.  Held-back text starts with the
+ * start of every stop string that is going on, so none can begin before it. */
+static size_t stop_ending_at(const kvs_detokenizer *d, const char *text, size_t end)
+{
+    size_t longest = 0;
+
+    for (size_t i = 0; i < d->stop_count; i++) {
+        const size_t size = strlen(d->stops[i]);
+
+        if (size > longest && size <= end && memcmp(text + end - size, d->stops[i], size) == 0)
+            longest = size;
+    }
+    return longest;
+}
+
+/* Bytes at the text's end that may become a stop string. */
+static size_t stop_going_on(const kvs_detokenizer *d, const char *text, size_t size)
+{
+    size_t longest = 0;
+
+    for (size_t i = 0; i < d->stop_count; i++) {
+        const size_t whole = strlen(d->stops[i]);
+
+        for (size_t part = whole - 1 < size ? whole - 1 : size; part > longest; part--)
+            if (memcmp(text + size - part, d->stops[i], part) == 0)
+                longest = part;
+    }
+    return longest;
+}
+
+/* Byte by byte, so that the end does not depend on how the text was cut into tokens. */
+static void search(kvs_detokenizer *d)
+{
+    kvsi_text *text = &d->decoding.text;
+
+    while (!d->stopped && d->searched < text->length) {
+        const size_t stop = stop_ending_at(d, text->data, ++d->searched);
+
+        if (stop > 0) {
+            d->stopped = 1;
+            text->length = d->searched - stop;
+        }
+    }
+}
+
+/* ---- handing out ----------------------------------------------------------------------------- */
+
+/* Forgets what was handed out. */
+static void advance(kvs_detokenizer *d)
+{
+    kvsi_text *text = &d->decoding.text;
+
+    text->length = d->stopped ? 0 : text->length - d->given;
+    if (text->length > 0)
+        memmove(text->data, text->data + d->given, text->length);
+    d->searched = text->length;
+    d->given = 0;
+}
+
+static void give(kvs_detokenizer *d, size_t size, const char **text, size_t *out_size)
+{
+    d->given = size;
+    *text = d->decoding.text.data;
+    *out_size = size;
+}
+
+kvs_status kvs_detokenizer_skip(kvs_detokenizer *d, const int32_t *ids, size_t count, kvs_err *err)
+{
+    kvsi_text *text = &d->decoding.text;
+    kvs_status st;
+
+    KVS_TRY(kvsi_decoding_add(&d->decoding, ids, count, err));
+    KVS_TRY(kvsi_decoding_flush(&d->decoding, err));
+    d->given = kvsi_utf8_complete(text->data, text->length);
+    advance(d);
+out:
+    return st;
+}
+
+kvs_status kvs_detokenizer_add(kvs_detokenizer *d, const int32_t *ids, size_t count,
+                               const char **text, size_t *size, kvs_err *err)
+{
+    const kvsi_text *all = &d->decoding.text;
+    size_t shown;
+    kvs_status st = KVS_OK;
+
+    advance(d);
+    if (!d->stopped)
+        KVS_TRY(kvsi_decoding_add(&d->decoding, ids, count, err));
+    search(d);
+    shown = all->length;
+    if (!d->stopped)
+        shown = kvsi_utf8_complete(all->data, shown - stop_going_on(d, all->data, shown));
+    give(d, shown, text, size);
+out:
+    return st;
+}
+
+kvs_status kvs_detokenizer_finish(kvs_detokenizer *d, const char **text, size_t *size, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    advance(d);
+    if (!d->stopped)
+        KVS_TRY(kvsi_decoding_finish(&d->decoding, err));
+    search(d);
+    give(d, d->decoding.text.length, text, size);
+out:
+    return st;
+}
+
+void kvs_detokenizer_reset(kvs_detokenizer *d)
+{
+    kvsi_decoding_reset(&d->decoding);
+    d->given = d->searched = 0;
+    d->stopped = 0;
+}

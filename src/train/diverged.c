@@ -1,0 +1,104 @@
+#include "train/diverged.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { PIECE = 4096 }; /* numbers looked at at once */
+
+static int is_finite(kvsi_pass *p, const real *tensor, size_t count)
+{
+    kvsi_context *k = &p->context;
+    real piece[PIECE];
+
+    for (size_t from = 0; from < count; from += PIECE) {
+        const size_t now = count - from < PIECE ? count - from : PIECE;
+
+        k->ops->download(k, piece, tensor + from, now * sizeof *piece);
+        k->ops->sync(k);
+        for (size_t i = 0; i < now; i++)
+            if (!isfinite(piece[i]))
+                return 0;
+    }
+    return 1;
+}
+
+static int find_weight(char *where, kvsi_pass *p)
+{
+    const kvs_model *m = p->model;
+
+    for (size_t i = 0; i < m->layout.count; i++) {
+        const kvsi_parameter *tensor = &m->layout.list[i];
+
+        if (!is_finite(p, m->parameters + tensor->offset, tensor->count)) {
+            snprintf(where, KVSI_WHERE_SIZE, "weight '%s'", tensor->name);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* What a layer computes, in order; a training pass keeps all of it. */
+static int find_in_layer(char *where, kvsi_pass *p, size_t layer)
+{
+    const kvs_model_config *c = &p->model->config;
+    const kvsi_layer_memory *m = &p->layers[layer];
+    const size_t n = p->tokens, qkv = kvsi_layer_shape_of(c, layer).qkv_width;
+    const size_t ffn = c->body == KVS_BODY_GPT2 ? c->ffn : 2 * c->ffn;
+    const struct {
+        const char *name;
+        const real *numbers;
+        size_t count;
+    } steps[] = {
+        {"the input", m->x, n * c->dim},
+        {"queries, keys and values", m->qkv, n * qkv},
+        {"attention", m->mixed, n * c->dim},
+        {"the sum with attention", m->middle, n * c->dim},
+        {"the feed-forward part", c->no_mlp ? NULL : m->up, n * ffn},
+    };
+
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (steps[i].numbers && !is_finite(p, steps[i].numbers, steps[i].count)) {
+            snprintf(where, KVSI_WHERE_SIZE, "%s of layer %zu", steps[i].name, layer);
+            return 1;
+        }
+    return 0;
+}
+
+static int find_activation(char *where, kvsi_pass *p)
+{
+    const kvs_model_config *c = &p->model->config;
+
+    for (size_t l = 0; l < c->layers; l++)
+        if (find_in_layer(where, p, l))
+            return 1;
+    if (is_finite(p, p->last, p->tokens * c->dim))
+        return 0;
+    snprintf(where, KVSI_WHERE_SIZE, "the output of the last layer");
+    return 1;
+}
+
+static int find_gradient(char *where, kvsi_pass *p, const real *gradients)
+{
+    const kvsi_layout *layout = &p->model->layout;
+
+    for (size_t i = layout->count; i-- > 0;) {
+        const kvsi_parameter *tensor = &layout->list[i];
+
+        if (!is_finite(p, gradients + tensor->offset, tensor->count)) {
+            snprintf(where, KVSI_WHERE_SIZE, "the gradient of '%s'", tensor->name);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+void kvsi_find_not_finite(char where[KVSI_WHERE_SIZE], kvsi_pass *pass, const real *gradients)
+{
+    if (find_weight(where, pass))
+        return;
+    if (!gradients && find_activation(where, pass))
+        return;
+    if (gradients && find_gradient(where, pass, gradients))
+        return;
+    snprintf(where, KVSI_WHERE_SIZE, gradients ? "the gradient norm" : "the loss");
+}

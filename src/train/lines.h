@@ -1,0 +1,20 @@
+/* train/lines.h - a file of JSON lines that a run adds to, and goes on with after it was killed.
+ *
+ * Each record has its "step".  The file is locked while it is open: a second process is refused. */
+#ifndef KVSI_TRAIN_LINES_H
+#define KVSI_TRAIN_LINES_H
+
+#include "base/json.h"
+
+typedef struct kvsi_lines kvsi_lines;
+
+/* A new file; one that is there is an error. */
+kvs_status kvsi_lines_create(kvsi_lines **out, const char *path, kvs_err *err);
+/* Goes on with a file: its first `heads` lines, which are no records, and the records up to `step`
+ * stay, whatever follows is dropped. */
+kvs_status kvsi_lines_reopen(kvsi_lines **out, const char *path, size_t heads, uint64_t step,
+                             kvs_err *err);
+kvs_status kvsi_lines_add(kvsi_lines *lines, const json_t *record, kvs_err *err);
+void kvsi_lines_close(kvsi_lines *lines); /* NULL does nothing */
+
+#endif

@@ -1,0 +1,70 @@
+#include "train/settings.h"
+
+#include "data/task.h"
+#include "formats/hf.h"
+#include "model/model.h"
+
+#include <stdlib.h>
+
+static json_t *train_settings(const kvs_train_job *job)
+{
+    const kvs_train_config *c = &job->config;
+
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:f, "
+        "s:I, s:I, s:I}",
+        "steps", (json_int_t)c->steps, "batch", (json_int_t)c->batch, "accumulate",
+        (json_int_t)c->accumulate, "warmup", (json_int_t)c->warmup, "schedule",
+        kvs_schedule_name(c->schedule), "lr", c->lr, "lr_floor", c->lr_floor, "beta1", c->beta1,
+        "beta2", c->beta2, "eps", c->eps, "weight_decay", c->weight_decay, "shift_lr", c->shift_lr,
+        "shift_decay", c->shift_decay, "decay_all", c->decay_all, "only_shift", c->only_shift,
+        "eval_dropout", c->eval_dropout, "clip", c->clip, "seed", (json_int_t)c->seed, "eval_every",
+        (json_int_t)job->eval_every, "eval_sequences", (json_int_t)job->eval_sequences);
+}
+
+json_t *kvsi_run_settings(const kvs_train_job *job)
+{
+    const kvs_model *m = job->model;
+
+    return json_pack("{s:s, s:s?, s:o, s:I, s:o, s:o, s:i, s:s}", "kvshift", kvs_build()->version,
+                     "command", job->command, "model", kvsi_hf_config_to_json(&m->config),
+                     "parameters", (json_int_t)kvs_model_parameters(m), "task",
+                     job->task->ops->describe(job->task), "train", train_settings(job), "threads",
+                     m->context.threads, "cpu_level", m->context.ops->name);
+}
+
+/* Settings as a file has them, so that numbers compare as they were written. */
+static json_t *as_written(const json_t *settings)
+{
+    char *text = json_dumps(settings, JSON_REAL_PRECISION(15));
+    json_t *copy = text ? json_loads(text, 0, NULL) : NULL;
+
+    free(text);
+    return copy;
+}
+
+kvs_status kvsi_run_settings_check(const json_t *settings, const json_t *before, const char *what,
+                                   kvs_err *err)
+{
+    static const char *const parts[] = {"model", "task", "train"};
+    static const char *const free_keys[] = {"steps", "eval_every", "eval_sequences"};
+    json_t *now = as_written(settings);
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; st == KVS_OK && i < sizeof parts / sizeof *parts; i++) {
+        json_t *ours = json_object_get(now, parts[i]), *theirs = json_object_get(before, parts[i]);
+        const char *key;
+        json_t *value;
+
+        for (size_t k = 0; k < sizeof free_keys / sizeof *free_keys; k++)
+            json_object_del(ours, free_keys[k]);
+        json_object_foreach(ours, key, value)
+            if (st == KVS_OK && !json_equal(value, json_object_get(theirs, key)))
+                st = kvsi_fail(err, KVS_E_INVALID,
+                               "'%s' was trained with another %s setting '%s'; give the same "
+                               "options to go on",
+                               what, parts[i], key);
+    }
+    json_decref(now);
+    return st;
+}

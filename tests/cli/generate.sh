@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Generating: prompts of every kind, samples, stop strings, JSON, and what is refused.
+set -euo pipefail
+: "${KVSHIFT:?names the command to test}"
+command -v python3 >/dev/null || { echo "skipped: no python3 to read JSON"; exit 77; }
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+# check PROGRAM: lines of `out` are the list o of JSON objects.
+check() { python3 -c "
+import json, math
+o = [json.loads(line) for line in open('out')]
+$1" || fail "$(cat out)"; }
+
+for i in $(seq 300); do
+    echo "line $((i % 7)): the cat sat on the mat — und die Bäume grün."
+done >text.txt
+"$KVSHIFT" tokenizer train text.txt --vocab 300 --special '<|endoftext|>' --out tok.json >/dev/null 2>&1
+"$KVSHIFT" data build text.txt -t tok.json --out corpus --quiet >/dev/null
+"$KVSHIFT" train --data corpus --dim 64 --heads 4 --layers 1 --context 64 --batch 8 --steps 150 \
+    --lr 4e-3 --out run --quiet >/dev/null
+
+# The prompt from anywhere gives the same; empty starts from BOS.
+"$KVSHIFT" generate -m run -p 'the cat' -n 20 --temp 0 >option
+printf 'the cat' >prompt.txt
+"$KVSHIFT" generate -m run -f prompt.txt -n 20 --temp 0 >file
+"$KVSHIFT" generate -m run -n 20 --temp 0 <prompt.txt >input
+cmp option file || fail "a file is another prompt"
+cmp option input || fail "standard input is another prompt"
+"$KVSHIFT" generate -m run -p '' -n 5 --temp 0 --json >out
+bos=$("$KVSHIFT" tokenizer encode -t tok.json --text '<|endoftext|>')
+check "assert o[0]['prompt_tokens'] == 1"
+cp out empty
+"$KVSHIFT" generate -m run --ids "$bos" -n 5 --temp 0 --json >out
+cmp empty out || fail "an empty prompt is not BOS"
+
+# One object: ids, text, log-probabilities of the model alone, why it ended.
+"$KVSHIFT" generate -m run -p 'the cat' -n 12 --temp 0 --json >out
+check "
+assert len(o) == 1 and len(o[0]['ids']) == len(o[0]['logprobs']) == 12
+assert o[0]['finish'] == 'length' and o[0]['sample'] == 0 and o[0]['seed'] == 1
+assert o[0]['text'].startswith(' sat on the mat')
+assert all(p <= 0 for p in o[0]['logprobs'])"
+ids=$(python3 -c "import json; print(*json.load(open('out'))['ids'], sep=',')")
+context=$("$KVSHIFT" tokenizer encode -t tok.json --text 'the cat' | tr ' ' ,)
+cp out generated
+"$KVSHIFT" score -m run --ids "$context" --continuation-ids "$ids" >out
+check "
+g = json.load(open('generated'))
+assert o[0]['greedy'] and max(abs(a - b) for a, b in zip(o[0]['logprobs'], g['logprobs'])) < 1e-5"
+# Sampling changes which tokens are chosen, not what the model thinks of them.
+"$KVSHIFT" generate -m run -p 'the cat' -n 12 --temp 3 --top-k 9 --seed 3 --json >generated
+ids=$(python3 -c "import json; print(*json.load(open('generated'))['ids'], sep=',')")
+"$KVSHIFT" score -m run --ids "$context" --continuation-ids "$ids" >out
+check "
+g = json.load(open('generated'))
+assert not o[0]['greedy'] and max(abs(a - b) for a, b in zip(o[0]['logprobs'], g['logprobs'])) < 1e-5"
+
+# Samples: one prompt, seeds one after the other, each as if it were alone.
+"$KVSHIFT" generate -m run -p line -n 15 --temp 1.5 --seed 7 --samples 3 --json >out
+check "
+assert [s['sample'] for s in o] == [0, 1, 2] and [s['seed'] for s in o] == [7, 8, 9]
+assert len({s['text'] for s in o}) == 3"
+sed -n 3p out >third
+"$KVSHIFT" generate -m run -p line -n 15 --temp 1.5 --seed 9 --json >out
+check "
+t = json.load(open('third'))
+assert t['ids'] == o[0]['ids'] and t['text'] == o[0]['text']"
+"$KVSHIFT" generate -m run -p line -n 15 --temp 1.5 --seed 7 --samples 3 >out
+[[ $(grep -c '^--- sample [0-2], seed [7-9] ---$' out) == 3 ]] ||
+    fail "samples are not told apart: $(cat out)"
+
+# Stop strings: longer than tokens, of several the first; nothing of them is printed.
+"$KVSHIFT" generate -m run -p 'the cat' -n 40 --temp 0 --stop 'die Bäume' --json >out
+check "assert o[0]['text'] == ' sat on the mat — und ' and o[0]['finish'] == 'stop'"
+"$KVSHIFT" generate -m run -p 'the cat' -n 40 --temp 0 --stop 'die Bäume' --stop 'mat —' >out
+[[ $(cat out) == ' sat on the ' ]] || fail "'$(cat out)'"
+"$KVSHIFT" generate -m run -p 'the cat' -n 10 --temp 0 --stop 'nowhere' >out
+"$KVSHIFT" generate -m run -p 'the cat' -n 10 --temp 0 >all
+cmp out all || fail "a stop string that does not come takes something away"
+
+"$KVSHIFT" generate -m run --stop a --stop b --print-config >config.toml
+"$KVSHIFT" generate --config config.toml -p 'the cat' -n 10 --temp 0 >out
+cmp out all || fail "what is printed as configuration is not taken as such"
+
+# What repeats becomes rarer.
+repeats() { "$KVSHIFT" generate -m run -p the -n 60 --temp 0 --ignore-eos --json "$@" 2>/dev/null |
+    python3 -c "import json, sys; i = json.load(sys.stdin)['ids']; print(len(i) - len(set(i)))"; }
+plain=$(repeats)
+[[ $(repeats --repeat-penalty 100 --repeat-last 0) -lt $plain ]] || fail "the penalty does nothing"
+[[ $(repeats --repeat-penalty 1) == "$plain" ]] || fail "a penalty of 1 does something"
+
+# A full context ends it, with a note; characters that cannot be are marked in JSON.
+"$KVSHIFT" generate -m run -p 'the cat' -n 100 --temp 0 --ignore-eos --json >out 2>err
+grep -q 'the context of 64 tokens is full' err || fail "$(cat err)"
+check "assert o[0]['finish'] == 'context' and o[0]['prompt_tokens'] + len(o[0]['ids']) == 65"
+"$KVSHIFT" generate -m run -t bytes --ids 1,2 -n 40 --temp 5 --seed 2 --json >out
+check "assert '\ufffd' in o[0]['text']"
+"$KVSHIFT" generate -m run -p a -n 3 --speed >/dev/null 2>err
+grep -q '^sample 0: 3 tokens in .* a second$' err || fail "$(cat err)"
+
+refused() { # CODE TEXT ARGUMENT...
+    local code=0
+    "$KVSHIFT" "${@:3}" >out 2>err </dev/null || code=$?
+    [[ $code == "$1" && $(wc -l <err) == 1 && ! -s out ]] || fail "'${*:3}' exits $code: $(cat err)"
+    grep -qF -- "$2" err || fail "'${*:3}' says: $(cat err)"
+}
+refused 2 "exclude each other" generate -m run -p x --ids 1
+refused 2 "exclude each other" generate -m run -p x -f prompt.txt
+refused 1 "nowhere.txt" generate -m run -f nowhere.txt
+refused 2 "no BOS" generate -m run -t bytes
+refused 2 "no BOS" generate -m run -t bytes -p ''
+refused 2 "at least one id" generate -m run --ids ,
+refused 2 "expected a text, found nothing" generate -m run -p x --stop ''
+echo 'stop = "x"' >stop.toml
+refused 2 "has no place in a file" generate -m run -p x --config stop.toml
+refused 2 "repeat penalty" generate -m run -p x --repeat-penalty 1e9
+refused 2 "'--samples'" generate -m run -p x --samples 0
+refused 1 "the prompt has 100 tokens, the model's context is 64" \
+    generate -m run --ids "$(seq -s, 0 99)" -n 3
+echo "passed"

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Scoring continuations, and the perplexity of several texts and of corpora.
+set -euo pipefail
+: "${KVSHIFT:?names the command to test}"
+command -v python3 >/dev/null || { echo "skipped: no python3 to read JSON"; exit 77; }
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+# check PROGRAM: lines of `out` are the list o of JSON objects.
+check() { python3 -c "
+import json, math
+o = [json.loads(line) for line in open('out')]
+$1" || fail "$(cat out)"; }
+
+for i in $(seq 200); do
+    echo "line $((i % 7)): the cat sat on the mat — und die Bäume grün."
+done >text.txt
+head -n 20 text.txt >small.txt
+"$KVSHIFT" tokenizer train text.txt --vocab 280 --special '<|endoftext|>' --out tok.json >/dev/null 2>&1
+"$KVSHIFT" data build text.txt -t tok.json --valid 0.1 --out corpus --quiet >/dev/null
+"$KVSHIFT" train --data corpus --dim 32 --heads 4 --layers 1 --context 64 --batch 8 --steps 40 \
+    --lr 4e-3 --out run --quiet >/dev/null
+
+# Texts, and the same as ids, and the same one token at a time.
+"$KVSHIFT" score -m run --context 'the cat ' --continuation 'sat on' >out
+check "
+assert len(o) == 1 and o[0]['tokens'] == len(o[0]['ids']) == len(o[0]['logprobs']) >= 1
+assert abs(sum(o[0]['logprobs']) - o[0]['sum']) < 1e-9 and o[0]['context_tokens'] >= 1"
+cp out text
+ids=$(python3 -c "import json; print(*json.load(open('text'))['ids'], sep=',')")
+context=$("$KVSHIFT" tokenizer encode -t tok.json --text 'the cat' | tr ' ' ,)
+"$KVSHIFT" score -m run --ids "$context" --continuation-ids "$ids" >out
+cmp out text || fail "ids are scored otherwise: $(cat out text)"
+"$KVSHIFT" score -m run --context 'the cat' --continuation ' sat on' --step-by-step >out
+check "
+t = json.load(open('text'))
+assert t['ids'] == o[0]['ids'] and max(abs(a - b) for a, b in zip(o[0]['logprobs'], t['logprobs'])) < 1e-5"
+
+# JSON lines, from a file and from standard input; an empty context is BOS.
+printf '%s\n' '{"context": "the cat ", "continuation": "sat on", "id": 7}' '' \
+    "{\"ids\": [$context], \"continuation_ids\": [$ids]}" '{"continuation": "the cat"}' >lines
+"$KVSHIFT" score -m run --file lines >out
+check "
+t = json.load(open('text'))
+assert len(o) == 3 and o[0] == t and o[1] == t and o[2]['context_tokens'] == 1"
+"$KVSHIFT" score -m run <lines >again
+cmp out again || fail "standard input is scored otherwise"
+
+# The sum is that of perplexity, where it sees the same.
+"$KVSHIFT" tokenizer encode -t tok.json --no-special <small.txt | tr ' ' '\n' | head -n 60 >ids
+"$KVSHIFT" tokenizer decode -t tok.json <ids >part
+"$KVSHIFT" score -m run --ids "$(head -n 1 ids)" --continuation-ids "$(tail -n +2 ids | tr '\n' ,)" >out
+"$KVSHIFT" ppl -m run part --window 64 --stride 64 --json --quiet >ppl.json
+check "
+p = json.load(open('ppl.json'))
+assert o[0]['tokens'] == p['tokens'] and abs(o[0]['sum'] + p['loss'] * p['tokens']) < 1e-4"
+
+# A line that cannot be scored ends the run; what was before it is there.
+for bad in '{"context": "x"}' '{"continuation": 3}' '[1]' '{"ids": [1], "continuation_ids": [1, "x"]}' \
+    '{"ids": [1]}' '{"ids": [], "continuation_ids": [1]}' '{"ids": [1], "continuation_ids": [9999]}' \
+    "{\"ids\": [$(seq -s, 1 70)], \"continuation_ids\": [1]}" '{"continuation": "x"'; do
+    code=0
+    { sed -n 1p lines; echo "$bad"; sed -n 1p lines; } | "$KVSHIFT" score -m run >out 2>err || code=$?
+    [[ $code != 0 && $(wc -l <out) == 1 && $(wc -l <err) == 1 ]] || fail "'$bad': $code, $(cat err)"
+    cmp -s out text || fail "'$bad' loses what was before"
+    grep -q 'line 2' err || fail "'$bad' says: $(cat err)"
+done
+grep -q "71 tokens, the model takes at most 65" <(echo \
+    "{\"ids\": [$(seq -s, 1 70)], \"continuation_ids\": [1]}" | "$KVSHIFT" score -m run 2>&1) ||
+    fail "an over-long input is told without its numbers"
+
+# Perplexity of several files, and of a corpus's validation split.
+"$KVSHIFT" ppl -m run small.txt small.txt --json --quiet >two.json
+"$KVSHIFT" ppl -m run small.txt --json --quiet >one.json
+"$KVSHIFT" ppl -m run --data corpus --json --quiet >data.json
+"$KVSHIFT" data info corpus --json >info.json
+python3 - <<'END' || fail "$(cat one.json two.json data.json)"
+import json
+one, two, data, info = (json.load(open(f"{n}.json")) for n in ("one", "two", "data", "info"))
+assert two["tokens"] == 2 * one["tokens"] and two["bytes"] == 2 * one["bytes"] and two["texts"] == 2
+assert abs(two["loss"] - one["loss"]) < 1e-9 and two["loss_error"] < one["loss_error"]
+assert one["window"] == 64 and one["stride"] == 32 and 0.5 < one["scored_fraction"] < 0.7
+assert len(one["checksum"]) == 16 and one["checksum"] != two["checksum"]
+assert 0 < data["tokens"] and 0 < data["bits_per_byte"] < 8 and data["bits_per_byte_error"] > 0
+END
+"$KVSHIFT" ppl -m run small.txt --quiet >out
+grep -q 'bits a byte' out && grep -q 'checksum' out || fail "$(cat out)"
+
+refused() { # CODE TEXT ARGUMENT...
+    local code=0
+    "$KVSHIFT" "${@:3}" >out 2>err </dev/null || code=$?
+    [[ $code == "$1" && $(wc -l <err) == 1 && ! -s out ]] || fail "'${*:3}' exits $code: $(cat err)"
+    grep -qF -- "$2" err || fail "'${*:3}' says: $(cat err)"
+}
+refused 2 "exclude each other" score -m run --context a --continuation b --ids 1
+refused 2 "exclude each other" score -m run --continuation b --file lines
+refused 2 "needs '--continuation'" score -m run --context a
+refused 2 "needs '--continuation-ids'" score -m run --ids 1
+refused 2 "the context is empty" score -m run --continuation-ids 1
+refused 2 "neither BOS nor EOS" score -m run -t bytes --continuation a
+refused 1 "nowhere" score -m run --file nowhere
+refused 2 "expected FILE" ppl -m run
+refused 2 "found both" ppl -m run text.txt --data corpus
+refused 1 "nowhere" ppl -m run --data nowhere
+echo "passed"

@@ -1,0 +1,394 @@
+/* Whole runs: samples that change nothing, the shift in the log, tokenizers in checkpoints, and
+ * what is left of a run that stops or diverges. */
+#include "base/files.h"
+#include "base/folders.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "support.h"
+#include "train/checkpoint.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { VOCAB = 64, STEPS = 6 };
+
+/* One run, and what its callbacks saw. */
+typedef struct fixture {
+    kvs_runtime *rt;
+    kvs_task *task;
+    kvs_model *model;
+    char *dir, *run;
+    kvs_train_job job;
+    kvs_step_record records[STEPS];
+    double k_sum[STEPS], k_current[STEPS]; /* read from the tensors after each step */
+    uint64_t stop_at, poison_at;           /* steps; 0 = never */
+    size_t samples;
+    char notice[640];
+} fixture;
+
+static kvs_model *make_model(kvs_runtime *rt, kvs_shift_form form)
+{
+    kvs_model_config config;
+    kvs_model *model;
+
+    kvs_model_config_init(&config);
+    config.vocab = VOCAB;
+    config.dim = 32;
+    config.heads = 4;
+    config.kv_heads = 2;
+    config.layers = 2;
+    config.context = 31;
+    config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    config.shift.form = form;
+    assert_int_equal(kvs_model_create(&model, rt, &config, 7, NULL), KVS_OK);
+    return model;
+}
+
+/* The means over the heads of both layers; form free has the taps themselves as its numbers. */
+static void read_shift(const kvs_model *model, double *sum, double *current)
+{
+    *sum = *current = 0;
+    for (int layer = 0; layer < 2; layer++) {
+        char name[64];
+        float taps[4]; /* [2 heads, previous and current] */
+
+        snprintf(name, sizeof name, "model.layers.%d.self_attn.k_shift", layer);
+        assert_int_equal(kvs_model_read_tensor(model, name, taps, 4, NULL), KVS_OK);
+        *sum += ((double)taps[0] + (double)taps[1] + (double)taps[2] + (double)taps[3]) / 4;
+        *current += ((double)taps[1] + (double)taps[3]) / 4;
+    }
+}
+
+static int on_step(void *user, const kvs_step_record *record)
+{
+    fixture *f = user;
+    const size_t i = (size_t)record->step - 1;
+
+    f->records[i] = *record;
+    if (f->model->config.shift.form == KVS_SHIFT_FREE)
+        read_shift(f->model, &f->k_sum[i], &f->k_current[i]);
+    if (record->step == f->poison_at) {
+        const float nothing[32] = {NAN};
+
+        assert_int_equal(kvs_model_write_tensor(f->model, "model.norm.weight", nothing, 32, NULL),
+                         KVS_OK);
+    }
+    return record->step == f->stop_at ? KVS_PROGRESS_STOP : 0;
+}
+
+static void on_sample(void *user, const kvs_model *model, uint64_t step, kvs_sample *out)
+{
+    static const int32_t prompt[] = {11, 12, 13};
+    fixture *f = user;
+    kvs_session *session;
+    float logits[VOCAB];
+
+    assert_int_equal(kvs_session_create(&session, model, 8, NULL), KVS_OK);
+    assert_int_equal(kvs_session_feed(session, prompt, 3, logits, NULL), KVS_OK);
+    kvs_session_free(session);
+    f->samples++;
+    if (step == 2) /* text that is none, and a NUL */
+        *out = (kvs_sample){"a\xffz", "\xc3\xa9\0\xe2\x82", 3, 5};
+    else
+        *out = (kvs_sample){.prompt = "", .text = step == 4 ? "" : NULL};
+}
+
+static void on_notice(void *user, const char *line)
+{
+    fixture *f = user;
+
+    snprintf(f->notice, sizeof f->notice, "%s", line);
+}
+
+static fixture *begin(kvs_shift_form form)
+{
+    const kvs_runtime_options options = {.threads = 2};
+    kvs_induction_config task;
+    fixture *f = kvsi_alloc(1, sizeof *f);
+
+    kvs_induction_config_init(&task);
+    task.vocab = VOCAB;
+    task.pool = 40;
+    task.max_length = 32;
+    assert_int_equal(kvs_runtime_create(&f->rt, &options, NULL), KVS_OK);
+    assert_int_equal(kvs_induction_create(&f->task, &task, NULL), KVS_OK);
+    f->model = make_model(f->rt, form);
+    f->dir = support_make_dir();
+    f->run = kvsi_path_join(f->dir, "run");
+    f->job = (kvs_train_job){.model = f->model,
+                             .task = f->task,
+                             .eval_sequences = 20,
+                             .out = f->run,
+                             .progress = on_step,
+                             .sample = on_sample,
+                             .notice = on_notice,
+                             .user = f};
+    kvs_train_config_init(&f->job.config);
+    f->job.config.batch = 8;
+    f->job.config.steps = STEPS;
+    f->job.config.warmup = 0;
+    return f;
+}
+
+static void end(fixture *f)
+{
+    kvs_model_free(f->model);
+    kvs_task_free(f->task);
+    kvs_runtime_free(f->rt);
+    kvsi_free(f->run);
+    support_remove_dir(f->dir);
+    kvsi_free(f);
+}
+
+static void train(fixture *f)
+{
+    kvs_train_result result;
+    kvs_err err;
+
+    if (kvs_train(&f->job, &result, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+}
+
+static char *read_text(const char *dir, const char *name)
+{
+    char *path = kvsi_path_join(dir, name), *text;
+    size_t size;
+
+    assert_int_equal(kvsi_file_read(&text, &size, path, 1 << 20, NULL), KVS_OK);
+    kvsi_free(path);
+    return text;
+}
+
+static int is_there(const char *dir, const char *name)
+{
+    char *path = kvsi_path_join(dir, name);
+    const int there = kvsi_file_exists(path);
+
+    kvsi_free(path);
+    return there;
+}
+
+/* ---- samples ---- */
+
+static void samples_are_recorded_and_change_nothing(void **state)
+{
+    fixture *plain = begin(KVS_SHIFT_FREE), *sampled = begin(KVS_SHIFT_FREE);
+    char *text;
+
+    (void)state;
+    sampled->job.sample_every = 2;
+    train(plain);
+    train(sampled);
+    assert_int_equal(plain->samples, 0);
+    assert_int_equal(sampled->samples, 3);
+    assert_memory_equal(plain->model->parameters, sampled->model->parameters,
+                        kvsi_layout_total(&plain->model->layout) * sizeof(real));
+    assert_false(is_there(plain->run, "samples.jsonl"));
+    text = read_text(sampled->run, "samples.jsonl");
+    assert_string_equal(text, "{\"step\":2,\"prompt\":\"a\xef\xbf\xbdz\","
+                              "\"text\":\"\xc3\xa9\\u0000\xef\xbf\xbd\xef\xbf\xbd\"}\n"
+                              "{\"step\":4,\"prompt\":\"\",\"text\":\"\"}\n");
+    kvsi_free(text);
+    end(plain);
+    end(sampled);
+}
+
+/* ---- the shift in the log ---- */
+
+static void the_log_tells_what_the_shift_has_become(void **state)
+{
+    fixture *f = begin(KVS_SHIFT_FREE);
+    char *log, *table;
+
+    (void)state;
+    f->job.eval_every = 4;
+    train(f);
+    for (size_t i = 0; i < STEPS; i++) {
+        const kvs_step_record *r = &f->records[i];
+
+        assert_true(isnan(r->q_shift.sum) && isnan(r->q_shift.current));
+        assert_int_equal(!isnan(r->k_shift.sum), i == 0 || i == 3);
+        assert_int_equal(!isnan(r->v_shift.current), i == 0 || i == 3);
+        if (i == 0 || i == 3) {
+            assert_true(fabs(r->k_shift.sum - f->k_sum[i]) < 1e-12);
+            assert_true(fabs(r->k_shift.current - f->k_current[i]) < 1e-12);
+        }
+    }
+    assert_true(f->records[0].k_shift.sum != f->records[3].k_shift.sum);
+    log = read_text(f->run, "train.jsonl");
+    assert_non_null(strstr(log, "\"k_shift_sum\":"));
+    assert_non_null(strstr(log, "\"v_shift_current\":"));
+    assert_null(strstr(log, "\"q_shift"));
+    table = read_text(f->run, "train.csv");
+    assert_non_null(strstr(table, ",k_shift_sum,k_shift_current,v_shift_sum,"));
+    kvsi_free(log);
+    kvsi_free(table);
+    end(f);
+}
+
+static void a_shift_without_taps_is_left_out(void **state)
+{
+    fixture *f = begin(KVS_SHIFT_DATA);
+    char *log;
+
+    (void)state;
+    f->job.eval_every = 1;
+    train(f);
+    for (size_t i = 0; i < STEPS; i++)
+        assert_true(isnan(f->records[i].k_shift.sum) && isnan(f->records[i].v_shift.current));
+    log = read_text(f->run, "train.jsonl");
+    assert_null(strstr(log, "_shift_sum"));
+    kvsi_free(log);
+    end(f);
+}
+
+/* ---- checkpoints ---- */
+
+/* Names in ckpt/ that start with "step-", with spaces between. */
+static void list_checkpoints(char *out, size_t size, const fixture *f)
+{
+    char *ckpt = kvsi_path_join(f->run, "ckpt");
+    kvsi_name_list list;
+    size_t at = 0;
+
+    out[0] = '\0';
+    assert_int_equal(kvsi_dir_list(&list, ckpt, "step-", NULL), KVS_OK);
+    for (size_t i = 0; i < list.count; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", i > 0 ? " " : "", list.names[i]);
+    kvsi_name_list_release(&list);
+    kvsi_free(ckpt);
+}
+
+static void tokenizers_go_with_the_model_and_are_vouched_for(void **state)
+{
+    fixture *f = begin(KVS_SHIFT_FREE);
+    kvs_tokenizer *tokenizer, *back;
+    char *newest, *path, *text;
+    kvs_err err;
+
+    (void)state;
+    assert_int_equal(kvs_tokenizer_load(&tokenizer, "bytes", NULL), KVS_OK);
+    f->job.tokenizer = tokenizer;
+    f->job.checkpoint_every = 3;
+    train(f);
+    assert_true(is_there(f->run, "tokenizer.json"));
+    newest = kvsi_path_join(f->run, "ckpt/latest");
+    path = kvsi_path_join(newest, "tokenizer.json");
+    assert_int_equal(kvs_tokenizer_load(&back, path, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_vocab(back), 256);
+    assert_int_equal(kvsi_checkpoint_check(newest, &err), KVS_OK);
+    text = read_text(newest, "tokenizer.json");
+    text[strlen(text) / 2] ^= 1;
+    assert_int_equal(kvsi_file_write_text(path, text, NULL), KVS_OK);
+    assert_int_equal(kvsi_checkpoint_check(newest, &err), KVS_E_FORMAT);
+    assert_non_null(strstr(err.message, "tokenizer.json' is damaged"));
+    remove(path);
+    assert_int_equal(kvsi_checkpoint_check(newest, &err), KVS_E_IO);
+    kvsi_free(text);
+    kvsi_free(path);
+    kvsi_free(newest);
+    kvs_tokenizer_free(back);
+    kvs_tokenizer_free(tokenizer);
+    end(f);
+}
+
+static void a_run_that_is_stopped_can_go_on(void **state)
+{
+    fixture *whole = begin(KVS_SHIFT_FREE), *parts = begin(KVS_SHIFT_FREE);
+    char names[256];
+
+    (void)state;
+    train(whole);
+    parts->stop_at = 2; /* no checkpoints were asked for */
+    train(parts);
+    list_checkpoints(names, sizeof names, parts);
+    assert_string_equal(names, "step-00000002");
+    parts->stop_at = 0;
+    parts->job.resume = KVS_RESUME_ALWAYS;
+    train(parts);
+    assert_memory_equal(whole->model->parameters, parts->model->parameters,
+                        kvsi_layout_total(&whole->model->layout) * sizeof(real));
+    end(whole);
+    end(parts);
+}
+
+/* ---- divergence ---- */
+
+/* The weights go bad after step 4, which is then saved: the one before it must still be there,
+ * though only one is to be kept. */
+static void a_run_that_diverges_keeps_the_last_good_checkpoint(void **state)
+{
+    fixture *f = begin(KVS_SHIFT_FREE);
+    kvs_train_result result;
+    char names[256];
+    kvs_err err;
+
+    (void)state;
+    f->poison_at = 4;
+    f->job.checkpoint_every = 1;
+    f->job.keep = 1;
+    assert_int_equal(kvs_train(&f->job, &result, &err), KVS_E_DIVERGED);
+    assert_non_null(strstr(err.message, "step 5 diverged"));
+    assert_non_null(strstr(err.message, "first in weight 'model.norm.weight'"));
+    list_checkpoints(names, sizeof names, f);
+    assert_string_equal(names, "step-00000003 step-00000004");
+    assert_non_null(strstr(f->notice, "last good checkpoint"));
+    assert_non_null(strstr(f->notice, "step-00000003"));
+    assert_false(is_there(f->run, "model.safetensors"));
+    end(f);
+}
+
+static void a_last_evaluation_that_diverges_is_no_result(void **state)
+{
+    fixture *f = begin(KVS_SHIFT_FREE);
+    kvs_train_result result;
+    kvs_err err;
+
+    (void)state;
+    f->poison_at = STEPS;
+    assert_int_equal(kvs_train(&f->job, &result, &err), KVS_E_DIVERGED);
+    assert_non_null(strstr(err.message, "the model of step 6 has diverged"));
+    assert_false(is_there(f->run, "result.json"));
+    end(f);
+}
+
+/* Finite weights, so large that a layer's numbers are not. */
+static void the_first_bad_numbers_are_named(void **state)
+{
+    fixture *f = begin(KVS_SHIFT_FREE);
+    const size_t count = f->model->config.ffn * f->model->config.dim;
+    float *weights = kvsi_alloc(count, sizeof *weights);
+    kvs_trainer *trainer;
+    kvs_err err;
+
+    (void)state;
+    for (size_t i = 0; i < count; i++)
+        weights[i] = i % 2 ? 3e38f : -3e38f;
+    assert_int_equal(
+        kvs_model_write_tensor(f->model, "model.layers.1.mlp.up_proj.weight", weights, count, NULL),
+        KVS_OK);
+    assert_int_equal(kvs_trainer_create(&trainer, f->model, f->task, &f->job.config, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_step(trainer, NULL, &err), KVS_E_DIVERGED);
+    if (!strstr(err.message, "first in the feed-forward part of layer 1"))
+        fail_msg("%s", err.message);
+    kvs_trainer_free(trainer);
+    kvsi_free(weights);
+    end(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(samples_are_recorded_and_change_nothing),
+        cmocka_unit_test(the_log_tells_what_the_shift_has_become),
+        cmocka_unit_test(a_shift_without_taps_is_left_out),
+        cmocka_unit_test(tokenizers_go_with_the_model_and_are_vouched_for),
+        cmocka_unit_test(a_run_that_is_stopped_can_go_on),
+        cmocka_unit_test(a_run_that_diverges_keeps_the_last_good_checkpoint),
+        cmocka_unit_test(a_last_evaluation_that_diverges_is_no_result),
+        cmocka_unit_test(the_first_bad_numbers_are_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

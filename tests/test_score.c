@@ -1,0 +1,205 @@
+/* How likely continuations are: against sessions, against perplexity, one token at a time. */
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { VOCAB = 19, CONTEXT = 40, LENGTH = 33 };
+
+typedef struct fixture {
+    kvs_runtime *rt;
+    kvs_model *model;
+    kvs_session *session;
+    int32_t ids[LENGTH];
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *f = test_malloc(sizeof *f);
+    kvs_model_config config;
+
+    kvs_model_config_init(&config);
+    config.vocab = VOCAB;
+    config.dim = 32;
+    config.layers = 2;
+    config.heads = 4;
+    config.kv_heads = 2;
+    config.context = CONTEXT;
+    config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    f->rt = support_runtime(NULL);
+    f->model = support_model(f->rt, &config, 11);
+    support_fill_ids(f->ids, LENGTH, 3, VOCAB);
+    assert_int_equal(kvs_session_create(&f->session, f->model, LENGTH - 1, NULL), KVS_OK);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    kvs_session_free(f->session);
+    kvs_model_free(f->model);
+    kvs_runtime_free(f->rt);
+    test_free(f);
+    return 0;
+}
+
+/* Of a token after all before it, by definition. */
+static double expected_logprob(fixture *f, size_t at, int32_t *best)
+{
+    float logits[VOCAB];
+    double sum = 0;
+
+    kvs_session_reset(f->session);
+    assert_int_equal(kvs_session_feed(f->session, f->ids, at, logits, NULL), KVS_OK);
+    *best = 0;
+    for (int32_t v = 0; v < VOCAB; v++) {
+        sum += exp((double)logits[v] - (double)logits[f->ids[at]]);
+        *best = logits[v] > logits[*best] ? v : *best;
+    }
+    return -log(sum);
+}
+
+/* 1e-5 is what float leaves of log-probabilities of this size in any order of summation. */
+static void scores_are_those_of_a_session(void **state)
+{
+    fixture *f = *state;
+    double logprobs[2][LENGTH];
+    kvs_score_result result[2];
+
+    for (size_t context = 1; context < LENGTH; context += 5) {
+        double sum = 0;
+        int greedy = 1;
+
+        for (unsigned flags = 0; flags < 2; flags++)
+            assert_int_equal(kvs_score(f->session, f->ids, LENGTH, context, flags, logprobs[flags],
+                                       &result[flags], NULL),
+                             KVS_OK);
+        for (size_t i = context; i < LENGTH; i++) {
+            int32_t best;
+            const double expected = expected_logprob(f, i, &best);
+
+            sum += expected;
+            greedy = greedy && best == f->ids[i];
+            for (int k = 0; k < 2; k++)
+                assert_true(fabs(logprobs[k][i - context] - expected) < 1e-5);
+        }
+        for (int k = 0; k < 2; k++) {
+            assert_true(fabs(result[k].sum - sum) < 1e-5 * fabs(sum));
+            assert_int_equal(result[k].greedy, greedy);
+        }
+    }
+}
+
+static void the_sum_is_that_of_perplexity(void **state)
+{
+    fixture *f = *state;
+    const kvs_perplexity_options options = {.window = CONTEXT, .stride = CONTEXT};
+    kvs_perplexity_result ppl;
+    kvs_score_result score;
+
+    assert_int_equal(kvs_perplexity(&ppl, f->model, f->ids, LENGTH, &options, NULL), KVS_OK);
+    assert_int_equal(kvs_score(f->session, f->ids, LENGTH, 1, 0, NULL, &score, NULL), KVS_OK);
+    assert_int_equal(ppl.tokens, LENGTH - 1);
+    assert_true(fabs(score.sum + ppl.loss * (double)ppl.tokens) < 1e-5 * fabs(score.sum));
+}
+
+static void the_likeliest_continuation_is_greedy(void **state)
+{
+    fixture *f = *state;
+    kvs_score_result result;
+    float logits[VOCAB];
+
+    for (size_t i = 4; i < 12; i++) {
+        kvs_session_reset(f->session);
+        assert_int_equal(kvs_session_feed(f->session, f->ids, i, logits, NULL), KVS_OK);
+        f->ids[i] = kvs_logits_best(logits, VOCAB);
+    }
+    for (unsigned flags = 0; flags < 2; flags++) {
+        f->ids[11] = kvs_logits_best(logits, VOCAB);
+        assert_int_equal(kvs_score(f->session, f->ids, 12, 4, flags, NULL, &result, NULL), KVS_OK);
+        assert_true(result.greedy);
+        f->ids[11] = (f->ids[11] + 1) % VOCAB;
+        assert_int_equal(kvs_score(f->session, f->ids, 12, 4, flags, NULL, &result, NULL), KVS_OK);
+        assert_false(result.greedy);
+    }
+}
+
+static void what_cannot_be_scored_is_refused(void **state)
+{
+    fixture *f = *state;
+    int32_t more[LENGTH + 1];
+    kvs_score_result result;
+    kvs_err err;
+
+    memcpy(more, f->ids, sizeof f->ids);
+    more[LENGTH] = 0;
+    assert_int_equal(kvs_score(f->session, more, LENGTH + 1, 3, 0, NULL, &result, &err),
+                     KVS_E_LIMIT);
+    assert_string_equal(err.message,
+                        "context and continuation have 34 tokens, the model takes at most 33");
+    assert_int_equal(kvs_score(f->session, more, 4, 0, 0, NULL, &result, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_score(f->session, more, 4, 4, 0, NULL, &result, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_score(f->session, more, 4, 3, 2, NULL, &result, &err), KVS_E_INVALID);
+    for (unsigned flags = 0; flags < 2; flags++) {
+        more[3] = VOCAB;
+        assert_int_equal(kvs_score(f->session, more, 4, 3, flags, NULL, &result, &err),
+                         KVS_E_INVALID);
+        assert_string_equal(err.message, "token 3 is id 19, expected 0 to 18");
+        assert_int_equal(kvs_score(f->session, more, 5, 3, flags, NULL, &result, &err),
+                         KVS_E_INVALID);
+        more[3] = -1;
+        assert_int_equal(kvs_score(f->session, more, 4, 3, flags, NULL, &result, &err),
+                         KVS_E_INVALID);
+    }
+}
+
+/* Texts do not see each other, and the result is that of all predictions together. */
+static void texts_are_measured_apart(void **state)
+{
+    fixture *f = *state;
+    const size_t starts[] = {0, 12, 13, 13, LENGTH}; /* one of a single token, one of none */
+    const kvs_perplexity_options options = {.window = 8, .stride = 3, .starts = starts, .texts = 4};
+    const kvs_perplexity_options alone = {.window = 8, .stride = 3};
+    kvs_perplexity_result all, first, last;
+
+    assert_int_equal(kvs_perplexity(&all, f->model, f->ids, LENGTH, &options, NULL), KVS_OK);
+    assert_int_equal(kvs_perplexity(&first, f->model, f->ids, 12, &alone, NULL), KVS_OK);
+    assert_int_equal(kvs_perplexity(&last, f->model, f->ids + 13, LENGTH - 13, &alone, NULL),
+                     KVS_OK);
+    assert_int_equal(all.tokens, first.tokens + last.tokens);
+    assert_int_equal(all.fed, first.fed + last.fed);
+    assert_int_equal(first.fed, 8 + 8); /* tokens 0 to 7, then 3 to 10 */
+    assert_true(fabs(all.loss * (double)all.tokens - first.loss * (double)first.tokens -
+                     last.loss * (double)last.tokens) < 1e-9 * (double)all.tokens);
+}
+
+static void texts_outside_the_ids_are_refused(void **state)
+{
+    fixture *f = *state;
+    const size_t bad[][3] = {{0, 5, LENGTH + 1}, {4, 2, LENGTH}, {3, 4, 5}};
+    kvs_perplexity_result result;
+
+    for (size_t i = 0; i < 3; i++) { /* the last: nothing to predict */
+        const kvs_perplexity_options options = {
+            .window = 8, .stride = 3, .starts = bad[i], .texts = 2};
+
+        assert_int_equal(kvs_perplexity(&result, f->model, f->ids, LENGTH, &options, NULL),
+                         KVS_E_INVALID);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(scores_are_those_of_a_session, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_sum_is_that_of_perplexity, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_likeliest_continuation_is_greedy, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_scored_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(texts_are_measured_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(texts_outside_the_ids_are_refused, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
