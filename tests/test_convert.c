@@ -123,8 +123,8 @@ static const struct {
     kvs_format format;
     const char *name;
 } single_files[] = {
-    {KVS_FORMAT_GGUF, "model.gguf"},      {KVS_FORMAT_GGUF_LLAMA, "llama.gguf"},
-    {KVS_FORMAT_LLAMA2C, "legacy.bin"},   {KVS_FORMAT_LLAMA2C_V1, "v1.bin"},
+    {KVS_FORMAT_GGUF, "model.gguf"},    {KVS_FORMAT_GGUF_LLAMA, "llama.gguf"},
+    {KVS_FORMAT_LLAMA2C, "legacy.bin"}, {KVS_FORMAT_LLAMA2C_V1, "v1.bin"},
     {KVS_FORMAT_HF, "folder"},
 };
 
@@ -233,11 +233,8 @@ static const kvs_model_config own_models[] = {
     {SUPPORT_SHIFT(KVS_SHIFT_K, HARD, 1), .rotary_fraction = 0.5},
     {.positions = KVS_POSITIONS_ALIBI, .slopes = 1, .slope = {0.25}},
     {.positions = KVS_POSITIONS_LEARNED, .no_mlp = 1},
-    {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1),
-     .sliding_window = 4,
-     .sliding_layers = 2,
-     .sliding_heads = 2,
-     .sliding_kv_heads = 1},
+    {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1), .sliding_window = 4, .sliding_layers = 2,
+     .sliding_heads = 2, .sliding_kv_heads = 1},
     {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1), .no_norm = 1, .no_residual = 1},
 };
 
@@ -390,7 +387,8 @@ static void a_shifted_folder_runs_in_transformers(void **state)
     kvsi_free(path);
     path = kvsi_path_join(out, "config.json");
     assert_int_equal(kvsi_file_read(&text, &size, path, 1 << 20, NULL), KVS_OK);
-    assert_non_null(strstr(text, "\"AutoModelForCausalLM\": \"modeling_kvshift.KVShiftForCausalLM\""));
+    assert_non_null(
+        strstr(text, "\"AutoModelForCausalLM\": \"modeling_kvshift.KVShiftForCausalLM\""));
     assert_non_null(strstr(text, "\"torch_dtype\": \"bfloat16\""));
     kvsi_free(text);
     kvsi_free(path);
@@ -579,7 +577,8 @@ static void work_that_is_stopped_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(plain_models_come_back_from_every_format, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(plain_models_come_back_from_every_format, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(formats_follow_each_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(halves_are_rounded_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shifted_models_come_back_from_both_formats, set_up,

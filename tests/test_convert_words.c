@@ -139,8 +139,8 @@ static char *learn_byte_level(void)
     const kvs_tokenizer_training training = {.vocab = 290, .special = special, .specials = 1};
     kvs_tokenizer *t;
 
-    assert_int_equal(
-        kvs_tokenizer_train(&t, (const char *const *)&corpus, 1, &training, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_train(&t, (const char *const *)&corpus, 1, &training, NULL),
+                     KVS_OK);
     assert_int_equal(kvs_tokenizer_save(t, path, NULL), KVS_OK);
     kvs_tokenizer_free(t);
     kvsi_free(corpus);
@@ -185,8 +185,7 @@ static void byte_level_words_go_along(void **state)
     "{\"type\": \"Prepend\", \"prepend\": \"\xe2\x96\x81\"},"                                      \
     "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\xe2\x96\x81\"}]}"
 
-#define EVERY_CUT                                                                                  \
-    "\"t h\", \"a t\", \"h e\", \"t he\", \"th e\", \"c at\", \"\xe2\x96\x81 the\""
+#define EVERY_CUT "\"t h\", \"a t\", \"h e\", \"t he\", \"th e\", \"c at\", \"\xe2\x96\x81 the\""
 
 static void merges_that_scores_can_say_become_scores(void **state)
 {

@@ -795,9 +795,9 @@ typedef struct kvs_convert_options {
 } kvs_convert_options;
 
 KVS_API void kvs_convert_options_init(kvs_convert_options *options);
-/* Writes a model in another format, tensor by tensor, so that it need not fit into memory; all of it
- * or nothing.  A shifted Llama as hf comes with modeling_kvshift.py, with which `transformers` runs
- * it.  What a format cannot say is KVS_E_UNSUPPORTED.  See docs/formats.md. */
+/* Writes a model in another format, tensor by tensor, so that it need not fit into memory; all of
+ * it or nothing.  A shifted Llama as hf comes with modeling_kvshift.py, with which `transformers`
+ * runs it.  What a format cannot say is KVS_E_UNSUPPORTED.  See docs/formats.md. */
 KVS_API kvs_status kvs_convert(const kvs_convert_options *options, kvs_err *err);
 
 /* ---- corpora: text as numbered tokens on disk ------------------------------------------------ */

@@ -222,7 +222,8 @@ int kvsi_cmd_convert(int argc, char **argv)
     kvs_status st;
 
     make_command(&command, table);
-    KVS_TRY(kvsi_model_settings_parse(&settings.model, &parsed, &command, argc - 2, argv + 2, &err));
+    KVS_TRY(
+        kvsi_model_settings_parse(&settings.model, &parsed, &command, argc - 2, argv + 2, &err));
     if (parsed.help)
         KVS_TRY(kvsi_cli_help(&command, &settings, &err));
     else

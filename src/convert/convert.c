@@ -25,8 +25,11 @@ static const kvsi_name formats[] = {
 };
 
 static const kvsi_name dtypes[] = {
-    {"keep", KVS_DTYPE_KEEP}, {"f32", KVS_DTYPE_F32},   {"f16", KVS_DTYPE_F16},
-    {"bf16", KVS_DTYPE_BF16}, {NULL, 0},
+    {"keep", KVS_DTYPE_KEEP},
+    {"f32", KVS_DTYPE_F32},
+    {"f16", KVS_DTYPE_F16},
+    {"bf16", KVS_DTYPE_BF16},
+    {NULL, 0},
 };
 
 const char *kvs_format_name(kvs_format format)

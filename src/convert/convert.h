@@ -9,9 +9,9 @@ typedef struct kvsi_conversion {
     const kvs_convert_options *options;
     kvsi_convert_source source;
     kvs_tokenizer *tokenizer; /* NULL = none */
-    const char *folder;       /* that the tokenizer came from without being asked for, with files that
+    const char *folder; /* that the tokenizer came from without being asked for, with files that
                                  belong to it; NULL = none */
-    char *parent;             /* owns it where it is not the input itself */
+    char *parent;       /* owns it where it is not the input itself */
 } kvsi_conversion;
 
 /* A folder as Hugging Face has it: weights, config.json, tokenizer and, for a model of ours, the

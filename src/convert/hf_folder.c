@@ -211,8 +211,9 @@ static kvs_status write_tokenizer(const kvsi_conversion *c, const char *dir, kvs
         int there = 0;
 
         KVS_TRY(copy_companion(c->folder, dir, *name, &there, err));
-        whole |= there && (strcmp(*name, "tokenizer.json") == 0 ||
-                           (strcmp(*name, "tokenizer.model") == 0 && !kvsi_tokenizer_is_document(t)));
+        whole |=
+            there && (strcmp(*name, "tokenizer.json") == 0 ||
+                      (strcmp(*name, "tokenizer.model") == 0 && !kvsi_tokenizer_is_document(t)));
         config |= there && strcmp(*name, "tokenizer_config.json") == 0;
     }
     if (!whole)
@@ -247,8 +248,8 @@ kvs_status kvsi_convert_to_hf(kvsi_conversion *c, kvs_err *err)
     kvsi_new_folder folder = {0};
     kvs_status st;
 
-    KVS_TRY(kvsi_new_folder_begin(&folder, c->options->out, &model_folder, c->options->overwrite,
-                                  err));
+    KVS_TRY(
+        kvsi_new_folder_begin(&folder, c->options->out, &model_folder, c->options->overwrite, err));
     KVS_TRY(fill(c, folder.temporary, err));
     return kvsi_new_folder_commit(&folder, err);
 out:

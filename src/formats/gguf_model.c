@@ -1,8 +1,7 @@
 /* A model as a GGUF file: its settings as keys, its tensors under the names of such files. */
-#include "formats/gguf_write.h"
-
 #include "base/memory.h"
 #include "formats/gguf_names.h"
+#include "formats/gguf_write.h"
 #include "formats/hf.h"
 #include "formats/llama.h"
 
@@ -15,9 +14,10 @@
 
 static size_t rotary_channels(const kvs_model_config *c)
 {
-    const double head_size = (double)(c->dim / c->heads);
+    const size_t head_size = c->dim / c->heads;
+    const double turning = c->positions == KVS_POSITIONS_ROPE ? c->rotary_fraction : 0;
 
-    return c->positions == KVS_POSITIONS_ROPE ? (size_t)lround(c->rotary_fraction * head_size) : 0;
+    return (size_t)lround(turning * (double)head_size);
 }
 
 static void put_sizes(kvsi_gguf_keys *keys, const kvs_model_config *c, const char *architecture)

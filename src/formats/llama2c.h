@@ -36,8 +36,8 @@ size_t kvsi_llama2c_list(kvsi_llama2c_part parts[KVSI_LLAMA2C_PARTS_MAX],
 /* Of one matrix of the kind. */
 size_t kvsi_llama2c_part_bytes(const kvsi_llama2c_part *part);
 
-/* Writes tensors that are given under our names, whole or not at all.  What the format cannot say is
- * KVS_E_UNSUPPORTED. */
+/* Writes tensors that are given under our names, whole or not at all.  What the format cannot say
+ * is KVS_E_UNSUPPORTED. */
 kvs_status kvsi_llama2c_write(const char *path, const kvs_model_config *config, int v1,
                               const kvsi_tensor_source *source, kvs_err *err);
 

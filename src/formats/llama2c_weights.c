@@ -1,5 +1,5 @@
-/* Reading llama2.c's .bin files.  Nothing says where a matrix starts, so everything follows from the
- * header, and the file must be exactly as long as that. */
+/* Reading llama2.c's .bin files.  Nothing says where a matrix starts, so everything follows from
+ * the header, and the file must be exactly as long as that. */
 #include "base/memory.h"
 #include "formats/llama2c.h"
 #include "formats/weights_open.h"
@@ -108,8 +108,8 @@ static kvs_status read_header(kvsi_weights *w, size_t *start, kvs_err *err)
 /* ---- the matrices ---------------------------------------------------------------------------- */
 
 /* The file is as long as the header and all parts. */
-static kvs_status check_length(const kvsi_weights *w, size_t start, const kvsi_llama2c_part *parts, size_t count,
-                               kvs_err *err)
+static kvs_status check_length(const kvsi_weights *w, size_t start, const kvsi_llama2c_part *parts,
+                               size_t count, kvs_err *err)
 {
     size_t expected = start;
 
@@ -131,7 +131,8 @@ static kvs_status check_length(const kvsi_weights *w, size_t start, const kvsi_l
     return KVS_OK;
 }
 
-static kvs_status add_part(kvsi_weights *w, const kvsi_llama2c_part *p, const unsigned char *data, kvs_err *err)
+static kvs_status add_part(kvsi_weights *w, const kvsi_llama2c_part *p, const unsigned char *data,
+                           kvs_err *err)
 {
     kvsi_file_tensor view = {
         .dtype = KVSI_F32, .rank = p->width ? 2 : 1, .shape = {p->rows, p->width}, .data = data};

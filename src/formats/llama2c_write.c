@@ -1,7 +1,6 @@
 /* Writing llama2.c's .bin files. */
-#include "formats/llama2c.h"
-
 #include "formats/llama.h"
+#include "formats/llama2c.h"
 #include "formats/tensor_writer.h"
 
 #include <math.h>
@@ -82,9 +81,8 @@ static kvs_status write_header(const output *o, int v1)
     const kvs_model_config *c = o->config;
     const int32_t vocab = (int32_t)c->vocab;
     const int32_t numbers[KVSI_LLAMA2C_NUMBERS] = {
-        (int32_t)c->dim,      (int32_t)c->ffn,
-        (int32_t)c->layers,   (int32_t)c->heads,
-        (int32_t)c->kv_heads, v1 || c->tied ? vocab : -vocab,
+        (int32_t)c->dim,     (int32_t)c->ffn,      (int32_t)c->layers,
+        (int32_t)c->heads,   (int32_t)c->kv_heads, v1 || c->tied ? vocab : -vocab,
         (int32_t)c->context,
     };
     const int32_t start[] = {KVSI_LLAMA2C_MAGIC, 1};
@@ -105,7 +103,8 @@ static kvs_status check(const kvs_model_config *c, kvs_err *err)
     if (st != KVS_OK)
         return st;
     /* Files that come from other formats may have the numbers with 32 bits. */
-    if ((float)c->rope_base != (float)kvsi_llama2c_rope_base || (float)c->norm_eps != (float)kvsi_llama2c_norm_eps)
+    if ((float)c->rope_base != (float)kvsi_llama2c_rope_base ||
+        (float)c->norm_eps != (float)kvsi_llama2c_norm_eps)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "format llama2c has no place for rope base %g and norm eps %g, expected "
                          "%g and %g",

@@ -1,8 +1,7 @@
 /* Writing goes through a new file that appears only when complete. */
-#include "formats/safetensors.h"
-
 #include "base/json.h"
 #include "base/memory.h"
+#include "formats/safetensors.h"
 #include "formats/tensor_writer.h"
 
 #include <stdio.h>
@@ -272,8 +271,9 @@ kvs_status kvsi_safetensors_write_shards(const char *dir, const kvsi_tensor_sour
     KVS_TRY(stream_init(&s, source, err));
     shards = count_shards(&s, shard_bytes);
     if (shards > SHARDS_MAX)
-        st = kvsi_fail(err, KVS_E_LIMIT, "shards of %llu bytes would be %zu, at most %d are written",
-                       (unsigned long long)shard_bytes, shards, (int)SHARDS_MAX);
+        st =
+            kvsi_fail(err, KVS_E_LIMIT, "shards of %llu bytes would be %zu, at most %d are written",
+                      (unsigned long long)shard_bytes, shards, (int)SHARDS_MAX);
     else if (shards <= 1)
         st = write_in(dir, "model.safetensors", &s, 0, source->count, err);
     else

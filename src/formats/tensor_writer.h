@@ -1,4 +1,4 @@
-/* formats/tensor_writer.h - tensors of a source, made one by one, into a file that is being written.
+/* formats/tensor_writer.h - tensors of a source, made one by one, into a file on its way.
  *
  * Memory holds the largest tensor as float32 and nothing else. */
 #ifndef KVSI_FORMATS_TENSOR_WRITER_H

@@ -14,8 +14,7 @@ enum { PIECE = 1 << 14 }; /* numbers drawn in one go */
 static void fill_normal(real *out, size_t count, double deviation, const kvsi_random *random,
                         int threads)
 {
-    KVSI_PARALLEL_PIECES(threads, piece, (count + PIECE - 1) / PIECE)
-    {
+    KVSI_PARALLEL_PIECES(threads, piece, (count + PIECE - 1) / PIECE) {
         const size_t from = piece * PIECE, to = count - from < PIECE ? count : from + PIECE;
         kvsi_random own = *random;
 

@@ -279,8 +279,8 @@ void kvsi_parameter_describe(const kvsi_parameter *p, kvsi_dtype matrices, kvsi_
 {
     const int matrix = kvsi_group_of(p->role) == KVSI_MATRICES;
 
-    *out = (kvsi_file_tensor){
-        .name = p->name, .dtype = matrix ? matrices : KVSI_F32, .rank = p->rank};
+    *out =
+        (kvsi_file_tensor){.name = p->name, .dtype = matrix ? matrices : KVSI_F32, .rank = p->rank};
     for (size_t i = 0; i < p->rank; i++)
         out->shape[i] = p->shape[i];
 }

@@ -95,8 +95,8 @@ kvs_status kvsi_gguf_has_tokenizer(int *out, const char *path, kvs_err *err);
 
 /* ---- saving ---- */
 
-/* Whether a tokenizer.json gives the same ids.  SentencePiece knows characters that are no tokens, and
- * symbols of the user that begin no new text, as added tokens do. */
+/* Whether a tokenizer.json gives the same ids.  SentencePiece knows characters that are no tokens,
+ * and symbols of the user that begin no new text, as added tokens do. */
 int kvsi_tokenizer_is_document(const kvs_tokenizer *t);
 /* The tokenizer.json: a new reference, or NULL if out of memory. */
 json_t *kvsi_tokenizer_to_document(const kvs_tokenizer *t);

@@ -1,5 +1,5 @@
-/* The vocabulary of a GGUF file: SentencePiece's ("llama"), byte-level ("gpt2") or, where a file has
- * neither, a whole tokenizer.json. */
+/* The vocabulary of a GGUF file: SentencePiece's ("llama"), byte-level ("gpt2") or, where a file
+ * has neither, a whole tokenizer.json. */
 #include "formats/gguf.h"
 
 #include "base/memory.h"
@@ -243,8 +243,8 @@ kvs_status kvsi_gguf_has_tokenizer(int *out, const char *path, kvs_err *err)
     kvsi_gguf *file = NULL;
     const kvs_status st = kvsi_gguf_open(&file, path, err);
 
-    *out = st == KVS_OK &&
-           (kvsi_gguf_find(file, KEY("tokens")) || kvsi_gguf_find(file, DOCUMENT_KEY));
+    *out =
+        st == KVS_OK && (kvsi_gguf_find(file, KEY("tokens")) || kvsi_gguf_find(file, DOCUMENT_KEY));
     kvsi_gguf_close(file);
     return st;
 }

@@ -52,10 +52,10 @@ static kvs_status add_tokens(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err
         return fail_memory(err);
     for (size_t id = 0; id < t->vocab; id++) {
         const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id);
-        const int type = t->kinds                ? t->kinds[id]
-                         : is_added(t, id, 1)    ? KVSI_PIECE_CONTROL
-                         : is_added(t, id, 0)    ? KVSI_PIECE_USER_DEFINED
-                                                 : KVSI_PIECE_NORMAL;
+        const int type = t->kinds             ? t->kinds[id]
+                         : is_added(t, id, 1) ? KVSI_PIECE_CONTROL
+                         : is_added(t, id, 0) ? KVSI_PIECE_USER_DEFINED
+                                              : KVSI_PIECE_NORMAL;
 
         w->tokens[id] = (kvsi_gguf_token){.text = piece.text,
                                           .size = piece.size,
@@ -251,8 +251,7 @@ static const char *find_split(const kvs_tokenizer *t)
         return kvsi_gguf_split_name(NULL, t->ignore_merges);
     split = json_array_get(steps, 0);
     bytes = json_array_get(steps, 1);
-    expression =
-        json_string_value(json_object_get(json_object_get(split, "pattern"), "Regex"));
+    expression = json_string_value(json_object_get(json_object_get(split, "pattern"), "Regex"));
     if (!is_type(pre, "Sequence") || json_array_size(steps) != 2 || !is_type(split, "Split") ||
         !expression || !is_false(split, "invert") || !is_type(bytes, "ByteLevel") ||
         !is_false(bytes, "add_prefix_space") || !is_false(bytes, "use_regex") ||

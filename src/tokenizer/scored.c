@@ -70,8 +70,7 @@ static json_t *normalizer(const kvsi_scored *scored)
 static json_t *without_map(const json_t *value)
 {
     json_t *copy = json_deep_copy(value), *steps = json_object_get(copy, "normalizers");
-    const char *first =
-        json_string_value(json_object_get(json_array_get(steps, 0), "type"));
+    const char *first = json_string_value(json_object_get(json_array_get(steps, 0), "type"));
 
     if (first && strcmp(first, "Precompiled") == 0)
         json_array_remove(steps, 0);

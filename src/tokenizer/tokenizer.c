@@ -83,7 +83,7 @@ static kvs_status load_file(kvs_tokenizer **out, const char *path, kvs_err *err)
                      path);
 }
 
-/* The file of a folder that is a tokenizer, in fresh memory; NULL if there is none, or no memory. */
+/* The file of a folder that is a tokenizer, in fresh memory; NULL if none, or no memory. */
 static char *find_in_folder(const char *dir)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin",
