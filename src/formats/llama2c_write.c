@@ -45,9 +45,10 @@ static kvs_status write_table(const output *o, double (*wave)(double angle))
         const size_t n = count - at < TABLE_CHUNK ? count - at : TABLE_CHUNK;
 
         for (size_t i = 0; i < n; i++) {
-            const double pair = (double)((at + i) % half), position = (double)((at + i) / half);
+            const size_t position = (at + i) / half, pair = (at + i) % half;
+            const double frequency = pow(kvsi_llama2c_rope_base, -(double)pair / (double)half);
 
-            chunk[i] = (float)wave(position * pow(kvsi_llama2c_rope_base, -pair / (double)half));
+            chunk[i] = (float)wave((double)position * frequency);
         }
         st = kvsi_new_file_write(o->file, chunk, n * sizeof *chunk, o->err);
     }
