@@ -1,6 +1,6 @@
 # The library, shared and static from the same objects, and the command.
 
-set(layers base parallel kernels kernels/ref model formats tokenizer convert data data/tasks train infer eval report)
+set(layers base parallel kernels kernels/ref model formats tokenizer convert data data/tasks train infer eval bench report)
 list(TRANSFORM layers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE globs)
 file(GLOB library_sources CONFIGURE_DEPENDS ${globs})
 file(GLOB level_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*.c)
@@ -46,9 +46,14 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/convert/modeling_kvshift.i
 set(KVSHIFT_LEVELS baseline)
 set(level_flags_baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
-    list(APPEND KVSHIFT_LEVELS avx2)
+    list(APPEND KVSHIFT_LEVELS avx2 avx512)
     set(level_flags_avx2 -mavx2 -mfma)
+    set(level_flags_avx512 -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl)
 endif()
+
+# Loops that measure the machine are not what sanitizers are for.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/cpu/probe.c PROPERTIES
+    COMPILE_OPTIONS -fno-sanitize=all)
 
 set(level_objects)
 set(level_definitions)

@@ -154,7 +154,7 @@ void put_model_safetensors(kvsi_text *file, const kvs_model *model, kvsi_dtype d
     for (size_t i = 0; i < end - first; i++) {
         const kvsi_parameter *p = &model->layout.list[first + i];
         float *numbers = tensor_numbers(model, p, 0);
-        void *data = kvsi_alloc(p->count, kvsi_dtype_size(dtype));
+        void *data = kvsi_alloc(p->count, kvsi_dtype_bytes(dtype, 1));
 
         kvsi_dtype_encode(data, dtype, numbers, p->count);
         tensors[i] =
@@ -362,7 +362,7 @@ static void put_descriptions(kvsi_text *file, const kvs_model *model, uint32_t t
             put_u64(file, p->shape[d]);
         put_u32(file, dtype == KVSI_F32 ? 0 : type);
         put_u64(file, offset);
-        offset += padded(p->count * kvsi_dtype_size(dtype));
+        offset += padded(p->count * kvsi_dtype_bytes(dtype, 1));
     }
 }
 
@@ -383,10 +383,10 @@ void put_gguf(kvsi_text *file, const kvs_model *model, const char *architecture,
         const kvsi_parameter *p = &model->layout.list[i];
         const kvsi_dtype dtype = dtype_of(type, p);
         float *numbers = tensor_numbers(model, p, strcmp(architecture, "llama") == 0);
-        void *data = kvsi_alloc(p->count, kvsi_dtype_size(dtype));
+        void *data = kvsi_alloc(p->count, kvsi_dtype_bytes(dtype, 1));
 
         kvsi_dtype_encode(data, dtype, numbers, p->count);
-        put_bytes(file, data, p->count * kvsi_dtype_size(dtype));
+        put_bytes(file, data, p->count * kvsi_dtype_bytes(dtype, 1));
         align(file, ALIGNMENT);
         kvsi_free(numbers);
         kvsi_free(data);

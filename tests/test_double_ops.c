@@ -22,7 +22,9 @@ static const kvsi_dropout third = {.rate = 1.0 / 3, .seed = 5, .index = 6};
 
 static void embed_forward(trial *t)
 {
-    op->embed_forward(&t->c, t->y, t->x[0], ids, N, DIM, 0);
+    const kvsi_matrix table = {.type = KVSI_REAL_TYPE, .rows = VOCAB, .cols = DIM, .data = t->x[0]};
+
+    op->embed_forward(&t->c, t->y, &table, ids, N, 0);
 }
 
 static void embed_backward(trial *t)
@@ -60,14 +62,14 @@ static void layer_norm_backward(trial *t)
 
 static void linear_forward(trial *t)
 {
-    const kvsi_matrix w = {KVSI_ELEMENT_REAL, ROWS, DIM, t->x[1], NULL};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], NULL, 0};
 
     op->linear_forward(&t->c, t->y, t->x[0], &w, N, NULL);
 }
 
 static void linear_backward(trial *t)
 {
-    const kvsi_matrix w = {KVSI_ELEMENT_REAL, ROWS, DIM, t->x[1], NULL};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], NULL, 0};
 
     op->linear_backward_input(&t->c, t->d_x[0], t->d_y, &w, N, 0);
     op->linear_backward_weight(&t->c, t->d_x[1], t->d_y, t->x[0], N, ROWS, DIM);
@@ -75,14 +77,14 @@ static void linear_backward(trial *t)
 
 static void residual_forward(trial *t)
 {
-    const kvsi_matrix w = {KVSI_ELEMENT_REAL, ROWS, DIM, t->x[1], t->x[2]};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], t->x[2], 0};
 
     op->linear_forward(&t->c, t->y, t->x[0], &w, N, t->x[3]);
 }
 
 static void residual_backward(trial *t)
 {
-    const kvsi_matrix w = {KVSI_ELEMENT_REAL, ROWS, DIM, t->x[1], t->x[2]};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, ROWS, DIM, t->x[1], t->x[2], 0};
 
     op->linear_backward_input(&t->c, t->d_x[0], t->d_y, &w, N, 1);
     op->linear_backward_weight(&t->c, t->d_x[1], t->d_y, t->x[0], N, ROWS, DIM);
@@ -187,8 +189,8 @@ static void gradients_match_differences(void **state)
 static void call_head(trial *t, int with_gradients)
 {
     const int *with_matrix = t->asked;
-    const kvsi_matrix w = {KVSI_ELEMENT_REAL, *with_matrix ? VOCAB : DIM, DIM,
-                           *with_matrix ? t->x[1] : NULL, NULL};
+    const kvsi_matrix w = {
+        KVSI_REAL_TYPE, *with_matrix ? VOCAB : DIM, DIM, *with_matrix ? t->x[1] : NULL, NULL, 0};
     int32_t guesses[HEAD_ROWS];
     const kvsi_head head = {
         .x = t->x[0],
@@ -257,8 +259,8 @@ static void norms_by_hand(void **state)
 static void linear_by_hand(void **state)
 {
     const real x[] = {3, 4}, w[] = {1, 0, 0, 1, 1, 1}, bias[] = {0.5, 0.25, -7};
-    const kvsi_matrix plain = {KVSI_ELEMENT_REAL, 3, 2, w, NULL};
-    const kvsi_matrix biased = {KVSI_ELEMENT_REAL, 3, 2, w, bias};
+    const kvsi_matrix plain = {KVSI_REAL_TYPE, 3, 2, w, NULL, 0};
+    const kvsi_matrix biased = {KVSI_REAL_TYPE, 3, 2, w, bias, 0};
     const real residual[] = {10, 20, 30};
     kvsi_context c = {.ops = op, .threads = 1};
     real y[3];
@@ -291,6 +293,7 @@ static void rows_by_hand(void **state)
     const real x[] = {3, -4, 0, 0}, d_y[] = {10, 5, 1, 1}, table[] = {1, 2, 10, 20};
     const int32_t second[] = {1, 0};
     kvsi_context c = {.ops = op, .threads = 1};
+    const kvsi_matrix matrix = {.type = KVSI_REAL_TYPE, .rows = 2, .cols = 2, .data = table};
     real y[4] = {NAN, NAN, NAN, NAN}, d_x[] = {100, 100, 7, 7};
 
     (void)state;
@@ -300,9 +303,9 @@ static void rows_by_hand(void **state)
     differences_expect("their gradient", d_x, (const double[]){101.76, 101.32, 7, 7}, 4);
     op->add(&c, y, d_y, 4);
     differences_expect("sum", y, (const double[]){10.6, 4.2, 1, 1}, 4);
-    op->embed_forward(&c, y, table, second, 2, 2, 0);
+    op->embed_forward(&c, y, &matrix, second, 2, 0);
     differences_expect("embed", y, (const double[]){10, 20, 1, 2}, 4);
-    op->embed_forward(&c, y, table, (const int32_t[]){0, 0}, 2, 2, 1);
+    op->embed_forward(&c, y, &matrix, (const int32_t[]){0, 0}, 2, 1);
     differences_expect("embed, added", y, (const double[]){11, 22, 2, 4}, 4);
 }
 
@@ -335,8 +338,8 @@ static void dropout_by_hand(void **state)
 static void head_by_hand(void **state)
 {
     const real x[] = {7, 1}, w[] = {0, log(2.0), log(5.0)};
-    const kvsi_matrix matrix = {KVSI_ELEMENT_REAL, 3, 1, w, NULL};
-    const kvsi_matrix none = {KVSI_ELEMENT_REAL, 3, 3, NULL, NULL};
+    const kvsi_matrix matrix = {KVSI_REAL_TYPE, 3, 1, w, NULL, 0};
+    const kvsi_matrix none = {KVSI_REAL_TYPE, 3, 3, NULL, NULL, 0};
     const int32_t rows[] = {1, 1}, targets[] = {0, 2};
     real losses[2], logits[6], workspace[3];
     int32_t guesses[2];

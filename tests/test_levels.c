@@ -55,11 +55,13 @@ static void embed(run *r, const void *asked)
     const size_t n = s->n, dim = s->dim;
     const int32_t *ids = levels_given_ids(r, n, s->wide);
     const real *table = levels_given(r, s->wide * dim), *d_y = levels_given(r, n * dim);
+    const kvsi_matrix matrix = {
+        .type = KVSI_REAL_TYPE, .rows = s->wide, .cols = dim, .data = table};
     real *y = levels_written(r, "y", n * dim), *sum = levels_added(r, "sum", n * dim);
     real *d_table = levels_added(r, "d_table", s->wide * dim);
 
-    r->c.ops->embed_forward(&r->c, y, table, ids, n, dim, 0);
-    r->c.ops->embed_forward(&r->c, sum, table, ids, n, dim, 1);
+    r->c.ops->embed_forward(&r->c, y, &matrix, ids, n, 0);
+    r->c.ops->embed_forward(&r->c, sum, &matrix, ids, n, 1);
     r->c.ops->embed_backward(&r->c, d_table, d_y, ids, n, dim);
 }
 
@@ -114,8 +116,8 @@ static void linear(run *r, const void *asked)
 {
     const shape *s = asked;
     const size_t n = s->n, rows = s->wide, cols = s->dim;
-    const kvsi_matrix w = {KVSI_ELEMENT_REAL, rows, cols, levels_given(r, rows * cols), NULL};
-    const kvsi_matrix biased = {KVSI_ELEMENT_REAL, rows, cols, w.data, levels_given(r, rows)};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, rows, cols, levels_given(r, rows * cols), NULL, 0};
+    const kvsi_matrix biased = {KVSI_REAL_TYPE, rows, cols, w.data, levels_given(r, rows), 0};
     const real *x = levels_given(r, n * cols), *residual = levels_given(r, n * rows);
     const kvsi_ops *op = r->c.ops;
 
@@ -129,7 +131,7 @@ static void linear_backward(run *r, const void *asked)
 {
     const shape *s = asked;
     const size_t n = s->n, rows = s->wide, cols = s->dim;
-    const kvsi_matrix w = {KVSI_ELEMENT_REAL, rows, cols, levels_given(r, rows * cols), NULL};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, rows, cols, levels_given(r, rows * cols), NULL, 0};
     const real *x = levels_given(r, n * cols), *d_y = levels_given(r, n * rows);
     const kvsi_ops *op = r->c.ops;
 
@@ -296,7 +298,7 @@ static kvsi_matrix given_head(run *r, const shape *s)
 
     if (s->flat && weights)
         memset(weights, 0, vocab * s->dim * sizeof *weights);
-    return (kvsi_matrix){KVSI_ELEMENT_REAL, vocab, s->dim, weights, NULL};
+    return (kvsi_matrix){KVSI_REAL_TYPE, vocab, s->dim, weights, NULL, 0};
 }
 
 static void head(run *r, const void *asked)
@@ -409,7 +411,7 @@ static void check_nan(const kvsi_ops *ops)
                                 .vocab = 8};
     const int32_t zero = 0;
     const kvsi_dropout dropped = {.rate = 0.999};
-    kvsi_matrix w = {KVSI_ELEMENT_REAL, 8, 8, NULL, NULL};
+    kvsi_matrix w = {KVSI_REAL_TYPE, 8, 8, NULL, NULL, 0};
     kvsi_norm norm = {.eps = 1e-5};
     real x[2 * 8] = {(real)NAN}, out[8], loss;
     int32_t guess;

@@ -307,7 +307,7 @@ static void damaged_files_do_no_harm(void **state)
             continue;
         for (size_t i = 0; i < kvsi_safetensors_count(file); i++) {
             const kvsi_file_tensor *tensor = kvsi_safetensors_at(file, i);
-            const size_t count = kvsi_file_tensor_count(tensor) * kvsi_dtype_size(tensor->dtype);
+            const size_t count = kvsi_file_tensor_count(tensor) * kvsi_dtype_bytes(tensor->dtype, 1);
 
             for (size_t byte = 0; byte < count; byte++)
                 sum += ((const unsigned char *)tensor->data)[byte];
@@ -369,7 +369,7 @@ static void written_tensors_are_read_back(void **state)
     assert_int_equal((uintptr_t)kvsi_safetensors_at(file, 0)->data % 64, 0);
     for (size_t i = 0; i < COUNT; i++) {
         const kvsi_file_tensor *in = &tensors[i], *out = kvsi_safetensors_at(file, i);
-        const size_t bytes = kvsi_file_tensor_count(in) * kvsi_dtype_size(in->dtype);
+        const size_t bytes = kvsi_file_tensor_count(in) * kvsi_dtype_bytes(in->dtype, 1);
 
         assert_ptr_equal(kvsi_safetensors_find(file, in->name), out);
         assert_string_equal(out->name, in->name);

@@ -74,6 +74,27 @@ static void any_chunking_gives_the_same_logits(void **state)
     }
 }
 
+static void one_large_pass_gives_the_same_logits(void **state)
+{
+    fixture *f = *state;
+    float chunks[VOCAB], whole[VOCAB];
+    kvs_session *session;
+    kvs_runner *runner;
+
+    feed_in_chunks(f, LENGTH, chunks);
+    assert_int_equal(kvs_runner_create(&runner, f->model, 1, LENGTH, NULL), KVS_OK);
+    assert_int_equal(kvs_runner_session(&session, runner, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_feed(session, f->ids, LENGTH, whole, NULL), KVS_OK);
+    support_expect_close(whole, chunks, VOCAB, 1e-5, "one pass of %d tokens", LENGTH);
+    assert_int_equal(kvs_session_rewind(session, 301, NULL), KVS_OK);
+    assert_int_equal(kvs_session_rewind(f->session, 301, NULL), KVS_OK);
+    assert_int_equal(kvs_session_logits(session, whole, NULL), KVS_OK);
+    assert_int_equal(kvs_session_logits(f->session, chunks, NULL), KVS_OK);
+    support_expect_close(whole, chunks, VOCAB, 1e-5, "rewound");
+    kvs_session_free(session);
+    kvs_runner_free(runner);
+}
+
 static void nothing_fed_changes_nothing(void **state)
 {
     fixture *f = *state;
@@ -176,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_chunking_gives_the_same_logits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_large_pass_gives_the_same_logits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_fed_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_context_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(scores_are_those_of_the_logits, set_up, tear_down),

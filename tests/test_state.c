@@ -2,9 +2,9 @@
  * state between chunks holds the raw rows that the shift looks back on, and nothing leaks. */
 #include "base/memory.h"
 #include "base/random.h"
+#include "family.h"
 #include "kernels/forms.h"
 #include "model/layer.h"
-#include "support.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,66 +23,14 @@ enum {
     QKV = KVS_SHIFT_K | KVS_SHIFT_V | KVS_SHIFT_Q
 };
 
-typedef struct variant {
-    const char *name;
-    kvs_model_config special;
-} variant;
-
-#define SHIFT SUPPORT_SHIFT
-#define ALIBI .positions = KVS_POSITIONS_ALIBI
-#define GPT2 .body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED
-#define SECOND_LAYER_SLIDES                                                                        \
-    .kv_heads = 2, .sliding_window = 9, .sliding_layers = 1 << 1, .sliding_heads = 2,              \
-    .sliding_kv_heads = 1
-
-static const variant variants[] = {
-    {"none", {.kv_heads = 2}},
-    {"kv", {SHIFT(KV, FREE, 1), .kv_heads = 4}},
-    {"kv, one kv head of 12", {SHIFT(KV, FREE, 1), .heads = 2, .kv_heads = 1}},
-    {"kv one head", {SHIFT(KV, FREE, 1), .heads = 1}},
-    {"qkv window 3", {SHIFT(QKV, FREE, 3), .kv_heads = 2}},
-    {"gate", {SHIFT(KV, GATE, 1), .kv_heads = 2}},
-    {"qkv channel window 2", {SHIFT(QKV, CHANNEL, 2), .kv_heads = 2}},
-    {"qkv data", {SHIFT(QKV, DATA, 1), .kv_heads = 2}},
-    {"kv hard", {SHIFT(KV, HARD, 1), .kv_heads = 2, .rotary_fraction = 1.0 / 3}},
-    {"rotary third", {SHIFT(KV, FREE, 1), .rotary_fraction = 1.0 / 3}},
-    {"alibi", {SHIFT(KV, FREE, 1), ALIBI, .kv_heads = 2}},
-    {"alibi, own slopes", {SHIFT(KV, FREE, 1), ALIBI, .slopes = 4, .slope = {.1, .5, .02, .9}}},
-    {"learned", {SHIFT(KV, FREE, 1), .positions = KVS_POSITIONS_LEARNED}},
-    {"no positions", {SHIFT(KV, FREE, 1), .positions = KVS_POSITIONS_NONE}},
-    {"sliding", {SHIFT(KV, FREE, 2), .kv_heads = 2, .sliding_window = 5}},
-    {"sliding by 2", {SHIFT(KV, FREE, 1), .sliding_window = 2}},
-    {"sliding by 70", {SHIFT(QKV, DATA, 1), .sliding_window = 70}},
-    {"sliding layer", {SHIFT(QKV, CHANNEL, 3), SECOND_LAYER_SLIDES}},
-    {"sliding layer, data", {SHIFT(QKV, DATA, 1), ALIBI, SECOND_LAYER_SLIDES}},
-    {"bare", {SHIFT(KV, FREE, 1), ALIBI, .no_residual = 1, .no_mlp = 1, .no_norm = 1}},
-    {"gpt2", {GPT2, .tied = 1}},
-    {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
-    {"gpt2 qkv channel", {SHIFT(QKV, CHANNEL, 2), GPT2, .kv_heads = 2}},
-    {"gpt2 data", {SHIFT(KV, DATA, 1), GPT2, .kv_heads = 2}},
-    {"gpt2 sliding, rope", {SHIFT(KV, FREE, 1), .body = KVS_BODY_GPT2, SECOND_LAYER_SLIDES}},
-};
-
-static const support_sizes sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = CONTEXT};
+static const family_scope scope = {
+    .sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = CONTEXT}};
 
 static kvs_model *make_model(kvs_runtime *rt, const kvs_model_config *special)
 {
-    const kvs_model_config config = support_config(special, &sizes);
+    const kvs_model_config config = support_config(special, &scope.sizes);
 
     return support_model(rt, &config, 11);
-}
-
-typedef void check_model(const kvs_model *model, const char *name);
-
-static void run_check(kvs_runtime *rt, check_model *check, const kvs_model_config *special,
-                      const char *name)
-{
-    kvs_model *model = make_model(rt, special);
-    char whole_name[128];
-
-    snprintf(whole_name, sizeof whole_name, "%s, %s", kvs_runtime_cpu_level(rt), name);
-    check(model, whole_name);
-    kvs_model_free(model);
 }
 
 static void for_each_level(void (*check)(kvs_runtime *rt))
@@ -95,46 +43,14 @@ static void for_each_level(void (*check)(kvs_runtime *rt))
     }
 }
 
-static void for_each_model(check_model *check)
+static void for_each_model(family_check *check)
 {
-    for (size_t l = 0; support_level(l); l++) {
-        kvs_runtime *rt = support_runtime(support_level(l));
-
-        for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
-            run_check(rt, check, &variants[i].special, variants[i].name);
-        kvs_runtime_free(rt);
-    }
+    family_each_model(&scope, check);
 }
 
-/* One form with every target and window that it takes. */
-static void check_form(kvs_runtime *rt, check_model *check, kvs_shift_form form)
+static void for_each_shift(family_check *check)
 {
-    static const unsigned targets[] = {K, V, KV, QKV};
-
-    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
-        for (size_t window = 1; window <= kvsi_form_get(form)->window_max; window++) {
-            const kvs_model_config special = {
-                .kv_heads = 2,
-                .shift = {.targets = targets[i], .form = form, .window = window},
-                .rotary_fraction = form == KVS_SHIFT_HARD ? 1.0 / 3 : 1.0,
-            };
-            char name[64];
-
-            snprintf(name, sizeof name, "%s %s window %zu", kvs_shift_targets_name(targets[i]),
-                     kvs_shift_form_name(form), window);
-            run_check(rt, check, &special, name);
-        }
-}
-
-static void for_each_shift(check_model *check)
-{
-    for (size_t l = 0; support_level(l); l++) {
-        kvs_runtime *rt = support_runtime(support_level(l));
-
-        for (int form = 0; kvsi_form_get((kvs_shift_form)form); form++)
-            check_form(rt, check, (kvs_shift_form)form);
-        kvs_runtime_free(rt);
-    }
+    family_each_shift(&scope, check);
 }
 
 /* ---- running ---- */
@@ -740,7 +656,15 @@ static void check_identity_form(kvs_runtime *rt, const kvs_model *plain, kvs_shi
 static void check_identity(kvs_runtime *rt)
 {
     static const kvs_model_config plain_models[] = {
-        {.kv_heads = 2}, {ALIBI, SECOND_LAYER_SLIDES}, {GPT2, .kv_heads = 2}};
+        {.kv_heads = 2},
+        {.positions = KVS_POSITIONS_ALIBI,
+         .kv_heads = 2,
+         .sliding_window = 9,
+         .sliding_layers = 1 << 1,
+         .sliding_heads = 2,
+         .sliding_kv_heads = 1},
+        {.body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED, .kv_heads = 2},
+    };
     int32_t ids[TOKENS], targets[TOKENS];
     const kvs_batch batch = make_batch(ids, targets);
 
@@ -822,7 +746,7 @@ static void sequences_longer_than_the_context_are_refused(void **state)
     const size_t at[] = {0, CONTEXT + 1};
     const kvs_batch batch = {.sequences = 1, .starts = at, .ids = ids};
     kvs_runtime *rt = support_runtime("reference");
-    kvs_model *model = make_model(rt, &variants[0].special);
+    kvs_model *model = make_model(rt, &(kvs_model_config){.kv_heads = 2});
     kvsi_pass *pass = support_pass(model, CONTEXT + 1, 1, 0);
     kvsi_state too_long;
     kvs_err err;

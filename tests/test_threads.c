@@ -47,12 +47,13 @@ static void fill_ids(int32_t *ids, size_t n, size_t bound)
 
 static void embed(kvsi_context *c, memory *m)
 {
-    const float *table = take(m, VOCAB * DIM);
+    const kvsi_matrix table = {
+        .type = KVSI_F32, .rows = VOCAB, .cols = DIM, .data = take(m, VOCAB * DIM)};
     int32_t ids[N];
 
     fill_ids(ids, N, VOCAB);
-    c->ops->embed_forward(c, take(m, N * DIM), table, ids, N, DIM, 0);
-    c->ops->embed_forward(c, take(m, N * DIM), table, ids, N, DIM, 1);
+    c->ops->embed_forward(c, take(m, N * DIM), &table, ids, N, 0);
+    c->ops->embed_forward(c, take(m, N * DIM), &table, ids, N, 1);
     c->ops->embed_backward(c, take(m, VOCAB * DIM), take(m, N * DIM), ids, N, DIM);
 }
 
@@ -70,7 +71,7 @@ static void norm(kvsi_context *c, memory *m)
 
 static void linear(kvsi_context *c, memory *m)
 {
-    const kvsi_matrix w = {KVSI_ELEMENT_REAL, WIDE, DIM, take(m, WIDE * DIM), take(m, WIDE)};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, WIDE, DIM, take(m, WIDE * DIM), take(m, WIDE), 0};
     const float *x = take(m, N * DIM), *d_y = take(m, N * WIDE);
 
     c->ops->linear_forward(c, take(m, N * WIDE), x, &w, N, d_y);
@@ -183,7 +184,7 @@ static void data_attention(kvsi_context *c, memory *m)
 
 static void head(kvsi_context *c, memory *m)
 {
-    const kvsi_matrix w = {KVSI_ELEMENT_REAL, VOCAB, DIM, take(m, VOCAB * DIM), NULL};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, VOCAB, DIM, take(m, VOCAB * DIM), NULL, 0};
     int32_t rows[HEAD_ROWS], targets[HEAD_ROWS], guesses[HEAD_ROWS];
     const kvsi_head h = {.x = take(m, N * DIM),
                          .w = &w,

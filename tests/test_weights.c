@@ -43,7 +43,7 @@ static int tear_down(void **state)
 /* What a number of `dtype` is when it is stored and read again. */
 static void round_trip(float *numbers, size_t count, kvsi_dtype dtype)
 {
-    void *stored = kvsi_alloc(count, kvsi_dtype_size(dtype));
+    void *stored = kvsi_alloc(count, kvsi_dtype_bytes(dtype, 1));
 
     kvsi_dtype_encode(stored, dtype, numbers, count);
     kvsi_dtype_decode(numbers, dtype, stored, count);

@@ -110,8 +110,8 @@ static void gguf_tensors(void **state)
          "'model.layers.1.self_attn.k_proj.weight' has shape (8,15), the "
          "configuration needs (8,16)"},
         {OUTER, 8, 7, "'model.layers.1.self_attn.k_proj.weight' has 7 rows, expected 2 heads"},
-        {TYPE, 4, 2, "'blk.1.attn_k.weight' has type Q4_0 (2), expected F32, F16 or BF16"},
-        {TYPE, 4, 8, "has type Q8_0 (8)"},
+        {TYPE, 4, 3, "'blk.1.attn_k.weight' has type Q4_1 (3), expected F32, F16, BF16, Q8_0"},
+        {TYPE, 4, 8, "has rows of 16, expected blocks of 32"},
         {TYPE, 4, 1234, "has type unknown (1234)"},
         {OFFSET, 8, 1, "'blk.1.attn_k.weight' is at offset 1, expected a multiple of 64"},
         {OFFSET, 8, UINT64_MAX - 63, "bytes at offset 18446744073709551552, beyond the file's"},
@@ -345,7 +345,7 @@ static void safetensors(void **state)
         {"model.norm.weight", "model.norm.weighs", "has no tensor 'model.norm.weight'"},
         {"model.layers.1.mlp.up_proj", "model.layers.0.mlp.up_proj", "duplicate"},
         {"\"dtype\":\"F32\"", "\"dtype\":\"I32\"",
-         "tensor 'model.embed_tokens.weight' is of type I32, expected F32, F16 or BF16"},
+         "tensor 'model.embed_tokens.weight' is of type I32, which weights cannot have"},
         {"\"dtype\":\"F32\"", "\"dtype\":\"F64\"", "tensor 'model.embed_tokens.weight' has 704 b"},
         {"\"data_offsets\":[0,704]", "\"data_offsets\":[0,999]", "model.embed_tokens.weight"},
     };

@@ -101,7 +101,7 @@ KVS_API void kvs_runtime_free(kvs_runtime *rt);
 KVS_API int kvs_runtime_threads(const kvs_runtime *rt);
 KVS_API const char *kvs_runtime_cpu_level(const kvs_runtime *rt);
 
-/* Names of the levels in this build, best first (avx2, baseline, reference); NULL past the end.
+/* Names of the levels in this build, best first (avx512, avx2, baseline, reference); NULL past the end.
  * *usable says whether this processor can run it. */
 KVS_API const char *kvs_cpu_level_name(size_t index, int *usable);
 
@@ -277,11 +277,13 @@ KVS_API kvs_status kvs_model_check(kvs_model_check_result *out, const char *path
 /* What a model takes, known before anything is allocated. */
 typedef struct kvs_model_sizes {
     uint64_t parameters;
-    uint64_t embedding_parameters;  /* of these: the tables of tokens and positions, and the head */
-    uint64_t weight_bytes;          /* in memory and in files */
-    uint64_t cache_bytes_per_token; /* keys and values of all layers, a sequence */
-    uint64_t shift_state_bytes;     /* beside the cache, a sequence: the last raw rows */
-    uint64_t training_bytes;        /* weights, gradients and the optimizer's two moments */
+    uint64_t embedding_parameters; /* of these: the tables of tokens and positions, and the head */
+    uint64_t weight_bytes;         /* in memory and in files */
+    uint64_t
+        cache_bytes_per_token;  /* keys and values of all layers, a sequence; those with a sliding
+                                       window stop growing: kvs_session_bytes */
+    uint64_t shift_state_bytes; /* beside the cache, a sequence: the last raw rows */
+    uint64_t training_bytes;    /* weights, gradients and the optimizer's two moments */
 } kvs_model_sizes;
 
 /* `config` as kvs_model_config_finish leaves it. */
@@ -349,8 +351,8 @@ KVS_API kvs_status kvs_session_load(kvs_session **out, const kvs_model *model, c
 /* Bytes that a session of `capacity` tokens (0 = the context) will hold, beside its runner. */
 KVS_API uint64_t kvs_session_bytes(const kvs_model_config *config, size_t capacity);
 
-/* Many sequences in one pass.  A session has a runner of its own, or shares one; sessions that share
- * one are used by one thread at a time, all of them together. */
+/* Many sequences in one pass.  A session has a runner of its own, or shares one; sessions that
+ * share one are used by one thread at a time, all of them together. */
 typedef struct kvs_runner kvs_runner;
 
 /* Passes of at most that many sequences and tokens (0 = 256, or as many as there are sequences). */

@@ -84,7 +84,8 @@ static kvs_status read_dtype(kvsi_file_tensor *tensor, const kvsi_safetensors *f
     if (!name)
         return refuse(file, tensor->name, err, "has no dtype text");
     for (int i = 0; i < KVSI_DTYPES; i++) {
-        if (strcmp(name, kvsi_dtype_name((kvsi_dtype)i)) == 0) {
+        if (kvsi_dtype_block((kvsi_dtype)i) == 1 &&
+            strcmp(name, kvsi_dtype_name((kvsi_dtype)i)) == 0) {
             tensor->dtype = (kvsi_dtype)i;
             return KVS_OK;
         }
@@ -114,7 +115,7 @@ static kvs_status read_shape(kvsi_file_tensor *tensor, size_t *bytes, const kvsi
     if (tensor->rank > KVSI_TENSOR_RANK_MAX)
         return refuse(file, tensor->name, err, "has %zu dimensions, expected at most %d",
                       tensor->rank, KVSI_TENSOR_RANK_MAX);
-    *bytes = kvsi_dtype_size(tensor->dtype);
+    *bytes = kvsi_dtype_bytes(tensor->dtype, 1);
     for (size_t i = 0; i < tensor->rank; i++) {
         if (!get_natural(&tensor->shape[i], json_array_get(value, i)))
             return refuse(file, tensor->name, err, "has no whole number at shape[%zu]", i);

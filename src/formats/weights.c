@@ -263,7 +263,7 @@ void kvsi_weights_read(float *out, const kvsi_weights_tensor *tensor)
     }
     for (size_t row = 0; row < view->shape[0]; row++) {
         const size_t width = view->shape[1], from = interleaved_row(row, view->shape[0] / heads);
-        const size_t bytes = width * kvsi_dtype_size(view->dtype);
+        const size_t bytes = kvsi_dtype_bytes(view->dtype, width);
 
         kvsi_dtype_decode(out + row * width, view->dtype,
                           (const unsigned char *)view->data + from * bytes, width);

@@ -143,7 +143,7 @@ static size_t add_part(kvs_runner *r, const kvs_feed *feed, size_t room)
 {
     kvs_session *s = feed->session;
     const size_t at = r->starts[r->parts], past = s->state.length;
-    const size_t count = smaller(smaller(s->goal - past, room), KVSI_STATE_CHUNK);
+    const size_t count = smaller(smaller(s->goal - past, room), kvsi_state_chunk(&s->state));
     const int scored = feed->logprobs || feed->best;
 
     if (count == 0)

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { CHUNK = 256 }; /* tokens in a pass of its own: longer input is cut, memory stays small */
+
 kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_runner *runner,
                                size_t capacity, kvs_err *err)
 {
@@ -22,12 +24,9 @@ kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_ru
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ids", s->state.capacity);
         goto out;
     }
-    if (s->owns_runner) {
-        const size_t most = KVSI_STATE_CHUNK;
-
+    if (s->owns_runner)
         KVS_TRY(kvs_runner_create(&s->runner, model, 1,
-                                  s->state.capacity < most ? s->state.capacity : most, err));
-    }
+                                  s->state.capacity < CHUNK ? s->state.capacity : CHUNK, err));
     *out = s;
     s = NULL;
 out:

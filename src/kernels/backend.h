@@ -20,15 +20,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A weight matrix, applied as y = x W^T.  `linear` dispatches on the type of its elements. */
-typedef enum kvsi_element { KVSI_ELEMENT_REAL } kvsi_element;
-
+/* A weight matrix, applied as y = x W^T.  The forward operations take any type that weights can
+ * have (base/dtype.h) and compute in real; the backward ones take KVSI_REAL_TYPE alone. */
 typedef struct kvsi_matrix {
-    kvsi_element element;
-    size_t rows, cols; /* outputs, inputs */
+    kvsi_dtype type;
+    size_t rows, cols; /* outputs, inputs; whole blocks of the type */
     const void *data;  /* for the head alone, NULL = the identity matrix */
     const real *bias;  /* [rows], or NULL */
+    size_t stride;     /* distance of y's rows, where the matrix makes a part of them; 0 = rows */
 } kvsi_matrix;
+
+static inline size_t kvsi_matrix_stride(const kvsi_matrix *w)
+{
+    return w->stride > 0 ? w->stride : w->rows;
+}
 
 /* y = (x - mean) / deviation * gain + bias (LayerNorm), or without mean and bias (RMSNorm). */
 typedef struct kvsi_norm {
@@ -139,9 +144,9 @@ struct kvsi_ops {
     void (*sync)(kvsi_context *c); /* all results are there, downloads included */
     size_t (*workspace_bytes)(const kvsi_limits *limits, int threads);
 
-    /* y[n,dim] = table[ids[t]], or += if `add`;  d_table[ids[t]] += d_y[t] */
-    void (*embed_forward)(kvsi_context *c, real *y, const real *table, const int32_t *ids, size_t n,
-                          size_t dim, int add);
+    /* y[n,cols] = table[ids[t]], or += if `add`;  d_table[ids[t]] += d_y[t] */
+    void (*embed_forward)(kvsi_context *c, real *y, const kvsi_matrix *table, const int32_t *ids,
+                          size_t n, int add);
     void (*embed_backward)(kvsi_context *c, real *d_table, const real *d_y, const int32_t *ids,
                            size_t n, size_t dim);
 
@@ -199,6 +204,12 @@ struct kvsi_ops {
     /* AdamW on g * *scale, decay decoupled */
     void (*adamw)(kvsi_context *c, real *p, const real *g, real *m, real *v, size_t n,
                   const kvsi_adamw *h, const double *scale);
+
+    /* For measuring the machine alone, in parts that threads share; sums[parts] is what came out,
+     * so that nothing can be left out.  As many rounds of multiply-adds on registers in each part:
+     * returns the floating-point operations done.  x[n], read once. */
+    double (*multiply_add)(kvsi_context *c, real *sums, size_t parts, size_t rounds);
+    void (*read_through)(kvsi_context *c, real *sums, size_t parts, const real *x, size_t n);
 };
 
 /* The plain reference, and the processor-specific tables; see kernels/levels.c. */

@@ -5,10 +5,14 @@
 #ifndef KVSI_KERNELS_REAL_H
 #define KVSI_KERNELS_REAL_H
 
+#include "base/dtype.h"
+
 #ifndef KVSI_REAL
 #define KVSI_REAL float
 #endif
 
 typedef KVSI_REAL real;
+
+#define KVSI_REAL_TYPE (sizeof(real) == sizeof(float) ? KVSI_F32 : KVSI_F64)
 
 #endif

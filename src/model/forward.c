@@ -96,11 +96,17 @@ static void embed(kvsi_pass *p, real *x)
     const size_t n = p->tokens, dim = m->config.dim;
     const kvsi_dropout drop =
         kvsi_pass_dropout(p, m->config.dropout_embedding, KVSI_SITE_EMBEDDING);
+    const kvsi_matrix tokens =
+        kvsi_pass_matrix(p, m->layout.embed, KVSI_ABSENT, m->config.vocab, dim);
     kvsi_context *k = &p->context;
 
-    k->ops->embed_forward(k, x, m->parameters + m->layout.embed, p->ids, n, dim, 0);
-    if (m->layout.positions != KVSI_ABSENT)
-        k->ops->embed_forward(k, x, m->parameters + m->layout.positions, p->positions, n, dim, 1);
+    k->ops->embed_forward(k, x, &tokens, p->ids, n, 0);
+    if (m->layout.positions != KVSI_ABSENT) {
+        const kvsi_matrix positions =
+            kvsi_pass_matrix(p, m->layout.positions, KVSI_ABSENT, m->config.context, dim);
+
+        k->ops->embed_forward(k, x, &positions, p->positions, n, 1);
+    }
     if (drop.rate > 0)
         k->ops->dropout(k, x, n * dim, &drop);
 }

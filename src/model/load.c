@@ -24,7 +24,7 @@ static kvs_status check_tensor(const kvsi_weights_tensor *t, const kvsi_paramete
 
     if (!kvsi_dtype_is_weight(view->dtype))
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "'%s': tensor '%s' is of type %s, expected F32, F16 or BF16", t->file,
+                         "'%s': tensor '%s' is of type %s, which weights cannot have", t->file,
                          p->name, kvsi_dtype_name(view->dtype));
     if (view->rank == p->rank && memcmp(view->shape, p->shape, p->rank * sizeof *p->shape) == 0)
         return KVS_OK;

@@ -239,9 +239,9 @@ static kvs_status check_sequence(const kvsi_pass *p, const kvs_batch *b, size_t 
     if (len > limit - past)
         return kvsi_fail(err, KVS_E_LIMIT, "sequence %zu would have %zu tokens, the context is %zu",
                          s, past + len, limit);
-    if (state && state->sliding_rows < state->capacity && len > KVSI_STATE_CHUNK)
-        return kvsi_fail(err, KVS_E_LIMIT, "a chunk of %zu tokens, a sliding window takes %d", len,
-                         KVSI_STATE_CHUNK);
+    if (state && len > kvsi_state_chunk(state))
+        return kvsi_fail(err, KVS_E_LIMIT, "sequence %zu: a chunk of %zu tokens, at most %zu", s,
+                         len, kvsi_state_chunk(state));
     return KVS_OK;
 }
 
@@ -344,8 +344,8 @@ static const real *at_offset(const kvsi_pass *p, ptrdiff_t offset)
 kvsi_matrix kvsi_pass_matrix(const kvsi_pass *pass, ptrdiff_t weight, ptrdiff_t bias, size_t rows,
                              size_t cols)
 {
-    return (kvsi_matrix){KVSI_ELEMENT_REAL, rows, cols, at_offset(pass, weight),
-                         at_offset(pass, bias)};
+    return (kvsi_matrix){KVSI_REAL_TYPE,        rows, cols, at_offset(pass, weight),
+                         at_offset(pass, bias), 0};
 }
 
 kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias)

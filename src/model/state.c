@@ -193,6 +193,11 @@ static void forget_rows(kvsi_state *state, size_t layer, size_t count)
     }
 }
 
+size_t kvsi_state_chunk(const kvsi_state *state)
+{
+    return state->sliding_rows < state->capacity ? KVSI_STATE_CHUNK : state->capacity;
+}
+
 void kvsi_state_make_room(kvsi_state *state, size_t count)
 {
     size_t first;

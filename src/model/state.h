@@ -11,14 +11,14 @@
  *     position  0 ....... sliding_first ....................... length
  *     cache     forgotten [ reach of rewinds | window | newest ] room to grow
  *
- * When the room is used up, what is still wanted moves to the front: once in KVSI_STATE_CHUNK tokens
- * or less often, which costs little beside the attention to as many rows at every token. */
+ * When the room is used up, what is still wanted moves to the front: once in KVSI_STATE_CHUNK
+ * tokens or less often, which costs little beside the attention to as many rows at every token. */
 #ifndef KVSI_MODEL_STATE_H
 #define KVSI_MODEL_STATE_H
 
 #include "model/model.h"
 
-enum { KVSI_STATE_CHUNK = 256 }; /* tokens that a pass may add to one state */
+enum { KVSI_STATE_CHUNK = 256 }; /* tokens that a pass may add to a state that forgets */
 
 typedef struct kvsi_state {
     const kvs_model *model;         /* borrowed */
@@ -43,7 +43,9 @@ void kvsi_state_reset(kvsi_state *state); /* back to an empty sequence */
 
 /* The part of a span that one layer needs. */
 void kvsi_state_attach(kvsi_span *span, const kvsi_state *state, size_t layer);
-/* Forgets as much as it takes to add `count` tokens, at most KVSI_STATE_CHUNK. */
+/* The most tokens that one pass may add, even if there is room for more. */
+size_t kvsi_state_chunk(const kvsi_state *state);
+/* Forgets as much as it takes to add `count` tokens, no more than a chunk. */
 void kvsi_state_make_room(kvsi_state *state, size_t count);
 
 /* The shortest length but 0 that the state can go back to. */

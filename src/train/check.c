@@ -43,13 +43,13 @@ out:
 static kvs_status check_numbers(const kvsi_weights_tensor *t, kvs_err *err)
 {
     const size_t count = kvsi_file_tensor_count(&t->view);
-    const size_t size = kvsi_dtype_size(t->view.dtype);
     float chunk[CHUNK];
 
     for (size_t at = 0; at < count; at += CHUNK) {
         const size_t n = count - at < CHUNK ? count - at : CHUNK;
 
-        kvsi_dtype_decode(chunk, t->view.dtype, (const char *)t->view.data + at * size, n);
+        kvsi_dtype_decode(chunk, t->view.dtype,
+                          (const char *)t->view.data + kvsi_dtype_bytes(t->view.dtype, at), n);
         for (size_t i = 0; i < n; i++)
             if (!isfinite(chunk[i]))
                 return kvsi_fail(err, KVS_E_FORMAT, "'%s': tensor '%s' has %g at %zu", t->file,

@@ -3,8 +3,9 @@
 #include "model/pass.h"
 #include "train/budget.h"
 
-/* Every weight takes part in one multiplication forward and two backward, but for the embedding,
- * which is looked up, and the norms; attention's products grow with the length. */
+/* Every weight of a matrix takes part in one multiplication forward and two backward, but for the
+ * embedding, which is looked up; attention's products grow with the length.  Norms and the shift's
+ * taps are no matrices. */
 static double flops_per_token(const kvs_model_config *c, const kvsi_layout *layout, double length)
 {
     double weights = 0;
@@ -13,7 +14,7 @@ static double flops_per_token(const kvs_model_config *c, const kvsi_layout *layo
         const kvsi_parameter *p = &layout->list[i];
         const int looked_up = p->role == KVSI_POSITION || (p->role == KVSI_EMBEDDING && !c->tied);
 
-        weights += p->rank == 2 && !looked_up ? (double)p->count : 0;
+        weights += p->rank == 2 && p->role != KVSI_TAPS && !looked_up ? (double)p->count : 0;
     }
     return 6 * weights + 6 * (double)(c->layers * c->dim) * length;
 }

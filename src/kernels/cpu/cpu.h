@@ -26,8 +26,8 @@ static inline size_t piece_end(pieces p, size_t i, size_t n)
     return (i + 1) * p.rows < n ? (i + 1) * p.rows : n;
 }
 
-void LEVEL(embed_forward)(kvsi_context *c, float *y, const float *table, const int32_t *ids,
-                          size_t n, size_t dim, int add);
+void LEVEL(embed_forward)(kvsi_context *c, float *y, const kvsi_matrix *table, const int32_t *ids,
+                          size_t n, int add);
 void LEVEL(embed_backward)(kvsi_context *c, float *d_table, const float *d_y, const int32_t *ids,
                            size_t n, size_t dim);
 void LEVEL(norm_forward)(kvsi_context *c, float *y, const float *x, const kvsi_norm *norm, size_t n,
@@ -64,6 +64,8 @@ void LEVEL(head_loss)(kvsi_context *c, const kvsi_head *head);
 void LEVEL(sum_squares)(kvsi_context *c, double *sum, const float *g, size_t n);
 void LEVEL(adamw)(kvsi_context *c, float *p, const float *g, float *m, float *v, size_t n,
                   const kvsi_adamw *h, const double *scale);
+double LEVEL(multiply_add)(kvsi_context *c, float *sums, size_t parts, size_t rounds);
+void LEVEL(read_through)(kvsi_context *c, float *sums, size_t parts, const float *x, size_t n);
 
 /* What each operation needs of the workspace, in bytes. */
 size_t LEVEL(norm_workspace)(const kvsi_limits *limits);

@@ -1,4 +1,5 @@
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/decode.h"
 #include "parallel/threads.h"
 
 #include <string.h>
@@ -9,17 +10,26 @@ static void add_row(float *restrict y, const float *restrict x, size_t dim)
         y[i] += x[i];
 }
 
-void LEVEL(embed_forward)(kvsi_context *c, float *y, const float *table, const int32_t *ids,
-                          size_t n, size_t dim, int add)
+static void embed_row(float *y, const kvsi_matrix *table, size_t id, int add)
+{
+    const size_t dim = table->cols;
+    const unsigned char *row =
+        (const unsigned char *)table->data + id * kvsi_dtype_bytes(table->type, dim);
+
+    if (add) /* positions, which are always float32 */
+        add_row(y, (const float *)(const void *)row, dim);
+    else
+        decode_row(y, table->type, row, 0, dim);
+}
+
+void LEVEL(embed_forward)(kvsi_context *c, float *y, const kvsi_matrix *table, const int32_t *ids,
+                          size_t n, int add)
 {
     const pieces cut = cut_rows(n);
 
     KVSI_PARALLEL_PIECES(c->threads, i, cut.count) {
         for (size_t t = i * cut.rows; t < piece_end(cut, i, n); t++)
-            if (add)
-                add_row(y + t * dim, table + (size_t)ids[t] * dim, dim);
-            else
-                memcpy(y + t * dim, table + (size_t)ids[t] * dim, dim * sizeof *y);
+            embed_row(y + t * table->cols, table, (size_t)ids[t], add);
     }
 }
 

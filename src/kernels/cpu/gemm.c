@@ -1,12 +1,13 @@
 #include "kernels/cpu/gemm.h"
 
+#include "kernels/cpu/decode.h"
 #include "kernels/cpu/transpose.h"
 #include "parallel/threads.h"
 
 #include <string.h>
 
-/* The inner kernel holds ROWS x VECTORS vectors of C in registers. */
-enum { ROWS = 6, VECTORS = 2, COLS = VECTORS * VEC };
+/* The inner kernel holds ROWS x VECTORS vectors of C in registers, of which wider ones are more. */
+enum { ROWS = VEC_BYTES == 64 ? 12 : 6, VECTORS = 2, COLS = VECTORS * VEC };
 
 /* Sizes of blocks: a panel of B (COLS x DEPTH) stays in the first cache, a block of A
  * (BLOCK_ROWS x DEPTH) in the second. */
@@ -129,7 +130,7 @@ INLINE void add_products(vec sum[ROWS][VECTORS], const float *restrict a, const 
     }
 }
 
-static void multiply_whole(float *restrict c, size_t ldc, const float *restrict a,
+static void multiply_whole(float *c, size_t ldc, const float *restrict a,
                            const float *restrict b, size_t depth, origin o)
 {
     vec sum[ROWS][VECTORS];
@@ -157,7 +158,7 @@ static void multiply_whole(float *restrict c, size_t ldc, const float *restrict 
 }
 
 /* A tile at the edge, of fewer rows or columns: through a whole one. */
-static void multiply_edge(float *restrict c, size_t ldc, const float *restrict a,
+static void multiply_edge(float *c, size_t ldc, const float *restrict a,
                           const float *restrict b, size_t depth, origin o, size_t rows, size_t cols)
 {
     float whole[ROWS * COLS];
@@ -180,17 +181,18 @@ static void multiply_block(const gemm *g, const span *s, size_t inner, size_t ro
 
     for (size_t j = 0; j < cols; j += COLS)
         for (size_t i = row; i < row + rows; i += ROWS) {
-            const size_t at = (s->row + i) * g->n + col + j;
+            const size_t at = (s->row + i) * g->stride + col + j;
             const size_t height = least(ROWS, row + rows - i), width = least(COLS, cols - j);
             const float *start = first ? g->start : g->c;
             const origin o = {start ? start + at : NULL,
-                              first && g->bias ? g->bias + col + j : NULL, g->n};
+                              first && g->bias ? g->bias + col + j : NULL, g->stride};
 
             if (height == ROWS && width == COLS)
-                multiply_whole(g->c + at, g->n, packed_panel(s, inner, i), b + j * depth, depth, o);
+                multiply_whole(g->c + at, g->stride, packed_panel(s, inner, i), b + j * depth,
+                               depth, o);
             else
-                multiply_edge(g->c + at, g->n, packed_panel(s, inner, i), b + j * depth, depth, o,
-                              height, width);
+                multiply_edge(g->c + at, g->stride, packed_panel(s, inner, i), b + j * depth, depth,
+                              o, height, width);
         }
 }
 
@@ -220,6 +222,29 @@ static tiling cut_pieces(size_t rows, size_t cols)
     return t;
 }
 
+/* A panel of columns of B: float32 as it lies, weights of other types decoded row by row. */
+static void pack_columns(float *panel, const gemm *g, size_t inner, size_t depth, size_t col,
+                         size_t count)
+{
+    const kvsi_matrix *w = g->weights;
+    matrix_view v = {g->b.at, g->b.col, g->b.row}; /* columns are a panel's rows */
+    float decoded[COLS * DEPTH];
+
+    if (!w)
+        v.at += inner * g->b.row + col * g->b.col;
+    else if (w->type == KVSI_F32)
+        v = (matrix_view){(const float *)w->data + col * w->cols + inner, w->cols, 1};
+    else {
+        const unsigned char *row = w->data;
+
+        for (size_t j = 0; j < count; j++)
+            decode_row(decoded + j * DEPTH, w->type,
+                       row + (col + j) * kvsi_dtype_bytes(w->type, w->cols), inner, depth);
+        v = (matrix_view){decoded, DEPTH, 1};
+    }
+    pack_panel(panel, v, COLS, count, depth);
+}
+
 static void multiply_piece(const gemm *g, const span *s, const tiling *t, size_t piece, float *b)
 {
     const size_t row = piece / t->col_count * t->rows, col = piece % t->col_count * t->cols;
@@ -228,12 +253,8 @@ static void multiply_piece(const gemm *g, const span *s, const tiling *t, size_t
     for (size_t inner = 0; inner < s->depth; inner += DEPTH) {
         const size_t depth = least(DEPTH, s->depth - inner);
 
-        for (size_t j = 0; j < cols; j += COLS) {
-            const matrix_view v = {g->b.at + (s->inner + inner) * g->b.row + (col + j) * g->b.col,
-                                   g->b.col, g->b.row}; /* columns are a panel's rows */
-
-            pack_panel(b + j * depth, v, COLS, least(COLS, cols - j), depth);
-        }
+        for (size_t j = 0; j < cols; j += COLS)
+            pack_columns(b + j * depth, g, s->inner + inner, depth, col + j, least(COLS, cols - j));
         for (size_t i = 0; i < rows; i += BLOCK_ROWS)
             multiply_block(g, s, inner, row + i, least(BLOCK_ROWS, rows - i), b, col, cols);
     }

@@ -17,8 +17,11 @@ typedef struct matrix_view {
 } matrix_view;
 
 typedef struct gemm {
-    float *c;         /* [m, n] */
-    matrix_view a, b; /* [m, k], [k, n] */
+    float *c; /* [m, n], rows `stride` apart */
+    size_t stride;
+    matrix_view a;              /* [m, k] */
+    matrix_view b;              /* [k, n]; or */
+    const kvsi_matrix *weights; /* [n, k] of any type, B's transpose */
     size_t m, n, k;
     const float *start; /* what C starts from, shaped like C; may be C itself; NULL = 0 */
     const float *bias;  /* [n], added to every row; NULL = none */

@@ -1,5 +1,6 @@
 /* Linear layers: products of large matrices, and a path of their own for few tokens. */
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/few.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/vector.h"
 #include "parallel/threads.h"
@@ -14,39 +15,22 @@ static size_t least(size_t x, size_t y)
     return x < y ? x : y;
 }
 
-/* A few tokens, as when decoding: the weights are read once, in order, and not packed. */
-enum { FEW_TOKENS = 4, FEW_ROWS = 32 };
-
-static void forward_few(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
-                        size_t n, const float *residual)
-{
-    const float *weights = w->data;
-
-    KVSI_PARALLEL_PIECES(c->threads, i, divide_up(w->rows, FEW_ROWS)) {
-        for (size_t o = i * FEW_ROWS; o < least((i + 1) * FEW_ROWS, w->rows); o++)
-            for (size_t t = 0; t < n; t++) {
-                const float old =
-                    (residual ? residual[t * w->rows + o] : 0.0f) + (w->bias ? w->bias[o] : 0.0f);
-                y[t * w->rows + o] = old + dot(x + t * w->cols, weights + o * w->cols, w->cols);
-            }
-    }
-}
-
 void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                            size_t n, const float *residual)
 {
     if (n <= FEW_TOKENS)
-        forward_few(c, y, x, w, n, residual);
+        LEVEL(linear_few)(c, y, x, w, n, residual);
     else
         LEVEL(gemm)
-        (c, &(gemm){.c = y,
-                    .a = {x, w->cols, 1},
-                    .b = {w->data, 1, w->cols},
-                    .m = n,
-                    .n = w->rows,
-                    .k = w->cols,
-                    .start = residual,
-                    .bias = w->bias});
+    (c, &(gemm){.c = y,
+                .stride = kvsi_matrix_stride(w),
+                .a = {x, w->cols, 1},
+                .weights = w,
+                .m = n,
+                .n = w->rows,
+                .k = w->cols,
+                .start = residual,
+                .bias = w->bias});
 }
 
 void LEVEL(linear_backward_input)(kvsi_context *c, float *d_x, const float *d_y,
@@ -54,6 +38,7 @@ void LEVEL(linear_backward_input)(kvsi_context *c, float *d_x, const float *d_y,
 {
     LEVEL(gemm)
     (c, &(gemm){.c = d_x,
+                .stride = w->cols,
                 .a = {d_y, w->rows, 1},
                 .b = {w->data, w->cols, 1},
                 .m = n,
@@ -67,6 +52,7 @@ void LEVEL(linear_backward_weight)(kvsi_context *c, float *d_w, const float *d_y
 {
     LEVEL(gemm)
     (c, &(gemm){.c = d_w,
+                .stride = cols,
                 .a = {d_y, 1, rows},
                 .b = {x, cols, 1},
                 .m = rows,

@@ -52,4 +52,6 @@ const kvsi_ops LEVEL(ops) = {
     .sum_squares = LEVEL(sum_squares),
     .clip_scale = kvsi_host_clip_scale,
     .adamw = LEVEL(adamw),
+    .multiply_add = LEVEL(multiply_add),
+    .read_through = LEVEL(read_through),
 };

@@ -8,7 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __AVX2__
+#if defined(__AVX512F__)
+#define VEC_BYTES 64
+#elif defined(__AVX2__)
 #define VEC_BYTES 32
 #else
 #define VEC_BYTES 16

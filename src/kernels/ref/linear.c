@@ -1,19 +1,33 @@
 #include "kernels/ref/ref.h"
 
+/* The block that holds it is decoded anew for each number: plain, not fast. */
+real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col)
+{
+    enum { BLOCK_MAX = 256 };
+    const size_t block = kvsi_dtype_block(w->type), from = col / block * block;
+    const unsigned char *at = (const unsigned char *)w->data +
+                              row * kvsi_dtype_bytes(w->type, w->cols) +
+                              kvsi_dtype_bytes(w->type, from);
+    float numbers[BLOCK_MAX];
+
+    kvsi_dtype_decode(numbers, w->type, at, block);
+    return (real)numbers[col - from];
+}
+
 void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi_matrix *w,
                              size_t n, const real *residual)
 {
-    const real *weights = w->data;
+    const size_t stride = kvsi_matrix_stride(w);
 
     (void)c;
     for (size_t t = 0; t < n; t++)
         for (size_t o = 0; o < w->rows; o++) {
             double sum = w->bias ? (double)w->bias[o] : 0;
             if (residual)
-                sum += (double)residual[t * w->rows + o];
+                sum += (double)residual[t * stride + o];
             for (size_t i = 0; i < w->cols; i++)
-                sum += (double)x[t * w->cols + i] * (double)weights[o * w->cols + i];
-            y[t * w->rows + o] = (real)sum;
+                sum += (double)x[t * w->cols + i] * (double)kvsi_ref_weight(w, o, i);
+            y[t * stride + o] = (real)sum;
         }
 }
 

@@ -43,4 +43,6 @@ const kvsi_ops kvsi_reference_ops = {
     .sum_squares = kvsi_ref_sum_squares,
     .clip_scale = kvsi_host_clip_scale,
     .adamw = kvsi_ref_adamw,
+    .multiply_add = kvsi_ref_multiply_add,
+    .read_through = kvsi_ref_read_through,
 };

@@ -6,8 +6,17 @@
 
 #include "kernels/backend.h"
 
-void kvsi_ref_embed_forward(kvsi_context *c, real *y, const real *table, const int32_t *ids,
-                            size_t n, size_t dim, int add);
+real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col);
+
+/* One number of a matrix of any type. */
+static inline real kvsi_ref_weight(const kvsi_matrix *w, size_t row, size_t col)
+{
+    return w->type == KVSI_REAL_TYPE ? ((const real *)w->data)[row * w->cols + col]
+                                     : kvsi_ref_decoded(w, row, col);
+}
+
+void kvsi_ref_embed_forward(kvsi_context *c, real *y, const kvsi_matrix *table, const int32_t *ids,
+                            size_t n, int add);
 void kvsi_ref_embed_backward(kvsi_context *c, real *d_table, const real *d_y, const int32_t *ids,
                              size_t n, size_t dim);
 void kvsi_ref_norm_forward(kvsi_context *c, real *y, const real *x, const kvsi_norm *norm, size_t n,
@@ -44,6 +53,8 @@ void kvsi_ref_head_loss(kvsi_context *c, const kvsi_head *head);
 void kvsi_ref_sum_squares(kvsi_context *c, double *sum, const real *g, size_t n);
 void kvsi_ref_adamw(kvsi_context *c, real *p, const real *g, real *m, real *v, size_t n,
                     const kvsi_adamw *h, const double *scale);
+double kvsi_ref_multiply_add(kvsi_context *c, real *sums, size_t parts, size_t rounds);
+void kvsi_ref_read_through(kvsi_context *c, real *sums, size_t parts, const real *x, size_t n);
 
 /* The shift and rotation of one row of one head; direction -1 is the rotation's adjoint. */
 void kvsi_ref_shift_row(real *out, const real *taps, size_t window, const real *const *rows,

@@ -1,5 +1,5 @@
 /* Numbers of half the size: every F16 there is, and what rounding must do at its edges. */
-#include "formats/tensor.h"
+#include "base/dtype.h"
 #include "support.h"
 
 #include <math.h>

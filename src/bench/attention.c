@@ -1,0 +1,147 @@
+/* Attention alone: one layer's operation, forward and backward, in the surroundings that a pass
+ * gives it. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "bench/probe.h"
+#include "bench/samples.h"
+#include "kernels/runtime.h"
+#include "model/pass.h"
+
+typedef struct bench {
+    kvs_model *model;
+    kvsi_pass *pass;
+    real *gradients;
+    int32_t *ids;
+    kvsi_probe probe;
+    kvsi_samples forward, backward, both, peaks;
+} bench;
+
+/* A body with one layer and as little as possible around its attention. */
+static kvs_model_config config_of(const kvs_bench_attention_options *o)
+{
+    kvs_model_config c;
+
+    kvs_model_config_init(&c);
+    c.vocab = 2;
+    c.dim = o->heads * o->head_size;
+    c.layers = 1;
+    c.heads = o->heads;
+    c.kv_heads = o->kv_heads;
+    c.ffn = 1;
+    c.no_mlp = 1;
+    c.context = o->length;
+    c.shift = o->shift;
+    return c;
+}
+
+static kvs_status load(bench *b, size_t length, kvs_err *err)
+{
+    const size_t starts[2] = {0, length};
+    const kvs_batch batch = {.sequences = 1, .starts = starts, .ids = b->ids};
+    const size_t width = kvsi_layer_shape_of(&b->model->config, 0).qkv_width;
+    kvsi_context *c = &b->pass->context;
+    real *numbers = kvsi_probe_numbers(length * width);
+    kvs_status st = KVS_OK;
+
+    if (!numbers || !b->ids || !b->gradients) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", length);
+        goto out;
+    }
+    KVS_TRY(kvsi_pass_load(b->pass, &batch, NULL, err));
+    c->ops->upload(c, b->pass->layers[0].qkv, numbers, length * width * sizeof *numbers);
+    c->ops->upload(c, b->pass->d_mixed, numbers, length * b->model->config.dim * sizeof *numbers);
+out:
+    kvsi_free(numbers);
+    return st;
+}
+
+static kvs_status make(bench *b, kvs_runtime *rt, const kvs_bench_attention_options *o,
+                       kvs_err *err)
+{
+    const kvs_model_config config = config_of(o);
+    const kvsi_pass_limits limits = {
+        .tokens = o->length, .sequences = 1, .head_rows = 1, .training = 1};
+    kvs_status st;
+
+    KVS_TRY(kvs_model_create(&b->model, rt, &config, 1, err));
+    KVS_TRY(kvsi_pass_create(&b->pass, b->model, &limits, err));
+    b->gradients = rt->ops->alloc(kvsi_layout_total(&b->model->layout) * sizeof(real));
+    b->ids = kvsi_alloc(o->length, sizeof *b->ids);
+    KVS_TRY(load(b, o->length, err));
+    kvsi_probe_init(&b->probe, rt->ops, rt->threads);
+out:
+    return st;
+}
+
+static void release(bench *b, const kvs_runtime *rt)
+{
+    kvsi_samples_release(&b->forward);
+    kvsi_samples_release(&b->backward);
+    kvsi_samples_release(&b->both);
+    kvsi_samples_release(&b->peaks);
+    rt->ops->release(b->gradients);
+    kvsi_free(b->ids);
+    kvsi_pass_free(b->pass);
+    kvs_model_free(b->model);
+}
+
+static kvs_status run_round(bench *b, int counts, kvs_err *err)
+{
+    const double peak = kvsi_probe_peak(&b->probe);
+    const kvsi_attention a = kvsi_pass_attention(b->pass, 0, b->gradients);
+    const kvsi_layer_memory *m = &b->pass->layers[0];
+    kvsi_context *c = &b->pass->context;
+    const double started = kvsi_clock_seconds();
+    double middle, ended;
+    kvs_status st = KVS_OK;
+
+    c->ops->attention_forward(c, m->mixed, m->logsum, m->qkv, &a);
+    middle = kvsi_clock_seconds();
+    c->ops->attention_backward(c, b->pass->d_qkv, b->pass->d_mixed, m->mixed, m->logsum, m->qkv,
+                               &a);
+    ended = kvsi_clock_seconds();
+    if (!counts)
+        return KVS_OK;
+    KVS_TRY(kvsi_samples_add(&b->peaks, peak, err));
+    KVS_TRY(kvsi_samples_add(&b->forward, middle - started, err));
+    KVS_TRY(kvsi_samples_add(&b->backward, ended - middle, err));
+    KVS_TRY(kvsi_samples_add(&b->both, ended - started, err));
+out:
+    return st;
+}
+
+static kvs_status check(const kvs_bench_attention_options *o, kvs_err *err)
+{
+    if (o->length == 0 || o->head_size == 0 || o->heads == 0 || o->kv_heads == 0 || o->rounds == 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "length, head size, heads, kv heads and rounds must be above 0");
+    return KVS_OK;
+}
+
+kvs_status kvs_bench_attention_run(kvs_bench_attention *out, kvs_runtime *rt,
+                                   const kvs_bench_attention_options *options, kvs_err *err)
+{
+    const double product = (double)(options->heads * options->head_size) * (double)options->length *
+                           (double)options->length;
+    const double start_rss = kvsi_peak_rss();
+    bench b = {0};
+    kvs_status st;
+
+    KVS_TRY(check(options, err));
+    KVS_TRY(make(&b, rt, options, err));
+    for (size_t i = 0; i < options->rounds + 1; i++)
+        KVS_TRY(run_round(&b, i > 0, err));
+    *out = (kvs_bench_attention){
+        .forward_flops = 2 * product,
+        .backward_flops = 4 * product,
+        .forward = kvsi_samples_times(&b.forward),
+        .backward = kvsi_samples_times(&b.backward),
+        .both = kvsi_samples_times(&b.both),
+        .peak = kvsi_samples_rates(&b.peaks),
+        .start_rss = start_rss,
+        .peak_rss = kvsi_peak_rss(),
+    };
+out:
+    release(&b, rt);
+    return st;
+}

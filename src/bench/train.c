@@ -1,0 +1,215 @@
+/* Training, measured: rounds of peak, step, and the same step without the shift.
+ *
+ * The two models take turns within a round, and who comes first alternates, so that a machine that
+ * slows down or speeds up does so for both. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "bench/probe.h"
+#include "bench/profile.h"
+#include "bench/repeat_task.h"
+#include "bench/samples.h"
+#include "kernels/runtime.h"
+
+#include <math.h>
+
+enum { SEED = 1 };
+
+typedef struct contender {
+    kvs_model *model;
+    kvs_trainer *trainer;
+    kvs_plan plan;
+    kvsi_samples times;
+    double total; /* seconds of the steps that count */
+} contender;
+
+struct kvs_bench_training {
+    kvs_runtime *plain;    /* borrowed */
+    kvs_runtime profiling; /* the same with the profile's table */
+    kvsi_profile profile;
+    kvs_bench_train_options options;
+    kvs_train_config train;
+    kvs_task *task;
+    kvsi_probe probe;
+    kvsi_samples peaks;
+    contender measured, unshifted;
+    size_t rounds; /* warm-up included */
+    double peak_rss, loss_first, loss_last;
+};
+
+/* ---- making and freeing ---- */
+
+static kvs_status contender_init(contender *c, kvs_bench_training *b, kvs_runtime *rt,
+                                 const kvs_model_config *config, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(kvs_train_plan(&c->plan, rt, config, b->task, &b->train, err));
+    KVS_TRY(kvs_model_create(&c->model, rt, config, SEED, err));
+    KVS_TRY(kvs_trainer_create(&c->trainer, c->model, b->task, &b->train, err));
+out:
+    return st;
+}
+
+static void contender_release(contender *c)
+{
+    kvs_trainer_free(c->trainer);
+    kvs_model_free(c->model);
+    kvsi_samples_release(&c->times);
+}
+
+static kvs_train_config settings_of(const kvs_bench_model *model)
+{
+    kvs_train_config c;
+
+    kvs_train_config_init(&c);
+    c.steps = UINT32_MAX; /* the rate is constant: no step is the last */
+    c.warmup = 0;
+    c.batch = model->batch;
+    c.accumulate = 1;
+    c.schedule = KVS_SCHEDULE_CONSTANT;
+    c.lr = 1e-4;
+    c.beta1 = 0.9;
+    c.beta2 = 0.999;
+    c.eps = 1e-8;
+    c.weight_decay = 0;
+    c.clip = 0;
+    c.seed = SEED;
+    return c;
+}
+
+kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
+                                     const kvs_bench_train_options *options, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    kvs_bench_training *b = kvsi_alloc(1, sizeof *b);
+    kvs_model_config *config;
+
+    *out = NULL;
+    if (!b)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a bench");
+    *b = (kvs_bench_training){.plain = rt, .profiling = *rt, .options = *options};
+    config = &b->options.model.config;
+    if (config->context < options->model.length)
+        config->context = options->model.length;
+    KVS_TRY(kvs_model_config_finish(config, err));
+    kvsi_profile_init(&b->profile, rt->ops, config);
+    b->profiling.ops = &b->profile.table;
+    b->train = settings_of(&b->options.model);
+    KVS_TRY(kvs_train_config_check(&b->train, err));
+    KVS_TRY(kvsi_repeat_task_create(&b->task, &b->options.model,
+                                    options->profile ? &b->profile : NULL, err));
+    KVS_TRY(contender_init(&b->measured, b, options->profile ? &b->profiling : rt, config, err));
+    kvsi_probe_init(&b->probe, rt->ops, rt->threads);
+    *out = b;
+    b = NULL;
+out:
+    kvs_bench_training_free(b);
+    return st;
+}
+
+void kvs_bench_training_free(kvs_bench_training *bench)
+{
+    if (!bench)
+        return;
+    contender_release(&bench->measured);
+    contender_release(&bench->unshifted);
+    kvs_task_free(bench->task);
+    kvsi_samples_release(&bench->peaks);
+    kvsi_free(bench);
+}
+
+kvs_status kvs_bench_training_save(const kvs_bench_training *bench, const char *dir, kvs_err *err)
+{
+    const kvs_status st = kvs_model_save(bench->measured.model, dir, err);
+
+    return st == KVS_OK ? kvsi_repeat_task_save(bench->task, dir, err) : st;
+}
+
+/* ---- rounds ---- */
+
+static kvs_status step(contender *c, int counts, double *seconds, double *loss, kvs_err *err)
+{
+    const double started = kvsi_clock_seconds();
+    kvs_step_record record;
+    const kvs_status st = kvs_trainer_step(c->trainer, &record, err);
+
+    if (st != KVS_OK)
+        return st;
+    *seconds = kvsi_clock_seconds() - started;
+    *loss = record.loss;
+    if (!counts)
+        return KVS_OK;
+    c->total += *seconds;
+    return kvsi_samples_add(&c->times, *seconds, err);
+}
+
+/* The model without the shift is made after the first step of the other, whose memory is measured
+ * alone that way. */
+static kvs_status add_unshifted(kvs_bench_training *b, kvs_err *err)
+{
+    kvs_model_config config = b->options.model.config;
+
+    if (b->options.alone || config.shift.targets == 0 || b->rounds != 1)
+        return KVS_OK;
+    config.shift.targets = 0;
+    return contender_init(&b->unshifted, b, b->plain, &config, err);
+}
+
+kvs_status kvs_bench_training_round(kvs_bench_training *bench, kvs_bench_round *out, kvs_err *err)
+{
+    const int counts = bench->rounds >= KVS_BENCH_WARMUP;
+    kvs_bench_round round = {.unshifted_seconds = NAN};
+    double ignored;
+    kvs_status st;
+
+    KVS_TRY(add_unshifted(bench, err));
+    if (bench->rounds == KVS_BENCH_WARMUP)
+        kvsi_profile_reset(&bench->profile);
+    round.peak = kvsi_probe_peak(&bench->probe);
+    if (counts)
+        KVS_TRY(kvsi_samples_add(&bench->peaks, round.peak, err));
+    for (size_t turn = 0; turn < 2; turn++)
+        if ((bench->rounds + turn) % 2 == 0)
+            KVS_TRY(step(&bench->measured, counts, &round.seconds, &round.loss, err));
+        else if (bench->unshifted.trainer)
+            KVS_TRY(step(&bench->unshifted, counts, &round.unshifted_seconds, &ignored, err));
+    if (bench->rounds == 0) {
+        bench->loss_first = round.loss;
+        bench->peak_rss = kvsi_peak_rss();
+    }
+    bench->loss_last = round.loss;
+    bench->rounds++;
+    if (out)
+        *out = round;
+out:
+    return st;
+}
+
+kvs_status kvs_bench_training_get(const kvs_bench_training *bench, kvs_bench_train_result *out,
+                                  kvs_err *err)
+{
+    const kvs_bench_training *b = bench;
+    const size_t counted = b->measured.times.count;
+
+    if (counted == 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "nothing was measured: %zu rounds, the first %d are warm-up", b->rounds,
+                         (int)KVS_BENCH_WARMUP);
+    *out = (kvs_bench_train_result){
+        .rounds = counted,
+        .tokens = b->measured.plan.tokens_per_step,
+        .flops = b->measured.plan.flops_per_token * b->measured.plan.tokens_per_step,
+        .step = kvsi_samples_times(&b->measured.times),
+        .unshifted = kvsi_samples_times(&b->unshifted.times),
+        .peak = kvsi_samples_rates(&b->peaks),
+        .peak_rss = b->peak_rss,
+        .planned_bytes = (double)b->measured.plan.total_bytes,
+        .unshifted_planned_bytes = (double)b->unshifted.plan.total_bytes,
+        .loss_first = b->loss_first,
+        .loss_last = b->loss_last,
+    };
+    if (b->options.profile)
+        out->ops = kvsi_profile_summarise(&b->profile, counted, b->measured.total / (double)counted,
+                                          out->op);
+    return KVS_OK;
+}

@@ -1,0 +1,43 @@
+/* cli/bench.h - what the verbs of kvshift bench share. */
+#ifndef KVSI_CLI_BENCH_H
+#define KVSI_CLI_BENCH_H
+
+#include "cli/cli.h"
+#include "kvshift/kvshift_lab.h"
+
+typedef struct kvsi_bench_run {
+    size_t threads;
+    const char *cpu_level;
+    int json;
+} kvsi_bench_run;
+
+/* The rows of those options, for a verb whose settings have a kvsi_bench_run `run`. */
+/* clang-format off */
+#define KVSI_BENCH_ROWS(settings)                                                                  \
+    {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = offsetof(settings, run.threads),       \
+     .group = "Run", .placeholder = "N", .help = "number of threads",                              \
+     .automatic = "every core", .high = 1024},                                                     \
+    {.name = "cpu-level", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, run.cpu_level),   \
+     .group = "Run", .placeholder = "NAME", .help = "processor code to run",                       \
+     .automatic = "auto"},                                                                         \
+    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = offsetof(settings, run.json),             \
+     .group = "Run", .help = "print one JSON object"}
+/* clang-format on */
+
+kvs_status kvsi_bench_runtime(kvs_runtime **out, const kvsi_bench_run *run, kvs_err *err);
+/* What every result says (how it was built, which processor code ran, on how many threads), then
+ * `rest`, whose reference it takes; NULL if memory ran out. */
+json_t *kvsi_bench_json(const char *bench, const kvs_runtime *rt, json_t *rest);
+void kvsi_bench_print_runtime(const kvs_runtime *rt);
+
+/* "4096 MB"-style numbers are millions and thousands of millions, not powers of two. */
+double kvsi_bench_giga(double x);
+double kvsi_bench_mega(double x);
+
+/* One verb each: the words after it, and nothing. */
+int kvsi_bench_machine(int argc, char **argv, const void *what);
+int kvsi_bench_train(int argc, char **argv, const void *what);
+int kvsi_bench_attention(int argc, char **argv, const void *what);
+int kvsi_bench_compare(int argc, char **argv, const void *what);
+
+#endif

@@ -1,0 +1,137 @@
+/* kvshift bench attention */
+#include "cli/bench.h"
+
+#include <stdio.h>
+
+typedef struct settings {
+    kvsi_bench_run run;
+    const char *shift;
+    kvs_bench_attention_options bench;
+} settings;
+
+#define FIELD(name) offsetof(settings, name)
+
+static const char *const shifts[] = {"none", "k", "v", "kv", "qkv", "gate", "clamp", "smear", NULL};
+
+/* clang-format off */
+static const kvsi_option options[] = {
+    {.name = "len", .kind = KVSI_OPTION_SIZE, .offset = FIELD(bench.length), .group = "Attention",
+     .placeholder = "N", .help = "tokens of the sequence", .low = 1, .high = 1 << 24},
+    {.name = "head-size", .kind = KVSI_OPTION_SIZE, .offset = FIELD(bench.head_size),
+     .group = "Attention", .placeholder = "N", .help = "channels of a head", .low = 1,
+     .high = 4096},
+    {.name = "heads", .kind = KVSI_OPTION_SIZE, .offset = FIELD(bench.heads), .group = "Attention",
+     .placeholder = "N", .help = "attention heads", .low = 1, .high = 4096},
+    {.name = "kv-heads", .kind = KVSI_OPTION_SIZE, .offset = FIELD(bench.kv_heads),
+     .group = "Attention", .placeholder = "N", .help = "heads of keys and values",
+     .automatic = "as many as --heads", .high = 4096},
+    {.name = "shift", .kind = KVSI_OPTION_CHOICE, .offset = FIELD(shift), .group = "Attention",
+     .placeholder = "NAME", .help = "what is mixed with the token before", .choices = shifts},
+    {.name = "rounds", .kind = KVSI_OPTION_SIZE, .offset = FIELD(bench.rounds), .group = "Run",
+     .placeholder = "N", .help = "times that it is measured", .low = 1, .high = 1000000},
+    KVSI_BENCH_ROWS(settings),
+};
+/* clang-format on */
+
+static const kvsi_command_options command = {
+    .command = "kvshift bench attention",
+    .purpose = "One layer's attention on one sequence, forward and backward, shift and rotary "
+               "positions included, against the machine's peak in the same rounds.",
+    .notes = "Counted are the causal halves of two products forward and four backward; what is "
+             "computed\ntwice is counted once.  Rates are those of the median round.",
+    .options = options,
+    .count = sizeof options / sizeof *options,
+};
+
+static json_t *part_to_json(double flops, kvs_spread seconds, double peak)
+{
+    const double rate = flops / seconds.median;
+
+    return json_pack("{s:f, s:f, s:f, s:f}", "best_ms", 1e3 * seconds.best, "median_ms",
+                     1e3 * seconds.median, "gflops", kvsi_bench_giga(rate), "fraction_of_peak",
+                     rate / peak);
+}
+
+static json_t *to_json(const kvs_bench_attention *a, const kvs_runtime *rt, const settings *s)
+{
+    const kvs_bench_attention_options *o = &s->bench;
+    const double peak = a->peak.median, flops = a->forward_flops + a->backward_flops;
+
+    return kvsi_bench_json(
+        "attention", rt,
+        json_pack("{s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o}",
+                  "length", (json_int_t)o->length, "head_size", (json_int_t)o->head_size, "heads",
+                  (json_int_t)o->heads, "kv_heads", (json_int_t)o->kv_heads, "shift", s->shift,
+                  "rounds", (json_int_t)o->rounds, "forward",
+                  part_to_json(a->forward_flops, a->forward, peak), "backward",
+                  part_to_json(a->backward_flops, a->backward, peak), "both",
+                  part_to_json(flops, a->both, peak), "peak_gflops", kvsi_bench_giga(peak),
+                  "peak_gflops_best", kvsi_bench_giga(a->peak.best), "fraction_of_peak",
+                  flops / a->both.median / peak, "start_rss_mb",
+                  kvsi_json_number(kvsi_bench_mega(a->start_rss)), "peak_rss_mb",
+                  kvsi_json_number(kvsi_bench_mega(a->peak_rss))));
+}
+
+static void print_part(const char *name, double flops, kvs_spread seconds, double peak)
+{
+    const double rate = flops / seconds.median;
+
+    printf("%-12s%10.2f ms (best %.2f), %.1f GFLOP/s, %.1f %% of peak\n", name,
+           1e3 * seconds.median, 1e3 * seconds.best, kvsi_bench_giga(rate), 100 * rate / peak);
+}
+
+static void print_people(const kvs_bench_attention *a, const kvs_runtime *rt, const settings *s)
+{
+    const kvs_bench_attention_options *o = &s->bench;
+    const double peak = a->peak.median;
+
+    kvsi_bench_print_runtime(rt);
+    printf("%-12s%zu tokens, %zu heads of %zu, %zu of keys and values, shift %s\n", "attention",
+           o->length, o->heads, o->head_size, o->kv_heads, s->shift);
+    print_part("forward", a->forward_flops, a->forward, peak);
+    print_part("backward", a->backward_flops, a->backward, peak);
+    print_part("both", a->forward_flops + a->backward_flops, a->both, peak);
+    printf("%-12s%.1f GFLOP/s (best %.1f)\n", "peak", kvsi_bench_giga(peak),
+           kvsi_bench_giga(a->peak.best));
+    printf("%-12s%.1f MB resident at most, %.1f at the start\n", "memory",
+           kvsi_bench_mega(a->peak_rss), kvsi_bench_mega(a->start_rss));
+}
+
+static kvs_status measure(settings *s, kvs_err *err)
+{
+    kvs_bench_attention found;
+    kvs_runtime *rt = NULL;
+    int form_said;
+    kvs_status st;
+
+    if (s->bench.kv_heads == 0)
+        s->bench.kv_heads = s->bench.heads;
+    KVS_TRY(kvs_shift_parse(&s->bench.shift, &form_said, s->shift, err));
+    KVS_TRY(kvsi_bench_runtime(&rt, &s->run, err));
+    KVS_TRY(kvs_bench_attention_run(&found, rt, &s->bench, err));
+    if (s->run.json)
+        KVS_TRY(kvsi_cli_print_json(to_json(&found, rt, s), err));
+    else
+        print_people(&found, rt, s);
+out:
+    kvs_runtime_free(rt);
+    return st;
+}
+
+int kvsi_bench_attention(int argc, char **argv, const void *what)
+{
+    settings s = {.shift = "kv",
+                  .bench = {.length = 2048, .head_size = 64, .heads = 8, .rounds = 5}};
+    kvsi_parsed_options parsed = {0};
+    kvs_err err = {.status = KVS_OK};
+    kvs_model_config defaults;
+    kvs_status st;
+
+    (void)what;
+    kvs_model_config_init(&defaults);
+    s.bench.shift = defaults.shift;
+    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
+    KVS_TRY(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
+out:
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}

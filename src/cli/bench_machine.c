@@ -1,0 +1,122 @@
+/* kvshift bench machine */
+#include "cli/bench.h"
+
+#include <stdio.h>
+
+typedef struct settings {
+    kvsi_bench_run run;
+    size_t rounds;
+} settings;
+
+/* clang-format off */
+static const kvsi_option options[] = {
+    {.name = "rounds", .kind = KVSI_OPTION_SIZE, .offset = offsetof(settings, rounds),
+     .group = "Run", .placeholder = "N", .help = "times that everything is measured", .low = 1,
+     .high = 1000000},
+    KVSI_BENCH_ROWS(settings),
+};
+/* clang-format on */
+
+static const kvsi_command_options command = {
+    .command = "kvshift bench machine",
+    .purpose = "The limits of this machine with our processor code: multiply-adds on registers, "
+               "reading an array much larger than the caches, and the products of matrices that "
+               "training needs, as the trainer calls them, each right after a peak.",
+    .notes = "Rates are medians over the rounds.  GFLOP/s are thousands of millions of operations, "
+             "a\nmultiply-add being two; GB/s thousands of millions of bytes.",
+    .options = options,
+    .count = sizeof options / sizeof *options,
+};
+
+/* Of the three products together: a step does each once, so times add up, not rates. */
+static double fraction_of(const kvs_bench_gemm *g)
+{
+    const double time =
+        1 / g->forward.median + 1 / g->backward_input.median + 1 / g->backward_weight.median;
+
+    return 3 / time / g->peak.median;
+}
+
+static json_t *rates_to_json(const kvs_bench_gemm *g)
+{
+    return json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "tokens", (json_int_t)g->tokens, "rows",
+                     (json_int_t)g->rows, "cols", (json_int_t)g->cols, "forward_gflops",
+                     kvsi_bench_giga(g->forward.median), "backward_input_gflops",
+                     kvsi_bench_giga(g->backward_input.median), "backward_weight_gflops",
+                     kvsi_bench_giga(g->backward_weight.median), "fraction_of_peak",
+                     fraction_of(g));
+}
+
+static json_t *to_json(const kvs_bench_machine *m, const kvs_runtime *rt, const settings *s)
+{
+    json_t *gemms = json_object();
+
+    for (size_t i = 0; i < m->gemms; i++) {
+        char name[64];
+
+        snprintf(name, sizeof name, "%s %s", m->gemm[i].model, m->gemm[i].site);
+        json_object_set_new(gemms, name, rates_to_json(&m->gemm[i]));
+    }
+    return kvsi_bench_json(
+        "machine", rt,
+        json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "rounds", (json_int_t)s->rounds,
+                  "peak_gflops", kvsi_bench_giga(m->peak.median), "peak_gflops_best",
+                  kvsi_bench_giga(m->peak.best), "peak_gflops_one_thread",
+                  kvsi_bench_giga(m->peak_one.median), "peak_gflops_one_thread_best",
+                  kvsi_bench_giga(m->peak_one.best), "read_gb_per_s",
+                  kvsi_bench_giga(m->read.median), "read_gb_per_s_best",
+                  kvsi_bench_giga(m->read.best), "gemm", gemms));
+}
+
+static void print_people(const kvs_bench_machine *m, const kvs_runtime *rt)
+{
+    kvsi_bench_print_runtime(rt);
+    printf("%-12s%.1f GFLOP/s on all threads (best %.1f), %.1f on one (best %.1f)\n", "peak",
+           kvsi_bench_giga(m->peak.median), kvsi_bench_giga(m->peak.best),
+           kvsi_bench_giga(m->peak_one.median), kvsi_bench_giga(m->peak_one.best));
+    printf("%-12s%.1f GB/s on all threads (best %.1f)\n\n", "read", kvsi_bench_giga(m->read.median),
+           kvsi_bench_giga(m->read.best));
+    printf("%-17s%-18s%9s%9s%9s%9s\n", "GFLOP/s of", "tokens x out x in", "forward", "d input",
+           "d weight", "of peak");
+    for (size_t i = 0; i < m->gemms; i++) {
+        const kvs_bench_gemm *g = &m->gemm[i];
+        char name[64], shape[64];
+
+        snprintf(name, sizeof name, "%s %s", g->model, g->site);
+        snprintf(shape, sizeof shape, "%zux%zux%zu", g->tokens, g->rows, g->cols);
+        printf("%-17s%-18s%9.1f%9.1f%9.1f%7.0f %%\n", name, shape,
+               kvsi_bench_giga(g->forward.median), kvsi_bench_giga(g->backward_input.median),
+               kvsi_bench_giga(g->backward_weight.median), 100 * fraction_of(g));
+    }
+}
+
+static kvs_status measure(const settings *s, kvs_err *err)
+{
+    kvs_bench_machine found;
+    kvs_runtime *rt = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvsi_bench_runtime(&rt, &s->run, err));
+    KVS_TRY(kvs_bench_machine_run(&found, rt, s->rounds, err));
+    if (s->run.json)
+        KVS_TRY(kvsi_cli_print_json(to_json(&found, rt, s), err));
+    else
+        print_people(&found, rt);
+out:
+    kvs_runtime_free(rt);
+    return st;
+}
+
+int kvsi_bench_machine(int argc, char **argv, const void *what)
+{
+    settings s = {.rounds = 5};
+    kvsi_parsed_options parsed = {0};
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    (void)what;
+    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
+    KVS_TRY(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
+out:
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}

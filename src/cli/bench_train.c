@@ -1,0 +1,294 @@
+/* kvshift bench train */
+#include "base/files.h"
+#include "cli/bench.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct settings {
+    kvsi_bench_run run;
+    const char *model, *shift, *save;
+    size_t batch, length, steps; /* 0 = the model's own */
+    int profile, paced;
+} settings;
+
+#define FIELD(name) offsetof(settings, name)
+
+static const char *const models[] = {"tiny", "small", "kvlm", "s124", "gpt2", NULL};
+static const char *const shifts[] = {"none", "k", "v", "kv", "qkv", "gate", "clamp", "smear", NULL};
+
+/* clang-format off */
+static const kvsi_option options[] = {
+    {.name = "model", .letter = 'm', .kind = KVSI_OPTION_CHOICE, .offset = FIELD(model),
+     .group = "Training", .placeholder = "NAME", .help = "what is trained", .choices = models},
+    {.name = "shift", .kind = KVSI_OPTION_CHOICE, .offset = FIELD(shift), .group = "Training",
+     .placeholder = "NAME", .help = "what is mixed with the token before", .choices = shifts},
+    {.name = "batch", .kind = KVSI_OPTION_SIZE, .offset = FIELD(batch), .group = "Training",
+     .placeholder = "N", .help = "sequences a step", .automatic = "the model's", .high = 1 << 20},
+    {.name = "length", .kind = KVSI_OPTION_SIZE, .offset = FIELD(length), .group = "Training",
+     .placeholder = "N", .help = "tokens of a sequence", .automatic = "the model's",
+     .high = 1 << 24},
+    {.name = "steps", .kind = KVSI_OPTION_SIZE, .offset = FIELD(steps), .group = "Run",
+     .placeholder = "N", .help = "steps that are measured, after two of warm-up",
+     .automatic = "5 to 100, by model", .high = 1000000},
+    {.name = "profile", .kind = KVSI_OPTION_FLAG, .offset = FIELD(profile), .group = "Run",
+     .help = "time every operation of the step"},
+    {.name = "save", .kind = KVSI_OPTION_TEXT, .offset = FIELD(save), .group = "Run",
+     .placeholder = "DIR", .help = "write the first weights and the batch there, for others"},
+    {.name = "paced", .kind = KVSI_OPTION_FLAG, .offset = FIELD(paced), .group = "Run",
+     .help = "do a step for every line of standard input, and answer it with a line of JSON"},
+    KVSI_BENCH_ROWS(settings),
+};
+/* clang-format on */
+
+static const kvsi_command_options command = {
+    .command = "kvshift bench train",
+    .purpose = "Training steps (forward, backward, AdamW) on one batch of random tokens, against "
+               "the machine's peak in the same rounds.  With a shift, steps of the same model "
+               "without it take turns with them.",
+    .notes = "Operations of a step: 6 x weights that multiply, head included, x tokens, and 6 x "
+             "layers x width\nx length squared for each sequence; what is computed twice is "
+             "counted once.  Rates and fractions\nare those of the median step and the median "
+             "peak; overhead_vs_vanilla is the ratio of the median\nsteps with and without shift, "
+             "minus 1.\n\n"
+             "--paced is for measuring other programs in between (bench/vs_pytorch): there are no "
+             "steps\nwithout the shift, and the result follows at the end of the input.",
+    .options = options,
+    .count = sizeof options / sizeof *options,
+};
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static void op_name(char *out, size_t size, const kvs_bench_op *op)
+{
+    snprintf(out, size, "%s%s%s", op->op, op->site ? " " : "", op->site ? op->site : "");
+}
+
+static json_t *op_to_json(const kvs_bench_op *op, double step)
+{
+    json_t *value = json_pack("{s:f, s:f, s:f}", "calls", op->calls, "ms", 1e3 * op->seconds,
+                              "share", op->seconds / step);
+
+    if (op->flops > 0)
+        json_object_set_new(value, "gflops",
+                            kvsi_json_number(kvsi_bench_giga(op->flops / op->seconds)));
+    if (op->bytes > 0)
+        json_object_set_new(value, "gb_per_s",
+                            kvsi_json_number(kvsi_bench_giga(op->bytes / op->seconds)));
+    return value;
+}
+
+/* Shares are of the mean step, which is what the operations' sums add up to. */
+static double mean_step(const kvs_bench_train_result *r)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < r->ops; i++)
+        sum += r->op[i].seconds;
+    return sum;
+}
+
+static json_t *profile_to_json(const kvs_bench_train_result *r)
+{
+    json_t *value = json_object();
+    const double step = mean_step(r);
+
+    for (size_t i = 0; i < r->ops; i++) {
+        char name[64];
+
+        op_name(name, sizeof name, &r->op[i]);
+        json_object_set_new(value, name, op_to_json(&r->op[i], step));
+    }
+    return value;
+}
+
+static json_t *times_to_json(kvs_spread seconds)
+{
+    return json_pack("{s:f, s:f}", "best", 1e3 * seconds.best, "median", 1e3 * seconds.median);
+}
+
+static double overhead(const kvs_bench_train_result *r)
+{
+    return r->step.median / r->unshifted.median - 1;
+}
+
+static void add_unshifted(json_t *value, const kvs_bench_train_result *r)
+{
+    if (isnan(r->unshifted.median))
+        return;
+    json_object_set_new(value, "overhead_vs_vanilla", json_real(overhead(r)));
+    json_object_set_new(value, "overhead_vs_vanilla_best",
+                        json_real(r->step.best / r->unshifted.best - 1));
+    json_object_set_new(value, "vanilla_step_ms", times_to_json(r->unshifted));
+    json_object_set_new(value, "vanilla_planned_mb",
+                        json_real(kvsi_bench_mega(r->unshifted_planned_bytes)));
+}
+
+static json_t *to_json(const kvs_bench_train_result *r, const kvs_runtime *rt,
+                       const kvs_bench_train_options *o, const settings *s)
+{
+    const double rate = r->flops / r->step.median, peak = r->peak.median;
+    json_t *value = json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:b, s:f, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:f, "
+        "s:f}",
+        "model", s->model, "shift", s->shift, "batch", (json_int_t)o->model.batch, "length",
+        (json_int_t)o->model.length, "steps", (json_int_t)r->rounds, "profiled", s->profile,
+        "tokens_per_s", r->tokens / r->step.median, "step_ms", times_to_json(r->step), "gflops",
+        kvsi_bench_giga(rate), "peak_gflops", kvsi_bench_giga(peak), "fraction_of_peak",
+        rate / peak, "gflops_best", kvsi_bench_giga(r->flops / r->step.best), "peak_gflops_best",
+        kvsi_bench_giga(r->peak.best), "fraction_of_peak_best",
+        r->flops / r->step.best / r->peak.best, "peak_rss_mb",
+        kvsi_json_number(kvsi_bench_mega(r->peak_rss)), "planned_mb",
+        kvsi_bench_mega(r->planned_bytes), "loss_first", r->loss_first, "loss_last", r->loss_last);
+
+    if (value) {
+        add_unshifted(value, r);
+        if (r->ops > 0)
+            json_object_set_new(value, "profile", profile_to_json(r));
+    }
+    return kvsi_bench_json("train", rt, value);
+}
+
+static void print_profile(const kvs_bench_train_result *r)
+{
+    const double step = mean_step(r);
+
+    printf("\n%-34s%8s%10s%8s%10s%9s\n", "operation", "calls", "ms", "share", "GFLOP/s", "GB/s");
+    for (size_t i = 0; i < r->ops; i++) {
+        const kvs_bench_op *op = &r->op[i];
+        char name[64], rate[32] = "", traffic[32] = "";
+
+        op_name(name, sizeof name, op);
+        if (op->flops > 0)
+            snprintf(rate, sizeof rate, "%.1f", kvsi_bench_giga(op->flops / op->seconds));
+        if (op->bytes > 0)
+            snprintf(traffic, sizeof traffic, "%.1f", kvsi_bench_giga(op->bytes / op->seconds));
+        printf("%-34s%8.0f%10.3f%6.1f %%%10s%9s\n", name, op->calls, 1e3 * op->seconds,
+               100 * op->seconds / step, rate, traffic);
+    }
+    printf("%-34s%8s%10.3f%6.1f %%\n", "step (mean)", "", 1e3 * step, 100.0);
+}
+
+static void print_people(const kvs_bench_train_result *r, const kvs_runtime *rt,
+                         const kvs_bench_train_options *o, const settings *s)
+{
+    const double rate = r->flops / r->step.median, peak = r->peak.median;
+
+    kvsi_bench_print_runtime(rt);
+    printf("%-12s%s, shift %s, %zu x %zu tokens, %.1f MFLOP a token\n", "model", s->model, s->shift,
+           o->model.batch, o->model.length, kvsi_bench_mega(r->flops / r->tokens));
+    printf("%-12s%.2f ms (best %.2f), %.0f tokens/s, %zu steps\n", "step", 1e3 * r->step.median,
+           1e3 * r->step.best, r->tokens / r->step.median, r->rounds);
+    printf("%-12s%.1f GFLOP/s, %.1f %% of the peak of %.1f\n", "rate", kvsi_bench_giga(rate),
+           100 * rate / peak, kvsi_bench_giga(peak));
+    if (!isnan(r->unshifted.median))
+        printf("%-12s%.2f ms (best %.2f): the shift costs %+.2f %%\n", "unshifted",
+               1e3 * r->unshifted.median, 1e3 * r->unshifted.best, 100 * overhead(r));
+    printf("%-12s%.1f MB resident at most, %.1f planned\n", "memory", kvsi_bench_mega(r->peak_rss),
+           kvsi_bench_mega(r->planned_bytes));
+    printf("%-12s%.6f at first, %.6f at last\n", "loss", r->loss_first, r->loss_last);
+    if (r->ops > 0)
+        print_profile(r);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* For every line of standard input a round, answered by {"seconds": ..., "loss": ...} in a line;
+ * the first line out says that all is ready. */
+static kvs_status run_paced(kvs_bench_training *bench, const kvs_bench_model *model, kvs_err *err)
+{
+    int c;
+
+    printf("{\"ready\": true, \"batch\": %zu, \"length\": %zu}\n", model->batch, model->length);
+    fflush(stdout);
+    while ((c = getchar()) != EOF) {
+        kvs_bench_round round;
+        kvs_status st;
+
+        if (c != '\n')
+            continue;
+        st = kvs_bench_training_round(bench, &round, err);
+        if (st != KVS_OK)
+            return st;
+        printf("{\"seconds\": %.9g, \"loss\": %.9g, \"peak\": %.9g}\n", round.seconds, round.loss,
+               round.peak);
+        fflush(stdout);
+    }
+    return KVS_OK;
+}
+
+static kvs_status run_steps(kvs_bench_training *bench, size_t steps, kvs_err *err)
+{
+    for (size_t i = 0; i < KVS_BENCH_WARMUP + steps; i++) {
+        const kvs_status st = kvs_bench_training_round(bench, NULL, err);
+
+        if (st != KVS_OK)
+            return st;
+    }
+    return KVS_OK;
+}
+
+static kvs_status choose(kvs_bench_train_options *o, const settings *s, kvs_err *err)
+{
+    int form_said;
+    const kvs_status st = kvs_bench_model_get(&o->model, s->model, err);
+
+    if (st != KVS_OK)
+        return st;
+    o->profile = s->profile;
+    o->alone = s->paced;
+    if (s->batch > 0)
+        o->model.batch = s->batch;
+    if (s->length > 0)
+        o->model.length = s->length;
+    if (s->steps > 0)
+        o->model.steps = s->steps;
+    return kvs_shift_parse(&o->model.config.shift, &form_said, s->shift, err);
+}
+
+static kvs_status save(const kvs_bench_training *bench, const char *dir, kvs_err *err)
+{
+    int made;
+    const kvs_status st = kvsi_dir_make(dir, &made, err);
+
+    return st == KVS_OK ? kvs_bench_training_save(bench, dir, err) : st;
+}
+
+static kvs_status measure(const settings *s, kvs_err *err)
+{
+    kvs_bench_train_options o = {0};
+    kvs_bench_train_result result;
+    kvs_bench_training *bench = NULL;
+    kvs_runtime *rt = NULL;
+    kvs_status st;
+
+    KVS_TRY(choose(&o, s, err));
+    KVS_TRY(kvsi_bench_runtime(&rt, &s->run, err));
+    KVS_TRY(kvs_bench_training_create(&bench, rt, &o, err));
+    if (s->save)
+        KVS_TRY(save(bench, s->save, err));
+    KVS_TRY(s->paced ? run_paced(bench, &o.model, err) : run_steps(bench, o.model.steps, err));
+    KVS_TRY(kvs_bench_training_get(bench, &result, err));
+    if (s->run.json)
+        KVS_TRY(kvsi_cli_print_json(to_json(&result, rt, &o, s), err));
+    else
+        print_people(&result, rt, &o, s);
+out:
+    kvs_bench_training_free(bench);
+    kvs_runtime_free(rt);
+    return st;
+}
+
+int kvsi_bench_train(int argc, char **argv, const void *what)
+{
+    settings s = {.model = "tiny", .shift = "kv"};
+    kvsi_parsed_options parsed = {0};
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    (void)what;
+    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
+    KVS_TRY(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
+out:
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}

@@ -1,0 +1,15 @@
+/* kernels/cpu/few.h - linear layers for a few tokens, as when decoding: every weight is read once,
+ * in order, in the type it is stored in. */
+#ifndef KVSI_KERNELS_CPU_FEW_H
+#define KVSI_KERNELS_CPU_FEW_H
+
+#include "kernels/backend.h"
+#include "kernels/cpu/level.h"
+
+enum { FEW_TOKENS = 8 };
+
+/* As linear_forward, n <= FEW_TOKENS. */
+void LEVEL(linear_few)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
+                       size_t n, const float *residual);
+
+#endif

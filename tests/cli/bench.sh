@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Benches, short ones: what they print for people and programs, and what they refuse.
+set -euo pipefail
+: "${KVSHIFT:?names the command to test}"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# refused CODE TEXT ARGUMENT...: one line on standard error, nothing on standard output.
+refused() {
+    local expected=$1 text=$2 code=0
+    shift 2
+    "$KVSHIFT" bench "$@" >out 2>err </dev/null || code=$?
+    [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
+    [[ $(wc -l <err) == 1 && ! -s out ]] || fail "'$*' says: $(cat err out)"
+    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+}
+
+has_keys() { # FILE KEY...
+    local file=$1 key
+    shift
+    for key; do
+        grep -q "\"$key\": " "$file" || fail "$file lacks '$key': $(cat "$file")"
+    done
+}
+
+for verb in machine train attention compare; do
+    "$KVSHIFT" bench "$verb" --help >help
+    grep -q "^usage: kvshift bench $verb" help || fail "no usage of '$verb'"
+    ! grep -q '.\{101\}' help || fail "'bench $verb --help' has long lines"
+done
+
+# As long as a measurement of the peak, so that other work on the machine disturbs both alike.
+tiny=(train --model tiny --batch 4 --length 128 --steps 5)
+
+"$KVSHIFT" bench "${tiny[@]}" --shift none >out
+grep -q '^model       tiny, shift none, 4 x 128 tokens' out || fail "train says: $(cat out)"
+! grep -q unshifted out || fail "no shift, but something unshifted: $(cat out)"
+"$KVSHIFT" bench "${tiny[@]}" --shift kv --profile --json >kv.json
+"$KVSHIFT" bench "${tiny[@]}" --shift none --threads 1 --json >none.json
+"$KVSHIFT" bench attention --len 1024 --head-size 64 --heads 4 --kv-heads 2 --rounds 5 --json >att.json
+"$KVSHIFT" bench machine --rounds 1 --json >machine.json
+has_keys kv.json model shift threads tokens_per_s step_ms best median gflops peak_gflops \
+    fraction_of_peak peak_rss_mb loss_first loss_last overhead_vs_vanilla profile share other \
+    attention_forward "linear_backward_weight gate_up" adamw data
+has_keys machine.json peak_gflops peak_gflops_one_thread read_gb_per_s gemm "kvlm qkv" \
+    backward_weight_gflops
+has_keys att.json forward backward fraction_of_peak peak_rss_mb start_rss_mb
+! grep -q 'overhead\|profile"' none.json || fail "none.json says too much: $(cat none.json)"
+
+grep -q '"threads": 1' none.json || fail "--threads is not obeyed"
+
+if command -v python3 >/dev/null; then
+    python3 - <<'PYTHON' || fail "the numbers: $(cat kv.json att.json machine.json)"
+import json
+kv, none, att, machine = (json.load(open(f)) for f in
+                          ("kv.json", "none.json", "att.json", "machine.json"))
+for found in (kv["fraction_of_peak"], none["fraction_of_peak"], att["fraction_of_peak"]):
+    assert 0 < found < 1.2, found
+# No upper limit here: these are near the peak, which one round on a busy machine may miss by far.
+assert all(product["fraction_of_peak"] > 0 for product in machine["gemm"].values())
+assert kv["step_ms"]["best"] <= kv["step_ms"]["median"]
+work = 512 * (6 * (2 * (4 * 128 * 128 + 3 * 128 * 352) + 256 * 128) + 6 * 2 * 128 * 128)
+assert abs(kv["gflops"] * kv["step_ms"]["median"] * 1e6 / work - 1) < 1e-9
+assert kv["tokens_per_s"] > 0 and kv["peak_rss_mb"] > 1
+assert kv["loss_last"] < kv["loss_first"] < 7 and none["loss_last"] < none["loss_first"]
+shares = {name: op["share"] for name, op in kv["profile"].items()}
+assert abs(sum(shares.values()) - 1) < 1e-9
+assert 0 <= shares["other"] < 0.1, shares["other"]
+assert machine["peak_gflops"] > 0 and machine["peak_gflops_one_thread"] > 0
+PYTHON
+fi
+
+# Two results side by side.
+"$KVSHIFT" bench compare kv.json kv.json >out
+grep -Eq '^tokens_per_s +[0-9.e+]+ +[0-9.e+]+ +1\.000$' out || fail "compare says: $(cat out)"
+! grep -q differs out || fail "a result differs from itself: $(cat out)"
+"$KVSHIFT" bench compare kv.json none.json >out
+grep -q "^shift differs: 'kv' and 'none'$" out || fail "compare does not tell: $(cat out)"
+grep -Eq '^step_ms.median ' out || fail "compare lacks nested numbers: $(cat out)"
+echo '{"a": "b"}' >other.json
+refused 1 "have no number in common" compare kv.json other.json
+refused 1 "nowhere.json" compare kv.json nowhere.json
+refused 2 "expected at least 2 FILE" compare kv.json
+
+# A step for every line, with the weights and the batch it starts from.
+printf '\n\n\n' | "$KVSHIFT" bench "${tiny[@]}" --paced --save saved >out
+[[ $(grep -c '^{"seconds": [0-9.e-]*, "loss": ' out) == 3 ]] || fail "paced says: $(cat out)"
+grep -q '^{"ready": true, "batch": 4, "length": 128}$' out || fail "paced is not ready: $(cat out)"
+for file in config.json model.safetensors batch.safetensors; do
+    [[ -s saved/$file ]] || fail "--save did not write $file"
+done
+"$KVSHIFT" inspect saved >/dev/null || fail "the saved model is not sound"
+
+refused 2 "did you mean 'bench train'?" trian
+refused 2 "--model" train --model large
+refused 2 "--steps" train --steps many
+refused 2 "unknown CPU level 'fast'" machine --cpu-level fast
+refused 2 "kv" attention --heads 4 --kv-heads 3 --len 16
+code=0
+"$KVSHIFT" bench "${tiny[@]}" --paced </dev/null >out 2>err || code=$?
+[[ $code == 2 && $(cat err) == "kvshift: nothing was measured: 0 rounds"* ]] ||
+    fail "no rounds exit $code: $(cat err)"
+echo "passed"

@@ -1,0 +1,115 @@
+#include "family.h"
+
+#include "kernels/forms.h"
+
+#include <stdio.h>
+
+enum {
+    K = KVS_SHIFT_K,
+    V = KVS_SHIFT_V,
+    KV = KVS_SHIFT_K | KVS_SHIFT_V,
+    QKV = KVS_SHIFT_K | KVS_SHIFT_V | KVS_SHIFT_Q
+};
+
+typedef struct variant {
+    const char *name;
+    kvs_model_config special;
+} variant;
+
+#define SHIFT SUPPORT_SHIFT
+#define ALIBI .positions = KVS_POSITIONS_ALIBI
+#define GPT2 .body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED
+#define SECOND_LAYER_SLIDES                                                                        \
+    .kv_heads = 2, .sliding_window = 9, .sliding_layers = 1 << 1, .sliding_heads = 2,              \
+    .sliding_kv_heads = 1
+
+static const variant variants[] = {
+    {"none", {.kv_heads = 2}},
+    {"kv", {SHIFT(KV, FREE, 1), .kv_heads = 4}},
+    {"kv, one kv head of 12", {SHIFT(KV, FREE, 1), .heads = 2, .kv_heads = 1}},
+    {"kv one head", {SHIFT(KV, FREE, 1), .heads = 1}},
+    {"qkv window 3", {SHIFT(QKV, FREE, 3), .kv_heads = 2}},
+    {"gate", {SHIFT(KV, GATE, 1), .kv_heads = 2}},
+    {"qkv channel window 2", {SHIFT(QKV, CHANNEL, 2), .kv_heads = 2}},
+    {"qkv data", {SHIFT(QKV, DATA, 1), .kv_heads = 2}},
+    {"kv hard", {SHIFT(KV, HARD, 1), .kv_heads = 2, .rotary_fraction = 1.0 / 3}},
+    {"rotary third", {SHIFT(KV, FREE, 1), .rotary_fraction = 1.0 / 3}},
+    {"alibi", {SHIFT(KV, FREE, 1), ALIBI, .kv_heads = 2}},
+    {"alibi, own slopes", {SHIFT(KV, FREE, 1), ALIBI, .slopes = 4, .slope = {.1, .5, .02, .9}}},
+    {"learned", {SHIFT(KV, FREE, 1), .positions = KVS_POSITIONS_LEARNED}},
+    {"no positions", {SHIFT(KV, FREE, 1), .positions = KVS_POSITIONS_NONE}},
+    {"sliding", {SHIFT(KV, FREE, 2), .kv_heads = 2, .sliding_window = 5}},
+    {"sliding by 2", {SHIFT(KV, FREE, 1), .sliding_window = 2}},
+    {"sliding by 70", {SHIFT(QKV, DATA, 1), .sliding_window = 70}},
+    {"sliding layer", {SHIFT(QKV, CHANNEL, 3), SECOND_LAYER_SLIDES}},
+    {"sliding layer, data", {SHIFT(QKV, DATA, 1), ALIBI, SECOND_LAYER_SLIDES}},
+    {"bare", {SHIFT(KV, FREE, 1), ALIBI, .no_residual = 1, .no_mlp = 1, .no_norm = 1}},
+    {"gpt2", {GPT2, .tied = 1}},
+    {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
+    {"gpt2 qkv channel", {SHIFT(QKV, CHANNEL, 2), GPT2, .kv_heads = 2}},
+    {"gpt2 data", {SHIFT(KV, DATA, 1), GPT2, .kv_heads = 2}},
+    {"gpt2 sliding, rope", {SHIFT(KV, FREE, 1), .body = KVS_BODY_GPT2, SECOND_LAYER_SLIDES}},
+};
+
+static void run_check(kvs_runtime *rt, const support_sizes *sizes, family_check *check,
+                      const kvs_model_config *special, const char *name)
+{
+    const kvs_model_config config = support_config(special, sizes);
+    kvs_model *model = support_model(rt, &config, 11);
+    char whole_name[128];
+
+    snprintf(whole_name, sizeof whole_name, "%s, %s", kvs_runtime_cpu_level(rt), name);
+    check(model, whole_name);
+    kvs_model_free(model);
+}
+
+/* The runtime of the next CPU level; NULL past the last. */
+static kvs_runtime *next_level(const family_scope *scope, size_t index)
+{
+    if ((scope->levels > 0 && index >= scope->levels) || !support_level(index))
+        return NULL;
+    return support_runtime(support_level(index));
+}
+
+void family_each_model(const family_scope *scope, family_check *check)
+{
+    kvs_runtime *rt;
+
+    for (size_t l = 0; (rt = next_level(scope, l)); l++) {
+        for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+            run_check(rt, &scope->sizes, check, &variants[i].special, variants[i].name);
+        kvs_runtime_free(rt);
+    }
+}
+
+/* One form with every target and window that it takes. */
+static void check_form(kvs_runtime *rt, const support_sizes *sizes, family_check *check,
+                       kvs_shift_form form)
+{
+    static const unsigned targets[] = {K, V, KV, QKV};
+
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+        for (size_t window = 1; window <= kvsi_form_get(form)->window_max; window++) {
+            const kvs_model_config special = {
+                .kv_heads = 2,
+                .shift = {.targets = targets[i], .form = form, .window = window},
+                .rotary_fraction = form == KVS_SHIFT_HARD ? 1.0 / 3 : 1.0,
+            };
+            char name[64];
+
+            snprintf(name, sizeof name, "%s %s window %zu", kvs_shift_targets_name(targets[i]),
+                     kvs_shift_form_name(form), window);
+            run_check(rt, sizes, check, &special, name);
+        }
+}
+
+void family_each_shift(const family_scope *scope, family_check *check)
+{
+    kvs_runtime *rt;
+
+    for (size_t l = 0; (rt = next_level(scope, l)); l++) {
+        for (int form = 0; kvsi_form_get((kvs_shift_form)form); form++)
+            check_form(rt, &scope->sizes, check, (kvs_shift_form)form);
+        kvs_runtime_free(rt);
+    }
+}

@@ -1,0 +1,269 @@
+/* What a bench counts and how it sums up: operations of a step against counts made by hand,
+ * medians, and a profile that changes nothing and accounts for the step. */
+#include "base/memory.h"
+#include "bench/probe.h"
+#include "bench/repeat_task.h"
+#include "bench/samples.h"
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- operations ---- */
+
+/* Weights that multiply, of one layer and of the head, and what attention adds, all by hand. */
+static const struct {
+    const char *name;
+    double layers, q, k, v, o, mlp, head, dim, length;
+    double mega; /* operations a token, as the design says, in millions */
+} models[] = {
+    {"tiny", 2, 128 * 128, 128 * 128, 128 * 128, 128 * 128, 3 * 128 * 352, 256 * 128, 128, 128,
+     2.80},
+    {"small", 4, 256 * 256, 256 * 256, 256 * 256, 256 * 256, 3 * 256 * 704, 2048 * 256, 256, 256,
+     24.0},
+    {"kvlm", 6, 512 * 512, 512 * 128, 512 * 128, 512 * 512, 3 * 512 * 1408, 8000 * 512, 512, 512,
+     135.5},
+    {"s124", 12, 768 * 768, 768 * 768, 768 * 768, 768 * 768, 3 * 768 * 2048, 50257 * 768, 768, 256,
+     755},
+    {"gpt2", 12, 768 * 768, 768 * 768, 768 * 768, 768 * 768, 2 * 768 * 3072, 50257 * 768, 768, 256,
+     755},
+};
+
+enum { MODELS = sizeof models / sizeof *models };
+
+static kvs_bench_train_options options_of(const char *name, unsigned targets)
+{
+    kvs_bench_train_options o = {0};
+    kvs_err err;
+
+    if (kvs_bench_model_get(&o.model, name, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    o.model.config.shift.targets = targets;
+    return o;
+}
+
+/* As the bench has it: from a plan, without making the model. */
+static double flops_per_token(const kvs_bench_train_options *o)
+{
+    kvs_runtime *rt = support_runtime(NULL);
+    kvs_train_config train;
+    kvs_task *task;
+    kvs_plan plan;
+    kvs_err err;
+
+    kvs_train_config_init(&train);
+    assert_int_equal(kvsi_repeat_task_create(&task, &o->model, NULL, &err), KVS_OK);
+    if (kvs_train_plan(&plan, rt, &o->model.config, task, &train, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    kvs_task_free(task);
+    kvs_runtime_free(rt);
+    return plan.flops_per_token;
+}
+
+static void operations_are_as_counted_by_hand(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < MODELS; i++) {
+        const double layer = models[i].q + models[i].k + models[i].v + models[i].o + models[i].mlp;
+        const double expected = 6 * (models[i].layers * layer + models[i].head) +
+                                6 * models[i].layers * models[i].dim * models[i].length;
+        const kvs_bench_train_options plain = options_of(models[i].name, 0);
+        const kvs_bench_train_options kv = options_of(models[i].name, KVS_SHIFT_K | KVS_SHIFT_V);
+
+        print_message("%s: %.3f MFLOP a token\n", models[i].name, expected * 1e-6);
+        assert_true(fabs(expected * 1e-6 / models[i].mega - 1) <
+                    0.002); /* three digits are given */
+        /* sums of integers below 2^53 are exact */
+        assert_true(flops_per_token(&plain) == expected && flops_per_token(&kv) == expected);
+    }
+}
+
+static void the_list_of_models_is_whole(void **state)
+{
+    kvs_bench_model model;
+    kvs_err err;
+
+    (void)state;
+    for (size_t i = 0; i < MODELS; i++)
+        assert_string_equal(kvs_bench_model_name(i), models[i].name);
+    assert_null(kvs_bench_model_name(MODELS));
+    assert_int_equal(kvs_bench_model_get(&model, "smal", &err), KVS_E_INVALID);
+    assert_string_equal(err.message, "unknown bench model 'smal'; did you mean 'small'?");
+}
+
+/* ---- samples ---- */
+
+static void samples_give_best_and_median(void **state)
+{
+    static const double values[] = {5, 1, 4, 2, 3, 100};
+    kvsi_samples s = {0};
+    kvs_err err;
+
+    (void)state;
+    assert_true(isnan(kvsi_samples_times(&s).best) && isnan(kvsi_samples_rates(&s).median));
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(kvsi_samples_add(&s, values[i], &err), KVS_OK);
+    assert_true(kvsi_samples_times(&s).best == 1 && kvsi_samples_times(&s).median == 3);
+    assert_int_equal(kvsi_samples_add(&s, values[5], &err), KVS_OK);
+    assert_true(kvsi_samples_rates(&s).best == 100 && kvsi_samples_rates(&s).median == 3.5);
+    for (int i = 0; i < 200; i++) /* more than it starts with room for */
+        assert_int_equal(kvsi_samples_add(&s, -i, &err), KVS_OK);
+    assert_true(kvsi_samples_times(&s).best == -199 && kvsi_samples_rates(&s).best == 100);
+    kvsi_samples_release(&s);
+}
+
+/* ---- probes ---- */
+
+static void probes_do_their_work(void **state)
+{
+    enum { PARTS = 7, NUMBERS = 1001 };
+    real *x = kvsi_probe_numbers(NUMBERS), sums[PARTS];
+    const char *level;
+
+    (void)state;
+    for (size_t i = 0; (level = support_level(i)) != NULL; i++) {
+        kvs_runtime *rt = support_runtime(level);
+        const kvsi_ops *ops;
+        kvsi_context c = {.threads = 2};
+        double expected = 0, found = 0, flops;
+
+        assert_int_equal(kvsi_ops_find(&ops, level, NULL), KVS_OK);
+        c.ops = ops;
+        memset(sums, 0, sizeof sums);
+        flops = ops->multiply_add(&c, sums, PARTS, 100000);
+        /* x = 0.999 x + 0.001 ends at 1 in every lane of every chain, to float's rounding of a
+         * fixed point whose errors a thousand steps add up */
+        for (size_t p = 0; p < PARTS; p++)
+            assert_true(fabs((double)sums[p] / (flops / 2 / PARTS / 100000) - 1) < 1e-3);
+        ops->read_through(&c, sums, PARTS, x, NUMBERS);
+        for (size_t n = 0; n < NUMBERS; n++)
+            expected += (double)x[n];
+        for (size_t p = 0; p < PARTS; p++)
+            found += (double)sums[p];
+        assert_true(fabs(found - expected) < 1e-3); /* a thousand floats below 1 */
+        kvs_runtime_free(rt);
+    }
+    kvsi_free(x);
+}
+
+/* ---- training ---- */
+
+static kvs_bench_train_result train(kvs_runtime *rt, const kvs_bench_train_options *o, size_t steps)
+{
+    kvs_bench_train_result result;
+    kvs_bench_training *b;
+    kvs_err err;
+
+    if (kvs_bench_training_create(&b, rt, o, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(kvs_bench_training_get(b, &result, &err), KVS_E_INVALID); /* nothing yet */
+    for (size_t i = 0; i < KVS_BENCH_WARMUP + steps; i++)
+        if (kvs_bench_training_round(b, NULL, &err) != KVS_OK)
+            fail_msg("%s", err.message);
+    assert_int_equal(kvs_bench_training_get(b, &result, &err), KVS_OK);
+    kvs_bench_training_free(b);
+    return result;
+}
+
+static const kvs_bench_op *find_op(const kvs_bench_train_result *r, const char *op,
+                                   const char *site)
+{
+    for (size_t i = 0; i < r->ops; i++)
+        if (strcmp(r->op[i].op, op) == 0 &&
+            (site ? r->op[i].site && strcmp(r->op[i].site, site) == 0 : !r->op[i].site))
+            return &r->op[i];
+    fail_msg("no %s %s in the profile", op, site ? site : "");
+    return NULL;
+}
+
+static void a_profile_changes_nothing_and_misses_nothing(void **state)
+{
+    enum { STEPS = 3 };
+    kvs_runtime *rt = support_runtime(NULL);
+    kvs_bench_train_options o = options_of("tiny", KVS_SHIFT_K | KVS_SHIFT_V);
+    kvs_bench_train_result plain, profiled;
+    double flops = 0;
+
+    (void)state;
+    o.model.batch = 2;
+    o.model.length = 32;
+    o.alone = 1;
+    plain = train(rt, &o, STEPS);
+    o.profile = 1;
+    profiled = train(rt, &o, STEPS);
+    assert_true(plain.loss_first == profiled.loss_first && plain.loss_last == profiled.loss_last);
+    assert_true(plain.loss_last < plain.loss_first);
+    assert_true(plain.ops == 0 && isnan(plain.unshifted.median));
+    /* every product of the step is in the profile, and nothing twice */
+    for (size_t i = 0; i < profiled.ops; i++)
+        flops += profiled.op[i].flops;
+    assert_true(fabs(flops / profiled.flops - 1) < 1e-12);
+    assert_true(find_op(&profiled, "linear_forward", "qkv")->calls == 2);
+    assert_true(find_op(&profiled, "linear_backward_weight", "gate_up")->calls == 2);
+    assert_true(find_op(&profiled, "attention_backward", NULL)->calls == 2);
+    assert_true(find_op(&profiled, "norm_forward", NULL)->calls == 9);
+    assert_true(find_op(&profiled, "head_loss", NULL)->calls == 1);
+    assert_true(find_op(&profiled, "data", NULL)->calls == 2);
+    assert_string_equal(profiled.op[profiled.ops - 1].op, "other");
+    kvs_runtime_free(rt);
+}
+
+static void the_unshifted_model_takes_turns(void **state)
+{
+    kvs_runtime *rt = support_runtime(NULL);
+    kvs_bench_train_options o = options_of("tiny", KVS_SHIFT_K | KVS_SHIFT_V);
+    kvs_bench_train_result r;
+
+    (void)state;
+    o.model.batch = 1;
+    o.model.length = 16;
+    r = train(rt, &o, 4);
+    assert_int_equal(r.rounds, 4);
+    assert_true(r.unshifted.best > 0 && r.unshifted.median >= r.unshifted.best);
+    assert_true(r.step.best > 0 && r.step.median >= r.step.best && r.peak.best >= r.peak.median);
+    /* 2 layers x 4 heads x (2 taps of k + 2 of v), four blocks of parameters; rows that the shift
+     * looks back on are a token a sequence at most */
+    assert_true(r.planned_bytes - r.unshifted_planned_bytes >= 4.0 * 2 * 4 * 4 * sizeof(float));
+    kvs_runtime_free(rt);
+}
+
+static void attention_is_measured(void **state)
+{
+    const kvs_bench_attention_options o = {.length = 96,
+                                           .head_size = 16,
+                                           .heads = 4,
+                                           .kv_heads = 2,
+                                           .shift = {.targets = KVS_SHIFT_K, .window = 1},
+                                           .rounds = 2};
+    kvs_bench_attention_options bad = o;
+    kvs_runtime *rt = support_runtime(NULL);
+    kvs_bench_attention a;
+    kvs_err err;
+
+    (void)state;
+    assert_int_equal(kvs_bench_attention_run(&a, rt, &o, &err), KVS_OK);
+    /* two causal products of 96 x 96 x 64 forward, four backward */
+    assert_true(a.forward_flops == 2.0 * 96 * 96 * 64 && a.backward_flops == 2 * a.forward_flops);
+    assert_true(a.forward.best > 0 && a.both.best > a.forward.best &&
+                a.both.best > a.backward.best);
+    bad.kv_heads = 3;
+    assert_int_equal(kvs_bench_attention_run(&a, rt, &bad, &err), KVS_E_INVALID);
+    bad.kv_heads = 0;
+    assert_int_equal(kvs_bench_attention_run(&a, rt, &bad, &err), KVS_E_INVALID);
+    kvs_runtime_free(rt);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations_are_as_counted_by_hand),
+        cmocka_unit_test(the_list_of_models_is_whole),
+        cmocka_unit_test(samples_give_best_and_median),
+        cmocka_unit_test(probes_do_their_work),
+        cmocka_unit_test(a_profile_changes_nothing_and_misses_nothing),
+        cmocka_unit_test(the_unshifted_model_takes_turns),
+        cmocka_unit_test(attention_is_measured),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

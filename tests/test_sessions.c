@@ -1,0 +1,639 @@
+/* Whatever way a sequence takes (chunks, forks, rewinds, files, company in a batch), its logits are
+ * those of its tokens fed in one go. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "family.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { VOCAB = 19, DIM = 24, CONTEXT = 600, SHORT = 140, LONGEST = 1000 };
+
+static const double LIMIT = 1e-5; /* float rounding, relative to the largest logit */
+
+/* The longer one is long enough that every sliding window of the family forgets: the widest holds
+ * 523 tokens.  One CPU level: what differs between them, test_state.c looks at. */
+static const family_scope long_scope = {
+    .sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = CONTEXT}, .levels = 1};
+static const family_scope short_scope = {
+    .sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = SHORT}, .levels = 1};
+
+/* ---- the truth: the tokens that a session should have, in one pass of their own ---- */
+
+typedef struct tracked {
+    kvs_session *session;
+    int32_t ids[LONGEST];
+    size_t length;
+} tracked;
+
+static kvsi_pass *oracle; /* of the model that is tested */
+
+static void expected_logits(real *logits, const int32_t *ids, size_t count)
+{
+    const size_t starts[] = {0, count};
+    const kvs_batch batch = {.sequences = 1, .starts = starts, .ids = ids};
+    const int32_t last = (int32_t)count - 1;
+    real scratch[VOCAB];
+
+    assert_int_equal(kvsi_pass_load(oracle, &batch, NULL, NULL), KVS_OK);
+    kvsi_pass_forward(oracle);
+    kvsi_pass_logits(oracle, logits, scratch, &last, 1);
+}
+
+static void expect_right(const tracked *t, const char *name, const char *after)
+{
+    real expected[VOCAB];
+    float logits[VOCAB];
+
+    assert_int_equal(kvs_session_length(t->session), t->length);
+    assert_memory_equal(kvs_session_ids(t->session), t->ids, t->length * sizeof *t->ids);
+    if (t->length == 0) {
+        assert_int_equal(kvs_session_logits(t->session, logits, NULL), KVS_E_INVALID);
+        return;
+    }
+    expected_logits(expected, t->ids, t->length);
+    assert_int_equal(kvs_session_logits(t->session, logits, NULL), KVS_OK);
+    support_expect_close(logits, expected, VOCAB, LIMIT, "%s: %zu tokens after %s", name, t->length,
+                         after);
+}
+
+/* ---- steps ---- */
+
+static size_t below(kvsi_random *random, size_t limit)
+{
+    return kvsi_random_below(random, (uint32_t)limit);
+}
+
+/* New tokens each time: what a rewind leaves behind must not count. */
+static void draw(tracked *t, size_t count, kvsi_random *random)
+{
+    for (size_t i = 0; i < count; i++)
+        t->ids[t->length++] = (int32_t)below(random, VOCAB);
+}
+
+static void feed(tracked *t, size_t count, kvsi_random *random)
+{
+    const size_t at = t->length;
+
+    draw(t, count, random);
+    assert_int_equal(kvs_session_feed(t->session, t->ids + at, count, NULL, NULL), KVS_OK);
+}
+
+static void rewind_to(tracked *t, size_t length)
+{
+    kvs_err err;
+
+    if (kvs_session_rewind(t->session, length, &err) != KVS_OK)
+        fail_msg("rewind from %zu to %zu: %s", t->length, length, err.message);
+    t->length = length;
+}
+
+static size_t random_length(const tracked *t, kvsi_random *random)
+{
+    const size_t earliest = kvs_session_earliest(t->session);
+
+    return earliest >= t->length ? t->length : earliest + below(random, t->length - earliest + 1);
+}
+
+static void fork_over(tracked *t)
+{
+    kvs_session *copy;
+
+    assert_int_equal(kvs_session_fork(&copy, t->session, 0, NULL), KVS_OK);
+    kvs_session_free(t->session);
+    t->session = copy;
+}
+
+static void save_and_load(tracked *t, const kvs_model *model, const char *path)
+{
+    kvs_session *copy;
+    kvs_err err;
+
+    assert_int_equal(kvs_session_save(t->session, path, NULL), KVS_OK);
+    if (kvs_session_load(&copy, model, path, 0, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(kvs_session_capacity(copy), kvs_session_capacity(t->session));
+    assert_int_equal(kvs_session_earliest(copy), kvs_session_earliest(t->session));
+    kvs_session_free(t->session);
+    t->session = copy;
+}
+
+/* ---- walks ---- */
+
+enum step { FEED, FEED_FEW, FEED_ONE, REWIND, REWIND_FEW, FORK, FILED, EMPTY, STEPS };
+
+static const char *const step_names[STEPS] = {"feeding",  "feeding a few",  "feeding one",
+                                              "a rewind", "a small rewind", "a fork",
+                                              "a file",   "nothing"};
+
+static void take_step(tracked *t, enum step step, const kvs_model *model, const char *path,
+                      kvsi_random *random)
+{
+    const size_t room = kvs_session_capacity(t->session) - t->length;
+    const size_t most = step == FEED ? 180 : step == FEED_FEW ? 6 : step == FEED_ONE ? 1 : 0;
+    const size_t count = most > 1 ? 1 + below(random, most) : most;
+
+    switch (step) {
+    case REWIND:
+        rewind_to(t, random_length(t, random));
+        break;
+    case REWIND_FEW:
+        if (t->length > 3)
+            rewind_to(t, t->length - 1 - below(random, 3));
+        break;
+    case FORK:
+        fork_over(t);
+        break;
+    case FILED:
+        save_and_load(t, model, path);
+        break;
+    default:
+        feed(t, count < room ? count : room, random);
+    }
+}
+
+static char *walk_path;
+
+/* As far back as it goes, which is a window at least. */
+static void go_back_all_the_way(tracked *t, const kvs_model *model, const char *name)
+{
+    const size_t window = model->config.sliding_window, reach = window > 64 ? window : 64;
+    const size_t earliest = kvs_session_earliest(t->session);
+
+    assert_true(earliest == 1 || earliest + reach <= t->length);
+    rewind_to(t, earliest);
+    expect_right(t, name, "a rewind as far as it goes");
+}
+
+/* Straight to the end, so that windows forget, then about at random. */
+static void walk(const kvs_model *model, const char *name, size_t steps)
+{
+    tracked t = {0};
+    kvsi_random random;
+
+    oracle = support_pass(model, model->config.context, 1, 0);
+    kvsi_random_init(&random, 7, KVSI_RANDOM_DATA, 1);
+    assert_int_equal(kvs_session_create(&t.session, model, 0, NULL), KVS_OK);
+    feed(&t, 1, &random);
+    expect_right(&t, name, "a prompt of one token");
+    feed(&t, model->config.context - 7, &random);
+    go_back_all_the_way(&t, model, name);
+    feed(&t, model->config.context - 7 - t.length, &random);
+    for (size_t i = 0; i < steps; i++) {
+        const enum step step =
+            i < STEPS ? (enum step)((i + 3) % STEPS) : (enum step)below(&random, STEPS);
+
+        take_step(&t, step, model, walk_path, &random);
+        expect_right(&t, name, step_names[step]);
+    }
+    rewind_to(&t, 0);
+    expect_right(&t, name, "a rewind to the start");
+    feed(&t, 70, &random);
+    rewind_to(&t, 70);
+    rewind_to(&t, 65);
+    rewind_to(&t, 64);
+    feed(&t, 1, &random);
+    expect_right(&t, name, "rewinds one behind the other");
+    kvs_session_free(t.session);
+    kvsi_pass_free(oracle);
+}
+
+static void check_long_walk(const kvs_model *model, const char *name)
+{
+    if (model->config.sliding_window > 0)
+        walk(model, name, 16);
+}
+
+static void check_short_walk(const kvs_model *model, const char *name)
+{
+    walk(model, name, 14);
+}
+
+static int make_path(void **state)
+{
+    char *dir = support_make_dir();
+
+    assert_non_null(walk_path = kvsi_path_join(dir, "a.session"));
+    *state = dir;
+    return 0;
+}
+
+static int remove_path(void **state)
+{
+    kvsi_free(walk_path);
+    support_remove_dir(*state);
+    return 0;
+}
+
+static void any_way_gives_the_logits_of_one_pass(void **state)
+{
+    (void)state;
+    family_each_model(&long_scope, check_long_walk);
+    family_each_model(&short_scope, check_short_walk);
+    family_each_shift(&short_scope, check_short_walk);
+}
+
+/* ---- windows that forget, on every level ---- */
+
+static void check_forgetting(kvs_runtime *rt)
+{
+    static const support_sizes sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = CONTEXT};
+    static const kvs_model_config specials[] = {
+        {SUPPORT_SHIFT(7, FREE, 3), .kv_heads = 2, .sliding_window = 5},
+        {SUPPORT_SHIFT(3, DATA, 1), .sliding_window = 64, .sliding_layers = 1 << 1},
+        {.kv_heads = 2, .sliding_window = 1},
+    };
+
+    for (size_t i = 0; i < sizeof specials / sizeof *specials; i++) {
+        const kvs_model_config config = support_config(&specials[i], &sizes);
+        kvs_model *model = support_model(rt, &config, 4);
+        char name[64];
+
+        snprintf(name, sizeof name, "%s, sliding by %zu", kvs_runtime_cpu_level(rt),
+                 config.sliding_window);
+        walk(model, name, 8);
+        kvs_model_free(model);
+    }
+}
+
+static void sliding_windows_forget_on_every_level(void **state)
+{
+    (void)state;
+    for (size_t l = 0; support_level(l); l++) {
+        kvs_runtime *rt = support_runtime(support_level(l));
+
+        check_forgetting(rt);
+        kvs_runtime_free(rt);
+    }
+}
+
+/* A window wide enough that what it keeps is more than what it forgets at once. */
+static void a_wide_window_forgets_token_by_token(void **state)
+{
+    static const support_sizes sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = LONGEST};
+    const kvs_model_config special = {SUPPORT_SHIFT(7, FREE, 1), .kv_heads = 2,
+                                      .sliding_window = 200};
+    const kvs_model_config config = support_config(&special, &sizes);
+    kvs_runtime *rt = support_runtime(NULL);
+    kvs_model *model = support_model(rt, &config, 4);
+    tracked t = {0};
+    kvsi_random random;
+
+    (void)state;
+    oracle = support_pass(model, LONGEST, 1, 0);
+    kvsi_random_init(&random, 7, KVSI_RANDOM_DATA, 4);
+    assert_int_equal(kvs_session_create(&t.session, model, 0, NULL), KVS_OK);
+    feed(&t, 760, &random);
+    assert_int_equal(kvs_session_earliest(t.session), 1);
+    for (size_t i = 0; i < 60; i++)
+        feed(&t, 1, &random);
+    assert_true(kvs_session_earliest(t.session) > 1);
+    expect_right(&t, "sliding by 200", "single tokens");
+    go_back_all_the_way(&t, model, "sliding by 200");
+    kvs_session_free(t.session);
+    kvsi_pass_free(oracle);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+}
+
+/* ---- company ---- */
+
+enum { COMPANY = 6, ROUNDS = 12 };
+
+/* Sessions come and go between rounds; passes hold 4 of them and 50 tokens. */
+static void check_company(const kvs_model *model, const char *name)
+{
+    tracked *all = kvsi_alloc(COMPANY, sizeof *all);
+    kvs_feed feeds[COMPANY];
+    float logits[COMPANY][VOCAB];
+    kvs_runner *runner;
+    kvsi_random random;
+
+    assert_non_null(all);
+    oracle = support_pass(model, model->config.context, 1, 0);
+    kvsi_random_init(&random, 9, KVSI_RANDOM_DATA, 2);
+    assert_int_equal(kvs_runner_create(&runner, model, 4, 50, NULL), KVS_OK);
+    for (size_t round = 0; round < ROUNDS; round++) {
+        const size_t changed = below(&random, COMPANY);
+
+        kvs_session_free(all[changed].session);
+        all[changed].session = NULL;
+        for (size_t s = 0; s < COMPANY; s++) {
+            const size_t most = below(&random, 3) ? 2 : 90;
+            const size_t count = below(&random, most);
+            tracked *t = &all[s];
+
+            if (!t->session) {
+                t->length = 0;
+                assert_int_equal(kvs_runner_session(&t->session, runner, 0, NULL), KVS_OK);
+            }
+            if (t->length + count > model->config.context)
+                rewind_to(t, kvs_session_earliest(t->session) + 1);
+            feeds[s] = (kvs_feed){.session = t->session, .count = count, .logits = logits[s]};
+            feeds[s].ids = t->ids + t->length;
+            draw(t, count, &random);
+        }
+        assert_int_equal(kvs_runner_feed(runner, feeds, COMPANY, NULL), KVS_OK);
+        for (size_t s = 0; s < COMPANY; s++) {
+            float again[VOCAB];
+
+            expect_right(&all[s], name, "a round in company");
+            if (feeds[s].count == 0)
+                continue;
+            assert_int_equal(kvs_session_logits(all[s].session, again, NULL), KVS_OK);
+            support_expect_close(logits[s], again, VOCAB, LIMIT, "%s: logits handed out", name);
+        }
+    }
+    for (size_t s = 0; s < COMPANY; s++)
+        kvs_session_free(all[s].session);
+    kvs_runner_free(runner);
+    kvsi_pass_free(oracle);
+    kvsi_free(all);
+}
+
+static void company_changes_nothing(void **state)
+{
+    (void)state;
+    family_each_model(&short_scope, check_company);
+}
+
+/* Forks of one prompt go on in different ways, by turns. */
+static void check_forks(const kvs_model *model, const char *name)
+{
+    enum { FORKS = 3 };
+    tracked *all = kvsi_alloc(FORKS, sizeof *all);
+    kvsi_random random;
+
+    assert_non_null(all);
+    oracle = support_pass(model, model->config.context, 1, 0);
+    kvsi_random_init(&random, 5, KVSI_RANDOM_DATA, 3);
+    assert_int_equal(kvs_session_create(&all[0].session, model, 100, NULL), KVS_OK);
+    feed(&all[0], 67, &random);
+    for (size_t i = 1; i < FORKS; i++) {
+        all[i] = all[0];
+        assert_int_equal(kvs_session_fork(&all[i].session, all[0].session, 70 + 30 * i, NULL),
+                         KVS_OK);
+        assert_int_equal(kvs_session_capacity(all[i].session), 70 + 30 * i);
+        expect_right(&all[i], name, "a fork with another capacity");
+    }
+    for (size_t round = 0; round < 6; round++)
+        for (size_t i = 0; i < FORKS; i++) {
+            if (round == 3)
+                rewind_to(&all[i], 60 + i);
+            feed(&all[i], 1 + round % 3 + i, &random);
+            expect_right(&all[i], name, "forks by turns");
+        }
+    for (size_t i = 0; i < FORKS; i++)
+        kvs_session_free(all[i].session);
+    kvsi_pass_free(oracle);
+    kvsi_free(all);
+}
+
+static void forks_do_not_touch_each_other(void **state)
+{
+    (void)state;
+    family_each_model(&short_scope, check_forks);
+}
+
+/* ---- one model, public calls ---- */
+
+static kvs_model *small_model(kvs_runtime *rt, size_t sliding_window)
+{
+    static const support_sizes sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = CONTEXT};
+    const kvs_model_config special = {SUPPORT_SHIFT(7, FREE, 2), .kv_heads = 2,
+                                      .sliding_window = sliding_window};
+    const kvs_model_config config = support_config(&special, &sizes);
+
+    return support_model(rt, &config, 2);
+}
+
+static void threads_give_the_same_bits(void **state)
+{
+    enum { RUNS = 3, POINTS = 5 };
+    static float logits[RUNS][POINTS][VOCAB];
+    int32_t ids[CONTEXT];
+
+    (void)state;
+    support_fill_ids(ids, CONTEXT, 3, VOCAB);
+    for (int run = 0; run < RUNS; run++) {
+        const kvs_runtime_options options = {.threads = run + 1};
+        kvs_session *first, *second;
+        kvs_runner *runner;
+        kvs_runtime *rt;
+        kvs_model *model;
+
+        assert_int_equal(kvs_runtime_create(&rt, &options, NULL), KVS_OK);
+        model = small_model(rt, 5);
+        assert_int_equal(kvs_runner_create(&runner, model, 2, 0, NULL), KVS_OK);
+        assert_int_equal(kvs_runner_session(&first, runner, 0, NULL), KVS_OK);
+        kvs_session_feed(first, ids, 590, logits[run][0], NULL);
+        assert_int_equal(kvs_session_rewind(first, 550, NULL), KVS_OK);
+        kvs_session_logits(first, logits[run][1], NULL);
+        assert_int_equal(kvs_session_fork(&second, first, 0, NULL), KVS_OK);
+        kvs_session_feed(second, ids, 3, logits[run][2], NULL);
+        assert_int_equal(
+            kvs_runner_feed(
+                runner,
+                (kvs_feed[]){{.session = first, .ids = ids, .count = 2, .logits = logits[run][3]},
+                             {.session = second, .ids = ids, .count = 1, .logits = logits[run][4]}},
+                2, NULL),
+            KVS_OK);
+        kvs_session_free(first);
+        kvs_session_free(second);
+        kvs_runner_free(runner);
+        kvs_model_free(model);
+        kvs_runtime_free(rt);
+        assert_memory_equal(logits[run], logits[0], sizeof logits[0]);
+    }
+}
+
+typedef struct fixture {
+    kvs_runtime *rt;
+    kvs_model *model;
+    kvs_runner *runner;
+    kvs_session *sessions[3];
+    int32_t ids[CONTEXT];
+} fixture;
+
+static int set_up(void **state)
+{
+    fixture *f = test_malloc(sizeof *f);
+
+    f->rt = support_runtime(NULL);
+    f->model = small_model(f->rt, 5);
+    support_fill_ids(f->ids, CONTEXT, 5, VOCAB);
+    assert_int_equal(kvs_runner_create(&f->runner, f->model, 3, 0, NULL), KVS_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(kvs_runner_session(&f->sessions[i], f->runner, 0, NULL), KVS_OK);
+        assert_int_equal(kvs_session_feed(f->sessions[i], f->ids + i, 500, NULL, NULL), KVS_OK);
+    }
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    for (size_t i = 0; i < 3; i++)
+        kvs_session_free(f->sessions[i]);
+    kvs_runner_free(f->runner);
+    kvs_model_free(f->model);
+    kvs_runtime_free(f->rt);
+    test_free(f);
+    return 0;
+}
+
+static void steps_do_not_allocate(void **state)
+{
+    fixture *f = *state;
+    const uint64_t before = kvsi_memory_allocations();
+    float logits[3][VOCAB];
+    double logprob;
+    int32_t best;
+
+    for (size_t i = 0; i < 90; i++) { /* the window forgets on the way */
+        kvs_feed feeds[3];
+
+        for (size_t s = 0; s < 3; s++)
+            feeds[s] = (kvs_feed){
+                .session = f->sessions[s], .ids = f->ids + i, .count = 1, .logits = logits[s]};
+        feeds[1].targets = f->ids + i;
+        feeds[1].logprobs = &logprob;
+        feeds[2].best = &best;
+        assert_int_equal(kvs_runner_feed(f->runner, feeds, 3, NULL), KVS_OK);
+    }
+    assert_int_equal(kvs_session_rewind(f->sessions[0], 560, NULL), KVS_OK);
+    assert_int_equal(kvs_session_feed(f->sessions[0], f->ids, 1, logits[0], NULL), KVS_OK);
+    assert_int_equal(kvs_session_logits(f->sessions[0], logits[1], NULL), KVS_OK);
+    kvs_session_reset(f->sessions[0]);
+    assert_int_equal(kvsi_memory_allocations(), before);
+}
+
+static void a_mistake_in_one_changes_none(void **state)
+{
+    const int32_t bad[] = {0, VOCAB};
+    fixture *f = *state;
+    float before[3][VOCAB], after[VOCAB];
+    kvs_feed feeds[3];
+    kvs_err err;
+
+    for (size_t s = 0; s < 3; s++) {
+        assert_int_equal(kvs_session_logits(f->sessions[s], before[s], NULL), KVS_OK);
+        feeds[s] = (kvs_feed){.session = f->sessions[s], .ids = f->ids, .count = 10};
+    }
+    feeds[1].ids = bad;
+    feeds[1].count = 2;
+    assert_int_equal(kvs_runner_feed(f->runner, feeds, 3, &err), KVS_E_INVALID);
+    assert_string_equal(err.message, "sequence 1: token 1 is id 19, expected 0 to 18");
+    feeds[1] = feeds[0];
+    assert_int_equal(kvs_runner_feed(f->runner, feeds, 3, &err), KVS_E_INVALID);
+    assert_string_equal(err.message, "sequence 1 is the same session as 0");
+    feeds[1].session = f->sessions[1];
+    feeds[2].count = 101;
+    assert_int_equal(kvs_runner_feed(f->runner, feeds, 3, &err), KVS_E_LIMIT);
+    assert_string_equal(err.message, "sequence 2: 101 tokens do not fit: 500 of 600 are taken");
+    for (size_t s = 0; s < 3; s++) {
+        assert_int_equal(kvs_session_length(f->sessions[s]), 500);
+        assert_int_equal(kvs_session_logits(f->sessions[s], after, NULL), KVS_OK);
+        assert_memory_equal(after, before[s], sizeof after);
+    }
+    assert_int_equal(kvs_runner_feed(f->runner, feeds, 0, &err), KVS_OK);
+}
+
+static void sessions_of_other_models_are_refused(void **state)
+{
+    fixture *f = *state;
+    kvs_model *other = small_model(f->rt, 5);
+    kvs_session *stranger;
+    kvs_feed feed = {.ids = f->ids, .count = 1};
+    kvs_err err;
+
+    assert_int_equal(kvs_session_create(&stranger, other, 0, NULL), KVS_OK);
+    feed.session = stranger;
+    assert_int_equal(kvs_runner_feed(f->runner, &feed, 1, &err), KVS_E_INVALID);
+    assert_string_equal(err.message, "sequence 0 is a session of another model");
+    kvs_session_free(stranger);
+    kvs_model_free(other);
+}
+
+static void bad_rewinds_and_forks_are_refused(void **state)
+{
+    fixture *f = *state;
+    kvs_session *s = f->sessions[0], *copy = s;
+    const size_t earliest = kvs_session_earliest(s);
+    float before[VOCAB], after[VOCAB];
+    kvs_err err;
+
+    assert_int_equal(kvs_session_logits(s, before, NULL), KVS_OK);
+    assert_true(earliest > 1 && earliest <= 500 - 64); /* it has forgotten, but not too much */
+    assert_int_equal(kvs_session_rewind(s, 501, &err), KVS_E_INVALID);
+    assert_string_equal(err.message, "cannot rewind to 501 tokens, there are 500");
+    assert_int_equal(kvs_session_rewind(s, earliest - 1, &err), KVS_E_LIMIT);
+    assert_non_null(strstr(err.message, "of 500, a sliding window of 5 leaves enough"));
+    assert_int_equal(kvs_session_fork(&copy, s, 499, &err), KVS_E_LIMIT);
+    assert_string_equal(err.message, "a fork for 499 tokens of a session that has 500");
+    assert_null(copy);
+    assert_int_equal(kvs_session_fork(&copy, s, CONTEXT + 1, &err), KVS_E_LIMIT);
+    assert_int_equal(kvs_session_length(s), 500);
+    assert_int_equal(kvs_session_logits(s, after, NULL), KVS_OK);
+    assert_memory_equal(after, before, sizeof after);
+    assert_int_equal(kvs_session_rewind(s, 0, &err), KVS_OK);
+    assert_int_equal(kvs_session_earliest(s), 1);
+}
+
+static void a_runner_needs_room(void **state)
+{
+    fixture *f = *state;
+    kvs_runner *runner;
+    kvs_err err;
+
+    assert_int_equal(kvs_runner_create(&runner, f->model, 0, 0, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_runner_create(&runner, f->model, 5, 4, &err), KVS_E_INVALID);
+    assert_null(runner);
+}
+
+/* A window's cache does not grow with the context, and what is planned is what is taken. */
+static void memory_is_as_planned(void **state)
+{
+    fixture *f = *state;
+    kvs_model_config config = f->model->config;
+    const size_t live = kvsi_memory_live();
+    const uint64_t planned = kvs_session_bytes(&config, 0);
+    kvs_session *s;
+    uint64_t before;
+
+    assert_int_equal(kvs_runner_session(&s, f->runner, 0, NULL), KVS_OK);
+    assert_in_range(kvsi_memory_live() - live, planned, planned + 512); /* and the handle */
+    kvs_session_free(s);
+    assert_int_equal(kvsi_memory_live(), live);
+    before = kvs_session_bytes(&config, 1 << 16);
+    config.context = 1 << 20;
+    config.shift.targets = 0;
+    assert_true(kvs_session_bytes(&config, 0) < before + (1 << 20) * sizeof(int32_t));
+}
+
+#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(any_way_gives_the_logits_of_one_pass, make_path,
+                                        remove_path),
+        cmocka_unit_test_setup_teardown(sliding_windows_forget_on_every_level, make_path,
+                                        remove_path),
+        cmocka_unit_test(a_wide_window_forgets_token_by_token),
+        cmocka_unit_test(company_changes_nothing),
+        cmocka_unit_test(forks_do_not_touch_each_other),
+        cmocka_unit_test(threads_give_the_same_bits),
+        WITH_FIXTURE(steps_do_not_allocate),
+        WITH_FIXTURE(a_mistake_in_one_changes_none),
+        WITH_FIXTURE(sessions_of_other_models_are_refused),
+        WITH_FIXTURE(bad_rewinds_and_forks_are_refused),
+        WITH_FIXTURE(a_runner_needs_room),
+        WITH_FIXTURE(memory_is_as_planned),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
