@@ -768,7 +768,7 @@ typedef enum kvs_format {
 } kvs_format;
 
 typedef enum kvs_dtype {
-    KVS_DTYPE_KEEP, /* as the input has it; random weights: F32 */
+    KVS_DTYPE_KEEP, /* as the input has it; quantised and random weights: F32 */
     KVS_DTYPE_F32,
     KVS_DTYPE_F16,
     KVS_DTYPE_BF16,

@@ -7,6 +7,12 @@
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
+/* Blocks are read, not written: their numbers are exact in float32. */
+static kvsi_dtype plain_dtype(kvsi_dtype dtype)
+{
+    return dtype == KVSI_F16 || dtype == KVSI_BF16 ? dtype : KVSI_F32;
+}
+
 static kvsi_dtype wanted_dtype(const kvsi_convert_source *s, const kvsi_parameter *p)
 {
     switch (s->options->dtype) {
@@ -16,7 +22,7 @@ static kvsi_dtype wanted_dtype(const kvsi_convert_source *s, const kvsi_paramete
         return KVSI_BF16;
     case KVS_DTYPE_KEEP:
         if (s->weights)
-            return kvsi_weights_find(s->weights, p->name)->view.dtype;
+            return plain_dtype(kvsi_weights_find(s->weights, p->name)->view.dtype);
         break;
     case KVS_DTYPE_F32:
         break;

@@ -160,7 +160,7 @@ static kvs_status write_part(stream *s, const char *path, size_t first, size_t e
 
     for (size_t size = sizeof(float); size > 0; size /= 2)
         for (size_t i = first; i < end; i++)
-            if (kvsi_dtype_size(s->tensors[i].dtype) == size) {
+            if (kvsi_dtype_bytes(s->tensors[i].dtype, 1) == size) {
                 s->ordered[count] = s->tensors[i];
                 s->at[count++] = i;
             }

@@ -64,7 +64,7 @@ kvs_status kvsi_tensor_writer_put(const kvsi_tensor_writer *writer, size_t index
         const size_t n = count - at < CHUNK ? count - at : CHUNK;
 
         kvsi_dtype_encode(encoded, tensor.dtype, writer->values + at, n);
-        KVS_TRY(kvsi_new_file_write(file, encoded, n * kvsi_dtype_size(tensor.dtype), err));
+        KVS_TRY(kvsi_new_file_write(file, encoded, kvsi_dtype_bytes(tensor.dtype, n), err));
     }
 out:
     return st;
