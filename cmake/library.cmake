@@ -1,15 +1,16 @@
 # The library, shared and static from the same objects, and the command.
 
-set(layers base parallel kernels kernels/ref model formats tokenizer data data/tasks train infer eval bench report)
+set(layers base parallel kernels kernels/ref model formats tokenizer convert data data/tasks train infer eval bench report)
 list(TRANSFORM layers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE globs)
 file(GLOB library_sources CONFIGURE_DEPENDS ${globs})
 file(GLOB level_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*.c)
 file(GLOB command_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.c)
 
-# OpenMP's flags go to few places only: this folder, the tokenizer's counting of words and, below,
-# the kernels of each processor level.
+# OpenMP's flags go to few places only: this folder, the tokenizer's counting of words, the drawing of
+# weights and, below, the kernels of each processor level.
 file(GLOB parallel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/parallel/*.c)
-list(APPEND parallel_sources ${PROJECT_SOURCE_DIR}/src/tokenizer/count.c)
+list(APPEND parallel_sources ${PROJECT_SOURCE_DIR}/src/tokenizer/count.c
+     ${PROJECT_SOURCE_DIR}/src/model/init.c)
 separate_arguments(openmp_flags UNIX_COMMAND "${OpenMP_C_FLAGS}")
 set_source_files_properties(${parallel_sources} PROPERTIES COMPILE_OPTIONS "${openmp_flags}")
 
@@ -29,6 +30,16 @@ add_custom_target(kvshift_commit
             -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake
     BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/base/commit.h
     COMMENT "Looking up the commit")
+
+# ---- the Python file that goes with models of ours, as bytes -------------------------------------
+
+set(modeling ${PROJECT_SOURCE_DIR}/python/modeling_kvshift.py)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${modeling})
+file(READ ${modeling} modeling_bytes HEX)
+string(REGEX REPLACE "(................................)" "\\1\n" modeling_bytes "${modeling_bytes}")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," modeling_bytes "${modeling_bytes}")
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/convert/modeling_kvshift.inc
+     CONTENT "${modeling_bytes}\n" @ONLY)
 
 # ---- processor levels: the same sources, compiled once for each ----------------------------------
 

@@ -756,6 +756,52 @@ typedef struct kvs_tokenizer_training {
 KVS_API kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, size_t count,
                                        const kvs_tokenizer_training *training, kvs_err *err);
 
+/* ---- formats: models in the files of other programs ------------------------------------------ */
+
+typedef enum kvs_format {
+    KVS_FORMAT_AUTO,       /* by the name: .gguf; .bin is llama2c; anything else is hf */
+    KVS_FORMAT_HF,         /* a folder as Hugging Face has it */
+    KVS_FORMAT_GGUF,       /* as architecture llama if that computes the same, else as kvshift */
+    KVS_FORMAT_GGUF_LLAMA, /* as llama or not at all */
+    KVS_FORMAT_LLAMA2C,    /* plain Llama models only */
+    KVS_FORMAT_LLAMA2C_V1,
+} kvs_format;
+
+typedef enum kvs_dtype {
+    KVS_DTYPE_KEEP, /* as the input has it; quantised and random weights: F32 */
+    KVS_DTYPE_F32,
+    KVS_DTYPE_F16,
+    KVS_DTYPE_BF16,
+} kvs_dtype;
+
+/* Names as in commands: auto, hf, gguf, gguf-llama, llama2c, llama2c-v1; keep, f32, f16, bf16. */
+KVS_API const char *kvs_format_name(kvs_format format);
+KVS_API const char *kvs_dtype_name(kvs_dtype dtype);
+KVS_API kvs_status kvs_format_parse(kvs_format *out, const char *name, kvs_err *err);
+KVS_API kvs_status kvs_dtype_parse(kvs_dtype *out, const char *name, kvs_err *err);
+
+typedef struct kvs_convert_options {
+    const char *in;                 /* as for kvs_model_load; NULL = random weights of `config`, */
+    const kvs_model_config *config; /* the same that kvs_model_create makes of it and the seed */
+    uint64_t seed;
+    const char *out; /* a file, or with hf a folder, which is made */
+    kvs_format format;
+    kvs_dtype dtype;       /* of matrices; gains, biases and the shift's numbers are F32 always */
+    const char *tokenizer; /* as for kvs_tokenizer_load, or "none"; NULL = that of `in`, if any */
+    uint64_t shard_bytes;  /* hf: weights beyond this many bytes are in several files */
+    int overwrite;         /* replace a file, or a folder with a model and nothing else */
+    int threads;           /* that draw random weights; 0 = every core */
+    /* Called after each tensor with bytes done and wanted; non-zero stops with KVS_E_LIMIT. */
+    int (*progress)(void *user, uint64_t done, uint64_t all);
+    void *user;
+} kvs_convert_options;
+
+KVS_API void kvs_convert_options_init(kvs_convert_options *options);
+/* Writes a model in another format, tensor by tensor, so that it need not fit into memory; all of
+ * it or nothing.  A shifted Llama as hf comes with modeling_kvshift.py, with which `transformers`
+ * runs it.  What a format cannot say is KVS_E_UNSUPPORTED.  See docs/formats.md. */
+KVS_API kvs_status kvs_convert(const kvs_convert_options *options, kvs_err *err);
+
 /* ---- corpora: text as numbered tokens on disk ------------------------------------------------ */
 
 typedef enum kvs_split { KVS_SPLIT_TRAIN, KVS_SPLIT_VALID } kvs_split;

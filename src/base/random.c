@@ -59,6 +59,12 @@ double kvsi_random_normal(kvsi_random *random)
     return radius * cos(6.283185307179586477 * kvsi_random_uniform(random));
 }
 
+void kvsi_random_skip(kvsi_random *random, uint32_t block)
+{
+    random->block = block;
+    random->used = 4;
+}
+
 uint64_t kvsi_hash_text(const char *text)
 {
     uint64_t hash = UINT64_C(14695981039346656037);

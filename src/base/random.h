@@ -28,7 +28,11 @@ void kvsi_random_init(kvsi_random *random, uint64_t seed, kvsi_purpose purpose, 
 uint32_t kvsi_random_word(kvsi_random *random);
 double kvsi_random_uniform(kvsi_random *random);                 /* [0, 1), 53 bits */
 uint32_t kvsi_random_below(kvsi_random *random, uint32_t bound); /* 0 .. bound-1, no bias */
-double kvsi_random_normal(kvsi_random *random);                  /* mean 0, deviation 1 */
+/* Mean 0, deviation 1.  Uses four words: number i of a fresh generator, which draws nothing else,
+ * is the first one after kvsi_random_skip(random, i). */
+double kvsi_random_normal(kvsi_random *random);
+/* Goes on with word 4 * block of the stream. */
+void kvsi_random_skip(kvsi_random *random, uint32_t block);
 
 /* The four words number 4 * block to 4 * block + 3 of a stream, without a generator in between. */
 void kvsi_random_words(uint32_t words[4], uint64_t seed, uint32_t purpose, uint64_t index,

@@ -12,6 +12,7 @@ enum { KVSI_EXIT_DONE = 0, KVSI_EXIT_FAILED = 1, KVSI_EXIT_MISUSE = 2 };
 
 int kvsi_cmd_data(int argc, char **argv);
 int kvsi_cmd_tokenizer(int argc, char **argv);
+int kvsi_cmd_convert(int argc, char **argv);
 int kvsi_cmd_generate(int argc, char **argv);
 int kvsi_cmd_score(int argc, char **argv);
 int kvsi_cmd_ppl(int argc, char **argv);

@@ -1,13 +1,11 @@
 /* kvshift data: corpora made from text, described and checked. */
-#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
+#include "cli/watch.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct data_settings {
     const char *tokenizer, *out, *field, *separator, *eos;
@@ -302,51 +300,22 @@ out:
 
 /* ---- build ----------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
-
-/* The first signal ends the work in order; a second one, at once. */
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
-/* Work of a few seconds shows nothing; on a terminal one line is rewritten, elsewhere there is a
- * line now and then. */
-static const double QUIET_SECONDS = 2, TERMINAL_SECONDS = 0.1, PLAIN_SECONDS = 10;
-
-typedef struct build_progress {
-    int quiet, terminal, line_open;
-    double started, shown;
-} build_progress;
-
 static int show_progress(void *user, const kvs_corpus_progress *p)
 {
-    build_progress *shown = user;
-    const double now = kvsi_clock_seconds(), elapsed = now - shown->started;
+    kvsi_watch *watch = user;
     const double share = p->size > 0 ? (double)p->bytes / (double)p->size : 1;
-    char documents[32], tokens[32], time[32];
+    char documents[32], tokens[32], time[32], line[160];
+    double elapsed;
 
-    if (shown->quiet || elapsed < QUIET_SECONDS ||
-        now - shown->shown < (shown->terminal ? TERMINAL_SECONDS : PLAIN_SECONDS))
-        return interrupted;
+    if (!kvsi_watch_is_due(watch, &elapsed))
+        return kvsi_watch_stopped();
     kvsi_format_count(documents, sizeof documents, (double)p->documents);
     kvsi_format_count(tokens, sizeof tokens, (double)p->tokens);
     kvsi_format_duration(time, sizeof time, elapsed);
-    fprintf(stderr, "%s%s %.0f %%  %s documents  %s tokens  %s%s", shown->terminal ? "\r" : "",
-            p->counting ? "counting" : "encoding", 100 * share, documents, tokens, time,
-            shown->terminal ? "\x1b[K" : "\n");
-    shown->line_open = shown->terminal;
-    shown->shown = now;
-    return interrupted;
+    snprintf(line, sizeof line, "%s %.0f %%  %s documents  %s tokens  %s",
+             p->counting ? "counting" : "encoding", 100 * share, documents, tokens, time);
+    kvsi_watch_show(watch, line);
+    return kvsi_watch_stopped();
 }
 
 static kvs_status plan_build(kvs_corpus_plan *plan, const data_settings *settings,
@@ -374,9 +343,7 @@ static kvs_status plan_build(kvs_corpus_plan *plan, const data_settings *setting
 static kvs_status build(const data_settings *settings, const kvsi_parsed_options *parsed,
                         kvs_err *err)
 {
-    build_progress progress = {.quiet = settings->quiet,
-                               .terminal = isatty(STDERR_FILENO),
-                               .started = kvsi_clock_seconds()};
+    kvsi_watch watch;
     kvs_corpus_plan plan;
     kvs_corpus *corpus = NULL;
     kvs_status st;
@@ -384,11 +351,10 @@ static kvs_status build(const data_settings *settings, const kvsi_parsed_options
     kvs_corpus_plan_init(&plan);
     KVS_TRY(plan_build(&plan, settings, parsed, err));
     plan.progress = show_progress;
-    plan.user = &progress;
-    catch_signals();
+    plan.user = &watch;
+    kvsi_watch_start(&watch, settings->quiet);
     st = kvs_corpus_build(&plan, settings->out, err);
-    if (progress.line_open)
-        fputc('\n', stderr);
+    kvsi_watch_end(&watch);
     if (st != KVS_OK)
         return st;
     KVS_TRY(open_corpus(&corpus, settings, settings->out, err));

@@ -22,6 +22,7 @@ static const command commands[] = {
     {"generate", "go on from a text with a trained model", kvsi_cmd_generate},
     {"score", "say how likely a continuation of a text is", kvsi_cmd_score},
     {"ppl", "measure how well a model predicts a text", kvsi_cmd_ppl},
+    {"convert", "write a model in another format", kvsi_cmd_convert},
     {"inspect", "say what a model is, what it takes, and what its shift does", kvsi_cmd_inspect},
     {"report", "compare runs: a table, curves, a web page", kvsi_cmd_report},
     {"bench", "measure the machine, training and attention", kvsi_cmd_bench},

@@ -13,7 +13,8 @@ enum { TEXT_LIMIT = 1 << 30 }; /* bytes */
 /* The tokenizer in a folder, in fresh memory; NULL = none. */
 static char *find_tokenizer(const char *folder)
 {
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin"};
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin",
+                                        "tokenizer.gguf"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = kvsi_path_join(folder, names[i]);

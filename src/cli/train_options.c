@@ -1,5 +1,6 @@
 #include "cli/train_options.h"
 
+#include "base/memory.h"
 #include "base/options_config.h"
 
 #include <string.h>
@@ -366,12 +367,25 @@ static kvs_status settle_lists(kvsi_train_settings *s, kvs_err *err)
     return KVS_OK;
 }
 
+/* The body decides the defaults of everything else; a preset or a file comes with its own. */
+static kvs_status check_body(const kvsi_train_settings *s, kvs_err *err)
+{
+    kvs_body body = s->model.body;
+    const kvs_status st = kvs_body_parse(&body, s->body, err);
+
+    if (st == KVS_OK && body != s->model.body)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--body' is %s, but '%s' has %s", s->body,
+                         s->preset, kvs_body_name(s->model.body));
+    return st;
+}
+
 /* Turns names and lists into what they stand for; then they are said the one way the model says
  * them. */
 static kvs_status settle(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
     kvs_status st;
 
+    KVS_TRY(check_body(s, err));
     KVS_TRY(settle_shift(s, parsed, err));
     KVS_TRY(kvs_positions_parse(&s->model.positions, s->positions, err));
     KVS_TRY(kvs_head_parse(&s->model.head, s->head, err));
@@ -624,5 +638,59 @@ kvs_status kvsi_train_mark_sources(const kvsi_train_settings *s, const kvsi_trai
         kvsi_options_mark_changes(parsed, &kvsi_train_command, before, s, KVSI_FROM_OTHERS, err);
 
     mark_model(s, parsed);
+    return st;
+}
+
+/* ---- the model options of another command ---------------------------------------------------- */
+
+size_t kvsi_model_option_count(void)
+{
+    size_t count = 1; /* the preset */
+
+    while (kvsi_is_model_option(options + count))
+        count++;
+    return count;
+}
+
+/* What the body and the preset are, whatever else is said; `argv` is left as it is. */
+static kvs_status find_start(kvsi_train_settings *s, kvsi_parsed_options *parsed,
+                             const kvsi_command_options *command, int argc, char **argv,
+                             kvs_err *err)
+{
+    char **words = kvsi_alloc((size_t)argc, sizeof *words);
+    kvs_status st;
+
+    if (!words)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the command line");
+    for (int i = 0; i < argc; i++)
+        words[i] = argv[i];
+    st = kvsi_options_parse(parsed, command, s, argc, words, err);
+    kvsi_free(words);
+    return st;
+}
+
+kvs_status kvsi_model_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed,
+                                     const kvsi_command_options *command, int argc, char **argv,
+                                     kvs_err *err)
+{
+    const size_t count = kvsi_model_option_count();
+    kvsi_parsed_options ours = {0}; /* the same options in the table of this file */
+    kvs_body body = KVS_BODY_LLAMA;
+    const char *start;
+    kvs_status st;
+
+    set_defaults(s, body);
+    KVS_TRY(find_start(s, parsed, command, argc, argv, err));
+    if (parsed->help)
+        return KVS_OK;
+    KVS_TRY(kvs_body_parse(&body, s->body, err));
+    start = s->preset;
+    set_defaults(s, body);
+    if (start)
+        KVS_TRY(start_from(s, start, err));
+    KVS_TRY(kvsi_options_parse(parsed, command, s, argc, argv, err));
+    memcpy(ours.source, parsed->source, count * sizeof *ours.source);
+    KVS_TRY(settle(s, &ours, err));
+out:
     return st;
 }

@@ -49,6 +49,14 @@ kvs_status kvsi_train_check_agreement(const kvsi_train_settings *s,
                                       const kvsi_parsed_options *parsed,
                                       const kvs_model_config *loaded, kvs_err *err);
 
+/* Another command may describe a new model in the same words: its table starts with the first
+ * kvsi_model_option_count() options of this one, of which the very first, the preset, may have
+ * another name; its settings start with a kvsi_train_settings. */
+size_t kvsi_model_option_count(void);
+kvs_status kvsi_model_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed,
+                                     const kvsi_command_options *command, int argc, char **argv,
+                                     kvs_err *err);
+
 /* Says of every value that will only be known once the run starts, or that comes with the model of
  * s->init_from, that it is so; the latter are read from there. */
 kvs_status kvsi_train_look_ahead(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err);

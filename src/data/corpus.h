@@ -45,19 +45,4 @@ struct kvs_corpus {
     kvsi_shard *shards[KVSI_SPLITS];
 };
 
-/* ---- a folder being made --------------------------------------------------------------------- */
-
-/* Filled beside its place and moved there when it is complete. */
-typedef struct kvsi_corpus_folder {
-    char *path, *temporary;
-    int replaces;     /* a corpus that is there */
-    size_t first_new; /* bytes of `temporary` that name the first folder that was not there */
-} kvsi_corpus_folder;
-
-kvs_status kvsi_corpus_folder_begin(kvsi_corpus_folder *folder, const char *dir, int overwrite,
-                                    kvs_err *err);
-/* Ends it either way. */
-kvs_status kvsi_corpus_folder_commit(kvsi_corpus_folder *folder, kvs_err *err);
-void kvsi_corpus_folder_abandon(kvsi_corpus_folder *folder);
-
 #endif

@@ -7,6 +7,7 @@
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/new_folder.h"
 #include "data/corpus.h"
 #include "data/documents.h"
 
@@ -18,7 +19,7 @@ enum { SHARD_DOCUMENTS = 1 << 22 }; /* bounds the starts that a writer keeps in 
 
 typedef struct build {
     const kvs_corpus_plan *plan;
-    kvsi_corpus_folder folder;
+    kvsi_new_folder folder;
     kvsi_corpus_record record;
     kvs_tokenizer *tokenizer;
     int32_t eos; /* what ends documents; -1 = nothing */
@@ -454,21 +455,32 @@ out:
     return st;
 }
 
+static int is_part_of_corpus(const char *name)
+{
+    const size_t length = strlen(name), ending = strlen(".shard");
+
+    if (strcmp(name, "corpus.json") == 0 || strcmp(name, kvsi_tokenizer_file) == 0)
+        return 1;
+    return length > ending && strcmp(name + length - ending, ".shard") == 0;
+}
+
+static const kvsi_folder_kind corpus_folder = {"corpus", "corpus.json", is_part_of_corpus};
+
 kvs_status kvs_corpus_build(const kvs_corpus_plan *plan, const char *dir, kvs_err *err)
 {
     build b = {.plan = plan};
     kvs_status st;
 
     KVS_TRY(prepare(&b, err));
-    KVS_TRY(kvsi_corpus_folder_begin(&b.folder, dir, plan->overwrite, err));
+    KVS_TRY(kvsi_new_folder_begin(&b.folder, dir, &corpus_folder, plan->overwrite, err));
     KVS_TRY(read_files(&b, 1, count_piece, err));
     KVS_TRY(decide_split(&b, err));
     KVS_TRY(fill_folder(&b, err));
-    st = kvsi_corpus_folder_commit(&b.folder, err);
+    st = kvsi_new_folder_commit(&b.folder, err);
 out:
     for (int s = 0; s < KVSI_SPLITS; s++)
         kvsi_shard_writer_abandon(b.writers[s]);
-    kvsi_corpus_folder_abandon(&b.folder);
+    kvsi_new_folder_abandon(&b.folder);
     kvs_tokenizer_free(b.tokenizer);
     kvsi_corpus_record_release(&b.record);
     return st;

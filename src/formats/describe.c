@@ -37,7 +37,8 @@ static kvs_status describe_weights(kvs_model_info *out, const char *path, kvs_er
     KVS_TRY(kvsi_weights_open(&w, path, err));
     out->format = format_names[w->format];
     out->files = w->shard_count > 0 ? w->shard_count : 1;
-    out->has_vocabulary = w->gguf && kvsi_gguf_find(w->gguf, "tokenizer.ggml.tokens") != NULL;
+    out->has_vocabulary = w->gguf && (kvsi_gguf_find(w->gguf, "tokenizer.ggml.tokens") ||
+                                      kvsi_gguf_find(w->gguf, "tokenizer.huggingface.json"));
     count_tensors(out, w);
 out:
     kvsi_weights_close(w);

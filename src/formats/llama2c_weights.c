@@ -1,13 +1,7 @@
-/* llama2.c's .bin files: a header, then float32 matrices kind by kind, each kind with its layers
- * one behind the other.  Nothing says where a matrix starts, so everything follows from the header,
- * and the file must be exactly as long as that.
- *
- *     legacy      seven int32; a negative vocabulary: the head is not the embedding
- *     version 1   "ak42", 1, seven int32, one byte (1: head and embedding are one), up to 256 bytes
- *
- * The seven are dim, hidden_dim, layers, heads, kv_heads, vocabulary, context.  The rows of q and k
- * have each head's rotary pairs side by side. */
+/* Reading llama2.c's .bin files.  Nothing says where a matrix starts, so everything follows from
+ * the header, and the file must be exactly as long as that. */
 #include "base/memory.h"
+#include "formats/llama2c.h"
 #include "formats/weights_open.h"
 
 #include <inttypes.h>
@@ -17,10 +11,10 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "llama2.c's files are little-endian");
 
 enum {
-    MAGIC = 0x616b3432,
-    NUMBERS = 7,
+    MAGIC = KVSI_LLAMA2C_MAGIC,
+    NUMBERS = KVSI_LLAMA2C_NUMBERS,
     LEGACY_HEADER = NUMBERS * 4,
-    V1_HEADER = 256,
+    V1_HEADER = KVSI_LLAMA2C_V1_HEADER,
     V1_NUMBERS_AT = 8,
     V1_SHARED_AT = V1_NUMBERS_AT + NUMBERS * 4,
 };
@@ -61,8 +55,8 @@ static kvs_status set_config(kvs_model_config *config, const unsigned char *from
     config->kv_heads = (size_t)numbers[KV_HEADS];
     config->vocab = (size_t)(numbers[VOCAB] < 0 ? -numbers[VOCAB] : numbers[VOCAB]);
     config->context = (size_t)numbers[CONTEXT];
-    config->rope_base = 10000;
-    config->norm_eps = 1e-5;
+    config->rope_base = kvsi_llama2c_rope_base;
+    config->norm_eps = kvsi_llama2c_norm_eps;
     config->tied = numbers[VOCAB] > 0;
     KVS_TRY(kvs_model_config_finish(config, err));
 out:
@@ -113,77 +107,16 @@ static kvs_status read_header(kvsi_weights *w, size_t *start, kvs_err *err)
 
 /* ---- the matrices ---------------------------------------------------------------------------- */
 
-/* One kind of matrix; kinds follow each other in the file. */
-typedef struct part {
-    const char *name;   /* NULL: nothing that is read */
-    int in_layers;      /* the name is a layer's part, and there is one a layer */
-    size_t rows, width; /* width 0: a vector */
-    size_t interleaved_heads;
-} part;
-
-enum { PARTS_MAX = 14 };
-
-static size_t list_legacy(part parts[PARTS_MAX], const kvs_model_config *c)
-{
-    const size_t kv_dim = c->dim / c->heads * c->kv_heads;
-    const part list[] = {
-        {"model.embed_tokens.weight", 0, c->vocab, c->dim, 0},
-        {"input_layernorm.weight", 1, c->dim, 0, 0},
-        {"self_attn.q_proj.weight", 1, c->dim, c->dim, c->heads},
-        {"self_attn.k_proj.weight", 1, kv_dim, c->dim, c->kv_heads},
-        {"self_attn.v_proj.weight", 1, kv_dim, c->dim, 0},
-        {"self_attn.o_proj.weight", 1, c->dim, c->dim, 0},
-        {"post_attention_layernorm.weight", 1, c->dim, 0, 0},
-        {"mlp.gate_proj.weight", 1, c->ffn, c->dim, 0},
-        {"mlp.down_proj.weight", 1, c->dim, c->ffn, 0},
-        {"mlp.up_proj.weight", 1, c->ffn, c->dim, 0},
-        {"model.norm.weight", 0, c->dim, 0, 0},
-        {NULL, 0, c->context, c->dim / c->heads, 0}, /* cosines and sines, half a head each */
-        {"lm_head.weight", 0, c->vocab, c->dim, 0},
-    };
-
-    memcpy(parts, list, sizeof list);
-    return sizeof list / sizeof *list - (c->tied ? 1 : 0);
-}
-
-static size_t list_v1(part parts[PARTS_MAX], const kvs_model_config *c)
-{
-    const size_t kv_dim = c->dim / c->heads * c->kv_heads;
-    const part list[] = {
-        {"input_layernorm.weight", 1, c->dim, 0, 0},
-        {"post_attention_layernorm.weight", 1, c->dim, 0, 0},
-        {"model.norm.weight", 0, c->dim, 0, 0},
-        {"model.embed_tokens.weight", 0, c->vocab, c->dim, 0},
-        {"self_attn.q_proj.weight", 1, c->dim, c->dim, c->heads},
-        {"self_attn.k_proj.weight", 1, kv_dim, c->dim, c->kv_heads},
-        {"self_attn.v_proj.weight", 1, kv_dim, c->dim, 0},
-        {"self_attn.o_proj.weight", 1, c->dim, c->dim, 0},
-        {"mlp.gate_proj.weight", 1, c->ffn, c->dim, 0},
-        {"mlp.down_proj.weight", 1, c->dim, c->ffn, 0},
-        {"mlp.up_proj.weight", 1, c->ffn, c->dim, 0},
-        {"lm_head.weight", 0, c->vocab, c->dim, 0},
-    };
-
-    memcpy(parts, list, sizeof list);
-    return sizeof list / sizeof *list - (c->tied ? 1 : 0);
-}
-
-/* Dimensions are below 2^24 (kvs_model_config_finish), so that one matrix cannot overflow. */
-static size_t bytes_of_one(const part *p)
-{
-    return p->rows * (p->width ? p->width : 1) * sizeof(float);
-}
-
 /* The file is as long as the header and all parts. */
-static kvs_status check_length(const kvsi_weights *w, size_t start, const part *parts, size_t count,
-                               kvs_err *err)
+static kvs_status check_length(const kvsi_weights *w, size_t start, const kvsi_llama2c_part *parts,
+                               size_t count, kvs_err *err)
 {
     size_t expected = start;
 
     for (size_t i = 0; i < count; i++) {
         size_t bytes;
 
-        if (__builtin_mul_overflow(bytes_of_one(&parts[i]),
+        if (__builtin_mul_overflow(kvsi_llama2c_part_bytes(&parts[i]),
                                    parts[i].in_layers ? w->config.layers : 1, &bytes) ||
             __builtin_add_overflow(expected, bytes, &expected))
             return kvsi_fail(err, KVS_E_FORMAT, "'%s' has a header of sizes beyond any memory",
@@ -198,7 +131,8 @@ static kvs_status check_length(const kvsi_weights *w, size_t start, const part *
     return KVS_OK;
 }
 
-static kvs_status add_part(kvsi_weights *w, const part *p, const unsigned char *data, kvs_err *err)
+static kvs_status add_part(kvsi_weights *w, const kvsi_llama2c_part *p, const unsigned char *data,
+                           kvs_err *err)
 {
     kvsi_file_tensor view = {
         .dtype = KVSI_F32, .rank = p->width ? 2 : 1, .shape = {p->rows, p->width}, .data = data};
@@ -210,7 +144,7 @@ static kvs_status add_part(kvsi_weights *w, const part *p, const unsigned char *
         char name[96];
 
         snprintf(name, sizeof name, "model.layers.%zu.%s", l, p->name);
-        view.data = data + l * bytes_of_one(p);
+        view.data = data + l * kvsi_llama2c_part_bytes(p);
         KVS_TRY(kvsi_weights_add(w, name, &view, p->interleaved_heads, w->file, err));
     }
 out:
@@ -219,7 +153,7 @@ out:
 
 kvs_status kvsi_weights_open_llama2c(kvsi_weights *w, const char *path, kvs_err *err)
 {
-    part parts[PARTS_MAX];
+    kvsi_llama2c_part parts[KVSI_LLAMA2C_PARTS_MAX];
     size_t count, at = 0;
     kvs_status st;
 
@@ -228,13 +162,12 @@ kvs_status kvsi_weights_open_llama2c(kvsi_weights *w, const char *path, kvs_err 
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
     KVS_TRY(kvsi_mapping_open(&w->map, path, err));
     KVS_TRY(read_header(w, &at, err));
-    count = w->format == KVSI_FORMAT_LLAMA2C ? list_legacy(parts, &w->config)
-                                             : list_v1(parts, &w->config);
+    count = kvsi_llama2c_list(parts, &w->config, w->format == KVSI_FORMAT_LLAMA2C_V1);
     KVS_TRY(check_length(w, at, parts, count, err));
     for (size_t i = 0; i < count; i++) {
         if (parts[i].name)
             KVS_TRY(add_part(w, &parts[i], w->map.data + at, err));
-        at += bytes_of_one(&parts[i]) * (parts[i].in_layers ? w->config.layers : 1);
+        at += kvsi_llama2c_part_bytes(&parts[i]) * (parts[i].in_layers ? w->config.layers : 1);
     }
 out:
     return st;

@@ -1,5 +1,4 @@
-/* Reading maps the file and checks it whole before anything of it is handed out; writing goes
- * through a new file that appears only when complete.  Data is copied as it lies in memory. */
+/* Reading maps the file and checks it whole before anything of it is handed out. */
 #include "formats/safetensors.h"
 
 #include "base/files.h"
@@ -17,7 +16,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is l
 enum {
     LENGTH_BYTES = 8,         /* the header's length, before the header */
     HEADER_LIMIT = 100000000, /* as other readers have it */
-    DATA_ALIGNMENT = 64,      /* of the data in files we write */
 };
 
 static const char METADATA[] = "__metadata__"; /* the one header key that is no tensor */
@@ -300,86 +298,4 @@ const kvsi_file_tensor *kvsi_safetensors_find(const kvsi_safetensors *file, cons
         bsearch(&key, file->by_name, file->count, sizeof(kvsi_file_tensor *), compare_name);
 
     return found ? *found : NULL;
-}
-
-/* ---- writing --------------------------------------------------------------------------------- */
-
-/* A new reference, or NULL. */
-static json_t *describe_tensor(const kvsi_file_tensor *tensor, size_t begin)
-{
-    json_t *shape = json_array();
-
-    for (size_t i = 0; i < tensor->rank; i++) {
-        if (json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i])) != 0) {
-            json_decref(shape);
-            return NULL;
-        }
-    }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", kvsi_dtype_name(tensor->dtype), "shape",
-                     shape, "data_offsets", (json_int_t)begin,
-                     (json_int_t)(begin + kvsi_file_tensor_bytes(tensor)));
-}
-
-static kvs_status describe_tensors(json_t *header, const kvsi_file_tensor *tensors, size_t count,
-                                   const char *path, kvs_err *err)
-{
-    size_t begin = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        if (json_object_get(header, tensors[i].name))
-            return kvsi_fail(err, KVS_E_INVALID, "the name of tensor '%.100s' is taken in '%s'",
-                             tensors[i].name, path);
-        if (json_object_set_new(header, tensors[i].name, describe_tensor(&tensors[i], begin)) != 0)
-            return kvsi_fail(err, KVS_E_NOMEM, "no memory for the header of '%s'", path);
-        begin += kvsi_file_tensor_bytes(&tensors[i]);
-    }
-    return KVS_OK;
-}
-
-/* Length and header as bytes (kvsi_free), filled with spaces up to the data's alignment. */
-static kvs_status render_header(unsigned char **out, size_t *size, const json_t *header,
-                                const char *path, kvs_err *err)
-{
-    const size_t text = json_dumpb(header, NULL, 0, JSON_COMPACT);
-    const size_t whole =
-        (LENGTH_BYTES + text + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT;
-    const uint64_t length = whole - LENGTH_BYTES;
-    unsigned char *bytes = text > 0 ? kvsi_alloc(whole, 1) : NULL;
-
-    if (!bytes)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory for the header of '%s'", path);
-    memcpy(bytes, &length, sizeof length);
-    memset(bytes + LENGTH_BYTES, ' ', (size_t)length);
-    json_dumpb(header, (char *)bytes + LENGTH_BYTES, text, JSON_COMPACT);
-    *out = bytes;
-    *size = whole;
-    return KVS_OK;
-}
-
-kvs_status kvsi_safetensors_write(const char *path, const kvsi_file_tensor *tensors, size_t count,
-                                  kvs_err *err)
-{
-    kvs_status st = KVS_OK;
-    json_t *header = json_pack("{s:{s:s}}", METADATA, "format", "pt");
-    unsigned char *head = NULL;
-    size_t head_size = 0;
-    kvsi_new_file *file = NULL;
-
-    KVS_TRY(describe_tensors(header, tensors, count, path, err));
-    KVS_TRY(render_header(&head, &head_size, header, path, err));
-    KVS_TRY(kvsi_new_file_open(&file, path, err));
-    KVS_TRY(kvsi_new_file_write(file, head, head_size, err));
-    for (size_t i = 0; i < count; i++) {
-        const size_t bytes = kvsi_file_tensor_bytes(&tensors[i]);
-
-        if (bytes > 0) /* an empty tensor may have no memory at all */
-            KVS_TRY(kvsi_new_file_write(file, tensors[i].data, bytes, err));
-    }
-    st = kvsi_new_file_commit(file, err);
-    file = NULL; /* ended either way */
-out:
-    kvsi_new_file_abandon(file);
-    kvsi_free(head);
-    json_decref(header);
-    return st;
 }

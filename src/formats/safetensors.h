@@ -8,6 +8,8 @@
 
 #include "formats/tensor.h"
 
+#include <stdint.h>
+
 typedef struct kvsi_safetensors kvsi_safetensors;
 
 kvs_status kvsi_safetensors_open(kvsi_safetensors **out, const char *path, kvs_err *err);
@@ -19,5 +21,14 @@ const kvsi_file_tensor *kvsi_safetensors_find(const kvsi_safetensors *file, cons
 /* All tensors in the given order, whole or not at all. */
 kvs_status kvsi_safetensors_write(const char *path, const kvsi_file_tensor *tensors, size_t count,
                                   kvs_err *err);
+/* The same for tensors that are made while they are written; types with wider numbers come first,
+ * so that all lie at their own alignment. */
+kvs_status kvsi_safetensors_write_source(const char *path, const kvsi_tensor_source *source,
+                                         kvs_err *err);
+/* A model's weights: dir/model.safetensors or, beyond `shard_bytes` of data, shards as Hugging Face
+ * names them (model-00001-of-00002.safetensors, ...) and model.safetensors.index.json, which says
+ * what is where.  A tensor larger than a shard has one alone. */
+kvs_status kvsi_safetensors_write_shards(const char *dir, const kvsi_tensor_source *source,
+                                         uint64_t shard_bytes, kvs_err *err);
 
 #endif

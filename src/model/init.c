@@ -1,15 +1,27 @@
 /* The values that a model starts from. */
+#include "base/memory.h"
 #include "base/random.h"
 #include "kernels/forms.h"
 #include "model/layer.h"
 #include "model/parameters.h"
+#include "parallel/threads.h"
 
 #include <math.h>
 
-static void fill_normal(real *out, size_t count, double deviation, kvsi_random *random)
+enum { PIECE = 1 << 14 }; /* numbers drawn in one go */
+
+/* Number i is the generator's number i, whichever thread draws it. */
+static void fill_normal(real *out, size_t count, double deviation, const kvsi_random *random,
+                        int threads)
 {
-    for (size_t i = 0; i < count; i++)
-        out[i] = (real)(deviation * kvsi_random_normal(random));
+    KVSI_PARALLEL_PIECES(threads, piece, (count + PIECE - 1) / PIECE) {
+        const size_t from = piece * PIECE, to = count - from < PIECE ? count : from + PIECE;
+        kvsi_random own = *random;
+
+        kvsi_random_skip(&own, (uint32_t)from);
+        for (size_t i = from; i < to; i++)
+            out[i] = (real)(deviation * kvsi_random_normal(&own));
+    }
 }
 
 static void fill_constant(real *out, size_t count, real value)
@@ -57,7 +69,7 @@ static void fill_taps(real *out, const kvsi_parameter *p, const kvs_model_config
 }
 
 void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_config *config,
-                         uint64_t seed)
+                         uint64_t seed, int threads)
 {
     const int scaled = config->body == KVS_BODY_GPT2 && /* what enters the residual stream */
                        (p->role == KVSI_OUTPUT || p->role == KVSI_DOWN);
@@ -76,10 +88,30 @@ void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_con
         fill_taps(out, p, config, &random);
         return;
     default:
-        fill_normal(out, p->count, deviation, &random);
+        fill_normal(out, p->count, deviation, &random, threads);
     }
     if (config->unit_embeddings && p->role == KVSI_EMBEDDING)
         make_unit_rows(out, p->count, config->dim);
     if (config->identity_projections && (p->role == KVSI_PROJECTION || p->role == KVSI_OUTPUT))
         fill_identity(out, p->count, config->dim);
+}
+
+kvs_status kvsi_parameter_make(float *out, const kvsi_parameter *p, const kvs_model_config *config,
+                               uint64_t seed, int threads, kvs_err *err)
+{
+    real *block;
+
+    if (sizeof(real) == sizeof(float) && !p->turned) { /* the same numbers in the same places */
+        kvsi_parameter_fill((real *)(void *)out, p, config, seed, threads);
+        return KVS_OK;
+    }
+    block = kvsi_alloc(p->count, sizeof *block);
+    if (!block)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu numbers", p->name,
+                         p->count);
+    kvsi_parameter_fill(block, p, config, seed, threads);
+    for (size_t i = 0; i < p->count; i++)
+        out[kvsi_file_index(p, i)] = (float)block[i];
+    kvsi_free(block);
+    return KVS_OK;
 }

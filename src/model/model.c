@@ -113,7 +113,7 @@ kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt, const kvs_model_co
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
 
-        kvsi_parameter_fill(values, p, &m->config, seed);
+        kvsi_parameter_fill(values, p, &m->config, seed, rt->threads);
         m->context.ops->upload(&m->context, m->parameters + p->offset, values,
                                p->count * sizeof *values);
     }

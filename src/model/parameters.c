@@ -11,7 +11,7 @@ enum { PER_LAYER_MAX = 16, OUTSIDE_LAYERS = 5 };
 
 /* ---- the list ---- */
 
-static kvsi_group group_of(kvsi_role role)
+kvsi_group kvsi_group_of(kvsi_role role)
 {
     switch (role) {
     case KVSI_GAIN:
@@ -209,7 +209,7 @@ static void place(kvsi_layout *layout)
     for (int group = 0; group < KVSI_GROUPS; group++) {
         layout->group_start[group] = at;
         for (size_t i = 0; i < layout->count; i++)
-            if (group_of(layout->list[i].role) == (kvsi_group)group) {
+            if (kvsi_group_of(layout->list[i].role) == (kvsi_group)group) {
                 layout->list[i].offset = at;
                 at += layout->list[i].count;
             }
@@ -273,6 +273,16 @@ const kvsi_parameter *kvsi_layout_find(const kvsi_layout *layout, const char *na
         if (strcmp(layout->list[i].name, name) == 0)
             return &layout->list[i];
     return NULL;
+}
+
+void kvsi_parameter_describe(const kvsi_parameter *p, kvsi_dtype matrices, kvsi_file_tensor *out)
+{
+    const int matrix = kvsi_group_of(p->role) == KVSI_MATRICES;
+
+    *out =
+        (kvsi_file_tensor){.name = p->name, .dtype = matrix ? matrices : KVSI_F32, .rank = p->rank};
+    for (size_t i = 0; i < p->rank; i++)
+        out->shape[i] = p->shape[i];
 }
 
 size_t kvsi_file_index(const kvsi_parameter *p, size_t i)

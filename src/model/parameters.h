@@ -10,10 +10,8 @@
 #ifndef KVSI_MODEL_PARAMETERS_H
 #define KVSI_MODEL_PARAMETERS_H
 
-#include "base/status.h"
+#include "formats/tensor.h"
 #include "kernels/real.h"
-
-#include <stddef.h>
 
 enum { KVSI_NAME_SIZE = 96, KVSI_PARAMETER_RANK_MAX = 3 };
 
@@ -33,6 +31,8 @@ typedef enum kvsi_role {
     KVSI_TAPS, /* numbers of the shift's taps */
     KVSI_GATE, /* vectors of the form `data` */
 } kvsi_role;
+
+kvsi_group kvsi_group_of(kvsi_role role);
 
 typedef struct kvsi_parameter {
     char name[KVSI_NAME_SIZE]; /* as in files */
@@ -67,12 +67,18 @@ void kvsi_layout_release(kvsi_layout *layout);
 size_t kvsi_layout_total(const kvsi_layout *layout);
 const kvsi_parameter *kvsi_layout_find(const kvsi_layout *layout, const char *name);
 
+/* How files describe it: matrices have the given type, everything else is small and stays F32. */
+void kvsi_parameter_describe(const kvsi_parameter *p, kvsi_dtype matrices, kvsi_file_tensor *out);
+
 /* Where number `i` of the tensor in the block stands in a file. */
 size_t kvsi_file_index(const kvsi_parameter *p, size_t i);
 
 /* The initial values of one tensor, in the block's order.  They depend on the seed and the tensor's
  * name only. */
 void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_config *config,
-                         uint64_t seed);
+                         uint64_t seed, int threads);
+/* The same as float32 in the order of files. */
+kvs_status kvsi_parameter_make(float *out, const kvsi_parameter *p, const kvs_model_config *config,
+                               uint64_t seed, int threads, kvs_err *err);
 
 #endif

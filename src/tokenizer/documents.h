@@ -2,6 +2,7 @@
 #ifndef KVSI_TOKENIZER_DOCUMENTS_H
 #define KVSI_TOKENIZER_DOCUMENTS_H
 
+#include "formats/gguf_write.h"
 #include "tokenizer/tokenizer.h"
 
 enum { KVSI_TOKENIZER_FILE_MAX = 1 << 30 }; /* bytes */
@@ -59,11 +60,45 @@ kvs_status kvsi_scored_add(kvsi_scored *scored, const kvsi_scored_piece *piece, 
 kvs_status kvsi_tokenizer_from_scored(kvs_tokenizer **out, const kvsi_scored *scored,
                                       const char *what, kvs_err *err);
 
+/* Whether a document's normalizer is that of some such model; then `out` has its two flags.  A
+ * character map before it is not looked at. */
+int kvsi_scored_read_normalizer(kvsi_scored *out, const json_t *normalizer);
+
 kvs_status kvsi_tokenizer_load_sentencepiece(kvs_tokenizer **out, const char *path, kvs_err *err);
 kvs_status kvsi_tokenizer_load_llama2c(kvs_tokenizer **out, const char *path, kvs_err *err);
 
 /* ---- GGUF: either kind ---- */
 
 kvs_status kvsi_tokenizer_load_gguf(kvs_tokenizer **out, const char *path, kvs_err *err);
+
+/* What such files call the rules that split words by this expression (NULL: GPT-2's), with or
+ * without merges for words that are pieces; NULL: they have no name for them. */
+const char *kvsi_gguf_split_name(const char *expression, int ignore_merges);
+
+/* A tokenizer as such a file has it.  Starts as {0}. */
+typedef struct kvsi_gguf_words {
+    kvsi_gguf_vocabulary vocabulary; /* views of what follows, and of the tokenizer */
+    kvsi_gguf_token *tokens, *merges;
+    kvsi_text bytes;
+    char *document;
+} kvsi_gguf_words;
+
+kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_words *out, const kvs_tokenizer *t, kvs_err *err);
+void kvsi_gguf_words_release(kvsi_gguf_words *words);
+
+/* ---- any of them ---- */
+
+/* Whether kvs_tokenizer_load finds something in a folder. */
+int kvsi_folder_has_tokenizer(const char *dir);
+/* Whether a GGUF file has a vocabulary beside its tensors. */
+kvs_status kvsi_gguf_has_tokenizer(int *out, const char *path, kvs_err *err);
+
+/* ---- saving ---- */
+
+/* Whether a tokenizer.json gives the same ids.  SentencePiece knows characters that are no tokens,
+ * and symbols of the user that begin no new text, as added tokens do. */
+int kvsi_tokenizer_is_document(const kvs_tokenizer *t);
+/* The tokenizer.json: a new reference, or NULL if out of memory. */
+json_t *kvsi_tokenizer_to_document(const kvs_tokenizer *t);
 
 #endif

@@ -1,4 +1,5 @@
-/* The vocabulary of a GGUF file: SentencePiece's ("llama") or byte-level ("gpt2"). */
+/* The vocabulary of a GGUF file: SentencePiece's ("llama"), byte-level ("gpt2") or, where a file
+ * has neither, a whole tokenizer.json. */
 #include "formats/gguf.h"
 
 #include "base/memory.h"
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #define KEY(name) "tokenizer.ggml." name
+#define DOCUMENT_KEY "tokenizer.huggingface.json"
 
 static int is(const char *text, size_t size, const char *name)
 {
@@ -70,6 +72,22 @@ out:
     return st;
 }
 
+static kvs_status get_character_map(kvsi_scored *scored, const kvsi_gguf *file, kvs_err *err)
+{
+    static const char key[] = KEY("precompiled_charsmap");
+    const kvsi_gguf_value *bytes = NULL;
+    kvs_status st;
+
+    if (!kvsi_gguf_find(file, key))
+        return KVS_OK;
+    st = kvsi_gguf_get_array(&bytes, file, key, KVSI_GGUF_U8, err);
+    if (st == KVS_OK && bytes->count > 0) {
+        scored->character_map = (const char *)bytes->data;
+        scored->character_map_size = bytes->count;
+    }
+    return st;
+}
+
 static kvs_status load_scored(kvs_tokenizer **out, const kvsi_gguf *file, const char *path,
                               kvs_err *err)
 {
@@ -85,6 +103,7 @@ static kvs_status load_scored(kvs_tokenizer **out, const kvsi_gguf *file, const 
     KVS_TRY(get_flag(&scored.add_eos, file, KEY("add_eos_token"), err));
     KVS_TRY(get_flag(&scored.add_dummy_prefix, file, KEY("add_space_prefix"), err));
     KVS_TRY(get_flag(&scored.remove_extra_spaces, file, KEY("remove_extra_whitespaces"), err));
+    KVS_TRY(get_character_map(&scored, file, err));
     KVS_TRY(kvsi_tokenizer_from_scored(out, &scored, path, err));
 out:
     kvsi_free(scored.pieces);
@@ -108,6 +127,19 @@ static const struct {
      "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
      0},
 };
+
+static int is_same(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+const char *kvsi_gguf_split_name(const char *expression, int ignore_merges)
+{
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
+        if (is_same(splits[i].expression, expression) && splits[i].ignore_merges == ignore_merges)
+            return splits[i].name;
+    return NULL;
+}
 
 static kvs_status make_document(json_t **out, const kvsi_gguf *file, const char *path, kvs_err *err)
 {
@@ -195,17 +227,42 @@ out:
     return st;
 }
 
+/* ---- either, and a tokenizer.json ------------------------------------------------------------ */
+
+static kvs_status load_document(kvs_tokenizer **out, const char *text, size_t size,
+                                const char *path, kvs_err *err)
+{
+    json_t *document = NULL;
+    const kvs_status st = kvsi_json_parse(&document, text, size, path, err);
+
+    return st != KVS_OK ? st : kvsi_tokenizer_from_document(out, document, path, err);
+}
+
+kvs_status kvsi_gguf_has_tokenizer(int *out, const char *path, kvs_err *err)
+{
+    kvsi_gguf *file = NULL;
+    const kvs_status st = kvsi_gguf_open(&file, path, err);
+
+    *out =
+        st == KVS_OK && (kvsi_gguf_find(file, KEY("tokens")) || kvsi_gguf_find(file, DOCUMENT_KEY));
+    kvsi_gguf_close(file);
+    return st;
+}
+
 kvs_status kvsi_tokenizer_load_gguf(kvs_tokenizer **out, const char *path, kvs_err *err)
 {
     kvsi_gguf *file = NULL;
-    const char *model = "";
-    size_t size = 0;
+    const char *model = "", *document = NULL;
+    size_t size = 0, document_size = 0;
     kvs_status st;
 
     *out = NULL;
     KVS_TRY(kvsi_gguf_open(&file, path, err));
     KVS_TRY(kvsi_gguf_get_text(&model, &size, file, KEY("model"), err));
-    if (is(model, size, "llama"))
+    KVS_TRY(kvsi_gguf_get_text(&document, &document_size, file, DOCUMENT_KEY, err));
+    if (size == 0 && document)
+        st = load_document(out, document, document_size, path, err);
+    else if (is(model, size, "llama"))
         st = load_scored(out, file, path, err);
     else if (is(model, size, "gpt2"))
         st = load_byte_level(out, file, path, err);

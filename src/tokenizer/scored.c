@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PIECE_MAX = 1024 }; /* bytes of a piece that is cut: there are as many cuts, and as long */
 
@@ -63,6 +64,36 @@ static json_t *normalizer(const kvsi_scored *scored)
         json_array_append_new(steps, json_pack("{s:s, s:s}", "type", "Prepend", "prepend", META));
     json_array_append_new(steps, replace("String", " ", META));
     return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", steps);
+}
+
+/* The steps of a document's normalizer behind those of the character map: a new reference. */
+static json_t *without_map(const json_t *value)
+{
+    json_t *copy = json_deep_copy(value), *steps = json_object_get(copy, "normalizers");
+    const char *first = json_string_value(json_object_get(json_array_get(steps, 0), "type"));
+
+    if (first && strcmp(first, "Precompiled") == 0)
+        json_array_remove(steps, 0);
+    return copy;
+}
+
+int kvsi_scored_read_normalizer(kvsi_scored *out, const json_t *value)
+{
+    json_t *steps = without_map(value);
+    int found = 0;
+
+    for (int flags = 0; flags < 4 && !found; flags++) {
+        const kvsi_scored candidate = {.add_dummy_prefix = flags & 1,
+                                       .remove_extra_spaces = flags >> 1};
+        json_t *expected = normalizer(&candidate);
+
+        found = json_equal(expected, steps);
+        json_decref(expected);
+        out->add_dummy_prefix = candidate.add_dummy_prefix;
+        out->remove_extra_spaces = candidate.remove_extra_spaces;
+    }
+    json_decref(steps);
+    return found;
 }
 
 static json_t *decoder(const kvsi_scored *scored)
@@ -245,6 +276,20 @@ out:
     return st;
 }
 
+/* What the pieces were, for a file of the same kind that may be written later. */
+static kvs_status keep_scores(kvs_tokenizer *t, const kvsi_scored *scored, kvs_err *err)
+{
+    t->scores = kvsi_alloc(scored->count, sizeof *t->scores);
+    t->kinds = kvsi_alloc(scored->count, 1);
+    if (!t->scores || !t->kinds)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for scores");
+    for (size_t id = 0; id < scored->count; id++) {
+        t->scores[id] = scored->pieces[id].score;
+        t->kinds[id] = (unsigned char)scored->pieces[id].kind;
+    }
+    return KVS_OK;
+}
+
 kvs_status kvsi_tokenizer_from_scored(kvs_tokenizer **out, const kvsi_scored *scored,
                                       const char *what, kvs_err *err)
 {
@@ -264,6 +309,7 @@ kvs_status kvsi_tokenizer_from_scored(kvs_tokenizer **out, const kvsi_scored *sc
         t->bos = (int32_t)scored->bos;
     if (piece_at(scored, scored->eos))
         t->eos = (int32_t)scored->eos;
+    KVS_TRY(keep_scores(t, scored, err));
     KVS_TRY(add_merges(t, scored, err));
     KVS_TRY(kvsi_find_joints(t, err));
     KVS_TRY(add_user_defined(t, scored, err));

@@ -83,21 +83,37 @@ static kvs_status load_file(kvs_tokenizer **out, const char *path, kvs_err *err)
                      path);
 }
 
-static kvs_status load_folder(kvs_tokenizer **out, const char *dir, kvs_err *err)
+/* The file of a folder that is a tokenizer, in fresh memory; NULL if none, or no memory. */
+static char *find_in_folder(const char *dir)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin",
                                         "tokenizer.gguf"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = kvsi_path_join(dir, names[i]);
-        kvs_status st;
 
-        if (!path)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
-        if (!kvsi_file_exists(path)) {
-            kvsi_free(path);
-            continue;
-        }
+        if (path && kvsi_file_exists(path))
+            return path;
+        kvsi_free(path);
+    }
+    return NULL;
+}
+
+int kvsi_folder_has_tokenizer(const char *dir)
+{
+    char *path = find_in_folder(dir);
+    const int found = path != NULL || kvsi_has_gpt2_files(dir);
+
+    kvsi_free(path);
+    return found;
+}
+
+static kvs_status load_folder(kvs_tokenizer **out, const char *dir, kvs_err *err)
+{
+    char *path = find_in_folder(dir);
+    kvs_status st;
+
+    if (path) {
         st = load_file(out, path, err);
         kvsi_free(path);
         return st;
@@ -135,6 +151,8 @@ void kvs_tokenizer_free(kvs_tokenizer *t)
     kvsi_merges_release(&t->merges);
     kvsi_merges_release(&t->joints);
     kvsi_trie_release(&t->user_defined);
+    kvsi_free(t->scores);
+    kvsi_free(t->kinds);
     kvsi_components_release(&t->normalizers);
     kvsi_components_release(&t->pre_tokenizers);
     kvsi_components_release(&t->decoders);
@@ -229,22 +247,32 @@ static json_t *merges_to_json(const kvs_tokenizer *t)
     return merges;
 }
 
-kvs_status kvs_tokenizer_save(const kvs_tokenizer *t, const char *path, kvs_err *err)
+int kvsi_tokenizer_is_document(const kvs_tokenizer *t)
+{
+    return !t->scored || (t->user_defined.count == 0 && t->vocabulary.count == t->vocab);
+}
+
+json_t *kvsi_tokenizer_to_document(const kvs_tokenizer *t)
 {
     json_t *document = json_copy(t->document);
     json_t *model = json_copy(json_object_get(t->document, "model"));
-    kvs_status st = KVS_OK;
 
     if (!document || !model || json_object_set_new(model, "vocab", vocabulary_to_json(t)) != 0 ||
         json_object_set_new(model, "merges", merges_to_json(t)) != 0 ||
         json_object_set(document, "model", model) != 0) {
-        st = fail_memory(err);
-        goto out;
+        json_decref(document);
+        document = NULL;
     }
-    st = kvsi_json_write(document, path, err);
-out:
-    json_decref(document);
     json_decref(model);
+    return document;
+}
+
+kvs_status kvs_tokenizer_save(const kvs_tokenizer *t, const char *path, kvs_err *err)
+{
+    json_t *document = kvsi_tokenizer_to_document(t);
+    const kvs_status st = document ? kvsi_json_write(document, path, err) : fail_memory(err);
+
+    json_decref(document);
     return st;
 }
 

@@ -104,6 +104,8 @@ struct kvs_tokenizer {
     int byte_words; /* words reach the model as bytes: the last pre-tokenizer is ByteLevel */
     int byte_fallback, ignore_merges, fuse_unknown;
     int scored;             /* SentencePiece: unknown characters fall back after merging */
+    float *scores;          /* SentencePiece: of all pieces, as the file has them, and what they */
+    unsigned char *kinds;   /* are (kvsi_piece_kind); NULL for others */
     kvsi_trie user_defined; /* SentencePiece: symbols that are never merged */
 
     kvsi_components normalizers, pre_tokenizers, decoders;

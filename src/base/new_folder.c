@@ -1,8 +1,8 @@
-/* A corpus folder appears whole: it is filled under another name and renamed. */
+#include "base/new_folder.h"
+
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
-#include "data/corpus.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,37 +20,30 @@ static char *with_suffix(const char *path, const char *word)
     return text;
 }
 
-static int is_part(const char *name)
-{
-    const size_t length = strlen(name), ending = strlen(".shard");
-
-    if (strcmp(name, "corpus.json") == 0 || strcmp(name, kvsi_tokenizer_file) == 0)
-        return 1;
-    return length > ending && strcmp(name + length - ending, ".shard") == 0;
-}
-
-/* What is at the place of the new folder must be nothing, or a corpus that may go. */
-static kvs_status check_place(kvsi_corpus_folder *folder, int overwrite, kvs_err *err)
+/* What is at the place of the new folder must be nothing, or one of its kind that may go. */
+static kvs_status check_place(kvsi_new_folder *folder, const kvsi_folder_kind *kind, int overwrite,
+                              kvs_err *err)
 {
     kvsi_name_list list;
     const char *stranger = NULL;
-    int corpus = 0;
+    int found = 0;
     kvs_status st;
 
     KVS_TRY(kvsi_dir_list(&list, folder->path, "", err));
     for (size_t i = 0; i < list.count; i++) {
-        corpus = corpus || strcmp(list.names[i], "corpus.json") == 0;
-        if (!is_part(list.names[i]))
+        found = found || strcmp(list.names[i], kind->proof) == 0;
+        if (!kind->is_part(list.names[i]))
             stranger = list.names[i];
     }
-    if (corpus && !overwrite)
-        st = kvsi_fail(err, KVS_E_INVALID, "'%s' holds a corpus already; --overwrite replaces it",
-                       folder->path);
-    else if (stranger || (list.count > 0 && !corpus))
+    if (found && !overwrite)
+        st = kvsi_fail(err, KVS_E_INVALID, "'%s' holds a %s already; --overwrite replaces it",
+                       folder->path, kind->name);
+    else if (stranger || (list.count > 0 && !found))
         st = kvsi_fail(err, KVS_E_INVALID,
-                       "folder '%s' holds '%s', expected a new or empty folder%s", folder->path,
-                       stranger ? stranger : list.names[0], overwrite ? " or a corpus alone" : "");
-    folder->replaces = corpus;
+                       "folder '%s' holds '%s', expected a new or empty folder%s%s%s", folder->path,
+                       stranger ? stranger : list.names[0], overwrite ? " or a " : "",
+                       overwrite ? kind->name : "", overwrite ? " alone" : "");
+    folder->replaces = found;
     kvsi_name_list_release(&list);
 out:
     return st;
@@ -72,22 +65,22 @@ static size_t first_missing(char *path)
     return end;
 }
 
-kvs_status kvsi_corpus_folder_begin(kvsi_corpus_folder *folder, const char *dir, int overwrite,
-                                    kvs_err *err)
+kvs_status kvsi_new_folder_begin(kvsi_new_folder *folder, const char *path,
+                                 const kvsi_folder_kind *kind, int overwrite, kvs_err *err)
 {
-    size_t length = strlen(dir);
+    size_t length = strlen(path);
     kvs_status st = KVS_OK;
     int made;
 
-    *folder = (kvsi_corpus_folder){.path = kvsi_strdup(dir)};
+    *folder = (kvsi_new_folder){.path = kvsi_strdup(path)};
     if (!folder->path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
     while (length > 1 && folder->path[length - 1] == '/')
         folder->path[--length] = '\0';
-    KVS_TRY(check_place(folder, overwrite, err));
+    KVS_TRY(check_place(folder, kind, overwrite, err));
     folder->temporary = with_suffix(folder->path, "tmp");
     if (!folder->temporary) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
         goto out;
     }
     KVS_TRY(kvsi_dir_remove(folder->temporary, err)); /* of a process with our number, long gone */
@@ -97,18 +90,18 @@ kvs_status kvsi_corpus_folder_begin(kvsi_corpus_folder *folder, const char *dir,
 out:
     kvsi_free(folder->temporary);
     folder->temporary = NULL;
-    kvsi_corpus_folder_abandon(folder);
+    kvsi_new_folder_abandon(folder);
     return st;
 }
 
-static void release(kvsi_corpus_folder *folder)
+static void release(kvsi_new_folder *folder)
 {
     kvsi_free(folder->path);
     kvsi_free(folder->temporary);
-    *folder = (kvsi_corpus_folder){0};
+    *folder = (kvsi_new_folder){0};
 }
 
-void kvsi_corpus_folder_abandon(kvsi_corpus_folder *folder)
+void kvsi_new_folder_abandon(kvsi_new_folder *folder)
 {
     char *path = folder->temporary;
 
@@ -124,7 +117,7 @@ void kvsi_corpus_folder_abandon(kvsi_corpus_folder *folder)
     release(folder);
 }
 
-kvs_status kvsi_corpus_folder_commit(kvsi_corpus_folder *folder, kvs_err *err)
+kvs_status kvsi_new_folder_commit(kvsi_new_folder *folder, kvs_err *err)
 {
     char *old = NULL;
     kvs_status st;
@@ -147,6 +140,6 @@ out:
     if (st == KVS_OK)
         release(folder);
     else
-        kvsi_corpus_folder_abandon(folder);
+        kvsi_new_folder_abandon(folder);
     return st;
 }

@@ -1,0 +1,248 @@
+/* From one format to another: what is asked for, and whether it may be written there. */
+#include "convert/convert.h"
+
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/names.h"
+#include "formats/llama2c.h"
+#include "tokenizer/documents.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static const uint64_t SHARD_BYTES = 5000000000;
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static const kvsi_name formats[] = {
+    {"auto", KVS_FORMAT_AUTO},
+    {"hf", KVS_FORMAT_HF},
+    {"gguf", KVS_FORMAT_GGUF},
+    {"gguf-llama", KVS_FORMAT_GGUF_LLAMA},
+    {"llama2c", KVS_FORMAT_LLAMA2C},
+    {"llama2c-v1", KVS_FORMAT_LLAMA2C_V1},
+    {NULL, 0},
+};
+
+static const kvsi_name dtypes[] = {
+    {"keep", KVS_DTYPE_KEEP},
+    {"f32", KVS_DTYPE_F32},
+    {"f16", KVS_DTYPE_F16},
+    {"bf16", KVS_DTYPE_BF16},
+    {NULL, 0},
+};
+
+const char *kvs_format_name(kvs_format format)
+{
+    return kvsi_name_of(formats, (int)format);
+}
+
+const char *kvs_dtype_name(kvs_dtype dtype)
+{
+    return kvsi_name_of(dtypes, (int)dtype);
+}
+
+kvs_status kvs_format_parse(kvs_format *out, const char *name, kvs_err *err)
+{
+    int value = 0;
+    const kvs_status st = kvsi_name_parse(&value, formats, "format", name, err);
+
+    *out = (kvs_format)value;
+    return st;
+}
+
+kvs_status kvs_dtype_parse(kvs_dtype *out, const char *name, kvs_err *err)
+{
+    int value = 0;
+    const kvs_status st = kvsi_name_parse(&value, dtypes, "dtype", name, err);
+
+    *out = (kvs_dtype)value;
+    return st;
+}
+
+/* ---- what is asked for ----------------------------------------------------------------------- */
+
+void kvs_convert_options_init(kvs_convert_options *options)
+{
+    *options = (kvs_convert_options){.seed = 1, .shard_bytes = SHARD_BYTES};
+}
+
+static kvs_format choose_format(const kvs_convert_options *o)
+{
+    if (o->format != KVS_FORMAT_AUTO)
+        return o->format;
+    if (kvsi_ends_with(o->out, ".gguf"))
+        return KVS_FORMAT_GGUF;
+    return kvsi_ends_with(o->out, ".bin") ? KVS_FORMAT_LLAMA2C : KVS_FORMAT_HF;
+}
+
+static int is_same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+/* The input must outlive the output, and what is there is not lost unasked. */
+static kvs_status check_place(const kvs_convert_options *o, kvs_format format, kvs_err *err)
+{
+    char *parent = o->in ? kvsi_path_parent(o->in) : NULL;
+    struct stat info;
+    kvs_status st = KVS_OK;
+
+    if (o->in && !parent)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", o->in);
+    else if (o->in && (is_same_file(o->in, o->out) || is_same_file(parent, o->out)))
+        st = kvsi_fail(err, KVS_E_INVALID, "'%s' is where the model comes from", o->out);
+    else if (format != KVS_FORMAT_HF && stat(o->out, &info) == 0) {
+        if (S_ISDIR(info.st_mode))
+            st = kvsi_fail(err, KVS_E_INVALID, "'%s' is a folder, but format %s is one file",
+                           o->out, kvs_format_name(format));
+        else if (!o->overwrite)
+            st = kvsi_fail(err, KVS_E_INVALID, "'%s' is there already; --overwrite replaces it",
+                           o->out);
+    }
+    kvsi_free(parent);
+    return st;
+}
+
+static kvs_status check_options(const kvs_convert_options *o, kvs_format format, kvs_err *err)
+{
+    const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
+
+    if (!o->out || (!o->in && !o->config))
+        return kvsi_fail(err, KVS_E_INVALID, "nothing to convert, or nowhere to put it");
+    if (!kvs_format_name(o->format) || !kvs_dtype_name(o->dtype))
+        return kvsi_fail(err, KVS_E_INVALID, "unknown format %d or dtype %d", (int)o->format,
+                         (int)o->dtype);
+    if (o->shard_bytes == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "shards of 0 bytes, expected at least 1");
+    if (llama2c && o->dtype != KVS_DTYPE_KEEP && o->dtype != KVS_DTYPE_F32)
+        return kvsi_fail(err, KVS_E_INVALID, "dtype is %s, but format %s has f32 only",
+                         kvs_dtype_name(o->dtype), kvs_format_name(format));
+    if (llama2c && o->tokenizer && strcmp(o->tokenizer, "none") != 0)
+        return kvsi_fail(err, KVS_E_INVALID, "format %s has no place for a tokenizer",
+                         kvs_format_name(format));
+    return check_place(o, format, err);
+}
+
+/* ---- the tokenizer --------------------------------------------------------------------------- */
+
+/* Where the input has its own tokenizer; NULL: it has none. */
+static kvs_status find_tokenizer(const char **path, kvsi_conversion *c, kvs_err *err)
+{
+    const char *in = c->options->in;
+    kvs_status st = KVS_OK;
+    struct stat info;
+    int found = 0;
+
+    *path = NULL;
+    switch (kvsi_weights_get_format(c->source.weights)) {
+    case KVSI_FORMAT_GGUF:
+        KVS_TRY(kvsi_gguf_has_tokenizer(&found, in, err));
+        *path = found ? in : NULL;
+        break;
+    case KVSI_FORMAT_HF:
+    case KVSI_FORMAT_BAICHUAN:
+        c->folder = in;
+        if (stat(in, &info) != 0 || !S_ISDIR(info.st_mode)) {
+            c->parent = kvsi_path_parent(in);
+            c->folder = c->parent;
+        }
+        if (!c->folder)
+            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", in);
+        *path = kvsi_folder_has_tokenizer(c->folder) ? c->folder : NULL;
+        break;
+    case KVSI_FORMAT_LLAMA2C:
+    case KVSI_FORMAT_LLAMA2C_V1:
+        break;
+    }
+out:
+    return st;
+}
+
+static kvs_status load_tokenizer(kvsi_conversion *c, kvs_err *err)
+{
+    const char *path = c->options->tokenizer;
+    kvs_status st = KVS_OK;
+
+    if (path && strcmp(path, "none") == 0)
+        return KVS_OK;
+    if (!path && c->source.weights)
+        KVS_TRY(find_tokenizer(&path, c, err));
+    if (!path)
+        return KVS_OK;
+    KVS_TRY(kvs_tokenizer_load(&c->tokenizer, path, err));
+    if (kvs_tokenizer_vocab(c->tokenizer) > c->source.config.vocab)
+        st = kvsi_fail(err, KVS_E_INVALID, "the tokenizer has %zu tokens, the model %zu",
+                       kvs_tokenizer_vocab(c->tokenizer), c->source.config.vocab);
+out:
+    return st;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static kvs_status convert_to_gguf(kvsi_conversion *c, kvsi_gguf_architecture architecture,
+                                  kvs_err *err)
+{
+    const kvsi_tensor_source tensors = kvsi_convert_tensors(&c->source);
+    kvsi_gguf_words words = {0};
+    kvs_status st = KVS_OK;
+
+    if (c->tokenizer)
+        KVS_TRY(kvsi_tokenizer_to_gguf(&words, c->tokenizer, err));
+    KVS_TRY(kvsi_gguf_write_model(c->options->out, &c->source.config, architecture,
+                                  c->tokenizer ? &words.vocabulary : NULL, &tensors, err));
+out:
+    kvsi_gguf_words_release(&words);
+    return st;
+}
+
+static kvs_status convert_to_llama2c(kvsi_conversion *c, int v1, kvs_err *err)
+{
+    const kvsi_tensor_source tensors = kvsi_convert_tensors(&c->source);
+
+    return kvsi_llama2c_write(c->options->out, &c->source.config, v1, &tensors, err);
+}
+
+static kvs_status write_output(kvsi_conversion *c, kvs_format format, kvs_err *err)
+{
+    switch (format) {
+    case KVS_FORMAT_GGUF:
+        return convert_to_gguf(c, KVSI_GGUF_ANY, err);
+    case KVS_FORMAT_GGUF_LLAMA:
+        return convert_to_gguf(c, KVSI_GGUF_LLAMA, err);
+    case KVS_FORMAT_LLAMA2C:
+        return convert_to_llama2c(c, 0, err);
+    case KVS_FORMAT_LLAMA2C_V1:
+        return convert_to_llama2c(c, 1, err);
+    case KVS_FORMAT_AUTO: /* was settled */
+    case KVS_FORMAT_HF:
+        break;
+    }
+    return kvsi_convert_to_hf(c, err);
+}
+
+kvs_status kvs_convert(const kvs_convert_options *options, kvs_err *err)
+{
+    const kvs_format format = options->out ? choose_format(options) : KVS_FORMAT_HF;
+    const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
+    kvs_convert_options settled = *options;
+    kvsi_conversion c = {.options = &settled};
+    kvs_status st;
+
+    KVS_TRY(check_options(options, format, err));
+    if (llama2c) {
+        settled.dtype = KVS_DTYPE_F32;
+        settled.tokenizer = "none"; /* the input's own is left behind */
+    }
+    KVS_TRY(kvsi_convert_source_init(&c.source, &settled, err));
+    KVS_TRY(load_tokenizer(&c, err));
+    KVS_TRY(write_output(&c, format, err));
+out:
+    kvs_tokenizer_free(c.tokenizer);
+    kvsi_free(c.parent);
+    kvsi_convert_source_release(&c.source);
+    return st;
+}

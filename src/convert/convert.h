@@ -1,0 +1,21 @@
+/* convert/convert.h - what the parts of kvs_convert share. */
+#ifndef KVSI_CONVERT_CONVERT_H
+#define KVSI_CONVERT_CONVERT_H
+
+#include "convert/source.h"
+
+/* A model on its way. */
+typedef struct kvsi_conversion {
+    const kvs_convert_options *options;
+    kvsi_convert_source source;
+    kvs_tokenizer *tokenizer; /* NULL = none */
+    const char *folder; /* that the tokenizer came from without being asked for, with files that
+                                 belong to it; NULL = none */
+    char *parent;       /* owns it where it is not the input itself */
+} kvsi_conversion;
+
+/* A folder as Hugging Face has it: weights, config.json, tokenizer and, for a model of ours, the
+ * Python file that runs it. */
+kvs_status kvsi_convert_to_hf(kvsi_conversion *c, kvs_err *err);
+
+#endif

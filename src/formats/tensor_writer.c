@@ -1,0 +1,71 @@
+#include "formats/tensor_writer.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+
+enum { CHUNK = 1 << 14 }; /* numbers encoded at a time */
+
+kvs_status kvsi_tensor_writer_init(kvsi_tensor_writer *writer, const kvsi_tensor_source *source,
+                                   kvs_err *err)
+{
+    size_t largest = 0;
+
+    *writer = (kvsi_tensor_writer){.source = source};
+    for (size_t i = 0; i < source->count; i++) {
+        kvsi_file_tensor tensor;
+        size_t count;
+
+        source->describe(source->self, i, &tensor);
+        count = kvsi_file_tensor_count(&tensor);
+        largest = count > largest ? count : largest;
+    }
+    writer->values = kvsi_alloc(largest, sizeof *writer->values);
+    if (!writer->values)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tensor of %zu numbers", largest);
+    return KVS_OK;
+}
+
+void kvsi_tensor_writer_release(kvsi_tensor_writer *writer)
+{
+    kvsi_free(writer->values);
+    *writer = (kvsi_tensor_writer){0};
+}
+
+static const float F16_LIMIT = 65520; /* from here on, numbers round to infinity */
+
+static kvs_status check_range(const kvsi_file_tensor *tensor, const float *values, size_t count,
+                              kvs_err *err)
+{
+    for (size_t i = 0; tensor->dtype == KVSI_F16 && i < count; i++)
+        if (isfinite(values[i]) && fabsf(values[i]) >= F16_LIMIT)
+            return kvsi_fail(err, KVS_E_LIMIT,
+                             "tensor '%s' has a number of %g, which F16 cannot hold; BF16 can",
+                             tensor->name, (double)values[i]);
+    return KVS_OK;
+}
+
+kvs_status kvsi_tensor_writer_put(const kvsi_tensor_writer *writer, size_t index,
+                                  kvsi_new_file *file, kvs_err *err)
+{
+    const kvsi_tensor_source *source = writer->source;
+    unsigned char encoded[CHUNK * sizeof(float)];
+    kvsi_file_tensor tensor;
+    size_t count;
+    kvs_status st;
+
+    source->describe(source->self, index, &tensor);
+    count = kvsi_file_tensor_count(&tensor);
+    KVS_TRY(source->read(source->self, index, writer->values, err));
+    KVS_TRY(check_range(&tensor, writer->values, count, err));
+    if (tensor.dtype == KVSI_F32)
+        return kvsi_new_file_write(file, writer->values, count * sizeof *writer->values, err);
+    for (size_t at = 0; at < count; at += CHUNK) {
+        const size_t n = count - at < CHUNK ? count - at : CHUNK;
+
+        kvsi_dtype_encode(encoded, tensor.dtype, writer->values + at, n);
+        KVS_TRY(kvsi_new_file_write(file, encoded, kvsi_dtype_bytes(tensor.dtype, n), err));
+    }
+out:
+    return st;
+}

@@ -1,0 +1,40 @@
+/* A model into a folder: config.json and model.safetensors, tensor by tensor. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "formats/hf.h"
+#include "formats/safetensors.h"
+#include "model/model.h"
+
+static void describe(const void *self, size_t index, kvsi_file_tensor *out)
+{
+    const kvs_model *model = self;
+
+    kvsi_parameter_describe(&model->layout.list[index], KVSI_F32, out);
+}
+
+static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_err *err)
+{
+    const kvs_model *model = self;
+    const kvsi_parameter *p = &model->layout.list[index];
+
+    return kvs_model_read_tensor(model, p->name, out, p->count, err);
+}
+
+kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
+{
+    const kvsi_tensor_source source = {model->layout.count, describe, read_tensor, model};
+    kvs_status st = KVS_OK;
+    char *weights = kvsi_path_join(dir, "model.safetensors");
+    char *config = kvsi_path_join(dir, "config.json");
+
+    if (!weights || !config) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory while saving to '%s'", dir);
+        goto out;
+    }
+    KVS_TRY(kvsi_safetensors_write_source(weights, &source, err));
+    KVS_TRY(kvsi_hf_config_write(&model->config, config, err));
+out:
+    kvsi_free(weights);
+    kvsi_free(config);
+    return st;
+}

@@ -1,0 +1,360 @@
+/* A tokenizer as a GGUF file has it.  Those files name a few kinds of tokenizers and leave the rest
+ * to the reader; what they cannot say exactly goes along as a tokenizer.json instead, which few
+ * programs read. */
+#include "base/memory.h"
+#include "tokenizer/documents.h"
+#include "tokenizer/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static kvs_status fail_memory(kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a vocabulary");
+}
+
+/* ---- what both kinds need -------------------------------------------------------------------- */
+
+static int has_all_bytes(const kvs_tokenizer *t)
+{
+    for (size_t byte = 0; byte < 256; byte++)
+        if (t->byte_ids[byte] < 0)
+            return 0;
+    return 1;
+}
+
+/* Why a tokenizer of either kind is more than such a file can say; NULL: it is not. */
+static const char *find_oddity(const kvs_tokenizer *t)
+{
+    if (t->before.count > 1 || (t->before.count == 1 && t->before.ids[0] != t->bos) ||
+        t->after.count > 1 || (t->after.count == 1 && t->after.ids[0] != t->eos))
+        return "what it puts around a text";
+    for (size_t i = 0; i < t->added_count; i++)
+        if (t->added[i].single_word || t->added[i].strip_left || t->added[i].strip_right)
+            return "added tokens that look at their neighbours";
+    return NULL;
+}
+
+static int is_added(const kvs_tokenizer *t, size_t id, int special)
+{
+    for (size_t i = 0; i < t->added_count; i++)
+        if ((size_t)t->added[i].id == id && t->added[i].special == special)
+            return 1;
+    return 0;
+}
+
+static kvs_status add_tokens(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+{
+    kvsi_gguf_vocabulary *v = &w->vocabulary;
+
+    w->tokens = kvsi_alloc(t->vocab, sizeof *w->tokens);
+    if (!w->tokens)
+        return fail_memory(err);
+    for (size_t id = 0; id < t->vocab; id++) {
+        const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id);
+        const int type = t->kinds             ? t->kinds[id]
+                         : is_added(t, id, 1) ? KVSI_PIECE_CONTROL
+                         : is_added(t, id, 0) ? KVSI_PIECE_USER_DEFINED
+                                              : KVSI_PIECE_NORMAL;
+
+        w->tokens[id] = (kvsi_gguf_token){.text = piece.text,
+                                          .size = piece.size,
+                                          .score = t->scores ? t->scores[id] : 0,
+                                          .type = type};
+    }
+    v->tokens = w->tokens;
+    v->count = t->vocab;
+    v->unknown = t->unknown;
+    v->bos = t->bos;
+    v->eos = t->eos;
+    v->add_bos = t->before.count > 0;
+    v->add_eos = t->after.count > 0;
+    return KVS_OK;
+}
+
+/* ---- SentencePiece: "llama" ------------------------------------------------------------------ */
+
+/* The ranks of the merges that make a piece. */
+typedef struct span {
+    uint32_t low, high;
+    int32_t id;
+} span;
+
+static int by_rank(const void *a, const void *b)
+{
+    const span *x = a, *y = b;
+
+    return x->low < y->low ? -1 : x->low > y->low;
+}
+
+/* SentencePiece merges any two neighbours that make a piece.  Merges say the same only if they are
+ * all there: every way to cut a piece into two. */
+static int has_every_cut(const kvs_tokenizer *t, const kvsi_gguf_token *tokens, size_t id)
+{
+    const kvsi_gguf_token *token = tokens + id;
+
+    for (size_t at = 1; at < token->size; at++) {
+        const size_t rest = token->size - at;
+        int32_t left, right;
+
+        if (((unsigned char)token->text[at] & 0xc0) == 0x80)
+            continue; /* inside a character */
+        left = kvsi_vocabulary_find(&t->vocabulary, token->text, at);
+        right = kvsi_vocabulary_find(&t->vocabulary, token->text + at, rest);
+        if (left < 0 || right < 0) {
+            uint32_t code;
+            /* A character that is no piece could still be merged there. */
+            const int left_odd = left < 0 && kvsi_utf8_next(token->text, at, &code) == at;
+            const int right_odd =
+                right < 0 && kvsi_utf8_next(token->text + at, rest, &code) == rest;
+
+            if ((left_odd || left >= 0) && (right_odd || right >= 0))
+                return 0;
+        } else if (tokens[left].type == KVSI_PIECE_NORMAL &&
+                   tokens[right].type == KVSI_PIECE_NORMAL &&
+                   !kvsi_merges_find(&t->merges, left, right)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The merges of each piece, in the order of their ranks; *count says of how many pieces. */
+static span *list_spans(const kvs_tokenizer *t, size_t *count)
+{
+    span *spans = kvsi_alloc(t->vocab, sizeof *spans);
+    kvsi_merge *merges = kvsi_merges_list(&t->merges);
+
+    *count = 0;
+    for (size_t id = 0; spans && id < t->vocab; id++)
+        spans[id] = (span){UINT32_MAX, 0, (int32_t)id};
+    for (size_t i = 0; spans && merges && i < t->merges.count; i++) {
+        span *s = spans + merges[i].result;
+
+        s->low = merges[i].rank < s->low ? merges[i].rank : s->low;
+        s->high = merges[i].rank > s->high ? merges[i].rank : s->high;
+    }
+    kvsi_free(merges);
+    for (size_t id = 0; spans && id < t->vocab; id++)
+        if (spans[id].low != UINT32_MAX)
+            spans[(*count)++] = spans[id];
+    if (spans)
+        qsort(spans, *count, sizeof *spans, by_rank);
+    return spans;
+}
+
+/* Scores from the order of merges; *ordered says whether there are any that mean the same. */
+static kvs_status score_by_merges(kvsi_gguf_words *w, const kvs_tokenizer *t, int *ordered,
+                                  kvs_err *err)
+{
+    size_t count = 0;
+    span *spans = list_spans(t, &count);
+
+    if (!spans)
+        return fail_memory(err);
+    *ordered = 1;
+    for (size_t id = 0; id < t->vocab; id++) {
+        const int normal = w->tokens[id].text && w->tokens[id].type == KVSI_PIECE_NORMAL;
+
+        if (normal && kvsi_byte_piece(w->tokens[id].text, w->tokens[id].size) >= 0)
+            w->tokens[id].type = KVSI_PIECE_BYTE;
+        else if ((int64_t)id == t->unknown)
+            w->tokens[id].type = KVSI_PIECE_UNKNOWN;
+    }
+    for (size_t id = 0; id < t->vocab && *ordered; id++)
+        if (w->tokens[id].text && w->tokens[id].type == KVSI_PIECE_NORMAL)
+            *ordered = has_every_cut(t, w->tokens, id);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && spans[i].low <= spans[i - 1].high)
+            *ordered = 0;
+        w->tokens[spans[i].id].score = -(float)(i + 1);
+    }
+    kvsi_free(spans);
+    return KVS_OK;
+}
+
+/* Why it is no SentencePiece model; NULL: it is one. */
+static const char *why_not_scored(const kvs_tokenizer *t, kvsi_scored *flags)
+{
+    if (!json_is_null(json_object_get(t->document, "pre_tokenizer")) &&
+        json_object_get(t->document, "pre_tokenizer"))
+        return "its pre-tokenizer";
+    if (!kvsi_scored_read_normalizer(flags, json_object_get(t->document, "normalizer")))
+        return "its normalizer";
+    if (!has_all_bytes(t) && (t->unknown < 0 || !(t->scored || t->fuse_unknown)))
+        return "characters without tokens";
+    if (!t->scored && (!t->byte_fallback || t->ignore_merges))
+        return "its model";
+    for (size_t i = 0; i < t->added_count && !t->scored; i++)
+        if (!t->added[i].special)
+            return "added tokens that are not special";
+    return find_oddity(t);
+}
+
+static kvs_status say_scored(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+{
+    kvsi_gguf_vocabulary *v = &w->vocabulary;
+    kvsi_scored flags = {0};
+    int ordered = 1;
+    kvs_status st = KVS_OK;
+
+    v->reason = why_not_scored(t, &flags);
+    if (v->reason)
+        return KVS_OK;
+    KVS_TRY(add_tokens(w, t, err));
+    if (!t->scored)
+        KVS_TRY(score_by_merges(w, t, &ordered, err));
+    for (size_t i = 0; i < t->normalizers.count; i++)
+        if (t->normalizers.list[i].kind == KVSI_CHARACTER_MAP) {
+            v->character_map = t->normalizers.list[i].content;
+            v->character_map_size = t->normalizers.list[i].content_size;
+        }
+    v->add_space_prefix = flags.add_dummy_prefix;
+    v->remove_extra_spaces = flags.remove_extra_spaces;
+    if (ordered)
+        v->model = "llama";
+    else
+        v->reason = "merges that no scores can order";
+out:
+    return st;
+}
+
+/* ---- byte-level: "gpt2" ---------------------------------------------------------------------- */
+
+static int is_false(const json_t *object, const char *key)
+{
+    return json_is_false(json_object_get(object, key));
+}
+
+static int is_text(const json_t *object, const char *key, const char *text)
+{
+    const char *found = json_string_value(json_object_get(object, key));
+
+    return found && strcmp(found, text) == 0;
+}
+
+static int is_type(const json_t *object, const char *type)
+{
+    return is_text(object, "type", type);
+}
+
+/* The name of the rules that split words; NULL: they have none. */
+static const char *find_split(const kvs_tokenizer *t)
+{
+    const json_t *pre = json_object_get(t->document, "pre_tokenizer");
+    const json_t *steps = json_object_get(pre, "pretokenizers"), *split, *bytes;
+    const char *expression;
+
+    /* Without merges it does not matter where words end. */
+    if (is_type(pre, "ByteLevel") && is_false(pre, "add_prefix_space") &&
+        (!is_false(pre, "use_regex") || t->merges.count == 0))
+        return kvsi_gguf_split_name(NULL, t->ignore_merges);
+    split = json_array_get(steps, 0);
+    bytes = json_array_get(steps, 1);
+    expression = json_string_value(json_object_get(json_object_get(split, "pattern"), "Regex"));
+    if (!is_type(pre, "Sequence") || json_array_size(steps) != 2 || !is_type(split, "Split") ||
+        !expression || !is_false(split, "invert") || !is_type(bytes, "ByteLevel") ||
+        !is_false(bytes, "add_prefix_space") || !is_false(bytes, "use_regex") ||
+        !is_text(split, "behavior", "Isolated"))
+        return NULL;
+    return kvsi_gguf_split_name(expression, t->ignore_merges);
+}
+
+static const char *why_not_byte_level(const kvs_tokenizer *t)
+{
+    const json_t *normalizer = json_object_get(t->document, "normalizer");
+
+    if (normalizer && !json_is_null(normalizer))
+        return "its normalizer";
+    if (!has_all_bytes(t) && t->unknown >= 0)
+        return "bytes without tokens";
+    if (t->after.count > 0)
+        return "what it puts behind a text";
+    if (!find_split(t))
+        return "the rules by which it splits words";
+    return find_oddity(t);
+}
+
+/* All "left right", by rank, as one text that is cut up once it moves no more. */
+static kvs_status add_merges(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+{
+    kvsi_merge *list = kvsi_merges_list(&t->merges);
+    const size_t count = list ? t->merges.count : 0;
+    size_t at = 0;
+    kvs_status st = KVS_OK;
+
+    w->merges = kvsi_alloc(count, sizeof *w->merges);
+    if (!w->merges) {
+        st = fail_memory(err);
+        goto out;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const kvsi_bytes left = kvsi_vocabulary_at(&t->vocabulary, (size_t)list[i].left);
+        const kvsi_bytes right = kvsi_vocabulary_at(&t->vocabulary, (size_t)list[i].right);
+
+        kvsi_text_add_bytes(&w->bytes, left.text, left.size);
+        kvsi_text_add(&w->bytes, " ");
+        kvsi_text_add_bytes(&w->bytes, right.text, right.size);
+        w->merges[i].size = left.size + right.size + 1;
+    }
+    KVS_TRY(kvsi_text_check(&w->bytes, err));
+    for (size_t i = 0; i < count; at += w->merges[i++].size)
+        w->merges[i].text = w->bytes.data + at;
+    w->vocabulary.merges = w->merges;
+    w->vocabulary.merge_count = count;
+out:
+    kvsi_free(list);
+    return st;
+}
+
+static kvs_status say_byte_level(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    w->vocabulary.reason = why_not_byte_level(t);
+    if (w->vocabulary.reason)
+        return KVS_OK;
+    KVS_TRY(add_tokens(w, t, err));
+    KVS_TRY(add_merges(w, t, err));
+    w->vocabulary.model = "gpt2";
+    w->vocabulary.pre = find_split(t);
+out:
+    return st;
+}
+
+/* ---- either, or neither ---------------------------------------------------------------------- */
+
+static kvs_status say_document(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+{
+    json_t *document = kvsi_tokenizer_to_document(t);
+    char *text = document ? json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+
+    json_decref(document);
+    w->document = text ? kvsi_strdup(text) : NULL;
+    w->vocabulary.document = w->document;
+    free(text);
+    return w->document ? KVS_OK : fail_memory(err);
+}
+
+kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_words *out, const kvs_tokenizer *t, kvs_err *err)
+{
+    kvs_status st;
+
+    *out = (kvsi_gguf_words){0};
+    KVS_TRY(t->byte_words ? say_byte_level(out, t, err) : say_scored(out, t, err));
+    if (!out->vocabulary.model)
+        KVS_TRY(say_document(out, t, err));
+out:
+    if (st != KVS_OK)
+        kvsi_gguf_words_release(out);
+    return st;
+}
+
+void kvsi_gguf_words_release(kvsi_gguf_words *words)
+{
+    kvsi_free(words->tokens);
+    kvsi_free(words->merges);
+    kvsi_free(words->document);
+    kvsi_text_release(&words->bytes);
+    *words = (kvsi_gguf_words){0};
+}

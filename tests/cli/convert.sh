@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Models from one format into another by the command: what is written, what is refused, what is left.
+set -euo pipefail
+: "${KVSHIFT:?names the command to test}"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# refused CODE TEXT ARGUMENT...: one line on standard error, nothing on standard output, no new file.
+refused() {
+    local expected=$1 text=$2 code=0 before
+    shift 2
+    before=$(ls -A | grep -v '^out$\|^err$')
+    "$KVSHIFT" convert --quiet "$@" >out 2>err || code=$?
+    [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
+    [[ $(wc -l <err) == 1 && ! -s out ]] || fail "'$*' says: $(cat err out)"
+    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(ls -A | grep -v '^out$\|^err$') == "$before" ]] || fail "'$*' left something: $(ls -A)"
+}
+
+convert() {
+    "$KVSHIFT" convert --quiet "$@" >out 2>err || fail "'$*': $(cat err)"
+    [[ ! -s out && ! -s err ]] || fail "'$*' says: $(cat err out)"
+}
+
+small=(--dim 16 --heads 4 --kv-heads 2 --ffn 24 --layers 2 --vocab 300 --context 32)
+plain=(--shift none --rope-base 10000)
+
+# Random weights: the same for the same seed, in any format.
+convert --random desk-1m plain "${small[@]}" "${plain[@]}" --seed 7
+convert plain plain.gguf
+convert plain.gguf plain.bin
+convert plain.bin plain-v1.bin --format llama2c-v1
+convert plain-v1.bin back
+cmp plain/model.safetensors back/model.safetensors || fail "numbers were lost on the way"
+convert --random desk-1m plain2.bin "${small[@]}" "${plain[@]}" --seed 7
+cmp plain.bin plain2.bin || fail "another format, another model"
+[[ ! -e plain/modeling_kvshift.py ]] || fail "a plain model needs no Python file"
+
+# A shifted one: never as llama.
+convert --random desk-1m kv "${small[@]}" --shift kv
+convert kv kv.gguf
+convert kv.gguf kv-back
+cmp kv/model.safetensors kv-back/model.safetensors || fail "numbers of a shifted model were lost"
+grep -q '"targets": "kv"' kv-back/config.json || fail "the shift was lost"
+cmp kv/modeling_kvshift.py kv-back/modeling_kvshift.py || fail "no Python file, or another"
+grep -qa kvshift kv.gguf || fail "a shifted model is not called kvshift"
+refused 1 "format gguf-llama has no place for shifted" kv x.gguf --format gguf-llama
+refused 1 "format llama2c has no place for shifted" kv x.bin
+refused 2 "option '--body' is gpt2, but 'desk-1m' has llama" --random desk-1m x --body gpt2
+echo '{"model_type": "gpt2", "vocab_size": 9, "n_embd": 8, "n_layer": 1, "n_head": 2}' >gpt2.json
+refused 1 "format gguf has no place for GPT-2's body" --random ./gpt2.json x.gguf
+convert --random ./gpt2.json gpt2
+
+# Types and shards.
+convert kv half --dtype bf16
+[[ $(stat -c %s half/model.safetensors) -lt $(stat -c %s kv/model.safetensors) ]] ||
+    fail "halves are not smaller"
+convert half again --dtype f32
+convert again half2 --dtype bf16
+cmp half/model.safetensors half2/model.safetensors || fail "bf16 does not survive f32"
+convert kv shards --shard-size 10KB
+[[ -e shards/model.safetensors.index.json && -e shards/model-00001-of-00004.safetensors ]] ||
+    fail "no shards: $(ls shards)"
+convert shards whole
+cmp kv/model.safetensors whole/model.safetensors || fail "shards do not add up"
+
+# The tokenizer goes along, through every format that has a place for it.
+printf 'the cat sat on the mat, the cat sat, the mat' >text
+"$KVSHIFT" tokenizer train --vocab 260 --out tokenizer.json text >/dev/null
+convert kv with -t tokenizer.json
+convert with with.gguf
+convert with.gguf with-back
+"$KVSHIFT" tokenizer encode -t tokenizer.json <text >expected
+for holder in with with.gguf with-back; do
+    "$KVSHIFT" tokenizer encode -t "$holder" <text | cmp -s - expected || fail "'$holder' lost it"
+done
+[[ -e with/tokenizer_config.json ]] || fail "no tokenizer_config.json"
+convert with without -t none
+[[ ! -e without/tokenizer.json ]] || fail "a tokenizer that was not wanted"
+refused 2 "the tokenizer has 260 tokens, the model 9" --random desk-1m x --vocab 9 -t tokenizer.json
+refused 2 "has no place for a tokenizer" plain x.bin -t tokenizer.json
+
+# What is there stays, unless it is said.
+refused 2 "'kv.gguf' is there already; --overwrite replaces it" plain kv.gguf
+refused 2 "'kv' holds a model already; --overwrite replaces it" plain kv
+convert plain kv.gguf --overwrite
+convert plain kv-back --overwrite
+[[ ! -e kv-back/modeling_kvshift.py ]] || fail "the old folder shines through"
+refused 2 "'plain' is where the model comes from" plain plain --overwrite
+refused 2 "'./plain.gguf' is where the model comes from" plain.gguf ./plain.gguf --overwrite
+
+# Misuse.
+refused 2 "option '--random' takes no model, found 'plain'" plain x --random desk-1m
+refused 2 "expected IN and OUT, found 'x' alone" x
+refused 2 "option '--shift' needs '--random'" plain x --shift kv
+refused 2 "option '--shard-size': expected a size such as 500MB, found '5 apples'" \
+    plain x --shard-size '5 apples'
+refused 2 "format llama2c has f32 only" plain x.bin --dtype f16
+refused 2 "did you mean 'desk-1m'?" --random desk-1n x
+refused 1 "cannot open 'nothing'" nothing x
+"$KVSHIFT" convert --help | grep -q -- '--shard-size SIZE' || fail "no help"
+
+# A signal ends it in order: no output, nothing half-written.
+"$KVSHIFT" convert --random desk-110m large --quiet 2>err &
+job=$!
+for _ in $(seq 100); do
+    compgen -G 'large.tmp-*/model*' >/dev/null && break
+    sleep 0.1
+done
+kill -TERM $job
+code=0
+wait $job || code=$?
+[[ $code == 143 ]] || fail "SIGTERM gives $code, expected 143: $(cat err)"
+[[ -z $(ls -d large* 2>/dev/null) ]] || fail "left behind: $(ls -d large*)"
