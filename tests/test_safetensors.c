@@ -307,7 +307,8 @@ static void damaged_files_do_no_harm(void **state)
             continue;
         for (size_t i = 0; i < kvsi_safetensors_count(file); i++) {
             const kvsi_file_tensor *tensor = kvsi_safetensors_at(file, i);
-            const size_t count = kvsi_file_tensor_count(tensor) * kvsi_dtype_bytes(tensor->dtype, 1);
+            const size_t count =
+                kvsi_file_tensor_count(tensor) * kvsi_dtype_bytes(tensor->dtype, 1);
 
             for (size_t byte = 0; byte < count; byte++)
                 sum += ((const unsigned char *)tensor->data)[byte];

@@ -130,8 +130,8 @@ INLINE void add_products(vec sum[ROWS][VECTORS], const float *restrict a, const 
     }
 }
 
-static void multiply_whole(float *c, size_t ldc, const float *restrict a,
-                           const float *restrict b, size_t depth, origin o)
+static void multiply_whole(float *c, size_t ldc, const float *restrict a, const float *restrict b,
+                           size_t depth, origin o)
 {
     vec sum[ROWS][VECTORS];
 
@@ -158,8 +158,8 @@ static void multiply_whole(float *c, size_t ldc, const float *restrict a,
 }
 
 /* A tile at the edge, of fewer rows or columns: through a whole one. */
-static void multiply_edge(float *c, size_t ldc, const float *restrict a,
-                          const float *restrict b, size_t depth, origin o, size_t rows, size_t cols)
+static void multiply_edge(float *c, size_t ldc, const float *restrict a, const float *restrict b,
+                          size_t depth, origin o, size_t rows, size_t cols)
 {
     float whole[ROWS * COLS];
 
