@@ -12,12 +12,14 @@ static atomic_uint_fast64_t allocations;
 static atomic_size_t live;
 
 /* Large blocks lie in huge pages where the system has them: fewer misses of the address cache. */
-static unsigned char *take(size_t bytes)
+static void *take(size_t bytes)
 {
-    unsigned char *block = aligned_alloc(bytes < HUGE_BLOCK ? ALIGNMENT : HUGE_PAGE, bytes);
+    void *block;
 
+    if (posix_memalign(&block, bytes < HUGE_BLOCK ? ALIGNMENT : HUGE_PAGE, bytes) != 0)
+        return NULL;
 #ifdef MADV_HUGEPAGE
-    if (block && bytes >= HUGE_BLOCK)
+    if (bytes >= HUGE_BLOCK)
         madvise(block, bytes, MADV_HUGEPAGE);
 #endif
     return block;
