@@ -23,7 +23,7 @@ static const kvsi_option options[] = {
     {ROW("window", KVSI_OPTION_SIZE, window, "The model"), .low = 1, .high = 3},
     {ROW("shift", KVSI_OPTION_CHOICE, shift, "The model"), .choices = shifts},
     {ROW("layers", KVSI_OPTION_SIZES, layers, "The model"), .high = 9, .automatic = "all"},
-    {ROW("slopes", KVSI_OPTION_REALS, slopes, "The model")},
+    {ROW("slopes", KVSI_OPTION_REALS, slopes, "The model"), .automatic = "a series"},
     {ROW("rate", KVSI_OPTION_REAL, rate, "Run")},
     {ROW("seed", KVSI_OPTION_UINT64, seed, "Run")},
     {ROW("quiet", KVSI_OPTION_FLAG, quiet, "Run")},
@@ -78,8 +78,8 @@ kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
 void fuzz_seeds(void)
 {
     fuzz_seed_text("toml", "# all of it\nout = \"a \\\"b\\\" \\u00e9\"\n[the-model]\nwindow = 3\n"
-                           "shift = 'k'\nlayers = [0,\n 9, ]\nslopes = [-0.5, 2e1]\n[run]\n"
+                           "shift = 'k'\nlayers = [0,\n 9, ]\nslopes = [0.5, 2e1]\n[run]\n"
                            "rate = 1_000\r\nquiet = true\nseed = 18446744073709551615\n");
-    fuzz_seed_text("json", "{\"the-model\": {\"layers\": [1], \"slopes\": [1.5, -2]}, "
+    fuzz_seed_text("json", "{\"the-model\": {\"layers\": [1], \"slopes\": [1.5, 2]}, "
                            "\"out\": \"\\u00e9\", \"run\": {\"quiet\": false, \"rate\": 1e-9}}");
 }
