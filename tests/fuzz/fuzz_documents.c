@@ -11,28 +11,31 @@ static kvs_status read_all(const char *path, const char *separator, kvs_err *err
 {
     kvsi_documents *documents;
     kvs_status st = kvsi_documents_open(&documents, path, "text", separator, err);
-    uint64_t sum = 0;
+    kvsi_text copy = {0};
     int found = 1;
 
     while (st == KVS_OK && found) {
         kvsi_piece piece;
 
         st = kvsi_documents_next(documents, &piece, &found, err);
-        for (size_t i = 0; st == KVS_OK && found && i < piece.size; i++)
-            sum += (unsigned char)piece.text[i];
+        copy.length = 0;
+        if (st == KVS_OK && found)
+            kvsi_text_add_bytes(&copy, piece.text, piece.size);
     }
-    (void)sum;
+    kvsi_text_release(&copy);
     kvsi_documents_close(documents);
     return st;
 }
 
-/* What comes first says which kind it is, the rest is the file. */
+/* What comes first says which kind it is, the rest is the file.  It is short: each of its bytes can
+ * stand for tens of thousands. */
 kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
 {
+    enum { LONGEST = 512 };
     const size_t kind = size > 0 ? (unsigned char)data[0] % 4 : 0;
     kvs_status st;
 
-    if (size == 0)
+    if (size == 0 || size > LONGEST)
         return KVS_OK;
     fuzz_write(names[kind], data + 1, size - 1);
     st = read_all(names[kind], "<|endoftext|>", err);
