@@ -4,6 +4,20 @@
 
 #include <stdlib.h>
 
+/* What was taken is written so that it is taken again, as the same. */
+static void write_and_read(const kvs_model_config *config)
+{
+    json_t *json = kvsi_hf_config_to_json(config), *json_again;
+    kvs_model_config again;
+    kvs_err err;
+
+    fuzz_expect(kvsi_hf_config_from_json(&again, json, "again", &err) == KVS_OK, err.message);
+    json_again = kvsi_hf_config_to_json(&again);
+    fuzz_expect(json_equal(json, json_again), "a configuration comes back as it was written");
+    json_decref(json);
+    json_decref(json_again);
+}
+
 kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
 {
     kvs_model_config config;
@@ -16,6 +30,7 @@ kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
     st = kvs_model_config_load(&config, "config.json", err);
     if (st != KVS_OK)
         return st;
+    write_and_read(&config);
     kvs_session_bytes(&config, 0);
     return kvs_model_config_sizes(&config, &sizes, err);
 }

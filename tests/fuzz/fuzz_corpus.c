@@ -1,6 +1,5 @@
 /* A corpus's folder: corpus.json, its shards and its tokenizer. */
 #include "base/files.h"
-#include "base/folders.h"
 #include "base/memory.h"
 #include "fuzz.h"
 

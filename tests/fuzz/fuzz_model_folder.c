@@ -16,9 +16,12 @@ kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
 static void seed(const char *name, const kvs_model_config *special, kvsi_dtype dtype)
 {
     kvs_model *model = fuzz_model(special);
+    static const char state[] =
+        "{\"files\": {\"config.json\": \"0123456789abcdef\", \"model.safetensors\": \"0\"}}";
     kvsi_text input = {0};
 
     fuzz_pack_model(&input, model, dtype);
+    fuzz_pack(&input, "state.json", state, strlen(state));
     fuzz_seed(name, &input);
     kvs_model_free(model);
 }

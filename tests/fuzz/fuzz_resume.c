@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define CHECKPOINT "run/ckpt/step-00000001/"
 

@@ -47,4 +47,11 @@ void fuzz_seeds(void)
         "\"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"first\"}, \"model\": "
         "{\"type\": \"BPE\", \"dropout\": null, \"vocab\": {\"_\": 0, \"a\": 1, \"b\": 2, \"_a\": "
         "3, \"1\": 4}, \"merges\": [\"_ a\"]}}");
+    fuzz_seed_text(
+        "others",
+        "{\"added_tokens\": [{\"id\": 2, \"content\": \"ab\", \"single_word\": true}], "
+        "\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": "
+        "\"BAAAAAAAAAB4AA==\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": "
+        "[{\"type\": \"WhitespaceSplit\"}, {\"type\": \"Whitespace\"}]}, \"model\": {\"vocab\": "
+        "{\"a\": 0, \"b\": 1}, \"merges\": []}}");
 }
