@@ -66,6 +66,6 @@ set(KVSHIFT_LIBRARIES ${module_libraries} ${OpenMP_C_LIBRARIES} m)
 
 # ---- tests only: their absence is no error, the summary says so ----------------------------------
 
-if(KVSHIFT_TESTS)
+if(KVSHIFT_TESTS OR KVSHIFT_FUZZ)
     pkg_check_modules(CMOCKA QUIET cmocka)
 endif()

@@ -8,7 +8,15 @@ endif()
 
 set(KVSHIFT_SANITIZE_FLAGS)
 set(KVSHIFT_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive) # tests run side by side on the same cores
-if(KVSHIFT_SANITIZE STREQUAL address)
+if(KVSHIFT_FUZZ)
+    if(NOT CMAKE_C_COMPILER_ID MATCHES Clang)
+        message(FATAL_ERROR "KVSHIFT_FUZZ needs clang, found ${CMAKE_C_COMPILER_ID}")
+    elseif(KVSHIFT_SANITIZE)
+        message(FATAL_ERROR "KVSHIFT_FUZZ has sanitizers of its own: leave KVSHIFT_SANITIZE empty")
+    endif()
+    set(KVSHIFT_SANITIZE_FLAGS -fsanitize=fuzzer-no-link,address,undefined
+        -fno-sanitize-recover=all -fno-omit-frame-pointer)
+elseif(KVSHIFT_SANITIZE STREQUAL address)
     set(KVSHIFT_SANITIZE_FLAGS
         -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 elseif(KVSHIFT_SANITIZE STREQUAL thread)

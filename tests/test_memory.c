@@ -31,6 +31,19 @@ static void blocks_are_aligned_and_zeroed(void **state)
     }
 }
 
+/* Those that lie in huge pages need not be whole ones. */
+static void large_blocks_have_any_size(void **state)
+{
+    static const size_t size = ((size_t)8 << 20) + 1;
+    unsigned char *block = kvsi_alloc(size, 1);
+
+    (void)state;
+    assert_non_null(block);
+    assert_int_equal((uintptr_t)block % 64, 0);
+    assert_int_equal(block[0] | block[size - 1], 0);
+    kvsi_free(block);
+}
+
 static void impossible_sizes_give_null(void **state)
 {
     const uint64_t calls = kvsi_memory_allocations();
@@ -103,6 +116,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_aligned_and_zeroed),
+        cmocka_unit_test(large_blocks_have_any_size),
         cmocka_unit_test(impossible_sizes_give_null),
         cmocka_unit_test(bytes_are_accounted),
         cmocka_unit_test(text_is_copied),

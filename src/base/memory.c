@@ -12,7 +12,7 @@ static atomic_uint_fast64_t allocations;
 static atomic_size_t live;
 
 /* Large blocks lie in huge pages where the system has them: fewer misses of the address cache. */
-static unsigned char *take(size_t bytes)
+static void *take(size_t bytes)
 {
     void *block; /* aligned_alloc would want whole huge pages */
 

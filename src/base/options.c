@@ -307,7 +307,8 @@ static size_t row_count(const kvsi_command_options *command)
 
 static const kvsi_option *row_at(const kvsi_command_options *command, size_t index)
 {
-    return index < command->count ? command->options + index : config_rows + index - command->count;
+    return index < command->count ? command->options + index
+                                  : config_rows + (index - command->count);
 }
 
 /* ---- the command line ------------------------------------------------------------------------ */

@@ -42,17 +42,21 @@ kvs_status kvsi_corpus_record_add_shard(kvsi_corpus_record *record, kvs_split sp
                                         const kvsi_shard_record *shard, kvs_err *err)
 {
     kvs_split_info *info = &record->info.split[split];
-    kvsi_shard_record *more = kvsi_alloc(info->shards + 1, sizeof *more);
+    const size_t count = info->shards;
 
-    if (!more)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu shards", info->shards + 1);
-    if (info->shards > 0)
-        memcpy(more, record->shards[split], info->shards * sizeof *more);
-    more[info->shards++] = *shard;
+    if ((count & (count - 1)) == 0) { /* room doubles: 0, 1, 2, 4, ... are full */
+        kvsi_shard_record *more = kvsi_alloc(count > 0 ? 2 * count : 1, sizeof *more);
+
+        if (!more)
+            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu shards", count + 1);
+        if (count > 0)
+            memcpy(more, record->shards[split], count * sizeof *more);
+        kvsi_free(record->shards[split]);
+        record->shards[split] = more;
+    }
+    record->shards[split][info->shards++] = *shard;
     info->tokens += shard->tokens;
     info->documents += shard->documents;
-    kvsi_free(record->shards[split]);
-    record->shards[split] = more;
     return KVS_OK;
 }
 

@@ -57,7 +57,7 @@ kvs_status kvsi_cache_put(kvsi_cache *cache, const char *word, size_t size, cons
     kvs_status st;
     entry *e;
 
-    if (size == 0 || size > KVSI_CACHED_WORD_MAX || count > UINT16_MAX)
+    if (size == 0 || size > KVSI_CACHED_WORD_MAX || count == 0 || count > UINT16_MAX)
         return KVS_OK;
     KVS_TRY(make_room(cache, err));
     KVS_TRY(kvsi_ids_add(&cache->ids, ids, count, err));

@@ -18,7 +18,7 @@ typedef struct kvsi_cache {
 /* The ids of a word, borrowed until the next kvsi_cache_put; NULL if it is not there. */
 const int32_t *kvsi_cache_get(const kvsi_cache *cache, const char *word, size_t size,
                               size_t *count);
-/* Adds a word that is not there; too long ones are left out. */
+/* Adds a word that is not there; those that are too long or have no ids are left out. */
 kvs_status kvsi_cache_put(kvsi_cache *cache, const char *word, size_t size, const int32_t *ids,
                           size_t count, kvs_err *err);
 void kvsi_cache_release(kvsi_cache *cache);

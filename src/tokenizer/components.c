@@ -8,7 +8,10 @@
 
 #include <string.h>
 
-enum { DEPTH_MAX = 16 }; /* of sequences inside sequences */
+enum {
+    DEPTH_MAX = 16, /* of sequences inside sequences */
+    STEPS_MAX = 64, /* of one role: a piece of text goes through them all, one inside the other */
+};
 
 /* ---- members --------------------------------------------------------------------------------- */
 
@@ -204,6 +207,10 @@ static kvs_status read_metaspace(kvsi_component *c, const json_t *value, const c
     KVS_TRY(kvsi_json_get_bool(&prefix, value, "add_prefix_space", what, err)); /* the older way */
     KVS_TRY(get_name(&scheme, value, "prepend_scheme", schemes, what, err));
     c->prefix = prefix ? (kvsi_prefix)scheme : KVSI_PREFIX_NEVER;
+    if (!c->content_size) {
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': a Metaspace without its replacement", what);
+        goto out;
+    }
     KVS_TRY(kvsi_pattern_create_literal(&c->pattern, c->content, c->content_size, err));
 out:
     return st;
@@ -265,7 +272,10 @@ static kvs_status append(kvsi_components *out, kvsi_component_kind kind, kvsi_co
                          kvs_err *err)
 {
     const kvs_status st =
-        kvsi_array_reserve(&out->list, &out->capacity, out->count + 1, sizeof *out->list, err);
+        out->count < STEPS_MAX
+            ? kvsi_array_reserve(&out->list, &out->capacity, out->count + 1, sizeof *out->list, err)
+            : kvsi_fail(err, KVS_E_LIMIT, "a tokenizer of more than %d steps of one kind",
+                        (int)STEPS_MAX);
 
     if (st != KVS_OK)
         return st;

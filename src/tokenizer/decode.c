@@ -119,17 +119,27 @@ static void swap(kvsi_text *a, kvsi_text *b)
     *b = text;
 }
 
-/* Runs a step over *text. */
-static kvs_status run_step(kvsi_decoding *d, const kvsi_component *c, kvsi_text *text, int first,
-                           kvs_err *err)
+/* Runs steps over *text, which all of them together may make only so much longer. */
+static kvs_status run_steps(kvsi_decoding *d, size_t from, size_t to, kvsi_text *text, int first,
+                            kvs_err *err)
 {
-    kvs_status st;
+    const size_t limit = kvsi_growth_limit(text->length);
+    kvs_status st = KVS_OK;
 
-    d->spare.length = 0;
-    kvsi_text_add(&d->spare, "");
-    st = decode_piece(c, &d->spare, text->data, text->length, first, err);
-    swap(text, &d->spare);
-    return st == KVS_OK ? kvsi_text_check(text, err) : st;
+    for (size_t i = from; i < to; i++) {
+        const kvsi_component *c = d->t->decoders.list + i;
+
+        if (c->kind == KVSI_FUSE)
+            continue;
+        d->spare.length = 0;
+        kvsi_text_add(&d->spare, "");
+        KVS_TRY(decode_piece(c, &d->spare, text->data, text->length, first, err));
+        KVS_TRY(kvsi_text_check(&d->spare, err));
+        KVS_TRY(kvsi_check_growth(d->spare.length, limit, err));
+        swap(text, &d->spare);
+    }
+out:
+    return st;
 }
 
 /* The Strip at the start, on as much of the text as there is. */
@@ -156,10 +166,12 @@ static void strip_waiting(kvsi_decoding *d)
 
 static int strips_only_the_start(const kvs_tokenizer *t, size_t fuse)
 {
-    const kvsi_component *after = t->decoders.list + fuse + 1;
+    const kvsi_component *after;
 
-    return fuse + 2 == t->decoders.count && after->kind == KVSI_STRIP && after->stop == 0 &&
-           after->content_size > 0;
+    if (fuse + 2 != t->decoders.count)
+        return 0;
+    after = &t->decoders.list[fuse + 1];
+    return after->kind == KVSI_STRIP && after->stop == 0 && after->content_size > 0;
 }
 
 /* Without a decoder, pieces are words. */
@@ -175,8 +187,7 @@ static kvs_status decode_id(kvsi_decoding *d, int32_t id, kvs_err *err)
     d->piece.length = 0;
     kvsi_text_add_bytes(&d->piece, piece.text, piece.size);
     KVS_TRY(kvsi_text_check(&d->piece, err));
-    for (size_t i = 0; i < d->piece_steps; i++)
-        KVS_TRY(run_step(d, steps->list + i, &d->piece, first, err));
+    KVS_TRY(run_steps(d, 0, d->piece_steps, &d->piece, first, err));
     if (waits && (d->stripping || !strips_only_the_start(d->t, d->piece_steps)))
         kvsi_text_add_bytes(&d->waiting, d->piece.data, d->piece.length);
     else
@@ -192,16 +203,14 @@ out:
 /* What stands after Fuse, on all of the text. */
 static kvs_status decode_waiting(kvsi_decoding *d, kvs_err *err)
 {
-    const kvsi_components *steps = &d->t->decoders;
     kvs_status st = KVS_OK;
 
     if (d->pieces == 0)
         return kvsi_text_check(&d->text, err);
     kvsi_text_add(&d->waiting, "");
     KVS_TRY(kvsi_text_check(&d->waiting, err));
-    for (size_t i = d->piece_steps; i < steps->count; i++)
-        if (steps->list[i].kind != KVSI_FUSE && !strips_only_the_start(d->t, d->piece_steps))
-            KVS_TRY(run_step(d, steps->list + i, &d->waiting, 1, err));
+    if (!strips_only_the_start(d->t, d->piece_steps))
+        KVS_TRY(run_steps(d, d->piece_steps, d->t->decoders.count, &d->waiting, 1, err));
     kvsi_text_add_bytes(&d->text, d->waiting.data, d->waiting.length);
     st = kvsi_text_check(&d->text, err);
 out:

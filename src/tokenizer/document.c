@@ -284,6 +284,17 @@ static kvs_status read_added(const reader *r, const json_t *list)
 
 /* ---- post-processors ------------------------------------------------------------------------- */
 
+/* What stands around a text is a few tokens, but a short file could name long lists often. */
+static kvs_status add_framing(const reader *r, kvsi_ids *out, const int32_t *ids, size_t count)
+{
+    enum { FRAMING_MAX = 256 };
+
+    if (out->count + count > FRAMING_MAX)
+        return kvsi_fail(r->err, KVS_E_LIMIT, "'%s': more than %d tokens on one side of a text",
+                         r->what, (int)FRAMING_MAX);
+    return kvsi_ids_add(out, ids, count, r->err);
+}
+
 static kvs_status add_special(const reader *r, const json_t *template, const char *name,
                               kvsi_ids *out)
 {
@@ -304,7 +315,7 @@ static kvs_status add_special(const reader *r, const json_t *template, const cha
             return kvsi_fail(r->err, KVS_E_FORMAT,
                              "'%s': template token '%s' has an id outside the vocabulary", r->what,
                              name);
-        st = kvsi_ids_add(out, &id, 1, r->err);
+        st = add_framing(r, out, &id, 1);
         if (st != KVS_OK)
             return st;
     }
@@ -337,7 +348,7 @@ static kvs_status read_template(const reader *r, const json_t *value)
         st = kvsi_fail(r->err, KVS_E_FORMAT, "'%s': a template without its text", r->what);
         goto out;
     }
-    KVS_TRY(kvsi_ids_add(&before, r->t->before.ids, r->t->before.count, r->err));
+    KVS_TRY(add_framing(r, &before, r->t->before.ids, r->t->before.count));
     kvsi_free(r->t->before.ids);
     r->t->before = before;
     before = (kvsi_ids){0};

@@ -45,6 +45,7 @@ static kvs_status read_tokens(kvsi_scored *scored, kvsi_text *spelt, const char 
     size_t at = 4, start = 0;
     kvs_status st = KVS_OK;
 
+    kvsi_text_add(spelt, "");
     while (at < size) {
         kvsi_scored_piece piece;
         uint32_t length;

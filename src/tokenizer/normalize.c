@@ -12,11 +12,15 @@
  * do makes a text three times as long, or, of the rarest characters, eighteen times. */
 enum { LARGEST_GROWTH = 64, ALWAYS_ALLOWED = 1 << 12 /* bytes */ };
 
-static kvs_status check_growth(const kvsi_text *out, size_t limit, kvs_err *err)
+size_t kvsi_growth_limit(size_t size)
 {
-    if (out->length > limit)
-        return kvsi_fail(err, KVS_E_LIMIT,
-                         "the tokenizer's normalizer makes a text more than %d times as long",
+    return size * LARGEST_GROWTH + ALWAYS_ALLOWED;
+}
+
+kvs_status kvsi_check_growth(size_t size, size_t limit, kvs_err *err)
+{
+    if (size > limit)
+        return kvsi_fail(err, KVS_E_LIMIT, "the tokenizer makes a text more than %d times as long",
                          LARGEST_GROWTH);
     return KVS_OK;
 }
@@ -74,7 +78,7 @@ static kvs_status replace(const kvsi_component *c, kvsi_text *out, size_t limit,
             break;
         kvsi_text_add_bytes(out, text + at, start - at);
         kvsi_text_add_bytes(out, c->content, c->content_size);
-        KVS_TRY(check_growth(out, limit, err));
+        KVS_TRY(kvsi_check_growth(out->length, limit, err));
         at = end;
     }
     kvsi_text_add_bytes(out, text + at, size - at);
@@ -154,7 +158,7 @@ static kvs_status normalize_once(const kvsi_component *c, kvsi_text *out, size_t
 kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_text *out, const char *text,
                           size_t size, kvs_err *err)
 {
-    const size_t limit = size * LARGEST_GROWTH + ALWAYS_ALLOWED;
+    const size_t limit = kvsi_growth_limit(size);
     kvsi_text now = {0}, next = {0};
     kvs_status st = KVS_OK;
 
@@ -166,7 +170,7 @@ kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_text *out, co
         kvsi_text_add(&next, "");
         KVS_TRY(normalize_once(normalizers->list + i, &next, limit, now.data, now.length, err));
         KVS_TRY(kvsi_text_check(&next, err));
-        KVS_TRY(check_growth(&next, limit, err));
+        KVS_TRY(kvsi_check_growth(next.length, limit, err));
         swap = now;
         now = next;
         next = swap;

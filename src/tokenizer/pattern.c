@@ -138,7 +138,9 @@ kvs_status kvsi_pattern_create(kvsi_pattern **out, const char *expression, kvs_e
     *out = NULL;
     kvsi_text_add(&text, "");
     KVS_TRY(translate(&text, expression, err));
-    KVS_TRY(compile(out, text.data, text.length, PCRE2_UCP | PCRE2_MULTILINE, err));
+    /* \C would match part of a character, and the next match must start at a whole one. */
+    KVS_TRY(compile(out, text.data, text.length,
+                    PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, err));
 out:
     kvsi_text_release(&text);
     return st;

@@ -10,6 +10,7 @@ typedef struct splitter {
     kvsi_take_word take;
     void *user;
     kvs_err *err;
+    size_t limit, *made; /* bytes that steps which change the text may make, and have made */
 } splitter;
 
 /* A piece at its way through step number `step`; `first`: it stands at the very start. */
@@ -148,6 +149,14 @@ void kvsi_map_bytes(kvsi_text *out, const char *bytes, size_t size)
     }
 }
 
+static kvs_status check_made(const splitter *s, const kvsi_text *text)
+{
+    const kvs_status st = kvsi_text_check(text, s->err);
+
+    *s->made += text->length;
+    return st != KVS_OK ? st : kvsi_check_growth(*s->made, s->limit, s->err);
+}
+
 /* The model knows what bytes stand for, and gets them as they are; a step that follows gets the
  * characters. */
 static kvs_status byte_level(const splitter *s, size_t step, const char *text, size_t size,
@@ -159,7 +168,7 @@ static kvs_status byte_level(const splitter *s, size_t step, const char *text, s
     if (step + 1 == s->t->pre_tokenizers.count)
         return s->take(s->user, text, size, s->err);
     kvsi_map_bytes(&mapped, text, size);
-    KVS_TRY(kvsi_text_check(&mapped, s->err));
+    KVS_TRY(check_made(s, &mapped));
     KVS_TRY(run(s, step + 1, mapped.data, mapped.length, first));
 out:
     kvsi_text_release(&mapped);
@@ -176,7 +185,7 @@ static kvs_status prefix_space(const splitter *s, size_t step, const char *text,
         return run(s, step + 1, text, size, first);
     kvsi_text_add(&prefixed, " ");
     kvsi_text_add_bytes(&prefixed, text, size);
-    KVS_TRY(kvsi_text_check(&prefixed, s->err));
+    KVS_TRY(check_made(s, &prefixed));
     KVS_TRY(run(s, step + 1, prefixed.data, prefixed.length, first));
 out:
     kvsi_text_release(&prefixed);
@@ -201,7 +210,7 @@ static kvs_status metaspace(const splitter *s, size_t step, const char *text, si
         else
             kvsi_text_add_bytes(&spaced, text + i, 1);
     }
-    KVS_TRY(kvsi_text_check(&spaced, s->err));
+    KVS_TRY(check_made(s, &spaced));
     if (c->split)
         KVS_TRY(cut(s, step + 1, c, spaced.data, spaced.length, first));
     else
@@ -237,7 +246,8 @@ static kvs_status run(const splitter *s, size_t step, const char *text, size_t s
 kvs_status kvsi_pre_tokenize(const kvs_tokenizer *t, const char *text, size_t size, int first,
                              kvsi_take_word take, void *user, kvs_err *err)
 {
-    const splitter s = {t, take, user, err};
+    size_t made = 0;
+    const splitter s = {t, take, user, err, kvsi_growth_limit(size), &made};
 
     return run(&s, 0, text, size, first);
 }

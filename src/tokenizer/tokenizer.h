@@ -129,6 +129,9 @@ struct kvsi_scratch {
     kvsi_cache cache;
 };
 
+/* How long the steps may make a text of `size` bytes, and whether it has stayed so. */
+size_t kvsi_growth_limit(size_t size);
+kvs_status kvsi_check_growth(size_t size, size_t limit, kvs_err *err);
 /* The normalized text, appended. */
 kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_text *out, const char *text,
                           size_t size, kvs_err *err);

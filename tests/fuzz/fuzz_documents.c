@@ -1,0 +1,72 @@
+/* Text files, plain, as JSON lines, and either compressed. */
+#include "data/documents.h"
+#include "fuzz.h"
+
+#include <string.h>
+#include <zstd.h>
+
+static const char *const names[] = {"a.txt", "a.jsonl", "a.txt.zst", "a.jsonl.zst", NULL};
+
+static kvs_status read_all(const char *path, const char *separator, kvs_err *err)
+{
+    kvsi_documents *documents;
+    kvs_status st = kvsi_documents_open(&documents, path, "text", separator, err);
+    kvsi_text copy = {0};
+    int found = 1;
+
+    while (st == KVS_OK && found) {
+        kvsi_piece piece;
+
+        st = kvsi_documents_next(documents, &piece, &found, err);
+        copy.length = 0;
+        if (st == KVS_OK && found)
+            kvsi_text_add_bytes(&copy, piece.text, piece.size);
+    }
+    kvsi_text_release(&copy);
+    kvsi_documents_close(documents);
+    return st;
+}
+
+/* What comes first says which kind it is, the rest is the file.  It is short: each of its bytes can
+ * stand for tens of thousands. */
+kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
+{
+    enum { LONGEST = 512 };
+    const size_t kind = size > 0 ? (unsigned char)data[0] % 4 : 0;
+    kvs_status st;
+
+    if (size == 0 || size > LONGEST)
+        return KVS_OK;
+    fuzz_write(names[kind], data + 1, size - 1);
+    st = read_all(names[kind], "<|endoftext|>", err);
+    return st == KVS_OK ? read_all(names[kind], "", err) : st;
+}
+
+static void seed(size_t kind, const char *text)
+{
+    const char first = (char)('0' + kind);
+    char packed[256];
+    size_t size = strlen(text);
+    kvsi_text input = {0};
+
+    put_bytes(&input, &first, 1);
+    if (kind >= 2) {
+        size = ZSTD_compress(packed, sizeof packed, text, size, 1);
+        fuzz_expect(!ZSTD_isError(size), "texts can be compressed");
+        text = packed;
+    }
+    put_bytes(&input, text, size);
+    fuzz_seed(names[kind], &input);
+}
+
+void fuzz_seeds(void)
+{
+    static const char text[] = "one<|endoftext|>\ntwo<|endoftext|>\r\n\xc3\xa9<|endoftext|>";
+    static const char lines[] = "{\"text\": \"one\"}\n\n{\"text\": \"\\u00e9\", \"n\": 1}\n"
+                                "{\"text\": \"\"}\n{\"text\": \"\xc3\xa9\"}";
+
+    seed(0, text);
+    seed(1, lines);
+    seed(2, text);
+    seed(3, lines);
+}

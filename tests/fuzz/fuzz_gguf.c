@@ -1,0 +1,32 @@
+/* GGUF files with a model. */
+#include "formats/hf.h"
+#include "fuzz.h"
+
+#include <stdlib.h>
+
+kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
+{
+    fuzz_write("file", data, size);
+    return fuzz_use_model("file", err);
+}
+
+void fuzz_seeds(void)
+{
+    kvs_model *plain = fuzz_model(&(kvs_model_config){.kv_heads = 1});
+    kvs_model *shifted =
+        fuzz_model(&(kvs_model_config){SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)});
+    json_t *json = kvsi_hf_config_to_json(&shifted->config);
+    char *config = json_dumps(json, JSON_COMPACT);
+    kvsi_text file = {0};
+
+    put_gguf(&file, plain, "llama", NULL, 0);
+    fuzz_seed("llama", &file);
+    put_gguf(&file, plain, "llama", NULL, 30);
+    fuzz_seed("llama-bf16", &file);
+    put_gguf(&file, shifted, "kvshift", config, 1);
+    fuzz_seed("kvshift-f16", &file);
+    free(config);
+    json_decref(json);
+    kvs_model_free(plain);
+    kvs_model_free(shifted);
+}

@@ -1,0 +1,84 @@
+/* A model's folder: configuration, index and weights, all of them hostile at once. */
+#include "fuzz.h"
+
+#include <string.h>
+
+static const char *const names[] = {"config.json",   "model.safetensors",
+                                    "a.safetensors", "model.safetensors.index.json",
+                                    "state.json",    NULL};
+
+kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
+{
+    fuzz_unpack(names, data, size);
+    return fuzz_use_model(".", err);
+}
+
+static void seed(const char *name, const kvs_model_config *special, kvsi_dtype dtype)
+{
+    kvs_model *model = fuzz_model(special);
+    static const char state[] =
+        "{\"files\": {\"config.json\": \"0123456789abcdef\", \"model.safetensors\": \"0\"}}";
+    kvsi_text input = {0};
+
+    fuzz_pack_model(&input, model, dtype);
+    fuzz_pack(&input, "state.json", state, strlen(state));
+    fuzz_seed(name, &input);
+    kvs_model_free(model);
+}
+
+/* Zeros of such a shape. */
+typedef struct zeros {
+    const char *name;
+    size_t rank, shape[KVSI_TENSOR_RANK_MAX];
+} zeros;
+
+static void seed_baichuan(void)
+{
+    static const char config[] =
+        "{\"model_type\": \"baichuan_m1\", \"vocab_size\": 3, \"hidden_size\": 4, "
+        "\"intermediate_size\": 2, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+        "\"num_key_value_heads\": 1, \"conv_window\": 2, \"max_position_embeddings\": 8}";
+    static const zeros shapes[] = {
+        {"model.embed_tokens.weight", 2, {3, 4}},
+        {"model.layers.0.self_attn.W_pack.weight", 2, {8, 4}},
+        {"model.layers.0.self_attn.o_proj.weight", 2, {4, 4}},
+        {"model.layers.0.self_attn.conv_k", 5, {1, 1, 1, 1, 2}},
+        {"model.layers.0.self_attn.conv_v", 5, {1, 1, 1, 1, 2}},
+        {"model.layers.0.mlp.gate_proj.weight", 2, {2, 4}},
+        {"model.layers.0.mlp.up_proj.weight", 2, {2, 4}},
+        {"model.layers.0.mlp.down_proj.weight", 2, {4, 2}},
+        {"model.layers.0.input_layernorm.weight", 1, {4}},
+        {"model.layers.0.post_attention_layernorm.weight", 1, {4}},
+        {"model.norm.weight", 1, {4}},
+        {"lm_head.weight", 2, {3, 4}},
+    };
+    enum { COUNT = sizeof shapes / sizeof *shapes };
+    static const float nothing[32];
+    kvsi_file_tensor tensors[COUNT];
+    kvsi_text input = {0}, file = {0};
+
+    for (size_t i = 0; i < COUNT; i++) {
+        tensors[i] = (kvsi_file_tensor){
+            .name = shapes[i].name, .dtype = KVSI_BF16, .rank = shapes[i].rank, .data = nothing};
+        memcpy(tensors[i].shape, shapes[i].shape, sizeof shapes[i].shape);
+    }
+    put_safetensors(&file, tensors, COUNT);
+    fuzz_pack(&input, "config.json", config, strlen(config));
+    fuzz_pack(&input, "model.safetensors", file.data, file.length);
+    fuzz_seed("baichuan", &input);
+    kvsi_text_release(&file);
+}
+
+void fuzz_seeds(void)
+{
+    seed("plain", &(kvs_model_config){.tied = 1}, KVSI_F32);
+    seed("shifted", &(kvs_model_config){SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)},
+         KVSI_F16);
+    seed("gpt2", &(kvs_model_config){.body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED},
+         KVSI_F32);
+    seed("data",
+         &(kvs_model_config){SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1), .positions = KVS_POSITIONS_ALIBI,
+                             .sliding_window = 2},
+         KVSI_BF16);
+    seed_baichuan();
+}

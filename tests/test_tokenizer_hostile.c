@@ -1,0 +1,247 @@
+/* Tokenizer files that mean harm: small ones that would take all memory, all time or all of the
+ * stack are refused, when they are loaded or at the first text. */
+#include "base/memory.h"
+#include "model_files.h"
+
+#include <string.h>
+
+static char *dir;
+
+static int make_dir(void **state)
+{
+    (void)state;
+    dir = support_make_dir();
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    support_remove_dir(dir);
+    return 0;
+}
+
+static kvs_status load(kvs_tokenizer **t, const kvsi_text *file, kvs_err *err)
+{
+    char *path = write_file(dir, "tokenizer", file->data, file->length);
+    const kvs_status st = kvs_tokenizer_load(t, path, err);
+
+    kvsi_free(path);
+    return st;
+}
+
+/* To a tokenizer.json with one token, "a". */
+static void put_document(kvsi_text *json, const char *key, const char *value)
+{
+    kvsi_text_format(json, "{\"model\": {\"vocab\": {\"a\": 0}}, \"%s\": %s}", key, value);
+}
+
+/* {"type": "Sequence", MEMBERS: [STEP, STEP, ...]} as `key` of a document. */
+static void put_steps(kvsi_text *json, const char *key, const char *members, const char *step,
+                      int count)
+{
+    kvsi_text steps = {0};
+
+    kvsi_text_format(&steps, "{\"type\": \"Sequence\", \"%s\": [%s", members, step);
+    for (int i = 1; i < count; i++)
+        kvsi_text_format(&steps, ", %s", step);
+    kvsi_text_add(&steps, "]}");
+    put_document(json, key, steps.data);
+    kvsi_text_release(&steps);
+}
+
+static void expect_refused(kvsi_text *json, kvs_status status, const char *words)
+{
+    kvs_tokenizer *t;
+    kvs_err err;
+
+    assert_int_equal(load(&t, json, &err), status);
+    assert_null(t);
+    if (!strstr(err.message, words))
+        fail_msg("'%s' says nothing of '%s'", err.message, words);
+    kvsi_text_release(json);
+}
+
+static kvs_tokenizer *expect_loaded(kvsi_text *json)
+{
+    kvs_tokenizer *t;
+    kvs_err err;
+
+    if (load(&t, json, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    kvsi_text_release(json);
+    return t;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* Every step runs inside the one before it. */
+static void many_steps(void **state)
+{
+    kvsi_text json = {0};
+
+    (void)state;
+    put_steps(&json, "pre_tokenizer", "pretokenizers", "{\"type\": \"Digits\"}", 64);
+    kvs_tokenizer_free(expect_loaded(&json));
+    put_steps(&json, "pre_tokenizer", "pretokenizers", "{\"type\": \"Digits\"}", 65);
+    expect_refused(&json, KVS_E_LIMIT, "more than 64 steps");
+    put_steps(&json, "decoder", "decoders", "{\"type\": \"Fuse\"}", 65);
+    expect_refused(&json, KVS_E_LIMIT, "more than 64 steps");
+    put_steps(&json, "normalizer", "normalizers", "{\"type\": \"NFC\"}", 65);
+    expect_refused(&json, KVS_E_LIMIT, "more than 64 steps");
+}
+
+/* Each of these doubles a text, or does worse. */
+static void growing_words(void **state)
+{
+    static const char *const steps[] = {
+        "{\"type\": \"ByteLevel\", \"use_regex\": false, \"add_prefix_space\": false}",
+        "{\"type\": \"Metaspace\", \"replacement\": \"   \", \"split\": false}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        kvsi_text json = {0};
+        kvs_tokenizer *t;
+        int32_t *ids;
+        size_t count;
+        kvs_err err;
+
+        put_steps(&json, "pre_tokenizer", "pretokenizers", steps[i], 40);
+        t = expect_loaded(&json);
+        assert_int_equal(kvs_tokenizer_encode(t, " \xc3\xa9", 3, 0, &ids, &count, &err),
+                         KVS_E_LIMIT);
+        assert_non_null(strstr(err.message, "more than 64 times as long"));
+        assert_null(ids);
+        kvs_tokenizer_free(t);
+    }
+}
+
+static void growing_pieces(void **state)
+{
+    static const char step[] =
+        "{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"aa\"}";
+    const int32_t id = 0;
+    kvsi_text json = {0};
+    kvs_tokenizer *t;
+    char *text;
+    size_t size;
+    kvs_err err;
+
+    (void)state;
+    put_steps(&json, "decoder", "decoders", step, 40);
+    t = expect_loaded(&json);
+    assert_int_equal(kvs_tokenizer_decode(t, &id, 1, &text, &size, &err), KVS_E_LIMIT);
+    assert_non_null(strstr(err.message, "more than 64 times as long"));
+    assert_null(text);
+    kvs_tokenizer_free(t);
+}
+
+/* It would be found everywhere, without end. */
+static void empty_replacement(void **state)
+{
+    kvsi_text json = {0};
+
+    (void)state;
+    put_document(&json, "decoder", "{\"type\": \"Metaspace\", \"replacement\": \"\"}");
+    expect_refused(&json, KVS_E_FORMAT, "Metaspace without its replacement");
+}
+
+/* Matches that end inside a character. */
+static void parts_of_characters(void **state)
+{
+    kvsi_text json = {0};
+
+    (void)state;
+    put_document(&json, "pre_tokenizer",
+                 "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"\\\\C\"}, "
+                 "\"behavior\": \"Isolated\"}");
+    expect_refused(&json, KVS_E_FORMAT, "'\\C' is malformed");
+}
+
+/* ---- around a text --------------------------------------------------------------------------- */
+
+/* A template that names a token of `ids` ids `times` times. */
+static void put_template(kvsi_text *out, int ids, int times)
+{
+    kvsi_text_add(out, "{\"type\": \"TemplateProcessing\", \"single\": [");
+    for (int i = 0; i < times; i++)
+        kvsi_text_add(out, "{\"SpecialToken\": {\"id\": \"x\"}}, ");
+    kvsi_text_add(out, "{\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"x\": "
+                       "{\"ids\": [0");
+    for (int i = 1; i < ids; i++)
+        kvsi_text_add(out, ", 0");
+    kvsi_text_add(out, "]}}}");
+}
+
+static void long_frames(void **state)
+{
+    kvsi_text template = {0}, json = {0};
+
+    (void)state;
+    put_template(&template, 16, 16);
+    put_document(&json, "post_processor", template.data);
+    kvs_tokenizer_free(expect_loaded(&json));
+    kvsi_text_release(&template);
+
+    put_template(&template, 16, 17);
+    put_document(&json, "post_processor", template.data);
+    expect_refused(&json, KVS_E_LIMIT, "more than 256 tokens on one side");
+    kvsi_text_release(&template);
+
+    put_template(&template, 16, 1);
+    put_steps(&json, "post_processor", "processors", template.data, 17);
+    expect_refused(&json, KVS_E_LIMIT, "more than 256 tokens on one side");
+    kvsi_text_release(&template);
+}
+
+/* ---- other formats --------------------------------------------------------------------------- */
+
+/* llama2.c: tokens without any text at all. */
+static void empty_tokens(void **state)
+{
+    kvs_tokenizer *t;
+    kvsi_text file = {0};
+
+    (void)state;
+    put_u32(&file, 0);
+    for (int i = 0; i < 2; i++) {
+        put_u32(&file, 0);
+        put_u32(&file, 0);
+    }
+    if (load(&t, &file, NULL) == KVS_OK)
+        kvs_tokenizer_free(t);
+    kvsi_text_release(&file);
+}
+
+/* Words without ids: no byte of the text is a token. */
+static void words_without_ids(void **state)
+{
+    kvsi_text json = {0};
+    kvs_tokenizer *t;
+
+    (void)state;
+    put_document(&json, "pre_tokenizer", "{\"type\": \"ByteLevel\"}");
+    t = expect_loaded(&json);
+    for (int i = 0; i < 2; i++) {
+        int32_t *ids;
+        size_t count;
+
+        assert_int_equal(kvs_tokenizer_encode(t, "b b", 3, 0, &ids, &count, NULL), KVS_OK);
+        assert_int_equal(count, 0);
+        kvs_ids_free(ids);
+    }
+    kvs_tokenizer_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_steps),          cmocka_unit_test(growing_words),
+        cmocka_unit_test(growing_pieces),      cmocka_unit_test(empty_replacement),
+        cmocka_unit_test(parts_of_characters), cmocka_unit_test(long_frames),
+        cmocka_unit_test(empty_tokens),        cmocka_unit_test(words_without_ids),
+    };
+
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
