@@ -1,5 +1,5 @@
-/* base/dtype.h - the types of numbers in files and in weights: plain ones, halves, and blocks of small
- * whole numbers with a common factor, as GGUF has them.
+/* base/dtype.h - the types of numbers in files and in weights: plain ones, halves, and blocks of
+ * small whole numbers with a common factor, as GGUF has them.
  *
  *     Q8_0   32 numbers: a half d, then 32 signed bytes q;            d * q
  *     Q4_0   32 numbers: a half d, then 16 bytes; number i is the low four bits of byte i, number

@@ -118,7 +118,7 @@ static kvs_status take_type(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
                      c->path, tensor->name, name, number);
 }
 
-/* No type takes more than four bytes a number, so that bytes cannot overflow where this does not. */
+/* No type takes more than four bytes a number: bytes cannot overflow where this does not. */
 static kvs_status check_size(const kvsi_gguf_cursor *c, const kvsi_file_tensor *tensor)
 {
     const size_t block = kvsi_dtype_block(tensor->dtype);

@@ -165,7 +165,7 @@ static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *bl
 size_t kvsi_pass_bytes(const kvs_model *model, const kvsi_pass_limits *limits)
 {
     kvsi_pass measure = {.model = model, .context = model->context, .limits = *limits};
-    kvsi_layer_memory scratch;
+    kvsi_layer_memory scratch = {0};
 
     return lay_out(&measure, &scratch, NULL);
 }
