@@ -72,12 +72,61 @@ static void rounding_is_to_nearest_even(void **state)
     assert_int_equal(encoded(KVSI_BF16, 3.4e38F), 0x7f80);
 }
 
+/* Blocks by hand: factors that halves have exactly, numbers that bytes have exactly. */
+static void blocks_have_their_values(void **state)
+{
+    unsigned char q8[34] = {0x00, 0x34}, q4[18] = {0x00, 0xb4}, k[144] = {0x00, 0x3c, 0x00, 0x38};
+    float out[256];
+
+    (void)state;
+    q8[2] = 3;
+    q8[33] = (unsigned char)-128;
+    kvsi_dtype_decode(out, KVSI_Q8_0, q8, 32);
+    assert_true(out[0] == 0.75F && out[1] == 0 && out[31] == -32.0F); /* d = 1/4 */
+    q4[2] = 0xf0;
+    kvsi_dtype_decode(out, KVSI_Q4_0, q4, 32);
+    assert_true(out[0] == 2.0F && out[16] == -1.75F && out[1] == 2.0F); /* d = -1/4 */
+    k[4] = 0xc5;       /* scale of run 0 is 5, and 48 is added to that of run 4 */
+    k[8] = 0x83;       /* offset of run 0 is 3, and 32 is added to that of run 4 */
+    k[12] = 0x21;      /* run 4: scale 1 + 48, offset 2 + 32 */
+    k[16] = 0x97;      /* number 0 of runs 0 and 1 */
+    k[16 + 64] = 0x4b; /* number 0 of runs 4 and 5 */
+    kvsi_dtype_decode(out, KVSI_Q4_K, k, 256); /* d = 1, m = 1/2 */
+    assert_true(out[0] == 5.0F * 7 - 1.5F && out[32] == 0);
+    assert_true(out[128] == 49.0F * 11 - 17.0F && out[1] == -1.5F);
+}
+
+/* What is encoded comes back within half a step, and the extreme number as it is. */
+static void blocks_round(void **state)
+{
+    static const kvsi_dtype types[] = {KVSI_Q8_0, KVSI_Q4_0};
+    float in[32], out[32];
+    unsigned char block[34];
+
+    (void)state;
+    for (int i = 0; i < 32; i++)
+        in[i] = (float)((i * 37) % 32 - 15) / 8;
+    in[5] = -2.0F; /* the extreme: -8 steps of 1/4, or -127 of 2/127 */
+    for (size_t t = 0; t < 2; t++) {
+        const float step = types[t] == KVSI_Q8_0 ? 2.0F / 127 : 0.25F;
+
+        kvsi_dtype_encode(block, types[t], in, 32);
+        kvsi_dtype_decode(out, types[t], block, 32);
+        for (int i = 0; i < 32; i++)
+            assert_true(fabsf(out[i] - in[i]) <=
+                        (types[t] == KVSI_Q4_0 && in[i] > 1.75F ? step : step / 2 + 0.001F));
+        assert_true(fabsf(out[5] + 2.0F) < 0.002F);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(halves_come_back),
         cmocka_unit_test(f16_has_its_values),
         cmocka_unit_test(rounding_is_to_nearest_even),
+        cmocka_unit_test(blocks_have_their_values),
+        cmocka_unit_test(blocks_round),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,6 +149,48 @@ static void check_linear(size_t n, size_t cols, size_t rows)
     check_shape(linear_backward, &s, "linear backward");
 }
 
+/* Weights of every type, as few tokens and as many read them; `variant` is the type. */
+static void typed_linear(run *r, const void *asked)
+{
+    const shape *s = asked;
+    const kvsi_dtype type = (kvsi_dtype)s->variant;
+    const size_t n = s->n, rows = s->wide, cols = s->dim;
+    const real *x = levels_given(r, n * cols), *plain = levels_given(r, rows * cols);
+    void *packed = levels_hold(r, kvsi_dtype_bytes(type, rows * cols));
+    const kvsi_matrix w = {type, rows, cols, packed, NULL, 0};
+    const kvsi_matrix part = {type, rows, cols, packed, NULL, rows + 3};
+    real *parts = levels_added(r, "a part of y", n * (rows + 3));
+    int32_t ids[2] = {0, (int32_t)rows - 1};
+
+    if (type == KVSI_Q4_K)
+        for (size_t i = 0; i < kvsi_dtype_bytes(type, rows * cols); i++)
+            ((unsigned char *)packed)[i] =
+                (unsigned char)(i % 144 < 4 ? (i % 2 ? 0x2c : i) : i * 7);
+    else
+        kvsi_dtype_encode(packed, type, plain, rows * cols);
+    r->c.ops->linear_forward(&r->c, levels_written(r, "y", n * rows), x, &w, n, NULL);
+    r->c.ops->linear_forward(&r->c, parts, x, &part, n, NULL);
+    r->c.ops->embed_forward(&r->c, levels_written(r, "rows", 2 * cols), &w, ids, 2, 0);
+}
+
+static void weights_of_every_type_match(void **state)
+{
+    static const kvsi_dtype types[] = {KVSI_F32,  KVSI_F16,  KVSI_BF16,
+                                       KVSI_Q8_0, KVSI_Q4_0, KVSI_Q4_K};
+    static const size_t tokens[] = {1, 2, 3, 4, 7, 8, 9, 40};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+        for (size_t j = 0; j < ARRAY_SIZE(tokens); j++) {
+            const size_t block = kvsi_dtype_block(types[i]);
+            shape s = {.n = tokens[j], .dim = 512, .wide = 37, .variant = (int)types[i]};
+
+            check_shape(typed_linear, &s, kvsi_dtype_name(types[i]));
+            s.dim = block == 1 ? 67 : block; /* not whole runs; one block */
+            check_shape(typed_linear, &s, kvsi_dtype_name(types[i]));
+        }
+}
+
 static void linear_matches(void **state)
 {
     (void)state;
@@ -466,6 +508,7 @@ int main(void)
         cmocka_unit_test(embed_matches),
         cmocka_unit_test(norm_matches),
         cmocka_unit_test(linear_matches),
+        cmocka_unit_test(weights_of_every_type_match),
         cmocka_unit_test(activations_match),
         cmocka_unit_test(arrays_match),
         cmocka_unit_test(unit_rows_match),
