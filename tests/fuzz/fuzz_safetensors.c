@@ -48,14 +48,16 @@ void fuzz_seeds(void)
     static const double numbers[4] = {1, -2, 3, -4};
     kvsi_file_tensor tensors[KVSI_DTYPES];
     kvsi_text file = {0};
+    size_t count = 0;
 
-    for (int i = 0; i < KVSI_DTYPES; i++)
-        tensors[i] = (kvsi_file_tensor){.name = kvsi_dtype_name((kvsi_dtype)i),
-                                        .dtype = (kvsi_dtype)i,
-                                        .rank = 2,
-                                        .shape = {2, 2},
-                                        .data = numbers};
-    put_safetensors(&file, tensors, KVSI_DTYPES);
+    for (kvsi_dtype type = 0; type < KVSI_DTYPES; type++)
+        if (kvsi_dtype_block(type) == 1) /* this format knows no blocks */
+            tensors[count++] = (kvsi_file_tensor){.name = kvsi_dtype_name(type),
+                                                  .dtype = type,
+                                                  .rank = 2,
+                                                  .shape = {2, 2},
+                                                  .data = numbers};
+    put_safetensors(&file, tensors, count);
     fuzz_seed("types", &file);
     put_safetensors(&file, NULL, 0);
     fuzz_seed("empty", &file);
