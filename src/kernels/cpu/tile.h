@@ -7,7 +7,7 @@
 #ifndef KVSI_KERNELS_CPU_TILE_H
 #define KVSI_KERNELS_CPU_TILE_H
 
-#include "kernels/cpu/vector.h"
+#include "kernels/cpu/transpose.h"
 
 enum { TILE_REGISTER_ROWS = 6, TILE_REGISTER_COLS = 2 * VEC };
 
@@ -71,43 +71,14 @@ static void tile_multiply(float *c, size_t ldc, tile_a a, const float *b, size_t
         }
 }
 
-typedef float vec4 __attribute__((vector_size(16), aligned(4), may_alias));
-
-INLINE void tile_transpose_4x4(float *to, size_t ldt, const float *from, size_t ldf)
-{
-    const vec4 a = *(const vec4 *)from, b = *(const vec4 *)(from + ldf);
-    const vec4 c = *(const vec4 *)(from + 2 * ldf), d = *(const vec4 *)(from + 3 * ldf);
-    const vec4 ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-    const vec4 ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const vec4 cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    const vec4 cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-
-    *(vec4 *)to = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
-    *(vec4 *)(to + ldt) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
-    *(vec4 *)(to + 2 * ldt) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-    *(vec4 *)(to + 3 * ldt) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
-}
-
 /* to[cols, ldt] = transpose of from[rows, cols]; columns rows .. padded-1 of `to` become 0. */
 static void tile_transpose(float *to, size_t ldt, const float *from, size_t ldf, size_t rows,
                            size_t cols, size_t padded)
 {
-    size_t r = 0;
-
-    for (; r + 4 <= rows; r += 4) {
-        size_t c = 0;
-        for (; c + 4 <= cols; c += 4)
-            tile_transpose_4x4(to + c * ldt + r, ldt, from + r * ldf + c, ldf);
-        for (; c < cols; c++)
-            for (size_t i = r; i < r + 4; i++)
-                to[c * ldt + i] = from[i * ldf + c];
-    }
-    for (size_t c = 0; c < cols; c++) {
-        for (size_t i = r; i < rows; i++)
-            to[c * ldt + i] = from[i * ldf + c];
+    transpose(to, ldt, from, ldf, rows, cols);
+    for (size_t c = 0; c < cols; c++)
         for (size_t i = rows; i < padded; i++)
             to[c * ldt + i] = 0.0f;
-    }
 }
 
 #endif
