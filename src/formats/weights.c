@@ -82,7 +82,6 @@ static kvs_status settle_tied(kvsi_weights *w, kvs_err *err)
 {
     kvsi_weights_tensor *head = w->config.tied ? find_unsorted(w, HEAD) : NULL;
     const char *embedding = embedding_name(w->config.body);
-    const kvsi_weights_tensor *end = w->tensors + w->count;
     char *name;
 
     if (!head)
@@ -96,7 +95,7 @@ static kvs_status settle_tied(kvsi_weights *w, kvs_err *err)
         return KVS_OK;
     }
     kvsi_free((char *)head->view.name);
-    memmove(head, head + 1, (size_t)(end - (head + 1)) * sizeof *head);
+    memmove(head, head + 1, (size_t)(w->tensors + w->count - (head + 1)) * sizeof *head);
     w->count--;
     return KVS_OK;
 }
