@@ -169,6 +169,7 @@ static void gguf_keys(void **state)
         {"llama.embedding_length", 0xffffffff, "dim is 4294967295"},
         {"llama.attention.head_count", 3, "dim 16 is not divisible by heads 3"},
         {"llama.attention.head_count_kv", 8, "kv heads 8 is more than heads 4"},
+        {"llama.context_length", 1 << 24, "claims a context of 16777216 tokens, too long for its"},
         {"llama.rope.dimension_count", 2, "key 'llama.rope.dimension_count': expected 4, found 2"},
     };
     fixture *f = *state;

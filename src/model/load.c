@@ -71,6 +71,21 @@ out:
     return st;
 }
 
+/* The table of rotations has as many rows as the context: a small file must not claim a large
+ * one. */
+static kvs_status check_context(const kvs_model_config *c, const kvsi_layout *layout,
+                                const char *file, kvs_err *err)
+{
+    enum { ALWAYS = 1 << 23, OF_WEIGHTS = 16 }; /* numbers that are fine, and numbers a weight */
+    const size_t rotary = kvsi_rotary_channels(c, c->heads);
+
+    if (rotary > 0 && c->context > (ALWAYS + OF_WEIGHTS * kvsi_layout_total(layout)) / rotary)
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "'%s' claims a context of %zu tokens, too long for its %zu weights", file,
+                         c->context, kvsi_layout_total(layout));
+    return KVS_OK;
+}
+
 /* Before anything is allocated by what the configuration says: a small file must not ask for all
  * memory there is. */
 kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err)
@@ -85,6 +100,8 @@ kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err)
     st = kvsi_layout_init(&layout, config, err);
     if (st == KVS_OK)
         st = check_all(&layout, weights, err);
+    if (st == KVS_OK)
+        st = check_context(config, &layout, kvsi_weights_file(weights), err);
     kvsi_layout_release(&layout);
     return st;
 }
