@@ -116,8 +116,8 @@ static void linear(run *r, const void *asked)
 {
     const shape *s = asked;
     const size_t n = s->n, rows = s->wide, cols = s->dim;
-    const kvsi_matrix w = {KVSI_REAL_TYPE, rows, cols, levels_given(r, rows * cols), NULL, 0};
-    const kvsi_matrix biased = {KVSI_REAL_TYPE, rows, cols, w.data, levels_given(r, rows), 0};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, rows, cols, levels_given(r, rows * cols), NULL, 0, 0};
+    const kvsi_matrix biased = {KVSI_REAL_TYPE, rows, cols, w.data, levels_given(r, rows), 0, 0};
     const real *x = levels_given(r, n * cols), *residual = levels_given(r, n * rows);
     const kvsi_ops *op = r->c.ops;
 
@@ -131,7 +131,7 @@ static void linear_backward(run *r, const void *asked)
 {
     const shape *s = asked;
     const size_t n = s->n, rows = s->wide, cols = s->dim;
-    const kvsi_matrix w = {KVSI_REAL_TYPE, rows, cols, levels_given(r, rows * cols), NULL, 0};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, rows, cols, levels_given(r, rows * cols), NULL, 0, 0};
     const real *x = levels_given(r, n * cols), *d_y = levels_given(r, n * rows);
     const kvsi_ops *op = r->c.ops;
 
@@ -157,8 +157,10 @@ static void typed_linear(run *r, const void *asked)
     const size_t n = s->n, rows = s->wide, cols = s->dim;
     const real *x = levels_given(r, n * cols), *plain = levels_given(r, rows * cols);
     void *packed = levels_hold(r, kvsi_dtype_bytes(type, rows * cols));
-    const kvsi_matrix w = {type, rows, cols, packed, NULL, 0};
-    const kvsi_matrix part = {type, rows, cols, packed, NULL, rows + 3};
+    const kvsi_matrix w = {type, rows, cols, packed, NULL, 0, 0};
+    const kvsi_matrix part = {type, rows, cols, packed, NULL, rows + 3, 0};
+    const size_t heads = rows / 6 * 6; /* rows of whole heads of six channels */
+    const kvsi_matrix pairs = {type, heads, cols, packed, plain, 0, 6};
     real *parts = levels_added(r, "a part of y", n * (rows + 3));
     int32_t ids[2] = {0, (int32_t)rows - 1};
 
@@ -170,6 +172,7 @@ static void typed_linear(run *r, const void *asked)
         kvsi_dtype_encode(packed, type, plain, rows * cols);
     r->c.ops->linear_forward(&r->c, levels_written(r, "y", n * rows), x, &w, n, NULL);
     r->c.ops->linear_forward(&r->c, parts, x, &part, n, NULL);
+    r->c.ops->linear_forward(&r->c, levels_written(r, "y of pairs", n * heads), x, &pairs, n, NULL);
     r->c.ops->embed_forward(&r->c, levels_written(r, "rows", 2 * cols), &w, ids, 2, 0);
 }
 
@@ -189,6 +192,21 @@ static void weights_of_every_type_match(void **state)
             s.dim = block == 1 ? 67 : block; /* not whole runs; one block */
             check_shape(typed_linear, &s, kvsi_dtype_name(types[i]));
         }
+}
+
+/* Two heads of six channels with their pairs side by side: 0 3 1 4 2 5. */
+static void pairs_come_apart(void **state)
+{
+    static const size_t columns[12] = {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11};
+    const kvsi_matrix w = {.rows = 12, .paired = 6}, plain = {.rows = 12};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
+        assert_int_equal(kvsi_matrix_column(&w, i), columns[i]);
+        assert_int_equal(kvsi_matrix_row(&w, columns[i]), i);
+        assert_int_equal(kvsi_matrix_column(&plain, i), i);
+        assert_int_equal(kvsi_matrix_row(&plain, i), i);
+    }
 }
 
 static void linear_matches(void **state)
@@ -340,7 +358,7 @@ static kvsi_matrix given_head(run *r, const shape *s)
 
     if (s->flat && weights)
         memset(weights, 0, vocab * s->dim * sizeof *weights);
-    return (kvsi_matrix){KVSI_REAL_TYPE, vocab, s->dim, weights, NULL, 0};
+    return (kvsi_matrix){KVSI_REAL_TYPE, vocab, s->dim, weights, NULL, 0, 0};
 }
 
 static void head(run *r, const void *asked)
@@ -453,7 +471,7 @@ static void check_nan(const kvsi_ops *ops)
                                 .vocab = 8};
     const int32_t zero = 0;
     const kvsi_dropout dropped = {.rate = 0.999};
-    kvsi_matrix w = {KVSI_REAL_TYPE, 8, 8, NULL, NULL, 0};
+    kvsi_matrix w = {KVSI_REAL_TYPE, 8, 8, NULL, NULL, 0, 0};
     kvsi_norm norm = {.eps = 1e-5};
     real x[2 * 8] = {(real)NAN}, out[8], loss;
     int32_t guess;
@@ -508,6 +526,7 @@ int main(void)
         cmocka_unit_test(embed_matches),
         cmocka_unit_test(norm_matches),
         cmocka_unit_test(linear_matches),
+        cmocka_unit_test(pairs_come_apart),
         cmocka_unit_test(weights_of_every_type_match),
         cmocka_unit_test(activations_match),
         cmocka_unit_test(arrays_match),

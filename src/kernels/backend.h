@@ -28,11 +28,28 @@ typedef struct kvsi_matrix {
     const void *data;  /* for the head alone, NULL = the identity matrix */
     const real *bias;  /* [rows], or NULL */
     size_t stride;     /* distance of y's rows, where the matrix makes a part of them; 0 = rows */
+    size_t paired; /* channels a head, where the rows of each have its rotary pairs side by side;
+                          in y and the bias they are half a head apart.  0 = so in all */
 } kvsi_matrix;
 
 static inline size_t kvsi_matrix_stride(const kvsi_matrix *w)
 {
     return w->stride > 0 ? w->stride : w->rows;
+}
+
+/* Which column of y a row makes, and the other way. */
+static inline size_t kvsi_matrix_column(const kvsi_matrix *w, size_t row)
+{
+    const size_t in_head = w->paired > 0 ? row % w->paired : 0;
+
+    return row - in_head + in_head / 2 + in_head % 2 * (w->paired / 2);
+}
+
+static inline size_t kvsi_matrix_row(const kvsi_matrix *w, size_t column)
+{
+    const size_t half = w->paired / 2, in_head = w->paired > 0 ? column % w->paired : 0;
+
+    return column - in_head + (in_head < half ? 2 * in_head : 2 * (in_head - half) + (half > 0));
 }
 
 /* y = (x - mean) / deviation * gain + bias (LayerNorm), or without mean and bias (RMSNorm). */

@@ -344,8 +344,11 @@ static const real *at_offset(const kvsi_pass *p, ptrdiff_t offset)
 kvsi_matrix kvsi_pass_matrix(const kvsi_pass *pass, ptrdiff_t weight, ptrdiff_t bias, size_t rows,
                              size_t cols)
 {
-    return (kvsi_matrix){KVSI_REAL_TYPE,        rows, cols, at_offset(pass, weight),
-                         at_offset(pass, bias), 0};
+    return (kvsi_matrix){.type = KVSI_REAL_TYPE,
+                         .rows = rows,
+                         .cols = cols,
+                         .data = at_offset(pass, weight),
+                         .bias = at_offset(pass, bias)};
 }
 
 kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias)

@@ -105,14 +105,15 @@ void LEVEL(linear_few)(const kvsi_context *c, float *y, const float *x, const kv
             for (size_t t = 0; t < n; t += TOGETHER) {
                 const unsigned char *row = (const unsigned char *)w->data + o * bytes;
                 const size_t tokens = n - t < TOGETHER ? n - t : TOGETHER;
+                const size_t column = kvsi_matrix_column(w, o);
                 float sums[TOGETHER];
 
                 (w->type == KVSI_Q4_K ? dot_blocks : dot_row)(w->type, tokens, sums, row,
                                                               x + t * w->cols, w->cols);
                 for (size_t k = 0; k < tokens; k++)
-                    y[(t + k) * stride + o] = sums[k] +
-                                              (residual ? residual[(t + k) * stride + o] : 0.0f) +
-                                              (w->bias ? w->bias[o] : 0.0f);
+                    y[(t + k) * stride + column] =
+                        sums[k] + (residual ? residual[(t + k) * stride + column] : 0.0f) +
+                        (w->bias ? w->bias[column] : 0.0f);
             }
     }
 }

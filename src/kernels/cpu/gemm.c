@@ -222,7 +222,7 @@ static tiling cut_pieces(size_t rows, size_t cols)
     return t;
 }
 
-/* A panel of columns of B: float32 as it lies, weights of other types decoded row by row. */
+/* A panel of columns of B: float32 as it lies, weights of other types or orders row by row. */
 static void pack_columns(float *panel, const gemm *g, size_t inner, size_t depth, size_t col,
                          size_t count)
 {
@@ -232,14 +232,15 @@ static void pack_columns(float *panel, const gemm *g, size_t inner, size_t depth
 
     if (!w)
         v.at += inner * g->b.row + col * g->b.col;
-    else if (w->type == KVSI_F32)
+    else if (w->type == KVSI_F32 && w->paired == 0)
         v = (matrix_view){(const float *)w->data + col * w->cols + inner, w->cols, 1};
     else {
         const unsigned char *row = w->data;
 
         for (size_t j = 0; j < count; j++)
             decode_row(decoded + j * DEPTH, w->type,
-                       row + (col + j) * kvsi_dtype_bytes(w->type, w->cols), inner, depth);
+                       row + kvsi_matrix_row(w, col + j) * kvsi_dtype_bytes(w->type, w->cols),
+                       inner, depth);
         v = (matrix_view){decoded, DEPTH, 1};
     }
     pack_panel(panel, v, COLS, count, depth);

@@ -22,11 +22,13 @@ void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi
     (void)c;
     for (size_t t = 0; t < n; t++)
         for (size_t o = 0; o < w->rows; o++) {
+            const size_t row = kvsi_matrix_row(w, o);
             double sum = w->bias ? (double)w->bias[o] : 0;
+
             if (residual)
                 sum += (double)residual[t * stride + o];
             for (size_t i = 0; i < w->cols; i++)
-                sum += (double)x[t * w->cols + i] * (double)kvsi_ref_weight(w, o, i);
+                sum += (double)x[t * w->cols + i] * (double)kvsi_ref_weight(w, row, i);
             y[t * stride + o] = (real)sum;
         }
 }
