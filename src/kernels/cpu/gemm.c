@@ -18,7 +18,8 @@ enum { DEPTH = 256, BLOCK_ROWS = 240 };
 enum { SPAN_ROWS = 4080, PACKED_A = 1 << 22 };
 
 /* A piece of C is what one thread computes: tall, since it packs its columns of B. */
-enum { PIECE_COLS = 256, PIECE_COLS_MIN = 128, PIECES_WANTED = 8, PACKED_B = PIECE_COLS * DEPTH };
+enum { PIECE_COLS = 256, PIECE_COLS_MIN = 128, PACKED_B = PIECE_COLS * DEPTH };
+enum { PIECES_WANTED = 8, PIECES_NEEDED = 4 };
 
 _Static_assert(BLOCK_ROWS % ROWS == 0 && SPAN_ROWS % ROWS == 0 && PIECE_COLS_MIN % COLS == 0,
                "blocks are whole panels");
@@ -222,6 +223,8 @@ static tiling cut_pieces(size_t rows, size_t cols)
         across *= 2;
     while (across * down < PIECES_WANTED && rows / down >= 2 * BLOCK_ROWS)
         down *= 2;
+    while (across * down < PIECES_NEEDED && cols / across >= 4 * COLS)
+        across *= 2; /* of a small C: narrow is slower, but less so than alone */
     t.rows = part(rows, down, ROWS);
     t.cols = part(cols, across, COLS);
     t.row_count = divide_up(rows, t.rows);
