@@ -338,7 +338,18 @@ static kvsi_dtype dtype_of(uint32_t type, const kvsi_parameter *p)
 {
     if (p->rank == 1 || p->role == KVSI_TAPS)
         return KVSI_F32;
-    return type == 0 ? KVSI_F32 : type == 1 ? KVSI_F16 : KVSI_BF16;
+    switch (type) {
+    case 0:
+        return KVSI_F32;
+    case 1:
+        return KVSI_F16;
+    case 2:
+        return KVSI_Q4_0;
+    case 8:
+        return KVSI_Q8_0;
+    default:
+        return KVSI_BF16;
+    }
 }
 
 static size_t padded(size_t bytes)
@@ -362,7 +373,7 @@ static void put_descriptions(kvsi_text *file, const kvs_model *model, uint32_t t
             put_u64(file, p->shape[d]);
         put_u32(file, dtype == KVSI_F32 ? 0 : type);
         put_u64(file, offset);
-        offset += padded(p->count * kvsi_dtype_bytes(dtype, 1));
+        offset += padded(kvsi_dtype_bytes(dtype, p->count));
     }
 }
 
@@ -383,10 +394,10 @@ void put_gguf(kvsi_text *file, const kvs_model *model, const char *architecture,
         const kvsi_parameter *p = &model->layout.list[i];
         const kvsi_dtype dtype = dtype_of(type, p);
         float *numbers = tensor_numbers(model, p, strcmp(architecture, "llama") == 0);
-        void *data = kvsi_alloc(p->count, kvsi_dtype_bytes(dtype, 1));
+        void *data = kvsi_alloc(kvsi_dtype_bytes(dtype, p->count), 1);
 
         kvsi_dtype_encode(data, dtype, numbers, p->count);
-        put_bytes(file, data, p->count * kvsi_dtype_bytes(dtype, 1));
+        put_bytes(file, data, kvsi_dtype_bytes(dtype, p->count));
         align(file, ALIGNMENT);
         kvsi_free(numbers);
         kvsi_free(data);

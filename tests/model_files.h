@@ -39,7 +39,8 @@ void put_model_safetensors(kvsi_text *file, const kvs_model *model, kvsi_dtype d
 void put_llama2c(kvsi_text *file, const kvs_model *model, int version);
 
 /* Architecture "llama", or "kvshift" with `config` (NULL = none) as kvshift.config.  Types as in
- * GGUF: 0 = F32, 1 = F16, 30 = BF16; vectors are F32. */
+ * GGUF: 0 = F32, 1 = F16, 30 = BF16, 8 = Q8_0, 2 = Q4_0 (the last two where rows are whole blocks);
+ * vectors are F32. */
 void put_gguf(kvsi_text *file, const kvs_model *model, const char *architecture, const char *config,
               uint32_t type);
 

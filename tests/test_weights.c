@@ -76,27 +76,66 @@ static void expect_config(const kvs_model_config *a, const kvs_model_config *b)
     json_decref(second);
 }
 
-/* Loads `path` and compares with what the numbers are when they are stored as `dtype`; vectors may
- * be F32 instead. */
-static void expect_model(fixture *f, const char *path, const kvs_model *expected, kvsi_dtype dtype,
-                         int vectors_too)
+static void expect_tensors(const kvs_model *found, const kvs_model *expected, kvsi_dtype dtype,
+                           int vectors_too)
 {
-    kvs_model_config config;
-    kvs_model *found;
-    kvs_err err;
-
-    if (kvs_model_load(&found, f->rt, path, &err) != KVS_OK)
-        fail_msg("%s", err.message);
     expect_config(&found->config, &expected->config);
-    assert_int_equal(kvs_model_config_load(&config, path, NULL), KVS_OK);
-    expect_config(&config, &expected->config);
     for (size_t i = 0; i < expected->layout.count; i++) {
         const kvsi_parameter *p = &expected->layout.list[i];
         const int is_small = p->rank == 1 || p->role == KVSI_TAPS;
 
         expect_tensor(found, expected, p, is_small && !vectors_too ? KVSI_F32 : dtype);
     }
-    kvs_model_free(found);
+}
+
+/* Logits of one chunk and of one more token. */
+static void run_model(float *logits, const kvs_model *model)
+{
+    const size_t vocab = model->config.vocab, chunk = model->config.context - 1;
+    int32_t ids[16];
+    kvs_session *session;
+
+    support_fill_ids(ids, 16, 3, vocab);
+    assert_int_equal(kvs_session_create(&session, model, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_feed(session, ids, chunk, logits, NULL), KVS_OK);
+    assert_int_equal(kvs_session_feed(session, ids + chunk, 1, logits + vocab, NULL), KVS_OK);
+    kvs_session_free(session);
+}
+
+/* Products with plain types have the same order of sums, so the same bits, wherever they are. */
+static void expect_same_logits(const kvs_model *a, const kvs_model *b)
+{
+    float first[2 * 16], second[2 * 16];
+
+    assert_true(a->config.vocab <= 16 && a->config.context <= 16);
+    run_model(first, a);
+    run_model(second, b);
+    assert_memory_equal(first, second, 2 * a->config.vocab * sizeof *first);
+}
+
+/* Loads and opens `path` and compares with what the numbers are when they are stored as `dtype`;
+ * vectors may be F32 instead. */
+static void expect_model(fixture *f, const char *path, const kvs_model *expected, kvsi_dtype dtype,
+                         int vectors_too)
+{
+    uint64_t first = 0, second = 1;
+    kvs_model_config config;
+    kvs_model *loaded, *opened;
+    kvs_err err;
+
+    if (kvs_model_load(&loaded, f->rt, path, &err) != KVS_OK ||
+        kvs_model_open(&opened, f->rt, path, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(kvs_model_config_load(&config, path, NULL), KVS_OK);
+    expect_config(&config, &expected->config);
+    expect_tensors(loaded, expected, dtype, vectors_too);
+    expect_tensors(opened, expected, dtype, vectors_too);
+    assert_int_equal(kvsi_model_fingerprint(&first, loaded, NULL), KVS_OK);
+    assert_int_equal(kvsi_model_fingerprint(&second, opened, NULL), KVS_OK);
+    assert_int_equal(first, second);
+    expect_same_logits(loaded, opened);
+    kvs_model_free(loaded);
+    kvs_model_free(opened);
 }
 
 static void expect_file(fixture *f, const char *name, const kvsi_text *bytes,

@@ -42,16 +42,24 @@ static int tear_down(void **state)
 
 /* ---- refusals ---- */
 
+typedef kvs_status loader(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err);
+
+static loader *const loaders[] = {kvs_model_load, kvs_model_open};
+
+enum { LOADERS = sizeof loaders / sizeof *loaders };
+
 static void expect_refusal_of(fixture *f, const char *path, const char *text)
 {
-    kvs_model *model = NULL;
-    kvs_err err = {.message = ""};
+    for (size_t i = 0; i < LOADERS; i++) {
+        kvs_model *model = NULL;
+        kvs_err err = {.message = ""};
 
-    if (kvs_model_load(&model, f->rt, path, &err) == KVS_OK)
-        fail_msg("a file is loaded that has: %s", text);
-    assert_null(model);
-    if (!strstr(err.message, text))
-        fail_msg("'%s' says nothing of '%s'", err.message, text);
+        if (loaders[i](&model, f->rt, path, &err) == KVS_OK)
+            fail_msg("a file is loaded that has: %s", text);
+        assert_null(model);
+        if (!strstr(err.message, text))
+            fail_msg("'%s' says nothing of '%s'", err.message, text);
+    }
 }
 
 /* The file as it is now, under a name that says nothing. */
@@ -75,10 +83,13 @@ static void expect_survival(fixture *f, size_t step)
 
     for (size_t end = 0; end < length; end += step) {
         char *path = write_file(f->dir, "file", f->file.data, end);
-        kvs_model *model = NULL;
 
-        assert_int_not_equal(kvs_model_load(&model, f->rt, path, NULL), KVS_OK);
-        assert_null(model);
+        for (size_t i = 0; i < LOADERS; i++) {
+            kvs_model *model = NULL;
+
+            assert_int_not_equal(loaders[i](&model, f->rt, path, NULL), KVS_OK);
+            assert_null(model);
+        }
         kvsi_free(path);
     }
 }

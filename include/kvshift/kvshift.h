@@ -222,8 +222,14 @@ KVS_API kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt,
                                     const kvs_model_config *config, uint64_t seed, kvs_err *err);
 /* Loads a folder with config.json and model.safetensors (or shards and their index) in the layout
  * of Hugging Face's Llama or GPT-2, ours, or Baichuan-M1's; one such file; a GGUF file; or one of
- * llama2.c's, legacy or version 1.  Numbers may be F32, F16 or BF16. */
+ * llama2.c's, legacy or version 1.  Numbers may be F32, F16, BF16, Q8_0, Q4_0 or Q4_K; in memory
+ * they are float32. */
 KVS_API kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err);
+/* The same for running alone: files are mapped, and the matrices stay in them, in their own type,
+ * so that opening takes the headers only and several processes share one copy in memory.  It
+ * computes what the loaded model computes; it cannot be trained, changed or retrofitted
+ * (KVS_E_UNSUPPORTED).  The files must stay as they are until kvs_model_free. */
+KVS_API kvs_status kvs_model_open(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err);
 /* A copy of an ordinary model with a shift that changes nothing yet: targets, form and window as
  * given, init identity.  Logits keep their bits. */
 KVS_API kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model *model,

@@ -59,7 +59,7 @@ static kvs_status read_coefficients(inspection *in, kvs_err *err)
     kvs_status st;
 
     KVS_TRY(kvs_runtime_create(&rt, NULL, err));
-    KVS_TRY(kvs_model_load(&model, rt, in->path, err));
+    KVS_TRY(kvs_model_open(&model, rt, in->path, err));
     KVS_TRY(kvsi_coefficients_read(&in->coefficients, model, err));
     in->has_coefficients = 1;
 out:

@@ -71,7 +71,7 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--model' (-m) is needed: a model's folder or file");
     KVS_TRY(kvs_runtime_create(&loaded.rt, &runtime, err));
-    KVS_TRY(kvs_model_load(&loaded.model, loaded.rt, input->model, err));
+    KVS_TRY(kvs_model_open(&loaded.model, loaded.rt, input->model, err));
     KVS_TRY(load_tokenizer(&loaded.tokenizer, input, needs_tokenizer, err));
     if (loaded.tokenizer &&
         kvs_tokenizer_vocab(loaded.tokenizer) > kvs_model_get_config(loaded.model)->vocab) {

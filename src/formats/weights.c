@@ -251,20 +251,27 @@ static size_t interleaved_row(size_t row, size_t head_size)
     return start + (j < head_size / 2 ? 2 * j : 2 * j + 1 - head_size);
 }
 
-void kvsi_weights_read(float *out, const kvsi_weights_tensor *tensor)
+void kvsi_weights_read_rows(float *out, const kvsi_weights_tensor *tensor, size_t first,
+                            size_t count)
 {
     const kvsi_file_tensor *view = &tensor->view;
     const size_t heads = tensor->interleaved_heads;
+    const size_t width = kvsi_file_tensor_count(view) / view->shape[0];
+    const size_t bytes = kvsi_dtype_bytes(view->dtype, width);
+    const unsigned char *data = view->data;
 
     if (heads == 0) {
-        kvsi_dtype_decode(out, view->dtype, view->data, kvsi_file_tensor_count(view));
+        kvsi_dtype_decode(out, view->dtype, data + first * bytes, count * width);
         return;
     }
-    for (size_t row = 0; row < view->shape[0]; row++) {
-        const size_t width = view->shape[1], from = interleaved_row(row, view->shape[0] / heads);
-        const size_t bytes = kvsi_dtype_bytes(view->dtype, width);
+    for (size_t i = 0; i < count; i++) {
+        const size_t row = interleaved_row(first + i, view->shape[0] / heads);
 
-        kvsi_dtype_decode(out + row * width, view->dtype,
-                          (const unsigned char *)view->data + from * bytes, width);
+        kvsi_dtype_decode(out + i * width, view->dtype, data + row * bytes, width);
     }
+}
+
+void kvsi_weights_read(float *out, const kvsi_weights_tensor *tensor)
+{
+    kvsi_weights_read_rows(out, tensor, 0, tensor->view.shape[0]);
 }

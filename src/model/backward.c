@@ -46,10 +46,13 @@ static void enter_stream(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdiff_t 
         k->ops->add(k, p->d_x, p->d_normed, count);
 }
 
-/* Through y = x W^T + bias: adds to the gradients of W and bias, gives d_x. */
+/* Through y = x W^T + bias: adds to the gradients of W and bias, gives d_x.  W is one part, because
+ * models that are trained have their weights in a block. */
 static void through_linear(kvsi_pass *p, real *d_x, const real *d_y, const real *x,
-                           const kvsi_matrix *w, ptrdiff_t weight, ptrdiff_t bias, real *gradients)
+                           const kvsi_linear *linear, ptrdiff_t weight, ptrdiff_t bias,
+                           real *gradients)
 {
+    const kvsi_matrix *w = &linear->part[0];
     kvsi_context *k = &p->context;
 
     k->ops->linear_backward_weight(k, gradients + weight, d_y, x, p->tokens, w->rows, w->cols);
@@ -61,13 +64,11 @@ static void through_linear(kvsi_pass *p, real *d_x, const real *d_y, const real 
 static void backward_mlp(kvsi_pass *p, size_t l, real *gradients)
 {
     const kvs_model_config *c = &p->model->config;
+    const kvsi_layer_matrices *w = &p->model->matrices.layers[l];
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
     const int gpt2 = c->body == KVS_BODY_GPT2;
     const size_t n = p->tokens;
-    const kvsi_matrix up =
-        kvsi_pass_matrix(p, at->up, at->up_bias, gpt2 ? c->ffn : 2 * c->ffn, c->dim);
-    const kvsi_matrix down = kvsi_pass_matrix(p, at->down, at->down_bias, c->dim, c->ffn);
     const kvsi_norm norm = kvsi_pass_norm(p, at->post_norm, at->post_norm_bias);
     const real *d_branch = leave_stream(p, kvsi_site_mlp(l));
     kvsi_context *k = &p->context;
@@ -76,34 +77,32 @@ static void backward_mlp(kvsi_pass *p, size_t l, real *gradients)
         k->ops->gelu_forward(k, p->hidden, m->up, n, c->ffn);
     else
         k->ops->swiglu_forward(k, p->hidden, m->up, n, c->ffn);
-    through_linear(p, p->d_hidden, d_branch, p->hidden, &down, at->down, at->down_bias, gradients);
+    through_linear(p, p->d_hidden, d_branch, p->hidden, &w->down, at->down, at->down_bias,
+                   gradients);
     if (gpt2)
         k->ops->gelu_backward(k, p->d_up, p->d_hidden, m->up, n, c->ffn);
     else
         k->ops->swiglu_backward(k, p->d_up, p->d_hidden, m->up, n, c->ffn);
-    through_linear(p, p->d_normed, p->d_up, normalise_again(p, m->middle, &norm), &up, at->up,
+    through_linear(p, p->d_normed, p->d_up, normalise_again(p, m->middle, &norm), &w->up, at->up,
                    at->up_bias, gradients);
     enter_stream(p, m->middle, at->post_norm, at->post_norm_bias, gradients);
 }
 
 static void backward_attention(kvsi_pass *p, size_t l, real *gradients)
 {
-    const kvs_model_config *c = &p->model->config;
+    const kvsi_layer_matrices *w = &p->model->matrices.layers[l];
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const kvsi_matrix qkv =
-        kvsi_pass_matrix(p, at->qkv, at->qkv_bias, kvsi_layer_shape_of(c, l).qkv_width, c->dim);
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
-    const kvsi_matrix o = kvsi_pass_matrix(p, at->o, at->o_bias, c->dim, c->dim);
     const kvsi_norm norm = kvsi_pass_norm(p, at->input_norm, at->input_norm_bias);
     const kvsi_attention attention = kvsi_pass_attention(p, l, gradients);
     const real *d_branch = leave_stream(p, kvsi_site_attention(l)), *in;
     kvsi_context *k = &p->context;
 
-    through_linear(p, p->d_mixed, d_branch, m->mixed, &o, at->o, at->o_bias, gradients);
+    through_linear(p, p->d_mixed, d_branch, m->mixed, &w->o, at->o, at->o_bias, gradients);
     k->ops->attention_backward(k, p->d_qkv, p->d_mixed, m->mixed, m->logsum, m->qkv, &attention);
     in = normalise_again(p, m->x, &norm);
-    through_linear(p, p->d_normed, p->d_qkv, in, &qkv, at->qkv, at->qkv_bias, gradients);
+    through_linear(p, p->d_normed, p->d_qkv, in, &w->qkv, at->qkv, at->qkv_bias, gradients);
     if (gates.rows > 0) {
         real *d_w = gradients + ((const real *)gates.data - p->model->parameters);
 

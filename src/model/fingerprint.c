@@ -1,29 +1,62 @@
-/* Which weights these are, in 64 bits. */
+/* Which weights these are, in 64 bits: the same for a model that was loaded and one that was
+ * opened. */
 #include "base/checksum.h"
+#include "base/memory.h"
 #include "model/model.h"
+
+enum { CHUNK = 4096 };
+
+static void add_numbers(kvsi_checksum_stream *stream, kvsi_context c, const real *numbers,
+                        size_t count)
+{
+    real chunk[CHUNK];
+
+    for (size_t at = 0; at < count; at += CHUNK) {
+        const size_t n = count - at < CHUNK ? count - at : CHUNK;
+
+        c.ops->download(&c, chunk, numbers + at, n * sizeof *chunk);
+        c.ops->sync(&c);
+        kvsi_checksum_add(stream, chunk, n * sizeof *chunk);
+    }
+}
+
+/* A tensor that only the file has, row by row. */
+static kvs_status add_view(kvsi_checksum_stream *stream, const kvsi_weights_tensor *t, kvs_err *err)
+{
+    const size_t rows = t->view.shape[0], cols = t->view.shape[1];
+    float *row = kvsi_alloc(cols, sizeof *row);
+    real *numbers = kvsi_alloc(cols, sizeof *numbers);
+    kvs_status st = KVS_OK;
+
+    if (!row || !numbers)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a row of %zu numbers", cols);
+    for (size_t r = 0; st == KVS_OK && r < rows; r++) {
+        kvsi_weights_read_rows(row, t, r, 1);
+        for (size_t i = 0; i < cols; i++)
+            numbers[i] = (real)row[i];
+        kvsi_checksum_add(stream, numbers, cols * sizeof *numbers);
+    }
+    kvsi_free(row);
+    kvsi_free(numbers);
+    return st;
+}
 
 kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err *err)
 {
-    enum { CHUNK = 4096 };
-    kvsi_checksum_stream *stream;
-    kvsi_context c = model->context;
-    const kvs_status st = kvsi_checksum_create(&stream, err);
+    kvsi_checksum_stream *stream = NULL;
+    kvs_status st;
 
-    for (size_t i = 0; st == KVS_OK && i < model->layout.count; i++) {
+    KVS_TRY(kvsi_checksum_create(&stream, err));
+    for (size_t i = 0; i < model->layout.count; i++) {
         const kvsi_parameter *p = &model->layout.list[i];
 
-        for (size_t at = 0; at < p->count; at += CHUNK) {
-            const size_t n = p->count - at < CHUNK ? p->count - at : CHUNK;
-            real chunk[CHUNK];
-
-            c.ops->download(&c, chunk, model->parameters + p->offset + at, n * sizeof *chunk);
-            c.ops->sync(&c);
-            kvsi_checksum_add(stream, chunk, n * sizeof *chunk);
-        }
+        if (model->numbers[i])
+            add_numbers(stream, model->context, model->numbers[i], p->count);
+        else
+            KVS_TRY(add_view(stream, kvsi_weights_find(model->weights, p->name), err));
     }
-    if (st != KVS_OK)
-        return st;
     *out = kvsi_checksum_value(stream);
+out:
     kvsi_checksum_free(stream);
-    return KVS_OK;
+    return st;
 }

@@ -12,8 +12,19 @@ static const real *normalise(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdif
     return p->normed;
 }
 
+/* y = residual + x W^T + bias, part by part: each makes columns of y of its own. */
+static void linear(kvsi_pass *p, real *y, const real *x, const kvsi_linear *w, const real *residual)
+{
+    kvsi_context *k = &p->context;
+    size_t column = 0;
+
+    for (size_t i = 0; i < w->parts; column += w->part[i++].rows)
+        k->ops->linear_forward(k, y + column, x, &w->part[i], p->tokens,
+                               residual ? residual + column : NULL);
+}
+
 /* out = x + dropout(in W^T), or without x in a body without residuals. */
-static void join(kvsi_pass *p, real *out, const real *in, const kvsi_matrix *w, const real *x,
+static void join(kvsi_pass *p, real *out, const real *in, const kvsi_linear *w, const real *x,
                  size_t site)
 {
     const kvs_model_config *c = &p->model->config;
@@ -22,10 +33,10 @@ static void join(kvsi_pass *p, real *out, const real *in, const kvsi_matrix *w, 
     kvsi_context *k = &p->context;
 
     if (drop.rate == 0) {
-        k->ops->linear_forward(k, out, in, w, p->tokens, c->no_residual ? NULL : x);
+        linear(p, out, in, w, c->no_residual ? NULL : x);
         return;
     }
-    k->ops->linear_forward(k, p->branch, in, w, p->tokens, NULL);
+    linear(p, p->branch, in, w, NULL);
     k->ops->dropout(k, p->branch, count, &drop);
     k->ops->copy(k, out, c->no_residual ? p->branch : x, count * sizeof *out);
     if (!c->no_residual)
@@ -35,44 +46,36 @@ static void join(kvsi_pass *p, real *out, const real *in, const kvsi_matrix *w, 
 /* m->middle from m->x */
 static void forward_attention(kvsi_pass *p, size_t l)
 {
-    const kvs_model_config *c = &p->model->config;
+    const kvsi_layer_matrices *w = &p->model->matrices.layers[l];
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const kvsi_matrix qkv =
-        kvsi_pass_matrix(p, at->qkv, at->qkv_bias, kvsi_layer_shape_of(c, l).qkv_width, c->dim);
     const kvsi_matrix gates = kvsi_pass_gates(p, l);
-    const kvsi_matrix o = kvsi_pass_matrix(p, at->o, at->o_bias, c->dim, c->dim);
     const kvsi_attention attention = kvsi_pass_attention(p, l, NULL);
     const real *in = normalise(p, m->x, at->input_norm, at->input_norm_bias);
     kvsi_context *k = &p->context;
 
-    k->ops->linear_forward(k, m->qkv, in, &qkv, p->tokens, NULL);
+    linear(p, m->qkv, in, &w->qkv, NULL);
     if (gates.rows > 0)
         k->ops->linear_forward(k, m->gates, in, &gates, p->tokens, NULL);
     k->ops->attention_forward(k, m->mixed, m->logsum, m->qkv, &attention);
-    join(p, m->middle, m->mixed, &o, m->x, kvsi_site_attention(l));
+    join(p, m->middle, m->mixed, &w->o, m->x, kvsi_site_attention(l));
 }
 
 /* m->up from m->middle */
 static void forward_up(kvsi_pass *p, size_t l)
 {
-    const kvs_model_config *c = &p->model->config;
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const size_t width = c->body == KVS_BODY_GPT2 ? c->ffn : 2 * c->ffn;
-    const kvsi_matrix up = kvsi_pass_matrix(p, at->up, at->up_bias, width, c->dim);
     const real *in = normalise(p, m->middle, at->post_norm, at->post_norm_bias);
 
-    p->context.ops->linear_forward(&p->context, m->up, in, &up, p->tokens, NULL);
+    linear(p, m->up, in, &p->model->matrices.layers[l].up, NULL);
 }
 
 /* out from m->middle */
 static void forward_mlp(kvsi_pass *p, size_t l, real *out)
 {
     const kvs_model_config *c = &p->model->config;
-    const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const kvsi_matrix down = kvsi_pass_matrix(p, at->down, at->down_bias, c->dim, c->ffn);
     kvsi_context *k = &p->context;
 
     forward_up(p, l);
@@ -80,7 +83,7 @@ static void forward_mlp(kvsi_pass *p, size_t l, real *out)
         k->ops->gelu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
     else
         k->ops->swiglu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
-    join(p, out, p->hidden, &down, m->middle, kvsi_site_mlp(l));
+    join(p, out, p->hidden, &p->model->matrices.layers[l].down, m->middle, kvsi_site_mlp(l));
 }
 
 void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer)
@@ -96,17 +99,11 @@ static void embed(kvsi_pass *p, real *x)
     const size_t n = p->tokens, dim = m->config.dim;
     const kvsi_dropout drop =
         kvsi_pass_dropout(p, m->config.dropout_embedding, KVSI_SITE_EMBEDDING);
-    const kvsi_matrix tokens =
-        kvsi_pass_matrix(p, m->layout.embed, KVSI_ABSENT, m->config.vocab, dim);
     kvsi_context *k = &p->context;
 
-    k->ops->embed_forward(k, x, &tokens, p->ids, n, 0);
-    if (m->layout.positions != KVSI_ABSENT) {
-        const kvsi_matrix positions =
-            kvsi_pass_matrix(p, m->layout.positions, KVSI_ABSENT, m->config.context, dim);
-
-        k->ops->embed_forward(k, x, &positions, p->positions, n, 1);
-    }
+    k->ops->embed_forward(k, x, &m->matrices.embed, p->ids, n, 0);
+    if (m->matrices.positions.data)
+        k->ops->embed_forward(k, x, &m->matrices.positions, p->positions, n, 1);
     if (drop.rate > 0)
         k->ops->dropout(k, x, n * dim, &drop);
 }
@@ -154,7 +151,7 @@ static void prepare_head(kvsi_pass *p)
     const kvs_model *m = p->model;
 
     if (m->config.head == KVS_HEAD_NORMALISED)
-        p->context.ops->unit_rows_forward(&p->context, p->unit_head, m->parameters + m->layout.head,
+        p->context.ops->unit_rows_forward(&p->context, p->unit_head, m->matrices.head.data,
                                           m->config.vocab, m->config.dim);
 }
 
@@ -208,7 +205,7 @@ kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients)
     k->ops->head_loss(k, &head);
     if (gradients && m->config.head == KVS_HEAD_NORMALISED)
         k->ops->unit_rows_backward(k, gradients + m->layout.head, pass->d_unit_head,
-                                   m->parameters + m->layout.head, m->config.vocab, m->config.dim);
+                                   m->matrices.head.data, m->config.vocab, m->config.dim);
     k->ops->download(k, pass->host_losses, pass->losses, pass->head_rows * sizeof *pass->losses);
     k->ops->download(k, pass->host_guesses, pass->guesses, pass->head_rows * sizeof *pass->guesses);
     k->ops->sync(k);

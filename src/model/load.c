@@ -108,9 +108,10 @@ kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err)
 
 /* ---- numbers ---- */
 
-/* A shift that is not finite would spoil every later token without a trace in the other weights. */
-static kvs_status check_shift(const kvsi_weights_tensor *t, const kvsi_parameter *p,
-                              const float *numbers, kvs_err *err)
+/* A gain or a shift that is not finite would spoil every later token without a trace in the other
+ * weights; there are few enough of them to look at each. */
+static kvs_status check_finite(const kvsi_weights_tensor *t, const kvsi_parameter *p,
+                               const float *numbers, kvs_err *err)
 {
     for (size_t i = 0; i < p->count; i++)
         if (!isfinite(numbers[i]))
@@ -124,11 +125,11 @@ static kvs_status check_shift(const kvsi_weights_tensor *t, const kvsi_parameter
 static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_weights_tensor *t,
                              kvs_err *err)
 {
-    const int is_shift = p->role == KVSI_TAPS || p->role == KVSI_GATE;
+    const int is_small = kvsi_group_of(p->role) != KVSI_MATRICES;
     kvs_status st = KVS_OK;
     float *numbers;
 
-    if (t->view.dtype == KVSI_F32 && t->interleaved_heads == 0 && !is_shift) {
+    if (t->view.dtype == KVSI_F32 && t->interleaved_heads == 0 && !is_small) {
         kvsi_model_set(m, p, t->view.data);
         return KVS_OK;
     }
@@ -137,8 +138,8 @@ static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_w
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu numbers", p->name,
                          p->count);
     kvsi_weights_read(numbers, t);
-    if (is_shift)
-        st = check_shift(t, p, numbers, err);
+    if (is_small)
+        st = check_finite(t, p, numbers, err);
     if (st == KVS_OK)
         kvsi_model_set(m, p, numbers);
     kvsi_free(numbers);
@@ -153,7 +154,8 @@ kvs_status kvsi_model_set_weights(kvs_model *m, const kvsi_weights *weights, kvs
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
 
-        KVS_TRY(set_tensor(m, p, kvsi_weights_find(weights, p->name), err));
+        if (m->numbers[i])
+            KVS_TRY(set_tensor(m, p, kvsi_weights_find(weights, p->name), err));
     }
 out:
     return st;

@@ -2,9 +2,9 @@
 
 #include "base/memory.h"
 #include "kernels/runtime.h"
+#include "parallel/threads.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Moves a table to the backend; frees the host's copy. */
 static kvs_status upload_table(real **out, kvsi_context *c, real *host, size_t count, kvs_err *err)
@@ -25,14 +25,24 @@ static kvs_status make_rotations(real **out, kvs_model *m, size_t rotary, kvs_er
 {
     const size_t half = rotary / 2, rows = m->config.context;
     real *host = kvsi_alloc(rows * rotary, sizeof *host);
+    double *turns = kvsi_alloc(half, sizeof *turns); /* at each position */
 
-    for (size_t t = 0; host && t < rows; t++)
+    if (!host || !turns) {
+        kvsi_free(host);
+        kvsi_free(turns);
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the rotations of %zu tokens", rows);
+    }
+    for (size_t i = 0; i < half; i++)
+        turns[i] = pow(m->config.rope_base, -2.0 * (double)i / (double)rotary);
+    KVSI_PARALLEL_PIECES(m->context.threads, t, rows) {
         for (size_t i = 0; i < half; i++) {
-            const double angle =
-                (double)t * pow(m->config.rope_base, -2.0 * (double)i / (double)rotary);
+            const double angle = (double)t * turns[i];
+
             host[t * rotary + i] = (real)cos(angle);
             host[t * rotary + half + i] = (real)sin(angle);
         }
+    }
+    kvsi_free(turns);
     return upload_table(out, &m->context, host, rows * rotary, err);
 }
 
@@ -65,8 +75,8 @@ static void release_tables(const kvsi_tables *tables, const kvsi_ops *op)
     op->release(tables->slopes);
 }
 
-kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
-                               kvs_err *err)
+kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
+                            kvs_err *err)
 {
     kvs_status st = KVS_OK;
     kvs_model *m = kvsi_alloc(1, sizeof *m);
@@ -78,14 +88,38 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
     m->context = (kvsi_context){.ops = rt->ops, .threads = rt->threads};
     KVS_TRY(kvs_model_config_finish(&m->config, err));
     KVS_TRY(kvsi_layout_init(&m->layout, &m->config, err));
+    m->numbers = kvsi_alloc(m->layout.count, sizeof *m->numbers);
+    if (!m->numbers) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tensors", m->layout.count);
+        goto out;
+    }
+    KVS_TRY(make_tables(&m->tables, m, m->config.heads, err));
+    KVS_TRY(make_tables(&m->sliding_tables, m, m->config.sliding_heads, err));
+    *out = m;
+    m = NULL;
+out:
+    kvs_model_free(m);
+    return st;
+}
+
+kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
+                               kvs_err *err)
+{
+    kvs_model *m = NULL;
+    kvs_status st;
+
+    *out = NULL;
+    KVS_TRY(kvsi_model_begin(&m, rt, config, err));
     m->parameters = rt->ops->alloc(kvsi_layout_total(&m->layout) * sizeof(real));
     if (!m->parameters) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu parameters",
                        kvsi_layout_total(&m->layout));
         goto out;
     }
-    KVS_TRY(make_tables(&m->tables, m, m->config.heads, err));
-    KVS_TRY(make_tables(&m->sliding_tables, m, m->config.sliding_heads, err));
+    m->small = m->parameters + m->layout.group_start[KVSI_GAINS];
+    for (size_t i = 0; i < m->layout.count; i++)
+        m->numbers[i] = m->parameters + m->layout.list[i].offset;
+    KVS_TRY(kvsi_matrices_init(&m->matrices, m, err));
     *out = m;
     m = NULL;
 out:
@@ -126,13 +160,28 @@ out:
     return st;
 }
 
+/* Of a model without a block: the small one, and the matrices that had to be decoded. */
+static void release_decoded(const kvs_model *m)
+{
+    for (size_t i = 0; m->numbers && i < m->layout.count; i++)
+        if (kvsi_group_of(m->layout.list[i].role) == KVSI_MATRICES)
+            m->context.ops->release(m->numbers[i]);
+    m->context.ops->release(m->small);
+}
+
 void kvs_model_free(kvs_model *model)
 {
     if (!model)
         return;
-    model->context.ops->release(model->parameters);
+    if (model->parameters)
+        model->context.ops->release(model->parameters);
+    else
+        release_decoded(model);
+    kvsi_weights_close(model->weights);
+    kvsi_matrices_release(&model->matrices);
     release_tables(&model->tables, model->context.ops);
     release_tables(&model->sliding_tables, model->context.ops);
+    kvsi_free(model->numbers);
     kvsi_layout_release(&model->layout);
     kvsi_free(model);
 }
@@ -145,78 +194,4 @@ const kvs_model_config *kvs_model_get_config(const kvs_model *model)
 uint64_t kvs_model_parameters(const kvs_model *model)
 {
     return kvsi_layout_total(&model->layout);
-}
-
-const char *kvs_model_tensor_name(const kvs_model *model, size_t index, size_t *count)
-{
-    if (index >= model->layout.count)
-        return NULL;
-    if (count)
-        *count = model->layout.list[index].count;
-    return model->layout.list[index].name;
-}
-
-static kvs_status find_tensor(const kvsi_parameter **out, const kvs_model *model, const char *name,
-                              size_t count, kvs_err *err)
-{
-    *out = kvsi_layout_find(&model->layout, name);
-    if (!*out)
-        return kvsi_fail(err, KVS_E_INVALID, "the model has no tensor '%s'", name);
-    if ((*out)->count != count)
-        return kvsi_fail(err, KVS_E_INVALID, "tensor '%s' has %zu numbers, %zu were given", name,
-                         (*out)->count, count);
-    return KVS_OK;
-}
-
-/* Files and callers speak float32; a backend may hold another type of number, so values pass
- * through a small buffer rather than being copied as bytes. */
-enum { CONVERT_CHUNK = 1024 };
-
-kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float *out, size_t count,
-                                 kvs_err *err)
-{
-    const kvsi_parameter *p;
-    kvsi_context c = model->context;
-    real chunk[CONVERT_CHUNK];
-    kvs_status st = find_tensor(&p, model, name, count, err);
-
-    for (size_t at = 0; st == KVS_OK && at < count; at += CONVERT_CHUNK) {
-        const size_t n = count - at < CONVERT_CHUNK ? count - at : CONVERT_CHUNK;
-
-        c.ops->download(&c, chunk, model->parameters + p->offset + at, n * sizeof *chunk);
-        c.ops->sync(&c);
-        for (size_t i = 0; i < n; i++)
-            out[kvsi_file_index(p, at + i)] = (float)chunk[i];
-    }
-    return st;
-}
-
-void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32)
-{
-    const unsigned char *bytes = float32;
-    kvsi_context *c = &model->context;
-    real chunk[CONVERT_CHUNK];
-
-    for (size_t at = 0; at < p->count; at += CONVERT_CHUNK) {
-        const size_t n = p->count - at < CONVERT_CHUNK ? p->count - at : CONVERT_CHUNK;
-
-        for (size_t i = 0; i < n; i++) {
-            float value;
-            memcpy(&value, bytes + kvsi_file_index(p, at + i) * sizeof value, sizeof value);
-            chunk[i] = (real)value;
-        }
-        c->ops->upload(c, model->parameters + p->offset + at, chunk, n * sizeof *chunk);
-        c->ops->sync(c);
-    }
-}
-
-kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, const float *in, size_t count,
-                                  kvs_err *err)
-{
-    const kvsi_parameter *p;
-    const kvs_status st = find_tensor(&p, model, name, count, err);
-
-    if (st == KVS_OK)
-        kvsi_model_set(model, p, in);
-    return st;
 }

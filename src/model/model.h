@@ -5,6 +5,7 @@
 #include "formats/weights.h"
 #include "kernels/backend.h"
 #include "model/layer.h"
+#include "model/matrices.h"
 #include "model/parameters.h"
 
 /* What attention looks up; NULL where the positions do not need it. */
@@ -16,11 +17,24 @@ typedef struct kvsi_tables {
 struct kvs_model {
     kvs_model_config config;
     kvsi_layout layout;
-    kvsi_context context; /* operations and threads; no workspace: for moving data only */
-    real *parameters;     /* the block described by `layout` */
+    kvsi_context context;  /* operations and threads; no workspace: for moving data only */
+    real *parameters;      /* the block described by `layout`; NULL: the matrices are a file's */
+    real *small;           /* its gains, biases and shift numbers, or a block of these alone */
+    kvsi_weights *weights; /* the mapped file that has the matrices; NULL with a block */
+    real **numbers;        /* [layout.count] tensors in the layout's order; NULL: see the file */
+    kvsi_matrices matrices;
     kvsi_tables tables, sliding_tables; /* of ordinary layers, and of those with a window */
 };
 
+/* A gain, bias or shift number by its offset in the block. */
+static inline real *kvsi_model_small(const kvs_model *model, ptrdiff_t offset)
+{
+    return model->small + ((size_t)offset - model->layout.group_start[KVSI_GAINS]);
+}
+
+/* Everything but the weights and their places; released by kvs_model_free in any state. */
+kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
+                            kvs_err *err);
 /* Parameters are zero. */
 kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
                                kvs_err *err);
@@ -28,13 +42,17 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
 /* A checksum of all weights, tensor by tensor. */
 kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err *err);
 
-/* Sets a tensor from float32 numbers in file order, at any alignment. */
+/* KVS_E_UNSUPPORTED where the weights are a file's; `what` is what they would be wanted for. */
+kvs_status kvsi_model_must_own(const kvs_model *model, const char *what, kvs_err *err);
+
+/* Sets a tensor that is in memory from float32 numbers in file order, at any alignment. */
 void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32);
 
 /* Whether an open model has all tensors that its configuration asks for, in their shapes and as
  * numbers that can be read, and no others. */
 kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err);
-/* Sets all tensors from an open model that passes the same check for this one's configuration. */
+/* Sets all tensors that are in memory from an open model that passes the same check for this one's
+ * configuration. */
 kvs_status kvsi_model_set_weights(kvs_model *model, const kvsi_weights *weights, kvs_err *err);
 
 #endif

@@ -174,9 +174,13 @@ kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_
                             kvs_err *err)
 {
     const size_t bytes = kvsi_pass_bytes(model, limits), rows = limits->head_rows;
-    kvsi_pass *p = kvsi_alloc(1, sizeof *p);
+    const kvs_status st = limits->training ? kvsi_model_must_own(model, "trained", err) : KVS_OK;
+    kvsi_pass *p;
 
     *out = NULL;
+    if (st != KVS_OK)
+        return st;
+    p = kvsi_alloc(1, sizeof *p);
     if (!p)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a pass");
     *p = (kvsi_pass){.model = model, .context = model->context, .limits = *limits};
@@ -338,17 +342,7 @@ kvs_status kvsi_pass_load(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *c
 
 static const real *at_offset(const kvsi_pass *p, ptrdiff_t offset)
 {
-    return offset == KVSI_ABSENT ? NULL : p->model->parameters + offset;
-}
-
-kvsi_matrix kvsi_pass_matrix(const kvsi_pass *pass, ptrdiff_t weight, ptrdiff_t bias, size_t rows,
-                             size_t cols)
-{
-    return (kvsi_matrix){.type = KVSI_REAL_TYPE,
-                         .rows = rows,
-                         .cols = cols,
-                         .data = at_offset(pass, weight),
-                         .bias = at_offset(pass, bias)};
+    return offset == KVSI_ABSENT ? NULL : kvsi_model_small(p->model, offset);
 }
 
 kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias)
@@ -359,11 +353,12 @@ kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias)
 kvsi_matrix kvsi_pass_head(const kvsi_pass *pass)
 {
     const kvs_model_config *c = &pass->model->config;
-    kvsi_matrix head = kvsi_pass_matrix(pass, pass->model->layout.head, KVSI_ABSENT,
-                                        kvsi_pass_logit_count(c), c->dim);
+    kvsi_matrix head = pass->model->matrices.head;
 
     if (c->head == KVS_HEAD_NORMALISED)
         head.data = pass->unit_head;
+    if (c->head == KVS_HEAD_NONE)
+        head.rows = head.cols = c->dim;
     return head;
 }
 
@@ -375,8 +370,10 @@ kvsi_matrix kvsi_pass_gates(const kvsi_pass *pass, size_t layer)
                             : at->k_shift != KVSI_ABSENT ? at->k_shift
                                                          : at->v_shift;
 
-    return kvsi_pass_matrix(pass, first, KVSI_ABSENT, gate_heads(c, kvsi_layer_shape_of(c, layer)),
-                            c->dim);
+    return (kvsi_matrix){.type = KVSI_REAL_TYPE,
+                         .rows = gate_heads(c, kvsi_layer_shape_of(c, layer)),
+                         .cols = c->dim,
+                         .data = at_offset(pass, first)};
 }
 
 kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site)

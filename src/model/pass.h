@@ -122,9 +122,7 @@ kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site);
 
 /* The attention of one layer; its shifts point into `gradients` unless that is NULL. */
 kvsi_attention kvsi_pass_attention(kvsi_pass *pass, size_t layer, real *gradients);
-/* Matrices and norms by their offsets; a bias may be KVSI_ABSENT. */
-kvsi_matrix kvsi_pass_matrix(const kvsi_pass *pass, ptrdiff_t weight, ptrdiff_t bias, size_t rows,
-                             size_t cols);
+/* A norm by its offsets; both may be KVSI_ABSENT. */
 kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias);
 /* The matrix that makes the gates of one layer, all targets one above the other; 0 rows: none. */
 kvsi_matrix kvsi_pass_gates(const kvsi_pass *pass, size_t layer);

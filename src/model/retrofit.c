@@ -28,6 +28,7 @@ kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model 
     kvs_status st;
 
     *out = NULL;
+    KVS_TRY(kvsi_model_must_own(model, "retrofitted", err));
     if (model->config.shift.targets != 0)
         return kvsi_fail(err, KVS_E_INVALID, "the model is already shifted ('%s')",
                          kvs_shift_targets_name(model->config.shift.targets));

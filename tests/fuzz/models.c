@@ -50,16 +50,21 @@ kvs_status fuzz_use_model(const char *path, kvs_err *err)
     kvs_model_check_result checked;
     kvs_model_config config;
     kvs_model_info info;
-    kvs_model *model;
+    kvs_model *model, *opened;
     kvs_status st;
 
     kvs_model_config_load(&config, path, NULL);
     kvs_model_describe(&info, path, NULL);
     kvs_model_check(&checked, path, NULL);
     st = kvs_model_load(&model, fuzz_runtime(), path, err);
-    if (st == KVS_OK)
+    fuzz_expect(kvs_model_open(&opened, fuzz_runtime(), path, NULL) == st,
+                "a model that can be loaded can be opened, and no other");
+    if (st == KVS_OK) {
         feed(model);
+        feed(opened);
+    }
     kvs_model_free(model);
+    kvs_model_free(opened);
     return st;
 }
 

@@ -1,0 +1,69 @@
+/* Opening a model for running: its matrices stay where the mapped file has them. */
+#include "model/model.h"
+
+/* Whether the forward pass can read a matrix where it is. */
+static int is_view(const kvs_model *m, const kvsi_parameter *p)
+{
+    const kvsi_weights_tensor *t = kvsi_weights_find(m->weights, p->name);
+    const int is_head = (ptrdiff_t)p->offset == m->layout.head;
+
+    if (p->turned)
+        return 0;
+    if (t->view.dtype == KVSI_F32 && (uintptr_t)t->view.data % _Alignof(float) != 0)
+        return 0;
+    if (p->role == KVSI_POSITION || (is_head && m->config.head == KVS_HEAD_NORMALISED))
+        return t->view.dtype == KVSI_REAL_TYPE;
+    return 1;
+}
+
+static kvs_status fail_memory(const kvs_model *m, size_t numbers, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu numbers of '%s'", numbers,
+                     kvsi_weights_path(m->weights));
+}
+
+/* Memory for what is not read from the file again and again. */
+static kvs_status place_tensors(kvs_model *m, kvs_err *err)
+{
+    const kvsi_ops *op = m->context.ops;
+    const size_t small = kvsi_layout_total(&m->layout) - m->layout.group_start[KVSI_GAINS];
+
+    m->small = op->alloc(small * sizeof *m->small);
+    if (!m->small)
+        return fail_memory(m, small, err);
+    for (size_t i = 0; i < m->layout.count; i++) {
+        const kvsi_parameter *p = &m->layout.list[i];
+
+        if (kvsi_group_of(p->role) != KVSI_MATRICES) {
+            m->numbers[i] = kvsi_model_small(m, (ptrdiff_t)p->offset);
+        } else if (!is_view(m, p)) {
+            m->numbers[i] = op->alloc(p->count * sizeof *m->numbers[i]);
+            if (!m->numbers[i])
+                return fail_memory(m, p->count, err);
+        }
+    }
+    return KVS_OK;
+}
+
+kvs_status kvs_model_open(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err)
+{
+    kvsi_weights *weights = NULL;
+    kvs_model *m = NULL;
+    kvs_status st;
+
+    *out = NULL;
+    KVS_TRY(kvsi_weights_open(&weights, path, err));
+    KVS_TRY(kvsi_weights_check(weights, err));
+    KVS_TRY(kvsi_model_begin(&m, rt, kvsi_weights_config(weights), err));
+    m->weights = weights;
+    weights = NULL;
+    KVS_TRY(place_tensors(m, err));
+    KVS_TRY(kvsi_model_set_weights(m, m->weights, err));
+    KVS_TRY(kvsi_matrices_init(&m->matrices, m, err));
+    *out = m;
+    m = NULL;
+out:
+    kvs_model_free(m);
+    kvsi_weights_close(weights);
+    return st;
+}

@@ -1,0 +1,101 @@
+/* Tensors of a model by name, as float32 in the order of files. */
+#include "model/model.h"
+
+#include <string.h>
+
+const char *kvs_model_tensor_name(const kvs_model *model, size_t index, size_t *count)
+{
+    if (index >= model->layout.count)
+        return NULL;
+    if (count)
+        *count = model->layout.list[index].count;
+    return model->layout.list[index].name;
+}
+
+static kvs_status find_tensor(const kvsi_parameter **out, const kvs_model *model, const char *name,
+                              size_t count, kvs_err *err)
+{
+    *out = kvsi_layout_find(&model->layout, name);
+    if (!*out)
+        return kvsi_fail(err, KVS_E_INVALID, "the model has no tensor '%s'", name);
+    if ((*out)->count != count)
+        return kvsi_fail(err, KVS_E_INVALID, "tensor '%s' has %zu numbers, %zu were given", name,
+                         (*out)->count, count);
+    return KVS_OK;
+}
+
+/* Files and callers speak float32; a backend may hold another type of number, so values pass
+ * through a small buffer rather than being copied as bytes. */
+enum { CONVERT_CHUNK = 1024 };
+
+static void download_tensor(float *out, kvsi_context c, const kvsi_parameter *p,
+                            const real *numbers)
+{
+    real chunk[CONVERT_CHUNK];
+
+    for (size_t at = 0; at < p->count; at += CONVERT_CHUNK) {
+        const size_t n = p->count - at < CONVERT_CHUNK ? p->count - at : CONVERT_CHUNK;
+
+        c.ops->download(&c, chunk, numbers + at, n * sizeof *chunk);
+        c.ops->sync(&c);
+        for (size_t i = 0; i < n; i++)
+            out[kvsi_file_index(p, at + i)] = (float)chunk[i];
+    }
+}
+
+kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float *out, size_t count,
+                                 kvs_err *err)
+{
+    const kvsi_parameter *p;
+    const kvs_status st = find_tensor(&p, model, name, count, err);
+    const real *numbers = st == KVS_OK ? model->numbers[p - model->layout.list] : NULL;
+
+    if (numbers)
+        download_tensor(out, model->context, p, numbers);
+    else if (st == KVS_OK)
+        kvsi_weights_read(out, kvsi_weights_find(model->weights, name));
+    return st;
+}
+
+void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32)
+{
+    const unsigned char *bytes = float32;
+    real *numbers = model->numbers[p - model->layout.list];
+    kvsi_context *c = &model->context;
+    real chunk[CONVERT_CHUNK];
+
+    for (size_t at = 0; at < p->count; at += CONVERT_CHUNK) {
+        const size_t n = p->count - at < CONVERT_CHUNK ? p->count - at : CONVERT_CHUNK;
+
+        for (size_t i = 0; i < n; i++) {
+            float value;
+            memcpy(&value, bytes + kvsi_file_index(p, at + i) * sizeof value, sizeof value);
+            chunk[i] = (real)value;
+        }
+        c->ops->upload(c, numbers + at, chunk, n * sizeof *chunk);
+        c->ops->sync(c);
+    }
+}
+
+kvs_status kvsi_model_must_own(const kvs_model *model, const char *what, kvs_err *err)
+{
+    if (model->parameters)
+        return KVS_OK;
+    return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                     "'%s' was opened for running and cannot be %s, expected a model that was "
+                     "loaded",
+                     kvsi_weights_path(model->weights), what);
+}
+
+kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, const float *in, size_t count,
+                                  kvs_err *err)
+{
+    const kvsi_parameter *p;
+    kvs_status st;
+
+    KVS_TRY(kvsi_model_must_own(model, "changed", err));
+    KVS_TRY(find_tensor(&p, model, name, count, err));
+    kvsi_model_set(model, p, in);
+out:
+    return st;
+}
