@@ -778,9 +778,12 @@ typedef enum kvs_dtype {
     KVS_DTYPE_F32,
     KVS_DTYPE_F16,
     KVS_DTYPE_BF16,
+    KVS_DTYPE_Q8_0, /* GGUF only: blocks of 32 with a common factor; a matrix whose rows are no */
+    KVS_DTYPE_Q4_0, /* whole blocks is F16, a table of positions F32 */
 } kvs_dtype;
 
-/* Names as in commands: auto, hf, gguf, gguf-llama, llama2c, llama2c-v1; keep, f32, f16, bf16. */
+/* Names as in commands: auto, hf, gguf, gguf-llama, llama2c, llama2c-v1; keep, f32, f16, bf16,
+ * q8_0, q4_0. */
 KVS_API const char *kvs_format_name(kvs_format format);
 KVS_API const char *kvs_dtype_name(kvs_dtype dtype);
 KVS_API kvs_status kvs_format_parse(kvs_format *out, const char *name, kvs_err *err);
@@ -799,6 +802,8 @@ typedef struct kvs_convert_options {
     int threads;           /* that draw random weights; 0 = every core */
     /* Called after each tensor with bytes done and wanted; non-zero stops with KVS_E_LIMIT. */
     int (*progress)(void *user, uint64_t done, uint64_t all);
+    /* Called with a sentence on what is otherwise than asked for; the text is the library's. */
+    void (*remark)(void *user, const char *text);
     void *user;
 } kvs_convert_options;
 

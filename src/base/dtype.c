@@ -176,9 +176,18 @@ static float extreme(const float *in)
     return most;
 }
 
+/* Of a factor so small that numbers could not be divided by it (nor would it be left of a half),
+ * 0: all of the block is. */
+static float inverse_of(float d)
+{
+    const float inverse = d != 0 ? 1.0F / d : 0.0F;
+
+    return isfinite(inverse) ? inverse : 0.0F;
+}
+
 static void encode_q8_0(unsigned char *block, const float *in)
 {
-    const float d = fabsf(extreme(in)) / 127.0F, inverse = d != 0 ? 1.0F / d : 0.0F;
+    const float d = fabsf(extreme(in)) / 127.0F, inverse = inverse_of(d);
 
     put_half(block, float_to_f16(d));
     for (int i = 0; i < RUN; i++)
@@ -194,7 +203,7 @@ static int four_bits(float x)
 
 static void encode_q4_0(unsigned char *block, const float *in)
 {
-    const float d = extreme(in) / -8.0F, inverse = d != 0 ? 1.0F / d : 0.0F;
+    const float d = extreme(in) / -8.0F, inverse = inverse_of(d);
 
     put_half(block, float_to_f16(d));
     for (int i = 0; i < RUN / 2; i++)

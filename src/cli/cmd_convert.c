@@ -16,7 +16,7 @@ typedef struct convert_settings {
 
 static const char *const format_names[] = {"auto",    "hf",         "gguf", "gguf-llama",
                                            "llama2c", "llama2c-v1", NULL};
-static const char *const dtype_names[] = {"keep", "f32", "f16", "bf16", NULL};
+static const char *const dtype_names[] = {"keep", "f32", "f16", "bf16", "q8_0", "q4_0", NULL};
 
 #define FIELD(name) offsetof(convert_settings, name)
 
@@ -34,7 +34,8 @@ static const kvsi_option own_options[] = {
      .offset = FIELD(dtype),
      .group = "Output",
      .placeholder = "NAME",
-     .help = "type of the matrices' numbers; keep: as IN has them",
+     .help = "type of the matrices' numbers; keep: as IN has them; q8_0 and q4_0, 8.5 and 4.5 bits "
+             "a number, are for GGUF",
      .choices = dtype_names},
     {.name = "shard-size",
      .kind = KVSI_OPTION_TEXT,
@@ -194,6 +195,14 @@ static int show_progress(void *user, uint64_t done, uint64_t all)
     return kvsi_watch_stopped();
 }
 
+static void show_remark(void *user, const char *text)
+{
+    const kvsi_watch *watch = user;
+
+    if (!watch->quiet)
+        fprintf(stderr, "%s\n", text);
+}
+
 static kvs_status convert(const convert_settings *s, const kvsi_parsed_options *parsed,
                           const kvsi_command_options *command, kvs_err *err)
 {
@@ -204,6 +213,7 @@ static kvs_status convert(const convert_settings *s, const kvsi_parsed_options *
     KVS_TRY(check_input(s, parsed, command, err));
     KVS_TRY(make_options(&options, s, parsed, err));
     options.progress = show_progress;
+    options.remark = show_remark;
     options.user = &watch;
     kvsi_watch_start(&watch, s->quiet);
     st = kvs_convert(&options, err);

@@ -29,6 +29,8 @@ static const kvsi_name dtypes[] = {
     {"f32", KVS_DTYPE_F32},
     {"f16", KVS_DTYPE_F16},
     {"bf16", KVS_DTYPE_BF16},
+    {"q8_0", KVS_DTYPE_Q8_0},
+    {"q4_0", KVS_DTYPE_Q4_0},
     {NULL, 0},
 };
 
@@ -107,9 +109,26 @@ static kvs_status check_place(const kvs_convert_options *o, kvs_format format, k
     return st;
 }
 
+/* Whether numbers of the type have a place in the format. */
+static kvs_status check_dtype(kvs_dtype dtype, kvs_format format, kvs_err *err)
+{
+    const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
+    const int blocks = dtype == KVS_DTYPE_Q8_0 || dtype == KVS_DTYPE_Q4_0;
+
+    if (llama2c && dtype != KVS_DTYPE_KEEP && dtype != KVS_DTYPE_F32)
+        return kvsi_fail(err, KVS_E_INVALID, "dtype is %s, but format %s has f32 only",
+                         kvs_dtype_name(dtype), kvs_format_name(format));
+    if (format == KVS_FORMAT_HF && blocks)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "dtype is %s, but format hf has f32, f16 and bf16 only",
+                         kvs_dtype_name(dtype));
+    return KVS_OK;
+}
+
 static kvs_status check_options(const kvs_convert_options *o, kvs_format format, kvs_err *err)
 {
     const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
+    kvs_status st;
 
     if (!o->out || (!o->in && !o->config))
         return kvsi_fail(err, KVS_E_INVALID, "nothing to convert, or nowhere to put it");
@@ -118,13 +137,13 @@ static kvs_status check_options(const kvs_convert_options *o, kvs_format format,
                          (int)o->dtype);
     if (o->shard_bytes == 0)
         return kvsi_fail(err, KVS_E_INVALID, "shards of 0 bytes, expected at least 1");
-    if (llama2c && o->dtype != KVS_DTYPE_KEEP && o->dtype != KVS_DTYPE_F32)
-        return kvsi_fail(err, KVS_E_INVALID, "dtype is %s, but format %s has f32 only",
-                         kvs_dtype_name(o->dtype), kvs_format_name(format));
     if (llama2c && o->tokenizer && strcmp(o->tokenizer, "none") != 0)
         return kvsi_fail(err, KVS_E_INVALID, "format %s has no place for a tokenizer",
                          kvs_format_name(format));
-    return check_place(o, format, err);
+    KVS_TRY(check_dtype(o->dtype, format, err));
+    KVS_TRY(check_place(o, format, err));
+out:
+    return st;
 }
 
 /* ---- the tokenizer --------------------------------------------------------------------------- */
@@ -239,6 +258,7 @@ kvs_status kvs_convert(const kvs_convert_options *options, kvs_err *err)
     }
     KVS_TRY(kvsi_convert_source_init(&c.source, &settled, err));
     KVS_TRY(load_tokenizer(&c, err));
+    kvsi_convert_remark(&c.source);
     KVS_TRY(write_output(&c, format, err));
 out:
     kvs_tokenizer_free(c.tokenizer);

@@ -3,14 +3,22 @@
 #include "model/model.h"
 #include "parallel/threads.h"
 
-#include <string.h>
+#include <stdio.h>
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Blocks are read, not written: their numbers are exact in float32. */
+/* What is kept of a type: numbers of blocks are exact in float32. */
 static kvsi_dtype plain_dtype(kvsi_dtype dtype)
 {
     return dtype == KVSI_F16 || dtype == KVSI_BF16 ? dtype : KVSI_F32;
+}
+
+/* Blocks for whatever is made of them; positions, which are added as they are, stay exact. */
+static kvsi_dtype block_dtype(kvsi_dtype dtype, const kvsi_parameter *p)
+{
+    if (p->role == KVSI_POSITION)
+        return KVSI_F32;
+    return p->shape[p->rank - 1] % kvsi_dtype_block(dtype) == 0 ? dtype : KVSI_F16;
 }
 
 static kvsi_dtype wanted_dtype(const kvsi_convert_source *s, const kvsi_parameter *p)
@@ -20,6 +28,10 @@ static kvsi_dtype wanted_dtype(const kvsi_convert_source *s, const kvsi_paramete
         return KVSI_F16;
     case KVS_DTYPE_BF16:
         return KVSI_BF16;
+    case KVS_DTYPE_Q8_0:
+        return block_dtype(KVSI_Q8_0, p);
+    case KVS_DTYPE_Q4_0:
+        return block_dtype(KVSI_Q4_0, p);
     case KVS_DTYPE_KEEP:
         if (s->weights)
             return plain_dtype(kvsi_weights_find(s->weights, p->name)->view.dtype);
@@ -68,6 +80,33 @@ out:
 kvsi_tensor_source kvsi_convert_tensors(kvsi_convert_source *s)
 {
     return (kvsi_tensor_source){s->layout.count, describe, read_tensor, s};
+}
+
+void kvsi_convert_remark(const kvsi_convert_source *s)
+{
+    const kvs_dtype dtype = s->options->dtype;
+    const kvsi_parameter *first = NULL;
+    size_t count = 0;
+    char text[256];
+
+    if (!s->options->remark || (dtype != KVS_DTYPE_Q8_0 && dtype != KVS_DTYPE_Q4_0))
+        return;
+    for (size_t i = 0; i < s->layout.count; i++) {
+        const kvsi_parameter *p = &s->layout.list[i];
+
+        if (kvsi_group_of(p->role) == KVSI_MATRICES && wanted_dtype(s, p) == KVSI_F16) {
+            first = first ? first : p;
+            count++;
+        }
+    }
+    if (!first)
+        return;
+    snprintf(text, sizeof text,
+             "%zu of %zu tensors are F16, because their rows are no whole blocks of %zu: '%s' has "
+             "rows of %zu",
+             count, s->layout.count, kvsi_dtype_block(KVSI_Q8_0), first->name,
+             first->shape[first->rank - 1]);
+    s->options->remark(s->options->user, text);
 }
 
 kvsi_dtype kvsi_convert_dtype(const kvsi_convert_source *s)

@@ -22,6 +22,8 @@ void kvsi_convert_source_release(kvsi_convert_source *s);
 
 /* The tensors in the order of our files; borrows `s`, and counts in it. */
 kvsi_tensor_source kvsi_convert_tensors(kvsi_convert_source *s);
+/* Says which tensors are of another type than was asked for, if any. */
+void kvsi_convert_remark(const kvsi_convert_source *s);
 /* The type that most numbers have. */
 kvsi_dtype kvsi_convert_dtype(const kvsi_convert_source *s);
 

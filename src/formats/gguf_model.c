@@ -101,6 +101,40 @@ static kvs_status name_tensors(renamed *r, kvs_err *err)
     return KVS_OK;
 }
 
+/* What "general.file_type" calls a file whose numbers are mostly of the type. */
+static uint32_t file_type(kvsi_dtype dtype)
+{
+    switch (dtype) {
+    case KVSI_F16:
+        return 1;
+    case KVSI_Q4_0:
+        return 2;
+    case KVSI_Q8_0:
+        return 7;
+    case KVSI_BF16:
+        return 32;
+    default:
+        return 0;
+    }
+}
+
+static void put_types(kvsi_gguf_keys *keys, const kvsi_tensor_source *source)
+{
+    uint64_t counts[KVSI_DTYPES] = {0};
+    int most = 0;
+
+    for (size_t i = 0; i < source->count; i++) {
+        kvsi_file_tensor tensor;
+
+        source->describe(source->self, i, &tensor);
+        counts[tensor.dtype] += kvsi_file_tensor_count(&tensor);
+        most = counts[tensor.dtype] > counts[most] ? (int)tensor.dtype : most;
+    }
+    kvsi_gguf_put_whole(keys, "general.file_type", file_type((kvsi_dtype)most));
+    if (kvsi_dtype_block((kvsi_dtype)most) > 1)
+        kvsi_gguf_put_whole(keys, "general.quantization_version", 2); /* of the blocks' layout */
+}
+
 /* ---- the file -------------------------------------------------------------------------------- */
 
 /* Programs for llama want either a vocabulary of theirs or the word that there is none. */
@@ -139,6 +173,7 @@ kvs_status kvsi_gguf_write_model(const char *path, const kvs_model_config *confi
     if (config->body != KVS_BODY_LLAMA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "format gguf has no place for GPT-2's body");
     kvsi_gguf_put_text(&keys, "general.architecture", name);
+    put_types(&keys, source);
     put_sizes(&keys, config, name);
     if (!is_llama)
         KVS_TRY(put_config(&keys, config, err));

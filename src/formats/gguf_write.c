@@ -166,7 +166,18 @@ void kvsi_gguf_put_vocabulary(kvsi_gguf_keys *keys, const kvsi_gguf_vocabulary *
 
 static uint32_t type_number(kvsi_dtype dtype)
 {
-    return dtype == KVSI_F32 ? 0 : dtype == KVSI_F16 ? 1 : 30;
+    switch (dtype) {
+    case KVSI_F16:
+        return 1;
+    case KVSI_Q4_0:
+        return 2;
+    case KVSI_Q8_0:
+        return 8;
+    case KVSI_BF16:
+        return 30;
+    default:
+        return 0;
+    }
 }
 
 static size_t padding(uint64_t bytes)

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { CHUNK = 1 << 14 }; /* numbers encoded at a time */
+enum { CHUNK = 1 << 14 }; /* numbers encoded at a time: whole blocks */
 
 kvs_status kvsi_tensor_writer_init(kvsi_tensor_writer *writer, const kvsi_tensor_source *source,
                                    kvs_err *err)
@@ -32,16 +32,35 @@ void kvsi_tensor_writer_release(kvsi_tensor_writer *writer)
     *writer = (kvsi_tensor_writer){0};
 }
 
-static const float F16_LIMIT = 65520; /* from here on, numbers round to infinity */
+/* From here on, numbers, or the factors of blocks that are halves, round to infinity. */
+static float limit_of(kvsi_dtype dtype)
+{
+    const float half = 65520;
 
+    switch (dtype) {
+    case KVSI_F16:
+        return half;
+    case KVSI_Q8_0:
+        return half * 127;
+    case KVSI_Q4_0:
+        return half * 8;
+    default:
+        return INFINITY;
+    }
+}
+
+/* Plain types have their own infinity and NaN; blocks have nothing to say them with. */
 static kvs_status check_range(const kvsi_file_tensor *tensor, const float *values, size_t count,
                               kvs_err *err)
 {
-    for (size_t i = 0; tensor->dtype == KVSI_F16 && i < count; i++)
-        if (isfinite(values[i]) && fabsf(values[i]) >= F16_LIMIT)
+    const float limit = limit_of(tensor->dtype);
+    const int blocks = kvsi_dtype_block(tensor->dtype) > 1;
+
+    for (size_t i = 0; limit < INFINITY && i < count; i++)
+        if (isfinite(values[i]) ? fabsf(values[i]) >= limit : blocks)
             return kvsi_fail(err, KVS_E_LIMIT,
-                             "tensor '%s' has a number of %g, which F16 cannot hold; BF16 can",
-                             tensor->name, (double)values[i]);
+                             "tensor '%s' has a number of %g, which %s cannot hold; BF16 can",
+                             tensor->name, (double)values[i], kvsi_dtype_name(tensor->dtype));
     return KVS_OK;
 }
 

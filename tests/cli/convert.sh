@@ -71,6 +71,23 @@ convert kv shards --shard-size 10KB
 convert shards whole
 cmp kv/model.safetensors whole/model.safetensors || fail "shards do not add up"
 
+# Blocks: smaller files, GGUF alone; what cannot be blocks is said.
+blocks=(--dim 64 --heads 4 --kv-heads 2 --ffn 96 --layers 2 --vocab 300 --context 32)
+convert --random desk-1m blocks "${blocks[@]}" --shift kv
+convert blocks blocks-f16.gguf --dtype f16
+convert blocks blocks-q8.gguf --dtype q8_0
+convert --random desk-1m blocks-q4.gguf "${blocks[@]}" --shift kv --dtype q4_0
+bytes() { stat -c %s "$1"; }
+[[ $(bytes blocks-q8.gguf) -lt $(($(bytes blocks-f16.gguf) * 6 / 10)) ]] || fail "q8_0 is not small"
+[[ $(bytes blocks-q4.gguf) -lt $(($(bytes blocks-f16.gguf) * 4 / 10)) ]] || fail "q4_0 is not small"
+"$KVSHIFT" inspect blocks-q4.gguf --json | grep -q '"dtype": "Q4_0"' || fail "no Q4_0"
+"$KVSHIFT" generate -m blocks-q4.gguf --ids 1,2,3 -n 4 >out || fail "q4_0 does not run"
+refused 2 "dtype is q8_0, but format hf has f32, f16 and bf16 only" blocks x --dtype q8_0
+refused 2 "dtype is q4_0, but format llama2c has f32 only" plain x.bin --dtype q4_0
+"$KVSHIFT" convert kv mixed.gguf --dtype q8_0 2>err >out
+[[ $(cat err) == "16 of 25 tensors are F16, because their rows are no whole blocks of 32"* ]] ||
+    fail "rows of 16 as q8_0: $(cat err)"
+
 # The tokenizer goes along, through every format that has a place for it.
 printf 'the cat sat on the mat, the cat sat, the mat' >text
 "$KVSHIFT" tokenizer train --vocab 260 --out tokenizer.json text >/dev/null
