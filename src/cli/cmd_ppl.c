@@ -291,8 +291,11 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
         KVS_TRY(read_files(&t, m->tokenizer, files->arguments, files->argument_count, err));
     s->window = s->window > 0 ? s->window : kvs_model_get_config(m->model)->context;
     s->stride = s->stride > 0 ? s->stride : (s->window + 1) / 2;
-    o = (kvs_perplexity_options){
-        .window = s->window, .stride = s->stride, .starts = t.starts, .texts = t.texts};
+    o = (kvs_perplexity_options){.window = s->window,
+                                 .stride = s->stride,
+                                 .starts = t.starts,
+                                 .texts = t.texts,
+                                 .cache = kvsi_kv_cache(&s->input)};
     if (!s->quiet && isatty(STDERR_FILENO))
         o.progress = show_progress;
     KVS_TRY(kvs_perplexity(&result, m->model, t.ids, t.count, &o, err));

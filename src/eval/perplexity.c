@@ -7,13 +7,15 @@
 
 static kvs_status check(const kvs_model *model, const kvs_perplexity_options *o, kvs_err *err)
 {
+    kvsi_dtype cache;
+
     if (o->window < 2 || o->window > model->config.context)
         return kvsi_fail(err, KVS_E_INVALID, "window is %zu, expected 2 to the context %zu",
                          o->window, model->config.context);
     if (o->stride < 1 || o->stride > o->window)
         return kvsi_fail(err, KVS_E_INVALID, "stride is %zu, expected 1 to the window %zu",
                          o->stride, o->window);
-    return KVS_OK;
+    return kvsi_cache_type(&cache, o->cache, err);
 }
 
 /* How many tokens are to be predicted. */
@@ -96,8 +98,10 @@ static kvs_status run_text(kvsi_pass *pass, int32_t *targets, const int32_t *ids
 kvs_status kvs_perplexity(kvs_perplexity_result *out, const kvs_model *model, const int32_t *ids,
                           size_t count, const kvs_perplexity_options *options, kvs_err *err)
 {
-    const kvsi_pass_limits limits = {
-        .tokens = options->window, .sequences = 1, .head_rows = options->window};
+    const kvsi_pass_limits limits = {.tokens = options->window,
+                                     .sequences = 1,
+                                     .head_rows = options->window,
+                                     .halves = options->cache == KVS_DTYPE_F16};
     const size_t whole[] = {0, count};
     const size_t texts = options->texts ? options->texts : 1;
     const size_t *starts = options->texts ? options->starts : whole;
