@@ -47,7 +47,7 @@ set(KVSHIFT_LEVELS baseline)
 set(level_flags_baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
     list(APPEND KVSHIFT_LEVELS avx2)
-    set(level_flags_avx2 -mavx2 -mfma)
+    set(level_flags_avx2 -mavx2 -mfma -mf16c)
 endif()
 
 # Loops that measure the machine are not what sanitizers are for.

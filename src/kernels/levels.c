@@ -4,11 +4,21 @@
 #include <string.h>
 
 #ifdef KVSI_HAVE_AVX2
+#include <cpuid.h>
+
 extern const kvsi_ops kvsi_avx2_ops;
+
+/* Not every compiler knows the name of this feature. */
+static int has_f16c(void)
+{
+    unsigned a, b, c = 0, d;
+
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
 
 static int has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 #endif
 

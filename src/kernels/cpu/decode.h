@@ -9,6 +9,9 @@
 #include "kernels/cpu/vector.h"
 
 #include <string.h>
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
 
 enum { RUN = 32, RUN_VECTORS = RUN / VEC };
 
@@ -45,10 +48,14 @@ INLINE veci vec_widen(const void *halves)
  * ones, which no weight is, come out as 65536 and more. */
 INLINE vec vec_from_f16(const void *at)
 {
+#ifdef __F16C__
+    return (vec)_mm256_cvtph_ps(_mm_loadu_si128(at));
+#else
     const veci bits = vec_widen(at);
     const vec magnitude = (vec)((bits & 0x7fff) << 13) * 0x1p112f;
 
     return (vec)((veci)magnitude | (bits & 0x8000) << 16);
+#endif
 }
 
 INLINE float one_from_f16(const void *at)

@@ -1,9 +1,25 @@
 #include "kernels/cpu/few.h"
 
+#include "kernels/cpu/blocks.h"
 #include "kernels/cpu/decode.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/rounding.h"
 #include "parallel/threads.h"
 
-enum { PIECE_ROWS = 32, TOGETHER = 4 }; /* rows a piece, tokens that share one decoding */
+enum {
+    TOGETHER = BLOCK_TOKENS_MAX,
+    ROWS_TOGETHER = 16
+}; /* tokens that share a row, rows at once */
+enum { PIECES_WANTED = 32, PIECE_BYTES = 1 << 13 };
+
+typedef struct few {
+    const kvsi_matrix *w;
+    size_t n;
+    const float *x;
+    const block_pair *prepared; /* x as whole numbers, where the weights are such */
+    float *y;
+    const float *residual;
+} few;
 
 /* sums[t] = row . x[t] for `tokens` rows of x; type and tokens are constants at every call.  Runs
  * are summed by turns in two places, so that one need not wait for the other. */
@@ -93,27 +109,84 @@ static void dot_blocks(kvsi_dtype type, size_t tokens, float *sums, const unsign
     }
 }
 
+/* Rows row .. row+count-1 of the weights times `tokens` tokens from `token` on. */
+static void dot_rows(const few *f, size_t row, size_t count, size_t token, size_t tokens,
+                     float *sums)
+{
+    const kvsi_matrix *w = f->w;
+    const unsigned char *rows =
+        (const unsigned char *)w->data + row * kvsi_dtype_bytes(w->type, w->cols);
+
+    if (f->prepared) {
+        LEVEL(multiply_blocks)
+        (sums, w->type, rows, count, f->prepared + token * count_pairs(w->cols), tokens, w->cols);
+        return;
+    }
+    for (size_t r = 0; r < count; r++)
+        (w->type == KVSI_Q4_K ? dot_blocks : dot_row)(w->type, tokens, sums + r * tokens,
+                                                      rows + r * kvsi_dtype_bytes(w->type, w->cols),
+                                                      f->x + token * w->cols, w->cols);
+}
+
+/* A few rows for all tokens. */
+static void multiply_rows(const few *f, size_t row, size_t count)
+{
+    const kvsi_matrix *w = f->w;
+    const size_t stride = kvsi_matrix_stride(w);
+
+    for (size_t t = 0; t < f->n; t += TOGETHER) {
+        const size_t tokens = f->n - t < TOGETHER ? f->n - t : TOGETHER;
+        float sums[ROWS_TOGETHER * TOGETHER];
+
+        dot_rows(f, row, count, t, tokens, sums);
+        for (size_t r = 0; r < count; r++)
+            for (size_t k = 0; k < tokens; k++) {
+                const size_t column = kvsi_matrix_column(w, row + r);
+                const size_t at = (t + k) * stride + column;
+
+                f->y[at] = sums[r * tokens + k] + (f->residual ? f->residual[at] : 0.0f) +
+                           (w->bias ? w->bias[column] : 0.0f);
+            }
+    }
+}
+
+static block_pair *prepare(const kvsi_context *c, const float *x, const kvsi_matrix *w, size_t n)
+{
+    block_pair *pairs =
+        (block_pair *)(c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads));
+
+    for (size_t t = 0; t < n; t++)
+        LEVEL(prepare_blocks)(pairs + t * count_pairs(w->cols), w->type, x + t * w->cols, w->cols);
+    return pairs;
+}
+
+int LEVEL(are_few)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
+{
+    return n <= FEW_TOKENS &&
+           (!kvsi_rounds_inputs(w->type) ||
+            n * count_pairs(w->cols) * sizeof(block_pair) <= LEVEL(gemm_workspace)(c->threads));
+}
+
+/* Rows a piece: some tens of pieces, but none so small that taking it costs more than doing it. */
+static size_t piece_rows(const kvsi_matrix *w)
+{
+    const size_t share = w->rows / PIECES_WANTED,
+                 least = PIECE_BYTES / kvsi_dtype_bytes(w->type, w->cols);
+    const size_t rows = share > least ? share : least;
+
+    return (rows / ROWS_TOGETHER + 1) * ROWS_TOGETHER;
+}
+
 void LEVEL(linear_few)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                        size_t n, const float *residual)
 {
-    const size_t stride = kvsi_matrix_stride(w), bytes = kvsi_dtype_bytes(w->type, w->cols);
+    const few f = {w, n, x, kvsi_rounds_inputs(w->type) ? prepare(c, x, w, n) : NULL, y, residual};
+    const size_t rows = piece_rows(w);
 
-    KVSI_PARALLEL_PIECES(c->threads, i, (w->rows + PIECE_ROWS - 1) / PIECE_ROWS) {
-        const size_t from = i * PIECE_ROWS, end = from + PIECE_ROWS;
+    KVSI_PARALLEL_PIECES(c->threads, i, (w->rows + rows - 1) / rows) {
+        const size_t end = (i + 1) * rows < w->rows ? (i + 1) * rows : w->rows;
 
-        for (size_t o = from; o < (end < w->rows ? end : w->rows); o++)
-            for (size_t t = 0; t < n; t += TOGETHER) {
-                const unsigned char *row = (const unsigned char *)w->data + o * bytes;
-                const size_t tokens = n - t < TOGETHER ? n - t : TOGETHER;
-                const size_t column = kvsi_matrix_column(w, o);
-                float sums[TOGETHER];
-
-                (w->type == KVSI_Q4_K ? dot_blocks : dot_row)(w->type, tokens, sums, row,
-                                                              x + t * w->cols, w->cols);
-                for (size_t k = 0; k < tokens; k++)
-                    y[(t + k) * stride + column] =
-                        sums[k] + (residual ? residual[(t + k) * stride + column] : 0.0f) +
-                        (w->bias ? w->bias[column] : 0.0f);
-            }
+        for (size_t row = i * rows; row < end; row += ROWS_TOGETHER)
+            multiply_rows(&f, row, end - row < ROWS_TOGETHER ? end - row : ROWS_TOGETHER);
     }
 }

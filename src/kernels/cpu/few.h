@@ -8,7 +8,10 @@
 
 enum { FEW_TOKENS = 8 };
 
-/* As linear_forward, n <= FEW_TOKENS. */
+/* Whether n tokens are few, for these weights. */
+int LEVEL(are_few)(const kvsi_context *c, const kvsi_matrix *w, size_t n);
+
+/* As linear_forward, where they are few.  The workspace of products (gemm.h) is used. */
 void LEVEL(linear_few)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                        size_t n, const float *residual);
 

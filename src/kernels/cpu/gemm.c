@@ -1,6 +1,7 @@
 #include "kernels/cpu/gemm.h"
 
 #include "kernels/cpu/decode.h"
+#include "kernels/cpu/round.h"
 #include "kernels/cpu/transpose.h"
 #include "parallel/threads.h"
 
@@ -17,7 +18,8 @@ enum { DEPTH = 256, BLOCK_ROWS = 240 };
 enum { SPAN_ROWS = 4080, PACKED_A = 1 << 22 };
 
 /* A piece of C is what one thread computes: tall, since it packs its columns of B. */
-enum { PIECE_COLS = 256, PIECE_COLS_MIN = 128, PIECES_WANTED = 8, PACKED_B = PIECE_COLS * DEPTH };
+enum { PIECE_COLS = 256, PIECE_COLS_MIN = 128, PACKED_B = PIECE_COLS * DEPTH };
+enum { PIECES_WANTED = 8, PIECES_NEEDED = 4 };
 
 _Static_assert(BLOCK_ROWS % ROWS == 0 && SPAN_ROWS % ROWS == 0 && PIECE_COLS_MIN % COLS == 0,
                "blocks are whole panels");
@@ -86,11 +88,17 @@ static void pack_rows(const gemm *g, const span *s, float *packed, size_t piece)
     const size_t end = least((piece % groups + 1) * PANELS * ROWS, s->rows);
 
     for (size_t row = piece % groups * PANELS * ROWS; row < end; row += ROWS) {
-        const matrix_view v = {g->a.at + (s->row + row) * g->a.row + (s->inner + inner) * g->a.col,
-                               g->a.row, g->a.col};
+        const size_t count = least(ROWS, s->rows - row);
+        float rounded[ROWS * DEPTH];
+        matrix_view v = {g->a.at + (s->row + row) * g->a.row + (s->inner + inner) * g->a.col,
+                         g->a.row, g->a.col};
 
-        pack_panel(packed + (packed_panel(s, inner, row) - s->packed), v, ROWS,
-                   least(ROWS, s->rows - row), depth);
+        if (g->weights && kvsi_rounds_inputs(g->weights->type)) {
+            for (size_t i = 0; i < count; i++)
+                round_numbers(rounded + i * DEPTH, v.at + i * v.row, depth);
+            v = (matrix_view){rounded, DEPTH, 1};
+        }
+        pack_panel(packed + (packed_panel(s, inner, row) - s->packed), v, ROWS, count, depth);
     }
 }
 
@@ -215,6 +223,8 @@ static tiling cut_pieces(size_t rows, size_t cols)
         across *= 2;
     while (across * down < PIECES_WANTED && rows / down >= 2 * BLOCK_ROWS)
         down *= 2;
+    while (across * down < PIECES_NEEDED && cols / across >= 4 * COLS)
+        across *= 2; /* of a small C: narrow is slower, but less so than alone */
     t.rows = part(rows, down, ROWS);
     t.cols = part(cols, across, COLS);
     t.row_count = divide_up(rows, t.rows);

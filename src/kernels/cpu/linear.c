@@ -18,7 +18,7 @@ static size_t least(size_t x, size_t y)
 void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                            size_t n, const float *residual)
 {
-    if (n <= FEW_TOKENS)
+    if (LEVEL(are_few)(c, w, n))
         LEVEL(linear_few)(c, y, x, w, n, residual);
     else
         LEVEL(gemm)

@@ -64,40 +64,59 @@ static const float *raw_row(const mixing *m, size_t t, size_t back)
     return m->tail ? m->tail + (m->window + t - back) * m->tail_stride : NULL;
 }
 
-static void rotate(float *restrict row, const float *restrict rotation, size_t rotary, float turn)
+/* ---- rows, channel by channel ---- */
+
+/* Heads are a few vectors wide: loops that the compiler cuts up by itself cost more than they do. */
+#define FOR_CHANNELS(i, n, of_vectors, of_one)                                                     \
+    do {                                                                                           \
+        size_t i = 0;                                                                              \
+        for (; i + VEC <= (n); i += VEC)                                                           \
+            of_vectors;                                                                            \
+        for (; i < (n); i++)                                                                       \
+            of_one;                                                                                \
+    } while (0)
+
+static void scale_row(float *out, const float *x, const float *tap, size_t n)
+{
+    FOR_CHANNELS(i, n, vec_store(out + i, vec_load(tap + i) * vec_load(x + i)),
+                 out[i] = tap[i] * x[i]);
+}
+
+static void blend_rows(float *out, const float *x, const float *tap, const float *y,
+                       const float *other, size_t n)
+{
+    FOR_CHANNELS(i, n,
+                 vec_store(out + i, vec_load(tap + i) * vec_load(x + i) +
+                                        vec_load(other + i) * vec_load(y + i)),
+                 out[i] = tap[i] * x[i] + other[i] * y[i]);
+}
+
+static void add_row(float *out, const float *x, const float *tap, size_t n)
+{
+    FOR_CHANNELS(i, n, vec_store(out + i, vec_load(out + i) + vec_load(tap + i) * vec_load(x + i)),
+                 out[i] += tap[i] * x[i]);
+}
+
+static void rotate(float *row, const float *rotation, size_t rotary, float turn)
 {
     const size_t half = rotary / 2;
-    float *restrict low = row, *restrict high = row + half;
-    const float *restrict cosine = rotation, *restrict sine = rotation + half;
+    float *low = row, *high = row + half;
+    const float *cosine = rotation, *sine = rotation + half;
+    size_t i = 0;
 
-    for (size_t i = 0; i < half; i++) {
+    for (; i + VEC <= half; i += VEC) {
+        const vec x = vec_load(low + i), y = vec_load(high + i), c = vec_load(cosine + i);
+        const vec s = turn * vec_load(sine + i);
+
+        vec_store(low + i, x * c - y * s);
+        vec_store(high + i, y * c + x * s);
+    }
+    for (; i < half; i++) {
         const float x = low[i], y = high[i], s = turn * sine[i];
+
         low[i] = x * cosine[i] - y * s;
         high[i] = y * cosine[i] + x * s;
     }
-}
-
-/* ---- rows, channel by channel ---- */
-
-static void scale_row(float *restrict out, const float *restrict x, const float *restrict tap,
-                      size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = tap[i] * x[i];
-}
-
-static void blend_rows(float *restrict out, const float *restrict x, const float *restrict tap,
-                       const float *restrict y, const float *restrict other, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = tap[i] * x[i] + other[i] * y[i];
-}
-
-static void add_row(float *restrict out, const float *restrict x, const float *restrict tap,
-                    size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] += tap[i] * x[i];
 }
 
 /* out = (x or 0) * a + y * b, for one token's numbers a and b */
@@ -189,11 +208,47 @@ static void flush(double *d_taps, float *sums, size_t count)
     }
 }
 
+/* The common case, a window of one, in one go: d_raw of row t, and what it adds to both taps. */
+static void unmix_pair(float *row, float *sums, const float *u, const float *next, const mixing *m,
+                       size_t t)
+{
+    const size_t n = m->head_size;
+    const float *now = raw_row(m, t, 0), *before = raw_row(m, t, 1);
+    size_t i = 0;
+
+    for (; i + VEC <= n; i += VEC) {
+        const vec at = vec_load(u + i);
+
+        vec_store(row + i,
+                  vec_load(m->taps + n + i) * at + vec_load(m->taps + i) * vec_load(next + i));
+        vec_store(sums + n + i, vec_load(sums + n + i) + at * vec_load(now + i));
+        vec_store(sums + i, vec_load(sums + i) + at * vec_load(before + i));
+    }
+    for (; i < n; i++) {
+        row[i] = m->taps[n + i] * u[i] + m->taps[i] * next[i];
+        sums[n + i] += u[i] * now[i];
+        sums[i] += u[i] * before[i];
+    }
+}
+
+static void unmix_any(float *row, float *sums, float *d_gate, const float *u, size_t stride,
+                      const mixing *m, size_t t)
+{
+    const size_t n = m->head_size;
+
+    unmix_row(row, u, stride, m, t);
+    if (m->gates)
+        gate_backward(d_gate, u, m, t);
+    for (size_t back = 0; m->window > 0 && !m->gates && back <= m->window; back++)
+        if (raw_row(m, t, back))
+            add_row(sums + (m->window - back) * n, raw_row(m, t, back), u, n);
+}
+
 void LEVEL(unmix)(float *d_raw, double *d_taps, float *sums, float *d_gates, float *d_mixed,
                   size_t stride, const mixing *m)
 {
     enum { RUN = 64 };
-    const size_t n = m->head_size, taps = m->window > 0 && !m->gates ? (m->window + 1) * n : 0;
+    const size_t taps = m->window > 0 && !m->gates ? (m->window + 1) * m->head_size : 0;
 
     memset(d_taps, 0, taps * sizeof *d_taps);
     memset(sums, 0, taps * sizeof *sums);
@@ -201,13 +256,12 @@ void LEVEL(unmix)(float *d_raw, double *d_taps, float *sums, float *d_gates, flo
         rotate(d_mixed + t * stride, m->rotations + t * m->rotary, m->rotary, -1.0f);
     for (size_t t = 0; t < m->len; t++) {
         const float *u = d_mixed + t * stride;
+        float *row = d_raw + t * m->raw_stride;
 
-        unmix_row(d_raw + t * m->raw_stride, u, stride, m, t);
-        if (m->gates)
-            gate_backward(d_gates + t * m->gate_stride, u, m, t);
-        for (size_t back = 0; taps > 0 && back <= m->window; back++)
-            if (raw_row(m, t, back))
-                add_row(sums + (m->window - back) * n, raw_row(m, t, back), u, n);
+        if (taps > 0 && m->window == 1 && raw_row(m, t, 1) && t + 1 < m->len)
+            unmix_pair(row, sums, u, u + stride, m, t);
+        else
+            unmix_any(row, sums, m->gates ? d_gates + t * m->gate_stride : NULL, u, stride, m, t);
         if (t % RUN == RUN - 1)
             flush(d_taps, sums, taps);
     }

@@ -45,13 +45,16 @@ INLINE vec vec_max(vec x, vec y)
     return vec_select(x > y, x, y);
 }
 
+/* Halves are added until one lane is left: few steps wait for one another. */
 INLINE float vec_sum(vec x)
 {
-    float sum = 0;
+    float lanes[VEC];
 
-    for (int i = 0; i < VEC; i++)
-        sum += x[i];
-    return sum;
+    vec_store(lanes, x);
+    for (int half = VEC / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            lanes[i] += lanes[i + half];
+    return lanes[0];
 }
 
 /* The largest lane; NaN is passed over. */

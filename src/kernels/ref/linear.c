@@ -1,4 +1,5 @@
 #include "kernels/ref/ref.h"
+#include "kernels/rounding.h"
 
 /* The block that holds it is decoded anew for each number: plain, not fast. */
 real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col)
@@ -12,6 +13,22 @@ real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col)
 
     kvsi_dtype_decode(numbers, w->type, at, block);
     return (real)numbers[col - from];
+}
+
+/* Input i as it meets the weights: rounded anew for each number where they are whole. */
+static double input(const real *x, size_t i, kvsi_dtype weights)
+{
+    const size_t from = i / KVSI_ROUND_BLOCK * KVSI_ROUND_BLOCK;
+    float block[KVSI_ROUND_BLOCK];
+    int16_t whole[KVSI_ROUND_BLOCK];
+    float step;
+
+    if (!kvsi_rounds_inputs(weights))
+        return (double)x[i];
+    for (size_t j = 0; j < KVSI_ROUND_BLOCK; j++)
+        block[j] = (float)x[from + j];
+    step = kvsi_round_block(whole, block);
+    return (double)whole[i - from] * (double)step;
 }
 
 void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi_matrix *w,
@@ -28,7 +45,7 @@ void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi
             if (residual)
                 sum += (double)residual[t * stride + o];
             for (size_t i = 0; i < w->cols; i++)
-                sum += (double)x[t * w->cols + i] * (double)kvsi_ref_weight(w, row, i);
+                sum += input(x + t * w->cols, i, w->type) * (double)kvsi_ref_weight(w, row, i);
             y[t * stride + o] = (real)sum;
         }
 }

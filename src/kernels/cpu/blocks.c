@@ -1,0 +1,237 @@
+#include "kernels/cpu/blocks.h"
+
+#include "kernels/cpu/decode.h"
+#include "kernels/cpu/round.h"
+
+/* ---- inputs ---- */
+
+/* Where input i of a block stands in a pair. */
+static int16_t *place(block_pair *pair, kvsi_dtype type, int second, int i)
+{
+    if (type == KVSI_Q8_0)
+        return &pair->x[2 * second + i / QUARTER][i % QUARTER];
+    return &pair->x[i / 16 + i % 2 * 2][8 * second + i % 16 / 2];
+}
+
+/* x rounded; returns its step. */
+static float round_to_shorts(int16_t out[BLOCK], const float *x)
+{
+    vec whole[ROUND_VECTORS];
+    const float step = round_block(whole, x);
+
+    for (int j = 0; j < ROUND_VECTORS; j++)
+        *(shorts_of_vec *)(out + j * VEC) =
+            __builtin_convertvector(__builtin_convertvector(whole[j], veci), shorts_of_vec);
+    return step;
+}
+
+static void prepare_block(block_pair *pair, kvsi_dtype type, int second, const float *x)
+{
+    enum { HALF = LANES / 2 };
+    int16_t whole[BLOCK] = {0};
+    const float step = x ? round_to_shorts(whole, x) : 0.0f;
+
+    for (int i = 0; i < BLOCK; i++)
+        *place(pair, type, second, i) = whole[i];
+    for (int j = 0; j < HALF; j++) {
+        int32_t sum = 0;
+
+        for (int k = 0; k < QUARTERS; k++)
+            sum += pair->x[k][8 * second + 2 * j] + pair->x[k][8 * second + 2 * j + 1];
+        pair->start[HALF * second + j] = -8 * sum;
+        pair->step[HALF * second + j] = step;
+    }
+}
+
+void LEVEL(prepare_blocks)(block_pair *out, kvsi_dtype type, const float *x, size_t cols)
+{
+    for (size_t i = 0; i < cols; i += 2 * BLOCK, out++) {
+        prepare_block(out, type, 0, x + i);
+        prepare_block(out, type, 1, i + BLOCK < cols ? x + i + BLOCK : NULL);
+    }
+}
+
+/* ---- products ---- */
+
+#ifdef __AVX2__
+
+/* One pair of blocks of weights, spread to 16 bits, and their factors. */
+typedef struct spread {
+    __m256i w[QUARTERS];
+    __m256 factor[2]; /* Q8_0: of the first and the second block; Q4_0: of both, half and half */
+} spread;
+
+INLINE __m128i load16(const void *at)
+{
+    return _mm_loadu_si128((const __m128i *)at);
+}
+
+/* A half that stands at `at`, eight times. */
+INLINE __m128i load_half(const unsigned char *at)
+{
+    int16_t half;
+
+    memcpy(&half, at, sizeof half);
+    return _mm_set1_epi16(half);
+}
+
+INLINE spread spread_q8_0(const unsigned char *at, int both)
+{
+    const unsigned char *next = at + 34;
+    spread s = {.w = {_mm256_cvtepi8_epi16(load16(at + 2)), _mm256_cvtepi8_epi16(load16(at + 18)),
+                      _mm256_setzero_si256(), _mm256_setzero_si256()},
+                .factor = {_mm256_cvtph_ps(load_half(at)), _mm256_setzero_ps()}};
+
+    if (both) {
+        s.w[2] = _mm256_cvtepi8_epi16(load16(next + 2));
+        s.w[3] = _mm256_cvtepi8_epi16(load16(next + 18));
+        s.factor[1] = _mm256_cvtph_ps(load_half(next));
+    }
+    return s;
+}
+
+INLINE spread spread_q4_0(const unsigned char *at, int both)
+{
+    const __m256i low = _mm256_set1_epi16(15);
+    const unsigned char *next = both ? at + 18 : at; /* whose inputs are then 0 */
+    const __m256i words =
+        _mm256_inserti128_si256(_mm256_castsi128_si256(load16(at + 2)), load16(next + 2), 1);
+    spread s = {
+        .w = {_mm256_and_si256(words, low), _mm256_and_si256(_mm256_srli_epi16(words, 4), low),
+              _mm256_and_si256(_mm256_srli_epi16(words, 8), low), _mm256_srli_epi16(words, 12)}};
+
+    s.factor[0] = _mm256_cvtph_ps(_mm_unpacklo_epi64(load_half(at), load_half(next)));
+    return s;
+}
+
+INLINE __m256i add_products(__m256i sum, __m256i w, const int16_t *x)
+{
+    return _mm256_add_epi32(
+        sum, _mm256_madd_epi16(w, _mm256_loadu_si256((const __m256i *)(const void *)x)));
+}
+
+/* total + the products of one pair */
+INLINE __m256 add_pair(kvsi_dtype type, __m256 total, const spread *s, const block_pair *x)
+{
+    if (type == KVSI_Q4_0) {
+        __m256i sum = _mm256_loadu_si256((const __m256i *)(const void *)x->start);
+
+#pragma GCC unroll 4
+        for (int k = 0; k < QUARTERS; k++)
+            sum = add_products(sum, s->w[k], x->x[k]);
+        return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), s->factor[0] * _mm256_loadu_ps(x->step),
+                               total);
+    }
+#pragma GCC unroll 2
+    for (int b = 0; b < 2; b++) {
+        const __m256i first = add_products(_mm256_setzero_si256(), s->w[2 * b], x->x[2 * b]);
+        const __m256i sum = add_products(first, s->w[2 * b + 1], x->x[2 * b + 1]);
+
+        total = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum),
+                                s->factor[b] * _mm256_broadcast_ss(&x->step[LANES / 2 * b]), total);
+    }
+    return total;
+}
+
+/* Adds one pair of blocks of a row; `both`: its second block is there. */
+INLINE void add_pairs(kvsi_dtype type, size_t tokens, __m256 totals[BLOCK_TOKENS_MAX],
+                      const unsigned char *at, const block_pair *x, size_t pairs, int both)
+{
+    const spread s = type == KVSI_Q8_0 ? spread_q8_0(at, both) : spread_q4_0(at, both);
+
+#pragma GCC unroll 4
+    for (size_t t = 0; t < tokens; t++)
+        totals[t] = add_pair(type, totals[t], &s, x + t * pairs);
+}
+
+/* Type and tokens are constants at every call. */
+INLINE void multiply_row(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
+                         const block_pair *x, size_t cols)
+{
+    const size_t step = kvsi_dtype_bytes(type, 2 * BLOCK);
+    const size_t pairs = count_pairs(cols), whole = cols / (2 * BLOCK);
+    __m256 totals[BLOCK_TOKENS_MAX];
+
+#pragma GCC unroll 4
+    for (size_t t = 0; t < tokens; t++)
+        totals[t] = _mm256_setzero_ps();
+    for (size_t i = 0; i < whole; i++)
+        add_pairs(type, tokens, totals, row + i * step, x + i, pairs, 1);
+    if (whole < pairs)
+        add_pairs(type, tokens, totals, row + whole * step, x + whole, pairs, 0);
+#pragma GCC unroll 4
+    for (size_t t = 0; t < tokens; t++)
+        sums[t] = vec_sum((vec)totals[t]);
+}
+
+#else
+
+/* Number i of a block of weights, before its factor. */
+static int whole_number(kvsi_dtype type, const unsigned char *at, int i)
+{
+    if (type == KVSI_Q8_0)
+        return (int8_t)at[2 + i];
+    return (i < 16 ? at[2 + i] & 15 : at[2 + i - 16] >> 4) - 8;
+}
+
+static float multiply_block(kvsi_dtype type, const unsigned char *at, const block_pair *x,
+                            int second)
+{
+    int32_t sum = 0;
+
+    for (int i = 0; i < BLOCK; i++)
+        sum += whole_number(type, at, i) * *place((block_pair *)x, type, second, i);
+    return (float)sum * (one_from_f16(at) * x->step[LANES / 2 * second]);
+}
+
+static void multiply_row(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
+                         const block_pair *x, size_t cols)
+{
+    const size_t block = kvsi_dtype_bytes(type, BLOCK);
+
+    for (size_t t = 0; t < tokens; t++) {
+        const block_pair *pairs = x + t * count_pairs(cols);
+
+        sums[t] = 0;
+        for (size_t b = 0; b < cols / BLOCK; b++)
+            sums[t] += multiply_block(type, row + b * block, pairs + b / 2, (int)(b % 2));
+    }
+}
+
+#endif
+
+INLINE void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *sums,
+                          const unsigned char *rows, const block_pair *x, size_t cols)
+{
+    const size_t bytes = kvsi_dtype_bytes(type, cols);
+
+    for (size_t r = 0; r < count; r++)
+        multiply_row(type, tokens, sums + r * tokens, rows + r * bytes, x, cols);
+}
+
+INLINE void multiply_tokens(kvsi_dtype type, size_t count, size_t tokens, float *sums,
+                            const unsigned char *rows, const block_pair *x, size_t cols)
+{
+    switch (tokens) {
+    case 1:
+        multiply_rows(type, count, 1, sums, rows, x, cols);
+        break;
+    case 2:
+        multiply_rows(type, count, 2, sums, rows, x, cols);
+        break;
+    case 3:
+        multiply_rows(type, count, 3, sums, rows, x, cols);
+        break;
+    default:
+        multiply_rows(type, count, 4, sums, rows, x, cols);
+    }
+}
+
+void LEVEL(multiply_blocks)(float *sums, kvsi_dtype type, const unsigned char *rows, size_t count,
+                            const block_pair *x, size_t tokens, size_t cols)
+{
+    if (type == KVSI_Q8_0)
+        multiply_tokens(KVSI_Q8_0, count, tokens, sums, rows, x, cols);
+    else
+        multiply_tokens(KVSI_Q4_0, count, tokens, sums, rows, x, cols);
+}

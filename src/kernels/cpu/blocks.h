@@ -1,0 +1,38 @@
+/* kernels/cpu/blocks.h - a few tokens times weights of whole numbers, Q8_0 and Q4_0, in integers.
+ *
+ * Inputs are rounded to 16 bits (kernels/rounding.h) and laid out as the products want them, once a
+ * layer; then every row of weights is read once, in order. */
+#ifndef KVSI_KERNELS_CPU_BLOCKS_H
+#define KVSI_KERNELS_CPU_BLOCKS_H
+
+#include "kernels/backend.h"
+#include "kernels/cpu/level.h"
+
+enum { BLOCK = 32, LANES = 8, QUARTERS = 4, QUARTER = 16 };
+
+/* Two blocks of inputs.  For Q8_0 quarters are in order.  For Q4_0 they are as the halves of bytes
+ * come out of 16-bit words: the first eight of each quarter are of the first block, the others of
+ * the second; word i has inputs 2i, 16 + 2i, 2i + 1 and 16 + 2i + 1.  Lane j sums words 2j and
+ * 2j + 1 of all quarters. */
+typedef struct block_pair {
+    int16_t x[QUARTERS][QUARTER];
+    int32_t start[LANES]; /* Q4_0: what its numbers, 8 too large, add too much, negated */
+    float step[LANES];    /* the first block's four times, then the second's */
+} block_pair;
+
+/* Pairs that a row of inputs has; the second block of the last may be none, of zeros. */
+static inline size_t count_pairs(size_t cols)
+{
+    return (cols + 2 * BLOCK - 1) / (2 * BLOCK);
+}
+
+/* `cols` is a whole number of blocks. */
+void LEVEL(prepare_blocks)(block_pair *out, kvsi_dtype type, const float *x, size_t cols);
+
+/* sums[r * tokens + t] = row r . token t, for `count` rows of weights one behind the other and
+ * `tokens` rows of pairs, tokens <= BLOCK_TOKENS_MAX. */
+enum { BLOCK_TOKENS_MAX = 4 };
+void LEVEL(multiply_blocks)(float *sums, kvsi_dtype type, const unsigned char *rows, size_t count,
+                            const block_pair *x, size_t tokens, size_t cols);
+
+#endif
