@@ -65,7 +65,7 @@ static real *numbers(size_t count)
 
 static void make_state(kvsi_state *state, const kvs_model *model, size_t capacity)
 {
-    assert_int_equal(kvsi_state_init(state, model, capacity, NULL), KVS_OK);
+    assert_int_equal(kvsi_state_init(state, model, capacity, KVSI_REAL_TYPE, NULL), KVS_OK);
 }
 
 /* `count` tokens behind those that the state holds; state NULL = a fresh sequence. */
@@ -755,7 +755,8 @@ static void sequences_longer_than_the_context_are_refused(void **state)
     assert_int_equal(kvsi_pass_load(pass, &batch, NULL, &err), KVS_E_LIMIT);
     assert_non_null(strstr(err.message, "161"));
     assert_non_null(strstr(err.message, "160"));
-    assert_int_equal(kvsi_state_init(&too_long, model, CONTEXT + 1, &err), KVS_E_LIMIT);
+    assert_int_equal(kvsi_state_init(&too_long, model, CONTEXT + 1, KVSI_REAL_TYPE, &err),
+                     KVS_E_LIMIT);
     assert_non_null(strstr(err.message, "161"));
     assert_non_null(strstr(err.message, "160"));
     kvsi_pass_free(pass);

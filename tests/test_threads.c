@@ -356,7 +356,8 @@ static float *run_pass(kvsi_pass *pass, const kvs_batch *batch, size_t *count)
 static float *step(const char *level, const subject *of, int threads, size_t *count)
 {
     const kvs_runtime_options options = {.threads = threads, .cpu_level = level};
-    const kvsi_pass_limits pass_limits = {TOKENS_MAX, BATCH, TOKENS_MAX, 1, 0};
+    const kvsi_pass_limits pass_limits = {
+        .tokens = TOKENS_MAX, .sequences = BATCH, .head_rows = TOKENS_MAX, .training = 1};
     static ragged b;
     const kvs_batch batch = {BATCH, b.starts, b.ids, b.targets, NULL};
     kvs_runtime *rt;

@@ -212,6 +212,22 @@ KVS_API kvs_status kvs_head_parse(kvs_head *out, const char *name, kvs_err *err)
 KVS_API kvs_status kvs_shift_parse(kvs_shift_config *out, int *form_said, const char *name,
                                    kvs_err *err);
 
+/* ---- types of numbers ------------------------------------------------------------------------ */
+
+/* Of the matrices that a conversion writes, and of a session's cache (F32 or F16). */
+typedef enum kvs_dtype {
+    KVS_DTYPE_KEEP, /* as the input has it; quantised and random weights: F32; caches: F32 */
+    KVS_DTYPE_F32,
+    KVS_DTYPE_F16,
+    KVS_DTYPE_BF16,
+    KVS_DTYPE_Q8_0, /* GGUF only: blocks of 32 with a common factor; a matrix whose rows are no */
+    KVS_DTYPE_Q4_0, /* whole blocks is F16, a table of positions F32 */
+} kvs_dtype;
+
+/* Names as in commands: keep, f32, f16, bf16, q8_0, q4_0. */
+KVS_API const char *kvs_dtype_name(kvs_dtype dtype);
+KVS_API kvs_status kvs_dtype_parse(kvs_dtype *out, const char *name, kvs_err *err);
+
 /* ---- model ----------------------------------------------------------------------------------- */
 
 typedef struct kvs_model kvs_model;
@@ -317,6 +333,18 @@ typedef struct kvs_session kvs_session;
 /* Holds one sequence of at most `capacity` tokens (0 = the model's context). */
 KVS_API kvs_status kvs_session_create(kvs_session **out, const kvs_model *model, size_t capacity,
                                       kvs_err *err);
+
+/* The same with more to choose; all may be 0. */
+typedef struct kvs_session_options {
+    size_t capacity;           /* 0 = the model's context */
+    kvs_dtype cache;           /* of keys and values: KVS_DTYPE_F32, or KVS_DTYPE_F16 in half the
+                                  memory: each number is rounded when it is kept, and every token
+                                  sees it rounded, so that the way of feeding still changes nothing */
+    struct kvs_runner *runner; /* shared, of this model; NULL = one of its own */
+} kvs_session_options;
+
+KVS_API kvs_status kvs_session_create_with(kvs_session **out, const kvs_model *model,
+                                           const kvs_session_options *options, kvs_err *err);
 KVS_API void kvs_session_free(kvs_session *session);
 KVS_API void kvs_session_reset(kvs_session *session);
 KVS_API const kvs_model *kvs_session_get_model(const kvs_session *session);
@@ -348,14 +376,16 @@ KVS_API kvs_status kvs_session_fork(kvs_session **out, const kvs_session *sessio
 KVS_API kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_err *err);
 KVS_API size_t kvs_session_earliest(const kvs_session *session);
 
-/* A file that brings the session back exactly, whole or not at all.  Loading refuses a file of
- * another model, saying what differs.  `capacity` 0 = what the saved session had. */
+/* A file that brings the session back exactly, with a cache of the same type, whole or not at all.
+ * Loading refuses a file of another model, saying what differs.  `capacity` 0 = what the saved session had. */
 KVS_API kvs_status kvs_session_save(const kvs_session *session, const char *path, kvs_err *err);
 KVS_API kvs_status kvs_session_load(kvs_session **out, const kvs_model *model, const char *path,
                                     size_t capacity, kvs_err *err);
 
 /* Bytes that a session of `capacity` tokens (0 = the context) will hold, beside its runner. */
 KVS_API uint64_t kvs_session_bytes(const kvs_model_config *config, size_t capacity);
+KVS_API uint64_t kvs_session_bytes_with(const kvs_model_config *config,
+                                        const kvs_session_options *options);
 
 /* Many sequences in one pass.  A session has a runner of its own, or shares one; sessions that
  * share one are used by one thread at a time, all of them together. */
@@ -442,6 +472,8 @@ typedef struct kvs_perplexity_options {
     const size_t *starts;       /* text t is ids[starts[t]] to ids[starts[t + 1]]; [texts + 1] */
     size_t texts;               /* 0 = all ids are one text, and there are no starts */
     const kvs_model *reference; /* of the same vocabulary, to compare with; NULL = none */
+    kvs_dtype cache;            /* as if keys and values had been in such a cache: see sessions; the
+                                   reference's are F32 */
     /* Called after every window; non-zero stops, and the result is that of what was done. */
     int (*progress)(void *user, size_t done, size_t all);
     void *user;
@@ -778,21 +810,9 @@ typedef enum kvs_format {
     KVS_FORMAT_LLAMA2C_V1,
 } kvs_format;
 
-typedef enum kvs_dtype {
-    KVS_DTYPE_KEEP, /* as the input has it; quantised and random weights: F32 */
-    KVS_DTYPE_F32,
-    KVS_DTYPE_F16,
-    KVS_DTYPE_BF16,
-    KVS_DTYPE_Q8_0, /* GGUF only: blocks of 32 with a common factor; a matrix whose rows are no */
-    KVS_DTYPE_Q4_0, /* whole blocks is F16, a table of positions F32 */
-} kvs_dtype;
-
-/* Names as in commands: auto, hf, gguf, gguf-llama, llama2c, llama2c-v1; keep, f32, f16, bf16,
- * q8_0, q4_0. */
+/* Names as in commands: auto, hf, gguf, gguf-llama, llama2c, llama2c-v1. */
 KVS_API const char *kvs_format_name(kvs_format format);
-KVS_API const char *kvs_dtype_name(kvs_dtype dtype);
 KVS_API kvs_status kvs_format_parse(kvs_format *out, const char *name, kvs_err *err);
-KVS_API kvs_status kvs_dtype_parse(kvs_dtype *out, const char *name, kvs_err *err);
 
 typedef struct kvs_convert_options {
     const char *in;                 /* as for kvs_model_load; NULL = random weights of `config`, */

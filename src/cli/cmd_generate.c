@@ -297,6 +297,7 @@ static kvs_status prepare(generation *g, kvs_err *err)
     const size_t room =
         context - g->prompt_count < s->tokens ? context - g->prompt_count : s->tokens;
     const double start = kvsi_clock_seconds();
+    kvs_session_options how;
     kvs_status st;
 
     g->logits = kvsi_alloc(logits, sizeof *g->logits);
@@ -309,7 +310,9 @@ static kvs_status prepare(generation *g, kvs_err *err)
     if (g->m->tokenizer)
         KVS_TRY(kvs_detokenizer_create(&g->detokenizer, g->m->tokenizer, s->stops.texts,
                                        s->stops.count, err));
-    KVS_TRY(kvs_session_create(&g->prompted, g->m->model, g->prompt_count + room, err));
+    how = (kvs_session_options){.capacity = g->prompt_count + room,
+                                .cache = kvsi_kv_cache(&s->input)};
+    KVS_TRY(kvs_session_create_with(&g->prompted, g->m->model, &how, err));
     KVS_TRY(kvs_session_feed(g->prompted, g->prompt, g->prompt_count, g->prompt_logits, err));
     g->prompt_seconds = kvsi_clock_seconds() - start;
 out:

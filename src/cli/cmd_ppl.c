@@ -311,7 +311,8 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
                                  .stride = s->stride,
                                  .starts = t.starts,
                                  .texts = t.texts,
-                                 .reference = reference};
+                                 .reference = reference,
+                                 .cache = kvsi_kv_cache(&s->input)};
     if (!s->quiet && isatty(STDERR_FILENO))
         o.progress = show_progress;
     KVS_TRY(kvs_perplexity(&result, m->model, t.ids, t.count, &o, err));

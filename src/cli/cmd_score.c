@@ -312,6 +312,7 @@ int kvsi_cmd_score(int argc, char **argv)
     kvsi_parsed_options parsed = {0};
     kvsi_loaded_model loaded = {0};
     scorer c = {.s = &s, .m = &loaded};
+    kvs_session_options how = {0};
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
@@ -326,7 +327,8 @@ int kvsi_cmd_score(int argc, char **argv)
     }
     KVS_TRY(check_settings(&s, &err));
     KVS_TRY(kvsi_model_input_load(&loaded, &s.input, s.continuation != NULL, &err));
-    KVS_TRY(kvs_session_create(&c.session, loaded.model, 0, &err));
+    how.cache = kvsi_kv_cache(&s.input);
+    KVS_TRY(kvs_session_create_with(&c.session, loaded.model, &how, &err));
     if (s.continuation || s.continuation_ids)
         KVS_TRY(score_options(&c, &err));
     else

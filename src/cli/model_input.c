@@ -87,6 +87,13 @@ out:
     return st;
 }
 
+const char *const kvsi_kv_cache_names[] = {"f32", "f16", NULL};
+
+kvs_dtype kvsi_kv_cache(const kvsi_model_input *input)
+{
+    return input->kv_cache && strcmp(input->kv_cache, "f16") == 0 ? KVS_DTYPE_F16 : KVS_DTYPE_F32;
+}
+
 void kvsi_loaded_model_release(kvsi_loaded_model *loaded)
 {
     kvs_tokenizer_free(loaded->tokenizer);

@@ -8,7 +8,10 @@ typedef struct kvsi_model_input {
     const char *model, *tokenizer; /* options -m and -t */
     size_t threads;
     const char *cpu_level;
+    const char *kv_cache; /* option --kv-cache; NULL = f32 */
 } kvsi_model_input;
+
+extern const char *const kvsi_kv_cache_names[];
 
 /* The rows of those options, for a command whose settings have a kvsi_model_input `input`. */
 /* clang-format off */
@@ -26,7 +29,11 @@ typedef struct kvsi_model_input {
      .automatic = "every core", .high = 1024},                                                     \
     {.name = "cpu-level", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, input.cpu_level), \
      .group = "Run", .placeholder = "NAME", .help = "processor code to run",                       \
-     .automatic = "auto"}
+     .automatic = "auto"},                                                                         \
+    {.name = "kv-cache", .kind = KVSI_OPTION_CHOICE, .offset = offsetof(settings, input.kv_cache), \
+     .group = "Run", .placeholder = "TYPE",                                                        \
+     .help = "numbers of kept keys and values: f16 takes half the memory", .automatic = "f32",     \
+     .choices = kvsi_kv_cache_names}
 /* clang-format on */
 
 typedef struct kvsi_loaded_model {
@@ -40,6 +47,9 @@ typedef struct kvsi_loaded_model {
 kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input *input,
                                  int needs_tokenizer, kvs_err *err);
 void kvsi_loaded_model_release(kvsi_loaded_model *loaded);
+
+/* The type that --kv-cache names. */
+kvs_dtype kvsi_kv_cache(const kvsi_model_input *input);
 
 /* All of a file, or of standard input where path is NULL or "-"; fresh memory (kvsi_free). */
 kvs_status kvsi_read_text(char **out, size_t *size, const char *path, kvs_err *err);

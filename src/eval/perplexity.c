@@ -7,6 +7,8 @@
 
 static kvs_status check(const kvs_model *model, const kvs_perplexity_options *o, kvs_err *err)
 {
+    kvsi_dtype cache;
+
     if (o->window < 2 || o->window > model->config.context)
         return kvsi_fail(err, KVS_E_INVALID, "window is %zu, expected 2 to the context %zu",
                          o->window, model->config.context);
@@ -17,7 +19,7 @@ static kvs_status check(const kvs_model *model, const kvs_perplexity_options *o,
     if (o->stride < 1 || o->stride > o->window)
         return kvsi_fail(err, KVS_E_INVALID, "stride is %zu, expected 1 to the window %zu",
                          o->stride, o->window);
-    return KVS_OK;
+    return kvsi_cache_type(&cache, o->cache, err);
 }
 
 /* How many tokens are to be predicted. */
@@ -48,14 +50,15 @@ typedef struct measurement {
 static kvs_status measurement_init(measurement *m, const kvs_model *model,
                                    const kvs_perplexity_options *o, kvs_err *err)
 {
-    const kvsi_pass_limits limits = {.tokens = o->window, .sequences = 1, .head_rows = o->window};
-    kvs_status st;
+    kvsi_pass_limits limits = {.tokens = o->window, .sequences = 1, .head_rows = o->window};
+    kvs_status st = KVS_OK;
 
-    KVS_TRY(kvsi_pass_create(&m->pass, model, &limits, err));
-    if (o->reference) {
+    if (o->reference)
         KVS_TRY(kvsi_pass_create(&m->reference, o->reference, &limits, err));
+    limits.halves = o->cache == KVS_DTYPE_F16;
+    KVS_TRY(kvsi_pass_create(&m->pass, model, &limits, err));
+    if (o->reference)
         KVS_TRY(kvsi_divergence_init(&m->divergence, m->pass, m->reference, err));
-    }
     m->targets = kvsi_alloc(o->window, sizeof *m->targets);
     if (!m->targets)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a window of %zu", o->window);

@@ -8,7 +8,7 @@
 enum { CHUNK = 256 }; /* tokens in a pass of its own: longer input is cut, memory stays small */
 
 kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_runner *runner,
-                               size_t capacity, kvs_err *err)
+                               size_t capacity, kvsi_dtype cache, kvs_err *err)
 {
     kvs_session *s = kvsi_alloc(1, sizeof *s);
     kvs_status st;
@@ -18,7 +18,7 @@ kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_ru
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a session");
     s->runner = runner;
     s->owns_runner = !runner;
-    KVS_TRY(kvsi_state_init(&s->state, model, capacity, err));
+    KVS_TRY(kvsi_state_init(&s->state, model, capacity, cache, err));
     s->ids = kvsi_alloc(s->state.capacity, sizeof *s->ids);
     if (!s->ids) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ids", s->state.capacity);
@@ -34,15 +34,32 @@ out:
     return st;
 }
 
+kvs_status kvs_session_create_with(kvs_session **out, const kvs_model *model,
+                                   const kvs_session_options *options, kvs_err *err)
+{
+    kvs_runner *runner = options->runner;
+    kvsi_dtype cache;
+    kvs_status st;
+
+    *out = NULL;
+    KVS_TRY(kvsi_cache_type(&cache, options->cache, err));
+    if (runner && runner->model != model)
+        return kvsi_fail(err, KVS_E_INVALID, "the runner is another model's");
+    st = kvsi_session_create(out, model, runner, options->capacity, cache, err);
+out:
+    return st;
+}
+
 kvs_status kvs_session_create(kvs_session **out, const kvs_model *model, size_t capacity,
                               kvs_err *err)
 {
-    return kvsi_session_create(out, model, NULL, capacity, err);
+    return kvs_session_create_with(out, model, &(kvs_session_options){.capacity = capacity}, err);
 }
 
 kvs_status kvs_runner_session(kvs_session **out, kvs_runner *runner, size_t capacity, kvs_err *err)
 {
-    return kvsi_session_create(out, runner->model, runner, capacity, err);
+    return kvs_session_create_with(
+        out, runner->model, &(kvs_session_options){.capacity = capacity, .runner = runner}, err);
 }
 
 void kvs_session_free(kvs_session *session)
@@ -56,11 +73,17 @@ void kvs_session_free(kvs_session *session)
     kvsi_free(session);
 }
 
+uint64_t kvs_session_bytes_with(const kvs_model_config *config, const kvs_session_options *options)
+{
+    const size_t tokens = options->capacity > 0 ? options->capacity : config->context;
+    const kvsi_dtype cache = options->cache == KVS_DTYPE_F16 ? KVSI_F16 : KVSI_REAL_TYPE;
+
+    return kvsi_state_bytes(config, tokens, cache) + tokens * sizeof(int32_t);
+}
+
 uint64_t kvs_session_bytes(const kvs_model_config *config, size_t capacity)
 {
-    const size_t tokens = capacity > 0 ? capacity : config->context;
-
-    return kvsi_state_bytes(config, tokens) + tokens * sizeof(int32_t);
+    return kvs_session_bytes_with(config, &(kvs_session_options){.capacity = capacity});
 }
 
 /* ---- several ways, and back ---- */
@@ -77,7 +100,7 @@ kvs_status kvs_session_fork(kvs_session **out, const kvs_session *session, size_
         return kvsi_fail(err, KVS_E_LIMIT, "a fork for %zu tokens of a session that has %zu", room,
                          from->length);
     st = kvsi_session_create(out, from->model, session->owns_runner ? NULL : session->runner, room,
-                             err);
+                             from->cache, err);
     if (st != KVS_OK)
         return st;
     kvsi_state_copy(&(*out)->state, from);

@@ -34,6 +34,6 @@ kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t cou
 
 /* An empty session; `runner` NULL = one of its own. */
 kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_runner *runner,
-                               size_t capacity, kvs_err *err);
+                               size_t capacity, kvsi_dtype cache, kvs_err *err);
 
 #endif

@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-static kvsi_dtype number_type(void)
-{
-    return sizeof(real) == sizeof(float) ? KVSI_F32 : KVSI_F64;
-}
-
 size_t kvsi_session_parts(kvsi_state_part *out, size_t limit, const kvsi_state *state)
 {
     kvsi_state_part part;
@@ -24,7 +19,7 @@ size_t kvsi_session_parts(kvsi_state_part *out, size_t limit, const kvsi_state *
 kvsi_file_tensor kvsi_session_part_tensor(const kvsi_state_part *part, const void *data)
 {
     kvsi_file_tensor tensor = {
-        .name = part->name, .dtype = number_type(), .rank = part->rank, .data = data};
+        .name = part->name, .dtype = part->type, .rank = part->rank, .data = data};
 
     memcpy(tensor.shape, part->shape, sizeof part->shape);
     return tensor;

@@ -17,8 +17,25 @@ typedef struct saved {
     kvsi_safetensors *file;
     json_t *about;
     size_t length, capacity, sliding_first;
+    kvsi_dtype cache;
     const char *checksum, *weights; /* in `about` */
 } saved;
+
+/* A file that does not say its cache's type has plain numbers. */
+static kvs_status read_cache(saved *f, kvs_err *err)
+{
+    const char *plain = kvsi_dtype_name(KVSI_REAL_TYPE), *halves = kvsi_dtype_name(KVSI_F16);
+    const char *name = plain;
+    const kvs_status st = kvsi_json_get_text(&name, f->about, "cache", f->path, err);
+
+    if (st != KVS_OK)
+        return st;
+    if (strcmp(name, plain) != 0 && strcmp(name, halves) != 0)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s' has a cache of '%.20s', expected %s or %s",
+                         f->path, name, plain, halves);
+    f->cache = strcmp(name, halves) == 0 ? KVSI_F16 : KVSI_REAL_TYPE;
+    return KVS_OK;
+}
 
 static kvs_status read_about(saved *f, kvs_err *err)
 {
@@ -39,6 +56,7 @@ static kvs_status read_about(saved *f, kvs_err *err)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s' is a session of version %zu, expected %d",
                          f->path, version, KVSI_SESSION_VERSION);
     f->checksum = f->weights = "";
+    KVS_TRY(read_cache(f, err));
     KVS_TRY(kvsi_json_get_size(&f->length, f->about, "length", f->path, err));
     KVS_TRY(kvsi_json_get_size(&f->capacity, f->about, "capacity", f->path, err));
     KVS_TRY(kvsi_json_get_size(&f->sliding_first, f->about, "sliding_first", f->path, err));
@@ -163,8 +181,7 @@ static void upload_part(kvsi_context c, const kvsi_state_part *part, const void 
     const unsigned char *bytes = data;
 
     for (size_t s = 0; s < part->strips; s++)
-        c.ops->upload(&c, part->data + s * part->stride, bytes + s * part->strip * sizeof(real),
-                      part->strip * sizeof(real));
+        c.ops->upload(&c, part->data + s * part->stride, bytes + s * part->strip, part->strip);
 }
 
 static kvs_status read_tensors(kvs_session *s, const saved *f, kvs_err *err)
@@ -218,7 +235,8 @@ static kvs_status load(kvs_session **out, const kvs_model *model, kvs_runner *ru
     KVS_TRY(kvsi_safetensors_open(&f.file, path, err));
     KVS_TRY(read_about(&f, err));
     KVS_TRY(check_model(&f, model, err));
-    KVS_TRY(kvsi_session_create(&s, model, runner, capacity > 0 ? capacity : f.capacity, err));
+    KVS_TRY(
+        kvsi_session_create(&s, model, runner, capacity > 0 ? capacity : f.capacity, f.cache, err));
     if (f.length > s->state.capacity) {
         st = kvsi_fail(err, KVS_E_LIMIT, "'%s' has %zu tokens, the session is for %zu", path,
                        f.length, s->state.capacity);

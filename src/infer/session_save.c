@@ -9,14 +9,13 @@
 
 static size_t part_bytes(const kvsi_state_part *part)
 {
-    return part->strips * part->strip * sizeof(real);
+    return part->strips * part->strip;
 }
 
-static void download_part(kvsi_context c, real *out, const kvsi_state_part *part)
+static void download_part(kvsi_context c, unsigned char *out, const kvsi_state_part *part)
 {
     for (size_t s = 0; s < part->strips; s++)
-        c.ops->download(&c, out + s * part->strip, part->data + s * part->stride,
-                        part->strip * sizeof *out);
+        c.ops->download(&c, out + s * part->strip, part->data + s * part->stride, part->strip);
     c.ops->sync(&c);
 }
 
@@ -30,11 +29,12 @@ static kvs_status describe(char **out, const kvs_session *s, const char *checksu
     kvs_status st;
 
     KVS_TRY(kvsi_session_weights(weights, state->model, err));
-    about = json_pack("{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o}", "format", KVSI_SESSION_FORMAT,
-                      "version", KVSI_SESSION_VERSION, "length", (json_int_t)state->length,
-                      "capacity", (json_int_t)state->capacity, "sliding_first",
-                      (json_int_t)state->sliding_first, "checksum", checksum, "weights", weights,
-                      "config", kvsi_hf_config_to_json(state->config));
+    about =
+        json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:o}", "format", KVSI_SESSION_FORMAT,
+                  "version", KVSI_SESSION_VERSION, "cache", kvsi_dtype_name(state->cache), "length",
+                  (json_int_t)state->length, "capacity", (json_int_t)state->capacity,
+                  "sliding_first", (json_int_t)state->sliding_first, "checksum", checksum,
+                  "weights", weights, "config", kvsi_hf_config_to_json(state->config));
     size = about ? json_dumpb(about, NULL, 0, JSON_COMPACT) : 0;
     *out = size > 0 ? kvsi_alloc(size + 1, 1) : NULL;
     if (!*out) {
@@ -52,7 +52,7 @@ typedef struct image {
     size_t count;
     kvsi_state_part *parts;    /* [count - KVSI_SESSION_OTHERS], own the names */
     kvsi_file_tensor *tensors; /* [count] */
-    real *numbers;             /* of all parts */
+    unsigned char *numbers;    /* of all parts */
     char *about;
 } image;
 
@@ -87,14 +87,14 @@ static kvs_status allocate_image(image *m, const kvs_session *s, kvs_err *err)
 static kvs_status fill_image(image *m, const kvs_session *s, kvs_err *err)
 {
     char checksum[KVSI_CHECKSUM_TEXT];
-    real *at = m->numbers;
+    unsigned char *at = m->numbers;
     kvs_status st;
 
     m->tensors[1] = kvsi_session_ids_tensor(s->ids, s->state.length);
     for (size_t i = 0; i + KVSI_SESSION_OTHERS < m->count; i++) {
         download_part(s->state.model->context, at, &m->parts[i]);
         m->tensors[KVSI_SESSION_OTHERS + i] = kvsi_session_part_tensor(&m->parts[i], at);
-        at += part_bytes(&m->parts[i]) / sizeof *at;
+        at += part_bytes(&m->parts[i]);
     }
     KVS_TRY(kvsi_session_checksum(checksum, m->tensors, m->count, err));
     KVS_TRY(describe(&m->about, s, checksum, err));

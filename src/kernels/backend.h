@@ -90,7 +90,8 @@ enum { KVSI_MARK = 64 };
  * every i that the chunk reaches, is what it was after KVSI_MARK * i tokens. */
 typedef struct kvsi_span {
     size_t start, len, past;
-    real *k, *v;     /* [kv_heads, capacity, head_size] */
+    void *k, *v;     /* [kv_heads, capacity, head_size] reals, or with `halves` F16 */
+    int halves;      /* K^ and V^ are rounded to F16, also where there is no cache */
     size_t capacity; /* rows of the cache */
     size_t first;    /* the position of row 0, a multiple of KVSI_MARK; earlier keys are gone */
     size_t marks;    /* tails beside number 0 */

@@ -135,6 +135,23 @@ real kvsi_keep_weight(const kvsi_attention *a, size_t row, size_t head, size_t k
 
 /* ---- state ---- */
 
+void kvsi_put_halves(void *cache, size_t at, real *x, size_t count)
+{
+    enum { CHUNK = 256 };
+    float chunk[CHUNK];
+    uint16_t halves[CHUNK];
+
+    for (size_t from = 0; from < count; from += CHUNK) {
+        const size_t n = count - from < CHUNK ? count - from : CHUNK;
+
+        for (size_t i = 0; i < n; i++)
+            chunk[i] = (float)x[from + i];
+        kvsi_dtype_encode(cache ? (uint16_t *)cache + at + from : halves, KVSI_F16, chunk, n);
+        for (size_t i = 0; !cache && i < n; i++)
+            x[from + i] = (real)kvsi_f16_to_float(halves[i]);
+    }
+}
+
 /* The tail after the first `len` rows of the span; `to` may be `tail` itself. */
 static void copy_tail(real *to, const real *tail, kvsi_target target, const kvsi_span *span,
                       size_t len, const real *qkv, const kvsi_attention *a)

@@ -38,6 +38,10 @@ void kvsi_keep_weights(real factors[4], const kvsi_attention *a, size_t row, siz
 /* The factors of the numbers at 4 * block to 4 * block + 3. */
 void kvsi_keep_factors(real factors[4], const kvsi_dropout *d, uint64_t block);
 
+/* Rounds `count` new numbers of K^ or V^ to F16: into a cache of halves, from its number `at` on;
+ * without a cache in place. */
+void kvsi_put_halves(void *cache, size_t at, real *x, size_t count);
+
 /* Leaves in the spans' tails the last raw rows of (old tail, new rows): what the next chunk's shift
  * will look back on.  Chunks shorter than the window, and empty ones, keep part of the old tail.
  * Marks that the chunk reaches are left on the way. */

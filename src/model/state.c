@@ -60,22 +60,38 @@ static size_t numbers_before(const kvsi_state *state, unsigned target, size_t la
     return sum;
 }
 
-static size_t bytes_of(const kvsi_state *state, unsigned target)
+/* Where a layer's cache starts; of the layer behind the last, where all of them end. */
+static size_t cache_before(const kvsi_state *state, size_t layer)
+{
+    return kvsi_dtype_bytes(state->cache, numbers_before(state, 0, layer));
+}
+
+static size_t tail_bytes(const kvsi_state *state, unsigned target)
 {
     return numbers_before(state, target, state->config->layers) * sizeof(real);
 }
 
-static kvsi_state plan(const kvs_model_config *config, size_t capacity)
+static kvsi_state plan(const kvs_model_config *config, size_t capacity, kvsi_dtype cache)
 {
     return (kvsi_state){
         .config = config,
         .capacity = capacity,
+        .cache = cache,
         .marks = config->shift.targets ? capacity / KVSI_MARK : 0,
         .sliding_rows = sliding_rows(config, capacity),
     };
 }
 
 /* ---- memory ---- */
+
+kvs_status kvsi_cache_type(kvsi_dtype *out, kvs_dtype name, kvs_err *err)
+{
+    if (name != KVS_DTYPE_KEEP && name != KVS_DTYPE_F32 && name != KVS_DTYPE_F16)
+        return kvsi_fail(err, KVS_E_INVALID, "a cache of type %d, expected %d (f32) or %d (f16)",
+                         (int)name, KVS_DTYPE_F32, KVS_DTYPE_F16);
+    *out = name == KVS_DTYPE_F16 ? KVSI_F16 : KVSI_REAL_TYPE;
+    return KVS_OK;
+}
 
 /* The three tails with the target each belongs to. */
 typedef struct tail_slot {
@@ -92,44 +108,45 @@ static void tail_slots(tail_slot *slots, kvsi_state *state)
     slots[2] = (tail_slot){&state->tail_v, KVS_SHIFT_V};
 }
 
-size_t kvsi_state_bytes(const kvs_model_config *config, size_t capacity)
+size_t kvsi_state_bytes(const kvs_model_config *config, size_t capacity, kvsi_dtype cache)
 {
-    kvsi_state state = plan(config, capacity);
-    size_t bytes = 2 * bytes_of(&state, 0) + config->dim * sizeof(real);
+    kvsi_state state = plan(config, capacity, cache);
+    size_t bytes = 2 * cache_before(&state, config->layers) + config->dim * sizeof(real);
     tail_slot slots[TAILS];
 
     tail_slots(slots, &state);
     for (size_t i = 0; i < TAILS; i++)
-        bytes += config->shift.targets & slots[i].target ? bytes_of(&state, slots[i].target) : 0;
+        bytes += config->shift.targets & slots[i].target ? tail_bytes(&state, slots[i].target) : 0;
     return bytes;
 }
 
-kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t capacity, kvs_err *err)
+kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t capacity,
+                           kvsi_dtype cache, kvs_err *err)
 {
     const kvs_model_config *c = &model->config;
     const kvsi_ops *op = model->context.ops;
     tail_slot slots[TAILS];
     int complete;
 
-    *state = plan(c, capacity > 0 ? capacity : c->context);
+    *state = plan(c, capacity > 0 ? capacity : c->context, cache);
     if (state->capacity > c->context)
         return kvsi_fail(err, KVS_E_LIMIT, "a session of %zu tokens is longer than the context %zu",
                          capacity, c->context);
     state->model = model;
-    state->k = op->alloc(bytes_of(state, 0));
-    state->v = op->alloc(bytes_of(state, 0));
+    state->k = op->alloc(cache_before(state, c->layers));
+    state->v = op->alloc(cache_before(state, c->layers));
     state->last = op->alloc(c->dim * sizeof *state->last);
     complete = state->k && state->v && state->last;
     tail_slots(slots, state);
     for (size_t i = 0; i < TAILS; i++)
         if (c->shift.targets & slots[i].target) {
-            *slots[i].tail = op->alloc(bytes_of(state, slots[i].target));
+            *slots[i].tail = op->alloc(tail_bytes(state, slots[i].target));
             complete = complete && *slots[i].tail;
         }
     if (complete)
         return KVS_OK;
     kvsi_fail(err, KVS_E_NOMEM, "out of memory: a session of %zu tokens needs %zu MiB",
-              state->capacity, kvsi_state_bytes(c, state->capacity) >> 20);
+              state->capacity, kvsi_state_bytes(c, state->capacity, cache) >> 20);
     kvsi_state_release(state);
     return KVS_E_NOMEM;
 }
@@ -159,37 +176,39 @@ static real *tail_of(const kvsi_state *state, real *tail, unsigned target, size_
 void kvsi_state_attach(kvsi_span *span, const kvsi_state *state, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
-    const size_t at = numbers_before(state, 0, layer);
+    const size_t at = cache_before(state, layer);
 
     span->past = state->length;
     span->capacity = rows_of(state, shape);
     span->first = shape.sliding_window > 0 ? state->sliding_first : 0;
     span->k = state->k + at;
     span->v = state->v + at;
+    span->halves = state->cache == KVSI_F16;
     span->marks = state->marks;
     span->tail_q = tail_of(state, state->tail_q, KVS_SHIFT_Q, layer);
     span->tail_k = tail_of(state, state->tail_k, KVS_SHIFT_K, layer);
     span->tail_v = tail_of(state, state->tail_v, KVS_SHIFT_V, layer);
 }
 
-/* Moves `count` numbers down by `by`, in steps that do not overlap. */
-static void move_down(kvsi_context *c, real *numbers, size_t by, size_t count)
+/* Moves `count` bytes down by `by`, in steps that do not overlap. */
+static void move_down(kvsi_context *c, unsigned char *bytes, size_t by, size_t count)
 {
     for (size_t at = 0; at < count; at += by)
-        c->ops->copy(c, numbers + at, numbers + at + by, smaller(by, count - at) * sizeof *numbers);
+        c->ops->copy(c, bytes + at, bytes + at + by, smaller(by, count - at));
 }
 
 static void forget_rows(kvsi_state *state, size_t layer, size_t count)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
-    const size_t head = state->sliding_rows * shape.head_size;
+    const size_t row = kvsi_dtype_bytes(state->cache, shape.head_size);
     const size_t kept = state->length - state->sliding_first - count;
-    const size_t at = numbers_before(state, 0, layer);
     kvsi_context c = state->model->context;
 
     for (size_t h = 0; h < shape.kv_heads; h++) {
-        move_down(&c, state->k + at + h * head, count * shape.head_size, kept * shape.head_size);
-        move_down(&c, state->v + at + h * head, count * shape.head_size, kept * shape.head_size);
+        const size_t at = cache_before(state, layer) + h * state->sliding_rows * row;
+
+        move_down(&c, state->k + at, count * row, kept * row);
+        move_down(&c, state->v + at, count * row, kept * row);
     }
 }
 
@@ -281,18 +300,20 @@ int kvsi_state_claim(kvsi_state *state, size_t length, size_t sliding_first)
 
 enum { LAST_PARTS = 1, LAYER_PARTS = 5 }; /* of the whole, and of a layer: k, v and the tails */
 
-static kvsi_state_part cache_part(const kvsi_state *state, real *cache, size_t layer)
+static kvsi_state_part cache_part(const kvsi_state *state, unsigned char *cache, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
     const size_t held = state->length - (shape.sliding_window > 0 ? state->sliding_first : 0);
+    const size_t row = kvsi_dtype_bytes(state->cache, shape.head_size);
 
     return (kvsi_state_part){
         .rank = 3,
         .shape = {shape.kv_heads, held, shape.head_size},
-        .data = cache + numbers_before(state, 0, layer),
+        .type = state->cache,
+        .data = cache + cache_before(state, layer),
         .strips = shape.kv_heads,
-        .strip = held * shape.head_size,
-        .stride = rows_of(state, shape) * shape.head_size,
+        .strip = held * row,
+        .stride = rows_of(state, shape) * row,
     };
 }
 
@@ -304,9 +325,10 @@ static kvsi_state_part tail_part(const kvsi_state *state, real *tail, unsigned t
     return (kvsi_state_part){
         .rank = 3,
         .shape = {tails, window, tail_width(shape, target)},
-        .data = tail_of(state, tail, target, layer),
+        .type = KVSI_REAL_TYPE,
+        .data = (unsigned char *)tail_of(state, tail, target, layer),
         .strips = 1,
-        .strip = tails * window * tail_width(shape, target),
+        .strip = tails * window * tail_width(shape, target) * sizeof *tail,
     };
 }
 
@@ -332,7 +354,13 @@ int kvsi_state_part_at(kvsi_state_part *out, const kvsi_state *state, size_t ind
     const size_t dim = state->config->dim;
 
     if (index < LAST_PARTS) {
-        *out = (kvsi_state_part){"last", 1, {dim}, state->last, 1, dim, 0};
+        *out = (kvsi_state_part){.name = "last",
+                                 .rank = 1,
+                                 .shape = {dim},
+                                 .type = KVSI_REAL_TYPE,
+                                 .data = (unsigned char *)state->last,
+                                 .strips = 1,
+                                 .strip = dim * sizeof *state->last};
         return 1;
     }
     index -= LAST_PARTS;
@@ -355,6 +383,6 @@ void kvsi_state_copy(kvsi_state *to, const kvsi_state *from)
         kvsi_state_part_at(&target, to, i);
         for (size_t s = 0; source.data && s < source.strips; s++)
             c.ops->copy(&c, target.data + s * target.stride, source.data + s * source.stride,
-                        source.strip * sizeof *source.data);
+                        source.strip);
     }
 }

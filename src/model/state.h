@@ -27,17 +27,21 @@ typedef struct kvsi_state {
     size_t marks;                   /* that there is room for */
     size_t sliding_rows;            /* of the cache, in layers with a sliding window */
     size_t sliding_first;           /* position of the first of them, a multiple of KVSI_MARK */
-    real *k, *v;                    /* layer by layer [kv_heads, rows, head_size] */
+    kvsi_dtype cache;               /* type of k and v: KVSI_REAL_TYPE or KVSI_F16 */
+    unsigned char *k, *v;           /* layer by layer [kv_heads, rows, head_size] */
     real *tail_q, *tail_k, *tail_v; /* layer by layer [1 + marks, window, heads * head_size];
                                        NULL = not shifted */
     real *last; /* [dim] what left the last token, normed: all that the head needs */
 } kvsi_state;
 
+/* The type of a cache that callers name so. */
+kvs_status kvsi_cache_type(kvsi_dtype *out, kvs_dtype name, kvs_err *err);
+
 /* Bytes of backend memory that kvsi_state_init will take; `capacity` is not 0. */
-size_t kvsi_state_bytes(const kvs_model_config *config, size_t capacity);
+size_t kvsi_state_bytes(const kvs_model_config *config, size_t capacity, kvsi_dtype cache);
 
 kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t capacity,
-                           kvs_err *err);
+                           kvsi_dtype cache, kvs_err *err);
 void kvsi_state_release(kvsi_state *state);
 void kvsi_state_reset(kvsi_state *state); /* back to an empty sequence */
 
@@ -61,12 +65,13 @@ int kvsi_state_claim(kvsi_state *state, size_t length, size_t sliding_first);
 
 enum { KVSI_STATE_NAME = 48 };
 
-/* In backend memory `strips` runs of numbers, `stride` apart. */
+/* In backend memory `strips` runs of bytes, `stride` apart. */
 typedef struct kvsi_state_part {
     char name[KVSI_STATE_NAME]; /* "layers.3.k_tail" */
     size_t rank, shape[3];
-    real *data; /* NULL = the model has no such part */
-    size_t strips, strip, stride;
+    kvsi_dtype type;
+    unsigned char *data;          /* NULL = the model has no such part */
+    size_t strips, strip, stride; /* of bytes */
 } kvsi_state_part;
 
 /* What the state holds at its length, part by part; 0 past the end. */

@@ -5,9 +5,12 @@
  *                                                        rows of one matrix; row r is token r/group
  *     k^ v^ [sequence][kv_head][len][head_size]          or the sequence's cache
  *
- * then each piece of work is one block of such rows (forward) or one KV head of one sequence
+ * A cache of halves is filled from there, and read tile by tile into scratch: all rows that see a
+ * key see it rounded, those of its own chunk too.  Then
+ * each piece of work is one block of such rows (forward) or one KV head of one sequence
  * (backward).  The backward pass computes the probabilities again from q^, k^ and the log-sums. */
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/decode.h"
 #include "kernels/cpu/mix.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/host.h"
@@ -35,10 +38,11 @@ typedef struct work {
 } work;
 
 /* Per thread: gradients of taps (as doubles) and their running sums, transposed keys and values,
- * scores and their gradients, output rows, max and sum, one row's dropout factors. */
+ * a tile of a cache of halves, scores and their gradients, output rows, max and sum, one row's
+ * dropout factors. */
 static size_t scratch_size(size_t head_size)
 {
-    const size_t floats = 3 * KVSI_TAPS_MAX * head_size + 2 * head_size * KEYS + 2 * ROWS * KEYS +
+    const size_t floats = 3 * KVSI_TAPS_MAX * head_size + 3 * head_size * KEYS + 2 * ROWS * KEYS +
                           ROWS * head_size + 2 * ROWS + KEYS;
 
     return (floats + 15) / 16 * 16;
@@ -121,8 +125,10 @@ typedef struct head_view {
     const kvsi_span *span;
     size_t kv_head;
     size_t rows, keys, past, group, head_size;
-    const float *q, *k, *v; /* [rows, head_size], [keys, head_size] from key span->first on */
-    size_t q_at;            /* of q, in numbers from the start of the workspace's q */
+    const float *q;    /* [rows, head_size] */
+    size_t q_at;       /* of q, in numbers from the start of the workspace's q */
+    const void *k, *v; /* [keys, head_size] from key span->first on */
+    int halves;        /* of these */
 } head_view;
 
 static size_t q_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
@@ -130,16 +136,33 @@ static size_t q_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv
     return (span->start * a->heads + kv_head * (a->heads / a->kv_heads) * span->len) * a->head_size;
 }
 
+/* Of the chunk's own k^ or v^ in the workspace. */
 static size_t k_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
 {
-    return span->k ? kv_head * span->capacity * a->head_size
-                   : (span->start * a->kv_heads + kv_head * span->len) * a->head_size;
+    return (span->start * a->kv_heads + kv_head * span->len) * a->head_size;
+}
+
+/* Of a head in its cache, in numbers. */
+static size_t cache_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
+{
+    return kv_head * span->capacity * a->head_size;
+}
+
+/* Where all k^ or v^ of a head are that the chunk sees. */
+static const void *keys_of(const void *cache, const float *fresh, const kvsi_attention *a,
+                           const kvsi_span *span, size_t kv_head)
+{
+    if (!cache)
+        return fresh + k_offset(a, span, kv_head);
+    if (span->halves)
+        return (const uint16_t *)cache + cache_offset(a, span, kv_head);
+    return (const float *)cache + cache_offset(a, span, kv_head);
 }
 
 static head_view view_head(const work *w, const kvsi_attention *a, const kvsi_span *span,
                            size_t kv_head)
 {
-    const size_t at = k_offset(a, span, kv_head), group = a->heads / a->kv_heads;
+    const size_t group = a->heads / a->kv_heads;
 
     return (head_view){
         .a = a,
@@ -151,10 +174,23 @@ static head_view view_head(const work *w, const kvsi_attention *a, const kvsi_sp
         .group = group,
         .head_size = a->head_size,
         .q = w->q + q_offset(a, span, kv_head),
-        .k = (span->k ? span->k : w->k) + at,
-        .v = (span->v ? span->v : w->v) + at,
         .q_at = q_offset(a, span, kv_head),
+        .k = keys_of(span->k, w->k, a, span, kv_head),
+        .v = keys_of(span->v, w->v, a, span, kv_head),
+        .halves = span->halves && span->k,
     };
+}
+
+/* Rows of the head's k or v from `key` on as floats: as they lie, or `count` of them in `tile`. */
+static const float *rows_from(const head_view *h, const void *rows, size_t key, size_t count,
+                              float *tile)
+{
+    const size_t d = h->head_size, at = (key - h->span->first) * d;
+
+    if (!h->halves)
+        return (const float *)rows + at;
+    decode_numbers(tile, KVSI_F16, rows, at, count * d);
+    return tile;
 }
 
 /* Row r sees keys first_key(r) to last_key(r), and stands at the last one. */
@@ -191,16 +227,28 @@ static mixing mixing_of(const work *w, const kvsi_attention *a, unsigned target,
     return LEVEL(mixing_of)(a, target, span, head, qkv, taps_of(w, a, target, head));
 }
 
+/* The chunk's rows of k^ or v^, into the cache or else into `fresh`. */
+static void mix_keys(void *cache, float *fresh, const mixing *m, const kvsi_attention *a,
+                     const kvsi_span *span, size_t kv_head)
+{
+    const size_t d = a->head_size;
+    const size_t at = cache_offset(a, span, kv_head) + (span->past - span->first) * d;
+    float *rows = fresh + k_offset(a, span, kv_head);
+
+    LEVEL(mix)(cache && !span->halves ? (float *)cache + at : rows, d, m);
+    if (span->halves)
+        kvsi_put_halves(cache, at, rows, span->len * d);
+}
+
 static void mix_head(const work *w, const float *qkv, const kvsi_attention *a,
                      const kvsi_span *span, size_t kv_head)
 {
     const size_t d = a->head_size, group = a->heads / a->kv_heads;
-    const size_t at = k_offset(a, span, kv_head) + (span->past - span->first) * d;
     const mixing k = mixing_of(w, a, KVS_SHIFT_K, span, kv_head, qkv);
     const mixing v = mixing_of(w, a, KVS_SHIFT_V, span, kv_head, qkv);
 
-    LEVEL(mix)((span->k ? span->k : w->k) + at, d, &k);
-    LEVEL(mix)((span->v ? span->v : w->v) + at, d, &v);
+    mix_keys(span->k, w->k, &k, a, span, kv_head);
+    mix_keys(span->v, w->v, &v, a, span, kv_head);
     for (size_t g = 0; g < group; g++) {
         const mixing q = mixing_of(w, a, KVS_SHIFT_Q, span, kv_head * group + g, qkv);
         LEVEL(mix)(w->q + q_offset(a, span, kv_head) + g * d, group * d, &q);
@@ -221,6 +269,7 @@ typedef struct scratch {
     double *d_taps;           /* [KVSI_TAPS_MAX, head_size] */
     float *tap_sums;          /* [KVSI_TAPS_MAX, head_size] */
     float *keys, *values;     /* [head_size, KEYS], transposed */
+    float *tile;              /* [KEYS, head_size] */
     float *scores, *d_scores; /* [ROWS, KEYS] */
     float *out;               /* [ROWS, head_size] */
     float *top, *sum;         /* [ROWS] */
@@ -236,7 +285,8 @@ static scratch scratch_of_thread(const work *w, size_t head_size)
     s.tap_sums = at + 2 * KVSI_TAPS_MAX * head_size;
     s.keys = s.tap_sums + KVSI_TAPS_MAX * head_size;
     s.values = s.keys + head_size * KEYS;
-    s.scores = s.values + head_size * KEYS;
+    s.tile = s.values + head_size * KEYS;
+    s.scores = s.tile + head_size * KEYS;
     s.d_scores = s.scores + ROWS * KEYS;
     s.out = s.d_scores + ROWS * KEYS;
     s.top = s.out + ROWS * head_size;
@@ -353,11 +403,13 @@ static void attend(const scratch *s, const head_view *h, size_t row, size_t m)
         s->sum[i] = 0.0f;
     }
     for (size_t key = first_key(h, row) / KEYS * KEYS; key < keys; key += KEYS) {
-        const size_t n = keys - key < KEYS ? keys - key : KEYS, at = (key - h->span->first) * d;
+        const size_t n = keys - key < KEYS ? keys - key : KEYS;
 
-        score_tile(s->scores, s->keys, h->q + row * d, m, h->k + at, n, d);
+        score_tile(s->scores, s->keys, h->q + row * d, m, rows_from(h, h->k, key, n, s->tile), n,
+                   d);
         soften_tile(s, h, row, m, key, n);
-        tile_multiply(s->out, d, (tile_a){s->scores, KEYS, 1}, h->v + at, d, m, d, n, 1);
+        tile_multiply(s->out, d, (tile_a){s->scores, KEYS, 1}, rows_from(h, h->v, key, n, s->tile),
+                      d, m, d, n, 1);
     }
 }
 
@@ -465,8 +517,8 @@ static void backward_tile(const work *w, const scratch *s, const head_view *h, s
     }
     tile_multiply(w->d_v + k_at + key * d, d, (tile_a){s->scores, 1, KEYS}, d_out, d, n, d, m, 1);
     tile_multiply(w->d_k + k_at + key * d, d, (tile_a){s->d_scores, 1, KEYS}, q, d, n, d, m, 1);
-    tile_multiply(w->d_q + h->q_at + row * d, d, (tile_a){s->d_scores, KEYS, 1}, h->k + key * d, d,
-                  m, d, n, 1);
+    tile_multiply(w->d_q + h->q_at + row * d, d, (tile_a){s->d_scores, KEYS, 1},
+                  rows_from(h, h->k, key, n, s->tile), d, m, d, n, 1);
 }
 
 /* d_q, d_k, d_v of one KV head of one sequence, still rotated and shifted. */
@@ -483,8 +535,9 @@ static void backward_head(const work *w, const kvsi_attention *a, const kvsi_spa
     for (size_t key = 0; key < h.keys; key += KEYS) {
         const size_t n = h.keys - key < KEYS ? h.keys - key : KEYS;
 
-        tile_transpose(s.keys, KEYS, h.k + key * d, d, n, d, whole_vectors(n));
-        tile_transpose(s.values, KEYS, h.v + key * d, d, n, d, whole_vectors(n));
+        tile_transpose(s.keys, KEYS, rows_from(&h, h.k, key, n, s.tile), d, n, d, whole_vectors(n));
+        tile_transpose(s.values, KEYS, rows_from(&h, h.v, key, n, s.tile), d, n, d,
+                       whole_vectors(n));
         for (size_t row = key * h.group; row < h.rows && first_key(&h, row) < key + n; row += ROWS)
             backward_tile(w, &s, &h, k_at, row, h.rows - row < ROWS ? h.rows - row : ROWS, key, n);
     }

@@ -50,15 +50,28 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
     return w;
 }
 
-/* Where the K^ (or V^, or a gradient of either) of a sequence lives: its cache, or `block`. */
-static real *of_sequence(real *cache, real *block, const kvsi_span *span, const kvsi_attention *a)
+/* The K^ (or V^) of one head of a sequence: in its cache, or in `block`. */
+typedef struct kept_rows {
+    void *at;
+    int halves; /* F16, not reals */
+} kept_rows;
+
+static kept_rows rows_of(void *cache, real *block, const kvsi_span *span, size_t kv_head,
+                         const kvsi_attention *a)
 {
-    return cache ? cache : block + span->start * a->kv_heads * a->head_size;
+    const size_t d = a->head_size, in_cache = kv_head * span->capacity * d;
+
+    if (!cache)
+        return (kept_rows){block + (span->start * a->kv_heads + kv_head * span->len) * d, 0};
+    if (span->halves)
+        return (kept_rows){(uint16_t *)cache + in_cache, 1};
+    return (kept_rows){(real *)cache + in_cache, 0};
 }
 
-static size_t capacity_of(const kvsi_span *span)
+static real number_at(kept_rows x, size_t i)
 {
-    return span->k ? span->capacity : span->len;
+    return x.halves ? (real)kvsi_f16_to_float(((const uint16_t *)x.at)[i])
+                    : ((const real *)x.at)[i];
 }
 
 /* ---- shift and rotation ---- */
@@ -113,25 +126,45 @@ static void mix_row(real *out, const work *w, kvsi_target target, const real *ta
         kvsi_ref_rotate_row(out, a->rotations + (span->past + t) * rotary, rotary, 1);
 }
 
-static void mix_all(const work *w, const real *qkv, const kvsi_attention *a)
+/* Puts row t of K^ or V^, which was made at `row`, where it is kept. */
+static void keep_row(kept_rows kept, real *row, const kvsi_span *span, size_t t, size_t d)
+{
+    const size_t at = (span->past - span->first + t) * d;
+
+    if (span->halves)
+        kvsi_put_halves(kept.halves ? kept.at : NULL, at, row, d);
+    if (!kept.halves && (real *)kept.at + at != row)
+        memcpy((real *)kept.at + at, row, d * sizeof *row);
+}
+
+static void mix_keys(const work *w, const real *qkv, const kvsi_span *span, size_t head,
+                     const kvsi_attention *a)
 {
     const size_t d = a->head_size;
+    const kept_rows k = rows_of(span->k, w->k, span, head, a),
+                    v = rows_of(span->v, w->v, span, head, a);
+    real *new_k = rows_of(NULL, w->k, span, head, a).at;
+    real *new_v = rows_of(NULL, w->v, span, head, a).at;
 
+    for (size_t t = 0; t < span->len; t++, new_k += d, new_v += d) {
+        mix_row(new_k, w, kvsi_target_k(a), span->tail_k, qkv, span, t, head, a, a->rotary);
+        mix_row(new_v, w, kvsi_target_v(a), span->tail_v, qkv, span, t, head, a, 0);
+        keep_row(k, new_k, span, t, d);
+        keep_row(v, new_v, span, t, d);
+    }
+}
+
+static void mix_all(const work *w, const real *qkv, const kvsi_attention *a)
+{
     for (size_t s = 0; s < a->sequences; s++) {
         const kvsi_span *span = &a->spans[s];
-        const size_t capacity = capacity_of(span);
-        real *k = of_sequence(span->k, w->k, span, a), *v = of_sequence(span->v, w->v, span, a);
 
-        for (size_t t = 0; t < span->len; t++) {
+        for (size_t t = 0; t < span->len; t++)
             for (size_t h = 0; h < a->heads; h++)
-                mix_row(w->q + ((span->start + t) * a->heads + h) * d, w, kvsi_target_q(a),
-                        span->tail_q, qkv, span, t, h, a, a->rotary);
-            for (size_t h = 0; h < a->kv_heads; h++) {
-                const size_t at = (h * capacity + span->past - span->first + t) * d;
-                mix_row(k + at, w, kvsi_target_k(a), span->tail_k, qkv, span, t, h, a, a->rotary);
-                mix_row(v + at, w, kvsi_target_v(a), span->tail_v, qkv, span, t, h, a, 0);
-            }
-        }
+                mix_row(w->q + ((span->start + t) * a->heads + h) * a->head_size, w,
+                        kvsi_target_q(a), span->tail_q, qkv, span, t, h, a, a->rotary);
+        for (size_t h = 0; h < a->kv_heads; h++)
+            mix_keys(w, qkv, span, h, a);
     }
 }
 
@@ -171,17 +204,19 @@ static query query_at(const work *w, const kvsi_attention *a, const kvsi_span *s
     };
 }
 
-static double score(const query *q, const real *k, size_t s)
+static double score(const query *q, kept_rows k, size_t s)
 {
     const kvsi_attention *a = q->a;
     const double slope = a->slopes ? (double)a->slopes[q->head] : 0;
+    double sum = 0;
 
-    return dot(q->q, k + (s - q->origin) * a->head_size, a->head_size) * (double)a->scale -
-           slope * (double)(q->last - s);
+    for (size_t i = 0; i < a->head_size; i++)
+        sum += (double)q->q[i] * (double)number_at(k, (s - q->origin) * a->head_size + i);
+    return sum * (double)a->scale - slope * (double)(q->last - s);
 }
 
 /* Returns log(sum(exp(scores))). */
-static double attend(real *out, const query *q, const real *k, const real *v)
+static double attend(real *out, const query *q, kept_rows k, kept_rows v)
 {
     const size_t d = q->a->head_size;
     double top = -INFINITY, sum = 0;
@@ -195,7 +230,7 @@ static double attend(real *out, const query *q, const real *k, const real *v)
         const double p =
             exp(score(q, k, s) - top) / sum * (double)kvsi_keep_weight(q->a, q->row, q->head, s);
         for (size_t i = 0; i < d; i++)
-            out[i] += (real)(p * (double)v[(s - q->origin) * d + i]);
+            out[i] += (real)(p * (double)number_at(v, (s - q->origin) * d + i));
     }
     return top + log(sum);
 }
@@ -209,14 +244,15 @@ void kvsi_ref_attention_forward(kvsi_context *c, real *out, real *logsum, const 
     mix_all(&w, qkv, a);
     for (size_t s = 0; s < a->sequences; s++) {
         const kvsi_span *span = &a->spans[s];
-        const real *k = of_sequence(span->k, w.k, span, a), *v = of_sequence(span->v, w.v, span, a);
 
         for (size_t t = 0; t < span->len; t++)
             for (size_t h = 0; h < a->heads; h++) {
                 const size_t row = (span->start + t) * a->heads + h;
-                const size_t kv = h / group * capacity_of(span) * d;
                 const query q = query_at(&w, a, span, t, h);
-                logsum[row] = (real)attend(out + row * d, &q, k + kv, v + kv);
+                const kept_rows k = rows_of(span->k, w.k, span, h / group, a);
+                const kept_rows v = rows_of(span->v, w.v, span, h / group, a);
+
+                logsum[row] = (real)attend(out + row * d, &q, k, v);
             }
     }
     kvsi_keep_tails(a, qkv);
@@ -234,7 +270,7 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
 
     for (size_t s = q->first; s <= q->last; s++) {
         const size_t at = kv + s * d;
-        const double p = exp(score(q, w->k + kv, s) - logsum);
+        const double p = exp(score(q, (kept_rows){w->k + kv, 0}, s) - logsum);
         const double keep = (double)kvsi_keep_weight(q->a, q->row, q->head, s);
         const double d_score = p * (keep * dot(d_out, w->v + at, d) - shared) * (double)q->a->scale;
 
