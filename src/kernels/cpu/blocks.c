@@ -106,8 +106,12 @@ INLINE spread spread_q4_0(const unsigned char *at, int both)
 
 INLINE __m256i add_products(__m256i sum, __m256i w, const int16_t *x)
 {
+#ifdef __AVX512VNNI__
+    return _mm256_dpwssd_epi32(sum, w, _mm256_loadu_si256((const __m256i *)(const void *)x));
+#else
     return _mm256_add_epi32(
         sum, _mm256_madd_epi16(w, _mm256_loadu_si256((const __m256i *)(const void *)x)));
+#endif
 }
 
 /* total + the products of one pair */
