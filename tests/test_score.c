@@ -105,6 +105,59 @@ static void the_sum_is_that_of_perplexity(void **state)
     assert_true(fabs(score.sum + ppl.loss * (double)ppl.tokens) < 1e-5 * fabs(score.sum));
 }
 
+/* sum_i p_i log(p_i / q_i) after the first `at` tokens, by definition. */
+static double expected_divergence(fixture *f, const kvs_model *reference, size_t at, int *same)
+{
+    const kvs_model *models[] = {f->model, reference};
+    double divergence = 0;
+    float logits[2][VOCAB];
+
+    for (int k = 0; k < 2; k++) {
+        kvs_session *session;
+
+        assert_int_equal(kvs_session_create(&session, models[k], LENGTH, NULL), KVS_OK);
+        assert_int_equal(kvs_session_feed(session, f->ids, at, logits[k], NULL), KVS_OK);
+        kvs_session_free(session);
+    }
+    for (int32_t v = 0; v < VOCAB; v++) {
+        const double log_p = kvs_logits_logprob(logits[1], VOCAB, v);
+
+        divergence += exp(log_p) * (log_p - kvs_logits_logprob(logits[0], VOCAB, v));
+    }
+    *same += kvs_logits_best(logits[0], VOCAB) == kvs_logits_best(logits[1], VOCAB);
+    return divergence;
+}
+
+/* Windows that overlap, so that some rows do not count.  1e-5 as above. */
+static void divergence_is_that_of_the_logits(void **state)
+{
+    fixture *f = *state;
+    kvs_model *other = support_model(f->rt, kvs_model_get_config(f->model), 12);
+    kvs_perplexity_options options = {.window = CONTEXT, .stride = CONTEXT, .reference = other};
+    kvs_perplexity_result found, alone;
+    double sum = 0;
+    int same = 0;
+
+    assert_int_equal(kvs_perplexity(&found, f->model, f->ids, LENGTH, &options, NULL), KVS_OK);
+    assert_int_equal(kvs_perplexity(&alone, other, f->ids, LENGTH,
+                                    &(kvs_perplexity_options){.window = CONTEXT, .stride = CONTEXT},
+                                    NULL),
+                     KVS_OK);
+    for (size_t at = 1; at < LENGTH; at++)
+        sum += expected_divergence(f, other, at, &same);
+    assert_true(found.divergence > 1e-3);
+    assert_true(fabs(found.divergence * (LENGTH - 1) - sum) < 1e-5 * sum);
+    assert_true(fabs(found.same_best * (LENGTH - 1) - same) < 1e-9);
+    assert_true(found.reference_loss == alone.loss);
+    options.window = 8;
+    options.stride = 4;
+    options.reference = f->model;
+    assert_int_equal(kvs_perplexity(&found, f->model, f->ids, LENGTH, &options, NULL), KVS_OK);
+    assert_int_equal(found.tokens, LENGTH - 1);
+    assert_true(fabs(found.divergence) < 1e-12 && found.same_best == 1);
+    kvs_model_free(other);
+}
+
 static void the_likeliest_continuation_is_greedy(void **state)
 {
     fixture *f = *state;
@@ -195,6 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(scores_are_those_of_a_session, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_sum_is_that_of_perplexity, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(divergence_is_that_of_the_logits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_likeliest_continuation_is_greedy, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_scored_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(texts_are_measured_apart, set_up, tear_down),

@@ -468,10 +468,12 @@ KVS_API kvs_status kvs_score(kvs_session *session, const int32_t *ids, size_t co
 /* Loss of texts, window by window: each window starts `stride` tokens after the last and predicts
  * what was not predicted before.  Every token but a text's first is predicted once. */
 typedef struct kvs_perplexity_options {
-    size_t window, stride; /* 2 <= window <= context, 1 <= stride <= window */
-    const size_t *starts;  /* text t is ids[starts[t]] to ids[starts[t + 1]]; [texts + 1] */
-    size_t texts;          /* 0 = all ids are one text, and there are no starts */
-    kvs_dtype cache;       /* as if keys and values had been in such a cache: see sessions */
+    size_t window, stride;      /* 2 <= window <= context, 1 <= stride <= window */
+    const size_t *starts;       /* text t is ids[starts[t]] to ids[starts[t + 1]]; [texts + 1] */
+    size_t texts;               /* 0 = all ids are one text, and there are no starts */
+    const kvs_model *reference; /* of the same vocabulary, to compare with; NULL = none */
+    kvs_dtype cache;            /* as if keys and values had been in such a cache: see sessions; the
+                                   reference's are F32 */
     /* Called after every window; non-zero stops, and the result is that of what was done. */
     int (*progress)(void *user, size_t done, size_t all);
     void *user;
@@ -482,6 +484,10 @@ typedef struct kvs_perplexity_result {
     uint64_t fed;            /* in all windows: tokens / fed of the positions count */
     double loss, loss_error; /* mean over tokens, natural logarithm, and its standard error */
     double perplexity;       /* exp(loss) */
+    /* With a reference (0 without): its loss on the same tokens; the mean divergence
+     * sum_i p_i log(p_i / q_i) of the model's probabilities q from the reference's p, and its
+     * standard error; the share of positions where both have the same likeliest token. */
+    double reference_loss, divergence, divergence_error, same_best;
 } kvs_perplexity_result;
 
 KVS_API kvs_status kvs_perplexity(kvs_perplexity_result *out, const kvs_model *model,

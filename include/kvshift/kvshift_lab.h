@@ -39,7 +39,8 @@ typedef struct kvs_bench_model {
     size_t steps;            /* enough for a median, few enough to wait for */
 } kvs_bench_model;
 
-/* tiny, small, kvlm and s124 are Llama bodies, gpt2 is GPT-2 of 124 million parameters. */
+/* tiny, small, kvlm and s124 are Llama bodies, gpt2 is GPT-2 of 124 million parameters; l110, a
+ * Llama of 134 million, is for inference. */
 KVS_API kvs_status kvs_bench_model_get(kvs_bench_model *out, const char *name, kvs_err *err);
 KVS_API const char *kvs_bench_model_name(size_t index); /* NULL past the end */
 
@@ -143,6 +144,39 @@ KVS_API kvs_status kvs_bench_training_round(kvs_bench_training *bench, kvs_bench
                                             kvs_err *err);
 KVS_API kvs_status kvs_bench_training_get(const kvs_bench_training *bench,
                                           kvs_bench_train_result *out, kvs_err *err);
+
+/* ---- inference ------------------------------------------------------------------------------- */
+
+typedef struct kvs_bench_infer_options {
+    const char *path;      /* a model, as for kvs_model_open */
+    const char *unshifted; /* the same without its shift, to take turns with; NULL = none */
+    size_t prompt;         /* tokens of a prompt, read in one go; 0 = not measured */
+    size_t generate;       /* tokens that are generated one after the other; 0 = not measured */
+    size_t depth;          /* tokens that are there before those generated */
+    size_t batch;          /* sequences that are generated together, at least 1 */
+} kvs_bench_infer_options;
+
+typedef struct kvs_bench_infer_result {
+    size_t rounds;               /* without the first, which does not count */
+    kvs_spread prompt, generate; /* seconds of a prompt, and of a token of every sequence */
+    kvs_spread unshifted_prompt, unshifted_generate; /* NaN: not measured */
+    kvs_spread read;        /* bytes a second that the machine reads, in the same rounds */
+    double weight_bytes;    /* of the matrices that every token is multiplied with */
+    double bytes_per_token; /* that a generated token has to read: its share of these, and keys and
+                               values, on average */
+    double load;            /* seconds until the model was open */
+    double start_rss, peak_rss; /* bytes, before the model was opened and at the most */
+} kvs_bench_infer_result;
+
+typedef struct kvs_bench_inference kvs_bench_inference;
+
+/* Random tokens through a model; every pass ends with the logits of its last tokens. */
+KVS_API kvs_status kvs_bench_inference_create(kvs_bench_inference **out, kvs_runtime *rt,
+                                              const kvs_bench_infer_options *options, kvs_err *err);
+KVS_API void kvs_bench_inference_free(kvs_bench_inference *bench);
+KVS_API kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err);
+KVS_API kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench,
+                                           kvs_bench_infer_result *out, kvs_err *err);
 
 #ifdef __cplusplus
 }

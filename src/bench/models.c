@@ -1,4 +1,4 @@
-/* The models that training is measured with. */
+/* The models that speed is measured with. */
 #include "base/status.h"
 #include "base/text.h"
 #include "kvshift/kvshift_lab.h"
@@ -15,6 +15,7 @@ static const row llamas[] = {
     {"small", 2048, 256, 4, 4, 4, 704, 8, 256, 30},
     {"kvlm", 8000, 512, 6, 8, 2, 1408, 4, 512, 10},
     {"s124", 50257, 768, 12, 12, 12, 2048, 4, 256, 5},
+    {"l110", 32000, 768, 12, 12, 12, 2048, 1, 1024, 5},
 };
 
 enum { LLAMAS = sizeof llamas / sizeof *llamas };

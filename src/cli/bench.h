@@ -38,6 +38,7 @@ double kvsi_bench_mega(double x);
 int kvsi_bench_machine(int argc, char **argv, const void *what);
 int kvsi_bench_train(int argc, char **argv, const void *what);
 int kvsi_bench_attention(int argc, char **argv, const void *what);
+int kvsi_bench_infer(int argc, char **argv, const void *what);
 int kvsi_bench_compare(int argc, char **argv, const void *what);
 
 #endif

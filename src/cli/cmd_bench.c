@@ -1,4 +1,4 @@
-/* kvshift bench: what the machine can do, and how much of it training uses. */
+/* kvshift bench: what the machine can do, and how much of it training and inference use. */
 #include "cli/bench.h"
 #include "cli/verbs.h"
 
@@ -51,11 +51,12 @@ int kvsi_cmd_bench(int argc, char **argv)
         {"machine", "peak of arithmetic, matrix products and memory", kvsi_bench_machine, NULL},
         {"train", "training steps against that peak and without the shift", kvsi_bench_train, NULL},
         {"attention", "attention alone, forward and backward", kvsi_bench_attention, NULL},
+        {"infer", "prompts and generation against the memory's speed", kvsi_bench_infer, NULL},
         {"compare", "two results side by side", kvsi_bench_compare, NULL},
     };
     static const kvsi_verb_list list = {
         .name = "bench",
-        .usage = "machine|train|attention|compare [OPTION]... [FILE]...",
+        .usage = "machine|train|attention|infer|compare [OPTION]... [FILE]...",
         .purpose = "Measures speed as ratios within one run: everything is interleaved with the\n"
                    "machine's own peak, and with what it is compared with.",
         .verbs = verbs,

@@ -14,7 +14,7 @@ enum { FILES_MAX = 100000 };
 
 typedef struct settings {
     kvsi_model_input input;
-    const char *data;
+    const char *data, *against;
     size_t window, stride;
     int json, quiet;
 } settings;
@@ -26,6 +26,9 @@ static const kvsi_option options[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "data", .kind = KVSI_OPTION_TEXT, .offset = FIELD(data), .group = "Input",
      .placeholder = "DIR", .help = "measure the validation split of a corpus, not files"},
+    {.name = "against", .kind = KVSI_OPTION_TEXT, .offset = FIELD(against), .group = "Measure",
+     .placeholder = "MODEL", .help = "how far predictions are from those of this model, which has "
+     "the same\ntokens: as when weights were rounded"},
     {.name = "window", .kind = KVSI_OPTION_SIZE, .offset = FIELD(window), .group = "Measure",
      .placeholder = "N", .help = "tokens that a prediction sees at most, itself not counted",
      .automatic = "the model's context"},
@@ -245,6 +248,11 @@ static kvs_status print_json(const kvs_perplexity_result *r, const settings *s, 
                       "texts", (json_int_t)t->texts, "window", (json_int_t)s->window, "stride",
                       (json_int_t)s->stride, "scored_fraction", (double)r->tokens / (double)r->fed,
                       "checksum", checksum));
+    if (object && s->against)
+        json_object_update_new(object, json_pack("{s:s, s:f, s:f, s:f, s:f}", "against", s->against,
+                                                 "reference_loss", r->reference_loss, "divergence",
+                                                 r->divergence, "divergence_error",
+                                                 r->divergence_error, "same_best", r->same_best));
     return kvsi_cli_print_json(object, err);
 }
 
@@ -260,6 +268,11 @@ static void print_result(const kvs_perplexity_result *r, const settings *s, cons
     if (!t->bytes_are_unknown)
         printf("bytes       %.4f ± %.4f bits a byte, perplexity %.4f a byte\n", b.bits, b.error,
                b.perplexity);
+    if (s->against)
+        printf("against     %s: loss %+.5f, divergence %.6f ± %.6f, likeliest token the same in "
+               "%.2f %%\n",
+               s->against, r->loss - r->reference_loss, r->divergence, r->divergence_error,
+               100 * r->same_best);
     printf("measured    %" PRIu64 " tokens", r->tokens);
     if (!t->bytes_are_unknown)
         printf(", %" PRIu64 " bytes", t->bytes);
@@ -282,9 +295,12 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
 {
     kvs_perplexity_options o = {0};
     kvs_perplexity_result result;
+    kvs_model *reference = NULL;
     texts t = {0};
-    kvs_status st;
+    kvs_status st = KVS_OK;
 
+    if (s->against)
+        KVS_TRY(kvs_model_open(&reference, m->rt, s->against, err));
     if (s->data)
         KVS_TRY(read_corpus(&t, s->data, m, err));
     else
@@ -295,6 +311,7 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
                                  .stride = s->stride,
                                  .starts = t.starts,
                                  .texts = t.texts,
+                                 .reference = reference,
                                  .cache = kvsi_kv_cache(&s->input)};
     if (!s->quiet && isatty(STDERR_FILENO))
         o.progress = show_progress;
@@ -304,6 +321,7 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
     else
         print_result(&result, s, &t);
 out:
+    kvs_model_free(reference);
     release(&t);
     return st;
 }

@@ -1,7 +1,7 @@
 /* The loss of texts: every token but a text's first is predicted once, from as much context as its
  * window gives it. */
 #include "base/memory.h"
-#include "model/pass.h"
+#include "eval/divergence.h"
 
 #include <math.h>
 
@@ -12,6 +12,10 @@ static kvs_status check(const kvs_model *model, const kvs_perplexity_options *o,
     if (o->window < 2 || o->window > model->config.context)
         return kvsi_fail(err, KVS_E_INVALID, "window is %zu, expected 2 to the context %zu",
                          o->window, model->config.context);
+    if (o->reference && o->window > o->reference->config.context)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "window is %zu, the context of the model to compare with %zu", o->window,
+                         o->reference->config.context);
     if (o->stride < 1 || o->stride > o->window)
         return kvsi_fail(err, KVS_E_INVALID, "stride is %zu, expected 1 to the window %zu",
                          o->stride, o->window);
@@ -34,63 +38,120 @@ static kvs_status count_targets(size_t *out, const size_t *starts, size_t texts,
     return KVS_OK;
 }
 
-typedef struct sums {
-    double loss, squares;
+/* What windows are run with, and what came out of them. */
+typedef struct measurement {
+    kvsi_pass *pass, *reference; /* reference: NULL without one */
+    kvsi_divergence divergence;
+    int32_t *targets; /* [window] */
+    double loss, squares, reference_loss;
     uint64_t tokens, fed;
-} sums;
+} measurement;
 
-/* One window from `start` on; predicts the tokens after `done`, of which the last is `end`. */
-static kvs_status run_window(kvsi_pass *pass, int32_t *targets, const int32_t *ids, size_t start,
-                             size_t done, size_t end, sums *s, kvs_err *err)
+static kvs_status measurement_init(measurement *m, const kvs_model *model,
+                                   const kvs_perplexity_options *o, kvs_err *err)
 {
-    const size_t starts[] = {0, end - start};
-    const kvs_batch batch = {
-        .sequences = 1, .starts = starts, .ids = ids + start, .targets = targets};
-    kvs_status st;
+    kvsi_pass_limits limits = {.tokens = o->window, .sequences = 1, .head_rows = o->window};
+    kvs_status st = KVS_OK;
 
-    for (size_t t = start; t < end; t++)
-        targets[t - start] = t + 1 > done ? ids[t + 1] : -1;
-    st = kvsi_pass_load(pass, &batch, NULL, err);
+    if (o->reference)
+        KVS_TRY(kvsi_pass_create(&m->reference, o->reference, &limits, err));
+    limits.halves = o->cache == KVS_DTYPE_F16;
+    KVS_TRY(kvsi_pass_create(&m->pass, model, &limits, err));
+    if (o->reference)
+        KVS_TRY(kvsi_divergence_init(&m->divergence, m->pass, m->reference, err));
+    m->targets = kvsi_alloc(o->window, sizeof *m->targets);
+    if (!m->targets)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a window of %zu", o->window);
+out:
+    return st;
+}
+
+static void measurement_release(measurement *m)
+{
+    kvsi_divergence_release(&m->divergence);
+    kvsi_pass_free(m->pass);
+    kvsi_pass_free(m->reference);
+    kvsi_free(m->targets);
+}
+
+static kvs_status run_pass(kvsi_pass *pass, const kvs_batch *batch, double *loss, kvs_err *err)
+{
+    const kvs_status st = kvsi_pass_load(pass, batch, NULL, err);
+
     if (st != KVS_OK)
         return st;
     kvsi_pass_forward(pass);
-    s->loss += kvsi_pass_loss(pass, NULL).sum;
-    for (size_t r = 0; r < pass->head_rows; r++)
-        s->squares += (double)pass->host_losses[r] * (double)pass->host_losses[r];
-    s->tokens += pass->head_rows;
-    s->fed += end - start;
+    *loss += kvsi_pass_loss(pass, NULL).sum;
     return KVS_OK;
 }
 
-static kvs_perplexity_result result_of(const sums *s)
+/* One window from `start` on; predicts the tokens after `done`, of which the last is `end`. */
+static kvs_status run_window(measurement *m, const int32_t *ids, size_t start, size_t done,
+                             size_t end, kvs_err *err)
 {
-    const double n = (double)s->tokens, loss = s->loss / n;
-    const double variance = fmax(s->squares / n - loss * loss, 0);
+    const size_t starts[] = {0, end - start};
+    const kvs_batch batch = {
+        .sequences = 1, .starts = starts, .ids = ids + start, .targets = m->targets};
+    kvs_status st;
 
-    return (kvs_perplexity_result){
-        .tokens = s->tokens,
-        .fed = s->fed,
+    for (size_t t = start; t < end; t++)
+        m->targets[t - start] = t + 1 > done ? ids[t + 1] : -1;
+    KVS_TRY(run_pass(m->pass, &batch, &m->loss, err));
+    for (size_t r = 0; r < m->pass->head_rows; r++)
+        m->squares += (double)m->pass->host_losses[r] * (double)m->pass->host_losses[r];
+    m->tokens += m->pass->head_rows;
+    m->fed += end - start;
+    if (m->reference) {
+        KVS_TRY(run_pass(m->reference, &batch, &m->reference_loss, err));
+        kvsi_divergence_add(&m->divergence, done > start ? done - start : 0, end - start);
+    }
+out:
+    return st;
+}
+
+/* The standard error of a mean. */
+static double error_of(double sum, double squares, double n)
+{
+    const double mean = sum / n;
+
+    return sqrt(fmax(squares / n - mean * mean, 0) / n);
+}
+
+static kvs_perplexity_result result_of(const measurement *m)
+{
+    const double n = (double)m->tokens, loss = m->loss / n;
+    const kvsi_divergence *d = &m->divergence;
+    kvs_perplexity_result result = {
+        .tokens = m->tokens,
+        .fed = m->fed,
         .loss = loss,
-        .loss_error = sqrt(variance / n),
+        .loss_error = error_of(m->loss, m->squares, n),
         .perplexity = exp(loss),
     };
+
+    if (m->reference) {
+        result.reference_loss = m->reference_loss / n;
+        result.divergence = d->sum / n;
+        result.divergence_error = error_of(d->sum, d->squares, n);
+        result.same_best = (double)d->same / n;
+    }
+    return result;
 }
 
 /* All windows of one text; `all` predictions are to be made in all texts. */
-static kvs_status run_text(kvsi_pass *pass, int32_t *targets, const int32_t *ids, size_t count,
-                           const kvs_perplexity_options *o, size_t all, sums *s, int *stopped,
-                           kvs_err *err)
+static kvs_status run_text(measurement *m, const int32_t *ids, size_t count,
+                           const kvs_perplexity_options *o, size_t all, int *stopped, kvs_err *err)
 {
     size_t done = 0;
 
     for (size_t start = 0; done + 1 < count && !*stopped; start += o->stride) {
         const size_t end = start + o->window < count - 1 ? start + o->window : count - 1;
-        const kvs_status st = run_window(pass, targets, ids, start, done, end, s, err);
+        const kvs_status st = run_window(m, ids, start, done, end, err);
 
         if (st != KVS_OK)
             return st;
         done = end;
-        *stopped = o->progress && o->progress(o->user, (size_t)s->tokens, all);
+        *stopped = o->progress && o->progress(o->user, (size_t)m->tokens, all);
     }
     return KVS_OK;
 }
@@ -98,34 +159,22 @@ static kvs_status run_text(kvsi_pass *pass, int32_t *targets, const int32_t *ids
 kvs_status kvs_perplexity(kvs_perplexity_result *out, const kvs_model *model, const int32_t *ids,
                           size_t count, const kvs_perplexity_options *options, kvs_err *err)
 {
-    const kvsi_pass_limits limits = {.tokens = options->window,
-                                     .sequences = 1,
-                                     .head_rows = options->window,
-                                     .halves = options->cache == KVS_DTYPE_F16};
     const size_t whole[] = {0, count};
     const size_t texts = options->texts ? options->texts : 1;
     const size_t *starts = options->texts ? options->starts : whole;
-    kvsi_pass *pass = NULL;
-    int32_t *targets = NULL;
+    measurement m = {0};
     size_t all = 0;
     int stopped = 0;
-    sums s = {0};
     kvs_status st;
 
     KVS_TRY(check(model, options, err));
     KVS_TRY(count_targets(&all, starts, texts, count, err));
-    KVS_TRY(kvsi_pass_create(&pass, model, &limits, err));
-    targets = kvsi_alloc(options->window, sizeof *targets);
-    if (!targets) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a window of %zu", options->window);
-        goto out;
-    }
+    KVS_TRY(measurement_init(&m, model, options, err));
     for (size_t t = 0; t < texts && !stopped; t++)
-        KVS_TRY(run_text(pass, targets, ids + starts[t], starts[t + 1] - starts[t], options, all,
-                         &s, &stopped, err));
-    *out = result_of(&s);
+        KVS_TRY(
+            run_text(&m, ids + starts[t], starts[t + 1] - starts[t], options, all, &stopped, err));
+    *out = result_of(&m);
 out:
-    kvsi_pass_free(pass);
-    kvsi_free(targets);
+    measurement_release(&m);
     return st;
 }

@@ -61,6 +61,17 @@ check "
 p = json.load(open('ppl.json'))
 assert o[0]['tokens'] == p['tokens'] and abs(o[0]['sum'] + p['loss'] * p['tokens']) < 1e-4"
 
+# Against itself a model does not diverge; in halves it does, a little.
+"$KVSHIFT" convert run half.gguf --dtype f16 -t none >/dev/null 2>&1
+"$KVSHIFT" ppl -m run part --against run --window 64 --json --quiet >ppl.json
+"$KVSHIFT" ppl -m half.gguf -t tok.json part --against run --window 64 --json --quiet >half.json
+check "
+p = json.load(open('ppl.json')); h = json.load(open('half.json'))
+assert abs(p['divergence']) < 1e-9 and p['same_best'] == 1 and p['reference_loss'] == p['loss']
+assert 0 < h['divergence'] < 1e-3 and h['against'] == 'run'"
+"$KVSHIFT" ppl -m run part --against run --window 64 --quiet | grep -q '^against  *run: loss +0.00000' ||
+    fail "ppl --against"
+
 # A line that cannot be scored ends the run; what was before it is there.
 for bad in '{"context": "x"}' '{"continuation": 3}' '[1]' '{"ids": [1], "continuation_ids": [1, "x"]}' \
     '{"ids": [1]}' '{"ids": [], "continuation_ids": [1]}' '{"ids": [1], "continuation_ids": [9999]}' \

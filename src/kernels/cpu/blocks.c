@@ -148,7 +148,7 @@ INLINE void add_pairs(kvsi_dtype type, size_t tokens, __m256 totals[BLOCK_TOKENS
 INLINE void multiply_row(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
                          const block_pair *x, size_t cols)
 {
-    const size_t step = kvsi_dtype_bytes(type, 2 * BLOCK);
+    const size_t step = 2 * run_bytes(type);
     const size_t pairs = count_pairs(cols), whole = cols / (2 * BLOCK);
     __m256 totals[BLOCK_TOKENS_MAX];
 
@@ -187,7 +187,7 @@ static float multiply_block(kvsi_dtype type, const unsigned char *at, const bloc
 static void multiply_row(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
                          const block_pair *x, size_t cols)
 {
-    const size_t block = kvsi_dtype_bytes(type, BLOCK);
+    const size_t block = run_bytes(type);
 
     for (size_t t = 0; t < tokens; t++) {
         const block_pair *pairs = x + t * count_pairs(cols);
@@ -203,7 +203,7 @@ static void multiply_row(kvsi_dtype type, size_t tokens, float *sums, const unsi
 INLINE void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *sums,
                           const unsigned char *rows, const block_pair *x, size_t cols)
 {
-    const size_t bytes = kvsi_dtype_bytes(type, cols);
+    const size_t bytes = cols / BLOCK * run_bytes(type);
 
     for (size_t r = 0; r < count; r++)
         multiply_row(type, tokens, sums + r * tokens, rows + r * bytes, x, cols);

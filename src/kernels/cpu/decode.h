@@ -15,6 +15,12 @@
 
 enum { RUN = 32, RUN_VECTORS = RUN / VEC };
 
+/* As kvsi_dtype_bytes says, without a call. */
+INLINE size_t run_bytes(kvsi_dtype type)
+{
+    return type == KVSI_Q4_0 ? 18 : type == KVSI_Q8_0 ? 34 : type == KVSI_F32 ? 4 * RUN : 2 * RUN;
+}
+
 typedef struct run {
     vec w[RUN_VECTORS];
     float factor;
@@ -111,7 +117,7 @@ INLINE void decode_numbers(float *out, kvsi_dtype type, const void *row, size_t 
     const unsigned char *at = (const unsigned char *)row + kvsi_dtype_bytes(type, from);
     const size_t whole = type == KVSI_Q4_K ? 0 : count / RUN * RUN;
 
-    for (size_t i = 0; i < whole; i += RUN, at += kvsi_dtype_bytes(type, RUN)) {
+    for (size_t i = 0; i < whole; i += RUN, at += run_bytes(type)) {
         const run r = decode_run(type, at);
 
         for (int j = 0; j < RUN_VECTORS; j++)

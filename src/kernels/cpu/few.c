@@ -6,11 +6,9 @@
 #include "kernels/rounding.h"
 #include "parallel/threads.h"
 
-enum {
-    TOGETHER = BLOCK_TOKENS_MAX,
-    ROWS_TOGETHER = 16
-}; /* tokens that share a row, rows at once */
-enum { PIECES_WANTED = 32, PIECE_BYTES = 1 << 13 };
+/* Tokens that share a row, and rows at once. */
+enum { TOGETHER = BLOCK_TOKENS_MAX, ROWS_TOGETHER = 32 };
+enum { PIECES_WANTED = 8, PIECE_BYTES = 1 << 13 };
 
 typedef struct few {
     const kvsi_matrix *w;
@@ -26,7 +24,7 @@ typedef struct few {
 INLINE void dot_run(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
                     const float *x, size_t cols)
 {
-    const size_t bytes = kvsi_dtype_bytes(type, RUN), runs = cols / RUN;
+    const size_t bytes = run_bytes(type), runs = cols / RUN;
     vec totals[2][TOGETHER] = {{{0}}};
 
     for (size_t i = 0; i < runs; i++) {
@@ -139,14 +137,16 @@ static void multiply_rows(const few *f, size_t row, size_t count)
         float sums[ROWS_TOGETHER * TOGETHER];
 
         dot_rows(f, row, count, t, tokens, sums);
-        for (size_t r = 0; r < count; r++)
+        for (size_t r = 0; r < count; r++) {
+            const size_t column = kvsi_matrix_column(w, row + r);
+            const float bias = w->bias ? w->bias[column] : 0.0f;
+
             for (size_t k = 0; k < tokens; k++) {
-                const size_t column = kvsi_matrix_column(w, row + r);
                 const size_t at = (t + k) * stride + column;
 
-                f->y[at] = sums[r * tokens + k] + (f->residual ? f->residual[at] : 0.0f) +
-                           (w->bias ? w->bias[column] : 0.0f);
+                f->y[at] = sums[r * tokens + k] + (f->residual ? f->residual[at] : 0.0f) + bias;
             }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/few.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/many.h"
 #include "kernels/cpu/vector.h"
 #include "parallel/threads.h"
 
@@ -20,6 +21,8 @@ void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi
 {
     if (LEVEL(are_few)(c, w, n))
         LEVEL(linear_few)(c, y, x, w, n, residual);
+    else if (LEVEL(has_many)(c, w))
+        LEVEL(linear_many)(c, y, x, w, n, residual);
     else
         LEVEL(gemm)
     (c, &(gemm){.c = y,

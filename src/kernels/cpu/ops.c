@@ -11,10 +11,13 @@ static size_t larger(size_t x, size_t y)
  * its end. */
 static size_t workspace_bytes(const kvsi_limits *limits, int threads)
 {
+    enum { ALIGNMENT = 64 };
     const size_t head = LEVEL(head_workspace)(limits) + LEVEL(gemm_workspace)(threads);
 
-    return larger(
+    const size_t most = larger(
         head, larger(LEVEL(norm_workspace)(limits), LEVEL(attention_workspace)(limits, threads)));
+
+    return (most + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; /* so that the end is aligned too */
 }
 
 extern const kvsi_ops LEVEL(ops);

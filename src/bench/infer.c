@@ -1,0 +1,310 @@
+/* Inference, measured: rounds of the machine's reading, prompts and generation, and the same
+ * without the shift.
+ *
+ * Both models take turns within a round, and who comes first alternates. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "bench/probe.h"
+#include "bench/samples.h"
+#include "kernels/runtime.h"
+#include "model/model.h"
+
+#include <math.h>
+
+enum { READ_NUMBERS = 1 << 26 }; /* 256 MB, beyond any cache */
+
+typedef struct contender {
+    kvs_model *model;
+    kvs_runner *runner;
+    kvs_session **sessions; /* [batch] */
+    kvsi_samples prompts, tokens;
+} contender;
+
+struct kvs_bench_inference {
+    kvs_runtime *rt; /* borrowed */
+    kvs_bench_infer_options options;
+    contender measured, unshifted;
+    int32_t *ids;    /* [the longest of prompt, depth, generate] */
+    float *logits;   /* [batch, vocab] */
+    kvs_feed *feeds; /* [batch] */
+    kvsi_probe probe;
+    real *numbers; /* [READ_NUMBERS], to read */
+    kvsi_samples reads;
+    size_t rounds;
+    double load, start_rss, peak_rss;
+};
+
+/* ---- making and freeing ---- */
+
+static size_t largest(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static kvs_status contender_init(contender *c, kvs_bench_inference *b, const char *path,
+                                 kvs_err *err)
+{
+    const kvs_bench_infer_options *o = &b->options;
+    const size_t pass = largest(largest(o->prompt, o->depth), o->batch);
+    const size_t capacity = largest(o->prompt, o->depth + o->generate);
+    kvs_status st;
+
+    KVS_TRY(kvs_model_open(&c->model, b->rt, path, err));
+    if (c->model->config.context < capacity) {
+        st = kvsi_fail(err, KVS_E_LIMIT, "'%s' has a context of %zu tokens, %zu are needed", path,
+                       c->model->config.context, capacity);
+        goto out;
+    }
+    KVS_TRY(kvs_runner_create(&c->runner, c->model, o->batch, pass < 512 ? pass : 512, err));
+    c->sessions = kvsi_alloc(o->batch, sizeof *c->sessions);
+    if (!c->sessions) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu sequences", o->batch);
+        goto out;
+    }
+    for (size_t i = 0; i < o->batch; i++)
+        KVS_TRY(kvs_runner_session(&c->sessions[i], c->runner, capacity, err));
+out:
+    return st;
+}
+
+static void contender_release(contender *c, size_t batch)
+{
+    for (size_t i = 0; c->sessions && i < batch; i++)
+        kvs_session_free(c->sessions[i]);
+    kvsi_free(c->sessions);
+    kvs_runner_free(c->runner);
+    kvs_model_free(c->model);
+    kvsi_samples_release(&c->prompts);
+    kvsi_samples_release(&c->tokens);
+}
+
+static kvs_status make_tokens(kvs_bench_inference *b, kvs_err *err)
+{
+    const kvs_bench_infer_options *o = &b->options;
+    const size_t count = largest(o->prompt, largest(o->depth, o->generate));
+    const size_t vocab = b->measured.model->config.vocab;
+    const size_t dim = b->measured.model->config.dim; /* as many logits where there is no head */
+    kvsi_random random;
+
+    kvsi_random_init(&random, 1, KVSI_RANDOM_DATA, 0);
+    b->ids = kvsi_alloc(count, sizeof *b->ids);
+    b->logits = kvsi_alloc(o->batch * largest(vocab, dim), sizeof *b->logits);
+    b->feeds = kvsi_alloc(o->batch, sizeof *b->feeds);
+    if (!b->ids || !b->logits || !b->feeds)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the tokens of a bench");
+    for (size_t i = 0; i < count; i++)
+        b->ids[i] = (int32_t)kvsi_random_below(&random, (uint32_t)vocab);
+    return KVS_OK;
+}
+
+kvs_status kvs_bench_inference_create(kvs_bench_inference **out, kvs_runtime *rt,
+                                      const kvs_bench_infer_options *options, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+    kvs_bench_inference *b = kvsi_alloc(1, sizeof *b);
+    double started;
+
+    *out = NULL;
+    if (!b)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a bench");
+    *b = (kvs_bench_inference){.rt = rt, .options = *options, .start_rss = kvsi_peak_rss()};
+    started = kvsi_clock_seconds();
+    KVS_TRY(kvs_model_open(&b->measured.model, rt, options->path, err));
+    b->load = kvsi_clock_seconds() - started;
+    kvs_model_free(b->measured.model);
+    b->measured.model = NULL;
+    KVS_TRY(contender_init(&b->measured, b, options->path, err));
+    KVS_TRY(make_tokens(b, err));
+    *out = b;
+    b = NULL;
+out:
+    kvs_bench_inference_free(b);
+    return st;
+}
+
+void kvs_bench_inference_free(kvs_bench_inference *bench)
+{
+    if (!bench)
+        return;
+    contender_release(&bench->measured, bench->options.batch);
+    contender_release(&bench->unshifted, bench->options.batch);
+    kvsi_samples_release(&bench->reads);
+    kvsi_free(bench->numbers);
+    kvsi_free(bench->feeds);
+    kvsi_free(bench->logits);
+    kvsi_free(bench->ids);
+    kvsi_free(bench);
+}
+
+/* ---- rounds ---- */
+
+/* Every sequence is fed `count` tokens from `from` on, in one call. */
+static kvs_status feed_all(kvs_bench_inference *b, contender *c, size_t from, size_t count,
+                           size_t sequences, kvs_err *err)
+{
+    const kvs_model_config *config = &c->model->config;
+
+    for (size_t i = 0; i < sequences; i++)
+        b->feeds[i] = (kvs_feed){.session = c->sessions[i],
+                                 .ids = b->ids + from,
+                                 .count = count,
+                                 .logits = b->logits + i * largest(config->vocab, config->dim)};
+    return kvs_runner_feed(c->runner, b->feeds, sequences, err);
+}
+
+static kvs_status read_prompt(kvs_bench_inference *b, contender *c, double *seconds, kvs_err *err)
+{
+    double started;
+    kvs_status st;
+
+    kvs_session_reset(c->sessions[0]);
+    started = kvsi_clock_seconds();
+    st = feed_all(b, c, 0, b->options.prompt, 1, err);
+    *seconds = kvsi_clock_seconds() - started;
+    return st;
+}
+
+/* Sequences as long as they should be before the first generated token. */
+static kvs_status go_to_depth(kvs_bench_inference *b, contender *c, kvs_err *err)
+{
+    const size_t depth = b->options.depth;
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; i < b->options.batch; i++)
+        if (depth > 0 && kvs_session_length(c->sessions[i]) > depth)
+            KVS_TRY(kvs_session_rewind(c->sessions[i], depth, err));
+        else
+            kvs_session_reset(c->sessions[i]);
+    if (depth > 0 && kvs_session_length(c->sessions[0]) == 0)
+        KVS_TRY(feed_all(b, c, 0, depth, b->options.batch, err));
+out:
+    return st;
+}
+
+static kvs_status generate(kvs_bench_inference *b, contender *c, double *seconds, kvs_err *err)
+{
+    double started;
+    kvs_status st;
+
+    KVS_TRY(go_to_depth(b, c, err));
+    started = kvsi_clock_seconds();
+    for (size_t i = 0; i < b->options.generate; i++)
+        KVS_TRY(feed_all(b, c, i, 1, b->options.batch, err));
+    *seconds = (kvsi_clock_seconds() - started) / (double)b->options.generate;
+out:
+    return st;
+}
+
+/* Generation comes first: it begins where the last round's ended. */
+static kvs_status run(kvs_bench_inference *b, contender *c, kvs_err *err)
+{
+    const int counts = b->rounds > 0;
+    double seconds;
+    kvs_status st = KVS_OK;
+
+    if (b->options.generate > 0) {
+        KVS_TRY(generate(b, c, &seconds, err));
+        if (counts)
+            KVS_TRY(kvsi_samples_add(&c->tokens, seconds, err));
+    }
+    if (b->options.prompt > 0) {
+        KVS_TRY(read_prompt(b, c, &seconds, err));
+        if (counts)
+            KVS_TRY(kvsi_samples_add(&c->prompts, seconds, err));
+    }
+out:
+    return st;
+}
+
+/* After the first round: memory is that of the measured model alone. */
+static kvs_status prepare_comparison(kvs_bench_inference *b, kvs_err *err)
+{
+    b->peak_rss = kvsi_peak_rss();
+    kvsi_probe_init(&b->probe, b->rt->ops, b->rt->threads);
+    b->numbers = kvsi_probe_numbers(READ_NUMBERS);
+    if (!b->numbers)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %d numbers to read", READ_NUMBERS);
+    return b->options.unshifted ? contender_init(&b->unshifted, b, b->options.unshifted, err)
+                                : KVS_OK;
+}
+
+kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err)
+{
+    kvs_bench_inference *b = bench;
+    kvs_status st = KVS_OK;
+
+    if (b->rounds > 0)
+        KVS_TRY(
+            kvsi_samples_add(&b->reads, kvsi_probe_read(&b->probe, b->numbers, READ_NUMBERS), err));
+    for (size_t turn = 0; turn < 2; turn++) {
+        contender *c = (b->rounds + turn) % 2 == 0 ? &b->measured : &b->unshifted;
+
+        if (c->model)
+            KVS_TRY(run(b, c, err));
+    }
+    if (b->rounds == 0) {
+        KVS_TRY(prepare_comparison(b, err));
+        if (b->unshifted.model)
+            KVS_TRY(run(b, &b->unshifted, err));
+    }
+    b->rounds++;
+out:
+    return st;
+}
+
+/* ---- results ---- */
+
+static double linear_bytes(const kvsi_linear *linear)
+{
+    double bytes = 0;
+
+    for (size_t i = 0; i < linear->parts; i++)
+        bytes += (double)kvsi_dtype_bytes(linear->part[i].type,
+                                          linear->part[i].rows * linear->part[i].cols);
+    return bytes;
+}
+
+static double weight_bytes(const kvs_model *m)
+{
+    const kvsi_matrix *head = &m->matrices.head;
+    double bytes = head->data ? (double)kvsi_dtype_bytes(head->type, head->rows * head->cols) : 0;
+
+    for (size_t l = 0; l < m->config.layers; l++) {
+        const kvsi_layer_matrices *layer = &m->matrices.layers[l];
+
+        bytes += linear_bytes(&layer->qkv) + linear_bytes(&layer->o) + linear_bytes(&layer->up) +
+                 linear_bytes(&layer->down);
+    }
+    return bytes;
+}
+
+kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench, kvs_bench_infer_result *out,
+                                   kvs_err *err)
+{
+    const kvs_bench_inference *b = bench;
+    const kvs_model *m = b->measured.model;
+    const double keys = (double)b->options.depth + (double)b->options.generate / 2;
+    kvs_model_sizes sizes;
+    kvs_status st;
+
+    if (b->rounds < 2)
+        return kvsi_fail(err, KVS_E_INVALID, "nothing was measured: the first round is warm-up");
+    KVS_TRY(kvs_model_config_sizes(&m->config, &sizes, err));
+    *out = (kvs_bench_infer_result){
+        .rounds = b->rounds - 1,
+        .prompt = kvsi_samples_times(&b->measured.prompts),
+        .generate = kvsi_samples_times(&b->measured.tokens),
+        .unshifted_prompt = kvsi_samples_times(&b->unshifted.prompts),
+        .unshifted_generate = kvsi_samples_times(&b->unshifted.tokens),
+        .read = kvsi_samples_rates(&b->reads),
+        .weight_bytes = weight_bytes(m),
+        .load = b->load,
+        .start_rss = b->start_rss,
+        .peak_rss = b->peak_rss,
+    };
+    out->bytes_per_token =
+        out->weight_bytes / (double)b->options.batch + keys * (double)sizes.cache_bytes_per_token;
+out:
+    return st;
+}

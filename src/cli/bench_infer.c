@@ -1,0 +1,295 @@
+/* kvshift bench infer */
+#include "base/files.h"
+#include "base/folders.h"
+#include "base/memory.h"
+#include "cli/bench.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct settings {
+    kvsi_bench_run run;
+    const char *model, *dtype, *shift;
+    size_t prompt, generate, depth, batch, rounds;
+} settings;
+
+#define FIELD(name) offsetof(settings, name)
+
+static const char *const shifts[] = {"none", "k", "v", "kv", "qkv", "gate", "clamp", "smear", NULL};
+static const char *const dtypes[] = {"f32", "bf16", "f16", "q8_0", "q4_0", NULL};
+
+/* clang-format off */
+static const kvsi_option options[] = {
+    {.name = "model", .letter = 'm', .kind = KVSI_OPTION_TEXT, .offset = FIELD(model),
+     .group = "Model", .placeholder = "NAME|PATH",
+     .help = "a bench model or preset with random weights, or a model's folder or file"},
+    {.name = "dtype", .kind = KVSI_OPTION_CHOICE, .offset = FIELD(dtype), .group = "Model",
+     .placeholder = "NAME", .help = "type of the matrices",
+     .automatic = "f32; that of a folder or file as it is", .choices = dtypes},
+    {.name = "shift", .kind = KVSI_OPTION_CHOICE, .offset = FIELD(shift), .group = "Model",
+     .placeholder = "NAME", .help = "what a model with random weights mixes with the token before",
+     .automatic = "none", .choices = shifts},
+    {.name = "prompt", .kind = KVSI_OPTION_SIZE, .offset = FIELD(prompt), .group = "Work",
+     .placeholder = "N", .help = "tokens of a prompt, 0 = none", .high = 1 << 24},
+    {.name = "gen", .kind = KVSI_OPTION_SIZE, .offset = FIELD(generate), .group = "Work",
+     .placeholder = "N", .help = "tokens that are generated, 0 = none", .high = 1 << 24},
+    {.name = "depth", .kind = KVSI_OPTION_SIZE, .offset = FIELD(depth), .group = "Work",
+     .placeholder = "N", .help = "tokens that are there before those generated",
+     .high = 1 << 24},
+    {.name = "batch", .kind = KVSI_OPTION_SIZE, .offset = FIELD(batch), .group = "Work",
+     .placeholder = "N", .help = "sequences that are generated together", .low = 1,
+     .high = 4096},
+    {.name = "rounds", .kind = KVSI_OPTION_SIZE, .offset = FIELD(rounds), .group = "Run",
+     .placeholder = "N", .help = "times that it is measured, after one of warm-up", .low = 1,
+     .high = 1000000},
+    KVSI_BENCH_ROWS(settings),
+};
+/* clang-format on */
+
+static const kvsi_command_options command = {
+    .command = "kvshift bench infer",
+    .purpose = "Reads a prompt and generates, against the rate at which the machine reads memory "
+               "in the same rounds.  With --shift, the same model without it takes turns.",
+    .notes = "A model with random weights, or of another type than it has, is written to a folder "
+             "in TMPDIR\nfirst, and removed afterwards.  bytes_per_token are those of the matrices "
+             "that a token is\nmultiplied with, shared by the sequences of a batch, and of keys "
+             "and values; read_gb_s is what\ngeneration reads of them.  Rates are those of the "
+             "median round.",
+    .options = options,
+    .count = sizeof options / sizeof *options,
+};
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+/* What is measured: paths, and the folder that holds them if they were made for it. */
+typedef struct subjects {
+    char *folder, *model, *unshifted;
+} subjects;
+
+static void subjects_release(subjects *s)
+{
+    if (s->folder)
+        kvsi_dir_remove(s->folder, NULL);
+    kvsi_free(s->model);
+    kvsi_free(s->unshifted);
+    kvsi_free(s->folder);
+}
+
+static kvs_status make_folder(subjects *s, kvs_err *err)
+{
+    const char *parent = getenv("TMPDIR");
+
+    s->folder = kvsi_path_join(parent && *parent ? parent : "/tmp", "kvshift-bench-XXXXXX");
+    if (!s->folder)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory");
+    if (!mkdtemp(s->folder)) {
+        const kvs_status st = kvsi_fail_errno(err, "make a folder", s->folder);
+
+        kvsi_free(s->folder);
+        s->folder = NULL;
+        return st;
+    }
+    return KVS_OK;
+}
+
+static kvs_status write_model(char **out, const subjects *s, const char *name,
+                              const settings *asked, const char *in, const kvs_model_config *config,
+                              kvs_err *err)
+{
+    kvs_convert_options c;
+    kvs_status st;
+
+    kvs_convert_options_init(&c);
+    *out = kvsi_path_join(s->folder, name);
+    if (!*out)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory");
+    c.in = in;
+    c.config = config;
+    c.out = *out;
+    c.format = KVS_FORMAT_GGUF;
+    c.tokenizer = "none";
+    KVS_TRY(kvs_dtype_parse(&c.dtype, asked->dtype ? asked->dtype : "f32", err));
+    KVS_TRY(kvs_convert(&c, err));
+out:
+    return st;
+}
+
+/* A bench model, or a preset. */
+static kvs_status describe(kvs_model_config *out, const settings *s, kvs_err *err)
+{
+    const size_t needed = s->prompt > s->depth + s->generate ? s->prompt : s->depth + s->generate;
+    kvs_bench_model model;
+    int form_said;
+    kvs_status st = KVS_OK;
+
+    if (kvs_bench_model_get(&model, s->model, NULL) == KVS_OK)
+        *out = model.config;
+    else {
+        kvs_model_config_init(out);
+        if (kvs_model_config_preset(out, s->model, NULL) != KVS_OK) {
+            st = kvsi_fail(err, KVS_E_INVALID,
+                           "'%s' is no model's folder or file, no bench model and no preset",
+                           s->model);
+            goto out;
+        }
+    }
+    KVS_TRY(kvs_shift_parse(&out->shift, &form_said, s->shift ? s->shift : "none", err));
+    if (out->context < needed)
+        out->context = needed;
+    KVS_TRY(kvs_model_config_finish(out, err));
+out:
+    return st;
+}
+
+static kvs_status make_subjects(subjects *out, const settings *s, kvs_err *err)
+{
+    kvs_model_config config;
+    kvs_status st = KVS_OK;
+
+    if (kvsi_file_exists(s->model)) {
+        if (s->shift)
+            return kvsi_fail(err, KVS_E_INVALID,
+                             "option '--shift' is for random weights, '%s' has a shift or none",
+                             s->model);
+        if (!s->dtype)
+            return KVS_OK;
+        KVS_TRY(make_folder(out, err));
+        KVS_TRY(write_model(&out->model, out, "model.gguf", s, s->model, NULL, err));
+        goto out;
+    }
+    KVS_TRY(describe(&config, s, err));
+    KVS_TRY(make_folder(out, err));
+    KVS_TRY(write_model(&out->model, out, "model.gguf", s, NULL, &config, err));
+    if (config.shift.targets != 0) {
+        config.shift.targets = 0;
+        KVS_TRY(write_model(&out->unshifted, out, "unshifted.gguf", s, NULL, &config, err));
+    }
+out:
+    return st;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static double prompt_rate(const settings *s, kvs_spread seconds)
+{
+    return (double)s->prompt / seconds.median;
+}
+
+static double generation_rate(const settings *s, kvs_spread seconds)
+{
+    return (double)s->batch / seconds.median;
+}
+
+static json_t *to_json(const kvs_bench_infer_result *r, const kvs_runtime *rt, const settings *s)
+{
+    const double rate = generation_rate(s, r->generate);
+    json_t *value = json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:f, s:f, "
+        "s:f, s:o, s:o}",
+        "model", s->model, "dtype", s->dtype ? s->dtype : "as it is", "shift",
+        s->shift ? s->shift : "as it is", "prompt", (json_int_t)s->prompt, "gen",
+        (json_int_t)s->generate, "depth", (json_int_t)s->depth, "batch", (json_int_t)s->batch,
+        "rounds", (json_int_t)r->rounds, "prompt_tok_s",
+        kvsi_json_number(prompt_rate(s, r->prompt)), "prompt_tok_s_best",
+        kvsi_json_number((double)s->prompt / r->prompt.best), "gen_tok_s", kvsi_json_number(rate),
+        "gen_tok_s_best", kvsi_json_number((double)s->batch / r->generate.best), "weight_mb",
+        kvsi_bench_mega(r->weight_bytes), "bytes_per_token", r->bytes_per_token, "read_gb_s",
+        kvsi_json_number(kvsi_bench_giga(r->bytes_per_token * rate)), "machine_read_gb_s",
+        kvsi_bench_giga(r->read.median), "machine_read_gb_s_best", kvsi_bench_giga(r->read.best),
+        "load_ms", 1e3 * r->load, "peak_rss_mb", kvsi_json_number(kvsi_bench_mega(r->peak_rss)),
+        "start_rss_mb", kvsi_json_number(kvsi_bench_mega(r->start_rss)));
+
+    if (!isnan(r->unshifted_generate.median))
+        json_object_set_new(value, "overhead_vs_vanilla",
+                            json_real(r->generate.median / r->unshifted_generate.median - 1));
+    if (!isnan(r->unshifted_prompt.median))
+        json_object_set_new(value, "prompt_overhead_vs_vanilla",
+                            json_real(r->prompt.median / r->unshifted_prompt.median - 1));
+    return kvsi_bench_json("infer", rt, value);
+}
+
+static void print_overhead(kvs_spread with, kvs_spread without)
+{
+    if (!isnan(without.median))
+        printf("; the shift costs %+.2f %%", 100 * (with.median / without.median - 1));
+    putchar('\n');
+}
+
+static void print_people(const kvs_bench_infer_result *r, const kvs_runtime *rt, const settings *s)
+{
+    kvsi_bench_print_runtime(rt);
+    printf("%-12s%s, %s, shift %s, %.1f MB of matrices, open in %.1f ms\n", "model", s->model,
+           s->dtype ? s->dtype : "as it is", s->shift ? s->shift : "as it is",
+           kvsi_bench_mega(r->weight_bytes), 1e3 * r->load);
+    if (s->prompt > 0) {
+        printf("%-12s%.1f tokens/s (best %.1f), %zu tokens", "prompt", prompt_rate(s, r->prompt),
+               (double)s->prompt / r->prompt.best, s->prompt);
+        print_overhead(r->prompt, r->unshifted_prompt);
+    }
+    if (s->generate > 0) {
+        const double rate = generation_rate(s, r->generate);
+        const double read = r->bytes_per_token * rate;
+
+        printf("%-12s%.1f tokens/s (best %.1f), %zu tokens after %zu, %zu at a time", "generation",
+               rate, (double)s->batch / r->generate.best, s->generate, s->depth, s->batch);
+        print_overhead(r->generate, r->unshifted_generate);
+        printf("%-12s%.1f GB/s, %.0f %% of the machine's %.1f (best %.1f); %.1f MB a token\n",
+               "reading", kvsi_bench_giga(read), 100 * read / r->read.median,
+               kvsi_bench_giga(r->read.median), kvsi_bench_giga(r->read.best),
+               kvsi_bench_mega(r->bytes_per_token));
+    }
+    printf("%-12s%.1f MB resident at most, %.1f at the start\n", "memory",
+           kvsi_bench_mega(r->peak_rss), kvsi_bench_mega(r->start_rss));
+}
+
+static kvs_status measure(const settings *s, kvs_err *err)
+{
+    subjects made = {0};
+    kvs_bench_inference *bench = NULL;
+    kvs_bench_infer_result found;
+    kvs_runtime *rt = NULL;
+    kvs_status st;
+
+    if (s->prompt == 0 && s->generate == 0)
+        return kvsi_fail(err, KVS_E_INVALID, "nothing to measure: --prompt and --gen are both 0");
+    KVS_TRY(kvsi_bench_runtime(&rt, &s->run, err));
+    KVS_TRY(make_subjects(&made, s, err));
+    KVS_TRY(kvs_bench_inference_create(&bench, rt,
+                                       &(kvs_bench_infer_options){
+                                           .path = made.model ? made.model : s->model,
+                                           .unshifted = made.unshifted,
+                                           .prompt = s->prompt,
+                                           .generate = s->generate,
+                                           .depth = s->depth,
+                                           .batch = s->batch,
+                                       },
+                                       err));
+    for (size_t i = 0; i <= s->rounds; i++)
+        KVS_TRY(kvs_bench_inference_round(bench, err));
+    KVS_TRY(kvs_bench_inference_get(bench, &found, err));
+    if (s->run.json)
+        KVS_TRY(kvsi_cli_print_json(to_json(&found, rt, s), err));
+    else
+        print_people(&found, rt, s);
+out:
+    kvs_bench_inference_free(bench);
+    subjects_release(&made);
+    kvs_runtime_free(rt);
+    return st;
+}
+
+int kvsi_bench_infer(int argc, char **argv, const void *what)
+{
+    settings s = {.model = "l110", .prompt = 512, .generate = 64, .batch = 1, .rounds = 5};
+    kvsi_parsed_options parsed = {0};
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    (void)what;
+    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
+    KVS_TRY(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
+out:
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}
