@@ -116,8 +116,10 @@ static void linear(run *r, const void *asked)
 {
     const shape *s = asked;
     const size_t n = s->n, rows = s->wide, cols = s->dim;
-    const kvsi_matrix w = {KVSI_REAL_TYPE, rows, cols, levels_given(r, rows * cols), NULL, 0, 0};
-    const kvsi_matrix biased = {KVSI_REAL_TYPE, rows, cols, w.data, levels_given(r, rows), 0, 0};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, rows, cols, levels_given(r, rows * cols),
+                           NULL,           0,    0,    NULL};
+    const kvsi_matrix biased = {KVSI_REAL_TYPE,        rows, cols, w.data,
+                                levels_given(r, rows), 0,    0,    NULL};
     const real *x = levels_given(r, n * cols), *residual = levels_given(r, n * rows);
     const kvsi_ops *op = r->c.ops;
 
@@ -131,7 +133,8 @@ static void linear_backward(run *r, const void *asked)
 {
     const shape *s = asked;
     const size_t n = s->n, rows = s->wide, cols = s->dim;
-    const kvsi_matrix w = {KVSI_REAL_TYPE, rows, cols, levels_given(r, rows * cols), NULL, 0, 0};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, rows, cols, levels_given(r, rows * cols),
+                           NULL,           0,    0,    NULL};
     const real *x = levels_given(r, n * cols), *d_y = levels_given(r, n * rows);
     const kvsi_ops *op = r->c.ops;
 
@@ -157,10 +160,13 @@ static void typed_linear(run *r, const void *asked)
     const size_t n = s->n, rows = s->wide, cols = s->dim;
     const real *x = levels_given(r, n * cols), *plain = levels_given(r, rows * cols);
     void *packed = levels_hold(r, kvsi_dtype_bytes(type, rows * cols));
-    const kvsi_matrix w = {type, rows, cols, packed, NULL, 0, 0};
-    const kvsi_matrix part = {type, rows, cols, packed, NULL, rows + 3, 0};
+    const kvsi_matrix w = {type, rows, cols, packed, NULL, 0, 0, NULL};
+    const kvsi_matrix part = {type, rows, cols, packed, NULL, rows + 3, 0, NULL};
     const size_t heads = rows / 6 * 6; /* rows of whole heads of six channels */
-    const kvsi_matrix pairs = {type, heads, cols, packed, plain, 0, 6};
+    const kvsi_matrix pairs = {type, heads, cols, packed, plain, 0, 6, NULL};
+    const kvsi_matrix third = {type, heads, cols, packed, plain, 2 * rows + heads, 6, NULL};
+    const kvsi_matrix second = {type, rows, cols, packed, plain, 2 * rows + heads, 0, &third};
+    const kvsi_matrix first = {type, rows, cols, packed, NULL, 2 * rows + heads, 0, &second};
     real *parts = levels_added(r, "a part of y", n * (rows + 3));
     int32_t ids[2] = {0, (int32_t)rows - 1};
 
@@ -172,6 +178,8 @@ static void typed_linear(run *r, const void *asked)
         kvsi_dtype_encode(packed, type, plain, rows * cols);
     r->c.ops->linear_forward(&r->c, levels_written(r, "y", n * rows), x, &w, n, NULL);
     r->c.ops->linear_forward(&r->c, parts, x, &part, n, NULL);
+    r->c.ops->linear_forward(&r->c, levels_written(r, "y of three parts", n * (2 * rows + heads)),
+                             x, &first, n, NULL);
     r->c.ops->linear_forward(&r->c, levels_written(r, "y of pairs", n * heads), x, &pairs, n, NULL);
     r->c.ops->embed_forward(&r->c, levels_written(r, "rows", 2 * cols), &w, ids, 2, 0);
 }
@@ -358,7 +366,7 @@ static kvsi_matrix given_head(run *r, const shape *s)
 
     if (s->flat && weights)
         memset(weights, 0, vocab * s->dim * sizeof *weights);
-    return (kvsi_matrix){KVSI_REAL_TYPE, vocab, s->dim, weights, NULL, 0, 0};
+    return (kvsi_matrix){KVSI_REAL_TYPE, vocab, s->dim, weights, NULL, 0, 0, NULL};
 }
 
 static void head(run *r, const void *asked)
@@ -471,7 +479,7 @@ static void check_nan(const kvsi_ops *ops)
                                 .vocab = 8};
     const int32_t zero = 0;
     const kvsi_dropout dropped = {.rate = 0.999};
-    kvsi_matrix w = {KVSI_REAL_TYPE, 8, 8, NULL, NULL, 0, 0};
+    kvsi_matrix w = {KVSI_REAL_TYPE, 8, 8, NULL, NULL, 0, 0, NULL};
     kvsi_norm norm = {.eps = 1e-5};
     real x[2 * 8] = {(real)NAN}, out[8], loss;
     int32_t guess;

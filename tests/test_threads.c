@@ -71,7 +71,8 @@ static void norm(kvsi_context *c, memory *m)
 
 static void linear(kvsi_context *c, memory *m)
 {
-    const kvsi_matrix w = {KVSI_REAL_TYPE, WIDE, DIM, take(m, WIDE * DIM), take(m, WIDE), 0, 0};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, WIDE, DIM, take(m, WIDE * DIM),
+                           take(m, WIDE),  0,    0,   NULL};
     const float *x = take(m, N * DIM), *d_y = take(m, N * WIDE);
 
     c->ops->linear_forward(c, take(m, N * WIDE), x, &w, N, d_y);
@@ -184,7 +185,7 @@ static void data_attention(kvsi_context *c, memory *m)
 
 static void head(kvsi_context *c, memory *m)
 {
-    const kvsi_matrix w = {KVSI_REAL_TYPE, VOCAB, DIM, take(m, VOCAB * DIM), NULL, 0, 0};
+    const kvsi_matrix w = {KVSI_REAL_TYPE, VOCAB, DIM, take(m, VOCAB * DIM), NULL, 0, 0, NULL};
     int32_t rows[HEAD_ROWS], targets[HEAD_ROWS], guesses[HEAD_ROWS];
     const kvsi_head h = {.x = take(m, N * DIM),
                          .w = &w,

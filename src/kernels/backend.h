@@ -30,6 +30,8 @@ typedef struct kvsi_matrix {
     size_t stride;     /* distance of y's rows, where the matrix makes a part of them; 0 = rows */
     size_t paired; /* channels a head, where the rows of each have its rotary pairs side by side;
                           in y and the bias they are half a head apart.  0 = so in all */
+    const struct kvsi_matrix *next; /* of the same type and inputs, with the same stride: makes the
+                                       columns of y behind these; for linear_forward alone */
 } kvsi_matrix;
 
 static inline size_t kvsi_matrix_stride(const kvsi_matrix *w)

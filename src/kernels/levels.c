@@ -22,6 +22,17 @@ static int has_avx2(void)
 }
 #endif
 
+#ifdef KVSI_HAVE_AVX512
+extern const kvsi_ops kvsi_avx512_ops;
+
+static int has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni");
+}
+#endif
+
 #ifdef KVSI_HAVE_BASELINE
 extern const kvsi_ops kvsi_baseline_ops;
 #endif
@@ -36,6 +47,9 @@ static const struct {
     int (*usable)(void);
 } levels[] = {
 /* best first */
+#ifdef KVSI_HAVE_AVX512
+    {&kvsi_avx512_ops, has_avx512},
+#endif
 #ifdef KVSI_HAVE_AVX2
     {&kvsi_avx2_ops, has_avx2},
 #endif

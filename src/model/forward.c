@@ -12,15 +12,21 @@ static const real *normalise(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdif
     return p->normed;
 }
 
-/* y = residual + x W^T + bias, part by part: each makes columns of y of its own. */
+/* y = residual + x W^T + bias.  Parts make columns of y of their own; those of one type are one
+ * operation. */
 static void linear(kvsi_pass *p, real *y, const real *x, const kvsi_linear *w, const real *residual)
 {
     kvsi_context *k = &p->context;
+    kvsi_linear chain = *w;
     size_t column = 0;
 
+    for (size_t i = 0; i + 1 < w->parts; i++)
+        if (w->part[i].type == w->part[i + 1].type)
+            chain.part[i].next = &chain.part[i + 1];
     for (size_t i = 0; i < w->parts; column += w->part[i++].rows)
-        k->ops->linear_forward(k, y + column, x, &w->part[i], p->tokens,
-                               residual ? residual + column : NULL);
+        if (i == 0 || !chain.part[i - 1].next)
+            k->ops->linear_forward(k, y + column, x, &chain.part[i], p->tokens,
+                                   residual ? residual + column : NULL);
 }
 
 /* out = x + dropout(in W^T), or without x in a body without residuals. */

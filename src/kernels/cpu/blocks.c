@@ -106,8 +106,12 @@ INLINE spread spread_q4_0(const unsigned char *at, int both)
 
 INLINE __m256i add_products(__m256i sum, __m256i w, const int16_t *x)
 {
+#ifdef __AVX512VNNI__
+    return _mm256_dpwssd_epi32(sum, w, _mm256_loadu_si256((const __m256i *)(const void *)x));
+#else
     return _mm256_add_epi32(
         sum, _mm256_madd_epi16(w, _mm256_loadu_si256((const __m256i *)(const void *)x)));
+#endif
 }
 
 /* total + the products of one pair */
@@ -134,8 +138,8 @@ INLINE __m256 add_pair(kvsi_dtype type, __m256 total, const spread *s, const blo
 }
 
 /* Adds one pair of blocks of a row; `both`: its second block is there. */
-INLINE void add_pairs(kvsi_dtype type, size_t tokens, __m256 totals[BLOCK_TOKENS_MAX],
-                      const unsigned char *at, const block_pair *x, size_t pairs, int both)
+INLINE void add_pairs(kvsi_dtype type, size_t tokens, __m256 *totals, const unsigned char *at,
+                      const block_pair *x, size_t pairs, int both)
 {
     const spread s = type == KVSI_Q8_0 ? spread_q8_0(at, both) : spread_q4_0(at, both);
 
@@ -144,13 +148,13 @@ INLINE void add_pairs(kvsi_dtype type, size_t tokens, __m256 totals[BLOCK_TOKENS
         totals[t] = add_pair(type, totals[t], &s, x + t * pairs);
 }
 
-/* Type and tokens are constants at every call. */
-INLINE void multiply_row(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
-                         const block_pair *x, size_t cols)
+/* The products of one row with all tokens, lane by lane.  Type and tokens are constants at every
+ * call. */
+INLINE void multiply_lanes(kvsi_dtype type, size_t tokens, __m256 *totals, const unsigned char *row,
+                           const block_pair *x, size_t cols)
 {
     const size_t step = 2 * run_bytes(type);
     const size_t pairs = count_pairs(cols), whole = cols / (2 * BLOCK);
-    __m256 totals[BLOCK_TOKENS_MAX];
 
 #pragma GCC unroll 4
     for (size_t t = 0; t < tokens; t++)
@@ -159,9 +163,61 @@ INLINE void multiply_row(kvsi_dtype type, size_t tokens, float *sums, const unsi
         add_pairs(type, tokens, totals, row + i * step, x + i, pairs, 1);
     if (whole < pairs)
         add_pairs(type, tokens, totals, row + whole * step, x + whole, pairs, 0);
+}
+
+/* The sums over the lanes of four vectors, in the order of vec_sum. */
+INLINE __m128 sum_lanes(const __m256 t[4])
+{
+    __m128 half[4], low, high;
+
 #pragma GCC unroll 4
-    for (size_t t = 0; t < tokens; t++)
-        sums[t] = vec_sum((vec)totals[t]);
+    for (int i = 0; i < 4; i++)
+        half[i] = _mm256_castps256_ps128(t[i]) + _mm256_extractf128_ps(t[i], 1);
+    low = _mm_shuffle_ps(half[0], half[1], 0x44) + _mm_shuffle_ps(half[0], half[1], 0xee);
+    high = _mm_shuffle_ps(half[2], half[3], 0x44) + _mm_shuffle_ps(half[2], half[3], 0xee);
+    return _mm_shuffle_ps(low, high, 0x88) + _mm_shuffle_ps(low, high, 0xdd);
+}
+
+/* One token: rows by four, whose lanes are summed together. */
+INLINE void multiply_token(kvsi_dtype type, size_t count, float *sums, const unsigned char *rows,
+                           const block_pair *x, size_t cols)
+{
+    const size_t bytes = cols / BLOCK * run_bytes(type);
+    size_t r = 0;
+
+    for (; r + 4 <= count; r += 4) {
+        __m256 totals[4];
+
+#pragma GCC unroll 4
+        for (size_t k = 0; k < 4; k++)
+            multiply_lanes(type, 1, &totals[k], rows + (r + k) * bytes, x, cols);
+        _mm_storeu_ps(sums + r, sum_lanes(totals));
+    }
+    for (; r < count; r++) {
+        __m256 total;
+
+        multiply_lanes(type, 1, &total, rows + r * bytes, x, cols);
+        sums[r] = vec_sum((vec)total);
+    }
+}
+
+INLINE void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *sums,
+                          const unsigned char *rows, const block_pair *x, size_t cols)
+{
+    const size_t bytes = cols / BLOCK * run_bytes(type);
+
+    if (tokens == 1) {
+        multiply_token(type, count, sums, rows, x, cols);
+        return;
+    }
+    for (size_t r = 0; r < count; r++) {
+        __m256 totals[BLOCK_TOKENS_MAX];
+
+        multiply_lanes(type, tokens, totals, rows + r * bytes, x, cols);
+#pragma GCC unroll 4
+        for (size_t t = 0; t < tokens; t++)
+            sums[r * tokens + t] = vec_sum((vec)totals[t]);
+    }
 }
 
 #else
@@ -184,30 +240,24 @@ static float multiply_block(kvsi_dtype type, const unsigned char *at, const bloc
     return (float)sum * (one_from_f16(at) * x->step[LANES / 2 * second]);
 }
 
-static void multiply_row(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
-                         const block_pair *x, size_t cols)
+static void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *sums,
+                          const unsigned char *rows, const block_pair *x, size_t cols)
 {
-    const size_t block = run_bytes(type);
+    const size_t block = run_bytes(type), bytes = cols / BLOCK * block;
 
-    for (size_t t = 0; t < tokens; t++) {
-        const block_pair *pairs = x + t * count_pairs(cols);
+    for (size_t r = 0; r < count; r++)
+        for (size_t t = 0; t < tokens; t++) {
+            const block_pair *pairs = x + t * count_pairs(cols);
+            float sum = 0;
 
-        sums[t] = 0;
-        for (size_t b = 0; b < cols / BLOCK; b++)
-            sums[t] += multiply_block(type, row + b * block, pairs + b / 2, (int)(b % 2));
-    }
+            for (size_t b = 0; b < cols / BLOCK; b++)
+                sum +=
+                    multiply_block(type, rows + r * bytes + b * block, pairs + b / 2, (int)(b % 2));
+            sums[r * tokens + t] = sum;
+        }
 }
 
 #endif
-
-INLINE void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *sums,
-                          const unsigned char *rows, const block_pair *x, size_t cols)
-{
-    const size_t bytes = cols / BLOCK * run_bytes(type);
-
-    for (size_t r = 0; r < count; r++)
-        multiply_row(type, tokens, sums + r * tokens, rows + r * bytes, x, cols);
-}
 
 INLINE void multiply_tokens(kvsi_dtype type, size_t count, size_t tokens, float *sums,
                             const unsigned char *rows, const block_pair *x, size_t cols)

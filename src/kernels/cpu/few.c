@@ -126,27 +126,46 @@ static void dot_rows(const few *f, size_t row, size_t count, size_t token, size_
                                                       f->x + token * w->cols, w->cols);
 }
 
+/* One token's sums of rows that are columns of y in the same order. */
+static void put_in_order(const few *f, size_t row, size_t count, const float *sums)
+{
+    const float *residual = f->residual ? f->residual + row : NULL;
+    const float *bias = f->w->bias ? f->w->bias + row : NULL;
+
+    for (size_t r = 0; r < count; r++)
+        f->y[row + r] = sums[r] + (residual ? residual[r] : 0.0f) + (bias ? bias[r] : 0.0f);
+}
+
+/* Sums of rows for tokens from `token` on. */
+static void put(const few *f, size_t row, size_t count, size_t token, size_t tokens,
+                const float *sums)
+{
+    const size_t stride = kvsi_matrix_stride(f->w);
+
+    for (size_t r = 0; r < count; r++) {
+        const size_t column = kvsi_matrix_column(f->w, row + r);
+        const float bias = f->w->bias ? f->w->bias[column] : 0.0f;
+
+        for (size_t k = 0; k < tokens; k++) {
+            const size_t at = (token + k) * stride + column;
+
+            f->y[at] = sums[r * tokens + k] + (f->residual ? f->residual[at] : 0.0f) + bias;
+        }
+    }
+}
+
 /* A few rows for all tokens. */
 static void multiply_rows(const few *f, size_t row, size_t count)
 {
-    const kvsi_matrix *w = f->w;
-    const size_t stride = kvsi_matrix_stride(w);
-
     for (size_t t = 0; t < f->n; t += TOGETHER) {
         const size_t tokens = f->n - t < TOGETHER ? f->n - t : TOGETHER;
         float sums[ROWS_TOGETHER * TOGETHER];
 
         dot_rows(f, row, count, t, tokens, sums);
-        for (size_t r = 0; r < count; r++) {
-            const size_t column = kvsi_matrix_column(w, row + r);
-            const float bias = w->bias ? w->bias[column] : 0.0f;
-
-            for (size_t k = 0; k < tokens; k++) {
-                const size_t at = (t + k) * stride + column;
-
-                f->y[at] = sums[r * tokens + k] + (f->residual ? f->residual[at] : 0.0f) + bias;
-            }
-        }
+        if (f->n == 1 && f->w->paired == 0)
+            put_in_order(f, row, count, sums);
+        else
+            put(f, row, count, t, tokens, sums);
     }
 }
 
@@ -177,16 +196,38 @@ static size_t piece_rows(const kvsi_matrix *w)
     return (rows / ROWS_TOGETHER + 1) * ROWS_TOGETHER;
 }
 
+static size_t piece_count(const kvsi_matrix *w)
+{
+    const size_t rows = piece_rows(w);
+
+    return (w->rows + rows - 1) / rows;
+}
+
+/* Piece i of all parts' pieces. */
+static void multiply_piece(few f, size_t i)
+{
+    size_t rows, end;
+
+    for (; i >= piece_count(f.w); f.w = f.w->next) {
+        i -= piece_count(f.w);
+        f.y += f.w->rows;
+        f.residual = f.residual ? f.residual + f.w->rows : NULL;
+    }
+    rows = piece_rows(f.w);
+    end = (i + 1) * rows < f.w->rows ? (i + 1) * rows : f.w->rows;
+    for (size_t row = i * rows; row < end; row += ROWS_TOGETHER)
+        multiply_rows(&f, row, end - row < ROWS_TOGETHER ? end - row : ROWS_TOGETHER);
+}
+
 void LEVEL(linear_few)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                        size_t n, const float *residual)
 {
     const few f = {w, n, x, kvsi_rounds_inputs(w->type) ? prepare(c, x, w, n) : NULL, y, residual};
-    const size_t rows = piece_rows(w);
+    size_t pieces = 0;
 
-    KVSI_PARALLEL_PIECES(c->threads, i, (w->rows + rows - 1) / rows) {
-        const size_t end = (i + 1) * rows < w->rows ? (i + 1) * rows : w->rows;
-
-        for (size_t row = i * rows; row < end; row += ROWS_TOGETHER)
-            multiply_rows(&f, row, end - row < ROWS_TOGETHER ? end - row : ROWS_TOGETHER);
+    for (const kvsi_matrix *part = w; part; part = part->next)
+        pieces += piece_count(part);
+    KVSI_PARALLEL_PIECES(c->threads, i, pieces) {
+        multiply_piece(f, i);
     }
 }

@@ -16,12 +16,10 @@ static size_t least(size_t x, size_t y)
     return x < y ? x : y;
 }
 
-void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
-                           size_t n, const float *residual)
+static void forward_many(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w, size_t n,
+                         const float *residual)
 {
-    if (LEVEL(are_few)(c, w, n))
-        LEVEL(linear_few)(c, y, x, w, n, residual);
-    else if (LEVEL(has_many)(c, w))
+    if (LEVEL(has_many)(c, w))
         LEVEL(linear_many)(c, y, x, w, n, residual);
     else
         LEVEL(gemm)
@@ -34,6 +32,20 @@ void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi
                 .k = w->cols,
                 .start = residual,
                 .bias = w->bias});
+}
+
+void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
+                           size_t n, const float *residual)
+{
+    if (LEVEL(are_few)(c, w, n)) {
+        LEVEL(linear_few)(c, y, x, w, n, residual);
+        return;
+    }
+    for (; w; w = w->next) {
+        forward_many(c, y, x, w, n, residual);
+        y += w->rows;
+        residual = residual ? residual + w->rows : NULL;
+    }
 }
 
 void LEVEL(linear_backward_input)(kvsi_context *c, float *d_x, const float *d_y,

@@ -116,6 +116,15 @@ INLINE __m256i load_words(const void *at)
     return _mm256_loadu_si256((const __m256i *)at);
 }
 
+INLINE __m256i add_products(__m256i sum, __m256i x, __m256i w)
+{
+#ifdef __AVX512VNNI__
+    return _mm256_dpwssd_epi32(sum, x, w);
+#else
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(x, w));
+#endif
+}
+
 /* sums = products of one block */
 INLINE void multiply_block(__m256i sums[ROWS][VECTORS], const input_block *a, const weight_block *b)
 {
@@ -142,7 +151,7 @@ INLINE void multiply_block(__m256i sums[ROWS][VECTORS], const input_block *a, co
             x = _mm256_set1_epi32(pair);
 #pragma GCC unroll 4
             for (int j = 0; j < VECTORS; j++)
-                sums[i][j] = _mm256_add_epi32(sums[i][j], _mm256_madd_epi16(x, w[j]));
+                sums[i][j] = add_products(sums[i][j], x, w[j]);
         }
     }
 }

@@ -48,6 +48,9 @@ void kvsi_ref_linear_forward(kvsi_context *c, real *y, const real *x, const kvsi
                 sum += input(x + t * w->cols, i, w->type) * (double)kvsi_ref_weight(w, row, i);
             y[t * stride + o] = (real)sum;
         }
+    if (w->next)
+        kvsi_ref_linear_forward(c, y + w->rows, x, w->next, n,
+                                residual ? residual + w->rows : NULL);
 }
 
 void kvsi_ref_linear_backward_input(kvsi_context *c, real *d_x, const real *d_y,
