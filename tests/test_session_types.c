@@ -76,8 +76,8 @@ static kvs_model *open_as(kvs_runtime *rt, const kvs_model *model, uint32_t type
 }
 
 static const kvs_model_config specials[] = {
-    {.kv_heads = 2, .rope_base = 10000},
-    {.tied = 1, .rope_base = 10000},
+    {.kv_heads = 2},
+    {.tied = 1},
     {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1), .kv_heads = 2},
     {SUPPORT_SHIFT(KVS_SHIFT_Q | KVS_SHIFT_K | KVS_SHIFT_V, FREE, 3), .sliding_window = 5},
 };
