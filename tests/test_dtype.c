@@ -96,6 +96,27 @@ static void blocks_have_their_values(void **state)
     assert_true(out[128] == 49.0F * 11 - 17.0F && out[1] == -1.5F);
 }
 
+/* d = 1/4; of every number's place: lower bits, upper bits, scale. */
+static void blocks_of_six_bits_have_their_values(void **state)
+{
+    unsigned char block[210] = {0};
+    float out[256];
+
+    (void)state;
+    block[209] = 0x34;
+    for (int i = 0; i < 16; i++)
+        block[192 + i] = (unsigned char)(i - 8);
+    block[0] = 0xa5;            /* numbers 0 and 64 */
+    block[128] = 0x93;          /* 3 for number 0, 0 for 32, 1 for 64, 2 for 96 */
+    block[64 + 32 + 31] = 0x7c; /* numbers 128 + 63 and 128 + 127 */
+    block[128 + 63] = 0x44;     /* of 128 + 31: 0, 63: 1, 95: 0, 127: 1 */
+    kvsi_dtype_decode(out, KVSI_Q6_K, block, 256);
+    assert_true(out[0] == 0.25F * -8 * (0x35 - 32) && out[64] == 0.25F * -4 * (0x1a - 32));
+    assert_true(out[32] == 0.25F * -6 * -32 && out[96] == 0.25F * -2 * (0x20 - 32));
+    assert_true(out[191] == 0.25F * 3 * (0x1c - 32) && out[255] == 0.25F * 7 * (0x17 - 32));
+    assert_true(out[16] == 0.25F * -7 * -32 && out[128] == 0);
+}
+
 /* What is encoded comes back within half a step, and the extreme number as it is. */
 static void blocks_round(void **state)
 {
@@ -126,6 +147,7 @@ int main(void)
         cmocka_unit_test(f16_has_its_values),
         cmocka_unit_test(rounding_is_to_nearest_even),
         cmocka_unit_test(blocks_have_their_values),
+        cmocka_unit_test(blocks_of_six_bits_have_their_values),
         cmocka_unit_test(blocks_round),
     };
 

@@ -2,13 +2,13 @@
  * those of its tokens fed in one go. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "base/random.h"
 #include "family.h"
+#include "walk.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { VOCAB = 19, DIM = 24, CONTEXT = 600, SHORT = 140, LONGEST = 1000 };
+enum { VOCAB = 19, DIM = 24, CONTEXT = 600, SHORT = 140, LONGEST = WALK_LONGEST };
 
 static const double LIMIT = 1e-5; /* float rounding, relative to the largest logit */
 
@@ -19,195 +19,37 @@ static const family_scope long_scope = {
 static const family_scope short_scope = {
     .sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = SHORT}, .levels = 1};
 
-/* ---- the truth: the tokens that a session should have, in one pass of their own ---- */
-
-typedef struct tracked {
-    kvs_session *session;
-    int32_t ids[LONGEST];
-    size_t length;
-} tracked;
-
-static kvsi_pass *oracle; /* of the model that is tested */
-
-static void expected_logits(real *logits, const int32_t *ids, size_t count)
+static walk_truth truth_of(const kvs_model *model, const char *name)
 {
-    const size_t starts[] = {0, count};
-    const kvs_batch batch = {.sequences = 1, .starts = starts, .ids = ids};
-    const int32_t last = (int32_t)count - 1;
-    real scratch[VOCAB];
-
-    assert_int_equal(kvsi_pass_load(oracle, &batch, NULL, NULL), KVS_OK);
-    kvsi_pass_forward(oracle);
-    kvsi_pass_logits(oracle, logits, scratch, &last, 1);
+    return walk_truth_of(model, name, KVS_DTYPE_F32, LIMIT);
 }
-
-static void expect_right(const tracked *t, const char *name, const char *after)
-{
-    real expected[VOCAB];
-    float logits[VOCAB];
-
-    assert_int_equal(kvs_session_length(t->session), t->length);
-    assert_memory_equal(kvs_session_ids(t->session), t->ids, t->length * sizeof *t->ids);
-    if (t->length == 0) {
-        assert_int_equal(kvs_session_logits(t->session, logits, NULL), KVS_E_INVALID);
-        return;
-    }
-    expected_logits(expected, t->ids, t->length);
-    assert_int_equal(kvs_session_logits(t->session, logits, NULL), KVS_OK);
-    support_expect_close(logits, expected, VOCAB, LIMIT, "%s: %zu tokens after %s", name, t->length,
-                         after);
-}
-
-/* ---- steps ---- */
 
 static size_t below(kvsi_random *random, size_t limit)
 {
     return kvsi_random_below(random, (uint32_t)limit);
 }
 
-/* New tokens each time: what a rewind leaves behind must not count. */
-static void draw(tracked *t, size_t count, kvsi_random *random)
-{
-    for (size_t i = 0; i < count; i++)
-        t->ids[t->length++] = (int32_t)below(random, VOCAB);
-}
-
-static void feed(tracked *t, size_t count, kvsi_random *random)
-{
-    const size_t at = t->length;
-
-    draw(t, count, random);
-    assert_int_equal(kvs_session_feed(t->session, t->ids + at, count, NULL, NULL), KVS_OK);
-}
-
-static void rewind_to(tracked *t, size_t length)
-{
-    kvs_err err;
-
-    if (kvs_session_rewind(t->session, length, &err) != KVS_OK)
-        fail_msg("rewind from %zu to %zu: %s", t->length, length, err.message);
-    t->length = length;
-}
-
-static size_t random_length(const tracked *t, kvsi_random *random)
-{
-    const size_t earliest = kvs_session_earliest(t->session);
-
-    return earliest >= t->length ? t->length : earliest + below(random, t->length - earliest + 1);
-}
-
-static void fork_over(tracked *t)
-{
-    kvs_session *copy;
-
-    assert_int_equal(kvs_session_fork(&copy, t->session, 0, NULL), KVS_OK);
-    kvs_session_free(t->session);
-    t->session = copy;
-}
-
-static void save_and_load(tracked *t, const kvs_model *model, const char *path)
-{
-    kvs_session *copy;
-    kvs_err err;
-
-    assert_int_equal(kvs_session_save(t->session, path, NULL), KVS_OK);
-    if (kvs_session_load(&copy, model, path, 0, &err) != KVS_OK)
-        fail_msg("%s", err.message);
-    assert_int_equal(kvs_session_capacity(copy), kvs_session_capacity(t->session));
-    assert_int_equal(kvs_session_earliest(copy), kvs_session_earliest(t->session));
-    kvs_session_free(t->session);
-    t->session = copy;
-}
-
 /* ---- walks ---- */
-
-enum step { FEED, FEED_FEW, FEED_ONE, REWIND, REWIND_FEW, FORK, FILED, EMPTY, STEPS };
-
-static const char *const step_names[STEPS] = {"feeding",  "feeding a few",  "feeding one",
-                                              "a rewind", "a small rewind", "a fork",
-                                              "a file",   "nothing"};
-
-static void take_step(tracked *t, enum step step, const kvs_model *model, const char *path,
-                      kvsi_random *random)
-{
-    const size_t room = kvs_session_capacity(t->session) - t->length;
-    const size_t most = step == FEED ? 180 : step == FEED_FEW ? 6 : step == FEED_ONE ? 1 : 0;
-    const size_t count = most > 1 ? 1 + below(random, most) : most;
-
-    switch (step) {
-    case REWIND:
-        rewind_to(t, random_length(t, random));
-        break;
-    case REWIND_FEW:
-        if (t->length > 3)
-            rewind_to(t, t->length - 1 - below(random, 3));
-        break;
-    case FORK:
-        fork_over(t);
-        break;
-    case FILED:
-        save_and_load(t, model, path);
-        break;
-    default:
-        feed(t, count < room ? count : room, random);
-    }
-}
 
 static char *walk_path;
 
-/* As far back as it goes, which is a window at least. */
-static void go_back_all_the_way(tracked *t, const kvs_model *model, const char *name)
+static void take_walk(const kvs_model *model, const char *name, size_t steps)
 {
-    const size_t window = model->config.sliding_window, reach = window > 64 ? window : 64;
-    const size_t earliest = kvs_session_earliest(t->session);
+    walk_truth truth = truth_of(model, name);
 
-    assert_true(earliest == 1 || earliest + reach <= t->length);
-    rewind_to(t, earliest);
-    expect_right(t, name, "a rewind as far as it goes");
-}
-
-/* Straight to the end, so that windows forget, then about at random. */
-static void walk(const kvs_model *model, const char *name, size_t steps)
-{
-    tracked t = {0};
-    kvsi_random random;
-
-    oracle = support_pass(model, model->config.context, 1, 0);
-    kvsi_random_init(&random, 7, KVSI_RANDOM_DATA, 1);
-    assert_int_equal(kvs_session_create(&t.session, model, 0, NULL), KVS_OK);
-    feed(&t, 1, &random);
-    expect_right(&t, name, "a prompt of one token");
-    feed(&t, model->config.context - 7, &random);
-    go_back_all_the_way(&t, model, name);
-    feed(&t, model->config.context - 7 - t.length, &random);
-    for (size_t i = 0; i < steps; i++) {
-        const enum step step =
-            i < STEPS ? (enum step)((i + 3) % STEPS) : (enum step)below(&random, STEPS);
-
-        take_step(&t, step, model, walk_path, &random);
-        expect_right(&t, name, step_names[step]);
-    }
-    rewind_to(&t, 0);
-    expect_right(&t, name, "a rewind to the start");
-    feed(&t, 70, &random);
-    rewind_to(&t, 70);
-    rewind_to(&t, 65);
-    rewind_to(&t, 64);
-    feed(&t, 1, &random);
-    expect_right(&t, name, "rewinds one behind the other");
-    kvs_session_free(t.session);
-    kvsi_pass_free(oracle);
+    walk(&truth, steps, walk_path);
+    walk_truth_release(&truth);
 }
 
 static void check_long_walk(const kvs_model *model, const char *name)
 {
     if (model->config.sliding_window > 0)
-        walk(model, name, 16);
+        take_walk(model, name, 16);
 }
 
 static void check_short_walk(const kvs_model *model, const char *name)
 {
-    walk(model, name, 14);
+    take_walk(model, name, 14);
 }
 
 static int make_path(void **state)
@@ -252,7 +94,7 @@ static void check_forgetting(kvs_runtime *rt)
 
         snprintf(name, sizeof name, "%s, sliding by %zu", kvs_runtime_cpu_level(rt),
                  config.sliding_window);
-        walk(model, name, 8);
+        take_walk(model, name, 8);
         kvs_model_free(model);
     }
 }
@@ -277,22 +119,22 @@ static void a_wide_window_forgets_token_by_token(void **state)
     const kvs_model_config config = support_config(&special, &sizes);
     kvs_runtime *rt = support_runtime(NULL);
     kvs_model *model = support_model(rt, &config, 4);
-    tracked t = {0};
+    walk_truth truth = truth_of(model, "sliding by 200");
+    tracked t = {.truth = &truth};
     kvsi_random random;
 
     (void)state;
-    oracle = support_pass(model, LONGEST, 1, 0);
     kvsi_random_init(&random, 7, KVSI_RANDOM_DATA, 4);
     assert_int_equal(kvs_session_create(&t.session, model, 0, NULL), KVS_OK);
-    feed(&t, 760, &random);
+    tracked_feed(&t, 760, &random);
     assert_int_equal(kvs_session_earliest(t.session), 1);
     for (size_t i = 0; i < 60; i++)
-        feed(&t, 1, &random);
+        tracked_feed(&t, 1, &random);
     assert_true(kvs_session_earliest(t.session) > 1);
-    expect_right(&t, "sliding by 200", "single tokens");
-    go_back_all_the_way(&t, model, "sliding by 200");
+    tracked_expect(&t, "single tokens");
+    tracked_go_back_all_the_way(&t);
     kvs_session_free(t.session);
-    kvsi_pass_free(oracle);
+    walk_truth_release(&truth);
     kvs_model_free(model);
     kvs_runtime_free(rt);
 }
@@ -304,6 +146,7 @@ enum { COMPANY = 6, ROUNDS = 12 };
 /* Sessions come and go between rounds; passes hold 4 of them and 50 tokens. */
 static void check_company(const kvs_model *model, const char *name)
 {
+    walk_truth truth = truth_of(model, name);
     tracked *all = kvsi_alloc(COMPANY, sizeof *all);
     kvs_feed feeds[COMPANY];
     float logits[COMPANY][VOCAB];
@@ -311,7 +154,8 @@ static void check_company(const kvs_model *model, const char *name)
     kvsi_random random;
 
     assert_non_null(all);
-    oracle = support_pass(model, model->config.context, 1, 0);
+    for (size_t s = 0; s < COMPANY; s++)
+        all[s].truth = &truth;
     kvsi_random_init(&random, 9, KVSI_RANDOM_DATA, 2);
     assert_int_equal(kvs_runner_create(&runner, model, 4, 50, NULL), KVS_OK);
     for (size_t round = 0; round < ROUNDS; round++) {
@@ -329,16 +173,16 @@ static void check_company(const kvs_model *model, const char *name)
                 assert_int_equal(kvs_runner_session(&t->session, runner, 0, NULL), KVS_OK);
             }
             if (t->length + count > model->config.context)
-                rewind_to(t, kvs_session_earliest(t->session) + 1);
+                tracked_rewind(t, kvs_session_earliest(t->session) + 1);
             feeds[s] = (kvs_feed){.session = t->session, .count = count, .logits = logits[s]};
             feeds[s].ids = t->ids + t->length;
-            draw(t, count, &random);
+            tracked_draw(t, count, &random);
         }
         assert_int_equal(kvs_runner_feed(runner, feeds, COMPANY, NULL), KVS_OK);
         for (size_t s = 0; s < COMPANY; s++) {
             float again[VOCAB];
 
-            expect_right(&all[s], name, "a round in company");
+            tracked_expect(&all[s], "a round in company");
             if (feeds[s].count == 0)
                 continue;
             assert_int_equal(kvs_session_logits(all[s].session, again, NULL), KVS_OK);
@@ -348,7 +192,7 @@ static void check_company(const kvs_model *model, const char *name)
     for (size_t s = 0; s < COMPANY; s++)
         kvs_session_free(all[s].session);
     kvs_runner_free(runner);
-    kvsi_pass_free(oracle);
+    walk_truth_release(&truth);
     kvsi_free(all);
 }
 
@@ -362,31 +206,32 @@ static void company_changes_nothing(void **state)
 static void check_forks(const kvs_model *model, const char *name)
 {
     enum { FORKS = 3 };
+    walk_truth truth = truth_of(model, name);
     tracked *all = kvsi_alloc(FORKS, sizeof *all);
     kvsi_random random;
 
     assert_non_null(all);
-    oracle = support_pass(model, model->config.context, 1, 0);
+    all[0].truth = &truth;
     kvsi_random_init(&random, 5, KVSI_RANDOM_DATA, 3);
     assert_int_equal(kvs_session_create(&all[0].session, model, 100, NULL), KVS_OK);
-    feed(&all[0], 67, &random);
+    tracked_feed(&all[0], 67, &random);
     for (size_t i = 1; i < FORKS; i++) {
         all[i] = all[0];
         assert_int_equal(kvs_session_fork(&all[i].session, all[0].session, 70 + 30 * i, NULL),
                          KVS_OK);
         assert_int_equal(kvs_session_capacity(all[i].session), 70 + 30 * i);
-        expect_right(&all[i], name, "a fork with another capacity");
+        tracked_expect(&all[i], "a fork with another capacity");
     }
     for (size_t round = 0; round < 6; round++)
         for (size_t i = 0; i < FORKS; i++) {
             if (round == 3)
-                rewind_to(&all[i], 60 + i);
-            feed(&all[i], 1 + round % 3 + i, &random);
-            expect_right(&all[i], name, "forks by turns");
+                tracked_rewind(&all[i], 60 + i);
+            tracked_feed(&all[i], 1 + round % 3 + i, &random);
+            tracked_expect(&all[i], "forks by turns");
         }
     for (size_t i = 0; i < FORKS; i++)
         kvs_session_free(all[i].session);
-    kvsi_pass_free(oracle);
+    walk_truth_release(&truth);
     kvsi_free(all);
 }
 

@@ -238,8 +238,8 @@ KVS_API kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt,
                                     const kvs_model_config *config, uint64_t seed, kvs_err *err);
 /* Loads a folder with config.json and model.safetensors (or shards and their index) in the layout
  * of Hugging Face's Llama or GPT-2, ours, or Baichuan-M1's; one such file; a GGUF file; or one of
- * llama2.c's, legacy or version 1.  Numbers may be F32, F16, BF16, Q8_0, Q4_0 or Q4_K; in memory
- * they are float32. */
+ * llama2.c's, legacy or version 1.  Numbers may be F32, F16, BF16, Q8_0, Q4_0, Q4_K or Q6_K; in
+ * memory they are float32. */
 KVS_API kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err);
 /* The same for running alone: files are mapped, and the matrices stay in them, in their own type,
  * so that opening takes the headers only and several processes share one copy in memory.  It

@@ -22,6 +22,7 @@ static const struct {
     [KVSI_Q8_0] = {"Q8_0", RUN, 2 + RUN, 1},
     [KVSI_Q4_0] = {"Q4_0", RUN, 2 + RUN / 2, 1},
     [KVSI_Q4_K] = {"Q4_K", SUPER, 4 + 12 + SUPER / 2, 1},
+    [KVSI_Q6_K] = {"Q6_K", SUPER, SUPER / 2 + SUPER / 4 + 16 + 2, 1},
 };
 
 const char *kvsi_dtype_name(kvsi_dtype dtype)
@@ -166,6 +167,22 @@ static void decode_q4_k(float *out, const unsigned char *block)
     }
 }
 
+/* Each half of the block is four runs of 32, whose numbers share bytes: those of runs 0 and 2, and
+ * of runs 1 and 3, the lower four bits; those of all four the upper two. */
+static void decode_q6_k(float *out, const unsigned char *block)
+{
+    const unsigned char *upper = block + SUPER / 2, *scales = upper + SUPER / 4;
+    const float d = kvsi_f16_to_float(half_at(scales + 16));
+
+    for (int i = 0; i < SUPER; i++) {
+        const int side = i / 128, r = i / RUN % 4, at = i % RUN;
+        const int low = block[side * 64 + r % 2 * RUN + at] >> (r / 2 * 4) & 15;
+        const int high = upper[side * RUN + at] >> (r * 2) & 3;
+
+        out[i] = d * (float)(int8_t)scales[i / 16] * (float)((low | high << 4) - 32);
+    }
+}
+
 /* The number of largest magnitude; the first of equals. */
 static float extreme(const float *in)
 {
@@ -230,6 +247,9 @@ static void decode_block(float *out, kvsi_dtype dtype, const unsigned char *bloc
         break;
     case KVSI_Q4_K:
         decode_q4_k(out, block);
+        break;
+    case KVSI_Q6_K:
+        decode_q6_k(out, block);
         break;
     default:
         memcpy(out, block, sizeof *out);

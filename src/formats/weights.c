@@ -183,6 +183,7 @@ void kvsi_weights_close(kvsi_weights *w)
 {
     if (!w)
         return;
+    kvsi_read_ahead_end(w->ahead);
     for (size_t i = 0; i < w->count; i++)
         kvsi_free((char *)w->tensors[i].view.name);
     kvsi_free(w->tensors);
@@ -241,6 +242,21 @@ const kvsi_weights_tensor *kvsi_weights_find(const kvsi_weights *w, const char *
         bsearch(&key, w->by_name, w->count, sizeof(kvsi_weights_tensor *), compare_name);
 
     return found ? *found : NULL;
+}
+
+void kvsi_weights_read_ahead(kvsi_weights *w)
+{
+    kvsi_range *ranges;
+
+    if (atomic_exchange(&w->reads_ahead, 1))
+        return;
+    ranges = kvsi_alloc(w->count, sizeof *ranges);
+    for (size_t i = 0; ranges && i < w->count; i++)
+        ranges[i] =
+            (kvsi_range){w->tensors[i].view.data, kvsi_file_tensor_bytes(&w->tensors[i].view)};
+    if (ranges)
+        w->ahead = kvsi_read_ahead_start(ranges, w->count);
+    kvsi_free(ranges);
 }
 
 /* Row j of a head of ours is row 2j of the file's, or row 2j + 1 - size in the second half. */

@@ -5,9 +5,12 @@
 
 #include "base/json.h"
 #include "base/mapping.h"
+#include "base/read_ahead.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
 #include "formats/weights.h"
+
+#include <stdatomic.h>
 
 /* ---- what a path leads to (content.c) -------------------------------------------------------- */
 
@@ -44,6 +47,8 @@ struct kvsi_weights {
     size_t shard_count;
     kvsi_gguf *gguf;
     kvsi_mapping map;
+    atomic_int reads_ahead;
+    kvsi_read_ahead *ahead;
 };
 
 /* Each sets everything that `w` has but path and by_name; what is taken is released by

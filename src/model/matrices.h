@@ -3,7 +3,8 @@
  * They are in the model's block of parameters, or, in a model that was opened for running, where
  * the mapped file has them and in its types.  What a view of the file cannot express is decoded
  * into memory of its own: matrices stored input x output (GPT-2), a head whose rows are normalised,
- * positions that are not float32, and float32 that stands at an odd place. */
+ * positions that are not float32, float32 that stands at an odd place, and Q6_K, which kernels do
+ * not read. */
 #ifndef KVSI_MODEL_MATRICES_H
 #define KVSI_MODEL_MATRICES_H
 

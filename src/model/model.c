@@ -2,7 +2,6 @@
 
 #include "base/memory.h"
 #include "kernels/runtime.h"
-#include "parallel/threads.h"
 
 #include <math.h>
 
@@ -34,14 +33,13 @@ static kvs_status make_rotations(real **out, kvs_model *m, size_t rotary, kvs_er
     }
     for (size_t i = 0; i < half; i++)
         turns[i] = pow(m->config.rope_base, -2.0 * (double)i / (double)rotary);
-    KVSI_PARALLEL_PIECES(m->context.threads, t, rows) {
+    for (size_t t = 0; t < rows; t++)
         for (size_t i = 0; i < half; i++) {
             const double angle = (double)t * turns[i];
 
             host[t * rotary + i] = (real)cos(angle);
             host[t * rotary + half + i] = (real)sin(angle);
         }
-    }
     kvsi_free(turns);
     return upload_table(out, &m->context, host, rows * rotary, err);
 }

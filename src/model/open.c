@@ -1,4 +1,5 @@
 /* Opening a model for running: its matrices stay where the mapped file has them. */
+#include "base/read_ahead.h"
 #include "model/model.h"
 
 /* Whether the forward pass can read a matrix where it is. */
@@ -7,7 +8,7 @@ static int is_view(const kvs_model *m, const kvsi_parameter *p)
     const kvsi_weights_tensor *t = kvsi_weights_find(m->weights, p->name);
     const int is_head = (ptrdiff_t)p->offset == m->layout.head;
 
-    if (p->turned)
+    if (p->turned || t->view.dtype == KVSI_Q6_K)
         return 0;
     if (t->view.dtype == KVSI_F32 && (uintptr_t)t->view.data % _Alignof(float) != 0)
         return 0;
@@ -45,6 +46,18 @@ static kvs_status place_tensors(kvs_model *m, kvs_err *err)
     return KVS_OK;
 }
 
+/* The few tensors that are read now stand all over the file: asked for at once, they come sooner. */
+static void ask_for_small_tensors(const kvs_model *m)
+{
+    for (size_t i = 0; i < m->layout.count; i++) {
+        const kvsi_parameter *p = &m->layout.list[i];
+        const kvsi_file_tensor *view = &kvsi_weights_find(m->weights, p->name)->view;
+
+        if (kvsi_group_of(p->role) != KVSI_MATRICES)
+            kvsi_read_soon(view->data, kvsi_file_tensor_bytes(view));
+    }
+}
+
 kvs_status kvs_model_open(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err)
 {
     kvsi_weights *weights = NULL;
@@ -57,6 +70,7 @@ kvs_status kvs_model_open(kvs_model **out, kvs_runtime *rt, const char *path, kv
     KVS_TRY(kvsi_model_begin(&m, rt, kvsi_weights_config(weights), err));
     m->weights = weights;
     weights = NULL;
+    ask_for_small_tensors(m);
     KVS_TRY(place_tensors(m, err));
     KVS_TRY(kvsi_model_set_weights(m, m->weights, err));
     KVS_TRY(kvsi_matrices_init(&m->matrices, m, err));

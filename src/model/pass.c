@@ -201,6 +201,8 @@ kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_
                          limits->tokens, bytes >> 20);
     }
     lay_out(p, p->layers, p->block);
+    if (model->weights)
+        kvsi_weights_read_ahead(model->weights);
     *out = p;
     return KVS_OK;
 }

@@ -40,6 +40,12 @@ cp out empty
 "$KVSHIFT" generate -m run --ids "$bos" -n 5 --temp 0 --json >out
 cmp empty out || fail "an empty prompt is not BOS"
 
+# Keys and values as halves: near, and the same text here.
+"$KVSHIFT" generate -m run -p 'the cat' -n 20 --temp 0 --kv-cache f16 >halves
+cmp option halves || fail "halves give another text"
+"$KVSHIFT" generate -m run -p 'the cat' --kv-cache bf16 2>out && fail "a cache of bf16"
+grep -q "'--kv-cache'.*f32.*f16" out || fail "bf16 is refused with: $(cat out)"
+
 # One object: ids, text, log-probabilities of the model alone, why it ended.
 "$KVSHIFT" generate -m run -p 'the cat' -n 12 --temp 0 --json >out
 check "

@@ -15,6 +15,7 @@ void fuzz_seeds(void)
     kvs_model *plain = fuzz_model(&(kvs_model_config){.kv_heads = 1});
     kvs_model *shifted =
         fuzz_model(&(kvs_model_config){SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)});
+    kvs_model *wide = fuzz_model(&(kvs_model_config){.dim = 32, .ffn = 32});
     json_t *json = kvsi_hf_config_to_json(&shifted->config);
     char *config = json_dumps(json, JSON_COMPACT);
     kvsi_text file = {0};
@@ -25,8 +26,13 @@ void fuzz_seeds(void)
     fuzz_seed("llama-bf16", &file);
     put_gguf(&file, shifted, "kvshift", config, 1);
     fuzz_seed("kvshift-f16", &file);
+    put_gguf(&file, wide, "llama", NULL, 8);
+    fuzz_seed("llama-q8_0", &file);
+    put_gguf(&file, wide, "llama", NULL, 2);
+    fuzz_seed("llama-q4_0", &file);
     free(config);
     json_decref(json);
     kvs_model_free(plain);
     kvs_model_free(shifted);
+    kvs_model_free(wide);
 }

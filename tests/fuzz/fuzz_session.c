@@ -78,13 +78,14 @@ kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
     return st;
 }
 
-static void seed(const char *name, size_t length)
+static void seed(const char *name, size_t length, kvs_dtype cache)
 {
     static const int32_t ids[] = {0, 1, 2, 3, 4, 3};
+    const kvs_session_options options = {.cache = cache};
     kvs_session *session;
     kvsi_text input = {0};
 
-    fuzz_expect(kvs_session_create(&session, model(), 0, NULL) == KVS_OK &&
+    fuzz_expect(kvs_session_create_with(&session, model(), &options, NULL) == KVS_OK &&
                     kvs_session_feed(session, ids, length, NULL, NULL) == KVS_OK &&
                     kvs_session_save(session, "saved", NULL) == KVS_OK,
                 "a session can be saved");
@@ -95,7 +96,8 @@ static void seed(const char *name, size_t length)
 
 void fuzz_seeds(void)
 {
-    seed("empty", 0);
-    seed("one", 1);
-    seed("six", 6);
+    seed("empty", 0, KVS_DTYPE_F32);
+    seed("one", 1, KVS_DTYPE_F32);
+    seed("six", 6, KVS_DTYPE_F32);
+    seed("six-halves", 6, KVS_DTYPE_F16);
 }

@@ -19,7 +19,10 @@ kvs_runtime *fuzz_runtime(void)
 
 kvs_model *fuzz_model(const kvs_model_config *special)
 {
-    static const support_sizes sizes = {.vocab = 5, .dim = 8, .ffn = 4, .context = 9};
+    const support_sizes sizes = {.vocab = 5,
+                                 .dim = special->dim ? special->dim : 8,
+                                 .ffn = special->ffn ? special->ffn : 4,
+                                 .context = 9};
     kvs_model_config config = *special;
     kvs_err err;
 
