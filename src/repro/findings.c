@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/program.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -119,20 +120,27 @@ void kvsi_findings_drawing(kvsi_findings *f, const char *name, const char *capti
 }
 
 /* Without gnuplot there are the numbers still. */
-static kvs_status draw(kvsi_findings *f, const kvsi_figure *figure)
+void kvsi_findings_drawn(kvsi_findings *f, kvs_status status, const kvs_err *why, const char *name,
+                         const char *caption, const char *svg)
+{
+    const int missing = status == KVS_E_UNSUPPORTED && !kvsi_program_found("gnuplot");
+
+    if (status == KVS_OK)
+        kvsi_findings_drawing(f, name, caption, svg);
+    else if (missing && f->notice)
+        f->notice(f->user, why->message);
+    else if (!missing && f->status == KVS_OK)
+        f->status = kvsi_fail(f->err, status, "figure '%s': %s", name, why->message);
+}
+
+static void draw(kvsi_findings *f, const kvsi_figure *figure)
 {
     char *svg = NULL;
     kvs_err why = {.status = KVS_OK};
     const kvs_status st = kvsi_figure_draw(&svg, figure, &why);
 
-    if (st == KVS_OK)
-        kvsi_findings_drawing(f, figure->name, figure->caption, svg);
-    else if (st != KVS_E_UNSUPPORTED)
-        f->status = kvsi_fail(f->err, st, "%s", why.message);
-    else if (f->notice)
-        f->notice(f->user, why.message);
+    kvsi_findings_drawn(f, st, &why, figure->name, figure->caption, svg);
     kvsi_free(svg);
-    return f->status;
 }
 
 void kvsi_findings_figure(kvsi_findings *f, kvsi_figure *figure)
@@ -144,7 +152,7 @@ void kvsi_findings_figure(kvsi_findings *f, kvsi_figure *figure)
     if (f->status == KVS_OK)
         f->status = write_file(f, figure->name, "csv", csv.data, f->err);
     if (f->status == KVS_OK)
-        f->status = draw(f, figure);
+        draw(f, figure);
     kvsi_text_release(&csv);
     kvsi_figure_release(figure);
 }

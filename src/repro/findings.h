@@ -49,6 +49,9 @@ void kvsi_findings_figure(kvsi_findings *findings, kvsi_figure *figure);
 /* A drawing of another kind, a whole SVG file; its CSV is the caller's business. */
 void kvsi_findings_drawing(kvsi_findings *findings, const char *name, const char *caption,
                            const char *svg);
+/* The same for what gnuplot was asked for: where it is not there, that is said and no failure. */
+void kvsi_findings_drawn(kvsi_findings *findings, kvs_status status, const kvs_err *why,
+                         const char *name, const char *caption, const char *svg);
 /* Takes the grid's memory; its first cells are the headings.  Also writes NAME.csv. */
 void kvsi_findings_table(kvsi_findings *findings, const char *name, const char *caption,
                          kvsi_grid *grid);
