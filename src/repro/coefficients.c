@@ -362,6 +362,18 @@ static void draw_sums(kvsi_findings *f, const kvsi_trial_arm *arm)
     kvsi_findings_figure(f, &figure);
 }
 
+/* Where current and previous token weigh the same. */
+static void add_cross(kvsi_figure *figure)
+{
+    kvsi_series *keys = kvsi_figure_series(figure, KVSI_RULE, 0, ""),
+                *values = kvsi_figure_series(figure, KVSI_RULE, 0, "");
+
+    kvsi_series_add(keys, 0, -1, NAN);
+    kvsi_series_add(keys, 0, 1, NAN);
+    kvsi_series_add(values, -1, 0, NAN);
+    kvsi_series_add(values, 1, 0, NAN);
+}
+
 static void draw_heads(kvsi_findings *f, const kvsi_trial_arm *arm)
 {
     kvsi_figure figure = {
@@ -374,6 +386,7 @@ static void draw_heads(kvsi_findings *f, const kvsi_trial_arm *arm)
     kvsi_panel *panel = kvsi_figure_panel(&figure, "", "keys: α1 − α2", "values: β1 − β2");
 
     panel->key = arm->count > 1 ? "outside right top" : NULL;
+    add_cross(&figure);
     for (size_t r = 0; r < arm->count; r++) {
         const json_t *all = json_object_get(arm->runs[r].measured, "steps"),
                      *heads =

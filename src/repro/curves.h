@@ -10,7 +10,7 @@
 void kvsi_curve_of_accuracy(kvsi_figure *figure, size_t colour, const kvsi_trial_arm *arm,
                             const char *label);
 /* Validation loss minus that of another arm with the same seed, against step, at each evaluation
- * that all runs have. */
+ * that all runs have; mean over the seeds. */
 void kvsi_curve_of_difference(kvsi_figure *figure, size_t colour, const kvsi_trial_arm *arm,
                               const kvsi_trial_arm *reference, const char *label);
 /* Training loss against step, a running mean over a twentieth of the run, one thin line a seed and

@@ -266,6 +266,8 @@ static void add_axes(kvsi_text *script, const kvsi_figure *figure, size_t number
              (double[2]){low[0], high[0]});
     add_axis(script, "y", panel->log_y, (double[2]){panel->y_low, panel->y_high},
              (double[2]){low[1], high[1]});
+    if (panel->y_step > 0)
+        kvsi_text_format(script, "set ytics %.10g\n", panel->y_step);
     if (panel->row_count > 0)
         add_rows(script, panel);
     if (panel->key)

@@ -40,6 +40,7 @@ typedef struct kvsi_panel {
     const char *x_label, *y_label;       /* static */
     int log_x, log_y;                    /* the base of a logarithmic axis; 0 = linear */
     double x_low, x_high, y_low, y_high; /* NaN = as the points want it */
+    double y_step;                       /* between numbers at the axis; 0 = gnuplot's */
     const char *x_format, *y_format;     /* of the numbers at the axes; NULL = gnuplot's */
     const char *key;                     /* where the legend is; NULL = none */
     /* Rows with names instead of numbers: a point's y is the number of its row, from the top. */

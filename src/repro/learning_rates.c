@@ -163,8 +163,9 @@ static void draw_rates(kvsi_findings *f, const kvsi_trial *trial)
                               p == 0 ? "training loss (nats a token)" : "runs that diverged");
 
         panel->log_x = 10;
-        panel->x_format = "10^{%T}";
-        panel->key = p == 0 ? "inside top left" : NULL;
+        panel->x_format = "%g";
+        panel->key = p == 0 ? "inside top center" : NULL;
+        panel->y_step = p == 0 ? 0 : 1;
         panel->y_low = p == 0 ? NAN : 0;
         panel->y_high = p == 0 ? NAN : (double)trial->plan->seeds * 1.05;
         for (size_t shifted = 0; shifted < 2; shifted++) {

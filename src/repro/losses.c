@@ -92,7 +92,7 @@ static void draw_course(kvsi_findings *f, const kvsi_trial *trial, size_t refere
 
     snprintf(caption, sizeof caption,
              "Loss on the validation text minus that of '%s' with the same seed, against training "
-             "step: mean over the seeds with its standard error.",
+             "step: mean over the seeds. Below 0 is better.",
              theirs.name);
     panel->key = "outside right top";
     kvsi_series_add(zero, 0, 0, NAN);
