@@ -215,7 +215,11 @@ static void claim_above(kvsi_findings *f, const kvsi_trial_arm *arm, kvsi_readin
     found.outcome = e.mean - half > bound   ? KVSI_HOLDS
                     : e.mean + half < bound ? KVSI_FAILS
                                             : KVSI_OPEN;
-    kvsi_findings_claim(f, &found, "95 %% interval ± %.2g; holds if it is above %g", half, bound);
+    if (e.count < 2)
+        kvsi_findings_lone_claim(f, &found);
+    else
+        kvsi_findings_claim(f, &found, "95 %% interval ± %.2g; holds if it is above %g", half,
+                            bound);
 }
 
 static void claim(kvsi_findings *f, const kvsi_trial_arm *arm)
@@ -246,7 +250,7 @@ static void tabulate(kvsi_findings *f, const kvsi_trial_arm *arm)
 
     kvsi_grid_add(&grid, "heads with");
     kvsi_grid_add(&grid, "paper, 2.9B");
-    kvsi_grid_add(&grid, "here");
+    kvsi_grid_add(&grid, "here, of %zu", last_look(arm->runs).heads);
     for (size_t c = 0; c < CLASSES; c++) {
         double shares[KVSI_SEEDS_MAX];
         kvsi_estimate share;
@@ -256,8 +260,7 @@ static void tabulate(kvsi_findings *f, const kvsi_trial_arm *arm)
         share = kvsi_estimate_of(shares, arm->count);
         kvsi_grid_add(&grid, "%s", class_names[c]);
         kvsi_grid_add(&grid, "%.0f of 128 (%.1f %%)", paper_counts[c], paper_counts[c] / 1.28);
-        kvsi_grid_add(&grid, "%.1f ± %.1f %% of %zu", share.mean, share.error,
-                      last_look(arm->runs).heads);
+        kvsi_table_estimate(&grid, &share, 1, " %");
     }
     kvsi_findings_table(f, "classes",
                         "Heads by whether the current or the previous token weighs more, in keys "

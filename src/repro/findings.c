@@ -53,6 +53,13 @@ static void keep(kvsi_findings *f, json_t *list, json_t *value)
 
 /* ---- claims and remarks ---------------------------------------------------------------------- */
 
+kvsi_outcome kvsi_sign_outcome(const kvsi_paired_test *test, int sign)
+{
+    if (!(test->p < 0.05)) /* so is NaN */
+        return KVSI_OPEN;
+    return sign * test->difference.mean > 0 ? KVSI_HOLDS : KVSI_FAILS;
+}
+
 static kvs_verdict judge(const kvsi_findings *f, const kvsi_found *found)
 {
     if (found->outcome == KVSI_OPEN || (f->scale == KVS_SCALE_SMOKE && !found->exact))
@@ -80,6 +87,11 @@ void kvsi_findings_claim(kvsi_findings *f, const kvsi_found *found, const char *
                    "verdict", kvs_verdict_name(judge(f, found)),
                    "detail", words));
     /* clang-format on */
+}
+
+void kvsi_findings_lone_claim(kvsi_findings *f, const kvsi_found *found)
+{
+    kvsi_findings_claim(f, found, "one seed says nothing about chance");
 }
 
 void kvsi_findings_remark(kvsi_findings *f, const char *format, ...)
@@ -167,6 +179,22 @@ static void add_csv_cell(kvsi_text *csv, const char *cell)
     for (; *cell; cell++)
         kvsi_text_add_bytes(csv, *cell == '"' ? "'" : cell, 1);
     kvsi_text_add(csv, quoted ? "\"" : "");
+}
+
+void kvsi_table_estimate(kvsi_grid *grid, const kvsi_estimate *e, int digits, const char *unit)
+{
+    if (isnan(e->error))
+        kvsi_grid_add(grid, "%.*f%s", digits, e->mean, unit);
+    else
+        kvsi_grid_add(grid, "%.*f ± %.*f%s", digits, e->mean, digits, e->error, unit);
+}
+
+void kvsi_table_p(kvsi_grid *grid, double p)
+{
+    if (isnan(p))
+        kvsi_grid_add(grid, "–");
+    else
+        kvsi_grid_add(grid, "%.3g", p);
 }
 
 /* The rows, headings first; the same goes into the CSV. */

@@ -23,13 +23,12 @@ kvsi_paired_test kvsi_compare_losses(const kvsi_trial *trial, size_t arm, size_t
 static kvsi_outcome judge(const kvsi_paired_test *test, kvsi_expectation expects)
 {
     const double half = kvsi_half_interval(&test->difference), mean = test->difference.mean;
-    const int lower = test->p < 0.05 && mean < 0, higher = test->p < 0.05 && mean > 0;
 
     if (expects == KVSI_LOWER)
-        return lower ? KVSI_HOLDS : higher ? KVSI_FAILS : KVSI_OPEN;
+        return kvsi_sign_outcome(test, -1);
     if (mean - half > -MARGIN) /* false for NaN */
         return KVSI_HOLDS;
-    return lower && mean < -MARGIN ? KVSI_FAILS : KVSI_OPEN;
+    return test->p < 0.05 && mean < -MARGIN ? KVSI_FAILS : KVSI_OPEN;
 }
 
 void kvsi_claim_loss(kvsi_findings *f, const kvsi_trial *trial, const kvsi_loss_claim *claim)
@@ -46,7 +45,7 @@ void kvsi_claim_loss(kvsi_findings *f, const kvsi_trial *trial, const kvsi_loss_
     };
 
     if (isnan(test.p))
-        kvsi_findings_claim(f, &found, "one seed says nothing about chance");
+        kvsi_findings_lone_claim(f, &found);
     else if (claim->expects == KVSI_LOWER)
         kvsi_findings_claim(f, &found, "lower for %zu of %zu seeds; paired t = %.2f, p = %.3g",
                             test.below, test.difference.count, test.t, test.p);
@@ -157,15 +156,15 @@ static void tabulate(kvsi_findings *f, const kvsi_trial *trial, size_t reference
 
         kvsi_grid_add(&grid, "%s", arm.name);
         kvsi_grid_add(&grid, "%zu", (size_t)arm.runs[0].plan->view.parameters);
-        kvsi_grid_add(&grid, "%.4f ± %.4f", loss.mean, loss.error);
+        kvsi_table_estimate(&grid, &loss, 4, "");
         if (i == reference) {
             kvsi_grid_add(&grid, "–");
             kvsi_grid_add(&grid, "–");
             kvsi_grid_add(&grid, "–");
             continue;
         }
-        kvsi_grid_add(&grid, "%+.4f ± %.4f", test.difference.mean, test.difference.error);
-        kvsi_grid_add(&grid, "%.3g", test.p);
+        kvsi_table_estimate(&grid, &test.difference, 4, "");
+        kvsi_table_p(&grid, test.p);
         kvsi_grid_add(&grid, "%zu of %zu", test.below, test.difference.count);
     }
     kvsi_findings_table(f, "arms",

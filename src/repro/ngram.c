@@ -85,24 +85,31 @@ static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t number, kvsi
                          vanilla = kvsi_trial_arm_at(trial, 2 * number + 1);
     double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
     kvsi_paired_test test;
+    kvsi_found found;
     char words[160];
 
     kvsi_read_arm(ours, &kv, read);
     test = kvsi_paired_t(ours, theirs, kvsi_read_arm(theirs, &vanilla, read));
     snprintf(words, sizeof words, "%s parameters: KV shifting and vanilla have the same %s",
              sizes[trial->plan->scale][number].name, what);
-    kvsi_findings_claim(f,
-                        &(kvsi_found){.claim = words,
-                                      .paper = "no better and no worse",
-                                      .ours = test.difference.mean,
-                                      .error = test.difference.error,
-                                      .unit = "percentage points",
-                                      .seeds = test.difference.count,
-                                      .outcome = judge(&test)},
-                        "%.1f %% against %.1f %%; holds if the 95 %% interval (± %.1f) is within "
-                        "±%.0f points",
-                        kvsi_estimate_arm(&kv, read).mean, kvsi_estimate_arm(&vanilla, read).mean,
-                        kvsi_half_interval(&test.difference), MARGIN);
+    found = (kvsi_found){
+        .claim = words,
+        .paper = "no better and no worse",
+        .ours = test.difference.mean,
+        .error = test.difference.error,
+        .unit = "percentage points",
+        .seeds = test.difference.count,
+        .outcome = judge(&test),
+    };
+    if (found.seeds < 2)
+        kvsi_findings_lone_claim(f, &found);
+    else
+        kvsi_findings_claim(
+            f, &found,
+            "%.1f %% against %.1f %%; holds if the 95 %% interval (± %.1f) is within "
+            "±%.0f points",
+            kvsi_estimate_arm(&kv, read).mean, kvsi_estimate_arm(&vanilla, read).mean,
+            kvsi_half_interval(&test.difference), MARGIN);
 }
 
 static void draw(kvsi_findings *f, const kvsi_trial *trial)
