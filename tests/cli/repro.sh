@@ -75,8 +75,8 @@ cmp whole/results.json stopped/results.json || fail "other results after a stop"
 refused 2 "unknown experiment 'inducton-depth'; did you mean 'induction-depth'?" inducton-depth
 refused 2 "unknown experiment 'xyz'" xyz
 refused 2 "smoke, desk or paper" seeds --scale huge
-refused 2 "models learn a text" seeds --scale desk --out none
-[[ ! -e none/runs ]] || fail "runs without a text"
+refused 2 "the models of 'seeds' learn a text at scale 'desk'" seeds --scale desk --out none
+[[ ! -e none ]] || fail "a folder without a text"
 refused 1 "already holds this experiment" "${smoke[@]}" --out whole
 refused 2 "is for experiment 'induction-depth', expected 'ngram'" ngram --out whole --resume
 refused 2 "is for scale 'smoke', expected 'desk'" induction-depth --scale desk --out whole --resume
