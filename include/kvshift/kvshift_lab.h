@@ -1,4 +1,5 @@
-/* kvshift_lab.h - the research API: measuring the machine and what is made of it.
+/* kvshift_lab.h - the research API: measuring the machine and what is made of it, the paper's
+ * theorems as formulas, and what the heads of a model do.
  *
  * The rules of kvshift.h hold here too, but for one: these calls may change with every version.
  *
@@ -143,6 +144,108 @@ KVS_API kvs_status kvs_bench_training_round(kvs_bench_training *bench, kvs_bench
                                             kvs_err *err);
 KVS_API kvs_status kvs_bench_training_get(const kvs_bench_training *bench,
                                           kvs_bench_train_result *out, kvs_err *err);
+
+/* ---- theory: the paper's theorems as formulas ------------------------------------------------ */
+
+/* The four numbers of a head's shift: 1 is for the token itself, 2 for the one before it. */
+typedef struct kvs_coefficients {
+    double alpha1, alpha2, beta1, beta2;
+} kvs_coefficients;
+
+/* An induction head on vectors x_1 .. x_L, L = length:
+ *
+ *     IH(x) = sum_{s=2..L-1} softmax_s(x_L . x_{s-1} / sigma - slope (L - s)) x_s
+ */
+typedef struct kvs_induction_problem {
+    size_t length, dim; /* 4 at least; channels of a token */
+    double sigma, slope;
+    size_t inputs; /* random ones, of which the worst counts: unit vectors, x_L is one before it */
+    uint64_t seed; /* of these */
+} kvs_induction_problem;
+
+KVS_API void kvs_induction_problem_init(kvs_induction_problem *problem);
+
+/* Theorem 1, two ordinary layers of width 2 dim, the first with ALiBi's slope p.  Differences are
+ * the largest of any channel. */
+typedef struct kvs_theorem1_result {
+    double error;      /* |IH - TF| */
+    double self_error; /* the same where the first layer attends to itself, as causal ones do */
+    double copy_error; /* between what the first layer makes and the token before */
+    double bound;      /* the proof's: 4 dim / sigma e^-p / (1 - e^-p) */
+} kvs_theorem1_result;
+
+KVS_API kvs_status kvs_theorem1(kvs_theorem1_result *out, const kvs_induction_problem *problem,
+                                double p, kvs_err *err);
+
+/* Theorem 2, one layer of KV shifting attention of width dim.  The last three are of one input of
+ * tokens at right angles, one of which comes twice. */
+typedef struct kvs_theorem2_result {
+    double masked;   /* |IH - KVSA| without the first and the last key: rounding */
+    double printed;  /* with all keys, as the theorem has it */
+    double repeated; /* the same where the last two tokens are equal */
+    double network;  /* between KVSA in double and as a model of this library */
+} kvs_theorem2_result;
+
+KVS_API kvs_status kvs_theorem2(kvs_theorem2_result *out, kvs_runtime *rt,
+                                const kvs_induction_problem *problem, kvs_err *err);
+
+/* Theorem 3, the loss of a one-layer network on x_1 .. x_T, x_i, whose answer is x_{i+1}. */
+typedef enum kvs_theorem3_form {
+    KVS_THEOREM3_EXACT,   /* as it follows from the conditions */
+    KVS_THEOREM3_PRINTED, /* with the paper's e^alpha2 for tokens i-1 and T; counts are exact */
+    KVS_THEOREM3_FIGURE,  /* as the paper draws it: printed, and T is the constant for O(T) */
+} kvs_theorem3_form;
+
+typedef struct kvs_theorem3 {
+    kvs_theorem3_form form;
+    size_t T; /* 4 at least (3 with an i); of the figure any number */
+    size_t i; /* 1 .. T-1; 0 = any of 2 .. T-2, which are all alike; the exact form alone */
+} kvs_theorem3;
+
+/* `gradient` may be NULL. */
+KVS_API kvs_status kvs_theorem3_loss(double *loss, kvs_coefficients *gradient,
+                                     const kvs_theorem3 *problem, const kvs_coefficients *at,
+                                     kvs_err *err);
+/* The exact loss three other ways: place by place; as a model of this library with embeddings at
+ * right angles; and as one with random embeddings ~ N(0, 1/dim), on average over `samples` of
+ * them with i in 2 .. T-2. */
+KVS_API kvs_status kvs_theorem3_brute_force(double *loss, size_t T, size_t i,
+                                            const kvs_coefficients *at, kvs_err *err);
+KVS_API kvs_status kvs_theorem3_network(double *loss, kvs_runtime *rt, size_t T, size_t i,
+                                        const kvs_coefficients *at, kvs_err *err);
+
+typedef struct kvs_estimate {
+    double mean, error; /* error: the standard error of the mean */
+} kvs_estimate;
+
+KVS_API kvs_status kvs_theorem3_monte_carlo(kvs_estimate *out, kvs_runtime *rt, size_t T,
+                                            const kvs_coefficients *at, size_t dim, size_t samples,
+                                            uint64_t seed, kvs_err *err);
+
+/* On the square that the paper draws: alpha2 = 1 - alpha1, beta2 = 1 - beta1. */
+KVS_API kvs_coefficients kvs_square(double alpha1, double beta1);
+/* The lowest of (steps + 1)^2 places of the square from (0, 0) to (1, 1). */
+KVS_API kvs_status kvs_theorem3_minimum(kvs_coefficients *where, double *loss,
+                                        const kvs_theorem3 *problem, size_t steps, kvs_err *err);
+
+/* All four numbers free, with Adam (0.9, 0.999). */
+typedef struct kvs_descent {
+    double lr;
+    uint64_t steps;
+    /* Called before each step 1, 2, ... with what it starts from; may be NULL. */
+    void (*visit)(void *user, uint64_t step, double loss, const kvs_coefficients *at);
+    void *user;
+} kvs_descent;
+
+KVS_API kvs_status kvs_theorem3_descend(kvs_coefficients *at, const kvs_theorem3 *problem,
+                                        const kvs_descent *descent, kvs_err *err);
+
+/* Draws squares side by side, KVS_PANELS_MAX at most, `columns` in a row, as SVG: colours and
+ * contours of the loss, lines of steepest descent.  Needs gnuplot. */
+enum { KVS_PANELS_MAX = 12 };
+
+KVS_API kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panels, size_t count,
+                                      size_t columns, kvs_err *err);
 
 #ifdef __cplusplus
 }

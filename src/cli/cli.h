@@ -20,6 +20,7 @@ int kvsi_cmd_train(int argc, char **argv);
 int kvsi_cmd_inspect(int argc, char **argv);
 int kvsi_cmd_bench(int argc, char **argv);
 int kvsi_cmd_report(int argc, char **argv);
+int kvsi_cmd_theory(int argc, char **argv);
 int kvsi_cmd_version(int argc, char **argv);
 
 /* Prints the error as one line and returns the exit code that fits it. */

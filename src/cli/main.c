@@ -25,6 +25,7 @@ static const command commands[] = {
     {"convert", "write a model in another format", kvsi_cmd_convert},
     {"inspect", "say what a model is, what it takes, and what its shift does", kvsi_cmd_inspect},
     {"report", "compare runs: a table, curves, a web page", kvsi_cmd_report},
+    {"theory", "compute what the paper's theorems say", kvsi_cmd_theory},
     {"bench", "measure the machine, training and attention", kvsi_cmd_bench},
     {"config", "print the JSON schema of a command's configuration file", config},
     {"version", "say what this build is and what it can use", kvsi_cmd_version},
