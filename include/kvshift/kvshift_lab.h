@@ -247,6 +247,97 @@ enum { KVS_PANELS_MAX = 12 };
 KVS_API kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panels, size_t count,
                                       size_t columns, kvs_err *err);
 
+/* ---- lens: what the heads of a model do ------------------------------------------------------ */
+
+/* What attention of one head gives to each place (A), and to each token's content once its values
+ * are shifted (A_V): with taps b1 for the token itself and b2 for the one before,
+ *
+ *     A_V[t, j] = b1 A[t, j] + b2 A[t, j + 1]
+ *
+ * and likewise for longer windows; where channels differ, with their means.  Without a shift of
+ * values both are the same.  Rows of A sum to 1, those of A_V to what the taps sum to. */
+typedef struct kvs_pattern {
+    size_t layer, head, kv_head;
+    size_t tokens;
+    const float *places, *contents; /* [tokens, tokens]: A and A_V, of row t what token t sees */
+} kvs_pattern;
+
+/* Runs the model on one sequence and shows the patterns of all heads, layer by layer; they are
+ * borrowed until the visit ends. */
+KVS_API kvs_status kvs_patterns(const kvs_model *model, const int32_t *ids, size_t count,
+                                void (*visit)(void *user, const kvs_pattern *pattern), void *user,
+                                kvs_err *err);
+
+/* Random tokens, all of them twice: token t of the second half was there before at t - length. */
+typedef struct kvs_lens_options {
+    size_t length; /* of a half; no longer than half the model's context */
+    size_t sequences;
+    uint64_t seed;
+    size_t first_id; /* ids below it are not drawn */
+} kvs_lens_options;
+
+KVS_API void kvs_lens_options_init(kvs_lens_options *options);
+/* Checks the options against a model, and cuts the length to half its context. */
+KVS_API kvs_status kvs_lens_options_finish(kvs_lens_options *options, const kvs_model *model,
+                                           kvs_err *err);
+/* Sequence `index`, 2 * length ids. */
+KVS_API void kvs_lens_sequence(int32_t *ids, const kvs_lens_options *options,
+                               const kvs_model *model, size_t index);
+
+/* What a head gives, on average over tokens: of the second half to the token behind the one that
+ * was the same, and to that one itself; of all but the first to the token before. */
+typedef struct kvs_head_scores {
+    double induction, duplicate, previous;
+} kvs_head_scores;
+
+typedef struct kvs_head_reading {
+    size_t layer, head, kv_head;
+    kvs_head_scores places, contents; /* by A, and by A_V */
+    double previous_keys; /* alpha2 / (|alpha1| + |alpha2|); NaN where keys have no two taps */
+} kvs_head_reading;
+
+/* Attention heads of all layers. */
+KVS_API size_t kvs_lens_heads(const kvs_model *model);
+/* One reading a head, kvs_lens_heads of them, layer by layer.  `options` are finished. */
+KVS_API kvs_status kvs_lens_read(kvs_head_reading *out, const kvs_model *model,
+                                 const kvs_lens_options *options, kvs_err *err);
+
+/* Heads by the token from which their keys and their values come more.  The second is the induction
+ * head of one layer; the last an ordinary head whose places are off by one. */
+typedef enum kvs_head_kind {
+    KVS_KEYS_CURRENT_VALUES_CURRENT,   /* alpha1 > alpha2, beta1 > beta2 */
+    KVS_KEYS_PREVIOUS_VALUES_CURRENT,  /* alpha1 <= alpha2, beta1 > beta2 */
+    KVS_KEYS_CURRENT_VALUES_PREVIOUS,  /* alpha1 > alpha2, beta1 <= beta2 */
+    KVS_KEYS_PREVIOUS_VALUES_PREVIOUS, /* alpha1 <= alpha2, beta1 <= beta2 */
+    KVS_HEAD_KINDS,
+} kvs_head_kind;
+
+KVS_API kvs_head_kind kvs_head_kind_of(const kvs_coefficients *head);
+
+/* The coefficients of all KV heads together. */
+typedef struct kvs_shift_summary {
+    size_t heads;
+    size_t kinds[KVS_HEAD_KINDS];
+    kvs_estimate alpha_sum, beta_sum;       /* alpha1 + alpha2: mean, and its standard error */
+    size_t negative_alphas, negative_betas; /* of two a head */
+} kvs_shift_summary;
+
+/* Whether the heads of such a shift have kinds: keys and values are shifted by one token, with
+ * learned taps. */
+KVS_API int kvs_shift_has_kinds(const kvs_shift_config *shift);
+/* One head's four numbers; a shift without kinds is KVS_E_UNSUPPORTED. */
+KVS_API kvs_status kvs_head_coefficients(kvs_coefficients *out, const kvs_model *model,
+                                         size_t layer, size_t kv_head, kvs_err *err);
+KVS_API kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model,
+                                       kvs_err *err);
+
+/* Draws the patterns of all heads on the first sequence of `options`, KVS_DRAWN_HEADS_MAX at most,
+ * A beside A_V, as SVG.  Needs gnuplot. */
+enum { KVS_DRAWN_HEADS_MAX = 256 };
+
+KVS_API kvs_status kvs_patterns_draw(const char *svg, const kvs_model *model,
+                                     const kvs_lens_options *options, kvs_err *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -24,6 +24,8 @@ static const command commands[] = {
     {"ppl", "measure how well a model predicts a text", kvsi_cmd_ppl},
     {"convert", "write a model in another format", kvsi_cmd_convert},
     {"inspect", "say what a model is, what it takes, and what its shift does", kvsi_cmd_inspect},
+    {"analyze", "say what the heads of a model do, and what its shift has become",
+     kvsi_cmd_analyze},
     {"report", "compare runs: a table, curves, a web page", kvsi_cmd_report},
     {"theory", "compute what the paper's theorems say", kvsi_cmd_theory},
     {"bench", "measure the machine, training and attention", kvsi_cmd_bench},
