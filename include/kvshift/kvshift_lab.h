@@ -1,5 +1,5 @@
 /* kvshift_lab.h - the research API: measuring the machine and what is made of it, the paper's
- * theorems as formulas, and what the heads of a model do.
+ * theorems as formulas, what the heads of a model do, and the paper's experiments.
  *
  * The rules of kvshift.h hold here too, but for one: these calls may change with every version.
  *
@@ -337,6 +337,113 @@ enum { KVS_DRAWN_HEADS_MAX = 256 };
 
 KVS_API kvs_status kvs_patterns_draw(const char *svg, const kvs_model *model,
                                      const kvs_lens_options *options, kvs_err *err);
+/* ---- the paper's experiments ----------------------------------------------------------------- */
+
+typedef enum kvs_scale {
+    KVS_SCALE_SMOKE, /* seconds: shows that everything works, and nothing about the claim */
+    KVS_SCALE_DESK,  /* minutes on two cores: scaled down so that the claim can still be seen */
+    KVS_SCALE_PAPER, /* the paper's own settings, for a cluster */
+} kvs_scale;
+
+enum { KVS_SCALES = 3 };
+
+/* smoke, desk, paper */
+KVS_API const char *kvs_scale_name(kvs_scale scale);
+KVS_API kvs_status kvs_scale_parse(kvs_scale *out, const char *name, kvs_err *err);
+
+typedef struct kvs_experiment {
+    const char *name;                 /* "induction-depth" */
+    const char *figure;               /* of the paper: "Fig. 1a" */
+    const char *claim;                /* what the paper says, in a sentence */
+    const char *settings[KVS_SCALES]; /* what is done at each scale, and how it was scaled */
+    size_t seeds[KVS_SCALES];         /* of each arm, where no other number is asked for */
+    int learns_text;                  /* wants texts, but at scale smoke */
+} kvs_experiment;
+
+KVS_API const kvs_experiment *kvs_experiment_at(size_t index); /* NULL past the end */
+
+/* A run that is part of an experiment. */
+typedef enum kvs_run_state {
+    KVS_RUN_NEW,
+    KVS_RUN_BEGUN,
+    KVS_RUN_DONE,
+    KVS_RUN_DIVERGED, /* its loss stopped being a number, which ended it */
+} kvs_run_state;
+
+typedef struct kvs_planned_run {
+    const char *name; /* of its folder */
+    const char *arm;  /* what sets it apart: "KV shifting, 1 layer" */
+    uint64_t seed;
+    uint64_t parameters, steps;
+    double tokens, flops; /* of the whole run */
+    double bytes;         /* of memory */
+    kvs_run_state state;
+} kvs_planned_run;
+
+typedef enum kvs_verdict {
+    KVS_VERDICT_REPRODUCED,
+    KVS_VERDICT_NOT,       /* what was found contradicts the claim */
+    KVS_VERDICT_TOO_SMALL, /* at this scale it cannot be told */
+} kvs_verdict;
+
+/* reproduced, not reproduced, not at this scale */
+KVS_API const char *kvs_verdict_name(kvs_verdict verdict);
+
+typedef struct kvs_claim {
+    const char *claim;
+    const char *paper;  /* its number, or what it says in words */
+    double ours, error; /* and its standard error; NaN = there is none */
+    const char *unit;   /* of both, "" = none */
+    size_t seeds;
+    kvs_verdict verdict;
+    const char *detail; /* how the verdict came about: "p = 0.003, lower for 5 of 5 seeds" */
+} kvs_claim;
+
+typedef struct kvs_repro_progress {
+    const kvs_planned_run *run; /* number `index` of `count` */
+    size_t index, count;
+    const kvs_step_record *record; /* NULL: the run has just been begun, or is over */
+    double seconds_left;           /* of the whole experiment, from its pace so far; NaN at first */
+} kvs_repro_progress;
+
+typedef struct kvs_repro_options {
+    kvs_scale scale;
+    size_t seeds;             /* 0 = the experiment's own number */
+    const char *out;          /* folder; NULL = this is a plan only */
+    int resume;               /* go on with what is in the folder */
+    const char *const *texts; /* files, or folders of them, for models that learn text */
+    size_t text_count;
+    const char *command; /* for the record; NULL = none */
+    /* Called before the first step of each run, after every step, and once the run is over;
+     * non-zero stops in order, and a later call with `resume` goes on from there. */
+    int (*progress)(void *user, const kvs_repro_progress *progress);
+    /* Called with one line about something unusual; may be NULL. */
+    void (*notice)(void *user, const char *line);
+    void *user;
+} kvs_repro_options;
+
+typedef struct kvs_repro kvs_repro;
+
+/* Plans an experiment: nothing is written yet, and of the folder only the state of its runs is
+ * read.  The options are borrowed. */
+KVS_API kvs_status kvs_repro_create(kvs_repro **out, kvs_runtime *rt, const char *name,
+                                    const kvs_repro_options *options, kvs_err *err);
+KVS_API void kvs_repro_free(kvs_repro *repro);
+KVS_API const kvs_experiment *kvs_repro_experiment(const kvs_repro *repro);
+KVS_API const kvs_planned_run *kvs_repro_run_at(const kvs_repro *repro, size_t index);
+/* What is left to do would take about so long on this machine. */
+KVS_API double kvs_repro_seconds(const kvs_repro *repro);
+
+/* Does what is planned.  The folder then holds runs/ (each as kvs_train leaves it), results.json
+ * (the claims), experiment.json, figures as SVG and CSV, runs.csv, page.html and page.md.
+ * *finished says whether it went to its end or was stopped. */
+KVS_API kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err);
+/* What came of it; NULL past the end. */
+KVS_API const kvs_claim *kvs_repro_claim(const kvs_repro *repro, size_t index);
+
+/* Joins finished experiments, those in `dir` or in folders of it, into one self-contained page. */
+KVS_API kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experiments,
+                                    kvs_err *err);
 
 #ifdef __cplusplus
 }

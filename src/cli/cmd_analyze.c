@@ -185,7 +185,7 @@ static kvs_status print_json(const analysis *a, const settings *s, kvs_err *err)
     for (size_t i = 0; i < a->count; i++) {
         const kvs_head_reading *h = a->heads + i;
 
-        json_array_append_new(heads, json_pack("{s:I, s:I, s:I, s:o, s:o, s:s}", "layer",
+        json_array_append_new(heads, json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:s}", "layer",
                                                (json_int_t)h->layer, "head", (json_int_t)h->head,
                                                "kv_head", (json_int_t)h->kv_head, "by_place",
                                                scores_to_json(&h->places), "by_content",

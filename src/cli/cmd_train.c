@@ -340,16 +340,6 @@ out:
     return st;
 }
 
-/* The line as a shell would take it. */
-static void quote_line(kvsi_text *text, int argc, char **argv)
-{
-    for (int i = 0; i < argc; i++) {
-        if (i > 0)
-            kvsi_text_add(text, " ");
-        kvsi_text_add_shell_word(text, argv[i]);
-    }
-}
-
 static kvs_status print_settings(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
     kvs_status st;
@@ -391,7 +381,7 @@ int kvsi_cmd_train(int argc, char **argv)
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    quote_line(&line, argc, argv);
+    kvsi_cli_quote_line(&line, argc, argv);
     KVS_TRY(kvsi_text_check(&line, &err));
     KVS_TRY(kvsi_train_settings_parse(&settings, &parsed, argc - 2, argv + 2, &err));
     if (parsed.help)

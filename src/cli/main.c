@@ -28,6 +28,7 @@ static const command commands[] = {
      kvsi_cmd_analyze},
     {"report", "compare runs: a table, curves, a web page", kvsi_cmd_report},
     {"theory", "compute what the paper's theorems say", kvsi_cmd_theory},
+    {"repro", "do the paper's experiments, and compare", kvsi_cmd_repro},
     {"bench", "measure the machine, training and attention", kvsi_cmd_bench},
     {"config", "print the JSON schema of a command's configuration file", config},
     {"version", "say what this build is and what it can use", kvsi_cmd_version},

@@ -1,0 +1,287 @@
+#include "repro/figure.h"
+
+#include "base/memory.h"
+#include "report/gnuplot.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- collecting ------------------------------------------------------------------------------ */
+
+kvsi_panel *kvsi_figure_panel(kvsi_figure *figure, const char *title, const char *x_label,
+                              const char *y_label)
+{
+    kvsi_panel *panel = figure->panels + figure->panel_count;
+
+    if (figure->panel_count == KVSI_PANELS_MAX) {
+        figure->failed = 1;
+        panel--;
+    } else {
+        figure->panel_count++;
+    }
+    *panel = (kvsi_panel){
+        .x_label = x_label,
+        .y_label = y_label,
+        .x_low = NAN,
+        .x_high = NAN,
+        .y_low = NAN,
+        .y_high = NAN,
+        .key = "inside bottom right",
+    };
+    snprintf(panel->title, sizeof panel->title, "%s", title);
+    return panel;
+}
+
+kvsi_series *kvsi_figure_series(kvsi_figure *figure, kvsi_series_style style, size_t colour,
+                                const char *label)
+{
+    kvsi_series *series = NULL;
+
+    if (figure->series_count < KVSI_SERIES_MAX && figure->panel_count > 0)
+        series = kvsi_alloc(1, sizeof *series);
+    if (!series) {
+        figure->failed = 1;
+        return NULL;
+    }
+    series->style = style;
+    series->colour = colour;
+    series->panel = figure->panel_count - 1;
+    snprintf(series->label, sizeof series->label, "%s", label);
+    figure->series[figure->series_count++] = series;
+    return series;
+}
+
+void kvsi_series_add(kvsi_series *series, double x, double y, double error)
+{
+    if (!series || !isfinite(x) || !isfinite(y))
+        return;
+    kvsi_text_format(&series->block, "%.10g %.10g %.6g\n", x, y, isnan(error) ? 0 : error);
+    kvsi_text_format(&series->csv, "%.10g,%.10g,", x, y);
+    if (!isnan(error))
+        kvsi_text_format(&series->csv, "%.6g", error);
+    kvsi_text_add(&series->csv, "\n");
+    series->count++;
+    series->has_errors |= error > 0;
+}
+
+void kvsi_figure_release(kvsi_figure *figure)
+{
+    for (size_t i = 0; i < figure->series_count; i++) {
+        kvsi_text_release(&figure->series[i]->block);
+        kvsi_text_release(&figure->series[i]->csv);
+        kvsi_free(figure->series[i]);
+    }
+    figure->series_count = figure->panel_count = 0;
+}
+
+static kvs_status check(const kvsi_figure *figure, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    if (figure->failed)
+        return kvsi_fail(err, KVS_E_LIMIT, "the figure '%s' is too large", figure->name);
+    for (size_t i = 0; st == KVS_OK && i < figure->series_count; i++)
+        st = kvsi_text_check(&figure->series[i]->csv, err);
+    return st;
+}
+
+/* ---- CSV ------------------------------------------------------------------------------------- */
+
+/* A word of a CSV file. */
+static void add_word(kvsi_text *out, const char *word)
+{
+    kvsi_text_add(out, "\"");
+    for (; *word; word++)
+        kvsi_text_add_bytes(out, *word == '"' ? "'" : word, 1);
+    kvsi_text_add(out, "\",");
+}
+
+/* Its lines, each with the names before it. */
+static void add_series(kvsi_text *out, const char *panel, const kvsi_series *series)
+{
+    const char *line = series->csv.data ? series->csv.data : "";
+
+    while (*line) {
+        size_t length = 0;
+
+        while (line[length] != '\n')
+            length++;
+        add_word(out, panel);
+        add_word(out, series->label);
+        kvsi_text_add_bytes(out, line, length + 1);
+        line += length + 1;
+    }
+}
+
+kvs_status kvsi_figure_csv(kvsi_text *out, const kvsi_figure *figure, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(check(figure, err));
+    kvsi_text_add(out, "panel,series,x,y,error\n");
+    for (size_t i = 0; i < figure->series_count; i++)
+        add_series(out, figure->panels[figure->series[i]->panel].title, figure->series[i]);
+    KVS_TRY(kvsi_text_check(out, err));
+out:
+    return st;
+}
+
+/* ---- gnuplot --------------------------------------------------------------------------------- */
+
+/* "[low:high]", with what is left open left open. */
+static void add_range(kvsi_text *script, const char *axis, double low, double high)
+{
+    kvsi_text_format(script, "set %srange [", axis);
+    if (!isnan(low))
+        kvsi_text_format(script, "%.10g", low);
+    kvsi_text_add(script, ":");
+    if (!isnan(high))
+        kvsi_text_format(script, "%.10g", high);
+    kvsi_text_add(script, "]\n");
+}
+
+static void add_label(kvsi_text *script, const char *what, const char *words)
+{
+    kvsi_text_format(script, "set %s ", what);
+    kvsi_gnuplot_quote(script, words);
+    kvsi_text_add(script, "\n");
+}
+
+/* Names instead of numbers, from the top down. */
+static void add_rows(kvsi_text *script, const kvsi_panel *panel)
+{
+    kvsi_text_format(script, "set yrange [%zu.6:-0.6]\nset ytics (", panel->row_count - 1);
+    for (size_t i = 0; i < panel->row_count; i++) {
+        kvsi_text_add(script, i ? ", " : "");
+        kvsi_gnuplot_quote(script, panel->rows[i]);
+        kvsi_text_format(script, " %zu", i);
+    }
+    kvsi_text_add(script, ")\nset grid xtics\n");
+}
+
+static void add_axes(kvsi_text *script, const kvsi_panel *panel)
+{
+    add_label(script, "title", panel->title);
+    add_label(script, "xlabel", panel->x_label);
+    add_label(script, "ylabel", panel->y_label);
+    kvsi_text_format(script, "%s logscale x\n%s logscale y\n", panel->log_x ? "set" : "unset",
+                     panel->log_y ? "set" : "unset");
+    kvsi_text_format(script, "set format y '%s'\n", panel->y_format ? panel->y_format : "%h");
+    kvsi_text_add(script, "set ytics autofreq\nunset grid\n"
+                          "set grid ytics linetype 1 linewidth 0.6 linecolor rgb '#bfbfbf'\n");
+    add_range(script, "x", panel->x_low, panel->x_high);
+    add_range(script, "y", panel->y_low, panel->y_high);
+    if (panel->row_count > 0)
+        add_rows(script, panel);
+    if (panel->key)
+        kvsi_text_format(script, "set key %s noopaque samplen 2\n", panel->key);
+    else
+        kvsi_text_add(script, "unset key\n");
+}
+
+/* Dashes and shapes help where colours do not. */
+static void add_style(kvsi_text *script, const kvsi_series *s)
+{
+    static const int shapes[] = {7, 5, 9, 13, 11, 15};
+    static const char *const dashes[] = {"1", "(12,4)", "(4,3)", "(14,4,3,4)"};
+    const char *colour = kvsi_gnuplot_colour(s->colour);
+    const int shape = shapes[s->colour % 6];
+
+    switch (s->style) {
+    case KVSI_LINE:
+        kvsi_text_format(script, "with lines linewidth 2.4 linecolor rgb '#%s' dashtype %s", colour,
+                         dashes[s->colour % 4]);
+        break;
+    case KVSI_THIN:
+        kvsi_text_format(script, "with lines linewidth 0.8 linecolor rgb '#70%s'", colour);
+        break;
+    case KVSI_DASHED:
+        kvsi_text_format(script, "with lines linewidth 1.6 linecolor rgb '#%s' dashtype (5,4)",
+                         colour);
+        break;
+    case KVSI_MARKS:
+        kvsi_text_format(script, "with points pointtype %d pointsize 0.9 linecolor rgb '#%s'",
+                         shape, colour);
+        break;
+    case KVSI_MARKED:
+        kvsi_text_format(script,
+                         "with linespoints linewidth 2 pointtype %d pointsize 0.7 linecolor rgb "
+                         "'#%s'",
+                         shape, colour);
+        break;
+    }
+}
+
+/* Bars are arrows with flat heads, because gnuplot's own erase what is below.  Where rows have
+ * names they lie along the other axis.  A curve of many points gets a dozen. */
+static void add_bars(kvsi_text *script, const kvsi_series *s, size_t number, int along_x)
+{
+    const size_t every = s->style == KVSI_LINE ? s->count / 12 + 1 : 1;
+
+    kvsi_text_format(script, ", $s%zu using %s every %zu::%zu", number,
+                     along_x ? "($1-$3):2:(2*$3):(0)" : "1:($2-$3):(0):(2*$3)", every,
+                     (s->count - 1) % every);
+    kvsi_text_format(script,
+                     " with vectors heads size screen 0.004,90 linewidth 1.4 linecolor rgb '#%s' "
+                     "notitle",
+                     kvsi_gnuplot_colour(s->colour));
+}
+
+static void add_plot(kvsi_text *script, const kvsi_figure *figure, size_t panel)
+{
+    kvsi_text_add(script, "plot NaN notitle");
+    for (size_t i = 0; i < figure->series_count; i++) {
+        const kvsi_series *s = figure->series[i];
+
+        if (s->panel != panel || s->count == 0)
+            continue;
+        kvsi_text_format(script, ", $s%zu using 1:2 ", i);
+        add_style(script, s);
+        if (*s->label && s->style != KVSI_THIN) {
+            kvsi_text_add(script, " title ");
+            kvsi_gnuplot_quote(script, s->label);
+        } else {
+            kvsi_text_add(script, " notitle");
+        }
+        if (s->has_errors)
+            add_bars(script, s, i, figure->panels[panel].row_count > 0);
+    }
+    kvsi_text_add(script, "\n");
+}
+
+/* Panels stand side by side, those with names of rows below each other. */
+static void write_script(kvsi_text *script, const kvsi_figure *figure)
+{
+    const size_t panels = figure->panel_count, rows = figure->panels[0].row_count;
+    const size_t width = panels == 1 ? 900 : panels == 2 ? 1100 : 1200;
+    const size_t height = rows > 0 ? 130 + 34 * rows : panels == 1 ? 460 : 400;
+
+    kvsi_text_format(script,
+                     "set terminal svg noenhanced size %zu,%zu name '%s' font 'sans-serif,15' "
+                     "background '#ffffff'\n",
+                     width, height, figure->name);
+    kvsi_gnuplot_style(script);
+    for (size_t i = 0; i < figure->series_count; i++)
+        kvsi_text_format(script, "$s%zu << END\n%sEND\n", i,
+                         figure->series[i]->block.data ? figure->series[i]->block.data : "");
+    kvsi_text_format(script, "set multiplot layout 1,%zu\n", panels);
+    for (size_t p = 0; p < panels; p++) {
+        add_axes(script, figure->panels + p);
+        add_plot(script, figure, p);
+    }
+    kvsi_text_add(script, "unset multiplot\n");
+}
+
+kvs_status kvsi_figure_draw(char **svg, const kvsi_figure *figure, kvs_err *err)
+{
+    kvsi_text script = {0};
+    kvs_status st;
+
+    *svg = NULL;
+    KVS_TRY(check(figure, err));
+    write_script(&script, figure);
+    KVS_TRY(kvsi_gnuplot_draw(svg, &script, err));
+out:
+    kvsi_text_release(&script);
+    return st;
+}
