@@ -209,8 +209,10 @@ static kvs_status train(conducting *now, kvs_model *model, const kvs_task *task,
         .files = &file,
         .file_count = 1,
         .tokenizer = run->task == kvsi_text_task ? now->c->tokenizer : NULL,
-        .checkpoint_every = (run->train.steps + CHECKPOINTS - 1) / CHECKPOINTS,
-        .keep = 1,
+        .checkpoint_every = run->keeps_checkpoints && run->eval_every > 0
+                                ? run->eval_every
+                                : (run->train.steps + CHECKPOINTS - 1) / CHECKPOINTS,
+        .keep = run->keeps_checkpoints ? 0 : 1,
         .resume = KVS_RESUME_AUTO,
         .progress = on_step,
         .notice = on_notice,
@@ -238,7 +240,7 @@ static kvs_status measure(const conducting *now, const char *dir, kvs_err *err)
         return fail_memory(now->run, err);
     if (e->measure && !kvsi_file_exists(path)) {
         KVS_TRY(kvs_model_load(&model, now->c->rt, dir, err));
-        KVS_TRY(e->measure(&found, now->run, model, err));
+        KVS_TRY(e->measure(&found, &(kvsi_finished){now->run, dir, model, now->c->rt}, err));
         KVS_TRY(kvsi_json_write(found, path, err));
     }
 out:

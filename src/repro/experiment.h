@@ -15,16 +15,26 @@
 #include "repro/plan.h"
 #include "repro/trial.h"
 
+/* A run that is done: its folder and its model. */
+typedef struct kvsi_finished {
+    const kvsi_planned *plan;
+    const char *dir;
+    const kvs_model *model;
+    kvs_runtime *rt;
+} kvsi_finished;
+
 typedef struct kvsi_experiment {
     kvs_experiment about;
     kvs_status (*plan)(kvsi_plan *plan, kvs_err *err);
-    kvs_status (*measure)(json_t **out, const kvsi_planned *run, const kvs_model *model,
-                          kvs_err *err);
+    kvs_status (*measure)(json_t **out, const kvsi_finished *run, kvs_err *err);
     kvs_status (*conclude)(kvsi_findings *findings, const kvsi_trial *trial, kvs_err *err);
 } kvsi_experiment;
 
 /* One file each. */
-extern const kvsi_experiment kvsi_repro_induction_depth;
+extern const kvsi_experiment kvsi_repro_induction_depth, kvsi_repro_induction_width,
+    kvsi_repro_ngram, kvsi_repro_lm_loss, kvsi_repro_seeds, kvsi_repro_learning_rates,
+    kvsi_repro_scaling_law, kvsi_repro_coefficients, kvsi_repro_variants, kvsi_repro_ablations,
+    kvsi_repro_windows, kvsi_repro_qkv;
 
 kvs_status kvsi_experiment_find(const kvsi_experiment **out, const char *name, kvs_err *err);
 

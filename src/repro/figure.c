@@ -46,15 +46,27 @@ kvsi_series *kvsi_figure_series(kvsi_figure *figure, kvsi_series_style style, si
     series->style = style;
     series->colour = colour;
     series->panel = figure->panel_count - 1;
+    for (int axis = 0; axis < 2; axis++) {
+        series->low[axis] = INFINITY;
+        series->high[axis] = -INFINITY;
+    }
     snprintf(series->label, sizeof series->label, "%s", label);
     figure->series[figure->series_count++] = series;
     return series;
+}
+
+static void widen(kvsi_series *series, int axis, double value)
+{
+    series->low[axis] = fmin(series->low[axis], value);
+    series->high[axis] = fmax(series->high[axis], value);
 }
 
 void kvsi_series_add(kvsi_series *series, double x, double y, double error)
 {
     if (!series || !isfinite(x) || !isfinite(y))
         return;
+    widen(series, 0, x);
+    widen(series, 1, y);
     kvsi_text_format(&series->block, "%.10g %.10g %.6g\n", x, y, isnan(error) ? 0 : error);
     kvsi_text_format(&series->csv, "%.10g,%.10g,", x, y);
     if (!isnan(error))
@@ -140,6 +152,83 @@ static void add_range(kvsi_text *script, const char *axis, double low, double hi
     kvsi_text_add(script, "]\n");
 }
 
+/* About five numbers with few digits: 4.2, 4.4, 4.6, ... */
+static void add_even_tics(kvsi_text *script, double low, double high)
+{
+    static const double digits[] = {1, 2, 5, 10};
+    const double power = pow(10, floor(log10((high - low) / 5)));
+    size_t d = 0;
+    double step;
+
+    while (d < 3 && (high - low) / (digits[d] * power) > 6)
+        d++;
+    step = digits[d] * power;
+    for (double tic = ceil(low / step) * step, first = tic; tic <= high; tic += step)
+        kvsi_text_format(script, "%s%.10g", tic > first ? ", " : "", tic);
+}
+
+/* 1, 2, 5, 10, 20, ... */
+static void add_decimal_tics(kvsi_text *script, double low, double high)
+{
+    static const double digits[] = {1, 2, 5};
+    const char *between = "";
+
+    for (double power = pow(10, floor(log10(low))); power <= high; power *= 10)
+        for (size_t d = 0; d < 3; d++) {
+            const double tic = digits[d] * power;
+
+            if (tic < low * 0.999 || tic > high * 1.001)
+                continue;
+            kvsi_text_format(script, "%s%.10g", between, tic);
+            between = ", ";
+        }
+}
+
+/* gnuplot labels whole powers alone, of which a narrow range may have none. */
+static void add_log_axis(kvsi_text *script, const char *axis, int base, double low, double high)
+{
+    kvsi_text_format(script, "set logscale %s %d\n", axis, base);
+    if (base != 10 || !(low > 0) || !(high > low) || high / low >= 200)
+        return;
+    kvsi_text_format(script, "set %stics (", axis);
+    if (high / low < 4)
+        add_even_tics(script, low, high);
+    else
+        add_decimal_tics(script, low, high);
+    kvsi_text_add(script, ")\n");
+}
+
+/* What all series of a panel need. */
+static void measure(double low[2], double high[2], const kvsi_figure *figure, size_t panel)
+{
+    for (int axis = 0; axis < 2; axis++) {
+        low[axis] = INFINITY;
+        high[axis] = -INFINITY;
+    }
+    for (size_t i = 0; i < figure->series_count; i++)
+        for (int axis = 0; axis < 2 && figure->series[i]->panel == panel; axis++) {
+            low[axis] = fmin(low[axis], figure->series[i]->low[axis]);
+            high[axis] = fmax(high[axis], figure->series[i]->high[axis]);
+        }
+}
+
+/* A logarithmic axis goes as far as there are points, and a little further. */
+static void add_axis(kvsi_text *script, const char *axis, int base, const double given[2],
+                     const double found[2])
+{
+    double low = given[0], high = given[1];
+
+    kvsi_text_format(script, "unset logscale %s\nset %stics autofreq\n", axis, axis);
+    if (base > 0 && found[0] > 0 && found[1] > found[0]) {
+        const double room = pow(found[1] / found[0], 0.03);
+
+        low = isnan(low) ? found[0] / room : low;
+        high = isnan(high) ? found[1] * room : high;
+        add_log_axis(script, axis, base, low, high);
+    }
+    add_range(script, axis, low, high);
+}
+
 static void add_label(kvsi_text *script, const char *what, const char *words)
 {
     kvsi_text_format(script, "set %s ", what);
@@ -159,18 +248,26 @@ static void add_rows(kvsi_text *script, const kvsi_panel *panel)
     kvsi_text_add(script, ")\nset grid xtics\n");
 }
 
-static void add_axes(kvsi_text *script, const kvsi_panel *panel)
+static void add_axes(kvsi_text *script, const kvsi_figure *figure, size_t number)
 {
+    const kvsi_panel *panel = figure->panels + number;
+    double low[2], high[2];
+
+    measure(low, high, figure, number);
     add_label(script, "title", panel->title);
     add_label(script, "xlabel", panel->x_label);
     add_label(script, "ylabel", panel->y_label);
-    kvsi_text_format(script, "%s logscale x\n%s logscale y\n", panel->log_x ? "set" : "unset",
-                     panel->log_y ? "set" : "unset");
-    kvsi_text_format(script, "set format y '%s'\n", panel->y_format ? panel->y_format : "%h");
-    kvsi_text_add(script, "set ytics autofreq\nunset grid\n"
+    kvsi_text_format(script, "set format x '%s'\nset format y '%s'\n",
+                     panel->x_format ? panel->x_format : "%h",
+                     panel->y_format ? panel->y_format : "%h");
+    kvsi_text_add(script, "unset grid\n"
                           "set grid ytics linetype 1 linewidth 0.6 linecolor rgb '#bfbfbf'\n");
-    add_range(script, "x", panel->x_low, panel->x_high);
-    add_range(script, "y", panel->y_low, panel->y_high);
+    add_axis(script, "x", panel->log_x, (double[2]){panel->x_low, panel->x_high},
+             (double[2]){low[0], high[0]});
+    add_axis(script, "y", panel->log_y, (double[2]){panel->y_low, panel->y_high},
+             (double[2]){low[1], high[1]});
+    if (panel->y_step > 0)
+        kvsi_text_format(script, "set ytics %.10g\n", panel->y_step);
     if (panel->row_count > 0)
         add_rows(script, panel);
     if (panel->key)
@@ -182,10 +279,10 @@ static void add_axes(kvsi_text *script, const kvsi_panel *panel)
 /* Dashes and shapes help where colours do not. */
 static void add_style(kvsi_text *script, const kvsi_series *s)
 {
-    static const int shapes[] = {7, 5, 9, 13, 11, 15};
+    static const int shapes[] = {7, 5, 9, 13, 11, 15, 6, 4, 8, 12, 10, 14}; /* filled, hollow */
     static const char *const dashes[] = {"1", "(12,4)", "(4,3)", "(14,4,3,4)"};
     const char *colour = kvsi_gnuplot_colour(s->colour);
-    const int shape = shapes[s->colour % 6];
+    const int shape = shapes[s->colour % 12];
 
     switch (s->style) {
     case KVSI_LINE:
@@ -202,6 +299,13 @@ static void add_style(kvsi_text *script, const kvsi_series *s)
     case KVSI_MARKS:
         kvsi_text_format(script, "with points pointtype %d pointsize 0.9 linecolor rgb '#%s'",
                          shape, colour);
+        break;
+    case KVSI_RULE:
+        kvsi_text_add(script, "with lines linewidth 1 linecolor rgb '#7f7f7f'");
+        break;
+    case KVSI_DOTS:
+        kvsi_text_format(script, "with points pointtype 6 pointsize 0.5 linecolor rgb '#%s'",
+                         colour);
         break;
     case KVSI_MARKED:
         kvsi_text_format(script,
@@ -257,16 +361,16 @@ static void write_script(kvsi_text *script, const kvsi_figure *figure)
     const size_t height = rows > 0 ? 130 + 34 * rows : panels == 1 ? 460 : 400;
 
     kvsi_text_format(script,
-                     "set terminal svg noenhanced size %zu,%zu name '%s' font 'sans-serif,15' "
-                     "background '#ffffff'\n",
-                     width, height, figure->name);
+                     "set terminal svg noenhanced size %zu,%zu name 'figure' font "
+                     "'sans-serif,15' background '#ffffff'\n",
+                     width, height);
     kvsi_gnuplot_style(script);
     for (size_t i = 0; i < figure->series_count; i++)
         kvsi_text_format(script, "$s%zu << END\n%sEND\n", i,
                          figure->series[i]->block.data ? figure->series[i]->block.data : "");
     kvsi_text_format(script, "set multiplot layout 1,%zu\n", panels);
     for (size_t p = 0; p < panels; p++) {
-        add_axes(script, figure->panels + p);
+        add_axes(script, figure, p);
         add_plot(script, figure, p);
     }
     kvsi_text_add(script, "unset multiplot\n");

@@ -2,7 +2,7 @@
  *
  *     kvsi_figure figure = {.name = "accuracy", .caption = "..."};
  *     kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "accuracy");
- *     panel->log_x = 1;
+ *     panel->log_x = 10;
  *     kvsi_series *series = kvsi_figure_series(&figure, KVSI_LINE, 0, "KV shifting, 1 layer");
  *     kvsi_series_add(series, step, accuracy, error);
  *     kvsi_findings_figure(findings, &figure);                       draws and releases it
@@ -20,6 +20,8 @@ typedef enum kvsi_series_style {
     KVSI_DASHED, /* a fit, or something to compare with */
     KVSI_MARKS,  /* points, with error bars */
     KVSI_MARKED, /* points, with error bars, and a line through them */
+    KVSI_DOTS,   /* small points, one of many */
+    KVSI_RULE,   /* where a number would mean nothing: grey, and not in the legend */
 } kvsi_series_style;
 
 typedef struct kvsi_series {
@@ -30,14 +32,16 @@ typedef struct kvsi_series {
     kvsi_text block; /* the same for gnuplot */
     size_t count;
     int has_errors;
+    double low[2], high[2]; /* of all x and of all y */
 } kvsi_series;
 
 typedef struct kvsi_panel {
     char title[96];
-    const char *x_label, *y_label; /* static */
-    int log_x, log_y;
+    const char *x_label, *y_label;       /* static */
+    int log_x, log_y;                    /* the base of a logarithmic axis; 0 = linear */
     double x_low, x_high, y_low, y_high; /* NaN = as the points want it */
-    const char *y_format;                /* of the numbers at the axis; NULL = gnuplot's */
+    double y_step;                       /* between numbers at the axis; 0 = gnuplot's */
+    const char *x_format, *y_format;     /* of the numbers at the axes; NULL = gnuplot's */
     const char *key;                     /* where the legend is; NULL = none */
     /* Rows with names instead of numbers: a point's y is the number of its row, from the top. */
     char rows[KVSI_ROWS_MAX][64];

@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/program.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -52,6 +53,13 @@ static void keep(kvsi_findings *f, json_t *list, json_t *value)
 
 /* ---- claims and remarks ---------------------------------------------------------------------- */
 
+kvsi_outcome kvsi_sign_outcome(const kvsi_paired_test *test, int sign)
+{
+    if (!(test->p < 0.05)) /* so is NaN */
+        return KVSI_OPEN;
+    return sign * test->difference.mean > 0 ? KVSI_HOLDS : KVSI_FAILS;
+}
+
 static kvs_verdict judge(const kvsi_findings *f, const kvsi_found *found)
 {
     if (found->outcome == KVSI_OPEN || (f->scale == KVS_SCALE_SMOKE && !found->exact))
@@ -79,6 +87,11 @@ void kvsi_findings_claim(kvsi_findings *f, const kvsi_found *found, const char *
                    "verdict", kvs_verdict_name(judge(f, found)),
                    "detail", words));
     /* clang-format on */
+}
+
+void kvsi_findings_lone_claim(kvsi_findings *f, const kvsi_found *found)
+{
+    kvsi_findings_claim(f, found, "one seed says nothing about chance");
 }
 
 void kvsi_findings_remark(kvsi_findings *f, const char *format, ...)
@@ -119,20 +132,27 @@ void kvsi_findings_drawing(kvsi_findings *f, const char *name, const char *capti
 }
 
 /* Without gnuplot there are the numbers still. */
-static kvs_status draw(kvsi_findings *f, const kvsi_figure *figure)
+void kvsi_findings_drawn(kvsi_findings *f, kvs_status status, const kvs_err *why, const char *name,
+                         const char *caption, const char *svg)
+{
+    const int missing = status == KVS_E_UNSUPPORTED && !kvsi_program_found("gnuplot");
+
+    if (status == KVS_OK)
+        kvsi_findings_drawing(f, name, caption, svg);
+    else if (missing && f->notice)
+        f->notice(f->user, why->message);
+    else if (!missing && f->status == KVS_OK)
+        f->status = kvsi_fail(f->err, status, "figure '%s': %s", name, why->message);
+}
+
+static void draw(kvsi_findings *f, const kvsi_figure *figure)
 {
     char *svg = NULL;
     kvs_err why = {.status = KVS_OK};
     const kvs_status st = kvsi_figure_draw(&svg, figure, &why);
 
-    if (st == KVS_OK)
-        kvsi_findings_drawing(f, figure->name, figure->caption, svg);
-    else if (st != KVS_E_UNSUPPORTED)
-        f->status = kvsi_fail(f->err, st, "%s", why.message);
-    else if (f->notice)
-        f->notice(f->user, why.message);
+    kvsi_findings_drawn(f, st, &why, figure->name, figure->caption, svg);
     kvsi_free(svg);
-    return f->status;
 }
 
 void kvsi_findings_figure(kvsi_findings *f, kvsi_figure *figure)
@@ -144,7 +164,7 @@ void kvsi_findings_figure(kvsi_findings *f, kvsi_figure *figure)
     if (f->status == KVS_OK)
         f->status = write_file(f, figure->name, "csv", csv.data, f->err);
     if (f->status == KVS_OK)
-        f->status = draw(f, figure);
+        draw(f, figure);
     kvsi_text_release(&csv);
     kvsi_figure_release(figure);
 }
@@ -159,6 +179,22 @@ static void add_csv_cell(kvsi_text *csv, const char *cell)
     for (; *cell; cell++)
         kvsi_text_add_bytes(csv, *cell == '"' ? "'" : cell, 1);
     kvsi_text_add(csv, quoted ? "\"" : "");
+}
+
+void kvsi_table_estimate(kvsi_grid *grid, const kvsi_estimate *e, int digits, const char *unit)
+{
+    if (isnan(e->error))
+        kvsi_grid_add(grid, "%.*f%s", digits, e->mean, unit);
+    else
+        kvsi_grid_add(grid, "%.*f ± %.*f%s", digits, e->mean, digits, e->error, unit);
+}
+
+void kvsi_table_p(kvsi_grid *grid, double p)
+{
+    if (isnan(p))
+        kvsi_grid_add(grid, "–");
+    else
+        kvsi_grid_add(grid, "%.3g", p);
 }
 
 /* The rows, headings first; the same goes into the CSV. */

@@ -34,6 +34,7 @@ struct kvsi_planned {
     } settings; /* of the task */
     uint64_t eval_every;
     size_t eval_sequences; /* of text: at most so many windows */
+    int keeps_checkpoints; /* all of them, to look back at */
     kvs_planned_run view;  /* what it takes */
 };
 

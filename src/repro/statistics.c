@@ -86,6 +86,27 @@ double kvsi_t_two_sided(double t, double freedom)
     return isinf(t) ? 0 : incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t));
 }
 
+/* t with P(|T| >= t) = 0.05: halving an interval that surely holds it (12.7 for 1 degree). */
+static double t_95(double freedom)
+{
+    double low = 0, high = 20;
+
+    for (int i = 0; i < 60; i++) {
+        const double middle = (low + high) / 2;
+
+        if (kvsi_t_two_sided(middle, freedom) > 0.05)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+double kvsi_half_interval(const kvsi_estimate *estimate)
+{
+    return estimate->count < 2 ? NAN : t_95((double)(estimate->count - 1)) * estimate->error;
+}
+
 kvsi_paired_test kvsi_paired_t(const double *ours, const double *theirs, size_t count)
 {
     kvsi_paired_test test = {.t = NAN, .p = NAN};

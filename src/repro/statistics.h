@@ -24,6 +24,8 @@ typedef struct kvsi_paired_test {
 kvsi_paired_test kvsi_paired_t(const double *ours, const double *theirs, size_t count);
 /* P(|T| >= |t|) for Student's t with so many degrees of freedom. */
 double kvsi_t_two_sided(double t, double freedom);
+/* Half the width of the 95 % interval of the mean. */
+double kvsi_half_interval(const kvsi_estimate *estimate);
 
 /* y = factor * x^-exponent, by least squares of logarithms. */
 typedef struct kvsi_power_law {

@@ -83,7 +83,7 @@ kvsi_trial_arm kvsi_trial_arm_at(const kvsi_trial *trial, size_t index)
 
 double kvsi_final_accuracy(const kvsi_trial_run *run)
 {
-    return run->log.summary.final_accuracy;
+    return 100 * run->log.summary.final_accuracy;
 }
 
 double kvsi_final_loss(const kvsi_trial_run *run)
@@ -98,15 +98,6 @@ double kvsi_step_at_99(const kvsi_trial_run *run)
     return step > 0 ? (double)step : INFINITY;
 }
 
-double kvsi_best_accuracy(const kvsi_trial_run *run)
-{
-    double best = 0;
-
-    for (size_t i = 0; i < run->log.point_count; i++)
-        best = fmax(best, kvsi_run_recent_accuracy(&run->log, i));
-    return best;
-}
-
 size_t kvsi_read_arm(double out[KVSI_SEEDS_MAX], const kvsi_trial_arm *arm, kvsi_reading *read)
 {
     size_t count = 0;
@@ -114,4 +105,22 @@ size_t kvsi_read_arm(double out[KVSI_SEEDS_MAX], const kvsi_trial_arm *arm, kvsi
     for (; count < arm->count && count < KVSI_SEEDS_MAX; count++)
         out[count] = read(arm->runs + count);
     return count;
+}
+
+size_t kvsi_read_finite(double out[KVSI_SEEDS_MAX], const kvsi_trial_arm *arm, kvsi_reading *read)
+{
+    const size_t all = kvsi_read_arm(out, arm, read);
+    size_t count = 0;
+
+    for (size_t i = 0; i < all; i++)
+        if (isfinite(out[i]))
+            out[count++] = out[i];
+    return count;
+}
+
+kvsi_estimate kvsi_estimate_arm(const kvsi_trial_arm *arm, kvsi_reading *read)
+{
+    double values[KVSI_SEEDS_MAX];
+
+    return kvsi_estimate_of(values, kvsi_read_arm(values, arm, read));
 }

@@ -4,6 +4,7 @@
 
 #include "report/run.h"
 #include "repro/plan.h"
+#include "repro/statistics.h"
 
 typedef struct kvsi_trial_run {
     const kvsi_planned *plan;
@@ -37,14 +38,16 @@ kvsi_trial_arm kvsi_trial_arm_at(const kvsi_trial *trial, size_t index);
 /* One number of a run; NaN if it has none. */
 typedef double kvsi_reading(const kvsi_trial_run *run);
 
-kvsi_reading kvsi_final_accuracy; /* of the finished model, 0 to 1 */
+kvsi_reading kvsi_final_accuracy; /* of the finished model, in percent */
 kvsi_reading kvsi_final_loss;
-kvsi_reading kvsi_step_at_99;    /* first step with 99 % accuracy; infinite = never */
-kvsi_reading kvsi_best_accuracy; /* the highest mean of 20 batches, 0 to 1 */
+kvsi_reading kvsi_step_at_99; /* first step with 99 % accuracy; infinite = never */
 
 enum { KVSI_SEEDS_MAX = 64 };
 
 /* Readings of an arm's runs; returns how many. */
 size_t kvsi_read_arm(double out[KVSI_SEEDS_MAX], const kvsi_trial_arm *arm, kvsi_reading *read);
+/* Those that are finite numbers. */
+size_t kvsi_read_finite(double out[KVSI_SEEDS_MAX], const kvsi_trial_arm *arm, kvsi_reading *read);
+kvsi_estimate kvsi_estimate_arm(const kvsi_trial_arm *arm, kvsi_reading *read);
 
 #endif
