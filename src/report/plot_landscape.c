@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "kvshift/kvshift_lab.h"
 #include "report/gnuplot.h"
+#include "report/plot.h"
 #include "report/streamlines.h"
 
 #include <math.h>
@@ -154,14 +155,14 @@ static void add_frame(kvsi_text *script, const layout *l)
                   "set multiplot\n");
 }
 
-kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panels, size_t count,
-                              size_t columns, kvs_err *err)
+kvs_status kvsi_plot_landscape(char **svg, const kvs_theorem3 *panels, size_t count, size_t columns,
+                               kvs_err *err)
 {
     kvsi_text script = {0};
-    char *drawn = NULL;
     kvs_status st;
     layout l;
 
+    *svg = NULL;
     if (count < 1 || count > KVS_PANELS_MAX || columns < 1)
         return kvsi_fail(err, KVS_E_INVALID, "%zu panels in %zu columns, expected 1 to %d", count,
                          columns, KVS_PANELS_MAX);
@@ -173,10 +174,21 @@ kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panels, size_
         KVS_TRY(add_panel(&script, &l, panels + i, i, err));
     }
     kvsi_text_add(&script, "unset multiplot\n");
-    KVS_TRY(kvsi_gnuplot_draw(&drawn, &script, err));
+    KVS_TRY(kvsi_gnuplot_draw(svg, &script, err));
+out:
+    kvsi_text_release(&script);
+    return st;
+}
+
+kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panels, size_t count,
+                              size_t columns, kvs_err *err)
+{
+    char *drawn = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvsi_plot_landscape(&drawn, panels, count, columns, err));
     KVS_TRY(kvsi_file_write_text(svg, drawn, err));
 out:
     kvsi_free(drawn);
-    kvsi_text_release(&script);
     return st;
 }
