@@ -358,6 +358,7 @@ typedef struct kvs_experiment {
     const char *settings[KVS_SCALES]; /* what is done at each scale, and how it was scaled */
     size_t seeds[KVS_SCALES];         /* of each arm, where no other number is asked for */
     int learns_text;                  /* wants texts, but at scale smoke */
+    int takes_model;                  /* can measure a trained model instead of training its own */
 } kvs_experiment;
 
 KVS_API const kvs_experiment *kvs_experiment_at(size_t index); /* NULL past the end */
@@ -413,6 +414,8 @@ typedef struct kvs_repro_options {
     int resume;               /* go on with what is in the folder */
     const char *const *texts; /* files, or folders of them, for models that learn text */
     size_t text_count;
+    const char *model;   /* trained, to be measured instead; NULL = the experiment's own */
+    double dropout;      /* that stays on while it is measured */
     const char *command; /* for the record; NULL = none */
     /* Called before the first step of each run, after every step, and once the run is over;
      * non-zero stops in order, and a later call with `resume` goes on from there. */
