@@ -14,7 +14,7 @@ static const kvsi_experiment *const experiments[] = {
     &kvsi_repro_scaling_law,     &kvsi_repro_coefficients,
     &kvsi_repro_variants,        &kvsi_repro_ablations,
     &kvsi_repro_windows,         &kvsi_repro_qkv,
-    &kvsi_repro_hop_k,
+    &kvsi_repro_hop_k,           &kvsi_repro_igsm,
 };
 
 enum { EXPERIMENTS = sizeof experiments / sizeof *experiments };

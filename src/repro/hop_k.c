@@ -40,7 +40,7 @@ static const size sizes[KVS_SCALES] = {
      .heads = 4,
      .depths = {1, 2, 3},
      .depth_count = 3,
-     .steps = 6000,
+     .steps = 3500,
      .warmup = 200,
      .batch = 64,
      .lr = 1e-3,
@@ -307,7 +307,7 @@ const kvsi_experiment kvsi_repro_hop_k = {
                 {"strings of 24 letters, up to 2 hops, width 32, 12 steps: shows that everything "
                  "works and nothing else",
                  "strings of 48 letters instead of 98, up to 8 hops instead of 16, width 64 "
-                 "instead of 128, 1 to 3 layers instead of 2 to 6, 6000 steps of 64 sequences at "
+                 "instead of 128, 1 to 3 layers instead of 2 to 6, 3500 steps of 64 sequences at "
                  "rate 1e-3 instead of 100001 of 32 at 1e-4, no dropout instead of 0.1; errors on "
                  "400 sequences a number of hops",
                  "the original experiment's own settings, with the attention exchanged: strings "
