@@ -19,7 +19,9 @@ int kvsi_cmd_ppl(int argc, char **argv);
 int kvsi_cmd_train(int argc, char **argv);
 int kvsi_cmd_inspect(int argc, char **argv);
 int kvsi_cmd_bench(int argc, char **argv);
+int kvsi_cmd_analyze(int argc, char **argv);
 int kvsi_cmd_report(int argc, char **argv);
+int kvsi_cmd_theory(int argc, char **argv);
 int kvsi_cmd_repro(int argc, char **argv);
 int kvsi_cmd_version(int argc, char **argv);
 

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 typedef struct settings {
-    const char *scale, *out, *cpu_level;
+    const char *scale, *out, *cpu_level, *model;
+    double dropout;
     size_t seeds, threads;
     kvsi_text_list text;
     int resume, dry_run, json, quiet;
@@ -31,8 +32,13 @@ static const kvsi_option options[] = {
     {.name = "text", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, text),
      .group = "Experiment", .placeholder = "PATH", .repeats = 1,
      .help = "what language models learn: a .txt or .jsonl (also .zst), a folder of them, or a "
-             "corpus; may be given several times",
-     .automatic = "at scale smoke a made-up language"},
+             "corpus; may be given several times", .automatic = "at scale smoke a made-up language"},
+    {.name = "model", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, model),
+     .group = "Experiment", .placeholder = "MODEL",
+     .help = "of hop-k: measure this trained model, and train none", .automatic = "none"},
+    {.name = "dropout", .kind = KVSI_OPTION_REAL, .offset = offsetof(settings, dropout),
+     .group = "Experiment", .placeholder = "X", .high = 0.99,
+     .help = "share that stays dropped while that model is measured"},
     {.name = "out", .letter = 'o', .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, out),
      .group = "Experiment", .placeholder = "DIR", .help = "folder for everything that is made",
      .automatic = "repro/NAME-SCALE"},
@@ -270,6 +276,8 @@ static kvs_status reproduce(const char *name, const settings *s, const char *lin
         .resume = s->resume,
         .texts = s->text.texts,
         .text_count = s->text.count,
+        .model = s->model,
+        .dropout = s->dropout,
         .command = line,
         .progress = on_progress,
         .notice = on_notice,

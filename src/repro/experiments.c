@@ -6,10 +6,15 @@
 #include <string.h>
 
 static const kvsi_experiment *const experiments[] = {
-    &kvsi_repro_induction_depth, &kvsi_repro_induction_width, &kvsi_repro_ngram,
-    &kvsi_repro_lm_loss,         &kvsi_repro_seeds,           &kvsi_repro_learning_rates,
-    &kvsi_repro_scaling_law,     &kvsi_repro_coefficients,    &kvsi_repro_variants,
-    &kvsi_repro_ablations,       &kvsi_repro_windows,         &kvsi_repro_qkv,
+    &kvsi_repro_induction_depth, &kvsi_repro_induction_width,
+    &kvsi_repro_theorem1,        &kvsi_repro_theorem2,
+    &kvsi_repro_theorem3,        &kvsi_repro_landscape,
+    &kvsi_repro_ngram,           &kvsi_repro_lm_loss,
+    &kvsi_repro_seeds,           &kvsi_repro_learning_rates,
+    &kvsi_repro_scaling_law,     &kvsi_repro_coefficients,
+    &kvsi_repro_variants,        &kvsi_repro_ablations,
+    &kvsi_repro_windows,         &kvsi_repro_qkv,
+    &kvsi_repro_hop_k,           &kvsi_repro_igsm,
 };
 
 enum { EXPERIMENTS = sizeof experiments / sizeof *experiments };

@@ -129,6 +129,20 @@ kvs_status kvsi_ngram_task(kvs_task **out, const kvsi_planned *run, const kvs_co
     return kvs_ngram_create(out, &config, err);
 }
 
+kvs_status kvsi_hopk_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
+                          kvs_err *err)
+{
+    (void)corpus;
+    return kvs_hopk_create(out, &run->settings.hopk, err);
+}
+
+kvs_status kvsi_igsm_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
+                          kvs_err *err)
+{
+    (void)corpus;
+    return kvs_igsm_create(out, &run->settings.igsm, err);
+}
+
 kvs_status kvsi_text_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
                           kvs_err *err)
 {

@@ -31,6 +31,8 @@ struct kvsi_planned {
     union {
         kvs_induction_config induction;
         kvs_ngram_config ngram;
+        kvs_hopk_config hopk;
+        kvs_igsm_config igsm;
     } settings; /* of the task */
     uint64_t eval_every;
     size_t eval_sequences; /* of text: at most so many windows */
@@ -42,6 +44,7 @@ typedef struct kvsi_plan {
     kvs_scale scale;
     size_t seeds;      /* of each arm */
     size_t text_vocab; /* the text's tokenizer has so many tokens; 0 = bytes */
+    const char *model; /* a trained one is given, which some experiments need no others for */
     kvsi_planned *runs;
     size_t count, capacity;
 } kvsi_plan;
@@ -57,6 +60,7 @@ kvs_status kvsi_planned_model(kvs_model_config *out, const kvsi_planned *run, co
                               kvs_err *err);
 
 /* Tasks.  The table of pairs of ngram is another one for every seed. */
-kvsi_task_maker kvsi_induction_task, kvsi_ngram_task, kvsi_text_task;
+kvsi_task_maker kvsi_induction_task, kvsi_ngram_task, kvsi_hopk_task, kvsi_igsm_task,
+    kvsi_text_task;
 
 #endif

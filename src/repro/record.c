@@ -56,8 +56,9 @@ static kvs_status describe(json_t **out, const kvsi_experiment *experiment,
 
     *out = NULL;
     KVS_TRY(kvsi_texts_describe(&texts, options, err));
-    *out = json_pack("{s:s, s:s, s:O}", "experiment", experiment->about.name, "scale",
-                     kvs_scale_name(options->scale), "texts", texts);
+    *out = json_pack("{s:s, s:s, s:O, s:s?, s:f}", "experiment", experiment->about.name, "scale",
+                     kvs_scale_name(options->scale), "texts", texts, "model", options->model,
+                     "dropout", options->dropout);
     if (!*out)
         st = fail_memory(options->out, err);
 out:
@@ -68,7 +69,7 @@ out:
 /* Says the first thing that is other than before. */
 static kvs_status compare(const json_t *before, const json_t *now, const char *path, kvs_err *err)
 {
-    static const char *const keys[] = {"experiment", "scale", "texts"};
+    static const char *const keys[] = {"experiment", "scale", "texts", "model", "dropout"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *old = json_object_get(before, keys[i]), *new = json_object_get(now, keys[i]);

@@ -43,6 +43,11 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
     kvs_status st = KVS_OK;
 
     r->plan.scale = scale;
+    r->plan.model = r->options->model;
+    if (r->options->model && !about->takes_model)
+        return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' takes no model", about->name);
+    if (r->options->dropout > 0 && !r->options->model)
+        return kvsi_fail(err, KVS_E_INVALID, "dropout while measuring needs a model that is given");
     r->plan.seeds = r->options->seeds ? r->options->seeds : about->seeds[scale];
     if (r->plan.seeds > KVSI_SEEDS_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "%zu seeds, expected at most %d", r->plan.seeds,
