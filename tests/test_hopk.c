@@ -4,7 +4,6 @@
  * The models are in $KVSHIFT_SHARED/data/hopk; where they are not, the tests are skipped. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "base/random.h"
 #include "formats/hf.h"
 #include "support.h"
 
@@ -13,54 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ---- the task ---- */
-
-enum { LETTERS = 4, FIRST_LETTER = 17, STRING = 98, TOKENS = STRING + 1, SEQUENCES = 60 };
-
-/* Letters, of which no two neighbours are equal. */
-static void draw_string(int *letters, kvsi_random *random)
-{
-    letters[0] = (int)kvsi_random_below(random, LETTERS);
-    for (size_t i = 1; i < STRING; i++) {
-        const int step = 1 + (int)kvsi_random_below(random, LETTERS - 1);
-        letters[i] = (letters[i - 1] + step) % LETTERS;
-    }
-}
-
-/* next[p] = behind the last earlier place with p's letter, -1 = there is none. */
-static void find_hops(int *next, const int *letters)
-{
-    int last[LETTERS] = {-1, -1, -1, -1};
-
-    for (int p = 0; p < STRING; p++) {
-        next[p] = last[letters[p]] < 0 ? -1 : last[letters[p]] + 1;
-        last[letters[p]] = p;
-    }
-}
-
-/* Row 0 says how often to hop, row 1 + i holds letter i; its answer is the letter `hops` hops away.
- * Only answers that are letters have a target, and count. */
-static void make_sequence(int32_t *ids, int32_t *targets, uint8_t *scored, int hops, uint64_t index)
-{
-    int letters[STRING], next[STRING];
-    kvsi_random random;
-
-    kvsi_random_init(&random, 1, KVSI_RANDOM_EVAL, index);
-    draw_string(letters, &random);
-    find_hops(next, letters);
-    ids[0] = hops;
-    targets[0] = -1;
-    scored[0] = 0;
-    for (int i = 0; i < STRING; i++) {
-        int p = i;
-
-        for (int hop = 0; hop < hops && p >= 0; hop++)
-            p = next[p];
-        ids[1 + i] = FIRST_LETTER + letters[i];
-        targets[1 + i] = p < 0 ? -1 : FIRST_LETTER + letters[p];
-        scored[1 + i] = p >= 0;
-    }
-}
+enum { TOKENS = 99, SEQUENCES = 60 };
 
 /* ---- the models ---- */
 
@@ -122,16 +74,25 @@ static double error_of(kvsi_pass *pass, int hops, size_t *count)
     static int32_t ids[ROWS], targets[ROWS];
     static uint8_t scored[ROWS];
     size_t starts[SEQUENCES + 1] = {0};
+    kvs_hopk_config config;
+    kvs_task *task;
     const kvs_batch batch = {
         .sequences = SEQUENCES, .starts = starts, .ids = ids, .targets = targets, .scored = scored};
     kvsi_loss loss;
 
+    kvs_hopk_config_init(&config);
+    config.only = (size_t)hops;
+    assert_int_equal(kvs_hopk_create(&task, &config, NULL), KVS_OK);
     for (size_t s = 0; s < SEQUENCES; s++) {
         const size_t at = starts[s];
+        const size_t length =
+            kvs_task_sequence(task, 1, KVS_STREAM_EVAL, (uint64_t)hops * SEQUENCES + s, ids + at,
+                              targets + at, scored + at);
 
-        make_sequence(ids + at, targets + at, scored + at, hops, (uint64_t)hops * SEQUENCES + s);
-        starts[s + 1] = at + TOKENS;
+        assert_int_equal(length, TOKENS);
+        starts[s + 1] = at + length;
     }
+    kvs_task_free(task);
     assert_int_equal(kvsi_pass_load(pass, &batch, NULL, NULL), KVS_OK);
     kvsi_pass_forward(pass);
     loss = kvsi_pass_loss(pass, NULL);

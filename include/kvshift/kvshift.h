@@ -506,6 +506,8 @@ typedef struct kvs_batch {
     const uint8_t *scored;  /* one per row, 1 = this target counts for accuracy; NULL = none */
 } kvs_batch;
 
+typedef struct kvs_tokenizer kvs_tokenizer; /* see below */
+
 typedef enum kvs_loss_rows {
     KVS_LOSS_ANSWER, /* only where the task has its answer */
     KVS_LOSS_ALL,    /* every next token */
@@ -532,6 +534,51 @@ typedef struct kvs_ngram_config {
     uint64_t seed; /* of the table */
 } kvs_ngram_config;
 
+/* k-hop induction heads: the first token says how often to hop, each other one holds a letter, and
+ * its answer is the letter that many hops away: one hop goes behind the last earlier place with the
+ * same letter.  Ids: numbers of hops 0 .. hops, then letters, "none" and "blank"; the first token's
+ * answer is blank.  All answers are learned from; those that are letters are scored. */
+typedef struct kvs_hopk_config {
+    size_t letters, length; /* length: letters of a sequence */
+    size_t hops;            /* the most; each sequence has its own number, 0 .. hops */
+    size_t only;            /* all sequences have this number; KVS_HOPS_ALL = they differ */
+    uint64_t sequences;     /* to train on, over and over; 0 = always fresh ones */
+} kvs_hopk_config;
+
+#define KVS_HOPS_ALL SIZE_MAX
+
+/* Problems of arithmetic modulo 23, told in words, with their solutions step by step (iGSM). */
+typedef enum kvs_igsm_mode {
+    KVS_IGSM_PAPER,    /* the generator that the paper starts from: all parameters are computed */
+    KVS_IGSM_OFFICIAL, /* that of iGSM's authors: things inside things, only what is needed */
+} kvs_igsm_mode;
+
+typedef enum kvs_igsm_wording {
+    KVS_IGSM_FULL,    /* sentences */
+    KVS_IGSM_COMPACT, /* what carries meaning alone, half as long; mode paper only */
+} kvs_igsm_wording;
+
+typedef struct kvs_igsm_config {
+    kvs_igsm_mode mode;
+    kvs_igsm_wording wording;
+    /* Operations: in mode paper parameters, which are as many as solution lines; in mode official
+     * those of arithmetic that the solution needs. */
+    size_t min_op, max_op;
+    size_t items;                   /* mode paper: of a category, 1 to so many; 10 at most */
+    size_t edges;                   /* mode official: pairs of things, at most */
+    size_t max_length;              /* tokens; longer problems are drawn again */
+    int solution_only;              /* learn from the solution alone, not from the problem */
+    const kvs_tokenizer *tokenizer; /* of the text; NULL = each word is a token */
+} kvs_igsm_config;
+
+/* What a solution that a model wrote is worth. */
+typedef struct kvs_igsm_grade {
+    int solved;        /* some step computes what is asked, and its value is right: the paper's */
+    int first_right;   /* the first such step is right */
+    int asked_missing; /* no step computes it */
+    int strict; /* every step is right, in a possible order, nothing is missing or too much */
+} kvs_igsm_grade;
+
 typedef struct kvs_task kvs_task;
 
 KVS_API void kvs_induction_config_init(kvs_induction_config *config);
@@ -541,11 +588,34 @@ KVS_API void kvs_ngram_config_init(kvs_ngram_config *config);
 KVS_API kvs_status kvs_ngram_create(kvs_task **out, const kvs_ngram_config *config, kvs_err *err);
 /* The best accuracy on the table of any guess that sees x2 only; NaN for another task. */
 KVS_API double kvs_ngram_ceiling(const kvs_task *task);
+KVS_API void kvs_hopk_config_init(kvs_hopk_config *config);
+KVS_API kvs_status kvs_hopk_create(kvs_task **out, const kvs_hopk_config *config, kvs_err *err);
+KVS_API void kvs_igsm_config_init(kvs_igsm_config *config);
+/* The tokenizer is borrowed while the task is made, no longer. */
+KVS_API kvs_status kvs_igsm_create(kvs_task **out, const kvs_igsm_config *config, kvs_err *err);
+/* Problem `index` of the evaluation stream, without its solution: writes at most
+ * kvs_task_max_length ids and returns how many.  0 = the task is another one. */
+KVS_API size_t kvs_igsm_problem(const kvs_task *task, uint64_t seed, uint64_t index, int32_t *ids);
+/* The token that ends a solution. */
+KVS_API int32_t kvs_igsm_end(const kvs_task *task);
+/* Grades what a model wrote behind that problem, the end's token included if it came to it. */
+KVS_API kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_task *task, uint64_t seed,
+                                         uint64_t index, const int32_t *ids, size_t count,
+                                         kvs_err *err);
 KVS_API void kvs_task_free(kvs_task *task);
 /* What a model for this task needs at least: a vocabulary, and a context for the longest sequence
  * that is fed (an answer that is only asked for is not). */
 KVS_API size_t kvs_task_vocab(const kvs_task *task);
 KVS_API size_t kvs_task_max_length(const kvs_task *task);
+
+/* Sequence `index` of what a seed trains on, or is evaluated on: ids that are fed, targets (-1 =
+ * none) and whether these are scored; each has room for kvs_task_max_length.  Returns how many. */
+typedef enum kvs_stream { KVS_STREAM_TRAIN, KVS_STREAM_EVAL } kvs_stream;
+
+KVS_API size_t kvs_task_sequence(const kvs_task *task, uint64_t seed, kvs_stream stream,
+                                 uint64_t index, int32_t *ids, int32_t *targets, uint8_t *scored);
+/* What an id of the task stands for, in words or as a number. */
+KVS_API void kvs_task_word(const kvs_task *task, int32_t id, char *out, size_t size);
 
 /* ---- training -------------------------------------------------------------------------------- */
 
@@ -651,8 +721,6 @@ typedef struct kvs_plan {
 KVS_API kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt,
                                   const kvs_model_config *config, const kvs_task *task,
                                   const kvs_train_config *train, kvs_err *err);
-
-typedef struct kvs_tokenizer kvs_tokenizer; /* see below */
 
 typedef enum kvs_resume {
     KVS_RESUME_NEVER,  /* start anew; a folder that holds a run is refused */

@@ -1,4 +1,5 @@
-/* kvshift_lab.h - the research API: measuring the machine and what is made of it.
+/* kvshift_lab.h - the research API: measuring the machine and what is made of it, the paper's
+ * theorems as formulas, what the heads of a model do, and the paper's experiments.
  *
  * The rules of kvshift.h hold here too, but for one: these calls may change with every version.
  *
@@ -177,6 +178,309 @@ KVS_API void kvs_bench_inference_free(kvs_bench_inference *bench);
 KVS_API kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err);
 KVS_API kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench,
                                            kvs_bench_infer_result *out, kvs_err *err);
+
+/* ---- theory: the paper's theorems as formulas ------------------------------------------------ */
+
+/* The four numbers of a head's shift: 1 is for the token itself, 2 for the one before it. */
+typedef struct kvs_coefficients {
+    double alpha1, alpha2, beta1, beta2;
+} kvs_coefficients;
+
+/* An induction head on vectors x_1 .. x_L, L = length:
+ *
+ *     IH(x) = sum_{s=2..L-1} softmax_s(x_L . x_{s-1} / sigma - slope (L - s)) x_s
+ */
+typedef struct kvs_induction_problem {
+    size_t length, dim; /* 4 at least; channels of a token */
+    double sigma, slope;
+    size_t inputs; /* random ones, of which the worst counts: unit vectors, x_L is one before it */
+    uint64_t seed; /* of these */
+} kvs_induction_problem;
+
+KVS_API void kvs_induction_problem_init(kvs_induction_problem *problem);
+
+/* Theorem 1, two ordinary layers of width 2 dim, the first with ALiBi's slope p.  Differences are
+ * the largest of any channel. */
+typedef struct kvs_theorem1_result {
+    double error;      /* |IH - TF| */
+    double self_error; /* the same where the first layer attends to itself, as causal ones do */
+    double copy_error; /* between what the first layer makes and the token before */
+    double bound;      /* the proof's: 4 dim / sigma e^-p / (1 - e^-p) */
+} kvs_theorem1_result;
+
+KVS_API kvs_status kvs_theorem1(kvs_theorem1_result *out, const kvs_induction_problem *problem,
+                                double p, kvs_err *err);
+
+/* Theorem 2, one layer of KV shifting attention of width dim.  The last three are of one input of
+ * tokens at right angles, one of which comes twice. */
+typedef struct kvs_theorem2_result {
+    double masked;   /* |IH - KVSA| without the first and the last key: rounding */
+    double printed;  /* with all keys, as the theorem has it */
+    double repeated; /* the same where the last two tokens are equal */
+    double network;  /* between KVSA in double and as a model of this library */
+} kvs_theorem2_result;
+
+KVS_API kvs_status kvs_theorem2(kvs_theorem2_result *out, kvs_runtime *rt,
+                                const kvs_induction_problem *problem, kvs_err *err);
+
+/* Theorem 3, the loss of a one-layer network on x_1 .. x_T, x_i, whose answer is x_{i+1}. */
+typedef enum kvs_theorem3_form {
+    KVS_THEOREM3_EXACT,   /* as it follows from the conditions */
+    KVS_THEOREM3_PRINTED, /* with the paper's e^alpha2 for tokens i-1 and T; counts are exact */
+    KVS_THEOREM3_FIGURE,  /* as the paper draws it: printed, and T is the constant for O(T) */
+} kvs_theorem3_form;
+
+typedef struct kvs_theorem3 {
+    kvs_theorem3_form form;
+    size_t T; /* 4 at least (3 with an i); of the figure any number */
+    size_t i; /* 1 .. T-1; 0 = any of 2 .. T-2, which are all alike; the exact form alone */
+} kvs_theorem3;
+
+/* `gradient` may be NULL. */
+KVS_API kvs_status kvs_theorem3_loss(double *loss, kvs_coefficients *gradient,
+                                     const kvs_theorem3 *problem, const kvs_coefficients *at,
+                                     kvs_err *err);
+/* The exact loss three other ways: place by place; as a model of this library with embeddings at
+ * right angles; and as one with random embeddings ~ N(0, 1/dim), on average over `samples` of
+ * them with i in 2 .. T-2. */
+KVS_API kvs_status kvs_theorem3_brute_force(double *loss, size_t T, size_t i,
+                                            const kvs_coefficients *at, kvs_err *err);
+KVS_API kvs_status kvs_theorem3_network(double *loss, kvs_runtime *rt, size_t T, size_t i,
+                                        const kvs_coefficients *at, kvs_err *err);
+
+typedef struct kvs_estimate {
+    double mean, error; /* error: the standard error of the mean */
+} kvs_estimate;
+
+KVS_API kvs_status kvs_theorem3_monte_carlo(kvs_estimate *out, kvs_runtime *rt, size_t T,
+                                            const kvs_coefficients *at, size_t dim, size_t samples,
+                                            uint64_t seed, kvs_err *err);
+
+/* On the square that the paper draws: alpha2 = 1 - alpha1, beta2 = 1 - beta1. */
+KVS_API kvs_coefficients kvs_square(double alpha1, double beta1);
+/* The lowest of (steps + 1)^2 places of the square from (0, 0) to (1, 1). */
+KVS_API kvs_status kvs_theorem3_minimum(kvs_coefficients *where, double *loss,
+                                        const kvs_theorem3 *problem, size_t steps, kvs_err *err);
+
+/* All four numbers free, with Adam (0.9, 0.999). */
+typedef struct kvs_descent {
+    double lr;
+    uint64_t steps;
+    /* Called before each step 1, 2, ... with what it starts from; may be NULL. */
+    void (*visit)(void *user, uint64_t step, double loss, const kvs_coefficients *at);
+    void *user;
+} kvs_descent;
+
+KVS_API kvs_status kvs_theorem3_descend(kvs_coefficients *at, const kvs_theorem3 *problem,
+                                        const kvs_descent *descent, kvs_err *err);
+
+/* Draws squares side by side, KVS_PANELS_MAX at most, `columns` in a row, as SVG: colours and
+ * contours of the loss, lines of steepest descent.  Needs gnuplot. */
+enum { KVS_PANELS_MAX = 12 };
+
+KVS_API kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panels, size_t count,
+                                      size_t columns, kvs_err *err);
+
+/* ---- lens: what the heads of a model do ------------------------------------------------------ */
+
+/* What attention of one head gives to each place (A), and to each token's content once its values
+ * are shifted (A_V): with taps b1 for the token itself and b2 for the one before,
+ *
+ *     A_V[t, j] = b1 A[t, j] + b2 A[t, j + 1]
+ *
+ * and likewise for longer windows; where channels differ, with their means.  Without a shift of
+ * values both are the same.  Rows of A sum to 1, those of A_V to what the taps sum to. */
+typedef struct kvs_pattern {
+    size_t layer, head, kv_head;
+    size_t tokens;
+    const float *places, *contents; /* [tokens, tokens]: A and A_V, of row t what token t sees */
+} kvs_pattern;
+
+/* Runs the model on one sequence and shows the patterns of all heads, layer by layer; they are
+ * borrowed until the visit ends. */
+KVS_API kvs_status kvs_patterns(const kvs_model *model, const int32_t *ids, size_t count,
+                                void (*visit)(void *user, const kvs_pattern *pattern), void *user,
+                                kvs_err *err);
+
+/* Random tokens, all of them twice: token t of the second half was there before at t - length. */
+typedef struct kvs_lens_options {
+    size_t length; /* of a half; no longer than half the model's context */
+    size_t sequences;
+    uint64_t seed;
+    size_t first_id; /* ids below it are not drawn */
+} kvs_lens_options;
+
+KVS_API void kvs_lens_options_init(kvs_lens_options *options);
+/* Checks the options against a model, and cuts the length to half its context. */
+KVS_API kvs_status kvs_lens_options_finish(kvs_lens_options *options, const kvs_model *model,
+                                           kvs_err *err);
+/* Sequence `index`, 2 * length ids. */
+KVS_API void kvs_lens_sequence(int32_t *ids, const kvs_lens_options *options,
+                               const kvs_model *model, size_t index);
+
+/* What a head gives, on average over tokens: of the second half to the token behind the one that
+ * was the same, and to that one itself; of all but the first to the token before. */
+typedef struct kvs_head_scores {
+    double induction, duplicate, previous;
+} kvs_head_scores;
+
+typedef struct kvs_head_reading {
+    size_t layer, head, kv_head;
+    kvs_head_scores places, contents; /* by A, and by A_V */
+    double previous_keys; /* alpha2 / (|alpha1| + |alpha2|); NaN where keys have no two taps */
+} kvs_head_reading;
+
+/* Attention heads of all layers. */
+KVS_API size_t kvs_lens_heads(const kvs_model *model);
+/* One reading a head, kvs_lens_heads of them, layer by layer.  `options` are finished. */
+KVS_API kvs_status kvs_lens_read(kvs_head_reading *out, const kvs_model *model,
+                                 const kvs_lens_options *options, kvs_err *err);
+
+/* Heads by the token from which their keys and their values come more.  The second is the induction
+ * head of one layer; the last an ordinary head whose places are off by one. */
+typedef enum kvs_head_kind {
+    KVS_KEYS_CURRENT_VALUES_CURRENT,   /* alpha1 > alpha2, beta1 > beta2 */
+    KVS_KEYS_PREVIOUS_VALUES_CURRENT,  /* alpha1 <= alpha2, beta1 > beta2 */
+    KVS_KEYS_CURRENT_VALUES_PREVIOUS,  /* alpha1 > alpha2, beta1 <= beta2 */
+    KVS_KEYS_PREVIOUS_VALUES_PREVIOUS, /* alpha1 <= alpha2, beta1 <= beta2 */
+    KVS_HEAD_KINDS,
+} kvs_head_kind;
+
+KVS_API kvs_head_kind kvs_head_kind_of(const kvs_coefficients *head);
+
+/* The coefficients of all KV heads together. */
+typedef struct kvs_shift_summary {
+    size_t heads;
+    size_t kinds[KVS_HEAD_KINDS];
+    kvs_estimate alpha_sum, beta_sum;       /* alpha1 + alpha2: mean, and its standard error */
+    size_t negative_alphas, negative_betas; /* of two a head */
+} kvs_shift_summary;
+
+/* Whether the heads of such a shift have kinds: keys and values are shifted by one token, with
+ * learned taps. */
+KVS_API int kvs_shift_has_kinds(const kvs_shift_config *shift);
+/* One head's four numbers; a shift without kinds is KVS_E_UNSUPPORTED. */
+KVS_API kvs_status kvs_head_coefficients(kvs_coefficients *out, const kvs_model *model,
+                                         size_t layer, size_t kv_head, kvs_err *err);
+KVS_API kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model,
+                                       kvs_err *err);
+
+/* Draws the patterns of all heads on the first sequence of `options`, KVS_DRAWN_HEADS_MAX at most,
+ * A beside A_V, as SVG.  Needs gnuplot. */
+enum { KVS_DRAWN_HEADS_MAX = 256 };
+
+KVS_API kvs_status kvs_patterns_draw(const char *svg, const kvs_model *model,
+                                     const kvs_lens_options *options, kvs_err *err);
+/* ---- the paper's experiments ----------------------------------------------------------------- */
+
+typedef enum kvs_scale {
+    KVS_SCALE_SMOKE, /* seconds: shows that everything works, and nothing about the claim */
+    KVS_SCALE_DESK,  /* minutes on two cores: scaled down so that the claim can still be seen */
+    KVS_SCALE_PAPER, /* the paper's own settings, for a cluster */
+} kvs_scale;
+
+enum { KVS_SCALES = 3 };
+
+/* smoke, desk, paper */
+KVS_API const char *kvs_scale_name(kvs_scale scale);
+KVS_API kvs_status kvs_scale_parse(kvs_scale *out, const char *name, kvs_err *err);
+
+typedef struct kvs_experiment {
+    const char *name;                 /* "induction-depth" */
+    const char *figure;               /* of the paper: "Fig. 1a" */
+    const char *claim;                /* what the paper says, in a sentence */
+    const char *settings[KVS_SCALES]; /* what is done at each scale, and how it was scaled */
+    size_t seeds[KVS_SCALES];         /* of each arm, where no other number is asked for */
+    int learns_text;                  /* wants texts, but at scale smoke */
+    int takes_model;                  /* can measure a trained model instead of training its own */
+} kvs_experiment;
+
+KVS_API const kvs_experiment *kvs_experiment_at(size_t index); /* NULL past the end */
+
+/* A run that is part of an experiment. */
+typedef enum kvs_run_state {
+    KVS_RUN_NEW,
+    KVS_RUN_BEGUN,
+    KVS_RUN_DONE,
+    KVS_RUN_DIVERGED, /* its loss stopped being a number, which ended it */
+} kvs_run_state;
+
+typedef struct kvs_planned_run {
+    const char *name; /* of its folder */
+    const char *arm;  /* what sets it apart: "KV shifting, 1 layer" */
+    uint64_t seed;
+    uint64_t parameters, steps;
+    double tokens, flops; /* of the whole run */
+    double bytes;         /* of memory */
+    kvs_run_state state;
+} kvs_planned_run;
+
+typedef enum kvs_verdict {
+    KVS_VERDICT_REPRODUCED,
+    KVS_VERDICT_NOT,       /* what was found contradicts the claim */
+    KVS_VERDICT_TOO_SMALL, /* at this scale it cannot be told */
+} kvs_verdict;
+
+/* reproduced, not reproduced, not at this scale */
+KVS_API const char *kvs_verdict_name(kvs_verdict verdict);
+
+typedef struct kvs_claim {
+    const char *claim;
+    const char *paper;  /* its number, or what it says in words */
+    double ours, error; /* and its standard error; NaN = there is none */
+    const char *unit;   /* of both, "" = none */
+    size_t seeds;
+    kvs_verdict verdict;
+    const char *detail; /* how the verdict came about: "p = 0.003, lower for 5 of 5 seeds" */
+} kvs_claim;
+
+typedef struct kvs_repro_progress {
+    const kvs_planned_run *run; /* number `index` of `count` */
+    size_t index, count;
+    const kvs_step_record *record; /* NULL: the run has just been begun, or is over */
+    double seconds_left;           /* of the whole experiment, from its pace so far; NaN at first */
+} kvs_repro_progress;
+
+typedef struct kvs_repro_options {
+    kvs_scale scale;
+    size_t seeds;             /* 0 = the experiment's own number */
+    const char *out;          /* folder; NULL = this is a plan only */
+    int resume;               /* go on with what is in the folder */
+    const char *const *texts; /* files, or folders of them, for models that learn text */
+    size_t text_count;
+    const char *model;   /* trained, to be measured instead; NULL = the experiment's own */
+    double dropout;      /* that stays on while it is measured */
+    const char *command; /* for the record; NULL = none */
+    /* Called before the first step of each run, after every step, and once the run is over;
+     * non-zero stops in order, and a later call with `resume` goes on from there. */
+    int (*progress)(void *user, const kvs_repro_progress *progress);
+    /* Called with one line about something unusual; may be NULL. */
+    void (*notice)(void *user, const char *line);
+    void *user;
+} kvs_repro_options;
+
+typedef struct kvs_repro kvs_repro;
+
+/* Plans an experiment: nothing is written yet, and of the folder only the state of its runs is
+ * read.  The options are borrowed. */
+KVS_API kvs_status kvs_repro_create(kvs_repro **out, kvs_runtime *rt, const char *name,
+                                    const kvs_repro_options *options, kvs_err *err);
+KVS_API void kvs_repro_free(kvs_repro *repro);
+KVS_API const kvs_experiment *kvs_repro_experiment(const kvs_repro *repro);
+KVS_API const kvs_planned_run *kvs_repro_run_at(const kvs_repro *repro, size_t index);
+/* What is left to do would take about so long on this machine. */
+KVS_API double kvs_repro_seconds(const kvs_repro *repro);
+
+/* Does what is planned.  The folder then holds runs/ (each as kvs_train leaves it), results.json
+ * (the claims), experiment.json, figures as SVG and CSV, runs.csv, page.html and page.md.
+ * *finished says whether it went to its end or was stopped. */
+KVS_API kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err);
+/* What came of it; NULL past the end. */
+KVS_API const kvs_claim *kvs_repro_claim(const kvs_repro *repro, size_t index);
+
+/* Joins finished experiments, those in `dir` or in folders of it, into one self-contained page. */
+KVS_API kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experiments,
+                                    kvs_err *err);
 
 #ifdef __cplusplus
 }

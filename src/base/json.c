@@ -40,8 +40,8 @@ static kvs_status wrong_type(const json_t *value, const char *key, const char *w
 
 /* ---- whole files ----------------------------------------------------------------------------- */
 
-kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const char *what,
-                           kvs_err *err)
+static kvs_status parse(json_t **out, json_type type, const char *text, size_t size,
+                        const char *what, kvs_err *err)
 {
     json_error_t error;
     json_t *value;
@@ -54,9 +54,9 @@ kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const ch
     if (!value)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': malformed JSON at line %d, column %d: %s", what,
                          error.line, error.column, error.text);
-    if (!json_is_object(value)) {
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': expected a JSON object, found %s", what,
-                       found(value));
+    if (json_typeof(value) != type) {
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': expected a JSON %s, found %s", what,
+                       type == JSON_OBJECT ? "object" : "array", found(value));
         json_decref(value);
         return st;
     }
@@ -64,7 +64,8 @@ kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const ch
     return KVS_OK;
 }
 
-kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err *err)
+static kvs_status read_as(json_t **out, json_type type, const char *path, size_t limit,
+                          kvs_err *err)
 {
     char *text = NULL;
     size_t size = 0;
@@ -72,10 +73,26 @@ kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err 
 
     *out = NULL;
     KVS_TRY(kvsi_file_read(&text, &size, path, limit, err));
-    KVS_TRY(kvsi_json_parse(out, text, size, path, err));
+    KVS_TRY(parse(out, type, text, size, path, err));
 out:
     kvsi_free(text);
     return st;
+}
+
+kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const char *what,
+                           kvs_err *err)
+{
+    return parse(out, JSON_OBJECT, text, size, what, err);
+}
+
+kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err *err)
+{
+    return read_as(out, JSON_OBJECT, path, limit, err);
+}
+
+kvs_status kvsi_json_read_list(json_t **out, const char *path, size_t limit, kvs_err *err)
+{
+    return read_as(out, JSON_ARRAY, path, limit, err);
 }
 
 /* Where jansson's output goes, and what happened there. */

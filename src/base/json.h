@@ -13,6 +13,8 @@
 kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const char *what,
                            kvs_err *err);
 kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err *err);
+/* The same for a file that is one array. */
+kvs_status kvsi_json_read_list(json_t **out, const char *path, size_t limit, kvs_err *err);
 /* Indented, with a final newline, whole or not at all. */
 kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err);
 

@@ -55,7 +55,7 @@ typedef struct kvsi_option {
     int repeats;         /* a text: the value is a kvsi_text_list, and each one given adds to it */
 } kvsi_option;
 
-enum { KVSI_OPTIONS_MAX = 96 };
+enum { KVSI_OPTIONS_MAX = 128 };
 
 typedef struct kvsi_command_options {
     const char *command;  /* "kvshift train", for usage and hints */

@@ -49,7 +49,8 @@ static void release(kvs_task *task)
     kvsi_free(t);
 }
 
-static const kvsi_task_ops repeat_ops = {"repeat", draw, describe, release};
+static const kvsi_task_ops repeat_ops = {
+    .name = "repeat", .draw = draw, .describe = describe, .release = release};
 
 kvs_status kvsi_repeat_task_create(kvs_task **out, const kvs_bench_model *model,
                                    kvsi_profile *profile, kvs_err *err)

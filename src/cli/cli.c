@@ -70,3 +70,12 @@ kvs_status kvsi_cli_print_json_line(json_t *value, kvs_err *err)
         return kvsi_fail(err, KVS_E_IO, "cannot write standard output");
     return st;
 }
+
+void kvsi_cli_quote_line(kvsi_text *text, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        if (i > 0)
+            kvsi_text_add(text, " ");
+        kvsi_text_add_shell_word(text, argv[i]);
+    }
+}

@@ -19,11 +19,16 @@ int kvsi_cmd_ppl(int argc, char **argv);
 int kvsi_cmd_train(int argc, char **argv);
 int kvsi_cmd_inspect(int argc, char **argv);
 int kvsi_cmd_bench(int argc, char **argv);
+int kvsi_cmd_analyze(int argc, char **argv);
 int kvsi_cmd_report(int argc, char **argv);
+int kvsi_cmd_theory(int argc, char **argv);
+int kvsi_cmd_repro(int argc, char **argv);
 int kvsi_cmd_version(int argc, char **argv);
 
 /* Prints the error as one line and returns the exit code that fits it. */
 int kvsi_cli_fail(const kvs_err *err);
+/* The command line as a shell would take it. */
+void kvsi_cli_quote_line(kvsi_text *text, int argc, char **argv);
 /* Prints a command's help. */
 kvs_status kvsi_cli_help(const kvsi_command_options *command, const void *settings, kvs_err *err);
 /* Answers --print-config: prints the settings as a file, or the schema of such files. */

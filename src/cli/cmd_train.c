@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/run_files.h"
+#include "cli/show_task.h"
 #include "cli/train_samples.h"
 
 #include <inttypes.h>
@@ -98,6 +99,22 @@ static void announce_model(const kvsi_workshop *w, const kvsi_train_settings *s)
     fprintf(stderr, "\n");
 }
 
+static void announce_task(const kvsi_workshop *w, const kvsi_train_settings *s)
+{
+    fprintf(stderr, "task: %s, ", s->task);
+    if (kvsi_train_is_task(s, "ngram"))
+        fprintf(stderr, "%zu pairs from an alphabet of %zu, %zu answers", s->ngram.pairs,
+                s->ngram.alphabet, s->ngram.answers);
+    else if (kvsi_train_is_task(s, "hopk"))
+        fprintf(stderr, "%zu letters of %zu, up to %zu hops", s->hopk.length, s->hopk.letters,
+                s->hopk.hops);
+    else if (kvsi_train_is_task(s, "igsm"))
+        fprintf(stderr, "mode %s, %zu to %zu operations, %zu tokens", s->igsm_mode, s->igsm.min_op,
+                s->igsm.max_op, kvs_task_vocab(w->task));
+    else
+        fprintf(stderr, "vocabulary %zu, pool %zu", s->induction.vocab, s->induction.pool);
+}
+
 static void announce(const kvsi_workshop *w, const kvsi_train_settings *s, uint64_t first_step)
 {
     const int threads = kvs_runtime_threads(w->rt);
@@ -107,12 +124,8 @@ static void announce(const kvsi_workshop *w, const kvsi_train_settings *s, uint6
     announce_model(w, s);
     if (s->data)
         fprintf(stderr, "text: %s, windows of %zu tokens", s->data, s->model.context);
-    else if (kvsi_train_is_ngram(s))
-        fprintf(stderr, "task: ngram, %zu pairs from an alphabet of %zu, %zu answers",
-                s->ngram.pairs, s->ngram.alphabet, s->ngram.answers);
     else
-        fprintf(stderr, "task: induction, vocabulary %zu, pool %zu", s->induction.vocab,
-                s->induction.pool);
+        announce_task(w, s);
     fprintf(stderr, "; %d thread%s, cpu level %s\n", threads, plural((size_t)threads),
             kvs_runtime_cpu_level(w->rt));
 }
@@ -224,7 +237,7 @@ static kvs_status print_json(const kvsi_workshop *w, const kvsi_train_settings *
 
     if (result->final.buckets > 0)
         json_object_set_new(object, "accuracy_by_length", lengths_to_json(&result->final));
-    if (kvsi_train_is_ngram(s))
+    if (kvsi_train_is_task(s, "ngram"))
         json_object_set_new(object, "x2_only_ceiling",
                             kvsi_json_number(kvs_ngram_ceiling(w->task)));
     return kvsi_cli_print_json(object, err);
@@ -251,10 +264,10 @@ static void print_accuracy(const kvsi_workshop *w, const kvsi_train_settings *s,
                            const kvs_evaluation *final)
 {
     printf("accuracy  %.2f %% on %zu %ssequences (loss %.4f)\n", 100 * final->accuracy,
-           s->eval_sequences, kvsi_train_is_ngram(s) ? "" : "fresh ", final->loss);
+           s->eval_sequences, kvsi_train_is_task(s, "ngram") ? "" : "fresh ", final->loss);
     if (final->buckets > 0)
         print_lengths(final);
-    if (kvsi_train_is_ngram(s))
+    if (kvsi_train_is_task(s, "ngram"))
         printf("ceiling   %.2f %% for any guess that sees x2 only\n",
                100 * kvs_ngram_ceiling(w->task));
 }
@@ -340,16 +353,6 @@ out:
     return st;
 }
 
-/* The line as a shell would take it. */
-static void quote_line(kvsi_text *text, int argc, char **argv)
-{
-    for (int i = 0; i < argc; i++) {
-        if (i > 0)
-            kvsi_text_add(text, " ");
-        kvsi_text_add_shell_word(text, argv[i]);
-    }
-}
-
 static kvs_status print_settings(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
     kvs_status st;
@@ -360,7 +363,7 @@ out:
     return st;
 }
 
-/* Makes everything ready, and then trains or says what it would take. */
+/* Makes everything ready, and then trains, or says what it would take or be fed. */
 static kvs_status train_or_plan(kvsi_train_settings *s, kvsi_parsed_options *parsed,
                                 const char *line, kvs_err *err)
 {
@@ -372,6 +375,10 @@ static kvs_status train_or_plan(kvsi_train_settings *s, kvsi_parsed_options *par
     KVS_TRY(kvsi_workshop_furnish(&w, s, parsed, err));
     if (s->dry_run) {
         KVS_TRY(print_plan(&w, s, err));
+        goto out;
+    }
+    if (s->show > 0) {
+        KVS_TRY(kvsi_show_task(w.task, w.tokenizer, s->train.seed, s->show, err));
         goto out;
     }
     KVS_TRY(kvsi_train_mark_sources(s, &before, parsed, err));
@@ -391,7 +398,7 @@ int kvsi_cmd_train(int argc, char **argv)
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    quote_line(&line, argc, argv);
+    kvsi_cli_quote_line(&line, argc, argv);
     KVS_TRY(kvsi_text_check(&line, &err));
     KVS_TRY(kvsi_train_settings_parse(&settings, &parsed, argc - 2, argv + 2, &err));
     if (parsed.help)

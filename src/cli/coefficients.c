@@ -1,6 +1,7 @@
 #include "cli/coefficients.h"
 
 #include "base/memory.h"
+#include "kvshift/kvshift_lab.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -83,37 +84,26 @@ void kvsi_coefficients_release(kvsi_coefficients *c)
 
 /* ---- four kinds of heads --------------------------------------------------------------------- */
 
-/* By which token the keys and the values come from more.  The second is the induction head of one
- * layer; the last an ordinary head whose positions are off by one. */
 static const struct {
     const char *sign, *name; /* name: keys, values */
 } kinds[] = {
-    {"α1>α2 β1>β2", "current_current"},
-    {"α1≤α2 β1>β2", "previous_current"},
-    {"α1>α2 β1≤β2", "current_previous"},
-    {"α1≤α2 β1≤β2", "previous_previous"},
+    [KVS_KEYS_CURRENT_VALUES_CURRENT] = {"α1>α2 β1>β2", "current_current"},
+    [KVS_KEYS_PREVIOUS_VALUES_CURRENT] = {"α1≤α2 β1>β2", "previous_current"},
+    [KVS_KEYS_CURRENT_VALUES_PREVIOUS] = {"α1>α2 β1≤β2", "current_previous"},
+    [KVS_KEYS_PREVIOUS_VALUES_PREVIOUS] = {"α1≤α2 β1≤β2", "previous_previous"},
 };
 
-enum { KINDS = sizeof kinds / sizeof *kinds };
-
-/* Taps of keys and values, two each, and learned. */
-static int has_kinds(const kvs_shift_config *shift)
+static kvs_head_kind kind_of(const kvsi_head_row *row)
 {
-    const unsigned both = KVS_SHIFT_K | KVS_SHIFT_V;
-
-    return (shift->targets & both) == both && shift->window == 1 && shift->form != KVS_SHIFT_DATA &&
-           shift->form != KVS_SHIFT_HARD;
+    return kvs_head_kind_of(&(kvs_coefficients){.alpha1 = row->k.taps[1],
+                                                .alpha2 = row->k.taps[0],
+                                                .beta1 = row->v.taps[1],
+                                                .beta2 = row->v.taps[0]});
 }
 
-static size_t kind_of(const kvsi_head_row *row)
+static void count_kinds(size_t counts[KVS_HEAD_KINDS], const kvsi_coefficients *c)
 {
-    return (size_t)(row->k.taps[1] <= row->k.taps[0]) +
-           2 * (size_t)(row->v.taps[1] <= row->v.taps[0]);
-}
-
-static void count_kinds(size_t counts[KINDS], const kvsi_coefficients *c)
-{
-    for (size_t i = 0; i < KINDS; i++)
+    for (size_t i = 0; i < KVS_HEAD_KINDS; i++)
         counts[i] = 0;
     for (size_t i = 0; i < c->kv_count; i++)
         counts[kind_of(c->kv + i)]++;
@@ -198,7 +188,7 @@ static void print_kv(const kvsi_coefficients *c)
 {
     const int has_k = (c->shift.targets & KVS_SHIFT_K) != 0;
     const int has_v = (c->shift.targets & KVS_SHIFT_V) != 0;
-    const int with_kinds = has_kinds(&c->shift);
+    const int with_kinds = kvs_shift_has_kinds(&c->shift);
 
     printf("  layer  kv head");
     if (has_k)
@@ -232,7 +222,7 @@ static void print_q(const kvsi_coefficients *c)
 
 static void print_kinds(const kvsi_coefficients *c)
 {
-    size_t counts[KINDS];
+    size_t counts[KVS_HEAD_KINDS];
 
     count_kinds(counts, c);
     printf("heads by kind\n           β1>β2   β1≤β2\n");
@@ -253,7 +243,7 @@ void kvsi_coefficients_print(const kvsi_coefficients *c)
         print_kv(c);
     if (c->q_count > 0)
         print_q(c);
-    if (has_kinds(&c->shift))
+    if (kvs_shift_has_kinds(&c->shift))
         print_kinds(c);
 }
 
@@ -291,7 +281,7 @@ static void set_mix(json_t *object, const kvs_shift_config *shift, unsigned targ
     set_member(object, letter, "", numbers_to_json(mix->taps, taps));
     if (spreads(shift))
         set_member(object, letter, "_spread", numbers_to_json(mix->spread, taps));
-    if (has_kinds(shift) && target != KVS_SHIFT_Q)
+    if (kvs_shift_has_kinds(shift) && target != KVS_SHIFT_Q)
         set_member(object, letter, "_sum", kvsi_json_number(sum_of(mix)));
 }
 
@@ -303,14 +293,14 @@ static json_t *row_to_json(const kvsi_head_row *row)
 json_t *kvsi_coefficients_to_json(const kvsi_coefficients *c)
 {
     json_t *kv = json_array(), *q = json_array(), *counted = json_object();
-    size_t counts[KINDS];
+    size_t counts[KVS_HEAD_KINDS];
 
     for (size_t i = 0; i < c->kv_count; i++) {
         json_t *row = row_to_json(c->kv + i);
 
         set_mix(row, &c->shift, KVS_SHIFT_K, &c->kv[i].k);
         set_mix(row, &c->shift, KVS_SHIFT_V, &c->kv[i].v);
-        if (has_kinds(&c->shift))
+        if (kvs_shift_has_kinds(&c->shift))
             json_object_set_new(row, "kind", json_string(kinds[kind_of(c->kv + i)].name));
         json_array_append_new(kv, row);
     }
@@ -320,9 +310,9 @@ json_t *kvsi_coefficients_to_json(const kvsi_coefficients *c)
         set_mix(row, &c->shift, KVS_SHIFT_Q, &c->q[i].q);
         json_array_append_new(q, row);
     }
-    if (has_kinds(&c->shift)) {
+    if (kvs_shift_has_kinds(&c->shift)) {
         count_kinds(counts, c);
-        for (size_t i = 0; i < KINDS; i++)
+        for (size_t i = 0; i < KVS_HEAD_KINDS; i++)
             json_object_set_new(counted, kinds[i].name, json_integer((json_int_t)counts[i]));
     }
     return json_pack("{s:s, s:o, s:o, s:o}", "order", "oldest first", "kv_heads", kv, "query_heads",

@@ -1,42 +1,11 @@
 #include "cli/run_files.h"
 
+#include "base/machine.h"
 #include "base/options_config.h"
 #include "cli/cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-/* The processor's name for itself; "unknown" where the system does not tell. */
-static void find_processor(char *out, size_t size)
-{
-    static const char key[] = "model name";
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    char line[256];
-
-    snprintf(out, size, "unknown");
-    while (file && fgets(line, sizeof line, file)) {
-        const char *colon = strchr(line, ':');
-
-        if (strncmp(line, key, sizeof key - 1) != 0 || !colon)
-            continue;
-        colon += 1 + strspn(colon + 1, " \t");
-        snprintf(out, size, "%.*s", (int)strcspn(colon, "\n"), colon);
-        break;
-    }
-    if (file)
-        fclose(file);
-}
-
-static void format_now(char *out, size_t size)
-{
-    const time_t now = time(NULL);
-    struct tm parts;
-
-    if (!gmtime_r(&now, &parts) || strftime(out, size, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
-        snprintf(out, size, "unknown");
-}
 
 static void add_environment(kvsi_text *text, const kvs_runtime *rt)
 {
@@ -44,8 +13,8 @@ static void add_environment(kvsi_text *text, const kvs_runtime *rt)
     char processor[128], now[32];
     char *words;
 
-    find_processor(processor, sizeof processor);
-    format_now(now, sizeof now);
+    kvsi_machine_processor(processor, sizeof processor);
+    kvsi_machine_time(now, sizeof now);
     json_object_set_new(facts, "processor", json_string(processor));
     json_object_set_new(facts, "started", json_string(now));
     words = json_dumps(facts, JSON_INDENT(2));

@@ -17,14 +17,17 @@ static const char *const init_names[] = {"uniform", "softmax", "identity", NULL}
 static const char *const position_names[] = {"rope", "alibi", "learned", "none", NULL};
 static const char *const head_names[] = {"linear", "normalised", "none", NULL};
 static const char *const schedule_names[] = {"constant", "linear", "cosine", NULL};
-static const char *const task_names[] = {"induction", "ngram", NULL};
+static const char *const task_names[] = {"induction", "ngram", "hopk", "igsm", NULL};
 /* In the order of their enums. */
 static const char *const sampler_names[] = {"direct", "paper", NULL};
 static const char *const loss_names[] = {"answer", "all", NULL};
+static const char *const igsm_modes[] = {"paper", "official", NULL};
+static const char *const igsm_wordings[] = {"full", "compact", NULL};
 
 static const char SHAPE[] = "Start from", MODEL[] = "Model", TASK[] = "Task",
-                  INDUCTION[] = "Task induction", NGRAM[] = "Task ngram", TRAINING[] = "Training",
-                  SAMPLES[] = "Samples", RUN[] = "Run";
+                  INDUCTION[] = "Task induction", NGRAM[] = "Task ngram", HOPK[] = "Task hopk",
+                  IGSM[] = "Task igsm", TRAINING[] = "Training", SAMPLES[] = "Samples",
+                  RUN[] = "Run";
 
 #define FIELD(name) offsetof(kvsi_train_settings, name)
 #define ROW(option, type, member, in, what, about)                                                 \
@@ -80,7 +83,7 @@ static const kvsi_option options[] = {
                    "8/3 of --dim, rounded up to 16; gpt2: 4 times --dim"),
     AUTOMATIC_SIZE("context", model.context, MODEL, "longest sequence, in tokens",
                    "what the task needs"),
-    SIZE("vocab", model.vocab, MODEL, "number of tokens; that of ngram follows from its options",
+    SIZE("vocab", model.vocab, MODEL, "number of tokens; tasks other than induction know theirs",
          1, 0),
     {ROW("positions", KVSI_OPTION_CHOICE, positions, MODEL, "NAME", "how positions are told"),
      .choices = position_names, .automatic = "rope; gpt2: learned"},
@@ -125,6 +128,27 @@ static const kvsi_option options[] = {
     SIZE("alphabet", ngram.alphabet, NGRAM, "tokens that pairs are made of", 1, 0),
     SIZE("pairs", ngram.pairs, NGRAM, "pairs to memorise, all different", 1, 0),
     SIZE("answers", ngram.answers, NGRAM, "tokens that answers are drawn from", 1, 0),
+    SIZE("letters", hopk.letters, HOPK, "different letters", 2, 64),
+    SIZE("string", hopk.length, HOPK, "letters of a sequence", 1, 65536),
+    SIZE("hops", hopk.hops, HOPK, "most hops; each sequence has a number of its own", 0, 4096),
+    AUTOMATIC("only-hops", KVSI_OPTION_SIZES, only_hops, HOPK, "N", "all sequences have this many",
+              "0 to --hops"),
+    COUNT("train-sequences", hopk.sequences, HOPK,
+          "sequences to train on, over and over; 0 = always fresh ones", 0, 0),
+    CHOICE("mode", igsm_mode, IGSM,
+           "whose problems: the generator that the paper starts from, or the official one",
+           igsm_modes),
+    CHOICE("wording", igsm_wording, IGSM, "sentences, or what carries meaning alone",
+           igsm_wordings),
+    SIZE("min-op", igsm.min_op, IGSM, "fewest operations of a problem", 1, 0),
+    SIZE("max-op", igsm.max_op, IGSM, "most operations of a problem", 1, 0),
+    SIZE("items", igsm.items, IGSM, "mode paper: most items of a category", 1, 10),
+    SIZE("edges", igsm.edges, IGSM, "mode official: most pairs of things", 12, 48),
+    SIZE("problem-length", igsm.max_length, IGSM, "longest problem with solution, in tokens", 64,
+         16384),
+    FLAG("solution-only", igsm.solution_only, IGSM, "learn from solutions alone, not from problems"),
+    TEXT("text-tokenizer", igsm_tokenizer, IGSM, "FILE", "tokens of the text, as for 'data build'",
+         "each word is one"),
 
     COUNT("steps", train.steps, TRAINING, "optimizer steps", 1, 0),
     SIZE("batch", train.batch, TRAINING, "sequences a step", 1, 0),
@@ -182,6 +206,8 @@ static const kvsi_option options[] = {
     {ROW("retrofit", KVSI_OPTION_CHOICE, retrofit, RUN, "NAME",
          "add a shift that changes nothing yet to the ordinary model of --init-from"),
      .choices = retrofit_names, .automatic = "none"},
+    SIZE("show", show, RUN, "print this many of the task's training sequences, and stop; 0 = train",
+         0, 1e6),
     FLAG("dry-run", dry_run, RUN, "say what memory and work it would take, and stop"),
     FLAG("quiet", quiet, RUN, "no progress"),
     FLAG("json", json, RUN, "print the result as one JSON object"),
@@ -224,6 +250,10 @@ static void set_defaults(kvsi_train_settings *s, kvs_body body)
     kvs_model_config_set_body(&s->model, body);
     kvs_induction_config_init(&s->induction);
     kvs_ngram_config_init(&s->ngram);
+    kvs_hopk_config_init(&s->hopk);
+    kvs_igsm_config_init(&s->igsm);
+    s->igsm_mode = igsm_modes[s->igsm.mode];
+    s->igsm_wording = igsm_wordings[s->igsm.wording];
     kvs_train_config_init(&s->train);
     s->model.vocab = s->induction.vocab;
     s->model.layers = 1;
@@ -296,9 +326,9 @@ static unsigned index_of(const char *const *names, const char *name)
     return i;
 }
 
-int kvsi_train_is_ngram(const kvsi_train_settings *s)
+int kvsi_train_is_task(const kvsi_train_settings *s, const char *name)
 {
-    return strcmp(s->task, "ngram") == 0;
+    return !s->data && strcmp(s->task, name) == 0;
 }
 
 /* A short name says the form too. */
@@ -379,6 +409,20 @@ static kvs_status check_body(const kvsi_train_settings *s, kvs_err *err)
     return st;
 }
 
+static kvs_status settle_tasks(kvsi_train_settings *s, kvs_err *err)
+{
+    s->induction.sampler = (kvs_induction_sampler)index_of(sampler_names, s->sampler);
+    s->induction.loss = (kvs_loss_rows)index_of(loss_names, s->loss);
+    s->ngram.seed = s->train.seed;
+    s->igsm.mode = (kvs_igsm_mode)index_of(igsm_modes, s->igsm_mode);
+    s->igsm.wording = (kvs_igsm_wording)index_of(igsm_wordings, s->igsm_wording);
+    if (s->only_hops.count > 1)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--only-hops': expected one number, found %zu",
+                         s->only_hops.count);
+    s->hopk.only = s->only_hops.count == 1 ? (size_t)s->only_hops.numbers[0] : KVS_HOPS_ALL;
+    return KVS_OK;
+}
+
 /* Turns names and lists into what they stand for; then they are said the one way the model says
  * them. */
 static kvs_status settle(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
@@ -392,9 +436,7 @@ static kvs_status settle(kvsi_train_settings *s, kvsi_parsed_options *parsed, kv
     KVS_TRY(kvs_schedule_parse(&s->train.schedule, s->schedule, err));
     KVS_TRY(settle_lists(s, err));
     settle_dropout(s, parsed);
-    s->induction.sampler = (kvs_induction_sampler)index_of(sampler_names, s->sampler);
-    s->induction.loss = (kvs_loss_rows)index_of(loss_names, s->loss);
-    s->ngram.seed = s->train.seed;
+    KVS_TRY(settle_tasks(s, err));
     kvsi_train_settings_from_model(s, &s->model);
 out:
     return st;
@@ -439,19 +481,27 @@ static kvs_status choose_task(kvsi_train_settings *s, kvsi_parsed_options *parse
     return KVS_OK;
 }
 
-/* An option of the other task would go unheard. */
+/* The task whose own options are in that group; NULL = it is no such group. */
+static const char *task_of_group(const char *group)
+{
+    return group == INDUCTION ? "induction"
+           : group == NGRAM   ? "ngram"
+           : group == HOPK    ? "hopk"
+           : group == IGSM    ? "igsm"
+                              : NULL;
+}
+
+/* An option of another task would go unheard. */
 static kvs_status check_task(const kvsi_train_settings *s, const kvsi_parsed_options *parsed,
                              kvs_err *err)
 {
     for (size_t i = 0; i < OPTIONS; i++) {
-        const int induction = options[i].group == INDUCTION, ngram = options[i].group == NGRAM;
-        const int foreign = s->data                  ? induction || ngram
-                            : kvsi_train_is_ngram(s) ? induction
-                                                     : ngram;
+        const char *task = task_of_group(options[i].group);
 
-        if (foreign && kvsi_option_is_given(parsed, i) && !repeats_default(s, parsed, i))
+        if (task && !kvsi_train_is_task(s, task) && kvsi_option_is_given(parsed, i) &&
+            !repeats_default(s, parsed, i))
             return kvsi_fail(err, KVS_E_INVALID, "option '--%s' is for task %s", options[i].name,
-                             induction ? "induction" : "ngram");
+                             task);
     }
     return KVS_OK;
 }
@@ -461,8 +511,8 @@ int kvsi_train_names_task(const kvsi_train_settings *s, const kvsi_parsed_option
     for (size_t i = 0; i < OPTIONS; i++) {
         const char *group = options[i].group;
 
-        if ((group == TASK || group == INDUCTION || group == NGRAM) &&
-            kvsi_option_is_given(parsed, i) && !repeats_default(s, parsed, i))
+        if ((group == TASK || task_of_group(group)) && kvsi_option_is_given(parsed, i) &&
+            !repeats_default(s, parsed, i))
             return 1;
     }
     return 0;
@@ -617,7 +667,7 @@ out:
 
 kvs_status kvsi_train_look_ahead(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
-    const int brings_vocab = s->data || kvsi_train_is_ngram(s);
+    const int brings_vocab = !kvsi_train_is_task(s, "induction");
     kvs_status st = KVS_OK;
 
     if (s->init_from)

@@ -11,10 +11,14 @@ typedef struct kvsi_train_settings {
     kvs_model_config model;
     kvs_induction_config induction;
     kvs_ngram_config ngram;
+    kvs_hopk_config hopk;
+    kvs_igsm_config igsm; /* its tokenizer is `igsm_tokenizer`, yet to be loaded */
     kvs_train_config train;
     /* Choices by name, and lists, as they were given; settled into the configurations above. */
     const char *body, *shift, *shift_form, *shift_init, *positions, *head;
     const char *task, *data, *sampler, *loss, *schedule;
+    kvsi_number_list only_hops; /* one number at most */
+    const char *igsm_mode, *igsm_wording, *igsm_tokenizer;
     kvsi_number_list slopes, sliding_layers;
     double dropout;
     const char *cpu_level, *out, *init_from, *retrofit;
@@ -28,6 +32,7 @@ typedef struct kvsi_train_settings {
     double sample_temp;
     double max_time; /* minutes, 0 = no limit */
     const char *resume, *preset;
+    size_t show;
     int dry_run;
     int quiet, json;
 } kvsi_train_settings;
@@ -38,7 +43,8 @@ extern const kvsi_command_options kvsi_train_command;
  * success kvsi_options_release(parsed) ends the life of texts in them. */
 kvs_status kvsi_train_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed, int argc,
                                      char **argv, kvs_err *err);
-int kvsi_train_is_ngram(const kvsi_train_settings *s);
+/* "induction", "ngram", "hopk" or "igsm" is what is learned, where that is no text. */
+int kvsi_train_is_task(const kvsi_train_settings *s, const char *name);
 /* Does anything say what is to be learned? */
 int kvsi_train_names_task(const kvsi_train_settings *s, const kvsi_parsed_options *parsed);
 

@@ -59,29 +59,55 @@ static int plans_text(const kvsi_train_settings *s, const kvsi_parsed_options *p
     return s->dry_run && s->preset && !s->init_from && !kvsi_train_names_task(s, parsed);
 }
 
-/* The words of induction are the model's; ngram and text bring their own number. */
+static kvs_status create_igsm(kvsi_workshop *w, const kvsi_train_settings *s, kvs_err *err)
+{
+    kvs_igsm_config config = s->igsm;
+    kvs_status st;
+
+    if (s->igsm_tokenizer)
+        KVS_TRY(kvs_tokenizer_load(&w->tokenizer, s->igsm_tokenizer, err));
+    config.tokenizer = w->tokenizer;
+    KVS_TRY(kvs_igsm_create(&w->task, &config, err));
+out:
+    return st;
+}
+
+/* The task knows how many tokens it has; a model may have more, but for ngram, whose number is what
+ * its options say. */
+static kvs_status take_vocab(const kvsi_workshop *w, kvsi_train_settings *s,
+                             const kvsi_parsed_options *parsed, kvs_err *err)
+{
+    const size_t vocab = kvs_task_vocab(w->task);
+    const int given = kvsi_train_is_given(parsed, "vocab");
+
+    if (w->model || (given && s->model.vocab >= vocab && !kvsi_train_is_task(s, "ngram")))
+        return KVS_OK;
+    if (given && s->model.vocab != vocab)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--vocab' is %zu, but task %s has %zu tokens",
+                         s->model.vocab, s->task, vocab);
+    s->model.vocab = vocab;
+    return KVS_OK;
+}
+
+/* The words of induction are the model's; other tasks and text bring their own number. */
 static kvs_status create_task(kvsi_workshop *w, kvsi_train_settings *s,
                               const kvsi_parsed_options *parsed, kvs_err *err)
 {
-    size_t vocab;
     kvs_status st;
 
     if (s->data)
         return open_text(w, s, parsed, err);
-    if (!kvsi_train_is_ngram(s)) {
+    if (kvsi_train_is_task(s, "induction")) {
         s->induction.vocab = s->model.vocab;
         return kvs_induction_create(&w->task, &s->induction, err);
     }
-    KVS_TRY(kvs_ngram_create(&w->task, &s->ngram, err));
-    vocab = kvs_task_vocab(w->task);
-    if (w->model)
-        return KVS_OK;
-    if (kvsi_train_is_given(parsed, "vocab") && s->model.vocab != vocab)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "option '--vocab' is %zu, but task ngram has %zu tokens (alphabet %zu, "
-                         "answers %zu)",
-                         s->model.vocab, vocab, s->ngram.alphabet, s->ngram.answers);
-    s->model.vocab = vocab;
+    if (kvsi_train_is_task(s, "ngram"))
+        KVS_TRY(kvs_ngram_create(&w->task, &s->ngram, err));
+    else if (kvsi_train_is_task(s, "hopk"))
+        KVS_TRY(kvs_hopk_create(&w->task, &s->hopk, err));
+    else
+        KVS_TRY(create_igsm(w, s, err));
+    KVS_TRY(take_vocab(w, s, parsed, err));
 out:
     return st;
 }

@@ -8,7 +8,7 @@
 typedef struct kvsi_workshop {
     kvs_runtime *rt;
     kvs_corpus *corpus;       /* NULL = a task */
-    kvs_tokenizer *tokenizer; /* the text's; NULL = none, or not known */
+    kvs_tokenizer *tokenizer; /* the text's or the task's; NULL = none, or not known */
     kvs_task *task;           /* NULL = a plan for text that is yet to come */
     kvs_model *model;         /* NULL after a dry run */
 } kvsi_workshop;

@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 
+#include <stdio.h>
+
 void kvs_task_free(kvs_task *task)
 {
     if (task)
@@ -20,6 +22,24 @@ size_t kvs_task_vocab(const kvs_task *task)
 size_t kvs_task_max_length(const kvs_task *task)
 {
     return task->max_tokens;
+}
+
+size_t kvs_task_sequence(const kvs_task *task, uint64_t seed, kvs_stream stream, uint64_t index,
+                         int32_t *ids, int32_t *targets, uint8_t *scored)
+{
+    kvsi_random random;
+
+    kvsi_random_init(&random, seed,
+                     stream == KVS_STREAM_TRAIN ? KVSI_RANDOM_DATA : KVSI_RANDOM_EVAL, index);
+    return task->ops->draw(task, &random, ids, targets, scored);
+}
+
+void kvs_task_word(const kvs_task *task, int32_t id, char *out, size_t size)
+{
+    if (task->ops->word)
+        task->ops->word(task, id, out, size);
+    else
+        snprintf(out, size, "%d", (int)id);
 }
 
 kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_task *task,

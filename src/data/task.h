@@ -17,6 +17,8 @@ typedef struct kvsi_task_ops {
                    uint8_t *scored);
     json_t *(*describe)(const kvs_task *task); /* settings, for the run's log; a new reference */
     void (*release)(kvs_task *task);
+    /* What an id stands for, in words; NULL = ids are all there is. */
+    void (*word)(const kvs_task *task, int32_t id, char *out, size_t size);
 } kvsi_task_ops;
 
 /* Every task starts with this. */

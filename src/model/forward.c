@@ -136,6 +136,8 @@ void kvsi_pass_forward(kvsi_pass *pass)
         real *out = l + 1 < m->config.layers ? pass->layers[l + 1].x : pass->last;
 
         forward_attention(pass, l);
+        if (pass->watch)
+            pass->watch(pass->watcher, l);
         if (m->config.no_mlp)
             k->ops->copy(k, out, pass->layers[l].middle, bytes);
         else

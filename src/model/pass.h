@@ -63,6 +63,11 @@ typedef struct kvsi_pass {
 
     int dropout_on;
     uint64_t dropout_seed, dropout_number;
+
+    /* Called in the forward pass behind each layer's attention; NULL = not.  Then the layer's qkv,
+     * mixed and logsum are not needed any more, except for a backward pass. */
+    void (*watch)(void *user, size_t layer);
+    void *watcher;
 } kvsi_pass;
 
 /* Bytes of backend memory that kvsi_pass_create will take. */

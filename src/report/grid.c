@@ -102,6 +102,36 @@ void kvsi_grid_to_html(kvsi_text *out, const kvsi_grid *grid)
     kvsi_text_add(out, "</tbody>\n</table>\n</div>\n");
 }
 
+static void add_markdown(kvsi_text *out, const char *cell)
+{
+    for (; *cell; cell++) {
+        kvsi_text_add(out, *cell == '|' ? "\\" : "");
+        kvsi_text_add_bytes(out, (unsigned char)*cell < 0x20 ? " " : cell, 1);
+    }
+}
+
+void kvsi_grid_to_markdown(kvsi_text *out, const kvsi_grid *grid)
+{
+    const char *cell = grid->words.data;
+
+    if (grid->words.failed) {
+        out->failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < grid->cells; i++, cell = next_cell(cell)) {
+        kvsi_text_add(out, i % grid->columns == 0 ? "| " : " ");
+        add_markdown(out, cell);
+        kvsi_text_add(out, " |");
+        if ((i + 1) % grid->columns == 0)
+            kvsi_text_add(out, "\n");
+        if (i + 1 != grid->columns)
+            continue;
+        for (size_t c = 0; c < grid->columns; c++)
+            kvsi_text_add(out, c < grid->left ? "|---" : "|---:");
+        kvsi_text_add(out, "|\n");
+    }
+}
+
 void kvsi_grid_release(kvsi_grid *grid)
 {
     kvsi_text_release(&grid->words);

@@ -1,4 +1,4 @@
-/* report/grid.h - a table that can be shown as plain text and as HTML.
+/* report/grid.h - a table that can be shown as plain text, HTML and Markdown.
  *
  *     kvsi_grid grid = {.columns = 3, .left = 1};
  *     kvsi_grid_add(&grid, "run"); ...              the first `columns` cells are the headings
@@ -22,6 +22,7 @@ typedef struct kvsi_grid {
 void kvsi_grid_add(kvsi_grid *grid, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void kvsi_grid_to_text(kvsi_text *out, const kvsi_grid *grid);
 void kvsi_grid_to_html(kvsi_text *out, const kvsi_grid *grid);
+void kvsi_grid_to_markdown(kvsi_text *out, const kvsi_grid *grid);
 void kvsi_grid_release(kvsi_grid *grid);
 
 #endif

@@ -33,6 +33,12 @@ static const char style[] =
     "ul.remarks { border-left: 4px solid #e69f00; background: var(--panel); margin: 1rem 0;\n"
     "  padding: .6rem 1rem .6rem 2rem; }\n"
     "td:first-child { font-weight: 600; }\n"
+    "table.claims th, table.claims td { white-space: normal; vertical-align: top; text-align: "
+    "left; "
+    "}\n"
+    "table.claims small { display: block; font-weight: 400; color: var(--soft); }\n"
+    ".reproduced { color: #0a7d4f; } .not-reproduced { color: #c4460a; }\n"
+    ".not-at-this-scale { color: var(--soft); }\n"
     "pre { background: var(--panel); border-radius: 6px; padding: .8rem 1rem; margin: .25rem 0;\n"
     "  white-space: pre-wrap; overflow-wrap: anywhere; font: .85rem/1.5 ui-monospace, monospace; "
     "}\n"
@@ -45,8 +51,8 @@ static const char explanation[] = "<p>Each run trains a model from the settings 
                                   "or <i>none</i> for ordinary attention.</p>\n";
 
 static const char accuracy_caption[] =
-    "<figcaption>Share of right answers on fresh training data, mean of the last 20 batches.\n"
-    "The step axis is logarithmic.</figcaption>\n";
+    "Share of right answers on fresh training data, mean of the last 20 batches.\n"
+    "The step axis is logarithmic.";
 
 static const char accuracy_notes[] =
     "<p class=\"soft\">Accuracy and loss are those of the finished model on sequences\n"
@@ -54,12 +60,12 @@ static const char accuracy_notes[] =
     "20 batches was at least 99&nbsp;%.</p>\n";
 
 static const char loss_caption[] =
-    "<figcaption>Strong lines: loss on the validation text, mean over the runs of an arm, with "
+    "Strong lines: loss on the validation text, mean over the runs of an arm, with "
     "the\n"
     "standard error where there are several. Thin lines: single runs. Pale lines: loss on the\n"
     "training text, a running mean. The lower panel, if there is one, shows the difference "
     "between\n"
-    "arms within each seed, with its standard error.</figcaption>\n";
+    "arms within each seed, with its standard error.";
 
 static const char arms_notes[] =
     "<p class=\"soft\">An arm is all runs that differ in nothing but their seed. Loss is in nats "
@@ -68,7 +74,7 @@ static const char arms_notes[] =
     "(sample standard deviation, with n&nbsp;−&nbsp;1, over √n). Perplexity is e to the mean\n"
     "loss. Tokens and time are means over the runs.</p>\n";
 
-static void add_head(kvsi_text *page, const char *title)
+void kvsi_page_begin(kvsi_text *page, const char *title)
 {
     kvsi_text_add(page, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -76,7 +82,12 @@ static void add_head(kvsi_text *page, const char *title)
     kvsi_text_add_xml(page, title);
     kvsi_text_format(page, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n<h1>", style);
     kvsi_text_add_xml(page, title);
-    kvsi_text_format(page, "</h1>\n%s", explanation);
+    kvsi_text_add(page, "</h1>\n");
+}
+
+void kvsi_page_end(kvsi_text *page)
+{
+    kvsi_text_add(page, "</main>\n</body>\n</html>\n");
 }
 
 static void add_remarks(kvsi_text *page, const kvs_report *report)
@@ -93,11 +104,12 @@ static void add_remarks(kvsi_text *page, const kvs_report *report)
 }
 
 /* Without the XML prologue, which has no place inside a page. */
-static void add_figure(kvsi_text *page, const char *svg, const char *caption)
+void kvsi_page_figure(kvsi_text *page, const char *svg, const char *caption)
 {
     const char *start = strstr(svg, "<svg");
 
-    kvsi_text_format(page, "<figure>\n%s%s</figure>\n", start ? start : svg, caption);
+    kvsi_text_format(page, "<figure>\n%s<figcaption>%s</figcaption>\n</figure>\n",
+                     start ? start : svg, caption);
 }
 
 static void add_grid(kvsi_text *page, kvsi_grid *grid)
@@ -178,13 +190,14 @@ static void add_commands(kvsi_text *page, const kvsi_run *runs, size_t count)
 
 void kvsi_page_render(kvsi_text *page, const char *title, const kvs_report *report, const char *svg)
 {
-    add_head(page, title);
+    kvsi_page_begin(page, title);
+    kvsi_text_add(page, explanation);
     add_remarks(page, report);
-    add_figure(page, svg, report->is_text ? loss_caption : accuracy_caption);
+    kvsi_page_figure(page, svg, report->is_text ? loss_caption : accuracy_caption);
     if (report->is_text)
         add_text_tables(page, report);
     else
         add_task_table(page, report);
     add_commands(page, report->runs, report->run_count);
-    kvsi_text_add(page, "</main>\n</body>\n</html>\n");
+    kvsi_page_end(page);
 }

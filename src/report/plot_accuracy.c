@@ -5,24 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { BATCHES = 20 };
-
-/* Mean accuracy of the batches up to point `last`, NaN if none was scored. */
-static double running_mean(const kvsi_run *run, size_t last)
-{
-    const size_t first = last + 1 > BATCHES ? last + 1 - BATCHES : 0;
-    double sum = 0;
-    size_t count = 0;
-
-    for (size_t i = first; i <= last; i++) {
-        if (isnan(run->points[i].accuracy))
-            continue;
-        sum += run->points[i].accuracy;
-        count++;
-    }
-    return count ? sum / (double)count : NAN;
-}
-
 /* On the logarithmic axis steps closer than one percent fall on each other, so few are needed. */
 static void add_curve(kvsi_text *script, const kvsi_run *run, size_t number)
 {
@@ -31,7 +13,7 @@ static void add_curve(kvsi_text *script, const kvsi_run *run, size_t number)
     kvsi_text_format(script, "$run%zu << END\n", number);
     for (size_t i = 0; i < run->point_count; i++) {
         const uint64_t step = run->points[i].step;
-        const double accuracy = running_mean(run, i);
+        const double accuracy = kvsi_run_recent_accuracy(run, i);
 
         if ((step < next && i + 1 < run->point_count) || isnan(accuracy))
             continue;

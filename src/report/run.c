@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { RECENT_BATCHES = 20 };
+
 static const size_t LOG_LIMIT = (size_t)1 << 30, RESULT_LIMIT = (size_t)1 << 20;
 
 /* ---- small things ---------------------------------------------------------------------------- */
@@ -355,4 +357,19 @@ double kvsi_run_loss_at(const kvsi_run *run, uint64_t step)
                                                sizeof key, compare_steps);
 
     return found ? found->loss : NAN;
+}
+
+double kvsi_run_recent_accuracy(const kvsi_run *run, size_t last)
+{
+    const size_t first = last + 1 > RECENT_BATCHES ? last + 1 - RECENT_BATCHES : 0;
+    double sum = 0;
+    size_t count = 0;
+
+    for (size_t i = first; i <= last; i++) {
+        if (isnan(run->points[i].accuracy))
+            continue;
+        sum += run->points[i].accuracy;
+        count++;
+    }
+    return count ? sum / (double)count : NAN;
 }

@@ -37,5 +37,7 @@ void kvsi_run_close(kvsi_run *run); /* a zeroed one is fine */
 int kvsi_run_is_complete(const kvsi_run *run);
 /* Loss at the evaluation after that step; NaN if there was none. */
 double kvsi_run_loss_at(const kvsi_run *run, uint64_t step);
+/* Mean accuracy of the 20 batches up to point `last`; NaN if none was scored. */
+double kvsi_run_recent_accuracy(const kvsi_run *run, size_t last);
 
 #endif

@@ -5,14 +5,6 @@
 
 /* ---- inputs ---- */
 
-/* Where input i of a block stands in a pair. */
-static int16_t *place(block_pair *pair, kvsi_dtype type, int second, int i)
-{
-    if (type == KVSI_Q8_0)
-        return &pair->x[2 * second + i / QUARTER][i % QUARTER];
-    return &pair->x[i / 16 + i % 2 * 2][8 * second + i % 16 / 2];
-}
-
 /* x rounded; returns its step. */
 static float round_to_shorts(int16_t out[BLOCK], const float *x)
 {
@@ -25,22 +17,38 @@ static float round_to_shorts(int16_t out[BLOCK], const float *x)
     return step;
 }
 
+/* Inputs of a block by pairs: the first of each go to one quarter, the second to another; the sums
+ * of both are what the lanes start from. */
+static void place_q4_0(block_pair *pair, int second, const int16_t numbers[BLOCK])
+{
+    enum { PAIRS = BLOCK / 4 }; /* in half a block */
+    int32_t sums[PAIRS] = {0};
+
+    for (int i = 0; i < BLOCK / 2; i += VEC) {
+        const veci both = *(const veci *)(const void *)(numbers + 2 * i);
+        const veci even = both << 16 >> 16, odd = both >> 16;
+        const int half = i / PAIRS, at = PAIRS * second + i % PAIRS;
+        int32_t *sum = sums + i % PAIRS;
+
+        *(shorts_of_vec *)&pair->x[half][at] = __builtin_convertvector(even, shorts_of_vec);
+        *(shorts_of_vec *)&pair->x[half + 2][at] = __builtin_convertvector(odd, shorts_of_vec);
+        *(veci *)sum += even + odd;
+    }
+    for (int j = 0; j < LANES / 2; j++)
+        pair->start[LANES / 2 * second + j] = -8 * (sums[2 * j] + sums[2 * j + 1]);
+}
+
 static void prepare_block(block_pair *pair, kvsi_dtype type, int second, const float *x)
 {
-    enum { HALF = LANES / 2 };
-    int16_t whole[BLOCK] = {0};
-    const float step = x ? round_to_shorts(whole, x) : 0.0f;
+    _Alignas(VEC_BYTES) int16_t numbers[BLOCK] = {0};
+    const float step = x ? round_to_shorts(numbers, x) : 0.0f;
 
-    for (int i = 0; i < BLOCK; i++)
-        *place(pair, type, second, i) = whole[i];
-    for (int j = 0; j < HALF; j++) {
-        int32_t sum = 0;
-
-        for (int k = 0; k < QUARTERS; k++)
-            sum += pair->x[k][8 * second + 2 * j] + pair->x[k][8 * second + 2 * j + 1];
-        pair->start[HALF * second + j] = -8 * sum;
-        pair->step[HALF * second + j] = step;
-    }
+    if (type == KVSI_Q8_0)
+        memcpy(pair->x[2 * second], numbers, sizeof numbers);
+    else
+        place_q4_0(pair, second, numbers);
+    for (int j = 0; j < LANES / 2; j++)
+        pair->step[LANES / 2 * second + j] = step;
 }
 
 void LEVEL(prepare_blocks)(block_pair *out, kvsi_dtype type, const float *x, size_t cols)
@@ -230,13 +238,21 @@ static int whole_number(kvsi_dtype type, const unsigned char *at, int i)
     return (i < 16 ? at[2 + i] & 15 : at[2 + i - 16] >> 4) - 8;
 }
 
+/* Where its input stands in a pair. */
+static int16_t input_at(const block_pair *pair, kvsi_dtype type, int second, int i)
+{
+    if (type == KVSI_Q8_0)
+        return pair->x[2 * second + i / QUARTER][i % QUARTER];
+    return pair->x[i / 16 + i % 2 * 2][8 * second + i % 16 / 2];
+}
+
 static float multiply_block(kvsi_dtype type, const unsigned char *at, const block_pair *x,
                             int second)
 {
     int32_t sum = 0;
 
     for (int i = 0; i < BLOCK; i++)
-        sum += whole_number(type, at, i) * *place((block_pair *)x, type, second, i);
+        sum += whole_number(type, at, i) * input_at(x, type, second, i);
     return (float)sum * (one_from_f16(at) * x->step[LANES / 2 * second]);
 }
 

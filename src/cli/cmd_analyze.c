@@ -1,0 +1,227 @@
+/* kvshift analyze: what the shift of a model has become, and what its heads do with it. */
+#include "base/memory.h"
+#include "cli/cli.h"
+#include "cli/coefficients.h"
+#include "cli/model_input.h"
+#include "kvshift/kvshift_lab.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct settings {
+    kvsi_model_input input;
+    kvs_lens_options lens;
+    const char *svg;
+    int json;
+} settings;
+
+#define FIELD(name) offsetof(settings, name)
+
+/* clang-format off */
+static const kvsi_option options[] = {
+    {.name = "length", .kind = KVSI_OPTION_SIZE, .offset = FIELD(lens.length), .group = "Scores",
+     .placeholder = "N", .help = "random tokens that come twice; half the context at most",
+     .low = 2, .high = 4096},
+    {.name = "sequences", .kind = KVSI_OPTION_SIZE, .offset = FIELD(lens.sequences),
+     .group = "Scores", .placeholder = "N", .help = "sequences to average over", .low = 1,
+     .high = 65536},
+    {.name = "seed", .kind = KVSI_OPTION_UINT64, .offset = FIELD(lens.seed), .group = "Scores",
+     .placeholder = "N", .help = "of the tokens"},
+    {.name = "first-id", .kind = KVSI_OPTION_SIZE, .offset = FIELD(lens.first_id),
+     .group = "Scores", .placeholder = "ID", .help = "lower ids are not drawn"},
+    {.name = "svg", .kind = KVSI_OPTION_TEXT, .offset = FIELD(svg), .group = "Output",
+     .placeholder = "FILE", .help = "draw the patterns of all heads; needs gnuplot"},
+    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Output",
+     .help = "print one JSON object"},
+    KVSI_RUN_ROWS(settings),
+};
+/* clang-format on */
+
+static const kvsi_command_options command = {
+    .command = "kvshift analyze",
+    .purpose = "Prints the coefficients of every KV head and what they add up to, and reads every "
+               "head on random tokens that come twice: how much of its attention goes to the token "
+               "behind the same one (induction), to the same one (duplicate), and to the token "
+               "before (previous); by the places it attends to (A) and by the contents it fetches "
+               "(A_V), which differ where values are shifted.",
+    .notes = "MODEL is what 'kvshift inspect' takes.  The column 'keys' is α2 / (|α1| + |α2|), the "
+             "part\nof a head's keys that the token before makes up.",
+    .argument = "MODEL",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = options,
+    .count = sizeof options / sizeof *options,
+};
+
+typedef struct analysis {
+    kvsi_loaded_model loaded;
+    kvsi_coefficients coefficients;
+    int has_summary;
+    kvs_shift_summary summary;
+    kvs_head_reading *heads;
+    size_t count;
+} analysis;
+
+static void analysis_release(analysis *a)
+{
+    kvsi_coefficients_release(&a->coefficients);
+    kvsi_free(a->heads);
+    kvsi_loaded_model_release(&a->loaded);
+}
+
+static kvs_status analyze(analysis *a, settings *s, kvs_err *err)
+{
+    const kvs_shift_config *shift;
+    kvs_status st;
+
+    KVS_TRY(kvsi_model_input_load(&a->loaded, &s->input, 0, err));
+    shift = &kvs_model_get_config(a->loaded.model)->shift;
+    KVS_TRY(kvs_lens_options_finish(&s->lens, a->loaded.model, err));
+    KVS_TRY(kvsi_coefficients_read(&a->coefficients, a->loaded.model, err));
+    a->has_summary = kvs_shift_has_kinds(shift);
+    if (a->has_summary)
+        KVS_TRY(kvs_shift_summarise(&a->summary, a->loaded.model, err));
+    a->count = kvs_lens_heads(a->loaded.model);
+    a->heads = kvsi_alloc(a->count, sizeof *a->heads);
+    if (!a->heads) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu heads", a->count);
+        goto out;
+    }
+    KVS_TRY(kvs_lens_read(a->heads, a->loaded.model, &s->lens, err));
+    if (s->svg)
+        KVS_TRY(kvs_patterns_draw(s->svg, a->loaded.model, &s->lens, err));
+out:
+    return st;
+}
+
+/* ---- readings -------------------------------------------------------------------------------- */
+
+/* What a head mostly does: the highest of its scores, if that says something. */
+static const char *reading_of(const kvs_head_scores *s)
+{
+    const double enough = 0.4;
+
+    if (s->induction >= enough && s->induction >= s->duplicate && s->induction >= s->previous)
+        return "induction";
+    if (s->duplicate >= enough && s->duplicate >= s->previous)
+        return "duplicate";
+    return s->previous >= enough ? "previous" : "other";
+}
+
+static void print_summary(const kvs_shift_summary *s)
+{
+    printf("sums\n");
+    printf("  %-24s%.4f ± %.4f\n", "Σα, mean", s->alpha_sum.mean, s->alpha_sum.error);
+    printf("  %-24s%.4f ± %.4f\n", "Σβ, mean", s->beta_sum.mean, s->beta_sum.error);
+    printf("  %-22s%zu of %zu α, %zu of %zu β\n", "negative", s->negative_alphas, 2 * s->heads,
+           s->negative_betas, 2 * s->heads);
+}
+
+static void print_scores(const kvs_head_scores *s)
+{
+    printf("  %9.3f  %9.3f  %9.3f", s->induction, s->duplicate, s->previous);
+}
+
+static void print_heads(const analysis *a, const settings *s)
+{
+    printf("heads: %zu random tokens twice, %zu sequence%s\n", s->lens.length, s->lens.sequences,
+           s->lens.sequences == 1 ? "" : "s");
+    printf("%24s%-33s%s\n", "", "by place (A)", "by content (A_V)");
+    printf("  layer  head    kv");
+    for (int side = 0; side < 2; side++)
+        printf("  %9s  %9s  %9s", "induction", "duplicate", "previous");
+    printf("  %6s  reading\n", "keys");
+    for (size_t i = 0; i < a->count; i++) {
+        const kvs_head_reading *h = a->heads + i;
+
+        printf("  %5zu %5zu %5zu", h->layer, h->head, h->kv_head);
+        print_scores(&h->places);
+        print_scores(&h->contents);
+        if (isnan(h->previous_keys))
+            printf("  %6s", "-");
+        else
+            printf("  %6.2f", h->previous_keys);
+        printf("  %s\n", reading_of(&h->contents));
+    }
+}
+
+static void print_people(const analysis *a, const settings *s)
+{
+    if (a->coefficients.shift.targets != 0)
+        kvsi_coefficients_print(&a->coefficients);
+    if (a->has_summary)
+        print_summary(&a->summary);
+    print_heads(a, s);
+}
+
+/* ---- for programs ---------------------------------------------------------------------------- */
+
+static json_t *scores_to_json(const kvs_head_scores *s)
+{
+    return json_pack("{s:f, s:f, s:f}", "induction", s->induction, "duplicate", s->duplicate,
+                     "previous", s->previous);
+}
+
+static json_t *estimate_to_json(const kvs_estimate *e)
+{
+    return json_pack("{s:f, s:o}", "mean", e->mean, "error", kvsi_json_number(e->error));
+}
+
+static json_t *summary_to_json(const kvs_shift_summary *s)
+{
+    return json_pack("{s:I, s:o, s:o, s:I, s:I}", "kv_heads", (json_int_t)s->heads, "alpha_sum",
+                     estimate_to_json(&s->alpha_sum), "beta_sum", estimate_to_json(&s->beta_sum),
+                     "negative_alphas", (json_int_t)s->negative_alphas, "negative_betas",
+                     (json_int_t)s->negative_betas);
+}
+
+static kvs_status print_json(const analysis *a, const settings *s, kvs_err *err)
+{
+    json_t *heads = json_array();
+    json_t *coefficients = a->coefficients.shift.targets != 0
+                               ? kvsi_coefficients_to_json(&a->coefficients)
+                               : json_null();
+
+    for (size_t i = 0; i < a->count; i++) {
+        const kvs_head_reading *h = a->heads + i;
+
+        json_array_append_new(heads, json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:s}", "layer",
+                                               (json_int_t)h->layer, "head", (json_int_t)h->head,
+                                               "kv_head", (json_int_t)h->kv_head, "by_place",
+                                               scores_to_json(&h->places), "by_content",
+                                               scores_to_json(&h->contents), "previous_keys",
+                                               kvsi_json_number(h->previous_keys), "reading",
+                                               reading_of(&h->contents)));
+    }
+    return kvsi_cli_print_json(
+        json_pack("{s:o, s:o, s:{s:I, s:I, s:I}, s:o}", "coefficients", coefficients, "sums",
+                  a->has_summary ? summary_to_json(&a->summary) : json_null(), "tokens", "length",
+                  (json_int_t)s->lens.length, "sequences", (json_int_t)s->lens.sequences, "seed",
+                  (json_int_t)s->lens.seed, "heads", heads),
+        err);
+}
+
+int kvsi_cmd_analyze(int argc, char **argv)
+{
+    kvsi_parsed_options parsed = {0};
+    kvs_err err = {.status = KVS_OK};
+    settings s = {.json = 0};
+    analysis a = {.count = 0};
+    kvs_status st;
+
+    kvs_lens_options_init(&s.lens);
+    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
+    if (parsed.help) {
+        KVS_TRY(kvsi_cli_help(&command, &s, &err));
+        goto out;
+    }
+    s.input.model = parsed.arguments[0];
+    KVS_TRY(analyze(&a, &s, &err));
+    if (s.json)
+        KVS_TRY(print_json(&a, &s, &err));
+    else
+        print_people(&a, &s);
+out:
+    analysis_release(&a);
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}

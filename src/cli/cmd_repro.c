@@ -1,0 +1,336 @@
+/* kvshift repro: the paper's experiments, each one command. */
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "cli/repro.h"
+#include "kvshift/kvshift_lab.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct settings {
+    const char *scale, *out, *cpu_level, *model;
+    double dropout;
+    size_t seeds, threads;
+    kvsi_text_list text;
+    int resume, dry_run, json, quiet;
+} settings;
+
+static const char *const scales[] = {"smoke", "desk", "paper", NULL};
+
+/* clang-format off */
+static const kvsi_option options[] = {
+    {.name = "scale", .kind = KVSI_OPTION_CHOICE, .offset = offsetof(settings, scale),
+     .group = "Experiment", .placeholder = "SCALE", .choices = scales,
+     .help = "how large it is done"},
+    {.name = "seeds", .kind = KVSI_OPTION_SIZE, .offset = offsetof(settings, seeds),
+     .group = "Experiment", .placeholder = "N", .high = 64,
+     .help = "runs of each arm, with seeds 1 to N", .automatic = "what 'list' says"},
+    {.name = "text", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, text),
+     .group = "Experiment", .placeholder = "PATH", .repeats = 1,
+     .help = "what language models learn: a .txt or .jsonl (also .zst), a folder of them, or a "
+             "corpus; may be given several times", .automatic = "at scale smoke a made-up language"},
+    {.name = "model", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, model),
+     .group = "Experiment", .placeholder = "MODEL",
+     .help = "of hop-k: measure this trained model, and train none", .automatic = "none"},
+    {.name = "dropout", .kind = KVSI_OPTION_REAL, .offset = offsetof(settings, dropout),
+     .group = "Experiment", .placeholder = "X", .high = 0.99,
+     .help = "share that stays dropped while that model is measured"},
+    {.name = "out", .letter = 'o', .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, out),
+     .group = "Experiment", .placeholder = "DIR", .help = "folder for everything that is made",
+     .automatic = "repro/NAME-SCALE"},
+    {.name = "resume", .kind = KVSI_OPTION_FLAG, .offset = offsetof(settings, resume),
+     .group = "Experiment",
+     .help = "go on with that folder: finished runs stay, begun ones go on"},
+    {.name = "dry-run", .kind = KVSI_OPTION_FLAG, .offset = offsetof(settings, dry_run),
+     .group = "Experiment", .help = "say which runs there would be and what they would take"},
+    {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = offsetof(settings, threads),
+     .group = "Run", .placeholder = "N", .high = 4096, .help = "threads",
+     .automatic = "every core"},
+    {.name = "cpu-level", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, cpu_level),
+     .group = "Run", .placeholder = "NAME", .help = "processor code to run",
+     .automatic = "the best this processor has"},
+    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = offsetof(settings, json), .group = "Run",
+     .help = "print the results as JSON"},
+    {.name = "quiet", .letter = 'q', .kind = KVSI_OPTION_FLAG, .offset = offsetof(settings, quiet),
+     .group = "Run", .help = "no progress on standard error"},
+};
+/* clang-format on */
+
+static const kvsi_command_options command = {
+    .command = "kvshift repro",
+    .purpose = "Does an experiment of the paper and compares what comes out with what the paper "
+               "says.",
+    .notes = "'kvshift repro list' names the experiments, 'kvshift repro report DIR' joins "
+             "finished ones\ninto one page.\n"
+             "\n"
+             "Scales: smoke takes seconds and shows only that everything works; desk takes minutes "
+             "on two\ncores and is scaled down so that the claim can still be seen; paper has the "
+             "paper's own\nsettings, for a cluster (see --dry-run).\n"
+             "\n"
+             "The folder gets results.json, page.html, page.md, figures as SVG and CSV, and the "
+             "runs. An\nexperiment that was interrupted goes on with --resume.",
+    .argument = "NAME",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = options,
+    .count = sizeof options / sizeof *options,
+};
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stop_signal;
+
+static void note_stop(int number)
+{
+    stop_signal = number;
+}
+
+/* The first signal asks for an orderly end; after it, the default action is back. */
+static void catch_signals(void)
+{
+    struct sigaction stop = {.sa_handler = note_stop, .sa_flags = (int)SA_RESETHAND};
+
+    sigemptyset(&stop.sa_mask);
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+}
+
+typedef struct watcher {
+    kvsi_progress progress;
+    int quiet, open;
+    double loss, accuracy; /* of the last step */
+} watcher;
+
+static void begin_run(watcher *w, const kvs_repro_progress *p)
+{
+    if (!w->quiet && isatty(STDERR_FILENO))
+        fprintf(stderr, "%zu of %zu: %s, seed %" PRIu64 "\n", p->index + 1, p->count, p->run->arm,
+                p->run->seed);
+    kvsi_progress_start(&w->progress, p->run->steps, w->quiet || !isatty(STDERR_FILENO));
+    w->open = 1;
+}
+
+static void end_run(watcher *w, const kvs_repro_progress *p)
+{
+    char left[32];
+
+    kvsi_progress_end(&w->progress);
+    w->open = 0;
+    if (w->quiet)
+        return;
+    fprintf(stderr, "%zu of %zu  %s: ", p->index + 1, p->count, p->run->name);
+    if (p->run->state == KVS_RUN_DIVERGED)
+        fprintf(stderr, "diverged");
+    else
+        fprintf(stderr, "loss %.4f", w->loss);
+    if (p->run->state != KVS_RUN_DIVERGED && !isnan(w->accuracy))
+        fprintf(stderr, ", accuracy %.1f %%", 100 * w->accuracy);
+    if (p->index + 1 < p->count && isfinite(p->seconds_left)) {
+        kvsi_format_duration(left, sizeof left, p->seconds_left);
+        fprintf(stderr, "; about %s left", left);
+    }
+    fprintf(stderr, "\n");
+}
+
+static int on_progress(void *user, const kvs_repro_progress *p)
+{
+    watcher *w = user;
+
+    if (p->record) {
+        kvsi_progress_step(&w->progress, p->record);
+        w->loss = p->record->loss;
+        w->accuracy = p->record->accuracy;
+    } else if (w->open) {
+        end_run(w, p);
+    } else {
+        begin_run(w, p);
+    }
+    return stop_signal != 0;
+}
+
+static void on_notice(void *user, const char *line)
+{
+    watcher *w = user;
+
+    if (w->open)
+        kvsi_progress_clear(&w->progress);
+    fprintf(stderr, "kvshift: %s\n", line);
+}
+
+/* ---- one experiment -------------------------------------------------------------------------- */
+
+static void print_amount(const char *what, double amount, const char *unit)
+{
+    char words[32];
+
+    kvsi_format_count(words, sizeof words, amount);
+    fprintf(stdout, "%s %s%s", what, words, unit);
+}
+
+static void print_runs(const kvs_repro *repro)
+{
+    static const char *const states[] = {"", ", begun", ", done", ", diverged"};
+    const kvs_planned_run *run;
+
+    for (size_t i = 0; (run = kvs_repro_run_at(repro, i)); i++) {
+        printf("%-44s", run->name);
+        print_amount("", (double)run->parameters, " parameters,");
+        print_amount("", (double)run->steps, " steps,");
+        print_amount("", run->tokens, " tokens,");
+        print_amount("", run->flops, "FLOP,");
+        print_amount("", run->bytes, "B");
+        printf("%s\n", states[run->state]);
+    }
+}
+
+/* What it is, and how long it will take, before it begins. */
+static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_options *o)
+{
+    const kvs_experiment *e = kvs_repro_experiment(repro);
+    size_t runs = 0, left = 0;
+    double flops = 0;
+    char work[32], duration[32];
+
+    for (const kvs_planned_run *run; (run = kvs_repro_run_at(repro, runs)); runs++) {
+        left += run->state <= KVS_RUN_BEGUN;
+        flops += run->state <= KVS_RUN_BEGUN ? run->flops : 0;
+    }
+    fprintf(stream, "%s (%s), scale %s\n  claim: %s\n  here:  %s\n", e->name, e->figure,
+            kvs_scale_name(o->scale), e->claim, e->settings[o->scale]);
+    if (runs == 0)
+        return;
+    kvsi_format_count(work, sizeof work, flops);
+    kvsi_format_duration(duration, sizeof duration, kvs_repro_seconds(repro));
+    fprintf(stream, "  plan:  %zu of %zu runs to do, %sFLOP, about %s on this machine\n", left,
+            runs, work, duration);
+}
+
+static json_t *claim_to_json(const kvs_claim *c)
+{
+    return json_pack("{s:s, s:s, s:o, s:s, s:o, s:I, s:s, s:s}", "claim", c->claim, "paper",
+                     c->paper, "ours", kvsi_json_number(c->ours), "unit", c->unit, "stderr",
+                     kvsi_json_number(c->error), "seeds", (json_int_t)c->seeds, "verdict",
+                     kvs_verdict_name(c->verdict), "detail", c->detail);
+}
+
+static kvs_status print_json(const kvs_repro *repro, const kvs_repro_options *o, kvs_err *err)
+{
+    json_t *claims = json_array();
+
+    for (size_t i = 0; kvs_repro_claim(repro, i); i++)
+        json_array_append_new(claims, claim_to_json(kvs_repro_claim(repro, i)));
+    return kvsi_cli_print_json(
+        json_pack("{s:s, s:s, s:s, s:o}", "experiment", kvs_repro_experiment(repro)->name, "scale",
+                  kvs_scale_name(o->scale), "out", o->out, "results", claims),
+        err);
+}
+
+static void print_claims(const kvs_repro *repro, const kvs_repro_options *o)
+{
+    const kvs_claim *c;
+
+    for (size_t i = 0; (c = kvs_repro_claim(repro, i)); i++) {
+        printf("%-18s %s\n", kvs_verdict_name(c->verdict), c->claim);
+        printf("%-18s paper: %s; ours: ", "", c->paper);
+        if (isnan(c->ours))
+            printf("no number");
+        else
+            printf("%.5g", c->ours);
+        if (!isnan(c->error))
+            printf(" ± %.2g", c->error);
+        printf("%s%s", *c->unit ? " " : "", c->unit);
+        printf("%s%s%s\n", *c->detail ? " (" : "", c->detail, *c->detail ? ")" : "");
+    }
+    printf("\npage    %s/page.html\nresults %s/results.json\n", o->out, o->out);
+}
+
+static kvs_status run(kvs_repro *repro, const kvs_repro_options *o, const settings *s, kvs_err *err)
+{
+    int finished = 0;
+    kvs_status st;
+
+    if (!s->quiet)
+        announce(stderr, repro, o);
+    catch_signals();
+    KVS_TRY(kvs_repro_run(repro, &finished, err));
+    if (!finished)
+        fprintf(stderr, "stopped; --resume goes on from there\n");
+    else if (s->json)
+        KVS_TRY(print_json(repro, o, err));
+    else
+        print_claims(repro, o);
+out:
+    return st;
+}
+
+static kvs_status reproduce(const char *name, const settings *s, const char *line, kvs_err *err)
+{
+    watcher watch = {.quiet = s->quiet};
+    kvsi_text out = {0};
+    kvs_repro_options o = {
+        .seeds = s->seeds,
+        .resume = s->resume,
+        .texts = s->text.texts,
+        .text_count = s->text.count,
+        .model = s->model,
+        .dropout = s->dropout,
+        .command = line,
+        .progress = on_progress,
+        .notice = on_notice,
+        .user = &watch,
+    };
+    kvs_runtime *rt = NULL;
+    kvs_repro *repro = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvs_scale_parse(&o.scale, s->scale, err));
+    KVS_TRY(kvs_runtime_create(&rt, &(kvs_runtime_options){(int)s->threads, s->cpu_level}, err));
+    if (s->out)
+        kvsi_text_add(&out, s->out);
+    else
+        kvsi_text_format(&out, "repro/%s-%s", name, s->scale);
+    KVS_TRY(kvsi_text_check(&out, err));
+    o.out = s->dry_run && !s->resume ? NULL : out.data;
+    KVS_TRY(kvs_repro_create(&repro, rt, name, &o, err));
+    if (s->dry_run) {
+        announce(stdout, repro, &o);
+        print_runs(repro);
+    } else {
+        KVS_TRY(run(repro, &o, s, err));
+    }
+out:
+    kvs_repro_free(repro);
+    kvs_runtime_free(rt);
+    kvsi_text_release(&out);
+    return st;
+}
+
+int kvsi_cmd_repro(int argc, char **argv)
+{
+    settings s = {.scale = "smoke"};
+    kvsi_parsed_options parsed = {0};
+    kvsi_text line = {0};
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    if (argc > 2 && strcmp(argv[2], "list") == 0)
+        return kvsi_repro_list(argc - 3, argv + 3);
+    if (argc > 2 && strcmp(argv[2], "report") == 0)
+        return kvsi_repro_report(argc - 3, argv + 3);
+    kvsi_cli_quote_line(&line, argc, argv);
+    KVS_TRY(kvsi_text_check(&line, &err));
+    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
+    if (parsed.help)
+        KVS_TRY(kvsi_cli_help(&command, &s, &err));
+    else
+        KVS_TRY(reproduce(parsed.arguments[0], &s, line.data, &err));
+out:
+    kvsi_text_release(&line);
+    if (st != KVS_OK)
+        return kvsi_cli_fail(&err);
+    return stop_signal ? 128 + stop_signal : KVSI_EXIT_DONE;
+}

@@ -1,0 +1,210 @@
+/* kvshift theory theorem1 and theorem2: constructions against the induction head. */
+#include "cli/theory.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+typedef struct settings {
+    kvs_induction_problem problem;
+    kvsi_number_list p, sigmas;
+    int json;
+} settings;
+
+#define FIELD(name) offsetof(settings, name)
+
+/* clang-format off */
+#define INPUT_ROWS                                                                                 \
+    {.name = "length", .kind = KVSI_OPTION_SIZE, .offset = FIELD(problem.length),                  \
+     .group = "Input", .placeholder = "N", .help = "tokens", .low = 4, .high = 16384},             \
+    {.name = "dim", .kind = KVSI_OPTION_SIZE, .offset = FIELD(problem.dim), .group = "Input",      \
+     .placeholder = "N", .help = "channels of a token", .low = 1, .high = 16384},                  \
+    {.name = "slope", .kind = KVSI_OPTION_REAL, .offset = FIELD(problem.slope), .group = "Input",  \
+     .placeholder = "M", .help = "how scores fall with distance, a token", .high = 1e6},           \
+    {.name = "inputs", .kind = KVSI_OPTION_SIZE, .offset = FIELD(problem.inputs),                  \
+     .group = "Input", .placeholder = "N", .help = "random inputs, of which the worst counts",     \
+     .low = 1, .high = 1e9},                                                                       \
+    {.name = "seed", .kind = KVSI_OPTION_UINT64, .offset = FIELD(problem.seed), .group = "Input",  \
+     .placeholder = "N", .help = "of the random inputs"},                                          \
+    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Output",           \
+     .help = "print one JSON object"}
+
+static const kvsi_option options1[] = {
+    {.name = "p", .kind = KVSI_OPTION_REALS, .offset = FIELD(p), .group = "Theorem",
+     .placeholder = "P,P,...", .help = "slopes of the first layer", .low = 1e-6, .high = 700},
+    {.name = "sigma", .kind = KVSI_OPTION_REAL, .offset = FIELD(problem.sigma), .group = "Theorem",
+     .placeholder = "S", .help = "what scores are divided by", .low = 1e-6, .high = 1e6},
+    INPUT_ROWS,
+};
+
+static const kvsi_option options2[] = {
+    {.name = "sigma", .kind = KVSI_OPTION_REALS, .offset = FIELD(sigmas), .group = "Theorem",
+     .placeholder = "S,S,...", .help = "what scores are divided by", .low = 1e-6, .high = 1e6},
+    INPUT_ROWS,
+};
+/* clang-format on */
+
+static const kvsi_command_options command1 = {
+    .command = "kvshift theory theorem1",
+    .purpose = "Two ordinary layers, twice as wide as the tokens, that approximate an induction "
+               "head: the first copies the token before with slope p, the second looks up.  The "
+               "error falls as e^-p, if the first layer does not attend to itself.",
+    .options = options1,
+    .count = sizeof options1 / sizeof *options1,
+};
+
+static const kvsi_command_options command2 = {
+    .command = "kvshift theory theorem2",
+    .purpose = "One layer of KV shifting attention with α = (0, 1), β = (1, 0) against an "
+               "induction head: equal where the first and the last key are masked out, as the "
+               "theorem is printed only nearly.",
+    .options = options2,
+    .count = sizeof options2 / sizeof *options2,
+};
+
+static void set_defaults(settings *s)
+{
+    static const double p[] = {1, 2, 4, 8, 16}, sigmas[] = {1, 0.3, 0.1, 0.03};
+
+    *s = (settings){0};
+    kvs_induction_problem_init(&s->problem);
+    for (size_t i = 0; i < sizeof p / sizeof *p; i++)
+        s->p.numbers[s->p.count++] = p[i];
+    for (size_t i = 0; i < sizeof sigmas / sizeof *sigmas; i++)
+        s->sigmas.numbers[s->sigmas.count++] = sigmas[i];
+}
+
+static json_t *problem_to_json(const kvs_induction_problem *p)
+{
+    return json_pack("{s:I, s:I, s:f, s:I, s:I}", "length", (json_int_t)p->length, "dim",
+                     (json_int_t)p->dim, "slope", p->slope, "inputs", (json_int_t)p->inputs, "seed",
+                     (json_int_t)p->seed);
+}
+
+/* ---- theorem 1 ------------------------------------------------------------------------------- */
+
+static void print_heading1(const kvs_induction_problem *p)
+{
+    printf("%zu tokens of %zu channels, sigma %g, slope %g; worst of %zu inputs\n", p->length,
+           p->dim, p->sigma, p->slope, p->inputs);
+    printf("%8s %11s %11s %11s %11s %11s %15s\n", "p", "e^-p", "error", "over e^-p", "bound",
+           "copy error", "sees itself");
+}
+
+static void print_row1(double p, const kvs_theorem1_result *r)
+{
+    printf("%8g %11.3e %11.3e %11.4g %11.3e %11.3e %15.3e\n", p, exp(-p), r->error,
+           r->error / exp(-p), r->bound, r->copy_error, r->self_error);
+}
+
+static json_t *row1_to_json(double p, const kvs_theorem1_result *r)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "p", p, "error", r->error, "bound", r->bound,
+                     "copy_error", r->copy_error, "self_error", r->self_error);
+}
+
+static kvs_status run1(const settings *s, kvs_err *err)
+{
+    json_t *rows = json_array();
+    kvs_status st = KVS_OK;
+
+    if (!s->json)
+        print_heading1(&s->problem);
+    for (size_t i = 0; i < s->p.count; i++) {
+        kvs_theorem1_result r;
+
+        KVS_TRY(kvs_theorem1(&r, &s->problem, s->p.numbers[i], err));
+        if (s->json)
+            json_array_append_new(rows, row1_to_json(s->p.numbers[i], &r));
+        else
+            print_row1(s->p.numbers[i], &r);
+    }
+    if (s->json)
+        KVS_TRY(
+            kvsi_cli_print_json(json_pack("{s:o, s:f, s:O}", "input", problem_to_json(&s->problem),
+                                          "sigma", s->problem.sigma, "rows", rows),
+                                err));
+out:
+    json_decref(rows);
+    return st;
+}
+
+/* ---- theorem 2 ------------------------------------------------------------------------------- */
+
+static void print_heading2(const kvs_induction_problem *p)
+{
+    printf("%zu tokens, slope %g; masked: worst of %zu inputs of %zu channels\n", p->length,
+           p->slope, p->inputs, p->dim);
+    printf("%8s %11s %11s %22s %11s\n", "sigma", "masked", "as printed", "last two tokens equal",
+           "network");
+}
+
+static void print_row2(double sigma, const kvs_theorem2_result *r)
+{
+    printf("%8g %11.2e %11.2e %22.4f %11.2e\n", sigma, r->masked, r->printed, r->repeated,
+           r->network);
+}
+
+static json_t *row2_to_json(double sigma, const kvs_theorem2_result *r)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "sigma", sigma, "masked", r->masked, "printed",
+                     r->printed, "repeated", r->repeated, "network", r->network);
+}
+
+static kvs_status run2(const settings *s, kvs_err *err)
+{
+    kvs_induction_problem problem = s->problem;
+    json_t *rows = json_array();
+    kvs_runtime *rt = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvs_runtime_create(&rt, NULL, err));
+    if (!s->json)
+        print_heading2(&problem);
+    for (size_t i = 0; i < s->sigmas.count; i++) {
+        kvs_theorem2_result r;
+
+        problem.sigma = s->sigmas.numbers[i];
+        KVS_TRY(kvs_theorem2(&r, rt, &problem, err));
+        if (s->json)
+            json_array_append_new(rows, row2_to_json(problem.sigma, &r));
+        else
+            print_row2(problem.sigma, &r);
+    }
+    if (s->json)
+        KVS_TRY(kvsi_cli_print_json(
+            json_pack("{s:o, s:O}", "input", problem_to_json(&problem), "rows", rows), err));
+out:
+    json_decref(rows);
+    kvs_runtime_free(rt);
+    return st;
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+static int run(const kvsi_command_options *command,
+               kvs_status (*compute)(const settings *, kvs_err *), int argc, char **argv)
+{
+    kvsi_parsed_options parsed = {0};
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+    settings s;
+
+    set_defaults(&s);
+    KVS_TRY(kvsi_options_parse(&parsed, command, &s, argc, argv, &err));
+    KVS_TRY(parsed.help ? kvsi_cli_help(command, &s, &err) : compute(&s, &err));
+out:
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}
+
+int kvsi_theory_theorem1(int argc, char **argv, const void *what)
+{
+    (void)what;
+    return run(&command1, run1, argc, argv);
+}
+
+int kvsi_theory_theorem2(int argc, char **argv, const void *what)
+{
+    (void)what;
+    return run(&command2, run2, argc, argv);
+}

@@ -1,0 +1,160 @@
+/* kvshift theory landscape: theorem 3's loss over the paper's square, and its free descent. */
+#include "cli/theory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+typedef struct settings {
+    kvsi_number_list T, figure;
+    size_t grid, columns;
+    double lr;
+    uint64_t steps;
+    const char *svg;
+    int json;
+} settings;
+
+#define FIELD(name) offsetof(settings, name)
+
+/* clang-format off */
+static const kvsi_option options[] = {
+    {.name = "T", .kind = KVSI_OPTION_SIZES, .offset = FIELD(T), .group = "Landscape",
+     .placeholder = "N,N,...", .help = "different tokens, for the exact loss", .low = 4,
+     .high = 1 << 20},
+    {.name = "figure", .kind = KVSI_OPTION_SIZES, .offset = FIELD(figure), .group = "Landscape",
+     .placeholder = "N,N,...", .help = "constants for O(T), for the loss as the paper draws it",
+     .high = 1 << 20},
+    {.name = "grid", .kind = KVSI_OPTION_SIZE, .offset = FIELD(grid), .group = "Landscape",
+     .placeholder = "N", .help = "steps of a side, in search of the lowest place", .low = 1,
+     .high = 4096},
+    {.name = "lr", .kind = KVSI_OPTION_REAL, .offset = FIELD(lr), .group = "Descent",
+     .placeholder = "RATE", .help = "of Adam, on all four coefficients", .low = 1e-9, .high = 10},
+    {.name = "steps", .kind = KVSI_OPTION_UINT64, .offset = FIELD(steps), .group = "Descent",
+     .placeholder = "N", .help = "from α = β = (½, ½) on", .high = 1e9},
+    {.name = "svg", .kind = KVSI_OPTION_TEXT, .offset = FIELD(svg), .group = "Output",
+     .placeholder = "FILE", .help = "draw contours and lines of descent; needs gnuplot"},
+    {.name = "columns", .kind = KVSI_OPTION_SIZE, .offset = FIELD(columns), .group = "Output",
+     .placeholder = "N", .help = "panels in a row of the drawing", .low = 1,
+     .high = KVS_PANELS_MAX},
+    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Output",
+     .help = "print one JSON object"},
+};
+/* clang-format on */
+
+static const kvsi_command_options command = {
+    .command = "kvshift theory landscape",
+    .purpose = "Theorem 3's loss on the square α2 = 1 - α1, β2 = 1 - β1 for several T: where it is "
+               "lowest, and where all four coefficients go when they are free.  An induction head "
+               "is α1 = 0, β1 = 1.",
+    .options = options,
+    .count = sizeof options / sizeof *options,
+};
+
+typedef struct landscape {
+    kvs_theorem3 problem;
+    double induction, halves; /* loss at (0, 1) and at (1/2, 1/2) */
+    kvs_coefficients lowest, end;
+    double lowest_loss, end_loss;
+} landscape;
+
+static kvs_status explore(landscape *l, const settings *s, kvs_err *err)
+{
+    const kvs_coefficients induction = kvs_square(0, 1), halves = kvs_square(0.5, 0.5);
+    const kvs_descent descent = {.lr = s->lr, .steps = s->steps};
+    const kvs_theorem3 *p = &l->problem;
+    kvs_status st;
+
+    KVS_TRY(kvs_theorem3_loss(&l->induction, NULL, p, &induction, err));
+    KVS_TRY(kvs_theorem3_loss(&l->halves, NULL, p, &halves, err));
+    KVS_TRY(kvs_theorem3_minimum(&l->lowest, &l->lowest_loss, p, s->grid, err));
+    l->end = halves;
+    KVS_TRY(kvs_theorem3_descend(&l->end, p, &descent, err));
+    KVS_TRY(kvs_theorem3_loss(&l->end_loss, NULL, p, &l->end, err));
+out:
+    return st;
+}
+
+static const char *form_name(const landscape *l)
+{
+    return l->problem.form == KVS_THEOREM3_FIGURE ? "figure" : "exact";
+}
+
+static void print_people(const landscape *l, size_t count, const settings *s)
+{
+    printf("square: grid of %zu steps; descent: Adam, rate %g, %" PRIu64 " steps from all ½\n",
+           s->grid, s->lr, s->steps);
+    printf("%-7s %8s %11s %11s   %-28s %s\n", "form", "T", "induction", "all ½", "lowest (α1, β1)",
+           "free descent: α, β, loss");
+    for (size_t i = 0; i < count; i++, l++)
+        printf("%-7s %8zu %11.6f %11.6f   (%.3f, %.3f) %-13.6f (%.3g, %.3g) (%.3g, %.3g) %.6f\n",
+               form_name(l), l->problem.T, l->induction, l->halves, l->lowest.alpha1,
+               l->lowest.beta1, l->lowest_loss, l->end.alpha1, l->end.alpha2, l->end.beta1,
+               l->end.beta2, l->end_loss);
+}
+
+static json_t *to_json(const landscape *l)
+{
+    return json_pack("{s:s, s:I, s:f, s:f, s:{s:f, s:f, s:f}, s:{s:[ff], s:[ff], s:f}}", "form",
+                     form_name(l), "T", (json_int_t)l->problem.T, "induction", l->induction,
+                     "halves", l->halves, "lowest", "alpha1", l->lowest.alpha1, "beta1",
+                     l->lowest.beta1, "loss", l->lowest_loss, "descent", "alpha", l->end.alpha1,
+                     l->end.alpha2, "beta", l->end.beta1, l->end.beta2, "loss", l->end_loss);
+}
+
+static kvs_status print_json(const landscape *list, size_t count, kvs_err *err)
+{
+    json_t *panels = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(panels, to_json(list + i));
+    return kvsi_cli_print_json(json_pack("{s:o}", "landscapes", panels), err);
+}
+
+static kvs_status run(const settings *s, kvs_err *err)
+{
+    const size_t count = s->T.count + s->figure.count;
+    landscape list[KVS_PANELS_MAX];
+    kvs_theorem3 panels[KVS_PANELS_MAX];
+    kvs_status st = KVS_OK;
+
+    if (count > KVS_PANELS_MAX) {
+        st = kvsi_fail(err, KVS_E_INVALID, "options '--T' and '--figure': %zu panels, at most %d",
+                       count, KVS_PANELS_MAX);
+        goto out;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const int exact = i < s->T.count;
+        const double number = exact ? s->T.numbers[i] : s->figure.numbers[i - s->T.count];
+
+        panels[i] = (kvs_theorem3){.form = exact ? KVS_THEOREM3_EXACT : KVS_THEOREM3_FIGURE,
+                                   .T = (size_t)number};
+        list[i] = (landscape){.problem = panels[i]};
+        KVS_TRY(explore(&list[i], s, err));
+    }
+    if (s->svg)
+        KVS_TRY(kvs_landscape_draw(s->svg, panels, count, s->columns, err));
+    if (s->json)
+        KVS_TRY(print_json(list, count, err));
+    else
+        print_people(list, count, s);
+out:
+    return st;
+}
+
+int kvsi_theory_landscape(int argc, char **argv, const void *what)
+{
+    settings s = {.T = {3, {4, 12, 102}},
+                  .figure = {3, {0, 10, 100}},
+                  .grid = 100,
+                  .columns = 3,
+                  .lr = 0.01,
+                  .steps = 5000};
+    kvsi_parsed_options parsed = {0};
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    (void)what;
+    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
+    KVS_TRY(parsed.help ? kvsi_cli_help(&command, &s, &err) : run(&s, &err));
+out:
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}

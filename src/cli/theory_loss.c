@@ -1,0 +1,181 @@
+/* kvshift theory theorem3: the loss at four coefficients, and three ways to check it. */
+#include "cli/theory.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct settings {
+    size_t T, i;
+    kvsi_number_list alpha, beta;
+    int printed, gradient, brute_force, network;
+    size_t samples, dim;
+    uint64_t seed;
+    int json;
+} settings;
+
+#define FIELD(name) offsetof(settings, name)
+
+/* clang-format off */
+static const kvsi_option options[] = {
+    {.name = "T", .kind = KVSI_OPTION_SIZE, .offset = FIELD(T), .group = "Theorem",
+     .placeholder = "N", .help = "different tokens; one of them comes again at the end",
+     .low = 3, .high = 1 << 20},
+    {.name = "i", .kind = KVSI_OPTION_SIZE, .offset = FIELD(i), .group = "Theorem",
+     .placeholder = "N", .help = "which of them it is, from 1 on",
+     .automatic = "any of 2 to T - 2, which are all alike"},
+    {.name = "alpha", .kind = KVSI_OPTION_REALS, .offset = FIELD(alpha), .group = "Theorem",
+     .placeholder = "A1,A2", .help = "of keys: the token itself, the one before", .low = -500,
+     .high = 500},
+    {.name = "beta", .kind = KVSI_OPTION_REALS, .offset = FIELD(beta), .group = "Theorem",
+     .placeholder = "B1,B2", .help = "of values", .low = -1e6, .high = 1e6},
+    {.name = "printed", .kind = KVSI_OPTION_FLAG, .offset = FIELD(printed), .group = "Theorem",
+     .help = "the formula as the paper prints it, with exact counts for its O(T)"},
+    {.name = "gradient", .kind = KVSI_OPTION_FLAG, .offset = FIELD(gradient), .group = "Output",
+     .help = "also how the loss changes with each coefficient"},
+    {.name = "brute-force", .kind = KVSI_OPTION_FLAG, .offset = FIELD(brute_force),
+     .group = "Checks", .help = "compare with attention worked out place by place, for every i"},
+    {.name = "network", .kind = KVSI_OPTION_FLAG, .offset = FIELD(network), .group = "Checks",
+     .help = "compare with a model whose embeddings stand at right angles"},
+    {.name = "samples", .kind = KVSI_OPTION_SIZE, .offset = FIELD(samples), .group = "Checks",
+     .placeholder = "N", .help = "models with random embeddings to average over; 0 = none",
+     .high = 1e9},
+    {.name = "dim", .kind = KVSI_OPTION_SIZE, .offset = FIELD(dim), .group = "Checks",
+     .placeholder = "D", .help = "their width", .low = 1, .high = 16384},
+    {.name = "seed", .kind = KVSI_OPTION_UINT64, .offset = FIELD(seed), .group = "Checks",
+     .placeholder = "N", .help = "of their embeddings"},
+    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Output",
+     .help = "print one JSON object"},
+};
+/* clang-format on */
+
+static const kvsi_command_options command = {
+    .command = "kvshift theory theorem3",
+    .purpose = "The loss of a one-layer network on x_1 ... x_T, x_i, whose answer is x_{i+1}: "
+               "identity weights, no positions, embeddings of infinite width.",
+    .options = options,
+    .count = sizeof options / sizeof *options,
+};
+
+typedef struct answer {
+    kvs_theorem3 problem;
+    kvs_coefficients at, gradient;
+    double loss;
+    double brute_force; /* largest difference of any i */
+    double network;     /* its loss */
+    kvs_estimate monte_carlo;
+} answer;
+
+static kvs_status check_pair(const kvsi_number_list *list, const char *name, kvs_err *err)
+{
+    if (list->count != 2)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--%s': expected two numbers, found %zu", name,
+                         list->count);
+    return KVS_OK;
+}
+
+static kvs_status compare_brute_force(double *most, size_t T, const kvs_coefficients *at,
+                                      kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    *most = 0;
+    for (size_t i = 1; i < T; i++) {
+        const kvs_theorem3 problem = {.form = KVS_THEOREM3_EXACT, .T = T, .i = i};
+        double exact, brute;
+
+        KVS_TRY(kvs_theorem3_loss(&exact, NULL, &problem, at, err));
+        KVS_TRY(kvs_theorem3_brute_force(&brute, T, i, at, err));
+        *most = fmax(*most, fabs(exact - brute));
+    }
+out:
+    return st;
+}
+
+static kvs_status compute(answer *a, const settings *s, kvs_err *err)
+{
+    kvs_runtime *rt = NULL;
+    kvs_status st;
+
+    KVS_TRY(check_pair(&s->alpha, "alpha", err));
+    KVS_TRY(check_pair(&s->beta, "beta", err));
+    a->problem = (kvs_theorem3){
+        .form = s->printed ? KVS_THEOREM3_PRINTED : KVS_THEOREM3_EXACT, .T = s->T, .i = s->i};
+    a->at = (kvs_coefficients){s->alpha.numbers[0], s->alpha.numbers[1], s->beta.numbers[0],
+                               s->beta.numbers[1]};
+    KVS_TRY(kvs_theorem3_loss(&a->loss, &a->gradient, &a->problem, &a->at, err));
+    if (s->brute_force)
+        KVS_TRY(compare_brute_force(&a->brute_force, s->T, &a->at, err));
+    if (s->network || s->samples > 0)
+        KVS_TRY(kvs_runtime_create(&rt, NULL, err));
+    if (s->network)
+        KVS_TRY(kvs_theorem3_network(&a->network, rt, s->T, s->i, &a->at, err));
+    if (s->samples > 0)
+        KVS_TRY(kvs_theorem3_monte_carlo(&a->monte_carlo, rt, s->T, &a->at, s->dim, s->samples,
+                                         s->seed, err));
+out:
+    kvs_runtime_free(rt);
+    return st;
+}
+
+static kvs_status print_json(const answer *a, const settings *s, kvs_err *err)
+{
+    json_t *object = json_pack("{s:f}", "loss", a->loss);
+
+    if (s->gradient)
+        json_object_set_new(object, "gradient",
+                            json_pack("{s:[ff], s:[ff]}", "alpha", a->gradient.alpha1,
+                                      a->gradient.alpha2, "beta", a->gradient.beta1,
+                                      a->gradient.beta2));
+    if (s->brute_force)
+        json_object_set_new(object, "brute_force_difference", json_real(a->brute_force));
+    if (s->network)
+        json_object_set_new(object, "network", json_real(a->network));
+    if (s->samples > 0)
+        json_object_set_new(object, "monte_carlo",
+                            json_pack("{s:f, s:f, s:I, s:I}", "mean", a->monte_carlo.mean, "error",
+                                      a->monte_carlo.error, "samples", (json_int_t)s->samples,
+                                      "dim", (json_int_t)s->dim));
+    return kvsi_cli_print_json(object, err);
+}
+
+static void print_people(const answer *a, const settings *s)
+{
+    printf("T = %zu, α = (%g, %g), β = (%g, %g)%s\n", a->problem.T, a->at.alpha1, a->at.alpha2,
+           a->at.beta1, a->at.beta2, s->printed ? ", as printed" : "");
+    printf("%-14s%.9f\n", "loss", a->loss);
+    if (s->gradient)
+        printf("%-14sα (%.6g, %.6g), β (%.6g, %.6g)\n", "gradient", a->gradient.alpha1,
+               a->gradient.alpha2, a->gradient.beta1, a->gradient.beta2);
+    if (s->brute_force)
+        printf("%-14sdiffers by %.1e at most, i = 1 to %zu\n", "brute force", a->brute_force,
+               s->T - 1);
+    if (s->network)
+        printf("%-14s%.9f\n", "network", a->network);
+    if (s->samples > 0)
+        printf("%-14s%.5f ± %.5f, %zu networks of dim %zu\n", "Monte Carlo", a->monte_carlo.mean,
+               a->monte_carlo.error, s->samples, s->dim);
+}
+
+int kvsi_theory_theorem3(int argc, char **argv, const void *what)
+{
+    settings s = {
+        .T = 12, .alpha = {2, {0.5, 0.5}}, .beta = {2, {0.5, 0.5}}, .dim = 1024, .seed = 1};
+    kvsi_parsed_options parsed = {0};
+    kvs_err err = {.status = KVS_OK};
+    answer a = {0};
+    kvs_status st;
+
+    (void)what;
+    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
+    if (parsed.help) {
+        KVS_TRY(kvsi_cli_help(&command, &s, &err));
+        goto out;
+    }
+    KVS_TRY(compute(&a, &s, &err));
+    if (s.json)
+        KVS_TRY(print_json(&a, &s, &err));
+    else
+        print_people(&a, &s);
+out:
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}

@@ -1,0 +1,182 @@
+/* The hop-k task: k-hop induction heads.
+ *
+ *     fed      k      x_0  x_1  ...  x_{n-1}       letters, no two neighbours equal
+ *     answer   blank  y_0  y_1  ...  y_{n-1}       of the same row, not of the next
+ *
+ * One hop from place p goes behind the last earlier place with the same letter: to q + 1 for the
+ * largest q < p with x_q = x_p.  y_i is the letter k hops away from place i, or "none" where a hop
+ * fails.  No two places hop to the same one, and nothing hops to place 0, so with all letters
+ * present (letters - 1) k + 1 answers are "none". */
+#include "base/memory.h"
+#include "base/status.h"
+#include "data/task.h"
+
+#include <stdio.h>
+
+enum { LETTERS_MAX = 64, LENGTH_MAX = 1 << 16, HOPS_MAX = 4096 };
+
+typedef struct hopk_task {
+    kvs_task base;
+    kvs_hopk_config config;
+} hopk_task;
+
+void kvs_hopk_config_init(kvs_hopk_config *config)
+{
+    *config = (kvs_hopk_config){.letters = 4, .length = 98, .hops = 16, .only = KVS_HOPS_ALL};
+}
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+static int32_t letter_id(const kvs_hopk_config *c, size_t letter)
+{
+    return (int32_t)(c->hops + 1 + letter);
+}
+
+static int32_t none_id(const kvs_hopk_config *c)
+{
+    return letter_id(c, c->letters);
+}
+
+static int32_t blank_id(const kvs_hopk_config *c)
+{
+    return none_id(c) + 1;
+}
+
+/* ---- drawing --------------------------------------------------------------------------------- */
+
+static void draw_letters(int32_t *ids, const kvs_hopk_config *c, kvsi_random *random)
+{
+    size_t letter = kvsi_random_below(random, (uint32_t)c->letters);
+
+    for (size_t i = 0; i < c->length; i++) {
+        ids[i] = letter_id(c, letter);
+        letter = (letter + 1 + kvsi_random_below(random, (uint32_t)(c->letters - 1))) % c->letters;
+    }
+}
+
+/* next[p] = where one hop goes, -1 = nowhere. */
+static void find_hops(int32_t *next, const int32_t *ids, const kvs_hopk_config *c)
+{
+    int32_t last[LETTERS_MAX];
+
+    for (size_t letter = 0; letter < c->letters; letter++)
+        last[letter] = -1;
+    for (size_t p = 0; p < c->length; p++) {
+        int32_t *seen = &last[ids[p] - letter_id(c, 0)];
+
+        next[p] = *seen < 0 ? -1 : *seen + 1;
+        *seen = (int32_t)p;
+    }
+}
+
+static int32_t answer_at(size_t i, size_t hops, const int32_t *next, const int32_t *ids,
+                         const kvs_hopk_config *c)
+{
+    int32_t p = (int32_t)i;
+
+    for (size_t hop = 0; hop < hops && p >= 0; hop++)
+        p = next[p];
+    return p < 0 ? none_id(c) : ids[p];
+}
+
+/* The targets' rows hold the hops until the answers replace them, from the end, since hops go
+ * back only. */
+static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
+                   uint8_t *scored)
+{
+    const kvs_hopk_config *c = &((const hopk_task *)base)->config;
+    size_t hops;
+
+    if (c->sequences > 0 && random->purpose == KVSI_RANDOM_DATA)
+        kvsi_random_init(random, random->seed, KVSI_RANDOM_DATA, random->index % c->sequences);
+    hops = kvsi_random_below(random, (uint32_t)(c->hops + 1));
+    if (c->only != KVS_HOPS_ALL)
+        hops = c->only;
+    ids[0] = (int32_t)hops;
+    draw_letters(ids + 1, c, random);
+    find_hops(targets + 1, ids + 1, c);
+    for (size_t i = c->length; i-- > 0;) {
+        targets[1 + i] = answer_at(i, hops, targets + 1, ids + 1, c);
+        scored[1 + i] = targets[1 + i] != none_id(c);
+    }
+    targets[0] = blank_id(c);
+    scored[0] = 0;
+    return c->length + 1;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static void word(const kvs_task *base, int32_t id, char *out, size_t size)
+{
+    const kvs_hopk_config *c = &((const hopk_task *)base)->config;
+    const int32_t letter = id - letter_id(c, 0);
+
+    if (letter < 0)
+        snprintf(out, size, "%d", (int)id);
+    else if (id == none_id(c))
+        snprintf(out, size, "none");
+    else if (id == blank_id(c))
+        snprintf(out, size, "blank");
+    else if (letter < 26)
+        snprintf(out, size, "%c", 'a' + (int)letter);
+    else
+        snprintf(out, size, "letter%d", (int)letter);
+}
+
+static json_t *describe(const kvs_task *base)
+{
+    const kvs_hopk_config *c = &((const hopk_task *)base)->config;
+
+    return json_pack("{s:s, s:I, s:I, s:I, s:o, s:I}", "name", base->ops->name, "letters",
+                     (json_int_t)c->letters, "length", (json_int_t)c->length, "hops",
+                     (json_int_t)c->hops, "only",
+                     c->only == KVS_HOPS_ALL ? json_null() : json_integer((json_int_t)c->only),
+                     "sequences", (json_int_t)c->sequences);
+}
+
+static void release(kvs_task *base)
+{
+    kvsi_free(base);
+}
+
+static const kvsi_task_ops hopk_ops = {
+    .name = "hopk", .draw = draw, .word = word, .describe = describe, .release = release};
+
+static kvs_status check(const kvs_hopk_config *c, kvs_err *err)
+{
+    if (c->letters < 2 || c->letters > LETTERS_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "hop-k letters is '%zu', expected 2 to %d", c->letters,
+                         LETTERS_MAX);
+    if (c->length < 1 || c->length > LENGTH_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "hop-k length is '%zu', expected 1 to %d", c->length,
+                         LENGTH_MAX);
+    if (c->hops > HOPS_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "hop-k hops is '%zu', expected at most %d", c->hops,
+                         HOPS_MAX);
+    if (c->only != KVS_HOPS_ALL && c->only > c->hops)
+        return kvsi_fail(err, KVS_E_INVALID, "hop-k with '%zu' hops only, expected at most %zu",
+                         c->only, c->hops);
+    return KVS_OK;
+}
+
+kvs_status kvs_hopk_create(kvs_task **out, const kvs_hopk_config *config, kvs_err *err)
+{
+    hopk_task *task;
+    kvs_status st;
+
+    *out = NULL;
+    KVS_TRY(check(config, err));
+    task = kvsi_alloc(1, sizeof *task);
+    if (!task) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the hop-k task");
+        goto out;
+    }
+    task->config = *config;
+    task->base = (kvs_task){.ops = &hopk_ops,
+                            .vocab = (size_t)blank_id(config) + 1,
+                            .max_tokens = config->length + 1,
+                            .mean_tokens = (double)(config->length + 1)};
+    *out = &task->base;
+out:
+    return st;
+}

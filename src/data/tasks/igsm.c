@@ -1,0 +1,371 @@
+/* The task igsm: a problem told in words, and its solution step by step.
+ *
+ *     fed      problem, question, line's end, solution, end
+ *     answer   the next token, everywhere or in the solution alone
+ *
+ * A token is a word, or with a tokenizer a part of one: words have the ids that the tokenizer gives
+ * them with the space before them, one behind the other.  Scored is the number that is asked for. */
+#include "data/tasks/igsm.h"
+
+#include "base/memory.h"
+#include "data/task.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    OPERATIONS_MAX = 48, /* values of a solution have different letters */
+    PAPER_MAX = 26,
+    ITEMS_MAX = 10,
+    EDGES_MIN = 12, /* four layers of four need as many */
+    EDGES_MAX = 48,
+    LENGTH_MAX = 1 << 14,
+    SAMPLES = 64, /* that tell how long problems are */
+};
+
+typedef struct igsm_task {
+    kvs_task base;
+    kvs_igsm_config config;
+    kvsi_igsm_words words;
+    /* With a tokenizer: word w is ids[starts[w]] to ids[starts[w + 1] - 1]. */
+    int32_t *ids;
+    size_t *starts;
+    int32_t end;
+} igsm_task;
+
+void kvs_igsm_config_init(kvs_igsm_config *config)
+{
+    *config =
+        (kvs_igsm_config){.min_op = 1, .max_op = 12, .items = 3, .edges = 20, .max_length = 1024};
+}
+
+/* ---- drawing --------------------------------------------------------------------------------- */
+
+static void draw_problem(kvsi_igsm_problem *out, const igsm_task *task, kvsi_random *random)
+{
+    if (task->config.mode == KVS_IGSM_PAPER)
+        kvsi_igsm_draw_paper(out, &task->config, random);
+    else
+        kvsi_igsm_draw_official(out, &task->config, random->purpose == KVSI_RANDOM_EVAL, random);
+}
+
+static size_t ids_of(const igsm_task *task, size_t word)
+{
+    return task->ids ? task->starts[word + 1] - task->starts[word] : 1;
+}
+
+static int32_t id_of(const igsm_task *task, size_t word, size_t part)
+{
+    return task->ids ? task->ids[task->starts[word] + part] : (int32_t)word;
+}
+
+static size_t length_of(const igsm_task *task, const kvsi_igsm_told *told)
+{
+    size_t length = 0;
+
+    for (size_t i = 0; i < told->count; i++)
+        length += ids_of(task, told->words[i]);
+    return length;
+}
+
+/* A problem that fits, and how it is told. */
+static void draw_told(kvsi_igsm_problem *problem, kvsi_igsm_told *told, const igsm_task *task,
+                      kvsi_random *random)
+{
+    do {
+        draw_problem(problem, task, random);
+        kvsi_igsm_tell(told, &task->words, problem);
+    } while (told->overflow || length_of(task, told) > task->config.max_length);
+}
+
+static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
+                   uint8_t *scored)
+{
+    const igsm_task *task = (const igsm_task *)base;
+    kvsi_igsm_problem problem;
+    kvsi_igsm_told told;
+    size_t row = 0; /* tokens before this one: each is the target of the row before it */
+
+    draw_told(&problem, &told, task, random);
+    for (size_t i = 0; i < told.count; i++)
+        for (size_t part = 0; part < ids_of(task, told.words[i]); part++, row++) {
+            const int32_t id = id_of(task, told.words[i], part);
+
+            if (row < base->max_tokens)
+                ids[row] = id;
+            if (row == 0)
+                continue;
+            targets[row - 1] = task->config.solution_only && i < told.problem_count ? -1 : id;
+            scored[row - 1] = i == told.answer;
+        }
+    return row - 1;
+}
+
+/* ---- problems and answers -------------------------------------------------------------------- */
+
+static const igsm_task *as_igsm(const kvs_task *task);
+
+static void draw_evaluated(kvsi_igsm_problem *problem, kvsi_igsm_told *told, const igsm_task *task,
+                           uint64_t seed, uint64_t index)
+{
+    kvsi_random random;
+
+    kvsi_random_init(&random, seed, KVSI_RANDOM_EVAL, index);
+    draw_told(problem, told, task, &random);
+}
+
+size_t kvs_igsm_problem(const kvs_task *base, uint64_t seed, uint64_t index, int32_t *ids)
+{
+    const igsm_task *task = as_igsm(base);
+    kvsi_igsm_problem problem;
+    kvsi_igsm_told told;
+    size_t count = 0;
+
+    if (!task)
+        return 0;
+    draw_evaluated(&problem, &told, task, seed, index);
+    for (size_t i = 0; i < told.problem_count; i++)
+        for (size_t part = 0; part < ids_of(task, told.words[i]); part++)
+            ids[count++] = id_of(task, told.words[i], part);
+    return count;
+}
+
+int32_t kvs_igsm_end(const kvs_task *base)
+{
+    const igsm_task *task = as_igsm(base);
+
+    return task ? task->end : -1;
+}
+
+/* The longest word whose ids come next; words->count = none. */
+static size_t read_word(const igsm_task *task, const int32_t *ids, size_t count)
+{
+    size_t best = task->words.count, longest = 0;
+
+    if (!task->ids)
+        return count > 0 && ids[0] >= 0 && (size_t)ids[0] < best ? (size_t)ids[0] : best;
+    for (size_t word = 0; word < task->words.count; word++) {
+        const size_t size = ids_of(task, word);
+
+        if (size > longest && size <= count &&
+            memcmp(ids, task->ids + task->starts[word], size * sizeof *ids) == 0) {
+            best = word;
+            longest = size;
+        }
+    }
+    return best;
+}
+
+kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_task *base, uint64_t seed,
+                                 uint64_t index, const int32_t *ids, size_t count, kvs_err *err)
+{
+    const igsm_task *task = as_igsm(base);
+    const uint16_t unknown = UINT16_MAX;
+    kvsi_igsm_problem problem;
+    kvsi_igsm_told told;
+    uint16_t written[KVSI_IGSM_WORDS_MAX];
+    size_t words = 0;
+    int ended = 0;
+
+    if (!task)
+        return kvsi_fail(err, KVS_E_INVALID, "answers of task '%s' cannot be graded",
+                         base->ops->name);
+    draw_evaluated(&problem, &told, task, seed, index);
+    for (size_t at = 0; at < count && words < KVSI_IGSM_WORDS_MAX && !ended;) {
+        const size_t word = read_word(task, ids + at, count - at);
+        const int known = word < task->words.count;
+
+        ended = known && word == KVSI_IGSM_END;
+        if (!ended)
+            written[words++] = known ? (uint16_t)word : unknown;
+        at += known ? ids_of(task, word) : 1;
+    }
+    kvsi_igsm_grade(out, &task->words, &problem, written, words, ended);
+    return KVS_OK;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static void word(const kvs_task *base, int32_t id, char *out, size_t size)
+{
+    const igsm_task *task = (const igsm_task *)base;
+    char text[32];
+
+    if (task->ids) {
+        snprintf(out, size, "%d", (int)id);
+        return;
+    }
+    kvsi_igsm_word_text(&task->words, (size_t)id, text, sizeof text);
+    snprintf(out, size, "%s", id == KVSI_IGSM_LINE ? "|" : text + (text[0] == ' '));
+}
+
+static const char *const mode_names[] = {
+    [KVS_IGSM_PAPER] = "paper", [KVS_IGSM_OFFICIAL] = "official"};
+static const char *const wording_names[] = {
+    [KVS_IGSM_FULL] = "full", [KVS_IGSM_COMPACT] = "compact"};
+
+static json_t *describe(const kvs_task *base)
+{
+    const igsm_task *task = (const igsm_task *)base;
+    const kvs_igsm_config *c = &task->config;
+
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "name", base->ops->name,
+                     "mode", mode_names[c->mode], "wording", wording_names[c->wording], "min_op",
+                     (json_int_t)c->min_op, "max_op", (json_int_t)c->max_op, "items",
+                     (json_int_t)c->items, "edges", (json_int_t)c->edges, "max_length",
+                     (json_int_t)c->max_length, "solution_only", c->solution_only, "tokens",
+                     task->ids ? "tokenizer" : "words");
+}
+
+static void release(kvs_task *base)
+{
+    igsm_task *task = (igsm_task *)base;
+
+    kvsi_free(task->ids);
+    kvsi_free(task->starts);
+    kvsi_free(task);
+}
+
+static const kvsi_task_ops igsm_ops = {
+    .name = "igsm", .draw = draw, .word = word, .describe = describe, .release = release};
+
+static const igsm_task *as_igsm(const kvs_task *task)
+{
+    return task->ops == &igsm_ops ? (const igsm_task *)task : NULL;
+}
+
+static kvs_status check_range(const char *name, size_t value, size_t low, size_t high, kvs_err *err)
+{
+    if (value < low || value > high)
+        return kvsi_fail(err, KVS_E_INVALID, "igsm %s is '%zu', expected %zu to %zu", name, value,
+                         low, high);
+    return KVS_OK;
+}
+
+static kvs_status check(const kvs_igsm_config *c, kvs_err *err)
+{
+    const int paper = c->mode == KVS_IGSM_PAPER;
+    kvs_status st = KVS_OK;
+
+    if ((!paper && c->mode != KVS_IGSM_OFFICIAL) ||
+        (c->wording != KVS_IGSM_FULL && c->wording != KVS_IGSM_COMPACT))
+        return kvsi_fail(err, KVS_E_INVALID, "unknown igsm mode %d or wording %d", (int)c->mode,
+                         (int)c->wording);
+    if (!paper && c->wording == KVS_IGSM_COMPACT)
+        return kvsi_fail(err, KVS_E_INVALID, "igsm wording 'compact' is for mode 'paper' only");
+    KVS_TRY(check_range("items", c->items, 1, ITEMS_MAX, err));
+    KVS_TRY(check_range("edges", c->edges, EDGES_MIN, EDGES_MAX, err));
+    KVS_TRY(
+        check_range("max op", c->max_op, paper ? 4 : 1, paper ? PAPER_MAX : OPERATIONS_MAX, err));
+    KVS_TRY(check_range("min op", c->min_op, 1, c->max_op, err));
+    if (paper)
+        KVS_TRY(check_range("min op with these items", c->min_op, 1, 4 * c->items, err));
+    KVS_TRY(check_range("max length", c->max_length, 64, LENGTH_MAX, err));
+out:
+    return st;
+}
+
+/* The ids of one word; its end's are the tokenizer's own. */
+static kvs_status encode_word(igsm_task *task, const kvs_tokenizer *tokenizer, size_t w,
+                              size_t *room, kvs_err *err)
+{
+    char text[32];
+    int32_t *ids = NULL;
+    size_t count = 0;
+    kvs_status st = KVS_OK;
+
+    kvsi_igsm_word_text(&task->words, w, text, sizeof text);
+    if (w == KVSI_IGSM_END) {
+        task->ids[0] = task->end;
+        task->starts[1] = 1;
+        return KVS_OK;
+    }
+    KVS_TRY(kvs_tokenizer_encode(tokenizer, text, strlen(text), KVS_ENCODE_NO_SPECIAL, &ids, &count,
+                                 err));
+    if (count == 0 || count > *room) {
+        st = kvsi_fail(err, KVS_E_UNSUPPORTED, "the tokenizer makes %zu tokens of '%s'", count,
+                       text);
+        goto out;
+    }
+    memcpy(task->ids + task->starts[w], ids, count * sizeof *ids);
+    task->starts[w + 1] = task->starts[w] + count;
+    *room -= count;
+out:
+    kvs_ids_free(ids);
+    return st;
+}
+
+static kvs_status encode_words(igsm_task *task, const kvs_tokenizer *tokenizer, kvs_err *err)
+{
+    size_t room = 32 * task->words.count;
+    kvs_status st = KVS_OK;
+
+    task->end = kvs_tokenizer_eos(tokenizer);
+    if (task->end < 0)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "task igsm needs a tokenizer with a token for the end");
+    task->ids = kvsi_alloc(room, sizeof *task->ids);
+    task->starts = kvsi_alloc(task->words.count + 1, sizeof *task->starts);
+    if (!task->ids || !task->starts)
+        return kvsi_fail(err, KVS_E_NOMEM, "no memory for %zu words", task->words.count);
+    for (size_t w = 0; w < task->words.count; w++)
+        KVS_TRY(encode_word(task, tokenizer, w, &room, err));
+    task->base.vocab = kvs_tokenizer_vocab(tokenizer);
+out:
+    return st;
+}
+
+/* Refuses where hardly any problem is short enough; otherwise says how long they are. */
+static kvs_status measure(igsm_task *task, kvs_err *err)
+{
+    size_t sum = 0, fitting = 0;
+
+    for (size_t i = 0; i < SAMPLES; i++) {
+        kvsi_igsm_problem problem;
+        kvsi_igsm_told told;
+        kvsi_random random;
+
+        kvsi_random_init(&random, 1, KVSI_RANDOM_DATA, i);
+        draw_problem(&problem, task, &random);
+        kvsi_igsm_tell(&told, &task->words, &problem);
+        if (told.overflow || length_of(task, &told) > task->config.max_length)
+            continue;
+        fitting++;
+        sum += length_of(task, &told) - 1;
+    }
+    if (fitting == 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "igsm max length is '%zu', which none of %d problems fits",
+                         task->config.max_length, SAMPLES);
+    task->base.mean_tokens = (double)sum / (double)fitting;
+    return KVS_OK;
+}
+
+kvs_status kvs_igsm_create(kvs_task **out, const kvs_igsm_config *config, kvs_err *err)
+{
+    igsm_task *task = NULL;
+    kvs_status st;
+
+    *out = NULL;
+    KVS_TRY(check(config, err));
+    task = kvsi_alloc(1, sizeof *task);
+    if (!task) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the task igsm");
+        goto out;
+    }
+    task->config = *config;
+    task->config.tokenizer = NULL; /* not kept */
+    task->end = KVSI_IGSM_END;
+    kvsi_igsm_words_init(&task->words, config);
+    task->base = (kvs_task){
+        .ops = &igsm_ops, .vocab = task->words.count, .max_tokens = config->max_length - 1};
+    if (config->tokenizer)
+        KVS_TRY(encode_words(task, config->tokenizer, err));
+    KVS_TRY(measure(task, err));
+    *out = &task->base;
+    task = NULL;
+out:
+    if (task)
+        release(&task->base);
+    return st;
+}

@@ -1,0 +1,87 @@
+/* The coefficients of all heads, counted and averaged. */
+#include "base/status.h"
+#include "kvshift/kvshift_lab.h"
+
+#include <math.h>
+
+kvs_head_kind kvs_head_kind_of(const kvs_coefficients *head)
+{
+    return (kvs_head_kind)((head->alpha1 <= head->alpha2) + 2 * (head->beta1 <= head->beta2));
+}
+
+int kvs_shift_has_kinds(const kvs_shift_config *shift)
+{
+    const unsigned both = KVS_SHIFT_K | KVS_SHIFT_V;
+
+    return (shift->targets & both) == both && shift->window == 1 && shift->form != KVS_SHIFT_DATA &&
+           shift->form != KVS_SHIFT_HARD;
+}
+
+kvs_status kvs_head_coefficients(kvs_coefficients *out, const kvs_model *model, size_t layer,
+                                 size_t kv_head, kvs_err *err)
+{
+    const kvs_shift_config *shift = &kvs_model_get_config(model)->shift;
+    double k[2], v[2];
+    kvs_status st;
+
+    if (!kvs_shift_has_kinds(shift)) {
+        st = kvsi_fail(err, KVS_E_UNSUPPORTED,
+                       "shift '%s' of form '%s' and window %zu has no four coefficients a head",
+                       kvs_shift_targets_name(shift->targets), kvs_shift_form_name(shift->form),
+                       shift->window);
+        goto out;
+    }
+    KVS_TRY(kvs_model_taps(model, layer, KVS_SHIFT_K, kv_head, k, NULL, err));
+    KVS_TRY(kvs_model_taps(model, layer, KVS_SHIFT_V, kv_head, v, NULL, err));
+    *out = (kvs_coefficients){.alpha1 = k[1], .alpha2 = k[0], .beta1 = v[1], .beta2 = v[0]};
+out:
+    return st;
+}
+
+typedef struct sums {
+    double sum, squares;
+} sums;
+
+static void add(sums *s, double x)
+{
+    s->sum += x;
+    s->squares += x * x;
+}
+
+static kvs_estimate mean_of(const sums *s, size_t count)
+{
+    const double n = (double)count, mean = s->sum / n;
+    const double variance = fmax(0, s->squares / n - mean * mean);
+
+    return (kvs_estimate){.mean = mean, .error = count > 1 ? sqrt(variance / (n - 1)) : NAN};
+}
+
+static void count_head(kvs_shift_summary *s, const kvs_coefficients *c)
+{
+    s->heads++;
+    s->kinds[kvs_head_kind_of(c)]++;
+    s->negative_alphas += (size_t)(c->alpha1 < 0) + (size_t)(c->alpha2 < 0);
+    s->negative_betas += (size_t)(c->beta1 < 0) + (size_t)(c->beta2 < 0);
+}
+
+kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model, kvs_err *err)
+{
+    const kvs_model_config *config = kvs_model_get_config(model);
+    sums alpha = {0, 0}, beta = {0, 0};
+    kvs_status st = KVS_OK;
+
+    *out = (kvs_shift_summary){0};
+    for (size_t layer = 0; layer < config->layers; layer++)
+        for (size_t h = 0; h < kvs_model_config_kv_heads(config, layer); h++) {
+            kvs_coefficients c;
+
+            KVS_TRY(kvs_head_coefficients(&c, model, layer, h, err));
+            count_head(out, &c);
+            add(&alpha, c.alpha1 + c.alpha2);
+            add(&beta, c.beta1 + c.beta2);
+        }
+    out->alpha_sum = mean_of(&alpha, out->heads);
+    out->beta_sum = mean_of(&beta, out->heads);
+out:
+    return st;
+}

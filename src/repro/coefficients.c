@@ -1,0 +1,277 @@
+/* Table 4: what the shift's numbers have become. */
+#include "repro/heads.h"
+#include "repro/settings.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LOOKS = 8 }; /* over the training */
+
+static kvs_status plan(kvsi_plan *p, kvs_err *err)
+{
+    kvsi_planned run = {.keeps_checkpoints = 1};
+    kvs_status st;
+
+    KVS_TRY(kvsi_settings_text(&run, p, 3, "paper-2.9b", err));
+    if (p->scale == KVS_SCALE_DESK) {
+        run.model.layers = 6;
+        run.train.steps = 800;
+    }
+    run.eval_every = run.train.steps / LOOKS;
+    run.model.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    kvsi_name_arm(&run, "KV shifting");
+    KVS_TRY(kvsi_plan_add(p, &run, err));
+out:
+    return st;
+}
+
+/* ---- readings -------------------------------------------------------------------------------- */
+
+static const char *const class_names[KVSI_HEAD_CLASSES] = {"α1 > α2, β1 > β2", "α1 ≤ α2, β1 > β2",
+                                                           "α1 > α2, β1 ≤ β2", "α1 ≤ α2, β1 ≤ β2"};
+static const double paper_counts[KVSI_HEAD_CLASSES] = {50, 17, 9, 52}; /* of 128 */
+
+static kvsi_head_tally last_look(const kvsi_trial_run *run)
+{
+    const size_t looks = kvsi_heads_looks(run);
+
+    return looks > 0 ? kvsi_heads_tally(run, looks - 1) : (kvsi_head_tally){0};
+}
+
+static double same_side(const kvsi_trial_run *run)
+{
+    const kvsi_head_tally t = last_look(run);
+
+    return t.share[KVSI_CURRENT] + t.share[KVSI_BOTH_BACK];
+}
+
+static double keys_over_values(const kvsi_trial_run *run)
+{
+    const kvsi_head_tally t = last_look(run);
+
+    return t.share[KVSI_KEYS_BACK] - t.share[KVSI_VALUES_BACK];
+}
+
+static double away(const kvsi_trial_run *run)
+{
+    return last_look(run).away;
+}
+
+static double negative(const kvsi_trial_run *run)
+{
+    return last_look(run).negative;
+}
+
+/* ---- conclusions ----------------------------------------------------------------------------- */
+
+/* That a number is above a bound, by more than chance. */
+static void claim_above(kvsi_findings *f, const kvsi_trial_arm *arm, kvsi_reading *read,
+                        double bound, kvsi_found found)
+{
+    const kvsi_estimate e = kvsi_estimate_arm(arm, read);
+    const double half = kvsi_half_interval(&e);
+
+    found.ours = e.mean;
+    found.error = e.error;
+    found.seeds = e.count;
+    found.outcome = e.mean - half > bound   ? KVSI_HOLDS
+                    : e.mean + half < bound ? KVSI_FAILS
+                                            : KVSI_OPEN;
+    if (e.count < 2)
+        kvsi_findings_lone_claim(f, &found);
+    else
+        kvsi_findings_claim(f, &found, "95 %% interval ± %.3g; holds if it is above %g", half,
+                            bound);
+}
+
+static void claim(kvsi_findings *f, const kvsi_trial_arm *arm)
+{
+    claim_above(f, arm, same_side, 50,
+                (kvsi_found){.claim = "most heads take key and value of the same token: both "
+                                      "current, or both previous",
+                             .paper = "80 % (102 of 128 heads)",
+                             .unit = "% of the heads"});
+    claim_above(f, arm, keys_over_values, 0,
+                (kvsi_found){.claim = "keys of the previous token with values of the current one "
+                                      "(induction) are more frequent than the reverse",
+                             .paper = "6 points (17 against 9 of 128 heads)",
+                             .unit = "percentage points"});
+    claim_above(f, arm, away, 0.02,
+                (kvsi_found){.claim = "the sums of a head's numbers leave 1, where they began",
+                             .paper = "away from 1",
+                             .unit = "mean distance from 1"});
+    claim_above(f, arm, negative, 0,
+                (kvsi_found){.claim = "some numbers become negative",
+                             .paper = "some",
+                             .unit = "% of the numbers"});
+}
+
+static void tabulate(kvsi_findings *f, const kvsi_trial_arm *arm)
+{
+    kvsi_grid grid = {.columns = 3, .left = 1};
+
+    kvsi_grid_add(&grid, "heads with");
+    kvsi_grid_add(&grid, "paper, 2.9B");
+    kvsi_grid_add(&grid, "here, of %zu", last_look(arm->runs).heads);
+    for (size_t c = 0; c < KVSI_HEAD_CLASSES; c++) {
+        double shares[KVSI_SEEDS_MAX];
+        kvsi_estimate share;
+
+        for (size_t r = 0; r < arm->count; r++)
+            shares[r] = last_look(arm->runs + r).share[c];
+        share = kvsi_estimate_of(shares, arm->count);
+        kvsi_grid_add(&grid, "%s", class_names[c]);
+        kvsi_grid_add(&grid, "%.0f of 128 (%.1f %%)", paper_counts[c], paper_counts[c] / 1.28);
+        kvsi_table_estimate(&grid, &share, 1, " %");
+    }
+    kvsi_findings_table(f, "classes",
+                        "Heads by whether the current or the previous token weighs more, in keys "
+                        "and in values; mean over the seeds ± standard error.",
+                        &grid);
+}
+
+/* One number of a tally over the training, mean over the seeds; `offset` is its place. */
+static void add_course(kvsi_figure *figure, size_t colour, const char *label,
+                       const kvsi_trial_arm *arm, size_t offset)
+{
+    kvsi_series *series = kvsi_figure_series(figure, KVSI_MARKED, colour, label);
+
+    for (size_t i = 0; i < kvsi_heads_looks(arm->runs); i++) {
+        double values[KVSI_SEEDS_MAX];
+        uint64_t step = 0;
+        kvsi_estimate e;
+
+        for (size_t r = 0; r < arm->count; r++) {
+            const kvsi_head_tally t = kvsi_heads_tally(arm->runs + r, i);
+
+            memcpy(values + r, (const char *)&t + offset, sizeof *values);
+            step = t.step;
+        }
+        e = kvsi_estimate_of(values, arm->count);
+        kvsi_series_add(series, (double)step, e.mean, e.error);
+    }
+}
+
+static void draw_classes(kvsi_findings *f, const kvsi_trial_arm *arm)
+{
+    kvsi_figure figure = {
+        .name = "classes-course",
+        .caption = "Heads of each class over the training, mean over the seeds with its standard "
+                   "error.",
+    };
+    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "share of the heads");
+
+    panel->y_low = 0;
+    panel->y_format = "%g %%";
+    panel->key = "outside right top";
+    for (size_t c = 0; c < KVSI_HEAD_CLASSES; c++)
+        add_course(&figure, c, class_names[c], arm,
+                   offsetof(kvsi_head_tally, share) + c * sizeof(double));
+    kvsi_findings_figure(f, &figure);
+}
+
+static void draw_sums(kvsi_findings *f, const kvsi_trial_arm *arm)
+{
+    kvsi_figure figure = {
+        .name = "sums-course",
+        .caption = "Over the training, mean over the seeds with its standard error. Left: the sum "
+                   "of a head's two numbers, mean over the heads. Right: how many of all numbers "
+                   "are below 0.",
+    };
+    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "mean sum");
+
+    panel->key = "inside top left";
+    add_course(&figure, 0, "α1 + α2 (keys)", arm, offsetof(kvsi_head_tally, key_sum));
+    add_course(&figure, 1, "β1 + β2 (values)", arm, offsetof(kvsi_head_tally, value_sum));
+    panel = kvsi_figure_panel(&figure, "", "training step", "numbers below 0");
+    panel->y_low = 0;
+    panel->y_format = "%g %%";
+    panel->key = NULL;
+    add_course(&figure, 4, "negative", arm, offsetof(kvsi_head_tally, negative));
+    kvsi_findings_figure(f, &figure);
+}
+
+/* Where current and previous token weigh the same. */
+static void add_cross(kvsi_figure *figure)
+{
+    kvsi_series *keys = kvsi_figure_series(figure, KVSI_RULE, 0, ""),
+                *values = kvsi_figure_series(figure, KVSI_RULE, 0, "");
+
+    kvsi_series_add(keys, 0, -1, NAN);
+    kvsi_series_add(keys, 0, 1, NAN);
+    kvsi_series_add(values, -1, 0, NAN);
+    kvsi_series_add(values, 1, 0, NAN);
+}
+
+static void draw_heads(kvsi_findings *f, const kvsi_trial_arm *arm)
+{
+    kvsi_figure figure = {
+        .name = "heads",
+        .caption = "Every head of every seed at the end: how much more the current token weighs "
+                   "than the previous one, in keys and in values. Right above: an ordinary head; "
+                   "left above: an induction head; left below: an ordinary head whose labels are "
+                   "off by one.",
+    };
+    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "keys: α1 − α2", "values: β1 − β2");
+
+    panel->key = arm->count > 1 ? "outside right top" : NULL;
+    add_cross(&figure);
+    for (size_t r = 0; r < arm->count; r++) {
+        const json_t *heads = kvsi_heads_at(arm->runs + r, kvsi_heads_looks(arm->runs + r) - 1);
+        char label[32];
+        kvsi_series *series;
+
+        snprintf(label, sizeof label, "seed %zu", r + 1);
+        series = kvsi_figure_series(&figure, KVSI_MARKS, r, label);
+        for (size_t i = 0; i < json_array_size(heads); i++) {
+            const json_t *head = json_array_get(heads, i);
+
+            kvsi_series_add(series, kvsi_head_tap(head, 0) - kvsi_head_tap(head, 1),
+                            kvsi_head_tap(head, 2) - kvsi_head_tap(head, 3), NAN);
+        }
+    }
+    kvsi_findings_figure(f, &figure);
+}
+
+static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+{
+    const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 0);
+
+    for (size_t r = 0; r < arm.count; r++)
+        if (kvsi_heads_looks(arm.runs + r) != kvsi_heads_looks(arm.runs) ||
+            kvsi_heads_looks(arm.runs) == 0)
+            return kvsi_fail(
+                err, KVS_E_FORMAT, "'%s' was looked at %zu times, expected %zu, and at least once",
+                arm.runs[r].dir, kvsi_heads_looks(arm.runs + r), kvsi_heads_looks(arm.runs));
+    claim(f, &arm);
+    tabulate(f, &arm);
+    draw_classes(f, &arm);
+    draw_sums(f, &arm);
+    draw_heads(f, &arm);
+    return kvsi_findings_check(f);
+}
+
+const kvsi_experiment kvsi_repro_coefficients = {
+    .about =
+        {
+            .name = "coefficients",
+            .figure = "Table 4",
+            .claim = "In a trained model most heads weigh keys and values alike: both more for the "
+                     "current token, or both for the previous one; sums leave 1, and some numbers "
+                     "become negative.",
+            .settings =
+                {"a tiny model, 8 steps on a made-up language: shows that everything works and "
+                 "nothing else",
+                 "1.5 million parameters with 24 KV heads instead of 2.9 billion with 128, 3.3 "
+                 "million tokens instead of 500 billion, vocabulary 1024, windows of 256 tokens; "
+                 "several seeds instead of one",
+                 "the paper's 2.9B model with 128 KV heads, batch, rate and 500 billion tokens; "
+                 "the text is not the paper's, which is not public"},
+            .seeds = {1, 5, 1},
+            .learns_text = 1,
+        },
+    .plan = plan,
+    .measure = kvsi_heads_measure,
+    .conclude = conclude,
+};

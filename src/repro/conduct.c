@@ -1,0 +1,318 @@
+#include "repro/conduct.h"
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/memory.h"
+#include "data/task.h"
+#include "formats/hf.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char PLANNED[] = "planned.json", DIVERGED[] = "diverged.json";
+
+enum { RESULT_LIMIT = 1 << 20, CHECKPOINTS = 4 }; /* of a run, over its length */
+
+/* ---- folders --------------------------------------------------------------------------------- */
+
+static kvs_status fail_memory(const kvsi_planned *run, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", run->name);
+}
+
+char *kvsi_conduct_dir(const char *out, const char *name)
+{
+    char *runs = kvsi_path_join(out, "runs"), *dir = runs ? kvsi_path_join(runs, name) : NULL;
+
+    kvsi_free(runs);
+    return dir;
+}
+
+static int has_file(const char *dir, const char *name)
+{
+    char *path = kvsi_path_join(dir, name);
+    const int has = path && kvsi_file_exists(path);
+
+    kvsi_free(path);
+    return has;
+}
+
+/* Steps that the run's result speaks of; 0 = there is none, or none that can be read. */
+static size_t steps_done(const char *dir)
+{
+    char *path = kvsi_path_join(dir, "result.json");
+    json_t *result = NULL;
+    size_t steps = 0;
+
+    if (path && kvsi_json_read(&result, path, RESULT_LIMIT, NULL) == KVS_OK &&
+        kvsi_json_get_size(&steps, result, "steps", path, NULL) != KVS_OK)
+        steps = 0;
+    json_decref(result);
+    kvsi_free(path);
+    return steps;
+}
+
+kvs_run_state kvsi_conduct_state(const char *dir, uint64_t steps)
+{
+    if (has_file(dir, DIVERGED))
+        return KVS_RUN_DIVERGED;
+    if (steps_done(dir) >= steps)
+        return KVS_RUN_DONE;
+    return has_file(dir, "train.jsonl") ? KVS_RUN_BEGUN : KVS_RUN_NEW;
+}
+
+/* ---- is it the run that is planned? ---------------------------------------------------------- */
+
+/* Text is compared for the experiment as a whole. */
+static json_t *describe_task(const kvsi_planned *run, const kvs_task *task)
+{
+    return run->task == kvsi_text_task ? json_null() : task->ops->describe(task);
+}
+
+static char *describe(const kvsi_planned *run, const kvs_model_config *model, const kvs_task *task)
+{
+    const kvs_train_config *t = &run->train;
+    json_t *const json = json_pack(
+        "{s:o, s:o, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I}", "model",
+        kvsi_hf_config_to_json(model), "task", describe_task(run, task), "steps",
+        (json_int_t)t->steps, "batch", (json_int_t)t->batch, "warmup", (json_int_t)t->warmup,
+        "schedule", kvs_schedule_name(t->schedule), "lr", t->lr, "lr_floor", t->lr_floor, "beta1",
+        t->beta1, "beta2", t->beta2, "weight_decay", t->weight_decay, "shift_decay", t->shift_decay,
+        "clip", t->clip, "decay_all", t->decay_all, "seed", (json_int_t)t->seed);
+    char *text = json ? json_dumps(json, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+
+    json_decref(json);
+    return text;
+}
+
+static kvs_status refuse_other(const kvsi_planned *run, const char *dir, const char *planned,
+                               kvs_err *err)
+{
+    char *path = kvsi_path_join(dir, PLANNED), *before = NULL;
+    size_t size = 0;
+    kvs_status st = KVS_OK;
+
+    if (!path)
+        return fail_memory(run, err);
+    if (kvsi_file_exists(path)) {
+        KVS_TRY(kvsi_file_read(&before, &size, path, RESULT_LIMIT, err));
+        if (strcmp(before, planned) != 0)
+            st = kvsi_fail(err, KVS_E_INVALID,
+                           "the run '%s' was made with other settings than are planned now "
+                           "('%s'); choose another folder",
+                           run->name, path);
+    }
+out:
+    kvsi_free(before);
+    kvsi_free(path);
+    return st;
+}
+
+/* ---- one run --------------------------------------------------------------------------------- */
+
+typedef struct conducting {
+    kvsi_conductor *c;
+    kvsi_planned *run;
+    size_t index;
+    double work_before; /* of the conductor, when this run's first step of this process began */
+    uint64_t first_step;
+    int stopped;
+} conducting;
+
+/* From the pace so far, which says something after a while only. */
+static double seconds_left(const kvsi_conductor *c, size_t index, double share)
+{
+    const double elapsed = kvsi_clock_seconds() - c->started;
+    double left = (1 - share) * c->plan->runs[index].view.flops;
+
+    if (elapsed < 2 || c->work_done <= 0)
+        return NAN;
+    for (size_t i = index + 1; i < c->plan->count; i++)
+        if (c->plan->runs[i].view.state <= KVS_RUN_BEGUN)
+            left += c->plan->runs[i].view.flops;
+    return elapsed * left / c->work_done;
+}
+
+static void tell(conducting *now, const kvs_step_record *record, double share)
+{
+    const kvs_repro_options *o = now->c->options;
+    const kvs_repro_progress progress = {
+        .run = &now->run->view,
+        .index = now->index,
+        .count = now->c->plan->count,
+        .record = record,
+        .seconds_left = seconds_left(now->c, now->index, share),
+    };
+
+    if (o->progress && o->progress(o->user, &progress) != 0)
+        now->stopped = 1;
+}
+
+static int on_step(void *user, const kvs_step_record *record)
+{
+    conducting *now = user;
+    const double steps = (double)now->run->train.steps;
+
+    if (now->first_step == 0)
+        now->first_step = record->step;
+    now->c->work_done = now->work_before +
+                        now->run->view.flops * (double)(record->step + 1 - now->first_step) / steps;
+    tell(now, record, (double)record->step / steps);
+    return now->stopped ? KVS_PROGRESS_STOP : 0;
+}
+
+static void on_notice(void *user, const char *line)
+{
+    const conducting *now = user;
+
+    if (now->c->options->notice)
+        now->c->options->notice(now->c->options->user, line);
+}
+
+static kvs_status mark_diverged(const char *dir, const kvs_err *why, kvs_err *err)
+{
+    char *path = kvsi_path_join(dir, DIVERGED);
+    json_t *json = json_pack("{s:s}", "message", why->message);
+    const kvs_status st = path && json ? kvsi_json_write(json, path, err)
+                                       : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+
+    json_decref(json);
+    kvsi_free(path);
+    return st;
+}
+
+static size_t eval_sequences(const conducting *now)
+{
+    const kvsi_planned *run = now->run;
+    const uint64_t windows =
+        run->task == kvsi_text_task
+            ? kvs_corpus_windows(now->c->corpus, KVS_SPLIT_VALID, run->model.context)
+            : run->eval_sequences;
+
+    return windows < run->eval_sequences ? (size_t)windows : run->eval_sequences;
+}
+
+static kvs_status train(conducting *now, kvs_model *model, const kvs_task *task, const char *dir,
+                        const char *planned, kvs_err *err)
+{
+    const kvsi_planned *run = now->run;
+    const kvs_run_file file = {PLANNED, planned, 0};
+    const kvs_train_job job = {
+        .model = model,
+        .task = task,
+        .config = run->train,
+        .eval_every = run->eval_every,
+        .eval_sequences = eval_sequences(now),
+        .out = dir,
+        .command = now->c->options->command,
+        .files = &file,
+        .file_count = 1,
+        .tokenizer = run->task == kvsi_text_task ? now->c->tokenizer : NULL,
+        .checkpoint_every = run->keeps_checkpoints && run->eval_every > 0
+                                ? run->eval_every
+                                : (run->train.steps + CHECKPOINTS - 1) / CHECKPOINTS,
+        .keep = run->keeps_checkpoints ? 0 : 1,
+        .resume = KVS_RESUME_AUTO,
+        .progress = on_step,
+        .notice = on_notice,
+        .user = now,
+    };
+    kvs_train_result result;
+    kvs_err why = {.status = KVS_OK};
+    const kvs_status st = kvs_train(&job, &result, &why);
+
+    if (st == KVS_E_DIVERGED)
+        return mark_diverged(dir, &why, err);
+    return st == KVS_OK ? KVS_OK : kvsi_in_file(st, &why, run->name, err);
+}
+
+/* What the experiment wants to know of a finished model. */
+static kvs_status measure(const conducting *now, const char *dir, kvs_err *err)
+{
+    const kvsi_experiment *e = now->c->experiment;
+    char *path = kvsi_path_join(dir, KVSI_MEASURED);
+    kvs_model *model = NULL;
+    json_t *found = NULL;
+    kvs_status st = KVS_OK;
+
+    if (!path)
+        return fail_memory(now->run, err);
+    if (e->measure && !kvsi_file_exists(path)) {
+        KVS_TRY(kvs_model_load(&model, now->c->rt, dir, err));
+        KVS_TRY(e->measure(&found, &(kvsi_finished){now->run, dir, model, now->c->rt}, err));
+        KVS_TRY(kvsi_json_write(found, path, err));
+    }
+out:
+    json_decref(found);
+    kvs_model_free(model);
+    kvsi_free(path);
+    return st;
+}
+
+static kvs_status make_and_train(conducting *now, const kvs_model_config *config,
+                                 const kvs_task *task, const char *dir, const char *planned,
+                                 kvs_err *err)
+{
+    kvs_model *model = NULL;
+    kvs_status st;
+
+    now->work_before = now->c->work_done;
+    tell(now, NULL, 0);
+    if (now->stopped)
+        return KVS_OK;
+    KVS_TRY(kvs_model_create(&model, now->c->rt, config, now->run->seed, err));
+    KVS_TRY(train(now, model, task, dir, planned, err));
+out:
+    kvs_model_free(model);
+    return st;
+}
+
+static kvs_status conduct_run(conducting *now, const char *dir, kvs_err *err)
+{
+    kvsi_planned *run = now->run;
+    kvs_model_config config;
+    kvs_task *task = NULL;
+    char *planned = NULL;
+    kvs_status st;
+
+    KVS_TRY(run->task(&task, run, now->c->corpus, err));
+    KVS_TRY(kvsi_planned_model(&config, run, task, err));
+    planned = describe(run, &config, task);
+    if (!planned) {
+        st = fail_memory(run, err);
+        goto out;
+    }
+    KVS_TRY(refuse_other(run, dir, planned, err));
+    run->view.state = kvsi_conduct_state(dir, run->train.steps);
+    if (run->view.state <= KVS_RUN_BEGUN) {
+        KVS_TRY(make_and_train(now, &config, task, dir, planned, err));
+        if (now->stopped)
+            goto out;
+        run->view.state = kvsi_conduct_state(dir, run->train.steps);
+        tell(now, NULL, 1);
+    }
+    if (run->view.state == KVS_RUN_DONE)
+        KVS_TRY(measure(now, dir, err));
+out:
+    free(planned);
+    kvs_task_free(task);
+    return st;
+}
+
+kvs_status kvsi_conduct(kvsi_conductor *c, int *stopped, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    *stopped = 0;
+    c->started = kvsi_clock_seconds();
+    for (size_t i = 0; st == KVS_OK && !*stopped && i < c->plan->count; i++) {
+        conducting now = {.c = c, .run = c->plan->runs + i, .index = i};
+        char *dir = kvsi_conduct_dir(c->options->out, now.run->name);
+
+        st = dir ? conduct_run(&now, dir, err) : fail_memory(now.run, err);
+        *stopped = now.stopped;
+        kvsi_free(dir);
+    }
+    return st;
+}

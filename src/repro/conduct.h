@@ -1,0 +1,33 @@
+/* repro/conduct.h - an experiment's runs, one after the other: each has a folder of its own, as
+ * kvs_train makes it, with beside it
+ *
+ *     planned.json    the settings it was planned with, so that no other run is taken for it
+ *     diverged.json   where its loss stopped being a number, which ended it
+ *     measured.json   what the experiment's own `measure` found
+ */
+#ifndef KVSI_REPRO_CONDUCT_H
+#define KVSI_REPRO_CONDUCT_H
+
+#include "repro/experiment.h"
+
+#define KVSI_MEASURED "measured.json"
+
+typedef struct kvsi_conductor {
+    const kvsi_experiment *experiment;
+    const kvs_repro_options *options;
+    kvs_runtime *rt;
+    kvsi_plan *plan;
+    const kvs_corpus *corpus;       /* NULL = no text */
+    const kvs_tokenizer *tokenizer; /* NULL = none, or not known */
+    double started;                 /* clock seconds */
+    double work_done;               /* floating-point operations since then */
+} kvsi_conductor;
+
+/* The folder of a run below the experiment's, in fresh memory; NULL: no memory. */
+char *kvsi_conduct_dir(const char *out, const char *name);
+kvs_run_state kvsi_conduct_state(const char *dir, uint64_t steps);
+
+/* Does what is not done yet, and goes on with what was begun.  *stopped: the caller wished it. */
+kvs_status kvsi_conduct(kvsi_conductor *conductor, int *stopped, kvs_err *err);
+
+#endif

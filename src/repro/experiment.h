@@ -1,0 +1,42 @@
+/* repro/experiment.h - an experiment of the paper is a row of the table in experiments.c:
+ *
+ *     about      its name, the paper's figure, the claim, what is scaled at each scale
+ *     plan       makes the list of runs (arms x settings x seeds); NULL = nothing is trained
+ *     measure    looks at each finished model; what it says is kept beside the run and comes back
+ *                in kvsi_trial_run.measured; NULL = nothing but the log is needed
+ *     conclude   turns the finished runs (or, without a plan, a computation of its own) into
+ *                claims, figures and tables
+ *
+ * Everything else is shared: folders, resuming, text, statistics, charts, pages. */
+#ifndef KVSI_REPRO_EXPERIMENT_H
+#define KVSI_REPRO_EXPERIMENT_H
+
+#include "repro/findings.h"
+#include "repro/plan.h"
+#include "repro/trial.h"
+
+/* A run that is done: its folder and its model. */
+typedef struct kvsi_finished {
+    const kvsi_planned *plan;
+    const char *dir;
+    const kvs_model *model;
+    kvs_runtime *rt;
+} kvsi_finished;
+
+typedef struct kvsi_experiment {
+    kvs_experiment about;
+    kvs_status (*plan)(kvsi_plan *plan, kvs_err *err);
+    kvs_status (*measure)(json_t **out, const kvsi_finished *run, kvs_err *err);
+    kvs_status (*conclude)(kvsi_findings *findings, const kvsi_trial *trial, kvs_err *err);
+} kvsi_experiment;
+
+/* One file each. */
+extern const kvsi_experiment kvsi_repro_induction_depth, kvsi_repro_induction_width,
+    kvsi_repro_ngram, kvsi_repro_lm_loss, kvsi_repro_seeds, kvsi_repro_learning_rates,
+    kvsi_repro_scaling_law, kvsi_repro_coefficients, kvsi_repro_variants, kvsi_repro_ablations,
+    kvsi_repro_windows, kvsi_repro_qkv, kvsi_repro_theorem1, kvsi_repro_theorem2,
+    kvsi_repro_theorem3, kvsi_repro_landscape, kvsi_repro_hop_k, kvsi_repro_igsm;
+
+kvs_status kvsi_experiment_find(const kvsi_experiment **out, const char *name, kvs_err *err);
+
+#endif

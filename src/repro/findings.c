@@ -1,0 +1,234 @@
+#include "repro/findings.h"
+
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/program.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+kvs_status kvsi_findings_init(kvsi_findings *findings, const char *dir,
+                              const kvs_repro_options *options, kvs_err *err)
+{
+    *findings = (kvsi_findings){
+        .dir = dir,
+        .scale = options->scale,
+        .claims = json_array(),
+        .figures = json_array(),
+        .tables = json_array(),
+        .remarks = json_array(),
+        .notice = options->notice,
+        .user = options->user,
+        .err = err,
+    };
+    if (!findings->claims || !findings->figures || !findings->tables || !findings->remarks)
+        findings->status = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the findings");
+    return findings->status;
+}
+
+void kvsi_findings_release(kvsi_findings *findings)
+{
+    json_decref(findings->claims);
+    json_decref(findings->figures);
+    json_decref(findings->tables);
+    json_decref(findings->remarks);
+    *findings = (kvsi_findings){0};
+}
+
+kvs_status kvsi_findings_check(const kvsi_findings *findings)
+{
+    return findings->status;
+}
+
+/* Keeps a value, whose reference it takes. */
+static void keep(kvsi_findings *f, json_t *list, json_t *value)
+{
+    if (f->status != KVS_OK)
+        json_decref(value);
+    else if (!value || json_array_append_new(list, value) != 0)
+        f->status = kvsi_fail(f->err, KVS_E_NOMEM, "out of memory for the findings");
+}
+
+/* ---- claims and remarks ---------------------------------------------------------------------- */
+
+kvsi_outcome kvsi_sign_outcome(const kvsi_paired_test *test, int sign)
+{
+    if (!(test->p < 0.05)) /* so is NaN */
+        return KVSI_OPEN;
+    return sign * test->difference.mean > 0 ? KVSI_HOLDS : KVSI_FAILS;
+}
+
+static kvs_verdict judge(const kvsi_findings *f, const kvsi_found *found)
+{
+    if (found->outcome == KVSI_OPEN || (f->scale == KVS_SCALE_SMOKE && !found->exact))
+        return KVS_VERDICT_TOO_SMALL;
+    return found->outcome == KVSI_HOLDS ? KVS_VERDICT_REPRODUCED : KVS_VERDICT_NOT;
+}
+
+void kvsi_findings_claim(kvsi_findings *f, const kvsi_found *found, const char *detail, ...)
+{
+    char words[512];
+    va_list args;
+
+    va_start(args, detail);
+    vsnprintf(words, sizeof words, detail, args);
+    va_end(args);
+    /* clang-format off */
+    keep(f, f->claims,
+         json_pack("{s:s, s:s, s:o, s:s, s:o, s:I, s:s, s:s}",
+                   "claim", found->claim,
+                   "paper", found->paper,
+                   "ours", kvsi_json_number(found->ours),
+                   "unit", found->unit ? found->unit : "",
+                   "stderr", kvsi_json_number(found->error),
+                   "seeds", (json_int_t)found->seeds,
+                   "verdict", kvs_verdict_name(judge(f, found)),
+                   "detail", words));
+    /* clang-format on */
+}
+
+void kvsi_findings_lone_claim(kvsi_findings *f, const kvsi_found *found)
+{
+    kvsi_findings_claim(f, found, "one seed says nothing about chance");
+}
+
+void kvsi_findings_remark(kvsi_findings *f, const char *format, ...)
+{
+    char words[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    keep(f, f->remarks, json_string(words));
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* NAME.ENDING in the experiment's folder. */
+static kvs_status write_file(kvsi_findings *f, const char *name, const char *ending,
+                             const char *text, kvs_err *err)
+{
+    char file[128];
+    char *path;
+    kvs_status st;
+
+    snprintf(file, sizeof file, "%s.%s", name, ending);
+    path = kvsi_path_join(f->dir, file);
+    st = path ? kvsi_file_write_text(path, text, err)
+              : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", file);
+    kvsi_free(path);
+    return st;
+}
+
+void kvsi_findings_drawing(kvsi_findings *f, const char *name, const char *caption, const char *svg)
+{
+    if (f->status != KVS_OK)
+        return;
+    f->status = write_file(f, name, "svg", svg, f->err);
+    keep(f, f->figures, json_pack("{s:s, s:s}", "name", name, "caption", caption));
+}
+
+/* Without gnuplot there are the numbers still. */
+void kvsi_findings_drawn(kvsi_findings *f, kvs_status status, const kvs_err *why, const char *name,
+                         const char *caption, const char *svg)
+{
+    const int missing = status == KVS_E_UNSUPPORTED && !kvsi_program_found("gnuplot");
+
+    if (status == KVS_OK)
+        kvsi_findings_drawing(f, name, caption, svg);
+    else if (missing && f->notice)
+        f->notice(f->user, why->message);
+    else if (!missing && f->status == KVS_OK)
+        f->status = kvsi_fail(f->err, status, "figure '%s': %s", name, why->message);
+}
+
+static void draw(kvsi_findings *f, const kvsi_figure *figure)
+{
+    char *svg = NULL;
+    kvs_err why = {.status = KVS_OK};
+    const kvs_status st = kvsi_figure_draw(&svg, figure, &why);
+
+    kvsi_findings_drawn(f, st, &why, figure->name, figure->caption, svg);
+    kvsi_free(svg);
+}
+
+void kvsi_findings_figure(kvsi_findings *f, kvsi_figure *figure)
+{
+    kvsi_text csv = {0};
+
+    if (f->status == KVS_OK)
+        f->status = kvsi_figure_csv(&csv, figure, f->err);
+    if (f->status == KVS_OK)
+        f->status = write_file(f, figure->name, "csv", csv.data, f->err);
+    if (f->status == KVS_OK)
+        draw(f, figure);
+    kvsi_text_release(&csv);
+    kvsi_figure_release(figure);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static void add_csv_cell(kvsi_text *csv, const char *cell)
+{
+    const int quoted = strpbrk(cell, ",\"\n") != NULL;
+
+    kvsi_text_add(csv, quoted ? "\"" : "");
+    for (; *cell; cell++)
+        kvsi_text_add_bytes(csv, *cell == '"' ? "'" : cell, 1);
+    kvsi_text_add(csv, quoted ? "\"" : "");
+}
+
+void kvsi_table_estimate(kvsi_grid *grid, const kvsi_estimate *e, int digits, const char *unit)
+{
+    if (isnan(e->error))
+        kvsi_grid_add(grid, "%.*f%s", digits, e->mean, unit);
+    else
+        kvsi_grid_add(grid, "%.*f ± %.*f%s", digits, e->mean, digits, e->error, unit);
+}
+
+void kvsi_table_p(kvsi_grid *grid, double p)
+{
+    if (isnan(p))
+        kvsi_grid_add(grid, "–");
+    else
+        kvsi_grid_add(grid, "%.3g", p);
+}
+
+/* The rows, headings first; the same goes into the CSV. */
+static json_t *rows_of(const kvsi_grid *grid, kvsi_text *csv)
+{
+    json_t *rows = json_array(), *row = NULL;
+    const char *cell = grid->words.data;
+
+    for (size_t i = 0; i < grid->cells; i++, cell += strlen(cell) + 1) {
+        const size_t column = i % grid->columns;
+
+        if (column == 0)
+            json_array_append_new(rows, row = json_array());
+        json_array_append_new(row, json_string(cell));
+        add_csv_cell(csv, cell);
+        kvsi_text_add(csv, column + 1 == grid->columns ? "\n" : ",");
+    }
+    return rows;
+}
+
+void kvsi_findings_table(kvsi_findings *f, const char *name, const char *caption, kvsi_grid *grid)
+{
+    kvsi_text csv = {0};
+    json_t *rows = grid->words.failed || grid->cells == 0 ? NULL : rows_of(grid, &csv);
+
+    if (f->status == KVS_OK)
+        f->status = rows ? kvsi_text_check(&csv, f->err)
+                         : kvsi_fail(f->err, KVS_E_NOMEM, "out of memory for the table '%s'", name);
+    if (f->status == KVS_OK)
+        f->status = write_file(f, name, "csv", csv.data, f->err);
+    keep(f, f->tables,
+         json_pack("{s:s, s:s, s:I, s:O?}", "name", name, "caption", caption, "left",
+                   (json_int_t)grid->left, "rows", rows));
+    json_decref(rows);
+    kvsi_text_release(&csv);
+    kvsi_grid_release(grid);
+}

@@ -1,0 +1,341 @@
+/* iGSM: problems with more steps than any that were trained on. */
+#include "repro/curves.h"
+#include "repro/igsm_solve.h"
+#include "repro/settings.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { SETTINGS_MAX = 2 };
+
+typedef struct setting {
+    size_t items, trained, tested; /* operations: up to so many, and exactly */
+    size_t batch;
+    uint64_t steps;
+    double weight_decay;
+    double vanilla, shifted; /* the paper's; 0 = it has none */
+} setting;
+
+typedef struct size {
+    setting settings[SETTINGS_MAX];
+    size_t setting_count;
+    kvs_body body;
+    kvs_igsm_wording wording;
+    size_t dim, layers, heads, context, accumulate;
+    uint64_t warmup;
+    double lr;
+    size_t problems; /* to test with */
+} size;
+
+/* What the paper does not say (model, batch, steps) is that of the work it follows. */
+static const size sizes[KVS_SCALES] = {
+    {.settings = {{1, 4, 4, 8, 8, .1, 0, 0}},
+     .setting_count = 1,
+     .body = KVS_BODY_LLAMA,
+     .wording = KVS_IGSM_COMPACT,
+     .dim = 32,
+     .layers = 1,
+     .heads = 2,
+     .context = 128,
+     .accumulate = 1,
+     .warmup = 2,
+     .lr = 1e-3,
+     .problems = 16},
+    {.settings = {{2, 6, 8, 32, 2500, .1, 0, 0}},
+     .setting_count = 1,
+     .body = KVS_BODY_LLAMA,
+     .wording = KVS_IGSM_COMPACT,
+     .dim = 128,
+     .layers = 3,
+     .heads = 4,
+     .context = 256,
+     .accumulate = 1,
+     .warmup = 100,
+     .lr = 1e-3,
+     .problems = 1000},
+    {.settings = {{5, 12, 15, 512, 100000, .05, .8154, .8909},
+                  {8, 21, 24, 256, 200000, .03, .8711, .9062}},
+     .setting_count = 2,
+     .body = KVS_BODY_GPT2,
+     .wording = KVS_IGSM_FULL,
+     .dim = 768,
+     .layers = 12,
+     .heads = 12,
+     .context = 1024,
+     .accumulate = 32,
+     .warmup = 1000,
+     .lr = 2e-4,
+     .problems = 1000},
+};
+
+static kvs_igsm_config task_of(const size *s, const setting *t, size_t min_op, size_t max_op)
+{
+    kvs_igsm_config c;
+
+    kvs_igsm_config_init(&c);
+    c.wording = s->wording;
+    c.items = t->items;
+    c.min_op = min_op;
+    c.max_op = max_op;
+    c.max_length = s->context;
+    return c;
+}
+
+static kvs_status plan_arm(kvsi_plan *p, size_t number, int shifted, kvs_err *err)
+{
+    const size *s = &sizes[p->scale];
+    const setting *t = &s->settings[number];
+    kvsi_planned run = {.task = kvsi_igsm_task, .setting = number, .value = (double)t->tested};
+
+    kvs_model_config_init(&run.model);
+    kvs_model_config_set_body(&run.model, s->body);
+    kvs_train_config_init(&run.train);
+    run.settings.igsm = task_of(s, t, 1, t->trained);
+    kvsi_shift_arm(&run, shifted, s->layers);
+    kvsi_name_arm(&run, "%s, Tr%zu-Te%zu", shifted ? "KV shifting" : "vanilla", t->trained,
+                  t->tested);
+    run.model.positions = KVS_POSITIONS_ROPE;
+    run.model.dim = s->dim;
+    run.model.heads = s->heads;
+    run.model.context = s->context;
+    run.train.steps = t->steps;
+    run.train.batch = t->batch;
+    run.train.accumulate = s->accumulate;
+    run.train.warmup = s->warmup;
+    run.train.lr = s->lr;
+    run.train.lr_floor = 0.01;
+    run.train.schedule = KVS_SCHEDULE_COSINE;
+    run.train.beta2 = 0.98;
+    run.train.weight_decay = t->weight_decay;
+    run.eval_sequences = s->problems;
+    run.eval_every = t->steps / 5;
+    return kvsi_plan_add(p, &run, err);
+}
+
+static kvs_status plan(kvsi_plan *p, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; i < sizes[p->scale].setting_count; i++) {
+        KVS_TRY(plan_arm(p, i, 1, err));
+        KVS_TRY(plan_arm(p, i, 0, err));
+    }
+out:
+    return st;
+}
+
+/* ---- looking at models ----------------------------------------------------------------------- */
+
+static json_t *score_to_json(const kvsi_igsm_score *s)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "problems", (json_int_t)s->problems, "solved",
+                     (json_int_t)s->solved, "first_right", (json_int_t)s->first_right,
+                     "asked_missing", (json_int_t)s->asked_missing, "strict",
+                     (json_int_t)s->strict);
+}
+
+static kvs_status solve(json_t **out, const kvsi_finished *run, size_t min_op, size_t max_op,
+                        kvs_err *err)
+{
+    kvs_igsm_config config = run->plan->settings.igsm;
+    kvs_task *task = NULL;
+    kvsi_igsm_score score;
+    kvs_status st;
+
+    config.min_op = min_op;
+    config.max_op = max_op;
+    KVS_TRY(kvs_igsm_create(&task, &config, err));
+    KVS_TRY(
+        kvsi_igsm_solve(&score, run->model, task, run->plan->seed, run->plan->eval_sequences, err));
+    *out = score_to_json(&score);
+out:
+    kvs_task_free(task);
+    return st;
+}
+
+/* On problems longer than any that were trained on, and on such as were. */
+static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
+{
+    const kvs_igsm_config *trained = &run->plan->settings.igsm;
+    const size_t tested = (size_t)run->plan->value;
+    json_t *longer = NULL, *same = NULL;
+    kvs_status st;
+
+    KVS_TRY(solve(&longer, run, tested, tested, err));
+    KVS_TRY(solve(&same, run, trained->min_op, trained->max_op, err));
+    *out = json_pack("{s:O, s:O}", "tested", longer, "trained", same);
+    if (!*out)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", run->dir);
+out:
+    json_decref(longer);
+    json_decref(same);
+    return st;
+}
+
+/* ---- conclusions ----------------------------------------------------------------------------- */
+
+/* Percent of the problems, by one of the grades. */
+static double share(const kvsi_trial_run *run, const char *which, const char *grade)
+{
+    const json_t *score = json_object_get(run->measured, which);
+
+    return 100 * json_number_value(json_object_get(score, grade)) /
+           json_number_value(json_object_get(score, "problems"));
+}
+
+static double solved(const kvsi_trial_run *run)
+{
+    return share(run, "tested", "solved");
+}
+
+static double strict(const kvsi_trial_run *run)
+{
+    return share(run, "tested", "strict");
+}
+
+static double missing(const kvsi_trial_run *run)
+{
+    return share(run, "tested", "asked_missing");
+}
+
+static double solved_short(const kvsi_trial_run *run)
+{
+    return share(run, "trained", "solved");
+}
+
+static double strict_short(const kvsi_trial_run *run)
+{
+    return share(run, "trained", "strict");
+}
+
+static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t number, kvsi_reading *read,
+                  const char *how)
+{
+    const setting *t = &sizes[trial->plan->scale].settings[number];
+    const kvsi_trial_arm kv = kvsi_trial_arm_at(trial, 2 * number),
+                         vanilla = kvsi_trial_arm_at(trial, 2 * number + 1);
+    double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
+    char words[160], paper[96];
+    kvsi_paired_test test;
+    kvsi_found found;
+
+    kvsi_read_arm(ours, &kv, read);
+    test = kvsi_paired_t(ours, theirs, kvsi_read_arm(theirs, &vanilla, read));
+    snprintf(words, sizeof words, "Tr%zu-Te%zu: KV shifting solves more problems, %s", t->trained,
+             t->tested, how);
+    if (t->vanilla > 0)
+        snprintf(paper, sizeof paper, "+%.1f points (%.4f to %.4f)",
+                 100 * (t->shifted - t->vanilla), t->vanilla, t->shifted);
+    else
+        snprintf(paper, sizeof paper, "+7.6 points at Tr12-Te15, +3.5 at Tr21-Te24");
+    found = (kvsi_found){
+        .claim = words,
+        .paper = read == solved ? paper : "not measured",
+        .ours = test.difference.mean,
+        .error = test.difference.error,
+        .unit = "percentage points",
+        .seeds = test.difference.count,
+        .outcome = kvsi_sign_outcome(&test, 1),
+    };
+    if (found.seeds < 2)
+        kvsi_findings_lone_claim(f, &found);
+    else
+        kvsi_findings_claim(f, &found, "%.1f %% against %.1f %%, p = %.2g, more for %zu of %zu",
+                            kvsi_estimate_arm(&kv, read).mean,
+                            kvsi_estimate_arm(&vanilla, read).mean, test.p,
+                            found.seeds - test.below, found.seeds);
+}
+
+static void tabulate(kvsi_findings *f, const kvsi_trial *trial)
+{
+    static const struct {
+        const char *heading;
+        kvsi_reading *read;
+    } columns[] = {{"solved", solved},
+                   {"every step right", strict},
+                   {"asked for and missing", missing},
+                   {"solved, as trained on", solved_short},
+                   {"every step right, as trained on", strict_short}};
+    kvsi_grid grid = {.columns = 6, .left = 1};
+
+    kvsi_grid_add(&grid, "arm");
+    for (size_t c = 0; c < 5; c++)
+        kvsi_grid_add(&grid, "%s", columns[c].heading);
+    for (size_t a = 0; a < 2 * sizes[trial->plan->scale].setting_count; a++) {
+        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
+
+        kvsi_grid_add(&grid, "%s", arm.name);
+        for (size_t c = 0; c < 5; c++) {
+            const kvsi_estimate e = kvsi_estimate_arm(&arm, columns[c].read);
+
+            kvsi_table_estimate(&grid, &e, 1, " %");
+        }
+    }
+    kvsi_findings_table(f, "scores",
+                        "Share of new problems, on average over the seeds ± standard error: of "
+                        "those that are longer than trained on, then of such as were trained on. "
+                        "Solved, as the paper counts, is a problem where some step computes what "
+                        "is asked and gets it right.",
+                        &grid);
+}
+
+static void draw(kvsi_findings *f, const kvsi_trial *trial)
+{
+    kvsi_figure figure = {
+        .name = "accuracy",
+        .caption = "Share of the asked numbers that are predicted right, given the right solution "
+                   "up to there, against training step (logarithmic); mean of 20 batches, then "
+                   "over the seeds, with the standard error.",
+    };
+
+    for (size_t i = 0; i < sizes[trial->plan->scale].setting_count; i++) {
+        kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "accuracy");
+
+        panel->log_x = 10;
+        panel->y_low = 0;
+        panel->y_high = 102;
+        panel->y_format = "%g %%";
+        panel->key = "inside top left";
+        for (size_t a = 0; a < 2; a++) {
+            const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * i + a);
+
+            kvsi_curve_of_accuracy(&figure, a, &arm, arm.name);
+        }
+    }
+    kvsi_findings_figure(f, &figure);
+}
+
+static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+{
+    (void)err;
+    for (size_t i = 0; i < sizes[trial->plan->scale].setting_count; i++) {
+        claim(f, trial, i, solved, "as the paper counts");
+        claim(f, trial, i, strict, "with every step right");
+    }
+    tabulate(f, trial);
+    draw(f, trial);
+    return kvsi_findings_check(f);
+}
+
+const kvsi_experiment kvsi_repro_igsm = {
+    .about =
+        {
+            .name = "igsm",
+            .figure = "Table iGSM",
+            .claim = "Trained on problems of few operations, models with KV shifting solve more "
+                     "problems of more operations.",
+            .settings =
+                {"problems of 4 parameters in compact words, width 32, 8 steps: shows that "
+                 "everything works and nothing else",
+                 "trained on up to 6 parameters and tested on 8 instead of 12 and 15, or 21 and "
+                 "24; compact words; width 128 and 3 layers instead of 768 and 12, 2500 steps of "
+                 "32 problems, rate 1e-3; 1000 new problems to test with",
+                 "Tr12-Te15 and Tr21-Te24, context 1024, rate 2e-4; operations are parameters, "
+                 "tokens are words; model, batch, steps and decay are those of the work that the "
+                 "paper follows (12 layers, width 768), as it does not say its own"},
+            .seeds = {1, 3, 1},
+        },
+    .plan = plan,
+    .measure = measure,
+    .conclude = conclude,
+};

@@ -1,0 +1,157 @@
+#include "repro/igsm_solve.h"
+
+#include "base/memory.h"
+#include "base/status.h"
+
+enum { TOGETHER = 32 }; /* problems */
+
+/* One problem that is being solved. */
+typedef struct seat {
+    kvs_session *session;
+    int32_t *prompt;  /* [room] */
+    int32_t *written; /* [room] */
+    int32_t *best;    /* [room]: after each token that was fed, the likeliest next one */
+    size_t count;     /* written */
+    uint64_t number;
+    int is_done;
+} seat;
+
+typedef struct hall {
+    kvs_runner *runner;
+    seat seats[TOGETHER];
+    size_t room; /* tokens of a sequence */
+    const kvs_task *task;
+    uint64_t seed;
+} hall;
+
+static void hall_release(hall *h)
+{
+    for (size_t i = 0; i < TOGETHER; i++) {
+        kvs_session_free(h->seats[i].session);
+        kvsi_free(h->seats[i].prompt);
+        kvsi_free(h->seats[i].written);
+        kvsi_free(h->seats[i].best);
+    }
+    kvs_runner_free(h->runner);
+}
+
+static kvs_status hall_init(hall *h, const kvs_model *model, const kvs_task *task, uint64_t seed,
+                            kvs_err *err)
+{
+    const size_t context = kvs_model_get_config(model)->context;
+    kvs_status st;
+
+    *h = (hall){.task = task, .seed = seed};
+    h->room = context > kvs_task_max_length(task) ? context : kvs_task_max_length(task);
+    KVS_TRY(kvs_runner_create(&h->runner, model, TOGETHER, 0, err));
+    for (size_t i = 0; i < TOGETHER; i++) {
+        seat *s = &h->seats[i];
+
+        KVS_TRY(kvs_runner_session(&s->session, h->runner, 0, err));
+        s->prompt = kvsi_alloc(h->room, sizeof *s->prompt);
+        s->written = kvsi_alloc(h->room, sizeof *s->written);
+        s->best = kvsi_alloc(h->room, sizeof *s->best);
+        if (!s->prompt || !s->written || !s->best) {
+            st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for solutions of %zu tokens", h->room);
+            goto out;
+        }
+    }
+out:
+    return st;
+}
+
+/* The token that `best` says comes next; the last one ends the solution. */
+static void write_next(hall *h, seat *s, size_t fed)
+{
+    const int32_t next = s->best[fed - 1];
+
+    s->written[s->count++] = next;
+    s->is_done = next == kvs_igsm_end(h->task) ||
+                 kvs_session_length(s->session) == kvs_session_capacity(s->session);
+}
+
+static kvs_status start(hall *h, size_t count, kvs_err *err)
+{
+    kvs_feed feeds[TOGETHER];
+    kvs_status st;
+
+    for (size_t i = 0; i < count; i++) {
+        seat *s = &h->seats[i];
+
+        kvs_session_reset(s->session);
+        s->count = 0;
+        s->is_done = 0;
+        feeds[i] = (kvs_feed){.session = s->session, .ids = s->prompt, .best = s->best};
+        feeds[i].count = kvs_igsm_problem(h->task, h->seed, s->number, s->prompt);
+    }
+    KVS_TRY(kvs_runner_feed(h->runner, feeds, count, err));
+    for (size_t i = 0; i < count; i++)
+        write_next(h, &h->seats[i], feeds[i].count);
+out:
+    return st;
+}
+
+/* One more token for each that is not done; *left = how many were not. */
+static kvs_status go_on(hall *h, size_t count, size_t *left, kvs_err *err)
+{
+    kvs_feed feeds[TOGETHER];
+    seat *fed[TOGETHER];
+    kvs_status st;
+
+    *left = 0;
+    for (size_t i = 0; i < count; i++) {
+        seat *s = &h->seats[i];
+
+        if (s->is_done)
+            continue;
+        feeds[*left] = (kvs_feed){
+            .session = s->session, .ids = s->written + s->count - 1, .count = 1, .best = s->best};
+        fed[(*left)++] = s;
+    }
+    KVS_TRY(kvs_runner_feed(h->runner, feeds, *left, err));
+    for (size_t i = 0; i < *left; i++)
+        write_next(h, fed[i], 1);
+out:
+    return st;
+}
+
+static kvs_status grade(kvsi_igsm_score *out, const hall *h, const seat *s, kvs_err *err)
+{
+    kvs_igsm_grade g;
+    const kvs_status st =
+        kvs_igsm_grade_answer(&g, h->task, h->seed, s->number, s->written, s->count, err);
+
+    if (st != KVS_OK)
+        return st;
+    out->problems++;
+    out->solved += (size_t)g.solved;
+    out->first_right += (size_t)g.first_right;
+    out->asked_missing += (size_t)g.asked_missing;
+    out->strict += (size_t)g.strict;
+    return KVS_OK;
+}
+
+kvs_status kvsi_igsm_solve(kvsi_igsm_score *out, const kvs_model *model, const kvs_task *task,
+                           uint64_t seed, size_t problems, kvs_err *err)
+{
+    kvs_status st;
+    hall h;
+
+    *out = (kvsi_igsm_score){0};
+    KVS_TRY(hall_init(&h, model, task, seed, err));
+    for (size_t first = 0; first < problems; first += TOGETHER) {
+        const size_t count = problems - first < TOGETHER ? problems - first : TOGETHER;
+        size_t left = count;
+
+        for (size_t i = 0; i < count; i++)
+            h.seats[i].number = first + i;
+        KVS_TRY(start(&h, count, err));
+        while (left > 0)
+            KVS_TRY(go_on(&h, count, &left, err));
+        for (size_t i = 0; i < count; i++)
+            KVS_TRY(grade(out, &h, &h.seats[i], err));
+    }
+out:
+    hall_release(&h);
+    return st;
+}

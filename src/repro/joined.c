@@ -1,0 +1,149 @@
+/* Finished experiments joined into one page: first all verdicts, then everything. */
+#include "base/files.h"
+#include "base/folders.h"
+#include "base/memory.h"
+#include "report/page.h"
+#include "repro/record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct collection {
+    kvsi_record *records;
+    size_t count;
+} collection;
+
+static void release(collection *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        kvsi_record_close(c->records + i);
+    kvsi_free(c->records);
+}
+
+/* The folder itself, or those in it. */
+static kvs_status collect(collection *c, const char *dir, kvs_err *err)
+{
+    kvsi_name_list names = {0};
+    char *path = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvsi_dir_list(&names, dir, "", err));
+    c->records = kvsi_alloc(names.count + 1, sizeof *c->records);
+    if (!c->records) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+        goto out;
+    }
+    if (kvsi_record_exists(dir)) {
+        KVS_TRY(kvsi_record_open(c->records, dir, err));
+        c->count = 1;
+        goto out;
+    }
+    for (size_t i = 0; i < names.count; i++) {
+        path = kvsi_path_join(dir, names.names[i]);
+        if (path && kvsi_record_exists(path)) {
+            KVS_TRY(kvsi_record_open(c->records + c->count, path, err));
+            c->count++;
+        }
+        kvsi_free(path);
+        path = NULL;
+    }
+    if (c->count == 0)
+        st = kvsi_fail(err, KVS_E_IO, "'%s' has no finished experiment, in it or in its folders",
+                       dir);
+out:
+    kvsi_free(path);
+    kvsi_name_list_release(&names);
+    return st;
+}
+
+static const char *name_of(const kvsi_record *record)
+{
+    return json_string_value(json_object_get(record->experiment, "experiment"));
+}
+
+/* In the order of the table of experiments. */
+static size_t rank(const kvsi_record *record)
+{
+    size_t i = 0;
+
+    while (kvs_experiment_at(i) && strcmp(kvs_experiment_at(i)->name, name_of(record)) != 0)
+        i++;
+    return i;
+}
+
+static void sort(collection *c)
+{
+    for (size_t i = 1; i < c->count; i++)
+        for (size_t j = i; j > 0 && rank(c->records + j) < rank(c->records + j - 1); j--) {
+            const kvsi_record swapped = c->records[j];
+
+            c->records[j] = c->records[j - 1];
+            c->records[j - 1] = swapped;
+        }
+}
+
+static void add_overview(kvsi_text *page, const collection *c)
+{
+    kvsi_grid grid = {.columns = 7, .left = 3};
+    size_t total[3] = {0};
+
+    kvsi_grid_add(&grid, "experiment");
+    kvsi_grid_add(&grid, "paper");
+    kvsi_grid_add(&grid, "scale");
+    for (int v = 0; v < 3; v++)
+        kvsi_grid_add(&grid, "%s", kvs_verdict_name((kvs_verdict)v));
+    kvsi_grid_add(&grid, "time");
+    for (size_t i = 0; i < c->count; i++) {
+        const json_t *e = c->records[i].experiment;
+        kvs_claim claims[KVSI_CLAIMS_MAX];
+        const size_t count = kvsi_record_claims(claims, KVSI_CLAIMS_MAX, c->records[i].claims);
+        size_t verdicts[3] = {0};
+        char duration[32];
+
+        for (size_t k = 0; k < count; k++)
+            verdicts[claims[k].verdict]++;
+        kvsi_format_duration(duration, sizeof duration,
+                             json_number_value(json_object_get(e, "seconds")));
+        kvsi_grid_add(&grid, "%s", name_of(c->records + i));
+        kvsi_grid_add(&grid, "%s", json_string_value(json_object_get(e, "figure")));
+        kvsi_grid_add(&grid, "%s", json_string_value(json_object_get(e, "scale")));
+        for (int v = 0; v < 3; v++) {
+            kvsi_grid_add(&grid, "%zu", verdicts[v]);
+            total[v] += verdicts[v];
+        }
+        kvsi_grid_add(&grid, "%s", duration);
+    }
+    kvsi_text_format(page,
+                     "<p>Of %zu claims %zu are reproduced, %zu are not, and %zu cannot be told at "
+                     "this scale.</p>\n",
+                     total[0] + total[1] + total[2], total[0], total[1], total[2]);
+    kvsi_grid_to_html(page, &grid);
+    kvsi_grid_release(&grid);
+}
+
+kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experiments, kvs_err *err)
+{
+    collection c = {0};
+    kvsi_text page = {0};
+    kvs_status st;
+
+    *experiments = 0;
+    KVS_TRY(collect(&c, dir, err));
+    sort(&c);
+    kvsi_page_begin(&page, "KV shifting attention: the paper's experiments, reproduced");
+    add_overview(&page, &c);
+    for (size_t i = 0; i < c.count; i++) {
+        kvsi_text_add(&page, "<h2>");
+        kvsi_text_add_xml(&page, name_of(c.records + i));
+        kvsi_text_add(&page, "</h2>\n");
+        KVS_TRY(kvsi_record_section(&page, c.records + i, err));
+    }
+    kvsi_page_end(&page);
+    KVS_TRY(kvsi_text_check(&page, err));
+    KVS_TRY(kvsi_file_write_text(html, page.data, err));
+    *experiments = c.count;
+out:
+    kvsi_text_release(&page);
+    release(&c);
+    return st;
+}

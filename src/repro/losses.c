@@ -1,0 +1,186 @@
+#include "repro/losses.h"
+
+#include "repro/curves.h"
+#include "repro/settings.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const double MARGIN = 0.02; /* nats; what counts as a difference where none is expected */
+
+/* ---- two arms -------------------------------------------------------------------------------- */
+
+kvsi_paired_test kvsi_compare_losses(const kvsi_trial *trial, size_t arm, size_t reference)
+{
+    const kvsi_trial_arm ours = kvsi_trial_arm_at(trial, arm),
+                         theirs = kvsi_trial_arm_at(trial, reference);
+    double a[KVSI_SEEDS_MAX], b[KVSI_SEEDS_MAX];
+
+    kvsi_read_arm(a, &ours, kvsi_final_loss);
+    return kvsi_paired_t(a, b, kvsi_read_arm(b, &theirs, kvsi_final_loss));
+}
+
+static kvsi_outcome judge(const kvsi_paired_test *test, kvsi_expectation expects)
+{
+    const double half = kvsi_half_interval(&test->difference), mean = test->difference.mean;
+
+    if (expects == KVSI_LOWER)
+        return kvsi_sign_outcome(test, -1);
+    if (mean - half > -MARGIN) /* false for NaN */
+        return KVSI_HOLDS;
+    return test->p < 0.05 && mean < -MARGIN ? KVSI_FAILS : KVSI_OPEN;
+}
+
+void kvsi_claim_loss(kvsi_findings *f, const kvsi_trial *trial, const kvsi_loss_claim *claim)
+{
+    const kvsi_paired_test test = kvsi_compare_losses(trial, claim->arm, claim->reference);
+    const kvsi_found found = {
+        .claim = claim->claim,
+        .paper = claim->paper,
+        .ours = test.difference.mean,
+        .error = test.difference.error,
+        .unit = "nats a token",
+        .seeds = test.difference.count,
+        .outcome = judge(&test, claim->expects),
+    };
+
+    if (isnan(test.p))
+        kvsi_findings_lone_claim(f, &found);
+    else if (claim->expects == KVSI_LOWER)
+        kvsi_findings_claim(f, &found, "lower for %zu of %zu seeds; paired t = %.2f, p = %.3g",
+                            test.below, test.difference.count, test.t, test.p);
+    else
+        kvsi_findings_claim(f, &found,
+                            "95 %% interval of the difference ± %.3f; holds if it stays above "
+                            "−%.2f; p = %.3g",
+                            kvsi_half_interval(&test.difference), MARGIN, test.p);
+}
+
+/* ---- many arms ------------------------------------------------------------------------------- */
+
+kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_arm *arms, size_t count,
+                               const char *preset, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        kvsi_planned run = {0};
+
+        KVS_TRY(kvsi_settings_text(&run, plan, KVSI_TEXT_BASE, preset, err));
+        kvsi_name_arm(&run, "%s", arms[i].name);
+        run.model.shift = arms[i].shift;
+        if (run.model.shift.window == 0)
+            run.model.shift.window = 1;
+        if (arms[i].half_rotary)
+            run.model.rotary_fraction = 0.5;
+        run.train.shift_decay = arms[i].shift_decay;
+        KVS_TRY(kvsi_plan_add(plan, &run, err));
+    }
+out:
+    return st;
+}
+
+static void draw_course(kvsi_findings *f, const kvsi_trial *trial, size_t reference)
+{
+    const kvsi_trial_arm theirs = kvsi_trial_arm_at(trial, reference);
+    char caption[256];
+    kvsi_figure figure = {.name = "course", .caption = caption};
+    kvsi_panel *panel =
+        kvsi_figure_panel(&figure, "", "training step", "difference of the loss (nats a token)");
+    kvsi_series *zero = kvsi_figure_series(&figure, KVSI_RULE, 0, "");
+
+    snprintf(caption, sizeof caption,
+             "Loss on the validation text minus that of '%s' with the same seed, against training "
+             "step: mean over the seeds. Below 0 is better.",
+             theirs.name);
+    panel->key = "outside right top";
+    kvsi_series_add(zero, 0, 0, NAN);
+    kvsi_series_add(zero, (double)theirs.runs[0].plan->train.steps, 0, NAN);
+    for (size_t i = 0; kvsi_trial_arm_at(trial, i).count > 0; i++) {
+        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
+
+        if (i != reference)
+            kvsi_curve_of_difference(&figure, i, &arm, &theirs, arm.name);
+    }
+    kvsi_findings_figure(f, &figure);
+}
+
+/* A row an arm: the mean with its error, and a dot for each seed. */
+static void draw_differences(kvsi_findings *f, const kvsi_trial *trial, size_t reference)
+{
+    const kvsi_trial_arm theirs = kvsi_trial_arm_at(trial, reference);
+    char caption[256];
+    kvsi_figure figure = {.name = "differences", .caption = caption};
+    kvsi_panel *panel =
+        kvsi_figure_panel(&figure, "", "difference of the final loss (nats a token)", "");
+    kvsi_series *zero = kvsi_figure_series(&figure, KVSI_RULE, 0, "");
+
+    snprintf(caption, sizeof caption,
+             "Final validation loss minus that of '%s' with the same seed, so further left is "
+             "better: mean over the seeds with its standard error, and every seed as a small dot.",
+             theirs.name);
+    panel->key = NULL;
+    for (size_t i = 0; kvsi_trial_arm_at(trial, i).count > 0; i++) {
+        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
+        const double row = (double)panel->row_count;
+        kvsi_paired_test test;
+        kvsi_series *dots;
+
+        if (i == reference || panel->row_count == KVSI_ROWS_MAX)
+            continue;
+        test = kvsi_compare_losses(trial, i, reference);
+        snprintf(panel->rows[panel->row_count++], sizeof panel->rows[0], "%.63s", arm.name);
+        kvsi_series_add(kvsi_figure_series(&figure, KVSI_MARKS, 0, arm.name), test.difference.mean,
+                        row, test.difference.error);
+        dots = kvsi_figure_series(&figure, KVSI_DOTS, 1, arm.name);
+        for (size_t r = 0; r < arm.count; r++)
+            kvsi_series_add(dots, kvsi_final_loss(arm.runs + r) - kvsi_final_loss(theirs.runs + r),
+                            row + 0.25, NAN);
+    }
+    kvsi_series_add(zero, 0, -0.6, NAN);
+    kvsi_series_add(zero, 0, (double)panel->row_count - 0.4, NAN);
+    kvsi_findings_figure(f, &figure);
+}
+
+static void tabulate(kvsi_findings *f, const kvsi_trial *trial, size_t reference)
+{
+    kvsi_grid grid = {.columns = 6, .left = 1};
+    static const char *const headings[] = {"arm", "parameters", "loss", "difference", "p", "lower"};
+
+    for (size_t i = 0; i < grid.columns; i++)
+        kvsi_grid_add(&grid, "%s", headings[i]);
+    for (size_t i = 0; kvsi_trial_arm_at(trial, i).count > 0; i++) {
+        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
+        const kvsi_paired_test test = kvsi_compare_losses(trial, i, reference);
+        const kvsi_estimate loss = kvsi_estimate_arm(&arm, kvsi_final_loss);
+
+        kvsi_grid_add(&grid, "%s", arm.name);
+        kvsi_grid_add(&grid, "%zu", (size_t)arm.runs[0].plan->view.parameters);
+        kvsi_table_estimate(&grid, &loss, 4, "");
+        if (i == reference) {
+            kvsi_grid_add(&grid, "–");
+            kvsi_grid_add(&grid, "–");
+            kvsi_grid_add(&grid, "–");
+            continue;
+        }
+        kvsi_table_estimate(&grid, &test.difference, 4, "");
+        kvsi_table_p(&grid, test.p);
+        kvsi_grid_add(&grid, "%zu of %zu", test.below, test.difference.count);
+    }
+    kvsi_findings_table(f, "arms",
+                        "Final loss in nats a token on the validation text, mean over the seeds ± "
+                        "standard error; the difference from the reference within each seed, the p "
+                        "of a paired t test, and for how many seeds the arm is lower.",
+                        &grid);
+}
+
+kvs_status kvsi_conclude_text_arms(kvsi_findings *f, const kvsi_trial *trial,
+                                   const kvsi_loss_claim *claims, size_t count, size_t reference)
+{
+    for (size_t i = 0; i < count; i++)
+        kvsi_claim_loss(f, trial, claims + i);
+    draw_differences(f, trial, reference);
+    draw_course(f, trial, reference);
+    tabulate(f, trial, reference);
+    return kvsi_findings_check(f);
+}

@@ -1,0 +1,150 @@
+#include "repro/plan.h"
+
+#include "base/memory.h"
+#include "base/status.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+static kvs_status make_room(kvsi_plan *plan, size_t more, kvs_err *err)
+{
+    const size_t capacity = 2 * plan->capacity + more;
+    kvsi_planned *runs;
+
+    if (plan->count + more <= plan->capacity)
+        return KVS_OK;
+    runs = kvsi_alloc(capacity, sizeof *runs);
+    if (!runs)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a plan of %zu runs", capacity);
+    if (plan->count > 0)
+        memcpy(runs, plan->runs, plan->count * sizeof *runs);
+    kvsi_free(plan->runs);
+    plan->runs = runs;
+    plan->capacity = capacity;
+    return KVS_OK;
+}
+
+/* "KV shifting, 1 layer" and seed 2 become "kv-shifting-1-layer-seed-2". */
+static void name_run(kvsi_planned *run)
+{
+    size_t length = 0;
+
+    for (const char *c = run->arm; *c && length + 1 < sizeof run->arm; c++) {
+        if (isalnum((unsigned char)*c) || *c == '.')
+            run->name[length++] = (char)tolower((unsigned char)*c);
+        else if (length > 0 && run->name[length - 1] != '-')
+            run->name[length++] = '-';
+    }
+    snprintf(run->name + length, sizeof run->name - length, "-seed-%" PRIu64, run->seed);
+}
+
+kvs_status kvsi_plan_add(kvsi_plan *plan, const kvsi_planned *run, kvs_err *err)
+{
+    kvs_status st = make_room(plan, plan->seeds, err);
+
+    for (size_t i = 0; st == KVS_OK && i < plan->seeds; i++) {
+        kvsi_planned *added = plan->runs + plan->count++;
+
+        *added = *run;
+        added->seed = added->train.seed = i + 1;
+        name_run(added);
+    }
+    return st;
+}
+
+void kvsi_plan_release(kvsi_plan *plan)
+{
+    kvsi_free(plan->runs);
+    *plan = (kvsi_plan){0};
+}
+
+/* ---- what runs take -------------------------------------------------------------------------- */
+
+kvs_status kvsi_planned_model(kvs_model_config *out, const kvsi_planned *run, const kvs_task *task,
+                              kvs_err *err)
+{
+    *out = run->model;
+    if (task && (out->vocab == 0 || run->task == kvsi_text_task))
+        out->vocab = kvs_task_vocab(task);
+    if (task && out->context == 0)
+        out->context = kvs_task_max_length(task);
+    return kvs_model_config_finish(out, err);
+}
+
+static kvs_status measure(kvsi_planned *run, const kvs_runtime *rt, kvs_err *err)
+{
+    kvs_model_config model;
+    kvs_task *task = NULL;
+    kvs_plan plan;
+    kvs_status st;
+
+    if (run->task != kvsi_text_task) /* there may be no text yet, and windows are all alike */
+        KVS_TRY(run->task(&task, run, NULL, err));
+    KVS_TRY(kvsi_planned_model(&model, run, task, err));
+    KVS_TRY(kvs_train_plan(&plan, rt, &model, task, &run->train, err));
+    run->view = (kvs_planned_run){
+        .name = run->name,
+        .arm = run->arm,
+        .seed = run->seed,
+        .parameters = plan.parameters,
+        .steps = run->train.steps,
+        .tokens = plan.tokens_per_step * (double)run->train.steps,
+        .bytes = (double)plan.total_bytes,
+    };
+    run->view.flops = run->view.tokens * plan.flops_per_token;
+out:
+    kvs_task_free(task);
+    return st;
+}
+
+kvs_status kvsi_plan_measure(kvsi_plan *plan, const kvs_runtime *rt, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; st == KVS_OK && i < plan->count; i++)
+        st = measure(plan->runs + i, rt, err);
+    return st;
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+kvs_status kvsi_induction_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
+                               kvs_err *err)
+{
+    (void)corpus;
+    return kvs_induction_create(out, &run->settings.induction, err);
+}
+
+kvs_status kvsi_ngram_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
+                           kvs_err *err)
+{
+    kvs_ngram_config config = run->settings.ngram;
+
+    (void)corpus;
+    config.seed = run->seed;
+    return kvs_ngram_create(out, &config, err);
+}
+
+kvs_status kvsi_hopk_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
+                          kvs_err *err)
+{
+    (void)corpus;
+    return kvs_hopk_create(out, &run->settings.hopk, err);
+}
+
+kvs_status kvsi_igsm_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
+                          kvs_err *err)
+{
+    (void)corpus;
+    return kvs_igsm_create(out, &run->settings.igsm, err);
+}
+
+kvs_status kvsi_text_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
+                          kvs_err *err)
+{
+    return kvs_corpus_task(out, corpus, run->model.context, err);
+}

@@ -1,0 +1,383 @@
+#include "repro/record.h"
+
+#include "base/files.h"
+#include "base/folders.h"
+#include "base/machine.h"
+#include "base/memory.h"
+#include "repro/texts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char PLAN[] = "plan.json", EXPERIMENT[] = "experiment.json",
+                  RESULTS[] = "results.json";
+
+enum { FILE_LIMIT = 1 << 24 };
+
+static kvs_status fail_memory(const char *dir, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+}
+
+/* Writes a value, whose reference it takes, as DIR/NAME. */
+static kvs_status write_json(const char *dir, const char *name, json_t *value, kvs_err *err)
+{
+    char *path = kvsi_path_join(dir, name);
+    const kvs_status st = path && value ? kvsi_json_write(value, path, err) : fail_memory(dir, err);
+
+    json_decref(value);
+    kvsi_free(path);
+    return st;
+}
+
+static kvs_status write_text(const char *dir, const char *name, const kvsi_text *text, kvs_err *err)
+{
+    char *path = kvsi_path_join(dir, name);
+    kvs_status st;
+
+    if (!path)
+        return fail_memory(dir, err);
+    KVS_TRY(kvsi_text_check(text, err));
+    KVS_TRY(kvsi_file_write_text(path, text->data, err));
+out:
+    kvsi_free(path);
+    return st;
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+static kvs_status describe(json_t **out, const kvsi_experiment *experiment,
+                           const kvs_repro_options *options, kvs_err *err)
+{
+    json_t *texts = NULL;
+    kvs_status st;
+
+    *out = NULL;
+    KVS_TRY(kvsi_texts_describe(&texts, options, err));
+    *out = json_pack("{s:s, s:s, s:O, s:s?, s:f}", "experiment", experiment->about.name, "scale",
+                     kvs_scale_name(options->scale), "texts", texts, "model", options->model,
+                     "dropout", options->dropout);
+    if (!*out)
+        st = fail_memory(options->out, err);
+out:
+    json_decref(texts);
+    return st;
+}
+
+/* Says the first thing that is other than before. */
+static kvs_status compare(const json_t *before, const json_t *now, const char *path, kvs_err *err)
+{
+    static const char *const keys[] = {"experiment", "scale", "texts", "model", "dropout"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *old = json_object_get(before, keys[i]), *new = json_object_get(now, keys[i]);
+
+        if (json_equal(old, new))
+            continue;
+        if (json_is_string(old) && json_is_string(new))
+            return kvsi_fail(err, KVS_E_INVALID,
+                             "'%s' is for %s '%s', expected '%s'; choose another folder", path,
+                             keys[i], json_string_value(old), json_string_value(new));
+        return kvsi_fail(err, KVS_E_INVALID, "'%s' is for other %s; choose another folder", path,
+                         keys[i]);
+    }
+    return KVS_OK;
+}
+
+static kvs_status refuse_used(const char *dir, kvs_err *err)
+{
+    kvsi_name_list names = {0};
+    kvs_status st;
+
+    KVS_TRY(kvsi_dir_list(&names, dir, "", err));
+    for (size_t i = 0; i < names.count; i++)
+        if (strcmp(names.names[i], ".") != 0 && strcmp(names.names[i], "..") != 0) {
+            st = kvsi_fail(err, KVS_E_IO, "the folder '%s' is not empty ('%s'), and no experiment",
+                           dir, names.names[i]);
+            break;
+        }
+out:
+    kvsi_name_list_release(&names);
+    return st;
+}
+
+kvs_status kvsi_record_begin(const kvsi_experiment *experiment, const kvs_repro_options *options,
+                             kvs_err *err)
+{
+    char *path = kvsi_path_join(options->out, PLAN);
+    json_t *now = NULL, *before = NULL;
+    kvs_status st;
+    int made;
+
+    if (!path)
+        return fail_memory(options->out, err);
+    KVS_TRY(describe(&now, experiment, options, err));
+    if (!kvsi_file_exists(path)) {
+        KVS_TRY(refuse_used(options->out, err));
+        KVS_TRY(kvsi_dir_make(options->out, &made, err));
+        KVS_TRY(kvsi_json_write(now, path, err));
+        goto out;
+    }
+    KVS_TRY(kvsi_json_read(&before, path, FILE_LIMIT, err));
+    KVS_TRY(compare(before, now, path, err));
+    if (!options->resume)
+        st = kvsi_fail(err, KVS_E_IO,
+                       "'%s' already holds this experiment; resume it or choose another folder",
+                       options->out);
+out:
+    json_decref(now);
+    json_decref(before);
+    kvsi_free(path);
+    return st;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static json_t *machine(const kvs_runtime *rt)
+{
+    char processor[128];
+
+    kvsi_machine_processor(processor, sizeof processor);
+    return json_pack("{s:s, s:i, s:s, s:s, s:s}", "processor", processor, "threads",
+                     kvs_runtime_threads(rt), "cpu_level", kvs_runtime_cpu_level(rt), "kvshift",
+                     kvs_build()->version, "commit", kvs_build()->commit);
+}
+
+static double all_seconds(const kvsi_trial *trial)
+{
+    double seconds = 0;
+
+    for (size_t i = 0; i < trial->count; i++)
+        seconds += trial->runs[i].log.summary.seconds;
+    return seconds;
+}
+
+static json_t *summary(const kvsi_experiment *experiment, const kvsi_trial *trial,
+                       const kvsi_findings *findings, double seconds)
+{
+    const kvs_experiment *about = &experiment->about;
+    const kvs_repro_options *options = trial->options;
+    char now[32];
+
+    kvsi_machine_time(now, sizeof now);
+    /* clang-format off */
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:o, s:f, s:s, s:O, s:O, s:O}",
+                     "experiment", about->name,
+                     "figure", about->figure,
+                     "claim", about->claim,
+                     "scale", kvs_scale_name(options->scale),
+                     "settings", about->settings[options->scale],
+                     "seeds", (json_int_t)trial->plan->seeds,
+                     "runs", (json_int_t)trial->count,
+                     "command", options->command ? options->command : "",
+                     "machine", machine(trial->rt),
+                     "seconds", seconds + all_seconds(trial),
+                     "finished", now,
+                     "figures", findings->figures,
+                     "tables", findings->tables,
+                     "remarks", findings->remarks);
+    /* clang-format on */
+}
+
+static void add_number(kvsi_text *text, double number)
+{
+    kvsi_text_add(text, ",");
+    if (isfinite(number))
+        kvsi_text_format(text, "%.8g", number);
+}
+
+static void runs_to_csv(kvsi_text *text, const kvsi_trial *trial)
+{
+    kvsi_text_add(text, "run,arm,seed,parameters,steps,tokens,state,final_loss,final_accuracy,"
+                        "step_at_99,seconds\n");
+    for (size_t i = 0; i < trial->count; i++) {
+        const kvsi_trial_run *run = trial->runs + i;
+        const kvs_run_summary *s = &run->log.summary;
+
+        kvsi_text_format(text, "%s,\"%s\",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%s",
+                         run->plan->name, run->plan->arm, run->plan->seed,
+                         run->plan->view.parameters, s->steps, s->tokens,
+                         run->diverged ? "diverged" : "done");
+        add_number(text, kvsi_final_loss(run));
+        add_number(text, s->final_accuracy);
+        add_number(text, kvsi_step_at_99(run));
+        add_number(text, s->seconds);
+        kvsi_text_add(text, "\n");
+    }
+}
+
+static kvs_status write_runs(const kvsi_trial *trial, kvs_err *err)
+{
+    kvsi_text text = {0};
+    kvs_status st = KVS_OK;
+
+    if (trial->count > 0) {
+        runs_to_csv(&text, trial);
+        st = write_text(trial->options->out, "runs.csv", &text, err);
+    }
+    kvsi_text_release(&text);
+    return st;
+}
+
+static kvs_status write_pages(const char *dir, kvs_err *err)
+{
+    kvsi_record record = {0};
+    kvsi_text html = {0}, markdown = {0};
+    kvs_status st;
+
+    KVS_TRY(kvsi_record_open(&record, dir, err));
+    KVS_TRY(kvsi_record_to_html(&html, &record, err));
+    KVS_TRY(kvsi_record_to_markdown(&markdown, &record, err));
+    KVS_TRY(write_text(dir, "page.html", &html, err));
+    KVS_TRY(write_text(dir, "page.md", &markdown, err));
+out:
+    kvsi_text_release(&html);
+    kvsi_text_release(&markdown);
+    kvsi_record_close(&record);
+    return st;
+}
+
+/* experiment.json comes after everything it speaks of. */
+kvs_status kvsi_record_finish(const kvsi_experiment *experiment, const kvsi_trial *trial,
+                              const kvsi_findings *findings, double seconds, kvs_err *err)
+{
+    const char *dir = trial->options->out;
+    kvs_status st;
+
+    KVS_TRY(write_runs(trial, err));
+    KVS_TRY(write_json(dir, RESULTS, json_incref(findings->claims), err));
+    KVS_TRY(write_json(dir, EXPERIMENT, summary(experiment, trial, findings, seconds), err));
+    KVS_TRY(write_pages(dir, err));
+out:
+    return st;
+}
+
+/* ---- reading back ---------------------------------------------------------------------------- */
+
+int kvsi_record_exists(const char *dir)
+{
+    char *path = kvsi_path_join(dir, EXPERIMENT);
+    const int exists = path && kvsi_file_exists(path);
+
+    kvsi_free(path);
+    return exists;
+}
+
+/* Every row of a table has as many cells as its first. */
+static kvs_status check_tables(const json_t *tables, const char *what, kvs_err *err)
+{
+    for (size_t t = 0; t < json_array_size(tables); t++) {
+        const json_t *rows = json_object_get(json_array_get(tables, t), "rows");
+        const size_t columns = json_array_size(json_array_get(rows, 0));
+
+        for (size_t r = 0; r < json_array_size(rows); r++)
+            if (json_array_size(json_array_get(rows, r)) != columns)
+                return kvsi_fail(err, KVS_E_FORMAT,
+                                 "'%s': table %zu, row %zu: expected %zu cells, found %zu", what, t,
+                                 r, columns, json_array_size(json_array_get(rows, r)));
+    }
+    return KVS_OK;
+}
+
+/* What pages take for granted. */
+static kvs_status check(const kvsi_record *record, const char *what, kvs_err *err)
+{
+    static const char *const texts[] = {"experiment", "figure",  "claim",   "scale",
+                                        "settings",   "command", "finished"};
+    static const char *const lists[] = {"figures", "tables", "remarks"};
+    kvs_status st = KVS_OK;
+    const char *text;
+    double seconds;
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        KVS_TRY(kvsi_json_require(record->experiment, texts[i], what, err));
+        KVS_TRY(kvsi_json_get_text(&text, record->experiment, texts[i], what, err));
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (!json_is_array(json_object_get(record->experiment, lists[i]))) {
+            st = kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected an array", what, lists[i]);
+            goto out;
+        }
+    KVS_TRY(kvsi_json_require(record->experiment, "seconds", what, err));
+    KVS_TRY(kvsi_json_get_real(&seconds, record->experiment, "seconds", what, err));
+    KVS_TRY(check_tables(json_object_get(record->experiment, "tables"), what, err));
+out:
+    return st;
+}
+
+kvs_status kvsi_record_open(kvsi_record *record, const char *dir, kvs_err *err)
+{
+    char *experiment = kvsi_path_join(dir, EXPERIMENT), *results = kvsi_path_join(dir, RESULTS);
+    kvs_status st;
+
+    *record = (kvsi_record){.dir = kvsi_strdup(dir)};
+    if (!experiment || !results || !record->dir) {
+        st = fail_memory(dir, err);
+        goto out;
+    }
+    KVS_TRY(kvsi_json_read(&record->experiment, experiment, FILE_LIMIT, err));
+    KVS_TRY(check(record, experiment, err));
+    KVS_TRY(kvsi_json_read_list(&record->claims, results, FILE_LIMIT, err));
+out:
+    if (st != KVS_OK)
+        kvsi_record_close(record);
+    kvsi_free(experiment);
+    kvsi_free(results);
+    return st;
+}
+
+void kvsi_record_close(kvsi_record *record)
+{
+    kvsi_free(record->dir);
+    json_decref(record->experiment);
+    json_decref(record->claims);
+    *record = (kvsi_record){0};
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static kvs_verdict verdict_of(const json_t *claim)
+{
+    const char *name = text_of(claim, "verdict");
+
+    for (int v = KVS_VERDICT_REPRODUCED; v < KVS_VERDICT_TOO_SMALL; v++)
+        if (strcmp(name, kvs_verdict_name((kvs_verdict)v)) == 0)
+            return (kvs_verdict)v;
+    return KVS_VERDICT_TOO_SMALL;
+}
+
+size_t kvsi_record_claims(kvs_claim *out, size_t room, const json_t *claims)
+{
+    size_t count = 0;
+
+    for (; count < room && count < json_array_size(claims); count++) {
+        const json_t *claim = json_array_get(claims, count);
+        const json_int_t seeds = json_integer_value(json_object_get(claim, "seeds"));
+
+        out[count] = (kvs_claim){
+            .claim = text_of(claim, "claim"),
+            .paper = text_of(claim, "paper"),
+            .ours = number_of(claim, "ours"),
+            .error = number_of(claim, "stderr"),
+            .unit = text_of(claim, "unit"),
+            .seeds = seeds > 0 ? (size_t)seeds : 0,
+            .verdict = verdict_of(claim),
+            .detail = text_of(claim, "detail"),
+        };
+    }
+    return count;
+}

@@ -1,0 +1,45 @@
+/* repro/record.h - an experiment's folder:
+ *
+ *     plan.json          what it is for: experiment, scale, texts; so that nothing else is added
+ *     runs/              see repro/conduct.h
+ *     results.json       the claims
+ *     experiment.json    all that a page says beside them
+ *     *.svg, *.csv       figures and tables; runs.csv
+ *     page.html, page.md
+ */
+#ifndef KVSI_REPRO_RECORD_H
+#define KVSI_REPRO_RECORD_H
+
+#include "repro/experiment.h"
+
+/* Makes the folder, or checks that it is the one to go on with. */
+kvs_status kvsi_record_begin(const kvsi_experiment *experiment, const kvs_repro_options *options,
+                             kvs_err *err);
+/* `seconds` is what went into it beside the runs. */
+kvs_status kvsi_record_finish(const kvsi_experiment *experiment, const kvsi_trial *trial,
+                              const kvsi_findings *findings, double seconds, kvs_err *err);
+
+enum { KVSI_CLAIMS_MAX = 64 };
+
+/* The claims of results.json, as views of it; returns how many, at most `room`. */
+size_t kvsi_record_claims(kvs_claim *out, size_t room, const json_t *claims);
+
+/* A finished experiment's folder, read back. */
+typedef struct kvsi_record {
+    char *dir;
+    json_t *experiment, *claims;
+} kvsi_record;
+
+kvs_status kvsi_record_open(kvsi_record *record, const char *dir, kvs_err *err);
+void kvsi_record_close(kvsi_record *record);
+int kvsi_record_exists(const char *dir);
+
+/* "98.20 ± 0.13 %"; a dash if there is no number. */
+void kvsi_record_ours(char *out, size_t size, const kvs_claim *claim);
+
+/* A page of its own, or the part of one, from the heading on. */
+kvs_status kvsi_record_to_html(kvsi_text *page, const kvsi_record *record, kvs_err *err);
+kvs_status kvsi_record_section(kvsi_text *page, const kvsi_record *record, kvs_err *err);
+kvs_status kvsi_record_to_markdown(kvsi_text *page, const kvsi_record *record, kvs_err *err);
+
+#endif

@@ -1,0 +1,303 @@
+/* A finished experiment as a page: HTML with its figures inside, and Markdown beside them. */
+#include "base/files.h"
+#include "base/folders.h"
+#include "base/memory.h"
+#include "report/page.h"
+#include "repro/record.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const size_t SVG_LIMIT = (size_t)64 << 20;
+
+static const char *word(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* As many digits as the error has meaning for. */
+void kvsi_record_ours(char *out, size_t size, const kvs_claim *claim)
+{
+    const char *space = *claim->unit ? " " : "";
+
+    if (isnan(claim->ours)) {
+        snprintf(out, size, "–");
+    } else if (claim->error > 0) {
+        const double digits = fmin(fmax(1 - floor(log10(claim->error)), 0), 9);
+
+        snprintf(out, size, "%.*f ± %.*f%s%s", (int)digits, claim->ours, (int)digits, claim->error,
+                 space, claim->unit);
+    } else {
+        snprintf(out, size, "%.4g%s%s", claim->ours, space, claim->unit);
+    }
+}
+
+/* "kvshift 0.1.0 (1234abc), 2 threads, avx2, AMD EPYC" */
+static void describe_machine(char *out, size_t size, const json_t *machine)
+{
+    const json_int_t threads = json_integer_value(json_object_get(machine, "threads"));
+
+    snprintf(out, size, "%s, %d thread%s, CPU level %s, kvshift %s (%s)",
+             word(machine, "processor"), (int)threads, threads == 1 ? "" : "s",
+             word(machine, "cpu_level"), word(machine, "kvshift"), word(machine, "commit"));
+}
+
+static void describe_time(char *out, size_t size, const json_t *experiment)
+{
+    const json_int_t runs = json_integer_value(json_object_get(experiment, "runs"));
+    char duration[32];
+
+    kvsi_format_duration(duration, sizeof duration,
+                         json_number_value(json_object_get(experiment, "seconds")));
+    snprintf(out, size, "%s%s", duration, runs > 0 ? " of training and evaluation" : "");
+}
+
+/* ---- HTML ------------------------------------------------------------------------------------ */
+
+static void add_paragraph(kvsi_text *page, const char *what, const char *words)
+{
+    if (!*words)
+        return;
+    kvsi_text_format(page, "<p>%s", what);
+    kvsi_text_add_xml(page, words);
+    kvsi_text_add(page, "</p>\n");
+}
+
+static void add_cell(kvsi_text *page, const char *words)
+{
+    kvsi_text_add(page, "<td>");
+    kvsi_text_add_xml(page, words);
+    kvsi_text_add(page, "</td>");
+}
+
+static void add_verdict(kvsi_text *page, kvs_verdict verdict)
+{
+    static const char *const classes[] = {"reproduced", "not-reproduced", "not-at-this-scale"};
+
+    kvsi_text_format(page, "<td class=\"%s\">%s</td>", classes[verdict], kvs_verdict_name(verdict));
+}
+
+static void add_claim(kvsi_text *page, const kvs_claim *claim)
+{
+    char ours[96], seeds[24];
+
+    kvsi_record_ours(ours, sizeof ours, claim);
+    snprintf(seeds, sizeof seeds, "%zu", claim->seeds);
+    kvsi_text_add(page, "<tr><td>");
+    kvsi_text_add_xml(page, claim->claim);
+    if (*claim->detail) {
+        kvsi_text_add(page, "<small>");
+        kvsi_text_add_xml(page, claim->detail);
+        kvsi_text_add(page, "</small>");
+    }
+    kvsi_text_add(page, "</td>");
+    add_cell(page, claim->paper);
+    add_cell(page, ours);
+    add_cell(page, claim->seeds > 0 ? seeds : "–");
+    add_verdict(page, claim->verdict);
+    kvsi_text_add(page, "</tr>\n");
+}
+
+static void add_claims(kvsi_text *page, const json_t *list)
+{
+    kvs_claim claims[KVSI_CLAIMS_MAX];
+    const size_t count = kvsi_record_claims(claims, KVSI_CLAIMS_MAX, list);
+
+    kvsi_text_add(page, "<div class=\"wide\">\n<table class=\"claims\">\n<thead>\n"
+                        "<tr><th>claim</th><th>paper</th><th>ours</th><th>seeds</th>"
+                        "<th>verdict</th></tr>\n</thead>\n<tbody>\n");
+    for (size_t i = 0; i < count; i++)
+        add_claim(page, claims + i);
+    kvsi_text_add(page, "</tbody>\n</table>\n</div>\n");
+}
+
+/* `name` came out of a file: it must be the name of one. */
+static kvs_status read_figure(char **svg, const kvsi_record *record, const char *name, kvs_err *err)
+{
+    char file[128];
+    char *path = NULL;
+    size_t size;
+    kvs_status st;
+
+    if (!*name || strchr(name, '/') || strlen(name) > 100)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%.40s' is no name of a figure", record->dir,
+                         name);
+    snprintf(file, sizeof file, "%s.svg", name);
+    path = kvsi_path_join(record->dir, file);
+    if (!path)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", file);
+    st = kvsi_file_read(svg, &size, path, SVG_LIMIT, err);
+    kvsi_free(path);
+    return st;
+}
+
+static kvs_status add_figures(kvsi_text *page, const kvsi_record *record, kvs_err *err)
+{
+    const json_t *list = json_object_get(record->experiment, "figures");
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; st == KVS_OK && i < json_array_size(list); i++) {
+        const json_t *figure = json_array_get(list, i);
+        kvsi_text caption = {0};
+        char *svg = NULL;
+
+        kvsi_text_add_xml(&caption, word(figure, "caption"));
+        st = read_figure(&svg, record, word(figure, "name"), err);
+        if (st == KVS_OK)
+            kvsi_page_figure(page, svg, caption.data ? caption.data : "");
+        kvsi_text_release(&caption);
+        kvsi_free(svg);
+    }
+    return st;
+}
+
+/* The table as a grid, which is what can be shown. */
+static void fill_grid(kvsi_grid *grid, const json_t *table)
+{
+    const json_t *rows = json_object_get(table, "rows");
+    const json_int_t left = json_integer_value(json_object_get(table, "left"));
+
+    *grid = (kvsi_grid){.columns = json_array_size(json_array_get(rows, 0)),
+                        .left = left > 0 ? (size_t)left : 0};
+    for (size_t r = 0; grid->columns > 0 && r < json_array_size(rows); r++)
+        for (size_t c = 0; c < grid->columns; c++) {
+            const char *cell = json_string_value(json_array_get(json_array_get(rows, r), c));
+
+            kvsi_grid_add(grid, "%s", cell ? cell : "");
+        }
+}
+
+static void add_tables(kvsi_text *page, const kvsi_record *record, int markdown)
+{
+    const json_t *list = json_object_get(record->experiment, "tables");
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *table = json_array_get(list, i);
+        kvsi_grid grid;
+
+        fill_grid(&grid, table);
+        if (markdown) {
+            kvsi_text_format(page, "%s\n\n", word(table, "caption"));
+            kvsi_grid_to_markdown(page, &grid);
+            kvsi_text_add(page, "\n");
+        } else {
+            add_paragraph(page, "", word(table, "caption"));
+            kvsi_grid_to_html(page, &grid);
+        }
+        kvsi_grid_release(&grid);
+    }
+}
+
+static void add_origin(kvsi_text *page, const json_t *experiment)
+{
+    char machine[320], duration[64];
+
+    describe_machine(machine, sizeof machine, json_object_get(experiment, "machine"));
+    describe_time(duration, sizeof duration, experiment);
+    kvsi_text_add(page, "<pre>");
+    kvsi_text_add_xml(page, word(experiment, "command"));
+    kvsi_text_add(page, "</pre>\n<p class=\"soft\">");
+    kvsi_text_add_xml(page, machine);
+    kvsi_text_format(page, "; %s; finished ", duration);
+    kvsi_text_add_xml(page, word(experiment, "finished"));
+    kvsi_text_add(page, "</p>\n");
+}
+
+kvs_status kvsi_record_section(kvsi_text *page, const kvsi_record *record, kvs_err *err)
+{
+    const json_t *e = record->experiment, *remarks = json_object_get(e, "remarks");
+    kvs_status st;
+
+    kvsi_text_format(page, "<p class=\"soft\">%s", "The paper's ");
+    kvsi_text_add_xml(page, word(e, "figure"));
+    kvsi_text_add(page, ", at scale ");
+    kvsi_text_add_xml(page, word(e, "scale"));
+    kvsi_text_add(page, ".</p>\n");
+    add_paragraph(page, "<b>The claim.</b> ", word(e, "claim"));
+    add_paragraph(page, "<b>Here.</b> ", word(e, "settings"));
+    add_claims(page, record->claims);
+    KVS_TRY(add_figures(page, record, err));
+    add_tables(page, record, 0);
+    for (size_t i = 0; i < json_array_size(remarks); i++) {
+        const char *remark = json_string_value(json_array_get(remarks, i));
+
+        add_paragraph(page, "", remark ? remark : "");
+    }
+    add_origin(page, e);
+out:
+    return st;
+}
+
+kvs_status kvsi_record_to_html(kvsi_text *page, const kvsi_record *record, kvs_err *err)
+{
+    kvs_status st;
+
+    kvsi_page_begin(page, word(record->experiment, "experiment"));
+    st = kvsi_record_section(page, record, err);
+    kvsi_page_end(page);
+    return st;
+}
+
+/* ---- Markdown -------------------------------------------------------------------------------- */
+
+static void add_markdown_claims(kvsi_text *page, const json_t *list)
+{
+    kvs_claim claims[KVSI_CLAIMS_MAX];
+    const size_t count = kvsi_record_claims(claims, KVSI_CLAIMS_MAX, list);
+    kvsi_grid grid = {.columns = 5, .left = 5};
+
+    kvsi_grid_add(&grid, "claim");
+    kvsi_grid_add(&grid, "paper");
+    kvsi_grid_add(&grid, "ours");
+    kvsi_grid_add(&grid, "seeds");
+    kvsi_grid_add(&grid, "verdict");
+    for (size_t i = 0; i < count; i++) {
+        char ours[96];
+
+        kvsi_record_ours(ours, sizeof ours, claims + i);
+        kvsi_grid_add(&grid, "%s%s%s%s", claims[i].claim, *claims[i].detail ? " (" : "",
+                      claims[i].detail, *claims[i].detail ? ")" : "");
+        kvsi_grid_add(&grid, "%s", claims[i].paper);
+        kvsi_grid_add(&grid, "%s", ours);
+        kvsi_grid_add(&grid, "%zu", claims[i].seeds);
+        kvsi_grid_add(&grid, "**%s**", kvs_verdict_name(claims[i].verdict));
+    }
+    kvsi_grid_to_markdown(page, &grid);
+    kvsi_grid_release(&grid);
+}
+
+kvs_status kvsi_record_to_markdown(kvsi_text *page, const kvsi_record *record, kvs_err *err)
+{
+    const json_t *e = record->experiment, *figures = json_object_get(e, "figures"),
+                 *remarks = json_object_get(e, "remarks");
+    char machine[320], duration[64];
+
+    kvsi_text_format(page, "# %s\n\n", word(e, "experiment"));
+    kvsi_text_format(page, "The paper's %s, at scale %s.\n\n", word(e, "figure"), word(e, "scale"));
+    kvsi_text_format(page, "**The claim.** %s\n\n**Here.** %s\n\n", word(e, "claim"),
+                     word(e, "settings"));
+    add_markdown_claims(page, record->claims);
+    for (size_t i = 0; i < json_array_size(figures); i++) {
+        const json_t *figure = json_array_get(figures, i);
+
+        kvsi_text_format(page, "\n![%s](%s.svg)\n\n%s\n", word(figure, "name"),
+                         word(figure, "name"), word(figure, "caption"));
+    }
+    kvsi_text_add(page, "\n");
+    add_tables(page, record, 1);
+    for (size_t i = 0; i < json_array_size(remarks); i++) {
+        const char *remark = json_string_value(json_array_get(remarks, i));
+
+        kvsi_text_format(page, "%s\n\n", remark ? remark : "");
+    }
+    describe_machine(machine, sizeof machine, json_object_get(e, "machine"));
+    describe_time(duration, sizeof duration, e);
+    kvsi_text_format(page, "    %s\n\n%s; %s; finished %s.\n", word(e, "command"), machine,
+                     duration, word(e, "finished"));
+    return kvsi_text_check(page, err);
+}

@@ -1,0 +1,23 @@
+/* repro/settings.h - what several experiments have in common at each scale. */
+#ifndef KVSI_REPRO_SETTINGS_H
+#define KVSI_REPRO_SETTINGS_H
+
+#include "repro/experiment.h"
+
+/* The induction task with everything but layers, width and shift: those are the experiment's. */
+void kvsi_settings_induction(kvsi_planned *run, kvs_scale scale);
+
+/* A language model: of the smaller scales the one of that number, the narrowest being 0; of the
+ * paper the preset.  Text, tokenizer and training are set too; the shift is the experiment's. */
+enum { KVSI_TEXT_SIZES = 5, KVSI_TEXT_BASE = 2 };
+
+kvs_status kvsi_settings_text(kvsi_planned *run, kvsi_plan *plan, size_t number, const char *preset,
+                              kvs_err *err);
+
+/* Names an arm. */
+void kvsi_name_arm(kvsi_planned *run, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* "KV shifting, 2 layers" or "vanilla, 1 layer", and the shift that goes with it. */
+void kvsi_shift_arm(kvsi_planned *run, int shifted, size_t layers);
+
+#endif

@@ -1,0 +1,250 @@
+#include "repro/texts.h"
+
+#include "base/files.h"
+#include "base/folders.h"
+#include "base/memory.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+enum { FILES_MAX = 4096, MADE_UP_BYTES = 60000, MADE_UP_SEED = 1 };
+
+/* ---- the files ------------------------------------------------------------------------------- */
+
+typedef struct file_list {
+    const char *paths[FILES_MAX]; /* owned */
+    size_t count;
+} file_list;
+
+static void release_files(file_list *files)
+{
+    for (size_t i = 0; files && i < files->count; i++)
+        kvsi_free((void *)files->paths[i]);
+    kvsi_free(files);
+}
+
+static kvs_status add_file(file_list *files, const char *dir, const char *name, kvs_err *err)
+{
+    char *path = dir ? kvsi_path_join(dir, name) : kvsi_strdup(name);
+
+    if (!path)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the texts");
+    if (files->count == FILES_MAX) {
+        kvsi_free(path);
+        return kvsi_fail(err, KVS_E_LIMIT, "expected at most %d texts, found more", FILES_MAX);
+    }
+    files->paths[files->count++] = path;
+    return KVS_OK;
+}
+
+static int is_text(const char *name)
+{
+    return kvsi_ends_with(name, ".txt") || kvsi_ends_with(name, ".jsonl") ||
+           kvsi_ends_with(name, ".txt.zst") || kvsi_ends_with(name, ".jsonl.zst");
+}
+
+static kvs_status add_folder(file_list *files, const char *dir, kvs_err *err)
+{
+    const size_t before = files->count;
+    kvsi_name_list names = {0};
+    kvs_status st;
+
+    KVS_TRY(kvsi_dir_list(&names, dir, "", err));
+    for (size_t i = 0; i < names.count; i++)
+        if (is_text(names.names[i]))
+            KVS_TRY(add_file(files, dir, names.names[i], err));
+    if (files->count == before)
+        st = kvsi_fail(err, KVS_E_IO, "the folder '%s' has no .txt or .jsonl", dir);
+out:
+    kvsi_name_list_release(&names);
+    return st;
+}
+
+/* Every file that the options name; folders stand for the texts in them. */
+static kvs_status list_files(file_list **out, const kvs_repro_options *options, kvs_err *err)
+{
+    file_list *files = kvsi_alloc(1, sizeof *files);
+    kvs_status st = KVS_OK;
+
+    *out = files;
+    if (!files)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the texts");
+    for (size_t i = 0; st == KVS_OK && i < options->text_count; i++) {
+        const char *path = options->texts[i];
+
+        if (kvsi_is_folder(path))
+            st = add_folder(files, path, err);
+        else if (kvsi_file_exists(path))
+            st = add_file(files, NULL, path, err);
+        else
+            st = kvsi_fail(err, KVS_E_IO, "cannot open '%s': no such file or folder", path);
+    }
+    return st;
+}
+
+/* The one path that is given is a corpus already. */
+static int is_corpus(const kvs_repro_options *options)
+{
+    char *path;
+    int is;
+
+    if (options->text_count != 1 || !kvsi_is_folder(options->texts[0]))
+        return 0;
+    path = kvsi_path_join(options->texts[0], "corpus.json");
+    is = path && kvsi_file_exists(path);
+    kvsi_free(path);
+    return is;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static json_t *describe_corpus(const char *path)
+{
+    return json_pack("[{s:s}]", "corpus", last_part(path));
+}
+
+kvs_status kvsi_texts_describe(json_t **out, const kvs_repro_options *options, kvs_err *err)
+{
+    file_list *files = NULL;
+    json_t *list = NULL;
+    kvs_status st = KVS_OK;
+
+    if (is_corpus(options)) {
+        list = describe_corpus(options->texts[0]);
+        goto out;
+    }
+    KVS_TRY(list_files(&files, options, err));
+    list = json_array();
+    for (size_t i = 0; i < files->count; i++) {
+        struct stat info = {0};
+
+        if (stat(files->paths[i], &info) != 0) {
+            st = kvsi_fail_errno(err, "open", files->paths[i]);
+            goto out;
+        }
+        json_array_append_new(list, json_pack("{s:s, s:I}", "name", last_part(files->paths[i]),
+                                              "bytes", (json_int_t)info.st_size));
+    }
+out:
+    if (st == KVS_OK && !list)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the texts");
+    release_files(files);
+    if (st != KVS_OK) {
+        json_decref(list);
+        list = NULL;
+    }
+    *out = list;
+    return st;
+}
+
+/* ---- tokenizer and corpus -------------------------------------------------------------------- */
+
+static kvs_status make_up_text(const char *path, kvs_err *err)
+{
+    kvsi_text text = {0};
+    kvs_status st;
+
+    kvsi_make_language(&text, MADE_UP_BYTES, MADE_UP_SEED);
+    KVS_TRY(kvsi_text_check(&text, err));
+    KVS_TRY(kvsi_file_write_text(path, text.data, err));
+out:
+    kvsi_text_release(&text);
+    return st;
+}
+
+static kvs_status make_tokenizer(const char *path, const file_list *files, size_t vocab,
+                                 kvs_err *err)
+{
+    static const char *const special[] = {"<|endoftext|>"};
+    const kvs_tokenizer_training training = {.vocab = vocab, .special = special, .specials = 1};
+    kvs_tokenizer *tokenizer = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvs_tokenizer_train(&tokenizer, files->paths, files->count, &training, err));
+    KVS_TRY(kvs_tokenizer_save(tokenizer, path, err));
+out:
+    kvs_tokenizer_free(tokenizer);
+    return st;
+}
+
+static kvs_status make_corpus(const char *dir, const file_list *files, const char *tokenizer,
+                              kvs_err *err)
+{
+    kvs_corpus_plan plan;
+
+    kvs_corpus_plan_init(&plan);
+    plan.files = files->paths;
+    plan.count = files->count;
+    plan.tokenizer = tokenizer;
+    return kvs_corpus_build(&plan, dir, err);
+}
+
+/* Where everything is that is made. */
+typedef struct places {
+    char *dir, *made_up, *tokenizer, *corpus;
+} places;
+
+static void release_places(places *p)
+{
+    kvsi_free(p->dir);
+    kvsi_free(p->made_up);
+    kvsi_free(p->tokenizer);
+    kvsi_free(p->corpus);
+}
+
+static kvs_status find_places(places *p, const char *out, kvs_err *err)
+{
+    int made;
+
+    p->dir = kvsi_path_join(out, "text");
+    p->made_up = p->dir ? kvsi_path_join(p->dir, "made-up.txt") : NULL;
+    p->tokenizer = p->dir ? kvsi_path_join(p->dir, "tokenizer.json") : NULL;
+    p->corpus = p->dir ? kvsi_path_join(p->dir, "data") : NULL;
+    if (!p->made_up || !p->tokenizer || !p->corpus)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", out);
+    return kvsi_dir_make(p->dir, &made, err);
+}
+
+static kvs_status make_missing(const places *p, const kvs_repro_options *options, size_t vocab,
+                               kvs_err *err)
+{
+    file_list *files = NULL;
+    kvs_status st;
+
+    KVS_TRY(list_files(&files, options, err));
+    if (files->count == 0) {
+        KVS_TRY(make_up_text(p->made_up, err));
+        KVS_TRY(add_file(files, NULL, p->made_up, err));
+    }
+    if (vocab > 0 && !kvsi_file_exists(p->tokenizer))
+        KVS_TRY(make_tokenizer(p->tokenizer, files, vocab, err));
+    if (!kvsi_is_folder(p->corpus))
+        KVS_TRY(make_corpus(p->corpus, files, vocab > 0 ? p->tokenizer : "bytes", err));
+out:
+    release_files(files);
+    return st;
+}
+
+kvs_status kvsi_texts_open(kvs_corpus **corpus, kvs_tokenizer **tokenizer,
+                           const kvs_repro_options *options, size_t vocab, kvs_err *err)
+{
+    places p = {0};
+    kvs_status st;
+
+    if (is_corpus(options)) {
+        KVS_TRY(kvs_corpus_open(corpus, options->texts[0], NULL, err));
+    } else {
+        KVS_TRY(find_places(&p, options->out, err));
+        KVS_TRY(make_missing(&p, options, vocab, err));
+        KVS_TRY(kvs_corpus_open(corpus, p.corpus, NULL, err));
+    }
+    KVS_TRY(kvs_corpus_tokenizer(tokenizer, *corpus, err));
+out:
+    release_places(&p);
+    return st;
+}

@@ -1,0 +1,63 @@
+#include "theory/network.h"
+
+#include "base/memory.h"
+
+static const char embeddings_name[] = "model.embed_tokens.weight";
+
+static kvs_status set_taps(kvs_model *network, const kvs_coefficients *at, kvs_err *err)
+{
+    const float k[] = {(float)at->alpha2, (float)at->alpha1}; /* files have the oldest first */
+    const float v[] = {(float)at->beta2, (float)at->beta1};
+    kvs_status st;
+
+    KVS_TRY(kvs_model_write_tensor(network, "model.layers.0.self_attn.k_shift", k, 2, err));
+    KVS_TRY(kvs_model_write_tensor(network, "model.layers.0.self_attn.v_shift", v, 2, err));
+out:
+    return st;
+}
+
+kvs_status kvsi_network_create(kvs_model **out, kvs_runtime *rt, const kvsi_network_plan *plan,
+                               const kvs_coefficients *at, kvs_err *err)
+{
+    kvs_model *network = NULL;
+    kvs_model_config c;
+    kvs_status st;
+
+    *out = NULL;
+    kvs_model_config_init(&c);
+    c.vocab = plan->tokens;
+    c.dim = plan->dim;
+    c.context = plan->context;
+    c.heads = c.layers = 1;
+    c.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+    c.positions = plan->slope > 0 ? KVS_POSITIONS_ALIBI : KVS_POSITIONS_NONE;
+    c.slopes = plan->slope > 0;
+    c.slope[0] = plan->slope;
+    c.score_scale = plan->score_scale;
+    c.head = plan->tied ? KVS_HEAD_LINEAR : KVS_HEAD_NONE;
+    c.tied = plan->tied;
+    c.no_norm = c.no_residual = c.no_mlp = c.identity_projections = 1;
+    KVS_TRY(kvs_model_create(&network, rt, &c, 1, err));
+    KVS_TRY(set_taps(network, at, err));
+    *out = network;
+    network = NULL;
+out:
+    kvs_model_free(network);
+    return st;
+}
+
+kvs_status kvsi_network_embed(kvs_model *network, const double *embeddings, kvs_err *err)
+{
+    const kvs_model_config *c = kvs_model_get_config(network);
+    const size_t count = c->vocab * c->dim;
+    float *numbers = kvsi_alloc(count, sizeof *numbers);
+    kvs_status st;
+
+    if (!numbers)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu embeddings", c->vocab);
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = (float)embeddings[i];
+    st = kvs_model_write_tensor(network, embeddings_name, numbers, count, err);
+    kvsi_free(numbers);
+    return st;
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# Experiments as such: what they leave, going on after a kill, and what is refused.
+set -euo pipefail
+: "${KVSHIFT:?names the command to test}"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+refused() { # CODE WORDS OPTION...: exits with the code and says the words, on one line
+    local code=0 wanted=$1 words=$2
+    shift 2
+    "$KVSHIFT" repro "$@" --quiet >out 2>err || code=$?
+    [[ $code == "$wanted" ]] || fail "repro $*: exit code $code instead of $wanted: $(cat err)"
+    grep -qF -- "$words" err || fail "repro $*: '$(cat err)' instead of '$words'"
+    [[ $(wc -l <err) == 1 ]] || fail "repro $*: not one line: $(cat err)"
+}
+
+smoke=(induction-depth --scale smoke)
+
+# ---- what it says and leaves ----
+
+"$KVSHIFT" repro "${smoke[@]}" --out whole --seeds 3 >out 2>err || fail "$(cat err)"
+grep -q '^  plan:  12 of 12 runs to do, .*FLOP, about ' err || fail "no plan: $(cat err)"
+grep -q '^12 of 12  vanilla-4-layers-seed-3: loss ' err || fail "no progress: $(cat err)"
+grep -q '^results whole/results.json$' out || fail "$(cat out)"
+[[ $(wc -l <whole/runs.csv) == 13 ]] || fail "runs.csv: $(cat whole/runs.csv)"
+grep -q '^  *"seeds": 3,$' whole/results.json || fail "$(cat whole/results.json)"
+"$KVSHIFT" repro "${smoke[@]}" --out whole --seeds 3 --resume --json >again.json 2>err
+grep -q '^  plan:  0 of 12 runs to do' err || fail "done runs are done again: $(cat err)"
+grep -q '"results": \[' again.json || fail "$(cat again.json)"
+
+# The folder is what an ordinary run leaves.
+"$KVSHIFT" report whole/runs/kv-shifting-1-layer-seed-1 >out || fail "no ordinary run"
+
+# More seeds are runs more.
+cp -r whole more
+"$KVSHIFT" repro "${smoke[@]}" --out more --seeds 4 --resume >out 2>err
+grep -q '^  plan:  4 of 16 runs to do' err || fail "$(cat err)"
+
+# ---- killed, and gone on with ----
+
+# Each time there are at least two more runs to come when the kill is on its way.
+for last in kv-shifting-1-layer-seed-2 vanilla-2-layers-seed-1 vanilla-4-layers-seed-1; do
+    "$KVSHIFT" repro "${smoke[@]}" --out killed --seeds 3 --resume --quiet >/dev/null 2>&1 &
+    pid=$!
+    until [[ -e killed/runs/$last/train.jsonl ]]; do kill -0 "$pid" || fail "it ended by itself"; done
+    kill -9 "$pid" || fail "the kill came too late"
+    wait "$pid" 2>/dev/null || true
+    [[ ! -e killed/results.json ]] || fail "results before all runs are done"
+done
+"$KVSHIFT" repro "${smoke[@]}" --out killed --seeds 3 --resume --quiet >/dev/null 2>err || fail "$(cat err)"
+cmp whole/results.json killed/results.json || fail "other results after kills"
+cmp whole/accuracy.csv killed/accuracy.csv || fail "another figure after kills"
+
+# An orderly end, by a signal.
+"$KVSHIFT" repro "${smoke[@]}" --out stopped --seeds 3 >out 2>err &
+pid=$!
+until [[ -e stopped/runs/vanilla-1-layer-seed-1/train.jsonl ]]; do kill -0 "$pid"; done
+kill -TERM "$pid"
+code=0
+wait "$pid" || code=$?
+[[ $code == 143 ]] || fail "exit code $code after SIGTERM: $(cat err)"
+grep -q '^stopped; --resume goes on from there$' err || fail "$(cat err)"
+"$KVSHIFT" repro "${smoke[@]}" --out stopped --seeds 3 --resume --quiet >/dev/null
+cmp whole/results.json stopped/results.json || fail "other results after a stop"
+
+# ---- what is refused ----
+
+refused 2 "unknown experiment 'inducton-depth'; did you mean 'induction-depth'?" inducton-depth
+refused 2 "unknown experiment 'xyz'" xyz
+refused 2 "smoke, desk or paper" seeds --scale huge
+refused 2 "the models of 'seeds' learn a text at scale 'desk'" seeds --scale desk --out none
+[[ ! -e none ]] || fail "a folder without a text"
+refused 1 "already holds this experiment" "${smoke[@]}" --out whole
+refused 2 "is for experiment 'induction-depth', expected 'ngram'" ngram --out whole --resume
+refused 2 "is for scale 'smoke', expected 'desk'" induction-depth --scale desk --out whole --resume
+mkdir mine && touch mine/thesis.tex
+refused 1 "the folder 'mine' is not empty ('thesis.tex')" "${smoke[@]}" --out mine
+refused 1 "no such file or folder" seeds --text nothing.txt --out none2
+mkdir empty
+refused 1 "has no .txt or .jsonl" seeds --text empty --out none3
+code=0
+"$KVSHIFT" repro report empty 2>err || code=$?
+[[ $code == 1 ]] || fail "a report of nothing: $code"
+grep -q "has no finished experiment" err || fail "$(cat err)"
+
+# ---- damaged folders ----
+
+cp -r whole damaged
+run=damaged/runs/vanilla-2-layers-seed-2
+head -c 300 whole/runs/vanilla-2-layers-seed-2/train.jsonl >"$run/train.jsonl"
+refused 1 "$run/train.jsonl" "${smoke[@]}" --out damaged --seeds 3 --resume
+rm -r "$run"
+"$KVSHIFT" repro "${smoke[@]}" --out damaged --seeds 3 --resume --quiet >/dev/null
+cmp whole/results.json damaged/results.json || fail "other results of a run done again"
+echo '{' >damaged/results.json
+code=0
+"$KVSHIFT" repro report damaged >out 2>err || code=$?
+[[ $code == 1 ]] || fail "a damaged record is reported"
+grep -q "results.json': malformed JSON" err || fail "$(cat err)"
+sed -i 's/"lr": [^,]*/"lr": 0.5/' "$run/planned.json"
+refused 2 "was made with other settings" "${smoke[@]}" --out damaged --seeds 3 --resume
+echo 'no JSON' >damaged/plan.json
+refused 1 "plan.json': malformed JSON" "${smoke[@]}" --out damaged --seeds 3 --resume
+
+# ---- text of one's own, and a corpus ----
+
+mkdir texts
+for i in $(seq 400); do echo "line $((i % 17)): the cat sat on mat $((i * i % 13))."; done >texts/a.txt
+cp texts/a.txt texts/b.txt
+"$KVSHIFT" repro qkv --text texts --out own --quiet >/dev/null
+[[ -s own/text/tokenizer.json && -s own/text/data/corpus.json ]] || fail "no corpus"
+"$KVSHIFT" repro qkv --text own/text/data --out corpus --quiet >/dev/null
+cmp own/results.json corpus/results.json || fail "the corpus gives other results than its texts"
+echo more >>texts/b.txt
+refused 2 "is for other texts" qkv --text texts --out own --resume
+
+# ---- plans ----
+
+"$KVSHIFT" repro lm-loss --scale paper --dry-run >out
+grep -q '^vanilla-19b-seed-1 .* 19.0G parameters, 67.8k steps, 200G tokens' out || fail "$(cat out)"
+[[ ! -e repro ]] || fail "a plan leaves a folder"
+"$KVSHIFT" repro "${smoke[@]}" --out whole --seeds 3 --resume --dry-run >out
+grep -q '^kv-shifting-1-layer-seed-1 .*, done$' out || fail "$(cat out)"

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Every experiment at scale smoke, and all of them on one page.
+set -euo pipefail
+: "${KVSHIFT:?names the command to test}"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+"$KVSHIFT" repro list --json >list.json
+mapfile -t names < <(sed -n 's/^    "name": "\(.*\)",$/\1/p' list.json)
+[[ ${#names[@]} -ge 12 ]] || fail "only ${#names[@]} experiments: $(cat list.json)"
+
+for name in "${names[@]}"; do
+    started=$SECONDS
+    "$KVSHIFT" repro "$name" --scale smoke --out "done/$name" --quiet >out 2>err ||
+        fail "$name: $(cat err)"
+    grep -Eq '^(reproduced|not reproduced|not at this scale) ' out || fail "$name says: $(cat out)"
+    for file in results.json experiment.json page.html page.md; do
+        [[ -s done/$name/$file ]] || fail "$name has no $file"
+    done
+    for key in claim paper ours stderr seeds verdict; do
+        grep -q "\"$key\": " "done/$name/results.json" || fail "$name: results.json lacks '$key'"
+    done
+    ls "done/$name"/*.csv >/dev/null || fail "$name has no CSV"
+    if command -v gnuplot >/dev/null; then
+        ls "done/$name"/*.svg >/dev/null || fail "$name has no SVG"
+        grep -q '</svg>' "done/$name/page.html" || fail "$name has no figure in its page"
+        [[ ! -s err ]] || fail "$name says: $(cat err)"
+    fi
+    echo "$name: $((SECONDS - started)) s"
+done
+
+"$KVSHIFT" repro report done >out
+grep -q "^${#names[@]} experiments: done/report.html$" out || fail "$(cat out)"
+for name in "${names[@]}"; do
+    grep -q "<h2>$name</h2>" done/report.html || fail "the report lacks $name"
+done
+if grep -Eq '<(script|link|img)|https?://' <(grep -v 'www.w3.org' done/report.html); then
+    fail "the report fetches something"
+fi
