@@ -20,10 +20,9 @@ struct kvsi_read_ahead {
 
 void kvsi_read_soon(const void *data, size_t size)
 {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t start = (uintptr_t)data / page * page;
+    const size_t before = (uintptr_t)data % (uintptr_t)sysconf(_SC_PAGESIZE); /* in its page */
 
-    posix_madvise((void *)start, (uintptr_t)data + size - start, POSIX_MADV_WILLNEED);
+    posix_madvise((char *)data - before, before + size, POSIX_MADV_WILLNEED);
 }
 
 static void *run(void *self)
