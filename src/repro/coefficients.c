@@ -133,7 +133,7 @@ static void tabulate(kvsi_findings *f, const kvsi_trial_arm *arm)
 
 /* One number of a tally over the training, mean over the seeds; `offset` is its place. */
 static void add_course(kvsi_figure *figure, size_t colour, const char *label,
-                       const kvsi_trial_arm *arm, size_t offset)
+                       const kvsi_trial_arm *arm, size_t offset, int bars)
 {
     kvsi_series *series = kvsi_figure_series(figure, KVSI_MARKED, colour, label);
 
@@ -149,7 +149,7 @@ static void add_course(kvsi_figure *figure, size_t colour, const char *label,
             step = t.step;
         }
         e = kvsi_estimate_of(values, arm->count);
-        kvsi_series_add(series, (double)step, e.mean, e.error);
+        kvsi_series_add(series, (double)step, e.mean, bars ? e.error : NAN);
     }
 }
 
@@ -157,8 +157,7 @@ static void draw_classes(kvsi_findings *f, const kvsi_trial_arm *arm)
 {
     kvsi_figure figure = {
         .name = "classes-course",
-        .caption = "Heads of each class over the training, mean over the seeds with its standard "
-                   "error.",
+        .caption = "Heads of each class over the training, mean over the seeds.",
     };
     kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "share of the heads");
 
@@ -167,7 +166,7 @@ static void draw_classes(kvsi_findings *f, const kvsi_trial_arm *arm)
     panel->key = "outside right top";
     for (size_t c = 0; c < KVSI_HEAD_CLASSES; c++)
         add_course(&figure, c, class_names[c], arm,
-                   offsetof(kvsi_head_tally, share) + c * sizeof(double));
+                   offsetof(kvsi_head_tally, share) + c * sizeof(double), 0);
     kvsi_findings_figure(f, &figure);
 }
 
@@ -182,13 +181,13 @@ static void draw_sums(kvsi_findings *f, const kvsi_trial_arm *arm)
     kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "mean sum");
 
     panel->key = "inside top left";
-    add_course(&figure, 0, "α1 + α2 (keys)", arm, offsetof(kvsi_head_tally, key_sum));
-    add_course(&figure, 1, "β1 + β2 (values)", arm, offsetof(kvsi_head_tally, value_sum));
+    add_course(&figure, 0, "α1 + α2 (keys)", arm, offsetof(kvsi_head_tally, key_sum), 1);
+    add_course(&figure, 1, "β1 + β2 (values)", arm, offsetof(kvsi_head_tally, value_sum), 1);
     panel = kvsi_figure_panel(&figure, "", "training step", "numbers below 0");
     panel->y_low = 0;
     panel->y_format = "%g %%";
     panel->key = NULL;
-    add_course(&figure, 4, "negative", arm, offsetof(kvsi_head_tally, negative));
+    add_course(&figure, 4, "negative", arm, offsetof(kvsi_head_tally, negative), 1);
     kvsi_findings_figure(f, &figure);
 }
 
