@@ -140,8 +140,11 @@ static kvs_status print_json(const answer *a, const settings *s, kvs_err *err)
 
 static void print_people(const answer *a, const settings *s)
 {
-    printf("T = %zu, α = (%g, %g), β = (%g, %g)%s\n", a->problem.T, a->at.alpha1, a->at.alpha2,
-           a->at.beta1, a->at.beta2, s->printed ? ", as printed" : "");
+    printf("T = %zu, ", a->problem.T);
+    if (a->problem.i > 0)
+        printf("i = %zu, ", a->problem.i);
+    printf("α = (%g, %g), β = (%g, %g)%s\n", a->at.alpha1, a->at.alpha2, a->at.beta1, a->at.beta2,
+           s->printed ? ", as printed" : "");
     printf("%-14s%.9f\n", "loss", a->loss);
     if (s->gradient)
         printf("%-14sα (%.6g, %.6g), β (%.6g, %.6g)\n", "gradient", a->gradient.alpha1,
