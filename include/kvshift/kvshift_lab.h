@@ -155,6 +155,7 @@ typedef struct kvs_bench_infer_options {
     size_t generate;       /* tokens that are generated one after the other; 0 = not measured */
     size_t depth;          /* tokens that are there before those generated */
     size_t batch;          /* sequences that are generated together, at least 1 */
+    kvs_dtype cache;       /* of keys and values, as for sessions */
 } kvs_bench_infer_options;
 
 typedef struct kvs_bench_infer_result {

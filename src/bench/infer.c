@@ -63,7 +63,10 @@ static kvs_status contender_init(contender *c, kvs_bench_inference *b, const cha
         goto out;
     }
     for (size_t i = 0; i < o->batch; i++)
-        KVS_TRY(kvs_runner_session(&c->sessions[i], c->runner, capacity, err));
+        KVS_TRY(kvs_session_create_with(
+            &c->sessions[i], c->model,
+            &(kvs_session_options){.capacity = capacity, .cache = o->cache, .runner = c->runner},
+            err));
 out:
     return st;
 }
@@ -285,6 +288,7 @@ kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench, kvs_bench_i
     const kvs_bench_inference *b = bench;
     const kvs_model *m = b->measured.model;
     const double keys = (double)b->options.depth + (double)b->options.generate / 2;
+    const double halves = b->options.cache == KVS_DTYPE_F16 ? 0.5 : 1;
     kvs_model_sizes sizes;
     kvs_status st;
 
@@ -303,8 +307,8 @@ kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench, kvs_bench_i
         .start_rss = b->start_rss,
         .peak_rss = b->peak_rss,
     };
-    out->bytes_per_token =
-        out->weight_bytes / (double)b->options.batch + keys * (double)sizes.cache_bytes_per_token;
+    out->bytes_per_token = out->weight_bytes / (double)b->options.batch +
+                           halves * keys * (double)sizes.cache_bytes_per_token;
 out:
     return st;
 }

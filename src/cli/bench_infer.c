@@ -3,6 +3,7 @@
 #include "base/folders.h"
 #include "base/memory.h"
 #include "cli/bench.h"
+#include "cli/model_input.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 typedef struct settings {
     kvsi_bench_run run;
-    const char *model, *dtype, *shift;
+    const char *model, *dtype, *shift, *cache;
     size_t prompt, generate, depth, batch, rounds;
 } settings;
 
@@ -41,6 +42,8 @@ static const kvsi_option options[] = {
     {.name = "batch", .kind = KVSI_OPTION_SIZE, .offset = FIELD(batch), .group = "Work",
      .placeholder = "N", .help = "sequences that are generated together", .low = 1,
      .high = 4096},
+    {.name = "kv-cache", .kind = KVSI_OPTION_CHOICE, .offset = FIELD(cache), .group = "Work",
+     .placeholder = "NAME", .help = "type of keys and values that are kept", .choices = kvsi_kv_cache_names},
     {.name = "rounds", .kind = KVSI_OPTION_SIZE, .offset = FIELD(rounds), .group = "Run",
      .placeholder = "N", .help = "times that it is measured, after one of warm-up", .low = 1,
      .high = 1000000},
@@ -186,12 +189,13 @@ static json_t *to_json(const kvs_bench_infer_result *r, const kvs_runtime *rt, c
 {
     const double rate = generation_rate(s, r->generate);
     json_t *value = json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:f, s:f, "
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:f, "
+        "s:f, "
         "s:f, s:o, s:o}",
         "model", s->model, "dtype", s->dtype ? s->dtype : "as it is", "shift",
-        s->shift ? s->shift : "as it is", "prompt", (json_int_t)s->prompt, "gen",
-        (json_int_t)s->generate, "depth", (json_int_t)s->depth, "batch", (json_int_t)s->batch,
-        "rounds", (json_int_t)r->rounds, "prompt_tok_s",
+        s->shift ? s->shift : "as it is", "kv_cache", s->cache, "prompt", (json_int_t)s->prompt,
+        "gen", (json_int_t)s->generate, "depth", (json_int_t)s->depth, "batch",
+        (json_int_t)s->batch, "rounds", (json_int_t)r->rounds, "prompt_tok_s",
         kvsi_json_number(prompt_rate(s, r->prompt)), "prompt_tok_s_best",
         kvsi_json_number((double)s->prompt / r->prompt.best), "gen_tok_s", kvsi_json_number(rate),
         "gen_tok_s_best", kvsi_json_number((double)s->batch / r->generate.best), "weight_mb",
@@ -250,10 +254,12 @@ static kvs_status measure(const settings *s, kvs_err *err)
     kvs_bench_inference *bench = NULL;
     kvs_bench_infer_result found;
     kvs_runtime *rt = NULL;
+    kvs_dtype cache;
     kvs_status st;
 
     if (s->prompt == 0 && s->generate == 0)
         return kvsi_fail(err, KVS_E_INVALID, "nothing to measure: --prompt and --gen are both 0");
+    KVS_TRY(kvs_dtype_parse(&cache, s->cache, err));
     KVS_TRY(kvsi_bench_runtime(&rt, &s->run, err));
     KVS_TRY(make_subjects(&made, s, err));
     KVS_TRY(kvs_bench_inference_create(&bench, rt,
@@ -264,6 +270,7 @@ static kvs_status measure(const settings *s, kvs_err *err)
                                            .generate = s->generate,
                                            .depth = s->depth,
                                            .batch = s->batch,
+                                           .cache = cache,
                                        },
                                        err));
     for (size_t i = 0; i <= s->rounds; i++)
@@ -282,7 +289,8 @@ out:
 
 int kvsi_bench_infer(int argc, char **argv, const void *what)
 {
-    settings s = {.model = "l110", .prompt = 512, .generate = 64, .batch = 1, .rounds = 5};
+    settings s = {
+        .model = "l110", .cache = "f32", .prompt = 512, .generate = 64, .batch = 1, .rounds = 5};
     kvsi_parsed_options parsed = {0};
     kvs_err err = {.status = KVS_OK};
     kvs_status st;

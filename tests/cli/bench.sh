@@ -30,7 +30,7 @@ has_keys() { # FILE KEY...
     done
 }
 
-for verb in machine train attention compare; do
+for verb in machine train attention infer compare; do
     "$KVSHIFT" bench "$verb" --help >help
     grep -q "^usage: kvshift bench $verb" help || fail "no usage of '$verb'"
     ! grep -q '.\{101\}' help || fail "'bench $verb --help' has long lines"
@@ -97,6 +97,35 @@ for file in config.json model.safetensors batch.safetensors; do
     [[ -s saved/$file ]] || fail "--save did not write $file"
 done
 "$KVSHIFT" inspect saved >/dev/null || fail "the saved model is not sound"
+
+# Inference: a model with random weights, with and without its shift, then a file as it is.
+small=(--prompt 24 --gen 6 --depth 4 --rounds 2)
+TMPDIR=$work "$KVSHIFT" bench infer --model tiny --dtype q8_0 --shift kv "${small[@]}" --json >infer.json
+has_keys infer.json model dtype shift kv_cache prompt_tok_s gen_tok_s bytes_per_token read_gb_s \
+    machine_read_gb_s peak_rss_mb load_ms overhead_vs_vanilla prompt_overhead_vs_vanilla
+[[ -z $(find . -name 'kvshift-bench-*') ]] || fail "the models of a bench are still there"
+"$KVSHIFT" bench infer --model saved "${small[@]}" --kv-cache f16 --batch 3 --json >f32.json
+TMPDIR=$work "$KVSHIFT" bench infer --model saved --dtype q4_0 "${small[@]}" >out
+grep -Eq '^generation  [0-9.]+ tokens/s .* 6 tokens after 4, 1 at a time$' out || fail "infer: $(cat out)"
+if command -v python3 >/dev/null; then
+    python3 - <<'PYTHON' || fail "the numbers: $(cat infer.json f32.json)"
+import json
+q8, f32 = json.load(open("infer.json")), json.load(open("f32.json"))
+weights = 2 * (4 * 128 * 128 + 3 * 128 * 352) + 256 * 128
+keys = 7 * 2 * 2 * 128 * 4  # four tokens and half of six; two layers' keys and values
+assert abs(q8["bytes_per_token"] - (weights * 34 / 32 + keys)) < 1e-6, q8["bytes_per_token"]
+assert abs(f32["bytes_per_token"] - (weights * 4 / 3 + keys / 2)) < 1e-6, f32["bytes_per_token"]
+for found in (q8, f32):
+    assert found["prompt_tok_s"] > 0 and found["gen_tok_s"] > 0 and found["load_ms"] > 0
+    rate = found["bytes_per_token"] * found["gen_tok_s"]
+    assert abs(found["read_gb_s"] * 1e9 / rate - 1) < 1e-9
+PYTHON
+fi
+refused 2 "'nowhere' is no model's folder or file, no bench model and no preset" infer --model nowhere
+refused 2 "option '--shift' is for random weights" infer --model saved --shift kv
+refused 2 "nothing to measure" infer --model tiny --prompt 0 --gen 0
+refused 1 "has a context of 128 tokens, 200 are needed" infer --model saved --prompt 200 --gen 0
+TMPDIR=$work/nowhere refused 1 "cannot make a folder" infer --model tiny "${small[@]}"
 
 refused 2 "did you mean 'bench train'?" trian
 refused 2 "--model" train --model large
