@@ -1,6 +1,7 @@
 /* repro/heads.h - what the shift's numbers of a run have become.
  *
- * For a head a1, a2 are the keys' taps for the current and the previous token, b1, b2 the values'. */
+ * For a head a1, a2 are the keys' taps for the current and the previous token, b1, b2 the values'.
+ */
 #ifndef KVSI_REPRO_HEADS_H
 #define KVSI_REPRO_HEADS_H
 

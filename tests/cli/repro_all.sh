@@ -36,7 +36,7 @@ for name in "${names[@]}"; do
     echo "$name: $((SECONDS - started)) s"
 done
 
-"$KVSHIFT" repro report done >out
+"$KVSHIFT" repro report "done" >out
 grep -q "^${#names[@]} experiments: done/report.html$" out || fail "$(cat out)"
 for name in "${names[@]}"; do
     grep -q "<h2>$name</h2>" done/report.html || fail "the report lacks $name"
