@@ -242,6 +242,11 @@ static void broken_records_are_refused(void **state)
     } cases[] = {
         {"experiment.json", "[]", "expected a JSON object"},
         {"experiment.json", "{\"experiment\": 1}", "key 'experiment'"},
+        {"experiment.json",
+         "{\"experiment\": \"x\", \"figure\": \"\", \"claim\": \"\", \"scale\": \"\", "
+         "\"settings\": \"\", \"command\": \"\", \"finished\": \"\", \"seconds\": 1, "
+         "\"figures\": [], \"tables\": [{\"rows\": [[\"a\", \"b\"], []]}], \"remarks\": []}",
+         "row 1: expected 2 cells, found 0"},
         {"results.json", "{}", "expected a JSON array"},
         {"results.json", "[", "malformed JSON"},
     };

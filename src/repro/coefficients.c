@@ -1,14 +1,10 @@
-/* Table 4: what the shift's numbers have become.  For a head a1, a2 are the keys' taps for the
- * current and the previous token, b1, b2 the values'. */
-#include "base/files.h"
-#include "base/folders.h"
-#include "base/memory.h"
-#include "repro/experiment.h"
+/* Table 4: what the shift's numbers have become. */
+#include "repro/heads.h"
 #include "repro/settings.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 enum { LOOKS = 8 }; /* over the training */
 
@@ -30,164 +26,31 @@ out:
     return st;
 }
 
-/* ---- looking at models ----------------------------------------------------------------------- */
+/* ---- readings -------------------------------------------------------------------------------- */
 
-static kvs_status read_head(json_t *heads, const kvs_model *model, size_t layer, size_t head,
-                            kvs_err *err)
+static const char *const class_names[KVSI_HEAD_CLASSES] = {"α1 > α2, β1 > β2", "α1 ≤ α2, β1 > β2",
+                                                           "α1 > α2, β1 ≤ β2", "α1 ≤ α2, β1 ≤ β2"};
+static const double paper_counts[KVSI_HEAD_CLASSES] = {50, 17, 9, 52}; /* of 128 */
+
+static kvsi_head_tally last_look(const kvsi_trial_run *run)
 {
-    double keys[KVS_SHIFT_WINDOW_MAX + 1], values[KVS_SHIFT_WINDOW_MAX + 1];
-    kvs_status st;
+    const size_t looks = kvsi_heads_looks(run);
 
-    KVS_TRY(kvs_model_taps(model, layer, KVS_SHIFT_K, head, keys, NULL, err));
-    KVS_TRY(kvs_model_taps(model, layer, KVS_SHIFT_V, head, values, NULL, err));
-    json_array_append_new(heads, json_pack("[f, f, f, f]", keys[1], keys[0], values[1], values[0]));
-out:
-    return st;
-}
-
-/* All heads of a model as [a1, a2, b1, b2], layer after layer. */
-static kvs_status read_model(json_t *steps, uint64_t step, const kvs_model *model, kvs_err *err)
-{
-    const kvs_model_config *config = kvs_model_get_config(model);
-    json_t *heads = json_array();
-    kvs_status st = KVS_OK;
-
-    for (size_t l = 0; l < config->layers; l++)
-        for (size_t h = 0; h < kvs_model_config_kv_heads(config, l); h++)
-            KVS_TRY(read_head(heads, model, l, h, err));
-    json_array_append_new(steps, json_pack("{s:I, s:O}", "step", (json_int_t)step, "heads", heads));
-out:
-    json_decref(heads);
-    return st;
-}
-
-static kvs_status read_first(json_t *steps, const kvsi_finished *run, kvs_err *err)
-{
-    kvs_model *model = NULL;
-    kvs_status st;
-
-    KVS_TRY(
-        kvs_model_create(&model, run->rt, kvs_model_get_config(run->model), run->plan->seed, err));
-    KVS_TRY(read_model(steps, 0, model, err));
-out:
-    kvs_model_free(model);
-    return st;
-}
-
-static kvs_status read_checkpoint(json_t *steps, const kvsi_finished *run, const char *ckpt,
-                                  const char *name, kvs_err *err)
-{
-    char *path = kvsi_path_join(ckpt, name);
-    kvs_model *model = NULL;
-    kvs_status st;
-
-    if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", name);
-    KVS_TRY(kvs_model_load(&model, run->rt, path, err));
-    KVS_TRY(read_model(steps, strtoull(name + sizeof "step-" - 1, NULL, 10), model, err));
-out:
-    kvs_model_free(model);
-    kvsi_free(path);
-    return st;
-}
-
-static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
-{
-    char *ckpt = kvsi_path_join(run->dir, "ckpt");
-    json_t *steps = json_array();
-    kvsi_name_list names = {0};
-    kvs_status st;
-
-    *out = NULL;
-    if (!ckpt) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", run->dir);
-        goto out;
-    }
-    KVS_TRY(read_first(steps, run, err));
-    KVS_TRY(kvsi_dir_list(&names, ckpt, "step-", err));
-    for (size_t i = 0; i < names.count; i++)
-        KVS_TRY(read_checkpoint(steps, run, ckpt, names.names[i], err));
-    *out = json_pack("{s:O}", "steps", steps);
-    if (!*out)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", run->dir);
-out:
-    kvsi_name_list_release(&names);
-    json_decref(steps);
-    kvsi_free(ckpt);
-    return st;
-}
-
-/* ---- counting -------------------------------------------------------------------------------- */
-
-enum { NEITHER, KEYS_BACK, VALUES_BACK, BOTH_BACK, CLASSES };
-
-static const char *const class_names[CLASSES] = {"α1 > α2, β1 > β2", "α1 ≤ α2, β1 > β2",
-                                                 "α1 > α2, β1 ≤ β2", "α1 ≤ α2, β1 ≤ β2"};
-static const double paper_counts[CLASSES] = {50, 17, 9, 52}; /* of 128 */
-
-typedef struct tally {
-    uint64_t step;
-    size_t heads;
-    double share[CLASSES];     /* percent */
-    double key_sum, value_sum; /* means of a1 + a2 and b1 + b2 */
-    double away;               /* mean of |sum - 1| over keys and values */
-    double negative;           /* percent of all numbers */
-} tally;
-
-static double tap(const json_t *head, size_t index)
-{
-    return json_number_value(json_array_get(head, index));
-}
-
-static tally count(const json_t *look)
-{
-    const json_t *heads = json_object_get(look, "heads");
-    const size_t n = json_array_size(heads);
-    tally t = {.step = (uint64_t)json_integer_value(json_object_get(look, "step")), .heads = n};
-
-    for (size_t i = 0; i < n; i++) {
-        const json_t *head = json_array_get(heads, i);
-        const double a1 = tap(head, 0), a2 = tap(head, 1), b1 = tap(head, 2), b2 = tap(head, 3),
-                     each = 1 / (double)n;
-
-        t.share[(a1 <= a2 ? KEYS_BACK : 0) + (b1 <= b2 ? VALUES_BACK : 0)] += 100 * each;
-        t.key_sum += (a1 + a2) * each;
-        t.value_sum += (b1 + b2) * each;
-        t.away += (fabs(a1 + a2 - 1) + fabs(b1 + b2 - 1)) / 2 * each;
-        t.negative += 25 * ((a1 < 0) + (a2 < 0) + (b1 < 0) + (b2 < 0)) * each;
-    }
-    return t;
-}
-
-static size_t looks(const kvsi_trial_run *run)
-{
-    return json_array_size(json_object_get(run->measured, "steps"));
-}
-
-static tally look_at(const kvsi_trial_run *run, size_t index)
-{
-    return count(json_array_get(json_object_get(run->measured, "steps"), index));
-}
-
-static tally last_look(const kvsi_trial_run *run)
-{
-    const size_t n = looks(run);
-
-    return n > 0 ? look_at(run, n - 1) : (tally){0};
+    return looks > 0 ? kvsi_heads_tally(run, looks - 1) : (kvsi_head_tally){0};
 }
 
 static double same_side(const kvsi_trial_run *run)
 {
-    const tally t = last_look(run);
+    const kvsi_head_tally t = last_look(run);
 
-    return t.share[NEITHER] + t.share[BOTH_BACK];
+    return t.share[KVSI_CURRENT] + t.share[KVSI_BOTH_BACK];
 }
 
 static double keys_over_values(const kvsi_trial_run *run)
 {
-    const tally t = last_look(run);
+    const kvsi_head_tally t = last_look(run);
 
-    return t.share[KEYS_BACK] - t.share[VALUES_BACK];
+    return t.share[KVSI_KEYS_BACK] - t.share[KVSI_VALUES_BACK];
 }
 
 static double away(const kvsi_trial_run *run)
@@ -218,7 +81,7 @@ static void claim_above(kvsi_findings *f, const kvsi_trial_arm *arm, kvsi_readin
     if (e.count < 2)
         kvsi_findings_lone_claim(f, &found);
     else
-        kvsi_findings_claim(f, &found, "95 %% interval ± %.2g; holds if it is above %g", half,
+        kvsi_findings_claim(f, &found, "95 %% interval ± %.3g; holds if it is above %g", half,
                             bound);
 }
 
@@ -251,7 +114,7 @@ static void tabulate(kvsi_findings *f, const kvsi_trial_arm *arm)
     kvsi_grid_add(&grid, "heads with");
     kvsi_grid_add(&grid, "paper, 2.9B");
     kvsi_grid_add(&grid, "here, of %zu", last_look(arm->runs).heads);
-    for (size_t c = 0; c < CLASSES; c++) {
+    for (size_t c = 0; c < KVSI_HEAD_CLASSES; c++) {
         double shares[KVSI_SEEDS_MAX];
         kvsi_estimate share;
 
@@ -268,79 +131,42 @@ static void tabulate(kvsi_findings *f, const kvsi_trial_arm *arm)
                         &grid);
 }
 
-/* One series of numbers over the training, meant over the seeds. */
+/* One number of a tally over the training, mean over the seeds; `offset` is its place. */
 static void add_course(kvsi_figure *figure, size_t colour, const char *label,
-                       const kvsi_trial_arm *arm, double (*take)(const tally *))
+                       const kvsi_trial_arm *arm, size_t offset, int bars)
 {
     kvsi_series *series = kvsi_figure_series(figure, KVSI_MARKED, colour, label);
 
-    for (size_t i = 0; i < looks(arm->runs); i++) {
+    for (size_t i = 0; i < kvsi_heads_looks(arm->runs); i++) {
         double values[KVSI_SEEDS_MAX];
         uint64_t step = 0;
         kvsi_estimate e;
 
         for (size_t r = 0; r < arm->count; r++) {
-            const tally t = look_at(arm->runs + r, i);
+            const kvsi_head_tally t = kvsi_heads_tally(arm->runs + r, i);
 
-            values[r] = take(&t);
+            memcpy(values + r, (const char *)&t + offset, sizeof *values);
             step = t.step;
         }
         e = kvsi_estimate_of(values, arm->count);
-        kvsi_series_add(series, (double)step, e.mean, e.error);
+        kvsi_series_add(series, (double)step, e.mean, bars ? e.error : NAN);
     }
-}
-
-static double neither(const tally *t)
-{
-    return t->share[NEITHER];
-}
-
-static double keys_back(const tally *t)
-{
-    return t->share[KEYS_BACK];
-}
-
-static double values_back(const tally *t)
-{
-    return t->share[VALUES_BACK];
-}
-
-static double both_back(const tally *t)
-{
-    return t->share[BOTH_BACK];
-}
-
-static double key_sum(const tally *t)
-{
-    return t->key_sum;
-}
-
-static double value_sum(const tally *t)
-{
-    return t->value_sum;
-}
-
-static double negatives(const tally *t)
-{
-    return t->negative;
 }
 
 static void draw_classes(kvsi_findings *f, const kvsi_trial_arm *arm)
 {
-    static double (*const shares[CLASSES])(const tally *) = {neither, keys_back, values_back,
-                                                             both_back};
     kvsi_figure figure = {
         .name = "classes-course",
-        .caption = "Heads of each class over the training, mean over the seeds with its standard "
-                   "error.",
+        .caption = "Heads of each class over the training, mean over the seeds.",
     };
     kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "share of the heads");
 
     panel->y_low = 0;
     panel->y_format = "%g %%";
     panel->key = "outside right top";
-    for (size_t c = 0; c < CLASSES; c++)
-        add_course(&figure, c, class_names[c], arm, shares[c]);
+    for (size_t c = 0; c < KVSI_HEAD_CLASSES; c++)
+        add_course(&figure, c, class_names[c], arm,
+                   offsetof(kvsi_head_tally, share) + c * sizeof(double), 0);
     kvsi_findings_figure(f, &figure);
 }
 
@@ -355,13 +181,13 @@ static void draw_sums(kvsi_findings *f, const kvsi_trial_arm *arm)
     kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "mean sum");
 
     panel->key = "inside top left";
-    add_course(&figure, 0, "α1 + α2 (keys)", arm, key_sum);
-    add_course(&figure, 1, "β1 + β2 (values)", arm, value_sum);
+    add_course(&figure, 0, "α1 + α2 (keys)", arm, offsetof(kvsi_head_tally, key_sum), 1);
+    add_course(&figure, 1, "β1 + β2 (values)", arm, offsetof(kvsi_head_tally, value_sum), 1);
     panel = kvsi_figure_panel(&figure, "", "training step", "numbers below 0");
     panel->y_low = 0;
     panel->y_format = "%g %%";
     panel->key = NULL;
-    add_course(&figure, 4, "negative", arm, negatives);
+    add_course(&figure, 4, "negative", arm, offsetof(kvsi_head_tally, negative), 1);
     kvsi_findings_figure(f, &figure);
 }
 
@@ -391,9 +217,7 @@ static void draw_heads(kvsi_findings *f, const kvsi_trial_arm *arm)
     panel->key = arm->count > 1 ? "outside right top" : NULL;
     add_cross(&figure);
     for (size_t r = 0; r < arm->count; r++) {
-        const json_t *all = json_object_get(arm->runs[r].measured, "steps"),
-                     *heads =
-                         json_object_get(json_array_get(all, json_array_size(all) - 1), "heads");
+        const json_t *heads = kvsi_heads_at(arm->runs + r, kvsi_heads_looks(arm->runs + r) - 1);
         char label[32];
         kvsi_series *series;
 
@@ -402,7 +226,8 @@ static void draw_heads(kvsi_findings *f, const kvsi_trial_arm *arm)
         for (size_t i = 0; i < json_array_size(heads); i++) {
             const json_t *head = json_array_get(heads, i);
 
-            kvsi_series_add(series, tap(head, 0) - tap(head, 1), tap(head, 2) - tap(head, 3), NAN);
+            kvsi_series_add(series, kvsi_head_tap(head, 0) - kvsi_head_tap(head, 1),
+                            kvsi_head_tap(head, 2) - kvsi_head_tap(head, 3), NAN);
         }
     }
     kvsi_findings_figure(f, &figure);
@@ -413,10 +238,11 @@ static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *e
     const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 0);
 
     for (size_t r = 0; r < arm.count; r++)
-        if (looks(arm.runs + r) != looks(arm.runs) || looks(arm.runs) == 0)
-            return kvsi_fail(err, KVS_E_FORMAT,
-                             "'%s' was looked at %zu times, expected %zu, and at least once",
-                             arm.runs[r].dir, looks(arm.runs + r), looks(arm.runs));
+        if (kvsi_heads_looks(arm.runs + r) != kvsi_heads_looks(arm.runs) ||
+            kvsi_heads_looks(arm.runs) == 0)
+            return kvsi_fail(
+                err, KVS_E_FORMAT, "'%s' was looked at %zu times, expected %zu, and at least once",
+                arm.runs[r].dir, kvsi_heads_looks(arm.runs + r), kvsi_heads_looks(arm.runs));
     claim(f, &arm);
     tabulate(f, &arm);
     draw_classes(f, &arm);
@@ -445,6 +271,6 @@ const kvsi_experiment kvsi_repro_coefficients = {
             .learns_text = 1,
         },
     .plan = plan,
-    .measure = measure,
+    .measure = kvsi_heads_measure,
     .conclude = conclude,
 };

@@ -158,13 +158,16 @@ static void add_even_tics(kvsi_text *script, double low, double high)
     static const double digits[] = {1, 2, 5, 10};
     const double power = pow(10, floor(log10((high - low) / 5)));
     size_t d = 0;
+    long first, last;
     double step;
 
     while (d < 3 && (high - low) / (digits[d] * power) > 6)
         d++;
     step = digits[d] * power;
-    for (double tic = ceil(low / step) * step, first = tic; tic <= high; tic += step)
-        kvsi_text_format(script, "%s%.10g", tic > first ? ", " : "", tic);
+    first = (long)ceil(low / step);
+    last = (long)floor(high / step);
+    for (long i = first; i <= last; i++)
+        kvsi_text_format(script, "%s%.10g", i > first ? ", " : "", (double)i * step);
 }
 
 /* 1, 2, 5, 10, 20, ... */
@@ -173,9 +176,9 @@ static void add_decimal_tics(kvsi_text *script, double low, double high)
     static const double digits[] = {1, 2, 5};
     const char *between = "";
 
-    for (double power = pow(10, floor(log10(low))); power <= high; power *= 10)
+    for (int power = (int)floor(log10(low)); power <= (int)floor(log10(high)); power++)
         for (size_t d = 0; d < 3; d++) {
-            const double tic = digits[d] * power;
+            const double tic = digits[d] * pow(10, power);
 
             if (tic < low * 0.999 || tic > high * 1.001)
                 continue;

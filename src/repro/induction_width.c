@@ -114,6 +114,7 @@ static void draw_narrowest(kvsi_findings *f, const kvsi_trial *trial)
 
     panel->log_x = 10;
     panel->y_low = 0;
+    panel->y_high = 102;
     panel->y_format = "%g %%";
     panel->key = "inside top left";
     for (size_t i = 0; i < 2; i++) {

@@ -37,7 +37,8 @@ typedef struct kvsi_text_arm {
 /* The base size with each of them; `preset` is the paper's. */
 kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_arm *arms, size_t count,
                                const char *preset, kvs_err *err);
-/* Claims, a table of all arms, and the differences from arm `reference` in the end and on the way. */
+/* Claims, a table of all arms, and their differences from arm `reference`, in the end and on the
+ * way. */
 kvs_status kvsi_conclude_text_arms(kvsi_findings *findings, const kvsi_trial *trial,
                                    const kvsi_loss_claim *claims, size_t count, size_t reference);
 

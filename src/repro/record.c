@@ -265,6 +265,22 @@ int kvsi_record_exists(const char *dir)
     return exists;
 }
 
+/* Every row of a table has as many cells as its first. */
+static kvs_status check_tables(const json_t *tables, const char *what, kvs_err *err)
+{
+    for (size_t t = 0; t < json_array_size(tables); t++) {
+        const json_t *rows = json_object_get(json_array_get(tables, t), "rows");
+        const size_t columns = json_array_size(json_array_get(rows, 0));
+
+        for (size_t r = 0; r < json_array_size(rows); r++)
+            if (json_array_size(json_array_get(rows, r)) != columns)
+                return kvsi_fail(err, KVS_E_FORMAT,
+                                 "'%s': table %zu, row %zu: expected %zu cells, found %zu", what, t,
+                                 r, columns, json_array_size(json_array_get(rows, r)));
+    }
+    return KVS_OK;
+}
+
 /* What pages take for granted. */
 static kvs_status check(const kvsi_record *record, const char *what, kvs_err *err)
 {
@@ -286,6 +302,7 @@ static kvs_status check(const kvsi_record *record, const char *what, kvs_err *er
         }
     KVS_TRY(kvsi_json_require(record->experiment, "seconds", what, err));
     KVS_TRY(kvsi_json_get_real(&seconds, record->experiment, "seconds", what, err));
+    KVS_TRY(check_tables(json_object_get(record->experiment, "tables"), what, err));
 out:
     return st;
 }

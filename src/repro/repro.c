@@ -107,7 +107,7 @@ const kvs_planned_run *kvs_repro_run_at(const kvs_repro *repro, size_t index)
  * then half empty; a step takes some time whatever it does.  Measured on two cores. */
 static double run_seconds(const kvsi_planned *run, double peak)
 {
-    const double dim = (double)run->model.dim, share = 0.75 * dim / (dim + 40), a_step = 0.0005;
+    const double dim = (double)run->model.dim, share = 0.8 * dim / (dim + 16), a_step = 0.0005;
 
     return run->view.flops / (share * peak) + a_step * (double)run->view.steps;
 }
@@ -175,6 +175,17 @@ out:
     return st;
 }
 
+static kvs_status require_text(const kvs_repro *r, kvs_err *err)
+{
+    if (!r->experiment->about.learns_text || r->options->text_count > 0 ||
+        r->options->scale == KVS_SCALE_SMOKE)
+        return KVS_OK;
+    return kvsi_fail(err, KVS_E_INVALID,
+                     "the models of '%s' learn a text at scale '%s': expected files, folders of "
+                     "them or a corpus, found none",
+                     r->experiment->about.name, kvs_scale_name(r->options->scale));
+}
+
 kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err)
 {
     int stopped = 0;
@@ -183,6 +194,7 @@ kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err)
     *finished = 0;
     if (!repro->options->out)
         return kvsi_fail(err, KVS_E_INVALID, "an experiment needs a folder for its results");
+    KVS_TRY(require_text(repro, err));
     KVS_TRY(kvsi_record_begin(repro->experiment, repro->options, err));
     KVS_TRY(conduct(repro, &stopped, err));
     if (stopped)

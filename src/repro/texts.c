@@ -236,11 +236,6 @@ kvs_status kvsi_texts_open(kvs_corpus **corpus, kvs_tokenizer **tokenizer,
     places p = {0};
     kvs_status st;
 
-    if (options->text_count == 0 && options->scale != KVS_SCALE_SMOKE)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "at scale '%s' models learn a text: expected files, folders of them or a "
-                         "corpus, found none",
-                         kvs_scale_name(options->scale));
     if (is_corpus(options)) {
         KVS_TRY(kvs_corpus_open(corpus, options->texts[0], NULL, err));
     } else {

@@ -11,7 +11,7 @@
 kvs_status kvsi_texts_describe(json_t **out, const kvs_repro_options *options, kvs_err *err);
 
 /* A path that is a corpus is taken as it is.  Texts become `out`/text/: a tokenizer of `vocab`
- * tokens (0 = bytes) and a corpus.  At scale smoke no text need be given: one is made up. */
+ * tokens (0 = bytes) and a corpus.  Where none is given one is made up. */
 kvs_status kvsi_texts_open(kvs_corpus **corpus, kvs_tokenizer **tokenizer,
                            const kvs_repro_options *options, size_t vocab, kvs_err *err);
 

@@ -135,8 +135,8 @@ out:
     return st;
 }
 
-kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, uint64_t step,
-                              kvs_err *err)
+kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, const json_t *settings,
+                              uint64_t step, kvs_err *err)
 {
     char *log = kvsi_path_join(job->out, LOG), *samples = kvsi_path_join(job->out, SAMPLES);
     kvs_status st;
@@ -149,6 +149,8 @@ kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, uint6
         goto out;
     }
     KVS_TRY(kvsi_lines_reopen(&folder->log, log, 1, step, err));
+    if (kvsi_lines_is_empty(folder->log))
+        KVS_TRY(kvsi_lines_add(folder->log, settings, err));
     if (kvsi_file_exists(samples))
         KVS_TRY(kvsi_lines_reopen(&folder->samples, samples, 0, step, err));
     KVS_TRY(write_files(job, err));

@@ -21,9 +21,10 @@ typedef struct kvsi_folder kvsi_folder;
  * job says where, and which files go in.  On failure a folder that was made is gone again. */
 kvs_status kvsi_folder_create(kvsi_folder **out, const kvs_train_job *job, const json_t *settings,
                               kvs_err *err);
-/* Goes on with a run's folder: records and samples of steps after `step` are dropped. */
-kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, uint64_t step,
-                              kvs_err *err);
+/* Goes on with a run's folder: records and samples of steps after `step` are dropped.  A log that
+ * did not live to its settings gets these. */
+kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, const json_t *settings,
+                              uint64_t step, kvs_err *err);
 /* With a model, TensorBoard gets the means of its shift layer by layer too. */
 kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record,
                            const kvs_model *model, kvs_err *err);

@@ -10,6 +10,7 @@
 struct kvsi_lines {
     char *path;
     FILE *file;
+    int empty; /* nothing was kept of what was there */
 };
 
 static kvs_status open_locked(kvsi_lines **out, const char *path, const char *mode, kvs_err *err)
@@ -47,7 +48,8 @@ static int is_kept(const char *line, size_t size, uint64_t last)
     return kept;
 }
 
-/* Cuts the file behind the last line that is kept. */
+/* Cuts the file behind the last line that is kept.  Before the first step heads may be missing: the
+ * process was killed while it wrote them. */
 static kvs_status cut(kvsi_lines *lines, size_t heads, uint64_t step, kvs_err *err)
 {
     char *line = NULL;
@@ -62,9 +64,12 @@ static kvs_status cut(kvsi_lines *lines, size_t heads, uint64_t step, kvs_err *e
         found++;
     }
     free(line);
-    if (found < heads)
+    if (found < heads && step > 0)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s' does not start with a run's settings",
                          lines->path);
+    if (found < heads)
+        end = 0;
+    lines->empty = end == 0;
     if (ftruncate(fileno(lines->file), end) != 0 || fseeko(lines->file, end, SEEK_SET) != 0)
         return kvsi_fail_errno(err, "cut", lines->path);
     return KVS_OK;
@@ -85,6 +90,11 @@ kvs_status kvsi_lines_reopen(kvsi_lines **out, const char *path, size_t heads, u
     else
         kvsi_lines_close(lines);
     return st;
+}
+
+int kvsi_lines_is_empty(const kvsi_lines *lines)
+{
+    return lines->empty;
 }
 
 kvs_status kvsi_lines_add(kvsi_lines *lines, const json_t *record, kvs_err *err)

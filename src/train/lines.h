@@ -11,9 +11,11 @@ typedef struct kvsi_lines kvsi_lines;
 /* A new file; one that is there is an error. */
 kvs_status kvsi_lines_create(kvsi_lines **out, const char *path, kvs_err *err);
 /* Goes on with a file: its first `heads` lines, which are no records, and the records up to `step`
- * stay, whatever follows is dropped. */
+ * stay, whatever follows is dropped.  At step 0 heads that are not all there are dropped too. */
 kvs_status kvsi_lines_reopen(kvsi_lines **out, const char *path, size_t heads, uint64_t step,
                              kvs_err *err);
+/* Was nothing kept, so that the heads are to be written anew? */
+int kvsi_lines_is_empty(const kvsi_lines *lines);
 kvs_status kvsi_lines_add(kvsi_lines *lines, const json_t *record, kvs_err *err);
 void kvsi_lines_close(kvsi_lines *lines); /* NULL does nothing */
 

@@ -144,7 +144,7 @@ static kvs_status go_on_from(run *r, const char *path, kvs_err *err)
     kvsi_trainer_set_step(r->trainer, state.step);
     r->result->steps = state.step;
     r->unproven = 1;
-    KVS_TRY(kvsi_folder_reopen(&r->folder, r->job, state.step, err));
+    KVS_TRY(kvsi_folder_reopen(&r->folder, r->job, r->settings, state.step, err));
 out:
     json_decref(state.run);
     return st;
@@ -190,7 +190,7 @@ static kvs_status open_folder(run *r, kvs_err *err)
     else if (job->resume == KVS_RESUME_ALWAYS)
         st = kvsi_fail(err, KVS_E_IO, "'%s' has no whole checkpoint to go on from", job->out);
     else if (job->resume == KVS_RESUME_AUTO && started_before(job->out))
-        st = kvsi_folder_reopen(&r->folder, job, 0, err);
+        st = kvsi_folder_reopen(&r->folder, job, r->settings, 0, err);
     else
         st = kvsi_folder_create(&r->folder, job, r->settings, err);
 out:

@@ -57,6 +57,13 @@ done
 [[ $(value again.json final_loss) != "$(value other.json final_loss)" ]] ||
     fail "another seed gives the same loss"
 
+# A run that was killed before its log had a line is begun anew.
+mkdir stillborn
+: >stillborn/train.jsonl
+"$KVSHIFT" train "${small[@]}" --steps 3 --resume auto --out stillborn --quiet >/dev/null 2>err ||
+    fail "$(cat err)"
+[[ $(wc -l <stillborn/train.jsonl) == 4 ]] || fail "its log has not 1 + 3 lines"
+
 # Going on: at a rate of 0 the loaded model is what it was.
 "$KVSHIFT" train --init-from "runs/it's one" --pool 32 --max-length 32 --batch 8 --steps 1 --lr 0 \
     --weight-decay 0 --eval-sequences 64 --quiet --json --out two >two.json

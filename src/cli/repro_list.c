@@ -1,0 +1,124 @@
+/* kvshift repro list and kvshift repro report. */
+#include "cli/cli.h"
+#include "cli/repro.h"
+#include "kvshift/kvshift_lab.h"
+
+#include <stdio.h>
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+static json_t *experiment_to_json(const kvs_experiment *e)
+{
+    json_t *scaled = json_object();
+
+    for (int s = 0; s < KVS_SCALES; s++)
+        json_object_set_new(
+            scaled, kvs_scale_name((kvs_scale)s),
+            json_pack("{s:s, s:I}", "settings", e->settings[s], "seeds", (json_int_t)e->seeds[s]));
+    return json_pack("{s:s, s:s, s:s, s:b, s:o}", "name", e->name, "figure", e->figure, "claim",
+                     e->claim, "learns_text", e->learns_text, "scales", scaled);
+}
+
+static kvs_status list_json(kvs_err *err)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; kvs_experiment_at(i); i++)
+        json_array_append_new(list, experiment_to_json(kvs_experiment_at(i)));
+    return kvsi_cli_print_json(list, err);
+}
+
+static void list_text(void)
+{
+    for (size_t i = 0; kvs_experiment_at(i); i++) {
+        const kvs_experiment *e = kvs_experiment_at(i);
+
+        printf("%-16s %-10s %s\n", e->name, e->figure, e->claim);
+    }
+    printf("\n'kvshift repro NAME --dry-run --scale desk' says what an experiment takes.\n");
+}
+
+int kvsi_repro_list(int argc, char **argv)
+{
+    static const kvsi_option list_options[] = {{.name = "json",
+                                                .kind = KVSI_OPTION_FLAG,
+                                                .group = "Options",
+                                                .help = "with what is scaled, as JSON"}};
+    static const kvsi_command_options list_command = {
+        .command = "kvshift repro list",
+        .purpose = "Names the experiments, the paper's figures and what is claimed.",
+        .options = list_options,
+        .count = 1,
+    };
+    kvsi_parsed_options parsed = {0};
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+    int json = 0;
+
+    KVS_TRY(kvsi_options_parse(&parsed, &list_command, &json, argc, argv, &err));
+    if (parsed.help)
+        KVS_TRY(kvsi_cli_help(&list_command, &json, &err));
+    else if (json)
+        KVS_TRY(list_json(&err));
+    else
+        list_text();
+out:
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}
+
+/* ---- report ---------------------------------------------------------------------------------- */
+
+typedef struct report_settings {
+    const char *html;
+} report_settings;
+
+static kvs_status report_on(const char *dir, const char *html, kvs_err *err)
+{
+    kvsi_text path = {0};
+    size_t experiments;
+    kvs_status st;
+
+    if (html)
+        kvsi_text_add(&path, html);
+    else
+        kvsi_text_format(&path, "%s/report.html", dir);
+    KVS_TRY(kvsi_text_check(&path, err));
+    KVS_TRY(kvs_repro_report(dir, path.data, &experiments, err));
+    printf("%zu experiment%s: %s\n", experiments, experiments == 1 ? "" : "s", path.data);
+out:
+    kvsi_text_release(&path);
+    return st;
+}
+
+int kvsi_repro_report(int argc, char **argv)
+{
+    static const kvsi_option report_options[] = {{.name = "html",
+                                                  .kind = KVSI_OPTION_TEXT,
+                                                  .offset = offsetof(report_settings, html),
+                                                  .group = "Options",
+                                                  .placeholder = "FILE",
+                                                  .help = "where the page goes",
+                                                  .automatic = "DIR/report.html"}};
+    static const kvsi_command_options report_command = {
+        .command = "kvshift repro report",
+        .purpose = "Joins finished experiments, DIR itself or the folders in it, into one page "
+                   "with all verdicts, figures, commands and times.",
+        .argument = "DIR",
+        .min_arguments = 1,
+        .max_arguments = 1,
+        .options = report_options,
+        .count = 1,
+    };
+    report_settings s = {0};
+    kvsi_parsed_options parsed = {0};
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    KVS_TRY(kvsi_options_parse(&parsed, &report_command, &s, argc, argv, &err));
+    if (parsed.help)
+        KVS_TRY(kvsi_cli_help(&report_command, &s, &err));
+    else
+        KVS_TRY(report_on(parsed.arguments[0], s.html, &err));
+out:
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}
