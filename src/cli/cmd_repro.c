@@ -32,7 +32,8 @@ static const kvsi_option options[] = {
     {.name = "text", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, text),
      .group = "Experiment", .placeholder = "PATH", .repeats = 1,
      .help = "what language models learn: a .txt or .jsonl (also .zst), a folder of them, or a "
-             "corpus; may be given several times", .automatic = "at scale smoke a made-up language"},
+             "corpus; may be given several times",
+     .automatic = "at scale smoke a made-up language"},
     {.name = "model", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, model),
      .group = "Experiment", .placeholder = "MODEL",
      .help = "of hop-k: measure this trained model, and train none", .automatic = "none"},

@@ -39,8 +39,9 @@ static void add_map(drawing *d, const char *name, const float *pattern, size_t t
 static void add_head(void *user, const kvs_pattern *p)
 {
     drawing *d = user;
-    const double left = (double)(d->drawn % COLUMNS * PAIR_WIDTH + 18);
-    const double top = (double)(d->drawn / COLUMNS * PAIR_HEIGHT + 2 * MARGIN);
+    const size_t row = d->drawn / COLUMNS, column = d->drawn % COLUMNS;
+    const double left = (double)(column * PAIR_WIDTH + 18);
+    const double top = (double)(row * PAIR_HEIGHT + 2 * MARGIN);
     char title[64];
 
     if (d->drawn == d->heads)
@@ -80,9 +81,10 @@ kvs_status kvs_patterns_draw(const char *svg, const kvs_model *model,
                              const kvs_lens_options *options, kvs_err *err)
 {
     const size_t all = kvs_lens_heads(model);
+    drawing d = {.heads = all < KVS_DRAWN_HEADS_MAX ? all : KVS_DRAWN_HEADS_MAX};
+    const size_t rows = (d.heads + COLUMNS - 1) / COLUMNS;
     kvs_lens_options o = *options;
     int32_t *ids = NULL;
-    drawing d = {.heads = all < KVS_DRAWN_HEADS_MAX ? all : KVS_DRAWN_HEADS_MAX};
     char *drawn = NULL;
     kvs_status st = KVS_OK;
 
@@ -94,7 +96,7 @@ kvs_status kvs_patterns_draw(const char *svg, const kvs_model *model,
     }
     d.width = (double)((d.heads < COLUMNS ? d.heads : COLUMNS) * PAIR_WIDTH);
     d.width = d.width < 700 ? 700 : d.width; /* for the words */
-    d.height = (double)((d.heads + COLUMNS - 1) / COLUMNS * PAIR_HEIGHT + 2 * MARGIN);
+    d.height = (double)(rows * PAIR_HEIGHT + 2 * MARGIN);
     kvs_lens_sequence(ids, &o, model, 0);
     add_frame(&d, &o, all);
     KVS_TRY(kvs_patterns(model, ids, 2 * o.length, add_head, &d, err));

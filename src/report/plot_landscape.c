@@ -97,8 +97,9 @@ static layout layout_of(size_t count, size_t columns)
 /* Where panel `number` has its square, in shares of the drawing. */
 static void add_place(kvsi_text *script, const layout *l, size_t number)
 {
-    const double left = (double)(number % l->columns * PANEL_WIDTH + 80);
-    const double top = l->height - (double)(number / l->columns * PANEL_HEIGHT + 42);
+    const size_t row = number / l->columns, column = number % l->columns;
+    const double left = (double)(column * PANEL_WIDTH + 80);
+    const double top = l->height - (double)(row * PANEL_HEIGHT + 42);
 
     kvsi_text_format(script,
                      "set lmargin at screen %.5f\nset rmargin at screen %.5f\n"

@@ -1,9 +1,9 @@
 /* Theorem 3: what the four numbers of a one-layer network do to its loss on induction.
  *
- * The sequence is x_1 .. x_T, all different, then x_i once more; the answer is x_{i+1}.  Weights are
- * identity matrices, there are no positions and no 1/sqrt(d), and for d -> infinity the embeddings
- * stand at right angles.  The last token then gives e^{alpha1} to tokens i and T+1, e^{alpha2} to
- * token i+1 and 1 to the T-2 others, all over
+ * The sequence is x_1 .. x_T, all different, then x_i once more; the answer is x_{i+1}.  Weights
+ * are identity matrices, there are no positions and no 1/sqrt(d), and for d -> infinity the
+ * embeddings stand at right angles.  The last token then gives e^{alpha1} to tokens i and T+1,
+ * e^{alpha2} to token i+1 and 1 to the T-2 others, all over
  *
  *     S = 2 e^{alpha1} + e^{alpha2} + T - 2
  *
@@ -12,8 +12,8 @@
  * sums over a table of kinds, whose rows say what beta1 and beta2 are multiplied by: so many times
  * 1, e^{alpha1} and e^{alpha2}.
  *
- * The paper's formula has the same table but for one row: tokens i-1 and T get beta2 e^{alpha2} there
- * instead of beta2 e^{alpha1}. */
+ * The paper's formula has the same table but for one row: tokens i-1 and T get beta2 e^{alpha2}
+ * there instead of beta2 e^{alpha1}. */
 #include "theory/theorem3.h"
 
 #include "base/memory.h"

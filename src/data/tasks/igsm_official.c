@@ -1,6 +1,7 @@
 /* Problems as the official generator makes them (Ye et al.), in steps: sizes, a structure of things
  * inside things, the parameters it has, those that the solution will need, an order for them, their
- * sources, distractors, values.  Everything is drawn anew until the operations are as many as wanted.
+ * sources, distractors, values.  Everything is drawn anew until the operations are as many as
+ * wanted.
  *
  * An instance parameter says how many of a thing are in each of another; it has a sentence.  An
  * abstract one says how many things of a category are in each of something; it follows from the

@@ -370,7 +370,7 @@ void kvsi_igsm_tell_step(kvsi_igsm_told *out, const kvsi_igsm_words *w,
         tell_official_step(&t, parameter, letters);
 }
 
-/* ---- a problem with its solution --------------------------------------------------------------- */
+/* ---- a problem with its solution ------------------------------------------------------------- */
 
 /* The next one that is free. */
 static int choose_next(void *user, size_t position, const uint8_t used[KVSI_IGSM_LETTERS])
