@@ -120,7 +120,7 @@ static void expect_model(fixture *f, const char *path, const kvs_model *expected
 {
     uint64_t first = 0, second = 1;
     kvs_model_config config;
-    kvs_model *loaded, *opened;
+    kvs_model *loaded = NULL, *opened = NULL;
     kvs_err err;
 
     if (kvs_model_load(&loaded, f->rt, path, &err) != KVS_OK ||
