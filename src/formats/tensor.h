@@ -20,7 +20,8 @@ size_t kvsi_file_tensor_bytes(const kvsi_file_tensor *tensor);
 
 /* Tensors that are made one by one while they are written, so that a file may be larger than
  * memory.  `describe` fills everything but data, with a name that lives as long as the source and
- * one of the types that can be written (kvsi_dtype_encode), in whole blocks a row; `read` gives tensor `index` as float32. */
+ * one of the types that can be written (kvsi_dtype_encode), in whole blocks a row; `read` gives
+ * tensor `index` as float32. */
 typedef struct kvsi_tensor_source {
     size_t count;
     void (*describe)(const void *self, size_t index, kvsi_file_tensor *out);

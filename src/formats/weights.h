@@ -51,8 +51,8 @@ const kvsi_weights_tensor *kvsi_weights_at(const kvsi_weights *weights, size_t i
 /* NULL: no such tensor.  A tied pair is one tensor, the embedding, which either name finds. */
 const kvsi_weights_tensor *kvsi_weights_find(const kvsi_weights *weights, const char *name);
 
-/* All tensors are about to be read: brings them in from disk beside other work.  Only the first call
- * does something; may be called by several threads. */
+/* All tensors are about to be read: brings them in from disk beside other work.  Only the first
+ * call does something; may be called by several threads. */
 void kvsi_weights_read_ahead(kvsi_weights *weights);
 
 /* All numbers of a tensor as float32, rows in our order; or those of some rows.  It has a shape,

@@ -1,7 +1,7 @@
 /* What llama.cpp's tools make of weights in blocks, for llamacpp_check.py:
  *
  *     llamacpp_blocks quantise IN OUT TYPE pure|mixed    IN (F32) as q8_0 or q4_0; pure: all of it
- *     llamacpp_blocks bytes A B                          whether tensors have the same type and bytes
+ *     llamacpp_blocks bytes A B     whether tensors have the same type and bytes
  *     llamacpp_blocks numbers A B                        whether they have the same numbers
  *
  * Comparisons print "TENSORS DIFFERENT", of the tensors of A, and name those that differ. */

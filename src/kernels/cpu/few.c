@@ -208,7 +208,7 @@ static void multiply_piece(few f, size_t i)
 {
     size_t rows, end;
 
-    for (; i >= piece_count(f.w); f.w = f.w->next) {
+    for (; f.w->next && i >= piece_count(f.w); f.w = f.w->next) {
         i -= piece_count(f.w);
         f.y += f.w->rows;
         f.residual = f.residual ? f.residual + f.w->rows : NULL;

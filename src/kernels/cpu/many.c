@@ -66,7 +66,7 @@ INLINE void spread_block(int16_t out[BLOCK], kvsi_dtype type, const unsigned cha
 {
     if (type == KVSI_Q8_0) {
         for (int i = 0; i < BLOCK; i++)
-            out[i] = (int8_t)at[2 + i];
+            out[i] = (int16_t)((at[2 + i] ^ 128) - 128); /* signed */
         return;
     }
     for (int i = 0; i < BLOCK / 2; i++) {
