@@ -46,7 +46,8 @@ static kvs_status place_tensors(kvs_model *m, kvs_err *err)
     return KVS_OK;
 }
 
-/* The few tensors that are read now stand all over the file: asked for at once, they come sooner. */
+/* The few tensors that are read now stand all over the file: asked for at once, they come
+ * sooner. */
 static void ask_for_small_tensors(const kvs_model *m)
 {
     for (size_t i = 0; i < m->layout.count; i++) {
