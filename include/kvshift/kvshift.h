@@ -339,7 +339,7 @@ typedef struct kvs_session_options {
     size_t capacity;           /* 0 = the model's context */
     kvs_dtype cache;           /* of keys and values: KVS_DTYPE_F32, or KVS_DTYPE_F16 in half the
                                   memory: each number is rounded when it is kept, and every token
-                                  sees it rounded, so that the way of feeding still changes nothing */
+                                  sees it rounded, so that the way of feeding changes nothing */
     struct kvs_runner *runner; /* shared, of this model; NULL = one of its own */
 } kvs_session_options;
 
@@ -377,7 +377,8 @@ KVS_API kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_e
 KVS_API size_t kvs_session_earliest(const kvs_session *session);
 
 /* A file that brings the session back exactly, with a cache of the same type, whole or not at all.
- * Loading refuses a file of another model, saying what differs.  `capacity` 0 = what the saved session had. */
+ * Loading refuses a file of another model, saying what differs.  `capacity` 0 = what the saved
+ * session had. */
 KVS_API kvs_status kvs_session_save(const kvs_session *session, const char *path, kvs_err *err);
 KVS_API kvs_status kvs_session_load(kvs_session **out, const kvs_model *model, const char *path,
                                     size_t capacity, kvs_err *err);

@@ -42,8 +42,8 @@ size_t kvsi_dtype_bytes(kvsi_dtype dtype, size_t count);
 /* Whether numbers of the type can be weights: F32, F16, BF16 and the blocks. */
 int kvsi_dtype_is_weight(kvsi_dtype dtype);
 /* Numbers of such a type as float32, exactly, and the other way: rounded to nearest, ties to even
- * (F16, BF16); Q8_0 and Q4_0 as GGUF's own tools round them; Q4_K and Q6_K are read only.  `data` may be at
- * any alignment; `count` is a whole number of blocks.  What becomes blocks is finite. */
+ * (F16, BF16); Q8_0 and Q4_0 as GGUF's own tools round them; Q4_K and Q6_K are read only.  `data`
+ * may be at any alignment; `count` is a whole number of blocks.  What becomes blocks is finite. */
 void kvsi_dtype_decode(float *out, kvsi_dtype dtype, const void *data, size_t count);
 void kvsi_dtype_encode(void *out, kvsi_dtype dtype, const float *in, size_t count);
 

@@ -146,7 +146,8 @@ static const kvsi_option options[] = {
     SIZE("edges", igsm.edges, IGSM, "mode official: most pairs of things", 12, 48),
     SIZE("problem-length", igsm.max_length, IGSM, "longest problem with solution, in tokens", 64,
          16384),
-    FLAG("solution-only", igsm.solution_only, IGSM, "learn from solutions alone, not from problems"),
+    FLAG("solution-only", igsm.solution_only, IGSM,
+         "learn from solutions alone, not from problems"),
     TEXT("text-tokenizer", igsm_tokenizer, IGSM, "FILE", "tokens of the text, as for 'data build'",
          "each word is one"),
 

@@ -3,8 +3,8 @@
  *     session          U8: a JSON text that says what the rest is and which model it belongs to
  *     ids              I32 [length]
  *     last             [dim] what left the last token
- *     layers.0.k  .v   [kv_heads, held, head_size] the cache, F32 or F16; held = length - sliding_first in
- *                      layers with a sliding window, length in the others
+ *     layers.0.k  .v   [kv_heads, held, head_size] the cache, F32 or F16; held = length -
+ *                      sliding_first in layers with a sliding window, length in the others
  *     layers.0.q_tail .k_tail .v_tail
  *                      [1 + length / 64, window, width] raw rows: those to go on with, then those
  *                      at every 64 tokens; of what is shifted

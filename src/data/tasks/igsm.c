@@ -4,7 +4,8 @@
  *     answer   the next token, everywhere or in the solution alone
  *
  * A token is a word, or with a tokenizer a part of one: words have the ids that the tokenizer gives
- * them with the space before them, one behind the other.  Scored is the number that is asked for. */
+ * them with the space before them, one behind the other.  Scored is the number that is asked
+ * for. */
 #include "data/tasks/igsm.h"
 
 #include "base/memory.h"

@@ -69,7 +69,7 @@ void kvsi_igsm_shuffle(uint8_t *list, size_t count, kvsi_random *random);
 /* Parameters from which the asked one follows, itself included. */
 size_t kvsi_igsm_needed(uint8_t needed[KVSI_IGSM_PARAMETERS_MAX], const kvsi_igsm_problem *problem);
 
-/* ---- names for the official structure ---------------------------------------------------------- */
+/* ---- names for the official structure -------------------------------------------------------- */
 
 enum {
     KVSI_IGSM_CHAINS = 4,     /* of categories, */

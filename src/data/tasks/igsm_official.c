@@ -239,7 +239,8 @@ static void evaluate_all(kvsi_igsm_builder *b)
     }
 }
 
-/* A structure of the kvsi_igsm_builder's sizes, and an order for what is chosen from it; 0 = there is none. */
+/* A structure of the kvsi_igsm_builder's sizes, and an order for what is chosen from it; 0 = there
+ * is none. */
 static int draw_graph(kvsi_igsm_builder *b)
 {
     *b->problem = (kvsi_igsm_problem){.layers = b->layers};

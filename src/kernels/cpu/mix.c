@@ -66,7 +66,8 @@ static const float *raw_row(const mixing *m, size_t t, size_t back)
 
 /* ---- rows, channel by channel ---- */
 
-/* Heads are a few vectors wide: loops that the compiler cuts up by itself cost more than they do. */
+/* Heads are a few vectors wide: a loop that the compiler cuts up by itself costs more than it
+ * does. */
 #define FOR_CHANNELS(i, n, of_vectors, of_one)                                                     \
     do {                                                                                           \
         size_t i = 0;                                                                              \
