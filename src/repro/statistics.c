@@ -110,7 +110,7 @@ double kvsi_half_interval(const kvsi_estimate *estimate)
 kvsi_paired_test kvsi_paired_t(const double *ours, const double *theirs, size_t count)
 {
     kvsi_paired_test test = {.t = NAN, .p = NAN};
-    double differences[MOST];
+    double differences[MOST] = {0};
     size_t pairs = 0;
 
     for (size_t i = 0; i < count && i < MOST; i++) {
