@@ -11,7 +11,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
+REST = 0.3  # seconds before a step: threads of the program before may still be spinning
 WARMUP = 2  # rounds that do not count, as in kvshift bench train
 
 
@@ -43,6 +45,7 @@ class Program:
         return json.loads(line)
 
     def step(self):
+        time.sleep(REST)
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return self.answer()
