@@ -2,9 +2,7 @@
  * hop-k models of two and three layers, on fresh sequences, without and with dropout.
  *
  * The models are in $KVSHIFT_SHARED/data/hopk; where they are not, the tests are skipped. */
-#include "base/files.h"
-#include "base/memory.h"
-#include "formats/hf.h"
+#include "repro/hop_errors.h"
 #include "support.h"
 
 #include <math.h>
@@ -12,9 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { TOKENS = 99, SEQUENCES = 60 };
-
-/* ---- the models ---- */
+enum { SEQUENCES = 60 };
 
 /* Skips the test, and says so, where the file is not to be had. */
 static void find_model(char *path, size_t size, size_t layers)
@@ -30,74 +26,6 @@ static void find_model(char *path, size_t size, size_t layers)
         print_message("skipped: no hop-k model '%s'\n", path);
         skip();
     }
-}
-
-/* The file has weights only: a folder of ours gives it the configuration. */
-static void write_config(const char *dir, size_t layers)
-{
-    kvs_model_config config;
-    char *path = kvsi_path_join(dir, "config.json");
-
-    kvs_model_config_init(&config);
-    kvs_model_config_set_body(&config, KVS_BODY_GPT2);
-    config.vocab = 30;
-    config.dim = 128;
-    config.layers = layers;
-    config.heads = 4;
-    config.context = 100;
-    config.head = KVS_HEAD_NONE;
-    config.dropout_embedding = config.dropout_attention = config.dropout_residual = 0.1;
-    assert_int_equal(kvs_model_config_finish(&config, NULL), KVS_OK);
-    assert_int_equal(kvsi_hf_config_write(&config, path, NULL), KVS_OK);
-    kvsi_free(path);
-}
-
-static kvs_model *load_model(kvs_runtime *rt, const char *path, size_t layers)
-{
-    char *dir = support_make_dir(), *link = kvsi_path_join(dir, "model.safetensors");
-    kvs_model *model;
-    kvs_err err;
-
-    write_config(dir, layers);
-    assert_int_equal(symlink(path, link), 0);
-    if (kvs_model_load(&model, rt, dir, &err) != KVS_OK)
-        fail_msg("%s", err.message);
-    kvsi_free(link);
-    support_remove_dir(dir);
-    return model;
-}
-
-/* Share of the letters that the model gets wrong; *count receives how many there were. */
-static double error_of(kvsi_pass *pass, int hops, size_t *count)
-{
-    enum { ROWS = SEQUENCES * TOKENS };
-    static int32_t ids[ROWS], targets[ROWS];
-    static uint8_t scored[ROWS];
-    size_t starts[SEQUENCES + 1] = {0};
-    kvs_hopk_config config;
-    kvs_task *task;
-    const kvs_batch batch = {
-        .sequences = SEQUENCES, .starts = starts, .ids = ids, .targets = targets, .scored = scored};
-    kvsi_loss loss;
-
-    kvs_hopk_config_init(&config);
-    config.only = (size_t)hops;
-    assert_int_equal(kvs_hopk_create(&task, &config, NULL), KVS_OK);
-    for (size_t s = 0; s < SEQUENCES; s++) {
-        const size_t at = starts[s];
-        const size_t length =
-            kvs_task_sequence(task, 1, KVS_STREAM_EVAL, (uint64_t)hops * SEQUENCES + s, ids + at,
-                              targets + at, scored + at);
-
-        assert_int_equal(length, TOKENS);
-        starts[s + 1] = at + length;
-    }
-    kvs_task_free(task);
-    assert_int_equal(kvsi_pass_load(pass, &batch, NULL, NULL), KVS_OK);
-    kvsi_pass_forward(pass);
-    loss = kvsi_pass_loss(pass, NULL);
-    *count = loss.scored;
-    return 1 - (double)loss.right / (double)loss.scored;
 }
 
 /* ---- the tables ---- */
@@ -122,27 +50,29 @@ static void expect_error(double found, const cell *c, size_t letters, size_t tab
 }
 
 static void check_cells(size_t layers, const cell *cells, size_t count, size_t table_sequences,
-                        int drops)
+                        double dropout)
 {
+    kvsi_hop_error errors[KVSI_HOPS_MAX];
+    kvs_hopk_config task;
     kvs_runtime *rt;
     kvs_model *model;
-    kvsi_pass *pass;
     char path[1024];
+    kvs_err err;
 
     find_model(path, sizeof path, layers);
     rt = support_runtime(NULL);
-    model = load_model(rt, path, layers);
-    pass = support_pass(model, SEQUENCES * TOKENS, SEQUENCES, 0);
-    kvsi_pass_set_dropout(pass, drops, 1, 0);
+    kvs_hopk_config_init(&task);
+    if (kvsi_hop_model_load(&model, rt, path, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(kvs_model_get_config(model)->layers, layers);
+    kvsi_hop_model_drop(model, dropout);
+    assert_int_equal(kvsi_hop_errors(errors, model, &task, SEQUENCES, dropout > 0, NULL), KVS_OK);
     for (size_t i = 0; i < count; i++) {
-        size_t letters;
-        const double error = error_of(pass, cells[i].hops, &letters);
-
         /* no two places hop to the same one: place 0 and three more a hop have no answer */
-        assert_int_equal(letters, SEQUENCES * (97 - 3 * (size_t)cells[i].hops));
-        expect_error(error, &cells[i], letters, table_sequences);
+        const size_t letters = SEQUENCES * (97 - 3 * (size_t)cells[i].hops);
+
+        expect_error(errors[cells[i].hops].error, &cells[i], letters, table_sequences);
     }
-    kvsi_pass_free(pass);
     kvs_model_free(model);
     kvs_runtime_free(rt);
 }
@@ -169,7 +99,7 @@ static void dropout_errs_as_published(void **state)
     static const cell cells[] = {{2, .140}, {4, .423}};
 
     (void)state;
-    check_cells(2, cells, sizeof cells / sizeof *cells, 100, 1);
+    check_cells(2, cells, sizeof cells / sizeof *cells, 100, 0.1);
 }
 
 int main(void)
