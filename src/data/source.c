@@ -17,6 +17,7 @@ struct kvsi_source {
     const char *path;
     int fd;
     uint64_t bytes;
+    uint64_t size; /* of the file */
     kvsi_checksum_stream *sum;
     ZSTD_DStream *zstd; /* NULL = plain */
     unsigned char *block;
@@ -43,7 +44,23 @@ static kvs_status open_file(kvsi_source *source, kvs_err *err)
         return kvsi_fail_errno(err, "read", source->path);
     if (!S_ISREG(info.st_mode))
         return kvsi_fail(err, KVS_E_IO, "cannot read '%s': not a regular file", source->path);
+    source->size = (uint64_t)info.st_size;
     return KVS_OK;
+}
+
+/* A window is as large as the file says, and memory for it is taken at once: 8 MB, which all
+ * ordinary levels of compression keep to, or more for a file that is not small itself. */
+static int open_zstd(kvsi_source *source)
+{
+    enum { ALWAYS = 23, MOST = 27, TIMES = 1024 }; /* logarithms; bytes of window a byte of file */
+    int log = ALWAYS;
+
+    while (log < MOST && (uint64_t)1 << log < TIMES * source->size)
+        log++;
+    source->block = kvsi_alloc(BLOCK, 1);
+    source->zstd = ZSTD_createDStream();
+    return source->block && source->zstd &&
+           !ZSTD_isError(ZSTD_DCtx_setParameter(source->zstd, ZSTD_d_windowLogMax, log));
 }
 
 kvs_status kvsi_source_open(kvsi_source **out, const char *path, kvs_err *err)
@@ -58,12 +75,8 @@ kvs_status kvsi_source_open(kvsi_source **out, const char *path, kvs_err *err)
     source->fd = -1;
     KVS_TRY(kvsi_checksum_create(&source->sum, err));
     KVS_TRY(open_file(source, err));
-    if (kvsi_name_ends(path, ".zst")) {
-        source->block = kvsi_alloc(BLOCK, 1);
-        source->zstd = ZSTD_createDStream();
-        if (!source->block || !source->zstd)
-            goto no_memory;
-    }
+    if (kvsi_name_ends(path, ".zst") && !open_zstd(source))
+        goto no_memory;
     *out = source;
     source = NULL;
 out:
