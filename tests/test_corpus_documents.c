@@ -300,6 +300,8 @@ static void long_compressed_text_is_whole(void **state)
 
 static void what_is_no_text_is_refused(void **state)
 {
+    /* one byte, in a frame with a window of 64 MB */
+    static const char wide[] = {'\x28', '\xb5', '\x2f', '\xfd', 0, '\x80', 9, 0, 0, 'a'};
     char *path = kvsi_path_join(dir, "folder.txt");
     kvs_err err;
     kvsi_text found = {0};
@@ -307,6 +309,7 @@ static void what_is_no_text_is_refused(void **state)
 
     (void)state;
     expect_failure("a.txt.zst", "plain text", 10, "is no sound zstd file");
+    expect_failure("a.txt.zst", wide, sizeof wide, "too much memory");
     expect_failure("a.csv", "a,b", 3, "expected a name that ends in .txt");
     assert_int_equal(kvsi_dir_make(path, &made, NULL), KVS_OK);
     assert_int_equal(collect(&found, path, "text", SEPARATOR, &err), KVS_E_IO);
