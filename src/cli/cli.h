@@ -22,6 +22,7 @@ int kvsi_cmd_bench(int argc, char **argv);
 int kvsi_cmd_report(int argc, char **argv);
 int kvsi_cmd_version(int argc, char **argv);
 
+int kvsi_cli_exit_code(const kvs_err *err);
 /* Prints the error as one line and returns the exit code that fits it. */
 int kvsi_cli_fail(const kvs_err *err);
 /* Prints a command's help. */

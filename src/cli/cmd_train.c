@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/run_files.h"
+#include "cli/train_profile.h"
 #include "cli/train_samples.h"
 
 #include <inttypes.h>
@@ -101,6 +102,7 @@ static void announce_model(const kvsi_workshop *w, const kvsi_train_settings *s)
 static void announce(const kvsi_workshop *w, const kvsi_train_settings *s, uint64_t first_step)
 {
     const int threads = kvs_runtime_threads(w->rt);
+    const size_t ranks = kvs_comm_size(w->comm);
 
     if (first_step > 1)
         fprintf(stderr, "resumed after step %" PRIu64 " of %s\n", first_step - 1, s->out);
@@ -113,6 +115,8 @@ static void announce(const kvsi_workshop *w, const kvsi_train_settings *s, uint6
     else
         fprintf(stderr, "task: induction, vocabulary %zu, pool %zu", s->induction.vocab,
                 s->induction.pool);
+    if (ranks > 1)
+        fprintf(stderr, "; %zu ranks, %zu sequences a step each", ranks, s->train.batch / ranks);
     fprintf(stderr, "; %d thread%s, cpu level %s\n", threads, plural((size_t)threads),
             kvs_runtime_cpu_level(w->rt));
 }
@@ -125,6 +129,7 @@ typedef struct watcher {
     kvsi_train_samples samples;
     double started; /* clock seconds */
     int announced, time_is_up;
+    kvsi_train_profile profile;
 } watcher;
 
 static int is_time_up(const watcher *watch)
@@ -134,16 +139,23 @@ static int is_time_up(const watcher *watch)
     return limit > 0 && kvsi_clock_seconds() - watch->started >= limit;
 }
 
+/* One rank speaks for all. */
+static int is_silent(const watcher *watch)
+{
+    return watch->s->quiet || kvs_comm_rank(watch->w->comm) > 0;
+}
+
 /* The run is announced once it is under way, so that a run that cannot start says only why. */
 static int on_step(void *user, const kvs_step_record *record)
 {
     watcher *watch = user;
     int wish;
 
-    if (!watch->announced && !watch->s->quiet)
+    if (!watch->announced && !is_silent(watch))
         announce(watch->w, watch->s, record->step);
     watch->announced = 1;
     kvsi_progress_step(&watch->progress, record);
+    kvsi_train_profile_add(&watch->profile, record);
     watch->time_is_up = record->step < watch->s->train.steps && is_time_up(watch);
     wish = stop_signal || watch->time_is_up ? KVS_PROGRESS_STOP : 0;
     wish |= save_signal ? KVS_PROGRESS_SAVE : 0;
@@ -199,14 +211,15 @@ static json_t *lengths_to_json(const kvs_evaluation *final)
     return list;
 }
 
-static kvs_status print_json(const kvsi_workshop *w, const kvsi_train_settings *s,
-                             const kvs_train_result *result, kvs_err *err)
+static kvs_status print_json(const watcher *watch, const kvs_train_result *result, kvs_err *err)
 {
+    const kvsi_workshop *w = watch->w;
+    const kvsi_train_settings *s = watch->s;
     json_t *const step_at_99 =
         result->step_at_99 ? json_integer((json_int_t)result->step_at_99) : json_null();
     /* clang-format off */
     json_t *const object =
-        json_pack("{s:s, s:I, s:o, s:o, s:o, s:f, s:I, s:f, s:I, s:I, s:i, s:s, s:s?}",
+        json_pack("{s:s, s:I, s:o, s:o, s:o, s:f, s:I, s:f, s:I, s:I, s:I, s:i, s:s, s:s?}",
                   "task", s->task,
                   "steps", (json_int_t)result->steps,
                   "final_accuracy", kvsi_json_number(result->final.accuracy),
@@ -217,6 +230,7 @@ static kvs_status print_json(const kvsi_workshop *w, const kvsi_train_settings *
                   "tokens_per_s", token_rate(result),
                   "parameters", (json_int_t)kvs_model_parameters(w->model),
                   "seed", (json_int_t)s->train.seed,
+                  "ranks", (json_int_t)kvs_comm_size(w->comm),
                   "threads", kvs_runtime_threads(w->rt),
                   "cpu_level", kvs_runtime_cpu_level(w->rt),
                   "out", s->out);
@@ -227,6 +241,8 @@ static kvs_status print_json(const kvsi_workshop *w, const kvsi_train_settings *
     if (kvsi_train_is_ngram(s))
         json_object_set_new(object, "x2_only_ceiling",
                             kvsi_json_number(kvs_ngram_ceiling(w->task)));
+    if (s->profile)
+        json_object_set_new(object, "profile", kvsi_train_profile_json(&watch->profile));
     return kvsi_cli_print_json(object, err);
 }
 
@@ -259,9 +275,10 @@ static void print_accuracy(const kvsi_workshop *w, const kvsi_train_settings *s,
                100 * kvs_ngram_ceiling(w->task));
 }
 
-static void print_summary(const kvsi_workshop *w, const kvsi_train_settings *s,
-                          const kvs_train_result *result)
+static void print_summary(const watcher *watch, const kvs_train_result *result)
 {
+    const kvsi_workshop *w = watch->w;
+    const kvsi_train_settings *s = watch->s;
     char duration[32], rate[32];
 
     kvsi_format_duration(duration, sizeof duration, result->seconds);
@@ -279,6 +296,8 @@ static void print_summary(const kvsi_workshop *w, const kvsi_train_settings *s,
     else
         printf("99 %%      not reached in %" PRIu64 " steps\n", result->steps);
     printf("time      %s, %s tokens/s\n", duration, rate);
+    if (s->profile)
+        kvsi_train_profile_print(&watch->profile);
     if (s->out)
         printf("files     %s: model.safetensors, config.json, %strain.jsonl, result.json\n", s->out,
                w->tokenizer ? "tokenizer.json, " : "");
@@ -325,17 +344,19 @@ static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, co
 
     KVS_TRY(kvsi_train_samples_init(&watch.samples, w, s, err));
     catch_signals();
-    kvsi_progress_start(&watch.progress, s->train.steps, s->quiet);
+    kvsi_progress_start(&watch.progress, s->train.steps, is_silent(&watch));
     st = kvs_train(&job, &result, err);
     kvsi_progress_end(&watch.progress);
     kvsi_train_samples_release(&watch.samples);
     if (st != KVS_OK)
         return st;
-    if (!s->quiet)
+    if (!is_silent(&watch))
         tell_stop(&watch, &result);
+    if (kvs_comm_rank(w->comm) > 0)
+        return KVS_OK;
     if (s->json)
-        return print_json(w, s, &result, err);
-    print_summary(w, s, &result);
+        return print_json(&watch, &result, err);
+    print_summary(&watch, &result);
 out:
     return st;
 }
@@ -361,17 +382,19 @@ out:
 }
 
 /* Makes everything ready, and then trains or says what it would take. */
-static kvs_status train_or_plan(kvsi_train_settings *s, kvsi_parsed_options *parsed,
+static kvs_status train_or_plan(kvs_comm *comm, kvsi_train_settings *s, kvsi_parsed_options *parsed,
                                 const char *line, kvs_err *err)
 {
     const kvsi_train_settings before = *s;
-    kvsi_workshop w = {0};
+    kvsi_workshop w = {.comm = comm};
     kvsi_run_files files = {0};
     kvs_status st;
 
-    KVS_TRY(kvsi_workshop_furnish(&w, s, parsed, err));
+    kvs_comm_set_patience(comm, 60 * s->rank_timeout);
+    st = kvsi_workshop_furnish(&w, s, parsed, err);
+    KVS_TRY(kvs_comm_agree(comm, st, err));
     if (s->dry_run) {
-        KVS_TRY(print_plan(&w, s, err));
+        st = kvs_comm_rank(comm) == 0 ? print_plan(&w, s, err) : KVS_OK;
         goto out;
     }
     KVS_TRY(kvsi_train_mark_sources(s, &before, parsed, err));
@@ -383,27 +406,59 @@ out:
     return st;
 }
 
-int kvsi_cmd_train(int argc, char **argv)
+/* Everything that ranks do together. */
+static kvs_status run(kvs_comm *comm, int argc, char **argv, kvs_err *err)
 {
+    const int is_first = kvs_comm_rank(comm) == 0;
     kvsi_train_settings settings;
     kvsi_parsed_options parsed = {0};
     kvsi_text line = {0};
-    kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
     quote_line(&line, argc, argv);
-    KVS_TRY(kvsi_text_check(&line, &err));
-    KVS_TRY(kvsi_train_settings_parse(&settings, &parsed, argc - 2, argv + 2, &err));
-    if (parsed.help)
-        KVS_TRY(kvsi_cli_help(&kvsi_train_command, &settings, &err));
-    else if (parsed.print_config)
-        KVS_TRY(print_settings(&settings, &parsed, &err));
-    else
-        KVS_TRY(train_or_plan(&settings, &parsed, line.data, &err));
+    KVS_TRY(kvsi_text_check(&line, err));
+    st = kvsi_train_settings_parse(&settings, &parsed, argc - 2, argv + 2, err);
+    KVS_TRY(kvs_comm_agree(comm, st, err));
+    if (parsed.help && is_first)
+        KVS_TRY(kvsi_cli_help(&kvsi_train_command, &settings, err));
+    else if (parsed.print_config && is_first)
+        KVS_TRY(print_settings(&settings, &parsed, err));
+    else if (!parsed.help && !parsed.print_config)
+        KVS_TRY(train_or_plan(comm, &settings, &parsed, line.data, err));
 out:
     kvsi_options_release(&parsed);
     kvsi_text_release(&line);
-    if (st != KVS_OK)
-        return kvsi_cli_fail(&err);
-    return stop_signal ? 128 + stop_signal : KVSI_EXIT_DONE;
+    return st;
+}
+
+/* One line, whether all ranks failed together or one alone, which then ends the others. */
+static int report(kvs_comm *comm, const kvs_err *err)
+{
+    const size_t rank = kvs_comm_rank(comm);
+    const int together = kvs_comm_size(comm) == 1 || kvs_comm_all_know(comm);
+    kvs_err told;
+
+    if (together && rank > 0)
+        return kvsi_cli_exit_code(err);
+    if (together)
+        return kvsi_cli_fail(err);
+    kvsi_fail(&told, err->status, "rank %zu: %.480s", rank, err->message);
+    kvs_comm_abort(comm, kvsi_cli_fail(&told));
+    return KVSI_EXIT_FAILED;
+}
+
+int kvsi_cmd_train(int argc, char **argv)
+{
+    kvs_err err = {.status = KVS_OK};
+    kvs_comm *comm = NULL;
+    int code = KVSI_EXIT_DONE;
+
+    if (kvs_comm_open(&comm, &err) != KVS_OK)
+        return kvs_comm_launched_rank() == 0 ? kvsi_cli_fail(&err) : kvsi_cli_exit_code(&err);
+    if (run(comm, argc, argv, &err) != KVS_OK)
+        code = report(comm, &err);
+    else if (stop_signal)
+        code = 128 + stop_signal;
+    kvs_comm_close(comm);
+    return code;
 }

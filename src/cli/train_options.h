@@ -14,7 +14,7 @@ typedef struct kvsi_train_settings {
     kvs_train_config train;
     /* Choices by name, and lists, as they were given; settled into the configurations above. */
     const char *body, *shift, *shift_form, *shift_init, *positions, *head;
-    const char *task, *data, *sampler, *loss, *schedule;
+    const char *task, *data, *sampler, *loss, *schedule, *shard;
     kvsi_number_list slopes, sliding_layers;
     double dropout;
     const char *cpu_level, *out, *init_from, *retrofit;
@@ -28,7 +28,8 @@ typedef struct kvsi_train_settings {
     double sample_temp;
     double max_time; /* minutes, 0 = no limit */
     const char *resume, *preset;
-    int dry_run;
+    double rank_timeout; /* minutes, 0 = none */
+    int dry_run, profile;
     int quiet, json;
 } kvsi_train_settings;
 

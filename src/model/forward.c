@@ -125,10 +125,12 @@ void kvsi_pass_forward(kvsi_pass *pass)
     const size_t bytes = pass->tokens * m->config.dim * sizeof(real);
     kvsi_context *k = &pass->context;
 
+    kvsi_pass_want_weights(pass, KVSI_UNIT_EMBEDDING);
     embed(pass, pass->layers[0].x);
     for (size_t l = 0; l < m->config.layers; l++) {
         real *out = l + 1 < m->config.layers ? pass->layers[l + 1].x : pass->last;
 
+        kvsi_pass_want_weights(pass, kvsi_unit_of_layer(l));
         forward_attention(pass, l);
         if (m->config.no_mlp)
             k->ops->copy(k, out, pass->layers[l].middle, bytes);
@@ -163,7 +165,7 @@ static real *head_gradient(kvsi_pass *p, real *gradients)
     if (!gradients || m->layout.head == KVSI_ABSENT)
         return NULL;
     if (m->config.head != KVS_HEAD_NORMALISED)
-        return gradients + m->layout.head;
+        return kvsi_pass_gradient(p, gradients, m->layout.head);
     p->context.ops->zero(&p->context, p->d_unit_head,
                          m->config.vocab * m->config.dim * sizeof(real));
     return p->d_unit_head;
@@ -181,31 +183,49 @@ static kvsi_loss count_loss(const kvsi_pass *p)
     return loss;
 }
 
+/* Losses, guesses and, with gradients, the head's share of the backward pass. */
+static void run_head(kvsi_pass *p, real *gradients)
+{
+    const kvs_model *m = p->model;
+    const kvsi_matrix w = kvsi_pass_head(p);
+    kvsi_context *k = &p->context;
+    const kvsi_head head = {
+        .x = p->normed,
+        .w = &w,
+        .rows = p->rows,
+        .targets = p->targets,
+        .count = p->head_rows,
+        .row_loss = p->losses,
+        .row_guess = p->guesses,
+        .n = p->tokens,
+        .d_x = gradients ? p->d_normed : NULL,
+        .d_w = head_gradient(p, gradients),
+    };
+
+    prepare_head(p);
+    k->ops->head_loss(k, &head);
+    if (gradients && m->config.head == KVS_HEAD_NORMALISED)
+        k->ops->unit_rows_backward(k, kvsi_pass_gradient(p, gradients, m->layout.head),
+                                   p->d_unit_head, m->matrices.head.data, m->config.vocab,
+                                   m->config.dim);
+}
+
 /* The head's share of the backward pass happens here too, so that logits never outlive a chunk:
  * it leaves the gradient of the final norm's output in d_normed. */
 kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients)
 {
     const kvs_model *m = pass->model;
-    const kvsi_matrix w = kvsi_pass_head(pass);
+    const int has_head = m->layout.head != KVSI_ABSENT;
+    const size_t unit = kvsi_unit_of_head(&m->config);
     kvsi_context *k = &pass->context;
-    const kvsi_head head = {
-        .x = pass->normed,
-        .w = &w,
-        .rows = pass->rows,
-        .targets = pass->targets,
-        .count = pass->head_rows,
-        .row_loss = pass->losses,
-        .row_guess = pass->guesses,
-        .n = pass->tokens,
-        .d_x = gradients ? pass->d_normed : NULL,
-        .d_w = head_gradient(pass, gradients),
-    };
 
-    prepare_head(pass);
-    k->ops->head_loss(k, &head);
-    if (gradients && m->config.head == KVS_HEAD_NORMALISED)
-        k->ops->unit_rows_backward(k, gradients + m->layout.head, pass->d_unit_head,
-                                   m->matrices.head.data, m->config.vocab, m->config.dim);
+    if (has_head)
+        kvsi_pass_want_weights(pass, unit);
+    if (has_head && gradients)
+        kvsi_pass_begin_gradients(pass, unit);
+    run_head(pass, gradients);
+    if (has_head && gradients && !m->config.tied) /* a tied one goes on at the other end */
+        kvsi_pass_complete(pass, unit);
     k->ops->download(k, pass->host_losses, pass->losses, pass->head_rows * sizeof *pass->losses);
     k->ops->download(k, pass->host_guesses, pass->guesses, pass->head_rows * sizeof *pass->guesses);
     k->ops->sync(k);

@@ -174,7 +174,8 @@ kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_
                             kvs_err *err)
 {
     const size_t bytes = kvsi_pass_bytes(model, limits), rows = limits->head_rows;
-    const kvs_status st = limits->training ? kvsi_model_must_own(model, "trained", err) : KVS_OK;
+    const kvs_status st = limits->training ? kvsi_model_must_own(model, "trained", err)
+                                           : kvsi_model_must_be_whole(model, err);
     kvsi_pass *p;
 
     *out = NULL;
@@ -392,7 +393,8 @@ static kvsi_shift shift_of(const kvsi_pass *p, size_t layer, unsigned target, pt
     if (!(c->shift.targets & target))
         return (kvsi_shift){0};
     shift.parameters = at_offset(p, offset);
-    shift.gradient = gradients && offset != KVSI_ABSENT ? gradients + offset : NULL;
+    if (gradients && offset != KVSI_ABSENT)
+        shift.gradient = kvsi_pass_gradient(p, gradients, offset);
     if (kvsi_form_get(c->shift.form)->gated) {
         shift.gate_stride = gate_heads(c, kvsi_layer_shape_of(c, layer));
         shift.gates = p->layers[layer].gates + *column;

@@ -12,7 +12,22 @@
 #ifndef KVSI_MODEL_PASS_H
 #define KVSI_MODEL_PASS_H
 
+#include "model/share.h"
 #include "model/state.h"
+
+/* Where the weights of a pass come from and its gradients go to, if not all of them are at hand: it
+ * asks for them, and tells when it is done, unit by unit (model/share.h). */
+typedef struct kvsi_supply {
+    void *user;
+    /* The unit's weights are wanted, until the next call; they are where model->matrices says. */
+    void (*weights)(void *user, size_t unit);
+    /* The pass begins to add to the unit's gradients, which are its alone until it is done. */
+    void (*gradients)(void *user, size_t unit);
+    /* Where the gradient of a number of the block is; NULL = all are in one block. */
+    real *(*gradient)(void *user, size_t offset);
+    /* The unit's gradients have all that this pass has to add. */
+    void (*complete)(void *user, size_t unit);
+} kvsi_supply;
 
 /* What one layer leaves for its backward pass.  Without training all layers share one; with
  * recomputation only x is each layer's own. */
@@ -61,6 +76,8 @@ typedef struct kvsi_pass {
 
     int dropout_on;
     uint64_t dropout_seed, dropout_number;
+
+    const kvsi_supply *supply; /* borrowed; NULL = everything is at hand */
 } kvsi_pass;
 
 /* Bytes of backend memory that kvsi_pass_create will take. */
@@ -101,6 +118,32 @@ void kvsi_pass_state_logits(kvsi_pass *pass, real *host_logits, real *scratch,
                             kvsi_state *const *states, size_t count);
 
 /* ---- shared by forward.c and backward.c ---- */
+
+static inline void kvsi_pass_want_weights(const kvsi_pass *pass, size_t unit)
+{
+    if (pass->supply)
+        pass->supply->weights(pass->supply->user, unit);
+}
+
+static inline void kvsi_pass_begin_gradients(const kvsi_pass *pass, size_t unit)
+{
+    if (pass->supply)
+        pass->supply->gradients(pass->supply->user, unit);
+}
+
+static inline void kvsi_pass_complete(const kvsi_pass *pass, size_t unit)
+{
+    if (pass->supply)
+        pass->supply->complete(pass->supply->user, unit);
+}
+
+/* The gradient of what is at an offset of the block. */
+static inline real *kvsi_pass_gradient(const kvsi_pass *pass, real *gradients, ptrdiff_t offset)
+{
+    if (pass->supply && pass->supply->gradient)
+        return pass->supply->gradient(pass->supply->user, (size_t)offset);
+    return gradients + offset;
+}
 
 /* What the layer's backward pass needs, from its x, as the forward pass had it. */
 void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer);

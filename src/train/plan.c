@@ -33,7 +33,7 @@ kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt, const kvs_model_
     KVS_TRY(kvs_model_config_finish(&measured.config, err));
     KVS_TRY(kvsi_layout_init(&measured.layout, &measured.config, err));
     {
-        const kvsi_pass_limits limits = kvsi_training_limits(task, train);
+        const kvsi_pass_limits limits = kvsi_training_limits(task, train, rt->comm->size);
         const uint64_t bytes = kvsi_layout_total(&measured.layout) * sizeof(real);
 
         *out = (kvs_plan){
