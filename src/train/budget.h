@@ -20,6 +20,12 @@ static inline size_t kvsi_part_sequences(const kvs_train_config *c, size_t ranks
     return part < slice ? part : slice;
 }
 
+/* Whether a slice takes more than one pass. */
+static inline int kvsi_slices_have_parts(const kvs_train_config *c, size_t ranks)
+{
+    return kvsi_part_sequences(c, ranks) < kvsi_slice_sequences(c, ranks);
+}
+
 /* Ranks that exchange something in every pass, and bits that do not depend on their number, need
  * the same passes everywhere: then nothing may be too long for one. */
 static inline int kvsi_passes_are_fixed(const kvs_train_config *c)

@@ -1,6 +1,7 @@
 #include "train/gradients.h"
 
 #include "base/memory.h"
+#include "train/budget.h"
 
 enum {
     INBOXES = 8, /* buckets that are being received at once */
@@ -31,6 +32,7 @@ struct kvsi_gradients {
     real *slices[KVSI_SLICES]; /* one of each of the rank's slices; spread: small tensors alone */
     real *own[KVSI_SLICES];    /* spread: this rank's pieces of matrices; one, or one a slice */
     size_t owns;
+    real *of_pass; /* as a slice, where a pass is kept apart; NULL = it adds to its slice */
     room rooms[ROOMS + 1]; /* spread; one more for an embedding that is the head too */
     size_t room_count;
     real **rows; /* [ranks] scratch of add_up */
@@ -53,6 +55,7 @@ struct kvsi_gradients {
 typedef struct sizes {
     int spread;
     size_t slices, slice; /* how many, and how large each */
+    size_t of_pass;
     size_t owns, own;
     size_t rooms, room;
     size_t inboxes, inbox;
@@ -70,7 +73,8 @@ static size_t inbox_size(const kvsi_share *share)
     return most;
 }
 
-static sizes measure(const kvsi_share *share, int tied, kvs_shard shard, int deterministic)
+static sizes measure(const kvsi_share *share, int tied, kvs_shard shard, int deterministic,
+                     int slices_have_parts)
 {
     const size_t small = share->total - share->matrices;
     const size_t all = share->small_from + small;
@@ -85,6 +89,8 @@ static sizes measure(const kvsi_share *share, int tied, kvs_shard shard, int det
         s.rooms = tied ? ROOMS + 1 : ROOMS;
         s.room = share->largest_unit;
     }
+    if (deterministic && slices_have_parts)
+        s.of_pass = s.slice;
     if (s.spread || share->ranks > 1) {
         s.inboxes = share->buckets < INBOXES ? share->buckets : INBOXES;
         s.inbox = inbox_size(share);
@@ -95,11 +101,12 @@ static sizes measure(const kvsi_share *share, int tied, kvs_shard shard, int det
 kvsi_gradients_bytes kvsi_gradients_measure(const kvsi_share *share, const kvs_model_config *model,
                                             const kvs_train_config *train)
 {
-    const sizes s = measure(share, model->tied, train->shard, train->deterministic);
+    const sizes s = measure(share, model->tied, train->shard, train->deterministic,
+                            kvsi_slices_have_parts(train, share->ranks));
 
     return (kvsi_gradients_bytes){
         .sums = (s.slices * s.slice + s.owns * s.own) * sizeof(real),
-        .buffers = (s.rooms * s.room + s.inboxes * s.inbox) * sizeof(real),
+        .buffers = (s.of_pass + s.rooms * s.room + s.inboxes * s.inbox) * sizeof(real),
     };
 }
 
@@ -119,6 +126,7 @@ static int take_memory(kvsi_gradients *g, const sizes *s)
     const kvsi_ops *op = g->team->context.ops;
     int taken = take_blocks(g->slices, s->slices, s->slice, op) &&
                 take_blocks(g->own, s->owns, s->own, op) &&
+                take_blocks(&g->of_pass, s->of_pass > 0, s->of_pass, op) &&
                 take_blocks(g->inbox, s->inboxes, s->inbox, op);
 
     for (size_t i = 0; i < s->rooms && taken; i++) {
@@ -132,8 +140,8 @@ static int take_memory(kvsi_gradients *g, const sizes *s)
 
 kvs_status kvsi_gradients_create(kvsi_gradients **out, kvsi_team *team, kvs_err *err)
 {
-    const sizes s =
-        measure(team->share, team->model->config.tied, team->shard, team->deterministic);
+    const sizes s = measure(team->share, team->model->config.tied, team->shard,
+                            team->deterministic, team->slices_have_parts);
     kvsi_gradients *g = kvsi_alloc(1, sizeof *g);
 
     *out = NULL;
@@ -168,6 +176,7 @@ void kvsi_gradients_free(kvsi_gradients *gradients)
         op->release(gradients->slices[i]);
         op->release(gradients->own[i]);
     }
+    op->release(gradients->of_pass);
     for (size_t i = 0; i < INBOXES; i++)
         op->release(gradients->inbox[i]);
     for (size_t i = 0; i < gradients->room_count; i++)
@@ -175,6 +184,15 @@ void kvsi_gradients_free(kvsi_gradients *gradients)
     kvsi_free(gradients->journeys);
     kvsi_free(gradients->rows);
     kvsi_free(gradients);
+}
+
+/* Numbers of each of g->slices. */
+static size_t slice_size(const kvsi_gradients *g)
+{
+    const kvsi_share *share = g->team->share;
+    const size_t small = share->total - share->matrices;
+
+    return g->spread ? small : share->small_from + small;
 }
 
 /* ---- adding up ---- */
@@ -319,7 +337,7 @@ static void set_out(kvsi_gradients *g, size_t bucket, const real *from, ptrdiff_
 
 real *kvsi_gradients_block(const kvsi_gradients *gradients)
 {
-    return gradients->slices[gradients->slice];
+    return gradients->of_pass ? gradients->of_pass : gradients->slices[gradients->slice];
 }
 
 int kvsi_gradients_are_spread(const kvsi_gradients *gradients)
@@ -329,8 +347,21 @@ int kvsi_gradients_are_spread(const kvsi_gradients *gradients)
 
 void kvsi_gradients_pass(kvsi_gradients *gradients, size_t slice, int is_last)
 {
+    kvsi_context *c = &gradients->team->context;
+
     gradients->slice = slice;
     gradients->is_last = is_last;
+    if (gradients->of_pass)
+        c->ops->zero(c, gradients->of_pass, slice_size(gradients) * sizeof(real));
+}
+
+void kvsi_gradients_passed(kvsi_gradients *gradients)
+{
+    kvsi_context *c = &gradients->team->context;
+
+    if (gradients->of_pass)
+        c->ops->add(c, gradients->slices[gradients->slice], gradients->of_pass,
+                    slice_size(gradients));
 }
 
 /* The room where a pass adds to a unit's gradients. */
@@ -363,7 +394,7 @@ real *kvsi_gradients_at(kvsi_gradients *gradients, size_t offset)
     size_t unit;
 
     if (offset >= share->small_from)
-        return gradients->slices[gradients->slice] + (offset - share->small_from);
+        return kvsi_gradients_block(gradients) + (offset - share->small_from);
     unit = kvsi_unit_at(share, offset);
     return gradients->rooms[find_room(gradients, (ptrdiff_t)unit)].numbers +
            (offset - share->unit[unit].from);
@@ -399,13 +430,10 @@ void kvsi_gradients_complete(kvsi_gradients *gradients, size_t unit)
 
 void kvsi_gradients_begin(kvsi_gradients *gradients)
 {
-    const kvsi_team *t = gradients->team;
-    const size_t small = t->share->total - t->share->matrices;
-    const size_t slice = gradients->spread ? small : t->share->small_from + small;
     kvsi_context *c = &gradients->team->context;
 
-    for (size_t i = 0; i < t->slices; i++)
-        c->ops->zero(c, gradients->slices[i], slice * sizeof(real));
+    for (size_t i = 0; i < gradients->team->slices; i++)
+        c->ops->zero(c, gradients->slices[i], slice_size(gradients) * sizeof(real));
     for (size_t i = 0; i < gradients->owns; i++)
         c->ops->zero(c, gradients->own[i], gradients->owned * sizeof(real));
 }
@@ -430,10 +458,9 @@ kvs_status kvsi_gradients_end(kvsi_gradients *gradients, kvs_err *err)
 {
     kvsi_gradients *g = gradients;
     const kvsi_team *t = g->team;
-    const size_t small = t->share->total - t->share->matrices;
     kvsi_context *c = &g->team->context;
 
-    add_tree(c, g->slices, t->slices, g->spread ? small : t->share->small_from + small);
+    add_tree(c, g->slices, t->slices, slice_size(g));
     set_out_rest(g);
     while (g->returned < g->queued)
         wait_for_oldest(g);

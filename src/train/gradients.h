@@ -11,7 +11,8 @@
  * same on all ranks.
  *
  * Where bits must not depend on the ranks, the gradients of the slices of a batch are kept apart
- * until the end and added up in the same tree. */
+ * until the end and added up in the same tree; and those of a pass until it is over, so that it does
+ * not matter whether it adds to a sum or is sent. */
 #ifndef KVSI_TRAIN_GRADIENTS_H
 #define KVSI_TRAIN_GRADIENTS_H
 
@@ -26,6 +27,7 @@ void kvsi_gradients_free(kvsi_gradients *gradients);
  * are the last of the step; at its end all is added up. */
 void kvsi_gradients_begin(kvsi_gradients *gradients);
 void kvsi_gradients_pass(kvsi_gradients *gradients, size_t slice, int is_last);
+void kvsi_gradients_passed(kvsi_gradients *gradients);
 kvs_status kvsi_gradients_end(kvsi_gradients *gradients, kvs_err *err);
 
 /* What the pass is given. */

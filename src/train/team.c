@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "train/budget.h"
 
 /* ---- making ---- */
 
@@ -60,6 +61,7 @@ kvs_status kvsi_team_init(kvsi_team *team, kvs_model *model, const kvs_train_con
         .deterministic = config->deterministic,
         .first_group = first_group,
         .slices = config->deterministic ? KVSI_SLICES / model->comm->size : 1,
+        .slices_have_parts = kvsi_slices_have_parts(config, model->comm->size),
         .share = model->share,
     };
     KVS_TRY(check_team(model, config, err));

@@ -15,6 +15,7 @@ typedef struct kvsi_team {
     int deterministic;
     kvsi_group first_group;  /* that is trained; the ones after it are too */
     size_t slices;           /* of a batch that this rank computes */
+    int slices_have_parts;   /* each is computed in several passes */
     const kvsi_share *share; /* the model's, or: */
     kvsi_share own_share;
     kvsi_cut *cuts; /* [share.buckets] how buckets are sent */

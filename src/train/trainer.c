@@ -265,8 +265,10 @@ static kvs_status run_batch(kvs_trainer *t, const errand *e, kvs_err *err)
         kvsi_pass_forward(t->pass);
         loss = kvsi_pass_loss(t->pass, gradients);
         watch_loss(t, loss.sum);
-        if (e->trains)
+        if (e->trains) {
             kvsi_pass_backward(t->pass, gradients);
+            kvsi_gradients_passed(t->gradients);
+        }
         if (e->sum)
             count(e->sum, t->pass, &loss, t->task);
     }
