@@ -15,7 +15,7 @@ static const real *leave_stream(kvsi_pass *p, size_t site)
     if (drop.rate == 0)
         return p->d_x;
     k->ops->copy(k, p->d_branch, p->d_x, count * sizeof *p->d_x);
-    k->ops->dropout(k, p->d_branch, count, &drop);
+    kvsi_pass_drop(p, p->d_branch, &drop);
     return p->d_branch;
 }
 
@@ -126,7 +126,7 @@ static void backward_embedding(kvsi_pass *p, real *gradients)
     kvsi_context *k = &p->context;
 
     if (drop.rate > 0)
-        k->ops->dropout(k, p->d_x, n * dim, &drop);
+        kvsi_pass_drop(p, p->d_x, &drop);
     k->ops->embed_backward(k, kvsi_pass_gradient(p, gradients, m->layout.embed), p->d_x, p->ids, n,
                            dim);
     if (m->layout.positions != KVSI_ABSENT)

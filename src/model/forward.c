@@ -37,7 +37,7 @@ static void join(kvsi_pass *p, real *out, const real *in, const kvsi_linear *w, 
         return;
     }
     linear(p, p->branch, in, w, NULL);
-    k->ops->dropout(k, p->branch, count, &drop);
+    kvsi_pass_drop(p, p->branch, &drop);
     k->ops->copy(k, out, c->no_residual ? p->branch : x, count * sizeof *out);
     if (!c->no_residual)
         k->ops->add(k, out, p->branch, count);
@@ -96,7 +96,7 @@ void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer)
 static void embed(kvsi_pass *p, real *x)
 {
     const kvs_model *m = p->model;
-    const size_t n = p->tokens, dim = m->config.dim;
+    const size_t n = p->tokens;
     const kvsi_dropout drop =
         kvsi_pass_dropout(p, m->config.dropout_embedding, KVSI_SITE_EMBEDDING);
     kvsi_context *k = &p->context;
@@ -105,7 +105,7 @@ static void embed(kvsi_pass *p, real *x)
     if (m->matrices.positions.data)
         k->ops->embed_forward(k, x, &m->matrices.positions, p->positions, n, 1);
     if (drop.rate > 0)
-        k->ops->dropout(k, x, n * dim, &drop);
+        kvsi_pass_drop(p, x, &drop);
 }
 
 static void advance(kvsi_pass *p, kvsi_state *state, const kvsi_span *span)

@@ -380,7 +380,17 @@ kvsi_matrix kvsi_pass_gates(const kvsi_pass *pass, size_t layer)
 kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site)
 {
     return (kvsi_dropout){pass->dropout_on ? rate : 0.0, pass->dropout_seed,
-                          pass->dropout_number * 65536 + site};
+                          pass->dropout_number * KVSI_DROPOUT_SITES + site};
+}
+
+void kvsi_pass_drop(kvsi_pass *pass, real *x, const kvsi_dropout *first)
+{
+    const size_t dim = pass->model->config.dim;
+    kvsi_dropout drop = *first;
+
+    for (size_t s = 0; s < pass->sequences; s++, drop.index += KVSI_DROPOUT_SITES)
+        pass->context.ops->dropout(&pass->context, x + pass->spans[s].start * dim,
+                                   pass->spans[s].len * dim, &drop);
 }
 
 /* Of a target with `heads` heads; *column counts the gates of the targets before it. */

@@ -88,7 +88,7 @@ kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_
 void kvsi_pass_free(kvsi_pass *pass);
 
 /* Whether the model's dropout acts in the passes to come, and which numbers it drops: a function of
- * the seed and the pass's number.  Off at first. */
+ * the seed and the sequence, of which `number` is the first's.  Off at first. */
 void kvsi_pass_set_dropout(kvsi_pass *pass, int on, uint64_t seed, uint64_t number);
 
 /* Targets decide which rows reach the head.  `states`, if any, is one per sequence, all different;
@@ -160,8 +160,11 @@ static inline size_t kvsi_site_mlp(size_t layer)
     return 2 + 2 * layer;
 }
 
-/* The dropout of a site as the backend wants it; rate 0 where there is none or it is off. */
+/* The dropout of a site as the backend wants it, for the first sequence; rate 0 where there is none
+ * or it is off. */
 kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site);
+/* Drops numbers of x[n, dim], sequence by sequence. */
+void kvsi_pass_drop(kvsi_pass *pass, real *x, const kvsi_dropout *first);
 
 /* The attention of one layer; its shifts point into `gradients` unless that is NULL. */
 kvsi_attention kvsi_pass_attention(kvsi_pass *pass, size_t layer, real *gradients);

@@ -222,9 +222,7 @@ static void count(totals *sum, const kvsi_pass *pass, const kvsi_loss *loss, con
 
 /* The passes over a batch. */
 typedef struct errand {
-    uint64_t number; /* of the first sequence: no two passes of training start with the same one,
-                        and every evaluation with the same ones, so it serves to number dropout's
-                        masks */
+    uint64_t number; /* of the first sequence; dropout counts them too */
     int trains;      /* backward too */
     size_t slice;    /* of the rank's */
     int is_last;     /* of the step */
