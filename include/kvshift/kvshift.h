@@ -659,17 +659,48 @@ KVS_API kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, 
 /* What training would take, from configurations alone: nothing is allocated.  Without a task, of
  * text: sequences as long as the context. */
 typedef struct kvs_plan {
+    size_t ranks;
     uint64_t parameters;
+    /* of one rank: */
     uint64_t weight_bytes, gradient_bytes, moment_bytes;
-    uint64_t pass_bytes; /* activations, their gradients, workspace */
+    uint64_t exchange_bytes; /* what passes from rank to rank, while it does */
+    uint64_t pass_bytes;     /* activations, their gradients, workspace */
     uint64_t total_bytes;
+    size_t passes;                      /* a step */
+    double gradients_sent, weights_sent; /* bytes a step, gradients that return included */
+    /* of all: */
     double tokens_per_step;
     double flops_per_token; /* forward and backward, without what is computed twice */
 } kvs_plan;
 
+/* For the ranks of the runtime. */
 KVS_API kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt,
                                   const kvs_model_config *config, const kvs_task *task,
                                   const kvs_train_config *train, kvs_err *err);
+
+/* Machines that do not have to be there: what each rank of them can do. */
+typedef struct kvs_cluster {
+    size_t ranks;
+    double flops;        /* a second, of training as it is, not the peak */
+    double link_bytes;   /* a second, to and from other ranks, each */
+    double memory_bytes; /* a second, read and written */
+} kvs_cluster;
+
+/* How long a step takes there.  What is sent for gradients can hide behind the backward part of a
+ * pass, weights behind the parts that want them next. */
+typedef struct kvs_cluster_plan {
+    kvs_plan plan;
+    double compute_seconds;  /* passes */
+    double update_seconds;   /* adding up what arrived, and the optimizer */
+    double transfer_seconds; /* if the link did nothing else */
+    double step_seconds;     /* one after the other */
+    double overlapped_step_seconds;
+} kvs_cluster_plan;
+
+KVS_API kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
+                                          const kvs_model_config *config, const kvs_task *task,
+                                          const kvs_train_config *train,
+                                          const kvs_cluster *cluster, kvs_err *err);
 
 typedef struct kvs_tokenizer kvs_tokenizer; /* see below */
 

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/run_files.h"
+#include "cli/train_plan.h"
 #include "cli/train_profile.h"
 #include "cli/train_samples.h"
 
@@ -13,40 +14,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-/* ---- plans --------------------------------------------------------------------------------- */
-
-static void print_bytes(const char *what, uint64_t bytes)
-{
-    char text[32];
-
-    kvsi_format_count(text, sizeof text, (double)bytes);
-    printf("  %-12s%sB\n", what, text);
-}
-
-static kvs_status print_plan(const kvsi_workshop *w, const kvsi_train_settings *s, kvs_err *err)
-{
-    kvs_plan plan;
-    char parameters[32], work[32], tokens[32];
-    const kvs_status st = kvs_train_plan(&plan, w->rt, &s->model, w->task, &s->train, err);
-
-    if (st != KVS_OK)
-        return st;
-    kvsi_format_count(parameters, sizeof parameters, (double)plan.parameters);
-    kvsi_format_count(tokens, sizeof tokens, plan.tokens_per_step);
-    kvsi_format_count(work, sizeof work, plan.flops_per_token * plan.tokens_per_step);
-    if (!w->task)
-        printf("planned for   text in windows of %zu tokens; no --data or --task is given\n",
-               s->model.context);
-    printf("parameters    %s\nmemory\n", parameters);
-    print_bytes("weights", plan.weight_bytes);
-    print_bytes("gradients", plan.gradient_bytes);
-    print_bytes("moments", plan.moment_bytes);
-    print_bytes("passes", plan.pass_bytes);
-    print_bytes("total", plan.total_bytes);
-    printf("a step        %s tokens on average, %sFLOP\n", tokens, work);
-    return KVS_OK;
-}
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
@@ -394,7 +361,7 @@ static kvs_status train_or_plan(kvs_comm *comm, kvsi_train_settings *s, kvsi_par
     st = kvsi_workshop_furnish(&w, s, parsed, err);
     KVS_TRY(kvs_comm_agree(comm, st, err));
     if (s->dry_run) {
-        st = kvs_comm_rank(comm) == 0 ? print_plan(&w, s, err) : KVS_OK;
+        st = kvs_comm_agree(comm, kvsi_train_plan_print(&w, s, err), err);
         goto out;
     }
     KVS_TRY(kvsi_train_mark_sources(s, &before, parsed, err));

@@ -6,10 +6,12 @@
 
 /* ---- making ---- */
 
-static kvs_status check_team(const kvs_model *model, const kvs_train_config *c, kvs_err *err)
+kvs_status kvsi_team_check_ranks(const kvs_train_config *config, size_t ranks, kvs_err *err)
 {
-    const size_t ranks = model->comm->size;
+    const kvs_train_config *c = config;
 
+    if (ranks < 1)
+        return kvsi_fail(err, KVS_E_INVALID, "ranks is 0, expected at least 1");
     if (c->deterministic && KVSI_SLICES % ranks != 0)
         return kvsi_fail(err, KVS_E_INVALID,
                          "deterministic runs have 1, 2 or 4 ranks, here are %zu", ranks);
@@ -20,6 +22,11 @@ static kvs_status check_team(const kvs_model *model, const kvs_train_config *c, 
     if (c->batch % ranks != 0)
         return kvsi_fail(err, KVS_E_INVALID, "batch is %zu, expected a multiple of the %zu ranks",
                          c->batch, ranks);
+    return KVS_OK;
+}
+
+static kvs_status check_model(const kvs_model *model, const kvs_train_config *c, kvs_err *err)
+{
     if ((c->shard == KVS_SHARD_PARAMETERS) != (model->share != NULL))
         return kvsi_fail(err, KVS_E_INVALID,
                          model->share ? "the model's weights are spread over ranks, expected shard "
@@ -64,7 +71,8 @@ kvs_status kvsi_team_init(kvsi_team *team, kvs_model *model, const kvs_train_con
         .slices_have_parts = kvsi_slices_have_parts(config, model->comm->size),
         .share = model->share,
     };
-    KVS_TRY(check_team(model, config, err));
+    KVS_TRY(kvsi_team_check_ranks(config, model->comm->size, err));
+    KVS_TRY(check_model(model, config, err));
     if (!team->share) {
         KVS_TRY(kvsi_share_init(&team->own_share, &model->layout, model->config.layers,
                                 team->comm->size, team->comm->rank, err));

@@ -33,6 +33,9 @@ kvs_status kvsi_team_init(kvsi_team *team, kvs_model *model, const kvs_train_con
                           kvsi_group first_group, kvs_err *err);
 void kvsi_team_release(kvsi_team *team);
 
+/* Whether a batch can be shared among that many ranks. */
+kvs_status kvsi_team_check_ranks(const kvs_train_config *config, size_t ranks, kvs_err *err);
+
 /* All slices of a batch, of all ranks. */
 size_t kvsi_team_slices(const kvsi_team *team);
 
