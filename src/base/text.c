@@ -226,7 +226,7 @@ void kvsi_format_duration(char *out, size_t size, double seconds)
 
 void kvsi_format_count(char *out, size_t size, double count)
 {
-    static const char units[] = {'k', 'M', 'G', 'T'};
+    static const char units[] = {'k', 'M', 'G', 'T', 'P', 'E'};
     size_t unit = 0;
 
     if (!isfinite(count)) {

@@ -17,6 +17,7 @@ int kvsi_cmd_generate(int argc, char **argv);
 int kvsi_cmd_score(int argc, char **argv);
 int kvsi_cmd_ppl(int argc, char **argv);
 int kvsi_cmd_train(int argc, char **argv);
+int kvsi_cmd_plan(int argc, char **argv);
 int kvsi_cmd_inspect(int argc, char **argv);
 int kvsi_cmd_bench(int argc, char **argv);
 int kvsi_cmd_report(int argc, char **argv);

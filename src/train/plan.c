@@ -147,12 +147,13 @@ static double larger(double x, double y)
     return x > y ? x : y;
 }
 
-/* AdamW reads four numbers and writes three; to add up reads two and writes one. */
-static double update_bytes(const kvs_plan *p)
+/* AdamW reads four numbers and writes three; to add up what others sent reads two and writes one. */
+static double update_bytes(const kvs_plan *p, kvs_shard shard)
 {
     const double updated = (double)p->moment_bytes / 2;
+    const double added = shard == KVS_SHARD_NONE ? p->gradients_sent / 2 : p->gradients_sent;
 
-    return 7 * updated + (p->ranks > 1 ? 3 * p->gradients_sent : 0);
+    return 7 * updated + 3 * added;
 }
 
 /* Of a step's passes, gradients of whole blocks are sent during the last, and whole weights wanted
@@ -189,7 +190,7 @@ kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
     weights = c.plan.weights_sent / cluster->link_bytes;
     c.compute_seconds = tokens * c.plan.flops_per_token * (train->recompute ? 4.0 / 3 : 1) /
                         cluster->flops;
-    c.update_seconds = update_bytes(&c.plan) / cluster->memory_bytes;
+    c.update_seconds = update_bytes(&c.plan, train->shard) / cluster->memory_bytes;
     c.transfer_seconds = gradients + weights;
     c.step_seconds = c.compute_seconds + c.update_seconds + c.transfer_seconds;
     c.overlapped_step_seconds = c.update_seconds + overlapped(&c, train, gradients, weights);
