@@ -307,9 +307,14 @@ static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, co
         .notice = on_notice,
         .user = &watch,
     };
+    kvs_plan plan;
     kvs_status st;
 
-    KVS_TRY(kvsi_train_samples_init(&watch.samples, w, s, err));
+    st = kvs_train_plan(&plan, w->rt, &s->model, w->task, &s->train, err);
+    if (st == KVS_OK)
+        st = kvsi_train_samples_init(&watch.samples, w, s, err);
+    KVS_TRY(kvs_comm_agree(w->comm, st, err));
+    watch.profile.planned = (double)plan.total_bytes;
     catch_signals();
     kvsi_progress_start(&watch.progress, s->train.steps, is_silent(&watch));
     st = kvs_train(&job, &result, err);

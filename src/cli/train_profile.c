@@ -1,5 +1,8 @@
 #include "cli/train_profile.h"
 
+#include "base/memory.h"
+#include "base/text.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -29,6 +32,7 @@ static double overlap(const kvsi_train_profile *p)
 void kvsi_train_profile_print(const kvsi_train_profile *profile)
 {
     const kvsi_train_profile *p = profile;
+    char peak[32], planned[32];
 
     if (p->steps == 0)
         return;
@@ -37,15 +41,19 @@ void kvsi_train_profile_print(const kvsi_train_profile *profile)
         printf("; transfers %.1f ms, %.1f ms of them waited for (%.0f %% overlapped)",
                1e3 * mean(p, p->sending), 1e3 * mean(p, p->waiting), 100 * overlap(p));
     printf("\n");
+    kvsi_format_count(peak, sizeof peak, kvsi_memory_peak());
+    kvsi_format_count(planned, sizeof planned, p->planned);
+    printf("memory    %sB resident at most, %sB planned\n", peak, planned);
 }
 
 json_t *kvsi_train_profile_json(const kvsi_train_profile *profile)
 {
     const kvsi_train_profile *p = profile;
 
-    return json_pack("{s:I, s:o, s:o, s:o, s:o}", "steps", (json_int_t)p->steps, "step_seconds",
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:f}", "steps", (json_int_t)p->steps, "step_seconds",
                      kvsi_json_number(mean(p, p->seconds)), "transfer_seconds",
                      kvsi_json_number(mean(p, p->sending)), "waiting_seconds",
                      kvsi_json_number(mean(p, p->waiting)), "overlapped",
-                     kvsi_json_number(overlap(p)));
+                     kvsi_json_number(overlap(p)), "peak_bytes",
+                     kvsi_json_number(kvsi_memory_peak()), "planned_bytes", p->planned);
 }

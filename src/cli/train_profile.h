@@ -1,4 +1,4 @@
-/* cli/train_profile.h - how long steps took, and what ranks waited for. */
+/* cli/train_profile.h - how long steps took, what ranks waited for, and the memory it took. */
 #ifndef KVSI_CLI_TRAIN_PROFILE_H
 #define KVSI_CLI_TRAIN_PROFILE_H
 
@@ -7,6 +7,7 @@
 typedef struct kvsi_train_profile {
     uint64_t steps;
     double seconds, sending, waiting; /* sums */
+    double planned;                   /* bytes of memory */
 } kvsi_train_profile;
 
 /* The first steps do not count: they warm up. */
