@@ -25,7 +25,7 @@ static const char *const loss_names[] = {"answer", "all", NULL};
 
 static const char SHAPE[] = "Start from", MODEL[] = "Model", TASK[] = "Task",
                   INDUCTION[] = "Task induction", NGRAM[] = "Task ngram", TRAINING[] = "Training",
-                  SAMPLES[] = "Samples", RANKS[] = "Ranks (under mpirun)", RUN[] = "Run";
+                  SAMPLES[] = "Samples", RANKS[] = "Ranks", RUN[] = "Run";
 
 #define FIELD(name) offsetof(kvsi_train_settings, name)
 #define ROW(option, type, member, in, what, about)                                                 \

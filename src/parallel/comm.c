@@ -110,8 +110,8 @@ kvs_status kvsi_comm_wait(const kvs_comm *comm, kvsi_transfer *t, kvs_err *err)
         pause_between(polls);
         if (comm->patience > 0 && kvsi_clock_seconds() - started > comm->patience)
             return kvsi_fail(err, KVS_E_IO,
-                             "rank %zu has waited %.0f s for the others; one of them may be gone",
-                             comm->rank, comm->patience);
+                             "waited %.0f s for the other ranks in vain; one of them may be gone",
+                             comm->patience);
     }
     return KVS_OK;
 }
