@@ -1,5 +1,6 @@
-/* A transfer is a slot of its channel, in the order in which every rank starts them.  When all ranks
- * have come, each copies what is for it, under the one lock; when all have copied, it is over. */
+/* A transfer is a slot of its channel, in the order in which every rank starts them.  When all
+ * ranks have come, each copies what is for it, under the one lock; when all have copied, it is
+ * over. */
 #include "ranks.h"
 
 #include "base/memory.h"

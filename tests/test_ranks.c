@@ -172,7 +172,9 @@ static void expect_done(const trial *t)
 static const kvs_model_config kinds[] = {
     {.layers = 3, SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)},
     {.body = KVS_BODY_GPT2, .tied = 1, .layers = 1, SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1)},
-    {.head = KVS_HEAD_NORMALISED, .dropout_residual = 0.2, .dropout_attention = 0.1,
+    {.head = KVS_HEAD_NORMALISED,
+     .dropout_residual = 0.2,
+     .dropout_attention = 0.1,
      SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V | KVS_SHIFT_Q, CHANNEL, 2)},
     {.tied = 1, .layers = 3, .no_norm = 1},
 };

@@ -1,5 +1,5 @@
 /* How the block is cut: buckets cover every number once and keep to their unit and group, pieces of
- * all ranks cover every bucket once, shares cover every matrix once and small tensors every time. */
+ * all ranks cover every bucket once, shares every matrix once and small tensors every time. */
 #include "base/memory.h"
 #include "support.h"
 
@@ -48,7 +48,7 @@ static void check_units(const kvsi_share *s, const kvsi_layout *layout,
     for (size_t i = 0; i < layout->count; i++) {
         const kvsi_parameter *p = &layout->list[i];
         const int outside = p->role == KVSI_EMBEDDING || p->role == KVSI_POSITION;
-        const size_t unit = outside               ? KVSI_UNIT_EMBEDDING
+        const size_t unit = outside                ? KVSI_UNIT_EMBEDDING
                             : p->role == KVSI_HEAD ? kvsi_unit_of_head(config)
                                                    : kvsi_unit_of_layer(p->layer);
 

@@ -126,10 +126,10 @@ typedef struct kvs_runtime kvs_runtime;
 typedef struct kvs_runtime_options {
     int threads; /* 0 = every core this process may use, or its share where ranks share them */
     const char
-        *cpu_level;       /* NULL or "auto" = the best this processor has; see kvs_cpu_level_name */
-    kvs_comm *comm;       /* whose ranks train the models that are made with it; borrowed.  NULL =
+        *cpu_level; /* NULL or "auto" = the best this processor has; see kvs_cpu_level_name */
+    kvs_comm *comm; /* whose ranks train the models that are made with it; borrowed.  NULL =
                              this process alone */
-    int spread;           /* the weights of these models are spread over the ranks, as
+    int spread;     /* the weights of these models are spread over the ranks, as
                              KVS_SHARD_PARAMETERS wants them; such a model can only be trained */
 } kvs_runtime_options;
 
@@ -570,8 +570,8 @@ typedef enum kvs_shard {
 typedef struct kvs_train_config {
     uint64_t steps, warmup; /* the rate rises linearly over `warmup` steps */
     size_t batch;           /* sequences a step, of all ranks together, which must divide it */
-    size_t accumulate;      /* parts that a batch is computed in, on one rank or many; divides batch */
-    kvs_schedule schedule;  /* after the warm-up, from lr to lr * lr_floor at the last step */
+    size_t accumulate; /* parts that a batch is computed in, on one rank or many; divides batch */
+    kvs_schedule schedule; /* after the warm-up, from lr to lr * lr_floor at the last step */
     double lr, lr_floor;
     double beta1, beta2, eps, weight_decay;
     double shift_lr;    /* rate of the shift's own numbers, on the same course; 0 = lr */
@@ -666,7 +666,7 @@ typedef struct kvs_plan {
     uint64_t exchange_bytes; /* what passes from rank to rank, while it does */
     uint64_t pass_bytes;     /* activations, their gradients, workspace */
     uint64_t total_bytes;
-    size_t passes;                      /* a step */
+    size_t passes;                       /* a step */
     double gradients_sent, weights_sent; /* bytes a step, gradients that return included */
     /* of all: */
     double tokens_per_step;
@@ -699,8 +699,8 @@ typedef struct kvs_cluster_plan {
 
 KVS_API kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
                                           const kvs_model_config *config, const kvs_task *task,
-                                          const kvs_train_config *train,
-                                          const kvs_cluster *cluster, kvs_err *err);
+                                          const kvs_train_config *train, const kvs_cluster *cluster,
+                                          kvs_err *err);
 
 typedef struct kvs_tokenizer kvs_tokenizer; /* see below */
 

@@ -143,8 +143,8 @@ static kvs_status make_plans(planning *p, kvs_err *err)
     KVS_TRY(kvs_runtime_create(&rt, &runtime, err));
     for (int i = 0; i < SHARDS; i++) {
         p->train.shard = (kvs_shard)i;
-        KVS_TRY(kvs_train_plan_cluster(&p->plans[i], rt, &p->model, NULL, &p->train, &cluster,
-                                       err));
+        KVS_TRY(
+            kvs_train_plan_cluster(&p->plans[i], rt, &p->model, NULL, &p->train, &cluster, err));
     }
 out:
     kvs_runtime_free(rt);
@@ -255,7 +255,8 @@ static json_t *plan_json(const planning *p, kvs_shard shard)
 
     /* clang-format off */
     return json_pack(
-        "{s:s, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:{s:f, s:f}, s:{s:f, s:f, s:f, s:f, s:f}, s:f, s:f}",
+        "{s:s, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:{s:f, s:f}, "
+        "s:{s:f, s:f, s:f, s:f, s:f}, s:f, s:f}",
         "shard", kvs_shard_name(shard),
         "bytes",
             "weights", (json_int_t)c->plan.weight_bytes,
@@ -285,24 +286,21 @@ static kvs_status print_json(const planning *p, kvs_err *err)
 
     for (int i = 0; i < SHARDS; i++)
         json_array_append_new(shards, plan_json(p, (kvs_shard)i));
-    return kvsi_cli_print_json(
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o}", "model", p->s->model,
-                  "parameters", (json_int_t)plan->parameters, "ranks", (json_int_t)plan->ranks,
-                  "sequences_per_rank", (json_int_t)(p->train.batch / plan->ranks),
-                  "passes_per_step", (json_int_t)plan->passes, "tokens_per_step",
-                  plan->tokens_per_step, "flops_per_step",
-                  plan->flops_per_token * plan->tokens_per_step, "tokens", (json_int_t)p->tokens,
-                  "shards", shards),
-        err);
+    return kvsi_cli_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o}", "model",
+                                         p->s->model, "parameters", (json_int_t)plan->parameters,
+                                         "ranks", (json_int_t)plan->ranks, "sequences_per_rank",
+                                         (json_int_t)(p->train.batch / plan->ranks),
+                                         "passes_per_step", (json_int_t)plan->passes,
+                                         "tokens_per_step", plan->tokens_per_step, "flops_per_step",
+                                         plan->flops_per_token * plan->tokens_per_step, "tokens",
+                                         (json_int_t)p->tokens, "shards", shards),
+                               err);
 }
 
 int kvsi_cmd_plan(int argc, char **argv)
 {
-    plan_settings settings = {.ranks = 1,
-                              .threads = 1,
-                              .node_flops = 1e12,
-                              .link_gbps = 100,
-                              .memory_bandwidth = 100};
+    plan_settings settings = {
+        .ranks = 1, .threads = 1, .node_flops = 1e12, .link_gbps = 100, .memory_bandwidth = 100};
     planning p = {.s = &settings};
     kvsi_parsed_options parsed = {0};
     kvs_err err = {.status = KVS_OK};

@@ -50,8 +50,8 @@ json_t *kvsi_train_profile_json(const kvsi_train_profile *profile)
 {
     const kvsi_train_profile *p = profile;
 
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:f}", "steps", (json_int_t)p->steps, "step_seconds",
-                     kvsi_json_number(mean(p, p->seconds)), "transfer_seconds",
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:f}", "steps", (json_int_t)p->steps,
+                     "step_seconds", kvsi_json_number(mean(p, p->seconds)), "transfer_seconds",
                      kvsi_json_number(mean(p, p->sending)), "waiting_seconds",
                      kvsi_json_number(mean(p, p->waiting)), "overlapped",
                      kvsi_json_number(overlap(p)), "peak_bytes",

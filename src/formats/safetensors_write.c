@@ -176,12 +176,9 @@ static kvs_status write_part(stream *s, const char *path, size_t first, size_t e
                 s->ordered[count] = s->tensors[i];
                 s->at[count++] = i;
             }
-    return write_file(path,
-                      &(contents){.tensors = s->ordered,
-                                  .count = count,
-                                  .writer = &s->writer,
-                                  .at = s->at},
-                      err);
+    return write_file(
+        path, &(contents){.tensors = s->ordered, .count = count, .writer = &s->writer, .at = s->at},
+        err);
 }
 
 kvs_status kvsi_safetensors_write_source(const char *path, const kvsi_tensor_source *source,

@@ -20,7 +20,7 @@ struct kvs_model {
     kvs_model_config config;
     kvsi_layout layout;
     kvsi_context context;  /* operations and threads; no workspace: for moving data only */
-    kvs_comm *comm;  /* whose ranks train it; borrowed */
+    kvs_comm *comm;        /* whose ranks train it; borrowed */
     kvsi_share *share;     /* the weights are spread over the ranks; NULL = all of them are here */
     real *parameters;      /* the block described by `layout`, or this rank's share of it; NULL: the
                               matrices are a file's */

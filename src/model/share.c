@@ -3,9 +3,9 @@
 #include "base/memory.h"
 
 enum {
-    BUCKET_MIN = 1 << 18,  /* numbers: below, a message costs more to begin than to send */
+    BUCKET_MIN = 1 << 18,   /* numbers: below, a message costs more to begin than to send */
     BUCKETS_OF_LARGEST = 8, /* the largest unit has at most so many */
-    ALIGNMENT = 16,        /* numbers of a grain come in cache lines */
+    ALIGNMENT = 16,         /* numbers of a grain come in cache lines */
 };
 
 static size_t divide_up(size_t n, size_t by)

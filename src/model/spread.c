@@ -27,8 +27,8 @@ static kvs_status collect_bucket(real *out, real *scratch, const kvs_model *m, c
     kvs_status st;
 
     KVS_TRY(kvsi_cut_init(&cut, m->comm, b->all.count * sizeof *out, piece * sizeof *out, err));
-    KVS_TRY(m->comm->ops->collect(m->comm->self, &transfer, scratch, m->parameters + b->at, &cut,
-                                  err));
+    KVS_TRY(
+        m->comm->ops->collect(m->comm->self, &transfer, scratch, m->parameters + b->at, &cut, err));
     KVS_TRY(kvsi_comm_wait(m->comm, &transfer, err));
     c.ops->download(&c, out, scratch, b->all.count * sizeof *out);
     c.ops->sync(&c);

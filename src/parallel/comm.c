@@ -40,7 +40,7 @@ void kvs_comm_set_patience(kvs_comm *comm, double seconds)
 
 void kvs_comm_abort(kvs_comm *comm, int code)
 {
-    comm->ops->abort(comm->self, code);
+    comm->ops->end_all(comm->self, code);
 }
 
 /* What ranks tell each other about where they run. */
@@ -194,8 +194,8 @@ static kvs_status sum_up(const report *all, size_t ranks, kvs_err *err)
     if (first == ranks)
         return KVS_OK;
     for (size_t r = 0; r < ranks; r++)
-        alike &= all[r].status == all[first].status &&
-                 strcmp(all[r].message, all[first].message) == 0;
+        alike &=
+            all[r].status == all[first].status && strcmp(all[r].message, all[first].message) == 0;
     if (alike)
         return kvsi_fail(err, all[first].status, "%s", all[first].message);
     return kvsi_fail(err, all[first].status, "rank %zu: %.480s", first, all[first].message);

@@ -47,8 +47,8 @@ typedef struct kvsi_comm_ops {
                           const kvsi_cut *cut, kvs_err *err);
     /* Moves all transfers on; *done says whether this one is over, and then it is {0}. */
     kvs_status (*test)(void *self, kvsi_transfer *t, int *done, kvs_err *err);
-    void (*abort)(void *self, int code); /* does not return where there are others */
-    void (*close)(void *self);           /* all ranks together */
+    void (*end_all)(void *self, int code); /* does not return where there are others */
+    void (*close)(void *self);             /* all ranks together */
 } kvsi_comm_ops;
 
 enum { KVSI_HOST_SIZE = 64 };

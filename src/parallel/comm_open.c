@@ -131,7 +131,7 @@ static kvs_status load_module(kvs_comm *comm, size_t count, kvsi_comm_open_call 
                               kvs_err *err)
 {
     char *path = find_module();
-    const char *why = NULL;
+    const char *why;
     char reason[400];
 
     if (!path)
@@ -140,13 +140,14 @@ static kvs_status load_module(kvs_comm *comm, size_t count, kvsi_comm_open_call 
                             "build it again",
                             err);
     comm->module = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    kvsi_free(path);
     if (comm->module)
         *open = (kvsi_comm_open_call *)dlsym(comm->module, KVSI_COMM_ENTRY);
-    if (!comm->module || !*open)
-        why = dlerror();
-    kvsi_free(path);
-    if (!why)
+    if (*open)
         return KVS_OK;
+    why = dlerror();
+    if (!why)
+        why = "no reason is given";
     snprintf(reason, sizeof reason, "MPI cannot be loaded (%.200s); install openmpi-bin", why);
     return fail_without(count, reason, err);
 }
@@ -175,7 +176,8 @@ kvs_status kvs_comm_open(kvs_comm **out, kvs_err *err)
     *comm = kvsi_comm_self;
     if (may_have_others(count)) {
         KVS_TRY(load_module(comm, count, &open, err));
-        KVS_TRY(open(comm, err));
+        if (open)
+            KVS_TRY(open(comm, err));
         KVS_TRY(check_count(comm, count, err));
         KVS_TRY(kvsi_comm_find_hosts(comm, err));
     }

@@ -342,7 +342,7 @@ out:
 static kvs_status share_state(json_t **state, const kvsi_team *team, kvs_err *err)
 {
     char *text = *state ? json_dumps(*state, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-    uint64_t size = text ? strlen(text) : 0;
+    uint64_t size = text ? strlen(text) + 1 : 0; /* with its end */
     char *bytes = NULL;
     kvs_status st;
 
@@ -351,7 +351,7 @@ static kvs_status share_state(json_t **state, const kvsi_team *team, kvs_err *er
         return KVS_OK;
     }
     KVS_TRY(kvsi_comm_broadcast(team->comm, &size, sizeof size, 0, err));
-    bytes = kvsi_alloc(size + 1, 1);
+    bytes = kvsi_alloc(size, 1);
     if (size == 0 || !bytes) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checkpoint's state");
         goto out;
@@ -360,7 +360,7 @@ static kvs_status share_state(json_t **state, const kvsi_team *team, kvs_err *er
         memcpy(bytes, text, size);
     KVS_TRY(kvsi_comm_broadcast(team->comm, bytes, size, 0, err));
     if (!*state)
-        KVS_TRY(kvsi_json_parse(state, bytes, size, "state of rank 0", err));
+        KVS_TRY(kvsi_json_parse(state, bytes, size - 1, "state of rank 0", err));
 out:
     free(text);
     kvsi_free(bytes);

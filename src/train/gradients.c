@@ -1,13 +1,9 @@
 #include "train/gradients.h"
 
 #include "base/memory.h"
-#include "train/budget.h"
+#include "train/gradient_sizes.h"
 
-enum {
-    INBOXES = 8, /* buckets that are being received at once */
-    ROOMS = 2,   /* one that passes add to, and one that is being sent */
-    NONE = -1,
-};
+enum { NONE = -1 };
 
 /* Where the gradients of a unit are while a pass adds to them and until they are sent. */
 typedef struct room {
@@ -28,14 +24,12 @@ typedef struct journey {
 struct kvsi_gradients {
     kvsi_team *team;
     int spread;
-    size_t owned;              /* numbers of own */
+    kvsi_gradient_sizes sizes;
     real *slices[KVSI_SLICES]; /* one of each of the rank's slices; spread: small tensors alone */
     real *own[KVSI_SLICES];    /* spread: this rank's pieces of matrices; one, or one a slice */
-    size_t owns;
     real *of_pass; /* as a slice, where a pass is kept apart; NULL = it adds to its slice */
-    room rooms[ROOMS + 1]; /* spread; one more for an embedding that is the head too */
-    size_t room_count;
-    real **rows; /* [ranks] scratch of add_up */
+    room rooms[KVSI_ROOMS_MAX]; /* spread */
+    real **rows;                /* [ranks] scratch of add_up */
 
     size_t slice; /* of the pass */
     int is_last;
@@ -44,71 +38,11 @@ struct kvsi_gradients {
      * returned <= received <= sent <= queued. */
     journey *journeys; /* a ring */
     size_t capacity, queued, sent, received, returned;
-    size_t inboxes;
-    real *inbox[INBOXES]; /* of journey i: i % inboxes */
-    kvsi_transfer arriving[INBOXES];
+    real *inbox[KVSI_INBOXES_MAX]; /* of journey i: i % inboxes */
+    kvsi_transfer arriving[KVSI_INBOXES_MAX];
 };
 
 /* ---- memory ---- */
-
-/* Sizes of everything, in numbers. */
-typedef struct sizes {
-    int spread;
-    size_t slices, slice; /* how many, and how large each */
-    size_t of_pass;
-    size_t owns, own;
-    size_t rooms, room;
-    size_t inboxes, inbox;
-} sizes;
-
-static size_t inbox_size(const kvsi_share *share)
-{
-    size_t most = 0;
-
-    for (size_t b = 0; b < share->buckets; b++) {
-        const size_t numbers = share->bucket[b].grain * share->grains;
-
-        most = numbers > most ? numbers : most;
-    }
-    return most;
-}
-
-static sizes measure(const kvsi_share *share, int tied, kvs_shard shard, int deterministic,
-                     int slices_have_parts)
-{
-    const size_t small = share->total - share->matrices;
-    const size_t all = share->small_from + small;
-    sizes s = {.spread = shard >= KVS_SHARD_GRADIENTS,
-               .slices = deterministic ? KVSI_SLICES / share->ranks : 1,
-               .slice = all};
-
-    if (s.spread) {
-        s.slice = small;
-        s.owns = deterministic ? KVSI_SLICES : 1;
-        s.own = share->matrices;
-        s.rooms = tied ? ROOMS + 1 : ROOMS;
-        s.room = share->largest_unit;
-    }
-    if (deterministic && slices_have_parts)
-        s.of_pass = s.slice;
-    if (s.spread || share->ranks > 1) {
-        s.inboxes = share->buckets < INBOXES ? share->buckets : INBOXES;
-        s.inbox = inbox_size(share);
-    }
-    return s;
-}
-
-kvsi_gradients_bytes kvsi_gradients_measure(const kvsi_share *share, const kvs_model_config *model,
-                                            const kvs_train_config *train)
-{
-    const sizes s = measure(share, model->tied, train->shard, train->deterministic,
-                            kvsi_slices_have_parts(train, share->ranks));
-
-    return (kvsi_gradients_bytes){
-        .sums = (s.slices * s.slice + s.owns * s.own) * sizeof(real),
-        .buffers = (s.of_pass + s.rooms * s.room + s.inboxes * s.inbox) * sizeof(real),
-    };
-}
 
 /* Blocks of `size` numbers each; 0 = there was not enough memory. */
 static int take_blocks(real **blocks, size_t count, size_t size, const kvsi_ops *op)
@@ -121,7 +55,7 @@ static int take_blocks(real **blocks, size_t count, size_t size, const kvsi_ops 
     return 1;
 }
 
-static int take_memory(kvsi_gradients *g, const sizes *s)
+static int take_memory(kvsi_gradients *g, const kvsi_gradient_sizes *s)
 {
     const kvsi_ops *op = g->team->context.ops;
     int taken = take_blocks(g->slices, s->slices, s->slice, op) &&
@@ -140,8 +74,8 @@ static int take_memory(kvsi_gradients *g, const sizes *s)
 
 kvs_status kvsi_gradients_create(kvsi_gradients **out, kvsi_team *team, kvs_err *err)
 {
-    const sizes s = measure(team->share, team->model->config.tied, team->shard,
-                            team->deterministic, team->slices_have_parts);
+    const kvsi_gradient_sizes s =
+        kvsi_gradient_sizes_of(team->share, &team->model->config, &team->train);
     kvsi_gradients *g = kvsi_alloc(1, sizeof *g);
 
     *out = NULL;
@@ -149,17 +83,14 @@ kvs_status kvsi_gradients_create(kvsi_gradients **out, kvsi_team *team, kvs_err 
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients");
     *g = (kvsi_gradients){
         .team = team,
-        .spread = s.spread,
-        .owned = s.own,
-        .owns = s.owns,
-        .room_count = s.rooms,
+        .spread = kvsi_gradients_spread(&team->train),
+        .sizes = s,
         .capacity = team->share->buckets,
-        .inboxes = s.inboxes,
     };
     if (!take_memory(g, &s)) {
         kvsi_gradients_free(g);
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients of %zu MiB",
-                         (s.slices * s.slice + s.owns * s.own) * sizeof(real) >> 20);
+                         (size_t)(kvsi_gradient_bytes(&s) >> 20));
     }
     *out = g;
     return KVS_OK;
@@ -177,22 +108,13 @@ void kvsi_gradients_free(kvsi_gradients *gradients)
         op->release(gradients->own[i]);
     }
     op->release(gradients->of_pass);
-    for (size_t i = 0; i < INBOXES; i++)
+    for (size_t i = 0; i < KVSI_INBOXES_MAX; i++)
         op->release(gradients->inbox[i]);
-    for (size_t i = 0; i < gradients->room_count; i++)
+    for (size_t i = 0; i < gradients->sizes.rooms; i++)
         op->release(gradients->rooms[i].numbers);
     kvsi_free(gradients->journeys);
     kvsi_free(gradients->rows);
     kvsi_free(gradients);
-}
-
-/* Numbers of each of g->slices. */
-static size_t slice_size(const kvsi_gradients *g)
-{
-    const kvsi_share *share = g->team->share;
-    const size_t small = share->total - share->matrices;
-
-    return g->spread ? small : share->small_from + small;
 }
 
 /* ---- adding up ---- */
@@ -262,7 +184,7 @@ static void add_up(kvsi_gradients *g, const journey *j, real *arrived)
 static void send_next(kvsi_gradients *g)
 {
     const journey *j = &g->journeys[g->sent % g->capacity];
-    const size_t at = g->sent++ % g->inboxes;
+    const size_t at = g->sent++ % g->sizes.inboxes;
 
     kvsi_team_scatter(g->team, &g->arriving[at], j->bucket, g->inbox[at], j->from);
 }
@@ -273,12 +195,12 @@ static void receive_next(kvsi_gradients *g)
     journey *j = &g->journeys[g->received % g->capacity];
     const kvsi_bucket *b = kvsi_team_bucket(g->team, j->bucket);
 
-    add_up(g, j, g->inbox[g->received++ % g->inboxes]);
+    add_up(g, j, g->inbox[g->received++ % g->sizes.inboxes]);
     if (j->room != NONE && --g->rooms[j->room].leaving == 0)
         g->rooms[j->room].unit = NONE;
     if (j->returns)
-        kvsi_team_collect(g->team, &j->returning, j->bucket,
-                          kvsi_gradients_sum(g, b, b->all.from), NULL);
+        kvsi_team_collect(g->team, &j->returning, j->bucket, kvsi_gradients_sum(g, b, b->all.from),
+                          NULL);
 }
 
 void kvsi_gradients_move(kvsi_gradients *gradients)
@@ -288,10 +210,10 @@ void kvsi_gradients_move(kvsi_gradients *gradients)
 
     while (moved) {
         moved = 0;
-        while (g->sent < g->queued && g->sent - g->received < g->inboxes)
+        while (g->sent < g->queued && g->sent - g->received < g->sizes.inboxes)
             send_next(g);
         if (g->received < g->sent &&
-            kvsi_team_test(g->team, &g->arriving[g->received % g->inboxes])) {
+            kvsi_team_test(g->team, &g->arriving[g->received % g->sizes.inboxes])) {
             receive_next(g);
             moved = 1;
         }
@@ -310,7 +232,7 @@ static void wait_for_oldest(kvsi_gradients *g)
 {
     kvsi_gradients_move(g);
     if (g->received < g->sent) {
-        kvsi_team_wait(g->team, &g->arriving[g->received % g->inboxes]);
+        kvsi_team_wait(g->team, &g->arriving[g->received % g->sizes.inboxes]);
         receive_next(g);
     } else if (g->returned < g->received) {
         kvsi_team_wait(g->team, &g->journeys[g->returned++ % g->capacity].returning);
@@ -352,7 +274,7 @@ void kvsi_gradients_pass(kvsi_gradients *gradients, size_t slice, int is_last)
     gradients->slice = slice;
     gradients->is_last = is_last;
     if (gradients->of_pass)
-        c->ops->zero(c, gradients->of_pass, slice_size(gradients) * sizeof(real));
+        c->ops->zero(c, gradients->of_pass, gradients->sizes.slice * sizeof(real));
 }
 
 void kvsi_gradients_passed(kvsi_gradients *gradients)
@@ -361,13 +283,13 @@ void kvsi_gradients_passed(kvsi_gradients *gradients)
 
     if (gradients->of_pass)
         c->ops->add(c, gradients->slices[gradients->slice], gradients->of_pass,
-                    slice_size(gradients));
+                    gradients->sizes.slice);
 }
 
 /* The room where a pass adds to a unit's gradients. */
 static ptrdiff_t find_room(const kvsi_gradients *g, ptrdiff_t unit)
 {
-    for (size_t i = 0; i < g->room_count; i++)
+    for (size_t i = 0; i < g->sizes.rooms; i++)
         if (g->rooms[i].unit == unit && g->rooms[i].leaving == 0)
             return (ptrdiff_t)i;
     return NONE;
@@ -384,8 +306,7 @@ void kvsi_gradients_want(kvsi_gradients *gradients, size_t unit)
     while ((free_room = find_room(g, NONE)) == NONE)
         wait_for_oldest(g);
     g->rooms[free_room].unit = (ptrdiff_t)unit;
-    c->ops->zero(c, g->rooms[free_room].numbers,
-                 g->team->share->unit[unit].count * sizeof(real));
+    c->ops->zero(c, g->rooms[free_room].numbers, g->team->share->unit[unit].count * sizeof(real));
 }
 
 real *kvsi_gradients_at(kvsi_gradients *gradients, size_t offset)
@@ -433,9 +354,9 @@ void kvsi_gradients_begin(kvsi_gradients *gradients)
     kvsi_context *c = &gradients->team->context;
 
     for (size_t i = 0; i < gradients->team->slices; i++)
-        c->ops->zero(c, gradients->slices[i], slice_size(gradients) * sizeof(real));
-    for (size_t i = 0; i < gradients->owns; i++)
-        c->ops->zero(c, gradients->own[i], gradients->owned * sizeof(real));
+        c->ops->zero(c, gradients->slices[i], gradients->sizes.slice * sizeof(real));
+    for (size_t i = 0; i < gradients->sizes.owns; i++)
+        c->ops->zero(c, gradients->own[i], gradients->sizes.own * sizeof(real));
 }
 
 /* Sends what could not be sent by the passes. */
@@ -460,10 +381,10 @@ kvs_status kvsi_gradients_end(kvsi_gradients *gradients, kvs_err *err)
     const kvsi_team *t = g->team;
     kvsi_context *c = &g->team->context;
 
-    add_tree(c, g->slices, t->slices, slice_size(g));
+    add_tree(c, g->slices, t->slices, g->sizes.slice);
     set_out_rest(g);
     while (g->returned < g->queued)
         wait_for_oldest(g);
-    add_tree(c, g->own, g->owns, g->owned);
+    add_tree(c, g->own, g->sizes.owns, g->sizes.own);
     return kvsi_team_check(t, err);
 }

@@ -11,8 +11,8 @@
  * same on all ranks.
  *
  * Where bits must not depend on the ranks, the gradients of the slices of a batch are kept apart
- * until the end and added up in the same tree; and those of a pass until it is over, so that it does
- * not matter whether it adds to a sum or is sent. */
+ * until the end and added up in the same tree; and those of a pass until it is over, so that it
+ * does not matter whether it adds to a sum or is sent. */
 #ifndef KVSI_TRAIN_GRADIENTS_H
 #define KVSI_TRAIN_GRADIENTS_H
 
@@ -47,13 +47,5 @@ real *kvsi_gradients_sum(const kvsi_gradients *gradients, const kvsi_bucket *buc
 /* The same wherever it is: from an offset on, *count numbers that this rank has, or NULL and *count
  * that it has not. */
 const real *kvsi_gradients_known(const kvsi_gradients *gradients, size_t offset, size_t *count);
-
-/* Bytes of backend memory: that which has gradients, and that which they pass through. */
-typedef struct kvsi_gradients_bytes {
-    uint64_t sums, buffers;
-} kvsi_gradients_bytes;
-
-kvsi_gradients_bytes kvsi_gradients_measure(const kvsi_share *share, const kvs_model_config *model,
-                                            const kvs_train_config *train);
 
 #endif

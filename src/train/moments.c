@@ -74,8 +74,8 @@ kvs_status kvsi_moments_write(const char *path, const kvsi_training_state *state
     kvs_status st = KVS_OK;
 
     for (size_t i = 0; i < MOMENTS; i++)
-        tensors[i] = (kvsi_file_tensor){
-            .name = names[i], .dtype = REAL_DTYPE, .rank = 1, .shape = {count}};
+        tensors[i] =
+            (kvsi_file_tensor){.name = names[i], .dtype = REAL_DTYPE, .rank = 1, .shape = {count}};
     if (!p.scratch || !p.host)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for moments");
     else if (path)

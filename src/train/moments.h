@@ -1,5 +1,5 @@
-/* train/moments.h - the optimizer's moments in a file, whole and in the order of the block, whatever
- * ranks have of them.
+/* train/moments.h - the optimizer's moments in a file, whole and in the order of the block,
+ * whatever ranks have of them.
  *
  *     optimizer.safetensors   mean [parameters], square [parameters]
  */

@@ -93,7 +93,7 @@ kvs_status kvsi_optimizer_measure(kvsi_optimizer *optimizer, const kvsi_gradient
     kvs_status st;
 
     sum_grains(optimizer, gradients, own);
-    KVS_TRY(kvsi_comm_gather(optimizer->team->comm, all, own, each * sizeof *own, err));
+    KVS_TRY(kvsi_team_gather(optimizer->team, all, own, each * sizeof *own, err));
     sum = add_grains(share, all);
     *norm = mean * sqrt(sum);
     c->ops->upload(c, optimizer->sum, &sum, sizeof sum);
@@ -165,10 +165,9 @@ void kvsi_optimizer_update(kvsi_optimizer *optimizer, const kvsi_gradients *grad
 
     for (size_t b = 0; b < t->share->buckets; b++) {
         const kvsi_bucket *bucket = &t->share->bucket[b];
-        const int is_mine_alone =
-            t->shard != KVS_SHARD_NONE && bucket->group == KVSI_MATRICES;
-        const updated u = {bucket, is_mine_alone ? kvsi_bucket_piece(t->share, bucket)
-                                                 : bucket->all};
+        const int is_mine_alone = t->shard != KVS_SHARD_NONE && bucket->group == KVSI_MATRICES;
+        const updated u = {bucket,
+                           is_mine_alone ? kvsi_bucket_piece(t->share, bucket) : bucket->all};
 
         if (!kvsi_team_trains(t, b))
             continue;

@@ -3,6 +3,7 @@
 #include "model/pass.h"
 #include "train/budget.h"
 #include "train/fetch.h"
+#include "train/gradient_sizes.h"
 #include "train/optimizer.h"
 
 /* Every weight of a matrix takes part in one multiplication forward and two backward, but for the
@@ -90,16 +91,16 @@ static void fill_plan(kvs_plan *out, const measured *m, const kvs_task *task)
     const kvsi_pass_limits limits = kvsi_training_limits(task, train, share->ranks);
     const size_t all = kvsi_layout_total(&m->model.layout);
     const int spread = train->shard == KVS_SHARD_PARAMETERS;
-    const kvsi_gradients_bytes gradients =
-        kvsi_gradients_measure(share, &m->model.config, train);
+    const kvsi_gradient_sizes gradients = kvsi_gradient_sizes_of(share, &m->model.config, train);
 
     *out = (kvs_plan){
         .ranks = share->ranks,
         .parameters = all,
         .weight_bytes = (spread ? share->total : all) * sizeof(real),
-        .gradient_bytes = gradients.sums,
+        .gradient_bytes = kvsi_gradient_bytes(&gradients),
         .moment_bytes = 2 * kvsi_moment_count(share, train->shard) * sizeof(real),
-        .exchange_bytes = gradients.buffers + kvsi_fetch_bytes(share, train->shard),
+        .exchange_bytes =
+            kvsi_gradient_buffer_bytes(&gradients) + kvsi_fetch_bytes(share, train->shard),
         .pass_bytes = kvsi_pass_bytes(&m->model, &limits),
         .passes = passes_of_step(m),
         .tokens_per_step = task->mean_tokens * (double)train->batch,
@@ -114,8 +115,7 @@ static kvs_status plan_ranks(kvs_plan *out, const kvs_runtime *rt, const kvs_mod
                              const kvs_task *task, const kvs_train_config *train, size_t ranks,
                              kvs_err *err)
 {
-    measured m = {.model = {.config = *config,
-                            .context = {.ops = rt->ops, .threads = rt->threads}},
+    measured m = {.model = {.config = *config, .context = {.ops = rt->ops, .threads = rt->threads}},
                   .train = train};
     const kvs_task windows = {.max_tokens = config->context,
                               .mean_tokens = (double)config->context};
@@ -125,8 +125,7 @@ static kvs_status plan_ranks(kvs_plan *out, const kvs_runtime *rt, const kvs_mod
     KVS_TRY(kvsi_team_check_ranks(train, ranks, err));
     KVS_TRY(kvs_model_config_finish(&m.model.config, err));
     KVS_TRY(kvsi_layout_init(&m.model.layout, &m.model.config, err));
-    KVS_TRY(
-        kvsi_share_init(&m.share, &m.model.layout, m.model.config.layers, ranks, 0, err));
+    KVS_TRY(kvsi_share_init(&m.share, &m.model.layout, m.model.config.layers, ranks, 0, err));
     fill_plan(out, &m, task ? task : &windows);
 out:
     kvsi_layout_release(&m.model.layout);
@@ -147,7 +146,7 @@ static double larger(double x, double y)
     return x > y ? x : y;
 }
 
-/* AdamW reads four numbers and writes three; to add up what others sent reads two and writes one. */
+/* AdamW reads four numbers and writes three; adding up what others sent reads two, writes one. */
 static double update_bytes(const kvs_plan *p, kvs_shard shard)
 {
     const double updated = (double)p->moment_bytes / 2;
@@ -158,8 +157,8 @@ static double update_bytes(const kvs_plan *p, kvs_shard shard)
 
 /* Of a step's passes, gradients of whole blocks are sent during the last, and whole weights wanted
  * by the first; what is spread goes with every pass. */
-static double overlapped(const kvs_cluster_plan *c, const kvs_train_config *train,
-                         double gradients, double weights)
+static double overlapped(const kvs_cluster_plan *c, const kvs_train_config *train, double gradients,
+                         double weights)
 {
     const double pass = c->compute_seconds / (double)c->plan.passes;
     const int every = train->shard >= KVS_SHARD_GRADIENTS;
@@ -188,8 +187,8 @@ kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
     tokens = c.plan.tokens_per_step / (double)cluster->ranks;
     gradients = c.plan.gradients_sent / cluster->link_bytes;
     weights = c.plan.weights_sent / cluster->link_bytes;
-    c.compute_seconds = tokens * c.plan.flops_per_token * (train->recompute ? 4.0 / 3 : 1) /
-                        cluster->flops;
+    c.compute_seconds =
+        tokens * c.plan.flops_per_token * (train->recompute ? 4.0 / 3 : 1) / cluster->flops;
     c.update_seconds = update_bytes(&c.plan, train->shard) / cluster->memory_bytes;
     c.transfer_seconds = gradients + weights;
     c.step_seconds = c.compute_seconds + c.update_seconds + c.transfer_seconds;

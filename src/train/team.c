@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "train/budget.h"
 
 /* ---- making ---- */
 
@@ -64,11 +63,11 @@ kvs_status kvsi_team_init(kvsi_team *team, kvs_model *model, const kvs_train_con
         .model = model,
         .comm = model->comm,
         .context = model->context,
+        .train = *config,
         .shard = config->shard,
         .deterministic = config->deterministic,
         .first_group = first_group,
         .slices = config->deterministic ? KVSI_SLICES / model->comm->size : 1,
-        .slices_have_parts = kvsi_slices_have_parts(config, model->comm->size),
         .share = model->share,
     };
     KVS_TRY(kvsi_team_check_ranks(config, model->comm->size, err));
@@ -108,6 +107,24 @@ static void note_end(kvsi_team *t)
 {
     if (--t->under_way == 0)
         t->busy += kvsi_clock_seconds() - t->since;
+}
+
+void kvsi_team_begin(kvsi_team *team)
+{
+    team->busy = team->waited = 0;
+    team->since = kvsi_clock_seconds(); /* weights of the last step may still be under way */
+}
+
+kvs_status kvsi_team_gather(kvsi_team *team, void *all, const void *own, size_t bytes, kvs_err *err)
+{
+    const double started = kvsi_clock_seconds();
+    kvs_status st;
+
+    note_start(team);
+    st = kvsi_comm_gather(team->comm, all, own, bytes, err);
+    note_end(team);
+    team->waited += kvsi_clock_seconds() - started;
+    return st;
 }
 
 void kvsi_team_scatter(kvsi_team *team, kvsi_transfer *t, size_t bucket, real *arrived,

@@ -11,11 +11,11 @@ typedef struct kvsi_team {
     kvs_model *model;     /* borrowed */
     kvs_comm *comm;       /* the model's */
     kvsi_context context; /* the model's */
-    kvs_shard shard;
+    kvs_train_config train;
+    kvs_shard shard; /* as in `train` */
     int deterministic;
     kvsi_group first_group;  /* that is trained; the ones after it are too */
     size_t slices;           /* of a batch that this rank computes */
-    int slices_have_parts;   /* each is computed in several passes */
     const kvsi_share *share; /* the model's, or: */
     kvsi_share own_share;
     kvsi_cut *cuts; /* [share.buckets] how buckets are sent */
@@ -47,6 +47,12 @@ static inline int kvsi_team_trains(const kvsi_team *team, size_t bucket)
 {
     return kvsi_team_bucket(team, bucket)->group >= team->first_group;
 }
+
+/* A step begins: its seconds are counted from here. */
+void kvsi_team_begin(kvsi_team *team);
+/* kvsi_comm_gather, counted. */
+kvs_status kvsi_team_gather(kvsi_team *team, void *all, const void *own, size_t bytes,
+                            kvs_err *err);
 
 /* ---- transfers: they keep the first failure, and after one do nothing ---- */
 

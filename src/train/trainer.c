@@ -14,17 +14,11 @@
 #include "train/budget.h"
 #include "train/diverged.h"
 #include "train/optimizer.h"
+#include "train/totals.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* What is counted while passes go on. */
-typedef struct totals {
-    double loss;
-    size_t targets, scored, right, tokens;
-    size_t bucket_scored[KVS_LENGTH_BUCKETS_MAX], bucket_right[KVS_LENGTH_BUCKETS_MAX];
-} totals;
 
 struct kvs_trainer {
     kvs_model *model;     /* borrowed */
@@ -38,7 +32,7 @@ struct kvs_trainer {
     kvsi_gradients *gradients;
     kvsi_fetch *fetch;
     kvsi_optimizer optimizer;
-    totals *slices;              /* [all slices of a batch] what each of them came to */
+    kvsi_totals *slices;         /* [all slices of a batch] what each of them came to */
     int is_lazy;                 /* weights are waited for by the next pass, not by the step */
     char where[KVSI_WHERE_SIZE]; /* this rank's numbers first stopped being numbers */
 };
@@ -121,8 +115,7 @@ static kvs_status choose_groups(kvsi_group *first, const kvs_model *model,
 
 static kvs_status allocate(kvs_trainer *t, kvs_err *err)
 {
-    const kvsi_pass_limits limits =
-        kvsi_training_limits(t->task, &t->config, t->model->comm->size);
+    const kvsi_pass_limits limits = kvsi_training_limits(t->task, &t->config, t->model->comm->size);
     kvs_status st;
 
     KVS_TRY(kvsi_batch_buffer_init(&t->batch, t->task, limits.sequences, err));
@@ -192,41 +185,13 @@ static kvs_batch next_part(const kvs_trainer *t, size_t first)
     return part;
 }
 
-/* The scored rows of the pass, each in the bucket of its sequence's length.  Rows come in order. */
-static void count_by_length(const kvsi_pass *pass, const kvs_task *task, totals *sum)
-{
-    const kvsi_span *span = pass->spans;
-
-    for (size_t r = 0; r < pass->head_rows; r++) {
-        while ((size_t)pass->host_rows[r] >= span->start + span->len)
-            span++;
-        if (!pass->host_scored[r])
-            continue;
-        for (size_t b = 0; b < task->buckets; b++)
-            if (span->len >= task->bucket[b].from && span->len <= task->bucket[b].to) {
-                sum->bucket_scored[b]++;
-                sum->bucket_right[b] += pass->host_guesses[r] == pass->host_targets[r];
-            }
-    }
-}
-
-static void count(totals *sum, const kvsi_pass *pass, const kvsi_loss *loss, const kvs_task *task)
-{
-    sum->loss += loss->sum;
-    sum->targets += loss->rows;
-    sum->scored += loss->scored;
-    sum->right += loss->right;
-    sum->tokens += pass->tokens;
-    count_by_length(pass, task, sum);
-}
-
 /* The passes over a batch. */
 typedef struct errand {
-    uint64_t number; /* of the first sequence; dropout counts them too */
-    int trains;      /* backward too */
-    size_t slice;    /* of the rank's */
-    int is_last;     /* of the step */
-    totals *sum;     /* NULL = nobody wants to know */
+    uint64_t number;  /* of the first sequence; dropout counts them too */
+    int trains;       /* backward too */
+    size_t slice;     /* of the rank's */
+    int is_last;      /* of the step */
+    kvsi_totals *sum; /* NULL = nobody wants to know */
 } errand;
 
 /* Remembers where, the first time that a loss is not finite, while the pass still has the numbers.
@@ -268,43 +233,27 @@ static kvs_status run_batch(kvs_trainer *t, const errand *e, kvs_err *err)
             kvsi_gradients_passed(t->gradients);
         }
         if (e->sum)
-            count(e->sum, t->pass, &loss, t->task);
+            kvsi_totals_count(e->sum, t->pass, &loss, t->task);
     }
     return KVS_OK;
 }
 
 /* The sum of what all slices of all ranks came to, added in their order. */
-static kvs_status add_slices(kvs_trainer *t, const totals *own, totals *sum, kvs_err *err)
+static kvs_status add_slices(kvs_trainer *t, const kvsi_totals *own, kvsi_totals *sum, kvs_err *err)
 {
     const kvs_status st =
-        kvsi_comm_gather(t->team.comm, t->slices, own, t->team.slices * sizeof *own, err);
+        kvsi_team_gather(&t->team, t->slices, own, t->team.slices * sizeof *own, err);
 
-    *sum = (totals){0};
-    for (size_t i = 0; st == KVS_OK && i < kvsi_team_slices(&t->team); i++) {
-        const totals *s = &t->slices[i];
-
-        sum->loss += s->loss;
-        sum->targets += s->targets;
-        sum->scored += s->scored;
-        sum->right += s->right;
-        sum->tokens += s->tokens;
-        for (size_t b = 0; b < KVS_LENGTH_BUCKETS_MAX; b++) {
-            sum->bucket_scored[b] += s->bucket_scored[b];
-            sum->bucket_right[b] += s->bucket_right[b];
-        }
-    }
+    *sum = (kvsi_totals){0};
+    for (size_t i = 0; st == KVS_OK && i < kvsi_team_slices(&t->team); i++)
+        kvsi_totals_add(sum, &t->slices[i]);
     return st;
-}
-
-static double ratio(double part, size_t whole)
-{
-    return whole > 0 ? part / (double)whole : NAN;
 }
 
 /* ---- the step ---- */
 
 /* One of the rank's slices, part by part. */
-static kvs_status run_slice(kvs_trainer *t, size_t slice, totals *sum, kvs_err *err)
+static kvs_status run_slice(kvs_trainer *t, size_t slice, kvsi_totals *sum, kvs_err *err)
 {
     const size_t sequences = kvsi_slice_sequences(&t->config, t->team.comm->size);
     const size_t index = t->team.comm->rank * t->team.slices + slice;
@@ -326,13 +275,13 @@ static kvs_status run_slice(kvs_trainer *t, size_t slice, totals *sum, kvs_err *
     return KVS_OK;
 }
 
-static kvs_status add_gradients(kvs_trainer *t, totals *sum, kvs_err *err)
+static kvs_status add_gradients(kvs_trainer *t, kvsi_totals *sum, kvs_err *err)
 {
-    totals own[KVSI_SLICES] = {{0}};
+    kvsi_totals own[KVSI_SLICES] = {{0}};
     kvs_status st = KVS_OK;
 
     t->where[0] = '\0';
-    t->team.busy = t->team.waited = 0;
+    kvsi_team_begin(&t->team);
     kvsi_gradients_begin(t->gradients);
     for (size_t i = 0; i < t->team.slices; i++)
         KVS_TRY(run_slice(t, i, &own[i], err));
@@ -373,29 +322,14 @@ static kvs_status fail_diverged(kvs_trainer *t, const kvs_step_record *now, kvs_
     KVS_TRY(tell_where(t, &rank, err));
     if (t->team.comm->size > 1)
         snprintf(who, sizeof who, " on rank %zu", rank);
-    st = kvsi_fail(err, KVS_E_DIVERGED,
-                   "step %llu diverged%s: loss %g, gradient norm %g, first in %s; a lower "
-                   "learning rate (now %g) may help",
-                   (unsigned long long)now->step, who, now->loss, now->grad_norm, t->where,
-                   now->lr);
+    st =
+        kvsi_fail(err, KVS_E_DIVERGED,
+                  "step %llu diverged%s: loss %g, gradient norm %g, first in %s; a lower "
+                  "learning rate (now %g) may help",
+                  (unsigned long long)now->step, who, now->loss, now->grad_norm, t->where, now->lr);
     st = kvs_comm_agree(t->team.comm, st, err);
 out:
     return st;
-}
-
-static kvs_step_record record_of(const totals *sum, uint64_t step)
-{
-    return (kvs_step_record){
-        .step = step,
-        .loss = ratio(sum->loss, sum->targets),
-        .accuracy = ratio((double)sum->right, sum->scored),
-        .eval_loss = NAN,
-        .eval_accuracy = NAN,
-        .k_shift = {NAN, NAN},
-        .v_shift = {NAN, NAN},
-        .q_shift = {NAN, NAN},
-        .tokens = sum->tokens,
-    };
 }
 
 kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err)
@@ -404,11 +338,11 @@ kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_e
     const uint64_t step = t->step + 1;
     const double started = kvsi_clock_seconds();
     kvs_step_record now;
-    totals sum;
+    kvsi_totals sum;
     kvs_status st;
 
     KVS_TRY(add_gradients(t, &sum, err));
-    now = record_of(&sum, step);
+    now = kvsi_totals_record(&sum, step);
     now.lr = kvs_learning_rate(&t->config, step);
     KVS_TRY(kvsi_optimizer_measure(&t->optimizer, t->gradients, 1.0 / (double)sum.targets,
                                    t->config.clip, &now.grad_norm, err));
@@ -429,25 +363,9 @@ out:
 
 /* ---- evaluation ---- */
 
-static kvs_evaluation evaluation_of(const totals *sum, const kvs_task *task)
-{
-    kvs_evaluation out = {
-        .loss = ratio(sum->loss, sum->targets),
-        .accuracy = ratio((double)sum->right, sum->scored),
-        .buckets = task->buckets,
-    };
-
-    for (size_t b = 0; b < task->buckets; b++) {
-        out.bucket[b] = task->bucket[b];
-        out.bucket[b].scored = sum->bucket_scored[b];
-        out.bucket[b].accuracy = ratio((double)sum->bucket_right[b], sum->bucket_scored[b]);
-    }
-    return out;
-}
-
 /* One slice of `sequences`; all slices take as many rounds, because weights that are spread over
  * ranks come to all of them together: one that has nothing left to do runs any sequence. */
-static kvs_status evaluate_slice(kvs_trainer *t, size_t slice, size_t sequences, totals *sum,
+static kvs_status evaluate_slice(kvs_trainer *t, size_t slice, size_t sequences, kvsi_totals *sum,
                                  kvs_err *err)
 {
     const size_t slices = kvsi_team_slices(&t->team), most = t->batch.max_sequences;
@@ -474,7 +392,7 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_eval
                                 kvs_err *err)
 {
     kvs_trainer *t = trainer;
-    totals own[KVSI_SLICES] = {{0}}, sum;
+    kvsi_totals own[KVSI_SLICES] = {{0}}, sum;
     size_t rank;
     kvs_status st = KVS_OK;
 
@@ -491,7 +409,7 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_eval
                        (unsigned long long)t->step, sum.loss, t->where);
         return kvs_comm_agree(t->team.comm, st, err);
     }
-    *out = evaluation_of(&sum, t->task);
+    *out = kvsi_totals_evaluation(&sum, t->task);
 out:
     return st;
 }

@@ -195,7 +195,8 @@ static double attend(real *out, const query *q, const real *k, const real *v)
     memset(out, 0, d * sizeof *out);
     for (size_t s = q->first; s <= q->last; s++) {
         const double p =
-            exp(score(q, k, s) - top) / sum * (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
+            exp(score(q, k, s) - top) / sum *
+            (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
         for (size_t i = 0; i < d; i++)
             out[i] += (real)(p * (double)v[(s - q->origin) * d + i]);
     }
@@ -237,7 +238,8 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
     for (size_t s = q->first; s <= q->last; s++) {
         const size_t at = kv + s * d;
         const double p = exp(score(q, w->k + kv, s) - logsum);
-        const double keep = (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
+        const double keep =
+            (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
         const double d_score = p * (keep * dot(d_out, w->v + at, d) - shared) * (double)q->a->scale;
 
         for (size_t i = 0; i < d; i++) {

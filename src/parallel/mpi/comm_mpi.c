@@ -50,8 +50,8 @@ static kvs_status broadcast(void *self, kvsi_transfer *t, void *data, size_t byt
                             kvs_err *err)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    const int code = MPI_Ibcast(data, (int)bytes, MPI_BYTE, (int)root, channels[KVSI_CHANNEL_TALK],
-                                &request);
+    const int code =
+        MPI_Ibcast(data, (int)bytes, MPI_BYTE, (int)root, channels[KVSI_CHANNEL_TALK], &request);
 
     (void)self;
     return keep(t, request, code, "broadcast", err);
