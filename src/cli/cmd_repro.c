@@ -289,7 +289,8 @@ static kvs_status reproduce(const char *name, const settings *s, const char *lin
     kvs_status st;
 
     KVS_TRY(kvs_scale_parse(&o.scale, s->scale, err));
-    KVS_TRY(kvs_runtime_create(&rt, &(kvs_runtime_options){(int)s->threads, s->cpu_level}, err));
+    KVS_TRY(kvs_runtime_create(
+        &rt, &(kvs_runtime_options){.threads = (int)s->threads, .cpu_level = s->cpu_level}, err));
     if (s->out)
         kvsi_text_add(&out, s->out);
     else
