@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/run_files.h"
 #include "cli/show_task.h"
 #include "cli/train_plan.h"
@@ -296,34 +297,9 @@ out:
     return st;
 }
 
-/* One line, whether all ranks failed together or one alone, which then ends the others. */
-static int report(kvs_comm *comm, const kvs_err *err)
-{
-    const size_t rank = kvs_comm_rank(comm);
-    const int together = kvs_comm_size(comm) == 1 || kvs_comm_all_know(comm);
-    kvs_err told;
-
-    if (together && rank > 0)
-        return kvsi_cli_exit_code(err);
-    if (together)
-        return kvsi_cli_fail(err);
-    kvsi_fail(&told, err->status, "rank %zu: %.480s", rank, err->message);
-    kvs_comm_abort(comm, kvsi_cli_fail(&told));
-    return KVSI_EXIT_FAILED;
-}
-
 int kvsi_cmd_train(int argc, char **argv)
 {
-    kvs_err err = {.status = KVS_OK};
-    kvs_comm *comm = NULL;
-    int code = KVSI_EXIT_DONE;
+    const int code = kvsi_cli_on_ranks(run, argc, argv);
 
-    if (kvs_comm_open(&comm, &err) != KVS_OK)
-        return kvs_comm_launched_rank() == 0 ? kvsi_cli_fail(&err) : kvsi_cli_exit_code(&err);
-    if (run(comm, argc, argv, &err) != KVS_OK)
-        code = report(comm, &err);
-    else if (stop_signal)
-        code = 128 + stop_signal;
-    kvs_comm_close(comm);
-    return code;
+    return code == KVSI_EXIT_DONE && stop_signal ? 128 + stop_signal : code;
 }

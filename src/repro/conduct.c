@@ -129,7 +129,7 @@ static double seconds_left(const kvsi_conductor *c, size_t index, double share)
     if (elapsed < 2 || c->work_done <= 0)
         return NAN;
     for (size_t i = index + 1; i < c->plan->count; i++)
-        if (c->plan->runs[i].view.state <= KVS_RUN_BEGUN)
+        if (c->plan->runs[i].rank == c->rank && c->plan->runs[i].view.state <= KVS_RUN_BEGUN)
             left += c->plan->runs[i].view.flops;
     return elapsed * left / c->work_done;
 }
@@ -308,8 +308,11 @@ kvs_status kvsi_conduct(kvsi_conductor *c, int *stopped, kvs_err *err)
     c->started = kvsi_clock_seconds();
     for (size_t i = 0; st == KVS_OK && !*stopped && i < c->plan->count; i++) {
         conducting now = {.c = c, .run = c->plan->runs + i, .index = i};
-        char *dir = kvsi_conduct_dir(c->options->out, now.run->name);
+        char *dir;
 
+        if (now.run->rank != c->rank)
+            continue;
+        dir = kvsi_conduct_dir(c->options->out, now.run->name);
         st = dir ? conduct_run(&now, dir, err) : fail_memory(now.run, err);
         *stopped = now.stopped;
         kvsi_free(dir);
