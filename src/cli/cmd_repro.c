@@ -74,8 +74,8 @@ static const kvsi_command_options command = {
              "paper's own\nsettings, for a cluster (see --dry-run).\n"
              "\n"
              "The folder gets results.json, page.html, page.md, figures as SVG and CSV, and the "
-             "runs. An\nexperiment that was interrupted goes on with --resume. Under mpirun its runs are split over the "
-             "ranks,\nwhich need a folder that all of them reach.",
+             "runs. An\nexperiment that was interrupted goes on with --resume. Under mpirun its runs are "
+             "split over\nthe ranks, which need a folder that all of them reach.",
     .argument = "NAME",
     .min_arguments = 1,
     .max_arguments = 1,
