@@ -483,6 +483,9 @@ KVS_API const kvs_claim *kvs_repro_claim(const kvs_repro *repro, size_t index);
 /* Joins finished experiments, those in `dir` or in folders of it, into one self-contained page. */
 KVS_API kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experiments,
                                     kvs_err *err);
+/* All their claims and verdicts as one table of Markdown, which links to the folders. */
+KVS_API kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *experiments,
+                                     kvs_err *err);
 
 #ifdef __cplusplus
 }

@@ -74,7 +74,8 @@ static const kvsi_command_options command = {
              "paper's own\nsettings, for a cluster (see --dry-run).\n"
              "\n"
              "The folder gets results.json, page.html, page.md, figures as SVG and CSV, and the "
-             "runs. An\nexperiment that was interrupted goes on with --resume. Under mpirun its runs are "
+             "runs. An\nexperiment that was interrupted goes on with --resume. Under mpirun its "
+             "runs are "
              "split over\nthe ranks, which need a folder that all of them reach.",
     .argument = "NAME",
     .min_arguments = 1,
@@ -191,8 +192,7 @@ static void print_runs(const kvs_repro *repro)
 }
 
 /* What it is, and how long it will take, before it begins. */
-static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_options *o,
-                     size_t ranks)
+static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_options *o, size_t ranks)
 {
     const kvs_experiment *e = kvs_repro_experiment(repro);
     size_t runs = 0, left = 0;
