@@ -447,6 +447,8 @@ typedef struct kvs_repro_options {
     size_t seeds;             /* 0 = the experiment's own number */
     const char *out;          /* folder; NULL = this is a plan only */
     int resume;               /* go on with what is in the folder */
+    const char *reuse;        /* a folder of experiments whose finished runs are taken over where
+                                 the same is planned; NULL = none */
     const char *const *texts; /* files, or folders of them, for models that learn text */
     size_t text_count;
     const char *model;   /* trained, to be measured instead; NULL = the experiment's own */

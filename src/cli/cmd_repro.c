@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 typedef struct settings {
-    const char *scale, *out, *cpu_level, *model;
+    const char *scale, *out, *reuse, *cpu_level, *model;
     double dropout;
     size_t seeds, threads;
     kvsi_text_list text;
@@ -47,6 +47,10 @@ static const kvsi_option options[] = {
     {.name = "resume", .kind = KVSI_OPTION_FLAG, .offset = offsetof(settings, resume),
      .group = "Experiment",
      .help = "go on with that folder: finished runs stay, begun ones go on"},
+    {.name = "reuse", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, reuse),
+     .group = "Experiment", .placeholder = "DIR",
+     .help = "take over finished runs of the experiments in this folder where the same is planned",
+     .automatic = "none"},
     {.name = "dry-run", .kind = KVSI_OPTION_FLAG, .offset = offsetof(settings, dry_run),
      .group = "Experiment", .help = "say which runs there would be and what they would take"},
     {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = offsetof(settings, threads),
@@ -286,6 +290,7 @@ static kvs_status reproduce(kvs_comm *comm, const char *name, const settings *s,
     kvs_repro_options o = {
         .seeds = s->seeds,
         .resume = s->resume,
+        .reuse = s->reuse,
         .texts = s->text.texts,
         .text_count = s->text.count,
         .model = s->model,

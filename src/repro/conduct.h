@@ -10,6 +10,7 @@
 
 #include "repro/experiment.h"
 
+#define KVSI_PLANNED "planned.json"
 #define KVSI_MEASURED "measured.json"
 
 typedef struct kvsi_conductor {
