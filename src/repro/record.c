@@ -173,8 +173,8 @@ int kvsi_record_has_texts(const char *dir, const json_t *texts)
 {
     char *path = kvsi_path_join(dir, PLAN);
     json_t *plan = NULL;
-    int has = path && kvsi_file_exists(path) &&
-              kvsi_json_read(&plan, path, FILE_LIMIT, NULL) == KVS_OK;
+    int has =
+        path && kvsi_file_exists(path) && kvsi_json_read(&plan, path, FILE_LIMIT, NULL) == KVS_OK;
 
     if (has && texts)
         has = json_equal(json_object_get(plan, "texts"), texts);
