@@ -50,17 +50,26 @@ out:
     return st;
 }
 
+/* A run that was stopped on the way has a checkpoint from then, too, which others have not. */
+static int is_planned(const kvsi_planned *run, uint64_t step)
+{
+    return step == run->train.steps || (run->eval_every > 0 && step % run->eval_every == 0);
+}
+
 static kvs_status read_checkpoint(json_t *steps, const kvsi_finished *run, const char *ckpt,
                                   const char *name, kvs_err *err)
 {
+    const uint64_t step = strtoull(name + sizeof "step-" - 1, NULL, 10);
     char *path = kvsi_path_join(ckpt, name);
     kvs_model *model = NULL;
-    kvs_status st;
+    kvs_status st = KVS_OK;
 
     if (!path)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", name);
+    if (!is_planned(run->plan, step))
+        goto out;
     KVS_TRY(kvs_model_load(&model, run->rt, path, err));
-    KVS_TRY(read_model(steps, strtoull(name + sizeof "step-" - 1, NULL, 10), model, err));
+    KVS_TRY(read_model(steps, step, model, err));
 out:
     kvs_model_free(model);
     kvsi_free(path);

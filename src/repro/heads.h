@@ -4,7 +4,7 @@
 
 #include "repro/experiment.h"
 
-/* All heads of the model before the first step and of every checkpoint, as
+/* All heads of the model before the first step and of every checkpoint that was planned, as
  * {"steps": [{"step": 0, "heads": [[alpha1, alpha2, beta1, beta2], ...]}, ...]}. */
 kvs_status kvsi_heads_measure(json_t **out, const kvsi_finished *run, kvs_err *err);
 

@@ -83,6 +83,14 @@ grep -q '^stopped; --resume goes on from there$' err || fail "$(cat err)"
 "$KVSHIFT" repro "${smoke[@]}" --out stopped --seeds 3 --resume --quiet >/dev/null
 cmp whole/results.json stopped/results.json || fail "other results after a stop"
 
+# A checkpoint from such a stop is not looked at: others have none.
+"$KVSHIFT" repro induction-width --scale smoke --out width --quiet >/dev/null
+run=width/runs/kv-shifting-1-layer-width-8-seed-1
+mv "$run/measured.json" measured.json
+cp -r "$run/ckpt/step-00000016" "$run/ckpt/step-00000005"
+"$KVSHIFT" repro induction-width --scale smoke --out width --resume --quiet >/dev/null
+cmp measured.json "$run/measured.json" || fail "a checkpoint too many was measured"
+
 # ---- what is refused ----
 
 refused 2 "unknown experiment 'inducton-depth'; did you mean 'induction-depth'?" inducton-depth
