@@ -180,7 +180,7 @@ static void draw_sums(kvsi_findings *f, const kvsi_trial_arm *arm)
     };
     kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "mean sum");
 
-    panel->key = "inside top left";
+    panel->key = "inside center right";
     add_course(&figure, 0, "α1 + α2 (keys)", arm, offsetof(kvsi_head_tally, key_sum), 1);
     add_course(&figure, 1, "β1 + β2 (values)", arm, offsetof(kvsi_head_tally, value_sum), 1);
     panel = kvsi_figure_panel(&figure, "", "training step", "numbers below 0");
