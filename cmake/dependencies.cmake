@@ -62,7 +62,15 @@ if(missing_parts)
 endif()
 
 set(KVSHIFT_INCLUDE_DIRS ${module_include_dirs} ${KVSHIFT_RANDOM123_INCLUDE_DIR})
-set(KVSHIFT_LIBRARIES ${module_libraries} ${OpenMP_C_LIBRARIES} m)
+set(KVSHIFT_LIBRARIES ${module_libraries} ${OpenMP_C_LIBRARIES} ${CMAKE_DL_LIBS} m)
+
+# ---- many machines: its absence is no error, the summary says so ---------------------------------
+
+set(KVSHIFT_MPI_FOUND OFF)
+if(KVSHIFT_MPI)
+    find_package(MPI QUIET COMPONENTS C)
+    set(KVSHIFT_MPI_FOUND ${MPI_C_FOUND})
+endif()
 
 # ---- tests only: their absence is no error, the summary says so ----------------------------------
 

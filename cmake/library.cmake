@@ -14,6 +14,10 @@ list(APPEND parallel_sources ${PROJECT_SOURCE_DIR}/src/tokenizer/count.c
 separate_arguments(openmp_flags UNIX_COMMAND "${OpenMP_C_FLAGS}")
 set_source_files_properties(${parallel_sources} PROPERTIES COMPILE_OPTIONS "${openmp_flags}")
 
+# Beyond POSIX: which cores a process may use, and which file a function was loaded from.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/parallel/cores.c
+    ${PROJECT_SOURCE_DIR}/src/parallel/comm_open.c PROPERTIES COMPILE_DEFINITIONS _GNU_SOURCE)
+
 # ---- what kvs_build() says -----------------------------------------------------------------------
 
 set(compiler ${CMAKE_C_COMPILER_ID})
@@ -96,6 +100,26 @@ kvshift_library(kvshift SHARED)
 kvshift_library(kvshift_static STATIC)
 # The ABI's major number counts on its own: see CONTRIBUTING.md.
 set_target_properties(kvshift PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+
+# ---- MPI: a module of its own, opened when a launcher started the command --------------------------
+
+if(KVSHIFT_MPI_FOUND)
+    add_library(kvshift_mpi MODULE ${PROJECT_SOURCE_DIR}/src/parallel/mpi/comm_mpi.c
+                ${PROJECT_SOURCE_DIR}/src/base/status.c)
+    kvshift_own_code(kvshift_mpi)
+    target_include_directories(kvshift_mpi SYSTEM PRIVATE ${MPI_C_INCLUDE_DIRS})
+    target_link_libraries(kvshift_mpi PRIVATE ${MPI_C_LIBRARIES})
+    set_target_properties(kvshift_mpi PROPERTIES
+        PREFIX lib SUFFIX .so LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+    if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_BINDIR}")
+        set(module_from_bin ${CMAKE_INSTALL_FULL_LIBDIR})
+    else()
+        file(RELATIVE_PATH module_from_bin /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
+    endif()
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/parallel/comm_open.c PROPERTIES
+        COMPILE_DEFINITIONS
+        "_GNU_SOURCE;KVSI_MODULE_DIR=\"${CMAKE_INSTALL_FULL_LIBDIR}\";KVSI_MODULE_FROM_BIN=\"${module_from_bin}\"")
+endif()
 
 # ---- command: linked statically, so that build/kvshift runs from anywhere -------------------------
 

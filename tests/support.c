@@ -146,6 +146,17 @@ kvs_model_config support_config(const kvs_model_config *special, const support_s
     return config;
 }
 
+kvs_model_config support_own_config(const kvs_model_config *special, const support_sizes *sizes)
+{
+    kvs_model_config config = support_config(special, sizes);
+
+    config.vocab = special->vocab > 0 ? special->vocab : config.vocab;
+    config.dim = special->dim > 0 ? special->dim : config.dim;
+    config.ffn = special->ffn > 0 ? special->ffn : config.ffn;
+    config.layers = special->layers > 0 ? special->layers : config.layers;
+    return config;
+}
+
 static double initial_number(const kvsi_parameter *p, kvsi_random *random)
 {
     const size_t inputs = p->shape[p->turned ? 0 : 1];

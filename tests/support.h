@@ -56,6 +56,8 @@ typedef struct support_sizes {
     .shift = {.targets = (which), .form = KVS_SHIFT_##how, .window = (previous)}
 
 kvs_model_config support_config(const kvs_model_config *special, const support_sizes *sizes);
+/* The same, but sizes and layers that the test gives stay, and `sizes` are those of the others. */
+kvs_model_config support_own_config(const kvs_model_config *special, const support_sizes *sizes);
 
 /* Weights far above the usual init, so that everything counts, and the shift's numbers from -0.5 to
  * 1.5: asymmetric, some negative, some above 1.  A tensor depends on its name and the seed only. */

@@ -361,8 +361,8 @@ static void slopes_and_window_by_hand(void **state)
     differences_expect("window of 1", out, (const double[]){1, 1, 10, 10, 100, 100}, 6);
 }
 
-/* Equal weights, so that an output is the mean over the keys of factor * value.  Rows are counted
- * in the batch, keys in their sequence. */
+/* Equal weights, so that an output is the mean over the keys of factor * value.  Rows
+ * and keys are counted in their sequence, which has an index of its own. */
 static void dropout_by_hand(void **state)
 {
     enum { FIRST = 2, SECOND = 6, N = FIRST + SECOND };
@@ -391,7 +391,8 @@ static void dropout_by_hand(void **state)
         for (size_t s = 0; s < keys; s++) {
             uint32_t words[4];
 
-            kvsi_random_words(words, d.seed, (uint32_t)(5 + 8 * i), d.index, (uint32_t)s / 4);
+            kvsi_random_words(words, d.seed, (uint32_t)(5 + 8 * (i - 2 * start)),
+                              d.index + (start > 0 ? 65536 : 0), (uint32_t)s / 4);
             if (words[s % 4] >= UINT32_C(0x80000000))
                 expected += 2 * pow(2, (double)(start + s)) / (double)keys;
         }

@@ -84,14 +84,53 @@ typedef struct kvs_build_info {
 
 KVS_API const kvs_build_info *kvs_build(void);
 
+/* ---- ranks: processes that train together ---------------------------------------------------- */
+
+/* The processes that mpirun, srun or another MPI launcher started together, each of them a rank.
+ * Calls that all ranks must make together say so: one that does not come leaves the others waiting,
+ * until their patience ends or kvs_comm_abort ends them. */
+typedef struct kvs_comm kvs_comm;
+
+/* Once a process, all ranks together.  A process that no launcher started, or alone, is rank 0 of 1
+ * and needs no MPI.  More of them without MPI in this build is KVS_E_UNSUPPORTED. */
+KVS_API kvs_status kvs_comm_open(kvs_comm **out, kvs_err *err);
+KVS_API void kvs_comm_close(kvs_comm *comm); /* all ranks together */
+KVS_API size_t kvs_comm_rank(const kvs_comm *comm);
+KVS_API size_t kvs_comm_size(const kvs_comm *comm);
+/* The name of the machine a rank runs on; NULL where there is one rank alone. */
+KVS_API const char *kvs_comm_host(const kvs_comm *comm, size_t rank);
+/* Cores that a rank has for itself. */
+KVS_API int kvs_comm_cores(const kvs_comm *comm, size_t rank);
+/* Seconds that a rank waits for others before it fails with KVS_E_IO; 0, as at first, = for ever.
+ * While one rank writes a checkpoint, the others wait. */
+KVS_API void kvs_comm_set_patience(kvs_comm *comm, double seconds);
+/* All ranks together say how they fared.  If any failed, all get the status and the message of the
+ * first that did, with its number unless all failed alike. */
+KVS_API kvs_status kvs_comm_agree(kvs_comm *comm, kvs_status status, kvs_err *err);
+/* Whether the last failure of a call with these ranks is one that all of them know: then it is
+ * enough that one reports it, and none is left waiting.  Other failures are one rank's alone: it
+ * reports it and calls kvs_comm_abort. */
+KVS_API int kvs_comm_all_know(const kvs_comm *comm);
+/* Ends the processes of all ranks at once, wherever they are; `code` is what the launcher exits
+ * with.  Returns only where there is one rank. */
+KVS_API void kvs_comm_abort(kvs_comm *comm, int code);
+/* The number that a launcher gave this process; 0 if there was none.  Known without MPI, too. */
+KVS_API size_t kvs_comm_launched_rank(void);
+/* Whether this installation can run more than one rank. */
+KVS_API int kvs_comm_has_mpi(void);
+
 /* ---- runtime: which processor code runs, on how many threads --------------------------------- */
 
 typedef struct kvs_runtime kvs_runtime;
 
 typedef struct kvs_runtime_options {
-    int threads; /* 0 = every core this process may use */
+    int threads; /* 0 = every core this process may use, or its share where ranks share them */
     const char
         *cpu_level; /* NULL or "auto" = the best this processor has; see kvs_cpu_level_name */
+    kvs_comm *comm; /* whose ranks train the models that are made with it; borrowed.  NULL =
+                             this process alone */
+    int spread;     /* the weights of these models are spread over the ranks, as
+                             KVS_SHARD_PARAMETERS wants them; such a model can only be trained */
 } kvs_runtime_options;
 
 /* `options` may be NULL.  Results have the same bits for every number of threads. */
@@ -250,7 +289,8 @@ KVS_API kvs_status kvs_model_open(kvs_model **out, kvs_runtime *rt, const char *
  * given, init identity.  Logits keep their bits. */
 KVS_API kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model *model,
                                       const kvs_shift_config *shift, kvs_err *err);
-/* Writes both files, each whole or not at all.  The folder must exist. */
+/* Writes both files, each whole or not at all.  The folder must exist.  Where weights are spread
+ * over ranks, all of them must call it, and the first writes. */
 KVS_API kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err);
 KVS_API void kvs_model_free(kvs_model *model);
 
@@ -626,11 +666,20 @@ typedef enum kvs_schedule {
     KVS_SCHEDULE_COSINE
 } kvs_schedule;
 
+/* What is spread over the ranks of a run, beside the work.  Each includes those before it. */
+typedef enum kvs_shard {
+    KVS_SHARD_NONE,
+    KVS_SHARD_OPTIMIZER,  /* the optimizer's moments */
+    KVS_SHARD_GRADIENTS,  /* gradients: they are sent after every part of a batch */
+    KVS_SHARD_PARAMETERS, /* weights: layers are fetched when they are needed, twice a pass.  Needs
+                             a model of a runtime that spreads them */
+} kvs_shard;
+
 typedef struct kvs_train_config {
     uint64_t steps, warmup; /* the rate rises linearly over `warmup` steps */
-    size_t batch;           /* sequences a step */
-    size_t accumulate;      /* micro-batches a step; must divide batch */
-    kvs_schedule schedule;  /* after the warm-up, from lr to lr * lr_floor at the last step */
+    size_t batch;           /* sequences a step, of all ranks together, which must divide it */
+    size_t accumulate; /* parts that a batch is computed in, on one rank or many; divides batch */
+    kvs_schedule schedule; /* after the warm-up, from lr to lr * lr_floor at the last step */
     double lr, lr_floor;
     double beta1, beta2, eps, weight_decay;
     double shift_lr;    /* rate of the shift's own numbers, on the same course; 0 = lr */
@@ -644,6 +693,9 @@ typedef struct kvs_train_config {
                            made: less memory, more time, the same bits */
     double clip;        /* largest gradient norm, 0 = no clipping */
     uint64_t seed;      /* of the data and of dropout; weights have their own */
+    kvs_shard shard;
+    int deterministic; /* the same bits on 1, 2 and 4 ranks: a batch is computed in 4 slices, whose
+                          gradients are added as (1 + 2) + (3 + 4); 4 must divide it */
 } kvs_train_config;
 
 /* AdamW (0.9, 0.95) with decay 0.1, as in the paper; a constant rate. */
@@ -658,6 +710,8 @@ KVS_API double kvs_learning_rate(const kvs_train_config *config, uint64_t step);
 KVS_API double kvs_shift_learning_rate(const kvs_train_config *config, uint64_t step);
 KVS_API const char *kvs_schedule_name(kvs_schedule schedule);
 KVS_API kvs_status kvs_schedule_parse(kvs_schedule *out, const char *name, kvs_err *err);
+KVS_API const char *kvs_shard_name(kvs_shard shard); /* none, optimizer, gradients, parameters */
+KVS_API kvs_status kvs_shard_parse(kvs_shard *out, const char *name, kvs_err *err);
 
 /* What the shift of one target has become, as means over all heads of all layers: the sum of a
  * head's taps (the paper's a1 + a2, or b1 + b2), and the current token's tap alone. */
@@ -676,6 +730,8 @@ typedef struct kvs_step_record {
     kvs_shift_mean k_shift, v_shift, q_shift;
     size_t tokens;  /* fed in this step */
     double seconds; /* it took */
+    double sending; /* seconds of these with transfers between ranks under way, on this rank */
+    double waiting; /* seconds of these in which it did nothing but wait for them */
 } kvs_step_record;
 
 /* The scored rows of the sequences of some lengths. */
@@ -711,17 +767,48 @@ KVS_API kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, 
 /* What training would take, from configurations alone: nothing is allocated.  Without a task, of
  * text: sequences as long as the context. */
 typedef struct kvs_plan {
+    size_t ranks;
     uint64_t parameters;
+    /* of one rank: */
     uint64_t weight_bytes, gradient_bytes, moment_bytes;
-    uint64_t pass_bytes; /* activations, their gradients, workspace */
+    uint64_t exchange_bytes; /* what passes from rank to rank, while it does */
+    uint64_t pass_bytes;     /* activations, their gradients, workspace */
     uint64_t total_bytes;
+    size_t passes;                       /* a step */
+    double gradients_sent, weights_sent; /* bytes a step, gradients that return included */
+    /* of all: */
     double tokens_per_step;
     double flops_per_token; /* forward and backward, without what is computed twice */
 } kvs_plan;
 
+/* For the ranks of the runtime. */
 KVS_API kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt,
                                   const kvs_model_config *config, const kvs_task *task,
                                   const kvs_train_config *train, kvs_err *err);
+
+/* Machines that do not have to be there: what each rank of them can do. */
+typedef struct kvs_cluster {
+    size_t ranks;
+    double flops;        /* a second, of training as it is, not the peak */
+    double link_bytes;   /* a second, to and from other ranks, each */
+    double memory_bytes; /* a second, read and written */
+} kvs_cluster;
+
+/* How long a step takes there.  What is sent for gradients can hide behind the backward part of a
+ * pass, weights behind the parts that want them next. */
+typedef struct kvs_cluster_plan {
+    kvs_plan plan;
+    double compute_seconds;  /* passes */
+    double update_seconds;   /* adding up what arrived, and the optimizer */
+    double transfer_seconds; /* if the link did nothing else */
+    double step_seconds;     /* one after the other */
+    double overlapped_step_seconds;
+} kvs_cluster_plan;
+
+KVS_API kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
+                                          const kvs_model_config *config, const kvs_task *task,
+                                          const kvs_train_config *train, const kvs_cluster *cluster,
+                                          kvs_err *err);
 
 typedef enum kvs_resume {
     KVS_RESUME_NEVER,  /* start anew; a folder that holds a run is refused */

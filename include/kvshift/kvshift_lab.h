@@ -447,6 +447,8 @@ typedef struct kvs_repro_options {
     size_t seeds;             /* 0 = the experiment's own number */
     const char *out;          /* folder; NULL = this is a plan only */
     int resume;               /* go on with what is in the folder */
+    const char *reuse;        /* a folder of experiments whose finished runs are taken over where
+                                 the same is planned; NULL = none */
     const char *const *texts; /* files, or folders of them, for models that learn text */
     size_t text_count;
     const char *model;   /* trained, to be measured instead; NULL = the experiment's own */
@@ -463,18 +465,19 @@ typedef struct kvs_repro_options {
 typedef struct kvs_repro kvs_repro;
 
 /* Plans an experiment: nothing is written yet, and of the folder only the state of its runs is
- * read.  The options are borrowed. */
+ * read.  The options are borrowed.  Where the runtime has ranks, runs are split over them: each is
+ * done by one rank, all make the same calls, and share the folder. */
 KVS_API kvs_status kvs_repro_create(kvs_repro **out, kvs_runtime *rt, const char *name,
                                     const kvs_repro_options *options, kvs_err *err);
 KVS_API void kvs_repro_free(kvs_repro *repro);
 KVS_API const kvs_experiment *kvs_repro_experiment(const kvs_repro *repro);
 KVS_API const kvs_planned_run *kvs_repro_run_at(const kvs_repro *repro, size_t index);
-/* What is left to do would take about so long on this machine. */
+/* What is left to do would take about so long on this machine, or with its ranks. */
 KVS_API double kvs_repro_seconds(const kvs_repro *repro);
 
 /* Does what is planned.  The folder then holds runs/ (each as kvs_train leaves it), results.json
  * (the claims), experiment.json, figures as SVG and CSV, runs.csv, page.html and page.md.
- * *finished says whether it went to its end or was stopped. */
+ * *finished says whether it went to its end or was stopped.  Claims are on the first rank. */
 KVS_API kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err);
 /* What came of it; NULL past the end. */
 KVS_API const kvs_claim *kvs_repro_claim(const kvs_repro *repro, size_t index);
@@ -482,6 +485,9 @@ KVS_API const kvs_claim *kvs_repro_claim(const kvs_repro *repro, size_t index);
 /* Joins finished experiments, those in `dir` or in folders of it, into one self-contained page. */
 KVS_API kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experiments,
                                     kvs_err *err);
+/* All their claims and verdicts as one table of Markdown, which links to the folders. */
+KVS_API kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *experiments,
+                                     kvs_err *err);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,9 @@
 /* Each block carries its size in a header of one cache line, so that freeing can account for it. */
 #include "base/memory.h"
 
+#include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -74,4 +76,20 @@ uint64_t kvsi_memory_allocations(void)
 size_t kvsi_memory_live(void)
 {
     return atomic_load(&live);
+}
+
+/* Not getrusage(): that remembers what the process was before exec(). */
+double kvsi_memory_peak(void)
+{
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[128];
+    unsigned long long kilobytes;
+    double bytes = NAN;
+
+    while (status && isnan(bytes) && fgets(line, sizeof line, status))
+        if (sscanf(line, "VmHWM: %llu kB", &kilobytes) == 1)
+            bytes = 1024.0 * (double)kilobytes;
+    if (status)
+        fclose(status);
+    return bytes;
 }

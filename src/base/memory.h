@@ -18,4 +18,7 @@ char *kvsi_strdup(const char *text);
 uint64_t kvsi_memory_allocations(void); /* calls to kvsi_alloc so far, in all threads */
 size_t kvsi_memory_live(void);          /* bytes now allocated */
 
+/* The most memory that was resident since this program started, in bytes; NaN if unknown. */
+double kvsi_memory_peak(void);
+
 #endif

@@ -12,7 +12,8 @@ typedef enum kvsi_purpose {
     KVSI_RANDOM_DATA = 2,      /* training data; index = number of the sequence */
     KVSI_RANDOM_EVAL = 3,      /* evaluation data; index = number of the sequence */
     KVSI_RANDOM_DROPOUT = 4,   /* of activations; index = kvsi_dropout.index, word = place */
-    KVSI_RANDOM_ATTENTION = 5, /* of attention weights, + 8 * (row * heads + head); word = key */
+    KVSI_RANDOM_ATTENTION = 5, /* of attention weights, + 8 * (row * heads + head), rows of
+                                  the sequence; word = key */
     KVSI_RANDOM_SAMPLE = 6,    /* generated text; index = number of the token */
     KVSI_RANDOM_LANGUAGE = 7,  /* the made-up language; index = number of the story */
     KVSI_RANDOM_RESAMPLE = 8,  /* draws of a bootstrap; index = number of the draw */

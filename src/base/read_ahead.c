@@ -15,7 +15,7 @@ struct kvsi_read_ahead {
     pthread_t thread;
     atomic_int ended;
     size_t count;
-    kvsi_range ranges[];
+    kvsi_extent ranges[];
 };
 
 void kvsi_read_soon(const void *data, size_t size)
@@ -30,7 +30,7 @@ static void *run(void *self)
     kvsi_read_ahead *ahead = self;
 
     for (size_t i = 0; i < ahead->count; i++) {
-        const kvsi_range *r = &ahead->ranges[i];
+        const kvsi_extent *r = &ahead->ranges[i];
 
         for (size_t at = 0; at < r->size; at += SLICE) {
             if (atomic_load(&ahead->ended))
@@ -42,7 +42,7 @@ static void *run(void *self)
 }
 
 /* Whether so much can be in memory at once with something to spare. */
-static int fits_memory(const kvsi_range *ranges, size_t count)
+static int fits_memory(const kvsi_extent *ranges, size_t count)
 {
     const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     double bytes = 0;
@@ -52,7 +52,7 @@ static int fits_memory(const kvsi_range *ranges, size_t count)
     return bytes < 0.75 * memory;
 }
 
-kvsi_read_ahead *kvsi_read_ahead_start(const kvsi_range *ranges, size_t count)
+kvsi_read_ahead *kvsi_read_ahead_start(const kvsi_extent *ranges, size_t count)
 {
     kvsi_read_ahead *ahead;
 

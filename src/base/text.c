@@ -212,7 +212,9 @@ void kvsi_format_duration(char *out, size_t size, double seconds)
         return;
     }
     s = (unsigned long long)whole;
-    if (seconds < 9.95)
+    if (seconds > 0 && seconds < 0.095)
+        snprintf(out, size, "%.2g ms", 1e3 * seconds);
+    else if (seconds < 9.95)
         snprintf(out, size, "%.1f s", seconds);
     else if (s < 120)
         snprintf(out, size, "%llu s", s);

@@ -123,7 +123,7 @@ kvs_status kvs_bench_attention_run(kvs_bench_attention *out, kvs_runtime *rt,
 {
     const double product = (double)(options->heads * options->head_size) * (double)options->length *
                            (double)options->length;
-    const double start_rss = kvsi_peak_rss();
+    const double start_rss = kvsi_memory_peak();
     bench b = {0};
     kvs_status st;
 
@@ -139,7 +139,7 @@ kvs_status kvs_bench_attention_run(kvs_bench_attention *out, kvs_runtime *rt,
         .both = kvsi_samples_times(&b.both),
         .peak = kvsi_samples_rates(&b.peaks),
         .start_rss = start_rss,
-        .peak_rss = kvsi_peak_rss(),
+        .peak_rss = kvsi_memory_peak(),
     };
 out:
     release(&b, rt);

@@ -111,7 +111,7 @@ kvs_status kvs_bench_inference_create(kvs_bench_inference **out, kvs_runtime *rt
     *out = NULL;
     if (!b)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a bench");
-    *b = (kvs_bench_inference){.rt = rt, .options = *options, .start_rss = kvsi_peak_rss()};
+    *b = (kvs_bench_inference){.rt = rt, .options = *options, .start_rss = kvsi_memory_peak()};
     started = kvsi_clock_seconds();
     KVS_TRY(kvs_model_open(&b->measured.model, rt, options->path, err));
     b->load = kvsi_clock_seconds() - started;
@@ -223,7 +223,7 @@ out:
 /* After the first round: memory is that of the measured model alone. */
 static kvs_status prepare_comparison(kvs_bench_inference *b, kvs_err *err)
 {
-    b->peak_rss = kvsi_peak_rss();
+    b->peak_rss = kvsi_memory_peak();
     kvsi_probe_init(&b->probe, b->rt->ops, b->rt->threads);
     b->numbers = kvsi_probe_numbers(READ_NUMBERS);
     if (!b->numbers)

@@ -4,7 +4,6 @@
 #include "base/memory.h"
 
 #include <math.h>
-#include <stdio.h>
 
 static const double ENOUGH = 0.03; /* seconds of a measurement */
 
@@ -58,20 +57,4 @@ real *kvsi_probe_numbers(size_t count)
     for (size_t i = 0; x && i < count; i++)
         x[i] = (real)(i * 7919 % 2001) / 1000 - 1;
     return x;
-}
-
-/* Not getrusage(): that remembers what the process was before exec(). */
-double kvsi_peak_rss(void)
-{
-    FILE *status = fopen("/proc/self/status", "r");
-    char line[128];
-    unsigned long long kilobytes;
-    double bytes = NAN;
-
-    while (status && isnan(bytes) && fgets(line, sizeof line, status))
-        if (sscanf(line, "VmHWM: %llu kB", &kilobytes) == 1)
-            bytes = 1024.0 * (double)kilobytes;
-    if (status)
-        fclose(status);
-    return bytes;
 }

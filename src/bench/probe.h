@@ -22,7 +22,4 @@ double kvsi_probe_read(kvsi_probe *probe, const real *x, size_t n);
 /* Numbers between -1 and 1 to work on, in fresh host memory (kvsi_free); NULL if there is none. */
 real *kvsi_probe_numbers(size_t count);
 
-/* The most memory that was resident since this program started, in bytes; NaN if unknown. */
-double kvsi_peak_rss(void);
-
 #endif

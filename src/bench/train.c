@@ -176,7 +176,7 @@ kvs_status kvs_bench_training_round(kvs_bench_training *bench, kvs_bench_round *
             KVS_TRY(step(&bench->unshifted, counts, &round.unshifted_seconds, &ignored, err));
     if (bench->rounds == 0) {
         bench->loss_first = round.loss;
-        bench->peak_rss = kvsi_peak_rss();
+        bench->peak_rss = kvsi_memory_peak();
     }
     bench->loss_last = round.loss;
     bench->rounds++;

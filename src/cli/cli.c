@@ -5,10 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
+int kvsi_cli_exit_code(const kvs_err *err)
+{
+    return err->status == KVS_E_INVALID ? KVSI_EXIT_MISUSE : KVSI_EXIT_FAILED;
+}
+
 int kvsi_cli_fail(const kvs_err *err)
 {
     fprintf(stderr, "kvshift: %s\n", err->message);
-    return err->status == KVS_E_INVALID ? KVSI_EXIT_MISUSE : KVSI_EXIT_FAILED;
+    return kvsi_cli_exit_code(err);
 }
 
 kvs_status kvsi_cli_help(const kvsi_command_options *command, const void *settings, kvs_err *err)

@@ -17,6 +17,7 @@ int kvsi_cmd_generate(int argc, char **argv);
 int kvsi_cmd_score(int argc, char **argv);
 int kvsi_cmd_ppl(int argc, char **argv);
 int kvsi_cmd_train(int argc, char **argv);
+int kvsi_cmd_plan(int argc, char **argv);
 int kvsi_cmd_inspect(int argc, char **argv);
 int kvsi_cmd_bench(int argc, char **argv);
 int kvsi_cmd_analyze(int argc, char **argv);
@@ -25,6 +26,7 @@ int kvsi_cmd_theory(int argc, char **argv);
 int kvsi_cmd_repro(int argc, char **argv);
 int kvsi_cmd_version(int argc, char **argv);
 
+int kvsi_cli_exit_code(const kvs_err *err);
 /* Prints the error as one line and returns the exit code that fits it. */
 int kvsi_cli_fail(const kvs_err *err);
 /* The command line as a shell would take it. */

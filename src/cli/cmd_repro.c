@@ -1,6 +1,7 @@
 /* kvshift repro: the paper's experiments, each one command. */
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/repro.h"
 #include "kvshift/kvshift_lab.h"
 
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 typedef struct settings {
-    const char *scale, *out, *cpu_level, *model;
+    const char *scale, *out, *reuse, *cpu_level, *model;
     double dropout;
     size_t seeds, threads;
     kvsi_text_list text;
@@ -46,6 +47,10 @@ static const kvsi_option options[] = {
     {.name = "resume", .kind = KVSI_OPTION_FLAG, .offset = offsetof(settings, resume),
      .group = "Experiment",
      .help = "go on with that folder: finished runs stay, begun ones go on"},
+    {.name = "reuse", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, reuse),
+     .group = "Experiment", .placeholder = "DIR",
+     .help = "take over finished runs of the experiments in this folder where the same is planned",
+     .automatic = "none"},
     {.name = "dry-run", .kind = KVSI_OPTION_FLAG, .offset = offsetof(settings, dry_run),
      .group = "Experiment", .help = "say which runs there would be and what they would take"},
     {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = offsetof(settings, threads),
@@ -73,7 +78,9 @@ static const kvsi_command_options command = {
              "paper's own\nsettings, for a cluster (see --dry-run).\n"
              "\n"
              "The folder gets results.json, page.html, page.md, figures as SVG and CSV, and the "
-             "runs. An\nexperiment that was interrupted goes on with --resume.",
+             "runs. An\nexperiment that was interrupted goes on with --resume. Under mpirun its "
+             "runs are "
+             "split over\nthe ranks, which need a folder that all of them reach.",
     .argument = "NAME",
     .min_arguments = 1,
     .max_arguments = 1,
@@ -189,7 +196,7 @@ static void print_runs(const kvs_repro *repro)
 }
 
 /* What it is, and how long it will take, before it begins. */
-static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_options *o)
+static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_options *o, size_t ranks)
 {
     const kvs_experiment *e = kvs_repro_experiment(repro);
     size_t runs = 0, left = 0;
@@ -206,8 +213,11 @@ static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_optio
         return;
     kvsi_format_count(work, sizeof work, flops);
     kvsi_format_duration(duration, sizeof duration, kvs_repro_seconds(repro));
-    fprintf(stream, "  plan:  %zu of %zu runs to do, %sFLOP, about %s on this machine\n", left,
-            runs, work, duration);
+    fprintf(stream, "  plan:  %zu of %zu runs to do, ", left, runs);
+    if (ranks > 1)
+        fprintf(stream, "split over %zu ranks, ", ranks);
+    fprintf(stream, "%sFLOP, about %s on %s\n", work, duration,
+            ranks > 1 ? "machines like the first" : "this machine");
 }
 
 static json_t *claim_to_json(const kvs_claim *c)
@@ -249,15 +259,19 @@ static void print_claims(const kvs_repro *repro, const kvs_repro_options *o)
     printf("\npage    %s/page.html\nresults %s/results.json\n", o->out, o->out);
 }
 
-static kvs_status run(kvs_repro *repro, const kvs_repro_options *o, const settings *s, kvs_err *err)
+static kvs_status run(kvs_repro *repro, const kvs_repro_options *o, const settings *s,
+                      const kvs_comm *comm, kvs_err *err)
 {
+    const int is_first = kvs_comm_rank(comm) == 0;
     int finished = 0;
     kvs_status st;
 
-    if (!s->quiet)
-        announce(stderr, repro, o);
+    if (!s->quiet && is_first)
+        announce(stderr, repro, o, kvs_comm_size(comm));
     catch_signals();
     KVS_TRY(kvs_repro_run(repro, &finished, err));
+    if (!is_first)
+        goto out;
     if (!finished)
         fprintf(stderr, "stopped; --resume goes on from there\n");
     else if (s->json)
@@ -268,13 +282,15 @@ out:
     return st;
 }
 
-static kvs_status reproduce(const char *name, const settings *s, const char *line, kvs_err *err)
+static kvs_status reproduce(kvs_comm *comm, const char *name, const settings *s, const char *line,
+                            kvs_err *err)
 {
     watcher watch = {.quiet = s->quiet};
     kvsi_text out = {0};
     kvs_repro_options o = {
         .seeds = s->seeds,
         .resume = s->resume,
+        .reuse = s->reuse,
         .texts = s->text.texts,
         .text_count = s->text.count,
         .model = s->model,
@@ -284,24 +300,30 @@ static kvs_status reproduce(const char *name, const settings *s, const char *lin
         .notice = on_notice,
         .user = &watch,
     };
+    const kvs_runtime_options runtime = {
+        .threads = (int)s->threads,
+        .cpu_level = s->cpu_level,
+        .comm = comm,
+    };
     kvs_runtime *rt = NULL;
     kvs_repro *repro = NULL;
     kvs_status st;
 
     KVS_TRY(kvs_scale_parse(&o.scale, s->scale, err));
-    KVS_TRY(kvs_runtime_create(&rt, &(kvs_runtime_options){(int)s->threads, s->cpu_level}, err));
+    KVS_TRY(kvs_runtime_create(&rt, &runtime, err));
     if (s->out)
         kvsi_text_add(&out, s->out);
     else
         kvsi_text_format(&out, "repro/%s-%s", name, s->scale);
     KVS_TRY(kvsi_text_check(&out, err));
     o.out = s->dry_run && !s->resume ? NULL : out.data;
-    KVS_TRY(kvs_repro_create(&repro, rt, name, &o, err));
-    if (s->dry_run) {
-        announce(stdout, repro, &o);
+    st = kvs_repro_create(&repro, rt, name, &o, err);
+    KVS_TRY(kvs_comm_agree(comm, st, err));
+    if (!s->dry_run) {
+        KVS_TRY(run(repro, &o, s, comm, err));
+    } else if (kvs_comm_rank(comm) == 0) {
+        announce(stdout, repro, &o, kvs_comm_size(comm));
         print_runs(repro);
-    } else {
-        KVS_TRY(run(repro, &o, s, err));
     }
 out:
     kvs_repro_free(repro);
@@ -310,28 +332,36 @@ out:
     return st;
 }
 
-int kvsi_cmd_repro(int argc, char **argv)
+/* Everything that ranks do together. */
+static kvs_status parse_and_reproduce(kvs_comm *comm, int argc, char **argv, kvs_err *err)
 {
     settings s = {.scale = "smoke"};
     kvsi_parsed_options parsed = {0};
     kvsi_text line = {0};
-    kvs_err err = {.status = KVS_OK};
     kvs_status st;
+
+    kvsi_cli_quote_line(&line, argc, argv);
+    KVS_TRY(kvsi_text_check(&line, err));
+    st = kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, err);
+    KVS_TRY(kvs_comm_agree(comm, st, err));
+    if (!parsed.help)
+        KVS_TRY(reproduce(comm, parsed.arguments[0], &s, line.data, err));
+    else if (kvs_comm_rank(comm) == 0)
+        KVS_TRY(kvsi_cli_help(&command, &s, err));
+out:
+    kvsi_options_release(&parsed);
+    kvsi_text_release(&line);
+    return st;
+}
+
+int kvsi_cmd_repro(int argc, char **argv)
+{
+    int code;
 
     if (argc > 2 && strcmp(argv[2], "list") == 0)
         return kvsi_repro_list(argc - 3, argv + 3);
     if (argc > 2 && strcmp(argv[2], "report") == 0)
         return kvsi_repro_report(argc - 3, argv + 3);
-    kvsi_cli_quote_line(&line, argc, argv);
-    KVS_TRY(kvsi_text_check(&line, &err));
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
-    if (parsed.help)
-        KVS_TRY(kvsi_cli_help(&command, &s, &err));
-    else
-        KVS_TRY(reproduce(parsed.arguments[0], &s, line.data, &err));
-out:
-    kvsi_text_release(&line);
-    if (st != KVS_OK)
-        return kvsi_cli_fail(&err);
-    return stop_signal ? 128 + stop_signal : KVSI_EXIT_DONE;
+    code = kvsi_cli_on_ranks(parse_and_reproduce, argc, argv);
+    return code == KVSI_EXIT_DONE && stop_signal ? 128 + stop_signal : code;
 }

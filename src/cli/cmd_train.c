@@ -4,8 +4,11 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/run_files.h"
 #include "cli/show_task.h"
+#include "cli/train_plan.h"
+#include "cli/train_result.h"
 #include "cli/train_samples.h"
 
 #include <inttypes.h>
@@ -13,40 +16,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-/* ---- plans --------------------------------------------------------------------------------- */
-
-static void print_bytes(const char *what, uint64_t bytes)
-{
-    char text[32];
-
-    kvsi_format_count(text, sizeof text, (double)bytes);
-    printf("  %-12s%sB\n", what, text);
-}
-
-static kvs_status print_plan(const kvsi_workshop *w, const kvsi_train_settings *s, kvs_err *err)
-{
-    kvs_plan plan;
-    char parameters[32], work[32], tokens[32];
-    const kvs_status st = kvs_train_plan(&plan, w->rt, &s->model, w->task, &s->train, err);
-
-    if (st != KVS_OK)
-        return st;
-    kvsi_format_count(parameters, sizeof parameters, (double)plan.parameters);
-    kvsi_format_count(tokens, sizeof tokens, plan.tokens_per_step);
-    kvsi_format_count(work, sizeof work, plan.flops_per_token * plan.tokens_per_step);
-    if (!w->task)
-        printf("planned for   text in windows of %zu tokens; no --data or --task is given\n",
-               s->model.context);
-    printf("parameters    %s\nmemory\n", parameters);
-    print_bytes("weights", plan.weight_bytes);
-    print_bytes("gradients", plan.gradient_bytes);
-    print_bytes("moments", plan.moment_bytes);
-    print_bytes("passes", plan.pass_bytes);
-    print_bytes("total", plan.total_bytes);
-    printf("a step        %s tokens on average, %sFLOP\n", tokens, work);
-    return KVS_OK;
-}
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
@@ -118,6 +87,7 @@ static void announce_task(const kvsi_workshop *w, const kvsi_train_settings *s)
 static void announce(const kvsi_workshop *w, const kvsi_train_settings *s, uint64_t first_step)
 {
     const int threads = kvs_runtime_threads(w->rt);
+    const size_t ranks = kvs_comm_size(w->comm);
 
     if (first_step > 1)
         fprintf(stderr, "resumed after step %" PRIu64 " of %s\n", first_step - 1, s->out);
@@ -126,6 +96,8 @@ static void announce(const kvsi_workshop *w, const kvsi_train_settings *s, uint6
         fprintf(stderr, "text: %s, windows of %zu tokens", s->data, s->model.context);
     else
         announce_task(w, s);
+    if (ranks > 1)
+        fprintf(stderr, "; %zu ranks, %zu sequences a step each", ranks, s->train.batch / ranks);
     fprintf(stderr, "; %d thread%s, cpu level %s\n", threads, plural((size_t)threads),
             kvs_runtime_cpu_level(w->rt));
 }
@@ -138,6 +110,7 @@ typedef struct watcher {
     kvsi_train_samples samples;
     double started; /* clock seconds */
     int announced, time_is_up;
+    kvsi_train_profile profile;
 } watcher;
 
 static int is_time_up(const watcher *watch)
@@ -147,16 +120,23 @@ static int is_time_up(const watcher *watch)
     return limit > 0 && kvsi_clock_seconds() - watch->started >= limit;
 }
 
+/* One rank speaks for all. */
+static int is_silent(const watcher *watch)
+{
+    return watch->s->quiet || kvs_comm_rank(watch->w->comm) > 0;
+}
+
 /* The run is announced once it is under way, so that a run that cannot start says only why. */
 static int on_step(void *user, const kvs_step_record *record)
 {
     watcher *watch = user;
     int wish;
 
-    if (!watch->announced && !watch->s->quiet)
+    if (!watch->announced && !is_silent(watch))
         announce(watch->w, watch->s, record->step);
     watch->announced = 1;
     kvsi_progress_step(&watch->progress, record);
+    kvsi_train_profile_add(&watch->profile, record);
     watch->time_is_up = record->step < watch->s->train.steps && is_time_up(watch);
     wish = stop_signal || watch->time_is_up ? KVS_PROGRESS_STOP : 0;
     wish |= save_signal ? KVS_PROGRESS_SAVE : 0;
@@ -190,111 +170,6 @@ static kvs_resume resume_of(const kvsi_train_settings *s)
     if (!s->resume)
         return KVS_RESUME_NEVER;
     return strcmp(s->resume, "auto") == 0 ? KVS_RESUME_AUTO : KVS_RESUME_ALWAYS;
-}
-
-static double token_rate(const kvs_train_result *result)
-{
-    return result->seconds > 0 ? (double)result->tokens / result->seconds : 0;
-}
-
-static json_t *lengths_to_json(const kvs_evaluation *final)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < final->buckets; i++) {
-        const kvs_length_bucket *b = final->bucket + i;
-
-        json_array_append_new(list,
-                              json_pack("{s:I, s:I, s:I, s:o}", "from", (json_int_t)b->from, "to",
-                                        (json_int_t)b->to, "scored", (json_int_t)b->scored,
-                                        "accuracy", kvsi_json_number(b->accuracy)));
-    }
-    return list;
-}
-
-static kvs_status print_json(const kvsi_workshop *w, const kvsi_train_settings *s,
-                             const kvs_train_result *result, kvs_err *err)
-{
-    json_t *const step_at_99 =
-        result->step_at_99 ? json_integer((json_int_t)result->step_at_99) : json_null();
-    /* clang-format off */
-    json_t *const object =
-        json_pack("{s:s, s:I, s:o, s:o, s:o, s:f, s:I, s:f, s:I, s:I, s:i, s:s, s:s?}",
-                  "task", s->task,
-                  "steps", (json_int_t)result->steps,
-                  "final_accuracy", kvsi_json_number(result->final.accuracy),
-                  "final_loss", kvsi_json_number(result->final.loss),
-                  "step_at_99", step_at_99,
-                  "seconds", result->seconds,
-                  "tokens", (json_int_t)result->tokens,
-                  "tokens_per_s", token_rate(result),
-                  "parameters", (json_int_t)kvs_model_parameters(w->model),
-                  "seed", (json_int_t)s->train.seed,
-                  "threads", kvs_runtime_threads(w->rt),
-                  "cpu_level", kvs_runtime_cpu_level(w->rt),
-                  "out", s->out);
-    /* clang-format on */
-
-    if (result->final.buckets > 0)
-        json_object_set_new(object, "accuracy_by_length", lengths_to_json(&result->final));
-    if (kvsi_train_is_task(s, "ngram"))
-        json_object_set_new(object, "x2_only_ceiling",
-                            kvsi_json_number(kvs_ngram_ceiling(w->task)));
-    return kvsi_cli_print_json(object, err);
-}
-
-/* Lengths of which none was drawn have no accuracy. */
-static void print_lengths(const kvs_evaluation *final)
-{
-    const char *between = "";
-
-    printf("by length ");
-    for (size_t i = 0; i < final->buckets; i++) {
-        const kvs_length_bucket *b = final->bucket + i;
-
-        if (b->scored == 0)
-            continue;
-        printf("%s%zu-%zu: %.2f %%", between, b->from, b->to, 100 * b->accuracy);
-        between = ", ";
-    }
-    printf("\n");
-}
-
-static void print_accuracy(const kvsi_workshop *w, const kvsi_train_settings *s,
-                           const kvs_evaluation *final)
-{
-    printf("accuracy  %.2f %% on %zu %ssequences (loss %.4f)\n", 100 * final->accuracy,
-           s->eval_sequences, kvsi_train_is_task(s, "ngram") ? "" : "fresh ", final->loss);
-    if (final->buckets > 0)
-        print_lengths(final);
-    if (kvsi_train_is_task(s, "ngram"))
-        printf("ceiling   %.2f %% for any guess that sees x2 only\n",
-               100 * kvs_ngram_ceiling(w->task));
-}
-
-static void print_summary(const kvsi_workshop *w, const kvsi_train_settings *s,
-                          const kvs_train_result *result)
-{
-    char duration[32], rate[32];
-
-    kvsi_format_duration(duration, sizeof duration, result->seconds);
-    kvsi_format_count(rate, sizeof rate, token_rate(result));
-    if (s->data)
-        printf("loss      %.4f, perplexity %.3f on %zu windows of the validation text\n",
-               result->final.loss, exp(result->final.loss), s->eval_sequences);
-    else
-        print_accuracy(w, s, &result->final);
-    if (s->data)
-        printf("steps     %" PRIu64 "\n", result->steps);
-    else if (result->step_at_99)
-        printf("99 %%      reached at step %" PRIu64 " of %" PRIu64 "\n", result->step_at_99,
-               result->steps);
-    else
-        printf("99 %%      not reached in %" PRIu64 " steps\n", result->steps);
-    printf("time      %s, %s tokens/s\n", duration, rate);
-    if (s->out)
-        printf("files     %s: model.safetensors, config.json, %strain.jsonl, result.json\n", s->out,
-               w->tokenizer ? "tokenizer.json, " : "");
 }
 
 static void tell_stop(const watcher *watch, const kvs_train_result *result)
@@ -334,21 +209,26 @@ static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, co
         .notice = on_notice,
         .user = &watch,
     };
+    kvs_plan plan;
     kvs_status st;
 
-    KVS_TRY(kvsi_train_samples_init(&watch.samples, w, s, err));
+    st = kvs_train_plan(&plan, w->rt, &s->model, w->task, &s->train, err);
+    if (st == KVS_OK)
+        st = kvsi_train_samples_init(&watch.samples, w, s, err);
+    KVS_TRY(kvs_comm_agree(w->comm, st, err));
+    watch.profile.planned = (double)plan.total_bytes;
     catch_signals();
-    kvsi_progress_start(&watch.progress, s->train.steps, s->quiet);
+    kvsi_progress_start(&watch.progress, s->train.steps, is_silent(&watch));
     st = kvs_train(&job, &result, err);
     kvsi_progress_end(&watch.progress);
     kvsi_train_samples_release(&watch.samples);
     if (st != KVS_OK)
         return st;
-    if (!s->quiet)
+    if (!is_silent(&watch))
         tell_stop(&watch, &result);
-    if (s->json)
-        return print_json(w, s, &result, err);
-    print_summary(w, s, &result);
+    if (kvs_comm_rank(w->comm) > 0)
+        return KVS_OK;
+    st = kvsi_train_result_print(&(kvsi_train_outcome){w, s, &result, &watch.profile}, err);
 out:
     return st;
 }
@@ -364,17 +244,19 @@ out:
 }
 
 /* Makes everything ready, and then trains, or says what it would take or be fed. */
-static kvs_status train_or_plan(kvsi_train_settings *s, kvsi_parsed_options *parsed,
+static kvs_status train_or_plan(kvs_comm *comm, kvsi_train_settings *s, kvsi_parsed_options *parsed,
                                 const char *line, kvs_err *err)
 {
     const kvsi_train_settings before = *s;
-    kvsi_workshop w = {0};
+    kvsi_workshop w = {.comm = comm};
     kvsi_run_files files = {0};
     kvs_status st;
 
-    KVS_TRY(kvsi_workshop_furnish(&w, s, parsed, err));
+    kvs_comm_set_patience(comm, 60 * s->rank_timeout);
+    st = kvsi_workshop_furnish(&w, s, parsed, err);
+    KVS_TRY(kvs_comm_agree(comm, st, err));
     if (s->dry_run) {
-        KVS_TRY(print_plan(&w, s, err));
+        st = kvs_comm_agree(comm, kvsi_train_plan_print(&w, s, err), err);
         goto out;
     }
     if (s->show > 0) {
@@ -390,27 +272,34 @@ out:
     return st;
 }
 
-int kvsi_cmd_train(int argc, char **argv)
+/* Everything that ranks do together. */
+static kvs_status run(kvs_comm *comm, int argc, char **argv, kvs_err *err)
 {
+    const int is_first = kvs_comm_rank(comm) == 0;
     kvsi_train_settings settings;
     kvsi_parsed_options parsed = {0};
     kvsi_text line = {0};
-    kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
     kvsi_cli_quote_line(&line, argc, argv);
-    KVS_TRY(kvsi_text_check(&line, &err));
-    KVS_TRY(kvsi_train_settings_parse(&settings, &parsed, argc - 2, argv + 2, &err));
-    if (parsed.help)
-        KVS_TRY(kvsi_cli_help(&kvsi_train_command, &settings, &err));
-    else if (parsed.print_config)
-        KVS_TRY(print_settings(&settings, &parsed, &err));
-    else
-        KVS_TRY(train_or_plan(&settings, &parsed, line.data, &err));
+    KVS_TRY(kvsi_text_check(&line, err));
+    st = kvsi_train_settings_parse(&settings, &parsed, argc - 2, argv + 2, err);
+    KVS_TRY(kvs_comm_agree(comm, st, err));
+    if (parsed.help && is_first)
+        KVS_TRY(kvsi_cli_help(&kvsi_train_command, &settings, err));
+    else if (parsed.print_config && is_first)
+        KVS_TRY(print_settings(&settings, &parsed, err));
+    else if (!parsed.help && !parsed.print_config)
+        KVS_TRY(train_or_plan(comm, &settings, &parsed, line.data, err));
 out:
     kvsi_options_release(&parsed);
     kvsi_text_release(&line);
-    if (st != KVS_OK)
-        return kvsi_cli_fail(&err);
-    return stop_signal ? 128 + stop_signal : KVSI_EXIT_DONE;
+    return st;
+}
+
+int kvsi_cmd_train(int argc, char **argv)
+{
+    const int code = kvsi_cli_on_ranks(run, argc, argv);
+
+    return code == KVSI_EXIT_DONE && stop_signal ? 128 + stop_signal : code;
 }

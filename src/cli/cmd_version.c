@@ -34,7 +34,7 @@ enum { OPTIONAL_PARTS = 3 };
 static void find_optional_parts(optional_part parts[OPTIONAL_PARTS])
 {
     parts[0] = (optional_part){"gnuplot", kvsi_program_found("gnuplot")};
-    parts[1] = (optional_part){"MPI", 0};
+    parts[1] = (optional_part){"MPI", kvs_comm_has_mpi()};
     parts[2] = (optional_part){"HTTP", 0};
 }
 

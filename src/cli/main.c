@@ -19,6 +19,7 @@ static const command commands[] = {
     {"data", "make a corpus from text, say what is in it, check it", kvsi_cmd_data},
     {"tokenizer", "text to token ids and back; learn a tokenizer", kvsi_cmd_tokenizer},
     {"train", "train a model on a task or on text", kvsi_cmd_train},
+    {"plan", "say what training takes on many machines", kvsi_cmd_plan},
     {"generate", "go on from a text with a trained model", kvsi_cmd_generate},
     {"score", "say how likely a continuation of a text is", kvsi_cmd_score},
     {"ppl", "measure how well a model predicts a text", kvsi_cmd_ppl},

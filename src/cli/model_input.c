@@ -62,7 +62,8 @@ out:
 kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input *input,
                                  int needs_tokenizer, kvs_err *err)
 {
-    const kvs_runtime_options runtime = {(int)input->threads, input->cpu_level};
+    const kvs_runtime_options runtime = {.threads = (int)input->threads,
+                                         .cpu_level = input->cpu_level};
     kvsi_loaded_model loaded = {0};
     kvs_status st;
 

@@ -69,36 +69,43 @@ out:
 /* ---- report ---------------------------------------------------------------------------------- */
 
 typedef struct report_settings {
-    const char *html;
+    const char *html, *markdown;
 } report_settings;
 
-static kvs_status report_on(const char *dir, const char *html, kvs_err *err)
+static kvs_status report_on(const char *dir, const report_settings *s, kvs_err *err)
 {
     kvsi_text path = {0};
     size_t experiments;
     kvs_status st;
 
-    if (html)
-        kvsi_text_add(&path, html);
+    if (s->html)
+        kvsi_text_add(&path, s->html);
     else
         kvsi_text_format(&path, "%s/report.html", dir);
     KVS_TRY(kvsi_text_check(&path, err));
     KVS_TRY(kvs_repro_report(dir, path.data, &experiments, err));
-    printf("%zu experiment%s: %s\n", experiments, experiments == 1 ? "" : "s", path.data);
+    if (s->markdown)
+        KVS_TRY(kvs_repro_summary(dir, s->markdown, &experiments, err));
+    printf("%zu experiment%s: %s%s%s\n", experiments, experiments == 1 ? "" : "s", path.data,
+           s->markdown ? ", " : "", s->markdown ? s->markdown : "");
 out:
     kvsi_text_release(&path);
     return st;
 }
 
+/* clang-format off */
+static const kvsi_option report_options[] = {
+    {.name = "html", .kind = KVSI_OPTION_TEXT, .offset = offsetof(report_settings, html),
+     .group = "Options", .placeholder = "FILE", .help = "where the page goes",
+     .automatic = "DIR/report.html"},
+    {.name = "markdown", .kind = KVSI_OPTION_TEXT, .offset = offsetof(report_settings, markdown),
+     .group = "Options", .placeholder = "FILE",
+     .help = "also write all verdicts as a table of Markdown, to be kept in DIR", .automatic = "no"},
+};
+/* clang-format on */
+
 int kvsi_repro_report(int argc, char **argv)
 {
-    static const kvsi_option report_options[] = {{.name = "html",
-                                                  .kind = KVSI_OPTION_TEXT,
-                                                  .offset = offsetof(report_settings, html),
-                                                  .group = "Options",
-                                                  .placeholder = "FILE",
-                                                  .help = "where the page goes",
-                                                  .automatic = "DIR/report.html"}};
     static const kvsi_command_options report_command = {
         .command = "kvshift repro report",
         .purpose = "Joins finished experiments, DIR itself or the folders in it, into one page "
@@ -107,7 +114,7 @@ int kvsi_repro_report(int argc, char **argv)
         .min_arguments = 1,
         .max_arguments = 1,
         .options = report_options,
-        .count = 1,
+        .count = sizeof report_options / sizeof *report_options,
     };
     report_settings s = {0};
     kvsi_parsed_options parsed = {0};
@@ -118,7 +125,7 @@ int kvsi_repro_report(int argc, char **argv)
     if (parsed.help)
         KVS_TRY(kvsi_cli_help(&report_command, &s, &err));
     else
-        KVS_TRY(report_on(parsed.arguments[0], s.html, &err));
+        KVS_TRY(report_on(parsed.arguments[0], &s, &err));
 out:
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

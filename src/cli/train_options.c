@@ -18,6 +18,7 @@ static const char *const position_names[] = {"rope", "alibi", "learned", "none",
 static const char *const head_names[] = {"linear", "normalised", "none", NULL};
 static const char *const schedule_names[] = {"constant", "linear", "cosine", NULL};
 static const char *const task_names[] = {"induction", "ngram", "hopk", "igsm", NULL};
+static const char *const shard_names[] = {"none", "optimizer", "gradients", "parameters", NULL};
 /* In the order of their enums. */
 static const char *const sampler_names[] = {"direct", "paper", NULL};
 static const char *const loss_names[] = {"answer", "all", NULL};
@@ -27,7 +28,7 @@ static const char *const igsm_wordings[] = {"full", "compact", NULL};
 static const char SHAPE[] = "Start from", MODEL[] = "Model", TASK[] = "Task",
                   INDUCTION[] = "Task induction", NGRAM[] = "Task ngram", HOPK[] = "Task hopk",
                   IGSM[] = "Task igsm", TRAINING[] = "Training", SAMPLES[] = "Samples",
-                  RUN[] = "Run";
+                  RANKS[] = "Ranks", RUN[] = "Run";
 
 #define FIELD(name) offsetof(kvsi_train_settings, name)
 #define ROW(option, type, member, in, what, about)                                                 \
@@ -185,6 +186,13 @@ static const kvsi_option options[] = {
     SIZE("sample-tokens", sample_tokens, SAMPLES, "tokens of each, at most", 1, 1 << 20),
     REAL("sample-temp", sample_temp, SAMPLES, "temperature; 0 takes the likeliest token", 0, 0),
 
+    CHOICE("shard", shard, RANKS,
+           "what is spread over the ranks beside the work, each with those before it", shard_names),
+    FLAG("deterministic", train.deterministic, RANKS,
+         "the same bits on 1, 2 and 4 ranks; 4 must divide --batch"),
+    REAL("rank-timeout", rank_timeout, RANKS,
+         "minutes that a rank waits for the others before it ends the run; 0 = no limit", 0, 0),
+
     COUNT("seed", train.seed, RUN, "seed of the weights and of the data",
           0, 999999999999999), /* exact as a JSON number, whoever reads it */
     {ROW("threads", KVSI_OPTION_SIZE, threads, RUN, "N",
@@ -210,6 +218,7 @@ static const kvsi_option options[] = {
     SIZE("show", show, RUN, "print this many of the task's training sequences, and stop; 0 = train",
          0, 1e6),
     FLAG("dry-run", dry_run, RUN, "say what memory and work it would take, and stop"),
+    FLAG("profile", profile, RUN, "say how long steps took, and what ranks waited for"),
     FLAG("quiet", quiet, RUN, "no progress"),
     FLAG("json", json, RUN, "print the result as one JSON object"),
 };
@@ -230,7 +239,10 @@ const kvsi_command_options kvsi_train_command = {
         "is\nevaluated and saved, with a checkpoint to --resume from, and the exit code is 130 "
         "or 143.\nA second signal ends it at once.  SIGUSR1 makes a checkpoint and goes on.  "
         "--max-time ends\nit as a signal does, with exit code 0.\n"
-        "Other exit codes: 0 done, 1 failed, 2 misuse.",
+        "Other exit codes: 0 done, 1 failed, 2 misuse.\n"
+        "\n"
+        "'mpirun -np 4 kvshift train ...' shares the work among 4 processes, on one machine or "
+        "many;\nsee docs/cluster.md.",
     .options = options,
     .count = OPTIONS,
     .takes_config = 1,
@@ -246,7 +258,12 @@ int kvsi_is_model_option(const kvsi_option *option)
 static void set_defaults(kvsi_train_settings *s, kvs_body body)
 {
     *s = (kvsi_train_settings){
-        .eval_sequences = 4096, .keep = 3, .sample_tokens = 64, .sample_temp = 0.8};
+        .eval_sequences = 4096,
+        .keep = 3,
+        .sample_tokens = 64,
+        .sample_temp = 0.8,
+        .rank_timeout = 60,
+    };
     kvs_model_config_init(&s->model);
     kvs_model_config_set_body(&s->model, body);
     kvs_induction_config_init(&s->induction);
@@ -270,6 +287,7 @@ static void set_defaults(kvsi_train_settings *s, kvs_body body)
     s->train.seed = 1;
     s->task = task_names[0];
     s->schedule = kvs_schedule_name(s->train.schedule);
+    s->shard = kvs_shard_name(s->train.shard);
     s->sampler = sampler_names[s->induction.sampler];
     s->loss = loss_names[s->induction.loss];
     kvsi_train_settings_from_model(s, &s->model);
@@ -435,6 +453,7 @@ static kvs_status settle(kvsi_train_settings *s, kvsi_parsed_options *parsed, kv
     KVS_TRY(kvs_positions_parse(&s->model.positions, s->positions, err));
     KVS_TRY(kvs_head_parse(&s->model.head, s->head, err));
     KVS_TRY(kvs_schedule_parse(&s->train.schedule, s->schedule, err));
+    KVS_TRY(kvs_shard_parse(&s->train.shard, s->shard, err));
     KVS_TRY(settle_lists(s, err));
     settle_dropout(s, parsed);
     KVS_TRY(settle_tasks(s, err));

@@ -16,7 +16,7 @@ typedef struct kvsi_train_settings {
     kvs_train_config train;
     /* Choices by name, and lists, as they were given; settled into the configurations above. */
     const char *body, *shift, *shift_form, *shift_init, *positions, *head;
-    const char *task, *data, *sampler, *loss, *schedule;
+    const char *task, *data, *sampler, *loss, *schedule, *shard;
     kvsi_number_list only_hops; /* one number at most */
     const char *igsm_mode, *igsm_wording, *igsm_tokenizer;
     kvsi_number_list slopes, sliding_layers;
@@ -33,7 +33,8 @@ typedef struct kvsi_train_settings {
     double max_time; /* minutes, 0 = no limit */
     const char *resume, *preset;
     size_t show;
-    int dry_run;
+    double rank_timeout; /* minutes, 0 = none */
+    int dry_run, profile;
     int quiet, json;
 } kvsi_train_settings;
 

@@ -129,7 +129,12 @@ out:
 kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
                                  const kvsi_parsed_options *parsed, kvs_err *err)
 {
-    const kvs_runtime_options runtime = {(int)s->threads, s->cpu_level};
+    const kvs_runtime_options runtime = {
+        .threads = (int)s->threads,
+        .cpu_level = s->cpu_level,
+        .comm = w->comm,
+        .spread = s->train.shard == KVS_SHARD_PARAMETERS,
+    };
     kvs_status st;
 
     if ((s->resume || s->checkpoint_every > 0) && !s->out && !s->dry_run)

@@ -6,6 +6,7 @@
 
 /* Made in this order and freed in the other. */
 typedef struct kvsi_workshop {
+    kvs_comm *comm; /* borrowed; NULL = this process alone */
     kvs_runtime *rt;
     kvs_corpus *corpus;       /* NULL = a task */
     kvs_tokenizer *tokenizer; /* the text's or the task's; NULL = none, or not known */

@@ -6,6 +6,7 @@
 #ifndef KVSI_FORMATS_SAFETENSORS_H
 #define KVSI_FORMATS_SAFETENSORS_H
 
+#include "base/files.h"
 #include "formats/tensor.h"
 
 #include <stdint.h>
@@ -21,6 +22,12 @@ const kvsi_file_tensor *kvsi_safetensors_find(const kvsi_safetensors *file, cons
 /* All tensors in the given order, whole or not at all. */
 kvs_status kvsi_safetensors_write(const char *path, const kvsi_file_tensor *tensors, size_t count,
                                   kvs_err *err);
+/* The same for tensors too large to have in memory: `put` appends the bytes of tensor `index`. */
+typedef kvs_status kvsi_tensor_put(const void *self, size_t index, kvsi_new_file *file,
+                                   kvs_err *err);
+kvs_status kvsi_safetensors_write_parts(const char *path, const kvsi_file_tensor *tensors,
+                                        size_t count, kvsi_tensor_put *put, const void *self,
+                                        kvs_err *err);
 /* The same for tensors that are made while they are written; types with wider numbers come first,
  * so that all lie at their own alignment. */
 kvs_status kvsi_safetensors_write_source(const char *path, const kvsi_tensor_source *source,

@@ -74,12 +74,14 @@ static kvs_status render_header(unsigned char **out, size_t *size, const json_t 
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* The tensors of one file.  Their data is in memory or, with a writer, made on the way: then tensor
- * i is number `at[i]` of its source. */
+ * i is number `at[i]` of its source.  With `put`, that brings it. */
 typedef struct contents {
     const kvsi_file_tensor *tensors;
     size_t count;
     const kvsi_tensor_writer *writer;
     const size_t *at;
+    kvsi_tensor_put *put;
+    const void *self;
 } contents;
 
 static kvs_status write_data(kvsi_new_file *file, const contents *c, size_t i, kvs_err *err)
@@ -88,6 +90,8 @@ static kvs_status write_data(kvsi_new_file *file, const contents *c, size_t i, k
 
     if (bytes == 0) /* an empty tensor may have no memory at all */
         return KVS_OK;
+    if (c->put)
+        return c->put(c->self, i, file, err);
     if (c->writer)
         return kvsi_tensor_writer_put(c->writer, c->at[i], file, err);
     return kvsi_new_file_write(file, c->tensors[i].data, bytes, err);
@@ -120,6 +124,14 @@ kvs_status kvsi_safetensors_write(const char *path, const kvsi_file_tensor *tens
                                   kvs_err *err)
 {
     return write_file(path, &(contents){.tensors = tensors, .count = count}, err);
+}
+
+kvs_status kvsi_safetensors_write_parts(const char *path, const kvsi_file_tensor *tensors,
+                                        size_t count, kvsi_tensor_put *put, const void *self,
+                                        kvs_err *err)
+{
+    return write_file(
+        path, &(contents){.tensors = tensors, .count = count, .put = put, .self = self}, err);
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */
@@ -164,7 +176,9 @@ static kvs_status write_part(stream *s, const char *path, size_t first, size_t e
                 s->ordered[count] = s->tensors[i];
                 s->at[count++] = i;
             }
-    return write_file(path, &(contents){s->ordered, count, &s->writer, s->at}, err);
+    return write_file(
+        path, &(contents){.tensors = s->ordered, .count = count, .writer = &s->writer, .at = s->at},
+        err);
 }
 
 kvs_status kvsi_safetensors_write_source(const char *path, const kvsi_tensor_source *source,

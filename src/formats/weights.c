@@ -246,14 +246,14 @@ const kvsi_weights_tensor *kvsi_weights_find(const kvsi_weights *w, const char *
 
 void kvsi_weights_read_ahead(kvsi_weights *w)
 {
-    kvsi_range *ranges;
+    kvsi_extent *ranges;
 
     if (atomic_exchange(&w->reads_ahead, 1))
         return;
     ranges = kvsi_alloc(w->count, sizeof *ranges);
     for (size_t i = 0; ranges && i < w->count; i++)
         ranges[i] =
-            (kvsi_range){w->tensors[i].view.data, kvsi_file_tensor_bytes(&w->tensors[i].view)};
+            (kvsi_extent){w->tensors[i].view.data, kvsi_file_tensor_bytes(&w->tensors[i].view)};
     if (ranges)
         w->ahead = kvsi_read_ahead_start(ranges, w->count);
     kvsi_free(ranges);

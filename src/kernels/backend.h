@@ -61,7 +61,11 @@ typedef struct kvsi_norm {
 } kvsi_norm;
 
 /* Which numbers are dropped: a pure function of seed, index and place, so that the backward pass
- * finds the same ones again.  Kept numbers grow by 1 / (1 - rate). */
+ * finds the same ones again.  Kept numbers grow by 1 / (1 - rate).  An index is the number of a
+ * sequence times KVSI_DROPOUT_SITES, and where in the model it is: what is dropped of a sequence
+ * does not depend on those beside it in a batch. */
+enum { KVSI_DROPOUT_SITES = 65536 };
+
 typedef struct kvsi_dropout {
     double rate; /* 0 = none */
     uint64_t seed, index;
@@ -108,7 +112,7 @@ typedef struct kvsi_attention {
     const real *rotations; /* [positions, rotary]: cosines, then sines */
     const real *slopes;    /* [heads]: score -= slope * distance; NULL = none */
     size_t sliding_window; /* keys s > t - window only; 0 = all */
-    kvsi_dropout dropout;  /* of the attention weights */
+    kvsi_dropout dropout;  /* of the attention weights; of the first sequence: others follow */
     size_t sequences;
     const kvsi_span *spans; /* [sequences] */
     size_t tokens;          /* rows in the batch */

@@ -105,13 +105,14 @@ void kvsi_keep_factors(real factors[4], const kvsi_dropout *d, uint64_t block)
     factors_of_words(factors, words, d->rate);
 }
 
-void kvsi_keep_weights(real factors[4], const kvsi_attention *a, size_t row, size_t head,
-                       size_t block)
+void kvsi_keep_weights(real factors[4], const kvsi_attention *a, const kvsi_span *span, size_t row,
+                       size_t head, size_t block)
 {
     const size_t purpose = KVSI_RANDOM_ATTENTION + 8 * (row * a->heads + head);
+    const uint64_t index = a->dropout.index + KVSI_DROPOUT_SITES * (uint64_t)(span - a->spans);
     uint32_t words[4];
 
-    kvsi_random_words(words, a->dropout.seed, (uint32_t)purpose, a->dropout.index, (uint32_t)block);
+    kvsi_random_words(words, a->dropout.seed, (uint32_t)purpose, index, (uint32_t)block);
     factors_of_words(factors, words, a->dropout.rate);
 }
 
@@ -123,13 +124,14 @@ real kvsi_keep_factor(const kvsi_dropout *d, uint64_t place)
     return factors[place % 4];
 }
 
-real kvsi_keep_weight(const kvsi_attention *a, size_t row, size_t head, size_t key)
+real kvsi_keep_weight(const kvsi_attention *a, const kvsi_span *span, size_t row, size_t head,
+                      size_t key)
 {
     real factors[4];
 
     if (a->dropout.rate == 0)
         return 1;
-    kvsi_keep_weights(factors, a, row, head, key / 4);
+    kvsi_keep_weights(factors, a, span, row, head, key / 4);
     return factors[key % 4];
 }
 

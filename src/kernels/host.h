@@ -29,12 +29,13 @@ kvsi_target kvsi_target_v(const kvsi_attention *a);
 size_t kvsi_qkv_width(const kvsi_attention *a);
 
 /* What dropout multiplies by: 0 or 1 / (1 - rate).  Of the number at `place`, and of the weight
- * that row `row`, head `head` gives to the key at position `key`. */
+ * that row `row` of a sequence, head `head`, gives to the key at position `key`. */
 real kvsi_keep_factor(const kvsi_dropout *d, uint64_t place);
-real kvsi_keep_weight(const kvsi_attention *a, size_t row, size_t head, size_t key);
+real kvsi_keep_weight(const kvsi_attention *a, const kvsi_span *span, size_t row, size_t head,
+                      size_t key);
 /* The factors of four weights, keys 4 * block to 4 * block + 3. */
-void kvsi_keep_weights(real factors[4], const kvsi_attention *a, size_t row, size_t head,
-                       size_t block);
+void kvsi_keep_weights(real factors[4], const kvsi_attention *a, const kvsi_span *span, size_t row,
+                       size_t head, size_t block);
 /* The factors of the numbers at 4 * block to 4 * block + 3. */
 void kvsi_keep_factors(real factors[4], const kvsi_dropout *d, uint64_t block);
 

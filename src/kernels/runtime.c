@@ -1,7 +1,7 @@
 #include "kernels/runtime.h"
 
 #include "base/memory.h"
-#include "parallel/threads.h"
+#include "parallel/cores.h"
 
 enum { THREADS_MAX = 1024 };
 
@@ -24,7 +24,10 @@ kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *opti
     if (!rt)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a runtime");
     rt->ops = ops;
-    rt->threads = o->threads > 0 ? o->threads : kvsi_threads_available();
+    rt->comm = o->comm ? o->comm : &kvsi_comm_self;
+    rt->spread = o->spread;
+    rt->threads = o->threads > 0 ? o->threads : kvsi_cores_share(rt->comm);
+    kvsi_cores_pin(rt->comm, rt->threads);
     *out = rt;
     return KVS_OK;
 }

@@ -15,7 +15,7 @@ static const real *leave_stream(kvsi_pass *p, size_t site)
     if (drop.rate == 0)
         return p->d_x;
     k->ops->copy(k, p->d_branch, p->d_x, count * sizeof *p->d_x);
-    k->ops->dropout(k, p->d_branch, count, &drop);
+    kvsi_pass_drop(p, p->d_branch, &drop);
     return p->d_branch;
 }
 
@@ -40,7 +40,8 @@ static void enter_stream(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdiff_t 
     if (c->no_residual)
         k->ops->zero(k, p->d_x, count * sizeof *p->d_x);
     if (norm.gain)
-        k->ops->norm_backward(k, p->d_x, gradients + gain, norm.bias ? gradients + bias : NULL,
+        k->ops->norm_backward(k, p->d_x, kvsi_pass_gradient(p, gradients, gain),
+                              norm.bias ? kvsi_pass_gradient(p, gradients, bias) : NULL,
                               p->d_normed, x, &norm, p->tokens, c->dim);
     else
         k->ops->add(k, p->d_x, p->d_normed, count);
@@ -55,9 +56,11 @@ static void through_linear(kvsi_pass *p, real *d_x, const real *d_y, const real 
     const kvsi_matrix *w = &linear->part[0];
     kvsi_context *k = &p->context;
 
-    k->ops->linear_backward_weight(k, gradients + weight, d_y, x, p->tokens, w->rows, w->cols);
+    k->ops->linear_backward_weight(k, kvsi_pass_gradient(p, gradients, weight), d_y, x, p->tokens,
+                                   w->rows, w->cols);
     if (bias != KVSI_ABSENT)
-        k->ops->linear_backward_bias(k, gradients + bias, d_y, p->tokens, w->rows);
+        k->ops->linear_backward_bias(k, kvsi_pass_gradient(p, gradients, bias), d_y, p->tokens,
+                                     w->rows);
     k->ops->linear_backward_input(k, d_x, d_y, w, p->tokens, 0);
 }
 
@@ -104,9 +107,11 @@ static void backward_attention(kvsi_pass *p, size_t l, real *gradients)
     in = normalise_again(p, m->x, &norm);
     through_linear(p, p->d_normed, p->d_qkv, in, &w->qkv, at->qkv, at->qkv_bias, gradients);
     if (gates.rows > 0) {
-        real *d_w = gradients + ((const real *)gates.data - p->model->parameters);
+        const ptrdiff_t offset = (const real *)gates.data - p->model->small +
+                                 (ptrdiff_t)p->model->layout.group_start[KVSI_GAINS];
 
-        k->ops->linear_backward_weight(k, d_w, p->d_gates, in, p->tokens, gates.rows, gates.cols);
+        k->ops->linear_backward_weight(k, kvsi_pass_gradient(p, gradients, offset), p->d_gates, in,
+                                       p->tokens, gates.rows, gates.cols);
         k->ops->linear_backward_input(k, p->d_normed, p->d_gates, &gates, p->tokens, 1);
     }
     enter_stream(p, m->x, at->input_norm, at->input_norm_bias, gradients);
@@ -121,10 +126,12 @@ static void backward_embedding(kvsi_pass *p, real *gradients)
     kvsi_context *k = &p->context;
 
     if (drop.rate > 0)
-        k->ops->dropout(k, p->d_x, n * dim, &drop);
-    k->ops->embed_backward(k, gradients + m->layout.embed, p->d_x, p->ids, n, dim);
+        kvsi_pass_drop(p, p->d_x, &drop);
+    k->ops->embed_backward(k, kvsi_pass_gradient(p, gradients, m->layout.embed), p->d_x, p->ids, n,
+                           dim);
     if (m->layout.positions != KVSI_ABSENT)
-        k->ops->embed_backward(k, gradients + m->layout.positions, p->d_x, p->positions, n, dim);
+        k->ops->embed_backward(k, kvsi_pass_gradient(p, gradients, m->layout.positions), p->d_x,
+                               p->positions, n, dim);
 }
 
 void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
@@ -135,11 +142,18 @@ void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
     k->ops->zero(k, pass->d_x, pass->tokens * m->config.dim * sizeof *pass->d_x);
     enter_stream(pass, pass->last, m->layout.final_norm, m->layout.final_norm_bias, gradients);
     for (size_t l = m->config.layers; l-- > 0;) {
+        const size_t unit = kvsi_unit_of_layer(l);
+
+        kvsi_pass_want_weights(pass, unit);
+        kvsi_pass_begin_gradients(pass, unit);
         if (pass->limits.recompute)
             kvsi_pass_recompute_layer(pass, l);
         if (!m->config.no_mlp)
             backward_mlp(pass, l, gradients);
         backward_attention(pass, l, gradients);
+        kvsi_pass_complete(pass, unit);
     }
+    kvsi_pass_begin_gradients(pass, KVSI_UNIT_EMBEDDING);
     backward_embedding(pass, gradients);
+    kvsi_pass_complete(pass, KVSI_UNIT_EMBEDDING);
 }

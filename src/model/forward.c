@@ -43,7 +43,7 @@ static void join(kvsi_pass *p, real *out, const real *in, const kvsi_linear *w, 
         return;
     }
     linear(p, p->branch, in, w, NULL);
-    k->ops->dropout(k, p->branch, count, &drop);
+    kvsi_pass_drop(p, p->branch, &drop);
     k->ops->copy(k, out, c->no_residual ? p->branch : x, count * sizeof *out);
     if (!c->no_residual)
         k->ops->add(k, out, p->branch, count);
@@ -102,7 +102,7 @@ void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer)
 static void embed(kvsi_pass *p, real *x)
 {
     const kvs_model *m = p->model;
-    const size_t n = p->tokens, dim = m->config.dim;
+    const size_t n = p->tokens;
     const kvsi_dropout drop =
         kvsi_pass_dropout(p, m->config.dropout_embedding, KVSI_SITE_EMBEDDING);
     kvsi_context *k = &p->context;
@@ -111,7 +111,7 @@ static void embed(kvsi_pass *p, real *x)
     if (m->matrices.positions.data)
         k->ops->embed_forward(k, x, &m->matrices.positions, p->positions, n, 1);
     if (drop.rate > 0)
-        k->ops->dropout(k, x, n * dim, &drop);
+        kvsi_pass_drop(p, x, &drop);
 }
 
 static void advance(kvsi_pass *p, kvsi_state *state, const kvsi_span *span)
@@ -131,10 +131,12 @@ void kvsi_pass_forward(kvsi_pass *pass)
     const size_t bytes = pass->tokens * m->config.dim * sizeof(real);
     kvsi_context *k = &pass->context;
 
+    kvsi_pass_want_weights(pass, KVSI_UNIT_EMBEDDING);
     embed(pass, pass->layers[0].x);
     for (size_t l = 0; l < m->config.layers; l++) {
         real *out = l + 1 < m->config.layers ? pass->layers[l + 1].x : pass->last;
 
+        kvsi_pass_want_weights(pass, kvsi_unit_of_layer(l));
         forward_attention(pass, l);
         if (pass->watch)
             pass->watch(pass->watcher, l);
@@ -171,7 +173,7 @@ static real *head_gradient(kvsi_pass *p, real *gradients)
     if (!gradients || m->layout.head == KVSI_ABSENT)
         return NULL;
     if (m->config.head != KVS_HEAD_NORMALISED)
-        return gradients + m->layout.head;
+        return kvsi_pass_gradient(p, gradients, m->layout.head);
     p->context.ops->zero(&p->context, p->d_unit_head,
                          m->config.vocab * m->config.dim * sizeof(real));
     return p->d_unit_head;
@@ -189,31 +191,49 @@ static kvsi_loss count_loss(const kvsi_pass *p)
     return loss;
 }
 
+/* Losses, guesses and, with gradients, the head's share of the backward pass. */
+static void run_head(kvsi_pass *p, real *gradients)
+{
+    const kvs_model *m = p->model;
+    const kvsi_matrix w = kvsi_pass_head(p);
+    kvsi_context *k = &p->context;
+    const kvsi_head head = {
+        .x = p->normed,
+        .w = &w,
+        .rows = p->rows,
+        .targets = p->targets,
+        .count = p->head_rows,
+        .row_loss = p->losses,
+        .row_guess = p->guesses,
+        .n = p->tokens,
+        .d_x = gradients ? p->d_normed : NULL,
+        .d_w = head_gradient(p, gradients),
+    };
+
+    prepare_head(p);
+    k->ops->head_loss(k, &head);
+    if (gradients && m->config.head == KVS_HEAD_NORMALISED)
+        k->ops->unit_rows_backward(k, kvsi_pass_gradient(p, gradients, m->layout.head),
+                                   p->d_unit_head, m->matrices.head.data, m->config.vocab,
+                                   m->config.dim);
+}
+
 /* The head's share of the backward pass happens here too, so that logits never outlive a chunk:
  * it leaves the gradient of the final norm's output in d_normed. */
 kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients)
 {
     const kvs_model *m = pass->model;
-    const kvsi_matrix w = kvsi_pass_head(pass);
+    const int has_head = m->layout.head != KVSI_ABSENT;
+    const size_t unit = kvsi_unit_of_head(&m->config);
     kvsi_context *k = &pass->context;
-    const kvsi_head head = {
-        .x = pass->normed,
-        .w = &w,
-        .rows = pass->rows,
-        .targets = pass->targets,
-        .count = pass->head_rows,
-        .row_loss = pass->losses,
-        .row_guess = pass->guesses,
-        .n = pass->tokens,
-        .d_x = gradients ? pass->d_normed : NULL,
-        .d_w = head_gradient(pass, gradients),
-    };
 
-    prepare_head(pass);
-    k->ops->head_loss(k, &head);
-    if (gradients && m->config.head == KVS_HEAD_NORMALISED)
-        k->ops->unit_rows_backward(k, gradients + m->layout.head, pass->d_unit_head,
-                                   m->matrices.head.data, m->config.vocab, m->config.dim);
+    if (has_head)
+        kvsi_pass_want_weights(pass, unit);
+    if (has_head && gradients)
+        kvsi_pass_begin_gradients(pass, unit);
+    run_head(pass, gradients);
+    if (has_head && gradients && !m->config.tied) /* a tied one goes on at the other end */
+        kvsi_pass_complete(pass, unit);
     k->ops->download(k, pass->host_losses, pass->losses, pass->head_rows * sizeof *pass->losses);
     k->ops->download(k, pass->host_guesses, pass->guesses, pass->head_rows * sizeof *pass->guesses);
     k->ops->sync(k);

@@ -53,7 +53,7 @@ static kvs_status check_strangers(const kvsi_layout *layout, const kvsi_weights 
     return KVS_OK;
 }
 
-static kvs_status check_all(const kvsi_layout *layout, const kvsi_weights *weights, kvs_err *err)
+kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weights, kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
@@ -99,7 +99,7 @@ kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err)
                          kvsi_weights_file(weights), kvsi_weights_count(weights), config->layers);
     st = kvsi_layout_init(&layout, config, err);
     if (st == KVS_OK)
-        st = check_all(&layout, weights, err);
+        st = kvsi_weights_fit(&layout, weights, err);
     if (st == KVS_OK)
         st = check_context(config, &layout, kvsi_weights_file(weights), err);
     kvsi_layout_release(&layout);
@@ -120,13 +120,20 @@ static kvs_status check_finite(const kvsi_weights_tensor *t, const kvsi_paramete
     return KVS_OK;
 }
 
+kvs_status kvsi_weights_numbers(float *out, const kvsi_parameter *p,
+                                const kvsi_weights_tensor *tensor, kvs_err *err)
+{
+    kvsi_weights_read(out, tensor);
+    return kvsi_group_of(p->role) == KVSI_MATRICES ? KVS_OK : check_finite(tensor, p, out, err);
+}
+
 /* float32 in our order is taken from the file as it is; all else passes through memory for one
  * tensor. */
 static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_weights_tensor *t,
                              kvs_err *err)
 {
     const int is_small = kvsi_group_of(p->role) != KVSI_MATRICES;
-    kvs_status st = KVS_OK;
+    kvs_status st;
     float *numbers;
 
     if (t->view.dtype == KVSI_F32 && t->interleaved_heads == 0 && !is_small) {
@@ -137,9 +144,7 @@ static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_w
     if (!numbers)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu numbers", p->name,
                          p->count);
-    kvsi_weights_read(numbers, t);
-    if (is_small)
-        st = check_finite(t, p, numbers, err);
+    st = kvsi_weights_numbers(numbers, p, t, err);
     if (st == KVS_OK)
         kvsi_model_set(m, p, numbers);
     kvsi_free(numbers);
@@ -150,11 +155,11 @@ kvs_status kvsi_model_set_weights(kvs_model *m, const kvsi_weights *weights, kvs
 {
     kvs_status st;
 
-    KVS_TRY(check_all(&m->layout, weights, err));
+    KVS_TRY(kvsi_weights_fit(&m->layout, weights, err));
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
 
-        if (m->numbers[i])
+        if (m->numbers[i] || m->share)
             KVS_TRY(set_tensor(m, p, kvsi_weights_find(weights, p->name), err));
     }
 out:

@@ -81,28 +81,43 @@ static kvsi_linear make_linear(const kvs_model *m, ptrdiff_t offset, size_t tens
     return linear;
 }
 
+static kvsi_layer_matrices make_layer(const kvs_model *m, size_t layer)
+{
+    const kvsi_layer_offsets *at = &m->layout.layers[layer];
+    const int gpt2 =
+        m->config.body == KVS_BODY_GPT2; /* whose files have q, k and v in one tensor */
+
+    return (kvsi_layer_matrices){
+        .qkv = make_linear(m, at->qkv, gpt2 ? 1 : 3, at->qkv_bias),
+        .o = make_linear(m, at->o, 1, at->o_bias),
+        .up = make_linear(m, at->up, gpt2 ? 1 : 2, at->up_bias),
+        .down = make_linear(m, at->down, 1, at->down_bias),
+    };
+}
+
+void kvsi_matrices_place(kvsi_matrices *out, const kvs_model *model, size_t unit)
+{
+    const kvsi_layout *layout = &model->layout;
+
+    if (unit == KVSI_UNIT_EMBEDDING) {
+        out->embed = find_matrix(model, layout->embed);
+        out->positions = find_matrix(model, layout->positions);
+    }
+    if (unit == kvsi_unit_of_head(&model->config))
+        out->head = find_matrix(model, layout->head);
+    if (unit >= kvsi_unit_of_layer(0) && unit < kvsi_unit_of_layer(model->config.layers))
+        out->layers[unit - kvsi_unit_of_layer(0)] = make_layer(model, unit - kvsi_unit_of_layer(0));
+}
+
 kvs_status kvsi_matrices_init(kvsi_matrices *out, const kvs_model *model, kvs_err *err)
 {
-    const kvs_model_config *c = &model->config;
-    const kvsi_layout *layout = &model->layout;
-    const int gpt2 = c->body == KVS_BODY_GPT2; /* whose files have q, k and v in one tensor */
+    const size_t layers = model->config.layers;
 
-    *out = (kvsi_matrices){.layers = kvsi_alloc(c->layers, sizeof *out->layers)};
+    *out = (kvsi_matrices){.layers = kvsi_alloc(layers, sizeof *out->layers)};
     if (!out->layers)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu layers", c->layers);
-    for (size_t l = 0; l < c->layers; l++) {
-        const kvsi_layer_offsets *at = &layout->layers[l];
-
-        out->layers[l] = (kvsi_layer_matrices){
-            .qkv = make_linear(model, at->qkv, gpt2 ? 1 : 3, at->qkv_bias),
-            .o = make_linear(model, at->o, 1, at->o_bias),
-            .up = make_linear(model, at->up, gpt2 ? 1 : 2, at->up_bias),
-            .down = make_linear(model, at->down, 1, at->down_bias),
-        };
-    }
-    out->embed = find_matrix(model, layout->embed);
-    out->positions = find_matrix(model, layout->positions);
-    out->head = find_matrix(model, layout->head);
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu layers", layers);
+    for (size_t unit = 0; !model->share && unit < kvsi_units(layers); unit++)
+        kvsi_matrices_place(out, model, unit);
     return KVS_OK;
 }
 

@@ -84,6 +84,7 @@ kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_co
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a model");
     m->config = *config;
     m->context = (kvsi_context){.ops = rt->ops, .threads = rt->threads};
+    m->comm = rt->comm;
     KVS_TRY(kvs_model_config_finish(&m->config, err));
     KVS_TRY(kvsi_layout_init(&m->layout, &m->config, err));
     m->numbers = kvsi_alloc(m->layout.count, sizeof *m->numbers);
@@ -100,23 +101,46 @@ out:
     return st;
 }
 
+/* Numbers of the block that this process holds. */
+static kvs_status find_share(size_t *numbers, kvs_model *m, int spread, kvs_err *err)
+{
+    kvs_status st;
+
+    *numbers = kvsi_layout_total(&m->layout);
+    if (!spread)
+        return KVS_OK;
+    m->share = kvsi_alloc(1, sizeof *m->share);
+    if (!m->share)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a model");
+    st = kvsi_share_init(m->share, &m->layout, m->config.layers, m->comm->size, m->comm->rank, err);
+    *numbers = m->share->total;
+    return st;
+}
+
 kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
                                kvs_err *err)
 {
     kvs_model *m = NULL;
+    size_t numbers;
     kvs_status st;
 
     *out = NULL;
     KVS_TRY(kvsi_model_begin(&m, rt, config, err));
-    m->parameters = rt->ops->alloc(kvsi_layout_total(&m->layout) * sizeof(real));
+    KVS_TRY(find_share(&numbers, m, rt->spread, err));
+    m->parameters = rt->ops->alloc(numbers * sizeof(real));
     if (!m->parameters) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu parameters",
-                       kvsi_layout_total(&m->layout));
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu parameters", numbers);
         goto out;
     }
-    m->small = m->parameters + m->layout.group_start[KVSI_GAINS];
-    for (size_t i = 0; i < m->layout.count; i++)
-        m->numbers[i] = m->parameters + m->layout.list[i].offset;
+    m->small = m->parameters + (m->share ? m->share->matrices : m->layout.group_start[KVSI_GAINS]);
+    for (size_t i = 0; i < m->layout.count; i++) {
+        const kvsi_parameter *p = &m->layout.list[i];
+
+        if (kvsi_group_of(p->role) != KVSI_MATRICES)
+            m->numbers[i] = kvsi_model_small(m, (ptrdiff_t)p->offset);
+        else if (!m->share)
+            m->numbers[i] = m->parameters + p->offset;
+    }
     KVS_TRY(kvsi_matrices_init(&m->matrices, m, err));
     *out = m;
     m = NULL;
@@ -146,10 +170,8 @@ kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt, const kvs_model_co
         const kvsi_parameter *p = &m->layout.list[i];
 
         kvsi_parameter_fill(values, p, &m->config, seed, rt->threads);
-        m->context.ops->upload(&m->context, m->parameters + p->offset, values,
-                               p->count * sizeof *values);
+        kvsi_model_put(m, p, 0, values, p->count);
     }
-    m->context.ops->sync(&m->context);
     *out = m;
     m = NULL;
 out:
@@ -180,6 +202,9 @@ void kvs_model_free(kvs_model *model)
     release_tables(&model->tables, model->context.ops);
     release_tables(&model->sliding_tables, model->context.ops);
     kvsi_free(model->numbers);
+    if (model->share)
+        kvsi_share_release(model->share);
+    kvsi_free(model->share);
     kvsi_layout_release(&model->layout);
     kvsi_free(model);
 }

@@ -7,6 +7,8 @@
 #include "model/layer.h"
 #include "model/matrices.h"
 #include "model/parameters.h"
+#include "model/share.h"
+#include "parallel/comm.h"
 
 /* What attention looks up; NULL where the positions do not need it. */
 typedef struct kvsi_tables {
@@ -18,10 +20,14 @@ struct kvs_model {
     kvs_model_config config;
     kvsi_layout layout;
     kvsi_context context;  /* operations and threads; no workspace: for moving data only */
-    real *parameters;      /* the block described by `layout`; NULL: the matrices are a file's */
+    kvs_comm *comm;        /* whose ranks train it; borrowed */
+    kvsi_share *share;     /* the weights are spread over the ranks; NULL = all of them are here */
+    real *parameters;      /* the block described by `layout`, or this rank's share of it; NULL: the
+                              matrices are a file's */
     real *small;           /* its gains, biases and shift numbers, or a block of these alone */
     kvsi_weights *weights; /* the mapped file that has the matrices; NULL with a block */
-    real **numbers;        /* [layout.count] tensors in the layout's order; NULL: see the file */
+    real **numbers;        /* [layout.count] tensors in the layout's order; NULL: see the file, or
+                              not here now */
     kvsi_matrices matrices;
     kvsi_tables tables, sliding_tables; /* of ordinary layers, and of those with a window */
 };
@@ -45,8 +51,34 @@ kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err
 /* KVS_E_UNSUPPORTED where the weights are a file's; `what` is what they would be wanted for. */
 kvs_status kvsi_model_must_own(const kvs_model *model, const char *what, kvs_err *err);
 
+/* KVS_E_UNSUPPORTED where the weights are spread over ranks. */
+kvs_status kvsi_model_must_be_whole(const kvs_model *model, kvs_err *err);
+
+/* Sets numbers of a tensor from `first` on, in the block's order: those of them that are here. */
+void kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first, const real *values,
+                    size_t count);
 /* Sets a tensor that is in memory from float32 numbers in file order, at any alignment. */
 void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32);
+
+/* ---- weights that are spread over ranks ---- */
+
+/* Says where all numbers of a unit are now. */
+void kvsi_model_place(kvs_model *model, size_t unit, real *numbers);
+/* One tensor in the order of files, whatever rank its numbers are on; out NULL = this rank does not
+ * want it.  All ranks together. */
+kvs_status kvsi_spread_read(const kvs_model *model, const kvsi_parameter *p, float *out,
+                            kvs_err *err);
+
+/* ---- weights of files ---- */
+
+/* Whether an open model has all tensors that a model's layout asks for, and no others. */
+kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weights, kvs_err *err);
+/* Numbers of a tensor of a file that fits, in the order of files; small tensors must be finite. */
+kvs_status kvsi_weights_numbers(float *out, const kvsi_parameter *p,
+                                const kvsi_weights_tensor *tensor, kvs_err *err);
+/* Sets all tensors of every rank's model from the weights that rank 0 has open; others give NULL.
+ * All ranks together. */
+kvs_status kvsi_model_share_weights(kvs_model *model, const kvsi_weights *weights, kvs_err *err);
 
 /* Whether an open model has all tensors that its configuration asks for, in their shapes and as
  * numbers that can be read, and no others. */

@@ -174,7 +174,8 @@ kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_
                             kvs_err *err)
 {
     const size_t bytes = kvsi_pass_bytes(model, limits), rows = limits->head_rows;
-    const kvs_status st = limits->training ? kvsi_model_must_own(model, "trained", err) : KVS_OK;
+    const kvs_status st = limits->training ? kvsi_model_must_own(model, "trained", err)
+                                           : kvsi_model_must_be_whole(model, err);
     kvsi_pass *p;
 
     *out = NULL;
@@ -381,7 +382,17 @@ kvsi_matrix kvsi_pass_gates(const kvsi_pass *pass, size_t layer)
 kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site)
 {
     return (kvsi_dropout){pass->dropout_on ? rate : 0.0, pass->dropout_seed,
-                          pass->dropout_number * 65536 + site};
+                          pass->dropout_number * KVSI_DROPOUT_SITES + site};
+}
+
+void kvsi_pass_drop(kvsi_pass *pass, real *x, const kvsi_dropout *first)
+{
+    const size_t dim = pass->model->config.dim;
+    kvsi_dropout drop = *first;
+
+    for (size_t s = 0; s < pass->sequences; s++, drop.index += KVSI_DROPOUT_SITES)
+        pass->context.ops->dropout(&pass->context, x + pass->spans[s].start * dim,
+                                   pass->spans[s].len * dim, &drop);
 }
 
 /* Of a target with `heads` heads; *column counts the gates of the targets before it. */
@@ -394,7 +405,8 @@ static kvsi_shift shift_of(const kvsi_pass *p, size_t layer, unsigned target, pt
     if (!(c->shift.targets & target))
         return (kvsi_shift){0};
     shift.parameters = at_offset(p, offset);
-    shift.gradient = gradients && offset != KVSI_ABSENT ? gradients + offset : NULL;
+    if (gradients && offset != KVSI_ABSENT)
+        shift.gradient = kvsi_pass_gradient(p, gradients, offset);
     if (kvsi_form_get(c->shift.form)->gated) {
         shift.gate_stride = gate_heads(c, kvsi_layer_shape_of(c, layer));
         shift.gates = p->layers[layer].gates + *column;

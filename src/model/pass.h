@@ -12,7 +12,22 @@
 #ifndef KVSI_MODEL_PASS_H
 #define KVSI_MODEL_PASS_H
 
+#include "model/share.h"
 #include "model/state.h"
+
+/* Where the weights of a pass come from and its gradients go to, if not all of them are at hand: it
+ * asks for them, and tells when it is done, unit by unit (model/share.h). */
+typedef struct kvsi_supply {
+    void *user;
+    /* The unit's weights are wanted, until the next call; they are where model->matrices says. */
+    void (*weights)(void *user, size_t unit);
+    /* The pass begins to add to the unit's gradients, which are its alone until it is done. */
+    void (*gradients)(void *user, size_t unit);
+    /* Where the gradient of a number of the block is; NULL = all are in one block. */
+    real *(*gradient)(void *user, size_t offset);
+    /* The unit's gradients have all that this pass has to add. */
+    void (*complete)(void *user, size_t unit);
+} kvsi_supply;
 
 /* What one layer leaves for its backward pass.  Without training all layers share one; with
  * recomputation only x is each layer's own. */
@@ -68,6 +83,7 @@ typedef struct kvsi_pass {
      * mixed and logsum are not needed any more, except for a backward pass. */
     void (*watch)(void *user, size_t layer);
     void *watcher;
+    const kvsi_supply *supply; /* borrowed; NULL = everything is at hand */
 } kvsi_pass;
 
 /* Bytes of backend memory that kvsi_pass_create will take. */
@@ -78,7 +94,7 @@ kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_
 void kvsi_pass_free(kvsi_pass *pass);
 
 /* Whether the model's dropout acts in the passes to come, and which numbers it drops: a function of
- * the seed and the pass's number.  Off at first. */
+ * the seed and the sequence, of which `number` is the first's.  Off at first. */
 void kvsi_pass_set_dropout(kvsi_pass *pass, int on, uint64_t seed, uint64_t number);
 
 /* Targets decide which rows reach the head.  `states`, if any, is one per sequence, all different;
@@ -109,6 +125,32 @@ void kvsi_pass_state_logits(kvsi_pass *pass, real *host_logits, real *scratch,
 
 /* ---- shared by forward.c and backward.c ---- */
 
+static inline void kvsi_pass_want_weights(const kvsi_pass *pass, size_t unit)
+{
+    if (pass->supply)
+        pass->supply->weights(pass->supply->user, unit);
+}
+
+static inline void kvsi_pass_begin_gradients(const kvsi_pass *pass, size_t unit)
+{
+    if (pass->supply)
+        pass->supply->gradients(pass->supply->user, unit);
+}
+
+static inline void kvsi_pass_complete(const kvsi_pass *pass, size_t unit)
+{
+    if (pass->supply)
+        pass->supply->complete(pass->supply->user, unit);
+}
+
+/* The gradient of what is at an offset of the block. */
+static inline real *kvsi_pass_gradient(const kvsi_pass *pass, real *gradients, ptrdiff_t offset)
+{
+    if (pass->supply && pass->supply->gradient)
+        return pass->supply->gradient(pass->supply->user, (size_t)offset);
+    return gradients + offset;
+}
+
 /* What the layer's backward pass needs, from its x, as the forward pass had it. */
 void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer);
 
@@ -124,8 +166,11 @@ static inline size_t kvsi_site_mlp(size_t layer)
     return 2 + 2 * layer;
 }
 
-/* The dropout of a site as the backend wants it; rate 0 where there is none or it is off. */
+/* The dropout of a site as the backend wants it, for the first sequence; rate 0 where there is none
+ * or it is off. */
 kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site);
+/* Drops numbers of x[n, dim], sequence by sequence. */
+void kvsi_pass_drop(kvsi_pass *pass, real *x, const kvsi_dropout *first);
 
 /* The attention of one layer; its shifts point into `gradients` unless that is NULL. */
 kvsi_attention kvsi_pass_attention(kvsi_pass *pass, size_t layer, real *gradients);

@@ -2,10 +2,14 @@
 #include "base/memory.h"
 #include "model/model.h"
 
+/* Of weights that are spread over ranks both models have the same share of the matrices: a shift
+ * adds none. */
 static kvs_status copy_tensors(kvs_model *to, const kvs_model *from, kvs_err *err)
 {
     kvsi_context *c = &to->context;
 
+    if (from->share)
+        c->ops->copy(c, to->parameters, from->parameters, from->share->matrices * sizeof(real));
     for (size_t i = 0; i < from->layout.count; i++) {
         const kvsi_parameter *old = &from->layout.list[i];
         const kvsi_parameter *p = kvsi_layout_find(&to->layout, old->name);
@@ -13,8 +17,9 @@ static kvs_status copy_tensors(kvs_model *to, const kvs_model *from, kvs_err *er
         if (!p || p->count != old->count)
             return kvsi_fail(err, KVS_E_INVALID, "tensor '%s' has no place in the new model",
                              old->name);
-        c->ops->copy(c, to->parameters + p->offset, from->parameters + old->offset,
-                     p->count * sizeof(real));
+        if (from->numbers[i])
+            c->ops->copy(c, to->numbers[p - to->layout.list], from->numbers[i],
+                         p->count * sizeof(real));
     }
     c->ops->sync(c);
     return KVS_OK;

@@ -20,13 +20,30 @@ static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_er
     return kvs_model_read_tensor(model, p->name, out, p->count, err);
 }
 
+/* What other ranks do while the first writes: they give what they have of each tensor. */
+static kvs_status attend_save(const kvs_model *model, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; st == KVS_OK && i < model->layout.count; i++) {
+        const kvsi_parameter *p = &model->layout.list[i];
+
+        if (kvsi_group_of(p->role) == KVSI_MATRICES)
+            st = kvsi_spread_read(model, p, NULL, err);
+    }
+    return st;
+}
+
 kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
 {
     const kvsi_tensor_source source = {model->layout.count, describe, read_tensor, model};
     kvs_status st = KVS_OK;
-    char *weights = kvsi_path_join(dir, "model.safetensors");
-    char *config = kvsi_path_join(dir, "config.json");
+    char *weights, *config;
 
+    if (model->share && model->comm->rank > 0)
+        return attend_save(model, err);
+    weights = kvsi_path_join(dir, "model.safetensors");
+    config = kvsi_path_join(dir, "config.json");
     if (!weights || !config) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory while saving to '%s'", dir);
         goto out;

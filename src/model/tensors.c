@@ -48,20 +48,50 @@ kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float
 {
     const kvsi_parameter *p;
     const kvs_status st = find_tensor(&p, model, name, count, err);
-    const real *numbers = st == KVS_OK ? model->numbers[p - model->layout.list] : NULL;
+    const real *numbers;
 
+    if (st != KVS_OK)
+        return st;
+    if (model->share && kvsi_group_of(p->role) == KVSI_MATRICES)
+        return kvsi_spread_read(model, p, out, err);
+    numbers = model->numbers[p - model->layout.list];
     if (numbers)
         download_tensor(out, model->context, p, numbers);
-    else if (st == KVS_OK)
+    else
         kvsi_weights_read(out, kvsi_weights_find(model->weights, name));
     return st;
+}
+
+/* Of a spread model, into the share: what is where a pass wants it is only a copy. */
+static void put_spread(kvs_model *m, kvsi_range range, const real *values)
+{
+    kvsi_context *c = &m->context;
+
+    for (size_t b = 0; b < m->share->buckets; b++) {
+        const kvsi_overlap own = kvsi_share_overlap(m->share, &m->share->bucket[b], range);
+
+        if (own.count > 0)
+            c->ops->upload(c, m->parameters + own.at, values + own.from,
+                           own.count * sizeof *values);
+    }
+}
+
+void kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first, const real *values,
+                    size_t count)
+{
+    real *numbers = model->numbers[p - model->layout.list];
+    kvsi_context *c = &model->context;
+
+    if (model->share)
+        put_spread(model, (kvsi_range){p->offset + first, count}, values);
+    else
+        c->ops->upload(c, numbers + first, values, count * sizeof *values);
+    c->ops->sync(c);
 }
 
 void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32)
 {
     const unsigned char *bytes = float32;
-    real *numbers = model->numbers[p - model->layout.list];
-    kvsi_context *c = &model->context;
     real chunk[CONVERT_CHUNK];
 
     for (size_t at = 0; at < p->count; at += CONVERT_CHUNK) {
@@ -72,8 +102,7 @@ void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float
             memcpy(&value, bytes + kvsi_file_index(p, at + i) * sizeof value, sizeof value);
             chunk[i] = (real)value;
         }
-        c->ops->upload(c, numbers + at, chunk, n * sizeof *chunk);
-        c->ops->sync(c);
+        kvsi_model_put(model, p, at, chunk, n);
     }
 }
 
@@ -85,6 +114,15 @@ kvs_status kvsi_model_must_own(const kvs_model *model, const char *what, kvs_err
                      "'%s' was opened for running and cannot be %s, expected a model that was "
                      "loaded",
                      kvsi_weights_path(model->weights), what);
+}
+
+kvs_status kvsi_model_must_be_whole(const kvs_model *model, kvs_err *err)
+{
+    if (!model->share)
+        return KVS_OK;
+    return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                     "the model's weights are spread over %zu ranks: it can only be trained",
+                     model->share->ranks);
 }
 
 kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, const float *in, size_t count,

@@ -28,9 +28,9 @@ out:
 
 /* ---- readings -------------------------------------------------------------------------------- */
 
-static const char *const class_names[KVSI_HEAD_CLASSES] = {"α1 > α2, β1 > β2", "α1 ≤ α2, β1 > β2",
-                                                           "α1 > α2, β1 ≤ β2", "α1 ≤ α2, β1 ≤ β2"};
-static const double paper_counts[KVSI_HEAD_CLASSES] = {50, 17, 9, 52}; /* of 128 */
+static const char *const class_names[KVS_HEAD_KINDS] = {"α1 > α2, β1 > β2", "α1 ≤ α2, β1 > β2",
+                                                        "α1 > α2, β1 ≤ β2", "α1 ≤ α2, β1 ≤ β2"};
+static const double paper_counts[KVS_HEAD_KINDS] = {50, 17, 9, 52}; /* of 128 */
 
 static kvsi_head_tally last_look(const kvsi_trial_run *run)
 {
@@ -43,14 +43,14 @@ static double same_side(const kvsi_trial_run *run)
 {
     const kvsi_head_tally t = last_look(run);
 
-    return t.share[KVSI_CURRENT] + t.share[KVSI_BOTH_BACK];
+    return t.share[KVS_KEYS_CURRENT_VALUES_CURRENT] + t.share[KVS_KEYS_PREVIOUS_VALUES_PREVIOUS];
 }
 
 static double keys_over_values(const kvsi_trial_run *run)
 {
     const kvsi_head_tally t = last_look(run);
 
-    return t.share[KVSI_KEYS_BACK] - t.share[KVSI_VALUES_BACK];
+    return t.share[KVS_KEYS_PREVIOUS_VALUES_CURRENT] - t.share[KVS_KEYS_CURRENT_VALUES_PREVIOUS];
 }
 
 static double away(const kvsi_trial_run *run)
@@ -114,7 +114,7 @@ static void tabulate(kvsi_findings *f, const kvsi_trial_arm *arm)
     kvsi_grid_add(&grid, "heads with");
     kvsi_grid_add(&grid, "paper, 2.9B");
     kvsi_grid_add(&grid, "here, of %zu", last_look(arm->runs).heads);
-    for (size_t c = 0; c < KVSI_HEAD_CLASSES; c++) {
+    for (size_t c = 0; c < KVS_HEAD_KINDS; c++) {
         double shares[KVSI_SEEDS_MAX];
         kvsi_estimate share;
 
@@ -164,7 +164,7 @@ static void draw_classes(kvsi_findings *f, const kvsi_trial_arm *arm)
     panel->y_low = 0;
     panel->y_format = "%g %%";
     panel->key = "outside right top";
-    for (size_t c = 0; c < KVSI_HEAD_CLASSES; c++)
+    for (size_t c = 0; c < KVS_HEAD_KINDS; c++)
         add_course(&figure, c, class_names[c], arm,
                    offsetof(kvsi_head_tally, share) + c * sizeof(double), 0);
     kvsi_findings_figure(f, &figure);
@@ -224,10 +224,9 @@ static void draw_heads(kvsi_findings *f, const kvsi_trial_arm *arm)
         snprintf(label, sizeof label, "seed %zu", r + 1);
         series = kvsi_figure_series(&figure, KVSI_MARKS, r, label);
         for (size_t i = 0; i < json_array_size(heads); i++) {
-            const json_t *head = json_array_get(heads, i);
+            const kvs_coefficients c = kvsi_head_coefficients(json_array_get(heads, i));
 
-            kvsi_series_add(series, kvsi_head_tap(head, 0) - kvsi_head_tap(head, 1),
-                            kvsi_head_tap(head, 2) - kvsi_head_tap(head, 3), NAN);
+            kvsi_series_add(series, c.alpha1 - c.alpha2, c.beta1 - c.beta2, NAN);
         }
     }
     kvsi_findings_figure(f, &figure);

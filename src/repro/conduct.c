@@ -5,12 +5,13 @@
 #include "base/memory.h"
 #include "data/task.h"
 #include "formats/hf.h"
+#include "repro/reuse.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char PLANNED[] = "planned.json", DIVERGED[] = "diverged.json";
+static const char DIVERGED[] = "diverged.json";
 
 enum { RESULT_LIMIT = 1 << 20, CHECKPOINTS = 4 }; /* of a run, over its length */
 
@@ -89,7 +90,7 @@ static char *describe(const kvsi_planned *run, const kvs_model_config *model, co
 static kvs_status refuse_other(const kvsi_planned *run, const char *dir, const char *planned,
                                kvs_err *err)
 {
-    char *path = kvsi_path_join(dir, PLANNED), *before = NULL;
+    char *path = kvsi_path_join(dir, KVSI_PLANNED), *before = NULL;
     size_t size = 0;
     kvs_status st = KVS_OK;
 
@@ -129,7 +130,7 @@ static double seconds_left(const kvsi_conductor *c, size_t index, double share)
     if (elapsed < 2 || c->work_done <= 0)
         return NAN;
     for (size_t i = index + 1; i < c->plan->count; i++)
-        if (c->plan->runs[i].view.state <= KVS_RUN_BEGUN)
+        if (c->plan->runs[i].rank == c->rank && c->plan->runs[i].view.state <= KVS_RUN_BEGUN)
             left += c->plan->runs[i].view.flops;
     return elapsed * left / c->work_done;
 }
@@ -197,7 +198,7 @@ static kvs_status train(conducting *now, kvs_model *model, const kvs_task *task,
                         const char *planned, kvs_err *err)
 {
     const kvsi_planned *run = now->run;
-    const kvs_run_file file = {PLANNED, planned, 0};
+    const kvs_run_file file = {KVSI_PLANNED, planned, 0};
     const kvs_train_job job = {
         .model = model,
         .task = task,
@@ -274,6 +275,7 @@ static kvs_status conduct_run(conducting *now, const char *dir, kvs_err *err)
     kvs_model_config config;
     kvs_task *task = NULL;
     char *planned = NULL;
+    int taken;
     kvs_status st;
 
     KVS_TRY(run->task(&task, run, now->c->corpus, err));
@@ -285,6 +287,10 @@ static kvs_status conduct_run(conducting *now, const char *dir, kvs_err *err)
     }
     KVS_TRY(refuse_other(run, dir, planned, err));
     run->view.state = kvsi_conduct_state(dir, run->train.steps);
+    if (run->view.state == KVS_RUN_NEW) {
+        KVS_TRY(kvsi_reuse(&taken, dir, planned, run, eval_sequences(now), now->c->options, err));
+        run->view.state = taken ? KVS_RUN_DONE : KVS_RUN_NEW;
+    }
     if (run->view.state <= KVS_RUN_BEGUN) {
         KVS_TRY(make_and_train(now, &config, task, dir, planned, err));
         if (now->stopped)
@@ -308,8 +314,11 @@ kvs_status kvsi_conduct(kvsi_conductor *c, int *stopped, kvs_err *err)
     c->started = kvsi_clock_seconds();
     for (size_t i = 0; st == KVS_OK && !*stopped && i < c->plan->count; i++) {
         conducting now = {.c = c, .run = c->plan->runs + i, .index = i};
-        char *dir = kvsi_conduct_dir(c->options->out, now.run->name);
+        char *dir;
 
+        if (now.run->rank != c->rank)
+            continue;
+        dir = kvsi_conduct_dir(c->options->out, now.run->name);
         st = dir ? conduct_run(&now, dir, err) : fail_memory(now.run, err);
         *stopped = now.stopped;
         kvsi_free(dir);

@@ -1,4 +1,4 @@
-/* repro/conduct.h - an experiment's runs, one after the other: each has a folder of its own, as
+/* repro/conduct.h - an experiment's runs, one after the other, those of this rank: each has a folder of its own, as
  * kvs_train makes it, with beside it
  *
  *     planned.json    the settings it was planned with, so that no other run is taken for it
@@ -10,17 +10,19 @@
 
 #include "repro/experiment.h"
 
+#define KVSI_PLANNED "planned.json"
 #define KVSI_MEASURED "measured.json"
 
 typedef struct kvsi_conductor {
     const kvsi_experiment *experiment;
     const kvs_repro_options *options;
-    kvs_runtime *rt;
+    kvs_runtime *rt; /* of this process alone */
+    size_t rank;     /* whose runs are done */
     kvsi_plan *plan;
-    const kvs_corpus *corpus;       /* NULL = no text */
-    const kvs_tokenizer *tokenizer; /* NULL = none, or not known */
-    double started;                 /* clock seconds */
-    double work_done;               /* floating-point operations since then */
+    kvs_corpus *corpus;       /* NULL = no text */
+    kvs_tokenizer *tokenizer; /* NULL = none, or not known */
+    double started;           /* clock seconds */
+    double work_done;         /* floating-point operations since then */
 } kvsi_conductor;
 
 /* The folder of a run below the experiment's, in fresh memory; NULL: no memory. */

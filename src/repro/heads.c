@@ -12,17 +12,16 @@
 static kvs_status read_head(json_t *heads, const kvs_model *model, size_t layer, size_t head,
                             kvs_err *err)
 {
-    double keys[KVS_SHIFT_WINDOW_MAX + 1], values[KVS_SHIFT_WINDOW_MAX + 1];
+    kvs_coefficients c;
     kvs_status st;
 
-    KVS_TRY(kvs_model_taps(model, layer, KVS_SHIFT_K, head, keys, NULL, err));
-    KVS_TRY(kvs_model_taps(model, layer, KVS_SHIFT_V, head, values, NULL, err));
-    json_array_append_new(heads, json_pack("[f, f, f, f]", keys[1], keys[0], values[1], values[0]));
+    KVS_TRY(kvs_head_coefficients(&c, model, layer, head, err));
+    json_array_append_new(heads, json_pack("[f, f, f, f]", c.alpha1, c.alpha2, c.beta1, c.beta2));
 out:
     return st;
 }
 
-/* All heads of a model as [a1, a2, b1, b2], layer after layer. */
+/* All heads of a model, layer after layer. */
 static kvs_status read_model(json_t *steps, uint64_t step, const kvs_model *model, kvs_err *err)
 {
     const kvs_model_config *config = kvs_model_get_config(model);
@@ -96,9 +95,19 @@ out:
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-double kvsi_head_tap(const json_t *head, size_t index)
+static double number_at(const json_t *head, size_t index)
 {
     return json_number_value(json_array_get(head, index));
+}
+
+kvs_coefficients kvsi_head_coefficients(const json_t *head)
+{
+    return (kvs_coefficients){
+        .alpha1 = number_at(head, 0),
+        .alpha2 = number_at(head, 1),
+        .beta1 = number_at(head, 2),
+        .beta2 = number_at(head, 3),
+    };
 }
 
 static const json_t *look_at(const kvsi_trial_run *run, size_t look)
@@ -126,15 +135,14 @@ kvsi_head_tally kvsi_heads_tally(const kvsi_trial_run *run, size_t look)
     };
 
     for (size_t i = 0; i < n; i++) {
-        const json_t *head = json_array_get(heads, i);
-        const double a1 = kvsi_head_tap(head, 0), a2 = kvsi_head_tap(head, 1),
-                     b1 = kvsi_head_tap(head, 2), b2 = kvsi_head_tap(head, 3), each = 1 / (double)n;
+        const kvs_coefficients c = kvsi_head_coefficients(json_array_get(heads, i));
+        const double keys = c.alpha1 + c.alpha2, values = c.beta1 + c.beta2, each = 1 / (double)n;
 
-        t.share[(a1 <= a2 ? KVSI_KEYS_BACK : 0) + (b1 <= b2 ? KVSI_VALUES_BACK : 0)] += 100 * each;
-        t.key_sum += (a1 + a2) * each;
-        t.value_sum += (b1 + b2) * each;
-        t.away += (fabs(a1 + a2 - 1) + fabs(b1 + b2 - 1)) / 2 * each;
-        t.negative += 25 * ((a1 < 0) + (a2 < 0) + (b1 < 0) + (b2 < 0)) * each;
+        t.share[kvs_head_kind_of(&c)] += 100 * each;
+        t.key_sum += keys * each;
+        t.value_sum += values * each;
+        t.away += (fabs(keys - 1) + fabs(values - 1)) / 2 * each;
+        t.negative += 25 * ((c.alpha1 < 0) + (c.alpha2 < 0) + (c.beta1 < 0) + (c.beta2 < 0)) * each;
     }
     return t;
 }

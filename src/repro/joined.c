@@ -1,4 +1,5 @@
-/* Finished experiments joined into one page: first all verdicts, then everything. */
+/* Finished experiments joined into one page, first all verdicts, then everything; or into a table
+ * of verdicts alone. */
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
@@ -82,6 +83,14 @@ static void sort(collection *c)
         }
 }
 
+static void add_total(kvsi_text *page, const size_t total[3])
+{
+    kvsi_text_format(page,
+                     "Of %zu claims %zu are reproduced, %zu are not, and %zu cannot be told at "
+                     "this scale.",
+                     total[0] + total[1] + total[2], total[0], total[1], total[2]);
+}
+
 static void add_overview(kvsi_text *page, const collection *c)
 {
     kvsi_grid grid = {.columns = 7, .left = 3};
@@ -113,10 +122,9 @@ static void add_overview(kvsi_text *page, const collection *c)
         }
         kvsi_grid_add(&grid, "%s", duration);
     }
-    kvsi_text_format(page,
-                     "<p>Of %zu claims %zu are reproduced, %zu are not, and %zu cannot be told at "
-                     "this scale.</p>\n",
-                     total[0] + total[1] + total[2], total[0], total[1], total[2]);
+    kvsi_text_add(page, "<p>");
+    add_total(page, total);
+    kvsi_text_add(page, "</p>\n");
     kvsi_grid_to_html(page, &grid);
     kvsi_grid_release(&grid);
 }
@@ -143,6 +151,69 @@ kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experimen
     KVS_TRY(kvsi_file_write_text(html, page.data, err));
     *experiments = c.count;
 out:
+    kvsi_text_release(&page);
+    release(&c);
+    return st;
+}
+
+/* ---- the table alone ------------------------------------------------------------------------- */
+
+static const char *folder_of(const kvsi_record *record)
+{
+    const char *slash = strrchr(record->dir, '/');
+
+    return slash ? slash + 1 : record->dir;
+}
+
+static void add_claims(kvsi_grid *grid, const kvsi_record *record, size_t total[3])
+{
+    kvs_claim claims[KVSI_CLAIMS_MAX];
+    const size_t count = kvsi_record_claims(claims, KVSI_CLAIMS_MAX, record->claims);
+    const char *figure = json_string_value(json_object_get(record->experiment, "figure"));
+
+    for (size_t i = 0; i < count; i++) {
+        char ours[96];
+
+        kvsi_record_ours(ours, sizeof ours, claims + i);
+        if (i == 0)
+            kvsi_grid_add(grid, "[%s](%s/README.md), %s", name_of(record), folder_of(record),
+                          figure);
+        else
+            kvsi_grid_add(grid, "%s", "");
+        kvsi_grid_add(grid, "%s", claims[i].claim);
+        kvsi_grid_add(grid, "%s", claims[i].paper);
+        kvsi_grid_add(grid, "%s", ours);
+        kvsi_grid_add(grid, "**%s**", kvs_verdict_name(claims[i].verdict));
+        total[claims[i].verdict]++;
+    }
+}
+
+kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *experiments,
+                             kvs_err *err)
+{
+    static const char *const heads[] = {"experiment", "claim", "paper", "ours", "verdict"};
+    kvsi_grid grid = {.columns = 5, .left = 5};
+    collection c = {0};
+    kvsi_text page = {0};
+    size_t total[3] = {0};
+    kvs_status st;
+
+    *experiments = 0;
+    KVS_TRY(collect(&c, dir, err));
+    sort(&c);
+    for (size_t i = 0; i < grid.columns; i++)
+        kvsi_grid_add(&grid, "%s", heads[i]);
+    for (size_t i = 0; i < c.count; i++)
+        add_claims(&grid, c.records + i, total);
+    kvsi_text_add(&page, "# The paper's experiments, reproduced\n\n");
+    add_total(&page, total);
+    kvsi_text_add(&page, "\n\n");
+    kvsi_grid_to_markdown(&page, &grid);
+    KVS_TRY(kvsi_text_check(&page, err));
+    KVS_TRY(kvsi_file_write_text(markdown, page.data, err));
+    *experiments = c.count;
+out:
+    kvsi_grid_release(&grid);
     kvsi_text_release(&page);
     release(&c);
     return st;

@@ -15,8 +15,6 @@ static const double rates[KVS_SCALES][RATES_MAX + 1] = {
     {1e-4, 2e-4, 1e-3, 1e-2},
 };
 
-static const uint64_t desk_steps = 300;
-
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
     kvs_status st = KVS_OK;
@@ -26,8 +24,6 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
             kvsi_planned run = {.setting = r, .value = rates[p->scale][r]};
 
             KVS_TRY(kvsi_settings_text(&run, p, KVSI_TEXT_BASE, "paper-1.5b", err));
-            if (p->scale == KVS_SCALE_DESK)
-                run.train.steps = desk_steps;
             run.train.schedule = KVS_SCHEDULE_CONSTANT;
             run.train.lr = run.value;
             run.eval_every = 0;

@@ -76,7 +76,7 @@ const kvsi_experiment kvsi_repro_lm_loss = {
             .settings =
                 {"two tiny models, 8 steps on a made-up language: shows that everything works and "
                  "nothing else",
-                 "0.3, 0.5 and 1.1 million parameters instead of 1.5 to 19 billion, 1.6 million "
+                 "0.3, 0.5 and 1.1 million parameters instead of 1.5 to 19 billion, 1.2 million "
                  "tokens of text instead of 10 to 500 billion, vocabulary 1024, windows of 256 "
                  "tokens, cosine rate from 2e-3; validation loss instead of training loss",
                  "the paper's five models, batches, rates and numbers of tokens; the text is not "

@@ -5,6 +5,8 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +62,69 @@ void kvsi_plan_release(kvsi_plan *plan)
 {
     kvsi_free(plan->runs);
     *plan = (kvsi_plan){0};
+}
+
+/* ---- who does them ---------------------------------------------------------------------------- */
+
+static double work_left(const kvsi_planned *run)
+{
+    return run->view.state <= KVS_RUN_BEGUN ? run->view.flops : 0;
+}
+
+static double load_of(const kvsi_plan *plan, size_t rank)
+{
+    double load = 0;
+
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->runs[i].rank == rank)
+            load += work_left(plan->runs + i);
+    return load;
+}
+
+static size_t least_loaded(const kvsi_plan *plan, size_t ranks)
+{
+    size_t best = 0;
+    double least = load_of(plan, 0);
+
+    for (size_t r = 1; r < ranks && least > 0; r++) {
+        const double load = load_of(plan, r);
+
+        if (load < least) {
+            least = load;
+            best = r;
+        }
+    }
+    return best;
+}
+
+/* The one that takes longest among those that nobody does yet; NULL = there is none. */
+static kvsi_planned *longest_free(kvsi_plan *plan)
+{
+    kvsi_planned *longest = NULL;
+
+    for (size_t i = 0; i < plan->count; i++) {
+        kvsi_planned *run = plan->runs + i;
+
+        if (run->rank == SIZE_MAX && (!longest || work_left(run) > work_left(longest)))
+            longest = run;
+    }
+    return longest;
+}
+
+double kvsi_plan_share(kvsi_plan *plan, size_t ranks)
+{
+    kvsi_planned *run;
+    double all = 0, most = 0;
+
+    for (size_t i = 0; i < plan->count; i++) {
+        plan->runs[i].rank = SIZE_MAX;
+        all += work_left(plan->runs + i);
+    }
+    while ((run = longest_free(plan)))
+        run->rank = least_loaded(plan, ranks);
+    for (size_t r = 0; r < ranks; r++)
+        most = fmax(most, load_of(plan, r));
+    return all > 0 ? most / all : 0;
 }
 
 /* ---- what runs take -------------------------------------------------------------------------- */

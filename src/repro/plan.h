@@ -38,6 +38,7 @@ struct kvsi_planned {
     size_t eval_sequences; /* of text: at most so many windows */
     int keeps_checkpoints; /* all of them, to look back at */
     kvs_planned_run view;  /* what it takes */
+    size_t rank;           /* that does it */
 };
 
 typedef struct kvsi_plan {
@@ -53,6 +54,9 @@ typedef struct kvsi_plan {
 kvs_status kvsi_plan_add(kvsi_plan *plan, const kvsi_planned *run, kvs_err *err);
 /* Fills in what each run takes, once all are there. */
 kvs_status kvsi_plan_measure(kvsi_plan *plan, const kvs_runtime *rt, kvs_err *err);
+/* Gives each run that is to be done to one of so many ranks, so that all have about as much to do;
+ * the share of the rank that has most, 0 to 1. */
+double kvsi_plan_share(kvsi_plan *plan, size_t ranks);
 void kvsi_plan_release(kvsi_plan *plan);
 
 /* The model that a run trains: with the vocabulary and context that its task needs, finished. */

@@ -34,7 +34,7 @@ const kvsi_experiment kvsi_repro_qkv = {
             .settings =
                 {"a tiny model, 8 steps on a made-up language: shows that everything works and "
                  "nothing else",
-                 "0.5 million parameters instead of 19 billion, 1.6 million tokens instead of 180 "
+                 "0.5 million parameters instead of 19 billion, 1.2 million tokens instead of 180 "
                  "billion, vocabulary 1024, windows of 256 tokens, cosine rate from 2e-3; losses "
                  "alone, since models of this size have nothing to show on benchmarks",
                  "the paper's 19B model, batch and rate, 200 billion tokens; the text is not the "

@@ -103,34 +103,84 @@ out:
     return st;
 }
 
+/* Whether the folder, if it holds an experiment already, holds this one. */
+static kvs_status check_plan(int *found, const char *path, const json_t *now, kvs_err *err)
+{
+    json_t *before = NULL;
+    kvs_status st = KVS_OK;
+
+    *found = kvsi_file_exists(path);
+    if (!*found)
+        return KVS_OK;
+    KVS_TRY(kvsi_json_read(&before, path, FILE_LIMIT, err));
+    KVS_TRY(compare(before, now, path, err));
+out:
+    json_decref(before);
+    return st;
+}
+
 kvs_status kvsi_record_begin(const kvsi_experiment *experiment, const kvs_repro_options *options,
                              kvs_err *err)
 {
     char *path = kvsi_path_join(options->out, PLAN);
-    json_t *now = NULL, *before = NULL;
+    json_t *now = NULL;
     kvs_status st;
-    int made;
+    int found, made;
 
     if (!path)
         return fail_memory(options->out, err);
     KVS_TRY(describe(&now, experiment, options, err));
-    if (!kvsi_file_exists(path)) {
+    KVS_TRY(check_plan(&found, path, now, err));
+    if (!found) {
         KVS_TRY(refuse_used(options->out, err));
         KVS_TRY(kvsi_dir_make(options->out, &made, err));
         KVS_TRY(kvsi_json_write(now, path, err));
-        goto out;
-    }
-    KVS_TRY(kvsi_json_read(&before, path, FILE_LIMIT, err));
-    KVS_TRY(compare(before, now, path, err));
-    if (!options->resume)
+    } else if (!options->resume) {
         st = kvsi_fail(err, KVS_E_IO,
                        "'%s' already holds this experiment; resume it or choose another folder",
                        options->out);
+    }
 out:
     json_decref(now);
-    json_decref(before);
     kvsi_free(path);
     return st;
+}
+
+kvs_status kvsi_record_join(const kvsi_experiment *experiment, const kvs_repro_options *options,
+                            kvs_err *err)
+{
+    char *path = kvsi_path_join(options->out, PLAN);
+    json_t *now = NULL;
+    kvs_status st;
+    int found;
+
+    if (!path)
+        return fail_memory(options->out, err);
+    KVS_TRY(describe(&now, experiment, options, err));
+    KVS_TRY(check_plan(&found, path, now, err));
+    if (!found)
+        st = kvsi_fail(err, KVS_E_IO,
+                       "'%s' is not what the first rank made: all ranks need a folder that they "
+                       "share",
+                       path);
+out:
+    json_decref(now);
+    kvsi_free(path);
+    return st;
+}
+
+int kvsi_record_has_texts(const char *dir, const json_t *texts)
+{
+    char *path = kvsi_path_join(dir, PLAN);
+    json_t *plan = NULL;
+    int has = path && kvsi_file_exists(path) &&
+              kvsi_json_read(&plan, path, FILE_LIMIT, NULL) == KVS_OK;
+
+    if (has && texts)
+        has = json_equal(json_object_get(plan, "texts"), texts);
+    json_decref(plan);
+    kvsi_free(path);
+    return has;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

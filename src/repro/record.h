@@ -15,6 +15,11 @@
 /* Makes the folder, or checks that it is the one to go on with. */
 kvs_status kvsi_record_begin(const kvsi_experiment *experiment, const kvs_repro_options *options,
                              kvs_err *err);
+/* Checks that a folder which another rank has begun is there, and the one that is meant. */
+kvs_status kvsi_record_join(const kvsi_experiment *experiment, const kvs_repro_options *options,
+                            kvs_err *err);
+/* Whether a folder holds an experiment, with these texts; NULL = whatever its texts. */
+int kvsi_record_has_texts(const char *dir, const json_t *texts);
 /* `seconds` is what went into it beside the runs. */
 kvs_status kvsi_record_finish(const kvsi_experiment *experiment, const kvsi_trial *trial,
                               const kvsi_findings *findings, double seconds, kvs_err *err);

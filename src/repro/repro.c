@@ -16,7 +16,9 @@ enum { PROBES = 6 };
 struct kvs_repro {
     const kvsi_experiment *experiment;
     const kvs_repro_options *options;
-    kvs_runtime *rt;
+    kvs_comm *comm;
+    kvs_runtime alone; /* a run is one rank's, whatever the ranks */
+    double share;      /* of the work, what the busiest rank has */
     kvsi_plan plan;
     json_t *claims; /* once it is done */
     kvs_claim views[KVSI_CLAIMS_MAX];
@@ -55,8 +57,9 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
     if (!r->experiment->plan)
         return KVS_OK;
     KVS_TRY(r->experiment->plan(&r->plan, err));
-    KVS_TRY(kvsi_plan_measure(&r->plan, r->rt, err));
+    KVS_TRY(kvsi_plan_measure(&r->plan, &r->alone, err));
     read_states(r);
+    r->share = kvsi_plan_share(&r->plan, r->comm->size);
 out:
     return st;
 }
@@ -75,7 +78,8 @@ kvs_status kvs_repro_create(kvs_repro **out, kvs_runtime *rt, const char *name,
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the experiment '%s'", name);
     r->experiment = experiment;
     r->options = options;
-    r->rt = rt;
+    r->comm = rt->comm;
+    r->alone = (kvs_runtime){.ops = rt->ops, .threads = rt->threads, .comm = &kvsi_comm_self};
     KVS_TRY(plan(r, err));
     *out = r;
     r = NULL;
@@ -119,44 +123,115 @@ double kvs_repro_seconds(const kvs_repro *repro)
 
     if (!probe)
         return NAN;
-    kvsi_probe_init(probe, repro->rt->ops, repro->rt->threads);
+    kvsi_probe_init(probe, repro->alone.ops, repro->alone.threads);
     for (int i = 0; i < PROBES; i++)
         peak = fmax(peak, kvsi_probe_peak(probe)); /* other work on the machine makes some lower */
     kvsi_free(probe);
     for (size_t i = 0; i < repro->plan.count; i++)
         if (repro->plan.runs[i].view.state <= KVS_RUN_BEGUN)
             seconds += run_seconds(repro->plan.runs + i, peak);
-    return seconds;
+    return seconds * repro->share;
 }
 
 /* ---- doing ----------------------------------------------------------------------------------- */
 
+static int is_first(const kvs_repro *r)
+{
+    return r->comm->rank == 0;
+}
+
+/* Makes the folder, which all ranks must find. */
+static kvs_status begin(const kvs_repro *r, kvs_err *err)
+{
+    kvs_status st = is_first(r) ? kvsi_record_begin(r->experiment, r->options, err) : KVS_OK;
+
+    KVS_TRY(kvs_comm_agree(r->comm, st, err));
+    st = is_first(r) ? KVS_OK : kvsi_record_join(r->experiment, r->options, err);
+    st = kvs_comm_agree(r->comm, st, err);
+out:
+    return st;
+}
+
+/* The text is made once, and then read by all. */
+static kvs_status open_texts(kvsi_conductor *c, const kvs_repro *r, kvs_err *err)
+{
+    const size_t vocab = r->plan.text_vocab;
+    kvs_status st = KVS_OK;
+
+    if (!r->experiment->about.learns_text)
+        return KVS_OK;
+    if (is_first(r))
+        st = kvsi_texts_open(&c->corpus, &c->tokenizer, r->options, vocab, err);
+    KVS_TRY(kvs_comm_agree(r->comm, st, err));
+    if (!is_first(r))
+        st = kvsi_texts_open(&c->corpus, &c->tokenizer, r->options, vocab, err);
+    st = kvs_comm_agree(r->comm, st, err);
+out:
+    return st;
+}
+
+/* What the first rank found to be done, and by whom, counts for all: they may see its folder late. */
+static kvs_status hear_shares(kvs_repro *r, kvs_err *err)
+{
+    uint64_t planned = r->plan.count;
+    kvs_status st;
+
+    KVS_TRY(kvsi_comm_broadcast(r->comm, &planned, sizeof planned, 0, err));
+    st = planned == r->plan.count
+             ? KVS_OK
+             : kvsi_fail(err, KVS_E_INVALID, "%zu runs are planned here, %zu on rank 0",
+                         r->plan.count, (size_t)planned);
+    KVS_TRY(kvs_comm_agree(r->comm, st, err));
+    for (size_t i = 0; i < r->plan.count; i++) {
+        size_t *rank = &r->plan.runs[i].rank;
+
+        KVS_TRY(kvsi_comm_broadcast(r->comm, rank, sizeof *rank, 0, err));
+    }
+out:
+    return st;
+}
+
+/* Whether any rank was asked to stop; the others have done their runs. */
+static kvs_status hear_stops(const kvs_repro *r, int *stopped, kvs_err *err)
+{
+    int *all = kvsi_alloc(r->comm->size, sizeof *all);
+    kvs_status st;
+
+    if (!all)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", r->comm->size);
+    KVS_TRY(kvsi_comm_gather(r->comm, all, stopped, sizeof *stopped, err));
+    for (size_t i = 0; i < r->comm->size; i++)
+        *stopped |= all[i];
+out:
+    kvsi_free(all);
+    return st;
+}
+
+/* A rank that fails does not wait for the others to say so. */
 static kvs_status conduct(kvs_repro *r, int *stopped, kvs_err *err)
 {
-    kvs_corpus *corpus = NULL;
-    kvs_tokenizer *tokenizer = NULL;
     kvsi_conductor conductor = {
         .experiment = r->experiment,
         .options = r->options,
-        .rt = r->rt,
+        .rt = &r->alone,
+        .rank = r->comm->rank,
         .plan = &r->plan,
     };
-    kvs_status st = KVS_OK;
+    kvs_status st;
 
-    if (r->experiment->about.learns_text)
-        KVS_TRY(kvsi_texts_open(&corpus, &tokenizer, r->options, r->plan.text_vocab, err));
-    conductor.corpus = corpus;
-    conductor.tokenizer = tokenizer;
+    KVS_TRY(open_texts(&conductor, r, err));
+    KVS_TRY(hear_shares(r, err));
     KVS_TRY(kvsi_conduct(&conductor, stopped, err));
+    KVS_TRY(hear_stops(r, stopped, err));
 out:
-    kvs_tokenizer_free(tokenizer);
-    kvs_corpus_free(corpus);
+    kvs_tokenizer_free(conductor.tokenizer);
+    kvs_corpus_free(conductor.corpus);
     return st;
 }
 
 static kvs_status conclude(kvs_repro *r, kvs_err *err)
 {
-    kvsi_trial trial = {.plan = &r->plan, .options = r->options, .rt = r->rt};
+    kvsi_trial trial = {.plan = &r->plan, .options = r->options, .rt = &r->alone};
     kvsi_findings findings = {0};
     const double started = kvsi_clock_seconds();
     kvs_status st;
@@ -195,11 +270,12 @@ kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err)
     if (!repro->options->out)
         return kvsi_fail(err, KVS_E_INVALID, "an experiment needs a folder for its results");
     KVS_TRY(require_text(repro, err));
-    KVS_TRY(kvsi_record_begin(repro->experiment, repro->options, err));
+    KVS_TRY(begin(repro, err));
     KVS_TRY(conduct(repro, &stopped, err));
     if (stopped)
         return KVS_OK;
-    KVS_TRY(conclude(repro, err));
+    st = is_first(repro) ? conclude(repro, err) : KVS_OK;
+    KVS_TRY(kvs_comm_agree(repro->comm, st, err));
     *finished = 1;
 out:
     return st;

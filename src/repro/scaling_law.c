@@ -11,8 +11,6 @@
 
 enum { SIZES = KVSI_TEXT_SIZES, DRAWS = 1000, BOOTSTRAP_SEED = 1 };
 
-static const uint64_t desk_steps = 300;
-
 /* Two models below the paper's smallest, of its shape: it does not say which ones it used. */
 static kvs_status settle(kvsi_planned *run, kvsi_plan *p, size_t number, kvs_err *err)
 {
@@ -29,8 +27,6 @@ static kvs_status settle(kvsi_planned *run, kvsi_plan *p, size_t number, kvs_err
         run->model.heads = run->model.kv_heads = smaller[number].heads;
         run->model.ffn = smaller[number].ffn;
     }
-    if (p->scale == KVS_SCALE_DESK)
-        run->train.steps = desk_steps;
     return st;
 }
 

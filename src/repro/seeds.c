@@ -53,7 +53,7 @@ const kvsi_experiment kvsi_repro_seeds = {
             .settings =
                 {"a tiny model, 8 steps on a made-up language: shows that everything works and "
                  "nothing else",
-                 "0.5 million parameters instead of 1.5 billion, 1.6 million tokens instead of 10 "
+                 "0.5 million parameters instead of 1.5 billion, 1.2 million tokens instead of 10 "
                  "billion, vocabulary 1024, windows of 256 tokens, cosine rate from 2e-3; eight "
                  "seeds instead of five; validation loss instead of training loss",
                  "the paper's 1.5B model, batch, rate and 10 billion tokens; the text is not the "

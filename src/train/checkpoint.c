@@ -4,10 +4,11 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
-#include "formats/safetensors.h"
+#include "train/moments.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,33 +22,7 @@ enum {
     STATE_LIMIT = 1 << 20,            /* bytes of state.json */
 };
 
-static const kvsi_dtype REAL_DTYPE = sizeof(real) == sizeof(float) ? KVSI_F32 : KVSI_F64;
-
 /* ---- writing ---- */
-
-static kvs_status write_moments(const char *path, const kvsi_training_state *s, kvs_err *err)
-{
-    const size_t count = kvsi_layout_total(&s->model->layout);
-    kvsi_context c = s->model->context;
-    real *mean = kvsi_alloc(count, sizeof *mean), *square = kvsi_alloc(count, sizeof *square);
-    const kvsi_file_tensor tensors[] = {
-        {.name = "mean", .dtype = REAL_DTYPE, .rank = 1, .shape = {count}, .data = mean},
-        {.name = "square", .dtype = REAL_DTYPE, .rank = 1, .shape = {count}, .data = square},
-    };
-    kvs_status st = KVS_OK;
-
-    if (mean && square) {
-        c.ops->download(&c, mean, s->mean, count * sizeof *mean);
-        c.ops->download(&c, square, s->square, count * sizeof *square);
-        c.ops->sync(&c);
-        st = kvsi_safetensors_write(path, tensors, 2, err);
-    } else {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-    }
-    kvsi_free(mean);
-    kvsi_free(square);
-    return st;
-}
 
 /* The checksum of dir/name as text of KVSI_CHECKSUM_TEXT bytes. */
 static kvs_status checksum_in(char *out, const char *dir, const char *name, kvs_err *err)
@@ -125,11 +100,23 @@ static kvs_status fill(const char *dir, const kvsi_training_state *s, kvs_err *e
     KVS_TRY(kvsi_dir_remove(dir, err)); /* left by a run that was killed while filling it */
     KVS_TRY(kvsi_dir_make(dir, &made, err));
     KVS_TRY(kvsi_save_with_tokenizer(s->model, s->tokenizer, dir, err));
-    KVS_TRY(write_moments(moments, s, err));
+    KVS_TRY(kvsi_moments_write(moments, s, err));
     KVS_TRY(write_state(dir, s, err));
     KVS_TRY(write_done(dir, err));
 out:
     kvsi_free(moments);
+    return st;
+}
+
+/* What other ranks do meanwhile: they give what they have of weights and moments. */
+static kvs_status attend_fill(const kvsi_training_state *s, kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    if (s->model->share)
+        KVS_TRY(kvs_model_save(s->model, "", err));
+    KVS_TRY(kvsi_moments_write(NULL, s, err));
+out:
     return st;
 }
 
@@ -198,9 +185,12 @@ kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state
                                  int is_best, kvs_err *err)
 {
     char name[32];
-    char *final, *filling = kvsi_path_join(ckpt_dir, ".filling");
+    char *final, *filling;
     kvs_status st = KVS_OK;
 
+    if (state->team->comm->rank > 0)
+        return attend_fill(state, err);
+    filling = kvsi_path_join(ckpt_dir, ".filling");
     name_of_step(name, sizeof name, state->step);
     final = kvsi_path_join(ckpt_dir, name);
     if (!final || !filling) {
@@ -315,49 +305,83 @@ kvs_status kvsi_checkpoint_newest(char **path, const char *ckpt_dir, size_t *ski
 
 /* ---- reading ---- */
 
-static kvs_status read_moment(real *to, const kvsi_safetensors *file, const char *name,
-                              const kvsi_training_state *s, const char *path, kvs_err *err)
-{
-    const size_t count = kvsi_layout_total(&s->model->layout);
-    const kvsi_file_tensor *t = kvsi_safetensors_find(file, name);
-    kvsi_context c = s->model->context;
+/* What rank 0 has of a checkpoint that is read; nothing of it on the others. */
+typedef struct source {
+    json_t *state;
+    kvsi_weights *weights;
+    kvsi_safetensors *moments;
+} source;
 
-    if (!t || t->dtype != REAL_DTYPE || kvsi_file_tensor_count(t) != count)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has no tensor '%s' of %zu numbers", path, name,
-                         count);
-    c.ops->upload(&c, to, t->data, count * sizeof *to);
-    c.ops->sync(&c);
-    return KVS_OK;
+static void source_release(source *in)
+{
+    json_decref(in->state);
+    kvsi_weights_close(in->weights);
+    kvsi_safetensors_close(in->moments);
+}
+
+static kvs_status source_open(source *in, const kvsi_training_state *s, const char *path,
+                              kvs_err *err)
+{
+    char *moments = kvsi_path_join(path, "optimizer.safetensors");
+    kvs_status st;
+
+    if (!moments)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+    KVS_TRY(read_state(&in->state, path, err));
+    KVS_TRY(check_files(in->state, path, err));
+    KVS_TRY(kvsi_json_require(in->state, "step", path, err));
+    KVS_TRY(kvsi_weights_open(&in->weights, path, err));
+    KVS_TRY(kvsi_safetensors_open(&in->moments, moments, err));
+    KVS_TRY(kvsi_moments_check(in->moments, s, moments, err));
+out:
+    kvsi_free(moments);
+    return st;
+}
+
+/* state.json, from rank 0 to all; `*state` is theirs on others. */
+static kvs_status share_state(json_t **state, const kvsi_team *team, kvs_err *err)
+{
+    char *text = *state ? json_dumps(*state, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    uint64_t size = text ? strlen(text) + 1 : 0; /* with its end */
+    char *bytes = NULL;
+    kvs_status st;
+
+    if (team->comm->size == 1) {
+        free(text);
+        return KVS_OK;
+    }
+    KVS_TRY(kvsi_comm_broadcast(team->comm, &size, sizeof size, 0, err));
+    bytes = kvsi_alloc(size, 1);
+    if (size == 0 || !bytes) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checkpoint's state");
+        goto out;
+    }
+    if (text)
+        memcpy(bytes, text, size);
+    KVS_TRY(kvsi_comm_broadcast(team->comm, bytes, size, 0, err));
+    if (!*state)
+        KVS_TRY(kvsi_json_parse(state, bytes, size - 1, "state of rank 0", err));
+out:
+    free(text);
+    kvsi_free(bytes);
+    return st;
 }
 
 kvs_status kvsi_checkpoint_read(kvsi_training_state *state, const char *path, kvs_err *err)
 {
-    char *moments = kvsi_path_join(path, "optimizer.safetensors");
-    kvsi_safetensors *file = NULL;
-    kvsi_weights *weights = NULL;
-    json_t *json = NULL;
+    kvs_comm *comm = state->team->comm;
+    source in = {0};
     size_t step = 0;
-    kvs_status st = KVS_OK;
+    kvs_status st = path ? source_open(&in, state, path, err) : KVS_OK;
 
-    if (!moments) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-        goto out;
-    }
-    KVS_TRY(read_state(&json, path, err));
-    KVS_TRY(check_files(json, path, err));
-    KVS_TRY(kvsi_json_require(json, "step", path, err));
-    KVS_TRY(kvsi_json_get_size(&step, json, "step", path, err));
-    KVS_TRY(kvsi_weights_open(&weights, path, err));
-    KVS_TRY(kvsi_model_set_weights(state->model, weights, err));
-    KVS_TRY(kvsi_safetensors_open(&file, moments, err));
-    KVS_TRY(read_moment(state->mean, file, "mean", state, moments, err));
-    KVS_TRY(read_moment(state->square, file, "square", state, moments, err));
+    KVS_TRY(kvs_comm_agree(comm, st, err));
+    KVS_TRY(share_state(&in.state, state->team, err));
+    KVS_TRY(kvsi_json_get_size(&step, in.state, "step", path ? path : "checkpoint", err));
+    KVS_TRY(kvsi_model_share_weights(state->model, in.weights, err));
+    KVS_TRY(kvsi_moments_read(state, in.moments, err));
     state->step = step;
-    state->run = json_incref(json_object_get(json, "run"));
+    state->run = json_incref(json_object_get(in.state, "run"));
 out:
-    kvsi_safetensors_close(file);
-    json_decref(json);
-    kvsi_weights_close(weights);
-    kvsi_free(moments);
+    source_release(&in);
     return st;
 }

@@ -15,12 +15,13 @@
 #define KVSI_TRAIN_CHECKPOINT_H
 
 #include "base/json.h"
-#include "model/model.h"
+#include "train/team.h"
 
-/* What a checkpoint is made from, or read into. */
+/* What a checkpoint is made from, or read into, of one rank. */
 typedef struct kvsi_training_state {
     kvs_model *model;
-    real *mean, *square; /* blocks laid out as the model's parameters, on the backend's side */
+    kvsi_team *team;
+    real *mean, *square; /* blocks as train/optimizer.h has them, on the backend's side */
     json_t *run;         /* an object of the caller's; a new reference when read */
     uint64_t step;
     const kvs_tokenizer *tokenizer; /* written beside the model, never read; NULL = none */
@@ -30,7 +31,8 @@ typedef struct kvsi_training_state {
 kvs_status kvsi_save_with_tokenizer(const kvs_model *model, const kvs_tokenizer *tokenizer,
                                     const char *dir, kvs_err *err);
 
-/* Writes ckpt_dir/step-N and moves `latest`, and `best` too if it is. */
+/* Writes ckpt_dir/step-N and moves `latest`, and `best` too if it is.  All ranks together; the
+ * first writes. */
 kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state *state,
                                  int is_best, kvs_err *err);
 /* Removes all but the newest `keep` (0 = all stay) and the best. */
@@ -45,7 +47,8 @@ kvs_status kvsi_checkpoint_newest(char **path, const char *ckpt_dir, size_t *ski
                                   kvs_err *err);
 /* Checks every file's checksum. */
 kvs_status kvsi_checkpoint_check(const char *path, kvs_err *err);
-/* Reads a checked checkpoint into a model and moments of the same configuration. */
+/* Reads a checkpoint, which is checked, into a model and moments of the same configuration.  All
+ * ranks together; the first alone knows the path and reads. */
 kvs_status kvsi_checkpoint_read(kvsi_training_state *state, const char *path, kvs_err *err);
 
 #endif

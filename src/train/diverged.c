@@ -22,14 +22,31 @@ static int is_finite(kvsi_pass *p, const real *tensor, size_t count)
     return 1;
 }
 
+/* A tensor's numbers in the share of this rank, which starts at `numbers`. */
+static int share_is_finite(kvsi_pass *p, const kvsi_share *share, const kvsi_parameter *tensor,
+                           const real *numbers)
+{
+    const kvsi_range range = {tensor->offset, tensor->count};
+
+    for (size_t b = 0; b < share->buckets; b++) {
+        const kvsi_overlap own = kvsi_share_overlap(share, &share->bucket[b], range);
+
+        if (own.count > 0 && !is_finite(p, numbers + own.at, own.count))
+            return 0;
+    }
+    return 1;
+}
+
 static int find_weight(char *where, kvsi_pass *p)
 {
     const kvs_model *m = p->model;
 
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *tensor = &m->layout.list[i];
+        const int finite = m->share ? share_is_finite(p, m->share, tensor, m->parameters)
+                                    : is_finite(p, m->numbers[i], tensor->count);
 
-        if (!is_finite(p, m->parameters + tensor->offset, tensor->count)) {
+        if (!finite) {
             snprintf(where, KVSI_WHERE_SIZE, "weight '%s'", tensor->name);
             return 1;
         }
@@ -77,28 +94,36 @@ static int find_activation(char *where, kvsi_pass *p)
     return 1;
 }
 
-static int find_gradient(char *where, kvsi_pass *p, const real *gradients)
+static int find_gradient(char *where, kvsi_pass *p, const kvsi_gradients *gradients)
 {
     const kvsi_layout *layout = &p->model->layout;
 
     for (size_t i = layout->count; i-- > 0;) {
         const kvsi_parameter *tensor = &layout->list[i];
+        size_t count;
 
-        if (!is_finite(p, gradients + tensor->offset, tensor->count)) {
-            snprintf(where, KVSI_WHERE_SIZE, "the gradient of '%s'", tensor->name);
-            return 1;
+        for (size_t at = 0; at < tensor->count; at += count) {
+            const real *numbers = kvsi_gradients_known(gradients, tensor->offset + at, &count);
+
+            count = count < tensor->count - at ? count : tensor->count - at;
+            if (numbers && !is_finite(p, numbers, count)) {
+                snprintf(where, KVSI_WHERE_SIZE, "the gradient of '%s'", tensor->name);
+                return 1;
+            }
         }
     }
     return 0;
 }
 
-void kvsi_find_not_finite(char where[KVSI_WHERE_SIZE], kvsi_pass *pass, const real *gradients)
+int kvsi_find_not_finite(char where[KVSI_WHERE_SIZE], kvsi_pass *pass,
+                         const kvsi_gradients *gradients)
 {
     if (find_weight(where, pass))
-        return;
+        return 1;
     if (!gradients && find_activation(where, pass))
-        return;
+        return 1;
     if (gradients && find_gradient(where, pass, gradients))
-        return;
+        return 1;
     snprintf(where, KVSI_WHERE_SIZE, gradients ? "the gradient norm" : "the loss");
+    return 0;
 }

@@ -61,6 +61,8 @@ kvs_status kvs_train_config_check(const kvs_train_config *config, kvs_err *err)
                              reals[i].value, reals[i].low, reals[i].high);
     if (!kvs_schedule_name(config->schedule))
         return kvsi_fail(err, KVS_E_INVALID, "unknown schedule %d", (int)config->schedule);
+    if (!kvs_shard_name(config->shard))
+        return kvsi_fail(err, KVS_E_INVALID, "unknown shard %d", (int)config->shard);
     return check_counts(config, err);
 }
 
@@ -107,4 +109,24 @@ kvs_status kvs_schedule_parse(kvs_schedule *out, const char *name, kvs_err *err)
         }
     return kvsi_fail(err, KVS_E_INVALID,
                      "unknown schedule '%s', expected constant, linear or cosine", name);
+}
+
+static const char *const shard_names[] = {"none", "optimizer", "gradients", "parameters"};
+
+enum { SHARDS = sizeof shard_names / sizeof *shard_names };
+
+const char *kvs_shard_name(kvs_shard shard)
+{
+    return (size_t)shard < SHARDS ? shard_names[shard] : NULL;
+}
+
+kvs_status kvs_shard_parse(kvs_shard *out, const char *name, kvs_err *err)
+{
+    for (int i = 0; i < SHARDS; i++)
+        if (strcmp(shard_names[i], name) == 0) {
+            *out = (kvs_shard)i;
+            return KVS_OK;
+        }
+    return kvsi_fail(err, KVS_E_INVALID,
+                     "unknown shard '%s', expected none, optimizer, gradients or parameters", name);
 }

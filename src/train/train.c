@@ -1,4 +1,7 @@
-/* A whole run: settings, steps, evaluation, samples, checkpoints, result. */
+/* A whole run: settings, steps, evaluation, samples, checkpoints, result.
+ *
+ * Of several ranks all go through the same steps with the same numbers; the first alone has the
+ * folder, and speaks. */
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/memory.h"
@@ -36,8 +39,10 @@ static double recent_mean(recent *r, double value)
 
 typedef struct run {
     const kvs_train_job *job;
+    kvs_comm *comm;
+    int is_first; /* of the ranks */
     kvs_trainer *trainer;
-    kvsi_folder *folder; /* NULL = nothing is kept */
+    kvsi_folder *folder; /* NULL = nothing is kept, or the first rank does */
     char *checkpoints;   /* the folder's ckpt */
     json_t *settings;
     kvs_train_result *result;
@@ -45,6 +50,7 @@ typedef struct run {
     double best_loss;               /* of all evaluations */
     int unproven;                   /* the newest checkpoint has not been trained on yet */
     double started, seconds_before; /* before it was resumed */
+    int *wishes;                    /* [ranks] */
 } run;
 
 static double seconds_so_far(const run *r)
@@ -96,10 +102,12 @@ static kvs_status save(run *r, int is_best, kvs_err *err)
 
     state.run = memory_of(r);
     state.tokenizer = r->job->tokenizer;
+    KVS_TRY(kvsi_trainer_settle(r->trainer, err));
     st = state.run ? kvsi_checkpoint_write(r->checkpoints, &state, is_best, err)
                    : kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checkpoint");
-    json_decref(state.run);
     r->unproven = 1;
+out:
+    json_decref(state.run);
     return st;
 }
 
@@ -107,7 +115,7 @@ static kvs_status save(run *r, int is_best, kvs_err *err)
  * run that diverges, one from before is always left. */
 static kvs_status prune(run *r, kvs_err *err)
 {
-    if (!r->unproven)
+    if (!r->unproven || !r->is_first)
         return KVS_OK;
     r->unproven = 0;
     return kvsi_checkpoint_prune(r->checkpoints, r->job->keep, err);
@@ -115,7 +123,7 @@ static kvs_status prune(run *r, kvs_err *err)
 
 static void notice(const run *r, const char *line)
 {
-    if (r->job->notice)
+    if (r->job->notice && r->is_first)
         r->job->notice(r->job->user, line);
 }
 
@@ -132,19 +140,20 @@ static void tell_last_good(const run *r)
     kvsi_free(path);
 }
 
+/* From the checkpoint of which the first rank has the path. */
 static kvs_status go_on_from(run *r, const char *path, kvs_err *err)
 {
+    const char *what = path ? path : r->job->out;
     kvsi_training_state state = kvsi_trainer_state(r->trainer);
     kvs_status st;
 
     KVS_TRY(kvsi_checkpoint_read(&state, path, err));
-    KVS_TRY(
-        kvsi_run_settings_check(r->settings, json_object_get(state.run, "settings"), path, err));
-    KVS_TRY(remember(r, state.run, path, err));
+    st = kvsi_run_settings_check(r->settings, json_object_get(state.run, "settings"), what, err);
+    KVS_TRY(kvs_comm_agree(r->comm, st, err));
+    KVS_TRY(remember(r, state.run, what, err));
     kvsi_trainer_set_step(r->trainer, state.step);
     r->result->steps = state.step;
     r->unproven = 1;
-    KVS_TRY(kvsi_folder_reopen(&r->folder, r->job, r->settings, state.step, err));
 out:
     json_decref(state.run);
     return st;
@@ -172,27 +181,48 @@ static int started_before(const char *dir)
     return started;
 }
 
-/* Opens the run's folder: a new one, or that of a run that goes on. */
-static kvs_status open_folder(run *r, kvs_err *err)
+/* The newest checkpoint that a run may go on from, NULL if there is none. */
+static kvs_status find_newest(const run *r, char **newest, kvs_err *err)
 {
     const kvs_train_job *job = r->job;
-    char *newest = NULL;
     size_t skipped = 0;
     kvs_err why;
     kvs_status st = KVS_OK;
 
-    if (job->resume != KVS_RESUME_NEVER) {
-        KVS_TRY(kvsi_checkpoint_newest(&newest, r->checkpoints, &skipped, &why, err));
-        tell_skipped(r, skipped, &why, newest);
-    }
-    if (newest)
-        st = go_on_from(r, newest, err);
-    else if (job->resume == KVS_RESUME_ALWAYS)
+    if (job->resume == KVS_RESUME_NEVER)
+        return KVS_OK;
+    KVS_TRY(kvsi_checkpoint_newest(newest, r->checkpoints, &skipped, &why, err));
+    tell_skipped(r, skipped, &why, *newest);
+    if (!*newest && job->resume == KVS_RESUME_ALWAYS)
         st = kvsi_fail(err, KVS_E_IO, "'%s' has no whole checkpoint to go on from", job->out);
-    else if (job->resume == KVS_RESUME_AUTO && started_before(job->out))
-        st = kvsi_folder_reopen(&r->folder, job, r->settings, 0, err);
-    else
-        st = kvsi_folder_create(&r->folder, job, r->settings, err);
+out:
+    return st;
+}
+
+/* A new folder, or that of a run that goes on. */
+static kvs_status open_files(run *r, int goes_on, kvs_err *err)
+{
+    const kvs_train_job *job = r->job;
+
+    if (goes_on || (job->resume == KVS_RESUME_AUTO && started_before(job->out)))
+        return kvsi_folder_reopen(&r->folder, job, r->settings, r->result->steps, err);
+    return kvsi_folder_create(&r->folder, job, r->settings, err);
+}
+
+/* Opens the run's folder, on the first rank, and goes on from its newest checkpoint, on all. */
+static kvs_status open_folder(run *r, kvs_err *err)
+{
+    char *newest = NULL;
+    int goes_on = 0;
+    kvs_status st = r->is_first ? find_newest(r, &newest, err) : KVS_OK;
+
+    KVS_TRY(kvs_comm_agree(r->comm, st, err));
+    goes_on = newest != NULL;
+    KVS_TRY(kvsi_comm_broadcast(r->comm, &goes_on, sizeof goes_on, 0, err));
+    if (goes_on)
+        KVS_TRY(go_on_from(r, newest, err));
+    st = r->is_first ? open_files(r, goes_on, err) : KVS_OK;
+    st = kvs_comm_agree(r->comm, st, err);
 out:
     kvsi_free(newest);
     return st;
@@ -236,7 +266,7 @@ static kvs_status step(run *r, kvs_step_record *record, kvs_err *err)
         record->eval_accuracy = now.accuracy;
     }
     if (looks)
-        KVS_TRY(look_at_shift(r, record, err));
+        KVS_TRY(look_at_shift(r, record, err)); /* every rank has all of the shift's numbers */
     if (r->folder)
         KVS_TRY(kvsi_folder_log(r->folder, record, looks ? job->model : NULL, err));
     if (recent_mean(&r->accuracy, record->accuracy) >= 0.99 && r->result->step_at_99 == 0)
@@ -249,11 +279,30 @@ static kvs_status sample(const run *r, uint64_t step, kvs_err *err)
 {
     const kvs_train_job *job = r->job;
     kvs_sample made = {0};
+    kvs_status st;
 
     if (!job->sample || job->sample_every == 0 || step % job->sample_every != 0)
         return KVS_OK;
+    st = kvsi_trainer_settle(r->trainer, err);
+    if (st != KVS_OK || !r->is_first)
+        return st;
     job->sample(job->user, job->model, step, &made);
     return made.text && r->folder ? kvsi_folder_log_sample(r->folder, step, &made, err) : KVS_OK;
+}
+
+/* What the callback of any rank wishes, all do. */
+static kvs_status ask(const run *r, const kvs_step_record *record, int *wish, kvs_err *err)
+{
+    const kvs_train_job *job = r->job;
+    const int own = job->progress ? job->progress(job->user, record) : 0;
+    kvs_status st;
+
+    KVS_TRY(kvsi_comm_gather(r->comm, r->wishes, &own, sizeof own, err));
+    *wish = 0;
+    for (size_t i = 0; i < r->comm->size; i++)
+        *wish |= r->wishes[i];
+out:
+    return st;
 }
 
 static kvs_status all_steps(run *r, kvs_err *err)
@@ -270,48 +319,81 @@ static kvs_status all_steps(run *r, kvs_err *err)
         KVS_TRY(step(r, &record, err));
         best = record.eval_loss < r->best_loss; /* no evaluation is NaN, and no better */
         r->best_loss = best ? record.eval_loss : r->best_loss;
-        wish = job->progress ? job->progress(job->user, &record) : 0;
+        KVS_TRY(ask(r, &record, &wish, err));
         KVS_TRY(sample(r, record.step, err));
         due = every > 0 && (record.step % every == 0 || record.step == job->config.steps || best);
-        if (r->folder && (due || wish)) /* to stop is to save */
+        if (job->out && (due || wish)) /* to stop is to save */
             KVS_TRY(save(r, best, err));
     }
 out:
     return st;
 }
 
-static kvs_status prepare(run *r, kvs_err *err)
+static kvs_status make_ready(run *r, kvs_err *err)
 {
     const kvs_train_job *job = r->job;
     kvs_status st;
 
     if (job->eval_sequences < 1)
         return kvsi_fail(err, KVS_E_INVALID, "eval sequences is 0, expected at least 1");
+    if (job->model->share && job->sample && job->sample_every > 0)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "no rank has all weights to make samples with: shard is parameters");
     KVS_TRY(kvs_trainer_create(&r->trainer, job->model, job->task, &job->config, err));
-    if (!job->out)
-        return KVS_OK;
+    kvsi_trainer_be_lazy(r->trainer);
     r->settings = kvsi_run_settings(job);
-    r->checkpoints = kvsi_path_join(job->out, "ckpt");
-    if (!r->settings || !r->checkpoints)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the settings of '%s'", job->out);
-    KVS_TRY(open_folder(r, err));
+    r->checkpoints = kvsi_path_join(job->out ? job->out : "", "ckpt");
+    r->wishes = kvsi_alloc(r->comm->size, sizeof *r->wishes);
+    if (!r->settings || !r->checkpoints || !r->wishes)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the settings of a run");
+out:
+    return st;
+}
+
+static kvs_status prepare(run *r, kvs_err *err)
+{
+    kvs_status st = make_ready(r, err);
+
+    KVS_TRY(kvs_comm_agree(r->comm, st, err));
+    KVS_TRY(kvsi_run_settings_agree(r->job, r->settings, err));
+    if (r->job->out)
+        KVS_TRY(open_folder(r, err));
+out:
+    return st;
+}
+
+/* The last evaluation, and what is left of the run. */
+static kvs_status finish(run *r, kvs_err *err)
+{
+    const kvs_train_job *job = r->job;
+    kvs_status st;
+
+    KVS_TRY(kvs_trainer_evaluate(r->trainer, job->eval_sequences, &r->result->final, err));
+    KVS_TRY(kvsi_trainer_settle(r->trainer, err));
+    r->result->seconds = seconds_so_far(r);
+    KVS_TRY(prune(r, err));
+    if (r->folder)
+        st = kvsi_folder_finish(r->folder, r->result, job->model, job->tokenizer, err);
+    else if (job->out && job->model->share)
+        st = kvs_model_save(job->model, job->out, err); /* which the first rank writes */
 out:
     return st;
 }
 
 kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err *err)
 {
-    run r = {.job = job, .result = result, .best_loss = INFINITY, .started = kvsi_clock_seconds()};
+    run r = {.job = job,
+             .comm = job->model->comm,
+             .is_first = job->model->comm->rank == 0,
+             .result = result,
+             .best_loss = INFINITY,
+             .started = kvsi_clock_seconds()};
     kvs_status st;
 
     *result = (kvs_train_result){0};
     KVS_TRY(prepare(&r, err));
     KVS_TRY(all_steps(&r, err));
-    KVS_TRY(kvs_trainer_evaluate(r.trainer, job->eval_sequences, &result->final, err));
-    result->seconds = seconds_so_far(&r);
-    KVS_TRY(prune(&r, err));
-    if (r.folder)
-        KVS_TRY(kvsi_folder_finish(r.folder, result, job->model, job->tokenizer, err));
+    KVS_TRY(finish(&r, err));
 out:
     if (st == KVS_E_DIVERGED)
         tell_last_good(&r);
@@ -319,5 +401,6 @@ out:
     kvs_trainer_free(r.trainer);
     json_decref(r.settings);
     kvsi_free(r.checkpoints);
+    kvsi_free(r.wishes);
     return st;
 }

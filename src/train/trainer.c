@@ -1,8 +1,8 @@
 /* One optimizer step after the other: draw sequences, add up their gradients, clip, AdamW.
  *
  * Gradients are of the SUM of the losses; the mean over all targets of the step comes in with the
- * clipping factor.  So a step's batch can be cut anywhere: into the micro-batches that were asked
- * for, and further where an unusually long draw would not fit the planned memory.
+ * clipping factor.  So a step's batch can be cut anywhere: over ranks, into the parts that were
+ * asked for, and further where an unusually long draw would not fit the planned memory.
  *
  * What is trained is the end of the parameters' block: all of it, or the shift's numbers alone,
  * which come last.  Gradients of what stays as it is are computed too, but not looked at. */
@@ -11,11 +11,14 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "data/task.h"
-#include "model/pass.h"
 #include "train/budget.h"
 #include "train/diverged.h"
+#include "train/optimizer.h"
+#include "train/totals.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 struct kvs_trainer {
     kvs_model *model;     /* borrowed */
@@ -24,10 +27,62 @@ struct kvs_trainer {
     uint64_t step; /* done so far */
     kvsi_batch_buffer batch;
     kvsi_pass *pass;
-    kvsi_group first_group;          /* that is trained; the ones after it are too */
-    real *gradients, *mean, *square; /* blocks laid out like the parameters */
-    double *sum, *scale;             /* on the backend's side */
+    kvsi_supply supply; /* hooks of the pass */
+    kvsi_team team;
+    kvsi_gradients *gradients;
+    kvsi_fetch *fetch;
+    kvsi_optimizer optimizer;
+    kvsi_totals *slices;         /* [all slices of a batch] what each of them came to */
+    int is_lazy;                 /* weights are waited for by the next pass, not by the step */
+    char where[KVSI_WHERE_SIZE]; /* this rank's numbers first stopped being numbers */
 };
+
+/* ---- hooks of the pass ---- */
+
+static void want_weights(void *user, size_t unit)
+{
+    kvs_trainer *t = user;
+
+    kvsi_gradients_move(t->gradients);
+    kvsi_fetch_want(t->fetch, unit);
+}
+
+static void want_gradients(void *user, size_t unit)
+{
+    kvs_trainer *t = user;
+
+    kvsi_gradients_want(t->gradients, unit);
+}
+
+static real *gradient_at(void *user, size_t offset)
+{
+    kvs_trainer *t = user;
+
+    return kvsi_gradients_at(t->gradients, offset);
+}
+
+static void complete(void *user, size_t unit)
+{
+    kvs_trainer *t = user;
+
+    kvsi_gradients_complete(t->gradients, unit);
+}
+
+/* A process alone with everything in its memory needs none. */
+static void hook_up(kvs_trainer *t)
+{
+    t->supply = (kvsi_supply){
+        .user = t,
+        .weights = want_weights,
+        .gradients = want_gradients,
+        .gradient = kvsi_gradients_are_spread(t->gradients) ? gradient_at : NULL,
+        .complete = complete,
+    };
+    if (t->model->comm->size > 1 || t->supply.gradient)
+        t->pass->supply = &t->supply;
+}
+
+/* ---- making ---- */
 
 static kvs_status check_fit(const kvs_model *model, const kvs_task *task, kvs_err *err)
 {
@@ -42,14 +97,15 @@ static kvs_status check_fit(const kvs_model *model, const kvs_task *task, kvs_er
     return KVS_OK;
 }
 
-/* Decides what is trained. */
-static kvs_status choose_groups(kvs_trainer *t, kvs_err *err)
+/* The first group that is trained; the ones after it are too. */
+static kvs_status choose_groups(kvsi_group *first, const kvs_model *model,
+                                const kvs_train_config *config, kvs_err *err)
 {
-    const kvsi_layout *layout = &t->model->layout;
-    const kvs_shift_config *shift = &t->model->config.shift;
+    const kvsi_layout *layout = &model->layout;
+    const kvs_shift_config *shift = &model->config.shift;
 
-    t->first_group = t->config.only_shift ? KVSI_SHIFTS : KVSI_MATRICES;
-    if (t->config.only_shift && layout->group_start[KVSI_SHIFTS] == kvsi_layout_total(layout))
+    *first = config->only_shift ? KVSI_SHIFTS : KVSI_MATRICES;
+    if (config->only_shift && layout->group_start[KVSI_SHIFTS] == kvsi_layout_total(layout))
         return kvsi_fail(err, KVS_E_INVALID,
                          "only the shift is to be trained, but shift '%s' of form '%s' has nothing "
                          "to learn",
@@ -59,24 +115,19 @@ static kvs_status choose_groups(kvs_trainer *t, kvs_err *err)
 
 static kvs_status allocate(kvs_trainer *t, kvs_err *err)
 {
-    const kvsi_ops *op = t->model->context.ops;
-    const size_t bytes = kvsi_layout_total(&t->model->layout) * sizeof(real);
-    const kvsi_pass_limits limits = kvsi_training_limits(t->task, &t->config);
-    kvs_status st = kvsi_batch_buffer_init(&t->batch, t->task, limits.sequences, err);
+    const kvsi_pass_limits limits = kvsi_training_limits(t->task, &t->config, t->model->comm->size);
+    kvs_status st;
 
-    if (st == KVS_OK)
-        st = kvsi_pass_create(&t->pass, t->model, &limits, err);
-    if (st != KVS_OK)
-        return st;
-    t->gradients = op->alloc(bytes);
-    t->mean = op->alloc(bytes);
-    t->square = op->alloc(bytes);
-    t->sum = op->alloc(sizeof *t->sum);
-    t->scale = op->alloc(sizeof *t->scale);
-    if (!t->gradients || !t->mean || !t->square || !t->sum || !t->scale)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients and moments, %zu MiB each",
-                         bytes >> 20);
-    return KVS_OK;
+    KVS_TRY(kvsi_batch_buffer_init(&t->batch, t->task, limits.sequences, err));
+    KVS_TRY(kvsi_pass_create(&t->pass, t->model, &limits, err));
+    KVS_TRY(kvsi_gradients_create(&t->gradients, &t->team, err));
+    KVS_TRY(kvsi_fetch_create(&t->fetch, &t->team, err));
+    KVS_TRY(kvsi_optimizer_init(&t->optimizer, &t->team, err));
+    t->slices = kvsi_alloc(kvsi_team_slices(&t->team), sizeof *t->slices);
+    if (!t->slices)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a trainer");
+out:
+    return st;
 }
 
 kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_task *task,
@@ -84,6 +135,7 @@ kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_tas
 {
     kvs_status st = KVS_OK;
     kvs_trainer *t = kvsi_alloc(1, sizeof *t);
+    kvsi_group first_group;
 
     *out = NULL;
     if (!t)
@@ -91,8 +143,10 @@ kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_tas
     *t = (kvs_trainer){.model = model, .task = task, .config = *config};
     KVS_TRY(kvs_train_config_check(config, err));
     KVS_TRY(check_fit(model, task, err));
-    KVS_TRY(choose_groups(t, err));
+    KVS_TRY(choose_groups(&first_group, model, config, err));
+    KVS_TRY(kvsi_team_init(&t->team, model, config, first_group, err));
     KVS_TRY(allocate(t, err));
+    hook_up(t);
     *out = t;
     t = NULL;
 out:
@@ -102,28 +156,19 @@ out:
 
 void kvs_trainer_free(kvs_trainer *trainer)
 {
-    const kvsi_ops *op;
-
     if (!trainer)
         return;
-    op = trainer->model->context.ops;
     kvsi_batch_buffer_release(&trainer->batch);
     kvsi_pass_free(trainer->pass);
-    op->release(trainer->gradients);
-    op->release(trainer->mean);
-    op->release(trainer->square);
-    op->release(trainer->sum);
-    op->release(trainer->scale);
+    kvsi_gradients_free(trainer->gradients);
+    kvsi_fetch_free(trainer->fetch);
+    kvsi_optimizer_release(&trainer->optimizer);
+    kvsi_team_release(&trainer->team);
+    kvsi_free(trainer->slices);
     kvsi_free(trainer);
 }
 
 /* ---- passes over drawn sequences ---- */
-
-typedef struct totals {
-    double loss;
-    size_t targets, scored, right, tokens;
-    size_t bucket_scored[KVS_LENGTH_BUCKETS_MAX], bucket_right[KVS_LENGTH_BUCKETS_MAX];
-} totals;
 
 /* As many sequences from `first` on as fit the pass. */
 static kvs_batch next_part(const kvs_trainer *t, size_t first)
@@ -140,233 +185,233 @@ static kvs_batch next_part(const kvs_trainer *t, size_t first)
     return part;
 }
 
-/* The scored rows of the pass, each in the bucket of its sequence's length.  Rows come in order. */
-static void count_by_length(const kvsi_pass *pass, const kvs_task *task, totals *sum)
-{
-    const kvsi_span *span = pass->spans;
+/* The passes over a batch. */
+typedef struct errand {
+    uint64_t number;  /* of the first sequence; dropout counts them too */
+    int trains;       /* backward too */
+    size_t slice;     /* of the rank's */
+    int is_last;      /* of the step */
+    kvsi_totals *sum; /* NULL = nobody wants to know */
+} errand;
 
-    for (size_t r = 0; r < pass->head_rows; r++) {
-        while ((size_t)pass->host_rows[r] >= span->start + span->len)
-            span++;
-        if (!pass->host_scored[r])
-            continue;
-        for (size_t b = 0; b < task->buckets; b++)
-            if (span->len >= task->bucket[b].from && span->len <= task->bucket[b].to) {
-                sum->bucket_scored[b]++;
-                sum->bucket_right[b] += pass->host_guesses[r] == pass->host_targets[r];
-            }
-    }
+/* Remembers where, the first time that a loss is not finite, while the pass still has the numbers.
+ * A rank goes on: others wait for what it has to send. */
+static void watch_loss(kvs_trainer *t, double loss)
+{
+    if (!isfinite(loss) && t->where[0] == '\0')
+        kvsi_find_not_finite(t->where, t->pass, NULL);
 }
 
-/* Forward, and backward if `gradients`, over what is in the batch buffer.  `number` is that of its
- * first sequence: no two passes of training start with the same one, and every evaluation with the
- * same ones, so it serves to number dropout's masks.  A loss that is not finite ends it: the pass
- * is left as it was when that happened. */
-static kvs_status run_batch(kvs_trainer *t, uint64_t number, real *gradients, totals *sum,
-                            kvs_err *err)
+/* Over what is in the batch buffer. */
+static kvs_status run_batch(kvs_trainer *t, const errand *e, kvs_err *err)
 {
-    const int dropout = gradients || t->config.eval_dropout;
+    const int dropout = e->trains || t->config.eval_dropout;
+    const size_t sequences = t->batch.view.sequences;
+    kvs_batch part;
 
-    for (size_t first = 0; first < t->batch.view.sequences && isfinite(sum->loss);) {
-        const kvs_batch part = next_part(t, first);
-        kvs_status st;
+    for (size_t first = 0; first < sequences; first += part.sequences) {
+        real *gradients = NULL;
         kvsi_loss loss;
+        kvs_status st;
 
-        kvsi_pass_set_dropout(t->pass, dropout, t->config.seed, number + first);
+        part = next_part(t, first);
+        kvsi_pass_set_dropout(t->pass, dropout, t->config.seed, e->number + first);
         st = kvsi_pass_load(t->pass, &part, NULL, err);
         if (st != KVS_OK)
             return st;
+        kvsi_fetch_pass(t->fetch, e->trains);
+        if (e->trains) {
+            kvsi_gradients_pass(t->gradients, e->slice,
+                                e->is_last && first + part.sequences == sequences);
+            gradients = kvsi_gradients_block(t->gradients);
+        }
         kvsi_pass_forward(t->pass);
         loss = kvsi_pass_loss(t->pass, gradients);
-        if (gradients)
+        watch_loss(t, loss.sum);
+        if (e->trains) {
             kvsi_pass_backward(t->pass, gradients);
-        sum->loss += loss.sum;
-        sum->targets += loss.rows;
-        sum->scored += loss.scored;
-        sum->right += loss.right;
-        sum->tokens += t->pass->tokens;
-        count_by_length(t->pass, t->task, sum);
-        first += part.sequences;
+            kvsi_gradients_passed(t->gradients);
+        }
+        if (e->sum)
+            kvsi_totals_count(e->sum, t->pass, &loss, t->task);
     }
     return KVS_OK;
 }
 
-static double ratio(double part, size_t whole)
+/* The sum of what all slices of all ranks came to, added in their order. */
+static kvs_status add_slices(kvs_trainer *t, const kvsi_totals *own, kvsi_totals *sum, kvs_err *err)
 {
-    return whole > 0 ? part / (double)whole : NAN;
+    const kvs_status st =
+        kvsi_team_gather(&t->team, t->slices, own, t->team.slices * sizeof *own, err);
+
+    *sum = (kvsi_totals){0};
+    for (size_t i = 0; st == KVS_OK && i < kvsi_team_slices(&t->team); i++)
+        kvsi_totals_add(sum, &t->slices[i]);
+    return st;
 }
 
 /* ---- the step ---- */
 
-/* What the optimizer does differently from group to group. */
-typedef struct group_rates {
-    double lr, decay;
-} group_rates;
-
-static group_rates rates_of(const kvs_train_config *c, kvsi_group group, uint64_t step)
+/* One of the rank's slices, part by part. */
+static kvs_status run_slice(kvs_trainer *t, size_t slice, kvsi_totals *sum, kvs_err *err)
 {
-    const double others = c->decay_all ? c->weight_decay : 0.0;
+    const size_t sequences = kvsi_slice_sequences(&t->config, t->team.comm->size);
+    const size_t index = t->team.comm->rank * t->team.slices + slice;
+    const uint64_t first = t->step * t->config.batch + index * sequences;
+    size_t now;
 
-    switch (group) {
-    case KVSI_SHIFTS:
-        return (group_rates){kvs_shift_learning_rate(c, step),
-                             c->shift_decay > 0 ? c->shift_decay : others};
-    case KVSI_GAINS:
-        return (group_rates){kvs_learning_rate(c, step), others};
-    default:
-        return (group_rates){kvs_learning_rate(c, step), c->weight_decay};
-    }
-}
-
-static void update(kvs_trainer *t, uint64_t step)
-{
-    const kvs_train_config *c = &t->config;
-    kvsi_adamw h = {
-        .beta1 = c->beta1,
-        .beta2 = c->beta2,
-        .eps = c->eps,
-        .correction1 = 1.0 - pow(c->beta1, (double)step),
-        .correction2 = 1.0 - pow(c->beta2, (double)step),
-    };
-    kvsi_context *x = &t->pass->context;
-
-    for (int group = (int)t->first_group; group < KVSI_GROUPS; group++) {
-        const group_rates rates = rates_of(c, (kvsi_group)group, step);
-        const size_t at = t->model->layout.group_start[group];
-
-        h.lr = rates.lr;
-        h.decay = rates.decay;
-        x->ops->adamw(x, t->model->parameters + at, t->gradients + at, t->mean + at, t->square + at,
-                      t->model->layout.group_start[group + 1] - at, &h, t->scale);
-    }
-    x->ops->sync(x);
-}
-
-/* The norm of the mean gradient of what is trained, with the clipping factor left in t->scale. */
-static double measure_gradient(kvs_trainer *t, size_t targets)
-{
-    const double mean = 1.0 / (double)targets;
-    const kvsi_layout *layout = &t->model->layout;
-    const size_t from = layout->group_start[t->first_group];
-    kvsi_context *x = &t->pass->context;
-    double sum;
-
-    x->ops->sum_squares(x, t->sum, t->gradients + from, kvsi_layout_total(layout) - from);
-    x->ops->clip_scale(x, t->scale, t->sum, mean, t->config.clip);
-    x->ops->download(x, &sum, t->sum, sizeof sum);
-    x->ops->sync(x);
-    return mean * sqrt(sum);
-}
-
-static kvs_status add_gradients(kvs_trainer *t, totals *sum, kvs_err *err)
-{
-    const size_t sequences = t->config.batch / t->config.accumulate;
-    const uint64_t first = t->step * t->config.batch;
-    kvsi_context *x = &t->pass->context;
-
-    x->ops->zero(x, t->gradients, kvsi_layout_total(&t->model->layout) * sizeof(real));
-    for (size_t i = 0; i < t->config.accumulate && isfinite(sum->loss); i++) {
-        const uint64_t number = first + i * sequences;
+    for (size_t done = 0; done < sequences; done += now) {
+        const size_t left = sequences - done, most = t->batch.max_sequences;
+        errand e = {.number = first + done, .trains = 1, .slice = slice, .sum = sum};
         kvs_status st;
 
-        kvsi_batch_fill(&t->batch, t->task, t->config.seed, KVSI_RANDOM_DATA, number, sequences);
-        st = run_batch(t, number, t->gradients, sum, err);
+        now = left < most ? left : most;
+        e.is_last = slice + 1 == t->team.slices && now == left;
+        kvsi_batch_fill(&t->batch, t->task, t->config.seed, KVSI_RANDOM_DATA, e.number, now);
+        st = run_batch(t, &e, err);
         if (st != KVS_OK)
             return st;
     }
     return KVS_OK;
 }
 
-static kvs_status fail_diverged(kvs_trainer *t, uint64_t step, double loss, double norm, double lr,
-                                kvs_err *err)
+static kvs_status add_gradients(kvs_trainer *t, kvsi_totals *sum, kvs_err *err)
 {
-    char where[KVSI_WHERE_SIZE];
+    kvsi_totals own[KVSI_SLICES] = {{0}};
+    kvs_status st = KVS_OK;
 
-    kvsi_find_not_finite(where, t->pass, isfinite(loss) ? t->gradients : NULL);
-    return kvsi_fail(err, KVS_E_DIVERGED,
-                     "step %llu diverged: loss %g, gradient norm %g, first in %s; a lower learning "
-                     "rate (now %g) may help",
-                     (unsigned long long)step, loss, norm, where, lr);
+    t->where[0] = '\0';
+    kvsi_team_begin(&t->team);
+    kvsi_gradients_begin(t->gradients);
+    for (size_t i = 0; i < t->team.slices; i++)
+        KVS_TRY(run_slice(t, i, &own[i], err));
+    KVS_TRY(kvsi_gradients_end(t->gradients, err));
+    KVS_TRY(add_slices(t, own, sum, err));
+out:
+    return st;
+}
+
+/* Where numbers stopped being numbers, on the first rank that saw it. */
+static kvs_status tell_where(kvs_trainer *t, size_t *rank, kvs_err *err)
+{
+    const kvs_comm *comm = t->team.comm;
+    char *all = kvsi_alloc(comm->size, sizeof t->where);
+    kvs_status st;
+
+    *rank = 0;
+    if (!all)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", comm->size);
+    KVS_TRY(kvsi_comm_gather(comm, all, t->where, sizeof t->where, err));
+    while (*rank + 1 < comm->size && all[*rank * sizeof t->where] == '\0')
+        ++*rank;
+    memcpy(t->where, all + *rank * sizeof t->where, sizeof t->where);
+out:
+    kvsi_free(all);
+    return st;
+}
+
+static kvs_status fail_diverged(kvs_trainer *t, const kvs_step_record *now, kvs_err *err)
+{
+    char who[32] = "";
+    size_t rank;
+    kvs_status st;
+
+    if (isfinite(now->loss) && !kvsi_find_not_finite(t->where, t->pass, t->gradients) &&
+        t->team.comm->rank + 1 < t->team.comm->size)
+        t->where[0] = '\0'; /* another rank may know better */
+    KVS_TRY(tell_where(t, &rank, err));
+    if (t->team.comm->size > 1)
+        snprintf(who, sizeof who, " on rank %zu", rank);
+    st =
+        kvsi_fail(err, KVS_E_DIVERGED,
+                  "step %llu diverged%s: loss %g, gradient norm %g, first in %s; a lower "
+                  "learning rate (now %g) may help",
+                  (unsigned long long)now->step, who, now->loss, now->grad_norm, t->where, now->lr);
+    st = kvs_comm_agree(t->team.comm, st, err);
+out:
+    return st;
 }
 
 kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err)
 {
-    const uint64_t step = trainer->step + 1;
-    const double started = kvsi_clock_seconds(), lr = kvs_learning_rate(&trainer->config, step);
-    totals sum = {0};
-    double loss, norm;
-    const kvs_status st = add_gradients(trainer, &sum, err);
+    kvs_trainer *t = trainer;
+    const uint64_t step = t->step + 1;
+    const double started = kvsi_clock_seconds();
+    kvs_step_record now;
+    kvsi_totals sum;
+    kvs_status st;
 
-    if (st != KVS_OK)
-        return st;
-    loss = ratio(sum.loss, sum.targets);
-    norm = measure_gradient(trainer, sum.targets);
-    if (!isfinite(loss) || !isfinite(norm))
-        return fail_diverged(trainer, step, loss, norm, lr, err);
-    update(trainer, step);
-    trainer->step = step;
+    KVS_TRY(add_gradients(t, &sum, err));
+    now = kvsi_totals_record(&sum, step);
+    now.lr = kvs_learning_rate(&t->config, step);
+    KVS_TRY(kvsi_optimizer_measure(&t->optimizer, t->gradients, 1.0 / (double)sum.targets,
+                                   t->config.clip, &now.grad_norm, err));
+    if (!isfinite(now.loss) || !isfinite(now.grad_norm))
+        return fail_diverged(t, &now, err);
+    kvsi_optimizer_update(&t->optimizer, t->gradients, t->fetch, &t->config, step);
+    if (!t->is_lazy)
+        KVS_TRY(kvsi_fetch_settle(t->fetch, err));
+    t->step = step;
+    now.seconds = kvsi_clock_seconds() - started;
+    now.sending = t->team.busy;
+    now.waiting = t->team.waited;
     if (record)
-        *record = (kvs_step_record){
-            .step = step,
-            .loss = loss,
-            .accuracy = ratio((double)sum.right, sum.scored),
-            .lr = lr,
-            .grad_norm = norm,
-            .eval_loss = NAN,
-            .eval_accuracy = NAN,
-            .k_shift = {NAN, NAN},
-            .v_shift = {NAN, NAN},
-            .q_shift = {NAN, NAN},
-            .tokens = sum.tokens,
-            .seconds = kvsi_clock_seconds() - started,
-        };
-    return KVS_OK;
+        *record = now;
+out:
+    return st;
 }
 
-static kvs_evaluation evaluation_of(const totals *sum, const kvs_task *task)
-{
-    kvs_evaluation out = {
-        .loss = ratio(sum->loss, sum->targets),
-        .accuracy = ratio((double)sum->right, sum->scored),
-        .buckets = task->buckets,
-    };
+/* ---- evaluation ---- */
 
-    for (size_t b = 0; b < task->buckets; b++) {
-        out.bucket[b] = task->bucket[b];
-        out.bucket[b].scored = sum->bucket_scored[b];
-        out.bucket[b].accuracy = ratio((double)sum->bucket_right[b], sum->bucket_scored[b]);
+/* One slice of `sequences`; all slices take as many rounds, because weights that are spread over
+ * ranks come to all of them together: one that has nothing left to do runs any sequence. */
+static kvs_status evaluate_slice(kvs_trainer *t, size_t slice, size_t sequences, kvsi_totals *sum,
+                                 kvs_err *err)
+{
+    const size_t slices = kvsi_team_slices(&t->team), most = t->batch.max_sequences;
+    const size_t index = t->team.comm->rank * t->team.slices + slice;
+    const size_t from = sequences * index / slices, to = sequences * (index + 1) / slices;
+    const size_t rounds = ((sequences + slices - 1) / slices + most - 1) / most;
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; st == KVS_OK && i < rounds; i++) {
+        const size_t at = from + i * most, left = at < to ? to - at : 0;
+        const size_t now = left < most ? left : most;
+        const errand e = {.number = now > 0 ? at : 0, .sum = now > 0 ? sum : NULL};
+
+        if (now == 0 && !t->model->share)
+            break;
+        kvsi_batch_fill(&t->batch, t->task, t->config.seed, KVSI_RANDOM_EVAL, e.number,
+                        now > 0 ? now : 1);
+        st = run_batch(t, &e, err);
     }
-    return out;
+    return st;
 }
 
 kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_evaluation *out,
                                 kvs_err *err)
 {
-    totals sum = {0};
+    kvs_trainer *t = trainer;
+    kvsi_totals own[KVSI_SLICES] = {{0}}, sum;
+    size_t rank;
+    kvs_status st = KVS_OK;
 
-    for (size_t done = 0; done < sequences && isfinite(sum.loss);) {
-        const size_t most = trainer->batch.max_sequences;
-        const size_t now = sequences - done < most ? sequences - done : most;
-        kvs_status st;
-
-        kvsi_batch_fill(&trainer->batch, trainer->task, trainer->config.seed, KVSI_RANDOM_EVAL,
-                        done, now);
-        st = run_batch(trainer, done, NULL, &sum, err);
-        if (st != KVS_OK)
-            return st;
-        done += now;
-    }
+    t->where[0] = '\0';
+    for (size_t i = 0; i < t->team.slices; i++)
+        KVS_TRY(evaluate_slice(t, i, sequences, &own[i], err));
+    KVS_TRY(kvsi_team_check(&t->team, err));
+    KVS_TRY(add_slices(t, own, &sum, err));
     if (!isfinite(sum.loss)) {
-        char where[KVSI_WHERE_SIZE];
-
-        kvsi_find_not_finite(where, trainer->pass, NULL);
-        return kvsi_fail(err, KVS_E_DIVERGED,
-                         "the model of step %llu has diverged: evaluation loss %g, first in %s; a "
-                         "lower learning rate may help",
-                         (unsigned long long)trainer->step, sum.loss, where);
+        KVS_TRY(tell_where(t, &rank, err));
+        st = kvsi_fail(err, KVS_E_DIVERGED,
+                       "the model of step %llu has diverged: evaluation loss %g, first in %s; a "
+                       "lower learning rate may help",
+                       (unsigned long long)t->step, sum.loss, t->where);
+        return kvs_comm_agree(t->team.comm, st, err);
     }
-    *out = evaluation_of(&sum, trainer->task);
-    return KVS_OK;
+    *out = kvsi_totals_evaluation(&sum, t->task);
+out:
+    return st;
 }
 
 /* ---- checkpoints ---- */
@@ -374,12 +419,23 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_eval
 kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer)
 {
     return (kvsi_training_state){.model = trainer->model,
-                                 .mean = trainer->mean,
-                                 .square = trainer->square,
+                                 .mean = trainer->optimizer.mean,
+                                 .square = trainer->optimizer.square,
+                                 .team = &trainer->team,
                                  .step = trainer->step};
 }
 
 void kvsi_trainer_set_step(kvs_trainer *trainer, uint64_t step)
 {
     trainer->step = step;
+}
+
+void kvsi_trainer_be_lazy(kvs_trainer *trainer)
+{
+    trainer->is_lazy = 1;
+}
+
+kvs_status kvsi_trainer_settle(kvs_trainer *trainer, kvs_err *err)
+{
+    return kvsi_fetch_settle(trainer->fetch, err);
 }

@@ -9,4 +9,9 @@ kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer);
 /* After its state was read back: the number of steps that led there. */
 void kvsi_trainer_set_step(kvs_trainer *trainer, uint64_t step);
 
+/* From now on weights may still be on their way after a step; the next pass waits for them. */
+void kvsi_trainer_be_lazy(kvs_trainer *trainer);
+/* Before anything else looks at the model: waits for them. */
+kvs_status kvsi_trainer_settle(kvs_trainer *trainer, kvs_err *err);
+
 #endif

@@ -43,6 +43,28 @@ cp -r whole more
 "$KVSHIFT" repro "${smoke[@]}" --out more --seeds 4 --resume >out 2>err
 grep -q '^  plan:  4 of 16 runs to do' err || fail "$(cat err)"
 
+# ---- runs of other experiments ----
+
+# The same runs are taken over, those of other steps are not, nor are unfinished ones.
+mkdir shared
+"$KVSHIFT" repro seeds --seeds 2 --out shared/seeds --quiet >out
+"$KVSHIFT" repro qkv --seeds 2 --out alone --quiet >out
+"$KVSHIFT" repro qkv --seeds 2 --out shared/qkv --reuse shared >out 2>err || fail "$(cat err)"
+[[ $(grep -c "is taken over from 'shared/seeds/runs/" err) == 4 ]] || fail "taken over: $(cat err)"
+[[ $(grep -c '^[56] of 6  qkv-shifting' err) == 2 ]] || fail "not what was left: $(cat err)"
+cmp alone/results.json shared/qkv/results.json || fail "other results of runs taken over"
+for damage in 'rm result.json' 'truncate -s 200 train.jsonl' 'sed -i s/warmup/w/ planned.json'; do
+    rm -rf shared/qkv shared/again
+    cp -r shared/seeds shared/again
+    for run in shared/seeds/runs/*; do (cd "$run" && eval "$damage"); done
+    mv shared/again other
+    "$KVSHIFT" repro qkv --seeds 2 --out shared/qkv --reuse shared >out 2>err || fail "$(cat err)"
+    ! grep -q 'taken over' err || fail "$damage: $(cat err)"
+    cmp alone/results.json shared/qkv/results.json || fail "$damage: other results"
+    rm -rf shared/seeds
+    mv other shared/seeds
+done
+
 # ---- killed, and gone on with ----
 
 # Each time there are at least two more runs to come when the kill is on its way.

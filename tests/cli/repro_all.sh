@@ -36,10 +36,11 @@ for name in "${names[@]}"; do
     echo "$name: $((SECONDS - started)) s"
 done
 
-"$KVSHIFT" repro report "done" >out
-grep -q "^${#names[@]} experiments: done/report.html$" out || fail "$(cat out)"
+"$KVSHIFT" repro report "done" --markdown done/README.md >out
+grep -q "^${#names[@]} experiments: done/report.html, done/README.md$" out || fail "$(cat out)"
 for name in "${names[@]}"; do
     grep -q "<h2>$name</h2>" done/report.html || fail "the report lacks $name"
+    grep -qF "| [$name]($name/README.md), " done/README.md || fail "the summary lacks $name"
 done
 if grep -Eq '<(script|link|img)|https?://' <(grep -v 'www.w3.org' done/report.html); then
     fail "the report fetches something"

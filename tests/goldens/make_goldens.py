@@ -12,7 +12,7 @@ are exact in float32.
 A case is two files.  <case>.json is its config.json.  <case>.safetensors holds
 
     ids, starts, targets   I32   a ragged batch: sequence s is rows starts[s] .. starts[s+1]-1
-    dropout                I64   [2]: seed and number of the pass; absent = nothing is dropped
+    dropout                I64   [2]: seed and number of the first sequence; absent = nothing is dropped
     logits                 F32   [tokens, vocab], or [tokens, dim] without an output head
     loss                   F64   [1]: the SUM over rows with a target (-1 = none)
     grad.<tensor>          F32   the gradient of that sum
@@ -351,13 +351,13 @@ assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DB
 
 
 class Dropout:
-    """The numbers that are kept in one pass: each is a function of its place and nothing else."""
+    """The numbers that are kept of one sequence: each is a function of its place and nothing else."""
     ACTIVATIONS, ATTENTION = 4, 5  # purposes
     EMBEDDING = 0  # a site; a layer has two more
 
-    def __init__(self, case):
+    def __init__(self, case, sequence):
         self.embedding, self.attention, self.residual = case.dropout
-        self.seed, self.number = case.pass_seed, case.pass_number
+        self.seed, self.number = case.pass_seed, case.pass_number + sequence
 
     def factors(self, rate, purpose, place, first, count):
         """What to multiply numbers first .. first+count-1 of a stream with."""
@@ -368,19 +368,19 @@ class Dropout:
                  for e in range(first, first + count)]
         return torch.tensor([(w >= threshold) / (1 - rate) for w in words], dtype=torch.float64)
 
-    def activations(self, x, rate, site, row):
-        """x [length, DIM], whose first row is number `row` of the batch."""
+    def activations(self, x, rate, site):
+        """x [length, DIM]."""
         if rate == 0:
             return x
-        factors = self.factors(rate, self.ACTIVATIONS, site, row * DIM, x.numel())
+        factors = self.factors(rate, self.ACTIVATIONS, site, 0, x.numel())
         return x * factors.reshape(x.shape)
 
-    def weights(self, p, layer, row):
+    def weights(self, p, layer):
         """p [heads, length, length]."""
         if self.attention == 0:
             return p
         heads, length, _ = p.shape
-        factors = [self.factors(self.attention, self.ATTENTION + 8 * ((row + t) * heads + h), layer,
+        factors = [self.factors(self.attention, self.ATTENTION + 8 * (t * heads + h), layer,
                                 0, length) for h in range(heads) for t in range(length)]
         return p * torch.stack(factors).reshape(p.shape)
 
@@ -449,7 +449,7 @@ def project(case, weights, layer, x):
     return [y.reshape(len(x), -1, size) for y in flat]
 
 
-def attention(case, weights, layer, x, row, dropout):
+def attention(case, weights, layer, x, dropout):
     heads, kv_heads = case.head_counts(layer)
     size, group = DIM // heads, heads // kv_heads
     raw = dict(zip("qkv", project(case, weights, layer, x)))
@@ -466,7 +466,7 @@ def attention(case, weights, layer, x, row, dropout):
     scores = torch.einsum("thd,shd->hts", q, k) * (case.score_scale or 1 / math.sqrt(size))
     if case.positions == "alibi":
         scores = scores - slopes_of(case, heads)[:, None, None] * distance
-    p = dropout.weights(scores.masked_fill(hidden, -math.inf).softmax(dim=-1), layer, row)
+    p = dropout.weights(scores.masked_fill(hidden, -math.inf).softmax(dim=-1), layer)
     out = torch.einsum("hts,shd->thd", p, v).reshape(len(x), DIM)
     if case.body == "gpt2":
         at = f"transformer.h.{layer}.attn.c_proj."
@@ -493,21 +493,21 @@ def output_head(case, weights, x):
     return x @ rows.T
 
 
-def logits_of(case, weights, ids, row):
-    """One sequence, alone; `row` is where it begins in the batch, which only dropout looks at."""
-    names, dropout = names_of(case), Dropout(case)
+def logits_of(case, weights, ids, sequence):
+    """One sequence, alone; `sequence` is its number, which only dropout looks at."""
+    names, dropout = names_of(case), Dropout(case, sequence)
     x = weights[names.embed][ids]
     if case.positions == "learned":
         x = x + weights[names.positions][:len(ids)]
-    x = dropout.activations(x, dropout.embedding, dropout.EMBEDDING, row)
+    x = dropout.activations(x, dropout.embedding, dropout.EMBEDDING)
     for layer in range(LAYERS):
         first, second = (names.layer(layer) + norm for norm in names.norms)
-        branch = attention(case, weights, layer, normalise(case, weights, first, x), row, dropout)
-        branch = dropout.activations(branch, dropout.residual, 1 + 2 * layer, row)
+        branch = attention(case, weights, layer, normalise(case, weights, first, x), dropout)
+        branch = dropout.activations(branch, dropout.residual, 1 + 2 * layer)
         x = x + branch if case.residual else branch
         if case.mlp:
             branch = mlp(case, weights, layer, normalise(case, weights, second, x))
-            branch = dropout.activations(branch, dropout.residual, 2 + 2 * layer, row)
+            branch = dropout.activations(branch, dropout.residual, 2 + 2 * layer)
             x = x + branch if case.residual else branch
     return output_head(case, weights, normalise(case, weights, names.final_norm, x))
 
@@ -523,7 +523,8 @@ def golden(name, case, bodies):
     own |= {tensor: w for tensor, w in mine.items() if w.shape != shared[tensor].shape}
     weights = {tensor: w.double().requires_grad_() for tensor, w in (mine | own).items()}
     ids, starts, targets = batch()
-    logits = torch.cat([logits_of(case, weights, ids[a:b], a) for a, b in zip(starts, starts[1:])])
+    logits = torch.cat([logits_of(case, weights, ids[a:b], s)
+                        for s, (a, b) in enumerate(zip(starts, starts[1:]))])
     loss = torch.nn.functional.cross_entropy(logits, torch.tensor(targets), ignore_index=-1,
                                              reduction="sum")
     loss.backward()

@@ -345,10 +345,10 @@ static void finish_scores(float *scores, const head_view *h, size_t r, size_t ke
 /* Dropout's factors for row r and n keys from `key` on; `key` is a multiple of 4. */
 static void keep_factors(float *keep, const head_view *h, size_t r, size_t key, size_t n)
 {
-    const size_t row = h->span->start + r / h->group, head = head_of_row(h, r);
+    const size_t row = r / h->group, head = head_of_row(h, r);
 
     for (size_t j = 0; j < n; j += 4)
-        kvsi_keep_weights(keep + j, h->a, row, head, (key + j) / 4);
+        kvsi_keep_weights(keep + j, h->a, h->span, row, head, (key + j) / 4);
 }
 
 /* Takes one row's scores into its running softmax: scores become exp(scale score - top), the sum

@@ -172,6 +172,7 @@ static void mix_all(const work *w, const real *qkv, const kvsi_attention *a)
 
 typedef struct query {
     const kvsi_attention *a;
+    const kvsi_span *span;
     size_t row, head;   /* in the batch */
     size_t first, last; /* keys it sees: first <= s <= last, and it stands at `last` */
     size_t origin;      /* the key in row 0 of the cache */
@@ -195,6 +196,7 @@ static query query_at(const work *w, const kvsi_attention *a, const kvsi_span *s
 
     return (query){
         .a = a,
+        .span = span,
         .row = row,
         .head = head,
         .first = window > 0 && position + 1 > window ? position + 1 - window : 0,
@@ -228,7 +230,8 @@ static double attend(real *out, const query *q, kept_rows k, kept_rows v)
     memset(out, 0, d * sizeof *out);
     for (size_t s = q->first; s <= q->last; s++) {
         const double p =
-            exp(score(q, k, s) - top) / sum * (double)kvsi_keep_weight(q->a, q->row, q->head, s);
+            exp(score(q, k, s) - top) / sum *
+            (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
         for (size_t i = 0; i < d; i++)
             out[i] += (real)(p * (double)number_at(v, (s - q->origin) * d + i));
     }
@@ -271,7 +274,8 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
     for (size_t s = q->first; s <= q->last; s++) {
         const size_t at = kv + s * d;
         const double p = exp(score(q, (kept_rows){w->k + kv, 0}, s) - logsum);
-        const double keep = (double)kvsi_keep_weight(q->a, q->row, q->head, s);
+        const double keep =
+            (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
         const double d_score = p * (keep * dot(d_out, w->v + at, d) - shared) * (double)q->a->scale;
 
         for (size_t i = 0; i < d; i++) {

@@ -1,0 +1,322 @@
+/* kvshift plan: what training a model would take on machines that need not be there. */
+#include "base/text.h"
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct plan_settings {
+    const char *model;
+    size_t ranks, accumulate, threads;
+    uint64_t batch_tokens, tokens;
+    double node_flops, link_gbps, memory_bandwidth;
+    int recompute, json;
+} plan_settings;
+
+static const char CLUSTER[] = "Machines", WORK[] = "Work", OUTPUT[] = "Output";
+
+#define FIELD(name) offsetof(plan_settings, name)
+
+/* clang-format off */
+static const kvsi_option options[] = {
+    {.name = "model", .kind = KVSI_OPTION_TEXT, .offset = FIELD(model), .group = WORK,
+     .placeholder = "NAME", .help = "a preset as in 'kvshift train', or a config.json",
+     .automatic = "must be given"},
+    {.name = "batch-tokens", .kind = KVSI_OPTION_UINT64, .offset = FIELD(batch_tokens),
+     .group = WORK, .placeholder = "N",
+     .help = "tokens a step, whole sequences as long as the context",
+     .automatic = "the preset's batch; else one sequence a rank"},
+    {.name = "accumulate", .kind = KVSI_OPTION_SIZE, .offset = FIELD(accumulate), .group = WORK,
+     .placeholder = "N", .help = "parts that a batch is computed in",
+     .automatic = "parts as large as the preset's; else of one sequence"},
+    {.name = "recompute", .kind = KVSI_OPTION_FLAG, .offset = FIELD(recompute), .group = WORK,
+     .help = "compute layers again in the backward pass"},
+    {.name = "tokens", .kind = KVSI_OPTION_UINT64, .offset = FIELD(tokens), .group = WORK,
+     .placeholder = "N", .help = "tokens of the whole run", .automatic = "the preset's"},
+    {.name = "ranks", .kind = KVSI_OPTION_SIZE, .offset = FIELD(ranks), .group = CLUSTER,
+     .placeholder = "N", .help = "processes, one a machine", .low = 1},
+    {.name = "node-flops", .kind = KVSI_OPTION_REAL, .offset = FIELD(node_flops),
+     .group = CLUSTER, .placeholder = "X",
+     .help = "operations a second that a rank reaches in training; see 'kvshift bench train'"},
+    {.name = "link-gbps", .kind = KVSI_OPTION_REAL, .offset = FIELD(link_gbps), .group = CLUSTER,
+     .placeholder = "X", .help = "Gbit/s to and from each rank"},
+    {.name = "memory-bandwidth", .kind = KVSI_OPTION_REAL, .offset = FIELD(memory_bandwidth),
+     .group = CLUSTER, .placeholder = "X", .help = "GB/s of a rank's memory"},
+    {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = FIELD(threads), .group = CLUSTER,
+     .placeholder = "N", .help = "threads of a rank, which have a little memory each", .low = 1,
+     .high = 1024},
+    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = OUTPUT,
+     .help = "print one JSON object"},
+};
+/* clang-format on */
+
+static const kvsi_command_options command = {
+    .command = "kvshift plan",
+    .purpose = "Says what training a model would take on many machines, for every way to shard it: "
+               "memory of a rank, work, bytes from rank to rank, and time.",
+    .notes = "A step's time is that of its work at --node-flops, of the update at "
+             "--memory-bandwidth, and of\nthe transfers at --link-gbps, one after the other, or "
+             "overlapped as 'mpirun kvshift train' does\nit.  See docs/cluster.md.",
+    .options = options,
+    .count = sizeof options / sizeof *options,
+};
+
+enum { SHARDS = KVS_SHARD_PARAMETERS + 1 };
+
+typedef struct planning {
+    const plan_settings *s;
+    kvs_model_config model;
+    kvs_train_config train;
+    uint64_t tokens; /* of the whole run; 0 = nobody says */
+    kvs_cluster_plan plans[SHARDS];
+} planning;
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static int is_preset(const char *name)
+{
+    const char *preset;
+
+    for (size_t i = 0; (preset = kvs_preset_name(i)) != NULL; i++)
+        if (strcmp(preset, name) == 0)
+            return 1;
+    return 0;
+}
+
+/* The model, and how it would be trained if nothing else is said. */
+static kvs_status find_model(planning *p, kvs_err *err)
+{
+    const char *name = p->s->model;
+    kvs_status st;
+
+    if (!name)
+        return kvsi_fail(err, KVS_E_INVALID, "no model is given; try --model paper-19b");
+    kvs_train_config_init(&p->train);
+    if (is_preset(name) || !(strchr(name, '/') || strstr(name, ".json"))) {
+        KVS_TRY(kvs_model_config_preset(&p->model, name, err));
+        KVS_TRY(kvs_train_config_preset(&p->train, name, err));
+        p->tokens = p->train.steps * p->train.batch * p->model.context;
+    } else {
+        KVS_TRY(kvs_model_config_load(&p->model, name, err));
+        p->train.batch = p->train.accumulate = p->s->ranks;
+    }
+    KVS_TRY(kvs_model_config_finish(&p->model, err));
+out:
+    return st;
+}
+
+static kvs_status settle(planning *p, kvs_err *err)
+{
+    const plan_settings *s = p->s;
+    const size_t part = p->train.batch / p->train.accumulate;
+
+    if (s->batch_tokens % p->model.context != 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "batch tokens is %llu, expected a multiple of the context %zu",
+                         (unsigned long long)s->batch_tokens, p->model.context);
+    if (s->batch_tokens > 0)
+        p->train.batch = (size_t)(s->batch_tokens / p->model.context);
+    if (s->accumulate > 0)
+        p->train.accumulate = s->accumulate;
+    else if (s->batch_tokens > 0)
+        p->train.accumulate = p->train.batch % part == 0 ? p->train.batch / part : p->train.batch;
+    if (s->tokens > 0)
+        p->tokens = s->tokens;
+    p->train.recompute = s->recompute;
+    return KVS_OK;
+}
+
+static kvs_status make_plans(planning *p, kvs_err *err)
+{
+    const kvs_runtime_options runtime = {.threads = (int)p->s->threads};
+    const kvs_cluster cluster = {
+        .ranks = p->s->ranks,
+        .flops = p->s->node_flops,
+        .link_bytes = p->s->link_gbps * 1e9 / 8,
+        .memory_bytes = p->s->memory_bandwidth * 1e9,
+    };
+    kvs_runtime *rt = NULL;
+    kvs_status st;
+
+    KVS_TRY(find_model(p, err));
+    KVS_TRY(settle(p, err));
+    KVS_TRY(kvs_runtime_create(&rt, &runtime, err));
+    for (int i = 0; i < SHARDS; i++) {
+        p->train.shard = (kvs_shard)i;
+        KVS_TRY(
+            kvs_train_plan_cluster(&p->plans[i], rt, &p->model, NULL, &p->train, &cluster, err));
+    }
+out:
+    kvs_runtime_free(rt);
+    return st;
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static double steps_of(const planning *p)
+{
+    return (double)p->tokens / p->plans[0].plan.tokens_per_step;
+}
+
+/* A row of the table: one number of each plan. */
+static void print_row(const planning *p, const char *label, double (*of)(const kvs_cluster_plan *),
+                      void (*format)(char *, size_t, double), double factor, const char *unit)
+{
+    printf("  %-14s", label);
+    for (int i = 0; i < SHARDS; i++) {
+        char number[32], text[40];
+
+        format(number, sizeof number, factor * of(&p->plans[i]));
+        snprintf(text, sizeof text, "%s%s", number, unit);
+        printf("%14s", text);
+    }
+    printf("\n");
+}
+
+#define OF(name, expression)                                                                       \
+    static double name(const kvs_cluster_plan *c)                                                  \
+    {                                                                                              \
+        return (double)(expression);                                                               \
+    }
+
+OF(weights, c->plan.weight_bytes)
+OF(gradients, c->plan.gradient_bytes)
+OF(moments, c->plan.moment_bytes)
+OF(exchange, c->plan.exchange_bytes)
+OF(passes, c->plan.pass_bytes)
+OF(total, c->plan.total_bytes)
+OF(gradients_sent, c->plan.gradients_sent)
+OF(weights_sent, c->plan.weights_sent)
+OF(computing, c->compute_seconds)
+OF(updating, c->update_seconds)
+OF(sending, c->transfer_seconds)
+OF(in_turn, c->step_seconds)
+OF(overlapped, c->overlapped_step_seconds)
+
+static void print_bytes(const planning *p)
+{
+    printf("memory of a rank\n");
+    print_row(p, "weights", weights, kvsi_format_count, 1, "B");
+    print_row(p, "gradients", gradients, kvsi_format_count, 1, "B");
+    print_row(p, "moments", moments, kvsi_format_count, 1, "B");
+    print_row(p, "exchange", exchange, kvsi_format_count, 1, "B");
+    print_row(p, "passes", passes, kvsi_format_count, 1, "B");
+    print_row(p, "total", total, kvsi_format_count, 1, "B");
+    printf("sent by a rank in a step\n");
+    print_row(p, "gradients", gradients_sent, kvsi_format_count, 1, "B");
+    print_row(p, "weights", weights_sent, kvsi_format_count, 1, "B");
+}
+
+static void print_times(const planning *p)
+{
+    char tokens[32];
+
+    printf("a step\n");
+    print_row(p, "passes", computing, kvsi_format_duration, 1, "");
+    print_row(p, "update", updating, kvsi_format_duration, 1, "");
+    print_row(p, "transfers", sending, kvsi_format_duration, 1, "");
+    print_row(p, "in turn", in_turn, kvsi_format_duration, 1, "");
+    print_row(p, "overlapped", overlapped, kvsi_format_duration, 1, "");
+    if (p->tokens == 0)
+        return;
+    kvsi_format_count(tokens, sizeof tokens, (double)p->tokens);
+    printf("%s tokens\n", tokens);
+    print_row(p, "in turn", in_turn, kvsi_format_duration, steps_of(p), "");
+    print_row(p, "overlapped", overlapped, kvsi_format_duration, steps_of(p), "");
+}
+
+static void print_people(const planning *p)
+{
+    const kvs_plan *plan = &p->plans[0].plan;
+    char parameters[32], tokens[32], work[32], flops[32];
+
+    kvsi_format_count(parameters, sizeof parameters, (double)plan->parameters);
+    kvsi_format_count(tokens, sizeof tokens, plan->tokens_per_step);
+    kvsi_format_count(work, sizeof work, plan->flops_per_token * plan->tokens_per_step);
+    kvsi_format_count(flops, sizeof flops, p->s->node_flops);
+    printf("model         %s, %s parameters\n", p->s->model, parameters);
+    printf("a step        %s tokens, %sFLOP; a rank has %zu of %zu sequences, in %zu pass%s\n",
+           tokens, work, p->train.batch / plan->ranks, p->train.batch, plan->passes,
+           plan->passes == 1 ? "" : "es");
+    printf("machines      %zu ranks of %sFLOP/s, %g Gbit/s, memory %g GB/s\n", plan->ranks, flops,
+           p->s->link_gbps, p->s->memory_bandwidth);
+    printf("%-16s", "shard");
+    for (int i = 0; i < SHARDS; i++)
+        printf("%14s", kvs_shard_name((kvs_shard)i));
+    printf("\n");
+    print_bytes(p);
+    print_times(p);
+}
+
+static json_t *plan_json(const planning *p, kvs_shard shard)
+{
+    const kvs_cluster_plan *c = &p->plans[shard];
+    const double steps = steps_of(p);
+
+    /* clang-format off */
+    return json_pack(
+        "{s:s, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:{s:f, s:f}, "
+        "s:{s:f, s:f, s:f, s:f, s:f}, s:f, s:f}",
+        "shard", kvs_shard_name(shard),
+        "bytes",
+            "weights", (json_int_t)c->plan.weight_bytes,
+            "gradients", (json_int_t)c->plan.gradient_bytes,
+            "moments", (json_int_t)c->plan.moment_bytes,
+            "exchange", (json_int_t)c->plan.exchange_bytes,
+            "passes", (json_int_t)c->plan.pass_bytes,
+            "total", (json_int_t)c->plan.total_bytes,
+        "sent_bytes",
+            "gradients", c->plan.gradients_sent,
+            "weights", c->plan.weights_sent,
+        "step_seconds",
+            "passes", c->compute_seconds,
+            "update", c->update_seconds,
+            "transfers", c->transfer_seconds,
+            "in_turn", c->step_seconds,
+            "overlapped", c->overlapped_step_seconds,
+        "days_in_turn", steps * c->step_seconds / 86400,
+        "days_overlapped", steps * c->overlapped_step_seconds / 86400);
+    /* clang-format on */
+}
+
+static kvs_status print_json(const planning *p, kvs_err *err)
+{
+    const kvs_plan *plan = &p->plans[0].plan;
+    json_t *shards = json_array();
+
+    for (int i = 0; i < SHARDS; i++)
+        json_array_append_new(shards, plan_json(p, (kvs_shard)i));
+    return kvsi_cli_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o}", "model",
+                                         p->s->model, "parameters", (json_int_t)plan->parameters,
+                                         "ranks", (json_int_t)plan->ranks, "sequences_per_rank",
+                                         (json_int_t)(p->train.batch / plan->ranks),
+                                         "passes_per_step", (json_int_t)plan->passes,
+                                         "tokens_per_step", plan->tokens_per_step, "flops_per_step",
+                                         plan->flops_per_token * plan->tokens_per_step, "tokens",
+                                         (json_int_t)p->tokens, "shards", shards),
+                               err);
+}
+
+int kvsi_cmd_plan(int argc, char **argv)
+{
+    plan_settings settings = {
+        .ranks = 1, .threads = 1, .node_flops = 1e12, .link_gbps = 100, .memory_bandwidth = 100};
+    planning p = {.s = &settings};
+    kvsi_parsed_options parsed = {0};
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    KVS_TRY(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
+    if (parsed.help) {
+        KVS_TRY(kvsi_cli_help(&command, &settings, &err));
+        goto out;
+    }
+    KVS_TRY(make_plans(&p, &err));
+    if (settings.json)
+        KVS_TRY(print_json(&p, &err));
+    else
+        print_people(&p);
+out:
+    kvsi_options_release(&parsed);
+    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+}

@@ -1,0 +1,32 @@
+#include "cli/ranks.h"
+
+#include "cli/cli.h"
+
+static int report(kvs_comm *comm, const kvs_err *err)
+{
+    const size_t rank = kvs_comm_rank(comm);
+    const int together = kvs_comm_size(comm) == 1 || kvs_comm_all_know(comm);
+    kvs_err told;
+
+    if (together && rank > 0)
+        return kvsi_cli_exit_code(err);
+    if (together)
+        return kvsi_cli_fail(err);
+    kvsi_fail(&told, err->status, "rank %zu: %.480s", rank, err->message);
+    kvs_comm_abort(comm, kvsi_cli_fail(&told));
+    return KVSI_EXIT_FAILED;
+}
+
+int kvsi_cli_on_ranks(kvsi_ranks_body *body, int argc, char **argv)
+{
+    kvs_err err = {.status = KVS_OK};
+    kvs_comm *comm = NULL;
+    int code = KVSI_EXIT_DONE;
+
+    if (kvs_comm_open(&comm, &err) != KVS_OK)
+        return kvs_comm_launched_rank() == 0 ? kvsi_cli_fail(&err) : kvsi_cli_exit_code(&err);
+    if (body(comm, argc, argv, &err) != KVS_OK)
+        code = report(comm, &err);
+    kvs_comm_close(comm);
+    return code;
+}

@@ -1,0 +1,11 @@
+/* cli/train_plan.h - what a run would take: the answer to --dry-run. */
+#ifndef KVSI_CLI_TRAIN_PLAN_H
+#define KVSI_CLI_TRAIN_PLAN_H
+
+#include "cli/workshop.h"
+
+/* Of several ranks all ask, and the first prints. */
+kvs_status kvsi_train_plan_print(const kvsi_workshop *w, const kvsi_train_settings *s,
+                                 kvs_err *err);
+
+#endif

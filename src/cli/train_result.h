@@ -1,0 +1,17 @@
+/* cli/train_result.h - how a run ended, on standard output: for people, or as JSON. */
+#ifndef KVSI_CLI_TRAIN_RESULT_H
+#define KVSI_CLI_TRAIN_RESULT_H
+
+#include "cli/train_profile.h"
+#include "cli/workshop.h"
+
+typedef struct kvsi_train_outcome {
+    const kvsi_workshop *w;
+    const kvsi_train_settings *s;
+    const kvs_train_result *result;
+    const kvsi_train_profile *profile; /* shown if the settings ask for it */
+} kvsi_train_outcome;
+
+kvs_status kvsi_train_result_print(const kvsi_train_outcome *outcome, kvs_err *err);
+
+#endif

@@ -1,0 +1,228 @@
+#include "parallel/comm.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "parallel/cores.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+size_t kvs_comm_rank(const kvs_comm *comm)
+{
+    return comm->rank;
+}
+
+size_t kvs_comm_size(const kvs_comm *comm)
+{
+    return comm->size;
+}
+
+const char *kvs_comm_host(const kvs_comm *comm, size_t rank)
+{
+    return comm->hosts && rank < comm->size ? comm->hosts[rank] : NULL;
+}
+
+int kvs_comm_cores(const kvs_comm *comm, size_t rank)
+{
+    if (rank >= comm->size)
+        return 0;
+    return comm->cores ? comm->cores[rank] : kvsi_cores_share(comm);
+}
+
+void kvs_comm_set_patience(kvs_comm *comm, double seconds)
+{
+    comm->patience = seconds;
+}
+
+void kvs_comm_abort(kvs_comm *comm, int code)
+{
+    comm->ops->end_all(comm->self, code);
+}
+
+/* What ranks tell each other about where they run. */
+typedef struct whereabouts {
+    char host[KVSI_HOST_SIZE];
+    uint64_t cores;
+} whereabouts;
+
+kvs_status kvsi_comm_find_hosts(kvs_comm *comm, kvs_err *err)
+{
+    whereabouts own = {.cores = kvsi_cores_mark()};
+    whereabouts *all = kvsi_alloc(comm->size, sizeof *all);
+    int cores;
+    kvs_status st;
+
+    comm->share = comm->sharers = 0;
+    comm->hosts = kvsi_alloc(comm->size, sizeof *comm->hosts);
+    comm->cores = kvsi_alloc(comm->size, sizeof *comm->cores);
+    if (!all || !comm->hosts || !comm->cores) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", comm->size);
+        goto out;
+    }
+    if (gethostname(own.host, sizeof own.host - 1) != 0)
+        snprintf(own.host, sizeof own.host, "unknown");
+    KVS_TRY(kvsi_comm_gather(comm, all, &own, sizeof own, err));
+    for (size_t r = 0; r < comm->size; r++) {
+        memcpy(comm->hosts[r], all[r].host, KVSI_HOST_SIZE);
+        if (strcmp(all[r].host, own.host) == 0 && all[r].cores == own.cores) {
+            comm->sharers++;
+            comm->share += r < comm->rank;
+        }
+    }
+    cores = kvsi_cores_share(comm);
+    KVS_TRY(kvsi_comm_gather(comm, comm->cores, &cores, sizeof cores, err));
+out:
+    kvsi_free(all);
+    return st;
+}
+
+/* ---- waiting ---- */
+
+/* Gives way at first, so that a short wait stays short, and sleeps later: the core may be wanted by
+ * the rank that everyone waits for. */
+static void pause_between(size_t polls)
+{
+    enum { SPINS = 200 };
+    const struct timespec nap = {.tv_nsec = 50000};
+
+    if (polls < SPINS)
+        sched_yield();
+    else
+        nanosleep(&nap, NULL);
+}
+
+kvs_status kvsi_comm_wait(const kvs_comm *comm, kvsi_transfer *t, kvs_err *err)
+{
+    const double started = kvsi_clock_seconds();
+    int done = 0;
+
+    for (size_t polls = 0; !done; polls++) {
+        const kvs_status st = comm->ops->test(comm->self, t, &done, err);
+
+        if (st != KVS_OK)
+            return st;
+        if (done)
+            break;
+        pause_between(polls);
+        if (comm->patience > 0 && kvsi_clock_seconds() - started > comm->patience)
+            return kvsi_fail(err, KVS_E_IO,
+                             "waited %.0f s for the other ranks in vain; one of them may be gone",
+                             comm->patience);
+    }
+    return KVS_OK;
+}
+
+kvs_status kvsi_comm_gather(const kvs_comm *comm, void *all, const void *own, size_t bytes,
+                            kvs_err *err)
+{
+    kvsi_transfer t = {0};
+    kvs_status st;
+
+    KVS_TRY(comm->ops->gather(comm->self, &t, all, own, bytes, err));
+    KVS_TRY(kvsi_comm_wait(comm, &t, err));
+out:
+    return st;
+}
+
+kvs_status kvsi_comm_broadcast(const kvs_comm *comm, void *data, size_t bytes, size_t root,
+                               kvs_err *err)
+{
+    kvsi_transfer t = {0};
+    kvs_status st;
+
+    KVS_TRY(comm->ops->broadcast(comm->self, &t, data, bytes, root, err));
+    KVS_TRY(kvsi_comm_wait(comm, &t, err));
+out:
+    return st;
+}
+
+/* ---- cuts ---- */
+
+kvs_status kvsi_cut_init(kvsi_cut *cut, const kvs_comm *comm, size_t bytes, size_t piece,
+                         kvs_err *err)
+{
+    const size_t ranks = comm->size;
+
+    *cut = (kvsi_cut){0};
+    if (bytes > INT_MAX || piece * ranks > INT_MAX)
+        return kvsi_fail(err, KVS_E_LIMIT, "%zu bytes are too many for one transfer", bytes);
+    cut->sizes = kvsi_alloc(4 * ranks, sizeof *cut->sizes);
+    if (!cut->sizes)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", ranks);
+    cut->places = cut->sizes + ranks;
+    cut->arrivals = cut->places + ranks;
+    cut->arrival = cut->arrivals + ranks;
+    for (size_t r = 0; r < ranks; r++) {
+        const size_t place = r * piece < bytes ? r * piece : bytes;
+
+        cut->places[r] = (int)place;
+        cut->sizes[r] = (int)(bytes - place < piece ? bytes - place : piece);
+    }
+    for (size_t r = 0; r < ranks; r++) {
+        cut->arrivals[r] = cut->sizes[comm->rank];
+        cut->arrival[r] = (int)r * cut->sizes[comm->rank];
+    }
+    return KVS_OK;
+}
+
+void kvsi_cut_release(kvsi_cut *cut)
+{
+    kvsi_free(cut->sizes);
+    *cut = (kvsi_cut){0};
+}
+
+/* ---- agreeing ---- */
+
+/* How one rank fared. */
+typedef struct report {
+    kvs_status status;
+    char message[sizeof((kvs_err *)NULL)->message];
+} report;
+
+/* The first failure, with its rank unless all failed alike. */
+static kvs_status sum_up(const report *all, size_t ranks, kvs_err *err)
+{
+    size_t first = 0;
+    int alike = 1;
+
+    while (first < ranks && all[first].status == KVS_OK)
+        first++;
+    if (first == ranks)
+        return KVS_OK;
+    for (size_t r = 0; r < ranks; r++)
+        alike &=
+            all[r].status == all[first].status && strcmp(all[r].message, all[first].message) == 0;
+    if (alike)
+        return kvsi_fail(err, all[first].status, "%s", all[first].message);
+    return kvsi_fail(err, all[first].status, "rank %zu: %.480s", first, all[first].message);
+}
+
+int kvs_comm_all_know(const kvs_comm *comm)
+{
+    return comm->all_know;
+}
+
+kvs_status kvs_comm_agree(kvs_comm *comm, kvs_status status, kvs_err *err)
+{
+    report own = {.status = status}, *all;
+    kvs_status st;
+
+    if (comm->size == 1)
+        return status;
+    if (status != KVS_OK)
+        snprintf(own.message, sizeof own.message, "%s",
+                 err ? err->message : kvs_status_text(status));
+    all = kvsi_alloc(comm->size, sizeof *all);
+    if (!all)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", comm->size);
+    KVS_TRY(kvsi_comm_gather(comm, all, &own, sizeof own, err));
+    st = sum_up(all, comm->size, err);
+    comm->all_know = st != KVS_OK;
+out:
+    kvsi_free(all);
+    return st;
+}

@@ -1,0 +1,181 @@
+#include "repro/reuse.h"
+
+#include "base/files.h"
+#include "base/folders.h"
+#include "base/memory.h"
+#include "report/run.h"
+#include "report/settings.h"
+#include "repro/conduct.h"
+#include "repro/record.h"
+#include "repro/texts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t FILE_LIMIT = (size_t)1 << 40;
+enum { PLAN_LIMIT = 1 << 20 };
+
+/* What is looked for. */
+typedef struct search {
+    const char *planned;
+    const kvsi_planned *run;
+    size_t eval_sequences;
+    const kvs_repro_options *options;
+    json_t *texts; /* NULL = the run learns none */
+} search;
+
+/* ---- is it the same run? --------------------------------------------------------------------- */
+
+static int was_planned_so(const char *dir, const char *planned)
+{
+    char *path = kvsi_path_join(dir, KVSI_PLANNED), *text = NULL;
+    size_t size = 0;
+    const int same = path && kvsi_file_read(&text, &size, path, PLAN_LIMIT, NULL) == KVS_OK &&
+                     strcmp(text, planned) == 0;
+
+    kvsi_free(text);
+    kvsi_free(path);
+    return same;
+}
+
+/* Everything that the experiment wants to have evaluated was, on as many sequences. */
+static int was_evaluated_so(const char *dir, const search *s)
+{
+    const uint64_t every = s->run->eval_every;
+    kvsi_run log = {0};
+    const char *sequences;
+    int same = kvsi_run_open(&log, dir, NULL) == KVS_OK;
+
+    sequences = same ? kvsi_setting(log.settings, "eval sequences") : NULL;
+    same = sequences && strtoull(sequences, NULL, 10) == s->eval_sequences;
+    for (uint64_t step = every; same && every > 0 && step <= s->run->train.steps; step += every)
+        same = isfinite(kvsi_run_loss_at(&log, step));
+    kvsi_run_close(&log);
+    return same;
+}
+
+static int is_same(const char *dir, const search *s)
+{
+    return was_planned_so(dir, s->planned) &&
+           kvsi_conduct_state(dir, s->run->train.steps) == KVS_RUN_DONE && was_evaluated_so(dir, s);
+}
+
+/* ---- taking it over -------------------------------------------------------------------------- */
+
+static kvs_status copy_file(const char *from, const char *to, const char *name, kvs_err *err)
+{
+    char *source = kvsi_path_join(from, name), *target = kvsi_path_join(to, name), *data = NULL;
+    kvsi_new_file *file = NULL;
+    size_t size;
+    kvs_status st = KVS_OK;
+
+    if (!source || !target) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", name);
+        goto out;
+    }
+    if (!kvsi_file_exists(source) || kvsi_is_folder(source))
+        goto out;
+    KVS_TRY(kvsi_file_read(&data, &size, source, FILE_LIMIT, err));
+    KVS_TRY(kvsi_new_file_open(&file, target, err));
+    KVS_TRY(kvsi_new_file_write(file, data, size, err));
+    st = kvsi_new_file_commit(file, err);
+    file = NULL;
+out:
+    kvsi_new_file_abandon(file);
+    kvsi_free(data);
+    kvsi_free(source);
+    kvsi_free(target);
+    return st;
+}
+
+/* What makes a run finished comes last; what another experiment measured is its own. */
+static kvs_status copy_run(const char *from, const char *to, kvs_err *err)
+{
+    static const char *const files[] = {KVSI_PLANNED,     "config.json", "model.safetensors",
+                                        "tokenizer.json", "train.csv",   "train.jsonl",
+                                        "result.json"};
+    kvs_status st;
+    int made;
+
+    KVS_TRY(kvsi_dir_make(to, &made, err));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        KVS_TRY(copy_file(from, to, files[i], err));
+out:
+    return st;
+}
+
+/* ---- looking for it -------------------------------------------------------------------------- */
+
+/* A folder of runs below `experiment` that has it; fresh memory, or NULL. */
+static char *find_in(const char *experiment, const search *s)
+{
+    char *runs = kvsi_path_join(experiment, "runs"), *found = NULL;
+    kvsi_name_list names = {0};
+
+    if (runs && kvsi_dir_list(&names, runs, "", NULL) == KVS_OK)
+        for (size_t i = 0; !found && i < names.count; i++) {
+            char *dir = kvsi_path_join(runs, names.names[i]);
+
+            if (dir && is_same(dir, s))
+                found = dir;
+            else
+                kvsi_free(dir);
+        }
+    kvsi_name_list_release(&names);
+    kvsi_free(runs);
+    return found;
+}
+
+static char *find(const search *s)
+{
+    const char *reuse = s->options->reuse;
+    kvsi_name_list names = {0};
+    char *found = NULL;
+
+    if (kvsi_dir_list(&names, reuse, "", NULL) != KVS_OK)
+        return NULL;
+    for (size_t i = 0; !found && i < names.count; i++) {
+        char *experiment = kvsi_path_join(reuse, names.names[i]);
+
+        if (experiment && kvsi_record_has_texts(experiment, s->texts))
+            found = find_in(experiment, s);
+        kvsi_free(experiment);
+    }
+    kvsi_name_list_release(&names);
+    return found;
+}
+
+static void tell(const search *s, const char *from)
+{
+    char line[512];
+
+    snprintf(line, sizeof line, "'%s' is taken over from '%s'", s->run->name, from);
+    if (s->options->notice)
+        s->options->notice(s->options->user, line);
+}
+
+kvs_status kvsi_reuse(int *taken, const char *dir, const char *planned, const kvsi_planned *run,
+                      size_t eval_sequences, const kvs_repro_options *options, kvs_err *err)
+{
+    search s = {planned, run, eval_sequences, options, NULL};
+    char *from = NULL;
+    kvs_status st = KVS_OK;
+
+    *taken = 0;
+    if (!options->reuse || run->keeps_checkpoints)
+        return KVS_OK;
+    if (run->task == kvsi_text_task)
+        KVS_TRY(kvsi_texts_describe(&s.texts, options, err));
+    from = find(&s);
+    if (!from)
+        goto out;
+    KVS_TRY(copy_run(from, dir, err));
+    tell(&s, from);
+    *taken = 1;
+out:
+    json_decref(s.texts);
+    kvsi_free(from);
+    return st;
+}

@@ -1,0 +1,140 @@
+/* Ranks that were started with different options, or find different data, would train something
+ * that nobody asked for: they compare before they begin. */
+#include "base/checksum.h"
+#include "base/memory.h"
+#include "data/task.h"
+#include "model/model.h"
+#include "train/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The first sequences of both streams, as a checksum. */
+static kvs_status sample_data(uint64_t *out, const kvs_train_job *job, kvs_err *err)
+{
+    enum { SEQUENCES = 16 };
+    kvsi_batch_buffer batch = {0};
+    kvsi_checksum_stream *stream = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvsi_checksum_create(&stream, err));
+    KVS_TRY(kvsi_batch_buffer_init(&batch, job->task, SEQUENCES, err));
+    for (int i = 0; i < 2; i++) {
+        kvsi_batch_fill(&batch, job->task, job->config.seed,
+                        i == 0 ? KVSI_RANDOM_DATA : KVSI_RANDOM_EVAL, 0, SEQUENCES);
+        kvsi_checksum_add(stream, batch.starts, (SEQUENCES + 1) * sizeof *batch.starts);
+        kvsi_checksum_add(stream, batch.ids, batch.starts[SEQUENCES] * sizeof *batch.ids);
+        kvsi_checksum_add(stream, batch.targets, batch.starts[SEQUENCES] * sizeof *batch.targets);
+    }
+    *out = kvsi_checksum_value(stream);
+out:
+    kvsi_checksum_free(stream);
+    kvsi_batch_buffer_release(&batch);
+    return st;
+}
+
+/* Everything that must be the same on all ranks, in named groups; a new reference.  Where data lies
+ * may differ from machine to machine. */
+static json_t *what_counts(const kvs_train_job *job, const json_t *settings, uint64_t data,
+                           uint64_t weights)
+{
+    char data_text[KVSI_CHECKSUM_TEXT], weight_text[KVSI_CHECKSUM_TEXT];
+    json_t *task = json_copy(json_object_get(settings, "task"));
+
+    kvsi_checksum_print(data_text, data);
+    kvsi_checksum_print(weight_text, weights);
+    json_object_del(task, "path");
+    return json_pack(
+        "{s:{s:s, s:s}, s:O, s:o, s:O, s:{s:s, s:b, s:I, s:i, s:b, s:I}, s:{s:s}, s:{s:s}}",
+        "program", "version", kvs_build()->version, "commit", kvs_build()->commit, "model",
+        json_object_get(settings, "model"), "task", task, "train",
+        json_object_get(settings, "train"), "run", "shard", kvs_shard_name(job->config.shard),
+        "deterministic", job->config.deterministic, "checkpoint_every",
+        (json_int_t)job->checkpoint_every, "resume", (int)job->resume, "folder", job->out != NULL,
+        "sample_every", (json_int_t)job->sample_every, "data", "checksum", data_text, "weights",
+        "checksum", weight_text);
+}
+
+/* Names the first thing that is not as on rank 0. */
+static kvs_status compare(const json_t *ours, const json_t *first, kvs_err *err)
+{
+    const char *group, *key;
+    json_t *values, *value;
+
+    json_object_foreach((json_t *)ours, group, values)
+        json_object_foreach(values, key, value) {
+            const json_t *theirs = json_object_get(json_object_get(first, group), key);
+            char *here, *there;
+
+            if (json_equal(value, theirs))
+                continue;
+            here = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+            there = json_dumps(theirs, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+            kvsi_fail(err, KVS_E_INVALID, "%s %s is %.100s here, %.100s on rank 0", group, key,
+                      here ? here : "?", there ? there : "none");
+            free(here);
+            free(there);
+            return KVS_E_INVALID;
+        }
+    return KVS_OK;
+}
+
+/* The text of rank 0, in fresh memory (kvsi_free). */
+static kvs_status hear_first(char **out, const kvs_comm *comm, const char *own, kvs_err *err)
+{
+    uint64_t size = strlen(own) + 1;
+    kvs_status st;
+
+    *out = NULL;
+    KVS_TRY(kvsi_comm_broadcast(comm, &size, sizeof size, 0, err));
+    *out = kvsi_alloc(size, 1);
+    if (!*out) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the settings of rank 0");
+        goto out;
+    }
+    if (comm->rank == 0)
+        memcpy(*out, own, size);
+    KVS_TRY(kvsi_comm_broadcast(comm, *out, size, 0, err));
+out:
+    return st;
+}
+
+static kvs_status compare_with_first(const kvs_comm *comm, const json_t *ours, kvs_err *err)
+{
+    char *own = json_dumps(ours, JSON_COMPACT | JSON_REAL_PRECISION(15)), *text = NULL;
+    json_t *as_sent = NULL, *first = NULL;
+    kvs_status st;
+
+    KVS_TRY(hear_first(&text, comm, own ? own : "{}", err));
+    KVS_TRY(kvsi_json_parse(&first, text, strlen(text), "settings of rank 0", err));
+    KVS_TRY(kvsi_json_parse(&as_sent, own ? own : "", own ? strlen(own) : 0, "settings", err));
+    KVS_TRY(compare(as_sent, first, err));
+out:
+    free(own);
+    kvsi_free(text);
+    json_decref(as_sent);
+    json_decref(first);
+    return st;
+}
+
+kvs_status kvsi_run_settings_agree(const kvs_train_job *job, const json_t *settings, kvs_err *err)
+{
+    kvs_comm *comm = job->model->comm;
+    uint64_t data = 0, weights = 0;
+    json_t *ours = NULL;
+    kvs_status st;
+
+    if (comm->size == 1)
+        return KVS_OK;
+    st = sample_data(&data, job, err);
+    if (st == KVS_OK && !job->model->share)
+        st = kvsi_model_fingerprint(&weights, job->model, err);
+    KVS_TRY(kvs_comm_agree(comm, st, err));
+    ours = what_counts(job, settings, data, weights);
+    st = ours ? compare_with_first(comm, ours, err)
+              : kvsi_fail(err, KVS_E_NOMEM, "out of memory for the settings");
+    st = kvs_comm_agree(comm, st, err);
+out:
+    json_decref(ours);
+    return st;
+}

@@ -1,0 +1,81 @@
+#include "train/totals.h"
+
+#include <math.h>
+
+/* The scored rows of the pass, each in the bucket of its sequence's length.  Rows come in order. */
+static void count_by_length(const kvsi_pass *pass, const kvs_task *task, kvsi_totals *sum)
+{
+    const kvsi_span *span = pass->spans;
+
+    for (size_t r = 0; r < pass->head_rows; r++) {
+        while ((size_t)pass->host_rows[r] >= span->start + span->len)
+            span++;
+        if (!pass->host_scored[r])
+            continue;
+        for (size_t b = 0; b < task->buckets; b++)
+            if (span->len >= task->bucket[b].from && span->len <= task->bucket[b].to) {
+                sum->bucket_scored[b]++;
+                sum->bucket_right[b] += pass->host_guesses[r] == pass->host_targets[r];
+            }
+    }
+}
+
+void kvsi_totals_count(kvsi_totals *sum, const kvsi_pass *pass, const kvsi_loss *loss,
+                       const kvs_task *task)
+{
+    sum->loss += loss->sum;
+    sum->targets += loss->rows;
+    sum->scored += loss->scored;
+    sum->right += loss->right;
+    sum->tokens += pass->tokens;
+    count_by_length(pass, task, sum);
+}
+
+void kvsi_totals_add(kvsi_totals *sum, const kvsi_totals *more)
+{
+    sum->loss += more->loss;
+    sum->targets += more->targets;
+    sum->scored += more->scored;
+    sum->right += more->right;
+    sum->tokens += more->tokens;
+    for (size_t b = 0; b < KVS_LENGTH_BUCKETS_MAX; b++) {
+        sum->bucket_scored[b] += more->bucket_scored[b];
+        sum->bucket_right[b] += more->bucket_right[b];
+    }
+}
+
+static double ratio(double part, size_t whole)
+{
+    return whole > 0 ? part / (double)whole : NAN;
+}
+
+kvs_step_record kvsi_totals_record(const kvsi_totals *sum, uint64_t step)
+{
+    return (kvs_step_record){
+        .step = step,
+        .loss = ratio(sum->loss, sum->targets),
+        .accuracy = ratio((double)sum->right, sum->scored),
+        .eval_loss = NAN,
+        .eval_accuracy = NAN,
+        .k_shift = {NAN, NAN},
+        .v_shift = {NAN, NAN},
+        .q_shift = {NAN, NAN},
+        .tokens = sum->tokens,
+    };
+}
+
+kvs_evaluation kvsi_totals_evaluation(const kvsi_totals *sum, const kvs_task *task)
+{
+    kvs_evaluation out = {
+        .loss = ratio(sum->loss, sum->targets),
+        .accuracy = ratio((double)sum->right, sum->scored),
+        .buckets = task->buckets,
+    };
+
+    for (size_t b = 0; b < task->buckets; b++) {
+        out.bucket[b] = task->bucket[b];
+        out.bucket[b].scored = sum->bucket_scored[b];
+        out.bucket[b].accuracy = ratio((double)sum->bucket_right[b], sum->bucket_scored[b]);
+    }
+    return out;
+}

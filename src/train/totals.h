@@ -1,0 +1,23 @@
+/* train/totals.h - what passes came to: the loss and what was guessed right, of many of them. */
+#ifndef KVSI_TRAIN_TOTALS_H
+#define KVSI_TRAIN_TOTALS_H
+
+#include "data/task.h"
+#include "model/pass.h"
+
+typedef struct kvsi_totals {
+    double loss; /* sum */
+    size_t targets, scored, right, tokens;
+    size_t bucket_scored[KVS_LENGTH_BUCKETS_MAX], bucket_right[KVS_LENGTH_BUCKETS_MAX];
+} kvsi_totals;
+
+/* Adds a pass that is over. */
+void kvsi_totals_count(kvsi_totals *sum, const kvsi_pass *pass, const kvsi_loss *loss,
+                       const kvs_task *task);
+void kvsi_totals_add(kvsi_totals *sum, const kvsi_totals *more);
+
+/* As the public API tells it; what totals do not know is 0, or NaN where that has a meaning. */
+kvs_step_record kvsi_totals_record(const kvsi_totals *sum, uint64_t step);
+kvs_evaluation kvsi_totals_evaluation(const kvsi_totals *sum, const kvs_task *task);
+
+#endif

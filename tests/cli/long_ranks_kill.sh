@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# A rank that dies ends the job in bounded time with a line that names it; what it had saved is whole,
+# and a loop that starts it again goes on to the bits of a run that nobody killed.
+set -euo pipefail
+: "${KVSHIFT:?names the command to test}"
+. "$(dirname "$0")/mpirun.bash"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+run=("$KVSHIFT" train --dim 64 --heads 2 --layers 2 --vocab 64 --pool 32 --max-length 32 --batch 24
+    --eval-sequences 24 --steps 60 --checkpoint-every 5 --deterministic --shard optimizer --quiet)
+
+"${run[@]}" --out whole >out
+
+# The process of one rank of the job that has our folder; kvshift starts itself anew once, so that
+# a process may be gone again.
+find_rank() { # RANK
+    local process
+    for process in $(pgrep -f -- "--out $work/killed" || true); do
+        if tr '\0' '\n' <"/proc/$process/environ" 2>/dev/null |
+            grep -qx "OMPI_COMM_WORLD_RANK=$1"; then
+            echo "$process"
+            return
+        fi
+    done
+}
+
+steps() { if [[ -e killed/train.jsonl ]]; then wc -l <killed/train.jsonl; else echo 0; fi; }
+
+# Kills one rank once the run is some steps further, and expects the job to end.
+kill_one() { # RANK
+    local rank=$1 before started victim code=0
+    before=$(steps)
+    ranks 4 "${run[@]}" --resume auto --out "$work/killed" >out 2>err &
+    local job=$!
+    started=$SECONDS
+    while (($(steps) < before + 7)); do
+        kill -0 $job 2>/dev/null || fail "the job ended by itself: $(cat err)"
+        ((SECONDS - started < 200)) || fail "no steps in 200 s"
+        sleep 0.05
+    done
+    victim=$(find_rank "$rank")
+    [[ -n $victim ]] || fail "rank $rank is not there"
+    kill -KILL "$victim"
+    started=$SECONDS
+    wait $job || code=$?
+    ((SECONDS - started <= 60)) || fail "the job took $((SECONDS - started)) s to end"
+    [[ $code != 0 ]] || fail "the job says that all is well"
+    grep -Eq "rank $rank .*(signal 9|Killed)" err || fail "nobody names rank $rank: $(cat err)"
+    [[ -z $(find_rank 0)$(find_rank 1)$(find_rank 2)$(find_rank 3) ]] || fail "ranks are left"
+    if [[ -e killed/ckpt/latest ]]; then
+        "$KVSHIFT" inspect --check killed/ckpt/latest >out || fail "damaged: $(cat out)"
+    fi
+}
+
+kill_one 2
+kill_one 0
+
+# The restart loop of docs/cluster.md.
+for _ in 1 2 3; do
+    ranks 4 "${run[@]}" --resume auto --out "$work/killed" >out 2>err && break
+done
+cmp whole/model.safetensors killed/model.safetensors || fail "other bits than without a kill"
+[[ $(wc -l <killed/train.jsonl) == 61 ]] || fail "the log has $(wc -l <killed/train.jsonl) lines"
+
+# A rank that stops and says nothing: the others lose patience.
+code=0
+started=$SECONDS
+rm -rf killed
+ranks 2 "${run[@]}" --rank-timeout 0.1 --steps 100000 --out "$work/killed" >out 2>err &
+job=$!
+while (($(steps) < 7)); do
+    ((SECONDS - started < 200)) || fail "no steps in 200 s"
+    sleep 0.05
+done
+victim=$(find_rank 1)
+[[ -n $victim ]] || fail "rank 1 is not there"
+kill -STOP "$victim"
+started=$SECONDS
+while kill -0 $job 2>/dev/null && ((SECONDS - started < 60)); do
+    if grep -q 'in vain' err; then # now it may be ended, which a stopped process cannot be
+        kill -CONT "$victim" 2>/dev/null || true
+    fi
+    sleep 0.1
+done
+wait $job || code=$?
+[[ $code != 0 ]] || fail "the job says that all is well"
+grep -q '^kvshift: rank 0: waited 6 s for the other ranks in vain' err || fail "$(cat err)"

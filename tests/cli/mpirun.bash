@@ -1,0 +1,25 @@
+# For scripts that start ranks: skips where that cannot be done, and gives `ranks N COMMAND...`.
+
+if ! command -v mpirun >/dev/null; then
+    echo "SKIPPED: no mpirun here (Debian: openmpi-bin)"
+    exit 77
+fi
+if ! "$KVSHIFT" version | grep -q 'MPI yes'; then
+    echo "SKIPPED: kvshift was built without MPI (Debian: libopenmpi-dev)"
+    exit 77
+fi
+
+# More ranks than cores, each where the system likes; root is what containers run as.
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+export OMPI_MCA_btl_vader_single_copy_mechanism=none # not permitted in containers
+if [[ $(id -u) == 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+
+# A job that hangs is ended, and fails, in time.
+ranks() { # N COMMAND...
+    local count=$1
+    shift
+    timeout --kill-after 10 300 mpirun -np "$count" "$@"
+}

@@ -1,0 +1,178 @@
+/* A transfer is a slot of its channel, in the order in which every rank starts them.  When all
+ * ranks have come, each copies what is for it, under the one lock; when all have copied, it is
+ * over. */
+#include "ranks.h"
+
+#include "base/memory.h"
+#include "support.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { SLOTS = 4096 };
+
+typedef enum kind { GATHER, BROADCAST, SCATTER, COLLECT } kind;
+
+/* What one rank brings to a transfer. */
+typedef struct part {
+    kind kind;
+    const void *from;
+    void *to;
+    size_t bytes, root;
+    const kvsi_cut *cut;
+    int copied;
+} part;
+
+typedef struct slot {
+    size_t come, copied, left;
+    part parts[RANKS_MAX];
+} slot;
+
+typedef struct world {
+    pthread_mutex_t lock;
+    size_t size;
+    slot slots[KVSI_CHANNELS][SLOTS];
+} world;
+
+/* One rank's end. */
+typedef struct end {
+    world *world;
+    size_t rank;
+    size_t started[KVSI_CHANNELS];
+    kvs_comm comm;
+    void (*body)(kvs_comm *comm, void *user);
+    void *user;
+} end;
+
+static kvs_status start(end *e, kvsi_transfer *t, kvsi_channel channel, part p)
+{
+    const size_t at = e->started[channel]++ % SLOTS;
+    slot *s = &e->world->slots[channel][at];
+
+    pthread_mutex_lock(&e->world->lock);
+    s->parts[e->rank] = p;
+    s->come++;
+    pthread_mutex_unlock(&e->world->lock);
+    t->handle = 1 + channel * SLOTS + at;
+    return KVS_OK;
+}
+
+static kvs_status gather(void *self, kvsi_transfer *t, void *all, const void *own, size_t bytes,
+                         kvs_err *err)
+{
+    (void)err;
+    return start(self, t, KVSI_CHANNEL_TALK, (part){GATHER, own, all, bytes, 0, NULL, 0});
+}
+
+static kvs_status broadcast(void *self, kvsi_transfer *t, void *data, size_t bytes, size_t root,
+                            kvs_err *err)
+{
+    (void)err;
+    return start(self, t, KVSI_CHANNEL_TALK, (part){BROADCAST, data, data, bytes, root, NULL, 0});
+}
+
+static kvs_status scatter(void *self, kvsi_transfer *t, void *arrived, const void *block,
+                          const kvsi_cut *cut, kvs_err *err)
+{
+    (void)err;
+    return start(self, t, KVSI_CHANNEL_SCATTER, (part){SCATTER, block, arrived, 0, 0, cut, 0});
+}
+
+static kvs_status collect(void *self, kvsi_transfer *t, void *block, const void *own,
+                          const kvsi_cut *cut, kvs_err *err)
+{
+    const end *e = self;
+    const char *piece = own ? own : (const char *)block + cut->places[e->rank];
+
+    (void)err;
+    return start(self, t, KVSI_CHANNEL_COLLECT, (part){COLLECT, piece, block, 0, 0, cut, 0});
+}
+
+/* Everything that rank `rank` is to have. */
+static void copy(const world *w, const slot *s, size_t rank)
+{
+    const part *mine = &s->parts[rank];
+    char *to = mine->to;
+
+    for (size_t r = 0; r < w->size; r++) {
+        const part *theirs = &s->parts[r];
+        const char *from = theirs->from;
+
+        if (mine->kind == GATHER)
+            memcpy(to + r * mine->bytes, from, mine->bytes);
+        else if (mine->kind == BROADCAST && r == mine->root && r != rank)
+            memcpy(to, from, mine->bytes);
+        else if (mine->kind == SCATTER)
+            memcpy(to + mine->cut->arrival[r], from + theirs->cut->places[rank],
+                   (size_t)mine->cut->arrivals[r]);
+        else if (mine->kind == COLLECT && to + mine->cut->places[r] != from)
+            memcpy(to + mine->cut->places[r], from, (size_t)mine->cut->sizes[r]);
+    }
+}
+
+static kvs_status test(void *self, kvsi_transfer *t, int *done, kvs_err *err)
+{
+    const end *e = self;
+    const size_t number = t->handle - 1;
+    slot *s;
+
+    (void)err;
+    *done = t->handle == 0;
+    if (*done)
+        return KVS_OK;
+    s = &e->world->slots[number / SLOTS][number % SLOTS];
+    pthread_mutex_lock(&e->world->lock);
+    if (s->come == e->world->size && !s->parts[e->rank].copied) {
+        copy(e->world, s, e->rank);
+        s->parts[e->rank].copied = 1;
+        s->copied++;
+    }
+    *done = s->copied == e->world->size;
+    if (*done && ++s->left == e->world->size)
+        *s = (slot){0};
+    pthread_mutex_unlock(&e->world->lock);
+    if (*done)
+        t->handle = 0;
+    return KVS_OK;
+}
+
+static void end_others(void *self, int code)
+{
+    (void)self, (void)code;
+}
+
+static void leave(void *self)
+{
+    (void)self;
+}
+
+static const kvsi_comm_ops ops = {gather, broadcast, scatter, collect, test, end_others, leave};
+
+static void *run_rank(void *argument)
+{
+    end *e = argument;
+
+    e->body(&e->comm, e->user);
+    return NULL;
+}
+
+void ranks_run(size_t count, void (*body)(kvs_comm *comm, void *user), void *user)
+{
+    world *w = kvsi_alloc(1, sizeof *w);
+    end ends[RANKS_MAX];
+    pthread_t threads[RANKS_MAX];
+
+    assert_true(w != NULL && count <= RANKS_MAX);
+    w->size = count;
+    assert_int_equal(pthread_mutex_init(&w->lock, NULL), 0);
+    for (size_t r = 0; r < count; r++) {
+        ends[r] = (end){.world = w, .rank = r, .body = body, .user = user};
+        ends[r].comm = (kvs_comm){
+            .ops = &ops, .self = &ends[r], .rank = r, .size = count, .sharers = 1, .patience = 120};
+        assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &ends[r]), 0);
+    }
+    for (size_t r = 0; r < count; r++)
+        assert_int_equal(pthread_join(threads[r], NULL), 0);
+    pthread_mutex_destroy(&w->lock);
+    kvsi_free(w);
+}

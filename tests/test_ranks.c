@@ -1,0 +1,514 @@
+/* Ranks, as threads: any number of them, with anything spread over them, trains what one does;
+ * where it is asked for, to the bit; checkpoints go from one number of ranks to another; memory is
+ * what was planned; what does not fit is refused. */
+#include "base/files.h"
+#include "base/folders.h"
+#include "base/memory.h"
+#include "ranks.h"
+#include "support.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BATCH = 24, STEPS = 6, VOCAB = 64 };
+
+static const kvs_shard shards[] = {KVS_SHARD_NONE, KVS_SHARD_OPTIMIZER, KVS_SHARD_GRADIENTS,
+                                   KVS_SHARD_PARAMETERS};
+
+enum { SHARDS = sizeof shards / sizeof *shards };
+
+/* A training that all ranks do together; what the first saw is left here. */
+typedef struct trial {
+    kvs_model_config config; /* only what is special */
+    kvs_train_config train;
+    uint64_t steps;
+    const char *save, *resume; /* folders of checkpoints */
+    double losses[STEPS], norms[STEPS], eval_loss;
+    float *weights; /* all tensors, one behind the other */
+    size_t count;
+    kvs_status status;
+    kvs_err err;
+} trial;
+
+static kvs_task *make_task(void)
+{
+    kvs_induction_config config;
+    kvs_task *task = NULL;
+
+    kvs_induction_config_init(&config);
+    config.vocab = VOCAB;
+    config.pool = 40;
+    config.max_length = 24;
+    config.loss = KVS_LOSS_ALL;
+    kvs_induction_create(&task, &config, NULL);
+    return task;
+}
+
+static kvs_train_config usual_training(void)
+{
+    kvs_train_config c;
+
+    kvs_train_config_init(&c);
+    c.batch = BATCH;
+    c.steps = STEPS;
+    c.warmup = 2;
+    c.lr = 3e-3;
+    return c;
+}
+
+static void keep_weights(trial *t, const kvs_model *model, int is_first)
+{
+    float *all = kvsi_alloc(kvs_model_parameters(model), sizeof *all);
+    size_t at = 0, count;
+    const char *name;
+
+    for (size_t i = 0; (name = kvs_model_tensor_name(model, i, &count)) != NULL; i++) {
+        if (kvs_model_read_tensor(model, name, all + at, count, NULL) != KVS_OK)
+            break; /* the count tells */
+        at += count;
+    }
+    if (!is_first) {
+        kvsi_free(all);
+        return;
+    }
+    t->weights = all;
+    t->count = at;
+}
+
+static kvs_status go_through(trial *t, kvs_trainer *trainer, const kvs_model *model,
+                             const kvs_comm *comm, kvs_err *err)
+{
+    kvs_evaluation evaluation;
+    kvs_status st = KVS_OK;
+
+    for (uint64_t i = 0; i < t->steps; i++) {
+        kvs_step_record record;
+
+        KVS_TRY(kvs_trainer_step(trainer, &record, err));
+        if (comm->rank == 0) {
+            t->losses[i] = record.loss;
+            t->norms[i] = record.grad_norm;
+        }
+    }
+    KVS_TRY(kvs_trainer_evaluate(trainer, 33, &evaluation, err));
+    if (comm->rank == 0)
+        t->eval_loss = evaluation.loss;
+    keep_weights(t, model, comm->rank == 0);
+out:
+    return st;
+}
+
+static kvs_status use_checkpoints(const trial *t, kvs_trainer *trainer, const kvs_comm *comm,
+                                  int before, kvs_err *err)
+{
+    kvsi_training_state state = kvsi_trainer_state(trainer);
+    kvs_status st = KVS_OK;
+
+    state.run = NULL;
+    if (before && t->resume) {
+        KVS_TRY(kvsi_checkpoint_read(&state, comm->rank == 0 ? t->resume : NULL, err));
+        kvsi_trainer_set_step(trainer, state.step);
+    } else if (!before && t->save) {
+        state.run = json_object();
+        KVS_TRY(kvsi_checkpoint_write(t->save, &state, 0, err));
+    }
+out:
+    json_decref(state.run);
+    return st;
+}
+
+static void train(kvs_comm *comm, void *user)
+{
+    static const support_sizes sizes = {.vocab = VOCAB, .dim = 32, .ffn = 48, .context = 24};
+    trial *t = user;
+    const kvs_model_config config = support_own_config(&t->config, &sizes);
+    const kvs_runtime_options options = {
+        .threads = 1, .comm = comm, .spread = t->train.shard == KVS_SHARD_PARAMETERS};
+    kvs_task *task = make_task();
+    kvs_runtime *rt = NULL;
+    kvs_model *model = NULL;
+    kvs_trainer *trainer = NULL;
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st;
+
+    KVS_TRY(kvs_runtime_create(&rt, &options, &err));
+    KVS_TRY(kvs_model_create(&model, rt, &config, 5, &err));
+    st = kvs_trainer_create(&trainer, model, task, &t->train, &err);
+    KVS_TRY(kvs_comm_agree(comm, st, &err));
+    KVS_TRY(use_checkpoints(t, trainer, comm, 1, &err));
+    KVS_TRY(go_through(t, trainer, model, comm, &err));
+    KVS_TRY(use_checkpoints(t, trainer, comm, 0, &err));
+out:
+    if (comm->rank == 0) {
+        t->status = st;
+        t->err = err;
+    }
+    kvs_trainer_free(trainer);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+    kvs_task_free(task);
+}
+
+static trial run(size_t ranks, trial t)
+{
+    if (t.steps == 0)
+        t.steps = STEPS;
+    ranks_run(ranks, train, &t);
+    return t;
+}
+
+static void expect_done(const trial *t)
+{
+    if (t->status != KVS_OK)
+        fail_msg("%s", t->err.message);
+}
+
+/* ---- the same training ----------------------------------------------------------------------- */
+
+/* Everything that has a path of its own in a pass or among the small tensors. */
+static const kvs_model_config kinds[] = {
+    {.layers = 3, SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)},
+    {.body = KVS_BODY_GPT2, .tied = 1, .layers = 1, SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1)},
+    {.head = KVS_HEAD_NORMALISED,
+     .dropout_residual = 0.2,
+     .dropout_attention = 0.1,
+     SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V | KVS_SHIFT_Q, CHANNEL, 2)},
+    {.tied = 1, .layers = 3, .no_norm = 1},
+};
+
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* Gradients are added in another order, to which the loss of later steps is sensitive: 1e-5 is ten
+ * times less than what is promised, and a hundred times what is seen. */
+static void expect_alike(const trial *one, const trial *many, const char *what, size_t ranks)
+{
+    expect_done(many);
+    for (size_t i = 0; i < STEPS; i++)
+        if (!(fabs(many->losses[i] - one->losses[i]) <= 1e-5 * one->losses[i]) ||
+            !(fabs(many->norms[i] - one->norms[i]) <= 1e-4 * one->norms[i]))
+            fail_msg("%zu ranks, shard %s, step %zu: loss %.9g, expected %.9g; norm %.9g, expected "
+                     "%.9g",
+                     ranks, what, i + 1, many->losses[i], one->losses[i], many->norms[i],
+                     one->norms[i]);
+    assert_true(fabs(many->eval_loss - one->eval_loss) <= 1e-5 * one->eval_loss);
+    assert_int_equal(many->count, one->count);
+}
+
+static void any_number_of_ranks_trains_the_same(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        trial given = {.config = kinds[k], .train = usual_training()};
+        trial one;
+
+        given.train.accumulate = k % 2 == 0 ? 1 : 6;
+        given.train.recompute = k == 1;
+        one = run(1, given);
+        expect_done(&one);
+        for (size_t ranks = 1; ranks <= RANKS_MAX; ranks++)
+            for (size_t s = 0; s < SHARDS; s++) {
+                trial many;
+
+                given.train.shard = shards[s];
+                many = run(ranks, given);
+                expect_alike(&one, &many, kvs_shard_name(shards[s]), ranks);
+                kvsi_free(many.weights);
+            }
+        kvsi_free(one.weights);
+    }
+}
+
+static void deterministic_runs_have_the_same_bits(void **state)
+{
+    static const size_t counts[] = {1, 2, 4};
+
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        trial given = {.config = kinds[k], .train = usual_training()};
+        trial one;
+
+        given.train.deterministic = 1;
+        given.train.accumulate = k % 2 == 0 ? 12 : 1;
+        one = run(1, given);
+        expect_done(&one);
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            for (size_t s = 0; s < SHARDS; s++) {
+                trial many;
+
+                given.train.shard = shards[s];
+                many = run(counts[c], given);
+                expect_done(&many);
+                assert_memory_equal(many.losses, one.losses, sizeof one.losses);
+                assert_memory_equal(many.norms, one.norms, sizeof one.norms);
+                assert_memory_equal(&many.eval_loss, &one.eval_loss, sizeof one.eval_loss);
+                assert_int_equal(many.count, one.count);
+                assert_memory_equal(many.weights, one.weights, one.count * sizeof *one.weights);
+                kvsi_free(many.weights);
+            }
+        kvsi_free(one.weights);
+    }
+}
+
+/* Layers of several buckets, of which the last is shorter, and pieces that do not come out even. */
+static void large_layers_go_in_buckets(void **state)
+{
+    trial given = {.config = {.layers = 2, .dim = 256, .heads = 4, .ffn = 701, .vocab = 1111},
+                   .train = usual_training()};
+    trial one;
+
+    (void)state;
+    given.train.accumulate = 2;
+    one = run(1, given);
+    expect_done(&one);
+    for (size_t s = 0; s < SHARDS; s++) {
+        trial many;
+
+        given.train.shard = shards[s];
+        many = run(3, given);
+        expect_alike(&one, &many, kvs_shard_name(shards[s]), 3);
+        kvsi_free(many.weights);
+    }
+    kvsi_free(one.weights);
+}
+
+static void only_the_shift_is_trained_everywhere(void **state)
+{
+    trial given = {.config = kinds[0], .train = usual_training()};
+    trial one;
+
+    (void)state;
+    given.train.only_shift = 1;
+    one = run(1, given);
+    for (size_t s = 0; s < SHARDS; s++) {
+        trial many;
+
+        given.train.shard = shards[s];
+        many = run(3, given);
+        expect_alike(&one, &many, kvs_shard_name(shards[s]), 3);
+        kvsi_free(many.weights);
+    }
+    kvsi_free(one.weights);
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+/* Half of the steps on some ranks, the rest on others, and the bits of a run that never stopped. */
+static void checkpoints_fit_any_number_of_ranks(void **state)
+{
+    static const struct {
+        size_t first, then;
+        kvs_shard first_shard, then_shard;
+    } ways[] = {
+        {4, 1, KVS_SHARD_PARAMETERS, KVS_SHARD_NONE},
+        {1, 4, KVS_SHARD_NONE, KVS_SHARD_PARAMETERS},
+        {2, 4, KVS_SHARD_OPTIMIZER, KVS_SHARD_GRADIENTS},
+        {4, 2, KVS_SHARD_GRADIENTS, KVS_SHARD_OPTIMIZER},
+    };
+    trial given = {.config = kinds[1], .train = usual_training()};
+    trial whole;
+
+    (void)state;
+    given.train.deterministic = 1;
+    whole = run(1, given);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char *dir = support_make_dir();
+        char *newest = kvsi_path_join(dir, "step-00000003");
+        trial half = given, rest = given;
+
+        half.steps = rest.steps = STEPS / 2;
+        half.train.shard = ways[i].first_shard;
+        rest.train.shard = ways[i].then_shard;
+        half.save = dir;
+        half = run(ways[i].first, half);
+        expect_done(&half);
+        rest.resume = newest;
+        rest = run(ways[i].then, rest);
+        expect_done(&rest);
+        assert_memory_equal(rest.losses, whole.losses + STEPS / 2, STEPS / 2 * sizeof(double));
+        assert_memory_equal(rest.weights, whole.weights, whole.count * sizeof *whole.weights);
+        kvsi_free(half.weights);
+        kvsi_free(rest.weights);
+        kvsi_free(newest);
+        support_remove_dir(dir);
+    }
+    kvsi_free(whole.weights);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* What one rank of `ranks` allocates for a trainer and a model, against its plan.  All that is not
+ * in the plan is small: tables, spans, one batch. */
+typedef struct weighing {
+    kvs_train_config train;
+    size_t before, after;
+    uint64_t planned;
+    pthread_barrier_t *all;
+} weighing;
+
+static void weigh(kvs_comm *comm, void *user)
+{
+    static const support_sizes sizes = {.vocab = 4096, .dim = 256, .ffn = 704, .context = 24};
+    weighing *w = user;
+    const kvs_model_config special = {.layers = 6};
+    const kvs_model_config config = support_own_config(&special, &sizes);
+    const kvs_runtime_options options = {
+        .threads = 1, .comm = comm, .spread = w->train.shard == KVS_SHARD_PARAMETERS};
+    kvs_task *task = make_task();
+    kvs_runtime *rt = NULL;
+    kvs_model *model = NULL;
+    kvs_trainer *trainer = NULL;
+    kvs_plan plan = {0};
+
+    kvs_runtime_create(&rt, &options, NULL);
+    kvs_train_plan(&plan, rt, &config, task, &w->train, NULL);
+    pthread_barrier_wait(w->all);
+    if (comm->rank == 0)
+        w->before = kvsi_memory_live();
+    pthread_barrier_wait(w->all);
+    if (kvs_model_create(&model, rt, &config, 1, NULL) == KVS_OK)
+        kvs_trainer_create(&trainer, model, task, &w->train, NULL);
+    pthread_barrier_wait(w->all);
+    if (comm->rank == 0 && trainer) {
+        w->after = kvsi_memory_live();
+        w->planned = plan.total_bytes;
+    }
+    pthread_barrier_wait(w->all);
+    kvs_trainer_free(trainer);
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+    kvs_task_free(task);
+}
+
+static void ranks_take_the_memory_that_was_planned(void **state)
+{
+    double last = INFINITY;
+
+    (void)state;
+    for (size_t s = 0; s < SHARDS; s++) {
+        pthread_barrier_t all;
+        weighing w = {.train = usual_training(), .all = &all};
+        double taken;
+
+        w.train.shard = shards[s];
+        w.train.accumulate = 24;
+        assert_int_equal(pthread_barrier_init(&all, NULL, RANKS_MAX), 0);
+        ranks_run(RANKS_MAX, weigh, &w);
+        pthread_barrier_destroy(&all);
+        taken = (double)(w.after - w.before) / RANKS_MAX;
+        if (!(fabs(taken - (double)w.planned) <= 0.02 * (double)w.planned))
+            fail_msg("shard %s takes %.0f bytes a rank, planned %.0f", kvs_shard_name(shards[s]),
+                     taken, (double)w.planned);
+        assert_true(taken < last);
+        last = taken;
+    }
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void expect_refused(size_t ranks, trial t, const char *message)
+{
+    t = run(ranks, t);
+    kvsi_free(t.weights);
+    assert_int_equal(t.status, KVS_E_INVALID);
+    assert_non_null(strstr(t.err.message, message));
+}
+
+static void what_cannot_be_shared_is_refused(void **state)
+{
+    trial t = {.config = kinds[0], .train = usual_training()};
+
+    (void)state;
+    t.train.batch = 25;
+    expect_refused(2, t, "batch is 25, expected a multiple of the 2 ranks");
+    t.train.deterministic = 1;
+    expect_refused(1, t, "batch is 25, expected a multiple of 4");
+    t.train.batch = BATCH;
+    expect_refused(3, t, "deterministic runs have 1, 2 or 4 ranks, here are 3");
+}
+
+/* Weights that are spread can be trained and saved, and nothing else. */
+static void spread_weights_are_not_for_running(void **state)
+{
+    const support_sizes sizes = {.vocab = VOCAB, .dim = 32, .ffn = 48, .context = 24};
+    const kvs_model_config config = support_own_config(&kinds[0], &sizes);
+    const kvs_runtime_options options = {.threads = 1, .spread = 1};
+    kvs_train_config training = usual_training();
+    kvs_task *task = make_task();
+    kvs_runtime *rt;
+    kvs_model *model;
+    kvs_session *session;
+    kvs_trainer *trainer;
+    kvs_err err;
+
+    (void)state;
+    assert_int_equal(kvs_runtime_create(&rt, &options, NULL), KVS_OK);
+    assert_int_equal(kvs_model_create(&model, rt, &config, 1, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&session, model, 0, &err), KVS_E_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "can only be trained"));
+    assert_int_equal(kvs_trainer_create(&trainer, model, task, &training, &err), KVS_E_INVALID);
+    assert_non_null(strstr(err.message, "expected shard parameters"));
+    kvs_model_free(model);
+    kvs_runtime_free(rt);
+    kvs_task_free(task);
+}
+
+/* ---- agreeing -------------------------------------------------------------------------------- */
+
+typedef struct agreement {
+    size_t failing; /* RANKS_MAX = all of them */
+    kvs_status status[RANKS_MAX];
+    char messages[RANKS_MAX][128];
+    int all_know[RANKS_MAX];
+} agreement;
+
+static void agree(kvs_comm *comm, void *user)
+{
+    agreement *a = user;
+    kvs_err err = {.status = KVS_OK};
+    kvs_status st = KVS_OK;
+
+    if (a->failing == comm->rank || a->failing == RANKS_MAX)
+        st = kvsi_fail(&err, KVS_E_IO, "the disk is full");
+    a->status[comm->rank] = kvs_comm_agree(comm, st, &err);
+    snprintf(a->messages[comm->rank], sizeof a->messages[0], "%.100s", err.message);
+    a->all_know[comm->rank] = kvs_comm_all_know(comm);
+}
+
+static void one_failure_is_everyones(void **state)
+{
+    agreement alone = {.failing = 2}, together = {.failing = RANKS_MAX}, none = {.failing = 9};
+
+    (void)state;
+    ranks_run(RANKS_MAX, agree, &alone);
+    ranks_run(RANKS_MAX, agree, &together);
+    ranks_run(RANKS_MAX, agree, &none);
+    for (size_t r = 0; r < RANKS_MAX; r++) {
+        assert_int_equal(alone.status[r], KVS_E_IO);
+        assert_string_equal(alone.messages[r], "rank 2: the disk is full");
+        assert_true(alone.all_know[r]);
+        assert_int_equal(together.status[r], KVS_E_IO);
+        assert_string_equal(together.messages[r], "the disk is full");
+        assert_int_equal(none.status[r], KVS_OK);
+        assert_false(none.all_know[r]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_of_ranks_trains_the_same),
+        cmocka_unit_test(deterministic_runs_have_the_same_bits),
+        cmocka_unit_test(large_layers_go_in_buckets),
+        cmocka_unit_test(only_the_shift_is_trained_everywhere),
+        cmocka_unit_test(checkpoints_fit_any_number_of_ranks),
+        cmocka_unit_test(ranks_take_the_memory_that_was_planned),
+        cmocka_unit_test(what_cannot_be_shared_is_refused),
+        cmocka_unit_test(spread_weights_are_not_for_running),
+        cmocka_unit_test(one_failure_is_everyones),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
