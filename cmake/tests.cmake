@@ -4,6 +4,7 @@
 #   tests/test_long_*.c     label long
 #   tests/*.c               other files: helpers, linked into every test
 #   tests/cli/*.sh          scripts that run the command $KVSHIFT; cli/long_*.sh have label long
+#   tests/cli/*.bash        what scripts share
 if(NOT CMOCKA_FOUND)
     return()
 endif()

@@ -100,7 +100,8 @@ static const kvsi_option report_options[] = {
      .automatic = "DIR/report.html"},
     {.name = "markdown", .kind = KVSI_OPTION_TEXT, .offset = offsetof(report_settings, markdown),
      .group = "Options", .placeholder = "FILE",
-     .help = "also write all verdicts as a table of Markdown, to be kept in DIR", .automatic = "no"},
+     .help = "also write all verdicts as a table of Markdown, to be kept in DIR",
+     .automatic = "no"},
 };
 /* clang-format on */
 

@@ -1,5 +1,5 @@
-/* repro/conduct.h - an experiment's runs, one after the other, those of this rank: each has a folder of its own, as
- * kvs_train makes it, with beside it
+/* repro/conduct.h - an experiment's runs, those of this rank, one after the other: each has a
+ * folder of its own, as kvs_train makes it, with beside it
  *
  *     planned.json    the settings it was planned with, so that no other run is taken for it
  *     diverged.json   where its loss stopped being a number, which ended it

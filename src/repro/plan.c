@@ -64,7 +64,7 @@ void kvsi_plan_release(kvsi_plan *plan)
     *plan = (kvsi_plan){0};
 }
 
-/* ---- who does them ---------------------------------------------------------------------------- */
+/* ---- who does them --------------------------------------------------------------------------- */
 
 static double work_left(const kvsi_planned *run)
 {

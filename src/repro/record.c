@@ -103,17 +103,24 @@ out:
     return st;
 }
 
-/* Whether the folder, if it holds an experiment already, holds this one. */
-static kvs_status check_plan(int *found, const char *path, const json_t *now, kvs_err *err)
+/* Whether the folder holds an experiment, which must then be this one; what there is to write if it
+ * does not is *now, a new reference. */
+static kvs_status find_plan(int *found, json_t **now, const char *path,
+                            const kvsi_experiment *experiment, const kvs_repro_options *options,
+                            kvs_err *err)
 {
     json_t *before = NULL;
-    kvs_status st = KVS_OK;
+    kvs_status st;
 
+    *now = NULL;
+    if (!path)
+        return fail_memory(options->out, err);
+    KVS_TRY(describe(now, experiment, options, err));
     *found = kvsi_file_exists(path);
     if (!*found)
-        return KVS_OK;
+        goto out;
     KVS_TRY(kvsi_json_read(&before, path, FILE_LIMIT, err));
-    KVS_TRY(compare(before, now, path, err));
+    KVS_TRY(compare(before, *now, path, err));
 out:
     json_decref(before);
     return st;
@@ -123,14 +130,11 @@ kvs_status kvsi_record_begin(const kvsi_experiment *experiment, const kvs_repro_
                              kvs_err *err)
 {
     char *path = kvsi_path_join(options->out, PLAN);
-    json_t *now = NULL;
+    json_t *now;
     kvs_status st;
     int found, made;
 
-    if (!path)
-        return fail_memory(options->out, err);
-    KVS_TRY(describe(&now, experiment, options, err));
-    KVS_TRY(check_plan(&found, path, now, err));
+    KVS_TRY(find_plan(&found, &now, path, experiment, options, err));
     if (!found) {
         KVS_TRY(refuse_used(options->out, err));
         KVS_TRY(kvsi_dir_make(options->out, &made, err));
@@ -150,20 +154,15 @@ kvs_status kvsi_record_join(const kvsi_experiment *experiment, const kvs_repro_o
                             kvs_err *err)
 {
     char *path = kvsi_path_join(options->out, PLAN);
-    json_t *now = NULL;
-    kvs_status st;
+    json_t *now;
     int found;
+    kvs_status st = find_plan(&found, &now, path, experiment, options, err);
 
-    if (!path)
-        return fail_memory(options->out, err);
-    KVS_TRY(describe(&now, experiment, options, err));
-    KVS_TRY(check_plan(&found, path, now, err));
-    if (!found)
+    if (st == KVS_OK && !found)
         st = kvsi_fail(err, KVS_E_IO,
                        "'%s' is not what the first rank made: all ranks need a folder that they "
                        "share",
                        path);
-out:
     json_decref(now);
     kvsi_free(path);
     return st;
@@ -173,8 +172,8 @@ int kvsi_record_has_texts(const char *dir, const json_t *texts)
 {
     char *path = kvsi_path_join(dir, PLAN);
     json_t *plan = NULL;
-    int has = path && kvsi_file_exists(path) &&
-              kvsi_json_read(&plan, path, FILE_LIMIT, NULL) == KVS_OK;
+    int has =
+        path && kvsi_file_exists(path) && kvsi_json_read(&plan, path, FILE_LIMIT, NULL) == KVS_OK;
 
     if (has && texts)
         has = json_equal(json_object_get(plan, "texts"), texts);

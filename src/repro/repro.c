@@ -170,7 +170,7 @@ out:
     return st;
 }
 
-/* What the first rank found to be done, and by whom, counts for all: they may see its folder late. */
+/* What the first rank found to be done, and by whom, counts: others may see its folder late. */
 static kvs_status hear_shares(kvs_repro *r, kvs_err *err)
 {
     uint64_t planned = r->plan.count;

@@ -1,17 +1,8 @@
 #!/usr/bin/env bash
 # What analyze says of a model that has learned induction, for people and programs.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
+. "$(dirname "$0")/begin.bash"
 command -v python3 >/dev/null || { echo "skipped: no python3 to read JSON" >&2; exit 77; }
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
 
 json() { # EXPRESSION over `d`, which must be true of the JSON in out
     python3 -c "import json; d = json.load(open('out')); assert $1, d" || fail "not '$1': $(cat out)"

@@ -1,18 +1,9 @@
 #!/usr/bin/env bash
 # The comparison of examples/novels, small: it runs, goes on where it was stopped, and is fair.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
+. "$(dirname "$0")/begin.bash"
 export KVSHIFT
-compare=$(cd "$(dirname "$0")/../.." && pwd)/examples/novels/compare
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+compare=$(cd "$here/../.." && pwd)/examples/novels/compare
 
 mkdir texts
 for part in 1 2 3; do

@@ -1,17 +1,8 @@
 #!/usr/bin/env bash
 # Configuration files: what wins, what is refused, and that a file says all a run needs.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-examples=$(cd "$(dirname "$0")/../../examples/configs" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
+examples=$(cd "$here/../../examples/configs" && pwd)
 
 # value KEY OPTION...: what 'train --print-config' says of a key, with its source.
 value() {

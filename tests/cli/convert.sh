@@ -1,16 +1,7 @@
 #!/usr/bin/env bash
 # Models from one format into another by the command: what is written, what is refused, what is left.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
 
 # refused CODE TEXT ARGUMENT...: one line on standard error, nothing on standard output, no new file.
 refused() {

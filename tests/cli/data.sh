@@ -1,16 +1,7 @@
 #!/usr/bin/env bash
 # kvshift data: build, info and check, and what they refuse.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
 
 # Runs `kvshift data`; leaves its exit code in $code, its output in out and err.
 run() {

@@ -2,16 +2,7 @@
 # Models of every format, by their real files: the same text from each, and the right tokenizer
 # found.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
 
 # refused TEXT ARGUMENT...: exit 1 with one line on standard error.
 refused() {

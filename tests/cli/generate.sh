@@ -1,17 +1,8 @@
 #!/usr/bin/env bash
 # Generating: prompts of every kind, samples, stop strings, JSON, and what is refused.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
+. "$(dirname "$0")/begin.bash"
 command -v python3 >/dev/null || { echo "skipped: no python3 to read JSON"; exit 77; }
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
 # check PROGRAM: lines of `out` are the list o of JSON objects.
 check() { python3 -c "
 import json, math

@@ -1,16 +1,7 @@
 #!/usr/bin/env bash
 # What inspect says of models: configuration, sizes, memory, coefficients; for people and programs.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
 
 # refused CODE TEXT ARGUMENT...: one line on standard error, nothing on standard output.
 refused() {

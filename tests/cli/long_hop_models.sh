@@ -1,19 +1,9 @@
 #!/usr/bin/env bash
 # Published hop-k models err as they are known to, dropout off and on.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
+. "$(dirname "$0")/begin.bash"
 models=${KVSHIFT_SHARED:-}/data/hopk
 [[ -d $models ]] || { echo "skipped: no hop-k models in '$models'" >&2; exit 77; }
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
 
 for depth in 2 3; do
     for dropout in 0 0.1; do

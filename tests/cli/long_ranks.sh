@@ -2,17 +2,8 @@
 # Several ranks under mpirun: they train what one does, whatever is spread over them; to the bit
 # where that is asked for; go on from each other's checkpoints; and refuse in one line what cannot be.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-. "$(dirname "$0")/mpirun.bash"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
+. "$here/mpirun.bash"
 
 # value FILE KEY: the number or word behind a key of a JSON file with one key a line.
 value() {

@@ -2,17 +2,8 @@
 # A rank that dies ends the job in bounded time with a line that names it; what it had saved is whole,
 # and a loop that starts it again goes on to the bits of a run that nobody killed.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-. "$(dirname "$0")/mpirun.bash"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
+. "$here/mpirun.bash"
 
 run=("$KVSHIFT" train --dim 64 --heads 2 --layers 2 --vocab 64 --pool 32 --max-length 32 --batch 24
     --eval-sequences 24 --steps 60 --checkpoint-every 5 --deterministic --shard optimizer --quiet)

@@ -1,17 +1,8 @@
 #!/usr/bin/env bash
 # An experiment whose runs are split over ranks: the same results as on one, also after a stop.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-. "$(dirname "$0")/mpirun.bash"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
+. "$here/mpirun.bash"
 
 refused() { # CODE WORDS MPIRUN_ARGUMENT...
     local code=0 expected=$1 words=$2

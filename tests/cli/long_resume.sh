@@ -2,16 +2,7 @@
 # A run that is killed again and again ends with the same bytes as one that never was; damaged
 # checkpoints are found; a disk that takes no more leaves the last whole checkpoint in place.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
 
 options=(--shift qkv --dim 48 --heads 4 --kv-heads 2 --layers 2 --vocab 64 --pool 40 --max-length 32
     --batch 32 --steps 1200 --schedule cosine --dropout 0.1 --eval-every 100 --eval-sequences 200

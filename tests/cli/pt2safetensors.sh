@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # script/pt2safetensors: PyTorch's files come out as safetensors that the command reads.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-script=$(cd "$(dirname "$0")/../../script" && pwd)/pt2safetensors
+. "$(dirname "$0")/begin.bash"
+script=$(cd "$here/../../script" && pwd)/pt2safetensors
 python=
 for candidate in python3 /usr/bin/python3; do
     if "$candidate" -c 'import torch' 2>/dev/null; then
@@ -15,15 +14,6 @@ if [[ -z $python ]]; then
     echo "skipped: no Python with the module 'torch'"
     exit 77
 fi
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
 
 refused() { # TEXT ARGUMENT...
     local text=$1

@@ -1,16 +1,7 @@
 #!/usr/bin/env bash
 # Experiments as such: what they leave, going on after a kill, and what is refused.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
 
 refused() { # CODE WORDS OPTION...: exits with the code and says the words, on one line
     local code=0 wanted=$1 words=$2

@@ -1,16 +1,7 @@
 #!/usr/bin/env bash
 # Every experiment at scale smoke, and all of them on one page.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
 
 "$KVSHIFT" repro list --json >list.json
 mapfile -t names < <(sed -n 's/^    "name": "\(.*\)",$/\1/p' list.json)

@@ -1,16 +1,7 @@
 #!/usr/bin/env bash
 # The tasks hop-k and igsm: what they look like, and that models are trained on them.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
 
 refused() { # TEXT ARGUMENT...
     local text=$1 code=0

@@ -1,16 +1,7 @@
 #!/usr/bin/env bash
 # From a text to a model that writes: tokenizer, corpus, training, text, perplexity.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
 value() { sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$1"; }
 
 # A text that a small model can learn by heart, with characters of more than one byte.

@@ -1,17 +1,8 @@
 #!/usr/bin/env bash
 # What the theorems' commands print, for people and programs.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
+. "$(dirname "$0")/begin.bash"
 command -v python3 >/dev/null || { echo "skipped: no python3 to read JSON" >&2; exit 77; }
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
 
 refused() { # TEXT ARGUMENT...
     local text=$1 code=0

@@ -1,16 +1,7 @@
 #!/usr/bin/env bash
 # kvshift tokenizer: a tokenizer from a text, text through it and back, and what is refused.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
 
 # refused CODE TEXT ARGUMENT...: exactly one line on standard error, nothing on standard output.
 refused() {

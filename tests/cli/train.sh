@@ -1,16 +1,7 @@
 #!/usr/bin/env bash
 # Small runs: what they print, what they leave, and going on from there.
 set -euo pipefail
-: "${KVSHIFT:?names the command to test}"
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "FAILED: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/begin.bash"
 
 # value FILE KEY: the number or word behind a key of a JSON file with one key a line.
 value() {
