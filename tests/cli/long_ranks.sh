@@ -93,14 +93,6 @@ for key in step_seconds transfer_seconds waiting_seconds overlapped peak_bytes p
 done
 
 # One line, whatever is wrong: with all ranks, or with one of them.
-refused() { # CODE LINE MPIRUN_ARGUMENT...
-    local code=0 expected=$1 line=$2
-    shift 2
-    timeout --kill-after 10 300 mpirun "$@" >out 2>err || code=$?
-    [[ $code == "$expected" ]] || fail "exits $code, expected $expected: $(cat err)"
-    [[ $(grep -c '^kvshift: ' err) == 1 ]] || fail "not one line: $(cat err)"
-    grep -q "^kvshift: $line" err || fail "expected '$line', found: $(cat err)"
-}
 run=("$KVSHIFT" train "${small[@]}")
 refused 2 "batch is 24, expected a multiple of the 5 ranks" -np 5 "${run[@]}"
 refused 2 "deterministic runs have 1, 2 or 4 ranks, here are 3" -np 3 "${run[@]}" --deterministic

@@ -4,15 +4,6 @@ set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 . "$here/mpirun.bash"
 
-refused() { # CODE WORDS MPIRUN_ARGUMENT...
-    local code=0 expected=$1 words=$2
-    shift 2
-    timeout --kill-after 10 300 mpirun "$@" >out 2>err || code=$?
-    [[ $code == "$expected" ]] || fail "exits $code, expected $expected: $(cat err)"
-    [[ $(grep -c '^kvshift: ' err) == 1 ]] || fail "not one line: $(cat err)"
-    grep -qF "$words" err || fail "expected '$words', found: $(cat err)"
-}
-
 smoke=(repro induction-depth --scale smoke --seeds 2)
 "$KVSHIFT" "${smoke[@]}" --out one --quiet >out
 ranks 3 "$KVSHIFT" "${smoke[@]}" --out three --threads 1 >out 2>err || fail "$(cat err)"

@@ -1,4 +1,4 @@
-# For scripts that start ranks: skips where that cannot be done, and gives `ranks N COMMAND...`.
+# For scripts that start ranks: skips where that cannot be done, and gives `ranks` and `refused`.
 
 if ! command -v mpirun >/dev/null; then
     echo "SKIPPED: no mpirun here (Debian: openmpi-bin)"
@@ -22,4 +22,14 @@ ranks() { # N COMMAND...
     local count=$1
     shift
     timeout --kill-after 10 300 mpirun -np "$count" "$@"
+}
+
+# The job ends with that code and one line of ours, which begins so.
+refused() { # CODE LINE MPIRUN_ARGUMENT...
+    local code=0 expected=$1 line=$2
+    shift 2
+    timeout --kill-after 10 300 mpirun "$@" >out 2>err || code=$?
+    [[ $code == "$expected" ]] || fail "exits $code, expected $expected: $(cat err)"
+    [[ $(grep -c '^kvshift: ' err) == 1 ]] || fail "not one line: $(cat err)"
+    grep -q "^kvshift: $line" err || fail "expected '$line', found: $(cat err)"
 }
