@@ -15,7 +15,7 @@ typedef struct size {
 
 /* Each list ends with an empty name. */
 static const size sizes[KVS_SCALES][SIZES_MAX + 1] = {
-    {{0, NULL, "width 16"}, {2, NULL, "width 32"}},
+    {{1, NULL, "width 16"}, {3, NULL, "width 32"}},
     {{2, NULL, "0.3M"}, {3, NULL, "0.5M"}, {4, NULL, "1.1M"}},
     {{0, "paper-1.5b", "1.5B"},
      {0, "paper-2.9b", "2.9B"},
