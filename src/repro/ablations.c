@@ -25,7 +25,7 @@ static const kvsi_loss_claim claims[] = {
 
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
-    return kvsi_plan_text_arms(p, arms, ARMS, "paper-1.5b", err);
+    return kvsi_plan_text_arms(p, arms, ARMS, "paper-1.5b", 1, err);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { RATES_MAX = 6 };
+enum { RATES_MAX = 4 };
 
 /* Each list ends with 0. */
 static const double rates[KVS_SCALES][RATES_MAX + 1] = {
     {1e-3, 1e-1},
-    {1e-3, 3e-3, 1e-2, 3e-2, 1e-1},
+    {1e-3, 1e-2, 3e-2, 1e-1},
     {1e-4, 2e-4, 1e-3, 1e-2},
 };
 

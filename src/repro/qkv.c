@@ -16,7 +16,7 @@ static const kvsi_loss_claim claims[] = {
 
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
-    return kvsi_plan_text_arms(p, arms, ARMS, "paper-19b", err);
+    return kvsi_plan_text_arms(p, arms, ARMS, "paper-19b", 0, err);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
@@ -34,12 +34,12 @@ const kvsi_experiment kvsi_repro_qkv = {
             .settings =
                 {"a tiny model, 8 steps on a made-up language: shows that everything works and "
                  "nothing else",
-                 "0.5 million parameters instead of 19 billion, 1.2 million tokens instead of 180 "
+                 "0.5 million parameters instead of 19 billion, 3.3 million tokens instead of 180 "
                  "billion, vocabulary 1024, windows of 256 tokens, cosine rate from 2e-3; losses "
                  "alone, since models of this size have nothing to show on benchmarks",
                  "the paper's 19B model, batch and rate, 200 billion tokens; the text is not the "
                  "paper's, which is not public"},
-            .seeds = {1, 8, 1},
+            .seeds = {1, 5, 1},
             .learns_text = 1,
         },
     .plan = plan,

@@ -1,26 +1,19 @@
 /* Fig. 5a: the same comparison for five seeds. */
 #include "repro/curves.h"
 #include "repro/losses.h"
-#include "repro/settings.h"
 
 #include <math.h>
 
 enum { VANILLA, KV, ARMS };
 
+static const kvsi_text_arm arms[ARMS] = {
+    [VANILLA] = {.name = "vanilla"},
+    [KV] = {.name = "KV shifting", .shift = {.targets = KVS_SHIFT_K | KVS_SHIFT_V}},
+};
+
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
-    for (int arm = VANILLA; arm < ARMS; arm++) {
-        kvsi_planned run = {0};
-
-        KVS_TRY(kvsi_settings_text(&run, p, KVSI_TEXT_BASE, "paper-1.5b", err));
-        kvsi_shift_arm(&run, arm == KV, run.model.layers);
-        kvsi_name_arm(&run, arm == KV ? "KV shifting" : "vanilla");
-        KVS_TRY(kvsi_plan_add(p, &run, err));
-    }
-out:
-    return st;
+    return kvsi_plan_text_arms(p, arms, ARMS, "paper-1.5b", 0, err);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
