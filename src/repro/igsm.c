@@ -211,19 +211,27 @@ static double strict_short(const kvsi_trial_run *run)
     return share(run, "trained", "strict");
 }
 
+/* Who cannot solve what it was trained on has nothing to show on longer problems: two arms that
+ * mostly guess may differ all the same. */
+static int has_learned(const kvsi_trial_arm *arm)
+{
+    return kvsi_estimate_arm(arm, solved_short).mean >= 50;
+}
+
 static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t number, kvsi_reading *read,
                   const char *how)
 {
     const setting *t = &sizes[trial->plan->scale].settings[number];
     const kvsi_trial_arm kv = kvsi_trial_arm_at(trial, 2 * number),
                          vanilla = kvsi_trial_arm_at(trial, 2 * number + 1);
+    const int learned = has_learned(&kv) || has_learned(&vanilla);
     double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
-    char words[160], paper[96];
+    char words[160], paper[96], chance[32];
     kvsi_paired_test test;
     kvsi_found found;
 
     kvsi_read_arm(ours, &kv, read);
-    test = kvsi_paired_t(ours, theirs, kvsi_read_arm(theirs, &vanilla, read));
+    test = kvsi_paired_t(theirs, ours, kvsi_read_arm(theirs, &vanilla, read));
     snprintf(words, sizeof words, "Tr%zu-Te%zu: KV shifting solves more problems, %s", t->trained,
              t->tested, how);
     if (t->vanilla > 0)
@@ -234,19 +242,21 @@ static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t number, kvsi
     found = (kvsi_found){
         .claim = words,
         .paper = read == solved ? paper : "not measured",
-        .ours = test.difference.mean,
+        .ours = 0 - test.difference.mean, /* not -0 where nothing differs */
         .error = test.difference.error,
         .unit = "percentage points",
         .seeds = test.difference.count,
-        .outcome = kvsi_sign_outcome(&test, 1),
+        .outcome = learned ? kvsi_sign_outcome(&test, -1) : KVSI_OPEN,
     };
-    if (found.seeds < 2)
+    if (found.seeds < 2) {
         kvsi_findings_lone_claim(f, &found);
-    else
-        kvsi_findings_claim(f, &found, "%.1f %% against %.1f %%, p = %.2g, more for %zu of %zu",
-                            kvsi_estimate_arm(&kv, read).mean,
-                            kvsi_estimate_arm(&vanilla, read).mean, test.p,
-                            found.seeds - test.below, found.seeds);
+        return;
+    }
+    snprintf(chance, sizeof chance, "p = %.2g", test.p);
+    kvsi_findings_claim(f, &found, "%.1f %% against %.1f %%, more for %zu of %zu; %s",
+                        kvsi_estimate_arm(&kv, read).mean, kvsi_estimate_arm(&vanilla, read).mean,
+                        test.below, found.seeds,
+                        learned ? chance : "neither solves half of what it was trained on");
 }
 
 static void tabulate(kvsi_findings *f, const kvsi_trial *trial)
