@@ -59,16 +59,14 @@ void kvsi_claim_loss(kvsi_findings *f, const kvsi_trial *trial, const kvsi_loss_
 /* ---- many arms ------------------------------------------------------------------------------- */
 
 kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_arm *arms, size_t count,
-                               const char *preset, int brief, kvs_err *err)
+                               size_t number, const char *preset, kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
     for (size_t i = 0; i < count; i++) {
         kvsi_planned run = {0};
 
-        KVS_TRY(kvsi_settings_text(&run, plan, KVSI_TEXT_BASE, preset, err));
-        if (brief)
-            kvsi_settings_brief(&run, plan->scale);
+        KVS_TRY(kvsi_settings_text(&run, plan, number, preset, err));
         kvsi_name_arm(&run, "%s", arms[i].name);
         run.model.shift = arms[i].shift;
         if (run.model.shift.window == 0)

@@ -34,10 +34,9 @@ typedef struct kvsi_text_arm {
     int half_rotary; /* only half of each head's channels rotates, which the hard shift needs */
 } kvsi_text_arm;
 
-/* The base size with each of them; `preset` is the paper's, `brief` trains as kvsi_settings_brief
- * has it. */
+/* A language model, as kvsi_settings_text has it, with each of them. */
 kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_arm *arms, size_t count,
-                               const char *preset, int brief, kvs_err *err);
+                               size_t number, const char *preset, kvs_err *err);
 /* Claims, a table of all arms, and their differences from arm `reference`, in the end and on the
  * way. */
 kvs_status kvsi_conclude_text_arms(kvsi_findings *findings, const kvsi_trial *trial,

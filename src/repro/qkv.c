@@ -1,5 +1,6 @@
 /* The appendix's figure: shifting queries too. */
 #include "repro/losses.h"
+#include "repro/settings.h"
 
 enum { VANILLA, KV, QKV, ARMS };
 
@@ -16,7 +17,7 @@ static const kvsi_loss_claim claims[] = {
 
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
-    return kvsi_plan_text_arms(p, arms, ARMS, "paper-19b", 0, err);
+    return kvsi_plan_text_arms(p, arms, ARMS, KVSI_TEXT_BASE, "paper-19b", err);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)

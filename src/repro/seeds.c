@@ -1,6 +1,7 @@
 /* Fig. 5a: the same comparison for five seeds. */
 #include "repro/curves.h"
 #include "repro/losses.h"
+#include "repro/settings.h"
 
 #include <math.h>
 
@@ -13,7 +14,7 @@ static const kvsi_text_arm arms[ARMS] = {
 
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
-    return kvsi_plan_text_arms(p, arms, ARMS, "paper-1.5b", 0, err);
+    return kvsi_plan_text_arms(p, arms, ARMS, KVSI_TEXT_BASE, "paper-1.5b", err);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)

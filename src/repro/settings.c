@@ -126,12 +126,3 @@ kvs_status kvsi_settings_text(kvsi_planned *run, kvsi_plan *plan, size_t number,
     small_settings(run, plan, number);
     return KVS_OK;
 }
-
-void kvsi_settings_brief(kvsi_planned *run, kvs_scale scale)
-{
-    if (scale != KVS_SCALE_DESK)
-        return;
-    run->train.steps = 300;
-    run->train.warmup = 30;
-    run->eval_every = 75;
-}

@@ -1,5 +1,6 @@
 /* Fig. 8a: keeping the shift's numbers within bounds, and what others do instead. */
 #include "repro/losses.h"
+#include "repro/settings.h"
 
 enum { VANILLA, KV, GATE, CLAMP, SMEAR, HARD, CHANNEL, DATA, ARMS };
 
@@ -28,7 +29,7 @@ static const kvsi_loss_claim claims[] = {
 
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
-    return kvsi_plan_text_arms(p, arms, ARMS, "paper-1.5b", 1, err);
+    return kvsi_plan_text_arms(p, arms, ARMS, KVSI_TEXT_SMALL, "paper-1.5b", err);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
@@ -49,12 +50,12 @@ const kvsi_experiment kvsi_repro_variants = {
             .settings =
                 {"a tiny model, 8 steps on a made-up language: shows that everything works and "
                  "nothing else",
-                 "0.5 million parameters instead of 1.5 billion, 1.2 million tokens instead of 10 "
+                 "0.3 million parameters instead of 1.5 billion, 3.3 million tokens instead of 10 "
                  "billion, vocabulary 1024, windows of 256 tokens, cosine rate from 2e-3; four "
                  "more variants than the paper's",
                  "the paper's 1.5B model, batch, rate and 10 billion tokens, with four more "
                  "variants; the text is not the paper's, which is not public"},
-            .seeds = {1, 5, 1},
+            .seeds = {1, 3, 1},
             .learns_text = 1,
         },
     .plan = plan,
