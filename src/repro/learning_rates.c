@@ -6,12 +6,12 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { RATES_MAX = 4 };
+enum { RATES_MAX = 6 };
 
 /* Each list ends with 0. */
 static const double rates[KVS_SCALES][RATES_MAX + 1] = {
     {1e-3, 1e-1},
-    {1e-3, 1e-2, 3e-2, 1e-1},
+    {1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1},
     {1e-4, 2e-4, 1e-3, 1e-2},
 };
 
@@ -243,8 +243,8 @@ const kvsi_experiment kvsi_repro_learning_rates = {
                 {"a tiny model, 8 steps on a made-up language at two rates: shows that everything "
                  "works and nothing else",
                  "0.3 million parameters instead of 1.5 billion, 1.2 million tokens instead of 10 "
-                 "billion; rates 1e-3 to 1e-1 instead of 1e-4 to 1e-2, since small models bear "
-                 "more; constant after a warm-up, as in the paper",
+                 "billion; rates 1e-3 to 1 instead of 1e-4 to 1e-2, since small models bear more; "
+                 "constant after a warm-up, as in the paper",
                  "the paper's 1.5B model, batch and 10 billion tokens at its four rates, with five "
                  "seeds each; the text is not the paper's, which is not public"},
             .seeds = {1, 3, 5},
