@@ -50,7 +50,7 @@ const kvsi_experiment kvsi_repro_ablations = {
                  "more arms than the paper's",
                  "the paper's 1.5B model, batch, rate and 10 billion tokens, with three more arms; "
                  "the text is not the paper's, which is not public"},
-            .seeds = {1, 4, 1},
+            .seeds = {1, 8, 1},
             .learns_text = 1,
         },
     .plan = plan,

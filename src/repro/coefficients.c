@@ -13,10 +13,10 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     kvsi_planned run = {.keeps_checkpoints = 1};
     kvs_status st;
 
-    KVS_TRY(kvsi_settings_text(&run, p, 3, "paper-2.9b", err));
+    KVS_TRY(kvsi_settings_text(&run, p, 4, "paper-2.9b", err));
     if (p->scale == KVS_SCALE_DESK) {
         run.model.layers = 6;
-        run.train.steps = 800;
+        run.train.warmup = 30;
     }
     run.eval_every = run.train.steps / LOOKS;
     run.model.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;

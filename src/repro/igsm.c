@@ -42,7 +42,7 @@ static const size sizes[KVS_SCALES] = {
      .warmup = 2,
      .lr = 1e-3,
      .problems = 16},
-    {.settings = {{2, 6, 8, 32, 5000, .1, 0, 0}},
+    {.settings = {{2, 6, 8, 32, 3000, .1, 0, 0}},
      .setting_count = 1,
      .body = KVS_BODY_LLAMA,
      .wording = KVS_IGSM_COMPACT,
@@ -332,8 +332,8 @@ const kvsi_experiment kvsi_repro_igsm = {
                  "everything works and nothing else",
                  "trained on up to 6 parameters and tested on 8 instead of 12 and 15, or 21 and "
                  "24; compact words; learnt from solutions alone; width 128 and 3 layers instead "
-                 "of 768 "
-                 "and 12, 5000 steps of 32 problems, rate 2e-3; 1000 new problems to test with",
+                 "of 768 and 12, 3000 steps of 32 problems, rate 2e-3; 1000 new problems to test "
+                 "with",
                  "Tr12-Te15 and Tr21-Te24, context 1024, rate 2e-4; operations are parameters, "
                  "tokens are words; model, batch, steps and decay are those of the work that the "
                  "paper follows (12 layers, width 768), as it does not say its own"},

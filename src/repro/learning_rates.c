@@ -26,6 +26,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
             KVS_TRY(kvsi_settings_text(&run, p, KVSI_TEXT_BASE, "paper-1.5b", err));
             run.train.schedule = KVS_SCHEDULE_CONSTANT;
             run.train.lr = run.value;
+            kvsi_settings_brief(&run, p->scale);
             run.eval_every = 0;
             kvsi_shift_arm(&run, shifted, run.model.layers);
             kvsi_name_arm(&run, "%s, rate %g", shifted ? "KV shifting" : "vanilla", run.value);

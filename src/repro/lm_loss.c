@@ -16,7 +16,7 @@ typedef struct size {
 /* Each list ends with an empty name. */
 static const size sizes[KVS_SCALES][SIZES_MAX + 1] = {
     {{0, NULL, "width 16"}, {2, NULL, "width 32"}},
-    {{1, NULL, "0.3M"}, {2, NULL, "0.5M"}, {3, NULL, "1.1M"}},
+    {{2, NULL, "0.3M"}, {3, NULL, "0.5M"}, {4, NULL, "1.1M"}},
     {{0, "paper-1.5b", "1.5B"},
      {0, "paper-2.9b", "2.9B"},
      {0, "paper-6.7b", "6.7B"},
@@ -76,12 +76,12 @@ const kvsi_experiment kvsi_repro_lm_loss = {
             .settings =
                 {"two tiny models, 8 steps on a made-up language: shows that everything works and "
                  "nothing else",
-                 "0.3, 0.5 and 1.1 million parameters instead of 1.5 to 19 billion, 1.2 million "
+                 "0.3, 0.5 and 1.1 million parameters instead of 1.5 to 19 billion, 3.3 million "
                  "tokens of text instead of 10 to 500 billion, vocabulary 1024, windows of 256 "
                  "tokens, cosine rate from 2e-3; validation loss instead of training loss",
                  "the paper's five models, batches, rates and numbers of tokens; the text is not "
                  "the paper's, which is not public"},
-            .seeds = {1, 5, 1},
+            .seeds = {1, 3, 1},
             .learns_text = 1,
         },
     .plan = plan,

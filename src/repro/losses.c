@@ -67,6 +67,7 @@ kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_arm *arms, size_
         kvsi_planned run = {0};
 
         KVS_TRY(kvsi_settings_text(&run, plan, KVSI_TEXT_BASE, preset, err));
+        kvsi_settings_brief(&run, plan->scale);
         kvsi_name_arm(&run, "%s", arms[i].name);
         run.model.shift = arms[i].shift;
         if (run.model.shift.window == 0)

@@ -34,7 +34,7 @@ typedef struct kvsi_text_arm {
     int half_rotary; /* only half of each head's channels rotates, which the hard shift needs */
 } kvsi_text_arm;
 
-/* The base size with each of them; `preset` is the paper's. */
+/* The base size with each of them, trained briefly; `preset` is the paper's. */
 kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_arm *arms, size_t count,
                                const char *preset, kvs_err *err);
 /* Claims, a table of all arms, and their differences from arm `reference`, in the end and on the

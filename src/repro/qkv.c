@@ -39,7 +39,7 @@ const kvsi_experiment kvsi_repro_qkv = {
                  "alone, since models of this size have nothing to show on benchmarks",
                  "the paper's 19B model, batch and rate, 200 billion tokens; the text is not the "
                  "paper's, which is not public"},
-            .seeds = {1, 5, 1},
+            .seeds = {1, 8, 1},
             .learns_text = 1,
         },
     .plan = plan,

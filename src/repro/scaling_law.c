@@ -273,8 +273,8 @@ const kvsi_experiment kvsi_repro_scaling_law = {
             .settings =
                 {"five tiny models, 8 steps on a made-up language: shows that everything works and "
                  "nothing else",
-                 "five models of 55 thousand to 1.8 million parameters without embeddings instead "
-                 "of up to 13 billion, 1.2 million tokens instead of 10 billion, vocabulary 1024, "
+                 "five models of 27 to 804 thousand parameters without embeddings instead "
+                 "of up to 13 billion, 3.3 million tokens instead of 10 billion, vocabulary 1024, "
                  "windows of 256 tokens; the validation text is held out of the same texts, not "
                  "WebText",
                  "the paper's 1.5B, 6.7B and 13B models and two smaller ones (the paper does not "

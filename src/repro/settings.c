@@ -76,11 +76,11 @@ static const text_scale texts[] = {
     [KVS_SCALE_DESK] = {1024,
                         256,
                         16,
-                        300,
-                        30,
+                        800,
+                        80,
                         2e-3,
                         384,
-                        {{48, 2, 2}, {64, 3, 2}, {96, 3, 3}, {128, 4, 4}, {192, 4, 6}}},
+                        {{32, 2, 2}, {48, 2, 2}, {64, 3, 2}, {96, 3, 3}, {128, 4, 4}}},
 };
 
 static kvs_status paper_settings(kvsi_planned *run, kvsi_plan *plan, const char *preset,
@@ -125,4 +125,13 @@ kvs_status kvsi_settings_text(kvsi_planned *run, kvsi_plan *plan, size_t number,
         return paper_settings(run, plan, preset, err);
     small_settings(run, plan, number);
     return KVS_OK;
+}
+
+void kvsi_settings_brief(kvsi_planned *run, kvs_scale scale)
+{
+    if (scale != KVS_SCALE_DESK)
+        return;
+    run->train.steps = 300;
+    run->train.warmup = 30;
+    run->eval_every = 75;
 }

@@ -9,10 +9,13 @@ void kvsi_settings_induction(kvsi_planned *run, kvs_scale scale);
 
 /* A language model: of the smaller scales the one of that number, the narrowest being 0; of the
  * paper the preset.  Text, tokenizer and training are set too; the shift is the experiment's. */
-enum { KVSI_TEXT_SIZES = 5, KVSI_TEXT_BASE = 2 };
+enum { KVSI_TEXT_SIZES = 5, KVSI_TEXT_BASE = 3 };
 
 kvs_status kvsi_settings_text(kvsi_planned *run, kvsi_plan *plan, size_t number, const char *preset,
                               kvs_err *err);
+/* Shortens it at scale desk, for comparisons of many arms: losses differ so much by seed that many
+ * short runs tell more than a few long ones. */
+void kvsi_settings_brief(kvsi_planned *run, kvs_scale scale);
 
 /* Names an arm. */
 void kvsi_name_arm(kvsi_planned *run, const char *format, ...)

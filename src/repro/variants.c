@@ -54,7 +54,7 @@ const kvsi_experiment kvsi_repro_variants = {
                  "more variants than the paper's",
                  "the paper's 1.5B model, batch, rate and 10 billion tokens, with four more "
                  "variants; the text is not the paper's, which is not public"},
-            .seeds = {1, 4, 1},
+            .seeds = {1, 8, 1},
             .learns_text = 1,
         },
     .plan = plan,
