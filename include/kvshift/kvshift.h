@@ -25,6 +25,16 @@
  *     A handle made from another one (a session from a model) borrows it: free it first.
  *   - A handle may be used by one thread at a time; different handles may be used at once, except
  *     that a model must not be trained while another handle reads it.
+ *
+ * In this order, each under a line of its own ("---- name"):
+ *   status                what calls return         batches and tasks  what models learn from
+ *   what this build is    version, features         training           steps, checkpoints, runs
+ *   ranks                 processes that train      tokenizers         text into ids and back
+ *   runtime               processor code, threads   formats            files of other programs
+ *   model configuration   sizes, shift, presets     corpora            tokens on disk
+ *   types of numbers      of stored tensors         reports            runs compared
+ *   model                 weights, files
+ *   sessions              running a model
  */
 #ifndef KVSHIFT_H
 #define KVSHIFT_H
