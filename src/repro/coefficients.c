@@ -13,7 +13,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     kvsi_planned run = {.keeps_checkpoints = 1};
     kvs_status st;
 
-    KVS_TRY(kvsi_settings_text(&run, p, 4, "paper-2.9b", err));
+    KVS_TRY(kvsi_settings_text(&run, p, KVSI_TEXT_SIZES - 1, "paper-2.9b", err));
     if (p->scale == KVS_SCALE_DESK) {
         run.model.layers = 6;
         run.train.warmup = 30;
