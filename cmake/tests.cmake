@@ -2,7 +2,7 @@
 #   tests/test_*.c          one executable each, label quick; may include internal headers
 #   tests/test_double_*.c   the same, with the model and the reference kernels in double precision
 #   tests/test_long_*.c     label long
-#   tests/*.c               other files: helpers, linked into every test
+#   tests/*.c               other files: helpers, one library that every test links
 #   tests/cli/*.sh          scripts that run the command $KVSHIFT; cli/long_*.sh have label long
 #   tests/cli/*.bash        what scripts share
 if(NOT CMOCKA_FOUND)
@@ -15,8 +15,10 @@ file(GLOB helper_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
 file(GLOB test_scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cli/*.sh)
 list(REMOVE_ITEM helper_sources "" ${test_sources})
 
-# Finite differences need more digits than float has.
-add_library(kvshift_double STATIC EXCLUDE_FROM_ALL ${library_sources})
+# Finite differences need more digits than float has.  Their tests use the model and the layers below.
+set(double_sources ${library_sources})
+list(FILTER double_sources INCLUDE REGEX "/src/(base|parallel|kernels|kernels/ref|model|formats)/[^/]+$")
+add_library(kvshift_double STATIC EXCLUDE_FROM_ALL ${double_sources})
 kvshift_own_code(kvshift_double)
 add_dependencies(kvshift_double kvshift_commit)
 target_compile_definitions(kvshift_double PUBLIC KVSI_REAL=double)
@@ -33,19 +35,26 @@ function(kvshift_describe_test name label)
         LABELS ${label} TIMEOUT 600 ENVIRONMENT "${KVSHIFT_TEST_ENVIRONMENT};${ARGN}")
 endfunction()
 
+# The helpers are built twice, for each library once: the size of a weight differs.
+foreach(library kvshift_static kvshift_double)
+    set(helpers ${library}_test_helpers)
+    add_library(${helpers} STATIC EXCLUDE_FROM_ALL ${helper_sources})
+    kvshift_own_code(${helpers})
+    target_compile_definitions(${helpers} PUBLIC KVSI_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
+    target_include_directories(${helpers} SYSTEM PUBLIC ${CMOCKA_INCLUDE_DIRS})
+    target_link_libraries(${helpers} PUBLIC ${library} ${CMOCKA_LINK_LIBRARIES})
+endforeach()
+target_compile_definitions(kvshift_static_test_helpers PUBLIC ${level_definitions})
+
 foreach(source IN LISTS test_sources)
     get_filename_component(name ${source} NAME_WE)
-    add_executable(${name} ${source} ${helper_sources})
+    add_executable(${name} ${source})
     kvshift_own_code(${name})
-    target_compile_definitions(${name} PRIVATE KVSI_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
-    target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIRS})
     if(name MATCHES "^test_double_")
-        target_link_libraries(${name} PRIVATE kvshift_double)
+        target_link_libraries(${name} PRIVATE kvshift_double_test_helpers)
     else()
-        target_compile_definitions(${name} PRIVATE ${level_definitions})
-        target_link_libraries(${name} PRIVATE kvshift_static)
+        target_link_libraries(${name} PRIVATE kvshift_static_test_helpers)
     endif()
-    target_link_libraries(${name} PRIVATE ${CMOCKA_LINK_LIBRARIES})
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
