@@ -6,7 +6,47 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void *take(size_t size)
+{
+    void *memory = malloc(size);
+
+    if (!memory && size > 0)
+        kvsi_memory_note_lost();
+    return memory;
+}
+
+/* jansson has one allocator for the whole process.  take() differs from the default only in the
+ * note, and free() stays, so an application that uses jansson too can free what it or we have made,
+ * before and after.  One that has set functions of its own keeps them: then failures are known by
+ * the results of calls alone.  Runs before main(), because values are built in many places and
+ * jansson wants its functions before the first of them. */
+__attribute__((constructor)) static void install_allocator(void)
+{
+    json_malloc_t now_malloc;
+    json_free_t now_free;
+
+    json_get_alloc_funcs(&now_malloc, &now_free);
+    if (now_malloc == malloc && now_free == free)
+        json_set_alloc_funcs(take, free);
+}
+
+kvs_status kvsi_json_check(const char *what, kvs_err *err)
+{
+    return kvsi_memory_lost() ? kvsi_fail(err, KVS_E_NOMEM, "out of memory for %s", what) : KVS_OK;
+}
+
+kvs_status kvsi_json_check_made(const json_t *value, const char *what, kvs_err *err)
+{
+    return value ? kvsi_json_check(what, err)
+                 : kvsi_fail(err, KVS_E_NOMEM, "out of memory for %s", what);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
 
 static const char *found(const json_t *value)
 {
@@ -49,8 +89,10 @@ static kvs_status parse(json_t **out, json_type type, const char *text, size_t s
 
     *out = NULL;
     value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-    if (!value && json_error_code(&error) == json_error_out_of_memory)
+    if (kvsi_memory_lost() || (!value && json_error_code(&error) == json_error_out_of_memory)) {
+        json_decref(value);
         return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory while reading JSON", what);
+    }
     if (!value)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': malformed JSON at line %d, column %d: %s", what,
                          error.line, error.column, error.text);
@@ -116,12 +158,18 @@ kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err)
 {
     const size_t format = JSON_INDENT(2) | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15);
     json_sink sink = {.err = err};
+    char what[512];
     kvs_status st;
+    int failed;
 
+    snprintf(what, sizeof what, "'%s'", path);
+    KVS_TRY(kvsi_json_check_made(value, what, err));
     KVS_TRY(kvsi_new_file_open(&sink.file, path, err));
-    if (json_dump_callback(value, write_piece, &sink, format) != 0) {
-        st = sink.status != KVS_OK ? sink.status
-                                   : kvsi_fail(err, KVS_E_INVALID, "'%s': not valid as JSON", path);
+    failed = json_dump_callback(value, write_piece, &sink, format) != 0;
+    KVS_TRY(sink.status);
+    KVS_TRY(kvsi_json_check(what, err));
+    if (failed) {
+        st = kvsi_fail(err, KVS_E_INVALID, "'%s': not valid as JSON", path);
         goto out;
     }
     KVS_TRY(kvsi_new_file_write(sink.file, "\n", 1, err));
@@ -129,6 +177,25 @@ kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err)
     sink.file = NULL;
 out:
     kvsi_new_file_abandon(sink.file);
+    return st;
+}
+
+kvs_status kvsi_json_dump(char **out, const json_t *value, size_t format, const char *what,
+                          kvs_err *err)
+{
+    kvs_status st = kvsi_json_check_made(value, what, err);
+
+    *out = NULL;
+    if (st != KVS_OK)
+        return st;
+    *out = json_dumps(value, format);
+    st = kvsi_json_check(what, err);
+    if (st == KVS_OK && !*out)
+        st = kvsi_fail(err, KVS_E_INVALID, "%s: not valid as JSON", what);
+    if (st != KVS_OK) {
+        free(*out);
+        *out = NULL;
+    }
     return st;
 }
 
