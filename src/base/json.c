@@ -6,18 +6,24 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+static _Thread_local jmp_buf *escape; /* where to when memory runs out; NULL = NULL is returned */
+
 static void *take(size_t size)
 {
     void *memory = malloc(size);
 
-    if (!memory && size > 0)
-        kvsi_memory_note_lost();
-    return memory;
+    if (memory || size == 0)
+        return memory;
+    kvsi_memory_note_lost();
+    if (escape)
+        longjmp(*escape, 1);
+    return NULL;
 }
 
 /* jansson has one allocator for the whole process.  take() differs from the default only in the
@@ -44,6 +50,20 @@ kvs_status kvsi_json_check_made(const json_t *value, const char *what, kvs_err *
 {
     return value ? kvsi_json_check(what, err)
                  : kvsi_fail(err, KVS_E_NOMEM, "out of memory for %s", what);
+}
+
+/* What jansson had built when memory ran out is not freed: only it knows where that is. */
+json_t *kvsi_json_load(const char *text, size_t size, size_t flags, json_error_t *error)
+{
+    json_t *volatile value = NULL;
+    jmp_buf here;
+
+    if (setjmp(here) == 0) {
+        escape = &here;
+        value = json_loadb(text, size, flags, error);
+    }
+    escape = NULL;
+    return value;
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -88,7 +108,7 @@ static kvs_status parse(json_t **out, json_type type, const char *text, size_t s
     kvs_status st;
 
     *out = NULL;
-    value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    value = kvsi_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
     if (kvsi_memory_lost() || (!value && json_error_code(&error) == json_error_out_of_memory)) {
         json_decref(value);
         return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory while reading JSON", what);

@@ -9,6 +9,10 @@
 
 #include <jansson.h>
 
+/* json_loadb(), except that NULL comes back, and memory counts as lost, as soon as an allocation
+ * fails: jansson 2.14 goes on then, loses characters, and may read and write past a text's end. */
+json_t *kvsi_json_load(const char *text, size_t size, size_t flags, json_error_t *error);
+
 /* Parses one JSON object of at most `limit` bytes.  `what` names the source in messages. */
 kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const char *what,
                            kvs_err *err);

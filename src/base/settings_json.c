@@ -20,8 +20,8 @@ static kvs_status read_value(kvsi_settings_reader *r, json_t **out, kvs_err *err
 {
     json_error_t error;
 
-    *out = json_loadb(r->at, (size_t)(r->end - r->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK,
-                      &error);
+    *out = kvsi_json_load(r->at, (size_t)(r->end - r->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK,
+                          &error);
     if (!*out || kvsi_memory_lost())
         return kvsi_fail(err, KVS_E_NOMEM, "%s:%zu: out of memory", r->path, r->line);
     for (const char *end = r->at + error.position; r->at < end; r->at++)

@@ -280,7 +280,7 @@ static kvs_status parse_line(kvsi_documents *d, const char *line, size_t size, k
     json_error_t error;
     kvs_status st;
 
-    d->value = json_loadb(line, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    d->value = kvsi_json_load(line, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     d->handed = 0;
     st = kvsi_json_check("a line of JSON", err);
     if (st != KVS_OK)

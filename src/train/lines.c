@@ -41,29 +41,6 @@ kvs_status kvsi_lines_create(kvsi_lines **out, const char *path, kvs_err *err)
     return open_locked(out, path, "wx", err);
 }
 
-kvs_status kvsi_lines_next(FILE *from, const char *path, kvsi_text *line, int *found, kvs_err *err)
-{
-    enum { LARGEST = 64 << 20 };
-    int c = 0;
-
-    line->length = 0;
-    kvsi_text_add(line, "");
-    while (c != '\n' && (c = getc_unlocked(from)) != EOF) {
-        const char byte = (char)c;
-
-        kvsi_text_add_bytes(line, &byte, 1);
-        if (line->failed)
-            break;
-        if (line->length > LARGEST)
-            return kvsi_fail(err, KVS_E_LIMIT, "'%s' has a line of more than %d MiB", path,
-                             LARGEST >> 20);
-    }
-    if (ferror(from))
-        return kvsi_fail_errno(err, "read", path);
-    *found = line->length > 0;
-    return kvsi_text_check(line, err);
-}
-
 static int is_whole(const kvsi_text *line)
 {
     return line->length > 0 && line->data[line->length - 1] == '\n';
@@ -72,7 +49,7 @@ static int is_whole(const kvsi_text *line)
 /* Is this a whole record of a step up to `last`? */
 static int is_kept(const kvsi_text *line, uint64_t last)
 {
-    json_t *record = is_whole(line) ? json_loadb(line->data, line->length, 0, NULL) : NULL;
+    json_t *record = is_whole(line) ? kvsi_json_load(line->data, line->length, 0, NULL) : NULL;
     const json_t *step = json_object_get(record, "step");
     const int kept = json_is_integer(step) && (uint64_t)json_integer_value(step) <= last;
 
@@ -92,7 +69,7 @@ static kvs_status cut(kvsi_lines *lines, size_t heads, uint64_t step, kvs_err *e
     for (;;) {
         int found, keeps;
 
-        KVS_TRY(kvsi_lines_next(lines->file, lines->path, &line, &found, err));
+        KVS_TRY(kvsi_read_line(&line, &found, lines->file, lines->path, KVSI_LOG_LINE_MAX, err));
         keeps = found && (kept < heads ? is_whole(&line) : is_kept(&line, step));
         KVS_TRY(kvsi_json_check("a log", err)); /* or lines would be cut off that are whole */
         if (!keeps)

@@ -5,15 +5,10 @@
 #define KVSI_TRAIN_LINES_H
 
 #include "base/json.h"
-#include "base/text.h"
-
-#include <stdio.h>
 
 typedef struct kvsi_lines kvsi_lines;
 
-/* The next line of a file, with its newline, in line->data; *found = 0 at the end.  A line has at
- * most 64 MiB.  `path` is for messages. */
-kvs_status kvsi_lines_next(FILE *from, const char *path, kvsi_text *line, int *found, kvs_err *err);
+enum { KVSI_LOG_LINE_MAX = 64 << 20 }; /* bytes */
 
 /* A new file; one that is there is an error. */
 kvs_status kvsi_lines_create(kvsi_lines **out, const char *path, kvs_err *err);

@@ -35,9 +35,9 @@ static void add_cell(kvsi_text *row, const json_t *value)
         kvsi_text_format(row, "%.9g", json_real_value(value));
 }
 
-static kvs_status add_row(kvsi_text *row, const char *line, kvs_err *err)
+static kvs_status add_row(kvsi_text *row, const kvsi_text *line, kvs_err *err)
 {
-    json_t *record = json_loads(line, 0, NULL);
+    json_t *record = kvsi_json_load(line->data, line->length, 0, NULL);
 
     row->length = 0;
     for (size_t i = 0; i < COLUMNS; i++) {
@@ -64,13 +64,14 @@ static kvs_status copy_rows(kvsi_new_file *to, FILE *from, const char *path, kvs
     kvs_status st;
 
     add_header(&row);
-    KVS_TRY(kvsi_lines_next(from, path, &line, &found, err)); /* the settings have no row */
+    KVS_TRY(kvsi_read_line(&line, &found, from, path, KVSI_LOG_LINE_MAX,
+                           err)); /* the settings have no row */
     while (found) {
         KVS_TRY(kvsi_text_check(&row, err));
         KVS_TRY(kvsi_new_file_write(to, row.data, row.length, err));
-        KVS_TRY(kvsi_lines_next(from, path, &line, &found, err));
+        KVS_TRY(kvsi_read_line(&line, &found, from, path, KVSI_LOG_LINE_MAX, err));
         if (found)
-            KVS_TRY(add_row(&row, line.data, err));
+            KVS_TRY(add_row(&row, &line, err));
     }
 out:
     kvsi_text_release(&line);
