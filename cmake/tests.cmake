@@ -5,6 +5,7 @@
 #   tests/*.c               other files: helpers, one library that every test links
 #   tests/cli/*.sh          scripts that run the command $KVSHIFT; cli/long_*.sh have label long
 #   tests/cli/*.bash        what scripts share
+#   tests/inject/*.c        libraries that scripts preload
 if(NOT CMOCKA_FOUND)
     return()
 endif()
@@ -65,6 +66,16 @@ foreach(source IN LISTS test_sources)
     endif()
 endforeach()
 
+# A library that makes one allocation of the command fail; only where it can be preloaded.
+include(CheckFunctionExists)
+check_function_exists(__libc_memalign KVSHIFT_HAVE_LIBC_MEMALIGN)
+if(KVSHIFT_HAVE_LIBC_MEMALIGN AND NOT KVSHIFT_SANITIZE)
+    add_library(fail_alloc MODULE ${PROJECT_SOURCE_DIR}/tests/inject/fail_alloc.c)
+    set_target_properties(fail_alloc PROPERTIES
+        PREFIX "" C_VISIBILITY_PRESET default LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    set(fail_alloc_environment KVSHIFT_FAIL_ALLOC=$<TARGET_FILE:fail_alloc>)
+endif()
+
 foreach(script IN LISTS test_scripts)
     get_filename_component(name ${script} NAME_WE)
     add_test(NAME cli_${name} COMMAND bash ${script} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
@@ -73,7 +84,8 @@ foreach(script IN LISTS test_scripts)
     else()
         set(label quick)
     endif()
-    kvshift_describe_test(cli_${name} ${label} KVSHIFT=$<TARGET_FILE:kvshift_command>)
+    kvshift_describe_test(cli_${name} ${label}
+        KVSHIFT=$<TARGET_FILE:kvshift_command> ${fail_alloc_environment})
     set_tests_properties(cli_${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

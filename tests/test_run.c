@@ -1,5 +1,6 @@
 /* Whole runs: samples that change nothing, the shift in the log, tokenizers in checkpoints, and
  * what is left of a run that stops or diverges. */
+#include "base/checksum.h"
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/json.h"
@@ -313,6 +314,62 @@ static void a_run_that_is_stopped_can_go_on(void **state)
     end(parts);
 }
 
+/* The file of a checkpoint with another text, and sums that vouch for it. */
+static void vouch_for(const char *checkpoint, const char *name, const char *text)
+{
+    char *path = kvsi_path_join(checkpoint, name),
+         *state = kvsi_path_join(checkpoint, "state.json"),
+         *done = kvsi_path_join(checkpoint, "DONE"), sum[KVSI_CHECKSUM_TEXT];
+    uint64_t value;
+    json_t *json;
+
+    assert_int_equal(kvsi_file_write_text(path, text, NULL), KVS_OK);
+    assert_int_equal(kvsi_checksum_file(&value, path, NULL), KVS_OK);
+    kvsi_checksum_print(sum, value);
+    assert_int_equal(kvsi_json_read(&json, state, 1 << 20, NULL), KVS_OK);
+    assert_int_equal(json_object_set_new(json_object_get(json, "files"), name, json_string(sum)),
+                     0);
+    assert_int_equal(kvsi_json_write(json, state, NULL), KVS_OK);
+    assert_int_equal(kvsi_checksum_file(&value, state, NULL), KVS_OK);
+    kvsi_checksum_print(sum, value);
+    assert_int_equal(kvsi_file_write_text(done, sum, NULL), KVS_OK);
+    json_decref(json);
+    kvsi_free(path);
+    kvsi_free(state);
+    kvsi_free(done);
+}
+
+static void checkpoints_that_cannot_be_opened_are_passed_over(void **state)
+{
+    static const char *const names[] = {"model.safetensors", "optimizer.safetensors"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        fixture *whole = begin(KVS_SHIFT_FREE), *parts = begin(KVS_SHIFT_FREE);
+        char *last;
+
+        train(whole);
+        parts->job.checkpoint_every = 1;
+        parts->stop_at = 3;
+        train(parts);
+        last = kvsi_path_join(parts->run, "ckpt/step-00000003");
+        vouch_for(last, names[i], "        {\"a\": ");
+        parts->stop_at = 0;
+        parts->job.resume = KVS_RESUME_ALWAYS;
+        train(parts);
+        assert_non_null(strstr(parts->notice, "1 damaged checkpoint passed over"));
+        assert_non_null(strstr(parts->notice, "step-00000003"));
+        assert_non_null(strstr(parts->notice, names[i]));
+        assert_non_null(strstr(parts->notice, "step-00000002'"));
+        assert_memory_equal(whole->model->parameters, parts->model->parameters,
+                            kvsi_layout_total(&whole->model->layout) * sizeof(real));
+        assert_int_equal(kvsi_checkpoint_check(last, NULL), KVS_OK); /* it was written anew */
+        kvsi_free(last);
+        end(whole);
+        end(parts);
+    }
+}
+
 /* ---- divergence ---- */
 
 /* The weights go bad after step 4, which is then saved: the one before it must still be there,
@@ -385,6 +442,7 @@ int main(void)
         cmocka_unit_test(a_shift_without_taps_is_left_out),
         cmocka_unit_test(tokenizers_go_with_the_model_and_are_vouched_for),
         cmocka_unit_test(a_run_that_is_stopped_can_go_on),
+        cmocka_unit_test(checkpoints_that_cannot_be_opened_are_passed_over),
         cmocka_unit_test(a_run_that_diverges_keeps_the_last_good_checkpoint),
         cmocka_unit_test(a_last_evaluation_that_diverges_is_no_result),
         cmocka_unit_test(the_first_bad_numbers_are_named),

@@ -336,11 +336,13 @@ static void expect_match(const char *expression, const char *text, size_t start,
 {
     kvsi_pattern *pattern;
     kvs_err err;
+    kvsi_search search;
     size_t from = 0, to = 0;
 
     if (kvsi_pattern_create(&pattern, expression, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(kvsi_pattern_next(pattern, text, strlen(text), 0, &from, &to, &err), KVS_OK);
+    search = kvsi_search_begin(pattern, text, strlen(text));
+    assert_int_equal(kvsi_search_next(&search, 0, &from, &to, &err), KVS_OK);
     if (to != end || (end && from != start))
         fail_msg("'%s' in '%s': expected %zu-%zu, found %zu-%zu", expression, text, start, end,
                  from, to);

@@ -899,7 +899,7 @@ KVS_API kvs_status kvs_tokenizer_save(const kvs_tokenizer *tokenizer, const char
 
 KVS_API size_t kvs_tokenizer_vocab(const kvs_tokenizer *tokenizer);
 /* Of everything that decides which ids a text gets; the same for the same tokenizer read from
- * another file of the same format. */
+ * another file of the same format.  0 = out of memory. */
 KVS_API uint64_t kvs_tokenizer_hash(const kvs_tokenizer *tokenizer);
 KVS_API int32_t kvs_tokenizer_bos(const kvs_tokenizer *tokenizer); /* -1 = none */
 KVS_API int32_t kvs_tokenizer_eos(const kvs_tokenizer *tokenizer);

@@ -1,6 +1,7 @@
 #include "base/checksum.h"
 
-#include <errno.h>
+#include "base/files.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,15 +46,15 @@ kvs_status kvsi_checksum_file(uint64_t *out, const char *path, kvs_err *err)
     kvsi_checksum_stream *stream = NULL;
     char chunk[CHUNK];
     size_t size;
-    FILE *file = fopen(path, "rb");
+    FILE *file = NULL;
     kvs_status st = kvsi_checksum_create(&stream, err);
 
-    if (st == KVS_OK && !file)
-        st = kvsi_fail(err, KVS_E_IO, "cannot open '%s': %s", path, strerror(errno));
+    if (st == KVS_OK && !(file = fopen(path, "rb")))
+        st = kvsi_fail_errno(err, "open", path);
     while (st == KVS_OK && (size = fread(chunk, 1, sizeof chunk, file)) > 0)
         kvsi_checksum_add(stream, chunk, size);
     if (st == KVS_OK && ferror(file))
-        st = kvsi_fail(err, KVS_E_IO, "cannot read '%s': %s", path, strerror(errno));
+        st = kvsi_fail_errno(err, "read", path);
     if (st == KVS_OK)
         *out = kvsi_checksum_value(stream);
     if (file)

@@ -86,6 +86,28 @@ out:
     return st;
 }
 
+kvs_status kvsi_read_line(kvsi_text *line, int *found, FILE *from, const char *path, size_t limit,
+                          kvs_err *err)
+{
+    int c = 0;
+
+    *found = 0;
+    line->length = 0;
+    kvsi_text_add(line, "");
+    while (c != '\n' && !line->failed && (c = getc_unlocked(from)) != EOF) {
+        const char byte = (char)c;
+
+        if (line->length == limit)
+            return kvsi_fail(err, KVS_E_LIMIT, "'%s' has a line of more than %zu bytes", path,
+                             limit);
+        kvsi_text_add_bytes(line, &byte, 1);
+    }
+    if (ferror(from))
+        return kvsi_fail_errno(err, "read", path);
+    *found = line->length > 0;
+    return kvsi_text_check(line, err);
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 struct kvsi_new_file {

@@ -3,6 +3,7 @@
 #define KVSI_BASE_FILES_H
 
 #include "base/status.h"
+#include "base/text.h"
 
 #include <stdio.h>
 
@@ -15,6 +16,11 @@ kvs_status kvsi_fail_errno(kvs_err *err, const char *action, const char *path);
 
 /* Reads a regular file of at most `limit` bytes into fresh memory (kvsi_free), NUL-terminated. */
 kvs_status kvsi_file_read(char **out, size_t *size, const char *path, size_t limit, kvs_err *err);
+
+/* The next line, with its newline, in line->data; *found = 0 at the end.  One of more than `limit`
+ * bytes is refused before it fills the memory.  `path` is for messages. */
+kvs_status kvsi_read_line(kvsi_text *line, int *found, FILE *from, const char *path, size_t limit,
+                          kvs_err *err);
 
 /* A file being written: lands at `path` on commit, never shows up otherwise. */
 typedef struct kvsi_new_file kvsi_new_file;

@@ -6,7 +6,67 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <setjmp.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static _Thread_local jmp_buf *escape; /* where to when memory runs out; NULL = NULL is returned */
+
+static void *take(size_t size)
+{
+    void *memory = malloc(size);
+
+    if (memory || size == 0)
+        return memory;
+    kvsi_memory_note_lost();
+    if (escape)
+        longjmp(*escape, 1);
+    return NULL;
+}
+
+/* jansson has one allocator for the whole process.  take() differs from the default only in the
+ * note, and free() stays, so an application that uses jansson too can free what it or we have made,
+ * before and after.  One that has set functions of its own keeps them: then failures are known by
+ * the results of calls alone.  Runs before main(), because values are built in many places and
+ * jansson wants its functions before the first of them. */
+__attribute__((constructor)) static void install_allocator(void)
+{
+    json_malloc_t now_malloc;
+    json_free_t now_free;
+
+    json_get_alloc_funcs(&now_malloc, &now_free);
+    if (now_malloc == malloc && now_free == free)
+        json_set_alloc_funcs(take, free);
+}
+
+kvs_status kvsi_json_check(const char *what, kvs_err *err)
+{
+    return kvsi_memory_lost() ? kvsi_fail(err, KVS_E_NOMEM, "out of memory for %s", what) : KVS_OK;
+}
+
+kvs_status kvsi_json_check_made(const json_t *value, const char *what, kvs_err *err)
+{
+    return value ? kvsi_json_check(what, err)
+                 : kvsi_fail(err, KVS_E_NOMEM, "out of memory for %s", what);
+}
+
+/* What jansson had built when memory ran out is not freed: only it knows where that is. */
+json_t *kvsi_json_load(const char *text, size_t size, size_t flags, json_error_t *error)
+{
+    json_t *volatile value = NULL;
+    jmp_buf here;
+
+    if (setjmp(here) == 0) {
+        escape = &here;
+        value = json_loadb(text, size, flags, error);
+    }
+    escape = NULL;
+    return value;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
 
 static const char *found(const json_t *value)
 {
@@ -48,9 +108,11 @@ static kvs_status parse(json_t **out, json_type type, const char *text, size_t s
     kvs_status st;
 
     *out = NULL;
-    value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-    if (!value && json_error_code(&error) == json_error_out_of_memory)
+    value = kvsi_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (kvsi_memory_lost() || (!value && json_error_code(&error) == json_error_out_of_memory)) {
+        json_decref(value);
         return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory while reading JSON", what);
+    }
     if (!value)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': malformed JSON at line %d, column %d: %s", what,
                          error.line, error.column, error.text);
@@ -116,12 +178,18 @@ kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err)
 {
     const size_t format = JSON_INDENT(2) | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15);
     json_sink sink = {.err = err};
+    char what[512];
     kvs_status st;
+    int failed;
 
+    snprintf(what, sizeof what, "'%s'", path);
+    KVS_TRY(kvsi_json_check_made(value, what, err));
     KVS_TRY(kvsi_new_file_open(&sink.file, path, err));
-    if (json_dump_callback(value, write_piece, &sink, format) != 0) {
-        st = sink.status != KVS_OK ? sink.status
-                                   : kvsi_fail(err, KVS_E_INVALID, "'%s': not valid as JSON", path);
+    failed = json_dump_callback(value, write_piece, &sink, format) != 0;
+    KVS_TRY(sink.status);
+    KVS_TRY(kvsi_json_check(what, err));
+    if (failed) {
+        st = kvsi_fail(err, KVS_E_INVALID, "'%s': not valid as JSON", path);
         goto out;
     }
     KVS_TRY(kvsi_new_file_write(sink.file, "\n", 1, err));
@@ -129,6 +197,25 @@ kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err)
     sink.file = NULL;
 out:
     kvsi_new_file_abandon(sink.file);
+    return st;
+}
+
+kvs_status kvsi_json_dump(char **out, const json_t *value, size_t format, const char *what,
+                          kvs_err *err)
+{
+    kvs_status st = kvsi_json_check_made(value, what, err);
+
+    *out = NULL;
+    if (st != KVS_OK)
+        return st;
+    *out = json_dumps(value, format);
+    st = kvsi_json_check(what, err);
+    if (st == KVS_OK && !*out)
+        st = kvsi_fail(err, KVS_E_INVALID, "%s: not valid as JSON", what);
+    if (st != KVS_OK) {
+        free(*out);
+        *out = NULL;
+    }
     return st;
 }
 

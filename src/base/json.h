@@ -9,6 +9,10 @@
 
 #include <jansson.h>
 
+/* json_loadb(), except that NULL comes back, and memory counts as lost, as soon as an allocation
+ * fails: jansson 2.14 goes on then, loses characters, and may read and write past a text's end. */
+json_t *kvsi_json_load(const char *text, size_t size, size_t flags, json_error_t *error);
+
 /* Parses one JSON object of at most `limit` bytes.  `what` names the source in messages. */
 kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const char *what,
                            kvs_err *err);
@@ -17,6 +21,16 @@ kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err 
 kvs_status kvsi_json_read_list(json_t **out, const char *path, size_t limit, kvs_err *err);
 /* Indented, with a final newline, whole or not at all. */
 kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err);
+/* json_dumps() into fresh memory (free); NULL as a value is memory that ran out. */
+kvs_status kvsi_json_dump(char **out, const json_t *value, size_t format, const char *what,
+                          kvs_err *err);
+
+/* Fails with KVS_E_NOMEM if memory ran out in this thread, in jansson or kvsi_alloc(), and that was
+ * not reported.  Values may then lack members, or differ from what was read: whoever builds or
+ * compares values without looking at every result asks here at the end.  The functions above do. */
+kvs_status kvsi_json_check(const char *what, kvs_err *err);
+/* The same for what was built last; `value` may be NULL then. */
+kvs_status kvsi_json_check_made(const json_t *value, const char *what, kvs_err *err);
 
 /* Typed members of an object.  A missing key leaves *out alone and succeeds: preset the default and
  * use kvsi_json_require first for what must be there.  `what` names the source in messages. */

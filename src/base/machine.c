@@ -1,5 +1,8 @@
 #include "base/machine.h"
 
+#include "base/memory.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +14,8 @@ void kvsi_machine_processor(char *out, size_t size)
     char line[256];
 
     snprintf(out, size, "unknown");
+    if (!file && errno == ENOMEM)
+        kvsi_memory_note_lost();
     while (file && fgets(line, sizeof line, file)) {
         const char *colon = strchr(line, ':');
 

@@ -36,8 +36,10 @@ void *kvsi_alloc(size_t count, size_t size)
         __builtin_add_overflow(bytes, (size_t)(2 * ALIGNMENT - 1), &total))
         return NULL;
     block = take(total & ~(size_t)(ALIGNMENT - 1)); /* whole lines */
-    if (!block)
+    if (!block) {
+        kvsi_memory_note_lost();
         return NULL;
+    }
     memset(block, 0, ALIGNMENT + bytes);
     memcpy(block, &bytes, sizeof bytes);
     atomic_fetch_add(&allocations, 1);
@@ -66,6 +68,23 @@ char *kvsi_strdup(const char *text)
     if (copy)
         memcpy(copy, text, size);
     return copy;
+}
+
+static _Thread_local int lost;
+
+void kvsi_memory_note_lost(void)
+{
+    lost = 1;
+}
+
+int kvsi_memory_lost(void)
+{
+    return lost;
+}
+
+void kvsi_memory_forget_lost(void)
+{
+    lost = 0;
 }
 
 uint64_t kvsi_memory_allocations(void)

@@ -3,6 +3,7 @@
  * jansson decides what is JSON and reads every key and value; it does not say on which line they
  * were, so the way from one to the next is walked here. */
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/settings_file.h"
 
 #include <string.h>
@@ -19,9 +20,9 @@ static kvs_status read_value(kvsi_settings_reader *r, json_t **out, kvs_err *err
 {
     json_error_t error;
 
-    *out = json_loadb(r->at, (size_t)(r->end - r->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK,
-                      &error);
-    if (!*out)
+    *out = kvsi_json_load(r->at, (size_t)(r->end - r->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK,
+                          &error);
+    if (!*out || kvsi_memory_lost())
         return kvsi_fail(err, KVS_E_NOMEM, "%s:%zu: out of memory", r->path, r->line);
     for (const char *end = r->at + error.position; r->at < end; r->at++)
         r->line += *r->at == '\n';

@@ -1,5 +1,7 @@
 #include "base/status.h"
 
+#include "base/memory.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -15,6 +17,10 @@ static void tame(char *text)
 /* In brackets, because the header wraps the name in a macro for the analyzer. */
 kvs_status(kvsi_fail)(kvs_err *err, kvs_status status, const char *format, ...)
 {
+    if (status == KVS_E_NOMEM && err)
+        kvsi_memory_forget_lost();
+    else if (status == KVS_E_NOMEM)
+        kvsi_memory_note_lost();
     if (err) {
         va_list args;
 
@@ -31,7 +37,8 @@ kvs_status kvsi_in_file(kvs_status status, const kvs_err *inner, const char *wha
 {
     if (status == KVS_OK)
         return KVS_OK;
-    return kvsi_fail(err, KVS_E_FORMAT, "'%s': %s", what, inner->message);
+    return kvsi_fail(err, status == KVS_E_NOMEM ? status : KVS_E_FORMAT, "'%s': %s", what,
+                     inner->message);
 }
 
 const char *kvs_status_text(kvs_status status)

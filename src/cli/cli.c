@@ -3,6 +3,7 @@
 #include "base/options_config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int kvsi_cli_exit_code(const kvs_err *err)
@@ -50,14 +51,13 @@ out:
 
 static kvs_status print_json(json_t *value, size_t format, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
+    char *text;
+    const kvs_status st =
+        kvsi_json_dump(&text, value, format | JSON_REAL_PRECISION(15), "the result", err);
 
-    if (!value)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the result");
-    if (json_dumpf(value, stdout, format | JSON_REAL_PRECISION(15)) != 0)
-        st = kvsi_fail(err, KVS_E_IO, "cannot write standard output");
-    else
-        putchar('\n');
+    if (st == KVS_OK)
+        puts(text); /* main() looks at whether that worked */
+    free(text);
     json_decref(value);
     return st;
 }

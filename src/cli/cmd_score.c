@@ -1,4 +1,5 @@
 /* kvshift score: how likely a continuation of a text is, token by token. */
+#include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/model_input.h"
@@ -246,20 +247,19 @@ static kvs_status name_line(size_t number, kvs_status st, kvs_err *err)
 static kvs_status score_lines(const scorer *c, FILE *file, kvs_err *err)
 {
     const int shows = !c->s->quiet && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
-    char *line = NULL;
-    size_t room = 0, number = 0;
-    ssize_t size;
+    const char *name = c->s->file ? c->s->file : "standard input";
+    kvsi_text line = {0};
+    size_t number = 0;
+    int found = 1;
     kvs_status st = KVS_OK;
 
-    while (st == KVS_OK && (errno = 0, size = getline(&line, &room, file)) > 0) {
+    while (st == KVS_OK) {
+        st = kvsi_read_line(&line, &found, file, name, LINE_LIMIT, err);
+        if (st == KVS_OK && !found)
+            break;
         number++;
-        if (line[strspn(line, " \t\r\n")] == '\0' && strlen(line) == (size_t)size)
-            continue;
-        if (size > LINE_LIMIT)
-            st = kvsi_fail(err, KVS_E_LIMIT, "%zd bytes, expected at most %d", size,
-                           (int)LINE_LIMIT);
-        else
-            st = score_line(c, line, (size_t)size, number, err);
+        if (st == KVS_OK && strspn(line.data, " \t\r\n") < line.length)
+            st = score_line(c, line.data, line.length, number, err);
         if (shows)
             fprintf(stderr, "\r%zu lines", number);
     }
@@ -267,9 +267,7 @@ static kvs_status score_lines(const scorer *c, FILE *file, kvs_err *err)
         fputc('\n', stderr);
     if (st != KVS_OK)
         st = name_line(number, st, err);
-    else if (ferror(file))
-        st = kvsi_fail(err, KVS_E_IO, "cannot read line %zu: %s", number + 1, strerror(errno));
-    free(line);
+    kvsi_text_release(&line);
     return st;
 }
 

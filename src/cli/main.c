@@ -1,4 +1,5 @@
 /* The command: finds out which verb is meant and hands over. */
+#include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
 
@@ -187,6 +188,10 @@ int main(int argc, char **argv)
 
     calm_waiting_threads(argv);
     code = dispatch(argc, argv);
+    if (code == KVSI_EXIT_DONE && kvsi_memory_lost()) {
+        fputs("kvshift: out of memory; the result may be incomplete\n", stderr);
+        code = KVSI_EXIT_FAILED;
+    }
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fputs("kvshift: cannot write standard output\n", stderr);
         return code == KVSI_EXIT_DONE ? KVSI_EXIT_FAILED : code;

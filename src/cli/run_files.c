@@ -1,6 +1,7 @@
 #include "cli/run_files.h"
 
 #include "base/machine.h"
+#include "base/memory.h"
 #include "base/options_config.h"
 #include "cli/cli.h"
 
@@ -18,7 +19,7 @@ static void add_environment(kvsi_text *text, const kvs_runtime *rt)
     json_object_set_new(facts, "processor", json_string(processor));
     json_object_set_new(facts, "started", json_string(now));
     words = json_dumps(facts, JSON_INDENT(2));
-    if (words)
+    if (words && !kvsi_memory_lost())
         kvsi_text_format(text, "%s\n", words);
     else
         text->failed = 1;

@@ -83,8 +83,12 @@ static void print_lengths(const kvs_evaluation *final)
 static void print_accuracy(const kvsi_workshop *w, const kvsi_train_settings *s,
                            const kvs_evaluation *final)
 {
-    printf("accuracy  %.2f %% on %zu %ssequences (loss %.4f)\n", 100 * final->accuracy,
-           s->eval_sequences, kvsi_train_is_task(s, "ngram") ? "" : "fresh ", final->loss);
+    if (isnan(final->accuracy))
+        printf("accuracy  unknown: nothing is scored in %zu sequences (loss %.4f)\n",
+               s->eval_sequences, final->loss);
+    else
+        printf("accuracy  %.2f %% on %zu %ssequences (loss %.4f)\n", 100 * final->accuracy,
+               s->eval_sequences, kvsi_train_is_task(s, "ngram") ? "" : "fresh ", final->loss);
     if (final->buckets > 0)
         print_lengths(final);
     if (kvsi_train_is_task(s, "ngram"))

@@ -140,6 +140,8 @@ static kvs_status match_tokenizer(const kvs_corpus *corpus, const kvs_tokenizer 
     const uint64_t hash = kvs_tokenizer_hash(tokenizer);
     const size_t vocab = kvs_tokenizer_vocab(tokenizer);
 
+    if (hash == 0)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the hash of a tokenizer");
     if (info->tokenizer_hash && hash != info->tokenizer_hash)
         return kvsi_fail(err, KVS_E_INVALID,
                          "the tokenizer is another than that of '%s': expected hash %016" PRIx64

@@ -387,13 +387,16 @@ static kvs_status choose_eos(build *b, kvs_err *err)
     return KVS_OK;
 }
 
-static void describe_tokenizer(build *b)
+static kvs_status describe_tokenizer(build *b, kvs_err *err)
 {
     kvs_corpus_info *info = &b->record.info;
 
     info->vocab = kvs_tokenizer_vocab(b->tokenizer);
     info->id_bytes = kvsi_shard_id_bytes(info->vocab);
     info->tokenizer_hash = kvs_tokenizer_hash(b->tokenizer);
+    if (info->tokenizer_hash == 0)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the hash of a tokenizer");
+    return KVS_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -426,7 +429,7 @@ static kvs_status fill_folder(build *b, kvs_err *err)
     kvs_status st;
 
     KVS_TRY(keep_tokenizer(b, err));
-    describe_tokenizer(b);
+    KVS_TRY(describe_tokenizer(b, err));
     KVS_TRY(read_files(b, 0, encode_piece, err));
     for (int s = 0; s < KVSI_SPLITS; s++)
         if (b->writers[s])

@@ -278,9 +278,13 @@ static kvs_status parse_line(kvsi_documents *d, const char *line, size_t size, k
 {
     const unsigned long long number = d->line;
     json_error_t error;
+    kvs_status st;
 
-    d->value = json_loadb(line, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    d->value = kvsi_json_load(line, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     d->handed = 0;
+    st = kvsi_json_check("a line of JSON", err);
+    if (st != KVS_OK)
+        return st;
     if (!d->value)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s' line %llu: malformed JSON at byte %d: %s",
                          d->path, number, error.position, error.text);

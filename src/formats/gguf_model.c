@@ -51,13 +51,15 @@ static void put_sizes(kvsi_gguf_keys *keys, const kvs_model_config *c, const cha
 static kvs_status put_config(kvsi_gguf_keys *keys, const kvs_model_config *config, kvs_err *err)
 {
     json_t *object = kvsi_hf_config_to_json(config);
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+    char *text;
+    const kvs_status st = kvsi_json_dump(&text, object, JSON_COMPACT | JSON_REAL_PRECISION(15),
+                                         "the configuration", err);
 
-    if (text)
+    if (st == KVS_OK)
         kvsi_gguf_put_text(keys, "kvshift.config", text);
     free(text);
     json_decref(object);
-    return text ? KVS_OK : kvsi_fail(err, KVS_E_NOMEM, "out of memory for the configuration");
+    return st;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "formats/tensor_writer.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
@@ -18,6 +19,11 @@ enum {
 static const char METADATA[] = "__metadata__"; /* the one header key that is no tensor */
 
 /* ---- the header ------------------------------------------------------------------------------ */
+
+static kvs_status fail_memory(const char *path, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the header of '%s'", path);
+}
 
 /* A new reference, or NULL. */
 static json_t *describe_tensor(const kvsi_file_tensor *tensor, size_t begin)
@@ -45,7 +51,7 @@ static kvs_status describe_tensors(json_t *header, const kvsi_file_tensor *tenso
             return kvsi_fail(err, KVS_E_INVALID, "the name of tensor '%.100s' is taken in '%s'",
                              tensors[i].name, path);
         if (json_object_set_new(header, tensors[i].name, describe_tensor(&tensors[i], begin)) != 0)
-            return kvsi_fail(err, KVS_E_NOMEM, "no memory for the header of '%s'", path);
+            return fail_memory(path, err);
         begin += kvsi_file_tensor_bytes(&tensors[i]);
     }
     return KVS_OK;
@@ -55,20 +61,29 @@ static kvs_status describe_tensors(json_t *header, const kvsi_file_tensor *tenso
 static kvs_status render_header(unsigned char **out, size_t *size, const json_t *header,
                                 const char *path, kvs_err *err)
 {
-    const size_t text = json_dumpb(header, NULL, 0, JSON_COMPACT);
-    const size_t whole =
-        (LENGTH_BYTES + text + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT;
-    const uint64_t length = whole - LENGTH_BYTES;
-    unsigned char *bytes = text > 0 ? kvsi_alloc(whole, 1) : NULL;
+    size_t text_size, whole;
+    uint64_t length;
+    unsigned char *bytes = NULL;
+    char *text;
+    kvs_status st;
 
-    if (!bytes)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory for the header of '%s'", path);
+    KVS_TRY(kvsi_json_dump(&text, header, JSON_COMPACT, "the header of a model's file", err));
+    text_size = strlen(text);
+    whole = (LENGTH_BYTES + text_size + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT;
+    length = whole - LENGTH_BYTES;
+    bytes = kvsi_alloc(whole, 1);
+    if (!bytes) {
+        st = fail_memory(path, err);
+        goto out;
+    }
     memcpy(bytes, &length, sizeof length);
     memset(bytes + LENGTH_BYTES, ' ', (size_t)length);
-    json_dumpb(header, (char *)bytes + LENGTH_BYTES, text, JSON_COMPACT);
+    memcpy(bytes + LENGTH_BYTES, text, text_size);
     *out = bytes;
     *size = whole;
-    return KVS_OK;
+out:
+    free(text);
+    return st;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

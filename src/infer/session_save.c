@@ -5,6 +5,7 @@
 #include "formats/safetensors.h"
 #include "infer/session_file.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static size_t part_bytes(const kvsi_state_part *part)
@@ -25,7 +26,7 @@ static kvs_status describe(char **out, const kvs_session *s, const char *checksu
     const kvsi_state *state = &s->state;
     char weights[KVSI_CHECKSUM_TEXT];
     json_t *about = NULL;
-    size_t size = 0;
+    char *text = NULL;
     kvs_status st;
 
     KVS_TRY(kvsi_session_weights(weights, state->model, err));
@@ -35,14 +36,12 @@ static kvs_status describe(char **out, const kvs_session *s, const char *checksu
                   (json_int_t)state->length, "capacity", (json_int_t)state->capacity,
                   "sliding_first", (json_int_t)state->sliding_first, "checksum", checksum,
                   "weights", weights, "config", kvsi_hf_config_to_json(state->config));
-    size = about ? json_dumpb(about, NULL, 0, JSON_COMPACT) : 0;
-    *out = size > 0 ? kvsi_alloc(size + 1, 1) : NULL;
-    if (!*out) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory to describe a session");
-        goto out;
-    }
-    json_dumpb(about, *out, size, JSON_COMPACT);
+    KVS_TRY(kvsi_json_dump(&text, about, JSON_COMPACT, "the description of a session", err));
+    *out = kvsi_strdup(text);
+    if (!*out)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the description of a session");
 out:
+    free(text);
     json_decref(about);
     return st;
 }

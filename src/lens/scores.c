@@ -24,7 +24,11 @@ kvs_status kvs_lens_options_finish(kvs_lens_options *o, const kvs_model *model, 
     if (o->sequences < 1 || o->sequences > SEQUENCES_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "sequences is '%zu', expected 1 to %d", o->sequences,
                          SEQUENCES_MAX);
-    if (o->first_id + 2 > c->vocab)
+    if (c->vocab < 2)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "the model's vocabulary is %zu, repeated tokens need at least 2",
+                         c->vocab);
+    if (o->first_id > c->vocab - 2)
         return kvsi_fail(err, KVS_E_INVALID, "first id is '%zu', expected at most %zu", o->first_id,
                          c->vocab - 2);
     if (c->context < 4)

@@ -120,11 +120,13 @@ static kvs_status count_stretch(counter *c, kvsi_bytes text)
 
     for (size_t at = 0; at < text.size;) {
         const size_t valid = kvsi_utf8_valid(text.text + at, text.size - at);
-        size_t end = at + valid, start = 0, stop = 0;
+        kvsi_search search = kvsi_search_begin(c->pattern, text.text + at, valid);
+        size_t end = at + valid, start, stop;
 
         for (size_t done = 0; done < valid; done = stop) {
-            KVS_TRY(
-                kvsi_pattern_next(c->pattern, text.text + at, valid, done, &start, &stop, &c->err));
+            KVS_TRY(kvsi_search_next(&search, done, &start, &stop, &c->err));
+            if (!stop)
+                break;
             KVS_TRY(
                 kvsi_word_counts_add(&c->counts, text.text + at + start, stop - start, 1, &c->err));
         }

@@ -457,7 +457,9 @@ kvs_status kvsi_tokenizer_from_document(kvs_tokenizer **out, json_t *document, c
         st = kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", what);
         goto out;
     }
+    KVS_TRY(kvsi_json_check("a tokenizer", err));
     KVS_TRY(read_document(&r));
+    KVS_TRY(kvsi_json_check("a tokenizer", err));
     *out = t;
     t = NULL;
 out:

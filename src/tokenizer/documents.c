@@ -40,8 +40,9 @@ kvs_status kvsi_document_add_piece(json_t *document, const char *piece, size_t s
 {
     json_t *vocab = member_of_model(document, "vocab");
     json_t *text = json_stringn(piece, size);
-    kvs_status st = KVS_OK;
+    kvs_status st;
 
+    KVS_TRY(kvsi_json_check("a tokenizer", err));
     if (!text || memchr(piece, '\0', size))
         st = kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is no text in UTF-8", id,
                        (int)(size < 64 ? size : 64), piece);
@@ -50,6 +51,7 @@ kvs_status kvsi_document_add_piece(json_t *document, const char *piece, size_t s
                        json_string_value(text));
     else if (json_object_set_new(vocab, json_string_value(text), json_integer((json_int_t)id)) != 0)
         st = fail_memory(err);
+out:
     json_decref(text);
     return st;
 }
@@ -61,20 +63,23 @@ kvs_status kvsi_document_add_token(json_t *document, const char *content, size_t
                               "content", content, size, "single_word", 0, "lstrip", 0, "rstrip", 0,
                               "normalized", 0, "special", special);
 
-    if (!token || json_array_append_new(json_object_get(document, "added_tokens"), token) != 0)
-        return kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is no text in UTF-8", id,
-                         (int)(size < 64 ? size : 64), content);
-    return KVS_OK;
+    if (json_array_append_new(json_object_get(document, "added_tokens"), token) == 0)
+        return KVS_OK;
+    return kvsi_memory_lost()
+               ? fail_memory(err)
+               : kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is no text in UTF-8", id,
+                           (int)(size < 64 ? size : 64), content);
 }
 
 kvs_status kvsi_document_add_merge(json_t *document, const char *merge, size_t size, kvs_err *err)
 {
     json_t *text = json_stringn(merge, size);
 
-    if (!text || json_array_append_new(member_of_model(document, "merges"), text) != 0)
-        return kvsi_fail(err, KVS_E_FORMAT, "merge '%.*s' is no text in UTF-8",
-                         (int)(size < 64 ? size : 64), merge);
-    return KVS_OK;
+    if (json_array_append_new(member_of_model(document, "merges"), text) == 0)
+        return KVS_OK;
+    return kvsi_memory_lost() ? fail_memory(err)
+                              : kvsi_fail(err, KVS_E_FORMAT, "merge '%.*s' is no text in UTF-8",
+                                          (int)(size < 64 ? size : 64), merge);
 }
 
 static void add_special(json_t *single, json_t *specials, const char *token, size_t id)

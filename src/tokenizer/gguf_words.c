@@ -279,12 +279,12 @@ static const char *why_not_byte_level(const kvs_tokenizer *t)
 static kvs_status add_merges(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
 {
     kvsi_merge *list = kvsi_merges_list(&t->merges);
-    const size_t count = list ? t->merges.count : 0;
+    const size_t count = t->merges.count;
     size_t at = 0;
     kvs_status st = KVS_OK;
 
     w->merges = kvsi_alloc(count, sizeof *w->merges);
-    if (!w->merges) {
+    if (!list || !w->merges) {
         st = fail_memory(err);
         goto out;
     }
@@ -344,6 +344,7 @@ kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_words *out, const kvs_tokenizer *t, 
     KVS_TRY(t->byte_words ? say_byte_level(out, t, err) : say_scored(out, t, err));
     if (!out->vocabulary.model)
         KVS_TRY(say_document(out, t, err));
+    KVS_TRY(kvsi_json_check("a tokenizer", err)); /* what decides the form compares values */
 out:
     if (st != KVS_OK)
         kvsi_gguf_words_release(out);

@@ -67,13 +67,14 @@ static void lower(kvsi_text *out, const char *text, size_t size)
 static kvs_status replace(const kvsi_component *c, kvsi_text *out, size_t limit, const char *text,
                           size_t size, kvs_err *err)
 {
+    kvsi_search search = kvsi_search_begin(c->pattern, text, size);
     size_t at = 0;
     kvs_status st;
 
     for (;;) {
         size_t start, end;
 
-        KVS_TRY(kvsi_pattern_next(c->pattern, text, size, at, &start, &end, err));
+        KVS_TRY(kvsi_search_next(&search, at, &start, &end, err));
         if (!end)
             break;
         kvsi_text_add_bytes(out, text + at, start - at);

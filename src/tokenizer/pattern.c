@@ -3,16 +3,40 @@
 #include "base/memory.h"
 #include "base/text.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+/* Two compiled forms of one expression.  `fast` sees a short window of the text and may take a
+ * small number of steps from a starting place: what it costs is bounded by the length of the text.
+ * What does not end there goes to `counted`, which calls count_step() before every item of the
+ * expression and stops when the text's budget is spent.  Ordinary expressions hardly ever need it.
+ * An expression must not take time out of proportion to the text, and the same text must always
+ * be refused or always be taken: hence steps, not seconds. */
 struct kvsi_pattern {
-    pcre2_code *code;
+    pcre2_code *fast; /* NULL: always counted */
+    pcre2_code *counted;
     pcre2_match_data *match;
-    pcre2_match_context *context;
+    pcre2_match_context *fast_context, *counted_context;
     pcre2_jit_stack *stack;
+    char *text;      /* what was compiled */
+    uint64_t weight; /* steps that an item, or a character of a match, counts */
+    /* of the match under way */
+    uint64_t left;
+    size_t position;
+};
+
+enum {
+    FAST_WINDOW = 1024, /* bytes */
+    FAST_STEPS = 256,   /* PCRE2's match limit */
+    FAST_WEIGHT = 64,
+    STEPS_PER_BYTE = 4000,
+    BYTES_ALWAYS = 64,      /* added to the length of a text, for very short ones */
+    HEAP_LIMIT = 256 << 10, /* KiB, for PCRE2's interpreter */
+    FAST_UNDECIDED = INT_MIN,
+    COMPILE_NO_MEMORY = PCRE2_ERROR_HEAP_FAILED,
 };
 
 /* ---- from Oniguruma to PCRE2 ----------------------------------------------------------------- */
@@ -23,6 +47,10 @@ static const char word_class[] = "\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}";
 static kvs_status translate_escape(kvsi_text *out, char letter, int in_class, kvs_err *err)
 {
     switch (letter) {
+    case 'K': /* a match could start before the place where the search did, or behind its own end */
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'\\K' is not supported");
+    case 'c': /* takes any character, also a backslash, which would hide the escape after it */
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'\\c' is not supported");
     case 's':
         kvsi_text_add(out, "\\p{White_Space}");
         return KVS_OK;
@@ -77,11 +105,94 @@ static kvs_status translate(kvsi_text *out, const char *expression, kvs_err *err
     return kvsi_text_check(out, err);
 }
 
+/* ---- what an expression costs ---------------------------------------------------------------- */
+
+/* The largest number in braces: a{1000} may read that much before it fails. */
+static uint64_t largest_repeat(const char *text)
+{
+    uint64_t largest = 0, number = 0;
+    int in_braces = 0;
+
+    for (; *text; text++) {
+        if (*text >= '0' && *text <= '9' && number < UINT16_MAX)
+            number = 10 * number + (uint64_t)(*text - '0');
+        else
+            number = 0;
+        in_braces = *text == '{' || (in_braces && *text != '}');
+        if (in_braces && number > largest)
+            largest = number;
+    }
+    return largest;
+}
+
+/* The work between two calls of count_step(), apart from the characters that the match moves over:
+ * constants of the expression. */
+static uint64_t weigh(const pcre2_code *code, const char *text, size_t size)
+{
+    uint32_t captures = 0, lookbehind = 0;
+
+    pcre2_pattern_info(code, PCRE2_INFO_CAPTURECOUNT, &captures);
+    pcre2_pattern_info(code, PCRE2_INFO_MAXLOOKBEHIND, &lookbehind);
+    return 1 + captures + lookbehind + largest_repeat(text) + size / 256;
+}
+
+/* The fast form goes on behind a window in which nothing was found.  \G and verbs such as (*COMMIT)
+ * depend on where a search began. */
+static int depends_on_search(const char *text)
+{
+    return strstr(text, "\\G") || strstr(text, "(*");
+}
+
+/* A backreference that fails has compared up to the length of a capture. */
+static uint64_t longest_capture(const pcre2_callout_block *at)
+{
+    size_t longest = 0;
+
+    for (uint32_t i = 1; i < at->capture_top; i++) {
+        const PCRE2_SIZE from = at->offset_vector[2 * i], to = at->offset_vector[2 * i + 1];
+
+        if (from != PCRE2_UNSET && to != PCRE2_UNSET && to > from && to - from > longest)
+            longest = to - from;
+    }
+    return longest;
+}
+
+static int is_backreference(const char *item)
+{
+    return (item[0] == '\\' && (strchr("kg", item[1]) || (item[1] >= '1' && item[1] <= '9'))) ||
+           strncmp(item, "(?P=", 4) == 0;
+}
+
+/* PCRE2 calls this before every item of the expression. */
+static int count_step(pcre2_callout_block *at, void *user)
+{
+    kvsi_pattern *p = user;
+    const size_t now = at->current_position;
+    const size_t moved = now > p->position ? now - p->position : p->position - now;
+    uint64_t cost = p->weight * (1 + moved);
+
+    if (is_backreference(p->text + at->pattern_position))
+        cost += longest_capture(at);
+    p->position = now;
+    if (cost > p->left) {
+        p->left = 0;
+        return PCRE2_ERROR_CALLOUT;
+    }
+    p->left -= cost;
+    return 0;
+}
+
 /* ---- making ---------------------------------------------------------------------------------- */
 
 static kvs_status fail_memory(kvs_err *err)
 {
-    return kvsi_fail(err, KVS_E_NOMEM, "cannot allocate memory for an expression");
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for an expression");
+}
+
+/* The start of an expression, for messages. */
+static int shown(size_t size)
+{
+    return (int)(size < 100 ? size : 100);
 }
 
 /* Room for matching; without a just-in-time compiler the same, slower. */
@@ -90,38 +201,63 @@ static kvs_status prepare(kvsi_pattern *p, kvs_err *err)
     enum { STACK_START = 64 << 10, STACK_MAX = 8 << 20 };
 
     p->match = pcre2_match_data_create(1, NULL);
-    p->context = pcre2_match_context_create(NULL);
-    if (!p->match || !p->context)
+    p->fast_context = pcre2_match_context_create(NULL);
+    p->counted_context = pcre2_match_context_create(NULL);
+    if (!p->match || !p->fast_context || !p->counted_context)
         return fail_memory(err);
-    if (pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) != 0)
+    pcre2_set_match_limit(p->fast_context, FAST_STEPS);
+    pcre2_set_heap_limit(p->fast_context, HEAP_LIMIT);
+    pcre2_set_heap_limit(p->counted_context, HEAP_LIMIT);
+    pcre2_set_callout(p->counted_context, count_step, p);
+    if (p->fast && pcre2_jit_compile(p->fast, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD) != 0)
+        return KVS_OK;
+    if (pcre2_jit_compile(p->counted, PCRE2_JIT_COMPLETE) != 0)
         return KVS_OK;
     p->stack = pcre2_jit_stack_create(STACK_START, STACK_MAX, NULL);
     if (!p->stack)
         return fail_memory(err);
-    pcre2_jit_stack_assign(p->context, NULL, p->stack);
+    pcre2_jit_stack_assign(p->fast_context, NULL, p->stack);
+    pcre2_jit_stack_assign(p->counted_context, NULL, p->stack);
     return KVS_OK;
 }
 
-static kvs_status compile(kvsi_pattern **out, const char *text, size_t size, uint32_t options,
+static kvs_status compile(pcre2_code **out, const char *text, size_t size, uint32_t options,
                           kvs_err *err)
 {
-    kvsi_pattern *p = kvsi_alloc(1, sizeof *p);
-    kvs_status st;
+    PCRE2_UCHAR why[120] = "";
     PCRE2_SIZE at = 0;
     int code = 0;
+
+    *out = pcre2_compile((PCRE2_SPTR)text, size, PCRE2_UTF | options, &code, &at, NULL);
+    if (*out)
+        return KVS_OK;
+    if (code == COMPILE_NO_MEMORY)
+        return fail_memory(err);
+    pcre2_get_error_message(code, why, sizeof why);
+    return kvsi_fail(err, KVS_E_FORMAT, "expression '%.*s' is malformed at %zu: %s", shown(size),
+                     text, (size_t)at, (const char *)why);
+}
+
+static kvs_status create(kvsi_pattern **out, const char *text, size_t size, uint32_t options,
+                         kvs_err *err)
+{
+    const int literal = (options & PCRE2_LITERAL) != 0;
+    kvsi_pattern *p = kvsi_alloc(1, sizeof *p);
+    kvs_status st;
 
     *out = NULL;
     if (!p)
         return fail_memory(err);
-    p->code = pcre2_compile((PCRE2_SPTR)text, size, PCRE2_UTF | options, &code, &at, NULL);
-    if (!p->code) {
-        PCRE2_UCHAR why[120] = "";
-
-        pcre2_get_error_message(code, why, sizeof why);
-        st = kvsi_fail(err, KVS_E_FORMAT, "expression '%.*s' is malformed at %zu: %s",
-                       (int)(size < 100 ? size : 100), text, (size_t)at, (const char *)why);
+    p->text = kvsi_alloc(size + 1, 1);
+    if (!p->text) {
+        st = fail_memory(err);
         goto out;
     }
+    memcpy(p->text, text, size);
+    KVS_TRY(compile(&p->counted, text, size, options | PCRE2_AUTO_CALLOUT, err));
+    p->weight = literal ? 1 : weigh(p->counted, p->text, size);
+    if (p->weight <= FAST_WEIGHT && (literal || !depends_on_search(p->text)))
+        KVS_TRY(compile(&p->fast, text, size, options, err));
     KVS_TRY(prepare(p, err));
     *out = p;
     p = NULL;
@@ -132,15 +268,21 @@ out:
 
 kvs_status kvsi_pattern_create(kvsi_pattern **out, const char *expression, kvs_err *err)
 {
+    const size_t size = strlen(expression);
     kvsi_text text = {0};
+    kvs_err why = {0};
     kvs_status st;
 
     *out = NULL;
     kvsi_text_add(&text, "");
-    KVS_TRY(translate(&text, expression, err));
+    st = translate(&text, expression, &why);
+    if (st != KVS_OK) {
+        kvsi_fail(err, st, "expression '%.*s': %s", shown(size), expression, why.message);
+        goto out;
+    }
     /* \C would match part of a character, and the next match must start at a whole one. */
-    KVS_TRY(compile(out, text.data, text.length,
-                    PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, err));
+    KVS_TRY(create(out, text.data, text.length,
+                   PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, err));
 out:
     kvsi_text_release(&text);
     return st;
@@ -149,7 +291,7 @@ out:
 kvs_status kvsi_pattern_create_literal(kvsi_pattern **out, const char *text, size_t size,
                                        kvs_err *err)
 {
-    return compile(out, text, size, PCRE2_LITERAL, err);
+    return create(out, text, size, PCRE2_LITERAL, err);
 }
 
 void kvsi_pattern_free(kvsi_pattern *p)
@@ -157,31 +299,104 @@ void kvsi_pattern_free(kvsi_pattern *p)
     if (!p)
         return;
     pcre2_jit_stack_free(p->stack);
-    pcre2_match_context_free(p->context);
+    pcre2_match_context_free(p->fast_context);
+    pcre2_match_context_free(p->counted_context);
     pcre2_match_data_free(p->match);
-    pcre2_code_free(p->code);
+    pcre2_code_free(p->fast);
+    pcre2_code_free(p->counted);
+    kvsi_free(p->text);
     kvsi_free(p);
 }
 
 /* ---- matching -------------------------------------------------------------------------------- */
 
-kvs_status kvsi_pattern_next(const kvsi_pattern *p, const char *text, size_t size, size_t from,
-                             size_t *start, size_t *end, kvs_err *err)
+kvsi_search kvsi_search_begin(kvsi_pattern *pattern, const char *text, size_t size)
 {
-    const PCRE2_SIZE *found = pcre2_get_ovector_pointer(p->match);
-    const int code = pcre2_match(p->code, (PCRE2_SPTR)text, size, from,
-                                 PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, p->match, p->context);
+    const uint64_t bytes = size < UINT32_MAX ? size + BYTES_ALWAYS : UINT32_MAX;
 
-    *end = 0;
+    return (kvsi_search){pattern, text, size, STEPS_PER_BYTE * bytes};
+}
+
+/* A place at or before `at` where a character starts. */
+static size_t character_start(const kvsi_search *s, size_t at)
+{
+    while (at < s->size && at > 0 && (s->text[at] & 0xc0) == 0x80)
+        at--;
+    return at;
+}
+
+/* Looks at windows of the text, one behind the other, and moves *from along.  An answer that could
+ * depend on what is behind a window, or that takes more steps, is FAST_UNDECIDED. */
+static int match_fast(const kvsi_search *s, size_t *from)
+{
+    const kvsi_pattern *p = s->pattern;
+
+    while (p->fast) {
+        const size_t end =
+            s->size - *from > FAST_WINDOW ? character_start(s, *from + FAST_WINDOW) : s->size;
+        const uint32_t partial = end < s->size ? PCRE2_PARTIAL_HARD : 0;
+        const int code =
+            pcre2_match(p->fast, (PCRE2_SPTR)s->text, end, *from,
+                        PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | partial, p->match, p->fast_context);
+
+        if (code >= 0 || (code == PCRE2_ERROR_NOMATCH && !partial))
+            return code;
+        if (code != PCRE2_ERROR_NOMATCH)
+            break;
+        *from = end;
+    }
+    return FAST_UNDECIDED;
+}
+
+static int match_counted(kvsi_search *s, size_t from)
+{
+    kvsi_pattern *p = s->pattern;
+    int code;
+
+    p->left = s->left;
+    p->position = from;
+    code = pcre2_match(p->counted, (PCRE2_SPTR)s->text, s->size, from,
+                       PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, p->match, p->counted_context);
+    s->left = p->left;
+    return code;
+}
+
+static kvs_status fail_match(const kvsi_pattern *p, int code, kvs_err *err)
+{
+    PCRE2_UCHAR why[120] = "";
+
+    if (code == PCRE2_ERROR_NOMEMORY)
+        return fail_memory(err);
+    if (code == PCRE2_ERROR_CALLOUT)
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "expression '%.*s' takes more than %d steps per byte of the text",
+                         shown(strlen(p->text)), p->text, (int)STEPS_PER_BYTE);
+    pcre2_get_error_message(code, why, sizeof why);
+    return kvsi_fail(err, KVS_E_LIMIT, "an expression of the tokenizer gave up: %s",
+                     (const char *)why);
+}
+
+kvs_status kvsi_search_next(kvsi_search *s, size_t from, size_t *start, size_t *end, kvs_err *err)
+{
+    const PCRE2_SIZE *found = pcre2_get_ovector_pointer(s->pattern->match);
+    size_t at = from;
+    int code;
+
+    *start = *end = 0;
+    code = match_fast(s, &at);
+    if (code == FAST_UNDECIDED)
+        code = match_counted(s, at);
     if (code == PCRE2_ERROR_NOMATCH)
         return KVS_OK;
-    if (code < 0) {
-        PCRE2_UCHAR why[120] = "";
-
-        pcre2_get_error_message(code, why, sizeof why);
-        return kvsi_fail(err, KVS_E_LIMIT, "an expression of the tokenizer gave up: %s",
-                         (const char *)why);
-    }
+    if (code < 0)
+        return fail_match(s->pattern, code, err);
+    /* Callers count on these.  No expression that is let through is known to break them. */
+    if (found[0] < from || found[1] <= found[0] || found[1] > s->size ||
+        character_start(s, found[0]) != found[0] || character_start(s, found[1]) != found[1])
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "expression '%.*s' matches bytes %zu to %zu of %zu in a search from %zu",
+                         shown(strlen(s->pattern->text)), s->pattern->text, (size_t)found[0],
+                         (size_t)found[1], s->size, from);
     *start = found[0];
     *end = found[1];
     return KVS_OK;

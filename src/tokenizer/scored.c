@@ -298,6 +298,7 @@ kvs_status kvsi_tokenizer_from_scored(kvs_tokenizer **out, const kvsi_scored *sc
     kvs_status st;
 
     *out = NULL;
+    KVS_TRY(kvsi_json_check("a tokenizer", err));
     if (!document) {
         st = kvsi_fail(err, KVS_E_FORMAT, "'%s': the unknown token is no text in UTF-8", what);
         goto out;

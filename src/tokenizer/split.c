@@ -75,13 +75,13 @@ static kvs_status cut_by_pattern(cutter *c, size_t at, size_t end)
 {
     const char *text = c->text + at;
     const size_t size = end - at;
+    kvsi_search search = kvsi_search_begin(c->component->pattern, text, size);
     kvs_status st = KVS_OK;
 
     for (size_t done = 0; done < size;) {
-        size_t start = 0, stop = 0;
+        size_t start, stop;
 
-        KVS_TRY(kvsi_pattern_next(c->component->pattern, text, size, done, &start, &stop,
-                                  c->splitter->err));
+        KVS_TRY(kvsi_search_next(&search, done, &start, &stop, c->splitter->err));
         if (!stop)
             return add_part(c, end, 0);
         KVS_TRY(add_part(c, at + start, 0));

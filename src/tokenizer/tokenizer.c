@@ -318,15 +318,17 @@ static void mix_number(uint64_t *hash, uint64_t number)
     }
 }
 
-static void mix_member(uint64_t *hash, const json_t *document, const char *key)
+/* 0 = out of memory. */
+static int mix_member(uint64_t *hash, const json_t *document, const char *key)
 {
-    char *text =
-        json_dumps(json_object_get(document, key), JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    const json_t *member = json_object_get(document, key);
+    char *text = json_dumps(member, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
 
     if (text)
         mix(hash, text, strlen(text));
-    mix_number(hash, text != NULL);
+    mix_number(hash, text != NULL); /* one that is missing counts as that */
     free(text);
+    return text || !member;
 }
 
 uint64_t kvs_tokenizer_hash(const kvs_tokenizer *t)
@@ -335,9 +337,10 @@ uint64_t kvs_tokenizer_hash(const kvs_tokenizer *t)
                                           "post_processor", "model"};
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     kvsi_merge *list = kvsi_merges_list(&t->merges);
+    int done = list != NULL;
 
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        mix_member(&hash, t->document, members[i]);
+        done &= mix_member(&hash, t->document, members[i]);
     for (size_t id = 0; id < t->vocabulary.count; id++) {
         const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id);
 
@@ -349,5 +352,5 @@ uint64_t kvs_tokenizer_hash(const kvs_tokenizer *t)
         mix_number(&hash, list[i].rank);
     }
     kvsi_free(list);
-    return hash;
+    return done ? hash : 0;
 }

@@ -101,13 +101,16 @@ out:
 
 static kvs_status compare_with_first(const kvs_comm *comm, const json_t *ours, kvs_err *err)
 {
-    char *own = json_dumps(ours, JSON_COMPACT | JSON_REAL_PRECISION(15)), *text = NULL;
+    char *own, *text = NULL;
     json_t *as_sent = NULL, *first = NULL;
+    const kvs_status dumped =
+        kvsi_json_dump(&own, ours, JSON_COMPACT | JSON_REAL_PRECISION(15), "settings", err);
     kvs_status st;
 
-    KVS_TRY(hear_first(&text, comm, own ? own : "{}", err));
+    KVS_TRY(hear_first(&text, comm, own ? own : "{}", err)); /* all ranks take part */
+    KVS_TRY(dumped);
     KVS_TRY(kvsi_json_parse(&first, text, strlen(text), "settings of rank 0", err));
-    KVS_TRY(kvsi_json_parse(&as_sent, own ? own : "", own ? strlen(own) : 0, "settings", err));
+    KVS_TRY(kvsi_json_parse(&as_sent, own, strlen(own), "settings", err));
     KVS_TRY(compare(as_sent, first, err));
 out:
     free(own);

@@ -12,9 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char TOKENIZER[] = "tokenizer.json";
-static const char *const checked_files[] = {"model.safetensors", "config.json",
-                                            "optimizer.safetensors", TOKENIZER};
+static const char TOKENIZER[] = "tokenizer.json", MOMENTS[] = "optimizer.safetensors";
+static const char *const checked_files[] = {"model.safetensors", "config.json", MOMENTS, TOKENIZER};
 
 enum {
     CHECKED_FILES = sizeof checked_files / sizeof *checked_files,
@@ -89,11 +88,32 @@ kvs_status kvsi_save_with_tokenizer(const kvs_model *model, const kvs_tokenizer 
     return st;
 }
 
+/* Can the files be opened?  Checksums alone would vouch for a file that was written wrong. */
+static kvs_status try_open(const char *dir, const kvsi_training_state *s, kvs_err *err)
+{
+    char *path = kvsi_path_join(dir, MOMENTS);
+    kvsi_weights *weights = NULL;
+    kvsi_safetensors *moments = NULL;
+    kvs_status st;
+
+    if (!path)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+    KVS_TRY(kvsi_weights_open(&weights, dir, err));
+    KVS_TRY(kvsi_safetensors_open(&moments, path, err));
+    if (s)
+        KVS_TRY(kvsi_moments_check(moments, s, path, err));
+out:
+    kvsi_weights_close(weights);
+    kvsi_safetensors_close(moments);
+    kvsi_free(path);
+    return st;
+}
+
 static kvs_status fill(const char *dir, const kvsi_training_state *s, kvs_err *err)
 {
     kvs_status st = KVS_OK;
     int made;
-    char *moments = kvsi_path_join(dir, "optimizer.safetensors");
+    char *moments = kvsi_path_join(dir, MOMENTS);
 
     if (!moments)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
@@ -102,6 +122,7 @@ static kvs_status fill(const char *dir, const kvsi_training_state *s, kvs_err *e
     KVS_TRY(kvsi_save_with_tokenizer(s->model, s->tokenizer, dir, err));
     KVS_TRY(kvsi_moments_write(moments, s, err));
     KVS_TRY(write_state(dir, s, err));
+    KVS_TRY(try_open(dir, s, err));
     KVS_TRY(write_done(dir, err));
 out:
     kvsi_free(moments);
@@ -120,13 +141,12 @@ out:
     return st;
 }
 
-/* Does the link `best` point to this checkpoint? */
-static int is_linked_best(const char *ckpt_dir, const char *name)
+/* Does the link point to this checkpoint? */
+static int is_linked(const char *link, const char *name)
 {
-    char target[64], *link = kvsi_path_join(ckpt_dir, "best");
-    const ssize_t size = link ? readlink(link, target, sizeof target - 1) : -1;
+    char target[64];
+    const ssize_t size = readlink(link, target, sizeof target - 1);
 
-    kvsi_free(link);
     if (size < 0)
         return 0;
     target[size] = '\0';
@@ -147,16 +167,18 @@ kvs_status kvsi_checkpoint_prune(const char *ckpt_dir, size_t keep, kvs_err *err
 {
     kvsi_name_list list;
     kvs_status st = kvsi_dir_list(&list, ckpt_dir, "step-", err);
+    char *best = kvsi_path_join(ckpt_dir, "best");
 
-    for (size_t i = 0; st == KVS_OK && keep > 0 && i + keep < list.count; i++) {
+    for (size_t i = 0; st == KVS_OK && keep > 0 && keep < list.count - i; i++) {
         char *path = kvsi_path_join(ckpt_dir, list.names[i]);
 
-        if (!path)
+        if (!path || !best)
             st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", ckpt_dir);
-        else if (!is_linked_best(ckpt_dir, list.names[i]))
+        else if (!is_linked(best, list.names[i]))
             st = kvsi_dir_remove(path, err);
         kvsi_free(path);
     }
+    kvsi_free(best);
     kvsi_name_list_release(&list);
     return st;
 }
@@ -275,6 +297,8 @@ kvs_status kvsi_checkpoint_check(const char *path, kvs_err *err)
 
     if (st == KVS_OK)
         st = check_files(state, path, err);
+    if (st == KVS_OK)
+        st = try_open(path, NULL, err);
     json_decref(state);
     return st;
 }
@@ -289,13 +313,17 @@ kvs_status kvsi_checkpoint_newest(char **path, const char *ckpt_dir, size_t *ski
     *skipped = 0;
     for (size_t i = list.count; st == KVS_OK && !*path && i-- > 0;) {
         char *candidate = kvsi_path_join(ckpt_dir, list.names[i]);
+        kvs_err found = {0};
+        const kvs_status state =
+            candidate ? kvsi_checkpoint_check(candidate, &found)
+                      : kvsi_fail(&found, KVS_E_NOMEM, "out of memory for '%s'", ckpt_dir);
 
-        if (!candidate)
-            st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", ckpt_dir);
-        else if (kvsi_checkpoint_check(candidate, *skipped == 0 ? why : NULL) == KVS_OK)
+        if (state == KVS_OK)
             *path = candidate;
-        else
-            ++*skipped;
+        else if (state == KVS_E_NOMEM) /* says nothing of the checkpoint */
+            st = kvsi_fail(err, KVS_E_NOMEM, "%s", found.message);
+        else if (++*skipped == 1)
+            *why = found;
         if (!*path)
             kvsi_free(candidate);
     }
@@ -322,7 +350,7 @@ static void source_release(source *in)
 static kvs_status source_open(source *in, const kvsi_training_state *s, const char *path,
                               kvs_err *err)
 {
-    char *moments = kvsi_path_join(path, "optimizer.safetensors");
+    char *moments = kvsi_path_join(path, MOMENTS);
     kvs_status st;
 
     if (!moments)
@@ -341,15 +369,15 @@ out:
 /* state.json, from rank 0 to all; `*state` is theirs on others. */
 static kvs_status share_state(json_t **state, const kvsi_team *team, kvs_err *err)
 {
-    char *text = *state ? json_dumps(*state, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-    uint64_t size = text ? strlen(text) + 1 : 0; /* with its end */
-    char *bytes = NULL;
+    char *text = NULL, *bytes = NULL;
+    uint64_t size; /* with its end */
     kvs_status st;
 
-    if (team->comm->size == 1) {
-        free(text);
+    if (team->comm->size == 1)
         return KVS_OK;
-    }
+    if (*state)
+        text = json_dumps(*state, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    size = text ? strlen(text) + 1 : 0;
     KVS_TRY(kvsi_comm_broadcast(team->comm, &size, sizeof size, 0, err));
     bytes = kvsi_alloc(size, 1);
     if (size == 0 || !bytes) {

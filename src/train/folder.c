@@ -361,17 +361,20 @@ static json_t *result_json(const kvs_train_result *result)
 kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *result,
                               const kvs_model *model, const kvs_tokenizer *tokenizer, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-    char *path = kvsi_path_join(folder->dir, "result.json");
-    json_t *json = result_json(result);
+    kvs_status st;
+    char *path = NULL;
+    json_t *json = NULL;
 
-    if (!path || !json) {
+    /* First the model, which cannot be made again, last the table, which the log can make. */
+    KVS_TRY(kvsi_save_with_tokenizer(model, tokenizer, folder->dir, err));
+    json = result_json(result);
+    path = kvsi_path_join(folder->dir, "result.json");
+    if (!path) {
         st = fail_memory(folder, err);
         goto out;
     }
-    KVS_TRY(kvsi_table_write(folder->dir, err));
-    KVS_TRY(kvsi_save_with_tokenizer(model, tokenizer, folder->dir, err));
     KVS_TRY(kvsi_json_write(json, path, err));
+    KVS_TRY(kvsi_table_write(folder->dir, err));
 out:
     json_decref(json);
     kvsi_free(path);

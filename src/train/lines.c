@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct kvsi_lines {
@@ -16,6 +17,7 @@ struct kvsi_lines {
 static kvs_status open_locked(kvsi_lines **out, const char *path, const char *mode, kvs_err *err)
 {
     kvsi_lines *lines = kvsi_alloc(1, sizeof *lines);
+    struct stat about;
     kvs_status st = KVS_OK;
 
     *out = NULL;
@@ -23,6 +25,8 @@ static kvs_status open_locked(kvsi_lines **out, const char *path, const char *mo
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
     else if (!(lines->file = fopen(path, mode)))
         st = kvsi_fail_errno(err, mode[0] == 'w' ? "write" : "open", path);
+    else if (fstat(fileno(lines->file), &about) != 0 || !S_ISREG(about.st_mode))
+        st = kvsi_fail(err, KVS_E_IO, "cannot open '%s': not a regular file", path);
     else if (flock(fileno(lines->file), LOCK_EX | LOCK_NB) != 0)
         st = kvsi_fail(err, KVS_E_IO, "'%s' is in use by another process", path);
     if (st == KVS_OK)
@@ -37,10 +41,15 @@ kvs_status kvsi_lines_create(kvsi_lines **out, const char *path, kvs_err *err)
     return open_locked(out, path, "wx", err);
 }
 
-/* Is this a whole record of a step up to `last`? */
-static int is_kept(const char *line, size_t size, uint64_t last)
+static int is_whole(const kvsi_text *line)
 {
-    json_t *record = size > 0 && line[size - 1] == '\n' ? json_loadb(line, size, 0, NULL) : NULL;
+    return line->length > 0 && line->data[line->length - 1] == '\n';
+}
+
+/* Is this a whole record of a step up to `last`? */
+static int is_kept(const kvsi_text *line, uint64_t last)
+{
+    json_t *record = is_whole(line) ? kvsi_json_load(line->data, line->length, 0, NULL) : NULL;
     const json_t *step = json_object_get(record, "step");
     const int kept = json_is_integer(step) && (uint64_t)json_integer_value(step) <= last;
 
@@ -52,27 +61,34 @@ static int is_kept(const char *line, size_t size, uint64_t last)
  * process was killed while it wrote them. */
 static kvs_status cut(kvsi_lines *lines, size_t heads, uint64_t step, kvs_err *err)
 {
-    char *line = NULL;
-    size_t room = 0, found = 0;
-    ssize_t size;
+    kvsi_text line = {0};
+    size_t kept = 0;
     off_t end = 0;
+    kvs_status st;
 
-    while ((size = getline(&line, &room, lines->file)) > 0) {
-        if (found < heads ? line[size - 1] != '\n' : !is_kept(line, (size_t)size, step))
+    for (;;) {
+        int found, keeps;
+
+        KVS_TRY(kvsi_read_line(&line, &found, lines->file, lines->path, KVSI_LOG_LINE_MAX, err));
+        keeps = found && (kept < heads ? is_whole(&line) : is_kept(&line, step));
+        KVS_TRY(kvsi_json_check("a log", err)); /* or lines would be cut off that are whole */
+        if (!keeps)
             break;
         end = ftello(lines->file);
-        found++;
+        kept++;
     }
-    free(line);
-    if (found < heads && step > 0)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s' does not start with a run's settings",
-                         lines->path);
-    if (found < heads)
+    if (kept < heads && step > 0) {
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s' does not start with a run's settings", lines->path);
+        goto out;
+    }
+    if (kept < heads)
         end = 0;
     lines->empty = end == 0;
     if (ftruncate(fileno(lines->file), end) != 0 || fseeko(lines->file, end, SEEK_SET) != 0)
-        return kvsi_fail_errno(err, "cut", lines->path);
-    return KVS_OK;
+        st = kvsi_fail_errno(err, "cut", lines->path);
+out:
+    kvsi_text_release(&line);
+    return st;
 }
 
 kvs_status kvsi_lines_reopen(kvsi_lines **out, const char *path, size_t heads, uint64_t step,
@@ -99,11 +115,17 @@ int kvsi_lines_is_empty(const kvsi_lines *lines)
 
 kvs_status kvsi_lines_add(kvsi_lines *lines, const json_t *record, kvs_err *err)
 {
-    if (!record)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", lines->path);
-    if (json_dumpf(record, lines->file, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 ||
-        fputc('\n', lines->file) == EOF || fflush(lines->file) != 0)
+    char *text;
+    const kvs_status st = kvsi_json_dump(&text, record, JSON_COMPACT | JSON_REAL_PRECISION(9),
+                                         "a line of a log", err);
+
+    if (st != KVS_OK)
+        return st;
+    if (fprintf(lines->file, "%s\n", text) < 0 || fflush(lines->file) != 0) {
+        free(text);
         return kvsi_fail_errno(err, "write", lines->path);
+    }
+    free(text);
     return KVS_OK;
 }
 

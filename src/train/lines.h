@@ -8,6 +8,8 @@
 
 typedef struct kvsi_lines kvsi_lines;
 
+enum { KVSI_LOG_LINE_MAX = 64 << 20 }; /* bytes */
+
 /* A new file; one that is there is an error. */
 kvs_status kvsi_lines_create(kvsi_lines **out, const char *path, kvs_err *err);
 /* Goes on with a file: its first `heads` lines, which are no records, and the records up to `step`

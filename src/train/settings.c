@@ -5,6 +5,7 @@
 #include "model/model.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static json_t *train_settings(const kvs_train_job *job)
 {
@@ -37,13 +38,18 @@ json_t *kvsi_run_settings(const kvs_train_job *job)
 }
 
 /* Settings as a file has them, so that numbers compare as they were written. */
-static json_t *as_written(const json_t *settings)
+static kvs_status as_written(json_t **out, const json_t *settings, kvs_err *err)
 {
-    char *text = json_dumps(settings, JSON_REAL_PRECISION(15));
-    json_t *copy = text ? json_loads(text, 0, NULL) : NULL;
+    static const char what[] = "the settings of a run";
+    char *text;
+    kvs_status st;
 
+    *out = NULL;
+    KVS_TRY(kvsi_json_dump(&text, settings, JSON_REAL_PRECISION(15), what, err));
+    KVS_TRY(kvsi_json_parse(out, text, strlen(text), what, err));
+out:
     free(text);
-    return copy;
+    return st;
 }
 
 kvs_status kvsi_run_settings_check(const json_t *settings, const json_t *before, const char *what,
@@ -51,8 +57,8 @@ kvs_status kvsi_run_settings_check(const json_t *settings, const json_t *before,
 {
     static const char *const parts[] = {"model", "task", "train"};
     static const char *const free_keys[] = {"steps", "eval_every", "eval_sequences"};
-    json_t *now = as_written(settings);
-    kvs_status st = KVS_OK;
+    json_t *now;
+    kvs_status st = as_written(&now, settings, err);
 
     for (size_t i = 0; st == KVS_OK && i < sizeof parts / sizeof *parts; i++) {
         json_t *ours = json_object_get(now, parts[i]), *theirs = json_object_get(before, parts[i]);

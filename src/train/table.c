@@ -4,9 +4,9 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "train/lines.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static const char *const columns[] = {"step",
                                       "loss",
@@ -35,9 +35,9 @@ static void add_cell(kvsi_text *row, const json_t *value)
         kvsi_text_format(row, "%.9g", json_real_value(value));
 }
 
-static void add_row(kvsi_text *row, const char *line)
+static kvs_status add_row(kvsi_text *row, const kvsi_text *line, kvs_err *err)
 {
-    json_t *record = json_loads(line, 0, NULL);
+    json_t *record = kvsi_json_load(line->data, line->length, 0, NULL);
 
     row->length = 0;
     for (size_t i = 0; i < COLUMNS; i++) {
@@ -47,6 +47,7 @@ static void add_row(kvsi_text *row, const char *line)
     }
     kvsi_text_add(row, "\n");
     json_decref(record);
+    return kvsi_json_check("a table of steps", err);
 }
 
 static void add_header(kvsi_text *row)
@@ -56,22 +57,24 @@ static void add_header(kvsi_text *row)
     kvsi_text_add(row, "\n");
 }
 
-static kvs_status copy_rows(kvsi_new_file *to, FILE *from, kvs_err *err)
+static kvs_status copy_rows(kvsi_new_file *to, FILE *from, const char *path, kvs_err *err)
 {
-    kvsi_text row = {0};
-    char *line = NULL;
-    size_t room = 0;
-    kvs_status st = KVS_OK;
+    kvsi_text row = {0}, line = {0};
+    int found;
+    kvs_status st;
 
     add_header(&row);
-    if (getline(&line, &room, from) > 0) /* the settings have no row */
-        while (st == KVS_OK && (st = kvsi_text_check(&row, err)) == KVS_OK) {
-            st = kvsi_new_file_write(to, row.data, row.length, err);
-            if (getline(&line, &room, from) <= 0)
-                break;
-            add_row(&row, line);
-        }
-    free(line);
+    KVS_TRY(kvsi_read_line(&line, &found, from, path, KVSI_LOG_LINE_MAX,
+                           err)); /* the settings have no row */
+    while (found) {
+        KVS_TRY(kvsi_text_check(&row, err));
+        KVS_TRY(kvsi_new_file_write(to, row.data, row.length, err));
+        KVS_TRY(kvsi_read_line(&line, &found, from, path, KVSI_LOG_LINE_MAX, err));
+        if (found)
+            KVS_TRY(add_row(&row, &line, err));
+    }
+out:
+    kvsi_text_release(&line);
     kvsi_text_release(&row);
     return st;
 }
@@ -92,7 +95,7 @@ kvs_status kvsi_table_write(const char *dir, kvs_err *err)
         goto out;
     }
     KVS_TRY(kvsi_new_file_open(&to, path, err));
-    KVS_TRY(copy_rows(to, from, err));
+    KVS_TRY(copy_rows(to, from, log, err));
     st = kvsi_new_file_commit(to, err);
     to = NULL;
 out:

@@ -161,12 +161,13 @@ out:
 
 static void tell_skipped(const run *r, size_t skipped, const kvs_err *why, const char *path)
 {
-    char line[640];
+    char line[sizeof why->message + 512];
 
+    if (skipped == 0)
+        return;
     snprintf(line, sizeof line, "%zu damaged checkpoint%s passed over (%s); going on from '%s'",
              skipped, skipped == 1 ? "" : "s", why->message, path ? path : "the start");
-    if (skipped > 0)
-        notice(r, line);
+    notice(r, line);
 }
 
 /* Was a run begun here that did not live to its first checkpoint? */
@@ -186,7 +187,7 @@ static kvs_status find_newest(const run *r, char **newest, kvs_err *err)
 {
     const kvs_train_job *job = r->job;
     size_t skipped = 0;
-    kvs_err why;
+    kvs_err why = {0};
     kvs_status st = KVS_OK;
 
     if (job->resume == KVS_RESUME_NEVER)
@@ -332,10 +333,10 @@ out:
 static kvs_status make_ready(run *r, kvs_err *err)
 {
     const kvs_train_job *job = r->job;
-    kvs_status st;
+    kvs_status st = kvsi_trainer_check_evaluation(job->eval_sequences, err);
 
-    if (job->eval_sequences < 1)
-        return kvsi_fail(err, KVS_E_INVALID, "eval sequences is 0, expected at least 1");
+    if (st != KVS_OK)
+        return st;
     if (job->model->share && job->sample && job->sample_every > 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "no rank has all weights to make samples with: shard is parameters");
@@ -371,11 +372,11 @@ static kvs_status finish(run *r, kvs_err *err)
     KVS_TRY(kvs_trainer_evaluate(r->trainer, job->eval_sequences, &r->result->final, err));
     KVS_TRY(kvsi_trainer_settle(r->trainer, err));
     r->result->seconds = seconds_so_far(r);
-    KVS_TRY(prune(r, err));
     if (r->folder)
-        st = kvsi_folder_finish(r->folder, r->result, job->model, job->tokenizer, err);
+        KVS_TRY(kvsi_folder_finish(r->folder, r->result, job->model, job->tokenizer, err));
     else if (job->out && job->model->share)
-        st = kvs_model_save(job->model, job->out, err); /* which the first rank writes */
+        KVS_TRY(kvs_model_save(job->model, job->out, err)); /* which the first rank writes */
+    KVS_TRY(prune(r, err));
 out:
     return st;
 }

@@ -363,6 +363,16 @@ out:
 
 /* ---- evaluation ---- */
 
+kvs_status kvsi_trainer_check_evaluation(size_t sequences, kvs_err *err)
+{
+    const size_t most = (size_t)1 << 32; /* the work is cut by products of it */
+
+    if (sequences < 1 || sequences > most)
+        return kvsi_fail(err, KVS_E_INVALID, "eval sequences is %zu, expected 1 to %zu", sequences,
+                         most);
+    return KVS_OK;
+}
+
 /* One slice of `sequences`; all slices take as many rounds, because weights that are spread over
  * ranks come to all of them together: one that has nothing left to do runs any sequence. */
 static kvs_status evaluate_slice(kvs_trainer *t, size_t slice, size_t sequences, kvsi_totals *sum,
@@ -397,6 +407,7 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_eval
     kvs_status st = KVS_OK;
 
     t->where[0] = '\0';
+    KVS_TRY(kvsi_trainer_check_evaluation(sequences, err));
     for (size_t i = 0; i < t->team.slices; i++)
         KVS_TRY(evaluate_slice(t, i, sequences, &own[i], err));
     KVS_TRY(kvsi_team_check(&t->team, err));

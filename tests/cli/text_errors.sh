@@ -108,7 +108,7 @@ split='"type": "Split", "behavior": "Isolated", "pattern"'
 tokenizer '{"a": 0}' '[]' ", \"pre_tokenizer\": {$split: {\"Regex\": \"((((\"}}"
 hostile "expression '((((' is malformed"
 tokenizer '{"a": 0}' '[]' ", \"pre_tokenizer\": {$split: {\"Regex\": \"(?:a|a)+[xy]\"}}"
-hostile "an expression of the tokenizer gave up" "$many"
+hostile "steps per byte of the text" "$many"
 step='{"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaa"}'
 tokenizer '{"a": 0}' '[]' \
     ", \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [$step, $step, $step, $step, $step, $step]}"

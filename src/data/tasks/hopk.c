@@ -153,6 +153,11 @@ static kvs_status check(const kvs_hopk_config *c, kvs_err *err)
     if (c->hops > HOPS_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "hop-k hops is '%zu', expected at most %d", c->hops,
                          HOPS_MAX);
+    /* A hop goes at least one place back, and never to place 0. */
+    if (c->hops > 0 && c->hops + 2 > c->length)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "hop-k hops is '%zu', but a string of length %zu has room for %zu",
+                         c->hops, c->length, c->length > 2 ? c->length - 2 : 0);
     if (c->only != KVS_HOPS_ALL && c->only > c->hops)
         return kvsi_fail(err, KVS_E_INVALID, "hop-k with '%zu' hops only, expected at most %zu",
                          c->only, c->hops);

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# What must not be lost: the trained model when something beside it fails, and numbers that are so
+# large that sums of them overflow.
+set -euo pipefail
+. "$(dirname "$0")/begin.bash"
+
+small=(--layers 1 --dim 16 --heads 2 --vocab 32 --pool 8 --max-length 16 --batch 8
+    --eval-sequences 8 --quiet)
+
+# refused CODE WORDS COMMAND...: it fails with that code, in one line that has the words.
+refused() {
+    local code=$1 words=$2 found=0
+    shift 2
+    "$KVSHIFT" "$@" >out 2>err || found=$?
+    [[ $found == "$code" ]] || fail "'$*' exits with $found: $(cat out err)"
+    [[ $(wc -l <err) == 1 ]] || fail "'$*' says more than a line: $(cat err)"
+    grep -qF "$words" err || fail "'$*' says: $(cat err)"
+    ! grep -qi nan out || fail "'$*' prints: $(cat out)"
+}
+
+# The table cannot be written: the model is there all the same.
+mkdir -p table/train.csv
+refused 1 "cannot write 'table/train.csv'" train "${small[@]}" --steps 5 --out table
+"$KVSHIFT" inspect --check table >/dev/null || fail "the model without its table is not whole"
+"$KVSHIFT" train "${small[@]}" --steps 5 --out whole >/dev/null
+cmp table/model.safetensors whole/model.safetensors || fail "it is another model"
+[[ -s table/result.json ]] || fail "no result without its table"
+
+# Going on reads a log that is a file, of lines that fit into memory.
+"$KVSHIFT" train "${small[@]}" --steps 2 --checkpoint-every 1 --out log >/dev/null
+mv log/train.jsonl kept
+ln -s /dev/zero log/train.jsonl
+refused 1 "cannot open 'log/train.jsonl': not a regular file" \
+    train "${small[@]}" --steps 3 --checkpoint-every 1 --resume --out log
+rm log/train.jsonl
+cp kept log/train.jsonl
+truncate -s 300M log/train.jsonl # NULs, without a newline
+refused 1 "'log/train.jsonl' has a line of more than" \
+    train "${small[@]}" --steps 3 --checkpoint-every 1 --resume --out log
+mv kept log/train.jsonl
+"$KVSHIFT" train "${small[@]}" --steps 3 --checkpoint-every 1 --resume --out log >/dev/null ||
+    fail "the run does not go on"
+
+# Numbers.
+largest=18446744073709551615
+refused 2 "eval sequences is $largest, expected 1 to" train --layers 1 --dim 16 --heads 2 \
+    --vocab 32 --pool 8 --max-length 16 --batch 8 --steps 1 --eval-sequences $largest
+refused 2 "hop-k hops is '4096', but a string of length 1 has room for 0" train --task hopk \
+    --string 1 --hops 4096 --layers 1 --dim 16 --heads 2 --steps 1
+refused 2 "hop-k hops is '4', but a string of length 5 has room for 3" train --task hopk \
+    --string 5 --hops 4 --layers 1 --dim 16 --heads 2 --steps 1
+for id in $largest 18446744073709551614 31; do
+    refused 2 "first id is '$id', expected at most" analyze whole --first-id $id
+done
+"$KVSHIFT" analyze whole --first-id 30 >/dev/null || fail "the largest first id is refused"
+"$KVSHIFT" train "${small[@]}" --steps 3 --checkpoint-every 1 --keep $largest --out keep \
+    >/dev/null
+[[ $(find keep/ckpt -mindepth 1 -maxdepth 1 -name 'step-*' | wc -l) == 3 ]] ||
+    fail "not all checkpoints are kept"
+echo "passed"
