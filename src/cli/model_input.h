@@ -48,6 +48,10 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
                                  int needs_tokenizer, kvs_err *err);
 void kvsi_loaded_model_release(kvsi_loaded_model *loaded);
 
+/* That tokenizer alone; NULL if there is none and none is needed. */
+kvs_status kvsi_model_tokenizer(kvs_tokenizer **out, const kvsi_model_input *input, int needed,
+                                kvs_err *err);
+
 /* The type that --kv-cache names. */
 kvs_dtype kvsi_kv_cache(const kvsi_model_input *input);
 
