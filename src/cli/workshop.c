@@ -266,7 +266,7 @@ static kvs_status prepare(kvsi_workshop *w, kvsi_train_settings *s,
     if ((s->retrofit || s->new_tokenizer) && !s->init_from)
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--init-from'",
                          s->retrofit ? "retrofit" : "new-tokenizer");
-    if (!s->dry_run && s->show == 0)
+    if (!s->dry_run && s->show == 0 && kvs_comm_rank(w->comm) == 0) /* which has the folder */
         KVS_TRY(kvsi_train_check_out(s, err));
     KVS_TRY(kvs_train_config_check(&s->train, err));
     KVS_TRY(kvs_runtime_create(&w->rt, &runtime, err));
