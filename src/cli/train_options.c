@@ -622,6 +622,7 @@ kvs_status kvsi_train_settings_parse(kvsi_train_settings *s, kvsi_parsed_options
     KVS_TRY(kvs_body_parse(&body, s->body, err));
     KVS_TRY(parse_again(s, parsed, body, argc, argv, err));
     if (s->resume && s->out) {
+        KVS_TRY(choose_task(s, parsed, err));
         KVS_TRY(settle(s, parsed, err)); /* so that names compare as the run has them */
         KVS_TRY(kvsi_train_take_run(s, parsed, err));
     }

@@ -132,6 +132,21 @@ grep -q '^threads = 1 ' twice/config.resolved.toml || fail "threads were not kep
 "$KVSHIFT" train --config once/config.resolved.toml --resume auto --out fresh --quiet >/dev/null
 "$KVSHIFT" train --resume auto --out fresh 2>err >out && fail "what has no checkpoint is resumed"
 
+# The very command that started a run resumes it, wherever its options stand.
+printf 'task = "ngram"\nmodel = "desk-1m"\n[training]\nbatch = 8\nsteps = 2\n' >run.toml
+again=(train --config run.toml --data corpus "${small[@]}" --accumulate 2 --shift smear --dropout 0.1
+    --checkpoint-every 1 --resume auto --out same --quiet)
+"$KVSHIFT" "${again[@]}" >/dev/null
+rm -r same/ckpt/step-00000002
+cp same/model.safetensors first
+"$KVSHIFT" "${again[@]}" >/dev/null 2>err || fail "the same command again: $(cat err)"
+cmp first same/model.safetensors || fail "the same command again: other weights"
+"$KVSHIFT" train --init-from once --data corpus --batch 4 --steps 2 --checkpoint-every 1 --dim 32 \
+    --out started --quiet >/dev/null
+refused 2 "option '--dim' is 64, but the model in 'once' has 32" train --resume --out started --dim 64
+"$KVSHIFT" train --resume --dim 32 --out started --steps 3 --quiet >/dev/null 2>err ||
+    fail "resumed after --init-from: $(cat err)"
+
 # Where the folder has no settings, the checkpoint's are compared, before its tensors.
 cp -r twice bare-twice
 rm bare-twice/config.resolved.toml
