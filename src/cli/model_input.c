@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "cli/memory_check.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -93,6 +94,13 @@ const char *const kvsi_kv_cache_names[] = {"f32", "f16", NULL};
 kvs_dtype kvsi_kv_cache(const kvsi_model_input *input)
 {
     return input->kv_cache && strcmp(input->kv_cache, "f16") == 0 ? KVS_DTYPE_F16 : KVS_DTYPE_F32;
+}
+
+kvs_status kvsi_check_cache(const kvs_model *model, const kvs_session_options *how, size_t sessions,
+                            const char *hint, kvs_err *err)
+{
+    return kvsi_check_memory(sessions * kvs_session_bytes_with(kvs_model_get_config(model), how),
+                             NULL, hint, err);
 }
 
 void kvsi_loaded_model_release(kvsi_loaded_model *loaded)

@@ -103,6 +103,12 @@ grep -Eq '^kvshift: needs [0-9.]+[TPE]B of memory, ' err || fail "$(cat err)"
 refused 1 "out of memory" train --layers 4096 --dim 32768 --heads 256 --vocab 64 --pool 32 \
     --overcommit --out new
 
+"$KVSHIFT" convert --random desk-1m --positions alibi --context 16777216 --layers 1024 --dim 64 \
+    --heads 1 --kv-heads 1 --vocab 32 --no-mlp long-context --quiet
+refused 1 "are free; see --kv-cache" score -m long-context --ids 1 --continuation-ids 2
+refused 1 "are free; see --new-tokens and --kv-cache" generate -m long-context --ids 1 -n 99999999
+"$KVSHIFT" generate -m long-context --ids 1 -n 1 >/dev/null || fail "a short text of a long context"
+
 # ---- resume: with nothing else, with the same options, with ones that may change ----
 
 full=(--data corpus "${small[@]}" --steps 30 --lr 2e-3 --shift gate --dropout 0.1 --seed 3)
@@ -134,7 +140,7 @@ grep -q '^threads = 1 ' twice/config.resolved.toml || fail "threads were not kep
 
 # The very command that started a run resumes it, wherever its options stand.
 printf 'task = "ngram"\nmodel = "desk-1m"\n[training]\nbatch = 8\nsteps = 2\n' >run.toml
-again=(train --config run.toml --data corpus "${small[@]}" --accumulate 2 --shift smear --dropout 0.1
+again=(train --config run.toml --data corpus "${small[@]}" --accumulate 2 --shift smear --kv-heads 2
     --checkpoint-every 1 --resume auto --out same --quiet)
 "$KVSHIFT" "${again[@]}" >/dev/null
 rm -r same/ckpt/step-00000002
