@@ -1061,6 +1061,9 @@ typedef struct kvs_corpus kvs_corpus;
 KVS_API kvs_status kvs_corpus_open(kvs_corpus **out, const char *path,
                                    const kvs_corpus_options *options, kvs_err *err);
 KVS_API void kvs_corpus_free(kvs_corpus *corpus);
+/* The end of a single file of llm.c or nanoGPT, the given fraction of its tokens, becomes the
+ * validation split, which the corpus must not have yet. */
+KVS_API kvs_status kvs_corpus_hold_out(kvs_corpus *corpus, double fraction, kvs_err *err);
 /* Compares the checksums, and the tokenizer beside the shards with the one they were made with. */
 KVS_API kvs_status kvs_corpus_check(const kvs_corpus *corpus, kvs_err *err);
 

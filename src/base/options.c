@@ -214,6 +214,32 @@ kvs_status kvsi_option_store(const kvsi_option *option, void *settings, const ch
     return KVS_OK;
 }
 
+static size_t value_size(const kvsi_option *option)
+{
+    switch (option->kind) {
+    case KVSI_OPTION_FLAG:
+        return sizeof(int);
+    case KVSI_OPTION_SIZE:
+        return sizeof(size_t);
+    case KVSI_OPTION_UINT64:
+        return sizeof(uint64_t);
+    case KVSI_OPTION_REAL:
+        return sizeof(double);
+    case KVSI_OPTION_SIZES:
+    case KVSI_OPTION_REALS:
+        return sizeof(kvsi_number_list);
+    case KVSI_OPTION_TEXT:
+    case KVSI_OPTION_CHOICE:
+        break;
+    }
+    return option->repeats ? sizeof(kvsi_text_list) : sizeof(const char *);
+}
+
+void kvsi_option_copy(const kvsi_option *option, void *to, const void *from)
+{
+    memcpy(field(option, to), const_field(option, from), value_size(option));
+}
+
 /* With as many digits as it takes to read the same number again, 15 where they do. */
 static void print_real(kvsi_text *text, double number)
 {

@@ -114,6 +114,8 @@ void kvsi_option_print(kvsi_text *text, const kvsi_option *option, const void *s
  * is borrowed. */
 kvs_status kvsi_option_store(const kvsi_option *option, void *settings, const char *origin,
                              const char *value, kvs_err *err);
+/* Copies the value from one command's settings to others of the same kind; a text is borrowed. */
+void kvsi_option_copy(const kvsi_option *option, void *to, const void *from);
 /* What it means and what it may be: "how the rate falls: constant, linear or cosine". */
 void kvsi_option_explain(kvsi_text *text, const kvsi_option *option);
 /* The environment variable of an option. */

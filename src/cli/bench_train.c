@@ -1,5 +1,6 @@
 /* kvshift bench train */
 #include "base/files.h"
+#include "base/memory.h"
 #include "cli/bench.h"
 
 #include <math.h>
@@ -250,6 +251,25 @@ static kvs_status choose(kvs_bench_train_options *o, const settings *s, kvs_err 
     return kvs_shift_parse(&o->model.config.shift, &form_said, s->shift, err);
 }
 
+static int holds(const char *dir, const char *name)
+{
+    char *path = kvsi_path_join(dir, name);
+    const int found = path && kvsi_file_exists(path);
+
+    kvsi_free(path);
+    return found;
+}
+
+/* Random weights can be made again, and so be replaced; a model that is no such one cannot. */
+static kvs_status check_save(const settings *s, kvs_err *err)
+{
+    if (s->save && holds(s->save, "model.safetensors") && !holds(s->save, "batch.safetensors"))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "'%s' holds a model that --save did not write; choose another folder",
+                         s->save);
+    return KVS_OK;
+}
+
 static kvs_status save(const kvs_bench_training *bench, const char *dir, kvs_err *err)
 {
     int made;
@@ -266,6 +286,7 @@ static kvs_status measure(const settings *s, kvs_err *err)
     kvs_runtime *rt = NULL;
     kvs_status st;
 
+    KVS_TRY(check_save(s, err));
     KVS_TRY(choose(&o, s, err));
     KVS_TRY(kvsi_bench_runtime(&rt, &s->run, err));
     KVS_TRY(kvs_bench_training_create(&bench, rt, &o, err));

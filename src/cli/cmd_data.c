@@ -1,5 +1,6 @@
 /* kvshift data: corpora made from text, described and checked. */
 #include "cli/cli.h"
+#include "cli/run_files.h"
 #include "cli/verbs.h"
 #include "cli/watch.h"
 
@@ -207,19 +208,6 @@ static json_t *hash_to_json(uint64_t hash)
     return json_string(text);
 }
 
-static json_t *sources_to_json(const kvs_corpus *corpus)
-{
-    json_t *list = json_array();
-    uint64_t bytes, checksum;
-    const char *name;
-
-    for (size_t i = 0; (name = kvs_corpus_source(corpus, i, &bytes, &checksum)); i++)
-        json_array_append_new(list,
-                              json_pack("{s:s, s:I, s:o}", "name", name, "bytes", (json_int_t)bytes,
-                                        "checksum", hash_to_json(checksum)));
-    return list;
-}
-
 static json_t *info_to_json(const kvs_corpus *corpus)
 {
     const kvs_corpus_info *info = kvs_corpus_get_info(corpus);
@@ -229,7 +217,7 @@ static json_t *info_to_json(const kvs_corpus *corpus)
         json_pack("{s:s, s:I, s:I, s:s?, s:o, s:b, s:o, s:o}", "format", info->format, "vocab",
                   (json_int_t)info->vocab, "id_bytes", (json_int_t)info->id_bytes, "tokenizer",
                   info->tokenizer, "tokenizer_hash", hash_to_json(info->tokenizer_hash), "eos",
-                  info->eos, "split", rule, "sources", sources_to_json(corpus));
+                  info->eos, "split", rule, "sources", kvsi_sources_json(corpus));
 
     for (int s = 0; value && s < SPLITS; s++) {
         const kvs_split_info *split = &info->split[s];

@@ -297,9 +297,12 @@ static kvs_status prepare(generation *g, kvs_err *err)
     const size_t room =
         context - g->prompt_count < s->tokens ? context - g->prompt_count : s->tokens;
     const double start = kvsi_clock_seconds();
-    kvs_session_options how;
+    const kvs_session_options how = {.capacity = g->prompt_count + room,
+                                     .cache = kvsi_kv_cache(&s->input)};
     kvs_status st;
 
+    KVS_TRY(kvsi_check_cache(g->m->model, &how, s->samples > 1 ? 2 : 1,
+                             "--new-tokens and --kv-cache", err));
     g->logits = kvsi_alloc(logits, sizeof *g->logits);
     g->prompt_logits = kvsi_alloc(logits, sizeof *g->prompt_logits);
     g->ids = kvsi_alloc(room + 1, sizeof *g->ids); /* one more than can be fed */
@@ -310,8 +313,6 @@ static kvs_status prepare(generation *g, kvs_err *err)
     if (g->m->tokenizer)
         KVS_TRY(kvs_detokenizer_create(&g->detokenizer, g->m->tokenizer, s->stops.texts,
                                        s->stops.count, err));
-    how = (kvs_session_options){.capacity = g->prompt_count + room,
-                                .cache = kvsi_kv_cache(&s->input)};
     KVS_TRY(kvs_session_create_with(&g->prompted, g->m->model, &how, err));
     KVS_TRY(kvs_session_feed(g->prompted, g->prompt, g->prompt_count, g->prompt_logits, err));
     g->prompt_seconds = kvsi_clock_seconds() - start;

@@ -1,8 +1,10 @@
 /* kvshift ppl: how well a model predicts texts. */
 #include "base/checksum.h"
+#include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/model_input.h"
+#include "cli/run_files.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FILES_MAX = 100000 };
+enum {
+    FILES_MAX = 100000,
+    SOURCES_LIMIT = 1 << 28, /* bytes of sources.json */
+};
 
 typedef struct settings {
     kvsi_model_input input;
@@ -25,7 +30,8 @@ typedef struct settings {
 static const kvsi_option options[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "data", .kind = KVSI_OPTION_TEXT, .offset = FIELD(data), .group = "Input",
-     .placeholder = "DIR", .help = "measure the validation split of a corpus, not files"},
+     .placeholder = "PATH", .help = "measure the validation split of a corpus, which training held "
+     "out, not files; of a .bin its last 5 %, as 'train' does"},
     {.name = "against", .kind = KVSI_OPTION_TEXT, .offset = FIELD(against), .group = "Measure",
      .placeholder = "MODEL", .help = "how far predictions are from those of this model, which has "
      "the same\ntokens: as when weights were rounded"},
@@ -69,12 +75,15 @@ typedef struct texts {
     uint64_t unscored;     /* of these, bytes of the first tokens, which nothing predicts */
     uint64_t checksum;     /* of the bytes, or of a corpus's ids */
     int bytes_are_unknown; /* a corpus without a tokenizer */
+    json_t *sources;       /* of the model's own corpus; NULL = not known */
+    const char *learned;   /* the first file that is one of them; NULL = none */
 } texts;
 
 static void release(texts *t)
 {
     kvsi_free(t->ids);
     kvsi_free(t->starts);
+    json_decref(t->sources);
 }
 
 static kvs_status no_memory(size_t count, kvs_err *err)
@@ -115,6 +124,42 @@ static kvs_status count_bytes(uint64_t *out, const kvs_tokenizer *tokenizer, con
     return st;
 }
 
+/* What the run of a model in a folder was trained on: sources.json there, or, of a checkpoint, two
+ * folders up.  A new reference; NULL = not known. */
+static json_t *sources_of(const char *model)
+{
+    static const char *const places[] = {"", "../../"};
+    json_t *sources = NULL;
+
+    for (size_t i = 0; !sources && i < sizeof places / sizeof *places; i++) {
+        char name[64], *path;
+
+        snprintf(name, sizeof name, "%s%s", places[i], kvsi_sources_file);
+        path = kvsi_path_join(model, name);
+        if (path && kvsi_is_folder(model) && kvsi_file_exists(path))
+            kvsi_json_read(&sources, path, SOURCES_LIMIT, NULL);
+        kvsi_free(path);
+    }
+    return sources;
+}
+
+/* A model knows the text it was trained on: its perplexity there says little. */
+static int is_source(const json_t *sources, const char *text, size_t size)
+{
+    char sum[KVSI_CHECKSUM_TEXT];
+    const json_t *source;
+    size_t i;
+
+    kvsi_checksum_print(sum, kvsi_checksum(text, size));
+    json_array_foreach(json_object_get(sources, "sources"), i, source) {
+        const char *known = json_string_value(json_object_get(source, "checksum"));
+
+        if (known && strcmp(known, sum) == 0)
+            return 1;
+    }
+    return 0;
+}
+
 static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char *path,
                            kvsi_checksum_stream *sum, kvs_err *err)
 {
@@ -125,6 +170,8 @@ static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char 
 
     KVS_TRY(kvsi_read_text(&text, &size, path, err));
     kvsi_checksum_add(sum, text, size);
+    if (!t->learned && is_source(t->sources, text, size))
+        t->learned = path;
     KVS_TRY(kvs_tokenizer_encode(tokenizer, text, size, 0, &ids, &count, err));
     KVS_TRY(reserve(t, count, err));
     t->bytes += size;
@@ -188,9 +235,13 @@ static kvs_status read_corpus(texts *t, const char *path, const kvsi_loaded_mode
                                     .tokenizer = m->tokenizer};
     const kvs_split_info *info;
     kvs_corpus *corpus = NULL;
+    kvs_corpus_plan usual;
     kvs_status st;
 
+    kvs_corpus_plan_init(&usual);
     KVS_TRY(kvs_corpus_open(&corpus, path, &how, err));
+    if (strcmp(kvs_corpus_get_info(corpus)->format, "kvshift") != 0)
+        KVS_TRY(kvs_corpus_hold_out(corpus, usual.valid, err));
     info = &kvs_corpus_get_info(corpus)->split[KVS_SPLIT_VALID];
     if (info->tokens == 0) {
         st = kvsi_fail(err, KVS_E_INVALID, "'%s' has no validation split", path);
@@ -248,6 +299,8 @@ static kvs_status print_json(const kvs_perplexity_result *r, const settings *s, 
                       "texts", (json_int_t)t->texts, "window", (json_int_t)s->window, "stride",
                       (json_int_t)s->stride, "scored_fraction", (double)r->tokens / (double)r->fed,
                       "checksum", checksum));
+    if (object && s->data)
+        json_object_update_new(object, json_pack("{s:s, s:s}", "data", s->data, "split", "valid"));
     if (object && s->against)
         json_object_update_new(object, json_pack("{s:s, s:f, s:f, s:f, s:f}", "against", s->against,
                                                  "reference_loss", r->reference_loss, "divergence",
@@ -278,7 +331,11 @@ static void print_result(const kvs_perplexity_result *r, const settings *s, cons
         printf(", %" PRIu64 " bytes", t->bytes);
     printf(", window %zu, stride %zu: %.1f %% of the positions count\n", s->window, s->stride,
            100 * (double)r->tokens / (double)r->fed);
-    printf("texts       %zu, checksum %s\n", t->texts, checksum);
+    if (s->data)
+        printf("texts       %zu of the validation split of '%s', checksum %s\n", t->texts, s->data,
+               checksum);
+    else
+        printf("texts       %zu, checksum %s\n", t->texts, checksum);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -304,6 +361,8 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
     if (s->data)
         KVS_TRY(read_corpus(&t, s->data, m, err));
     else
+        t.sources = sources_of(s->input.model);
+    if (!s->data)
         KVS_TRY(read_files(&t, m->tokenizer, files->arguments, files->argument_count, err));
     s->window = s->window > 0 ? s->window : kvs_model_get_config(m->model)->context;
     s->stride = s->stride > 0 ? s->stride : (s->window + 1) / 2;
@@ -316,6 +375,11 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
     if (!s->quiet && isatty(STDERR_FILENO))
         o.progress = show_progress;
     KVS_TRY(kvs_perplexity(&result, m->model, t.ids, t.count, &o, err));
+    if (t.learned)
+        fprintf(
+            stderr,
+            "kvshift: the model was trained on '%s'; --data CORPUS measures what was held out\n",
+            t.learned);
     if (s->json)
         KVS_TRY(print_json(&result, s, &t, err));
     else

@@ -118,7 +118,7 @@ static void begin_run(watcher *w, const kvs_repro_progress *p)
     if (!w->quiet && isatty(STDERR_FILENO))
         fprintf(stderr, "%zu of %zu: %s, seed %" PRIu64 "\n", p->index + 1, p->count, p->run->arm,
                 p->run->seed);
-    kvsi_progress_start(&w->progress, p->run->steps, w->quiet || !isatty(STDERR_FILENO));
+    kvsi_progress_start(&w->progress, p->run->steps, 0, w->quiet || !isatty(STDERR_FILENO));
     w->open = 1;
 }
 

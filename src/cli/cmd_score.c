@@ -326,6 +326,7 @@ int kvsi_cmd_score(int argc, char **argv)
     KVS_TRY(check_settings(&s, &err));
     KVS_TRY(kvsi_model_input_load(&loaded, &s.input, s.continuation != NULL, &err));
     how.cache = kvsi_kv_cache(&s.input);
+    KVS_TRY(kvsi_check_cache(loaded.model, &how, 1, "--kv-cache", &err));
     KVS_TRY(kvs_session_create_with(&c.session, loaded.model, &how, &err));
     if (s.continuation || s.continuation_ids)
         KVS_TRY(score_options(&c, &err));

@@ -1,4 +1,5 @@
 /* kvshift tokenizer: text to ids, ids to text, what a tokenizer is, and a new one from texts. */
+#include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
@@ -13,7 +14,7 @@
 typedef struct tokenizer_settings {
     const char *tokenizer, *text, *out, *special;
     size_t vocab, threads;
-    int no_special, json;
+    int no_special, json, overwrite;
     const char **specials; /* every --special; borrowed */
     size_t special_count;
 } tokenizer_settings;
@@ -72,6 +73,11 @@ static const kvsi_option train_options[] = {
      .group = "Options",
      .placeholder = "FILE",
      .help = "the tokenizer.json to write; needed"},
+    {.name = "overwrite",
+     .kind = KVSI_OPTION_FLAG,
+     .offset = offsetof(tokenizer_settings, overwrite),
+     .group = "Options",
+     .help = "replace a file that is there"},
     {.name = "special",
      .kind = KVSI_OPTION_TEXT,
      .offset = offsetof(tokenizer_settings, special),
@@ -306,6 +312,9 @@ static kvs_status train(const tokenizer_settings *settings, const kvsi_parsed_op
 
     if (!settings->out)
         return kvsi_fail(err, KVS_E_INVALID, "option '--out' is needed: the file to write");
+    if (!settings->overwrite && kvsi_file_exists(settings->out))
+        return kvsi_fail(err, KVS_E_INVALID, "'%s' is there already; --overwrite replaces it",
+                         settings->out);
     st = kvs_tokenizer_train(&t, (const char *const *)parsed->arguments, parsed->argument_count,
                              &training, err);
     if (watched)

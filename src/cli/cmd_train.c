@@ -100,6 +100,8 @@ static void announce(const kvsi_workshop *w, const kvsi_train_settings *s, uint6
         fprintf(stderr, "; %zu ranks, %zu sequences a step each", ranks, s->train.batch / ranks);
     fprintf(stderr, "; %d thread%s, cpu level %s\n", threads, plural((size_t)threads),
             kvs_runtime_cpu_level(w->rt));
+    if (!s->out)
+        fprintf(stderr, "nothing is saved: no --out\n");
 }
 
 /* What the callbacks need. */
@@ -174,7 +176,7 @@ static kvs_resume resume_of(const kvsi_train_settings *s)
 
 static void tell_stop(const watcher *watch, const kvs_train_result *result)
 {
-    const char *saved = watch->s->out ? "; --resume goes on from there" : "";
+    const char *saved = watch->s->out ? "; --resume continues from there" : "";
 
     if (stop_signal)
         fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n",
@@ -182,6 +184,15 @@ static void tell_stop(const watcher *watch, const kvs_train_result *result)
     else if (watch->time_is_up)
         fprintf(stderr, "stopped after %g minutes, as --max-time says, after step %" PRIu64 "%s\n",
                 watch->s->max_time, result->steps, saved);
+}
+
+/* The share of the training text that a step has; 0 = there is no text. */
+static double epochs_of_step(const kvsi_workshop *w, const kvsi_train_settings *s)
+{
+    const uint64_t windows =
+        w->corpus ? kvs_corpus_windows(w->corpus, KVS_SPLIT_TRAIN, s->model.context) : 0;
+
+    return windows > 0 ? (double)s->train.batch / (double)windows : 0;
 }
 
 static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, const char *line,
@@ -198,7 +209,7 @@ static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, co
         .out = s->out,
         .command = line,
         .files = files->list,
-        .file_count = KVSI_RUN_FILES,
+        .file_count = files->count,
         .tokenizer = w->tokenizer,
         .checkpoint_every = s->checkpoint_every,
         .keep = s->keep,
@@ -218,7 +229,7 @@ static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, co
     KVS_TRY(kvs_comm_agree(w->comm, st, err));
     watch.profile.planned = (double)plan.total_bytes;
     catch_signals();
-    kvsi_progress_start(&watch.progress, s->train.steps, is_silent(&watch));
+    kvsi_progress_start(&watch.progress, s->train.steps, epochs_of_step(w, s), is_silent(&watch));
     st = kvs_train(&job, &result, err);
     kvsi_progress_end(&watch.progress);
     kvsi_train_samples_release(&watch.samples);
@@ -253,8 +264,7 @@ static kvs_status train_or_plan(kvs_comm *comm, kvsi_train_settings *s, kvsi_par
     kvs_status st;
 
     kvs_comm_set_patience(comm, 60 * s->rank_timeout);
-    st = kvsi_workshop_furnish(&w, s, parsed, err);
-    KVS_TRY(kvs_comm_agree(comm, st, err));
+    KVS_TRY(kvsi_workshop_furnish(&w, s, parsed, err));
     if (s->dry_run) {
         st = kvs_comm_agree(comm, kvsi_train_plan_print(&w, s, err), err);
         goto out;
@@ -264,7 +274,7 @@ static kvs_status train_or_plan(kvs_comm *comm, kvsi_train_settings *s, kvsi_par
         goto out;
     }
     KVS_TRY(kvsi_train_mark_sources(s, &before, parsed, err));
-    KVS_TRY(kvsi_run_files_make(&files, s, parsed, line, w.rt, err));
+    KVS_TRY(kvsi_run_files_make(&files, s, parsed, line, &w, err));
     KVS_TRY(train(&w, s, line, &files, err));
 out:
     kvsi_run_files_release(&files);

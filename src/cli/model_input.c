@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "cli/memory_check.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,9 +27,8 @@ static char *find_tokenizer(const char *folder)
     return NULL;
 }
 
-/* That of -t; one in the model's folder; the vocabulary in its file; one beside its file. */
-static kvs_status load_tokenizer(kvs_tokenizer **out, const kvsi_model_input *input, int needed,
-                                 kvs_err *err)
+kvs_status kvsi_model_tokenizer(kvs_tokenizer **out, const kvsi_model_input *input, int needed,
+                                kvs_err *err)
 {
     const int in_folder = kvsi_is_folder(input->model);
     char *folder = in_folder ? kvsi_strdup(input->model) : kvsi_path_parent(input->model);
@@ -36,6 +36,7 @@ static kvs_status load_tokenizer(kvs_tokenizer **out, const kvsi_model_input *in
     kvs_model_info info = {0};
     kvs_status st = KVS_OK;
 
+    *out = NULL;
     if (!folder) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", input->model);
         goto out;
@@ -73,7 +74,7 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
                          "option '--model' (-m) is needed: a model's folder or file");
     KVS_TRY(kvs_runtime_create(&loaded.rt, &runtime, err));
     KVS_TRY(kvs_model_open(&loaded.model, loaded.rt, input->model, err));
-    KVS_TRY(load_tokenizer(&loaded.tokenizer, input, needs_tokenizer, err));
+    KVS_TRY(kvsi_model_tokenizer(&loaded.tokenizer, input, needs_tokenizer, err));
     if (loaded.tokenizer &&
         kvs_tokenizer_vocab(loaded.tokenizer) > kvs_model_get_config(loaded.model)->vocab) {
         st = kvsi_fail(err, KVS_E_INVALID, "the tokenizer has %zu tokens, the model %zu",
@@ -93,6 +94,13 @@ const char *const kvsi_kv_cache_names[] = {"f32", "f16", NULL};
 kvs_dtype kvsi_kv_cache(const kvsi_model_input *input)
 {
     return input->kv_cache && strcmp(input->kv_cache, "f16") == 0 ? KVS_DTYPE_F16 : KVS_DTYPE_F32;
+}
+
+kvs_status kvsi_check_cache(const kvs_model *model, const kvs_session_options *how, size_t sessions,
+                            const char *hint, kvs_err *err)
+{
+    return kvsi_check_memory(sessions * kvs_session_bytes_with(kvs_model_get_config(model), how),
+                             NULL, hint, err);
 }
 
 void kvsi_loaded_model_release(kvsi_loaded_model *loaded)

@@ -48,8 +48,17 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
                                  int needs_tokenizer, kvs_err *err);
 void kvsi_loaded_model_release(kvsi_loaded_model *loaded);
 
+/* That tokenizer alone; NULL if there is none and none is needed. */
+kvs_status kvsi_model_tokenizer(kvs_tokenizer **out, const kvsi_model_input *input, int needed,
+                                kvs_err *err);
+
 /* The type that --kv-cache names. */
 kvs_dtype kvsi_kv_cache(const kvsi_model_input *input);
+
+/* Whether there is memory for the caches of that many sessions; the weights stay in their file.
+ * `hint` names options that need less. */
+kvs_status kvsi_check_cache(const kvs_model *model, const kvs_session_options *how, size_t sessions,
+                            const char *hint, kvs_err *err);
 
 /* All of a file, or of standard input where path is NULL or "-"; fresh memory (kvsi_free). */
 kvs_status kvsi_read_text(char **out, size_t *size, const char *path, kvs_err *err);

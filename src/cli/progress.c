@@ -29,10 +29,11 @@ static size_t terminal_width(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
 }
 
-void kvsi_progress_start(kvsi_progress *progress, uint64_t steps, int quiet)
+void kvsi_progress_start(kvsi_progress *progress, uint64_t steps, double epochs, int quiet)
 {
     *progress = (kvsi_progress){
         .steps = steps,
+        .epochs = epochs,
         .quiet = quiet,
         .terminal = on_terminal(),
         .started = kvsi_clock_seconds(),
@@ -54,18 +55,21 @@ static void describe(char *line, size_t size, const kvsi_progress *p, const kvs_
                      double elapsed)
 {
     const double left = elapsed / (double)p->done * (double)(p->steps - record->step);
-    char rate[32], elapsed_text[32], left_text[32], accuracy[32] = "", evaluation[32] = "";
+    char rate[32], elapsed_text[32], left_text[32];
+    char epoch[32] = "", accuracy[32] = "", evaluation[32] = "";
 
     kvsi_format_count(rate, sizeof rate, elapsed > 0 ? (double)p->tokens / elapsed : 0);
     kvsi_format_duration(elapsed_text, sizeof elapsed_text, elapsed);
     kvsi_format_duration(left_text, sizeof left_text, left);
+    if (p->epochs > 0)
+        snprintf(epoch, sizeof epoch, "  epoch %.2f", p->epochs * (double)record->step);
     if (!isnan(mean_accuracy(p)))
         snprintf(accuracy, sizeof accuracy, "  accuracy %5.1f %%", 100 * mean_accuracy(p));
     if (!isnan(p->eval_loss))
         snprintf(evaluation, sizeof evaluation, " (evaluation %.4f)", p->eval_loss);
     snprintf(line, size,
-             "step %" PRIu64 "/%" PRIu64 "  loss %.4f%s%s  lr %.2e  %s tokens/s  %s, %s left",
-             record->step, p->steps, record->loss, evaluation, accuracy, record->lr, rate,
+             "step %" PRIu64 "/%" PRIu64 "%s  loss %.4f%s%s  lr %.2e  %s tokens/s  %s, %s left",
+             record->step, p->steps, epoch, record->loss, evaluation, accuracy, record->lr, rate,
              elapsed_text, left_text);
 }
 

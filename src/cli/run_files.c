@@ -1,5 +1,6 @@
 #include "cli/run_files.h"
 
+#include "base/checksum.h"
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/options_config.h"
@@ -8,28 +9,52 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void add_environment(kvsi_text *text, const kvs_runtime *rt)
-{
-    json_t *facts = kvsi_cli_version_json(rt);
-    char processor[128], now[32];
-    char *words;
+const char kvsi_sources_file[] = "sources.json";
 
-    kvsi_machine_processor(processor, sizeof processor);
-    kvsi_machine_time(now, sizeof now);
-    json_object_set_new(facts, "processor", json_string(processor));
-    json_object_set_new(facts, "started", json_string(now));
-    words = json_dumps(facts, JSON_INDENT(2));
+/* Adds the value, whose reference it takes, as a file has it. */
+static void add_json(kvsi_text *text, json_t *value)
+{
+    char *words = value ? json_dumps(value, JSON_INDENT(2)) : NULL;
+
     if (words && !kvsi_memory_lost())
         kvsi_text_format(text, "%s\n", words);
     else
         text->failed = 1;
     free(words);
-    json_decref(facts);
+    json_decref(value);
+}
+
+json_t *kvsi_sources_json(const kvs_corpus *corpus)
+{
+    json_t *list = json_array();
+    uint64_t bytes, checksum;
+    const char *name;
+
+    for (size_t i = 0; (name = kvs_corpus_source(corpus, i, &bytes, &checksum)); i++) {
+        char sum[KVSI_CHECKSUM_TEXT];
+
+        kvsi_checksum_print(sum, checksum);
+        json_array_append_new(list, json_pack("{s:s, s:I, s:s}", "name", name, "bytes",
+                                              (json_int_t)bytes, "checksum", sum));
+    }
+    return list;
+}
+
+static void add_environment(kvsi_text *text, const kvs_runtime *rt)
+{
+    json_t *facts = kvsi_cli_version_json(rt);
+    char processor[128], now[32];
+
+    kvsi_machine_processor(processor, sizeof processor);
+    kvsi_machine_time(now, sizeof now);
+    json_object_set_new(facts, "processor", json_string(processor));
+    json_object_set_new(facts, "started", json_string(now));
+    add_json(text, facts);
 }
 
 kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_settings *s,
                                const kvsi_parsed_options *parsed, const char *line,
-                               const kvs_runtime *rt, kvs_err *err)
+                               const kvsi_workshop *w, kvs_err *err)
 {
     kvsi_train_settings run = *s;
     kvs_status st;
@@ -38,13 +63,21 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_settings *s
     run.resume = NULL; /* this time's business, not the run's */
     kvsi_options_print_config(&out->settings, &kvsi_train_command, &run, parsed);
     kvsi_text_format(&out->command, "%s\n", line);
-    add_environment(&out->environment, rt);
+    add_environment(&out->environment, w->rt);
+    if (w->corpus)
+        add_json(&out->sources,
+                 json_pack("{s:s, s:o}", "data", s->data, "sources", kvsi_sources_json(w->corpus)));
     KVS_TRY(kvsi_text_check(&out->settings, err));
     KVS_TRY(kvsi_text_check(&out->command, err));
     KVS_TRY(kvsi_text_check(&out->environment, err));
     out->list[0] = (kvs_run_file){"config.resolved.toml", out->settings.data, 0};
     out->list[1] = (kvs_run_file){"command.txt", out->command.data, 1};
     out->list[2] = (kvs_run_file){"env.json", out->environment.data, 0};
+    out->count = 3;
+    if (w->corpus) {
+        KVS_TRY(kvsi_text_check(&out->sources, err));
+        out->list[out->count++] = (kvs_run_file){kvsi_sources_file, out->sources.data, 0};
+    }
 out:
     return st;
 }
@@ -54,4 +87,5 @@ void kvsi_run_files_release(kvsi_run_files *files)
     kvsi_text_release(&files->settings);
     kvsi_text_release(&files->command);
     kvsi_text_release(&files->environment);
+    kvsi_text_release(&files->sources);
 }

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/options_config.h"
+#include "cli/train_resume.h"
 
 #include <string.h>
 
@@ -119,7 +120,11 @@ static const kvsi_option options[] = {
     FLAG("unit-embeddings", model.unit_embeddings, MODEL, "embeddings start with length 1"),
 
     CHOICE("task", task, TASK, "what is learned", task_names),
-    TEXT("data", data, TASK, "DIR", "learn text instead: a corpus of 'kvshift data build'", "none"),
+    TEXT("data", data, TASK, "PATH",
+         "learn text instead: a corpus of 'kvshift data build', or a .bin of llm.c or nanoGPT, "
+         "with --vocab", "none"),
+    TEXT("valid-data", valid_data, TASK, "FILE", "a second .bin that is the validation text",
+         "the end of --data, 5 % of it"),
     SIZE("pool", induction.pool, INDUCTION,
          "tokens a sequence draws from; fewer make it shorter", 2, 0),
     SIZE("max-length", induction.max_length, INDUCTION, "longest sequence, in tokens", 1, 0),
@@ -172,8 +177,8 @@ static const kvsi_option options[] = {
          "own"),
     FLAG("only-shift", train.only_shift, TRAINING, "train the shift's numbers and nothing else"),
     REAL("clip", train.clip, TRAINING, "largest gradient norm, 0 = no clipping", 0, 0),
-    COUNT("eval-every", eval_every, TRAINING, "steps between evaluations, 0 = only at the end",
-          0, 0),
+    COUNT("eval-every", eval_every, TRAINING,
+          "steps between evaluations, 0 = only at the end; not given, --data has 10 to 20 of them", 0, 0),
     SIZE("eval-sequences", eval_sequences, TRAINING, "fresh sequences an evaluation uses", 1, 0),
     FLAG("eval-dropout", train.eval_dropout, TRAINING, "dropout stays on when evaluating"),
     FLAG("recompute", train.recompute, TRAINING,
@@ -207,7 +212,8 @@ static const kvsi_option options[] = {
     REAL("max-time", max_time, RUN,
          "minutes after which the run ends in order, with a checkpoint; 0 = no limit", 0, 0),
     {ROW("resume", KVSI_OPTION_CHOICE, resume, RUN, "NAME",
-         "go on from the newest checkpoint of --out, or with auto start anew if there is none"),
+         "continue the run in --out, with its settings, from its newest checkpoint; auto: start "
+         "a new run if there is none"),
      .choices = resume_names, .implied = "newest", .automatic = "start anew"},
     TEXT("init-from", init_from, RUN, "MODEL",
          "start from this model, a folder or a file, which also sets the model options",
@@ -215,9 +221,12 @@ static const kvsi_option options[] = {
     {ROW("retrofit", KVSI_OPTION_CHOICE, retrofit, RUN, "NAME",
          "add a shift that changes nothing yet to the ordinary model of --init-from"),
      .choices = retrofit_names, .automatic = "none"},
+    FLAG("new-tokenizer", new_tokenizer, RUN,
+         "train the model of --init-from with the tokenizer of --data although it has another"),
     SIZE("show", show, RUN, "print this many of the task's training sequences, and stop; 0 = train",
          0, 1e6),
     FLAG("dry-run", dry_run, RUN, "say what memory and work it would take, and stop"),
+    FLAG("overcommit", overcommit, RUN, "start although it needs more memory than is free"),
     FLAG("profile", profile, RUN, "say how long steps took, and what ranks waited for"),
     FLAG("quiet", quiet, RUN, "no progress"),
     FLAG("json", json, RUN, "print the result as one JSON object"),
@@ -255,7 +264,7 @@ int kvsi_is_model_option(const kvsi_option *option)
 
 /* ---- defaults -------------------------------------------------------------------------------- */
 
-static void set_defaults(kvsi_train_settings *s, kvs_body body)
+void kvsi_train_set_defaults(kvsi_train_settings *s, kvs_body body)
 {
     *s = (kvsi_train_settings){
         .eval_sequences = 4096,
@@ -472,7 +481,7 @@ static int repeats_default(const kvsi_train_settings *s, const kvsi_parsed_optio
 
     if (parsed->source[index] != KVSI_FROM_FILE)
         return 0;
-    set_defaults(&defaults, s->model.body);
+    kvsi_train_set_defaults(&defaults, s->model.body);
     kvsi_option_print(&ours, options + index, s);
     kvsi_option_print(&plain, options + index, &defaults);
     same = !ours.failed && !plain.failed && strcmp(ours.data, plain.data) == 0;
@@ -585,7 +594,7 @@ static kvs_status parse_again(kvsi_train_settings *s, kvsi_parsed_options *parse
     kvsi_train_settings plain, started;
     kvs_status st;
 
-    set_defaults(s, body);
+    kvsi_train_set_defaults(s, body);
     plain = *s;
     if (start)
         KVS_TRY(start_from(s, start, err));
@@ -606,12 +615,17 @@ kvs_status kvsi_train_settings_parse(kvsi_train_settings *s, kvsi_parsed_options
     kvs_body body = KVS_BODY_LLAMA;
     kvs_status st;
 
-    set_defaults(s, body);
+    kvsi_train_set_defaults(s, body);
     KVS_TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
     if (parsed->help)
         return KVS_OK;
     KVS_TRY(kvs_body_parse(&body, s->body, err));
     KVS_TRY(parse_again(s, parsed, body, argc, argv, err));
+    if (s->resume && s->out) {
+        KVS_TRY(choose_task(s, parsed, err));
+        KVS_TRY(settle(s, parsed, err)); /* so that names compare as the run has them */
+        KVS_TRY(kvsi_train_take_run(s, parsed, err));
+    }
     KVS_TRY(choose_task(s, parsed, err));
     KVS_TRY(check_task(s, parsed, err));
     KVS_TRY(settle(s, parsed, err));
@@ -696,6 +710,8 @@ kvs_status kvsi_train_look_ahead(kvsi_train_settings *s, kvsi_parsed_options *pa
         parsed->source[index_of_option("vocab")] = KVSI_FROM_START;
     if (s->data && !kvsi_train_is_given(parsed, "eval-sequences"))
         parsed->source[index_of_option("eval-sequences")] = KVSI_FROM_START;
+    if (!kvsi_train_is_given(parsed, "eval-every"))
+        parsed->source[index_of_option("eval-every")] = KVSI_FROM_START;
     mark_model(s, parsed);
 out:
     return st;
@@ -749,13 +765,13 @@ kvs_status kvsi_model_settings_parse(kvsi_train_settings *s, kvsi_parsed_options
     const char *start;
     kvs_status st;
 
-    set_defaults(s, body);
+    kvsi_train_set_defaults(s, body);
     KVS_TRY(find_start(s, parsed, command, argc, argv, err));
     if (parsed->help)
         return KVS_OK;
     KVS_TRY(kvs_body_parse(&body, s->body, err));
     start = s->preset;
-    set_defaults(s, body);
+    kvsi_train_set_defaults(s, body);
     if (start)
         KVS_TRY(start_from(s, start, err));
     KVS_TRY(kvsi_options_parse(parsed, command, s, argc, argv, err));

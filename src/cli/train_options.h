@@ -16,7 +16,7 @@ typedef struct kvsi_train_settings {
     kvs_train_config train;
     /* Choices by name, and lists, as they were given; settled into the configurations above. */
     const char *body, *shift, *shift_form, *shift_init, *positions, *head;
-    const char *task, *data, *sampler, *loss, *schedule, *shard;
+    const char *task, *data, *valid_data, *sampler, *loss, *schedule, *shard;
     kvsi_number_list only_hops; /* one number at most */
     const char *igsm_mode, *igsm_wording, *igsm_tokenizer;
     kvsi_number_list slopes, sliding_layers;
@@ -34,11 +34,14 @@ typedef struct kvsi_train_settings {
     const char *resume, *preset;
     size_t show;
     double rank_timeout; /* minutes, 0 = none */
-    int dry_run, profile;
+    int dry_run, profile, overcommit, new_tokenizer;
     int quiet, json;
 } kvsi_train_settings;
 
 extern const kvsi_command_options kvsi_train_command;
+
+/* What holds where nothing is said, for a model of that body. */
+void kvsi_train_set_defaults(kvsi_train_settings *s, kvs_body body);
 
 /* Reads the command line; on --help, which parsed->help tells, settings are the defaults.  After
  * success kvsi_options_release(parsed) ends the life of texts in them. */

@@ -123,6 +123,8 @@ static void print_summary(const kvsi_train_outcome *o)
     if (s->out)
         printf("files     %s: model.safetensors, config.json, %strain.jsonl, result.json\n", s->out,
                w->tokenizer ? "tokenizer.json, " : "");
+    else
+        printf("files     none: no --out\n");
 }
 
 kvs_status kvsi_train_result_print(const kvsi_train_outcome *outcome, kvs_err *err)

@@ -1,7 +1,41 @@
 #include "cli/workshop.h"
 
+#include "base/files.h"
+#include "cli/memory_check.h"
+#include "cli/model_input.h"
+#include "cli/train_resume.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
 /* Of text: tokens in a window, and windows of an evaluation, where nothing else is said. */
 enum { TEXT_CONTEXT = 256, TEXT_EVAL_WINDOWS = 256 };
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Whether what is still to be allocated of a run's plan is there.  Of a model that is loaded the
+ * weights come first, by themselves. */
+static kvs_status check_memory(const kvsi_workshop *w, const kvsi_train_settings *s,
+                               const kvs_model_config *config, int weights_alone, kvs_err *err)
+{
+    kvs_plan plan;
+    uint64_t needed;
+    kvs_status st;
+
+    if (s->dry_run || s->show > 0 || s->overcommit)
+        return KVS_OK;
+    KVS_TRY(kvs_train_plan(&plan, w->rt, config, w->task, &s->train, err));
+    needed = weights_alone ? plan.weight_bytes
+             : w->model    ? plan.total_bytes - plan.weight_bytes
+                           : plan.total_bytes;
+    KVS_TRY(kvsi_check_memory(needed, w->comm,
+                              "--recompute, --accumulate, --batch, or --overcommit to start anyway",
+                              err));
+out:
+    return st;
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
 
 /* The loaded model gives way to one with a shift, window 1, that starts as the identity. */
 static kvs_status retrofit_model(kvsi_workshop *w, const char *targets, kvs_err *err)
@@ -21,8 +55,11 @@ out:
 static kvs_status load_model(kvsi_workshop *w, kvsi_train_settings *s,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
+    kvs_model_config config;
     kvs_status st;
 
+    KVS_TRY(kvs_model_config_load(&config, s->init_from, err));
+    KVS_TRY(check_memory(w, s, &config, 1, err));
     KVS_TRY(kvs_model_load(&w->model, w->rt, s->init_from, err));
     KVS_TRY(kvsi_train_check_agreement(s, parsed, kvs_model_get_config(w->model), err));
     if (s->retrofit)
@@ -32,6 +69,68 @@ out:
     return st;
 }
 
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static int is_text_file(const char *path)
+{
+    static const char *const endings[] = {".txt", ".md", ".json", ".jsonl", ".zst", ".gz", ".csv"};
+
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (kvsi_ends_with(path, endings[i]))
+            return 1;
+    return 0;
+}
+
+/* A file of token ids does not say how many tokens there are; a text has none. */
+static kvs_status check_file(const kvsi_train_settings *s, size_t vocab, kvs_err *err)
+{
+    if (is_text_file(s->data))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "'%s' is a text, expected a corpus; make one with 'kvshift data build %s "
+                         "--tokenizer FILE --out DIR'",
+                         s->data, s->data);
+    if (vocab == 0 && !kvsi_ends_with(s->data, ".shard"))
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "'%s' is no corpus; of a .bin of llm.c or nanoGPT say its vocabulary with "
+                         "--vocab, of a text make a corpus with 'kvshift data build'",
+                         s->data);
+    return KVS_OK;
+}
+
+/* A corpus, or a file of ids with another for validation or without its end. */
+static kvs_status open_corpus(kvsi_workshop *w, const kvsi_train_settings *s,
+                              const kvsi_parsed_options *parsed, kvs_err *err)
+{
+    const int is_file = kvsi_file_exists(s->data) && !kvsi_is_folder(s->data);
+    const int is_known = w->model || kvsi_train_is_given(parsed, "vocab");
+    const kvs_corpus_options how = {.vocab = is_file && is_known ? s->model.vocab : 0,
+                                    .valid = s->valid_data};
+    kvs_corpus_plan usual;
+    kvs_status st;
+
+    kvs_corpus_plan_init(&usual);
+    if (is_file)
+        KVS_TRY(check_file(s, how.vocab, err));
+    KVS_TRY(kvs_corpus_open(&w->corpus, s->data, &how, err));
+    if (is_file && !s->valid_data)
+        KVS_TRY(kvs_corpus_hold_out(w->corpus, usual.valid, err));
+    KVS_TRY(kvs_corpus_tokenizer(&w->tokenizer, w->corpus, err));
+out:
+    return st;
+}
+
+/* 10 to 20 evaluations in a run, after a round number of steps. */
+static uint64_t usual_eval_every(uint64_t steps)
+{
+    static const uint64_t rounds[] = {10, 20, 25, 50};
+    uint64_t every = steps < 20 ? 1 : steps < 50 ? 2 : 5;
+
+    for (uint64_t unit = 1; unit <= steps / 100; unit *= 10)
+        for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++)
+            every = rounds[i] <= steps / 10 / unit ? rounds[i] * unit : every;
+    return every;
+}
+
 /* Text brings its vocabulary; windows are as long as the context. */
 static kvs_status open_text(kvsi_workshop *w, kvsi_train_settings *s,
                             const kvsi_parsed_options *parsed, kvs_err *err)
@@ -39,8 +138,7 @@ static kvs_status open_text(kvsi_workshop *w, kvsi_train_settings *s,
     uint64_t windows;
     kvs_status st;
 
-    KVS_TRY(kvs_corpus_open(&w->corpus, s->data, NULL, err));
-    KVS_TRY(kvs_corpus_tokenizer(&w->tokenizer, w->corpus, err));
+    KVS_TRY(open_corpus(w, s, parsed, err));
     if (!w->model && !kvsi_train_is_given(parsed, "vocab"))
         s->model.vocab = kvs_corpus_get_info(w->corpus)->vocab;
     if (s->model.context == 0)
@@ -49,9 +147,45 @@ static kvs_status open_text(kvsi_workshop *w, kvsi_train_settings *s,
     windows = kvs_corpus_windows(w->corpus, KVS_SPLIT_VALID, s->model.context);
     if (!kvsi_train_is_given(parsed, "eval-sequences"))
         s->eval_sequences = windows < TEXT_EVAL_WINDOWS ? (size_t)windows : TEXT_EVAL_WINDOWS;
+    if (!kvsi_train_is_given(parsed, "eval-every"))
+        s->eval_every = usual_eval_every(s->train.steps);
 out:
     return st;
 }
+
+/* The ids of the task must mean what they meant to the model that training starts from. */
+static kvs_status compare_tokenizers(const kvsi_workshop *w, const kvsi_train_settings *s,
+                                     kvs_err *err)
+{
+    const kvsi_model_input input = {.model = s->init_from};
+    kvs_tokenizer *models = NULL;
+    uint64_t hash;
+    kvs_status st = KVS_OK;
+
+    if (!s->init_from || !w->tokenizer)
+        return KVS_OK;
+    st = kvsi_model_tokenizer(&models, &input, 0, err);
+    if (st != KVS_OK && !s->new_tokenizer)
+        goto out;
+    st = KVS_OK;
+    hash = models ? kvs_tokenizer_hash(models) : 0;
+    if (!models || hash == kvs_tokenizer_hash(w->tokenizer))
+        goto out;
+    if (!s->new_tokenizer)
+        st = kvsi_fail(err, KVS_E_INVALID,
+                       "the tokenizer of '%s' (hash %016" PRIx64 ") is another than that of '%s' "
+                       "(hash %016" PRIx64 "); --new-tokenizer trains with the latter",
+                       s->init_from, hash, s->data ? s->data : s->igsm_tokenizer,
+                       kvs_tokenizer_hash(w->tokenizer));
+    else if (kvs_comm_rank(w->comm) == 0)
+        fprintf(stderr, "kvshift: '%s' gets a new tokenizer, that of '%s'\n", s->init_from,
+                s->data ? s->data : s->igsm_tokenizer);
+out:
+    kvs_tokenizer_free(models);
+    return st;
+}
+
+/* ---- the task -------------------------------------------------------------------------------- */
 
 /* A plan for a model without a word on what it is to learn is one for text. */
 static int plans_text(const kvsi_train_settings *s, const kvsi_parsed_options *parsed)
@@ -112,22 +246,9 @@ out:
     return st;
 }
 
-static kvs_status create_model(kvsi_workshop *w, kvsi_train_settings *s, kvs_err *err)
-{
-    kvs_status st;
-
-    if (s->model.context == 0)
-        s->model.context = w->task ? kvs_task_max_length(w->task) : TEXT_CONTEXT;
-    KVS_TRY(kvs_model_config_finish(&s->model, err));
-    if (s->dry_run)
-        return KVS_OK;
-    KVS_TRY(kvs_model_create(&w->model, w->rt, &s->model, s->train.seed, err));
-out:
-    return st;
-}
-
-kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
-                                 const kvsi_parsed_options *parsed, kvs_err *err)
+/* What is learned, and the configuration of the model that learns it. */
+static kvs_status prepare(kvsi_workshop *w, kvsi_train_settings *s,
+                          const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const kvs_runtime_options runtime = {
         .threads = (int)s->threads,
@@ -140,16 +261,39 @@ kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
     if ((s->resume || s->checkpoint_every > 0) && !s->out && !s->dry_run)
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--out'",
                          s->resume ? "resume" : "checkpoint-every");
+    if (s->valid_data && !s->data)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--valid-data' needs '--data'");
+    if ((s->retrofit || s->new_tokenizer) && !s->init_from)
+        return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--init-from'",
+                         s->retrofit ? "retrofit" : "new-tokenizer");
+    if (!s->dry_run && s->show == 0 && kvs_comm_rank(w->comm) == 0) /* which has the folder */
+        KVS_TRY(kvsi_train_check_out(s, err));
     KVS_TRY(kvs_train_config_check(&s->train, err));
     KVS_TRY(kvs_runtime_create(&w->rt, &runtime, err));
-    if (s->retrofit && !s->init_from)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--retrofit' needs '--init-from'");
     if (s->init_from)
         KVS_TRY(load_model(w, s, parsed, err));
     if (!plans_text(s, parsed))
         KVS_TRY(create_task(w, s, parsed, err));
-    if (!w->model)
-        KVS_TRY(create_model(w, s, err));
+    KVS_TRY(compare_tokenizers(w, s, err));
+    if (s->model.context == 0)
+        s->model.context = w->task ? kvs_task_max_length(w->task) : TEXT_CONTEXT;
+    KVS_TRY(kvs_model_config_finish(&s->model, err));
+out:
+    return st;
+}
+
+/* Memory is looked at by all ranks before any of them takes it. */
+kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
+                                 const kvsi_parsed_options *parsed, kvs_err *err)
+{
+    kvs_status st = prepare(w, s, parsed, err);
+
+    KVS_TRY(kvs_comm_agree(w->comm, st, err));
+    st = check_memory(w, s, &s->model, 0, err);
+    KVS_TRY(kvs_comm_agree(w->comm, st, err));
+    if (!w->model && !s->dry_run)
+        st = kvs_model_create(&w->model, w->rt, &s->model, s->train.seed, err);
+    KVS_TRY(kvs_comm_agree(w->comm, st, err));
 out:
     return st;
 }

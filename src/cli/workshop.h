@@ -6,7 +6,7 @@
 
 /* Made in this order and freed in the other. */
 typedef struct kvsi_workshop {
-    kvs_comm *comm; /* borrowed; NULL = this process alone */
+    kvs_comm *comm; /* borrowed */
     kvs_runtime *rt;
     kvs_corpus *corpus;       /* NULL = a task */
     kvs_tokenizer *tokenizer; /* the text's or the task's; NULL = none, or not known */
@@ -14,7 +14,8 @@ typedef struct kvsi_workshop {
     kvs_model *model;         /* NULL after a dry run */
 } kvsi_workshop;
 
-/* Makes all that the settings ask for, and fills in what they leave open.  Nothing is written. */
+/* Makes all that the settings ask for, and fills in what they leave open.  Nothing is written.  All
+ * ranks together: they succeed or fail alike. */
 kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
                                  const kvsi_parsed_options *parsed, kvs_err *err);
 void kvsi_workshop_clear(kvsi_workshop *w);

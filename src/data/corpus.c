@@ -131,6 +131,41 @@ out:
     return st;
 }
 
+/* The tokens of a file that is one document, from `first` on or before it. */
+static void keep_part(kvsi_shard *shard, uint64_t first, uint64_t tokens)
+{
+    shard->ids += first * shard->id_bytes;
+    shard->tokens = shard->longest = tokens;
+}
+
+kvs_status kvs_corpus_hold_out(kvs_corpus *corpus, double fraction, kvs_err *err)
+{
+    kvs_corpus_info *info = &corpus->record.info;
+    kvs_split_info *train = &info->split[KVS_SPLIT_TRAIN], *valid = &info->split[KVS_SPLIT_VALID];
+    kvsi_shard *whole = corpus->shards[KVS_SPLIT_TRAIN];
+    const uint64_t all = train->tokens, held = (uint64_t)((double)all * fraction);
+    kvs_status st;
+
+    if (train->shards != 1 || valid->shards != 0 || whole->starts)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "'%s' has documents or a validation split, expected one file of ids",
+                         corpus->path);
+    if (!(fraction > 0 && fraction < 1) || held < 2 || all - held < 2)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "'%s' has %" PRIu64 " tokens, of which %g %% cannot be held out: both "
+                         "parts need 2",
+                         corpus->path, all, 100 * fraction);
+    KVS_TRY(open_file(corpus, KVS_SPLIT_VALID, corpus->path, info->vocab, err));
+    keep_part(corpus->shards[KVS_SPLIT_VALID], all - held, held);
+    keep_part(whole, 0, all - held);
+    valid->tokens = valid->longest = held;
+    train->tokens = train->longest = all - held;
+    info->rule = KVS_SPLIT_BY_POSITION;
+    info->valid = fraction;
+out:
+    return st;
+}
+
 /* ---- both ------------------------------------------------------------------------------------ */
 
 static kvs_status match_tokenizer(const kvs_corpus *corpus, const kvs_tokenizer *tokenizer,

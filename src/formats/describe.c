@@ -55,6 +55,7 @@ static kvs_status describe_folder(kvs_model_info *out, const char *folder, kvs_e
 
     if (!settings)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+    KVS_TRY(kvsi_hf_check_run(folder, err));
     KVS_TRY(kvsi_hf_config_open(&config, &format, settings, err));
     out->format = format_names[format];
     KVS_TRY(kvsi_hf_find_weights(&weights, folder, err));
@@ -90,9 +91,11 @@ static kvs_status config_in_folder(kvs_model_config *out, const char *folder, kv
 {
     char *path = kvsi_path_join(folder, "config.json");
     kvsi_weights_format format;
-    const kvs_status st = path ? kvsi_hf_config_open(out, &format, path, err)
-                               : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+    kvs_status st = path ? kvsi_hf_check_run(folder, err)
+                         : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
 
+    if (st == KVS_OK)
+        st = kvsi_hf_config_open(out, &format, path, err);
     kvsi_free(path);
     return st;
 }

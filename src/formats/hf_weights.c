@@ -236,6 +236,21 @@ kvs_status kvsi_hf_find_weights(char **file, const char *folder, kvs_err *err)
     return KVS_OK;
 }
 
+kvs_status kvsi_hf_check_run(const char *folder, kvs_err *err)
+{
+    char *newest = kvsi_path_join(folder, "ckpt/latest"), *weights = NULL;
+    kvs_status st = newest ? kvsi_hf_find_weights(&weights, folder, err) : fail_memory(folder, err);
+
+    if (st == KVS_OK && !weights && kvsi_is_folder(newest))
+        st = kvsi_fail(err, KVS_E_IO,
+                       "'%s' is a run that has not ended: it has no model yet; its newest "
+                       "checkpoint is '%s'",
+                       folder, newest);
+    kvsi_free(newest);
+    kvsi_free(weights);
+    return st;
+}
+
 kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char *file, kvs_err *err)
 {
     char *settings = kvsi_path_join(folder, "config.json");
@@ -245,6 +260,8 @@ kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char 
         st = fail_memory(folder, err);
         goto out;
     }
+    if (!file)
+        KVS_TRY(kvsi_hf_check_run(folder, err));
     KVS_TRY(kvsi_hf_config_open(&w->config, &w->format, settings, err));
     if (!file)
         KVS_TRY(kvsi_hf_find_weights(&w->file, folder, err));

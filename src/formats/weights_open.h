@@ -66,6 +66,8 @@ kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_t
 /* The file in a folder that says which tensors there are, in fresh memory (kvsi_free); NULL if the
  * folder has no weights. */
 kvs_status kvsi_hf_find_weights(char **file, const char *folder, kvs_err *err);
+/* Fails for the folder of a run without a model yet, and names the checkpoint that has one. */
+kvs_status kvsi_hf_check_run(const char *folder, kvs_err *err);
 /* The configuration in a config.json of ours, Hugging Face's or Baichuan's. */
 kvs_status kvsi_hf_config_open(kvs_model_config *out, kvsi_weights_format *format, const char *path,
                                kvs_err *err);

@@ -333,6 +333,16 @@ kvs_status kvsi_checkpoint_newest(char **path, const char *ckpt_dir, size_t *ski
 
 /* ---- reading ---- */
 
+kvs_status kvsi_checkpoint_read_run(json_t **run, const char *path, kvs_err *err)
+{
+    json_t *state;
+    const kvs_status st = read_state(&state, path, err);
+
+    *run = json_incref(json_object_get(state, "run"));
+    json_decref(state);
+    return st;
+}
+
 /* What rank 0 has of a checkpoint that is read; nothing of it on the others. */
 typedef struct source {
     json_t *state;

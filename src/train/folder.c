@@ -135,6 +135,44 @@ out:
     return st;
 }
 
+/* The step of the model that the run left when it ended; 0 = not known. */
+static size_t final_step(const char *path)
+{
+    enum { RESULT_LIMIT = 1 << 20 }; /* bytes */
+    json_t *result = NULL;
+    size_t step = 0;
+
+    if (kvsi_json_read(&result, path, RESULT_LIMIT, NULL) != KVS_OK ||
+        kvsi_json_get_size(&step, result, "steps", path, NULL) != KVS_OK)
+        step = 0;
+    json_decref(result);
+    return step;
+}
+
+/* A run that goes on has no final model until it ends again: the old one would be taken for it.
+ * The checkpoint that it goes on from has the same weights; where that is an older one, the model
+ * is the only copy and gets another name. */
+static kvs_status retire_model(const char *dir, uint64_t step, kvs_err *err)
+{
+    char *model = kvsi_path_join(dir, "model.safetensors");
+    char *kept = kvsi_path_join(dir, "model.before-resume.safetensors");
+    char *result = kvsi_path_join(dir, "result.json");
+    kvs_status st = KVS_OK;
+
+    if (!model || !kept || !result)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", dir);
+    else if (kvsi_file_exists(model) && final_step(result) == step && unlink(model) != 0)
+        st = kvsi_fail_errno(err, "remove", model);
+    else if (kvsi_file_exists(model) && rename(model, kept) != 0)
+        st = kvsi_fail_errno(err, "rename", model);
+    if (st == KVS_OK && kvsi_file_exists(result) && unlink(result) != 0)
+        st = kvsi_fail_errno(err, "remove", result);
+    kvsi_free(model);
+    kvsi_free(kept);
+    kvsi_free(result);
+    return st;
+}
+
 kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, const json_t *settings,
                               uint64_t step, kvs_err *err)
 {
@@ -153,6 +191,7 @@ kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, const
         KVS_TRY(kvsi_lines_add(folder->log, settings, err));
     if (kvsi_file_exists(samples))
         KVS_TRY(kvsi_lines_reopen(&folder->samples, samples, 0, step, err));
+    KVS_TRY(retire_model(job->out, step, err));
     KVS_TRY(write_files(job, err));
     *out = folder;
     folder = NULL;

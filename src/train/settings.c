@@ -52,11 +52,45 @@ out:
     return st;
 }
 
+/* A value as it is told: the JSON of it. */
+static char *value_text(const json_t *value)
+{
+    return value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15))
+                 : json_dumps(json_null(), JSON_ENCODE_ANY);
+}
+
+static int may_change(const char *key)
+{
+    static const char *const keys[] = {"steps", "eval_every", "eval_sequences"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(keys[i], key) == 0)
+            return 1;
+    return 0;
+}
+
+static kvs_status compare_value(const char *part, const char *key, const json_t *ours,
+                                const json_t *theirs, const char *what, kvs_err *err)
+{
+    char *now = NULL, *then = NULL;
+    kvs_status st;
+
+    if (may_change(key) || (ours && theirs && json_equal(ours, theirs)))
+        return KVS_OK;
+    now = value_text(ours);
+    then = value_text(theirs);
+    st =
+        kvsi_fail(err, KVS_E_INVALID, "%s setting '%s' is %.100s, but '%s' was trained with %.100s",
+                  part, key, now ? now : "?", what, then ? then : "?");
+    free(now);
+    free(then);
+    return st;
+}
+
 kvs_status kvsi_run_settings_check(const json_t *settings, const json_t *before, const char *what,
                                    kvs_err *err)
 {
     static const char *const parts[] = {"model", "task", "train"};
-    static const char *const free_keys[] = {"steps", "eval_every", "eval_sequences"};
     json_t *now;
     kvs_status st = as_written(&now, settings, err);
 
@@ -65,14 +99,12 @@ kvs_status kvsi_run_settings_check(const json_t *settings, const json_t *before,
         const char *key;
         json_t *value;
 
-        for (size_t k = 0; k < sizeof free_keys / sizeof *free_keys; k++)
-            json_object_del(ours, free_keys[k]);
         json_object_foreach(ours, key, value)
-            if (st == KVS_OK && !json_equal(value, json_object_get(theirs, key)))
-                st = kvsi_fail(err, KVS_E_INVALID,
-                               "'%s' was trained with another %s setting '%s'; give the same "
-                               "options to go on",
-                               what, parts[i], key);
+            if (st == KVS_OK)
+                st = compare_value(parts[i], key, value, json_object_get(theirs, key), what, err);
+        json_object_foreach(theirs, key, value)
+            if (st == KVS_OK)
+                st = compare_value(parts[i], key, json_object_get(ours, key), value, what, err);
     }
     json_decref(now);
     return st;

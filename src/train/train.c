@@ -140,16 +140,28 @@ static void tell_last_good(const run *r)
     kvsi_free(path);
 }
 
+/* Before any tensor is read: those of another model would not fit, and say less. */
+static kvs_status check_settings(const run *r, const char *path, kvs_err *err)
+{
+    json_t *before = NULL;
+    kvs_status st;
+
+    KVS_TRY(kvsi_checkpoint_read_run(&before, path, err));
+    KVS_TRY(kvsi_run_settings_check(r->settings, json_object_get(before, "settings"), path, err));
+out:
+    json_decref(before);
+    return st;
+}
+
 /* From the checkpoint of which the first rank has the path. */
 static kvs_status go_on_from(run *r, const char *path, kvs_err *err)
 {
     const char *what = path ? path : r->job->out;
     kvsi_training_state state = kvsi_trainer_state(r->trainer);
-    kvs_status st;
+    kvs_status st = path ? check_settings(r, path, err) : KVS_OK;
 
-    KVS_TRY(kvsi_checkpoint_read(&state, path, err));
-    st = kvsi_run_settings_check(r->settings, json_object_get(state.run, "settings"), what, err);
     KVS_TRY(kvs_comm_agree(r->comm, st, err));
+    KVS_TRY(kvsi_checkpoint_read(&state, path, err));
     KVS_TRY(remember(r, state.run, what, err));
     kvsi_trainer_set_step(r->trainer, state.step);
     r->result->steps = state.step;

@@ -203,6 +203,7 @@ END
 "$KVSHIFT" train --config text.toml --print-config >shown.toml
 grep -q '^# vocab is worked out' shown.toml || fail "$(grep vocab shown.toml)"
 grep -q '^# eval-sequences is worked out' shown.toml || fail "$(grep eval shown.toml)"
+grep -q '^# eval-every is worked out' shown.toml || fail "$(grep eval shown.toml)"
 "$KVSHIFT" train --config text.toml --out text >/dev/null
 "$KVSHIFT" train --config shown.toml --out text-shown >/dev/null
 "$KVSHIFT" train --config text/config.resolved.toml --out text-resolved >/dev/null
@@ -228,7 +229,7 @@ grep -q '^\[' out || fail "ppl --print-config"
 # The reference names every key once, with its default; it is what the command itself explains.
 "$KVSHIFT" train --print-config explained | diff "$examples/reference.toml" - ||
     fail "renew it: kvshift train --print-config explained >examples/configs/reference.toml"
-"$KVSHIFT" train --print-config | sed -n 's/^\(# \)\{0,1\}\([a-z0-9-]*\) \(=\|is not set\).*/\2/p' |
+"$KVSHIFT" train --print-config | sed -n 's/^\(# \)\{0,1\}\([a-z0-9-]*\) \(=\|is not set\|is worked out\).*/\2/p' |
     sort >all-keys
 sed -n 's/^\(# \)\{0,1\}\([a-z0-9-]*\) = .*/\2/p' "$examples/reference.toml" | sort >its-keys
 [[ $(wc -l <all-keys) -gt 60 ]] || fail "only $(wc -l <all-keys) keys"

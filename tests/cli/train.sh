@@ -201,10 +201,12 @@ grep -q "^resumed after step $steps of limited" err || fail "after --max-time: $
 "$KVSHIFT" train "${small[@]}" --steps 3 --shift-lr 0.01 --shift-decay 0.5 --checkpoint-every 3 \
     --quiet --out rates >/dev/null
 code=0
-"$KVSHIFT" train "${small[@]}" --steps 5 --shift-decay 0.5 --resume --quiet --out rates >out 2>err ||
+"$KVSHIFT" train "${small[@]}" --steps 5 --shift-lr 0.02 --resume --quiet --out rates >out 2>err ||
     code=$?
 [[ $code == 2 ]] || fail "another rate for the shift exits $code"
-grep -q "another train setting 'shift_lr'" err || fail "$(cat err)"
+grep -q "option '--shift-lr' is 0.02, but the run in 'rates' has 0.01" err || fail "$(cat err)"
+"$KVSHIFT" train "${small[@]}" --steps 5 --shift-decay 0.5 --resume --quiet --out rates >/dev/null
+head -1 rates/train.jsonl | grep -q '"shift_lr":0.01,' || fail "$(head -1 rates/train.jsonl)"
 
 # Divergence: the step, what went wrong first, and where to go back to.
 code=0
