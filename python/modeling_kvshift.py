@@ -252,16 +252,15 @@ class Layout:
     def hidden(self, window):
         """Which keys a token does not attend to, [batch or 1, 1, tokens, past + tokens], where it
         sees the last `window` ones (0 = all).  A token always attends to itself."""
-        distance = self.distance()
-        hidden = distance < 0
+        rows = torch.arange(self.past + self.tokens, device=self.places.device)
+        hidden = (rows > rows[self.past:, None])[None, None]
         if window > 0:
-            hidden = hidden | (distance >= window)
+            hidden = hidden | (self.distance() >= window)
         if self.present is not None:
             hidden = hidden | ~self.present[:, None, None, :]
         if self.documents is not None:
             documents = F.pad(self.documents, (self.past, 0))
             hidden = hidden | (self.documents[:, None, :, None] != documents[:, None, None, :])
-        rows = torch.arange(self.past + self.tokens, device=hidden.device)
         return hidden & (rows[self.past:, None] != rows)
 
     def distance(self):
