@@ -1,15 +1,25 @@
 """Language models with KV shifting attention, for transformers.
 
-Each key and value (and query, where asked for) is mixed with those of the tokens before it, by a
-few learned numbers a head, before the positions are rotated in:
+Every key and value (and query, where asked for) is mixed with those of the tokens before it, by a
+few learned numbers per head, before the rotary positions are applied:
 
     K^_t = a1 * K_t + a2 * K_{t-1}          V^_t = b1 * V_t + b2 * V_{t-1}
 
     model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
 
 config.json is Llama's with an object "kvshift" that says what differs; `OWN_SETTINGS` has its keys
-with the values of a plain model.  The cache of a layer holds the mixed keys and values, and beside
-them the last rows as they were before mixing: mixed rows cannot be unmixed.
+with the values of a plain model.
+
+Which token is "the token before" (`Attention.shift`):
+
+  - without padding and packing it is the row before; the first token has zeros before it;
+  - padding, where attention_mask is 0, is skipped (`Layout`);
+  - a row may hold several documents one after the other.  A document starts where position_ids do
+    not continue (in a row with padding: where they are 0), or where seq_idx or cu_seq_lens_q say
+    so; nothing crosses its start (`Layout`);
+  - with a cache it may be a token of an earlier call.  The cache of a layer holds the mixed keys and
+    values, and the last rows as they were before mixing: mixed rows cannot be unmixed
+    (`KVShiftLayer`).
 """
 
 import math
@@ -17,15 +27,21 @@ import math
 import torch
 from torch import nn
 from torch.nn import functional as F
+from transformers.utils.versions import require_version
+
+for package in "transformers>=4.57", "torch>=2.5":
+    require_version(package, "modeling_kvshift.py does not work with older versions.")
+
 from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
-from transformers.cache_utils import Cache, DynamicLayer
-from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.cache_utils import DynamicCache, DynamicLayer
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
 OWN_SETTINGS = {
     "body": "llama",
     "targets": "none",  # none, k, v, kv, qkv: what is mixed
     "form": "free",
-    "window": 1,  # tokens before that take part
+    "window": 1,  # how many tokens before take part
     "init": "uniform",
     "positions": "rope",
     "rotary_fraction": 1.0,  # share of a head's channels, from the first on, that rotates
@@ -61,7 +77,12 @@ class KVShiftConfig(PretrainedConfig):
     def __init__(self, vocab_size=32000, hidden_size=512, intermediate_size=1376,
                  num_hidden_layers=8, num_attention_heads=8, num_key_value_heads=None,
                  max_position_embeddings=2048, rope_theta=10000.0, rms_norm_eps=1e-6,
-                 initializer_range=0.02, use_cache=True, kvshift=None, rope_scaling=None, **others):
+                 initializer_range=0.02, use_cache=True, kvshift=None, rope_scaling=None,
+                 rope_parameters=None, **others):
+        rope = rope_parameters or rope_scaling or {}
+        if ({*rope} - {"rope_theta", "rope_type", "type"}
+                or {rope.get("rope_type"), rope.get("type")} - {None, "default"}):
+            raise ValueError(f"rope_parameters: expected rope_type 'default', found {rope}")
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.intermediate_size = intermediate_size
@@ -69,13 +90,11 @@ class KVShiftConfig(PretrainedConfig):
         self.num_attention_heads = num_attention_heads
         self.num_key_value_heads = num_key_value_heads or num_attention_heads
         self.max_position_embeddings = max_position_embeddings
-        self.rope_theta = rope_theta
+        self.rope_theta = rope.get("rope_theta", rope_theta)
         self.rms_norm_eps = rms_norm_eps
         self.initializer_range = initializer_range
         self.use_cache = use_cache
         self.kvshift = dict(kvshift or {})
-        if rope_scaling is not None:
-            raise ValueError("rope_scaling: expected null, scaled positions are unknown here")
         for key, value in self.kvshift.items():
             if key not in OWN_SETTINGS:
                 raise ValueError(f"kvshift: unknown key '{key}'")
@@ -104,7 +123,7 @@ class KVShiftConfig(PretrainedConfig):
 
 class KVShiftLayer(DynamicLayer):
     """The cache of one layer.  `tails` has, for each target, the last raw rows of every sequence:
-    [batch, heads, at most window, head size]."""
+    [batch, heads, window, head size]; zeros stand before the first token."""
 
     is_croppable = False
 
@@ -116,8 +135,18 @@ class KVShiftLayer(DynamicLayer):
         self.tails = {target: change(tail) for target, tail in self.tails.items()}
 
     def reset(self):
-        super().reset()
+        self.keys = self.values = None
+        self.is_initialized = False
         self.tails = {}
+
+    def offload(self):
+        super().offload()
+        self._change(lambda tail: tail.to("cpu", non_blocking=True))
+
+    def prefetch(self):
+        super().prefetch()
+        if self.is_initialized:
+            self._change(lambda tail: tail.to(self.device, non_blocking=True))
 
     def reorder_cache(self, beam_idx):
         super().reorder_cache(beam_idx)
@@ -136,24 +165,123 @@ class KVShiftLayer(DynamicLayer):
                                   "mixing are gone")
 
 
-class KVShiftCache(Cache):
-    def __init__(self):
-        super().__init__(layer_class_to_replicate=KVShiftLayer)
+def with_tails(cache, layers):
+    """The given DynamicCache with layers that keep tails.  It stays the caller's object: an empty
+    one gets new layers, a filled one must have been filled by a shifted model."""
+    if not isinstance(cache, DynamicCache):
+        raise ValueError(f"past_key_values: expected a DynamicCache, found {type(cache).__name__}; "
+                         "shifted models have no other cache")
+    if len(cache.layers) == layers and all(isinstance(layer, KVShiftLayer)
+                                           for layer in cache.layers):
+        return cache
+    if cache.get_seq_length() > 0:
+        raise ValueError("past_key_values: expected an empty cache or one that this model filled, "
+                         f"found {cache.get_seq_length()} tokens without the rows before mixing")
+    cache.layers[:] = [KVShiftLayer() for _ in range(layers)]
+    return cache
 
-    @classmethod
-    def of(cls, cache):
-        """The given cache, or one of ours in the place of an empty one of another kind."""
-        if isinstance(cache, cls):
-            return cache
-        if cache is not None and cache.get_seq_length() > 0:
-            raise ValueError(f"past_key_values: expected a KVShiftCache, found a filled "
-                             f"{type(cache).__name__}")
-        return cls()
 
-    def layer(self, index):
-        while len(self.layers) <= index:
-            self.layers.append(KVShiftLayer())
-        return self.layers[index]
+# ---- padding and packed documents ----------------------------------------------------------------
+
+def known(condition):
+    """Whether a tensor says true; False while a graph is traced, where values are not known."""
+    return not torch.compiler.is_compiling() and bool(condition)
+
+
+class Layout:
+    """Where the tokens of this call are: [batch, tokens] behind `past` tokens of a cache.
+
+    positions   [batch or 1, tokens]
+    places      [batch or 1, past + tokens]: how many tokens that are no padding came before
+    present     [batch, past + tokens], False where there is padding; None = there is none
+    documents   [batch, tokens]: which document a token belongs to; None = to the only one
+    before      None where the tokens before are simply the rows before.  Otherwise, with
+                rows = [last `window` rows of the calls before; rows of this call],
+                source [batch, tokens, window]: the row of the token 1, 2, ... window tokens before,
+                valid  [batch, tokens, window]: whether it belongs to the same document,
+                last   [batch, window]: the rows that the next call needs
+    """
+
+    def __init__(self, batch, tokens, past, window, device, mask, position_ids, starts):
+        self.tokens, self.past = tokens, past
+        self.positions = position_ids
+        self.places = torch.arange(past + tokens, device=device)[None]
+        self.present = self.documents = self.before = None
+        if mask is not None and not known(mask.all()):
+            self.present = mask.bool()
+            self.places = (mask.long().cumsum(-1) - 1).clamp(min=0)
+        if position_ids is None and starts is None:
+            self.positions = self.places[:, past:]
+        if self.present is None and starts is None and (
+                position_ids is None or known((position_ids.diff() == 1).all())):
+            return
+        present = torch.ones(batch, tokens, dtype=torch.bool, device=device)
+        if self.present is not None:
+            present = self.present[:, past:]
+        # rank: how many rows that count came before; order: the rows by rank, padding at the end
+        counts = torch.cat([present.new_ones(batch, window), present], dim=1)
+        rank = counts.long().cumsum(-1) - 1
+        order = (~counts).long().argsort(dim=-1, stable=True)
+        lags = torch.arange(1, window + 1, device=device)
+        source = (rank[:, window:, None] - lags).clamp(min=0)
+        source = order.gather(1, source.flatten(1)).view(batch, tokens, window)
+        last = order.gather(1, rank[:, -1:] - lags.flip(0) + 1)
+        self.documents = self._documents(present, source[..., 0] - window, position_ids, starts)
+        numbers = F.pad(self.documents, (window, 0))
+        valid = numbers.gather(1, source.flatten(1)).view_as(source) == self.documents[..., None]
+        self.before = source, valid, last
+
+    def _documents(self, present, previous, position_ids, starts):
+        """Numbers the documents, given the place of the token before each (< 0 = none here)."""
+        follows = present & (previous >= 0)
+        starts = torch.zeros_like(present) if starts is None else starts & follows
+        if position_ids is not None:
+            positions = position_ids.expand_as(present)
+            continues = positions == positions.gather(1, previous.clamp(min=0)) + 1
+            if self.present is not None:  # with padding in a row, generate() lets positions jump
+                continues = continues | ((positions > 0) & ~self.present.all(-1, keepdim=True))
+            starts = starts | (follows & ~continues)
+        elif self.positions is None:  # count from the last start
+            places = self.places[:, self.past:].expand_as(present)
+            self.positions = places - (places * starts).cummax(-1).values
+        return starts.long().cumsum(-1)
+
+    def packed(self):
+        return self.documents is not None and known(self.documents[:, -1].any())
+
+    def hidden(self, window):
+        """Which keys a token does not attend to, [batch or 1, 1, tokens, past + tokens], where it
+        sees the last `window` ones (0 = all).  A token always attends to itself."""
+        rows = torch.arange(self.past + self.tokens, device=self.places.device)
+        hidden = (rows > rows[self.past:, None])[None, None]
+        if window > 0:
+            hidden = hidden | (self.distance() >= window)
+        if self.present is not None:
+            hidden = hidden | ~self.present[:, None, None, :]
+        if self.documents is not None:
+            documents = F.pad(self.documents, (self.past, 0))
+            hidden = hidden | (self.documents[:, None, :, None] != documents[:, None, None, :])
+        return hidden & (rows[self.past:, None] != rows)
+
+    def distance(self):
+        """[batch or 1, 1, tokens, past + tokens]: how many tokens before the query a key is."""
+        return self.places[:, None, self.past:, None] - self.places[:, None, None, :]
+
+
+def starts_of(seq_idx, cu_seq_lens, batch, tokens, device):
+    """Where documents start, [batch, tokens], by the numbers of documents or by the borders between
+    them in a single row; None if neither is given."""
+    starts = None
+    if seq_idx is not None:
+        starts = F.pad(seq_idx.diff() != 0, (1, 0), value=True).expand(batch, tokens)
+    if cu_seq_lens is not None:
+        if batch != 1 or int(cu_seq_lens[-1]) != tokens:
+            raise ValueError(f"cu_seq_lens_q: expected borders in one row of {tokens} tokens, found "
+                             f"{batch} rows and {int(cu_seq_lens[-1])} tokens")
+        borders = torch.zeros(1, tokens + 1, dtype=torch.bool, device=device)
+        borders[0, cu_seq_lens.long()] = True
+        starts = borders[:, :-1] if starts is None else starts | borders[:, :-1]
+    return starts
 
 
 # ---- parts ---------------------------------------------------------------------------------------
@@ -188,14 +316,14 @@ class MLP(nn.Module):
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
-def rotate(x, angles):
-    """The first channels of x [batch, heads, tokens, size] turn by angles [batch, tokens, pairs];
-    pair i is channels i and i + pairs."""
-    half = angles.shape[-1]
-    cos, sin = angles.cos()[:, None], angles.sin()[:, None]
+def rotate(x, rotation):
+    """Rotates the first channels of x [batch, heads, tokens, size] by cos and sin, each
+    [batch, tokens, pairs]; pair i is channels i and i + pairs."""
+    cos, sin = (part[:, None] for part in rotation)
+    half = cos.shape[-1]
     first, second = x[..., :half].float(), x[..., half:2 * half].float()
-    turned = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
-    return torch.cat([turned.to(x.dtype), x[..., 2 * half:]], dim=-1)
+    rotated = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+    return torch.cat([rotated.to(x.dtype), x[..., 2 * half:]], dim=-1)
 
 
 class Attention(nn.Module):
@@ -222,22 +350,33 @@ class Attention(nn.Module):
                 "channel": (heads, self.size, taps), "data": (heads, self.config.hidden_size),
                 "hard": None}[self.config.own("form")]
 
-    def shift(self, target, x, inputs, tail):
+    def shift(self, target, x, inputs, tail, before):
         """Mixes x [batch, heads, tokens, size] with the rows before it, of which `tail` has the
         last ones; returns the mixture and the new tail."""
         window, form, tokens = self.config.own("window"), self.config.own("form"), x.shape[2]
         if tail is None:
             tail = x.new_zeros(x.shape[0], x.shape[1], window, x.shape[3])
         rows = torch.cat([tail, x], dim=2)
-        before = rows[:, :, window - 1:window - 1 + tokens]
+
+        def pick(places):  # [batch, n] -> rows [batch, heads, n, size]
+            return rows.gather(2, places[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3]))
+
+        def back(lag):  # the rows of the tokens `lag` tokens before
+            if lag == 0:
+                return x
+            if before is None:
+                return rows[:, :, window - lag:window - lag + tokens]
+            source, valid, _ = before
+            return pick(source[..., lag - 1]) * valid[:, None, :, lag - 1, None].to(x.dtype)
+
         numbers = getattr(self, f"{target}_shift", None)
         if form == "hard":
             half = self.size // 2
-            mixed = torch.cat([x[..., :half], before[..., half:]], dim=-1)
+            mixed = torch.cat([x[..., :half], back(1)[..., half:]], dim=-1)
         elif form == "data":
             share = torch.sigmoid(F.linear(inputs.float(), numbers.float()))
             share = share.transpose(1, 2)[..., None].to(x.dtype)
-            mixed = share * before + (1 - share) * x
+            mixed = share * back(1) + (1 - share) * x
         else:
             if form == "gate":
                 current = torch.sigmoid(numbers.float())
@@ -246,38 +385,51 @@ class Attention(nn.Module):
                 taps = numbers.float().clamp(0, 1) if form == "clamp" else numbers.float()
             if form != "channel":
                 taps = taps[:, None, :]  # the same for every channel
-            taps = taps.to(x.dtype)
-            mixed = sum(taps[None, :, None, :, j] * rows[:, :, j:j + tokens]
-                        for j in range(window + 1))
-        return mixed, rows[:, :, tokens:]
+            taps = taps.to(x.dtype)  # oldest first
+            mixed = sum(taps[None, :, None, :, window - lag] * back(lag)
+                        for lag in range(window, -1, -1))
+        return mixed, rows[:, :, tokens:] if before is None else pick(before[2])
 
-    def forward(self, x, angles, bias, cache, present):
+    def attend(self, q, k, v, bias, causal):
+        """Returns the mixture of v [batch, heads, tokens, size], and the weights where they are
+        made.  `bias` is added to scores or, if boolean, True where a key is hidden."""
+        group = self.heads // self.kv_heads
+        dropout = self.config.own("dropout_attention") if self.training else 0.0
+        if self.config._attn_implementation == "sdpa" and bias is None:
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal,
+                                                  scale=self.scale, enable_gqa=group > 1), None
+        k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+        if self.config._attn_implementation == "sdpa":
+            mask = ~bias if bias.dtype == torch.bool else bias.to(q.dtype)
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout,
+                                                  scale=self.scale), None
+        scores = (q @ k.transpose(2, 3)).float() * self.scale
+        if bias.dtype == torch.bool:
+            scores = scores.masked_fill(bias, torch.finfo(scores.dtype).min)
+        else:
+            scores = scores + bias
+        weights = scores.softmax(-1).to(q.dtype)
+        return F.dropout(weights, dropout, self.training) @ v, weights
+
+    def forward(self, x, rotation, bias, causal, before, cache):
         batch, tokens, _ = x.shape
-        raw = {target: projection(x).view(batch, tokens, -1, self.size).transpose(1, 2)
-               for target, projection in zip("qkv", (self.q_proj, self.k_proj, self.v_proj))}
-        state = cache.layer(self.layer) if cache is not None else None
+        rows = {target: projection(x).view(batch, tokens, -1, self.size).transpose(1, 2)
+                for target, projection in zip("qkv", (self.q_proj, self.k_proj, self.v_proj))}
+        tails = {} if cache is None else cache.layers[self.layer].tails
         for target in self.targets:
-            rows = raw[target]
-            if present is not None:  # what is only padding is as if it were not there
-                rows = rows * present[:, None, :, None].to(rows.dtype)
-            tail = state.tails.get(target) if state else None
-            raw[target], tail = self.shift(target, rows, x, tail)
-            if state:
-                state.tails[target] = tail
-        q, k, v = raw["q"], raw["k"], raw["v"]
-        if angles is not None:
-            q, k = rotate(q, angles), rotate(k, angles)
+            rows[target], tail = self.shift(target, rows[target], x, tails.get(target), before)
+            if cache is not None:
+                tails[target] = tail
+        q, k, v = rows["q"], rows["k"], rows["v"]
+        if rotation is not None:
+            q, k = rotate(q, rotation), rotate(k, rotation)
         if cache is not None:
             k, v = cache.update(k, v, self.layer)
-        group = self.heads // self.kv_heads
-        k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-        dropout = self.config.own("dropout_attention") if self.training else 0.0
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype), dropout_p=dropout,
-                                             scale=self.scale)
-        return self.o_proj(out.transpose(1, 2).reshape(batch, tokens, -1))
+        out, weights = self.attend(q, k, v, bias, causal)
+        return self.o_proj(out.transpose(1, 2).reshape(batch, tokens, -1)), weights
 
 
-class Block(nn.Module):
+class Block(GradientCheckpointingLayer):
     def __init__(self, config, layer):
         super().__init__()
         self.config = config
@@ -291,11 +443,12 @@ class Block(nn.Module):
         branch = F.dropout(branch, self.config.own("dropout_residual"), self.training)
         return x + branch if self.config.own("residual") else branch
 
-    def forward(self, x, angles, bias, cache, present):
-        x = self.add(x, self.self_attn(self.input_layernorm(x), angles, bias, cache, present))
+    def forward(self, x, **shared):
+        branch, weights = self.self_attn(self.input_layernorm(x), **shared)
+        x = self.add(x, branch)
         if self.config.own("mlp"):
             x = self.add(x, self.mlp(self.post_attention_layernorm(x)))
-        return x
+        return x, weights
 
 
 # ---- models --------------------------------------------------------------------------------------
@@ -303,6 +456,7 @@ class Block(nn.Module):
 class KVShiftPreTrainedModel(PreTrainedModel):
     config_class = KVShiftConfig
     base_model_prefix = "model"
+    supports_gradient_checkpointing = True
     _no_split_modules = ["Block"]
     _supports_sdpa = True
 
@@ -336,6 +490,15 @@ class KVShiftPreTrainedModel(PreTrainedModel):
             numbers[..., 0] = 1.0 - drawn[..., 1:].sum(-1)
 
 
+# Arguments that transformers passes to every model and that change nothing here.
+IGNORED = {"cache_position", "max_length_q", "max_length_k", "token_type_ids"}
+LOSS_ARGUMENTS = ("num_items_in_batch", "ignore_index", "shift_labels")
+
+
+def wants_dict(return_dict, config):
+    return config.return_dict if return_dict is None else return_dict
+
+
 class KVShiftModel(KVShiftPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
@@ -345,64 +508,117 @@ class KVShiftModel(KVShiftPreTrainedModel):
         self.layers = nn.ModuleList(Block(config, layer)
                                     for layer in range(config.num_hidden_layers))
         self.norm = norm_of(config)
+        self.gradient_checkpointing = False
         self.post_init()
 
-    def angles(self, layer, positions):
-        """What the pairs of a head turn by: [batch, tokens, pairs]; None = nothing turns."""
+    def rotation(self, layer, positions):
+        """cos and sin of what the pairs of a head rotate by, each [batch, tokens, pairs]; None =
+        nothing rotates."""
         size = self.config.hidden_size // self.config.heads(layer)[0]
         pairs = round(self.config.own("rotary_fraction") * size) // 2
         if self.config.own("positions") != "rope" or pairs == 0:
             return None
         steps = torch.arange(pairs, device=positions.device, dtype=torch.float64) / pairs
-        return (positions[..., None].double() * self.config.rope_theta ** -steps).float()
+        angles = (positions[..., None].double() * self.config.rope_theta ** -steps).float()
+        return angles.cos(), angles.sin()
 
-    def bias(self, layer, mask, past, tokens, batch, device):
-        """What is added to scores: [batch or 1, heads or 1, tokens, keys]."""
-        query = torch.arange(past, past + tokens, device=device)[:, None]
-        distance = query - torch.arange(past + tokens, device=device)
-        hidden = distance < 0
-        if self.config.slides(layer):
-            hidden = hidden | (distance >= self.config.own("sliding_window"))
-        hidden = hidden[None, None]
-        if mask is not None:
-            hidden = hidden | (mask[:, None, None, :] == 0)
-        bias = torch.zeros(1, 1, tokens, past + tokens, device=device)
-        if self.config.own("positions") == "alibi":
-            heads = self.config.heads(layer)[0]
-            slopes = self.config.own("slopes") or [2 ** (-8 * (h + 1) / heads)
-                                                   for h in range(heads)]
-            slopes = torch.tensor(slopes, device=device, dtype=torch.float32)
-            bias = bias - slopes.expand(heads)[None, :, None, None] * distance
-        return bias.masked_fill(hidden, torch.finfo(self.dtype).min)
+    def bias(self, layer, layout):
+        """What `Attention.attend` takes as bias; None where causal attention needs none."""
+        window = self.config.own("sliding_window") if self.config.slides(layer) else 0
+        keys = layout.past + layout.tokens
+        alibi = self.config.own("positions") == "alibi"
+        if (self.config._attn_implementation == "sdpa" and layout.before is None and not alibi
+                and (window == 0 or window >= keys) and (layout.past == 0 or layout.tokens == 1)):
+            return None
+        hidden = layout.hidden(window)
+        if not alibi:
+            return hidden
+        heads = self.config.heads(layer)[0]
+        slopes = self.config.own("slopes") or [2 ** (-8 * (h + 1) / heads) for h in range(heads)]
+        slopes = torch.tensor(slopes, device=hidden.device, dtype=torch.float32)
+        bias = -slopes.expand(heads)[None, :, None, None] * layout.distance()
+        return bias.masked_fill(hidden, torch.finfo(torch.float32).min)
 
-    def forward(self, input_ids=None, attention_mask=None, position_ids=None, inputs_embeds=None,
-                cache=None):
+    def check(self, output_attentions, mask, position_ids, batch, tokens, past, others):
+        """Refuses what would otherwise be ignored or misunderstood."""
+        for name in sorted({*others} - IGNORED):
+            raise TypeError(f"forward: unknown argument '{name}'")
+        implementation = self.config._attn_implementation
+        if implementation not in ("eager", "sdpa"):
+            raise ValueError(f"attn_implementation: expected eager or sdpa, found {implementation}")
+        if output_attentions and implementation != "eager":
+            raise ValueError('output_attentions: needs attn_implementation="eager", found '
+                             f'"{implementation}"')
+        for name, value, rows, columns in (("attention_mask", mask, [batch], past + tokens),
+                                           ("position_ids", position_ids, [1, batch], tokens)):
+            shape = list(getattr(value, "shape", [])) or type(value).__name__
+            if value is not None and shape not in [[n, columns] for n in rows]:
+                raise ValueError(f"{name}: expected [{batch}, {columns}], found {shape}")
+
+    def cache(self, given, use_cache):
+        """The cache to fill, or None."""
+        if self.gradient_checkpointing and self.training:
+            if given is not None:
+                raise ValueError("past_key_values: a cache cannot be filled with gradient "
+                                 "checkpointing")
+            return None
+        if given is None and (self.config.use_cache if use_cache is None else use_cache):
+            given = DynamicCache()
+        return None if given is None else with_tails(given, len(self.layers))
+
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None,
+                inputs_embeds=None, use_cache=None, output_attentions=None,
+                output_hidden_states=None, return_dict=None, seq_idx=None, cu_seq_lens_q=None,
+                cu_seq_lens_k=None, **others):
+        settings = self.config
+        if output_attentions is None:
+            output_attentions = settings.output_attentions
+        if output_hidden_states is None:
+            output_hidden_states = settings.output_hidden_states
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("forward: expected either input_ids or inputs_embeds")
         x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         batch, tokens, _ = x.shape
+        cache = self.cache(past_key_values, use_cache)
         past = cache.get_seq_length() if cache is not None else 0
-        if past + tokens > self.config.max_position_embeddings:
-            raise ValueError(f"{past + tokens} tokens, the model's context is "
-                             f"{self.config.max_position_embeddings}")
-        mask = attention_mask
-        if mask is not None and (mask.dim() != 2 or mask.shape[1] != past + tokens):
-            raise ValueError(f"attention_mask: expected [{batch}, {past + tokens}], "
-                             f"found {list(mask.shape)}")
-        if position_ids is None:
-            position_ids = torch.arange(past, past + tokens, device=x.device)[None]
-            if mask is not None:
-                position_ids = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, past:]
-        present = mask[:, past:] if mask is not None else None
-        if self.config.own("positions") == "learned":
-            x = x + self.embed_positions(position_ids)
-        x = F.dropout(x, self.config.own("dropout_embedding"), self.training)
-        shared = {}  # layers of one kind have the same angles and bias
+        self.check(output_attentions, attention_mask, position_ids, batch, tokens, past, others)
+        if cu_seq_lens_k is not None and (cu_seq_lens_q is None
+                                          or not torch.equal(cu_seq_lens_q, cu_seq_lens_k)):
+            raise ValueError("cu_seq_lens_k: expected the same as cu_seq_lens_q")
+        layout = Layout(batch, tokens, past, settings.own("window"), x.device, attention_mask,
+                        position_ids,
+                        starts_of(seq_idx, cu_seq_lens_q, batch, tokens, x.device))
+        length = past + tokens
+        if layout.packed():
+            if past > 0 or past_key_values is not None or use_cache:
+                raise ValueError("position_ids: several documents packed into one row cannot be "
+                                 "used with a cache")
+            cache, length = None, int(layout.positions.max()) + 1  # of the longest document
+        if length > settings.max_position_embeddings:
+            raise ValueError(f"{length} tokens, the model's context is "
+                             f"{settings.max_position_embeddings}")
+
+        if settings.own("positions") == "learned":
+            x = x + self.embed_positions(layout.positions)
+        x = F.dropout(x, settings.own("dropout_embedding"), self.training)
+        shared, states, attentions = {}, [], []  # layers of one kind share rotation and bias
         for layer, block in enumerate(self.layers):
-            kind = self.config.slides(layer)
+            if output_hidden_states:
+                states.append(x)
+            kind = settings.slides(layer)
             if kind not in shared:
-                shared[kind] = (self.angles(layer, position_ids),
-                                self.bias(layer, mask, past, tokens, batch, x.device))
-            x = block(x, *shared[kind], cache, present)
-        return self.norm(x)
+                bias = self.bias(layer, layout)
+                shared[kind] = {"rotation": self.rotation(layer, layout.positions), "bias": bias,
+                                "causal": bias is None and tokens > 1, "before": layout.before}
+            x, weights = block(x, cache=cache, **shared[kind])
+            if output_attentions:
+                attentions.append(weights)
+        x = self.norm(x)
+        output = BaseModelOutputWithPast(
+            last_hidden_state=x, past_key_values=cache,
+            hidden_states=(*states, x) if output_hidden_states else None,
+            attentions=tuple(attentions) if output_attentions else None)
+        return output if wants_dict(return_dict, settings) else output.to_tuple()
 
 
 class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
@@ -415,18 +631,6 @@ class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
             self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
-    def get_input_embeddings(self):
-        return self.model.embed_tokens
-
-    def set_input_embeddings(self, value):
-        self.model.embed_tokens = value
-
-    def get_output_embeddings(self):
-        return getattr(self, "lm_head", None)
-
-    def set_output_embeddings(self, value):
-        self.lm_head = value
-
     def head(self, x):
         if self.config.own("head") == "none":
             return x
@@ -436,17 +640,23 @@ class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
         return self.lm_head(x)
 
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None,
-                inputs_embeds=None, labels=None, use_cache=None, logits_to_keep=0, **others):
-        use_cache = self.config.use_cache if use_cache is None else use_cache
-        cache = KVShiftCache.of(past_key_values) if use_cache else None
-        x = self.model(input_ids, attention_mask, position_ids, inputs_embeds, cache)
+                inputs_embeds=None, labels=None, use_cache=None, output_attentions=None,
+                output_hidden_states=None, return_dict=None, logits_to_keep=0, seq_idx=None,
+                cu_seq_lens_q=None, cu_seq_lens_k=None, **others):
+        about_loss = {name: others.pop(name) for name in LOSS_ARGUMENTS if name in others}
+        out = self.model(input_ids, attention_mask, position_ids, past_key_values, inputs_embeds,
+                         use_cache, output_attentions, output_hidden_states, True, seq_idx,
+                         cu_seq_lens_q, cu_seq_lens_k, **others)
+        x = out.last_hidden_state
         if isinstance(logits_to_keep, int):
-            x = x[:, -logits_to_keep:] if logits_to_keep > 0 else x
+            logits = self.head(x[:, -logits_to_keep:] if logits_to_keep > 0 else x)
         else:
-            x = x[:, logits_to_keep]
-        logits = self.head(x)
+            logits = self.head(x[:, logits_to_keep])
         loss = None
-        if labels is not None:
-            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten(),
-                                   ignore_index=-100)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
+        if labels is not None:  # divided by num_items_in_batch, where Trainer accumulates gradients
+            loss = self.loss_function(logits, labels, logits.shape[-1], **about_loss)
+        output = CausalLMOutputWithPast(loss=loss, logits=logits,
+                                        past_key_values=out.past_key_values,
+                                        hidden_states=out.hidden_states,
+                                        attentions=out.attentions)
+        return output if wants_dict(return_dict, self.config) else output.to_tuple()

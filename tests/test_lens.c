@@ -243,6 +243,7 @@ static void coefficients_are_counted(void **state)
     kvs_model_config config = support_config(&special, &sizes);
     kvs_runtime *rt = support_runtime(NULL);
     kvs_shift_summary s;
+    float alike[8];
     kvs_model *model;
 
     (void)state;
@@ -262,6 +263,15 @@ static void coefficients_are_counted(void **state)
     assert_int_equal(s.negative_betas, 2);
     assert_true(fabs(s.alpha_sum.mean - (1 + 1.2 + .9 + 1) / 4) < 1e-6);
     assert_true(fabs(s.beta_sum.mean - (1 + .8 + .5 + .5) / 4) < 1e-6);
+    /* Deviations -0.025, 0.175, -0.125, -0.025 and 0.3, 0.1, -0.2, -0.2. */
+    assert_true(fabs(s.alpha_sum.error - sqrt(0.0475 / 3 / 4)) < 1e-6);
+    assert_true(fabs(s.beta_sum.error - sqrt(0.18 / 3 / 4)) < 1e-6);
+    for (size_t i = 0; i < 8; i++)
+        alike[i] = 12345.67f; /* whose square has more digits than a number holds */
+    assert_int_equal(
+        kvs_model_write_tensor(model, "model.layers.0.self_attn.k_shift", alike, 8, NULL), KVS_OK);
+    assert_int_equal(kvs_shift_summarise(&s, model, NULL), KVS_OK);
+    assert_true(s.alpha_sum.error == 0);
     kvs_model_free(model);
     kvs_runtime_free(rt);
 }

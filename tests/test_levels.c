@@ -227,6 +227,8 @@ static void linear_matches(void **state)
     check_linear(300, 70, 530);  /* several pieces */
     check_linear(4080, 7, 1300); /* several spans of depth */
     check_linear(9, 5, 4200);    /* several spans of rows */
+    check_linear(40, 0, 9);      /* an empty product: what C starts from, and the bias */
+    check_linear(2, 0, 9);
 }
 
 /* ---- activations ---- */

@@ -144,6 +144,119 @@ static void arms_share_everything_but_the_shift(void **state)
     kvs_runtime_free(rt);
 }
 
+/* ---- which run is it? ---- */
+
+#define FIELD(name, counts)                                                                        \
+    {                                                                                              \
+#name, offsetof(kvs_train_config, name), sizeof((kvs_train_config){0}.name),               \
+            _Generic((kvs_train_config){0}.name, double : 1, default : 0), counts                  \
+    }
+
+/* All fields of kvs_train_config in order, and whether they can change a run's result.  The others
+ * change only how it is computed. */
+static const struct {
+    const char *name;
+    size_t at, size;
+    int is_real, counts;
+} train_fields[] = {
+    FIELD(steps, 1),         FIELD(warmup, 1),    FIELD(batch, 1),        FIELD(accumulate, 0),
+    FIELD(schedule, 1),      FIELD(lr, 1),        FIELD(lr_floor, 1),     FIELD(beta1, 1),
+    FIELD(beta2, 1),         FIELD(eps, 1),       FIELD(weight_decay, 1), FIELD(shift_lr, 1),
+    FIELD(shift_decay, 1),   FIELD(decay_all, 1), FIELD(only_shift, 1),   FIELD(eval_dropout, 1),
+    FIELD(recompute, 0),     FIELD(clip, 1),      FIELD(seed, 1),         FIELD(shard, 0),
+    FIELD(deterministic, 0),
+};
+
+enum { TRAIN_FIELDS = sizeof train_fields / sizeof *train_fields };
+
+static size_t aligned(size_t at, size_t size)
+{
+    return (at + size - 1) / size * size;
+}
+
+static void change_field(kvs_train_config *config, size_t field)
+{
+    unsigned char *bytes = (unsigned char *)config + train_fields[field].at;
+    double value;
+
+    if (!train_fields[field].is_real) {
+        bytes[0] ^= 1;
+        return;
+    }
+    memcpy(&value, bytes, sizeof value);
+    value += 0.125;
+    memcpy(bytes, &value, sizeof value);
+}
+
+static void what_changes_a_result_is_another_run(void **state)
+{
+    kvsi_planned run = {.task = kvsi_text_task};
+    char *plain, *changed;
+    size_t end = 0;
+
+    (void)state;
+    kvs_model_config_init(&run.model);
+    kvs_train_config_init(&run.train);
+    plain = kvsi_conduct_describe(&run, &run.model, NULL);
+    assert_non_null(plain);
+    assert_true(kvsi_conduct_same(plain, plain));
+    for (size_t i = 0; i < TRAIN_FIELDS; i++) {
+        kvsi_planned other = run;
+
+        /* No field of the struct is missing above. */
+        assert_int_equal(train_fields[i].at, aligned(end, train_fields[i].size));
+        end = train_fields[i].at + train_fields[i].size;
+        change_field(&other.train, i);
+        changed = kvsi_conduct_describe(&other, &other.model, NULL);
+        assert_non_null(changed);
+        if (kvsi_conduct_same(plain, changed) == train_fields[i].counts)
+            fail_msg("'%s' %s a run's description", train_fields[i].name,
+                     train_fields[i].counts ? "does not change" : "changes");
+        free(changed);
+    }
+    assert_int_equal(aligned(end, sizeof(double)), sizeof(kvs_train_config));
+    run.model.layers++;
+    changed = kvsi_conduct_describe(&run, &run.model, NULL);
+    assert_false(kvsi_conduct_same(plain, changed));
+    free(changed);
+    free(plain);
+}
+
+/* planned.json had no eps, shift_lr, only_shift and eval_dropout once: they were the defaults. */
+static void earlier_plans_are_still_known(void **state)
+{
+    static const char *const later[] = {"eps", "shift_lr", "only_shift", "eval_dropout"};
+    kvsi_planned run = {.task = kvsi_text_task};
+    char *now, *before;
+    json_t *json;
+
+    (void)state;
+    kvs_model_config_init(&run.model);
+    kvs_train_config_init(&run.train);
+    now = kvsi_conduct_describe(&run, &run.model, NULL);
+    json = json_loads(now, 0, NULL);
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        assert_int_equal(json_object_del(json, later[i]), 0);
+    before = json_dumps(json, JSON_INDENT(1) | JSON_SORT_KEYS);
+    assert_true(kvsi_conduct_same(before, now));
+    free(now);
+    run.train.only_shift = 1;
+    now = kvsi_conduct_describe(&run, &run.model, NULL);
+    assert_false(kvsi_conduct_same(before, now));
+    free(before);
+    json_object_del(json, "lr"); /* every version wrote it */
+    before = json_dumps(json, 0);
+    run.train.only_shift = 0;
+    free(now);
+    now = kvsi_conduct_describe(&run, &run.model, NULL);
+    assert_false(kvsi_conduct_same(before, now));
+    assert_false(kvsi_conduct_same("no JSON", now));
+    assert_false(kvsi_conduct_same("[]", now));
+    free(before);
+    free(now);
+    json_decref(json);
+}
+
 /* ---- the language ---- */
 
 static void the_language_is_always_the_same(void **state)
@@ -298,6 +411,8 @@ int main(void)
         cmocka_unit_test(every_experiment_has_a_plan_at_every_scale),
         cmocka_unit_test(unknown_names_are_refused),
         cmocka_unit_test(arms_share_everything_but_the_shift),
+        cmocka_unit_test(what_changes_a_result_is_another_run),
+        cmocka_unit_test(earlier_plans_are_still_known),
         cmocka_unit_test(the_language_is_always_the_same),
         cmocka_unit_test(a_figure_is_its_numbers),
         cmocka_unit_test(records_become_pages),

@@ -116,7 +116,7 @@ static void chosen_tokens_count_as_seen(void **state)
 {
     const float flat[COUNT] = {5, 4, 3, 2, 1};
     kvs_sampling options = sampling(0, 0, 1, 0);
-    const int32_t bad = COUNT;
+    const int32_t beyond[] = {COUNT, 0, 1000000}, bad = -1;
     kvs_sampler *sampler;
 
     (void)state;
@@ -126,7 +126,14 @@ static void chosen_tokens_count_as_seen(void **state)
     for (int i = 0; i < 9; i++)
         assert_int_equal(kvs_sampler_next(sampler, flat), i % 3);
     assert_int_equal(kvs_sampler_accept(sampler, &bad, 1, NULL), KVS_E_INVALID);
+    /* Ids of no logit, as a model with more rows than its tokenizer has them, have their place in
+     * the window of two: here it holds 0 and one of them, then that one and 1. */
+    assert_int_equal(kvs_sampler_accept(sampler, beyond, 3, NULL), KVS_OK);
+    assert_int_equal(kvs_sampler_next(sampler, flat), 1);
+    assert_int_equal(kvs_sampler_next(sampler, flat), 0);
     kvs_sampler_free(sampler);
+    options.repeat_penalty = 1;
+    expect_best(&options, beyond, 3, flat, 0);
 }
 
 /* Drawn tokens, with the penalty, have the shares of the penalised logits. */
@@ -258,19 +265,23 @@ static void expect_perplexity(const fixture *f, size_t window, size_t stride)
 {
     const kvs_perplexity_options options = {.window = window, .stride = stride};
     kvs_perplexity_result result;
-    double sum = 0;
+    double losses[LENGTH] = {0}, sum = 0, squares = 0;
+    const double n = LENGTH - 1;
     size_t start = 0;
 
     for (size_t at = 1; at < LENGTH; at++) {
         while (at > start + window)
             start += stride;
-        sum += loss_of(f, start, at);
+        losses[at] = loss_of(f, start, at);
+        sum += losses[at];
     }
+    for (size_t at = 1; at < LENGTH; at++)
+        squares += (losses[at] - sum / n) * (losses[at] - sum / n);
     assert_int_equal(kvs_perplexity(&result, f->model, f->ids, LENGTH, &options, NULL), KVS_OK);
     assert_int_equal(result.tokens, LENGTH - 1);
     assert_true(fabs(result.loss - sum / (LENGTH - 1)) < 1e-5 * result.loss);
     assert_true(fabs(result.perplexity - exp(result.loss)) < 1e-9 * result.perplexity);
-    assert_true(result.loss_error > 0 && result.loss_error < result.loss);
+    assert_true(fabs(result.loss_error - sqrt(squares / (n - 1) / n)) < 1e-4 * result.loss_error);
 }
 
 static void every_token_is_predicted_once(void **state)
@@ -279,6 +290,17 @@ static void every_token_is_predicted_once(void **state)
     expect_perplexity(*state, CONTEXT, 5);
     expect_perplexity(*state, 7, 7);
     expect_perplexity(*state, 2, 1);
+}
+
+static void one_token_has_no_error(void **state)
+{
+    const fixture *f = *state;
+    const kvs_perplexity_options options = {.window = CONTEXT, .stride = CONTEXT};
+    kvs_perplexity_result result;
+
+    assert_int_equal(kvs_perplexity(&result, f->model, f->ids, 2, &options, NULL), KVS_OK);
+    assert_int_equal(result.tokens, 1);
+    assert_true(isfinite(result.loss) && isnan(result.loss_error));
 }
 
 static void bad_windows_are_refused(void **state)
@@ -309,6 +331,7 @@ int main(void)
         cmocka_unit_test(temperature_zero_takes_the_first_of_the_best),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test_setup_teardown(every_token_is_predicted_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_token_has_no_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bad_windows_are_refused, set_up, tear_down),
     };
 

@@ -217,13 +217,15 @@ static void hostile_bytes_are_refused(void **state)
     assert_int_equal(kvsi_settings_file_read("/nonexistent/x.toml", note, NULL, &err), KVS_E_IO);
 }
 
-/* Cut or changed anywhere, a file is taken or refused, with nothing read outside it. */
+/* Cut or changed anywhere, a file is taken, or refused with a message that names it, and nothing is
+ * read outside it. */
 static void damage_does_no_harm(void **state)
 {
     static const char *const good[] = {
         "a = \"x\\u00e9\" # y\n[s]\nb = [1, 2.5e3,\n 3]\nc = true\nd = 'z'\n",
         "{\"a\": \"x\\u00e9\", \"s\": {\"b\": [1, 2.5e3], \"c\": true}, \"d\": -1}"};
     static const char bytes[] = "\"'[]{}=,:#\\\n\r0._-xeE+ \xff";
+    size_t taken = 0, refused = 0;
 
     (void)state;
     for (size_t g = 0; g < sizeof good / sizeof *good; g++) {
@@ -234,14 +236,24 @@ static void damage_does_no_harm(void **state)
                 char *damaged = kvsi_alloc(size, 1); /* exact, so that sanitizers see */
                 const size_t kept = b == sizeof bytes - 1 ? at : size;
                 kvsi_text notes = {0};
+                kvs_status st;
 
                 memcpy(damaged, good[g], size);
                 damaged[at] = bytes[b];
-                read_bytes(&notes, damaged, kept);
+                err.message[0] = '\0';
+                st = read_bytes(&notes, damaged, kept);
+                if (st != KVS_OK) {
+                    assert_int_equal(st, KVS_E_FORMAT);
+                    if (!strstr(err.message, path))
+                        fail_msg("'%s' does not name the file", err.message);
+                    refused++;
+                } else
+                    taken++;
                 kvsi_text_release(&notes);
                 kvsi_free(damaged);
             }
     }
+    assert_true(taken > 0 && refused > taken);
 }
 
 /* ---- options ---- */

@@ -497,7 +497,7 @@ KVS_API kvs_status kvs_sampler_create(kvs_sampler **out, size_t count, const kvs
                                       kvs_err *err);
 KVS_API void kvs_sampler_free(kvs_sampler *sampler);
 /* Tokens that the sampler did not choose, such as the prompt's, for the repeat penalty; those that
- * it chooses it remembers itself. */
+ * it chooses it remembers itself.  Ids from `count` on, which it never chooses, are allowed. */
 KVS_API kvs_status kvs_sampler_accept(kvs_sampler *sampler, const int32_t *ids, size_t count,
                                       kvs_err *err);
 KVS_API int32_t kvs_sampler_next(kvs_sampler *sampler, const float *logits);
@@ -533,7 +533,8 @@ typedef struct kvs_perplexity_options {
 typedef struct kvs_perplexity_result {
     uint64_t tokens;         /* predicted */
     uint64_t fed;            /* in all windows: tokens / fed of the positions count */
-    double loss, loss_error; /* mean over tokens, natural logarithm, and its standard error */
+    double loss, loss_error; /* mean over tokens, natural logarithm, and its standard error, which
+                                is NaN for one token */
     double perplexity;       /* exp(loss) */
     /* With a reference (0 without): its loss on the same tokens; the mean divergence
      * sum_i p_i log(p_i / q_i) of the model's probabilities q from the reference's p, and its

@@ -257,6 +257,21 @@ out:
     return st;
 }
 
+/* The prompt's text is known already.  Ids of the model that the tokenizer lacks have none. */
+static kvs_status skip_prompt(generation *g, kvs_err *err)
+{
+    const size_t known = kvs_tokenizer_vocab(g->m->tokenizer);
+    kvs_status st = KVS_OK;
+
+    kvs_detokenizer_reset(g->detokenizer);
+    for (size_t from = 0, to; st == KVS_OK && from < g->prompt_count; from = to + 1) {
+        for (to = from; to < g->prompt_count && (size_t)g->prompt[to] < known;)
+            to++;
+        st = kvs_detokenizer_skip(g->detokenizer, g->prompt + from, to - from, err);
+    }
+    return st;
+}
+
 /* The session is used up. */
 static kvs_status make_sample(generation *g, kvs_session *session, kvs_err *err)
 {
@@ -273,10 +288,8 @@ static kvs_status make_sample(generation *g, kvs_session *session, kvs_err *err)
     memcpy(g->logits, g->prompt_logits, kvs_model_logit_count(g->m->model) * sizeof *g->logits);
     KVS_TRY(kvs_sampler_create(&sampler, choice, &sampling, err));
     KVS_TRY(kvs_sampler_accept(sampler, g->prompt, g->prompt_count, err));
-    if (g->detokenizer) {
-        kvs_detokenizer_reset(g->detokenizer);
-        KVS_TRY(kvs_detokenizer_skip(g->detokenizer, g->prompt, g->prompt_count, err));
-    }
+    if (g->detokenizer)
+        KVS_TRY(skip_prompt(g, err));
     if (g->shows_text && g->s->samples > 1)
         printf("--- sample %zu, seed %" PRIu64 " ---\n", g->sample, sampling.seed);
     KVS_TRY(go_on(g, session, sampler, err));

@@ -302,10 +302,10 @@ static kvs_status print_json(const kvs_perplexity_result *r, const settings *s, 
     if (object && s->data)
         json_object_update_new(object, json_pack("{s:s, s:s}", "data", s->data, "split", "valid"));
     if (object && s->against)
-        json_object_update_new(object, json_pack("{s:s, s:f, s:f, s:f, s:f}", "against", s->against,
-                                                 "reference_loss", r->reference_loss, "divergence",
-                                                 r->divergence, "divergence_error",
-                                                 r->divergence_error, "same_best", r->same_best));
+        json_object_update_new(
+            object, json_pack("{s:s, s:f, s:f, s:o, s:f}", "against", s->against, "reference_loss",
+                              r->reference_loss, "divergence", r->divergence, "divergence_error",
+                              kvsi_json_number(r->divergence_error), "same_best", r->same_best));
     return kvsi_cli_print_json(object, err);
 }
 

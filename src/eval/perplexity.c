@@ -109,12 +109,12 @@ out:
     return st;
 }
 
-/* The standard error of a mean. */
+/* The standard error of a mean, sqrt(sum_i (x_i - mean)^2 / (n - 1) / n); one number has none. */
 static double error_of(double sum, double squares, double n)
 {
     const double mean = sum / n;
 
-    return sqrt(fmax(squares / n - mean * mean, 0) / n);
+    return n > 1 ? sqrt(fmax(squares / n - mean * mean, 0) / (n - 1)) : NAN;
 }
 
 static kvs_perplexity_result result_of(const measurement *m)

@@ -102,6 +102,12 @@ void kvs_sampler_free(kvs_sampler *sampler)
 
 /* ---- repetition ------------------------------------------------------------------------------ */
 
+/* Ids that are never chosen have only their place in the window. */
+static int is_candidate(const kvs_sampler *s, int32_t id)
+{
+    return (size_t)id < s->count;
+}
+
 static void remember(kvs_sampler *s, int32_t id)
 {
     const size_t window = s->options.repeat_last;
@@ -111,20 +117,21 @@ static void remember(kvs_sampler *s, int32_t id)
     if (window > 0) {
         int32_t *place = &s->last[s->seen_total % window];
 
-        if (s->seen_total >= window)
+        if (s->seen_total >= window && is_candidate(s, *place))
             s->seen[*place]--;
         *place = id;
     }
-    s->seen[id]++;
+    if (is_candidate(s, id))
+        s->seen[id]++;
     s->seen_total++;
 }
 
 kvs_status kvs_sampler_accept(kvs_sampler *sampler, const int32_t *ids, size_t count, kvs_err *err)
 {
     for (size_t i = 0; i < count; i++)
-        if (ids[i] < 0 || (size_t)ids[i] >= sampler->count)
-            return kvsi_fail(err, KVS_E_INVALID, "token %zu is id %d, expected 0 to %zu", i,
-                             (int)ids[i], sampler->count - 1);
+        if (ids[i] < 0)
+            return kvsi_fail(err, KVS_E_INVALID, "token %zu is id %d, expected at least 0", i,
+                             (int)ids[i]);
     for (size_t i = 0; i < count; i++)
         remember(sampler, ids[i]);
     return KVS_OK;

@@ -38,22 +38,27 @@ out:
     return st;
 }
 
-typedef struct sums {
-    double sum, squares;
-} sums;
+/* Mean and variance of numbers one by one (Welford): deviations are squared, not differences of
+ * squares taken, which would cancel where all heads are alike. */
+typedef struct running {
+    size_t count;
+    double mean, squares; /* of the deviations */
+} running;
 
-static void add(sums *s, double x)
+static void add(running *r, double x)
 {
-    s->sum += x;
-    s->squares += x * x;
+    const double deviation = x - r->mean;
+
+    r->mean += deviation / (double)++r->count;
+    r->squares += deviation * (x - r->mean);
 }
 
-static kvs_estimate mean_of(const sums *s, size_t count)
+static kvs_estimate estimate_of(const running *r)
 {
-    const double n = (double)count, mean = s->sum / n;
-    const double variance = fmax(0, s->squares / n - mean * mean);
+    const double n = (double)r->count;
 
-    return (kvs_estimate){.mean = mean, .error = count > 1 ? sqrt(variance / (n - 1)) : NAN};
+    return (kvs_estimate){.mean = r->mean,
+                          .error = r->count > 1 ? sqrt(r->squares / (n - 1) / n) : NAN};
 }
 
 static void count_head(kvs_shift_summary *s, const kvs_coefficients *c)
@@ -67,7 +72,7 @@ static void count_head(kvs_shift_summary *s, const kvs_coefficients *c)
 kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model, kvs_err *err)
 {
     const kvs_model_config *config = kvs_model_get_config(model);
-    sums alpha = {0, 0}, beta = {0, 0};
+    running alpha = {0}, beta = {0};
     kvs_status st = KVS_OK;
 
     *out = (kvs_shift_summary){0};
@@ -80,8 +85,8 @@ kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model, k
             add(&alpha, c.alpha1 + c.alpha2);
             add(&beta, c.beta1 + c.beta2);
         }
-    out->alpha_sum = mean_of(&alpha, out->heads);
-    out->beta_sum = mean_of(&beta, out->heads);
+    out->alpha_sum = estimate_of(&alpha);
+    out->beta_sum = estimate_of(&beta);
 out:
     return st;
 }

@@ -107,8 +107,7 @@ static void backward_attention(kvsi_pass *p, size_t l, real *gradients)
     in = normalise_again(p, m->x, &norm);
     through_linear(p, p->d_normed, p->d_qkv, in, &w->qkv, at->qkv, at->qkv_bias, gradients);
     if (gates.rows > 0) {
-        const ptrdiff_t offset = (const real *)gates.data - p->model->small +
-                                 (ptrdiff_t)p->model->layout.group_start[KVSI_GAINS];
+        const ptrdiff_t offset = kvsi_pass_gates_offset(p, l);
 
         k->ops->linear_backward_weight(k, kvsi_pass_gradient(p, gradients, offset), p->d_gates, in,
                                        p->tokens, gates.rows, gates.cols);

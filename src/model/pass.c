@@ -365,18 +365,23 @@ kvsi_matrix kvsi_pass_head(const kvsi_pass *pass)
     return head;
 }
 
+ptrdiff_t kvsi_pass_gates_offset(const kvsi_pass *pass, size_t layer)
+{
+    const kvsi_layer_offsets *at = &pass->model->layout.layers[layer];
+
+    return at->q_shift != KVSI_ABSENT   ? at->q_shift
+           : at->k_shift != KVSI_ABSENT ? at->k_shift
+                                        : at->v_shift;
+}
+
 kvsi_matrix kvsi_pass_gates(const kvsi_pass *pass, size_t layer)
 {
     const kvs_model_config *c = &pass->model->config;
-    const kvsi_layer_offsets *at = &pass->model->layout.layers[layer];
-    const ptrdiff_t first = at->q_shift != KVSI_ABSENT   ? at->q_shift
-                            : at->k_shift != KVSI_ABSENT ? at->k_shift
-                                                         : at->v_shift;
 
     return (kvsi_matrix){.type = KVSI_REAL_TYPE,
                          .rows = gate_heads(c, kvsi_layer_shape_of(c, layer)),
                          .cols = c->dim,
-                         .data = at_offset(pass, first)};
+                         .data = at_offset(pass, kvsi_pass_gates_offset(pass, layer))};
 }
 
 kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site)

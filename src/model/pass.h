@@ -178,6 +178,7 @@ kvsi_attention kvsi_pass_attention(kvsi_pass *pass, size_t layer, real *gradient
 kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias);
 /* The matrix that makes the gates of one layer, all targets one above the other; 0 rows: none. */
 kvsi_matrix kvsi_pass_gates(const kvsi_pass *pass, size_t layer);
+ptrdiff_t kvsi_pass_gates_offset(const kvsi_pass *pass, size_t layer); /* of its parameters */
 kvsi_matrix kvsi_pass_head(const kvsi_pass *pass);
 
 #endif

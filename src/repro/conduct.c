@@ -6,6 +6,7 @@
 #include "data/task.h"
 #include "formats/hf.h"
 #include "repro/reuse.h"
+#include "train/settings.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,26 +66,56 @@ kvs_run_state kvsi_conduct_state(const char *dir, uint64_t steps)
 
 /* ---- is it the run that is planned? ---------------------------------------------------------- */
 
-/* Text is compared for the experiment as a whole. */
 static json_t *describe_task(const kvsi_planned *run, const kvs_task *task)
 {
     return run->task == kvsi_text_task ? json_null() : task->ops->describe(task);
 }
 
-static char *describe(const kvsi_planned *run, const kvs_model_config *model, const kvs_task *task)
+char *kvsi_conduct_describe(const kvsi_planned *run, const kvs_model_config *model,
+                            const kvs_task *task)
 {
-    const kvs_train_config *t = &run->train;
-    json_t *const json = json_pack(
-        "{s:o, s:o, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I}", "model",
-        kvsi_hf_config_to_json(model), "task", describe_task(run, task), "steps",
-        (json_int_t)t->steps, "batch", (json_int_t)t->batch, "warmup", (json_int_t)t->warmup,
-        "schedule", kvs_schedule_name(t->schedule), "lr", t->lr, "lr_floor", t->lr_floor, "beta1",
-        t->beta1, "beta2", t->beta2, "weight_decay", t->weight_decay, "shift_decay", t->shift_decay,
-        "clip", t->clip, "decay_all", t->decay_all, "seed", (json_int_t)t->seed);
-    char *text = json ? json_dumps(json, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
+    json_t *const json = json_pack("{s:o, s:o}", "model", kvsi_hf_config_to_json(model), "task",
+                                   describe_task(run, task));
+    json_t *const train = kvsi_train_settings(&run->train);
+    char *text = NULL;
 
+    /* In how many parts a batch is computed is a matter of memory. */
+    json_object_del(train, "accumulate");
+    if (json && train && json_object_update(json, train) == 0)
+        text = json_dumps(json, JSON_INDENT(1) | JSON_SORT_KEYS);
+    json_decref(train);
     json_decref(json);
     return text;
+}
+
+/* Files of earlier versions lack these settings, which had their defaults in all experiments. */
+static json_t *added_later(void)
+{
+    static const char *const keys[] = {"eps", "shift_lr", "only_shift", "eval_dropout"};
+    json_t *const added = json_object();
+    kvs_train_config config;
+    json_t *train;
+
+    kvs_train_config_init(&config);
+    train = kvsi_train_settings(&config);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set(added, keys[i], json_object_get(train, keys[i]));
+    json_decref(train);
+    return added;
+}
+
+int kvsi_conduct_same(const char *before, const char *planned)
+{
+    json_t *const old = json_loads(before, JSON_REJECT_DUPLICATES, NULL);
+    json_t *const now = json_loads(planned, JSON_REJECT_DUPLICATES, NULL);
+    json_t *const added = added_later();
+    const int same =
+        old && now && added && json_object_update_missing(old, added) == 0 && json_equal(old, now);
+
+    json_decref(old);
+    json_decref(now);
+    json_decref(added);
+    return same;
 }
 
 static kvs_status refuse_other(const kvsi_planned *run, const char *dir, const char *planned,
@@ -98,7 +129,7 @@ static kvs_status refuse_other(const kvsi_planned *run, const char *dir, const c
         return fail_memory(run, err);
     if (kvsi_file_exists(path)) {
         KVS_TRY(kvsi_file_read(&before, &size, path, RESULT_LIMIT, err));
-        if (strcmp(before, planned) != 0)
+        if (!kvsi_conduct_same(before, planned))
             st = kvsi_fail(err, KVS_E_INVALID,
                            "the run '%s' was made with other settings than are planned now "
                            "('%s'); choose another folder",
@@ -280,7 +311,7 @@ static kvs_status conduct_run(conducting *now, const char *dir, kvs_err *err)
 
     KVS_TRY(run->task(&task, run, now->c->corpus, err));
     KVS_TRY(kvsi_planned_model(&config, run, task, err));
-    planned = describe(run, &config, task);
+    planned = kvsi_conduct_describe(run, &config, task);
     if (!planned) {
         st = fail_memory(run, err);
         goto out;

@@ -29,6 +29,13 @@ typedef struct kvsi_conductor {
 char *kvsi_conduct_dir(const char *out, const char *name);
 kvs_run_state kvsi_conduct_state(const char *dir, uint64_t steps);
 
+/* The text of planned.json: everything that decides a run's result.  It is freed with free(); NULL:
+ * no memory.  Text data is compared for the experiment as a whole. */
+char *kvsi_conduct_describe(const kvsi_planned *run, const kvs_model_config *model,
+                            const kvs_task *task);
+/* Whether two such texts describe the same run. */
+int kvsi_conduct_same(const char *before, const char *planned);
+
 /* Does what is not done yet, and goes on with what was begun.  *stopped: the caller wished it. */
 kvs_status kvsi_conduct(kvsi_conductor *conductor, int *stopped, kvs_err *err);
 

@@ -33,7 +33,7 @@ static int was_planned_so(const char *dir, const char *planned)
     char *path = kvsi_path_join(dir, KVSI_PLANNED), *text = NULL;
     size_t size = 0;
     const int same = path && kvsi_file_read(&text, &size, path, PLAN_LIMIT, NULL) == KVS_OK &&
-                     strcmp(text, planned) == 0;
+                     kvsi_conduct_same(text, planned);
 
     kvsi_free(text);
     kvsi_free(path);

@@ -7,20 +7,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *train_settings(const kvs_train_job *job)
+json_t *kvsi_train_settings(const kvs_train_config *c)
 {
-    const kvs_train_config *c = &job->config;
-
     return json_pack(
         "{s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:f, "
-        "s:I, s:I, s:I}",
+        "s:I}",
         "steps", (json_int_t)c->steps, "batch", (json_int_t)c->batch, "accumulate",
         (json_int_t)c->accumulate, "warmup", (json_int_t)c->warmup, "schedule",
         kvs_schedule_name(c->schedule), "lr", c->lr, "lr_floor", c->lr_floor, "beta1", c->beta1,
         "beta2", c->beta2, "eps", c->eps, "weight_decay", c->weight_decay, "shift_lr", c->shift_lr,
         "shift_decay", c->shift_decay, "decay_all", c->decay_all, "only_shift", c->only_shift,
-        "eval_dropout", c->eval_dropout, "clip", c->clip, "seed", (json_int_t)c->seed, "eval_every",
-        (json_int_t)job->eval_every, "eval_sequences", (json_int_t)job->eval_sequences);
+        "eval_dropout", c->eval_dropout, "clip", c->clip, "seed", (json_int_t)c->seed);
+}
+
+static json_t *job_settings(const kvs_train_job *job)
+{
+    json_t *settings = kvsi_train_settings(&job->config);
+
+    if (settings &&
+        (json_object_set_new(settings, "eval_every", json_integer((json_int_t)job->eval_every)) ||
+         json_object_set_new(settings, "eval_sequences",
+                             json_integer((json_int_t)job->eval_sequences)))) {
+        json_decref(settings);
+        return NULL;
+    }
+    return settings;
 }
 
 json_t *kvsi_run_settings(const kvs_train_job *job)
@@ -31,7 +42,7 @@ json_t *kvsi_run_settings(const kvs_train_job *job)
         "{s:s, s:s?, s:o, s:I, s:o, s:o, s:i, s:s, s:I, s:I, s:s, s:b}", "kvshift",
         kvs_build()->version, "command", job->command, "model", kvsi_hf_config_to_json(&m->config),
         "parameters", (json_int_t)kvs_model_parameters(m), "task",
-        job->task->ops->describe(job->task), "train", train_settings(job), "threads",
+        job->task->ops->describe(job->task), "train", job_settings(job), "threads",
         m->context.threads, "cpu_level", m->context.ops->name, "ranks", (json_int_t)m->comm->size,
         "sequences_per_rank", (json_int_t)(job->config.batch / m->comm->size), "shard",
         kvs_shard_name(job->config.shard), "deterministic", job->config.deterministic);

@@ -102,6 +102,13 @@ check "assert '\ufffd' in o[0]['text']"
 "$KVSHIFT" generate -m run -p a -n 3 --speed >/dev/null 2>err
 grep -q '^sample 0: 3 tokens in .* a second$' err || fail "$(cat err)"
 
+# Ids of the model that the tokenizer lacks may be in the prompt; none is ever chosen.
+for penalty in 1 1.3; do
+    "$KVSHIFT" generate -m run -t bytes --ids 1,280,2 -n 9 --temp 5 --repeat-penalty "$penalty" --json >out ||
+        fail "an id without a token in the prompt"
+    check "assert o[0]['prompt_tokens'] == 3 and max(o[0]['ids']) < 260"
+done
+
 refused() { # CODE TEXT ARGUMENT...
     local code=0
     "$KVSHIFT" "${@:3}" >out 2>err </dev/null || code=$?

@@ -129,7 +129,11 @@ task=(--pool 16 --max-length 20 --batch 8)
 [[ $(value shifted.json final_loss) == "$(value again.json final_loss)" ]] ||
     fail "retrofitting changes the loss: $(cat shifted.json again.json)"
 "$KVSHIFT" train --init-from shifted "${task[@]}" --steps 20 --out learned --quiet >/dev/null
+"$KVSHIFT" inspect shifted --json >out
+grep -q '"alpha_sum": 1.0,' out || fail "a retrofitted shift is not the identity: $(cat out)"
 "$KVSHIFT" inspect learned --json >out
+grep -q '"alpha_sum": [01]\.[0-9]' out || fail "no coefficients: $(cat out)"
+grep -q '"\(alpha\|beta\)_sum": 1.0,' out && fail "the shift did not learn: $(cat out)"
 grep -q '"init": "identity"' learned/config.json || fail "$(cat learned/config.json)"
 cmp -s shifted/model.safetensors learned/model.safetensors && fail "a retrofitted model stays as it is"
 

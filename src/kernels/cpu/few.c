@@ -181,7 +181,7 @@ static block_pair *prepare(const kvsi_context *c, const float *x, const kvsi_mat
 
 int LEVEL(are_few)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
 {
-    return n <= FEW_TOKENS &&
+    return n <= FEW_TOKENS && w->cols > 0 &&
            (!kvsi_rounds_inputs(w->type) ||
             n * count_pairs(w->cols) * sizeof(block_pair) <= LEVEL(gemm_workspace)(c->threads));
 }

@@ -276,6 +276,17 @@ size_t LEVEL(gemm_workspace)(int threads)
     return (PACKED_A + (size_t)threads * PACKED_B) * sizeof(float);
 }
 
+/* C where the product is empty (k = 0). */
+static void start_only(const gemm *g)
+{
+    if (g->start == g->c && !g->bias)
+        return;
+    for (size_t i = 0; i < g->m; i++)
+        for (size_t j = 0; j < g->n; j++)
+            g->c[i * g->stride + j] =
+                (g->start ? g->start[i * g->stride + j] : 0.0f) + (g->bias ? g->bias[j] : 0.0f);
+}
+
 void LEVEL(gemm)(const kvsi_context *c, const gemm *g)
 {
     float *packed =
@@ -283,8 +294,12 @@ void LEVEL(gemm)(const kvsi_context *c, const gemm *g)
     float *packed_b = packed + PACKED_A;
     size_t span_rows, span_depth;
 
-    if (g->m == 0 || g->n == 0 || g->k == 0)
+    if (g->m == 0 || g->n == 0)
         return;
+    if (g->k == 0) {
+        start_only(g);
+        return;
+    }
     span_rows = part(g->m, divide_up(g->m, SPAN_ROWS), ROWS);
     span_depth = PACKED_A / span_rows / DEPTH * DEPTH;
     for (size_t row = 0; row < g->m; row += span_rows)

@@ -19,19 +19,20 @@ static size_t least(size_t x, size_t y)
 static void forward_many(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w, size_t n,
                          const float *residual)
 {
+    const gemm product = {.c = y,
+                          .stride = kvsi_matrix_stride(w),
+                          .a = {x, w->cols, 1},
+                          .weights = w,
+                          .m = n,
+                          .n = w->rows,
+                          .k = w->cols,
+                          .start = residual,
+                          .bias = w->bias};
+
     if (LEVEL(has_many)(c, w))
         LEVEL(linear_many)(c, y, x, w, n, residual);
     else
-        LEVEL(gemm)
-    (c, &(gemm){.c = y,
-                .stride = kvsi_matrix_stride(w),
-                .a = {x, w->cols, 1},
-                .weights = w,
-                .m = n,
-                .n = w->rows,
-                .k = w->cols,
-                .start = residual,
-                .bias = w->bias});
+        LEVEL(gemm)(c, &product);
 }
 
 void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
@@ -51,29 +52,31 @@ void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi
 void LEVEL(linear_backward_input)(kvsi_context *c, float *d_x, const float *d_y,
                                   const kvsi_matrix *w, size_t n, int add)
 {
-    LEVEL(gemm)
-    (c, &(gemm){.c = d_x,
-                .stride = w->cols,
-                .a = {d_y, w->rows, 1},
-                .b = {w->data, w->cols, 1},
-                .m = n,
-                .n = w->cols,
-                .k = w->rows,
-                .start = add ? d_x : NULL});
+    const gemm product = {.c = d_x,
+                          .stride = w->cols,
+                          .a = {d_y, w->rows, 1},
+                          .b = {w->data, w->cols, 1},
+                          .m = n,
+                          .n = w->cols,
+                          .k = w->rows,
+                          .start = add ? d_x : NULL};
+
+    LEVEL(gemm)(c, &product);
 }
 
 void LEVEL(linear_backward_weight)(kvsi_context *c, float *d_w, const float *d_y, const float *x,
                                    size_t n, size_t rows, size_t cols)
 {
-    LEVEL(gemm)
-    (c, &(gemm){.c = d_w,
-                .stride = cols,
-                .a = {d_y, 1, rows},
-                .b = {x, cols, 1},
-                .m = rows,
-                .n = cols,
-                .k = n,
-                .start = d_w});
+    const gemm product = {.c = d_w,
+                          .stride = cols,
+                          .a = {d_y, 1, rows},
+                          .b = {x, cols, 1},
+                          .m = rows,
+                          .n = cols,
+                          .k = n,
+                          .start = d_w};
+
+    LEVEL(gemm)(c, &product);
 }
 
 /* Pieces are columns: each adds all rows, in order, to its own columns. */
