@@ -51,7 +51,8 @@ static const kvsi_option build_options[] = {
      .offset = FIELD(separator),
      .group = "Documents",
      .placeholder = "TEXT",
-     .help = "what stands between the documents of a .txt",
+     .help = "what stands between the documents of a text; '' for none",
+     .may_be_empty = 1,
      .automatic = "<|endoftext|>"},
     {.name = "field",
      .kind = KVSI_OPTION_TEXT,
@@ -92,9 +93,10 @@ static const kvsi_option build_options[] = {
 
 static const kvsi_command_options build_command = {
     .command = "kvshift data build",
-    .purpose = "Encodes text files into a corpus folder to train on.  A .txt is one document, or "
-               "several with separators between them; each line of a .jsonl is one; either may be "
-               "compressed, with .zst behind.  Files may be larger than memory.",
+    .purpose = "Encodes text files into a corpus folder to train on.  Each line of a .jsonl is a "
+               "document; any other file is text: one document, or several with separators between "
+               "them.  Either may be compressed, with .zst behind.  Files may be larger than "
+               "memory.",
     .argument = "FILE",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

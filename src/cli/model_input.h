@@ -51,7 +51,10 @@ void kvsi_loaded_model_release(kvsi_loaded_model *loaded);
 /* The type that --kv-cache names. */
 kvs_dtype kvsi_kv_cache(const kvsi_model_input *input);
 
-/* All of a file, or of standard input where path is NULL or "-"; fresh memory (kvsi_free). */
+enum { KVSI_TEXT_LIMIT = 1 << 30 }; /* bytes of a text */
+
+/* All of a file, decompressed if it ends in .zst, or of standard input where path is NULL or "-";
+ * fresh memory (kvsi_free). */
 kvs_status kvsi_read_text(char **out, size_t *size, const char *path, kvs_err *err);
 
 /* Ids written with commas or spaces between them; fresh memory (kvsi_free). */

@@ -5,11 +5,11 @@
  * least (or the greatest) hash goes there; a document that is alone is cut in two.  The second
  * reading encodes.  Both are streams: memory holds a piece of a document and its ids. */
 #include "base/checksum.h"
+#include "base/documents.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/new_folder.h"
 #include "data/corpus.h"
-#include "data/documents.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,13 +38,13 @@ typedef struct build {
     kvsi_shard_writer *writers[KVSI_SPLITS];
 } build;
 
-typedef kvs_status (*piece_taker)(build *b, const kvsi_piece *piece, kvs_err *err);
+typedef kvs_status (*piece_taker)(build *b, const kvsi_document_piece *piece, kvs_err *err);
 
 void kvs_corpus_plan_init(kvs_corpus_plan *plan)
 {
     *plan = (kvs_corpus_plan){.tokenizer = "bytes",
-                              .field = "text",
-                              .separator = "<|endoftext|>",
+                              .field = KVSI_DEFAULT_FIELD,
+                              .separator = KVSI_DEFAULT_SEPARATOR,
                               .valid = 0.05,
                               .seed = 1,
                               .shard_tokens = UINT64_C(1) << 28};
@@ -101,7 +101,7 @@ static kvs_status read_file(build *b, size_t index, piece_taker take, kvs_err *e
     KVS_TRY(kvsi_documents_open(&documents, b->plan->files[index], b->plan->field,
                                 b->plan->separator, err));
     for (;;) {
-        kvsi_piece piece;
+        kvsi_document_piece piece;
 
         KVS_TRY(kvsi_documents_next(documents, &piece, &found, err));
         if (!found)
@@ -153,7 +153,7 @@ static kvs_status name_sources(build *b, kvs_err *err)
 
 /* ---- the split ------------------------------------------------------------------------------- */
 
-static kvs_status count_piece(build *b, const kvsi_piece *piece, kvs_err *err)
+static kvs_status count_piece(build *b, const kvsi_document_piece *piece, kvs_err *err)
 {
     (void)err;
     b->documents += (uint64_t)piece->last;
@@ -313,7 +313,7 @@ static kvs_status end_document(build *b, kvs_split split, kvs_err *err)
 /* ---- encoding -------------------------------------------------------------------------------- */
 
 /* A document alone: what is before the cut is for training.  *split says where the piece ends. */
-static kvs_status encode_by_position(build *b, const kvsi_piece *piece, kvs_split *split,
+static kvs_status encode_by_position(build *b, const kvsi_document_piece *piece, kvs_split *split,
                                      kvs_err *err)
 {
     size_t before = 0;
@@ -330,7 +330,7 @@ out:
     return st;
 }
 
-static kvs_status encode_piece(build *b, const kvsi_piece *piece, kvs_err *err)
+static kvs_status encode_piece(build *b, const kvsi_document_piece *piece, kvs_err *err)
 {
     kvs_split split = split_of(b, b->document);
     kvs_status st;
