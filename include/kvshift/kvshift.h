@@ -1042,6 +1042,8 @@ typedef struct kvs_corpus_plan {
     int overwrite;         /* replace a corpus that is there */
     /* Called now and then; non-zero stops with KVS_E_LIMIT, and nothing is left behind. */
     int (*progress)(void *user, const kvs_corpus_progress *progress);
+    /* Called with a sentence on what is odd about the texts; the text is the library's. */
+    void (*remark)(void *user, const char *text);
     void *user;
 } kvs_corpus_plan;
 

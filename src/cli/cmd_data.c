@@ -320,6 +320,15 @@ static int show_progress(void *user, const kvs_corpus_progress *p)
     return kvsi_watch_stopped();
 }
 
+static void show_remark(void *user, const char *text)
+{
+    kvsi_watch *watch = user;
+
+    kvsi_watch_end(watch);
+    if (!watch->quiet)
+        fprintf(stderr, "%s\n", text);
+}
+
 static kvs_status plan_build(kvs_corpus_plan *plan, const data_settings *settings,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
@@ -353,6 +362,7 @@ static kvs_status build(const data_settings *settings, const kvsi_parsed_options
     kvs_corpus_plan_init(&plan);
     KVS_TRY(plan_build(&plan, settings, parsed, err));
     plan.progress = show_progress;
+    plan.remark = show_remark;
     plan.user = &watch;
     kvsi_watch_start(&watch, settings->quiet);
     st = kvs_corpus_build(&plan, settings->out, err);

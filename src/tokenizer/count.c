@@ -3,9 +3,9 @@
  * Texts come in pieces and are collected until there is work for all threads.  They are cut where
  * no word can cross: at their ends, at special strings, and within long stretches between a
  * character that is no space and a space.  (GPT-2's expression has a space only at the start of a
- * word, and words that end with another character do not look at what follows.)  So the counts depend neither
- * on the pieces nor on the number of threads.  Only a text without such a place for 16 MiB is cut
- * where its piece ends, as when it is encoded. */
+ * word, and words that end with another character do not look at what follows.)  So the counts
+ * depend neither on the pieces nor on the number of threads.  Only a text without such a place for
+ * 16 MiB is cut where its piece ends, as when it is encoded. */
 #include "base/documents.h"
 #include "base/memory.h"
 #include "parallel/threads.h"
