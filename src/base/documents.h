@@ -4,8 +4,9 @@
  *     others    text: the whole file, or what lies between separators; one line end right after a
  *               separator belongs to the separator.  .json and compressed files are refused.
  *
- * Either may be compressed, with .zst behind its name.  Empty documents are left out.  A document comes as one piece, or,
- * above KVSI_PIECE_BYTES, as several that are cut at line ends where possible. */
+ * Either may be compressed, with .zst behind its name.  Empty documents are left out.  A document
+ * comes as one piece, or, above KVSI_PIECE_BYTES, as several that are cut at line ends where
+ * possible. */
 #ifndef KVSI_BASE_DOCUMENTS_H
 #define KVSI_BASE_DOCUMENTS_H
 
