@@ -1,9 +1,9 @@
 /* Documents out of text files: separators, lines of JSON, compression, and documents larger than a
  * piece. */
+#include "base/documents.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "data/documents.h"
 #include "support.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static kvs_status collect(kvsi_text *out, const char *path, const char *field,
 {
     kvsi_documents *documents = NULL;
     kvsi_text document = {0};
-    kvsi_piece piece;
+    kvsi_document_piece piece;
     int found = 0;
     kvs_status st;
 
@@ -151,6 +151,7 @@ static void bytes_are_kept(void **state)
 
     (void)state;
     expect_documents("a.txt", "\xff\x80 a\xc3", 5, SEPARATOR, "5:\xff\x80 a\xc3");
+    expect_documents("notes.md", "PK", 2, SEPARATOR, "2:PK"); /* text, whatever its name */
     {
         char *path = write_bytes("a.txt", text, sizeof text - 1);
         kvsi_text found = {0};
@@ -170,7 +171,7 @@ static void long_documents_come_in_pieces(void **state)
     const size_t size = 2 * (size_t)KVSI_PIECE_BYTES + 12345;
     kvsi_text text = {0};
     kvsi_documents *documents;
-    kvsi_piece piece = {.last = 0};
+    kvsi_document_piece piece = {.last = 0};
     size_t pieces = 0, done = 0;
     char *path;
     int found = 0;
@@ -310,7 +311,10 @@ static void what_is_no_text_is_refused(void **state)
     (void)state;
     expect_failure("a.txt.zst", "plain text", 10, "is no sound zstd file");
     expect_failure("a.txt.zst", wide, sizeof wide, "too much memory");
-    expect_failure("a.csv", "a,b", 3, "expected a name that ends in .txt");
+    expect_failure("a.json", "[]", 2, "expected JSON lines");
+    expect_failure("a.txt", wide, sizeof wide, "is a zstd file: expected a name that ends in .zst");
+    expect_failure("a.txt", "\x1f\x8b\x08", 3, "is compressed with gzip");
+    expect_failure("a.parquet", "PAR1....", 8, "is a Parquet file");
     assert_int_equal(kvsi_dir_make(path, &made, NULL), KVS_OK);
     assert_int_equal(collect(&found, path, "text", SEPARATOR, &err), KVS_E_IO);
     assert_non_null(strstr(err.message, "not a regular file"));

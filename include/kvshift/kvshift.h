@@ -955,14 +955,17 @@ typedef struct kvs_tokenizer_training {
     size_t vocab;               /* tokens in the end, special ones and the 256 bytes included */
     const char *const *special; /* strings that are one token each, first in the vocabulary */
     size_t specials;
-    int threads; /* 0 = every core */
+    const char *field;     /* of each line of .jsonl, the document's text; NULL = "text" */
+    const char *separator; /* between documents of a text; NULL = "<|endoftext|>", "" = none */
+    int threads;           /* 0 = every core */
     /* Called now and then with merges done and wanted; non-zero stops with KVS_E_LIMIT. */
     int (*progress)(void *user, size_t done, size_t wanted);
     void *user;
 } kvs_tokenizer_training;
 
-/* A byte-level BPE (GPT-2's pre-tokenizer) from text files.  Of pairs that are equally frequent the
- * one with the greater bytes is merged first. */
+/* A byte-level BPE (GPT-2's pre-tokenizer) from the documents of text files, which are read as
+ * kvs_corpus_build reads them.  No merge crosses the end of a document.  Of pairs that are equally
+ * frequent the one with the greater bytes is merged first. */
 KVS_API kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, size_t count,
                                        const kvs_tokenizer_training *training, kvs_err *err);
 
@@ -1028,11 +1031,11 @@ typedef struct kvs_corpus_progress {
 } kvs_corpus_progress;
 
 typedef struct kvs_corpus_plan {
-    const char *const *files; /* .txt, .jsonl, or these with .zst behind */
+    const char *const *files; /* text, or .jsonl; .zst behind the name if compressed */
     size_t count;
     const char *tokenizer; /* as for kvs_tokenizer_load */
     const char *field;     /* of each line of .jsonl, the document's text */
-    const char *separator; /* between the documents of a .txt; "" = each file is one document */
+    const char *separator; /* between the documents of a text; "" = each file is one document */
     kvs_eos eos;           /* at the end of each document */
     double valid;          /* fraction for validation, 0 <= valid < 1 */
     uint64_t seed;         /* of the split */
@@ -1040,6 +1043,8 @@ typedef struct kvs_corpus_plan {
     int overwrite;         /* replace a corpus that is there */
     /* Called now and then; non-zero stops with KVS_E_LIMIT, and nothing is left behind. */
     int (*progress)(void *user, const kvs_corpus_progress *progress);
+    /* Called with a sentence on what is odd about the texts; the text is the library's. */
+    void (*remark)(void *user, const char *text);
     void *user;
 } kvs_corpus_plan;
 

@@ -52,7 +52,8 @@ static const kvsi_option build_options[] = {
      .offset = FIELD(separator),
      .group = "Documents",
      .placeholder = "TEXT",
-     .help = "what stands between the documents of a .txt",
+     .help = "what stands between the documents of a text; '' for none",
+     .may_be_empty = 1,
      .automatic = "<|endoftext|>"},
     {.name = "field",
      .kind = KVSI_OPTION_TEXT,
@@ -93,9 +94,10 @@ static const kvsi_option build_options[] = {
 
 static const kvsi_command_options build_command = {
     .command = "kvshift data build",
-    .purpose = "Encodes text files into a corpus folder to train on.  A .txt is one document, or "
-               "several with separators between them; each line of a .jsonl is one; either may be "
-               "compressed, with .zst behind.  Files may be larger than memory.",
+    .purpose = "Encodes text files into a corpus folder to train on.  Each line of a .jsonl is a "
+               "document; any other file is text: one document, or several with separators between "
+               "them.  Either may be compressed, with .zst behind.  Files may be larger than "
+               "memory.",
     .argument = "FILE",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,
@@ -306,6 +308,15 @@ static int show_progress(void *user, const kvs_corpus_progress *p)
     return kvsi_watch_stopped();
 }
 
+static void show_remark(void *user, const char *text)
+{
+    kvsi_watch *watch = user;
+
+    kvsi_watch_end(watch);
+    if (!watch->quiet)
+        fprintf(stderr, "%s\n", text);
+}
+
 static kvs_status plan_build(kvs_corpus_plan *plan, const data_settings *settings,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
@@ -339,6 +350,7 @@ static kvs_status build(const data_settings *settings, const kvsi_parsed_options
     kvs_corpus_plan_init(&plan);
     KVS_TRY(plan_build(&plan, settings, parsed, err));
     plan.progress = show_progress;
+    plan.remark = show_remark;
     plan.user = &watch;
     kvsi_watch_start(&watch, settings->quiet);
     st = kvs_corpus_build(&plan, settings->out, err);

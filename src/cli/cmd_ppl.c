@@ -1,5 +1,6 @@
 /* kvshift ppl: how well a model predicts texts. */
 #include "base/checksum.h"
+#include "base/documents.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
@@ -19,7 +20,7 @@ enum {
 
 typedef struct settings {
     kvsi_model_input input;
-    const char *data, *against;
+    const char *data, *field, *against;
     size_t window, stride;
     int json, quiet;
 } settings;
@@ -32,6 +33,9 @@ static const kvsi_option options[] = {
     {.name = "data", .kind = KVSI_OPTION_TEXT, .offset = FIELD(data), .group = "Input",
      .placeholder = "PATH", .help = "measure the validation split of a corpus, which training held "
      "out, not files; of a .bin its last 5 %, as 'train' does"},
+    {.name = "field", .kind = KVSI_OPTION_TEXT, .offset = FIELD(field), .group = "Input",
+     .placeholder = "NAME", .help = "field of each line of .jsonl that is the text",
+     .automatic = "text"},
     {.name = "against", .kind = KVSI_OPTION_TEXT, .offset = FIELD(against), .group = "Measure",
      .placeholder = "MODEL", .help = "how far predictions are from those of this model, which has "
      "the same\ntokens: as when weights were rounded"},
@@ -53,9 +57,11 @@ static const kvsi_command_options command = {
     .command = "kvshift ppl",
     .purpose = "Loss and perplexity of texts, per token and per byte, with the standard error of "
                "the mean.  Every token but a text's first is predicted once.",
-    .notes = "FILE may be - for standard input; each file is a text of its own.  Per-token numbers "
-             "compare only\nbetween models with the same tokenizer; per-byte numbers compare "
-             "between all.",
+    .notes =
+        "Each FILE is a text of its own, each line of a .jsonl too; either may be compressed, "
+        "with .zst\nbehind.  - stands for standard input, which is taken as it is.  Per-token "
+        "numbers compare only\nbetween models with the same tokenizer; per-byte numbers compare "
+        "between all.",
     .argument = "FILE",
     .max_arguments = FILES_MAX,
     .options = options,
@@ -69,8 +75,8 @@ static const kvsi_command_options command = {
 typedef struct texts {
     int32_t *ids;
     size_t count, capacity;
-    size_t *starts; /* [texts + 1] */
-    size_t texts;
+    size_t *starts; /* [texts + 1], room for `room` */
+    size_t texts, room;
     uint64_t bytes;        /* of all of them */
     uint64_t unscored;     /* of these, bytes of the first tokens, which nothing predicts */
     uint64_t checksum;     /* of the bytes, or of a corpus's ids */
@@ -144,13 +150,13 @@ static json_t *sources_of(const char *model)
 }
 
 /* A model knows the text it was trained on: its perplexity there says little. */
-static int is_source(const json_t *sources, const char *text, size_t size)
+static int is_source(const json_t *sources, uint64_t checksum)
 {
     char sum[KVSI_CHECKSUM_TEXT];
     const json_t *source;
     size_t i;
 
-    kvsi_checksum_print(sum, kvsi_checksum(text, size));
+    kvsi_checksum_print(sum, checksum);
     json_array_foreach(json_object_get(sources, "sources"), i, source) {
         const char *known = json_string_value(json_object_get(source, "checksum"));
 
@@ -160,18 +166,34 @@ static int is_source(const json_t *sources, const char *text, size_t size)
     return 0;
 }
 
-static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char *path,
+/* Notes that a text ends with the ids that are there. */
+static kvs_status end_text(texts *t, kvs_err *err)
+{
+    const size_t room = 2 * t->room + 2;
+    size_t *starts;
+
+    if (t->texts + 1 >= t->room) {
+        starts = kvsi_alloc(room, sizeof *starts);
+        if (!starts)
+            return no_memory(room, err);
+        if (t->texts > 0)
+            memcpy(starts, t->starts, (t->texts + 1) * sizeof *starts);
+        kvsi_free(t->starts);
+        t->starts = starts;
+        t->room = room;
+    }
+    t->starts[++t->texts] = t->count;
+    return KVS_OK;
+}
+
+static kvs_status add_text(texts *t, const kvs_tokenizer *tokenizer, const char *text, size_t size,
                            kvsi_checksum_stream *sum, kvs_err *err)
 {
     int32_t *ids = NULL;
-    char *text = NULL;
-    size_t size, count;
+    size_t count;
     kvs_status st;
 
-    KVS_TRY(kvsi_read_text(&text, &size, path, err));
     kvsi_checksum_add(sum, text, size);
-    if (!t->learned && is_source(t->sources, text, size))
-        t->learned = path;
     KVS_TRY(kvs_tokenizer_encode(tokenizer, text, size, 0, &ids, &count, err));
     KVS_TRY(reserve(t, count, err));
     t->bytes += size;
@@ -180,27 +202,73 @@ static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char 
         KVS_TRY(count_bytes(&t->unscored, tokenizer, ids, 1, err));
     }
     t->count += count;
-    t->starts[++t->texts] = t->count;
+    st = end_text(t, err);
 out:
-    kvsi_free(text);
     kvs_ids_free(ids);
     return st;
 }
 
+static kvs_status add_input(texts *t, const kvs_tokenizer *tokenizer, kvsi_checksum_stream *sum,
+                            kvs_err *err)
+{
+    char *text = NULL;
+    size_t size;
+    kvs_status st;
+
+    KVS_TRY(kvsi_read_text(&text, &size, "-", err));
+    st = add_text(t, tokenizer, text, size, sum, err);
+out:
+    kvsi_free(text);
+    return st;
+}
+
+static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char *path,
+                           const char *field, kvsi_checksum_stream *sum, kvs_err *err)
+{
+    kvsi_documents *documents = NULL;
+    kvsi_text text = {0};
+    kvsi_document_piece piece;
+    int found = 0;
+    kvs_status st;
+
+    KVS_TRY(kvsi_documents_open(&documents, path, field, "", err));
+    for (;;) {
+        KVS_TRY(kvsi_documents_next(documents, &piece, &found, err));
+        if (!found)
+            break;
+        kvsi_text_add_bytes(&text, piece.text, piece.size);
+        KVS_TRY(kvsi_text_check(&text, err));
+        if (text.length > KVSI_TEXT_LIMIT) {
+            st = kvsi_fail(err, KVS_E_LIMIT, "a text of '%s' has more than %d bytes", path,
+                           KVSI_TEXT_LIMIT);
+            goto out;
+        }
+        if (!piece.last)
+            continue;
+        KVS_TRY(add_text(t, tokenizer, text.data, text.length, sum, err));
+        text.length = 0;
+    }
+    if (!t->learned && is_source(t->sources, kvsi_documents_checksum(documents)))
+        t->learned = path;
+out:
+    kvsi_text_release(&text);
+    kvsi_documents_close(documents);
+    return st;
+}
+
 static kvs_status read_files(texts *t, const kvs_tokenizer *tokenizer, char **paths, size_t count,
-                             kvs_err *err)
+                             const char *field, kvs_err *err)
 {
     kvsi_checksum_stream *sum = NULL;
     kvs_status st;
 
     KVS_TRY(kvsi_checksum_create(&sum, err));
-    t->starts = kvsi_alloc(count + 1, sizeof *t->starts);
-    if (!t->starts) {
-        st = no_memory(count, err);
-        goto out;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(paths[i], "-") == 0)
+            KVS_TRY(add_input(t, tokenizer, sum, err));
+        else
+            KVS_TRY(add_file(t, tokenizer, paths[i], field, sum, err));
     }
-    for (size_t i = 0; i < count; i++)
-        KVS_TRY(add_file(t, tokenizer, paths[i], sum, err));
     t->checksum = kvsi_checksum_value(sum);
 out:
     kvsi_checksum_free(sum);
@@ -363,7 +431,8 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
     else
         t.sources = sources_of(s->input.model);
     if (!s->data)
-        KVS_TRY(read_files(&t, m->tokenizer, files->arguments, files->argument_count, err));
+        KVS_TRY(
+            read_files(&t, m->tokenizer, files->arguments, files->argument_count, s->field, err));
     s->window = s->window > 0 ? s->window : kvs_model_get_config(m->model)->context;
     s->stride = s->stride > 0 ? s->stride : (s->window + 1) / 2;
     o = (kvs_perplexity_options){.window = s->window,

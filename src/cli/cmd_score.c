@@ -15,7 +15,7 @@ enum { LINE_LIMIT = 1 << 26 }; /* bytes */
 typedef struct settings {
     kvsi_model_input input;
     const char *context, *continuation, *ids, *continuation_ids, *file;
-    int step_by_step, quiet;
+    int step_by_step, quiet, json;
 } settings;
 
 #define FIELD(name) offsetof(settings, name)
@@ -40,6 +40,8 @@ static const kvsi_option options[] = {
     KVSI_RUN_ROWS(settings),
     {.name = "quiet", .kind = KVSI_OPTION_FLAG, .offset = FIELD(quiet), .group = "Run",
      .help = "no progress"},
+    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Run",
+     .help = "accepted as by other commands; results are JSON lines with it and without"},
 };
 /* clang-format on */
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 typedef struct tokenizer_settings {
-    const char *tokenizer, *text, *out, *special;
+    const char *tokenizer, *text, *out, *special, *field, *separator;
     size_t vocab, threads;
     int no_special, json, overwrite;
     const char **specials; /* every --special; borrowed */
@@ -92,6 +92,21 @@ static const kvsi_option train_options[] = {
      .help = "for counting words",
      .automatic = "every core",
      .high = 1024},
+    {.name = "separator",
+     .kind = KVSI_OPTION_TEXT,
+     .offset = offsetof(tokenizer_settings, separator),
+     .group = "Documents",
+     .placeholder = "TEXT",
+     .help = "what stands between the documents of a text; '' for none",
+     .may_be_empty = 1,
+     .automatic = "<|endoftext|>"},
+    {.name = "field",
+     .kind = KVSI_OPTION_TEXT,
+     .offset = offsetof(tokenizer_settings, field),
+     .group = "Documents",
+     .placeholder = "NAME",
+     .help = "field of each line of .jsonl that is the document",
+     .automatic = "text"},
 };
 
 #define COMMAND(verb, ...)                                                                         \
@@ -115,8 +130,10 @@ static const kvsi_command_options info_command =
 static const kvsi_command_options train_command = COMMAND(
     train,
     .purpose = "Learns a byte-level BPE tokenizer, with GPT-2's rules for words, from text files, "
-               "and writes it as a tokenizer.json.  Of pairs that are equally frequent the one "
-               "with the greater bytes is merged first.",
+               "and writes it as a tokenizer.json.  Each line of a .jsonl is a document; any other "
+               "file is text: one document, or several with separators between them.  Either may "
+               "be compressed, with .zst behind.  Of pairs that are equally frequent the one with "
+               "the greater bytes is merged first.",
     .argument = "FILE", .min_arguments = 1, .max_arguments = SIZE_MAX);
 
 /* ---- input ----------------------------------------------------------------------------------- */
@@ -305,6 +322,8 @@ static kvs_status train(const tokenizer_settings *settings, const kvsi_parsed_op
         .vocab = settings->vocab,
         .special = settings->special_count ? settings->specials : &settings->special,
         .specials = settings->special_count ? settings->special_count : settings->special != NULL,
+        .field = settings->field,
+        .separator = settings->separator,
         .threads = (int)settings->threads,
         .progress = watched ? show_progress : NULL};
     kvs_tokenizer *t = NULL;

@@ -2,14 +2,14 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/source.h"
+#include "base/text.h"
 #include "cli/memory_check.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { TEXT_LIMIT = 1 << 30 }; /* bytes */
 
 /* The tokenizer in a folder, in fresh memory; NULL = none. */
 static char *find_tokenizer(const char *folder)
@@ -111,13 +111,42 @@ void kvsi_loaded_model_release(kvsi_loaded_model *loaded)
     *loaded = (kvsi_loaded_model){0};
 }
 
+static kvs_status read_source(char **out, size_t *size, const char *path, kvs_err *err)
+{
+    kvsi_source *source = NULL;
+    kvsi_text text = {0};
+    char chunk[1 << 14];
+    size_t got = 0;
+    kvs_status st;
+
+    kvsi_text_add(&text, ""); /* NUL-terminated even if empty */
+    KVS_TRY(kvsi_source_open(&source, path, err));
+    do {
+        KVS_TRY(kvsi_source_read(source, chunk, sizeof chunk, &got, err));
+        kvsi_text_add_bytes(&text, chunk, got);
+        if (text.length > KVSI_TEXT_LIMIT) {
+            st = kvsi_fail(err, KVS_E_LIMIT, "'%s' has more than %zu bytes of text", path,
+                           (size_t)KVSI_TEXT_LIMIT);
+            goto out;
+        }
+    } while (got > 0);
+    KVS_TRY(kvsi_text_check(&text, err));
+    *out = text.data;
+    *size = text.length;
+    text = (kvsi_text){0};
+out:
+    kvsi_text_release(&text);
+    kvsi_source_close(source);
+    return st;
+}
+
 static kvs_status read_stdin(char **out, size_t *size, kvs_err *err)
 {
     kvsi_text text = {0};
     char chunk[1 << 14];
     size_t got;
 
-    while ((got = fread(chunk, 1, sizeof chunk, stdin)) > 0 && text.length < TEXT_LIMIT)
+    while ((got = fread(chunk, 1, sizeof chunk, stdin)) > 0 && text.length < KVSI_TEXT_LIMIT)
         kvsi_text_add_bytes(&text, chunk, got);
     kvsi_text_add(&text, ""); /* NUL-terminated even if empty */
     if (ferror(stdin) || kvsi_text_check(&text, err) != KVS_OK) {
@@ -133,7 +162,7 @@ kvs_status kvsi_read_text(char **out, size_t *size, const char *path, kvs_err *e
 {
     if (!path || strcmp(path, "-") == 0)
         return read_stdin(out, size, err);
-    return kvsi_file_read(out, size, path, TEXT_LIMIT, err);
+    return read_source(out, size, path, err);
 }
 
 kvs_status kvsi_read_ids(int32_t **out, size_t *count, const char *text, kvs_err *err)

@@ -60,7 +60,10 @@ kvs_dtype kvsi_kv_cache(const kvsi_model_input *input);
 kvs_status kvsi_check_cache(const kvs_model *model, const kvs_session_options *how, size_t sessions,
                             const char *hint, kvs_err *err);
 
-/* All of a file, or of standard input where path is NULL or "-"; fresh memory (kvsi_free). */
+enum { KVSI_TEXT_LIMIT = 1 << 30 }; /* bytes of a text */
+
+/* All of a file, decompressed if it ends in .zst, or of standard input where path is NULL or "-";
+ * fresh memory (kvsi_free). */
 kvs_status kvsi_read_text(char **out, size_t *size, const char *path, kvs_err *err);
 
 /* Ids written with commas or spaces between them; fresh memory (kvsi_free). */

@@ -5,11 +5,12 @@
  * least (or the greatest) hash goes there; a document that is alone is cut in two.  The second
  * reading encodes.  Both are streams: memory holds a piece of a document and its ids. */
 #include "base/checksum.h"
+#include "base/documents.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/new_folder.h"
+#include "base/text.h"
 #include "data/corpus.h"
-#include "data/documents.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,9 @@ typedef struct build {
     /* found by counting */
     uint64_t documents;
     uint64_t text_bytes;
+    int inside;            /* the last piece was not the last of its document */
+    int has_crlf, has_bom; /* of the current file */
+    size_t crlf_files, bom_files;
     uint64_t forced[KVSI_SPLITS]; /* a document for a side that would have none; UINT64_MAX = no */
 
     /* while encoding */
@@ -38,13 +42,13 @@ typedef struct build {
     kvsi_shard_writer *writers[KVSI_SPLITS];
 } build;
 
-typedef kvs_status (*piece_taker)(build *b, const kvsi_piece *piece, kvs_err *err);
+typedef kvs_status (*piece_taker)(build *b, const kvsi_document_piece *piece, kvs_err *err);
 
 void kvs_corpus_plan_init(kvs_corpus_plan *plan)
 {
     *plan = (kvs_corpus_plan){.tokenizer = "bytes",
-                              .field = "text",
-                              .separator = "<|endoftext|>",
+                              .field = KVSI_DEFAULT_FIELD,
+                              .separator = KVSI_DEFAULT_SEPARATOR,
                               .valid = 0.05,
                               .seed = 1,
                               .shard_tokens = UINT64_C(1) << 28};
@@ -85,6 +89,9 @@ static kvs_status note_source(build *b, size_t index, const kvsi_documents *docu
     if (b->progress.counting) {
         source->bytes = bytes;
         source->checksum = checksum;
+        b->crlf_files += (size_t)b->has_crlf;
+        b->bom_files += (size_t)b->has_bom;
+        b->has_crlf = b->has_bom = 0;
     } else if (source->bytes != bytes || source->checksum != checksum) {
         return kvsi_fail(err, KVS_E_IO, "'%s' changed while it was read", source->name);
     }
@@ -101,7 +108,7 @@ static kvs_status read_file(build *b, size_t index, piece_taker take, kvs_err *e
     KVS_TRY(kvsi_documents_open(&documents, b->plan->files[index], b->plan->field,
                                 b->plan->separator, err));
     for (;;) {
-        kvsi_piece piece;
+        kvsi_document_piece piece;
 
         KVS_TRY(kvsi_documents_next(documents, &piece, &found, err));
         if (!found)
@@ -153,12 +160,48 @@ static kvs_status name_sources(build *b, kvs_err *err)
 
 /* ---- the split ------------------------------------------------------------------------------- */
 
-static kvs_status count_piece(build *b, const kvsi_piece *piece, kvs_err *err)
+static int holds_crlf(const char *text, size_t size)
 {
+    const char *end = text + size;
+
+    for (const char *at = text; size > 0 && (at = memchr(at, '\r', (size_t)(end - at))); at++)
+        if (at + 1 < end && at[1] == '\n')
+            return 1;
+    return 0;
+}
+
+static kvs_status count_piece(build *b, const kvsi_document_piece *piece, kvs_err *err)
+{
+    static const char bom[] = "\xef\xbb\xbf";
+
     (void)err;
+    if (!b->inside && piece->size >= sizeof bom - 1 &&
+        memcmp(piece->text, bom, sizeof bom - 1) == 0)
+        b->has_bom = 1;
+    b->has_crlf = b->has_crlf || holds_crlf(piece->text, piece->size);
+    b->inside = !piece->last;
     b->documents += (uint64_t)piece->last;
     b->text_bytes += piece->size;
     return KVS_OK;
+}
+
+/* Line ends of Windows and byte-order marks are rarely meant to be learned. */
+static void remark_on_texts(const build *b)
+{
+    kvsi_text line = {0};
+
+    if (!b->plan->remark || b->crlf_files + b->bom_files == 0)
+        return;
+    if (b->crlf_files > 0)
+        kvsi_text_format(&line, "CRLF line ends in %zu of %zu files", b->crlf_files,
+                         b->plan->count);
+    if (b->bom_files > 0)
+        kvsi_text_format(&line, "%sa byte-order mark in %zu of %zu files",
+                         b->crlf_files > 0 ? ", " : "", b->bom_files, b->plan->count);
+    kvsi_text_add(&line, "; they are kept and become tokens");
+    if (!line.failed)
+        b->plan->remark(b->plan->user, line.data);
+    kvsi_text_release(&line);
 }
 
 /* 0 <= hash < 1 */
@@ -313,7 +356,7 @@ static kvs_status end_document(build *b, kvs_split split, kvs_err *err)
 /* ---- encoding -------------------------------------------------------------------------------- */
 
 /* A document alone: what is before the cut is for training.  *split says where the piece ends. */
-static kvs_status encode_by_position(build *b, const kvsi_piece *piece, kvs_split *split,
+static kvs_status encode_by_position(build *b, const kvsi_document_piece *piece, kvs_split *split,
                                      kvs_err *err)
 {
     size_t before = 0;
@@ -330,7 +373,7 @@ out:
     return st;
 }
 
-static kvs_status encode_piece(build *b, const kvsi_piece *piece, kvs_err *err)
+static kvs_status encode_piece(build *b, const kvsi_document_piece *piece, kvs_err *err)
 {
     kvs_split split = split_of(b, b->document);
     kvs_status st;
@@ -478,6 +521,7 @@ kvs_status kvs_corpus_build(const kvs_corpus_plan *plan, const char *dir, kvs_er
     KVS_TRY(kvsi_new_folder_begin(&b.folder, dir, &corpus_folder, plan->overwrite, err));
     KVS_TRY(read_files(&b, 1, count_piece, err));
     KVS_TRY(decide_split(&b, err));
+    remark_on_texts(&b);
     KVS_TRY(fill_folder(&b, err));
     st = kvsi_new_folder_commit(&b.folder, err);
 out:

@@ -1,9 +1,12 @@
 /* Words of texts, counted by several threads.
  *
- * A file is cut where no word can cross: at special strings, and within long stretches between a
+ * Texts come in pieces and are collected until there is work for all threads.  They are cut where
+ * no word can cross: at their ends, at special strings, and within long stretches between a
  * character that is no space and a space.  (GPT-2's expression has a space only at the start of a
- * word, and words that end with another character do not look at what follows.) */
-#include "base/files.h"
+ * word, and words that end with another character do not look at what follows.)  So the counts
+ * depend neither on the pieces nor on the number of threads.  Only a text without such a place for
+ * 16 MiB is cut where its piece ends, as when it is encoded. */
+#include "base/documents.h"
 #include "base/memory.h"
 #include "parallel/threads.h"
 #include "tokenizer/array.h"
@@ -14,12 +17,11 @@
 
 #include <string.h>
 
-enum { STRETCH = 1 << 18 }; /* bytes, about */
+enum { STRETCH = 1 << 18, BATCH = 1 << 23 }; /* bytes, about */
 
-typedef struct stretches {
-    kvsi_bytes *list;
-    size_t count, capacity;
-} stretches;
+typedef struct stretch {
+    size_t at, size; /* in the text that is collected */
+} stretch;
 
 /* What a thread has of its own. */
 typedef struct counter {
@@ -28,6 +30,17 @@ typedef struct counter {
     kvs_status status;
     kvs_err err;
 } counter;
+
+struct kvsi_word_counter {
+    int threads;
+    counter *counters; /* one per thread */
+    kvsi_trie specials;
+    size_t longest; /* bytes of the longest special string, at least 1 */
+    char *text;     /* collected: `size` bytes, of which the first `cut` are in stretches */
+    size_t size, capacity, cut;
+    stretch *stretches;
+    size_t count, stretch_capacity;
+};
 
 kvs_status kvsi_word_counts_add(kvsi_word_counts *counts, const char *word, size_t size,
                                 uint64_t times, kvs_err *err)
@@ -52,62 +65,90 @@ void kvsi_word_counts_release(kvsi_word_counts *counts)
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-static kvs_status add_stretch(stretches *s, const char *text, size_t size, kvs_err *err)
+static kvs_status add_stretch(kvsi_word_counter *c, size_t size, kvs_err *err)
 {
-    const kvs_status st =
-        kvsi_array_reserve(&s->list, &s->capacity, s->count + 1, sizeof *s->list, err);
+    const kvs_status st = kvsi_array_reserve(&c->stretches, &c->stretch_capacity, c->count + 1,
+                                             sizeof *c->stretches, err);
 
     if (st == KVS_OK)
-        s->list[s->count++] = (kvsi_bytes){text, size};
+        c->stretches[c->count++] = (stretch){c->cut, size};
+    c->cut += size;
     return st;
 }
 
-static int is_ascii_space(char c)
+/* Does a character end before `at` that may be a space?  Beyond ASCII the spaces are U+0085,
+ * U+00A0, U+1680, some from U+2000 to U+205F, and U+3000; this holds for some others too. */
+static int may_follow_space(const char *text, size_t at)
 {
-    return c == ' ' || c == '\n';
+    const unsigned char *end = (const unsigned char *)text + at;
+
+    if (end[-1] < 0x80)
+        return end[-1] <= ' ' || end[-1] == 0x7f;
+    if (at >= 2 && end[-2] == 0xc2)
+        return 1;
+    return at >= 3 && (end[-3] == 0xe1 || (end[-3] == 0xe2 && end[-2] <= 0x81) ||
+                       (end[-3] == 0xe3 && end[-2] == 0x80 && end[-1] == 0x80));
 }
 
-/* A place to cut at or after `at`. */
-static size_t find_cut(const char *text, size_t size, size_t at)
+/* Can no word cross `at`?  (0 < at < size) */
+static int is_cut(const char *text, size_t at)
 {
-    for (; at < size; at++)
-        if (is_ascii_space(text[at]) && text[at - 1] > ' ' && text[at - 1] < 0x7f)
-            return at;
-    return size;
+    return (text[at] == ' ' || text[at] == '\n') && !may_follow_space(text, at);
 }
 
-static kvs_status cut_stretches(stretches *s, const char *text, size_t size, kvs_err *err)
+/* The next `size` bytes become stretches. */
+static kvs_status cut_stretches(kvsi_word_counter *c, size_t size, kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
     while (size > 0 && st == KVS_OK) {
-        const size_t end = size > STRETCH ? find_cut(text, size, STRETCH) : size;
+        const char *text = c->text + c->cut;
+        size_t end = size > STRETCH ? STRETCH : size;
 
-        st = add_stretch(s, text, end, err);
-        text += end;
+        while (end < size && !is_cut(text, end))
+            end++;
+        st = add_stretch(c, end, err);
         size -= end;
     }
     return st;
 }
 
-static kvs_status cut_file(stretches *s, const char *text, size_t size,
-                           const kvs_tokenizer_training *training, kvs_err *err)
+/* The last place at or before `limit` that is a cut; 0 if there is none. */
+static size_t last_cut(const char *text, size_t size, size_t limit)
 {
-    size_t done = 0, at = 0, length;
-    kvsi_trie specials = {0};
+    size_t at = limit < size ? limit : size - 1;
+
+    while (at > 0 && !is_cut(text, at))
+        at--;
+    return at;
+}
+
+/* Cuts what is collected: all of it where a text ends, else as far as what follows cannot change.
+ * A special string that starts before `limit` is whole, and no longer one starts there. */
+static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
+{
+    const size_t left = c->size - c->cut;
+    size_t limit = left, at = 0, length;
     int32_t which;
     kvs_status st = KVS_OK;
 
-    for (size_t i = 0; i < training->specials; i++)
-        KVS_TRY(kvsi_trie_add(&specials, training->special[i], strlen(training->special[i]),
-                              (int32_t)i, err));
-    while ((length = kvsi_trie_find(&specials, text, size, done, &at, &which)) > 0) {
-        KVS_TRY(cut_stretches(s, text + done, at - done, err));
-        done = at + length;
+    if (!ends)
+        limit = left >= c->longest ? left - c->longest + 1 : 0;
+    for (;;) {
+        const char *text = c->text + c->cut;
+        const size_t size = c->size - c->cut, end = limit - (left - size);
+
+        length = kvsi_trie_find(&c->specials, text, size, 0, &at, &which);
+        if (length == 0 || at >= end) {
+            at = ends ? size : size > 0 ? last_cut(text, size, end) : 0;
+            return cut_stretches(c, at, err);
+        }
+        KVS_TRY(cut_stretches(c, at, err));
+        c->cut += length;
+        if (left - (c->size - c->cut) > limit) /* nothing before the limit is left */
+            return KVS_OK;
     }
-    KVS_TRY(cut_stretches(s, text + done, size - done, err));
 out:
-    kvsi_trie_release(&specials);
     return st;
 }
 
@@ -153,52 +194,109 @@ static kvs_status add_counts(kvsi_word_counts *to, const kvsi_word_counts *from,
     return st;
 }
 
-static kvs_status count_stretches(kvsi_word_counts *counts, const stretches *s, int threads,
-                                  kvs_err *err)
+/* Counts the words of all stretches, and keeps the text behind them. */
+static kvs_status count_stretches(kvsi_word_counter *c, kvs_err *err)
 {
-    counter *counters = kvsi_alloc((size_t)threads, sizeof *counters);
+    KVSI_PARALLEL_PIECES(c->threads, i, c->count) {
+        counter *own = c->counters + kvsi_thread_index();
+
+        if (own->status == KVS_OK)
+            own->status = count_stretch(
+                own, (kvsi_bytes){c->text + c->stretches[i].at, c->stretches[i].size});
+    }
+    for (int i = 0; i < c->threads; i++)
+        if (c->counters[i].status != KVS_OK)
+            return kvsi_fail(err, c->counters[i].status, "%s", c->counters[i].err.message);
+    if (c->cut > 0)
+        memmove(c->text, c->text + c->cut, c->size - c->cut);
+    c->size -= c->cut;
+    c->cut = 0;
+    c->count = 0;
+    return KVS_OK;
+}
+
+/* ---- the counter ----------------------------------------------------------------------------- */
+
+static kvs_status prepare(kvsi_word_counter *c, const kvs_tokenizer_training *training,
+                          kvs_err *err)
+{
     kvs_status st = KVS_OK;
 
-    if (!counters)
+    c->longest = 1;
+    c->threads = training->threads > 0 ? training->threads : kvsi_threads_available();
+    c->counters = kvsi_alloc((size_t)c->threads, sizeof *c->counters);
+    if (!c->counters)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for counting words");
-    for (int i = 0; i < threads; i++)
-        KVS_TRY(kvsi_pattern_create(&counters[i].pattern, KVSI_GPT2_EXPRESSION, err));
-    KVSI_PARALLEL_PIECES(threads, i, s->count) {
-        counter *c = counters + kvsi_thread_index();
+    for (int i = 0; i < c->threads; i++)
+        KVS_TRY(kvsi_pattern_create(&c->counters[i].pattern, KVSI_GPT2_EXPRESSION, err));
+    for (size_t i = 0; i < training->specials; i++) {
+        const size_t length = strlen(training->special[i]);
 
-        if (c->status == KVS_OK)
-            c->status = count_stretch(c, s->list[i]);
-    }
-    for (int i = 0; i < threads; i++) {
-        if (counters[i].status != KVS_OK) {
-            st = kvsi_fail(err, counters[i].status, "%s", counters[i].err.message);
-            goto out;
-        }
-        KVS_TRY(add_counts(counts, &counters[i].counts, err));
+        KVS_TRY(kvsi_trie_add(&c->specials, training->special[i], length, (int32_t)i, err));
+        c->longest = length > c->longest ? length : c->longest;
     }
 out:
-    for (int i = 0; i < threads; i++) {
-        kvsi_pattern_free(counters[i].pattern);
-        kvsi_word_counts_release(&counters[i].counts);
-    }
-    kvsi_free(counters);
     return st;
 }
 
-kvs_status kvsi_count_words(kvsi_word_counts *counts, const char *path,
-                            const kvs_tokenizer_training *training, kvs_err *err)
+kvs_status kvsi_word_counter_create(kvsi_word_counter **out, const kvs_tokenizer_training *training,
+                                    kvs_err *err)
 {
-    const int threads = training->threads > 0 ? training->threads : kvsi_threads_available();
-    stretches s = {0};
-    char *text = NULL;
-    size_t size = 0;
+    kvsi_word_counter *c = kvsi_alloc(1, sizeof *c);
     kvs_status st;
 
-    KVS_TRY(kvsi_file_read(&text, &size, path, SIZE_MAX / 2, err));
-    KVS_TRY(cut_file(&s, text, size, training, err));
-    KVS_TRY(count_stretches(counts, &s, threads, err));
+    *out = NULL;
+    if (!c)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for counting words");
+    KVS_TRY(prepare(c, training, err));
+    *out = c;
+    c = NULL;
 out:
-    kvsi_free(s.list);
-    kvsi_free(text);
+    kvsi_word_counter_free(c);
+    return st;
+}
+
+void kvsi_word_counter_free(kvsi_word_counter *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; c->counters && i < c->threads; i++) {
+        kvsi_pattern_free(c->counters[i].pattern);
+        kvsi_word_counts_release(&c->counters[i].counts);
+    }
+    kvsi_free(c->counters);
+    kvsi_trie_release(&c->specials);
+    kvsi_free(c->stretches);
+    kvsi_free(c->text);
+    kvsi_free(c);
+}
+
+kvs_status kvsi_word_counter_add(kvsi_word_counter *c, const char *text, size_t size, int last,
+                                 kvs_err *err)
+{
+    kvs_status st = KVS_OK;
+
+    if (size > 0) {
+        KVS_TRY(kvsi_array_reserve(&c->text, &c->capacity, c->size + size, 1, err));
+        memcpy(c->text + c->size, text, size);
+        c->size += size;
+    }
+    KVS_TRY(cut_text(c, last, err));
+    if (!last && c->size - c->cut > KVSI_PIECE_BYTES)
+        KVS_TRY(cut_text(c, 1, err));
+    if (c->cut >= BATCH)
+        KVS_TRY(count_stretches(c, err));
+out:
+    return st;
+}
+
+kvs_status kvsi_word_counter_finish(kvsi_word_counter *c, kvsi_word_counts *counts, kvs_err *err)
+{
+    kvs_status st;
+
+    KVS_TRY(count_stretches(c, err));
+    for (int i = 0; i < c->threads; i++)
+        KVS_TRY(add_counts(counts, &c->counters[i].counts, err));
+out:
     return st;
 }

@@ -1,6 +1,7 @@
 /* A byte-level tokenizer from texts. */
 #include "tokenizer/train.h"
 
+#include "base/documents.h"
 #include "base/memory.h"
 #include "tokenizer/documents.h"
 #include "tokenizer/utf8.h"
@@ -83,6 +84,41 @@ static kvs_status check(const kvs_tokenizer_training *training, kvs_err *err)
     return KVS_OK;
 }
 
+static kvs_status count_file(kvsi_word_counter *counter, const char *path,
+                             const kvs_tokenizer_training *training, kvs_err *err)
+{
+    kvsi_documents *documents = NULL;
+    kvsi_document_piece piece;
+    int found = 0;
+    kvs_status st;
+
+    KVS_TRY(kvsi_documents_open(&documents, path, training->field, training->separator, err));
+    for (;;) {
+        KVS_TRY(kvsi_documents_next(documents, &piece, &found, err));
+        if (!found)
+            break;
+        KVS_TRY(kvsi_word_counter_add(counter, piece.text, piece.size, piece.last, err));
+    }
+out:
+    kvsi_documents_close(documents);
+    return st;
+}
+
+static kvs_status count_files(kvsi_word_counts *counts, const char *const *files, size_t count,
+                              const kvs_tokenizer_training *training, kvs_err *err)
+{
+    kvsi_word_counter *counter;
+    kvs_status st;
+
+    KVS_TRY(kvsi_word_counter_create(&counter, training, err));
+    for (size_t i = 0; i < count; i++)
+        KVS_TRY(count_file(counter, files[i], training, err));
+    KVS_TRY(kvsi_word_counter_finish(counter, counts, err));
+out:
+    kvsi_word_counter_free(counter);
+    return st;
+}
+
 kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, size_t count,
                                const kvs_tokenizer_training *training, kvs_err *err)
 {
@@ -93,8 +129,7 @@ kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, si
 
     *out = NULL;
     KVS_TRY(check(training, err));
-    for (size_t i = 0; i < count; i++)
-        KVS_TRY(kvsi_count_words(&counts, files[i], training, err));
+    KVS_TRY(count_files(&counts, files, count, training, err));
     KVS_TRY(kvsi_learn_merges(&learned, &counts, training->vocab - 256 - training->specials,
                               training, err));
     document = kvsi_byte_level_document(NULL);

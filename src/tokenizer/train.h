@@ -15,9 +15,19 @@ kvs_status kvsi_word_counts_add(kvsi_word_counts *counts, const char *word, size
                                 uint64_t times, kvs_err *err);
 void kvsi_word_counts_release(kvsi_word_counts *counts);
 
-/* Adds the words of a file, by GPT-2's pre-tokenizer, between the special strings. */
-kvs_status kvsi_count_words(kvsi_word_counts *counts, const char *path,
-                            const kvs_tokenizer_training *training, kvs_err *err);
+/* Counts the words of texts, by GPT-2's pre-tokenizer, between the special strings. */
+typedef struct kvsi_word_counter kvsi_word_counter;
+
+/* The training's special strings and threads; borrowed. */
+kvs_status kvsi_word_counter_create(kvsi_word_counter **out, const kvs_tokenizer_training *training,
+                                    kvs_err *err);
+void kvsi_word_counter_free(kvsi_word_counter *counter);
+/* A piece of a text; `last` says that the text ends with it.  No word crosses the end of a text. */
+kvs_status kvsi_word_counter_add(kvsi_word_counter *counter, const char *text, size_t size,
+                                 int last, kvs_err *err);
+/* Adds up what was counted; only freeing may follow. */
+kvs_status kvsi_word_counter_finish(kvsi_word_counter *counter, kvsi_word_counts *counts,
+                                    kvs_err *err);
 
 /* What was learned; starts as {0}. */
 typedef struct kvsi_learned {

@@ -22,6 +22,17 @@ if command -v gnuplot >/dev/null; then
     grep -q '</svg>' out/curves.svg || fail "no curves"
 fi
 
+# Compressed texts and JSON lines are the same texts.
+mkdir forms
+as_zst texts/part1.txt >forms/part1.txt.zst
+printf '{"text": "%s\\n"}\n' "$(sed -z 's/\n$//; s/\n/\\n/g' texts/part2.txt)" >forms/part2.jsonl
+as_zst forms/part2.jsonl >forms/part2.jsonl.zst && rm forms/part2.jsonl
+cp texts/part3.txt forms
+"$compare" --text forms --out forms-out --seeds 1 "${small[@]}" >log 2>&1 || fail "$(cat log)"
+for file in tokenizer.json runs/kv-1/model.safetensors; do
+    cmp "out/$file" "forms-out/$file" || fail "in other forms the same texts give another $file"
+done
+
 # What is done is not done again, and what was stopped goes on, to the same weights.
 cp out/runs/kv-1/model.safetensors whole.safetensors
 rm -r out/runs/kv-1

@@ -61,6 +61,26 @@ KVSHIFT_SEED=7 passed build lines.jsonl text.txt --tokenizer bytes --field body 
 has '50 % of the documents for validation, seed 7'
 has '2 files'
 
+# A text by any name, and compressed, is the same text; without a separator it is one document.
+cp text.txt text.md
+as_zst text.txt >text.txt.zst
+for file in text.md text.txt.zst; do
+    passed build "$file" -t bytes --out "of-$file"
+    cmp "of-$file/train-00000.shard" new/corpus/train-00000.shard || fail "'$file' is read otherwise"
+done
+echo 'one<|endoftext|>two' >ends.txt
+passed build ends.txt -t bytes --separator '' --valid 0.5 --out whole
+has 'one document alone'
+
+# Line ends of Windows and byte-order marks are kept, and that is said once.
+[[ ! -s err ]] || fail "an ordinary text is remarked on: $(cat err)"
+printf '\xef\xbb\xbfone\r\ntwo\r\n' >crlf.txt
+passed build crlf.txt text.txt crlf.txt -t bytes --out crlf
+[[ $(cat err) == "CRLF line ends in 2 of 3 files, a byte-order mark in 2 of 3 files; they are kept"* ]] ||
+    fail "CRLF and BOM: $(cat err)"
+tokens=$(awk '$1 == "train" || $1 == "valid" { n += $2 } END { print n }' out)
+[[ $tokens == $((2 * $(wc -c <crlf.txt) + $(wc -c <text.txt))) ]] || fail "bytes were dropped: $tokens"
+
 # The same input gives the same bytes.
 passed build text.txt -t bytes --out again
 cmp again/train-00000.shard new/corpus/train-00000.shard || fail "two builds differ"
@@ -83,8 +103,12 @@ refused 2 "option '--out' is needed" build text.txt -t bytes
 refused 2 "option '--valid': expected a number from 0 to 0.9, found '2'" \
     build text.txt -t bytes --valid 2 --out bad/corpus
 refused 2 "has no token that ends a document" build text.txt -t bytes --eos yes --out bad/corpus
-cp text.txt text.csv
-refused 2 "expected a name that ends in .txt" build text.csv -t bytes --out bad/corpus
+printf '[{"text": "one"}]' >list.json
+printf '\x1f\x8b\x08\x00' >packed.txt
+as_zst text.txt >zst.txt
+refused 2 "'list.json' is one JSON value: expected JSON lines" build list.json -t bytes --out bad/corpus
+refused 1 "'packed.txt' is compressed with gzip" build packed.txt -t bytes --out bad/corpus
+refused 1 "'zst.txt' is a zstd file" build zst.txt -t bytes --out bad/corpus
 refused 1 "cannot open 'nowhere.txt'" build nowhere.txt -t bytes --out bad/corpus
 refused 1 "nowhere.json" build text.txt -t nowhere.json --out bad/corpus
 refused 1 "line 1: no text in field 'text'" build lines.jsonl -t bytes --out bad/corpus

@@ -139,6 +139,12 @@ cp texts/a.txt texts/b.txt
 [[ -s own/text/tokenizer.json && -s own/text/data/corpus.json ]] || fail "no corpus"
 "$KVSHIFT" repro qkv --text own/text/data --out corpus --quiet >/dev/null
 cmp own/results.json corpus/results.json || fail "the corpus gives other results than its texts"
+as_zst texts/a.txt >a.txt.zst
+printf '{"text": "%s\\n"}\n' "$(sed -z 's/\n$//; s/\n/\\n/g' texts/b.txt)" >b.jsonl
+"$KVSHIFT" repro qkv --text a.txt.zst --text b.jsonl --out other-form --quiet >/dev/null
+for file in tokenizer.json data/train-00000.shard; do
+    cmp "own/text/$file" "other-form/text/$file" || fail "compressed texts and JSON lines: $file"
+done
 echo more >>texts/b.txt
 refused 2 "is for other texts" qkv --text texts --out own --resume
 

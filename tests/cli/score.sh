@@ -42,6 +42,24 @@ t = json.load(open('text'))
 assert len(o) == 3 and o[0] == t and o[1] == t and o[2]['context_tokens'] == 1"
 "$KVSHIFT" score -m run <lines >again
 cmp out again || fail "standard input is scored otherwise"
+"$KVSHIFT" score -m run --json <lines >again
+cmp out again || fail "'--json' changes what is JSON without it"
+
+# Perplexity reads compressed texts and JSON lines, as 'data build' does.
+printf '{"body": %s}\n' "$(python3 -c 'import json; print(json.dumps(open("small.txt").read()))')" >small.jsonl
+as_zst small.txt >small.txt.zst
+cp small.txt.zst misnamed.txt
+"$KVSHIFT" ppl -m run small.txt --json --quiet >ppl.json
+for file in small.txt.zst small.jsonl; do
+    "$KVSHIFT" ppl -m run "$file" --field body --json --quiet >again
+    cmp again ppl.json || fail "ppl of '$file': $(cat again ppl.json)"
+done
+cat small.jsonl small.jsonl >both.jsonl
+"$KVSHIFT" ppl -m run both.jsonl --field body --quiet | grep -q '^texts  *2,' || fail "two lines are two texts"
+"$KVSHIFT" ppl -m run misnamed.txt 2>err && fail "compressed bytes are measured as text"
+grep -q "'misnamed.txt' is a zstd file" err || fail "$(cat err)"
+"$KVSHIFT" generate -m run -f misnamed.txt -n 1 2>err && fail "a compressed prompt is taken as text"
+grep -q "'misnamed.txt' is a zstd file" err || fail "$(cat err)"
 
 # The sum is that of perplexity, where it sees the same.
 "$KVSHIFT" tokenizer encode -t tok.json --no-special <small.txt | tr ' ' '\n' | head -n 60 >ids

@@ -42,6 +42,24 @@ head -c 3000 /dev/urandom >noise
 "${t[@]}" train text --vocab 5000 --out c.json >out 2>err
 grep -q 'nothing was left to merge' err || fail "a small text gives 5000 tokens"
 
+# The same text in every form gives the same tokenizer; field and separator are those of 'data build'.
+printf 'low lower lowest\nnewer newest wider\n' >plain.txt
+as_zst plain.txt >plain.txt.zst
+printf '{"n": 1, "text": "low lower lowest\\nnewer newest wider\\n"}\n' >plain.jsonl
+as_zst plain.jsonl >plain.jsonl.zst
+printf '{"body": "low lower lowest\\nnewer newest wider\\n"}\n' >body.jsonl
+printf '==low lower lowest\nnewer newest wider\n==' >marks.txt
+"${t[@]}" train plain.txt --vocab 270 --out plain.json >out
+for file in plain.txt.zst plain.jsonl plain.jsonl.zst body.jsonl marks.txt; do
+    "${t[@]}" train "$file" --vocab 270 --separator == --field "$(basename "${file/plain*/text}" .jsonl)" \
+        --out same.json >out || fail "'$file'"
+    cmp same.json plain.json || fail "'$file' gives another tokenizer than the plain text"
+    rm same.json
+done
+refused 1 "line 1: no text in field 'text'" train body.jsonl --vocab 270 --out x.json
+cp plain.txt.zst misnamed.txt
+refused 1 "is a zstd file: expected a name that ends in .zst" train misnamed.txt --vocab 270 --out x.json
+
 # Info and JSON.
 "${t[@]}" info -t a.json >out
 grep -q 'tokens *262' out || fail "info prints: $(cat out)"

@@ -1,5 +1,5 @@
 /* Text files, plain, as JSON lines, and either compressed. */
-#include "data/documents.h"
+#include "base/documents.h"
 #include "fuzz.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static kvs_status read_all(const char *path, const char *separator, kvs_err *err
     int found = 1;
 
     while (st == KVS_OK && found) {
-        kvsi_piece piece;
+        kvsi_document_piece piece;
 
         st = kvsi_documents_next(documents, &piece, &found, err);
         copy.length = 0;

@@ -1,8 +1,9 @@
-#include "data/source.h"
+#include "base/source.h"
 
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,13 +26,6 @@ struct kvsi_source {
     int inside_frame;    /* more must come */
 };
 
-int kvsi_name_ends(const char *name, const char *ending)
-{
-    const size_t length = strlen(name), end = strlen(ending);
-
-    return length >= end && strcmp(name + length - end, ending) == 0;
-}
-
 static kvs_status open_file(kvsi_source *source, kvs_err *err)
 {
     struct stat info;
@@ -45,6 +39,35 @@ static kvs_status open_file(kvsi_source *source, kvs_err *err)
     if (!S_ISREG(info.st_mode))
         return kvsi_fail(err, KVS_E_IO, "cannot read '%s': not a regular file", source->path);
     source->size = (uint64_t)info.st_size;
+    return KVS_OK;
+}
+
+/* What compressed files begin with.  Read as text they would be taken without complaint. */
+static kvs_status refuse_compressed(const kvsi_source *source, kvs_err *err)
+{
+    static const struct {
+        const char *bytes, *what;
+    } formats[] = {
+        {"\x28\xb5\x2f\xfd", "a zstd file: expected a name that ends in .zst"},
+        {"\x1f\x8b\x08", "compressed with gzip: expected text, plain or as .zst"},
+        {"\xfd"
+         "7zXZ",
+         "compressed with xz: expected text, plain or as .zst"},
+        {"BZh", "compressed with bzip2: expected text, plain or as .zst"},
+        {"PK\x03\x04", "a zip file: expected text, plain or as .zst"},
+        {"PAR1", "a Parquet file: expected text or JSON lines, plain or as .zst"},
+    };
+    char start[8];
+    const ssize_t got = pread(source->fd, start, sizeof start, 0);
+
+    if (got < 0)
+        return kvsi_fail_errno(err, "read", source->path);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        const size_t length = strlen(formats[i].bytes);
+
+        if ((size_t)got >= length && memcmp(start, formats[i].bytes, length) == 0)
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s' is %s", source->path, formats[i].what);
+    }
     return KVS_OK;
 }
 
@@ -75,7 +98,9 @@ kvs_status kvsi_source_open(kvsi_source **out, const char *path, kvs_err *err)
     source->fd = -1;
     KVS_TRY(kvsi_checksum_create(&source->sum, err));
     KVS_TRY(open_file(source, err));
-    if (kvsi_name_ends(path, ".zst") && !open_zstd(source))
+    if (!kvsi_ends_with(path, ".zst"))
+        KVS_TRY(refuse_compressed(source, err));
+    else if (!open_zstd(source))
         goto no_memory;
     *out = source;
     source = NULL;

@@ -1,32 +1,37 @@
-/* data/documents.h - the documents of text files, one after the other, in pieces of bounded size.
+/* base/documents.h - the documents of text files, one after the other, in pieces of bounded size.
  *
- *     .txt      the whole file, or what lies between separators; one line end right after a
- *               separator belongs to the separator
  *     .jsonl    one field of each line
+ *     others    text: the whole file, or what lies between separators; one line end right after a
+ *               separator belongs to the separator.  .json and compressed files are refused.
  *
- * and either with .zst behind.  Empty documents are left out.  A document comes as one piece, or,
- * above KVSI_PIECE_BYTES, as several that are cut at line ends where possible. */
-#ifndef KVSI_DATA_DOCUMENTS_H
-#define KVSI_DATA_DOCUMENTS_H
+ * Either may be compressed, with .zst behind its name.  Empty documents are left out.  A document
+ * comes as one piece, or, above KVSI_PIECE_BYTES, as several that are cut at line ends where
+ * possible. */
+#ifndef KVSI_BASE_DOCUMENTS_H
+#define KVSI_BASE_DOCUMENTS_H
 
 #include "base/status.h"
 
 enum { KVSI_PIECE_BYTES = 16 << 20, KVSI_LINE_BYTES = 256 << 20 };
 
+#define KVSI_DEFAULT_FIELD "text"
+#define KVSI_DEFAULT_SEPARATOR "<|endoftext|>"
+
 typedef struct kvsi_documents kvsi_documents;
 
-typedef struct kvsi_piece {
+typedef struct kvsi_document_piece {
     const char *text; /* any bytes; valid until the next call */
     size_t size;      /* 0 is possible where a document of several pieces ends */
     int last;         /* of its document */
-} kvsi_piece;
+} kvsi_document_piece;
 
-/* The strings are borrowed.  `separator` may be "". */
+/* The strings are borrowed; NULL stands for the default.  With the separator "" a text is one
+ * document. */
 kvs_status kvsi_documents_open(kvsi_documents **out, const char *path, const char *field,
                                const char *separator, kvs_err *err);
 void kvsi_documents_close(kvsi_documents *documents);
 /* *found = 0 means there are no more. */
-kvs_status kvsi_documents_next(kvsi_documents *documents, kvsi_piece *piece, int *found,
+kvs_status kvsi_documents_next(kvsi_documents *documents, kvsi_document_piece *piece, int *found,
                                kvs_err *err);
 
 /* Of the file itself, so far. */

@@ -1,8 +1,9 @@
-#include "data/documents.h"
+#include "base/documents.h"
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "data/source.h"
+#include "base/source.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,8 @@ struct kvsi_documents {
 
     uint64_t line;   /* .jsonl: number of the last one taken */
     json_t *value;   /* .jsonl: the line whose text is being handed out */
-    size_t handed;   /* bytes of that text, or of the document of a .txt, so far */
-    int after_break; /* .txt: a line end may follow that belongs to the separator */
+    size_t handed;   /* bytes of that text, or of the document of a text, so far */
+    int after_break; /* text: a line end may follow that belongs to the separator */
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -33,7 +34,7 @@ static int has_kind(const char *path, const char *ending)
     char compressed[16];
 
     snprintf(compressed, sizeof compressed, "%s.zst", ending);
-    return kvsi_name_ends(path, ending) || kvsi_name_ends(path, compressed);
+    return kvsi_ends_with(path, ending) || kvsi_ends_with(path, compressed);
 }
 
 kvs_status kvsi_documents_open(kvsi_documents **out, const char *path, const char *field,
@@ -44,16 +45,18 @@ kvs_status kvsi_documents_open(kvsi_documents **out, const char *path, const cha
     kvs_status st;
 
     *out = NULL;
-    if (!lines && !has_kind(path, ".txt"))
+    if (has_kind(path, ".json"))
         return kvsi_fail(err, KVS_E_INVALID,
-                         "cannot tell what '%s' is: expected a name that ends in .txt, .jsonl, "
-                         ".txt.zst or .jsonl.zst",
+                         "'%s' is one JSON value: expected JSON lines, one object per line, as "
+                         ".jsonl, or text",
                          path);
     documents = kvsi_alloc(1, sizeof *documents);
     if (!documents)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-    *documents =
-        (kvsi_documents){.path = path, .field = field, .separator = separator, .lines = lines};
+    *documents = (kvsi_documents){.path = path,
+                                  .field = field ? field : KVSI_DEFAULT_FIELD,
+                                  .separator = separator ? separator : KVSI_DEFAULT_SEPARATOR,
+                                  .lines = lines};
     KVS_TRY(kvsi_source_open(&documents->source, path, err));
     *out = documents;
     documents = NULL;
@@ -212,7 +215,7 @@ out:
 }
 
 /* The next piece, which may be an empty document. */
-static kvs_status next_text(kvsi_documents *d, kvsi_piece *piece, kvs_err *err)
+static kvs_status next_text(kvsi_documents *d, kvsi_document_piece *piece, kvs_err *err)
 {
     const char *mark = NULL;
     kvs_status st = KVS_OK;
@@ -225,7 +228,7 @@ static kvs_status next_text(kvsi_documents *d, kvsi_piece *piece, kvs_err *err)
             break;
         KVS_TRY(read_more(d, err));
     }
-    *piece = (kvsi_piece){.text = text_of(d), .size = held(d), .last = 1};
+    *piece = (kvsi_document_piece){.text = text_of(d), .size = held(d), .last = 1};
     if (mark) {
         piece->size = (size_t)(mark - piece->text);
         take(d, piece->size + strlen(d->separator));
@@ -315,7 +318,8 @@ out:
     return st;
 }
 
-static kvs_status next_field(kvsi_documents *d, kvsi_piece *piece, int *found, kvs_err *err)
+static kvs_status next_field(kvsi_documents *d, kvsi_document_piece *piece, int *found,
+                             kvs_err *err)
 {
     const json_t *field = json_object_get(d->value, d->field);
     size_t left;
@@ -328,7 +332,8 @@ static kvs_status next_field(kvsi_documents *d, kvsi_piece *piece, int *found, k
         field = json_object_get(d->value, d->field);
     }
     left = json_string_length(field) - d->handed;
-    *piece = (kvsi_piece){.text = json_string_value(field) + d->handed, .size = left, .last = 1};
+    *piece = (kvsi_document_piece){
+        .text = json_string_value(field) + d->handed, .size = left, .last = 1};
     if (left > KVSI_PIECE_BYTES) {
         piece->size = kvsi_text_cut(piece->text, left, KVSI_PIECE_BYTES);
         piece->last = 0;
@@ -341,7 +346,8 @@ static kvs_status next_field(kvsi_documents *d, kvsi_piece *piece, int *found, k
 /* ---- both ------------------------------------------------------------------------------------ */
 
 /* Pieces of .txt with empty documents left out. */
-static kvs_status next_full_text(kvsi_documents *d, kvsi_piece *piece, int *found, kvs_err *err)
+static kvs_status next_full_text(kvsi_documents *d, kvsi_document_piece *piece, int *found,
+                                 kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
@@ -356,7 +362,7 @@ out:
     return st;
 }
 
-kvs_status kvsi_documents_next(kvsi_documents *documents, kvsi_piece *piece, int *found,
+kvs_status kvsi_documents_next(kvsi_documents *documents, kvsi_document_piece *piece, int *found,
                                kvs_err *err)
 {
     kvs_status st;
