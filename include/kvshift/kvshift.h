@@ -592,7 +592,7 @@ typedef struct kvs_ngram_config {
  * answer is blank.  All answers are learned from; those that are letters are scored. */
 typedef struct kvs_hopk_config {
     size_t letters, length; /* length: letters of a sequence */
-    size_t hops;            /* the most; each sequence has its own number, 0 .. hops */
+    size_t hops;            /* the most, at most length - 2; each sequence has its own, 0 .. hops */
     size_t only;            /* all sequences have this number; KVS_HOPS_ALL = they differ */
     uint64_t sequences;     /* to train on, over and over; 0 = always fresh ones */
 } kvs_hopk_config;

@@ -280,7 +280,7 @@ out:
 static kvs_status parse_line(kvsi_documents *d, const char *line, size_t size, kvs_err *err)
 {
     const unsigned long long number = d->line;
-    json_error_t error;
+    json_error_t error = {0};
     kvs_status st;
 
     d->value = kvsi_json_load(line, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);

@@ -103,7 +103,7 @@ static kvs_status wrong_type(const json_t *value, const char *key, const char *w
 static kvs_status parse(json_t **out, json_type type, const char *text, size_t size,
                         const char *what, kvs_err *err)
 {
-    json_error_t error;
+    json_error_t error = {0};
     json_t *value;
     kvs_status st;
 

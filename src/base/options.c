@@ -109,6 +109,9 @@ static kvs_status add_number(kvsi_number_list *list, const kvsi_option *option, 
         KVS_TRY(read_real(&list->numbers[list->count], option, origin, word, err));
     } else {
         KVS_TRY(read_whole(&whole, option, origin, word, err));
+        if (whole > (uint64_t)1 << 53) /* a double has no more digits */
+            return kvsi_fail(err, KVS_E_INVALID, "%s: expected at most 2^53, found %s", origin,
+                             word);
         list->numbers[list->count] = (double)whole;
     }
     list->count++;

@@ -18,7 +18,7 @@ static void skip_space(kvsi_settings_reader *r)
 /* A new reference to the key or value here; the reader then stands behind it. */
 static kvs_status read_value(kvsi_settings_reader *r, json_t **out, kvs_err *err)
 {
-    json_error_t error;
+    json_error_t error = {0};
 
     *out = kvsi_json_load(r->at, (size_t)(r->end - r->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK,
                           &error);
