@@ -823,7 +823,8 @@ KVS_API kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runti
 
 typedef enum kvs_resume {
     KVS_RESUME_NEVER,  /* start anew; a folder that holds a run is refused */
-    KVS_RESUME_ALWAYS, /* go on from the newest whole checkpoint; there must be one */
+    KVS_RESUME_ALWAYS, /* go on from the newest whole checkpoint; there must be one; the folder has
+                          no model of its own until the run has ended again */
     KVS_RESUME_AUTO,   /* go on if there is one, else start anew */
 } kvs_resume;
 

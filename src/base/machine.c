@@ -137,10 +137,11 @@ static double free_by_groups(const char *root)
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
-        char *controllers = strchr(line, ':'), *group = controllers;
+        char *const number_end = strchr(line, ':'), *controllers, *group;
 
-        if (!controllers || !(group = strchr(++controllers, ':')))
+        if (!number_end || !(group = strchr(number_end + 1, ':')))
             continue;
+        controllers = number_end + 1;
         *group++ = '\0';
         group[strcspn(group, "\n")] = '\0';
         if (!*controllers)

@@ -22,7 +22,7 @@ typedef struct kvsi_folder kvsi_folder;
 kvs_status kvsi_folder_create(kvsi_folder **out, const kvs_train_job *job, const json_t *settings,
                               kvs_err *err);
 /* Goes on with a run's folder: records and samples of steps after `step` are dropped.  A log that
- * did not live to its settings gets these. */
+ * did not live to its settings gets these.  The model of an earlier end goes, see retire_model. */
 kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, const json_t *settings,
                               uint64_t step, kvs_err *err);
 /* With a model, TensorBoard gets the means of its shift layer by layer too. */

@@ -100,9 +100,9 @@ refused 2 "option '--new-tokenizer' needs '--init-from'" train --new-tokenizer -
 refused 1 "are free; see --recompute, --accumulate, --batch, or --overcommit" \
     train --layers 4096 --dim 32768 --heads 256 --vocab 64 --pool 32 --out new
 grep -Eq '^kvshift: needs [0-9.]+[TPE]B of memory, ' err || fail "$(cat err)"
-refused 1 "out of memory" train --layers 4096 --dim 32768 --heads 256 --vocab 64 --pool 32 \
-    --overcommit --out new
-
+"$KVSHIFT" train --layers 4096 --dim 32768 --heads 256 --vocab 64 --pool 32 --overcommit --out new \
+    >out 2>err && fail "more than all memory was had"
+! grep -q 'are free' err || fail "--overcommit is not heard: $(cat err)"
 "$KVSHIFT" convert --random desk-1m --positions alibi --context 16777216 --layers 1024 --dim 64 \
     --heads 1 --kv-heads 1 --vocab 32 --no-mlp long-context --quiet
 refused 1 "are free; see --kv-cache" score -m long-context --ids 1 --continuation-ids 2
