@@ -146,10 +146,10 @@ typedef struct kvs_runtime_options {
 
 /* `options` may be NULL.  Results have the same bits for every number of threads.
  *
- * Threads are OpenMP's.  With GNU's OpenMP a waiting thread spins for milliseconds by default, which
- * slows everything down where other programs use the same cores.  The environment decides, before
- * the program starts: GOMP_SPINCOUNT=1000 waits well (the command sets it for itself and starts
- * again), or OMP_WAIT_POLICY=passive. */
+ * Threads are OpenMP's.  With GNU's OpenMP a waiting thread spins for milliseconds by default,
+ * which slows down everything where other programs use the same cores.  Only the environment at the
+ * start of the program changes that: the command starts itself again with GOMP_SPINCOUNT=1000,
+ * unless that or OMP_WAIT_POLICY is set.  Programs that use the library may do the same. */
 KVS_API kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *options,
                                       kvs_err *err);
 KVS_API void kvs_runtime_free(kvs_runtime *rt);
