@@ -497,11 +497,11 @@ static void places_are_guarded(void **state)
     expect_refusal(&options, KVS_E_INVALID, "is where the model comes from");
     options = options_for(in, file, KVS_FORMAT_AUTO);
     convert(&options);
-    expect_refusal(&options, KVS_E_INVALID, "is there already; --overwrite replaces it");
+    expect_refusal(&options, KVS_E_EXISTS, "is there already");
     options = options_for(in, folder, KVS_FORMAT_HF);
     assert_int_equal(kvsi_dir_make(folder, &made, NULL), KVS_OK);
     convert(&options); /* an empty folder is fine */
-    expect_refusal(&options, KVS_E_INVALID, "holds a model already; --overwrite replaces it");
+    expect_refusal(&options, KVS_E_EXISTS, "holds a model already");
     stranger = kvsi_path_join(folder, "diary.txt");
     assert_int_equal(kvsi_file_write_text(stranger, "dear diary", NULL), KVS_OK);
     options.overwrite = 1;

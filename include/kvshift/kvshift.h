@@ -66,7 +66,8 @@ extern "C" {
     X(KVS_E_FORMAT, -4, "malformed file")                                                          \
     X(KVS_E_UNSUPPORTED, -5, "not supported here")                                                 \
     X(KVS_E_LIMIT, -6, "limit exceeded")                                                           \
-    X(KVS_E_DIVERGED, -7, "training diverged")
+    X(KVS_E_DIVERGED, -7, "training diverged")                                                     \
+    X(KVS_E_EXISTS, -8, "is there already")
 
 typedef enum kvs_status {
 #define KVS_STATUS_ENUM(name, value, text) name = value,
@@ -76,8 +77,8 @@ typedef enum kvs_status {
 
 typedef struct kvs_err {
     kvs_status status;
-    char message
-        [512]; /* one line, no full stop, names the thing, what was expected, what was found */
+    /* One line, no full stop: names the thing, what was expected, what was found. */
+    char message[512];
 } kvs_err;
 
 KVS_API const char *kvs_status_text(kvs_status status);
@@ -143,15 +144,20 @@ typedef struct kvs_runtime_options {
                              KVS_SHARD_PARAMETERS wants them; such a model can only be trained */
 } kvs_runtime_options;
 
-/* `options` may be NULL.  Results have the same bits for every number of threads. */
+/* `options` may be NULL.  Results have the same bits for every number of threads.
+ *
+ * Threads are OpenMP's.  With GNU's OpenMP a waiting thread spins for milliseconds by default,
+ * which slows down everything where other programs use the same cores.  Only the environment at the
+ * start of the program changes that: the command starts itself again with GOMP_SPINCOUNT=1000,
+ * unless that or OMP_WAIT_POLICY is set.  Programs that use the library may do the same. */
 KVS_API kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *options,
                                       kvs_err *err);
 KVS_API void kvs_runtime_free(kvs_runtime *rt);
 KVS_API int kvs_runtime_threads(const kvs_runtime *rt);
 KVS_API const char *kvs_runtime_cpu_level(const kvs_runtime *rt);
 
-/* Names of the levels in this build, best first (avx2, baseline, reference); NULL past the end.
- * *usable says whether this processor can run it. */
+/* Names of the levels in this build, best first (avx512, avx2, baseline, reference); NULL past the
+ * end.  *usable says whether this processor can run it. */
 KVS_API const char *kvs_cpu_level_name(size_t index, int *usable);
 
 /* ---- model configuration --------------------------------------------------------------------- */
@@ -994,7 +1000,8 @@ typedef struct kvs_convert_options {
     kvs_dtype dtype;       /* of matrices; gains, biases and the shift's numbers are F32 always */
     const char *tokenizer; /* as for kvs_tokenizer_load, or "none"; NULL = that of `in`, if any */
     uint64_t shard_bytes;  /* hf: weights beyond this many bytes are in several files */
-    int overwrite;         /* replace a file, or a folder with a model and nothing else */
+    int overwrite;         /* replace a file, or a folder with a model and nothing else, which are
+                              KVS_E_EXISTS otherwise */
     int threads;           /* that draw random weights; 0 = every core */
     /* Called after each tensor with bytes done and wanted; non-zero stops with KVS_E_LIMIT. */
     int (*progress)(void *user, uint64_t done, uint64_t all);
@@ -1041,7 +1048,7 @@ typedef struct kvs_corpus_plan {
     double valid;          /* fraction for validation, 0 <= valid < 1 */
     uint64_t seed;         /* of the split */
     uint64_t shard_tokens; /* the document that reaches this is the last of its shard */
-    int overwrite;         /* replace a corpus that is there */
+    int overwrite;         /* replace a corpus that is there, which is KVS_E_EXISTS otherwise */
     /* Called now and then; non-zero stops with KVS_E_LIMIT, and nothing is left behind. */
     int (*progress)(void *user, const kvs_corpus_progress *progress);
     /* Called with a sentence on what is odd about the texts; the text is the library's. */

@@ -36,8 +36,7 @@ static kvs_status check_place(kvsi_new_folder *folder, const kvsi_folder_kind *k
             stranger = list.names[i];
     }
     if (found && !overwrite)
-        st = kvsi_fail(err, KVS_E_INVALID, "'%s' holds a %s already; --overwrite replaces it",
-                       folder->path, kind->name);
+        st = kvsi_fail(err, KVS_E_EXISTS, "'%s' holds a %s already", folder->path, kind->name);
     else if (stranger || (list.count > 0 && !found))
         st = kvsi_fail(err, KVS_E_INVALID,
                        "folder '%s' holds '%s', expected a new or empty folder%s%s%s", folder->path,

@@ -27,7 +27,8 @@ typedef struct kvsi_new_folder {
     size_t first_new; /* bytes of `temporary` that name the first folder that was not there */
 } kvsi_new_folder;
 
-/* At `path` there must be nothing, an empty folder or, with `overwrite`, one of the kind. */
+/* At `path` there must be nothing, an empty folder or, with `overwrite`, one of the kind, which is
+ * KVS_E_EXISTS otherwise. */
 kvs_status kvsi_new_folder_begin(kvsi_new_folder *folder, const char *path,
                                  const kvsi_folder_kind *kind, int overwrite, kvs_err *err);
 /* Ends it either way. */

@@ -328,6 +328,7 @@ static const kvsi_option config_rows[] = {
 };
 
 enum { CONFIG_ROWS = sizeof config_rows / sizeof *config_rows };
+_Static_assert((int)CONFIG_ROWS == (int)KVSI_CONFIG_OPTIONS, "KVSI_OPTIONS_FIT counts others");
 
 static size_t row_count(const kvsi_command_options *command)
 {

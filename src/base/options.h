@@ -57,6 +57,13 @@ typedef struct kvsi_option {
 
 enum { KVSI_OPTIONS_MAX = 128 };
 
+/* For the largest tables, and those that are put together from others: `count` options, and those
+ * of `takes_config`, must fit. */
+enum { KVSI_CONFIG_OPTIONS = 2 };
+#define KVSI_OPTIONS_FIT(count)                                                                    \
+    _Static_assert((count) + (int)KVSI_CONFIG_OPTIONS <= (int)KVSI_OPTIONS_MAX,                    \
+                   "raise KVSI_OPTIONS_MAX")
+
 typedef struct kvsi_command_options {
     const char *command;  /* "kvshift train", for usage and hints */
     const char *purpose;  /* a sentence or two */

@@ -8,12 +8,16 @@
 
 int kvsi_cli_exit_code(const kvs_err *err)
 {
-    return err->status == KVS_E_INVALID ? KVSI_EXIT_MISUSE : KVSI_EXIT_FAILED;
+    return err->status == KVS_E_INVALID || err->status == KVS_E_EXISTS ? KVSI_EXIT_MISUSE
+                                                                       : KVSI_EXIT_FAILED;
 }
 
 int kvsi_cli_fail(const kvs_err *err)
 {
-    fprintf(stderr, "kvshift: %s\n", err->message);
+    /* Every command that can find its output in place has the option. */
+    const char *hint = err->status == KVS_E_EXISTS ? "; --overwrite replaces it" : "";
+
+    fprintf(stderr, "kvshift: %s%s\n", err->message, hint);
     return kvsi_cli_exit_code(err);
 }
 

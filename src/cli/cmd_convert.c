@@ -80,6 +80,8 @@ static const kvsi_option own_options[] = {
 };
 
 enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options };
+_Static_assert((int)OWN_OPTIONS <= (int)KVSI_OPTIONS_BESIDE_MODEL,
+               "raise KVSI_OPTIONS_BESIDE_MODEL");
 
 /* The table: the model options of 'kvshift train', then ours. */
 static void make_command(kvsi_command_options *command, kvsi_option *table)

@@ -235,6 +235,7 @@ static const kvsi_option options[] = {
 /* clang-format on */
 
 enum { OPTIONS = sizeof options / sizeof *options };
+KVSI_OPTIONS_FIT((int)OPTIONS + (int)KVSI_OPTIONS_BESIDE_MODEL);
 
 const kvsi_command_options kvsi_train_command = {
     .command = "kvshift train",

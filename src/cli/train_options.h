@@ -63,6 +63,7 @@ kvs_status kvsi_train_check_agreement(const kvsi_train_settings *s,
  * kvsi_model_option_count() options of this one, of which the very first, the preset, may have
  * another name; its settings start with a kvsi_train_settings. */
 size_t kvsi_model_option_count(void);
+enum { KVSI_OPTIONS_BESIDE_MODEL = 16 }; /* it may have so many of its own */
 kvs_status kvsi_model_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed,
                                      const kvsi_command_options *command, int argc, char **argv,
                                      kvs_err *err);

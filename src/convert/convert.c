@@ -102,8 +102,7 @@ static kvs_status check_place(const kvs_convert_options *o, kvs_format format, k
             st = kvsi_fail(err, KVS_E_INVALID, "'%s' is a folder, but format %s is one file",
                            o->out, kvs_format_name(format));
         else if (!o->overwrite)
-            st = kvsi_fail(err, KVS_E_INVALID, "'%s' is there already; --overwrite replaces it",
-                           o->out);
+            st = kvsi_fail(err, KVS_E_EXISTS, "'%s' is there already", o->out);
     }
     kvsi_free(parent);
     return st;

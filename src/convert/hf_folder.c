@@ -106,8 +106,8 @@ static json_t *make_config(const kvsi_conversion *c, int *python)
     if (*python)
         failed |= json_object_set_new(
             object, "auto_map",
-            json_pack("{s:s, s:s, s:s}", "AutoConfig", "modeling_kvshift.KVShiftConfig", "AutoModel",
-                      "modeling_kvshift.KVShiftModel", "AutoModelForCausalLM",
+            json_pack("{s:s, s:s, s:s}", "AutoConfig", "modeling_kvshift.KVShiftConfig",
+                      "AutoModel", "modeling_kvshift.KVShiftModel", "AutoModelForCausalLM",
                       "modeling_kvshift.KVShiftForCausalLM"));
     if (failed) {
         json_decref(object);
