@@ -20,7 +20,7 @@ static void *take(size_t size)
 
     if (memory || size == 0)
         return memory;
-    kvsi_memory_note_lost();
+    kvsi_nomem_set();
     if (escape)
         longjmp(*escape, 1);
     return NULL;
@@ -43,7 +43,11 @@ __attribute__((constructor)) static void install_allocator(void)
 
 kvs_status kvsi_json_check(const char *what, kvs_err *err)
 {
-    return kvsi_memory_lost() ? kvsi_fail(err, KVS_E_NOMEM, "out of memory for %s", what) : KVS_OK;
+    if (!kvsi_nomem_is_set())
+        return KVS_OK;
+    kvsi_fail(err, KVS_E_NOMEM, "out of memory for %s", what);
+    kvsi_nomem_clear(); /* reported once, also to callers without `err` */
+    return KVS_E_NOMEM;
 }
 
 kvs_status kvsi_json_check_made(const json_t *value, const char *what, kvs_err *err)
@@ -103,16 +107,20 @@ static kvs_status wrong_type(const json_t *value, const char *key, const char *w
 static kvs_status parse(json_t **out, json_type type, const char *text, size_t size,
                         const char *what, kvs_err *err)
 {
+    const int before = kvsi_nomem_is_set();
     json_error_t error = {0};
     json_t *value;
     kvs_status st;
 
     *out = NULL;
+    kvsi_nomem_clear(); /* only what fails in here spoils the value */
     value = kvsi_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
-    if (kvsi_memory_lost() || (!value && json_error_code(&error) == json_error_out_of_memory)) {
+    if (kvsi_nomem_is_set() || (!value && json_error_code(&error) == json_error_out_of_memory)) {
         json_decref(value);
         return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory while reading JSON", what);
     }
+    if (before)
+        kvsi_nomem_set();
     if (!value)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': malformed JSON at line %d, column %d: %s", what,
                          error.line, error.column, error.text);

@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-/* json_loadb(), except that NULL comes back, and memory counts as lost, as soon as an allocation
+/* json_loadb(), except that it returns NULL, with kvsi_nomem_is_set(), as soon as an allocation
  * fails: jansson 2.14 goes on then, loses characters, and may read and write past a text's end. */
 json_t *kvsi_json_load(const char *text, size_t size, size_t flags, json_error_t *error);
 

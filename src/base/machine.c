@@ -1,6 +1,6 @@
 #include "base/machine.h"
 
-#include "base/memory.h"
+#include "base/status.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,7 +19,7 @@ void kvsi_machine_processor(char *out, size_t size)
 
     snprintf(out, size, "unknown");
     if (!file && errno == ENOMEM)
-        kvsi_memory_note_lost();
+        kvsi_nomem_set();
     while (file && fgets(line, sizeof line, file)) {
         const char *colon = strchr(line, ':');
 

@@ -1,6 +1,8 @@
 /* Each block carries its size in a header of one cache line, so that freeing can account for it. */
 #include "base/memory.h"
 
+#include "base/status.h"
+
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -37,7 +39,7 @@ void *kvsi_alloc(size_t count, size_t size)
         return NULL;
     block = take(total & ~(size_t)(ALIGNMENT - 1)); /* whole lines */
     if (!block) {
-        kvsi_memory_note_lost();
+        kvsi_nomem_set();
         return NULL;
     }
     memset(block, 0, ALIGNMENT + bytes);
@@ -68,23 +70,6 @@ char *kvsi_strdup(const char *text)
     if (copy)
         memcpy(copy, text, size);
     return copy;
-}
-
-static _Thread_local int lost;
-
-void kvsi_memory_note_lost(void)
-{
-    lost = 1;
-}
-
-int kvsi_memory_lost(void)
-{
-    return lost;
-}
-
-void kvsi_memory_forget_lost(void)
-{
-    lost = 0;
 }
 
 uint64_t kvsi_memory_allocations(void)

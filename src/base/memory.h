@@ -15,12 +15,6 @@ void kvsi_free(void *memory);
 
 char *kvsi_strdup(const char *text);
 
-/* Memory ran out in this thread, here or in a library, and nobody was told yet.  kvsi_alloc() notes
- * it, kvsi_fail() forgets it when it reports KVS_E_NOMEM; base/json.h says who asks. */
-void kvsi_memory_note_lost(void);
-int kvsi_memory_lost(void);
-void kvsi_memory_forget_lost(void);
-
 uint64_t kvsi_memory_allocations(void); /* calls to kvsi_alloc so far, in all threads */
 size_t kvsi_memory_live(void);          /* bytes now allocated */
 

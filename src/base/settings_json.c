@@ -22,7 +22,7 @@ static kvs_status read_value(kvsi_settings_reader *r, json_t **out, kvs_err *err
 
     *out = kvsi_json_load(r->at, (size_t)(r->end - r->at), JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK,
                           &error);
-    if (!*out || kvsi_memory_lost())
+    if (!*out || kvsi_nomem_is_set())
         return kvsi_fail(err, KVS_E_NOMEM, "%s:%zu: out of memory", r->path, r->line);
     for (const char *end = r->at + error.position; r->at < end; r->at++)
         r->line += *r->at == '\n';

@@ -1,7 +1,5 @@
 #include "base/status.h"
 
-#include "base/memory.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -14,13 +12,28 @@ static void tame(char *text)
             *text = '?';
 }
 
+static _Thread_local int nomem;
+
+void kvsi_nomem_set(void)
+{
+    nomem = 1;
+}
+
+int kvsi_nomem_is_set(void)
+{
+    return nomem;
+}
+
+void kvsi_nomem_clear(void)
+{
+    nomem = 0;
+}
+
 /* In brackets, because the header wraps the name in a macro for the analyzer. */
 kvs_status(kvsi_fail)(kvs_err *err, kvs_status status, const char *format, ...)
 {
-    if (status == KVS_E_NOMEM && err)
-        kvsi_memory_forget_lost();
-    else if (status == KVS_E_NOMEM)
-        kvsi_memory_note_lost();
+    if (status == KVS_E_NOMEM)
+        nomem = !err;
     if (err) {
         va_list args;
 

@@ -188,7 +188,7 @@ int main(int argc, char **argv)
 
     calm_waiting_threads(argv);
     code = dispatch(argc, argv);
-    if (code == KVSI_EXIT_DONE && kvsi_memory_lost()) {
+    if (code == KVSI_EXIT_DONE && kvsi_nomem_is_set()) {
         fputs("kvshift: out of memory; the result may be incomplete\n", stderr);
         code = KVSI_EXIT_FAILED;
     }

@@ -16,7 +16,7 @@ static void add_json(kvsi_text *text, json_t *value)
 {
     char *words = value ? json_dumps(value, JSON_INDENT(2)) : NULL;
 
-    if (words && !kvsi_memory_lost())
+    if (words && !kvsi_nomem_is_set())
         kvsi_text_format(text, "%s\n", words);
     else
         text->failed = 1;

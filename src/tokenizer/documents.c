@@ -65,7 +65,7 @@ kvs_status kvsi_document_add_token(json_t *document, const char *content, size_t
 
     if (json_array_append_new(json_object_get(document, "added_tokens"), token) == 0)
         return KVS_OK;
-    return kvsi_memory_lost()
+    return kvsi_nomem_is_set()
                ? fail_memory(err)
                : kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is no text in UTF-8", id,
                            (int)(size < 64 ? size : 64), content);
@@ -77,7 +77,7 @@ kvs_status kvsi_document_add_merge(json_t *document, const char *merge, size_t s
 
     if (json_array_append_new(member_of_model(document, "merges"), text) == 0)
         return KVS_OK;
-    return kvsi_memory_lost() ? fail_memory(err)
+    return kvsi_nomem_is_set() ? fail_memory(err)
                               : kvsi_fail(err, KVS_E_FORMAT, "merge '%.*s' is no text in UTF-8",
                                           (int)(size < 64 ? size : 64), merge);
 }
