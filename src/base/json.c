@@ -40,6 +40,57 @@ static kvs_status wrong_type(const json_t *value, const char *key, const char *w
 
 /* ---- whole files ----------------------------------------------------------------------------- */
 
+/* The value itself, or a whole number for a fraction that is one: a new reference. */
+static json_t *whole_again(json_t *value)
+{
+    const double most = 9007199254740992.0; /* 2^53: beyond, doubles skip whole numbers */
+    const double number = json_real_value(value);
+
+    if (json_is_real(value) && floor(number) == number && fabs(number) < most)
+        return json_integer((json_int_t)number);
+    return json_incref(value);
+}
+
+/* 0: out of memory. */
+static int restore_whole_numbers(json_t *value)
+{
+    json_t *member;
+    const char *key;
+    void *next;
+    size_t i;
+
+    json_object_foreach_safe(value, next, key, member)
+    {
+        if (!restore_whole_numbers(member) ||
+            json_object_set_new(value, key, whole_again(member)) != 0)
+            return 0;
+    }
+    json_array_foreach(value, i, member) {
+        if (!restore_whole_numbers(member) ||
+            json_array_set_new(value, i, whole_again(member)) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* Whole numbers beyond 64 bits, such as the 10^30 that stands for "no limit" in tokenizers' files,
+ * become fractions; all others stay whole. */
+static json_t *load(const char *text, size_t size, json_error_t *error)
+{
+    const size_t flags = JSON_REJECT_DUPLICATES;
+    json_t *value = json_loadb(text, size, flags, error);
+
+    if (value || json_error_code(error) != json_error_numeric_overflow)
+        return value;
+    value = json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, error);
+    if (value && !restore_whole_numbers(value)) {
+        json_decref(value);
+        value = NULL;
+        error->text[JSON_ERROR_TEXT_LENGTH - 1] = (char)json_error_out_of_memory;
+    }
+    return value;
+}
+
 static kvs_status parse(json_t **out, json_type type, const char *text, size_t size,
                         const char *what, kvs_err *err)
 {
@@ -48,7 +99,7 @@ static kvs_status parse(json_t **out, json_type type, const char *text, size_t s
     kvs_status st;
 
     *out = NULL;
-    value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    value = load(text, size, &error);
     if (!value && json_error_code(&error) == json_error_out_of_memory)
         return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory while reading JSON", what);
     if (!value)
