@@ -268,8 +268,6 @@ static const char *why_not_byte_level(const kvs_tokenizer *t)
         return "its normalizer";
     if (!has_all_bytes(t) && t->unknown >= 0)
         return "bytes without tokens";
-    if (t->after.count > 0)
-        return "what it puts behind a text";
     if (!find_split(t))
         return "the rules by which it splits words";
     return find_oddity(t);

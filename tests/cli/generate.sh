@@ -126,7 +126,7 @@ echo "passed"
 # A model's own files say which tokens end a text, also without a tokenizer and of every sample.
 "$KVSHIFT" convert run plain -t none --quiet
 "$KVSHIFT" generate -m plain --ids 1,2,3 -n 12 --temp 0 --json >all
-end=$(python3 -c "import json; i = json.load(open('all'))['ids']; print(i[5], i.index(i[5]))")
+end=$(python3 -c "import json; i = json.load(open('all'))['ids']; last = max(i, key=i.index); print(last, i.index(last))")
 read -r id length <<<"$end"
 echo "{\"eos_token_id\": [299, $id]}" >plain/generation_config.json
 "$KVSHIFT" generate -m plain --ids 1,2,3 -n 12 --temp 0 --samples 2 --json >out
