@@ -73,16 +73,20 @@ static int restore_whole_numbers(json_t *value)
     return 1;
 }
 
-/* Whole numbers beyond 64 bits, such as the 10^30 that stands for "no limit" in tokenizers' files,
- * become fractions; all others stay whole. */
+typedef json_t *loader(const char *text, size_t size, json_error_t *error);
+
 static json_t *load(const char *text, size_t size, json_error_t *error)
 {
-    const size_t flags = JSON_REJECT_DUPLICATES;
-    json_t *value = json_loadb(text, size, flags, error);
+    return json_loadb(text, size, JSON_REJECT_DUPLICATES, error);
+}
+
+static json_t *load_wide(const char *text, size_t size, json_error_t *error)
+{
+    json_t *value = load(text, size, error);
 
     if (value || json_error_code(error) != json_error_numeric_overflow)
         return value;
-    value = json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, error);
+    value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, error);
     if (value && !restore_whole_numbers(value)) {
         json_decref(value);
         value = NULL;
@@ -91,15 +95,15 @@ static json_t *load(const char *text, size_t size, json_error_t *error)
     return value;
 }
 
-static kvs_status parse(json_t **out, json_type type, const char *text, size_t size,
-                        const char *what, kvs_err *err)
+static kvs_status parse(json_t **out, json_type type, loader *load_text, const char *text,
+                        size_t size, const char *what, kvs_err *err)
 {
     json_error_t error;
     json_t *value;
     kvs_status st;
 
     *out = NULL;
-    value = load(text, size, &error);
+    value = load_text(text, size, &error);
     if (!value && json_error_code(&error) == json_error_out_of_memory)
         return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory while reading JSON", what);
     if (!value)
@@ -115,8 +119,8 @@ static kvs_status parse(json_t **out, json_type type, const char *text, size_t s
     return KVS_OK;
 }
 
-static kvs_status read_as(json_t **out, json_type type, const char *path, size_t limit,
-                          kvs_err *err)
+static kvs_status read_as(json_t **out, json_type type, loader *load_text, const char *path,
+                          size_t limit, kvs_err *err)
 {
     char *text = NULL;
     size_t size = 0;
@@ -124,7 +128,7 @@ static kvs_status read_as(json_t **out, json_type type, const char *path, size_t
 
     *out = NULL;
     KVS_TRY(kvsi_file_read(&text, &size, path, limit, err));
-    KVS_TRY(parse(out, type, text, size, path, err));
+    KVS_TRY(parse(out, type, load_text, text, size, path, err));
 out:
     kvsi_free(text);
     return st;
@@ -133,17 +137,22 @@ out:
 kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const char *what,
                            kvs_err *err)
 {
-    return parse(out, JSON_OBJECT, text, size, what, err);
+    return parse(out, JSON_OBJECT, load, text, size, what, err);
 }
 
 kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err *err)
 {
-    return read_as(out, JSON_OBJECT, path, limit, err);
+    return read_as(out, JSON_OBJECT, load, path, limit, err);
+}
+
+kvs_status kvsi_json_read_wide(json_t **out, const char *path, size_t limit, kvs_err *err)
+{
+    return read_as(out, JSON_OBJECT, load_wide, path, limit, err);
 }
 
 kvs_status kvsi_json_read_list(json_t **out, const char *path, size_t limit, kvs_err *err)
 {
-    return read_as(out, JSON_ARRAY, path, limit, err);
+    return read_as(out, JSON_ARRAY, load, path, limit, err);
 }
 
 /* Where jansson's output goes, and what happened there. */

@@ -136,6 +136,8 @@ void kvsi_gguf_put_vocabulary(kvsi_gguf_keys *keys, const kvsi_gguf_vocabulary *
 {
     if (!v->model) {
         kvsi_gguf_put_text(keys, "tokenizer.huggingface.json", v->document);
+        put_id(keys, KEY("bos_token_id"), v->bos);
+        put_id(keys, KEY("eos_token_id"), v->eos);
         return;
     }
     size = size < v->count ? v->count : size;

@@ -30,7 +30,7 @@ static kvs_status read_object(json_t **out, const char *dir, const char *name, k
     if (!path)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
     if (kvsi_file_exists(path))
-        st = kvsi_json_read(out, path, FILE_LIMIT, err);
+        st = kvsi_json_read_wide(out, path, FILE_LIMIT, err);
     kvsi_free(path);
     return st;
 }

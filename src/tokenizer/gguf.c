@@ -195,6 +195,22 @@ out:
     return st;
 }
 
+/* The first and last token, where the file names them. */
+static kvs_status name_ends(kvs_tokenizer *t, const kvsi_gguf *file, kvs_err *err)
+{
+    int64_t bos = -1, eos = -1;
+    kvs_status st;
+
+    KVS_TRY(kvsi_gguf_get_whole(&bos, file, KEY("bos_token_id"), err));
+    KVS_TRY(kvsi_gguf_get_whole(&eos, file, KEY("eos_token_id"), err));
+    if (bos >= 0 && (uint64_t)bos < t->vocab)
+        t->bos = (int32_t)bos;
+    if (eos >= 0 && (uint64_t)eos < t->vocab)
+        t->eos = (int32_t)eos;
+out:
+    return st;
+}
+
 /* Puts a token around every text; -1 = none. */
 static kvs_status put_around(kvs_tokenizer *t, int32_t before, int32_t after, kvs_err *err)
 {
@@ -227,21 +243,15 @@ static kvs_status load_byte_level(kvs_tokenizer **out, const kvsi_gguf *file, co
 {
     json_t *document = NULL;
     kvs_tokenizer *t = NULL;
-    int64_t bos = -1, eos = -1;
     int add_bos = 0, add_eos = 0;
     kvs_status st;
 
     KVS_TRY(make_document(&document, &add_bos, file, path, err));
     KVS_TRY(add_tokens(document, file, path, err));
-    KVS_TRY(kvsi_gguf_get_whole(&bos, file, KEY("bos_token_id"), err));
-    KVS_TRY(kvsi_gguf_get_whole(&eos, file, KEY("eos_token_id"), err));
     KVS_TRY(get_flag(&add_bos, file, KEY("add_bos_token"), err));
     KVS_TRY(get_flag(&add_eos, file, KEY("add_eos_token"), err));
     KVS_TRY(kvsi_tokenizer_from_document(&t, json_incref(document), path, err));
-    if (bos >= 0 && (uint64_t)bos < t->vocab)
-        t->bos = (int32_t)bos;
-    if (eos >= 0 && (uint64_t)eos < t->vocab)
-        t->eos = (int32_t)eos;
+    KVS_TRY(name_ends(t, file, err));
     KVS_TRY(put_around(t, add_bos ? t->bos : -1, add_eos ? t->eos : -1, err));
     *out = t;
     t = NULL;
@@ -253,13 +263,21 @@ out:
 
 /* ---- either, and a tokenizer.json ------------------------------------------------------------ */
 
-static kvs_status load_document(kvs_tokenizer **out, const char *text, size_t size,
-                                const char *path, kvs_err *err)
+static kvs_status load_document(kvs_tokenizer **out, const kvsi_gguf *file, const char *text,
+                                size_t size, const char *path, kvs_err *err)
 {
     json_t *document = NULL;
-    const kvs_status st = kvsi_json_parse(&document, text, size, path, err);
+    kvs_tokenizer *t = NULL;
+    kvs_status st;
 
-    return st != KVS_OK ? st : kvsi_tokenizer_from_document(out, document, path, err);
+    KVS_TRY(kvsi_json_parse(&document, text, size, path, err));
+    KVS_TRY(kvsi_tokenizer_from_document(&t, document, path, err));
+    KVS_TRY(name_ends(t, file, err));
+    *out = t;
+    t = NULL;
+out:
+    kvs_tokenizer_free(t);
+    return st;
 }
 
 kvs_status kvsi_gguf_has_tokenizer(int *out, const char *path, kvs_err *err)
@@ -285,7 +303,7 @@ kvs_status kvsi_tokenizer_load_gguf(kvs_tokenizer **out, const char *path, kvs_e
     KVS_TRY(kvsi_gguf_get_text(&model, &size, file, KEY("model"), err));
     KVS_TRY(kvsi_gguf_get_text(&document, &document_size, file, DOCUMENT_KEY, err));
     if (size == 0 && document)
-        st = load_document(out, document, document_size, path, err);
+        st = load_document(out, file, document, document_size, path, err);
     else if (is(model, size, "llama"))
         st = load_scored(out, file, path, err);
     else if (is(model, size, "gpt2"))

@@ -330,6 +330,8 @@ static kvs_status say_document(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_e
     json_decref(document);
     w->document = text ? kvsi_strdup(text) : NULL;
     w->vocabulary.document = w->document;
+    w->vocabulary.bos = t->bos;
+    w->vocabulary.eos = t->eos;
     free(text);
     return w->document ? KVS_OK : fail_memory(err);
 }
