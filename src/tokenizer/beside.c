@@ -153,12 +153,13 @@ static kvs_status add_token(collector *c, const json_t *content, size_t id, cons
 
     if (id >= c->b->limit || size == 0)
         return KVS_OK; /* the model has no row for it, such as a [PAD] that was never trained */
-    if (kvsi_vocabulary_add(&c->listed, json_string_value(content), size, &number, c->err) != KVS_OK)
+    if (kvsi_vocabulary_add(&c->listed, json_string_value(content), size, &number, c->err) !=
+        KVS_OK)
         return KVS_E_NOMEM;
-    token = json_pack("{s:I, s:O, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content",
-                      content, "single_word", is_set(flags, "single_word"), "lstrip",
-                      is_set(flags, "lstrip"), "rstrip", is_set(flags, "rstrip"), "normalized", 0,
-                      "special", special);
+    token =
+        json_pack("{s:I, s:O, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content", content,
+                  "single_word", is_set(flags, "single_word"), "lstrip", is_set(flags, "lstrip"),
+                  "rstrip", is_set(flags, "rstrip"), "normalized", 0, "special", special);
     if (json_array_append_new(c->b->list, token) != 0)
         return kvsi_fail(c->err, KVS_E_NOMEM, "out of memory for added tokens");
     if (id < c->scored->count)
@@ -204,8 +205,8 @@ static kvs_status add_decoder(collector *c)
 
         if (digits == 0 || digits > 10 || number[digits] != '\0' || !content)
             return fail_key(c->b, key, "ids, each with an object that has its 'content'", c->err);
-        KVS_TRY(add_numbered(c, content, strtoull(number, NULL, 10), value,
-                             is_set(value, "special")));
+        KVS_TRY(
+            add_numbered(c, content, strtoull(number, NULL, 10), value, is_set(value, "special")));
     }
 out:
     return st;
@@ -411,8 +412,8 @@ kvs_status kvsi_beside_write(const kvs_tokenizer *t, const char *path, kvs_err *
     json_t *object =
         json_pack("{s:s, s:o, s:o}", "tokenizer_class", "PreTrainedTokenizerFast", "bos_token",
                   token_name(t, t->bos), "eos_token", token_name(t, t->eos));
-    kvs_status st = file && object ? KVS_OK
-                                   : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+    kvs_status st =
+        file && object ? KVS_OK : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
 
     if (st == KVS_OK && has_name(path, "tokenizer.json") && !kvsi_file_exists(file))
         st = kvsi_json_write(object, file, err);
