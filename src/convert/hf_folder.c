@@ -126,15 +126,9 @@ static json_t *make_config(const kvsi_conversion *c, int *python)
 /* The text of a token as files name it; NULL if there is none. */
 static json_t *token_to_json(const kvs_tokenizer *t, int32_t id)
 {
-    json_t *name = NULL;
-    char *text = NULL;
-    size_t size = 0;
+    const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id >= 0 ? (size_t)id : SIZE_MAX);
 
-    if (id >= 0 && kvs_tokenizer_decode(t, &id, 1, &text, &size, NULL) == KVS_OK &&
-        kvs_tokenizer_find(t, text) == id)
-        name = json_stringn(text, size);
-    kvs_text_free(text);
-    return name;
+    return piece.text ? json_stringn(piece.text, piece.size) : NULL;
 }
 
 static json_t *make_tokenizer_config(const kvsi_conversion *c)
