@@ -11,7 +11,6 @@ static const char *const names[] = {"tokenizer.model",
                                     "config.json",
                                     NULL};
 
-/* Saving it may write a tokenizer_config.json, but not where there is a model of SentencePiece. */
 kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
 {
     fuzz_unpack(names, data, size);
