@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "support.h"
+#include "model_files.h"
 #include "tokenizer/pattern.h"
 
 #include <stdio.h>
@@ -638,6 +638,58 @@ static void test_beside_json(void **state)
     kvsi_free(saved);
 }
 
+/* A byte-level vocabulary in GGUF: what stands around a text, and what does if no key says so. */
+static void test_gguf_frames(void **state)
+{
+    static const struct {
+        const char *pre;
+        int add_bos, add_eos; /* -1 = not said */
+        const char *ids;
+    } cases[] = {
+        {"gpt-2", -1, -1, "0"},    {"gpt-2", 1, 0, "1 0"}, {"gpt-2", 0, 1, "0 2"},
+        {"gpt-2", 1, 1, "1 0 2"},  {"qwen2", -1, -1, "0"}, {"llama-bpe", -1, -1, "1 0"},
+        {"llama-bpe", 0, -1, "0"},
+    };
+    static const char words[] = "\10\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0a"
+                                "\3\0\0\0\0\0\0\0<b>\3\0\0\0\0\0\0\0<e>";
+    static const char none[] = "\10\0\0\0\0\0\0\0\0\0\0\0";
+    enum { ARRAY = 9, BOOL = 7 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char flags[2] = {(char)cases[i].add_bos, (char)cases[i].add_eos};
+        kvsi_text file = {0};
+        kvs_tokenizer *t, *again;
+        kvs_err err;
+        char *path;
+
+        put_bytes(&file, "GGUF\3\0\0\0", 8);
+        put_u64(&file, 0);
+        put_u64(&file, 0);
+        add_gguf_text(&file, "tokenizer.ggml.model", "gpt2");
+        add_gguf_text(&file, "tokenizer.ggml.pre", cases[i].pre);
+        add_gguf_key(&file, "tokenizer.ggml.tokens", ARRAY, words, sizeof words - 1);
+        add_gguf_key(&file, "tokenizer.ggml.merges", ARRAY, none, sizeof none - 1);
+        add_gguf_u32(&file, "tokenizer.ggml.bos_token_id", 1);
+        add_gguf_u32(&file, "tokenizer.ggml.eos_token_id", 2);
+        if (cases[i].add_bos >= 0)
+            add_gguf_key(&file, "tokenizer.ggml.add_bos_token", BOOL, flags, 1);
+        if (cases[i].add_eos >= 0)
+            add_gguf_key(&file, "tokenizer.ggml.add_eos_token", BOOL, flags + 1, 1);
+        if (load_file(&t, "words.gguf", file.data, file.length, &err) != KVS_OK)
+            fail_msg("%s", err.message);
+        expect_ids(t, "a", cases[i].ids);
+        path = kvsi_path_join(dir, "saved.json");
+        assert_int_equal(kvs_tokenizer_save(t, path, NULL), KVS_OK);
+        assert_int_equal(kvs_tokenizer_load(&again, path, NULL), KVS_OK);
+        expect_ids(again, "a", cases[i].ids);
+        kvs_tokenizer_free(again);
+        kvs_tokenizer_free(t);
+        kvsi_free(path);
+        kvsi_text_release(&file);
+    }
+}
+
 static void test_character_map(void **state)
 {
     (void)state;
@@ -753,6 +805,7 @@ int main(void)
         cmocka_unit_test(test_hostile_gguf),    cmocka_unit_test(test_sentencepiece),
         cmocka_unit_test(test_character_map),   cmocka_unit_test(test_beside_sentencepiece),
         cmocka_unit_test(test_hostile_beside),  cmocka_unit_test(test_beside_json),
+        cmocka_unit_test(test_gguf_frames),
     };
 
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
