@@ -89,8 +89,8 @@ out:
 
 /* ---- other keys ------------------------------------------------------------------------------ */
 
-/* What a plain Llama has where a key is missing.  0 stands for "as if it were missing" in most keys;
- * both values are accepted. */
+/* What a plain Llama has where a key is missing, and what stands for a missing key, in most 0: both
+ * values are accepted. */
 typedef struct neutral {
     const char *key;
     double value, missing;
@@ -101,7 +101,8 @@ enum { NEUTRALS_MAX = 24 };
 /* Fills the list of keys that must have such a value and returns how many they are. */
 static size_t list_neutral(neutral out[NEUTRALS_MAX], const kvs_model_config *config)
 {
-    const double head_size = (double)(config->dim / config->heads);
+    const size_t channels = config->dim / config->heads;
+    const double head_size = (double)channels;
     const neutral list[] = {
         {"rope.dimension_count", head_size, head_size},
         {"attention.key_length", head_size, head_size},

@@ -13,9 +13,10 @@
  *
  * Files are mapped and stay so until the close: opening costs no more than the headers, and tensors
  * are views.  What does not count is left out: masks, rotary frequencies, a tied model's second
- * copy of its table (compared with the first: a different one is refused).  Where a format stores a tensor otherwise than Llama's layout does (rows of
- * rotary pairs side by side, q, k and v in one matrix), the view says how, and _read undoes it.  A
- * file is hostile until checked: after the open every view lies within its file. */
+ * copy of its table (compared with the first: a different one is refused).  Where a format stores a
+ * tensor otherwise than Llama's layout does (rows of rotary pairs side by side, q, k and v in one
+ * matrix), the view says how, and _read undoes it.  A file is hostile until checked: after the open
+ * every view lies within its file. */
 #ifndef KVSI_FORMATS_WEIGHTS_H
 #define KVSI_FORMATS_WEIGHTS_H
 
