@@ -403,3 +403,54 @@ void put_gguf(kvsi_text *file, const kvs_model *model, const char *architecture,
         kvsi_free(data);
     }
 }
+
+/* One key that is only there to be long enough: without it, tensors would lose their alignment. */
+static void put_filler(kvsi_text *file, size_t size)
+{
+    static const char key[] = "general.filler";
+    const size_t head = 8 + strlen(key) + 4 + 8;
+    const size_t rest = (2 * ALIGNMENT - (size + head) % ALIGNMENT) % ALIGNMENT;
+
+    put_text(file, key);
+    put_u32(file, GGUF_TEXT);
+    put_u64(file, rest);
+    for (size_t i = 0; i < rest; i++)
+        put_bytes(file, ".", 1);
+}
+
+void add_gguf_key(kvsi_text *file, const char *key, uint32_t type, const void *value, size_t size)
+{
+    enum { HEADER = 24, COUNT_AT = 16 };
+    kvsi_text changed = {0};
+    uint64_t keys;
+
+    memcpy(&keys, file->data + COUNT_AT, sizeof keys);
+    put_bytes(&changed, file->data, HEADER);
+    put_text(&changed, key);
+    put_u32(&changed, type);
+    put_bytes(&changed, value, size);
+    put_filler(&changed, changed.length - HEADER);
+    put_bytes(&changed, file->data + HEADER, file->length - HEADER);
+    patch(&changed, COUNT_AT, keys + 2, 8);
+    kvsi_text_release(file);
+    *file = changed;
+}
+
+void add_gguf_u32(kvsi_text *file, const char *key, uint32_t value)
+{
+    add_gguf_key(file, key, GGUF_U32, &value, sizeof value);
+}
+
+void add_gguf_float(kvsi_text *file, const char *key, float value)
+{
+    add_gguf_key(file, key, GGUF_F32, &value, sizeof value);
+}
+
+void add_gguf_text(kvsi_text *file, const char *key, const char *value)
+{
+    kvsi_text text = {0};
+
+    put_text(&text, value);
+    add_gguf_key(file, key, GGUF_TEXT, text.data, text.length);
+    kvsi_text_release(&text);
+}

@@ -43,5 +43,10 @@ void put_llama2c(kvsi_text *file, const kvs_model *model, int version);
  * vectors are F32. */
 void put_gguf(kvsi_text *file, const kvs_model *model, const char *architecture, const char *config,
               uint32_t type);
+/* Adds a key with a value of this GGUF type, as bytes, to such a file; the tensors stay aligned. */
+void add_gguf_key(kvsi_text *file, const char *key, uint32_t type, const void *value, size_t size);
+void add_gguf_u32(kvsi_text *file, const char *key, uint32_t value);
+void add_gguf_float(kvsi_text *file, const char *key, float value);
+void add_gguf_text(kvsi_text *file, const char *key, const char *value);
 
 #endif

@@ -179,6 +179,10 @@ static void all_keys_are_read(void **state)
     check_good(&config,
                "{\"rope_parameters\": {\"rope_theta\": 250.5, \"rope_type\": \"default\"}}");
     assert_true(config.rope_base == 250.5);
+    check_good(&config, "{\"rope_parameters\": {\"partial_rotary_factor\": 1.0},"
+                        " \"partial_rotary_factor\": 1.0,"
+                        " \"rope_scaling\": {\"rope_type\": \"default\"}}");
+    check_good(&config, "{\"rope_scaling\": {\"type\": \"default\"}}");
 }
 
 static void the_shift_is_read(void **state)
@@ -312,6 +316,11 @@ static void what_cannot_be_run_is_refused(void **state)
         {"{\"attention_bias\": 0}", "'attention_bias'"},
         {"{\"mlp_bias\": true}", "'mlp_bias'"},
         {"{\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}}", "'rope_scaling'"},
+        {"{\"rope_scaling\": {\"rope_type\": \"default\", \"factor\": 2}}", "'rope_scaling'"},
+        {"{\"rope_scaling\": {}}", "'rope_scaling'"},
+        {"{\"rope_scaling\": []}", "'rope_scaling'"},
+        {"{\"partial_rotary_factor\": 0.5}", "'partial_rotary_factor'"},
+        {"{\"rope_parameters\": {\"partial_rotary_factor\": 0.5}}", "'partial_rotary_factor'"},
         {"{\"rope_parameters\": {\"rope_type\": \"yarn\"}}", "'yarn'"},
         {"{\"rope_parameters\": {\"rope_theta\": 1e4, \"factor\": 8}}", "'factor'"},
         {"{\"rope_parameters\": 5}", "'rope_parameters'"},

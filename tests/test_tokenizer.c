@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "support.h"
+#include "model_files.h"
 #include "tokenizer/pattern.h"
 
 #include <stdio.h>
@@ -463,6 +463,235 @@ static void test_sentencepiece(void **state)
     kvsi_text_release(&unigram);
 }
 
+/* ---- files beside a tokenizer's own ---- */
+
+static void write_beside(const char *name, const char *text)
+{
+    char *path = kvsi_path_join(dir, name);
+
+    if (text)
+        assert_int_equal(kvsi_file_write_text(path, text, NULL), KVS_OK);
+    else
+        remove(path);
+    kvsi_free(path);
+}
+
+static void put_small_model(kvsi_text *file)
+{
+    static const char *const pieces[] = {"<unk>", "<s>", "</s>", META, "a", "b", "ab", "<pad>"};
+    static const char kinds[] = {2, 3, 3, 1, 1, 1, 1, 3};
+
+    for (size_t i = 0; i < sizeof kinds; i++)
+        add_piece(file, pieces[i], (float)-(int)i, kinds[i]);
+    add_field(file, 0x12, "\x18\2", 2);
+    add_field(file, 0x1a, "\x18\1\x20\0", 4);
+}
+
+/* The ids of a text, as text; bos and eos may be NULL. */
+static void expect_ids(const kvs_tokenizer *t, const char *text, const char *expected)
+{
+    kvsi_text found = {0};
+    int32_t *ids;
+    size_t count;
+
+    assert_int_equal(kvs_tokenizer_encode(t, text, strlen(text), 0, &ids, &count, NULL), KVS_OK);
+    kvsi_text_add(&found, "");
+    for (size_t i = 0; i < count; i++)
+        kvsi_text_format(&found, i > 0 ? " %d" : "%d", (int)ids[i]);
+    if (strcmp(found.data, expected) != 0)
+        fail_msg("'%s' is '%s', expected '%s'", text, found.data, expected);
+    kvs_ids_free(ids);
+    kvsi_text_release(&found);
+}
+
+/* Ids as transformers' LlamaTokenizer gives them. */
+static void test_beside_sentencepiece(void **state)
+{
+    static const struct {
+        const char *config, *map, *added, *model; /* the files; NULL = not there */
+        const char *text, *ids;
+        int32_t bos, eos;
+    } cases[] = {
+        {NULL, NULL, NULL, NULL, "ab<pad>b</s>", "1 3 6 7 3 5 2", 1, 2},
+        {"{\"add_bos_token\": false}", NULL, NULL, NULL, "ab", "3 6", 1, 2},
+        {"{\"add_bos_token\": null, \"add_eos_token\": true, \"model_max_length\": "
+         "1000000000000000019884624838656}",
+         NULL, NULL, NULL, "ab", "1 3 6 2", 1, 2},
+        /* control tokens that no file names are text; new ones have their id, or the next */
+        {"{\"added_tokens_decoder\": {\"9\": {\"content\": \"<x>\", \"special\": true}, "
+         "\"8\": {\"content\": \"[y]\", \"rstrip\": true}}, \"eos_token\": \"<x>\", "
+         "\"bos_token\": {\"content\": \"<s>\"}, \"pad_token\": \"<z>\"}",
+         "{\"eos_token\": \"a\"}", "{\"b\": 5}", NULL, "ab<x>b[y] a<z></s>b",
+         "1 3 6 9 3 5 8 3 4 10 3 0 5", 1, 9},
+        {"{\"added_tokens_decoder\": {\"8\": {\"content\": \"<x>\"}}, \"bos_token\": \"<x>\", "
+         "\"eos_token\": null}",
+         NULL, NULL, NULL, "b", "8 3 5", 8, 2},
+        /* older files */
+        {"{\"eos_token\": \"</s>\"}", "{\"eos_token\": \"<e>\"}", "{\"<x>\": 8, \"<e>\": 9}", NULL,
+         "a<x>b<e>", "1 3 4 8 3 5 9", 1, 9},
+        {NULL, "{\"additional_special_tokens\": [\"<x>\", {\"content\": \"<pad>\"}]}", NULL, NULL,
+         "a<pad><x>", "1 3 4 7 8", 1, 2},
+        /* a token that the model has no row for is none */
+        {NULL, NULL, "{\"<x>\": 8}", "{\"vocab_size\": 8}", "a<x>", "1 3 4 0", 1, 2},
+    };
+    kvsi_text file = {0};
+
+    (void)state;
+    put_small_model(&file);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kvs_tokenizer *t;
+        kvs_err err;
+
+        write_beside("tokenizer_config.json", cases[i].config);
+        write_beside("special_tokens_map.json", cases[i].map);
+        write_beside("added_tokens.json", cases[i].added);
+        write_beside("config.json", cases[i].model);
+        if (load_file(&t, "tokenizer.model", file.data, file.length, &err) != KVS_OK)
+            fail_msg("%zu: %s", i, err.message);
+        expect_ids(t, cases[i].text, cases[i].ids);
+        assert_int_equal(kvs_tokenizer_bos(t), cases[i].bos);
+        assert_int_equal(kvs_tokenizer_eos(t), cases[i].eos);
+        kvs_tokenizer_free(t);
+        if (load_file(&t, "other.model", file.data, file.length, &err) != KVS_OK)
+            fail_msg("%zu: %s", i, err.message);
+        expect_ids(t, "ab<pad>", "1 3 6 7"); /* that file has another name: they are not its */
+        kvs_tokenizer_free(t);
+    }
+    write_beside("special_tokens_map.json", NULL);
+    write_beside("added_tokens.json", NULL);
+    write_beside("config.json", NULL);
+    write_beside("tokenizer_config.json", NULL);
+    kvsi_text_release(&file);
+}
+
+static void test_hostile_beside(void **state)
+{
+    static const struct {
+        const char *name, *text, *words;
+    } cases[] = {
+        {"tokenizer_config.json", "{", "tokenizer_config.json': malformed JSON"},
+        {"tokenizer_config.json", "{\"add_bos_token\": 0}", "'add_bos_token': expected true or"},
+        {"tokenizer_config.json", "{\"bos_token\": 1}", "'bos_token': expected text"},
+        {"tokenizer_config.json", "{\"bos_token\": {\"content\": []}}", "'bos_token': expected"},
+        {"tokenizer_config.json", "{\"added_tokens_decoder\": []}", "expected an object"},
+        {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"-1\": {\"content\": \"x\"}}}",
+         "'added_tokens_decoder': expected ids"},
+        {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"8\": {}}}", "expected ids"},
+        {"tokenizer_config.json",
+         "{\"added_tokens_decoder\": {\"9999999999\": {\"content\": \"x\"}}}", "too large"},
+        {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"4\": {\"content\": \"x\"}}}",
+         "'x' has id 4, which is another token's"},
+        {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"9\": {\"content\": \"a\"}}}",
+         "'a' has id 9, which is another token's"},
+        {"tokenizer_config.json", "{\"additional_special_tokens\": \"x\"}", "expected a list"},
+        {"added_tokens.json", "{\"x\": \"8\"}", "token 'x': expected a whole number"},
+        {"added_tokens.json", "{\"x\": -8}", "token 'x': expected a whole number"},
+        {"added_tokens.json", "[]", "expected a JSON object"},
+    };
+    kvsi_text file = {0};
+
+    (void)state;
+    put_small_model(&file);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kvs_tokenizer *t;
+        kvs_err err = {.message = ""};
+
+        write_beside(cases[i].name, cases[i].text);
+        assert_int_not_equal(load_file(&t, "tokenizer.model", file.data, file.length, &err),
+                             KVS_OK);
+        if (!strstr(err.message, cases[i].words))
+            fail_msg("'%s' says nothing of '%s'", err.message, cases[i].words);
+        write_beside(cases[i].name, NULL);
+    }
+    kvsi_text_release(&file);
+}
+
+/* Beside a tokenizer.json the first and last token count; what it puts around a text stays. */
+static void test_beside_json(void **state)
+{
+    static const char json[] =
+        "{\"added_tokens\": [{\"id\": 0, \"content\": \"<|endoftext|>\", \"special\": true},"
+        "{\"id\": 1, \"content\": \"<|im_end|>\", \"special\": true}],"
+        "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 2}, \"merges\": []}}";
+    char *saved = kvsi_path_join(dir, "saved"), *path;
+    kvs_tokenizer *t, *again;
+    int made;
+
+    (void)state;
+    t = load_text(json);
+    assert_int_equal(kvs_tokenizer_eos(t), 0);
+    kvs_tokenizer_free(t);
+    write_beside("tokenizer_config.json",
+                 "{\"add_bos_token\": true, \"bos_token\": null, \"eos_token\": \"<|im_end|>\"}");
+    t = load_text(json);
+    assert_int_equal(kvs_tokenizer_bos(t), 0);
+    assert_int_equal(kvs_tokenizer_eos(t), 1);
+    expect_ids(t, "a", "2");
+    /* A copy elsewhere has the same last token. */
+    assert_int_equal(kvsi_dir_make(saved, &made, NULL), KVS_OK);
+    path = kvsi_path_join(saved, "tokenizer.json");
+    assert_int_equal(kvs_tokenizer_save(t, path, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_load(&again, path, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_eos(again), 1);
+    kvs_tokenizer_free(again);
+    kvs_tokenizer_free(t);
+    write_beside("tokenizer_config.json", NULL);
+    kvsi_free(path);
+    kvsi_free(saved);
+}
+
+/* A byte-level vocabulary in GGUF: what stands around a text, and what does if no key says so. */
+static void test_gguf_frames(void **state)
+{
+    static const struct {
+        const char *pre;
+        int add_bos, add_eos; /* -1 = not said */
+        const char *ids;
+    } cases[] = {
+        {"gpt-2", -1, -1, "0"},    {"gpt-2", 1, 0, "1 0"}, {"gpt-2", 0, 1, "0 2"},
+        {"gpt-2", 1, 1, "1 0 2"},  {"qwen2", -1, -1, "0"}, {"llama-bpe", -1, -1, "1 0"},
+        {"llama-bpe", 0, -1, "0"},
+    };
+    static const char words[] = "\10\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0a"
+                                "\3\0\0\0\0\0\0\0<b>\3\0\0\0\0\0\0\0<e>";
+    static const char none[] = "\10\0\0\0\0\0\0\0\0\0\0\0";
+    enum { ARRAY = 9, BOOL = 7 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char flags[2] = {(char)cases[i].add_bos, (char)cases[i].add_eos};
+        kvsi_text file = {0};
+        kvs_tokenizer *t, *again;
+        kvs_err err;
+        char *path;
+
+        put_bytes(&file, "GGUF\3\0\0\0", 8);
+        put_u64(&file, 0);
+        put_u64(&file, 0);
+        add_gguf_text(&file, "tokenizer.ggml.model", "gpt2");
+        add_gguf_text(&file, "tokenizer.ggml.pre", cases[i].pre);
+        add_gguf_key(&file, "tokenizer.ggml.tokens", ARRAY, words, sizeof words - 1);
+        add_gguf_key(&file, "tokenizer.ggml.merges", ARRAY, none, sizeof none - 1);
+        add_gguf_u32(&file, "tokenizer.ggml.bos_token_id", 1);
+        add_gguf_u32(&file, "tokenizer.ggml.eos_token_id", 2);
+        if (cases[i].add_bos >= 0)
+            add_gguf_key(&file, "tokenizer.ggml.add_bos_token", BOOL, flags, 1);
+        if (cases[i].add_eos >= 0)
+            add_gguf_key(&file, "tokenizer.ggml.add_eos_token", BOOL, flags + 1, 1);
+        if (load_file(&t, "words.gguf", file.data, file.length, &err) != KVS_OK)
+            fail_msg("%s", err.message);
+        expect_ids(t, "a", cases[i].ids);
+        path = kvsi_path_join(dir, "saved.json");
+        assert_int_equal(kvs_tokenizer_save(t, path, NULL), KVS_OK);
+        assert_int_equal(kvs_tokenizer_load(&again, path, NULL), KVS_OK);
+        expect_ids(again, "a", cases[i].ids);
+        kvs_tokenizer_free(again);
+        kvs_tokenizer_free(t);
+        kvsi_free(path);
+        kvsi_text_release(&file);
+    }
+}
+
 static void test_character_map(void **state)
 {
     (void)state;
@@ -576,7 +805,9 @@ int main(void)
         cmocka_unit_test(test_expressions),     cmocka_unit_test(test_scores),
         cmocka_unit_test(test_refusals),        cmocka_unit_test(test_deep_sequences),
         cmocka_unit_test(test_hostile_gguf),    cmocka_unit_test(test_sentencepiece),
-        cmocka_unit_test(test_character_map),
+        cmocka_unit_test(test_character_map),   cmocka_unit_test(test_beside_sentencepiece),
+        cmocka_unit_test(test_hostile_beside),  cmocka_unit_test(test_beside_json),
+        cmocka_unit_test(test_gguf_frames),
     };
 
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct fixture {
     kvs_runtime *rt;
@@ -225,6 +226,16 @@ static void expect_refused(const char *path, const char *text)
         fail_msg("'%s' says nothing of '%s'", err.message, text);
 }
 
+/* The file, which is released, in the model's folder. */
+static void expect_file_refused(const fixture *f, kvsi_text *file, const char *text)
+{
+    char *path = write_file(f->dir, "model.safetensors", file->data, file->length);
+
+    expect_refused(path, text);
+    kvsi_free(path);
+    kvsi_text_release(file);
+}
+
 static void shards(void **state)
 {
     fixture *f = *state;
@@ -267,7 +278,36 @@ static void a_tensor_in_two_shards(void **state)
     kvsi_text_release(&file);
 }
 
-/* Of a tied pair files have either one, or both, of which the embedding counts. */
+/* The model's tensors, and a copy of the table as the head: in another type, changed or cut. */
+static void put_with_head(kvsi_text *file, const kvs_model *model, kvsi_dtype dtype, float change,
+                          size_t rows)
+{
+    const kvsi_layout *layout = &model->layout;
+    kvsi_file_tensor *tensors = kvsi_alloc(layout->count + 1, sizeof *tensors);
+    const kvsi_parameter *table = &layout->list[0];
+    float *numbers = tensor_numbers(model, table, 0);
+    void *head = kvsi_alloc(table->count, sizeof *numbers);
+
+    for (size_t i = 0; i < layout->count; i++) {
+        kvsi_parameter_describe(&layout->list[i], KVSI_F32, &tensors[i]);
+        tensors[i].data = tensor_numbers(model, &layout->list[i], 0);
+    }
+    numbers[table->count - 1] += change;
+    kvsi_dtype_encode(head, dtype, numbers, table->count);
+    tensors[layout->count] = (kvsi_file_tensor){.name = "lm_head.weight",
+                                                .dtype = dtype,
+                                                .rank = 2,
+                                                .shape = {rows, model->config.dim},
+                                                .data = head};
+    put_safetensors(file, tensors, layout->count + 1);
+    for (size_t i = 0; i < layout->count; i++)
+        kvsi_free((void *)tensors[i].data);
+    kvsi_free(tensors);
+    kvsi_free(numbers);
+    kvsi_free(head);
+}
+
+/* Of a tied pair files have either one, or both, which then must be the same. */
 static void tied_heads(void **state)
 {
     fixture *f = *state;
@@ -282,9 +322,44 @@ static void tied_heads(void **state)
            "\"lm_head.weight\"           :", 28);
     expect_file(f, "model.safetensors", &file, f->model, KVSI_F32, 1);
     kvsi_text_release(&file);
-    put_model_safetensors(&file, untied, KVSI_F32, 0, untied->layout.count);
+    put_with_head(&file, f->model, KVSI_F32, 0, f->model->config.vocab);
     expect_file(f, "model.safetensors", &file, f->model, KVSI_F32, 1);
     kvsi_text_release(&file);
+    put_with_head(&file, f->model, KVSI_F32, 1, f->model->config.vocab);
+    expect_file_refused(f, &file, "'lm_head.weight' differs from 'model.embed_tokens.weight'");
+    put_with_head(&file, f->model, KVSI_BF16, 0, f->model->config.vocab);
+    expect_file_refused(f, &file, "'lm_head.weight' differs");
+    put_with_head(&file, f->model, KVSI_F32, 0, f->model->config.vocab - 1);
+    expect_file_refused(f, &file, "'lm_head.weight' differs");
+    put_model_safetensors(&file, untied, KVSI_F32, 0, untied->layout.count);
+    expect_file_refused(f, &file, "'lm_head.weight' differs");
+    kvs_model_free(untied);
+}
+
+/* A head of its own in a GGUF file is used; where the configuration says that it is tied, refused. */
+static void gguf_heads(void **state)
+{
+    fixture *f = *state;
+    kvs_model *untied = small_model(f->rt, 0);
+    kvs_model_config config = f->model->config;
+    kvsi_text file = {0};
+    char *text;
+    json_t *json;
+
+    put_gguf(&file, untied, "llama", NULL, 0);
+    expect_file(f, "any name", &file, untied, KVSI_F32, 1);
+    kvsi_text_release(&file);
+    config.shift.targets = KVS_SHIFT_K;
+    kvs_model_free(untied);
+    config.tied = 0;
+    untied = support_model(f->rt, &config, 8);
+    config.tied = 1;
+    json = kvsi_hf_config_to_json(&config);
+    text = json_dumps(json, 0);
+    put_gguf(&file, untied, "kvshift", text, 0);
+    expect_file_refused(f, &file, "'lm_head.weight' differs");
+    free(text);
+    json_decref(json);
     kvs_model_free(untied);
 }
 
@@ -441,6 +516,126 @@ static void gguf_names_go_both_ways(void **state)
         assert_false(kvsi_gguf_name_to_ours(ours, strange[i]));
 }
 
+/* With these a file is the same plain model. */
+static void gguf_keys_that_change_nothing(void **state)
+{
+    static const struct {
+        const char *key;
+        float value;
+    } cases[] = {
+        {"llama.rope.scaling.factor", 1}, {"llama.rope.scale_linear", 1},
+        {"llama.rope.scaling.factor", 0}, {"llama.rope.scaling.attn_factor", 1},
+        {"llama.attention.scale", 0.5F},  {"llama.attention.scale", 0},
+        {"llama.logit_scale", 1},         {"llama.attention.layer_norm_epsilon", 1e-3F},
+        {"general.rope.scale", 5},        {"llamas.logit_scale", 5},
+    };
+    fixture *f = *state;
+    kvsi_text file = {0};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_gguf(&file, f->model, "llama", NULL, 0);
+        add_gguf_float(&file, cases[i].key, cases[i].value);
+        expect_file(f, "any name", &file, f->model, KVSI_F32, 1);
+        kvsi_text_release(&file);
+    }
+    put_gguf(&file, f->model, "llama", NULL, 0);
+    add_gguf_float(&file, "llama.rope.scaling.factor", 8);
+    add_gguf_text(&file, "llama.rope.scaling.type", "none"); /* then the factor does not count */
+    add_gguf_u32(&file, "llama.rope.scaling.original_context_length", 4);
+    add_gguf_u32(&file, "llama.expert_count", 0);
+    add_gguf_text(&file, "llama.tensor_data_layout", "Meta AI original pth");
+    expect_file(f, "any name", &file, f->model, KVSI_F32, 1);
+    kvsi_text_release(&file);
+    put_gguf(&file, f->model, "llama", NULL, 0);
+    add_gguf_text(&file, "llama.rope.scaling.type", "linear"); /* without a factor */
+    expect_file(f, "any name", &file, f->model, KVSI_F32, 1);
+    kvsi_text_release(&file);
+}
+
+/* ---- tokens that end a text ---- */
+
+/* Whether loaded or opened. */
+static void expect_eos(const fixture *f, const char *path, const int32_t *expected, size_t count)
+{
+    kvs_model *models[2] = {NULL, NULL};
+    const int32_t *ids;
+    kvs_err err;
+
+    if (kvs_model_load(&models[0], f->rt, path, &err) != KVS_OK ||
+        kvs_model_open(&models[1], f->rt, path, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(kvs_model_eos(models[i], &ids), count);
+        assert_memory_equal(ids, expected, count * sizeof *ids);
+        kvs_model_free(models[i]);
+    }
+}
+
+static void last_tokens_of_folders(void **state)
+{
+    static const struct {
+        const char *config, *generation; /* NULL = not there */
+        int32_t ids[2];
+        size_t count;
+    } cases[] = {
+        {NULL, NULL, {0}, 0},
+        {"3", NULL, {3}, 1},
+        {"[3, 5]", NULL, {3, 5}, 2},
+        {"3", "[5, 2]", {5, 2}, 2}, /* the generation's counts */
+        {"[3, 5]", "2", {2}, 1},
+        {"[3, 5]", "null", {3, 5}, 2},
+        {NULL, "4", {4}, 1},
+        {"[7, -1, 50256, 7, 9223372036854775807]", NULL, {7}, 1}, /* there are no such tokens */
+    };
+    fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *config = kvsi_hf_config_to_json(&f->model->config);
+        char *path = kvsi_path_join(f->dir, "config.json");
+        kvsi_text file = {0};
+
+        if (cases[i].config)
+            json_object_set_new(config, "eos_token_id",
+                                json_loads(cases[i].config, JSON_DECODE_ANY, NULL));
+        assert_int_equal(kvsi_json_write(config, path, NULL), KVS_OK);
+        put_model_safetensors(&file, f->model, KVSI_F32, 0, f->model->layout.count);
+        kvsi_free(write_file(f->dir, "model.safetensors", file.data, file.length));
+        kvsi_text_release(&file);
+        if (cases[i].generation) {
+            kvsi_text_format(&file, "{\"eos_token_id\": %s}", cases[i].generation);
+            kvsi_free(write_file(f->dir, "generation_config.json", file.data, file.length));
+        }
+        expect_eos(f, f->dir, cases[i].ids, cases[i].count);
+        kvsi_text_release(&file);
+        kvsi_free(path);
+        path = kvsi_path_join(f->dir, "generation_config.json");
+        unlink(path);
+        kvsi_free(path);
+        json_decref(config);
+    }
+}
+
+static void last_tokens_of_gguf(void **state)
+{
+    static const int32_t expected[] = {3, 5, 1};
+    const fixture *f = *state;
+    kvsi_text file = {0};
+    char *path;
+
+    put_gguf(&file, f->model, "llama", NULL, 0);
+    path = write_file(f->dir, "model.gguf", file.data, file.length);
+    expect_eos(f, path, expected, 0);
+    kvsi_free(path);
+    add_gguf_u32(&file, "tokenizer.ggml.eom_token_id", 1);
+    add_gguf_u32(&file, "tokenizer.ggml.eot_token_id", 5);
+    add_gguf_u32(&file, "tokenizer.ggml.eos_token_id", 3);
+    add_gguf_u32(&file, "tokenizer.ggml.padding_token_id", UINT32_MAX);
+    path = write_file(f->dir, "model.gguf", file.data, file.length);
+    expect_eos(f, path, expected, 3);
+    kvsi_free(path);
+    kvsi_text_release(&file);
+}
+
 /* ---- checking ---- */
 
 static void a_number_that_is_none_is_found(void **state)
@@ -472,6 +667,10 @@ int main(void)
         WITH_FIXTURE(shards),
         WITH_FIXTURE(a_tensor_in_two_shards),
         WITH_FIXTURE(tied_heads),
+        WITH_FIXTURE(gguf_heads),
+        WITH_FIXTURE(gguf_keys_that_change_nothing),
+        WITH_FIXTURE(last_tokens_of_folders),
+        WITH_FIXTURE(last_tokens_of_gguf),
         WITH_FIXTURE(gpt2_prefixes),
         WITH_FIXTURE(llama2c),
         WITH_FIXTURE(gguf_llama),

@@ -471,17 +471,105 @@ static void baichuan(void **state)
                             "no tensor 'model.layers.0.self_attn.q_proj.weight'");
 }
 
+/* Keys that would change what a model computes are never passed over. */
+static void gguf_keys_that_change_results(void **state)
+{
+    static const struct {
+        const char *key;
+        float value;
+        const char *message;
+    } cases[] = {
+        {"llama.rope.scaling.factor", 4, "'llama.rope.scaling.factor': expected 1, found 4"},
+        {"llama.rope.scale_linear", 2.5F, "'llama.rope.scale_linear': expected 1, found 2.5"},
+        {"llama.rope.scaling.attn_factor", 2, "'llama.rope.scaling.attn_factor': expected 1"},
+        {"llama.attention.scale", 0.25F, "'llama.attention.scale': expected 0.5, found 0.25"},
+        {"llama.attention.clamp_kqv", 8, "'llama.attention.clamp_kqv': expected 0, found 8"},
+        {"llama.attention.max_alibi_bias", 8, "max_alibi_bias': expected 0"},
+        {"llama.logit_scale", 0.5F, "'llama.logit_scale': expected 1, found 0.5"},
+        {"llama.embedding_scale", 12, "'llama.embedding_scale': expected 1, found 12"},
+        {"llama.residual_scale", 0.25F, "'llama.residual_scale': expected 1, found 0.25"},
+        {"llama.final_logit_softcapping", 30, "final_logit_softcapping': expected 0, found 30"},
+        {"llama.rope.scaling.yarn_ext_factor", 1, "unknown key 'llama.rope.scaling.yarn_ext_f"},
+        {"llama.swiglu_clamp_exp", 7, "unknown key 'llama.swiglu_clamp_exp', which may change"},
+    };
+    fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        make_gguf(f);
+        add_gguf_float(&f->file, cases[i].key, cases[i].value);
+        expect_refusal(f, cases[i].message);
+    }
+    make_gguf(f);
+    add_gguf_u32(&f->file, "llama.attention.sliding_window", 4);
+    expect_refusal(f, "'llama.attention.sliding_window': expected 0, found 4");
+    make_gguf(f);
+    add_gguf_u32(&f->file, "llama.expert_count", 8);
+    expect_refusal(f, "'llama.expert_count': expected 0, found 8");
+    make_gguf(f);
+    add_gguf_key(&f->file, "llama.attention.causal", 7, "", 1);
+    expect_refusal(f, "'llama.attention.causal': expected 1, found 0");
+    make_gguf(f);
+    add_gguf_text(&f->file, "llama.rope.scaling.type", "yarn");
+    expect_refusal(f, "expected 'none', found 'yarn'; scaled positions are unknown here");
+    make_gguf(f);
+    add_gguf_text(&f->file, "llama.logit_scale", "1");
+    expect_refusal(f, "key 'llama.logit_scale': expected a whole number");
+}
+
+/* What a model's files say of its last tokens is checked before it is used. */
+static void last_tokens(void **state)
+{
+    static const struct {
+        const char *value, *message;
+    } cases[] = {
+        {"\"2\"", "'eos_token_id': expected a whole number or a list of them"},
+        {"[1, 2.5]", "'eos_token_id': expected a whole number or a list of them"},
+        {"{}", "'eos_token_id': expected a whole number or a list of them"},
+        {"[0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,"
+         "4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4]",
+         "'eos_token_id': expected at most 64 ids, found 65"},
+    };
+    fixture *f = *state;
+    char *config = kvsi_path_join(f->dir, "config.json");
+    kvsi_text file = {0};
+
+    assert_int_equal(kvsi_hf_config_write(&f->model->config, config, NULL), KVS_OK);
+    put_model_safetensors(&file, f->model, KVSI_F32, 0, f->model->layout.count);
+    kvsi_free(write_file(f->dir, "model.safetensors", file.data, file.length));
+    kvsi_text_release(&file);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kvsi_text_format(&file, "{\"eos_token_id\": %s}", cases[i].value);
+        kvsi_free(write_file(f->dir, "generation_config.json", file.data, file.length));
+        kvsi_text_release(&file);
+        expect_refusal_of(f, f->dir, cases[i].message);
+    }
+    kvsi_free(write_file(f->dir, "generation_config.json", "{", 1));
+    expect_refusal_of(f, f->dir, "generation_config.json': malformed JSON");
+    kvsi_free(config);
+    make_gguf(f);
+    add_gguf_text(&f->file, "tokenizer.ggml.eos_token_id", "2");
+    expect_refusal(f, "key 'tokenizer.ggml.eos_token_id': expected a whole number");
+}
+
 #define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_FIXTURE(gguf_tensors),        WITH_FIXTURE(gguf_header),
-        WITH_FIXTURE(gguf_keys),           WITH_FIXTURE(gguf_names),
-        WITH_FIXTURE(gguf_configurations), WITH_FIXTURE(gguf_truncated),
-        WITH_FIXTURE(llama2c_headers),     WITH_FIXTURE(llama2c_lengths),
-        WITH_FIXTURE(safetensors),         WITH_FIXTURE(strangers),
-        WITH_FIXTURE(no_models),           WITH_FIXTURE(baichuan),
+        WITH_FIXTURE(gguf_tensors),
+        WITH_FIXTURE(gguf_header),
+        WITH_FIXTURE(gguf_keys),
+        WITH_FIXTURE(gguf_names),
+        WITH_FIXTURE(gguf_configurations),
+        WITH_FIXTURE(gguf_truncated),
+        WITH_FIXTURE(llama2c_headers),
+        WITH_FIXTURE(llama2c_lengths),
+        WITH_FIXTURE(safetensors),
+        WITH_FIXTURE(strangers),
+        WITH_FIXTURE(no_models),
+        WITH_FIXTURE(baichuan),
+        WITH_FIXTURE(gguf_keys_that_change_results),
+        WITH_FIXTURE(last_tokens),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -314,6 +314,9 @@ KVS_API const kvs_model_config *kvs_model_get_config(const kvs_model *model);
 KVS_API uint64_t kvs_model_parameters(const kvs_model *model);
 /* Logits after each token: one a token of the vocabulary, or a channel where the head is none. */
 KVS_API size_t kvs_model_logit_count(const kvs_model *model);
+/* Tokens that end a text, as the files say that the model came from (config.json,
+ * generation_config.json, GGUF): how many, 0 if they say nothing; *ids is the model's. */
+KVS_API size_t kvs_model_eos(const kvs_model *model, const int32_t **ids);
 
 /* One tensor by its name in files, row-major; `count` must be its size. */
 KVS_API kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float *out,

@@ -104,8 +104,56 @@ static kvs_status wrong_type(const json_t *value, const char *key, const char *w
 
 /* ---- whole files ----------------------------------------------------------------------------- */
 
-static kvs_status parse(json_t **out, json_type type, const char *text, size_t size,
-                        const char *what, kvs_err *err)
+/* The value itself, or a whole number for a fraction that is one: a new reference. */
+static json_t *whole_again(json_t *value)
+{
+    const double most = 9007199254740992.0; /* 2^53: beyond, doubles skip whole numbers */
+    const double number = json_real_value(value);
+
+    if (json_is_real(value) && floor(number) == number && fabs(number) < most)
+        return json_integer((json_int_t)number);
+    return json_incref(value);
+}
+
+static void restore_whole_numbers(json_t *value)
+{
+    json_t *member;
+    const char *key;
+    void *next;
+    size_t i;
+
+    json_object_foreach_safe(value, next, key, member)
+    {
+        restore_whole_numbers(member);
+        json_object_set_new(value, key, whole_again(member));
+    }
+    json_array_foreach(value, i, member) {
+        restore_whole_numbers(member);
+        json_array_set_new(value, i, whole_again(member));
+    }
+}
+
+typedef json_t *loader(const char *text, size_t size, json_error_t *error);
+
+static json_t *load(const char *text, size_t size, json_error_t *error)
+{
+    return kvsi_json_load(text, size, JSON_REJECT_DUPLICATES, error);
+}
+
+static json_t *load_wide(const char *text, size_t size, json_error_t *error)
+{
+    json_t *value = load(text, size, error);
+
+    if (value || json_error_code(error) != json_error_numeric_overflow)
+        return value;
+    value = kvsi_json_load(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, error);
+    if (value)
+        restore_whole_numbers(value); /* parse() asks whether memory ran out */
+    return value;
+}
+
+static kvs_status parse(json_t **out, json_type type, loader *load_text, const char *text,
+                        size_t size, const char *what, kvs_err *err)
 {
     const int before = kvsi_nomem_is_set();
     json_error_t error = {0};
@@ -114,7 +162,7 @@ static kvs_status parse(json_t **out, json_type type, const char *text, size_t s
 
     *out = NULL;
     kvsi_nomem_clear(); /* only what fails in here spoils the value */
-    value = kvsi_json_load(text, size, JSON_REJECT_DUPLICATES, &error);
+    value = load_text(text, size, &error);
     if (kvsi_nomem_is_set() || (!value && json_error_code(&error) == json_error_out_of_memory)) {
         json_decref(value);
         return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory while reading JSON", what);
@@ -134,8 +182,8 @@ static kvs_status parse(json_t **out, json_type type, const char *text, size_t s
     return KVS_OK;
 }
 
-static kvs_status read_as(json_t **out, json_type type, const char *path, size_t limit,
-                          kvs_err *err)
+static kvs_status read_as(json_t **out, json_type type, loader *load_text, const char *path,
+                          size_t limit, kvs_err *err)
 {
     char *text = NULL;
     size_t size = 0;
@@ -143,7 +191,7 @@ static kvs_status read_as(json_t **out, json_type type, const char *path, size_t
 
     *out = NULL;
     KVS_TRY(kvsi_file_read(&text, &size, path, limit, err));
-    KVS_TRY(parse(out, type, text, size, path, err));
+    KVS_TRY(parse(out, type, load_text, text, size, path, err));
 out:
     kvsi_free(text);
     return st;
@@ -152,17 +200,22 @@ out:
 kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const char *what,
                            kvs_err *err)
 {
-    return parse(out, JSON_OBJECT, text, size, what, err);
+    return parse(out, JSON_OBJECT, load, text, size, what, err);
 }
 
 kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err *err)
 {
-    return read_as(out, JSON_OBJECT, path, limit, err);
+    return read_as(out, JSON_OBJECT, load, path, limit, err);
+}
+
+kvs_status kvsi_json_read_wide(json_t **out, const char *path, size_t limit, kvs_err *err)
+{
+    return read_as(out, JSON_OBJECT, load_wide, path, limit, err);
 }
 
 kvs_status kvsi_json_read_list(json_t **out, const char *path, size_t limit, kvs_err *err)
 {
-    return read_as(out, JSON_ARRAY, path, limit, err);
+    return read_as(out, JSON_ARRAY, load, path, limit, err);
 }
 
 /* Where jansson's output goes, and what happened there. */

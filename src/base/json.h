@@ -17,6 +17,9 @@ json_t *kvsi_json_load(const char *text, size_t size, size_t flags, json_error_t
 kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const char *what,
                            kvs_err *err);
 kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err *err);
+/* The same, but a whole number beyond 64 bits is read as the nearest fraction, not refused: the
+ * configurations of tokenizers have 10^30 for "no limit". */
+kvs_status kvsi_json_read_wide(json_t **out, const char *path, size_t limit, kvs_err *err);
 /* The same for a file that is one array. */
 kvs_status kvsi_json_read_list(json_t **out, const char *path, size_t limit, kvs_err *err);
 /* Indented, with a final newline, whole or not at all. */

@@ -40,7 +40,7 @@ static const kvsi_option options[] = {
      .placeholder = "TEXT", .repeats = 1,
      .help = "end before this text comes; may be given several times"},
     {.name = "ignore-eos", .kind = KVSI_OPTION_FLAG, .offset = FIELD(ignore_eos),
-     .group = "Output", .help = "go on after the end-of-text token"},
+     .group = "Output", .help = "go on after a token that ends the text"},
     {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object a sample instead of the text"},
     {.name = "speed", .kind = KVSI_OPTION_FLAG, .offset = FIELD(speed), .group = "Output",
@@ -193,18 +193,31 @@ static kvs_status take(generation *g, int32_t id, kvs_err *err)
     return st;
 }
 
+/* Whether a token ends the text: the tokenizer says so, or the model's files. */
+static int is_end(const generation *g, int32_t id)
+{
+    const int32_t *ends;
+    const size_t count = kvs_model_eos(g->m->model, &ends);
+
+    if (g->s->ignore_eos)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        if (ends[i] == id)
+            return 1;
+    return g->m->tokenizer && kvs_tokenizer_eos(g->m->tokenizer) == id;
+}
+
 /* Token after token, until one of the reasons to finish. */
 static kvs_status go_on(generation *g, kvs_session *session, kvs_sampler *sampler, kvs_err *err)
 {
     const settings *s = g->s;
-    const int32_t eos = g->m->tokenizer && !s->ignore_eos ? kvs_tokenizer_eos(g->m->tokenizer) : -1;
     const size_t context = kvs_model_get_config(g->m->model)->context;
     kvs_status st = KVS_OK;
 
     for (g->finish = NULL; !g->finish;) {
         const int32_t next = kvs_sampler_next(sampler, g->logits);
 
-        if (next == eos) {
+        if (is_end(g, next)) {
             g->finish = "eos";
             break;
         }

@@ -4,8 +4,10 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/names.h"
+#include "convert/companions.h"
 #include "formats/llama2c.h"
 #include "tokenizer/documents.h"
+#include "tokenizer/utf8.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -147,37 +149,76 @@ out:
 
 /* ---- the tokenizer --------------------------------------------------------------------------- */
 
+/* Sets the folder of an input in Hugging Face's layout. */
+static kvs_status find_folder(kvsi_conversion *c, kvs_err *err)
+{
+    const char *in = c->options->in;
+
+    if (kvsi_weights_get_format(c->source.weights) != KVSI_FORMAT_HF &&
+        kvsi_weights_get_format(c->source.weights) != KVSI_FORMAT_BAICHUAN)
+        return KVS_OK;
+    c->folder = in;
+    if (!kvsi_is_folder(in))
+        c->folder = c->parent = kvsi_path_parent(in);
+    return c->folder ? KVS_OK : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", in);
+}
+
 /* Where the input has its own tokenizer; NULL: it has none. */
-static kvs_status find_tokenizer(const char **path, kvsi_conversion *c, kvs_err *err)
+static kvs_status find_tokenizer(const char **path, const kvsi_conversion *c, kvs_err *err)
 {
     const char *in = c->options->in;
     kvs_status st = KVS_OK;
-    struct stat info;
     int found = 0;
 
     *path = NULL;
-    switch (kvsi_weights_get_format(c->source.weights)) {
-    case KVSI_FORMAT_GGUF:
+    if (c->folder) {
+        *path = kvsi_folder_has_tokenizer(c->folder) ? c->folder : NULL;
+    } else if (kvsi_weights_get_format(c->source.weights) == KVSI_FORMAT_GGUF) {
         KVS_TRY(kvsi_gguf_has_tokenizer(&found, in, err));
         *path = found ? in : NULL;
-        break;
-    case KVSI_FORMAT_HF:
-    case KVSI_FORMAT_BAICHUAN:
-        c->folder = in;
-        if (stat(in, &info) != 0 || !S_ISDIR(info.st_mode)) {
-            c->parent = kvsi_path_parent(in);
-            c->folder = c->parent;
-        }
-        if (!c->folder)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", in);
-        *path = kvsi_folder_has_tokenizer(c->folder) ? c->folder : NULL;
-        break;
-    case KVSI_FORMAT_LLAMA2C:
-    case KVSI_FORMAT_LLAMA2C_V1:
-        break;
     }
 out:
     return st;
+}
+
+/* A GGUF file's, in fresh memory. */
+static kvs_status read_gguf_template(char **out, const char *path, kvs_err *err)
+{
+    static const char key[] = "tokenizer.chat_template";
+    kvsi_gguf *file = NULL;
+    const char *text = NULL;
+    size_t size = 0;
+    kvs_status st;
+
+    KVS_TRY(kvsi_gguf_open(&file, path, err));
+    KVS_TRY(kvsi_gguf_get_text(&text, &size, file, key, err));
+    if (!text)
+        goto out;
+    *out = kvsi_alloc(size + 1, 1);
+    if (!*out)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+    else if (memchr(text, '\0', size) || kvsi_utf8_valid(text, size) < size)
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s' is no text in UTF-8", path, key);
+    else
+        memcpy(*out, text, size);
+out:
+    kvsi_gguf_close(file);
+    return st;
+}
+
+/* What the input's files say beside its weights. */
+static kvs_status find_ids(kvsi_conversion *c, kvs_err *err)
+{
+    const char *tokenizer = c->options->tokenizer;
+    const kvsi_token_ids none = KVSI_NO_TOKEN_IDS;
+
+    c->ids = none;
+    if (!c->source.weights)
+        return KVS_OK;
+    c->keeps_ids = !tokenizer || strcmp(tokenizer, "none") == 0;
+    if (c->keeps_ids)
+        c->ids = *kvsi_weights_token_ids(c->source.weights);
+    return find_folder(c, err);
 }
 
 static kvs_status load_tokenizer(kvsi_conversion *c, kvs_err *err)
@@ -187,11 +228,16 @@ static kvs_status load_tokenizer(kvsi_conversion *c, kvs_err *err)
 
     if (path && strcmp(path, "none") == 0)
         return KVS_OK;
-    if (!path && c->source.weights)
+    if (!path && c->source.weights) {
         KVS_TRY(find_tokenizer(&path, c, err));
+        c->keeps_tokenizer = path != NULL;
+    }
     if (!path)
         return KVS_OK;
     KVS_TRY(kvs_tokenizer_load(&c->tokenizer, path, err));
+    if (c->keeps_tokenizer)
+        KVS_TRY(c->folder ? kvsi_read_chat_template(&c->chat_template, c->folder, err)
+                          : read_gguf_template(&c->chat_template, path, err));
     if (kvs_tokenizer_vocab(c->tokenizer) > c->source.config.vocab)
         st = kvsi_fail(err, KVS_E_INVALID, "the tokenizer has %zu tokens, the model %zu",
                        kvs_tokenizer_vocab(c->tokenizer), c->source.config.vocab);
@@ -206,12 +252,15 @@ static kvs_status convert_to_gguf(kvsi_conversion *c, kvsi_gguf_architecture arc
 {
     const kvsi_tensor_source tensors = kvsi_convert_tensors(&c->source);
     kvsi_gguf_words words = {0};
+    const kvsi_gguf_extras extras = {.vocabulary = c->tokenizer ? &words.vocabulary : NULL,
+                                     .ids = &c->ids,
+                                     .chat_template = c->chat_template};
     kvs_status st = KVS_OK;
 
     if (c->tokenizer)
         KVS_TRY(kvsi_tokenizer_to_gguf(&words, c->tokenizer, err));
-    KVS_TRY(kvsi_gguf_write_model(c->options->out, &c->source.config, architecture,
-                                  c->tokenizer ? &words.vocabulary : NULL, &tensors, err));
+    KVS_TRY(kvsi_gguf_write_model(c->options->out, &c->source.config, architecture, &extras,
+                                  &tensors, err));
 out:
     kvsi_gguf_words_release(&words);
     return st;
@@ -256,12 +305,14 @@ kvs_status kvs_convert(const kvs_convert_options *options, kvs_err *err)
         settled.tokenizer = "none"; /* the input's own is left behind */
     }
     KVS_TRY(kvsi_convert_source_init(&c.source, &settled, err));
+    KVS_TRY(find_ids(&c, err));
     KVS_TRY(load_tokenizer(&c, err));
     kvsi_convert_remark(&c.source);
     KVS_TRY(write_output(&c, format, err));
 out:
     kvs_tokenizer_free(c.tokenizer);
     kvsi_free(c.parent);
+    kvsi_free(c.chat_template);
     kvsi_convert_source_release(&c.source);
     return st;
 }

@@ -9,9 +9,13 @@ typedef struct kvsi_conversion {
     const kvs_convert_options *options;
     kvsi_convert_source source;
     kvs_tokenizer *tokenizer; /* NULL = none */
-    const char *folder; /* that the tokenizer came from without being asked for, with files that
-                                 belong to it; NULL = none */
-    char *parent;       /* owns it where it is not the input itself */
+    const char *folder;       /* the input's, in Hugging Face's layout; NULL = it has none */
+    char *parent;             /* owns it where it is not the input itself */
+    int keeps_tokenizer;      /* it is the input's own */
+    int keeps_ids;            /* the input's ids of special tokens count: no other tokenizer was
+                                 given */
+    kvsi_token_ids ids;       /* these; none if they do not count */
+    char *chat_template;      /* of the input's tokenizer; NULL = none */
 } kvsi_conversion;
 
 /* A folder as Hugging Face has it: weights, config.json, tokenizer and, for a model of ours, the

@@ -2,14 +2,13 @@
 #include "base/memory.h"
 #include "base/new_folder.h"
 #include "base/text.h"
+#include "convert/companions.h"
 #include "convert/convert.h"
 #include "formats/hf.h"
 #include "formats/safetensors.h"
 #include "tokenizer/documents.h"
 
 #include <string.h>
-
-enum { COMPANION_LIMIT = 1 << 30 }; /* bytes of a file that is copied */
 
 /* The model for transformers, as it is in python/modeling_kvshift.py. */
 static const char modeling[] = {
@@ -19,58 +18,17 @@ static const char modeling[] = {
 static const char MODELING_FILE[] = "modeling_kvshift.py", CONFIG_FILE[] = "config.json",
                   VOCABULARY_FILE[] = "tokenizer.gguf";
 
-/* Files that say more about a tokenizer, and how its model is used; they go along unread. */
-static const char *const companions[] = {
-    "tokenizer.json",          "tokenizer_config.json",  "tokenizer.model",
-    "special_tokens_map.json", "generation_config.json", NULL,
-};
-
 /* ---- the folder ------------------------------------------------------------------------------ */
 
 static int is_part(const char *name)
 {
-    for (const char *const *at = companions; *at; at++)
-        if (strcmp(name, *at) == 0)
-            return 1;
-    return strcmp(name, CONFIG_FILE) == 0 || strcmp(name, MODELING_FILE) == 0 ||
-           strcmp(name, VOCABULARY_FILE) == 0 ||
+    return kvsi_is_companion(name) || strcmp(name, CONFIG_FILE) == 0 ||
+           strcmp(name, MODELING_FILE) == 0 || strcmp(name, VOCABULARY_FILE) == 0 ||
            strcmp(name, "model.safetensors.index.json") == 0 ||
            kvsi_ends_with(name, ".safetensors");
 }
 
 static const kvsi_folder_kind model_folder = {"model", CONFIG_FILE, is_part};
-
-static kvs_status write_bytes(const char *dir, const char *name, const char *bytes, size_t size,
-                              kvs_err *err)
-{
-    char *path = kvsi_path_join(dir, name);
-    kvsi_new_file *file = NULL;
-    kvs_status st;
-
-    if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", name);
-    KVS_TRY(kvsi_new_file_open(&file, path, err));
-    KVS_TRY(kvsi_new_file_write(file, bytes, size, err));
-    st = kvsi_new_file_commit(file, err);
-    file = NULL;
-out:
-    kvsi_new_file_abandon(file);
-    kvsi_free(path);
-    return st;
-}
-
-/* Takes the reference; NULL stands for memory that ran out. */
-static kvs_status write_json(const char *dir, const char *name, json_t *value, kvs_err *err)
-{
-    char *path = kvsi_path_join(dir, name);
-    const kvs_status st = path && value
-                              ? kvsi_json_write(value, path, err)
-                              : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", name);
-
-    json_decref(value);
-    kvsi_free(path);
-    return st;
-}
 
 /* ---- config.json ----------------------------------------------------------------------------- */
 
@@ -84,6 +42,59 @@ static json_t *id_to_json(int32_t id)
     return id < 0 ? json_null() : json_integer(id);
 }
 
+/* One number or several. */
+static json_t *eos_to_json(const kvsi_token_ids *ids)
+{
+    return ids->eos_count == 1 ? json_integer(ids->eos[0])
+                               : kvsi_json_ids(ids->eos, ids->eos_count);
+}
+
+/* The keys of the input's config.json as they are there; reading the model has checked them. */
+static kvs_status take_ids(json_t *object, const char *folder, kvs_err *err)
+{
+    static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
+    enum { CONFIG_LIMIT = 1 << 20 };
+    char *path = kvsi_path_join(folder, CONFIG_FILE);
+    json_t *config = NULL;
+    kvs_status st = KVS_OK;
+
+    if (!path)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+    KVS_TRY(kvsi_json_read(&config, path, CONFIG_LIMIT, err));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *value = json_object_get(config, keys[i]);
+
+        if (value && json_object_set(object, keys[i], value) != 0) {
+            st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", CONFIG_FILE);
+            break;
+        }
+    }
+out:
+    json_decref(config);
+    kvsi_free(path);
+    return st;
+}
+
+/* First and last token: as the input says, or else the tokenizer.  Said even where there is none:
+ * readers would take their own defaults. */
+static kvs_status set_ids(json_t *object, const kvsi_conversion *c, kvs_err *err)
+{
+    const kvsi_token_ids *ids = &c->ids;
+    const int32_t bos = c->tokenizer ? kvs_tokenizer_bos(c->tokenizer) : -1;
+    const int32_t eos = c->tokenizer ? kvs_tokenizer_eos(c->tokenizer) : -1;
+    int failed = 0;
+
+    failed |=
+        json_object_set_new(object, "bos_token_id", id_to_json(ids->bos < 0 ? bos : ids->bos));
+    failed |= json_object_set_new(object, "eos_token_id",
+                                  ids->eos_count > 0 ? eos_to_json(ids) : id_to_json(eos));
+    if (ids->pad >= 0)
+        failed |= json_object_set_new(object, "pad_token_id", json_integer(ids->pad));
+    if (failed)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", CONFIG_FILE);
+    return c->keeps_ids && c->folder ? take_ids(object, c->folder, err) : KVS_OK;
+}
+
 /* A model of ours that the Python file runs. */
 static int has_python(const kvs_model_config *config, const json_t *object)
 {
@@ -93,16 +104,11 @@ static int has_python(const kvs_model_config *config, const json_t *object)
 static json_t *make_config(const kvsi_conversion *c, int *python)
 {
     json_t *object = kvsi_hf_config_to_json(&c->source.config);
-    const int32_t bos = c->tokenizer ? kvs_tokenizer_bos(c->tokenizer) : -1;
-    const int32_t eos = c->tokenizer ? kvs_tokenizer_eos(c->tokenizer) : -1;
     int failed = 0;
 
     *python = has_python(&c->source.config, object);
     failed |= json_object_set_new(object, "torch_dtype",
                                   json_string(torch_name(kvsi_convert_dtype(&c->source))));
-    /* Said even where there is none: readers would take their own defaults. */
-    failed |= json_object_set_new(object, "bos_token_id", id_to_json(bos));
-    failed |= json_object_set_new(object, "eos_token_id", id_to_json(eos));
     if (*python)
         failed |= json_object_set_new(
             object, "auto_map",
@@ -118,38 +124,12 @@ static json_t *make_config(const kvsi_conversion *c, int *python)
 
 /* ---- the tokenizer --------------------------------------------------------------------------- */
 
-static kvs_status copy_companion(const char *from, const char *to, const char *name, int *there,
-                                 kvs_err *err)
-{
-    char *path = kvsi_path_join(from, name), *bytes = NULL;
-    size_t size = 0;
-    kvs_status st = KVS_OK;
-
-    if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", name);
-    *there = kvsi_file_exists(path);
-    if (*there) {
-        KVS_TRY(kvsi_file_read(&bytes, &size, path, COMPANION_LIMIT, err));
-        KVS_TRY(write_bytes(to, name, bytes, size, err));
-    }
-out:
-    kvsi_free(bytes);
-    kvsi_free(path);
-    return st;
-}
-
 /* The text of a token as files name it; NULL if there is none. */
 static json_t *token_to_json(const kvs_tokenizer *t, int32_t id)
 {
-    json_t *name = NULL;
-    char *text = NULL;
-    size_t size = 0;
+    const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id >= 0 ? (size_t)id : SIZE_MAX);
 
-    if (id >= 0 && kvs_tokenizer_decode(t, &id, 1, &text, &size, NULL) == KVS_OK &&
-        kvs_tokenizer_find(t, text) == id)
-        name = json_stringn(text, size);
-    kvs_text_free(text);
-    return name;
+    return piece.text ? json_stringn(piece.text, piece.size) : NULL;
 }
 
 static json_t *make_tokenizer_config(const kvsi_conversion *c)
@@ -165,6 +145,8 @@ static json_t *make_tokenizer_config(const kvsi_conversion *c)
         json_object_set_new(object, "bos_token", bos);
     if (eos)
         json_object_set_new(object, "eos_token", eos);
+    if (c->chat_template)
+        json_object_set_new(object, "chat_template", json_string(c->chat_template));
     return object;
 }
 
@@ -203,24 +185,19 @@ static kvs_status save_tokenizer(const kvs_tokenizer *t, const char *dir, kvs_er
 static kvs_status write_tokenizer(const kvsi_conversion *c, const char *dir, kvs_err *err)
 {
     const kvs_tokenizer *t = c->tokenizer;
-    int whole = 0, config = 0;
+    kvsi_companions copied = {0};
     kvs_status st = KVS_OK;
 
+    if (c->keeps_ids && c->folder)
+        KVS_TRY(kvsi_copy_generation(c->folder, dir, err));
     if (!t)
         return KVS_OK;
-    for (const char *const *name = companions; *name && c->folder; name++) {
-        int there = 0;
-
-        KVS_TRY(copy_companion(c->folder, dir, *name, &there, err));
-        whole |=
-            there && (strcmp(*name, "tokenizer.json") == 0 ||
-                      (strcmp(*name, "tokenizer.model") == 0 && !kvsi_tokenizer_is_document(t)));
-        config |= there && strcmp(*name, "tokenizer_config.json") == 0;
-    }
-    if (!whole)
+    if (c->keeps_tokenizer && c->folder)
+        KVS_TRY(kvsi_copy_companions(&copied, c->folder, dir, t, err));
+    if (!copied.tokenizer)
         KVS_TRY(save_tokenizer(t, dir, err));
-    if (!config && kvsi_tokenizer_is_document(t))
-        KVS_TRY(write_json(dir, "tokenizer_config.json", make_tokenizer_config(c), err));
+    if (!copied.settings && kvsi_tokenizer_is_document(t))
+        KVS_TRY(kvsi_write_json(dir, "tokenizer_config.json", make_tokenizer_config(c), err));
 out:
     return st;
 }
@@ -231,16 +208,19 @@ static kvs_status fill(kvsi_conversion *c, const char *dir, kvs_err *err)
 {
     const kvsi_tensor_source tensors = kvsi_convert_tensors(&c->source);
     int python = 0;
-    json_t *config;
+    json_t *config = NULL;
     kvs_status st;
 
     KVS_TRY(write_tokenizer(c, dir, err));
     config = make_config(c, &python);
-    KVS_TRY(write_json(dir, CONFIG_FILE, config, err));
+    if (config)
+        KVS_TRY(set_ids(config, c, err));
+    KVS_TRY(kvsi_write_json(dir, CONFIG_FILE, json_incref(config), err));
     if (python)
-        KVS_TRY(write_bytes(dir, MODELING_FILE, modeling, sizeof modeling, err));
+        KVS_TRY(kvsi_write_bytes(dir, MODELING_FILE, modeling, sizeof modeling, err));
     KVS_TRY(kvsi_safetensors_write_shards(dir, &tensors, c->options->shard_bytes, err));
 out:
+    json_decref(config);
     return st;
 }
 

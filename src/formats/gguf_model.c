@@ -157,8 +157,8 @@ static kvs_status put_words(kvsi_gguf_keys *keys, const kvs_model_config *config
 
 kvs_status kvsi_gguf_write_model(const char *path, const kvs_model_config *config,
                                  kvsi_gguf_architecture architecture,
-                                 const kvsi_gguf_vocabulary *vocabulary,
-                                 const kvsi_tensor_source *source, kvs_err *err)
+                                 const kvsi_gguf_extras *extras, const kvsi_tensor_source *source,
+                                 kvs_err *err)
 {
     kvs_err reason;
     const int is_llama = kvsi_check_plain_llama(config, "gguf-llama", &reason) == KVS_OK;
@@ -179,7 +179,10 @@ kvs_status kvsi_gguf_write_model(const char *path, const kvs_model_config *confi
     put_sizes(&keys, config, name);
     if (!is_llama)
         KVS_TRY(put_config(&keys, config, err));
-    KVS_TRY(put_words(&keys, config, vocabulary, is_llama, err));
+    KVS_TRY(put_words(&keys, config, extras->vocabulary, is_llama, err));
+    kvsi_gguf_put_token_ids(&keys, extras);
+    if (extras->chat_template)
+        kvsi_gguf_put_text(&keys, "tokenizer.chat_template", extras->chat_template);
     KVS_TRY(name_tensors(&r, err));
     KVS_TRY(kvsi_gguf_write(path, &keys, &theirs, err));
 out:

@@ -136,6 +136,8 @@ void kvsi_gguf_put_vocabulary(kvsi_gguf_keys *keys, const kvsi_gguf_vocabulary *
 {
     if (!v->model) {
         kvsi_gguf_put_text(keys, "tokenizer.huggingface.json", v->document);
+        put_id(keys, KEY("bos_token_id"), v->bos);
+        put_id(keys, KEY("eos_token_id"), v->eos);
         return;
     }
     size = size < v->count ? v->count : size;
@@ -159,6 +161,30 @@ void kvsi_gguf_put_vocabulary(kvsi_gguf_keys *keys, const kvsi_gguf_vocabulary *
     if (v->character_map) {
         begin_array(keys, KEY("precompiled_charsmap"), KVSI_GGUF_U8, v->character_map_size);
         put_bytes(&keys->bytes, v->character_map, v->character_map_size);
+    }
+}
+
+/* Files of others have a place for three last tokens; more of them, or another order, are a list of
+ * our own beside these. */
+void kvsi_gguf_put_token_ids(kvsi_gguf_keys *keys, const kvsi_gguf_extras *extras)
+{
+    static const char *const others[] = {KEY("eot_token_id"), KEY("eom_token_id")};
+    const kvsi_token_ids *ids = extras->ids;
+    const kvsi_gguf_vocabulary *v = extras->vocabulary;
+    int32_t eos = v ? v->eos : -1;
+    size_t put = 0;
+
+    put_id(keys, KEY("padding_token_id"), ids->pad);
+    if (!v || v->bos < 0)
+        put_id(keys, KEY("bos_token_id"), ids->bos);
+    if (eos < 0 && ids->eos_count > 0)
+        put_id(keys, KEY("eos_token_id"), eos = ids->eos[0]);
+    for (size_t i = 0; i < ids->eos_count && put < 2; i++)
+        if (ids->eos[i] != eos)
+            put_id(keys, others[put++], ids->eos[i]);
+    if (ids->eos_count > 1 || (ids->eos_count == 1 && ids->eos[0] != eos)) {
+        begin_array(keys, KVSI_GGUF_EOS_LIST, KVSI_GGUF_I32, ids->eos_count);
+        put_bytes(&keys->bytes, ids->eos, ids->eos_count * sizeof *ids->eos);
     }
 }
 

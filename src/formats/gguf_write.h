@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "formats/tensor.h"
+#include "formats/token_ids.h"
 
 typedef struct kvsi_gguf_keys {
     kvsi_text bytes; /* as in the file */
@@ -64,11 +65,21 @@ typedef enum kvsi_gguf_architecture {
     KVSI_GGUF_LLAMA, /* refused if it cannot be */
 } kvsi_gguf_architecture;
 
+/* What a file has beside the model itself. */
+typedef struct kvsi_gguf_extras {
+    const kvsi_gguf_vocabulary *vocabulary; /* NULL = none */
+    const kvsi_token_ids *ids;              /* what the model says of special tokens */
+    const char *chat_template;              /* NULL = none */
+} kvsi_gguf_extras;
+
+/* The ids of special tokens that the vocabulary does not name. */
+void kvsi_gguf_put_token_ids(kvsi_gguf_keys *keys, const kvsi_gguf_extras *extras);
+
 /* A model, its tensors under our names: as architecture "llama", which other programs run, or
- * "kvshift" (docs/formats.md).  `vocabulary` NULL = none. */
+ * "kvshift" (docs/formats.md). */
 kvs_status kvsi_gguf_write_model(const char *path, const kvs_model_config *config,
                                  kvsi_gguf_architecture architecture,
-                                 const kvsi_gguf_vocabulary *vocabulary,
-                                 const kvsi_tensor_source *source, kvs_err *err);
+                                 const kvsi_gguf_extras *extras, const kvsi_tensor_source *source,
+                                 kvs_err *err);
 
 #endif

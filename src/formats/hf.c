@@ -338,6 +338,22 @@ static kvs_status expect_object(const json_t *object, const char *name, const ch
     return KVS_OK;
 }
 
+/* Llama's files turn whole heads; the key is there for other families. */
+static kvs_status check_whole_rotation(const json_t *object, const char *what, kvs_err *err)
+{
+    static const char key[] = "partial_rotary_factor";
+    double factor = 1;
+    kvs_status st = KVS_OK;
+
+    if (is_given(object, key))
+        KVS_TRY(kvsi_json_get_real(&factor, object, key, what, err));
+    if (factor != 1)
+        st = kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected 1, found %.9g", what, key,
+                       factor);
+out:
+    return st;
+}
+
 /* Where newer files keep the base of the positions. */
 static kvs_status read_rope_parameters(kvs_model_config *config, const json_t *object,
                                        const char *what, kvs_err *err)
@@ -351,9 +367,11 @@ static kvs_status read_rope_parameters(kvs_model_config *config, const json_t *o
         return KVS_OK;
     KVS_TRY(expect_object(rope, name, what, err));
     json_object_foreach(rope, key, value) {
-        if (strcmp(key, "rope_theta") != 0 && strcmp(key, "rope_type") != 0)
+        if (strcmp(key, "rope_theta") != 0 && strcmp(key, "rope_type") != 0 &&
+            strcmp(key, "partial_rotary_factor") != 0)
             return refuse_key(key, name, what, err);
     }
+    KVS_TRY(check_whole_rotation(rope, what, err));
     KVS_TRY(kvsi_json_get_real(&config->rope_base, rope, "rope_theta", what, err));
     KVS_TRY(kvsi_json_get_text(&type, rope, "rope_type", what, err));
     if (strcmp(type, "default") != 0)
@@ -377,6 +395,18 @@ static kvs_status check_activation(kvs_body body, const json_t *object, const ch
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected '%s', found '%.100s'",
                          what, key, expected, found);
     return KVS_OK;
+}
+
+/* null, or an object that says nothing but {"rope_type": "default"}; older files call it "type". */
+static int is_unscaled(const json_t *scaling)
+{
+    const json_t *type = json_object_get(scaling, "rope_type");
+    const char *name;
+
+    type = type ? type : json_object_get(scaling, "type");
+    name = json_string_value(type);
+    return !scaling || json_is_null(scaling) ||
+           (json_object_size(scaling) == 1 && name && strcmp(name, "default") == 0);
 }
 
 static kvs_status check_supported(kvs_body body, const json_t *object, const char *what,
@@ -406,11 +436,13 @@ static kvs_status check_supported(kvs_body body, const json_t *object, const cha
             return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %s, found %s", what,
                              flags[i].key, found ? "false" : "true", found ? "true" : "false");
     }
-    if (body == KVS_BODY_LLAMA && is_given(object, "rope_scaling"))
+    if (body == KVS_BODY_LLAMA && !is_unscaled(json_object_get(object, "rope_scaling")))
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "'%s': key 'rope_scaling': expected null, scaled positions are unknown "
                          "here",
                          what);
+    if (body == KVS_BODY_LLAMA)
+        KVS_TRY(check_whole_rotation(object, what, err));
 out:
     return st;
 }

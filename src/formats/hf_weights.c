@@ -263,6 +263,7 @@ kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char 
     if (!file)
         KVS_TRY(kvsi_hf_check_run(folder, err));
     KVS_TRY(kvsi_hf_config_open(&w->config, &w->format, settings, err));
+    KVS_TRY(kvsi_token_ids_read_folder(&w->ids, folder, w->config.vocab, err));
     if (!file)
         KVS_TRY(kvsi_hf_find_weights(&w->file, folder, err));
     else if (!(w->file = kvsi_strdup(file)))

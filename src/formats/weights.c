@@ -77,16 +77,67 @@ static kvsi_weights_tensor *find_unsorted(const kvsi_weights *w, const char *nam
     return NULL;
 }
 
+static int is_same_shape(const kvsi_file_tensor *a, const kvsi_file_tensor *b)
+{
+    return a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
+}
+
+/* Whether two tables of the same shape have the same numbers, row by row. */
+static kvs_status compare_tables(int *same, const kvsi_weights_tensor *a,
+                                 const kvsi_weights_tensor *b, kvs_err *err)
+{
+    const size_t rows = a->view.rank > 0 ? a->view.shape[0] : 0;
+    const size_t width = rows > 0 ? kvsi_file_tensor_count(&a->view) / rows : 0;
+    float *numbers;
+
+    *same = a->view.dtype == b->view.dtype &&
+            memcmp(a->view.data, b->view.data, kvsi_file_tensor_bytes(&a->view)) == 0;
+    if (*same || a->view.dtype == b->view.dtype || width == 0)
+        return KVS_OK;
+    numbers = kvsi_alloc(2 * width, sizeof *numbers);
+    if (!numbers)
+        return fail_memory(a->file, err);
+    *same = 1;
+    for (size_t i = 0; i < rows && *same; i++) {
+        kvsi_weights_read_rows(numbers, a, i, 1);
+        kvsi_weights_read_rows(numbers + width, b, i, 1);
+        *same = memcmp(numbers, numbers + width, width * sizeof *numbers) == 0;
+    }
+    kvsi_free(numbers);
+    return KVS_OK;
+}
+
+/* A head of its own beside a tied table: some programs would use it, others would not. */
+static kvs_status check_copy(const kvsi_weights_tensor *head, const kvsi_weights_tensor *embedding,
+                             kvs_err *err)
+{
+    int same = 0;
+    kvs_status st = KVS_OK;
+
+    if (is_same_shape(&head->view, &embedding->view))
+        KVS_TRY(compare_tables(&same, head, embedding, err));
+    if (!same)
+        st = kvsi_fail(err, KVS_E_UNSUPPORTED,
+                       "'%s': tensor '%s' differs from '%s', but the configuration says that they "
+                       "are one ('tie_word_embeddings')",
+                       head->file, head->view.name, embedding->view.name);
+out:
+    return st;
+}
+
 /* Files of a tied model have the table as the embedding, as the head, or as both. */
 static kvs_status settle_tied(kvsi_weights *w, kvs_err *err)
 {
     kvsi_weights_tensor *head = w->config.tied ? find_unsorted(w, HEAD) : NULL;
     const char *embedding = embedding_name(w->config.body);
+    const kvsi_weights_tensor *table;
+    kvs_status st;
     char *name;
 
     if (!head)
         return KVS_OK;
-    if (!find_unsorted(w, embedding)) {
+    table = find_unsorted(w, embedding);
+    if (!table) {
         name = kvsi_strdup(embedding);
         if (!name)
             return fail_memory(w->path, err);
@@ -94,10 +145,12 @@ static kvs_status settle_tied(kvsi_weights *w, kvs_err *err)
         head->view.name = name;
         return KVS_OK;
     }
+    KVS_TRY(check_copy(head, table, err));
     kvsi_free((char *)head->view.name);
     memmove(head, head + 1, (size_t)(w->tensors + w->count - (head + 1)) * sizeof *head);
     w->count--;
-    return KVS_OK;
+out:
+    return st;
 }
 
 static int compare_name(const void *left, const void *right)
@@ -168,6 +221,7 @@ kvs_status kvsi_weights_open(kvsi_weights **out, const char *path, kvs_err *err)
         st = fail_memory(path, err);
         goto out;
     }
+    w->ids = (kvsi_token_ids)KVSI_NO_TOKEN_IDS;
     KVS_TRY(kvsi_content_of(&found, path, err));
     KVS_TRY(open_content(w, found, err));
     KVS_TRY(settle_tied(w, err));
@@ -220,6 +274,11 @@ kvsi_weights_format kvsi_weights_get_format(const kvsi_weights *w)
 const kvs_model_config *kvsi_weights_config(const kvsi_weights *w)
 {
     return &w->config;
+}
+
+const kvsi_token_ids *kvsi_weights_token_ids(const kvsi_weights *w)
+{
+    return &w->ids;
 }
 
 size_t kvsi_weights_count(const kvsi_weights *w)

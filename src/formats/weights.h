@@ -13,13 +13,15 @@
  *
  * Files are mapped and stay so until the close: opening costs no more than the headers, and tensors
  * are views.  What does not count is left out: masks, rotary frequencies, a tied model's second
- * copy of its table.  Where a format stores a tensor otherwise than Llama's layout does (rows of
- * rotary pairs side by side, q, k and v in one matrix), the view says how, and _read undoes it.  A
- * file is hostile until checked: after the open every view lies within its file. */
+ * copy of its table (compared with the first: a different one is refused).  Where a format stores a
+ * tensor otherwise than Llama's layout does (rows of rotary pairs side by side, q, k and v in one
+ * matrix), the view says how, and _read undoes it.  A file is hostile until checked: after the open
+ * every view lies within its file. */
 #ifndef KVSI_FORMATS_WEIGHTS_H
 #define KVSI_FORMATS_WEIGHTS_H
 
 #include "formats/tensor.h"
+#include "formats/token_ids.h"
 
 typedef enum kvsi_weights_format {
     KVSI_FORMAT_HF,       /* safetensors with config.json */
@@ -45,6 +47,7 @@ const char *kvsi_weights_path(const kvsi_weights *weights); /* as it was given *
 const char *kvsi_weights_file(const kvsi_weights *weights); /* that says which tensors there are */
 kvsi_weights_format kvsi_weights_get_format(const kvsi_weights *weights);
 const kvs_model_config *kvsi_weights_config(const kvsi_weights *weights); /* finished */
+const kvsi_token_ids *kvsi_weights_token_ids(const kvsi_weights *weights);
 
 size_t kvsi_weights_count(const kvsi_weights *weights);
 const kvsi_weights_tensor *kvsi_weights_at(const kvsi_weights *weights, size_t index);

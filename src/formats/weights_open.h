@@ -38,6 +38,7 @@ struct kvsi_weights {
     char *file; /* that says which tensors there are */
     kvsi_weights_format format;
     kvs_model_config config;
+    kvsi_token_ids ids;
     kvsi_weights_tensor *tensors; /* their names are owned */
     size_t count, room;
     const kvsi_weights_tensor **by_name; /* sorted, once all are there */
@@ -57,6 +58,10 @@ struct kvsi_weights {
 kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char *file,
                                 kvs_err *err);
 kvs_status kvsi_weights_open_gguf(kvsi_weights *w, const char *path, kvs_err *err);
+/* The settings of a GGUF file whose tensors are read; what they say beyond a plain Llama (or our
+ * own "kvshift.config") is refused by its key. */
+kvs_status kvsi_gguf_read_config(kvs_model_config *out, const kvsi_gguf *file, const char *path,
+                                 const char *architecture, kvs_err *err);
 kvs_status kvsi_weights_open_llama2c(kvsi_weights *w, const char *path, kvs_err *err);
 
 /* Adds a view under `name`, which is copied; `file` has it and outlives the model. */

@@ -177,6 +177,7 @@ kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *path, kv
     KVS_TRY(kvsi_weights_check(weights, err));
     KVS_TRY(kvsi_model_allocate(&m, rt, kvsi_weights_config(weights), err));
     KVS_TRY(kvsi_model_set_weights(m, weights, err));
+    m->ids = *kvsi_weights_token_ids(weights);
     *out = m;
     m = NULL;
 out:

@@ -209,6 +209,12 @@ void kvs_model_free(kvs_model *model)
     kvsi_free(model);
 }
 
+size_t kvs_model_eos(const kvs_model *model, const int32_t **ids)
+{
+    *ids = model->ids.eos;
+    return model->ids.eos_count;
+}
+
 const kvs_model_config *kvs_model_get_config(const kvs_model *model)
 {
     return &model->config;

@@ -70,6 +70,7 @@ kvs_status kvs_model_open(kvs_model **out, kvs_runtime *rt, const char *path, kv
     KVS_TRY(kvsi_weights_check(weights, err));
     KVS_TRY(kvsi_model_begin(&m, rt, kvsi_weights_config(weights), err));
     m->weights = weights;
+    m->ids = *kvsi_weights_token_ids(weights);
     weights = NULL;
     ask_for_small_tensors(m);
     KVS_TRY(place_tensors(m, err));

@@ -406,6 +406,8 @@ static void find_frame(kvs_tokenizer *t)
 
     t->bos = find_frame_token(t, &t->before, begins);
     t->eos = find_frame_token(t, &t->after, ends);
+    t->document_bos = t->bos;
+    t->document_eos = t->eos;
 }
 
 static kvs_status read_document(const reader *r)

@@ -43,6 +43,7 @@ typedef struct kvsi_scored_piece {
     size_t size;
     float score;
     int kind;
+    int is_added; /* in the list of added tokens, too */
 } kvsi_scored_piece;
 
 /* Starts as {0}, then kvsi_scored_init. */
@@ -53,6 +54,8 @@ typedef struct kvsi_scored {
     const char *character_map; /* borrowed; NULL = none */
     size_t character_map_size;
     int add_bos, add_eos, add_dummy_prefix, remove_extra_spaces, byte_fallback;
+    const json_t *added; /* the added tokens, as a tokenizer.json has them; borrowed; NULL = the
+                            control tokens and the unknown one */
 } kvsi_scored;
 
 void kvsi_scored_init(kvsi_scored *scored); /* what Llama has */
@@ -85,6 +88,28 @@ typedef struct kvsi_gguf_words {
 
 kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_words *out, const kvs_tokenizer *t, kvs_err *err);
 void kvsi_gguf_words_release(kvsi_gguf_words *words);
+
+/* ---- files of Hugging Face beside a tokenizer's own (beside.c) ---- */
+
+typedef struct kvsi_beside {
+    char *dir;
+    json_t *config, *map, *added; /* the three files; NULL = not there, or it does not count */
+    json_t *list;                 /* the added tokens, once applied */
+    size_t limit;                 /* ids from here on are none of the model's in the folder */
+} kvsi_beside;
+
+/* What is beside the file at `path`, if that is called `name`; nothing otherwise. */
+kvs_status kvsi_beside_open(kvsi_beside *out, const char *path, const char *name, kvs_err *err);
+void kvsi_beside_close(kvsi_beside *beside);
+/* Adds what is said there to a SentencePiece model, which then borrows from it: added tokens, first
+ * and last token, and whether they are put around a text. */
+kvs_status kvsi_beside_apply(kvsi_beside *beside, kvsi_scored *scored, kvs_err *err);
+/* Takes from there which tokens are first and last.  What is put around a text stays as the
+ * tokenizer.json says, as in transformers 5. */
+kvs_status kvsi_beside_name_ends(const kvsi_beside *beside, kvs_tokenizer *t, kvs_err *err);
+/* Writes a tokenizer_config.json that says which tokens are first and last beside a new
+ * tokenizer.json, unless there is one. */
+kvs_status kvsi_beside_write(const kvs_tokenizer *t, const char *path, kvs_err *err);
 
 /* ---- any of them ---- */
 

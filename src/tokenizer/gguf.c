@@ -116,16 +116,17 @@ out:
 static const struct {
     const char *name, *expression; /* NULL: GPT-2's */
     int ignore_merges;
+    int add_bos; /* where the file does not say */
 } splits[] = {
-    {"gpt-2", NULL, 0},
+    {"gpt-2", NULL, 0, 0},
     {"llama-bpe",
      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
      "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-     1},
+     1, 1},
     {"qwen2",
      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
      "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-     0},
+     0, 0},
 };
 
 static int is_same(const char *a, const char *b)
@@ -141,7 +142,8 @@ const char *kvsi_gguf_split_name(const char *expression, int ignore_merges)
     return NULL;
 }
 
-static kvs_status make_document(json_t **out, const kvsi_gguf *file, const char *path, kvs_err *err)
+static kvs_status make_document(json_t **out, int *add_bos, const kvsi_gguf *file, const char *path,
+                                kvs_err *err)
 {
     const char *name = "gpt-2";
     size_t size = strlen(name);
@@ -153,6 +155,7 @@ static kvs_status make_document(json_t **out, const kvsi_gguf *file, const char 
         if (!is(name, size, splits[i].name))
             continue;
         *out = kvsi_byte_level_document(splits[i].expression);
+        *add_bos = splits[i].add_bos;
         if (!*out)
             return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", path);
         if (splits[i].ignore_merges)
@@ -192,33 +195,64 @@ out:
     return st;
 }
 
+/* The first and last token, where the file names them. */
+static kvs_status name_ends(kvs_tokenizer *t, const kvsi_gguf *file, kvs_err *err)
+{
+    int64_t bos = -1, eos = -1;
+    kvs_status st;
+
+    KVS_TRY(kvsi_gguf_get_whole(&bos, file, KEY("bos_token_id"), err));
+    KVS_TRY(kvsi_gguf_get_whole(&eos, file, KEY("eos_token_id"), err));
+    if (bos >= 0 && (uint64_t)bos < t->vocab)
+        t->bos = (int32_t)bos;
+    if (eos >= 0 && (uint64_t)eos < t->vocab)
+        t->eos = (int32_t)eos;
+out:
+    return st;
+}
+
+/* Puts a token around every text; -1 = none. */
+static kvs_status put_around(kvs_tokenizer *t, int32_t before, int32_t after, kvs_err *err)
+{
+    const int32_t ids[2] = {before, after};
+    kvsi_ids *const sides[2] = {&t->before, &t->after};
+    char names[2][128];
+    kvs_status st = KVS_OK;
+
+    if (before < 0 && after < 0)
+        return KVS_OK;
+    for (size_t i = 0; i < 2; i++) {
+        const kvsi_bytes piece =
+            kvsi_vocabulary_at(&t->vocabulary, ids[i] >= 0 ? (size_t)ids[i] : SIZE_MAX);
+
+        if (piece.size >= sizeof names[i])
+            return kvsi_fail(err, KVS_E_LIMIT, "the names of the first or last token are too long");
+        snprintf(names[i], sizeof names[i], "%.*s", (int)piece.size, piece.text ? piece.text : "");
+        if (ids[i] >= 0)
+            KVS_TRY(kvsi_ids_add(sides[i], ids + i, 1, err));
+    }
+    KVS_TRY(kvsi_document_frame(t->document, before >= 0 ? names[0] : NULL,
+                                (size_t)(before >= 0 ? before : 0), after >= 0 ? names[1] : NULL,
+                                (size_t)(after >= 0 ? after : 0), err));
+out:
+    return st;
+}
+
 static kvs_status load_byte_level(kvs_tokenizer **out, const kvsi_gguf *file, const char *path,
                                   kvs_err *err)
 {
     json_t *document = NULL;
     kvs_tokenizer *t = NULL;
-    int64_t bos = -1, eos = -1;
-    int add_bos = 0;
+    int add_bos = 0, add_eos = 0;
     kvs_status st;
 
-    KVS_TRY(make_document(&document, file, path, err));
+    KVS_TRY(make_document(&document, &add_bos, file, path, err));
     KVS_TRY(add_tokens(document, file, path, err));
-    KVS_TRY(kvsi_gguf_get_whole(&bos, file, KEY("bos_token_id"), err));
-    KVS_TRY(kvsi_gguf_get_whole(&eos, file, KEY("eos_token_id"), err));
     KVS_TRY(get_flag(&add_bos, file, KEY("add_bos_token"), err));
+    KVS_TRY(get_flag(&add_eos, file, KEY("add_eos_token"), err));
     KVS_TRY(kvsi_tokenizer_from_document(&t, json_incref(document), path, err));
-    if (bos >= 0 && (uint64_t)bos < t->vocab)
-        t->bos = (int32_t)bos;
-    if (eos >= 0 && (uint64_t)eos < t->vocab)
-        t->eos = (int32_t)eos;
-    if (add_bos && t->bos >= 0) {
-        const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, (size_t)t->bos);
-        char name[128];
-
-        snprintf(name, sizeof name, "%.*s", (int)piece.size, piece.text);
-        KVS_TRY(kvsi_document_frame(t->document, name, (size_t)t->bos, NULL, 0, err));
-        KVS_TRY(kvsi_ids_add(&t->before, &t->bos, 1, err));
-    }
+    KVS_TRY(name_ends(t, file, err));
+    KVS_TRY(put_around(t, add_bos ? t->bos : -1, add_eos ? t->eos : -1, err));
     *out = t;
     t = NULL;
 out:
@@ -229,13 +263,21 @@ out:
 
 /* ---- either, and a tokenizer.json ------------------------------------------------------------ */
 
-static kvs_status load_document(kvs_tokenizer **out, const char *text, size_t size,
-                                const char *path, kvs_err *err)
+static kvs_status load_document(kvs_tokenizer **out, const kvsi_gguf *file, const char *text,
+                                size_t size, const char *path, kvs_err *err)
 {
     json_t *document = NULL;
-    const kvs_status st = kvsi_json_parse(&document, text, size, path, err);
+    kvs_tokenizer *t = NULL;
+    kvs_status st;
 
-    return st != KVS_OK ? st : kvsi_tokenizer_from_document(out, document, path, err);
+    KVS_TRY(kvsi_json_parse(&document, text, size, path, err));
+    KVS_TRY(kvsi_tokenizer_from_document(&t, document, path, err));
+    KVS_TRY(name_ends(t, file, err));
+    *out = t;
+    t = NULL;
+out:
+    kvs_tokenizer_free(t);
+    return st;
 }
 
 kvs_status kvsi_gguf_has_tokenizer(int *out, const char *path, kvs_err *err)
@@ -261,7 +303,7 @@ kvs_status kvsi_tokenizer_load_gguf(kvs_tokenizer **out, const char *path, kvs_e
     KVS_TRY(kvsi_gguf_get_text(&model, &size, file, KEY("model"), err));
     KVS_TRY(kvsi_gguf_get_text(&document, &document_size, file, DOCUMENT_KEY, err));
     if (size == 0 && document)
-        st = load_document(out, document, document_size, path, err);
+        st = load_document(out, file, document, document_size, path, err);
     else if (is(model, size, "llama"))
         st = load_scored(out, file, path, err);
     else if (is(model, size, "gpt2"))

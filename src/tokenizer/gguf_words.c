@@ -268,8 +268,6 @@ static const char *why_not_byte_level(const kvs_tokenizer *t)
         return "its normalizer";
     if (!has_all_bytes(t) && t->unknown >= 0)
         return "bytes without tokens";
-    if (t->after.count > 0)
-        return "what it puts behind a text";
     if (!find_split(t))
         return "the rules by which it splits words";
     return find_oddity(t);
@@ -332,6 +330,8 @@ static kvs_status say_document(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_e
     json_decref(document);
     w->document = text ? kvsi_strdup(text) : NULL;
     w->vocabulary.document = w->document;
+    w->vocabulary.bos = t->bos;
+    w->vocabulary.eos = t->eos;
     free(text);
     return w->document ? KVS_OK : fail_memory(err);
 }

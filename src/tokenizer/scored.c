@@ -112,6 +112,28 @@ static const kvsi_scored_piece *piece_at(const kvsi_scored *scored, int64_t id)
     return id >= 0 && (uint64_t)id < scored->count ? scored->pieces + id : NULL;
 }
 
+/* The text of a token, a piece or an added one, as the document names it; NULL = none. */
+static const json_t *added_text(const kvsi_scored *scored, int64_t id)
+{
+    const json_t *token;
+    size_t i;
+
+    json_array_foreach(scored->added, i, token) {
+        if (json_integer_value(json_object_get(token, "id")) == id)
+            return json_object_get(token, "content");
+    }
+    return NULL;
+}
+
+static kvsi_bytes text_at(const kvsi_scored *scored, int64_t id)
+{
+    const kvsi_scored_piece *piece = piece_at(scored, id);
+    const json_t *text = piece ? NULL : added_text(scored, id);
+
+    return piece ? (kvsi_bytes){piece->text, piece->size}
+                 : (kvsi_bytes){json_string_value(text), json_string_length(text)};
+}
+
 static json_t *empty_document(const kvsi_scored *scored)
 {
     const kvsi_scored_piece *unknown = piece_at(scored, scored->unknown);
@@ -128,20 +150,21 @@ static json_t *empty_document(const kvsi_scored *scored)
 
 static kvs_status add_frame(json_t *document, const kvsi_scored *scored, kvs_err *err)
 {
-    const kvsi_scored_piece *bos = scored->add_bos ? piece_at(scored, scored->bos) : NULL;
-    const kvsi_scored_piece *eos = scored->add_eos ? piece_at(scored, scored->eos) : NULL;
+    const kvsi_bytes none = {0};
+    const kvsi_bytes bos = scored->add_bos ? text_at(scored, scored->bos) : none;
+    const kvsi_bytes eos = scored->add_eos ? text_at(scored, scored->eos) : none;
     char before[64], after[64];
 
-    if (!bos && !eos)
+    if (!bos.text && !eos.text)
         return KVS_OK;
-    if ((bos && bos->size >= sizeof before) || (eos && eos->size >= sizeof after))
+    if (bos.size >= sizeof before || eos.size >= sizeof after)
         return kvsi_fail(err, KVS_E_LIMIT, "the names of the first or last token are too long");
-    if (bos)
-        snprintf(before, sizeof before, "%.*s", (int)bos->size, bos->text);
-    if (eos)
-        snprintf(after, sizeof after, "%.*s", (int)eos->size, eos->text);
-    return kvsi_document_frame(document, bos ? before : NULL, (size_t)scored->bos,
-                               eos ? after : NULL, (size_t)scored->eos, err);
+    if (bos.text)
+        snprintf(before, sizeof before, "%.*s", (int)bos.size, bos.text);
+    if (eos.text)
+        snprintf(after, sizeof after, "%.*s", (int)eos.size, eos.text);
+    return kvsi_document_frame(document, bos.text ? before : NULL, (size_t)scored->bos,
+                               eos.text ? after : NULL, (size_t)scored->eos, err);
 }
 
 static kvs_status fill_document(json_t *document, const kvsi_scored *scored, const char *what,
@@ -156,9 +179,13 @@ static kvs_status fill_document(json_t *document, const kvsi_scored *scored, con
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': token %zu has %s", what, id,
                              piece->size ? "a score that is no number" : "no text");
         KVS_TRY(kvsi_document_add_piece(document, piece->text, piece->size, id, err));
-        if (piece->kind == KVSI_PIECE_CONTROL || piece->kind == KVSI_PIECE_UNKNOWN)
+        if (!scored->added &&
+            (piece->kind == KVSI_PIECE_CONTROL || piece->kind == KVSI_PIECE_UNKNOWN))
             KVS_TRY(kvsi_document_add_token(document, piece->text, piece->size, id, 1, err));
     }
+    if (scored->added &&
+        json_array_extend(json_object_get(document, "added_tokens"), (json_t *)scored->added) != 0)
+        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", what);
     KVS_TRY(add_frame(document, scored, err));
 out:
     return st;
@@ -200,7 +227,8 @@ static kvs_status find_part(kvs_tokenizer *t, const kvsi_scored *scored, kvsi_by
     kvs_status st;
 
     *id = kvsi_vocabulary_find(&t->vocabulary, part.text, part.size);
-    if (*id >= 0 && (size_t)*id < scored->count && scored->pieces[*id].kind != KVSI_PIECE_NORMAL)
+    if (*id >= 0 && (size_t)*id < t->vocab &&
+        ((size_t)*id >= scored->count || scored->pieces[*id].kind != KVSI_PIECE_NORMAL))
         *id = -1;
     else if (*id < 0 && kvsi_utf8_next(part.text, part.size, &code) == part.size) {
         st = kvsi_vocabulary_add(&t->vocabulary, part.text, part.size, &fresh, err);
@@ -266,8 +294,8 @@ static kvs_status add_user_defined(kvs_tokenizer *t, const kvsi_scored *scored, 
     for (size_t id = 0; id < scored->count; id++) {
         const kvsi_scored_piece *piece = scored->pieces + id;
 
-        if (piece->kind != KVSI_PIECE_USER_DEFINED)
-            continue;
+        if (piece->kind != KVSI_PIECE_USER_DEFINED || piece->is_added)
+            continue; /* added tokens are cut out before the model sees them */
         KVS_TRY(kvsi_trie_add(&t->user_defined, piece->text, piece->size, (int32_t)id, err));
         KVS_TRY(kvsi_keep_whole(t, piece->text, piece->size, err));
         KVS_TRY(kvsi_document_add_token(t->document, piece->text, piece->size, id, 0, err));
@@ -276,16 +304,31 @@ out:
     return st;
 }
 
+/* What a file that knows kinds only calls a token: control tokens are recognised in texts and begin
+ * a new text behind them, as added tokens do; unused ones are not. */
+static int kind_at(const kvsi_scored *scored, size_t id)
+{
+    const kvsi_scored_piece *piece = piece_at(scored, (int64_t)id);
+
+    if (!piece)
+        return KVSI_PIECE_CONTROL;
+    if (!scored->added || piece->kind == KVSI_PIECE_UNKNOWN)
+        return piece->kind;
+    if (piece->is_added)
+        return KVSI_PIECE_CONTROL;
+    return piece->kind == KVSI_PIECE_CONTROL ? KVSI_PIECE_UNUSED : piece->kind;
+}
+
 /* What the pieces were, for a file of the same kind that may be written later. */
 static kvs_status keep_scores(kvs_tokenizer *t, const kvsi_scored *scored, kvs_err *err)
 {
-    t->scores = kvsi_alloc(scored->count, sizeof *t->scores);
-    t->kinds = kvsi_alloc(scored->count, 1);
+    t->scores = kvsi_alloc(t->vocab, sizeof *t->scores);
+    t->kinds = kvsi_alloc(t->vocab, 1);
     if (!t->scores || !t->kinds)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for scores");
-    for (size_t id = 0; id < scored->count; id++) {
-        t->scores[id] = scored->pieces[id].score;
-        t->kinds[id] = (unsigned char)scored->pieces[id].kind;
+    for (size_t id = 0; id < t->vocab; id++) {
+        t->scores[id] = id < scored->count ? scored->pieces[id].score : 0;
+        t->kinds[id] = (unsigned char)kind_at(scored, id);
     }
     return KVS_OK;
 }
@@ -306,9 +349,9 @@ kvs_status kvsi_tokenizer_from_scored(kvs_tokenizer **out, const kvsi_scored *sc
     KVS_TRY(fill_document(document, scored, what, err));
     KVS_TRY(kvsi_tokenizer_from_document(&t, json_incref(document), what, err));
     t->scored = 1;
-    if (piece_at(scored, scored->bos))
+    if (text_at(scored, scored->bos).text)
         t->bos = (int32_t)scored->bos;
-    if (piece_at(scored, scored->eos))
+    if (text_at(scored, scored->eos).text)
         t->eos = (int32_t)scored->eos;
     KVS_TRY(keep_scores(t, scored, err));
     KVS_TRY(add_merges(t, scored, err));

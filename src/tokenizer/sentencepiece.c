@@ -205,6 +205,7 @@ static kvs_status refuse(const model *in, const char *path, kvs_err *err)
 kvs_status kvsi_tokenizer_load_sentencepiece(kvs_tokenizer **out, const char *path, kvs_err *err)
 {
     model in = {.algorithm = 1};
+    kvsi_beside beside = {0};
     char *data = NULL;
     size_t size = 0;
     kvs_status st;
@@ -217,8 +218,11 @@ kvs_status kvsi_tokenizer_load_sentencepiece(kvs_tokenizer **out, const char *pa
     KVS_TRY(
         read_model(&in, (message){(unsigned char *)data, (unsigned char *)data + size}, path, err));
     KVS_TRY(refuse(&in, path, err));
+    KVS_TRY(kvsi_beside_open(&beside, path, "tokenizer.model", err));
+    KVS_TRY(kvsi_beside_apply(&beside, &in.scored, err));
     KVS_TRY(kvsi_tokenizer_from_scored(out, &in.scored, path, err));
 out:
+    kvsi_beside_close(&beside);
     kvsi_free(in.scored.pieces);
     kvsi_free(data);
     return st;

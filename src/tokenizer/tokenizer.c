@@ -35,9 +35,20 @@ out:
 static kvs_status load_json(kvs_tokenizer **out, const char *path, kvs_err *err)
 {
     json_t *document = NULL;
-    const kvs_status st = kvsi_json_read(&document, path, KVSI_TOKENIZER_FILE_MAX, err);
+    kvsi_beside beside = {0};
+    kvs_tokenizer *t = NULL;
+    kvs_status st;
 
-    return st != KVS_OK ? st : kvsi_tokenizer_from_document(out, document, path, err);
+    KVS_TRY(kvsi_json_read(&document, path, KVSI_TOKENIZER_FILE_MAX, err));
+    KVS_TRY(kvsi_tokenizer_from_document(&t, document, path, err));
+    KVS_TRY(kvsi_beside_open(&beside, path, "tokenizer.json", err));
+    KVS_TRY(kvsi_beside_name_ends(&beside, t, err));
+    *out = t;
+    t = NULL;
+out:
+    kvsi_beside_close(&beside);
+    kvs_tokenizer_free(t);
+    return st;
 }
 
 static kvs_status load_beside(kvs_tokenizer **out, const char *path, kvs_err *err)
@@ -270,9 +281,11 @@ json_t *kvsi_tokenizer_to_document(const kvs_tokenizer *t)
 kvs_status kvs_tokenizer_save(const kvs_tokenizer *t, const char *path, kvs_err *err)
 {
     json_t *document = kvsi_tokenizer_to_document(t);
-    const kvs_status st = document ? kvsi_json_write(document, path, err) : fail_memory(err);
+    kvs_status st = document ? kvsi_json_write(document, path, err) : fail_memory(err);
 
     json_decref(document);
+    if (st == KVS_OK && (t->bos != t->document_bos || t->eos != t->document_eos))
+        st = kvsi_beside_write(t, path, err);
     return st;
 }
 

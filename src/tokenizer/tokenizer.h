@@ -100,7 +100,8 @@ struct kvs_tokenizer {
     kvsi_merges joints;    /* pairs of characters that a merge may bring together; see cuts.c */
     int32_t byte_ids[256]; /* of <0x00> .. <0xFF>, or of the characters that stand for bytes where
                               `byte_words`; -1 = none */
-    int32_t unknown, bos, eos; /* -1 = none */
+    int32_t unknown, bos, eos;          /* -1 = none */
+    int32_t document_bos, document_eos; /* what a reader of the document alone would take */
     int byte_words; /* words reach the model as bytes: the last pre-tokenizer is ByteLevel */
     int byte_fallback, ignore_merges, fuse_unknown;
     int scored;             /* SentencePiece: unknown characters fall back after merging */

@@ -95,6 +95,47 @@ convert with without -t none
 refused 2 "the tokenizer has 260 tokens, the model 9" --random desk-1m x --vocab 9 -t tokenizer.json
 refused 2 "has no place for a tokenizer" plain x.bin -t tokenizer.json
 
+# Ids of special tokens, the chat template and all files of the tokenizer stay as they are.
+cp -r with hub
+sed -i 's/"eos_token_id": null/"eos_token_id": [7, 3, 9, 11], "pad_token_id": 5/; s/"bos_token_id": null/"bos_token_id": 4/' \
+    hub/config.json
+grep -q '"eos_token_id": \[7, 3, 9, 11\]' hub/config.json || fail "another config.json: $(cat hub/config.json)"
+echo '{"eos_token_id": [7, 3, 9, 11]}' >hub/generation_config.json
+echo '{{ messages }}' >hub/chat_template.jinja
+for name in added_tokens special_tokens_map vocab; do echo '{}' >hub/$name.json; done
+echo '#version: 0.2' >hub/merges.txt
+printf '{"auto_map": {"AutoTokenizer": ["tokenization_own.Own", null], "AutoModel": "modeling_gone.Gone", "AutoConfig": "../evil.Evil", "AutoImage": "linked.Linked", "AutoHub": "me/it--their.Their"}, "tokenizer_class": "Own", "model_max_length": 1000000000000000019884624838656}' \
+    >hub/tokenizer_config.json
+printf 'from .configuration_own import Settings\nfrom .linked import secret\n' >hub/tokenization_own.py
+echo 'from .tokenization_own import Own' >hub/configuration_own.py
+echo 'secret' >evil.py
+ln -s ../evil.py hub/linked.py
+convert hub hub-out
+for name in generation_config.json chat_template.jinja added_tokens.json special_tokens_map.json \
+    vocab.json merges.txt tokenization_own.py configuration_own.py tokenizer.json; do
+    cmp hub/$name hub-out/$name || fail "$name is not what it was"
+done
+[[ ! -e hub-out/linked.py && ! -e hub-out/evil.py ]] || fail "a name led out of the folder: $(ls hub-out)"
+tr -d ' \n' <hub-out/tokenizer_config.json >settings
+grep -q '"auto_map":{"AutoTokenizer":\["tokenization_own.Own",null\],"AutoHub":"me/it--their.Their"}' settings ||
+    fail "references: $(cat settings)"
+tr -d ' \n' <hub-out/config.json >settings
+grep -q '"bos_token_id":4,"eos_token_id":\[7,3,9,11\],"pad_token_id":5' settings || fail "ids: $(cat settings)"
+convert hub hub.gguf
+convert hub.gguf hub2.gguf --dtype f16
+convert hub2.gguf hub-back
+tr -d ' \n' <hub-back/config.json >settings
+grep -q '"bos_token_id":4,"eos_token_id":\[7,3,9,11\],"pad_token_id":5' settings || fail "GGUF lost ids: $(cat settings)"
+grep -q '"chat_template": "{{ messages }}' hub-back/tokenizer_config.json || fail "GGUF lost the chat template"
+rm hub/tokenization_own.py
+convert hub hub-out --overwrite
+grep -q '"tokenizer_class": "PreTrainedTokenizerFast"' hub-out/tokenizer_config.json || fail "a class without its file"
+convert hub hub-other -t tokenizer.json # ids of another tokenizer are none of the input's
+[[ ! -e hub-other/generation_config.json && ! -e hub-other/chat_template.jinja ]] || fail "files of another tokenizer"
+grep -q '"eos_token_id": null' hub-other/config.json || fail "ids of another tokenizer"
+mkfifo hub/added_tokens.json.pipe && mv hub/added_tokens.json.pipe hub/added_tokens.json
+refused 1 "added_tokens.json': not a regular file" hub x
+
 # What is there stays, unless it is said.
 refused 2 "'kv.gguf' is there already; --overwrite replaces it" plain kv.gguf
 refused 2 "'kv' holds a model already; --overwrite replaces it" plain kv

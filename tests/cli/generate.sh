@@ -129,3 +129,22 @@ refused 2 "'--samples'" generate -m run -p x --samples 0
 refused 1 "the prompt has 100 tokens, the model's context is 64" \
     generate -m run --ids "$(seq -s, 0 99)" -n 3
 echo "passed"
+
+# A model's own files say which tokens end a text, also without a tokenizer and of every sample.
+"$KVSHIFT" convert run plain -t none --quiet
+"$KVSHIFT" generate -m plain --ids 1,2,3 -n 12 --temp 0 --json >all
+end=$(python3 -c "import json; i = json.load(open('all'))['ids']; last = max(i, key=i.index); print(last, i.index(last))")
+read -r id length <<<"$end"
+echo "{\"eos_token_id\": [299, $id]}" >plain/generation_config.json
+"$KVSHIFT" generate -m plain --ids 1,2,3 -n 12 --temp 0 --samples 2 --json >out
+check "
+a = json.load(open('all'))
+assert len(o) == 2
+for x in o:
+    assert x['finish'] == 'eos' and x['ids'] == a['ids'][:$length], x"
+"$KVSHIFT" generate -m plain --ids 1,2,3 -n 12 --temp 0 --json --ignore-eos >out
+cmp all out || fail "--ignore-eos does not go on"
+echo '{"eos_token_id": "two"}' >plain/generation_config.json
+"$KVSHIFT" generate -m plain --ids 1,2,3 2>out && fail "a text is an id"
+grep -q "generation_config.json': key 'eos_token_id': expected a whole number" out ||
+    fail "a text as an id is refused with: $(cat out)"

@@ -24,6 +24,16 @@ void fuzz_seeds(void)
     fuzz_seed("llama", &file);
     put_gguf(&file, plain, "llama", NULL, 30);
     fuzz_seed("llama-bf16", &file);
+    put_gguf(&file, plain, "llama", NULL, 0);
+    add_gguf_u32(&file, "tokenizer.ggml.eos_token_id", 2);
+    add_gguf_u32(&file, "tokenizer.ggml.eot_token_id", 3);
+    add_gguf_text(&file, "llama.rope.scaling.type", "linear");
+    add_gguf_float(&file, "llama.rope.scaling.factor", 1);
+    fuzz_seed("llama-keys", &file);
+    put_gguf(&file, plain, "llama", NULL, 0);
+    add_gguf_key(&file, "tokenizer.kvshift.eos_token_ids", 9, "\5\0\0\0\1\0\0\0\0\0\0\0\4\0\0\0",
+                 16);
+    fuzz_seed("llama-eos-list", &file);
     put_gguf(&file, shifted, "kvshift", config, 1);
     fuzz_seed("kvshift-f16", &file);
     put_gguf(&file, wide, "llama", NULL, 8);

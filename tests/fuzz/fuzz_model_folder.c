@@ -1,11 +1,16 @@
-/* A model's folder: configuration, index and weights, all of them hostile at once. */
+/* A model's folder: configuration, index and weights, how it generates, all of them hostile at
+ * once. */
 #include "fuzz.h"
 
 #include <string.h>
 
-static const char *const names[] = {"config.json",   "model.safetensors",
-                                    "a.safetensors", "model.safetensors.index.json",
-                                    "state.json",    NULL};
+static const char *const names[] = {"config.json",
+                                    "model.safetensors",
+                                    "a.safetensors",
+                                    "model.safetensors.index.json",
+                                    "state.json",
+                                    "generation_config.json",
+                                    NULL};
 
 kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
 {
@@ -18,10 +23,12 @@ static void seed(const char *name, const kvs_model_config *special, kvsi_dtype d
     kvs_model *model = fuzz_model(special);
     static const char state[] =
         "{\"files\": {\"config.json\": \"0123456789abcdef\", \"model.safetensors\": \"0\"}}";
+    static const char generation[] = "{\"eos_token_id\": [2, 4], \"bos_token_id\": 1}";
     kvsi_text input = {0};
 
     fuzz_pack_model(&input, model, dtype);
     fuzz_pack(&input, "state.json", state, strlen(state));
+    fuzz_pack(&input, "generation_config.json", generation, strlen(generation));
     fuzz_seed(name, &input);
     kvs_model_free(model);
 }

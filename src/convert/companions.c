@@ -1,0 +1,400 @@
+/* The files that go along with a model of Hugging Face's layout: those of its tokenizer, how it
+ * generates, and Python files that its tokenizer_config.json refers to ("auto_map").
+ *
+ * Known names are copied from wherever the folder has them.  Names that a file gives are hostile:
+ * they must be plain, and lead to a file inside the folder, or inside the cache of huggingface_hub,
+ * whose folders are links into "blobs". */
+#include "convert/companions.h"
+
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "tokenizer/documents.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FILE_LIMIT = 1 << 30,     /* bytes of a tokenizer's file */
+    TEXT_LIMIT = 1 << 22,     /* bytes of a template or a Python file */
+    SETTINGS_LIMIT = 1 << 26, /* bytes of tokenizer_config.json */
+    MODULES_MAX = 32,         /* Python files */
+    MODULE_SIZE = 100,        /* bytes of a name */
+};
+
+static const char SETTINGS[] = "tokenizer_config.json", TEMPLATE[] = "chat_template.jinja",
+                  GENERATION[] = "generation_config.json", AUTO_MAP[] = "auto_map";
+
+/* Copied unread; the settings are not among them. */
+static const struct {
+    const char *name;
+    size_t limit;
+} files[] = {
+    {"tokenizer.json", FILE_LIMIT},       {"tokenizer.model", FILE_LIMIT},
+    {"special_tokens_map.json", 1 << 26}, {"added_tokens.json", 1 << 26},
+    {"vocab.json", FILE_LIMIT},           {"merges.txt", FILE_LIMIT},
+    {"encoder.json", FILE_LIMIT},         {"vocab.bpe", FILE_LIMIT},
+    {"chat_template.jinja", TEXT_LIMIT},  {"chat_template.json", TEXT_LIMIT},
+};
+
+enum { FILES = sizeof files / sizeof *files };
+
+int kvsi_is_companion(const char *name)
+{
+    static const char *const kinds[] = {"tokenization_", "configuration_", "modeling_"};
+
+    for (size_t i = 0; i < FILES; i++)
+        if (strcmp(name, files[i].name) == 0)
+            return 1;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strncmp(name, kinds[i], strlen(kinds[i])) == 0 && kvsi_ends_with(name, ".py"))
+            return 1;
+    return strcmp(name, SETTINGS) == 0 || strcmp(name, GENERATION) == 0;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static kvs_status fail_memory(const char *what, kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", what);
+}
+
+kvs_status kvsi_write_bytes(const char *dir, const char *name, const char *bytes, size_t size,
+                            kvs_err *err)
+{
+    char *path = kvsi_path_join(dir, name);
+    kvsi_new_file *file = NULL;
+    kvs_status st;
+
+    if (!path)
+        return fail_memory(name, err);
+    KVS_TRY(kvsi_new_file_open(&file, path, err));
+    KVS_TRY(kvsi_new_file_write(file, bytes, size, err));
+    st = kvsi_new_file_commit(file, err);
+    file = NULL;
+out:
+    kvsi_new_file_abandon(file);
+    kvsi_free(path);
+    return st;
+}
+
+kvs_status kvsi_write_json(const char *dir, const char *name, json_t *value, kvs_err *err)
+{
+    char *path = kvsi_path_join(dir, name);
+    const kvs_status st =
+        path && value ? kvsi_json_write(value, path, err) : fail_memory(name, err);
+
+    json_decref(value);
+    kvsi_free(path);
+    return st;
+}
+
+static kvs_status copy_file(const char *from, const char *to, const char *name, size_t limit,
+                            int *there, kvs_err *err)
+{
+    char *path = kvsi_path_join(from, name), *bytes = NULL;
+    size_t size = 0;
+    kvs_status st = KVS_OK;
+
+    if (!path)
+        return fail_memory(name, err);
+    *there = kvsi_file_exists(path);
+    if (*there) {
+        KVS_TRY(kvsi_file_read(&bytes, &size, path, limit, err));
+        KVS_TRY(kvsi_write_bytes(to, name, bytes, size, err));
+    }
+out:
+    kvsi_free(bytes);
+    kvsi_free(path);
+    return st;
+}
+
+/* ---- Python files ---------------------------------------------------------------------------- */
+
+/* The modules that are copied, or that are missing. */
+typedef struct modules {
+    const char *from, *to;
+    char names[MODULES_MAX][MODULE_SIZE];
+    int there[MODULES_MAX];
+    size_t count;
+} modules;
+
+static size_t name_length(const char *text)
+{
+    return strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+}
+
+/* Whether the folder at `dir`, resolved, holds the resolved path. */
+static int is_below(const char *real, const char *dir)
+{
+    char *folder = realpath(dir, NULL);
+    const size_t length = folder ? strlen(folder) : 0;
+    const int below = folder && strncmp(real, folder, length) == 0 && real[length] == '/';
+
+    free(folder);
+    return below;
+}
+
+static int leads_inside(const char *folder, const char *path)
+{
+    char *real = realpath(path, NULL), *blobs = kvsi_path_join(folder, "../../blobs");
+    const int inside = real && blobs && (is_below(real, folder) || is_below(real, blobs));
+
+    free(real);
+    kvsi_free(blobs);
+    return inside;
+}
+
+static kvs_status copy_module(modules *m, const char *name, size_t length, int *there,
+                              kvs_err *err);
+
+/* "from .NAME import": such a file needs that one, too. */
+static kvs_status copy_imports(modules *m, const char *text, kvs_err *err)
+{
+    static const char word[] = "from .";
+    kvs_status st = KVS_OK;
+
+    for (const char *at = text; (at = strstr(at, word)) != NULL;) {
+        const size_t length = name_length(at += strlen(word));
+        int there = 0;
+
+        if (length > 0 && at[length] == ' ')
+            KVS_TRY(copy_module(m, at, length, &there, err));
+    }
+out:
+    return st;
+}
+
+static kvs_status copy_python(modules *m, const char *file, int *there, kvs_err *err)
+{
+    char *path = kvsi_path_join(m->from, file), *text = NULL;
+    size_t size = 0;
+    kvs_status st = KVS_OK;
+
+    if (!path)
+        return fail_memory(file, err);
+    *there = leads_inside(m->from, path);
+    if (*there) {
+        KVS_TRY(kvsi_file_read(&text, &size, path, TEXT_LIMIT, err));
+        KVS_TRY(kvsi_write_bytes(m->to, file, text, size, err));
+        KVS_TRY(copy_imports(m, text, err));
+    }
+out:
+    kvsi_free(text);
+    kvsi_free(path);
+    return st;
+}
+
+/* Copies NAME.py, once, with what it imports; *there: it is in the folder. */
+static kvs_status copy_module(modules *m, const char *name, size_t length, int *there, kvs_err *err)
+{
+    char file[MODULE_SIZE + 4];
+    const size_t index = m->count;
+    kvs_status st;
+
+    *there = 0;
+    if (length >= MODULE_SIZE)
+        return KVS_OK;
+    for (size_t i = 0; i < m->count; i++)
+        if (strlen(m->names[i]) == length && memcmp(m->names[i], name, length) == 0) {
+            *there = m->there[i];
+            return KVS_OK;
+        }
+    if (m->count == MODULES_MAX)
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s' refers to more than %d Python files", m->from,
+                         (int)MODULES_MAX);
+    snprintf(file, sizeof file, "%.*s.py", (int)length, name);
+    memcpy(m->names[m->count++], file, length);
+    m->there[index] = 1; /* for files that import each other */
+    st = copy_python(m, file, there, err);
+    m->there[index] = *there;
+    return st;
+}
+
+/* "module.Class" of this folder; other references, as "owner/name--module.Class", stay. */
+static kvs_status follow(modules *m, const json_t *reference, int *good, kvs_err *err)
+{
+    const char *text = json_string_value(reference);
+    const size_t length = text ? name_length(text) : 0;
+
+    if (!text || strstr(text, "--"))
+        return KVS_OK;
+    if (length == 0 || text[length] != '.') {
+        *good = 0;
+        return KVS_OK;
+    }
+    return copy_module(m, text, length, good, err);
+}
+
+/* Copies what one entry refers to, one reference or a list; *good = 0: some of it is not there. */
+static kvs_status follow_entry(modules *m, const json_t *entry, int *good, kvs_err *err)
+{
+    const json_t *reference;
+    kvs_status st = KVS_OK;
+    size_t i;
+
+    *good = 1;
+    if (!json_is_array(entry))
+        return follow(m, entry, good, err);
+    json_array_foreach(entry, i, reference) {
+        if (*good)
+            KVS_TRY(follow(m, reference, good, err));
+    }
+out:
+    return st;
+}
+
+/* ---- tokenizer_config.json ------------------------------------------------------------------- */
+
+/* Copies what the settings refer to and takes references out that lead nowhere; *changed: there
+ * were some. */
+static kvs_status settle_references(json_t *settings, modules *m, int *changed, kvs_err *err)
+{
+    json_t *map = json_object_get(settings, AUTO_MAP), *entry;
+    kvs_status st = KVS_OK;
+    const char *key;
+    void *next;
+
+    if (map && !json_is_object(map)) {
+        *changed = json_object_del(settings, AUTO_MAP) == 0;
+        return KVS_OK;
+    }
+    json_object_foreach_safe(map, next, key, entry)
+    {
+        int good = 1;
+
+        KVS_TRY(follow_entry(m, entry, &good, err));
+        if (!good && json_object_del(map, key) == 0)
+            *changed = 1;
+    }
+    if (*changed && json_object_size(map) == 0)
+        json_object_del(settings, AUTO_MAP);
+out:
+    return st;
+}
+
+/* A class that is not transformers' own cannot be found without its file. */
+static kvs_status replace_class(json_t *settings, const char *name, kvs_err *err)
+{
+    if (json_object_get(json_object_get(settings, AUTO_MAP), "AutoTokenizer"))
+        return KVS_OK;
+    return json_object_set_new(settings, "tokenizer_class", json_string(name)) == 0
+               ? KVS_OK
+               : fail_memory(SETTINGS, err);
+}
+
+static kvs_status copy_settings(const char *from, const char *to, const char *class_name,
+                                int *there, kvs_err *err)
+{
+    modules *m = kvsi_alloc(1, sizeof *m);
+    char *path = kvsi_path_join(from, SETTINGS);
+    json_t *settings = NULL;
+    int changed = 0;
+    kvs_status st = KVS_OK;
+
+    *there = 0;
+    if (!path || !m) {
+        st = fail_memory(SETTINGS, err);
+        goto out;
+    }
+    if (!kvsi_file_exists(path))
+        goto out;
+    m->from = from;
+    m->to = to;
+    KVS_TRY(kvsi_json_read_wide(&settings, path, SETTINGS_LIMIT, err));
+    KVS_TRY(settle_references(settings, m, &changed, err));
+    if (!changed) {
+        st = copy_file(from, to, SETTINGS, SETTINGS_LIMIT, there, err);
+        goto out;
+    }
+    KVS_TRY(replace_class(settings, class_name, err));
+    KVS_TRY(kvsi_write_json(to, SETTINGS, json_incref(settings), err));
+    *there = 1;
+out:
+    json_decref(settings);
+    kvsi_free(path);
+    kvsi_free(m);
+    return st;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+kvs_status kvsi_copy_generation(const char *from, const char *to, kvs_err *err)
+{
+    int there;
+
+    return copy_file(from, to, GENERATION, SETTINGS_LIMIT, &there, err);
+}
+
+kvs_status kvsi_copy_companions(kvsi_companions *out, const char *from, const char *to,
+                                const kvs_tokenizer *tokenizer, kvs_err *err)
+{
+    const int exact = kvsi_tokenizer_is_document(tokenizer);
+    kvs_status st = KVS_OK;
+
+    *out = (kvsi_companions){0};
+    for (size_t i = 0; i < FILES; i++) {
+        int there = 0;
+
+        KVS_TRY(copy_file(from, to, files[i].name, files[i].limit, &there, err));
+        out->tokenizer |= there && (strcmp(files[i].name, "tokenizer.json") == 0 ||
+                                    (strcmp(files[i].name, "tokenizer.model") == 0 && !exact));
+    }
+    KVS_TRY(copy_settings(from, to, exact ? "PreTrainedTokenizerFast" : "LlamaTokenizer",
+                          &out->settings, err));
+out:
+    return st;
+}
+
+/* ---- the chat template ----------------------------------------------------------------------- */
+
+/* The text, or in a list of named ones that called "default". */
+static const char *find_template(const json_t *value)
+{
+    const json_t *named;
+    size_t i;
+
+    json_array_foreach(value, i, named) {
+        const char *name = json_string_value(json_object_get(named, "name"));
+
+        if (name && strcmp(name, "default") == 0)
+            return json_string_value(json_object_get(named, "template"));
+    }
+    return json_string_value(value);
+}
+
+static kvs_status template_in_settings(char **out, const char *folder, kvs_err *err)
+{
+    char *path = kvsi_path_join(folder, SETTINGS);
+    json_t *settings = NULL;
+    const char *text;
+    kvs_status st = KVS_OK;
+
+    if (!path)
+        return fail_memory(folder, err);
+    if (kvsi_file_exists(path))
+        KVS_TRY(kvsi_json_read_wide(&settings, path, SETTINGS_LIMIT, err));
+    text = find_template(json_object_get(settings, "chat_template"));
+    if (text && !(*out = kvsi_strdup(text)))
+        st = fail_memory(path, err);
+out:
+    json_decref(settings);
+    kvsi_free(path);
+    return st;
+}
+
+kvs_status kvsi_read_chat_template(char **out, const char *folder, kvs_err *err)
+{
+    char *path = kvsi_path_join(folder, TEMPLATE);
+    size_t size = 0;
+    kvs_status st;
+
+    *out = NULL;
+    if (!path)
+        return fail_memory(folder, err);
+    st = kvsi_file_exists(path) ? kvsi_file_read(out, &size, path, TEXT_LIMIT, err)
+                                : template_in_settings(out, folder, err);
+    kvsi_free(path);
+    return st;
+}

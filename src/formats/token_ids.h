@@ -1,0 +1,33 @@
+/* formats/token_ids.h - the ids of special tokens that a model's own files name, whether or not
+ * there is a tokenizer. */
+#ifndef KVSI_FORMATS_TOKEN_IDS_H
+#define KVSI_FORMATS_TOKEN_IDS_H
+
+#include "formats/gguf.h"
+
+enum { KVSI_EOS_MAX = 64 };
+
+typedef struct kvsi_token_ids {
+    int32_t bos, pad;          /* -1 = the files do not say */
+    int32_t eos[KVSI_EOS_MAX]; /* each of them ends a text */
+    size_t eos_count;
+} kvsi_token_ids;
+
+#define KVSI_NO_TOKEN_IDS                                                                          \
+    {                                                                                              \
+        .bos = -1, .pad = -1                                                                       \
+    }
+
+/* From a folder's config.json and generation_config.json, whose "eos_token_id", a number or a list,
+ * takes precedence.  Ids that the vocabulary does not have are left out: no text can have them. */
+kvs_status kvsi_token_ids_read_folder(kvsi_token_ids *out, const char *folder, size_t vocab,
+                                      kvs_err *err);
+/* From the keys "tokenizer.ggml.eos_token_id", "eot_token_id" and "eom_token_id" of a GGUF file, or
+ * the list KVSI_GGUF_EOS_LIST, where one of ours has it; likewise. */
+#define KVSI_GGUF_EOS_LIST "tokenizer.kvshift.eos_token_ids"
+kvs_status kvsi_token_ids_read_gguf(kvsi_token_ids *out, const kvsi_gguf *file, size_t vocab,
+                                    kvs_err *err);
+
+int kvsi_token_ids_has_eos(const kvsi_token_ids *ids, int32_t id);
+
+#endif

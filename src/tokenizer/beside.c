@@ -1,0 +1,424 @@
+/* The files of Hugging Face that stand beside a tokenizer's own and say more about it:
+ *
+ *     tokenizer_config.json      {"add_bos_token": false, "eos_token": "</s>", "added_tokens_decoder":
+ *                                 {"32000": {"content": "<|im_start|>", "special": true, ...}}}
+ *     special_tokens_map.json    {"eos_token": "</s>", ...}
+ *     added_tokens.json          {"<|im_start|>": 32000}
+ *
+ * They are read as transformers' LlamaTokenizer reads them (the slow one with `legacy`): the last two
+ * count only where the first has no "added_tokens_decoder", and special tokens without an id go
+ * behind all others. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "tokenizer/documents.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_LIMIT = 1 << 26, CONFIG_LIMIT = 1 << 20 }; /* bytes */
+
+static const char CONFIG[] = "tokenizer_config.json", MAP[] = "special_tokens_map.json",
+                  ADDED[] = "added_tokens.json";
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static kvs_status read_object(json_t **out, const char *dir, const char *name, kvs_err *err)
+{
+    char *path = kvsi_path_join(dir, name);
+    kvs_status st = KVS_OK;
+
+    if (!path)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+    if (kvsi_file_exists(path))
+        st = kvsi_json_read_wide(out, path, FILE_LIMIT, err);
+    kvsi_free(path);
+    return st;
+}
+
+/* The vocabulary of the model in the folder.  A damaged config.json is for its own reader to
+ * refuse. */
+static size_t read_limit(const char *dir)
+{
+    char *path = kvsi_path_join(dir, "config.json");
+    json_t *config = NULL;
+    size_t vocab = 0;
+
+    if (path && kvsi_json_read(&config, path, CONFIG_LIMIT, NULL) == KVS_OK &&
+        kvsi_json_get_size(&vocab, config, "vocab_size", path, NULL) != KVS_OK)
+        vocab = 0;
+    json_decref(config);
+    kvsi_free(path);
+    return vocab > 0 ? vocab : SIZE_MAX;
+}
+
+static int has_name(const char *path, const char *name)
+{
+    const char *slash = strrchr(path, '/');
+
+    return strcmp(slash ? slash + 1 : path, name) == 0;
+}
+
+kvs_status kvsi_beside_open(kvsi_beside *out, const char *path, const char *name, kvs_err *err)
+{
+    kvsi_beside b = {.limit = SIZE_MAX};
+    kvs_status st = KVS_OK;
+
+    *out = b;
+    if (!has_name(path, name))
+        return KVS_OK;
+    b.dir = kvsi_path_parent(path);
+    if (!b.dir)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+    KVS_TRY(read_object(&b.config, b.dir, CONFIG, err));
+    if (!json_object_get(b.config, "added_tokens_decoder")) {
+        KVS_TRY(read_object(&b.map, b.dir, MAP, err));
+        KVS_TRY(read_object(&b.added, b.dir, ADDED, err));
+    }
+    b.limit = read_limit(b.dir);
+    *out = b;
+    b = (kvsi_beside){0};
+out:
+    kvsi_beside_close(&b);
+    return st;
+}
+
+void kvsi_beside_close(kvsi_beside *b)
+{
+    kvsi_free(b->dir);
+    json_decref(b->config);
+    json_decref(b->map);
+    json_decref(b->added);
+    json_decref(b->list);
+    *b = (kvsi_beside){0};
+}
+
+/* ---- special tokens -------------------------------------------------------------------------- */
+
+static kvs_status fail_key(const kvsi_beside *b, const char *key, const char *expected,
+                           kvs_err *err)
+{
+    return kvsi_fail(err, KVS_E_FORMAT, "'%s/%s': key '%s': expected %s", b->dir, CONFIG, key,
+                     expected);
+}
+
+/* A key of the map, or else of the configuration; NULL = neither says anything. */
+static const json_t *find_key(const kvsi_beside *b, const char *key)
+{
+    const json_t *value = json_object_get(b->map, key);
+
+    value = value ? value : json_object_get(b->config, key);
+    return value && !json_is_null(value) ? value : NULL;
+}
+
+/* Text, or an object that has it as its content; NULL = neither. */
+static const json_t *content_of(const json_t *value)
+{
+    const json_t *content = json_is_object(value) ? json_object_get(value, "content") : value;
+
+    return json_is_string(content) ? content : NULL;
+}
+
+static kvs_status find_special(const json_t **content, const kvsi_beside *b, const char *key,
+                               kvs_err *err)
+{
+    const json_t *value = find_key(b, key);
+
+    *content = content_of(value);
+    return value && !*content ? fail_key(b, key, "text, or an object with its 'content'", err)
+                              : KVS_OK;
+}
+
+/* ---- added tokens ---------------------------------------------------------------------------- */
+
+/* The list being made, and which tokens there are: those of the tokenizer's file, then these. */
+typedef struct collector {
+    kvsi_beside *b;
+    kvsi_scored *scored;
+    kvsi_vocabulary known, listed;
+    kvs_err *err;
+} collector;
+
+static int is_set(const json_t *value, const char *key)
+{
+    return json_is_true(json_object_get(value, key));
+}
+
+/* Adds a token as a tokenizer.json has it.  `flags` may be an object with the rest, or anything. */
+static kvs_status add_token(collector *c, const json_t *content, size_t id, const json_t *flags,
+                            int special)
+{
+    const size_t size = json_string_length(content);
+    uint32_t number;
+    json_t *token;
+
+    if (id >= c->b->limit || size == 0)
+        return KVS_OK; /* the model has no row for it, such as a [PAD] that was never trained */
+    if (kvsi_vocabulary_add(&c->listed, json_string_value(content), size, &number, c->err) !=
+        KVS_OK)
+        return KVS_E_NOMEM;
+    token =
+        json_pack("{s:I, s:O, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content", content,
+                  "single_word", is_set(flags, "single_word"), "lstrip", is_set(flags, "lstrip"),
+                  "rstrip", is_set(flags, "rstrip"), "normalized", 0, "special", special);
+    if (json_array_append_new(c->b->list, token) != 0)
+        return kvsi_fail(c->err, KVS_E_NOMEM, "out of memory for added tokens");
+    if (id < c->scored->count)
+        c->scored->pieces[id].is_added = 1;
+    return KVS_OK;
+}
+
+/* A token whose id a file gives. */
+static kvs_status add_numbered(collector *c, const json_t *content, uint64_t id,
+                               const json_t *flags, int special)
+{
+    const char *text = json_string_value(content);
+    const size_t size = json_string_length(content);
+    const int32_t found = kvsi_vocabulary_find(&c->known, text, size);
+    kvs_status st = KVS_OK;
+
+    if (id >= KVSI_TOKENS_MAX || (found < 0 && kvsi_vocabulary_at(&c->known, (size_t)id).text) ||
+        (found >= 0 && (uint64_t)found != id))
+        return kvsi_fail(c->err, KVS_E_FORMAT,
+                         "'%s': added token '%.100s' has id %llu, which is another token's or too "
+                         "large",
+                         c->b->dir, text, (unsigned long long)id);
+    if (found < 0 && size > 0)
+        KVS_TRY(kvsi_vocabulary_set(&c->known, id, text, size, c->err));
+    KVS_TRY(add_token(c, content, (size_t)id, flags, special));
+out:
+    return st;
+}
+
+/* {"32000": {"content": ...}} */
+static kvs_status add_decoder(collector *c)
+{
+    static const char key[] = "added_tokens_decoder";
+    json_t *decoder = json_object_get(c->b->config, key), *value;
+    kvs_status st = KVS_OK;
+    const char *number;
+
+    if (decoder && !json_is_null(decoder) && !json_is_object(decoder))
+        return fail_key(c->b, key, "an object", c->err);
+    json_object_foreach(decoder, number, value) {
+        const size_t digits = strspn(number, "0123456789");
+        const json_t *content = content_of(value);
+
+        if (digits == 0 || digits > 10 || number[digits] != '\0' || !content)
+            return fail_key(c->b, key, "ids, each with an object that has its 'content'", c->err);
+        KVS_TRY(
+            add_numbered(c, content, strtoull(number, NULL, 10), value, is_set(value, "special")));
+    }
+out:
+    return st;
+}
+
+/* {"<|im_start|>": 32000} */
+static kvs_status add_file(collector *c)
+{
+    kvs_status st = KVS_OK;
+    const char *text;
+    json_t *id;
+
+    json_object_foreach(c->b->added, text, id) {
+        json_t *content;
+
+        if (!json_is_integer(id) || json_integer_value(id) < 0)
+            return kvsi_fail(c->err, KVS_E_FORMAT,
+                             "'%s/%s': token '%.100s': expected a whole number as its id",
+                             c->b->dir, ADDED, text);
+        content = json_string(text);
+        if (!content)
+            return kvsi_fail(c->err, KVS_E_NOMEM, "out of memory for added tokens");
+        st = add_numbered(c, content, (uint64_t)json_integer_value(id), NULL, 0);
+        json_decref(content);
+        if (st != KVS_OK)
+            return st;
+    }
+    return st;
+}
+
+/* A token that is special by its role: recognised in texts, and behind all others if it is new. */
+static kvs_status add_special(collector *c, const json_t *value)
+{
+    const json_t *content = content_of(value);
+    const char *text = json_string_value(content);
+    const size_t size = json_string_length(content);
+    uint32_t id = 0;
+    kvs_status st = KVS_OK;
+
+    if (size == 0 || kvsi_vocabulary_find(&c->listed, text, size) >= 0)
+        return KVS_OK;
+    if (c->known.count >= KVSI_TOKENS_MAX)
+        return kvsi_fail(c->err, KVS_E_LIMIT, "'%s': more than %d tokens", c->b->dir,
+                         KVSI_TOKENS_MAX - 1);
+    KVS_TRY(kvsi_vocabulary_add(&c->known, text, size, &id, c->err));
+    KVS_TRY(add_token(c, content, id, value, 1));
+out:
+    return st;
+}
+
+/* Further ones: a list, or an object of names. */
+static kvs_status add_more_specials(collector *c, const char *key)
+{
+    enum { MOST = 4096 };
+    json_t *list = (json_t *)find_key(c->b, key), *value;
+    kvs_status st = KVS_OK;
+    const char *name;
+    size_t i;
+
+    if (list && !json_is_array(list) && !json_is_object(list))
+        return fail_key(c->b, key, "a list", c->err);
+    if (json_array_size(list) > MOST || json_object_size(list) > MOST)
+        return fail_key(c->b, key, "at most 4096 tokens", c->err);
+    json_array_foreach(list, i, value) {
+        KVS_TRY(add_special(c, value));
+    }
+    json_object_foreach(list, name, value) {
+        KVS_TRY(add_special(c, value));
+    }
+out:
+    return st;
+}
+
+/* The token that has a role where no file says which, if there is one. */
+static kvs_status add_usual(collector *c, const char *role, const char *usual)
+{
+    const int is_said = json_object_get(c->b->map, role) || json_object_get(c->b->config, role);
+    json_t *content;
+    kvs_status st;
+
+    if (is_said || !usual || kvsi_vocabulary_find(&c->known, usual, strlen(usual)) < 0)
+        return KVS_OK;
+    content = json_string(usual);
+    st = content ? add_special(c, content)
+                 : kvsi_fail(c->err, KVS_E_NOMEM, "out of memory for added tokens");
+    json_decref(content);
+    return st;
+}
+
+static kvs_status add_specials(collector *c)
+{
+    static const struct {
+        const char *role, *usual;
+    } roles[] = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"},
+                 {"sep_token", NULL},  {"pad_token", NULL},   {"cls_token", NULL},
+                 {"mask_token", NULL}};
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        const json_t *content = NULL;
+
+        KVS_TRY(find_special(&content, c->b, roles[i].role, c->err));
+        if (content)
+            KVS_TRY(add_special(c, find_key(c->b, roles[i].role)));
+        else
+            KVS_TRY(add_usual(c, roles[i].role, roles[i].usual));
+    }
+    KVS_TRY(add_more_specials(c, "additional_special_tokens"));
+    KVS_TRY(add_more_specials(c, "extra_special_tokens"));
+out:
+    return st;
+}
+
+/* ---- what it all means ----------------------------------------------------------------------- */
+
+static kvs_status get_flag(int *out, const kvsi_beside *b, const char *key, kvs_err *err)
+{
+    const json_t *value = json_object_get(b->config, key);
+
+    if (!value || json_is_null(value))
+        return KVS_OK;
+    if (!json_is_boolean(value))
+        return fail_key(b, key, "true or false", err);
+    *out = json_is_true(value);
+    return KVS_OK;
+}
+
+static kvs_status get_id(int64_t *out, const collector *c, const char *key)
+{
+    const json_t *content;
+    const kvs_status st = find_special(&content, c->b, key, c->err);
+    int32_t id;
+
+    if (st != KVS_OK || !content)
+        return st;
+    id = kvsi_vocabulary_find(&c->known, json_string_value(content), json_string_length(content));
+    if (id >= 0 && (size_t)id < c->b->limit)
+        *out = id;
+    return KVS_OK;
+}
+
+kvs_status kvsi_beside_apply(kvsi_beside *b, kvsi_scored *scored, kvs_err *err)
+{
+    collector c = {.b = b, .scored = scored, .err = err};
+    kvs_status st = KVS_OK;
+
+    if (!b->config && !b->map && !b->added)
+        return KVS_OK;
+    b->list = json_array();
+    if (!b->list)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for added tokens");
+    for (size_t id = 0; id < scored->count; id++)
+        if (scored->pieces[id].size > 0)
+            KVS_TRY(kvsi_vocabulary_set(&c.known, id, scored->pieces[id].text,
+                                        scored->pieces[id].size, err));
+    KVS_TRY(add_decoder(&c));
+    KVS_TRY(add_file(&c));
+    KVS_TRY(add_specials(&c));
+    KVS_TRY(get_id(&scored->bos, &c, "bos_token"));
+    KVS_TRY(get_id(&scored->eos, &c, "eos_token"));
+    KVS_TRY(get_flag(&scored->add_bos, b, "add_bos_token", err));
+    KVS_TRY(get_flag(&scored->add_eos, b, "add_eos_token", err));
+    scored->added = b->list;
+out:
+    kvsi_vocabulary_release(&c.known);
+    kvsi_vocabulary_release(&c.listed);
+    return st;
+}
+
+kvs_status kvsi_beside_name_ends(const kvsi_beside *b, kvs_tokenizer *t, kvs_err *err)
+{
+    static const char *const keys[] = {"bos_token", "eos_token"};
+    int32_t *const ids[] = {&t->bos, &t->eos};
+    kvs_status st = KVS_OK;
+
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *content = NULL;
+        int32_t id;
+
+        KVS_TRY(find_special(&content, b, keys[i], err));
+        id = content ? kvsi_vocabulary_find(&t->vocabulary, json_string_value(content),
+                                            json_string_length(content))
+                     : -1;
+        if (id >= 0 && (size_t)id < t->vocab)
+            *ids[i] = id;
+    }
+out:
+    return st;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static json_t *token_name(const kvs_tokenizer *t, int32_t id)
+{
+    const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id >= 0 ? (size_t)id : SIZE_MAX);
+
+    return piece.text ? json_stringn(piece.text, piece.size) : json_null();
+}
+
+kvs_status kvsi_beside_write(const kvs_tokenizer *t, const char *path, kvs_err *err)
+{
+    char *dir = kvsi_path_parent(path), *file = dir ? kvsi_path_join(dir, CONFIG) : NULL;
+    json_t *object =
+        json_pack("{s:s, s:o, s:o}", "tokenizer_class", "PreTrainedTokenizerFast", "bos_token",
+                  token_name(t, t->bos), "eos_token", token_name(t, t->eos));
+    kvs_status st =
+        file && object ? KVS_OK : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+
+    if (st == KVS_OK && has_name(path, "tokenizer.json") && !kvsi_file_exists(file))
+        st = kvsi_json_write(object, file, err);
+    json_decref(object);
+    kvsi_free(file);
+    kvsi_free(dir);
+    return st;
+}
