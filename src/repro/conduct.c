@@ -106,8 +106,8 @@ static json_t *added_later(void)
 
 int kvsi_conduct_same(const char *before, const char *planned)
 {
-    json_t *const old = json_loads(before, JSON_REJECT_DUPLICATES, NULL);
-    json_t *const now = json_loads(planned, JSON_REJECT_DUPLICATES, NULL);
+    json_t *const old = kvsi_json_load(before, strlen(before), JSON_REJECT_DUPLICATES, NULL);
+    json_t *const now = kvsi_json_load(planned, strlen(planned), JSON_REJECT_DUPLICATES, NULL);
     json_t *const added = added_later();
     const int same =
         old && now && added && json_object_update_missing(old, added) == 0 && json_equal(old, now);
