@@ -50,11 +50,11 @@ refused 2 "hop-k hops is '4096', but a string of length 1 has room for 0" train 
 refused 2 "hop-k hops is '4', but a string of length 5 has room for 3" train --task hopk \
     --string 5 --hops 4 --layers 1 --dim 16 --heads 2 --steps 1
 for id in $largest 18446744073709551614 31; do
-    refused 2 "first id is '$id', expected at most" analyze whole --first-id $id
+    refused 2 "first id is '$id', expected at most" analyze whole --first-id "$id"
 done
 for hops in $largest 18446744073709551614 9223372036854775809; do
     refused 2 "option '--only-hops': expected at most 2^53, found $hops" train --task hopk \
-        --only-hops $hops --layers 1 --dim 16 --heads 2 --steps 1
+        --only-hops "$hops" --layers 1 --dim 16 --heads 2 --steps 1
 done
 "$KVSHIFT" analyze whole --first-id 30 >/dev/null || fail "the largest first id is refused"
 "$KVSHIFT" train "${small[@]}" --steps 3 --checkpoint-every 1 --keep $largest --out keep \
