@@ -18,7 +18,7 @@ export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMPI_MCA_btl_vader_s
 shorten() {
     sed -E -e 's/--steps [0-9]+/--steps 4/' -e 's/--checkpoint-every [0-9]+/--checkpoint-every 2/' \
         -e 's/--scale desk/--scale smoke/' \
-        -e '/kvshift bench train/s/( *#.*)?$/ --steps 1/' \
+        -e '/kvshift bench train/s/( *#.*)?$/ --steps 1 --batch 1 --length 64/' \
         -e '/kvshift bench infer/s/( *#.*)?$/ --rounds 1 --prompt 32 --gen 4/' \
         -e '/examples\/novels\/compare/s/$/ --steps 2 --seeds 1 --model desk-1m/'
 }
