@@ -26,6 +26,8 @@ static kvs_status check_text(const char *path, const char *data, size_t size, kv
                                  path, number, c);
         }
         valid = json_stringn(line, length);
+        if (!valid && kvsi_json_check(path, err) != KVS_OK)
+            return KVS_E_NOMEM;
         if (!valid)
             return kvsi_fail(err, KVS_E_FORMAT, "%s:%zu: expected UTF-8, found other bytes", path,
                              number);

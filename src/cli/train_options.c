@@ -486,7 +486,8 @@ static int repeats_default(const kvsi_train_settings *s, const kvsi_parsed_optio
     kvsi_train_set_defaults(&defaults, s->model.body);
     kvsi_option_print(&ours, options + index, s);
     kvsi_option_print(&plain, options + index, &defaults);
-    same = !ours.failed && !plain.failed && strcmp(ours.data, plain.data) == 0;
+    /* Memory that ran out is reported as such at the next check, not as misuse here. */
+    same = ours.failed || plain.failed || strcmp(ours.data, plain.data) == 0;
     kvsi_text_release(&ours);
     kvsi_text_release(&plain);
     return same;

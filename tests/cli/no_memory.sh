@@ -81,7 +81,7 @@ run() { # NAME ENVIRONMENT...
 # Everything a run leaves, without times and what sums them up.
 left() {
     local file
-    sed -E 's/[0-9.]+ (ms|s|tokens\/s)\b//g; s/"[a-z_]*(seconds|per_s)": [0-9.e-]+//' stdout
+    sed -E 's/[0-9.]+[kM]? (ms|s|tokens\/s)\b//g; s/"[a-z_]*(seconds|per_s)": [0-9.e-]+//' stdout
     { find out out.gguf \( -type f -o -type l \) ! -path '*/tb/*' ! -name DONE ! -name env.json \
         2>/dev/null || true; } | sort | while read -r file; do
         echo "$file"
