@@ -336,7 +336,7 @@ static void tied_heads(void **state)
     kvs_model_free(untied);
 }
 
-/* A head of its own in a GGUF file is used; where the configuration says that it is tied, refused. */
+/* A head of its own in a GGUF file is used.  It is refused where the configuration says tied. */
 static void gguf_heads(void **state)
 {
     fixture *f = *state;

@@ -18,8 +18,8 @@ kvs_status kvsi_fail(kvs_err *err, kvs_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Whether memory ran out in this thread without a report.  kvsi_alloc() and the allocator that
- * jansson uses set it; kvsi_fail() clears it when it reports KVS_E_NOMEM, and sets it where `err` is
- * NULL, since such callers may drop the status.  base/json.h says who asks. */
+ * jansson uses set it; kvsi_fail() clears it when it reports KVS_E_NOMEM, and sets it where `err`
+ * is NULL, since such callers may drop the status.  base/json.h says who asks. */
 void kvsi_nomem_set(void);
 int kvsi_nomem_is_set(void);
 void kvsi_nomem_clear(void);

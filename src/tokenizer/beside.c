@@ -1,13 +1,14 @@
 /* The files of Hugging Face that stand beside a tokenizer's own and say more about it:
  *
- *     tokenizer_config.json      {"add_bos_token": false, "eos_token": "</s>", "added_tokens_decoder":
+ *     tokenizer_config.json      {"add_bos_token": false, "eos_token": "</s>",
+ *                                 "added_tokens_decoder":
  *                                 {"32000": {"content": "<|im_start|>", "special": true, ...}}}
  *     special_tokens_map.json    {"eos_token": "</s>", ...}
  *     added_tokens.json          {"<|im_start|>": 32000}
  *
- * They are read as transformers' LlamaTokenizer reads them (the slow one with `legacy`): the last two
- * count only where the first has no "added_tokens_decoder", and special tokens without an id go
- * behind all others. */
+ * They are read as transformers' LlamaTokenizer reads them (the slow one with `legacy`): the last
+ * two count only where the first has no "added_tokens_decoder", and special tokens without an id
+ * get the ids after all others. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "tokenizer/documents.h"

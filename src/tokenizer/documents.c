@@ -78,8 +78,8 @@ kvs_status kvsi_document_add_merge(json_t *document, const char *merge, size_t s
     if (json_array_append_new(member_of_model(document, "merges"), text) == 0)
         return KVS_OK;
     return kvsi_nomem_is_set() ? fail_memory(err)
-                              : kvsi_fail(err, KVS_E_FORMAT, "merge '%.*s' is no text in UTF-8",
-                                          (int)(size < 64 ? size : 64), merge);
+                               : kvsi_fail(err, KVS_E_FORMAT, "merge '%.*s' is no text in UTF-8",
+                                           (int)(size < 64 ? size : 64), merge);
 }
 
 static void add_special(json_t *single, json_t *specials, const char *token, size_t id)

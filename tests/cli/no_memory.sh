@@ -14,7 +14,7 @@ if ldd "$KVSHIFT" | grep -qE 'lib(asan|tsan)' || grep -qa '__[at]san_init' "$KVS
     skip "the command is built with a sanitizer"
 fi
 
-points=30 # per command
+points=100 # per command
 export OMP_NUM_THREADS=1
 export GOMP_SPINCOUNT=1000 # or the command would start itself anew, and count from 1 again
 
