@@ -317,6 +317,9 @@ KVS_API size_t kvs_model_logit_count(const kvs_model *model);
 /* Tokens that end a text, as the files say that the model came from (config.json,
  * generation_config.json, GGUF): how many, 0 if they say nothing; *ids is the model's. */
 KVS_API size_t kvs_model_eos(const kvs_model *model, const int32_t **ids);
+/* Replaces them; at most 64.  kvs_model_save() writes them into config.json. */
+KVS_API kvs_status kvs_model_set_eos(kvs_model *model, const int32_t *ids, size_t count,
+                                     kvs_err *err);
 
 /* One tensor by its name in files, row-major; `count` must be its size. */
 KVS_API kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float *out,

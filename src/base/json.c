@@ -406,3 +406,8 @@ json_t *kvsi_json_text(const char *text, size_t size)
     kvsi_text_release(&mended);
     return string;
 }
+
+json_t *kvsi_json_path(const char *path)
+{
+    return path ? kvsi_json_text(path, strlen(path)) : json_null();
+}

@@ -50,6 +50,8 @@ kvs_status kvsi_json_get_text(const char **out, const json_t *object, const char
 
 /* A text of any bytes; those that are no UTF-8 become U+FFFD. */
 json_t *kvsi_json_text(const char *text, size_t size);
+/* The same for a path or a command line, whose bytes the system does not check; null for NULL. */
+json_t *kvsi_json_path(const char *path);
 /* The same numbers as an array; a number that JSON has not is null. */
 json_t *kvsi_json_ids(const int32_t *ids, size_t count);
 json_t *kvsi_json_numbers(const double *numbers, size_t count);

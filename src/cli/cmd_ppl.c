@@ -368,12 +368,14 @@ static kvs_status print_json(const kvs_perplexity_result *r, const settings *s, 
                       (json_int_t)s->stride, "scored_fraction", (double)r->tokens / (double)r->fed,
                       "checksum", checksum));
     if (object && s->data)
-        json_object_update_new(object, json_pack("{s:s, s:s}", "data", s->data, "split", "valid"));
+        json_object_update_new(
+            object, json_pack("{s:o, s:s}", "data", kvsi_json_path(s->data), "split", "valid"));
     if (object && s->against)
         json_object_update_new(
-            object, json_pack("{s:s, s:f, s:f, s:o, s:f}", "against", s->against, "reference_loss",
-                              r->reference_loss, "divergence", r->divergence, "divergence_error",
-                              kvsi_json_number(r->divergence_error), "same_best", r->same_best));
+            object, json_pack("{s:o, s:f, s:f, s:o, s:f}", "against", kvsi_json_path(s->against),
+                              "reference_loss", r->reference_loss, "divergence", r->divergence,
+                              "divergence_error", kvsi_json_number(r->divergence_error),
+                              "same_best", r->same_best));
     return kvsi_cli_print_json(object, err);
 }
 

@@ -34,8 +34,8 @@ json_t *kvsi_sources_json(const kvs_corpus *corpus)
         char sum[KVSI_CHECKSUM_TEXT];
 
         kvsi_checksum_print(sum, checksum);
-        json_array_append_new(list, json_pack("{s:s, s:I, s:s}", "name", name, "bytes",
-                                              (json_int_t)bytes, "checksum", sum));
+        json_array_append_new(list, json_pack("{s:o, s:I, s:s}", "name", kvsi_json_path(name),
+                                              "bytes", (json_int_t)bytes, "checksum", sum));
     }
     return list;
 }
@@ -65,8 +65,8 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_settings *s
     kvsi_text_format(&out->command, "%s\n", line);
     add_environment(&out->environment, w->rt);
     if (w->corpus)
-        add_json(&out->sources,
-                 json_pack("{s:s, s:o}", "data", s->data, "sources", kvsi_sources_json(w->corpus)));
+        add_json(&out->sources, json_pack("{s:o, s:o}", "data", kvsi_json_path(s->data), "sources",
+                                          kvsi_sources_json(w->corpus)));
     KVS_TRY(kvsi_text_check(&out->settings, err));
     KVS_TRY(kvsi_text_check(&out->command, err));
     KVS_TRY(kvsi_text_check(&out->environment, err));

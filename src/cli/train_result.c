@@ -36,7 +36,7 @@ static kvs_status print_json(const kvsi_train_outcome *o, kvs_err *err)
         result->step_at_99 ? json_integer((json_int_t)result->step_at_99) : json_null();
     /* clang-format off */
     json_t *const object =
-        json_pack("{s:s, s:I, s:o, s:o, s:o, s:f, s:I, s:f, s:I, s:I, s:I, s:i, s:s, s:s?}",
+        json_pack("{s:s, s:I, s:o, s:o, s:o, s:f, s:I, s:f, s:I, s:I, s:I, s:i, s:s, s:o}",
                   "task", s->task,
                   "steps", (json_int_t)result->steps,
                   "final_accuracy", kvsi_json_number(result->final.accuracy),
@@ -50,7 +50,7 @@ static kvs_status print_json(const kvsi_train_outcome *o, kvs_err *err)
                   "ranks", (json_int_t)kvs_comm_size(w->comm),
                   "threads", kvs_runtime_threads(w->rt),
                   "cpu_level", kvs_runtime_cpu_level(w->rt),
-                  "out", s->out);
+                  "out", kvsi_json_path(s->out));
     /* clang-format on */
 
     if (result->final.buckets > 0)

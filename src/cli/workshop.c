@@ -177,7 +177,9 @@ static kvs_status compare_tokenizers(const kvsi_workshop *w, const kvsi_train_se
                        "(hash %016" PRIx64 "); --new-tokenizer trains with the latter",
                        s->init_from, hash, s->data ? s->data : s->igsm_tokenizer,
                        kvs_tokenizer_hash(w->tokenizer));
-    else if (kvs_comm_rank(w->comm) == 0)
+    else
+        st = kvs_model_set_eos(w->model, NULL, 0, err); /* ids of the tokenizer it had */
+    if (st == KVS_OK && kvs_comm_rank(w->comm) == 0)
         fprintf(stderr, "kvshift: '%s' gets a new tokenizer, that of '%s'\n", s->init_from,
                 s->data ? s->data : s->igsm_tokenizer);
 out:

@@ -42,13 +42,6 @@ static json_t *id_to_json(int32_t id)
     return id < 0 ? json_null() : json_integer(id);
 }
 
-/* One number or several. */
-static json_t *eos_to_json(const kvsi_token_ids *ids)
-{
-    return ids->eos_count == 1 ? json_integer(ids->eos[0])
-                               : kvsi_json_ids(ids->eos, ids->eos_count);
-}
-
 /* The keys of the input's config.json as they are there; reading the model has checked them. */
 static kvs_status take_ids(json_t *object, const char *folder, kvs_err *err)
 {
@@ -86,8 +79,9 @@ static kvs_status set_ids(json_t *object, const kvsi_conversion *c, kvs_err *err
 
     failed |=
         json_object_set_new(object, "bos_token_id", id_to_json(ids->bos < 0 ? bos : ids->bos));
-    failed |= json_object_set_new(object, "eos_token_id",
-                                  ids->eos_count > 0 ? eos_to_json(ids) : id_to_json(eos));
+    failed |=
+        json_object_set_new(object, "eos_token_id",
+                            ids->eos_count > 0 ? kvsi_token_ids_eos_to_json(ids) : id_to_json(eos));
     if (ids->pad >= 0)
         failed |= json_object_set_new(object, "pad_token_id", json_integer(ids->pad));
     if (failed)

@@ -1,7 +1,6 @@
 #include "formats/token_ids.h"
 
 #include "base/files.h"
-#include "base/json.h"
 #include "base/memory.h"
 
 enum { FILE_LIMIT = 1 << 20 }; /* bytes of config.json and generation_config.json */
@@ -26,6 +25,12 @@ static void add_eos(kvsi_token_ids *ids, int64_t number, size_t vocab)
 
     if (id >= 0 && !kvsi_token_ids_has_eos(ids, id) && ids->eos_count < KVSI_EOS_MAX)
         ids->eos[ids->eos_count++] = id;
+}
+
+json_t *kvsi_token_ids_eos_to_json(const kvsi_token_ids *ids)
+{
+    return ids->eos_count == 1 ? json_integer(ids->eos[0])
+                               : kvsi_json_ids(ids->eos, ids->eos_count);
 }
 
 /* ---- config.json and generation_config.json -------------------------------------------------- */

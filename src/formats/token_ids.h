@@ -3,6 +3,7 @@
 #ifndef KVSI_FORMATS_TOKEN_IDS_H
 #define KVSI_FORMATS_TOKEN_IDS_H
 
+#include "base/json.h"
 #include "formats/gguf.h"
 
 enum { KVSI_EOS_MAX = 64 };
@@ -29,5 +30,7 @@ kvs_status kvsi_token_ids_read_gguf(kvsi_token_ids *out, const kvsi_gguf *file, 
                                     kvs_err *err);
 
 int kvsi_token_ids_has_eos(const kvsi_token_ids *ids, int32_t id);
+/* As config.json has them under "eos_token_id": a number, or a list of several.  A new reference. */
+json_t *kvsi_token_ids_eos_to_json(const kvsi_token_ids *ids);
 
 #endif

@@ -4,6 +4,7 @@
 #include "kernels/runtime.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Moves a table to the backend; frees the host's copy. */
 static kvs_status upload_table(real **out, kvsi_context *c, real *host, size_t count, kvs_err *err)
@@ -213,6 +214,21 @@ size_t kvs_model_eos(const kvs_model *model, const int32_t **ids)
 {
     *ids = model->ids.eos;
     return model->ids.eos_count;
+}
+
+kvs_status kvs_model_set_eos(kvs_model *model, const int32_t *ids, size_t count, kvs_err *err)
+{
+    if (count > KVSI_EOS_MAX)
+        return kvsi_fail(err, KVS_E_LIMIT, "expected at most %d tokens that end a text, found %zu",
+                         (int)KVSI_EOS_MAX, count);
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] < 0 || (size_t)ids[i] >= model->config.vocab)
+            return kvsi_fail(err, KVS_E_INVALID, "token %zu is id %d, expected 0 to %zu", i,
+                             (int)ids[i], model->config.vocab - 1);
+    if (count > 0)
+        memcpy(model->ids.eos, ids, count * sizeof *ids);
+    model->ids.eos_count = count;
+    return KVS_OK;
 }
 
 const kvs_model_config *kvs_model_get_config(const kvs_model *model)

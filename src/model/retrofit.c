@@ -43,6 +43,7 @@ kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model 
     config.shift.init = KVS_SHIFT_INIT_IDENTITY;
     KVS_TRY(kvs_model_create(&m, rt, &config, 0, err)); /* the identity is the same for any seed */
     KVS_TRY(copy_tensors(m, model, err));
+    m->ids = model->ids;
     *out = m;
     m = NULL;
 out:

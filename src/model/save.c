@@ -34,6 +34,19 @@ static kvs_status attend_save(const kvs_model *model, kvs_err *err)
     return st;
 }
 
+/* The configuration, with the tokens that end a text. */
+static kvs_status write_config(const kvs_model *model, const char *path, kvs_err *err)
+{
+    json_t *object = kvsi_hf_config_to_json(&model->config);
+    kvs_status st;
+
+    if (model->ids.eos_count > 0)
+        json_object_set_new(object, "eos_token_id", kvsi_token_ids_eos_to_json(&model->ids));
+    st = kvsi_json_write(object, path, err); /* which also asks whether memory ran out */
+    json_decref(object);
+    return st;
+}
+
 kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
 {
     const kvsi_tensor_source source = {model->layout.count, describe, read_tensor, model};
@@ -49,7 +62,7 @@ kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
         goto out;
     }
     KVS_TRY(kvsi_safetensors_write_source(weights, &source, err));
-    KVS_TRY(kvsi_hf_config_write(&model->config, config, err));
+    KVS_TRY(write_config(model, config, err));
 out:
     kvsi_free(weights);
     kvsi_free(config);

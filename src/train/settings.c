@@ -39,10 +39,10 @@ json_t *kvsi_run_settings(const kvs_train_job *job)
     const kvs_model *m = job->model;
 
     return json_pack(
-        "{s:s, s:s?, s:o, s:I, s:o, s:o, s:i, s:s, s:I, s:I, s:s, s:b}", "kvshift",
-        kvs_build()->version, "command", job->command, "model", kvsi_hf_config_to_json(&m->config),
-        "parameters", (json_int_t)kvs_model_parameters(m), "task",
-        job->task->ops->describe(job->task), "train", job_settings(job), "threads",
+        "{s:s, s:o, s:o, s:I, s:o, s:o, s:i, s:s, s:I, s:I, s:s, s:b}", "kvshift",
+        kvs_build()->version, "command", kvsi_json_path(job->command), "model",
+        kvsi_hf_config_to_json(&m->config), "parameters", (json_int_t)kvs_model_parameters(m),
+        "task", job->task->ops->describe(job->task), "train", job_settings(job), "threads",
         m->context.threads, "cpu_level", m->context.ops->name, "ranks", (json_int_t)m->comm->size,
         "sequences_per_rank", (json_int_t)(job->config.batch / m->comm->size), "shard",
         kvs_shard_name(job->config.shard), "deterministic", job->config.deterministic);

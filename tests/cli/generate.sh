@@ -128,7 +128,6 @@ refused 2 "repeat penalty" generate -m run -p x --repeat-penalty 1e9
 refused 2 "'--samples'" generate -m run -p x --samples 0
 refused 1 "the prompt has 100 tokens, the model's context is 64" \
     generate -m run --ids "$(seq -s, 0 99)" -n 3
-echo "passed"
 
 # A model's own files say which tokens end a text, also without a tokenizer and of every sample.
 "$KVSHIFT" convert run plain -t none --quiet
@@ -144,7 +143,13 @@ for x in o:
     assert x['finish'] == 'eos' and x['ids'] == a['ids'][:$length], x"
 "$KVSHIFT" generate -m plain --ids 1,2,3 -n 12 --temp 0 --json --ignore-eos >out
 cmp all out || fail "--ignore-eos does not go on"
+# Training from the model keeps them.
+"$KVSHIFT" train --init-from plain --pool 8 --max-length 16 --batch 2 --steps 1 --eval-sequences 2 \
+    --quiet --out tuned >/dev/null
+python3 -c "import json; c = json.load(open('tuned/config.json')); assert c['eos_token_id'] == $id, c" ||
+    fail "a model that was trained on loses its last tokens"
 echo '{"eos_token_id": "two"}' >plain/generation_config.json
 "$KVSHIFT" generate -m plain --ids 1,2,3 2>out && fail "a text is an id"
 grep -q "generation_config.json': key 'eos_token_id': expected a whole number" out ||
     fail "a text as an id is refused with: $(cat out)"
+echo "passed"

@@ -32,6 +32,13 @@ grep -q '^step 20: evaluation ' err || fail "no evaluation is shown"
 head -1 "runs/it's one/train.jsonl" | grep -qF "'runs/it'\\\\''s one'" ||
     fail "the command is not quoted: $(head -1 "runs/it's one/train.jsonl")"
 
+# A folder may have any name, also one that is not UTF-8; JSON has U+FFFD for such bytes.
+"$KVSHIFT" train "${small[@]}" --steps 1 --quiet --json --out $'caf\xe9' >out ||
+    fail "a folder that is not UTF-8"
+grep -q "\"out\": \"caf$(printf '\xef\xbf\xbd')\"" out || fail "its name: $(cat out)"
+"$KVSHIFT" train --resume --quiet --steps 2 --out $'caf\xe9' 2>err && fail "there is no checkpoint"
+grep -q 'has no whole checkpoint' err || fail "resume: $(cat err)"
+
 # The same run for programs, which says nothing else and gives the same numbers.
 "$KVSHIFT" train "${small[@]}" --steps 40 --eval-every 20 --threads 1 --quiet --json \
     >again.json 2>err
