@@ -314,8 +314,9 @@ KVS_API const kvs_model_config *kvs_model_get_config(const kvs_model *model);
 KVS_API uint64_t kvs_model_parameters(const kvs_model *model);
 /* Logits after each token: one a token of the vocabulary, or a channel where the head is none. */
 KVS_API size_t kvs_model_logit_count(const kvs_model *model);
-/* Tokens that end a text, as the files say that the model came from (config.json,
- * generation_config.json, GGUF): how many, 0 if they say nothing; *ids is the model's. */
+/* The tokens that end a text, from the files that the model was read from (config.json,
+ * generation_config.json, GGUF).  Returns their number, 0 if the files name none; the model owns
+ * *ids. */
 KVS_API size_t kvs_model_eos(const kvs_model *model, const int32_t **ids);
 /* Replaces them; at most 64.  kvs_model_save() writes them into config.json. */
 KVS_API kvs_status kvs_model_set_eos(kvs_model *model, const int32_t *ids, size_t count,
@@ -1057,7 +1058,7 @@ typedef struct kvs_corpus_plan {
     int overwrite;         /* replace a corpus that is there, which is KVS_E_EXISTS otherwise */
     /* Called now and then; non-zero stops with KVS_E_LIMIT, and nothing is left behind. */
     int (*progress)(void *user, const kvs_corpus_progress *progress);
-    /* Called with a sentence on what is odd about the texts; the text is the library's. */
+    /* Called with a remark about the texts, such as CRLF line ends; the library owns the string. */
     void (*remark)(void *user, const char *text);
     void *user;
 } kvs_corpus_plan;
@@ -1081,8 +1082,8 @@ typedef struct kvs_corpus kvs_corpus;
 KVS_API kvs_status kvs_corpus_open(kvs_corpus **out, const char *path,
                                    const kvs_corpus_options *options, kvs_err *err);
 KVS_API void kvs_corpus_free(kvs_corpus *corpus);
-/* The end of a single file of llm.c or nanoGPT, the given fraction of its tokens, becomes the
- * validation split, which the corpus must not have yet. */
+/* Makes the last tokens of a single llm.c or nanoGPT file, `fraction` of all, the validation split.
+ * The corpus must not have one yet. */
 KVS_API kvs_status kvs_corpus_hold_out(kvs_corpus *corpus, double fraction, kvs_err *err);
 /* Compares the checksums, and the tokenizer beside the shards with the one they were made with. */
 KVS_API kvs_status kvs_corpus_check(const kvs_corpus *corpus, kvs_err *err);

@@ -12,7 +12,8 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static _Thread_local jmp_buf *escape; /* where to when memory runs out; NULL = NULL is returned */
+static _Thread_local jmp_buf
+    *escape; /* target of longjmp when memory runs out; NULL = return NULL */
 
 static void *take(size_t size)
 {
@@ -26,11 +27,11 @@ static void *take(size_t size)
     return NULL;
 }
 
-/* jansson has one allocator for the whole process.  take() differs from the default only in the
- * note, and free() stays, so an application that uses jansson too can free what it or we have made,
- * before and after.  One that has set functions of its own keeps them: then failures are known by
- * the results of calls alone.  Runs before main(), because values are built in many places and
- * jansson wants its functions before the first of them. */
+/* jansson has one allocator for the whole process.  take() is malloc() that also notes a failure,
+ * and free() stays, so values made before and after this call can be freed by both the
+ * application and us.  If the application has set its own functions, they stay, and failures are
+ * known only from the results of calls.  It runs before main() because jansson wants its
+ * functions before the first value. */
 __attribute__((constructor)) static void install_allocator(void)
 {
     json_malloc_t now_malloc;
@@ -56,7 +57,7 @@ kvs_status kvsi_json_check_made(const json_t *value, const char *what, kvs_err *
                  : kvsi_fail(err, KVS_E_NOMEM, "out of memory for %s", what);
 }
 
-/* What jansson had built when memory ran out is not freed: only it knows where that is. */
+/* When memory runs out, what jansson has built so far leaks: only jansson has the pointers. */
 json_t *kvsi_json_load(const char *text, size_t size, size_t flags, json_error_t *error)
 {
     json_t *volatile value = NULL;
@@ -104,7 +105,7 @@ static kvs_status wrong_type(const json_t *value, const char *key, const char *w
 
 /* ---- whole files ----------------------------------------------------------------------------- */
 
-/* The value itself, or a whole number for a fraction that is one: a new reference. */
+/* A real number without a fraction as an integer, any other value itself.  A new reference. */
 static json_t *whole_again(json_t *value)
 {
     const double most = 9007199254740992.0; /* 2^53: beyond, doubles skip whole numbers */
@@ -161,7 +162,7 @@ static kvs_status parse(json_t **out, json_type type, loader *load_text, const c
     kvs_status st;
 
     *out = NULL;
-    kvsi_nomem_clear(); /* only what fails in here spoils the value */
+    kvsi_nomem_clear(); /* only a failure in this parse spoils the value */
     value = load_text(text, size, &error);
     if (kvsi_nomem_is_set() || (!value && json_error_code(&error) == json_error_out_of_memory)) {
         json_decref(value);

@@ -17,20 +17,20 @@ json_t *kvsi_json_load(const char *text, size_t size, size_t flags, json_error_t
 kvs_status kvsi_json_parse(json_t **out, const char *text, size_t size, const char *what,
                            kvs_err *err);
 kvs_status kvsi_json_read(json_t **out, const char *path, size_t limit, kvs_err *err);
-/* The same, but a whole number beyond 64 bits is read as the nearest fraction, not refused: the
+/* The same, but an integer beyond 64 bits is read as the nearest double instead of refused: the
  * configurations of tokenizers have 10^30 for "no limit". */
 kvs_status kvsi_json_read_wide(json_t **out, const char *path, size_t limit, kvs_err *err);
 /* The same for a file that is one array. */
 kvs_status kvsi_json_read_list(json_t **out, const char *path, size_t limit, kvs_err *err);
 /* Indented, with a final newline, whole or not at all. */
 kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err);
-/* json_dumps() into fresh memory (free); NULL as a value is memory that ran out. */
+/* json_dumps() into fresh memory (free).  A NULL value means that building it ran out of memory. */
 kvs_status kvsi_json_dump(char **out, const json_t *value, size_t format, const char *what,
                           kvs_err *err);
 
-/* Fails with KVS_E_NOMEM if memory ran out in this thread, in jansson or kvsi_alloc(), and that was
- * not reported.  Values may then lack members, or differ from what was read: whoever builds or
- * compares values without looking at every result asks here at the end.  The functions above do. */
+/* Fails with KVS_E_NOMEM if an allocation of this thread failed, in jansson or kvsi_alloc(),
+ * without a report.  A value may then lack members.  Code that builds or compares values without
+ * checking every call must call this at the end; the functions above do. */
 kvs_status kvsi_json_check(const char *what, kvs_err *err);
 /* The same for what was built last; `value` may be NULL then. */
 kvs_status kvsi_json_check_made(const json_t *value, const char *what, kvs_err *err);

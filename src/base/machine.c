@@ -46,7 +46,7 @@ void kvsi_machine_time(char *out, size_t size)
 
 enum { PATH_SIZE = 1024 };
 
-/* The number behind `key` at the start of a line; NaN = there is none.  "" is the first line. */
+/* The number after `key` at the start of a line; NaN = none.  "" reads the first line. */
 static double number_in(const char *path, const char *key)
 {
     FILE *file = fopen(path, "r");
@@ -68,7 +68,7 @@ static double number_in(const char *path, const char *key)
     return number;
 }
 
-/* How the two versions of control groups name things. */
+/* File names of the two versions of control groups. */
 typedef struct group_files {
     const char *mount, *limit, *usage, *inactive, *active;
 } group_files;
@@ -89,7 +89,7 @@ static double number_at(const char *root, const group_files *names, const char *
     return number_in(path, key);
 }
 
-/* The limit less what is used; pages of files that were read count as used, but make way. */
+/* The limit minus the usage.  The page cache counts as used but can be reclaimed. */
 static double free_in_group(const char *root, const group_files *names, const char *group)
 {
     const double used = number_at(root, names, group, names->usage, "");
@@ -99,8 +99,8 @@ static double free_in_group(const char *root, const group_files *names, const ch
     return number_at(root, names, group, names->limit, "") - used + (isnan(files) ? 0 : files);
 }
 
-/* Of the group and all groups around it.  In a container the group's own path may not be there:
- * then the outermost is the container's. */
+/* The smallest limit of the group and all its parents.  In a container the group's own path may
+ * not be there: then the outermost is the container's. */
 static double free_in_groups(const char *root, const group_files *names, char *group)
 {
     double least = NAN;
@@ -154,7 +154,7 @@ static double free_by_groups(const char *root)
     return least;
 }
 
-/* What the limit on the address space leaves. */
+/* What RLIMIT_AS leaves. */
 static double free_by_limit(const char *root)
 {
     char path[PATH_SIZE];
@@ -173,6 +173,6 @@ double kvsi_machine_free_memory(const char *root, size_t processes)
 
     snprintf(path, sizeof path, "%s/proc/meminfo", root);
     bytes = fmin(1024 * number_in(path, "MemAvailable:"), free_by_groups(root));
-    bytes = fmin(bytes / (double)processes, free_by_limit(root)); /* fmin passes over NaN */
+    bytes = fmin(bytes / (double)processes, free_by_limit(root)); /* fmin ignores NaN */
     return bytes < 0 ? 0 : bytes;
 }

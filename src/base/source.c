@@ -42,7 +42,7 @@ static kvs_status open_file(kvsi_source *source, kvs_err *err)
     return KVS_OK;
 }
 
-/* What compressed files begin with.  Read as text they would be taken without complaint. */
+/* The first bytes of compressed files.  Read as text they would give a useless tokenizer. */
 static kvs_status refuse_compressed(const kvsi_source *source, kvs_err *err)
 {
     static const struct {

@@ -19,7 +19,7 @@ kvs_status kvsi_fail(kvs_err *err, kvs_status status, const char *format, ...)
 
 /* Whether memory ran out in this thread without a report.  kvsi_alloc() and the allocator that
  * jansson uses set it; kvsi_fail() clears it when it reports KVS_E_NOMEM, and sets it where `err`
- * is NULL, since such callers may drop the status.  base/json.h says who asks. */
+ * is NULL, since such callers may drop the status.  kvsi_json_check() reads it. */
 void kvsi_nomem_set(void);
 int kvsi_nomem_is_set(void);
 void kvsi_nomem_clear(void);

@@ -260,7 +260,7 @@ static int holds(const char *dir, const char *name)
     return found;
 }
 
-/* Random weights can be made again, and so be replaced; a model that is no such one cannot. */
+/* --save may replace what it wrote before, random weights, but no other model. */
 static kvs_status check_save(const settings *s, kvs_err *err)
 {
     if (s->save && holds(s->save, "model.safetensors") && !holds(s->save, "batch.safetensors"))

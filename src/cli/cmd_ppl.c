@@ -31,8 +31,8 @@ typedef struct settings {
 static const kvsi_option options[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "data", .kind = KVSI_OPTION_TEXT, .offset = FIELD(data), .group = "Input",
-     .placeholder = "PATH", .help = "measure the validation split of a corpus, which training held "
-     "out, not files; of a .bin its last 5 %, as 'train' does"},
+     .placeholder = "PATH", .help = "measure the held-out validation split of a corpus, or the "
+     "last 5 % of a .bin, instead of files"},
     {.name = "field", .kind = KVSI_OPTION_TEXT, .offset = FIELD(field), .group = "Input",
      .placeholder = "NAME", .help = "field of each line of .jsonl that is the text",
      .automatic = "text"},
@@ -130,8 +130,8 @@ static kvs_status count_bytes(uint64_t *out, const kvs_tokenizer *tokenizer, con
     return st;
 }
 
-/* What the run of a model in a folder was trained on: sources.json there, or, of a checkpoint, two
- * folders up.  A new reference; NULL = not known. */
+/* The text files that the model was trained on: sources.json in its folder, or, for a checkpoint,
+ * in the run's folder two levels up.  A new reference; NULL = not known. */
 static json_t *sources_of(const char *model)
 {
     static const char *const places[] = {"", "../../"};
@@ -149,7 +149,8 @@ static json_t *sources_of(const char *model)
     return sources;
 }
 
-/* A model knows the text it was trained on: its perplexity there says little. */
+/* Whether a file with this checksum is among the sources.  Perplexity on training text is too
+ * low. */
 static int is_source(const json_t *sources, uint64_t checksum)
 {
     char sum[KVSI_CHECKSUM_TEXT];
@@ -166,7 +167,7 @@ static int is_source(const json_t *sources, uint64_t checksum)
     return 0;
 }
 
-/* Notes that a text ends with the ids that are there. */
+/* Marks the end of a text after the ids collected so far. */
 static kvs_status end_text(texts *t, kvs_err *err)
 {
     const size_t room = 2 * t->room + 2;

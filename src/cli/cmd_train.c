@@ -186,7 +186,7 @@ static void tell_stop(const watcher *watch, const kvs_train_result *result)
                 watch->s->max_time, result->steps, saved);
 }
 
-/* The share of the training text that a step has; 0 = there is no text. */
+/* Epochs per step: batch / windows of the training split.  0 = not training on a corpus. */
 static double epochs_of_step(const kvsi_workshop *w, const kvsi_train_settings *s)
 {
     const uint64_t windows =

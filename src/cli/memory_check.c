@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Ranks on the machine of this one. */
+/* The number of ranks on the host of this one. */
 static size_t neighbours(const kvs_comm *comm)
 {
     const char *own = comm ? kvs_comm_host(comm, kvs_comm_rank(comm)) : NULL;
@@ -24,7 +24,7 @@ kvs_status kvsi_check_memory(uint64_t needed, const kvs_comm *comm, const char *
     const double free = kvsi_machine_free_memory("", sharers);
     char needs[32], has[32];
 
-    if (!((double)needed > free)) /* NaN is not known */
+    if (!((double)needed > free)) /* NaN: the free memory is not known */
         return KVS_OK;
     kvsi_format_count(needs, sizeof needs, (double)needed);
     kvsi_format_count(has, sizeof has, free);

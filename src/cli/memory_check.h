@@ -1,4 +1,4 @@
-/* cli/memory_check.h - whether what a command is about to allocate is there. */
+/* cli/memory_check.h - compares what a command will allocate with the free memory. */
 #ifndef KVSI_CLI_MEMORY_CHECK_H
 #define KVSI_CLI_MEMORY_CHECK_H
 

@@ -178,7 +178,7 @@ static const kvsi_option options[] = {
     FLAG("only-shift", train.only_shift, TRAINING, "train the shift's numbers and nothing else"),
     REAL("clip", train.clip, TRAINING, "largest gradient norm, 0 = no clipping", 0, 0),
     COUNT("eval-every", eval_every, TRAINING,
-          "steps between evaluations, 0 = only at the end; not given, --data has 10 to 20 of them",
+          "steps between evaluations, 0 = only at the end; by default --data has 10 to 20",
           0, 0),
     SIZE("eval-sequences", eval_sequences, TRAINING, "fresh sequences an evaluation uses", 1, 0),
     FLAG("eval-dropout", train.eval_dropout, TRAINING, "dropout stays on when evaluating"),

@@ -40,7 +40,7 @@ typedef struct kvsi_train_settings {
 
 extern const kvsi_command_options kvsi_train_command;
 
-/* What holds where nothing is said, for a model of that body. */
+/* Sets the defaults for a model of that body. */
 void kvsi_train_set_defaults(kvsi_train_settings *s, kvs_body body);
 
 /* Reads the command line; on --help, which parsed->help tells, settings are the defaults.  After

@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-/* Belong to one start of the command, not to the run. */
+/* Options of one start of the command; a resumed run does not take them from its folder. */
 static const char *const of_this_start[] = {"out",     "resume", "max-time", "show",      "dry-run",
                                             "profile", "quiet",  "json",     "overcommit"};
-/* Belong to the run, which may go on with others: none of them changes what a step computes, but
- * for steps, by which the schedule ends, and numbers of threads and ranks, which change nothing or
- * the last bits. */
+/* Options of the run that may change when it is resumed.  None of them changes what a step
+ * computes, except that the schedule ends with `steps`, and that `cpu-level`, `shard` and
+ * `deterministic` may change the last bits. */
 static const char *const may_change[] = {"steps",        "eval-every",       "eval-sequences",
                                          "sample-every", "sample-prompt",    "sample-tokens",
                                          "sample-temp",  "checkpoint-every", "keep",
@@ -28,7 +28,7 @@ static int is_among(const char *const *names, size_t count, const char *name)
     return 0;
 }
 
-/* What is being merged: settings as given now and as the run has them, each with their sources. */
+/* The settings given now and those of the run, each with the sources of their values. */
 typedef struct merge {
     kvsi_train_settings *given, run;
     kvsi_parsed_options *parsed, run_parsed;
@@ -36,7 +36,8 @@ typedef struct merge {
 
 /* ---- the run's settings ---------------------------------------------------------------------- */
 
-/* The file says everything, but for the model options of a run that began with --init-from. */
+/* Reads the run's config.resolved.toml.  It has every option, except the model options of a run
+ * that was started with --init-from. */
 static kvs_status read_run(merge *m, const char *path, kvs_err *err)
 {
     kvs_body body = m->given->model.body;
@@ -75,7 +76,8 @@ static void take_runs(merge *m, size_t index)
     m->run_parsed.texts[index] = NULL;
 }
 
-/* Whether both say the same; "you decide" is no contradiction. */
+/* Fails if the option was given with another value than the run has.  0 stands for "automatic" and
+ * agrees with every value. */
 static kvs_status check_same(const merge *m, const kvsi_option *option, kvs_err *err)
 {
     kvsi_text ours = {0}, theirs = {0};

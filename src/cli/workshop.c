@@ -8,13 +8,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Of text: tokens in a window, and windows of an evaluation, where nothing else is said. */
+/* Defaults for text: window length in tokens, and windows per evaluation. */
 enum { TEXT_CONTEXT = 256, TEXT_EVAL_WINDOWS = 256 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Whether what is still to be allocated of a run's plan is there.  Of a model that is loaded the
- * weights come first, by themselves. */
+/* Checks that the memory a run still has to allocate is free.  A model that is loaded from a file
+ * allocates its weights first; `weights_alone` checks only those. */
 static kvs_status check_memory(const kvsi_workshop *w, const kvsi_train_settings *s,
                                const kvs_model_config *config, int weights_alone, kvs_err *err)
 {
@@ -81,7 +81,8 @@ static int is_text_file(const char *path)
     return 0;
 }
 
-/* A file of token ids does not say how many tokens there are; a text has none. */
+/* A file of token ids does not contain the size of its vocabulary, so --vocab must give it.  A text
+ * file must be made into a corpus first. */
 static kvs_status check_file(const kvsi_train_settings *s, size_t vocab, kvs_err *err)
 {
     if (is_text_file(s->data))
@@ -90,14 +91,16 @@ static kvs_status check_file(const kvsi_train_settings *s, size_t vocab, kvs_err
                          "--tokenizer FILE --out DIR'",
                          s->data, s->data);
     if (vocab == 0 && !kvsi_ends_with(s->data, ".shard"))
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "'%s' is no corpus; of a .bin of llm.c or nanoGPT say its vocabulary with "
-                         "--vocab, of a text make a corpus with 'kvshift data build'",
-                         s->data);
+        return kvsi_fail(
+            err, KVS_E_INVALID,
+            "'%s' is not a corpus; for a .bin of llm.c or nanoGPT give its vocabulary size with "
+            "--vocab, from a text make a corpus with 'kvshift data build'",
+            s->data);
     return KVS_OK;
 }
 
-/* A corpus, or a file of ids with another for validation or without its end. */
+/* Opens a corpus, or a file of ids.  The validation split of a file of ids is --valid-data, or the
+ * end of the file. */
 static kvs_status open_corpus(kvsi_workshop *w, const kvsi_train_settings *s,
                               const kvsi_parsed_options *parsed, kvs_err *err)
 {
@@ -153,7 +156,8 @@ out:
     return st;
 }
 
-/* The ids of the task must mean what they meant to the model that training starts from. */
+/* A model that training starts from must have the tokenizer of the data: with another one the same
+ * ids stand for other text. */
 static kvs_status compare_tokenizers(const kvsi_workshop *w, const kvsi_train_settings *s,
                                      kvs_err *err)
 {
@@ -173,7 +177,7 @@ static kvs_status compare_tokenizers(const kvsi_workshop *w, const kvsi_train_se
         goto out;
     if (!s->new_tokenizer)
         st = kvsi_fail(err, KVS_E_INVALID,
-                       "the tokenizer of '%s' (hash %016" PRIx64 ") is another than that of '%s' "
+                       "the tokenizer of '%s' (hash %016" PRIx64 ") differs from that of '%s' "
                        "(hash %016" PRIx64 "); --new-tokenizer trains with the latter",
                        s->init_from, hash, s->data ? s->data : s->igsm_tokenizer,
                        kvs_tokenizer_hash(w->tokenizer));
@@ -248,7 +252,7 @@ out:
     return st;
 }
 
-/* What is learned, and the configuration of the model that learns it. */
+/* Opens the data and completes the configuration of the model.  Allocates no new model yet. */
 static kvs_status prepare(kvsi_workshop *w, kvsi_train_settings *s,
                           const kvsi_parsed_options *parsed, kvs_err *err)
 {
@@ -284,7 +288,7 @@ out:
     return st;
 }
 
-/* Memory is looked at by all ranks before any of them takes it. */
+/* All ranks check the memory before any of them allocates it. */
 kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
                                  const kvsi_parsed_options *parsed, kvs_err *err)
 {

@@ -1,8 +1,8 @@
-/* The files that go along with a model of Hugging Face's layout: those of its tokenizer, how it
- * generates, and Python files that its tokenizer_config.json refers to ("auto_map").
+/* Copies the files beside a model in Hugging Face's layout: the tokenizer's,
+ * generation_config.json, and Python files that tokenizer_config.json refers to ("auto_map").
  *
- * Known names are copied from wherever the folder has them.  Names that a file gives are hostile:
- * they must be plain, and lead to a file inside the folder, or inside the cache of huggingface_hub,
+ * Known names are copied, links followed.  Names that come from a file are hostile: they must be
+ * plain names, and resolve to a file inside the folder, or inside the cache of huggingface_hub,
  * whose folders are links into "blobs". */
 #include "convert/companions.h"
 
@@ -274,7 +274,7 @@ out:
     return st;
 }
 
-/* A class that is not transformers' own cannot be found without its file. */
+/* Without the Python file, transformers cannot find a class that is not its own. */
 static kvs_status replace_class(json_t *settings, const char *name, kvs_err *err)
 {
     if (json_object_get(json_object_get(settings, AUTO_MAP), "AutoTokenizer"))

@@ -68,8 +68,8 @@ out:
     return st;
 }
 
-/* First and last token: as the input says, or else the tokenizer.  Said even where there is none:
- * readers would take their own defaults. */
+/* Ids of the first and last token: those of the input, or else of the tokenizer.  Writes null where
+ * there is none, since readers would use their own defaults for a missing key. */
 static kvs_status set_ids(json_t *object, const kvsi_conversion *c, kvs_err *err)
 {
     const kvsi_token_ids *ids = &c->ids;

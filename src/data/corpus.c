@@ -131,7 +131,7 @@ out:
     return st;
 }
 
-/* The tokens of a file that is one document, from `first` on or before it. */
+/* Limits a shard of one document to `count` tokens from `first` on. */
 static void keep_part(kvsi_shard *shard, uint64_t first, uint64_t tokens)
 {
     shard->ids += first * shard->id_bytes;

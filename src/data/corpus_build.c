@@ -185,7 +185,7 @@ static kvs_status count_piece(build *b, const kvsi_document_piece *piece, kvs_er
     return KVS_OK;
 }
 
-/* Line ends of Windows and byte-order marks are rarely meant to be learned. */
+/* CRLF line ends and byte-order marks become tokens, which is rarely wanted. */
 static void remark_on_texts(const build *b)
 {
     kvsi_text line = {0};

@@ -180,7 +180,7 @@ out:
     return st;
 }
 
-/* Without a type, a factor is linear; without a factor, or with 1, there is no scaling. */
+/* A factor without a type means linear scaling.  No factor, or 1, means no scaling. */
 static kvs_status check_scaling(const source *s, kvs_err *err)
 {
     static const char *const factors[] = {"rope.scaling.factor", "rope.scale_linear"};

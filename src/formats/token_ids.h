@@ -9,7 +9,7 @@
 enum { KVSI_EOS_MAX = 64 };
 
 typedef struct kvsi_token_ids {
-    int32_t bos, pad;          /* -1 = the files do not say */
+    int32_t bos, pad;          /* -1 = not given */
     int32_t eos[KVSI_EOS_MAX]; /* each of them ends a text */
     size_t eos_count;
 } kvsi_token_ids;
@@ -30,7 +30,7 @@ kvs_status kvsi_token_ids_read_gguf(kvsi_token_ids *out, const kvsi_gguf *file, 
                                     kvs_err *err);
 
 int kvsi_token_ids_has_eos(const kvsi_token_ids *ids, int32_t id);
-/* As config.json has them under "eos_token_id": a number, or a list of several.  A new reference. */
+/* The value of "eos_token_id" in config.json: a number, or a list of several.  A new reference. */
 json_t *kvsi_token_ids_eos_to_json(const kvsi_token_ids *ids);
 
 #endif

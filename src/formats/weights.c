@@ -107,7 +107,7 @@ static kvs_status compare_tables(int *same, const kvsi_weights_tensor *a,
     return KVS_OK;
 }
 
-/* A head of its own beside a tied table: some programs would use it, others would not. */
+/* Some programs use a separate head of a tied model, others ignore it: refuse one that differs. */
 static kvs_status check_copy(const kvsi_weights_tensor *head, const kvsi_weights_tensor *embedding,
                              kvs_err *err)
 {

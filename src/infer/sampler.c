@@ -102,7 +102,7 @@ void kvs_sampler_free(kvs_sampler *sampler)
 
 /* ---- repetition ------------------------------------------------------------------------------ */
 
-/* Ids that are never chosen have only their place in the window. */
+/* Ids that are never chosen count only towards the window of the penalty. */
 static int is_candidate(const kvs_sampler *s, int32_t id)
 {
     return (size_t)id < s->count;

@@ -38,8 +38,8 @@ out:
     return st;
 }
 
-/* Mean and variance of numbers one by one (Welford): deviations are squared, not differences of
- * squares taken, which would cancel where all heads are alike. */
+/* Mean and variance, updated value by value (Welford).  A difference of sums of squares would
+ * cancel where all heads are alike. */
 typedef struct running {
     size_t count;
     double mean, squares; /* of the deviations */

@@ -18,7 +18,7 @@ typedef struct kvsi_tables {
 
 struct kvs_model {
     kvs_model_config config;
-    kvsi_token_ids ids; /* as the files say that it came from */
+    kvsi_token_ids ids; /* from the files that the model was read from */
     kvsi_layout layout;
     kvsi_context context;  /* operations and threads; no workspace: for moving data only */
     kvs_comm *comm;        /* whose ranks train it; borrowed */

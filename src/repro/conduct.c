@@ -79,7 +79,7 @@ char *kvsi_conduct_describe(const kvsi_planned *run, const kvs_model_config *mod
     json_t *const train = kvsi_train_settings(&run->train);
     char *text = NULL;
 
-    /* In how many parts a batch is computed is a matter of memory. */
+    /* Accumulation changes memory use, not the result. */
     json_object_del(train, "accumulate");
     if (json && train && json_object_update(json, train) == 0)
         text = json_dumps(json, JSON_INDENT(1) | JSON_SORT_KEYS);
@@ -88,7 +88,7 @@ char *kvsi_conduct_describe(const kvsi_planned *run, const kvs_model_config *mod
     return text;
 }
 
-/* Files of earlier versions lack these settings, which had their defaults in all experiments. */
+/* Settings that files of earlier versions lack.  All experiments used the defaults then. */
 static json_t *added_later(void)
 {
     static const char *const keys[] = {"eps", "shift_lr", "only_shift", "eval_dropout"};

@@ -36,8 +36,8 @@ static kvs_status read_object(json_t **out, const char *dir, const char *name, k
     return st;
 }
 
-/* The vocabulary of the model in the folder.  A damaged config.json is for its own reader to
- * refuse. */
+/* The size of the model's vocabulary, from config.json in the same folder; SIZE_MAX = not known.  A
+ * damaged file is refused by its own reader. */
 static size_t read_limit(const char *dir)
 {
     char *path = kvsi_path_join(dir, "config.json");
@@ -102,7 +102,7 @@ static kvs_status fail_key(const kvsi_beside *b, const char *key, const char *ex
                      expected);
 }
 
-/* A key of the map, or else of the configuration; NULL = neither says anything. */
+/* The value of a key of the map, or else of the configuration; NULL = in neither. */
 static const json_t *find_key(const kvsi_beside *b, const char *key)
 {
     const json_t *value = json_object_get(b->map, key);
@@ -131,7 +131,8 @@ static kvs_status find_special(const json_t **content, const kvsi_beside *b, con
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
-/* The list being made, and which tokens there are: those of the tokenizer's file, then these. */
+/* The list of added tokens being built, and all tokens known so far: those of the tokenizer's file
+ * first, then the added ones. */
 typedef struct collector {
     kvsi_beside *b;
     kvsi_scored *scored;
@@ -238,7 +239,7 @@ static kvs_status add_file(collector *c)
     return st;
 }
 
-/* A token that is special by its role: recognised in texts, and behind all others if it is new. */
+/* Adds a special token, such as eos_token.  A new one gets the id after all others. */
 static kvs_status add_special(collector *c, const json_t *value)
 {
     const json_t *content = content_of(value);
@@ -258,7 +259,7 @@ out:
     return st;
 }
 
-/* Further ones: a list, or an object of names. */
+/* Adds the special tokens of a list, or of an object with names. */
 static kvs_status add_more_specials(collector *c, const char *key)
 {
     enum { MOST = 4096 };
@@ -281,7 +282,7 @@ out:
     return st;
 }
 
-/* The token that has a role where no file says which, if there is one. */
+/* Adds the usual token of a role, such as "</s>", if no file names another. */
 static kvs_status add_usual(collector *c, const char *role, const char *usual)
 {
     const int is_said = json_object_get(c->b->map, role) || json_object_get(c->b->config, role);

@@ -76,7 +76,7 @@ static kvs_status add_stretch(kvsi_word_counter *c, size_t size, kvs_err *err)
     return st;
 }
 
-/* Does a character end before `at` that may be a space?  Beyond ASCII the spaces are U+0085,
+/* Whether the character before `at` may be a space.  Beyond ASCII the spaces are U+0085,
  * U+00A0, U+1680, some from U+2000 to U+205F, and U+3000; this holds for some others too. */
 static int may_follow_space(const char *text, size_t at)
 {
@@ -90,7 +90,7 @@ static int may_follow_space(const char *text, size_t at)
                        (end[-3] == 0xe3 && end[-2] == 0x80 && end[-1] == 0x80));
 }
 
-/* Can no word cross `at`?  (0 < at < size) */
+/* Whether no word can cross `at`, 0 < at < size. */
 static int is_cut(const char *text, size_t at)
 {
     return (text[at] == ' ' || text[at] == '\n') && !may_follow_space(text, at);
@@ -123,8 +123,8 @@ static size_t last_cut(const char *text, size_t size, size_t limit)
     return at;
 }
 
-/* Cuts what is collected: all of it where a text ends, else as far as what follows cannot change.
- * A special string that starts before `limit` is whole, and no longer one starts there. */
+/* Cuts the collected text: all of it at the end of a text, otherwise only the part that later text
+ * cannot change.  A special string that starts before `limit` is complete. */
 static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
 {
     const size_t left = c->size - c->cut;

@@ -9,12 +9,12 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-/* Two compiled forms of one expression.  `fast` sees a short window of the text and may take a
- * small number of steps from a starting place: what it costs is bounded by the length of the text.
- * What does not end there goes to `counted`, which calls count_step() before every item of the
- * expression and stops when the text's budget is spent.  Ordinary expressions hardly ever need it.
- * An expression must not take time out of proportion to the text, and the same text must always
- * be refused or always be taken: hence steps, not seconds. */
+/* Two compiled forms of one expression bound the time per text.  `fast` matches within a short
+ * window of the text, with a small limit of steps per starting position, so its cost is linear in
+ * the text. A match that it cannot decide goes to `counted`, which calls count_step() before
+ * every item of the expression and fails when the text's budget is spent.  Ordinary expressions
+ * rarely need it.  The budget counts steps, not seconds, so that a text is always accepted or
+ * always refused. */
 struct kvsi_pattern {
     pcre2_code *fast; /* NULL: always counted */
     pcre2_code *counted;
@@ -47,7 +47,7 @@ static const char word_class[] = "\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}";
 static kvs_status translate_escape(kvsi_text *out, char letter, int in_class, kvs_err *err)
 {
     switch (letter) {
-    case 'K': /* a match could start before the place where the search did, or behind its own end */
+    case 'K': /* the match could start before the search did, or after its own end */
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'\\K' is not supported");
     case 'c': /* takes any character, also a backslash, which would hide the escape after it */
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'\\c' is not supported");
@@ -125,8 +125,8 @@ static uint64_t largest_repeat(const char *text)
     return largest;
 }
 
-/* The work between two calls of count_step(), apart from the characters that the match moves over:
- * constants of the expression. */
+/* An upper bound, from constants of the expression, of the work between two calls of count_step(),
+ * apart from the characters that the match moves over. */
 static uint64_t weigh(const pcre2_code *code, const char *text, size_t size)
 {
     uint32_t captures = 0, lookbehind = 0;
@@ -136,8 +136,8 @@ static uint64_t weigh(const pcre2_code *code, const char *text, size_t size)
     return 1 + captures + lookbehind + largest_repeat(text) + size / 256;
 }
 
-/* The fast form goes on behind a window in which nothing was found.  \G and verbs such as (*COMMIT)
- * depend on where a search began. */
+/* The fast form continues after a window without a match.  The meaning of \G and of verbs such as
+ * (*COMMIT) depends on where the search began, so they cannot use it. */
 static int depends_on_search(const char *text)
 {
     return strstr(text, "\\G") || strstr(text, "(*");
@@ -325,8 +325,8 @@ static size_t character_start(const kvsi_search *s, size_t at)
     return at;
 }
 
-/* Looks at windows of the text, one behind the other, and moves *from along.  An answer that could
- * depend on what is behind a window, or that takes more steps, is FAST_UNDECIDED. */
+/* Searches the text window by window and advances *from.  Returns FAST_UNDECIDED where the answer
+ * could depend on text after the window, or takes too many steps. */
 static int match_fast(const kvsi_search *s, size_t *from)
 {
     const kvsi_pattern *p = s->pattern;
@@ -390,7 +390,7 @@ kvs_status kvsi_search_next(kvsi_search *s, size_t from, size_t *start, size_t *
         return KVS_OK;
     if (code < 0)
         return fail_match(s->pattern, code, err);
-    /* Callers count on these.  No expression that is let through is known to break them. */
+    /* Callers rely on these.  No accepted expression is known to break them. */
     if (found[0] < from || found[1] <= found[0] || found[1] > s->size ||
         character_start(s, found[0]) != found[0] || character_start(s, found[1]) != found[1])
         return kvsi_fail(err, KVS_E_FORMAT,

@@ -88,7 +88,7 @@ kvs_status kvsi_save_with_tokenizer(const kvs_model *model, const kvs_tokenizer 
     return st;
 }
 
-/* Can the files be opened?  Checksums alone would vouch for a file that was written wrong. */
+/* Opens the files once.  A file that was written wrong has a matching checksum all the same. */
 static kvs_status try_open(const char *dir, const kvsi_training_state *s, kvs_err *err)
 {
     char *path = kvsi_path_join(dir, MOMENTS);

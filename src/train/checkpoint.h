@@ -47,7 +47,7 @@ kvs_status kvsi_checkpoint_newest(char **path, const char *ckpt_dir, size_t *ski
                                   kvs_err *err);
 /* Checks every file's checksum. */
 kvs_status kvsi_checkpoint_check(const char *path, kvs_err *err);
-/* What the run remembers of itself, a new reference, before any tensor is looked at. */
+/* The "run" object of state.json, a new reference.  Reads no tensors. */
 kvs_status kvsi_checkpoint_read_run(json_t **run, const char *path, kvs_err *err);
 /* Reads a checkpoint, which is checked, into a model and moments of the same configuration.  All
  * ranks together; the first alone knows the path and reads. */

@@ -135,7 +135,7 @@ out:
     return st;
 }
 
-/* The step of the model that the run left when it ended; 0 = not known. */
+/* The step of the final model, from result.json; 0 = not known. */
 static size_t final_step(const char *path)
 {
     enum { RESULT_LIMIT = 1 << 20 }; /* bytes */
@@ -149,9 +149,9 @@ static size_t final_step(const char *path)
     return step;
 }
 
-/* A run that goes on has no final model until it ends again: the old one would be taken for it.
- * The checkpoint that it goes on from has the same weights; where that is an older one, the model
- * is the only copy and gets another name. */
+/* A resumed run must have no final model until it ends again, or users would run the old weights.
+ * Removes the model if the checkpoint has the same weights.  If the run resumes from an older
+ * checkpoint, the model is the only copy of its weights and is renamed instead. */
 static kvs_status retire_model(const char *dir, uint64_t step, kvs_err *err)
 {
     char *model = kvsi_path_join(dir, "model.safetensors");
@@ -404,7 +404,7 @@ kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *resul
     char *path = NULL;
     json_t *json = NULL;
 
-    /* First the model, which cannot be made again, last the table, which the log can make. */
+    /* The model comes first because it cannot be made again; the table can be made from the log. */
     KVS_TRY(kvsi_save_with_tokenizer(model, tokenizer, folder->dir, err));
     json = result_json(result);
     path = kvsi_path_join(folder->dir, "result.json");

@@ -63,7 +63,7 @@ out:
     return st;
 }
 
-/* A value as it is told: the JSON of it. */
+/* The value as JSON text, for messages; free() it. */
 static char *value_text(const json_t *value)
 {
     return value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15))

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "parallel/comm.h"
 
-/* How training goes, apart from what changes only how it is computed (recompute, shard,
+/* The training configuration without what changes only how a result is computed (recompute, shard,
  * deterministic).  A new reference; NULL if out of memory. */
 json_t *kvsi_train_settings(const kvs_train_config *config);
 json_t *kvsi_run_settings(const kvs_train_job *job); /* a new reference; NULL if out of memory */

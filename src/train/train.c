@@ -140,7 +140,7 @@ static void tell_last_good(const run *r)
     kvsi_free(path);
 }
 
-/* Before any tensor is read: those of another model would not fit, and say less. */
+/* Compares settings before any tensor is read: a difference in settings is the clearer message. */
 static kvs_status check_settings(const run *r, const char *path, kvs_err *err)
 {
     json_t *before = NULL;

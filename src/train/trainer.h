@@ -11,7 +11,7 @@ void kvsi_trainer_set_step(kvs_trainer *trainer, uint64_t step);
 
 /* From now on weights may still be on their way after a step; the next pass waits for them. */
 void kvsi_trainer_be_lazy(kvs_trainer *trainer);
-/* May kvs_trainer_evaluate be asked for so many? */
+/* Fails if kvs_trainer_evaluate cannot evaluate that many sequences. */
 kvs_status kvsi_trainer_check_evaluation(size_t sequences, kvs_err *err);
 /* Before anything else looks at the model: waits for them. */
 kvs_status kvsi_trainer_settle(kvs_trainer *trainer, kvs_err *err);

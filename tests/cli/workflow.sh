@@ -81,7 +81,7 @@ grep -q "of the validation split of 'corpus'" out && [[ ! -s err ]] || fail "ppl
 "$KVSHIFT" data build text.txt -t kept.json --out foreign --quiet >/dev/null
 hash_of() { "$KVSHIFT" tokenizer info -t "$1" --json | sed -n 's/.*"hash": "\(.*\)".*/\1/p'; }
 small_more=(--batch 4 --steps 2 --quiet)
-refused 2 "the tokenizer of 'run' (hash $(hash_of tok.json)) is another than that of 'foreign' (hash $(
+refused 2 "the tokenizer of 'run' (hash $(hash_of tok.json)) differs from that of 'foreign' (hash $(
     hash_of kept.json)); --new-tokenizer" train --init-from run --data foreign "${small_more[@]}" --out new
 "$KVSHIFT" train --init-from run --data foreign "${small_more[@]}" --new-tokenizer --out renewed \
     >/dev/null 2>err

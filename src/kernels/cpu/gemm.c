@@ -276,7 +276,7 @@ size_t LEVEL(gemm_workspace)(int threads)
     return (PACKED_A + (size_t)threads * PACKED_B) * sizeof(float);
 }
 
-/* C where the product is empty (k = 0). */
+/* C for k = 0, where there is no product: start and bias alone. */
 static void start_only(const gemm *g)
 {
     if (g->start == g->c && !g->bias)
