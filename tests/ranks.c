@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 enum { SLOTS = 4096 };
 
@@ -38,17 +39,27 @@ typedef struct world {
 typedef struct end {
     world *world;
     size_t rank;
+    unsigned calls; /* a random sequence of its own, for delay() */
     size_t started[KVSI_CHANNELS];
     kvs_comm comm;
     void (*body)(kvs_comm *comm, void *user);
     void *user;
 } end;
 
+/* Delays every eighth call or so by up to 0.3 ms, so that ranks meet in many orders. */
+static void delay(end *e)
+{
+    e->calls = e->calls * 1103515245u + 12345u;
+    if ((e->calls >> 16) % 8 == 0)
+        nanosleep(&(struct timespec){.tv_nsec = (long)((e->calls >> 8) % 300000)}, NULL);
+}
+
 static kvs_status start(end *e, kvsi_transfer *t, kvsi_channel channel, part p)
 {
     const size_t at = e->started[channel]++ % SLOTS;
     slot *s = &e->world->slots[channel][at];
 
+    delay(e);
     pthread_mutex_lock(&e->world->lock);
     s->parts[e->rank] = p;
     s->come++;
@@ -112,11 +123,12 @@ static void copy(const world *w, const slot *s, size_t rank)
 
 static kvs_status test(void *self, kvsi_transfer *t, int *done, kvs_err *err)
 {
-    const end *e = self;
+    end *e = self;
     const size_t number = t->handle - 1;
     slot *s;
 
     (void)err;
+    delay(e);
     *done = t->handle == 0;
     if (*done)
         return KVS_OK;
@@ -166,7 +178,7 @@ void ranks_run(size_t count, void (*body)(kvs_comm *comm, void *user), void *use
     w->size = count;
     assert_int_equal(pthread_mutex_init(&w->lock, NULL), 0);
     for (size_t r = 0; r < count; r++) {
-        ends[r] = (end){.world = w, .rank = r, .body = body, .user = user};
+        ends[r] = (end){.world = w, .rank = r, .calls = (unsigned)r, .body = body, .user = user};
         ends[r].comm = (kvs_comm){
             .ops = &ops, .self = &ends[r], .rank = r, .size = count, .sharers = 1, .patience = 120};
         assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &ends[r]), 0);

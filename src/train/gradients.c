@@ -227,10 +227,15 @@ void kvsi_gradients_move(kvsi_gradients *gradients)
     }
 }
 
-/* Waits until the oldest journey is one step further. */
+/* Waits until some transfer is one step further.  It must not block when one already is: the caller
+ * may need nothing more, and the other ranks may wait for what the caller does next. */
 static void wait_for_oldest(kvsi_gradients *g)
 {
+    const size_t before = g->received + g->returned;
+
     kvsi_gradients_move(g);
+    if (g->received + g->returned != before)
+        return;
     if (g->received < g->sent) {
         kvsi_team_wait(g->team, &g->arriving[g->received % g->sizes.inboxes]);
         receive_next(g);
