@@ -307,7 +307,7 @@ static void put_with_head(kvsi_text *file, const kvs_model *model, kvsi_dtype dt
     kvsi_free(head);
 }
 
-/* Of a tied pair files have either one, or both, which then must be the same. */
+/* A file of a tied model has the embedding, the head, or both; both must then be equal. */
 static void tied_heads(void **state)
 {
     fixture *f = *state;

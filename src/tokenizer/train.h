@@ -25,7 +25,7 @@ void kvsi_word_counter_free(kvsi_word_counter *counter);
 /* A piece of a text; `last` says that the text ends with it.  No word crosses the end of a text. */
 kvs_status kvsi_word_counter_add(kvsi_word_counter *counter, const char *text, size_t size,
                                  int last, kvs_err *err);
-/* Adds up what was counted; only freeing may follow. */
+/* Writes the sum over all threads to `counts`.  The counter can only be freed afterwards. */
 kvs_status kvsi_word_counter_finish(kvsi_word_counter *counter, kvsi_word_counts *counts,
                                     kvs_err *err);
 
