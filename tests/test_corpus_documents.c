@@ -51,9 +51,9 @@ static kvs_status collect(kvsi_text *out, const char *path, const char *field,
     int found = 0;
     kvs_status st;
 
-    KVS_TRY(kvsi_documents_open(&documents, path, field, separator, err));
+    TRY_OUT(kvsi_documents_open(&documents, path, field, separator, err));
     for (;;) {
-        KVS_TRY(kvsi_documents_next(documents, &piece, &found, err));
+        TRY_OUT(kvsi_documents_next(documents, &piece, &found, err));
         if (!found)
             break;
         kvsi_text_add_bytes(&document, piece.text, piece.size);

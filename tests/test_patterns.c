@@ -377,8 +377,8 @@ static kvs_status there_and_back(const kvs_tokenizer *t, const kvsi_text *text, 
     size_t count, size;
     kvs_status st;
 
-    KVS_TRY(kvs_tokenizer_encode(t, text->data, text->length, 0, &ids, &count, err));
-    KVS_TRY(kvs_tokenizer_decode(t, ids, count, &back, &size, err));
+    TRY_OUT(kvs_tokenizer_encode(t, text->data, text->length, 0, &ids, &count, err));
+    TRY_OUT(kvs_tokenizer_decode(t, ids, count, &back, &size, err));
     kvsi_text_add_bytes(out, back, size);
 out:
     kvs_ids_free(ids);

@@ -82,23 +82,21 @@ static kvs_status go_through(trial *t, kvs_trainer *trainer, const kvs_model *mo
                              const kvs_comm *comm, kvs_err *err)
 {
     kvs_evaluation evaluation;
-    kvs_status st = KVS_OK;
 
     for (uint64_t i = 0; i < t->steps; i++) {
         kvs_step_record record;
 
-        KVS_TRY(kvs_trainer_step(trainer, &record, err));
+        TRY(kvs_trainer_step(trainer, &record, err));
         if (comm->rank == 0) {
             t->losses[i] = record.loss;
             t->norms[i] = record.grad_norm;
         }
     }
-    KVS_TRY(kvs_trainer_evaluate(trainer, 33, &evaluation, err));
+    TRY(kvs_trainer_evaluate(trainer, 33, &evaluation, err));
     if (comm->rank == 0)
         t->eval_loss = evaluation.loss;
     keep_weights(t, model, comm->rank == 0);
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status use_checkpoints(const trial *t, kvs_trainer *trainer, const kvs_comm *comm,
@@ -109,11 +107,11 @@ static kvs_status use_checkpoints(const trial *t, kvs_trainer *trainer, const kv
 
     state.run = NULL;
     if (before && t->resume) {
-        KVS_TRY(kvsi_checkpoint_read(&state, comm->rank == 0 ? t->resume : NULL, err));
+        TRY_OUT(kvsi_checkpoint_read(&state, comm->rank == 0 ? t->resume : NULL, err));
         kvsi_trainer_set_step(trainer, state.step);
     } else if (!before && t->save) {
         state.run = json_object();
-        KVS_TRY(kvsi_checkpoint_write(t->save, &state, 0, err));
+        TRY_OUT(kvsi_checkpoint_write(t->save, &state, 0, err));
     }
 out:
     json_decref(state.run);
@@ -134,13 +132,13 @@ static void train(kvs_comm *comm, void *user)
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    KVS_TRY(kvs_runtime_create(&rt, &options, &err));
-    KVS_TRY(kvs_model_create(&model, rt, &config, 5, &err));
+    TRY_OUT(kvs_runtime_create(&rt, &options, &err));
+    TRY_OUT(kvs_model_create(&model, rt, &config, 5, &err));
     st = kvs_trainer_create(&trainer, model, task, &t->train, &err);
-    KVS_TRY(kvs_comm_agree(comm, st, &err));
-    KVS_TRY(use_checkpoints(t, trainer, comm, 1, &err));
-    KVS_TRY(go_through(t, trainer, model, comm, &err));
-    KVS_TRY(use_checkpoints(t, trainer, comm, 0, &err));
+    TRY_OUT(kvs_comm_agree(comm, st, &err));
+    TRY_OUT(use_checkpoints(t, trainer, comm, 1, &err));
+    TRY_OUT(go_through(t, trainer, model, comm, &err));
+    TRY_OUT(use_checkpoints(t, trainer, comm, 0, &err));
 out:
     if (comm->rank == 0) {
         t->status = st;

@@ -57,7 +57,7 @@ kvs_status kvsi_documents_open(kvsi_documents **out, const char *path, const cha
                                   .field = field ? field : KVSI_DEFAULT_FIELD,
                                   .separator = separator ? separator : KVSI_DEFAULT_SEPARATOR,
                                   .lines = lines};
-    KVS_TRY(kvsi_source_open(&documents->source, path, err));
+    TRY_OUT(kvsi_source_open(&documents->source, path, err));
     *out = documents;
     documents = NULL;
 out:
@@ -127,14 +127,12 @@ static kvs_status make_room(kvsi_documents *d, kvs_err *err)
 static kvs_status read_more(kvsi_documents *d, kvs_err *err)
 {
     size_t got = 0;
-    kvs_status st;
 
-    KVS_TRY(make_room(d, err));
-    KVS_TRY(kvsi_source_read(d->source, d->buffer + d->end, BLOCK, &got, err));
+    TRY(make_room(d, err));
+    TRY(kvsi_source_read(d->source, d->buffer + d->end, BLOCK, &got, err));
     d->end += got;
     d->ended = got == 0;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static void take(kvsi_documents *d, size_t size)
@@ -199,34 +197,31 @@ size_t kvsi_text_cut(const char *text, size_t size, size_t at)
 /* Drops the line end that follows a separator. */
 static kvs_status skip_line_end(kvsi_documents *d, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
     size_t skipped = 0;
 
     while (held(d) < 2 && !d->ended)
-        KVS_TRY(read_more(d, err));
+        TRY(read_more(d, err));
     if (held(d) > 1 && text_of(d)[0] == '\r' && text_of(d)[1] == '\n')
         skipped = 2;
     else if (held(d) > 0 && text_of(d)[0] == '\n')
         skipped = 1;
     take(d, skipped);
     d->after_break = 0;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The next piece, which may be an empty document. */
 static kvs_status next_text(kvsi_documents *d, kvsi_document_piece *piece, kvs_err *err)
 {
     const char *mark = NULL;
-    kvs_status st = KVS_OK;
 
     if (d->after_break)
-        KVS_TRY(skip_line_end(d, err));
+        TRY(skip_line_end(d, err));
     for (;;) {
         mark = *d->separator ? find(d, d->separator) : NULL;
         if (mark || d->ended || held(d) > KVSI_PIECE_BYTES)
             break;
-        KVS_TRY(read_more(d, err));
+        TRY(read_more(d, err));
     }
     *piece = (kvsi_document_piece){.text = text_of(d), .size = held(d), .last = 1};
     if (mark) {
@@ -240,8 +235,7 @@ static kvs_status next_text(kvsi_documents *d, kvsi_document_piece *piece, kvs_e
         piece->last = 0;
     }
     take(d, piece->size);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- .jsonl ---------------------------------------------------------------------------------- */
@@ -260,21 +254,19 @@ static kvs_status next_line(kvsi_documents *d, const char **line, size_t *size, 
                             kvs_err *err)
 {
     const char *end;
-    kvs_status st = KVS_OK;
 
     while (!(end = find(d, "\n")) && !d->ended) {
         if (held(d) > KVSI_LINE_BYTES)
             return kvsi_fail(err, KVS_E_LIMIT, "'%s' line %llu has more than %d bytes", d->path,
                              (unsigned long long)d->line + 1, KVSI_LINE_BYTES);
-        KVS_TRY(read_more(d, err));
+        TRY(read_more(d, err));
     }
     *line = text_of(d);
     *size = end ? (size_t)(end - *line) : held(d);
     *found = end || *size > 0;
     d->line += (uint64_t)*found;
     take(d, *size + (end != NULL));
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status parse_line(kvsi_documents *d, const char *line, size_t size, kvs_err *err)
@@ -305,17 +297,15 @@ static kvs_status next_value(kvsi_documents *d, int *found, kvs_err *err)
 {
     const char *line = NULL;
     size_t size = 0;
-    kvs_status st;
 
     json_decref(d->value);
     d->value = NULL;
     do
-        KVS_TRY(next_line(d, &line, &size, found, err));
+        TRY(next_line(d, &line, &size, found, err));
     while (*found && is_blank(line, size));
     if (*found)
-        KVS_TRY(parse_line(d, line, size, err));
-out:
-    return st;
+        TRY(parse_line(d, line, size, err));
+    return KVS_OK;
 }
 
 static kvs_status next_field(kvsi_documents *d, kvsi_document_piece *piece, int *found,
@@ -349,17 +339,14 @@ static kvs_status next_field(kvsi_documents *d, kvsi_document_piece *piece, int 
 static kvs_status next_full_text(kvsi_documents *d, kvsi_document_piece *piece, int *found,
                                  kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     do {
         *found = !d->ended || held(d) > 0 || d->handed > 0;
         if (!*found)
             return KVS_OK;
-        KVS_TRY(next_text(d, piece, err));
+        TRY(next_text(d, piece, err));
     } while (piece->size == 0 && d->handed == 0);
     d->handed = piece->last ? 0 : d->handed + piece->size;
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_documents_next(kvsi_documents *documents, kvsi_document_piece *piece, int *found,

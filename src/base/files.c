@@ -70,13 +70,13 @@ kvs_status kvsi_file_read(char **out, size_t *size, const char *path, size_t lim
     *out = NULL;
     if (fd < 0)
         return kvsi_fail_errno(err, "open", path);
-    KVS_TRY(check_size(&length, fd, path, limit, err));
+    TRY_OUT(check_size(&length, fd, path, limit, err));
     data = kvsi_alloc(length + 1, 1);
     if (!data) {
         st = fail_memory(err, path);
         goto out;
     }
-    KVS_TRY(read_all(fd, data, length, path, err));
+    TRY_OUT(read_all(fd, data, length, path, err));
     *out = data;
     *size = length;
     data = NULL;
@@ -160,7 +160,7 @@ kvs_status kvsi_new_file_open(kvsi_new_file **out, const char *path, kvs_err *er
     file = kvsi_alloc(1, sizeof *file);
     if (!file)
         return fail_memory(err, path);
-    KVS_TRY(check_target(path, err));
+    TRY_OUT(check_target(path, err));
     file->path = kvsi_strdup(path);
     file->temporary = kvsi_alloc(room, 1);
     if (!file->path || !file->temporary) {
@@ -168,7 +168,7 @@ kvs_status kvsi_new_file_open(kvsi_new_file **out, const char *path, kvs_err *er
         goto out;
     }
     snprintf(file->temporary, room, "%s.tmp-%ld", path, (long)getpid());
-    KVS_TRY(open_temporary(file, err));
+    TRY_OUT(open_temporary(file, err));
     *out = file;
     file = NULL;
 out:
@@ -245,8 +245,8 @@ kvs_status kvsi_file_write_text(const char *path, const char *text, kvs_err *err
     kvsi_new_file *file = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_new_file_open(&file, path, err));
-    KVS_TRY(kvsi_new_file_write(file, text, strlen(text), err));
+    TRY_OUT(kvsi_new_file_open(&file, path, err));
+    TRY_OUT(kvsi_new_file_write(file, text, strlen(text), err));
     st = kvsi_new_file_commit(file, err);
     file = NULL;
 out:

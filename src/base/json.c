@@ -191,8 +191,8 @@ static kvs_status read_as(json_t **out, json_type type, loader *load_text, const
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_file_read(&text, &size, path, limit, err));
-    KVS_TRY(parse(out, type, load_text, text, size, path, err));
+    TRY_OUT(kvsi_file_read(&text, &size, path, limit, err));
+    TRY_OUT(parse(out, type, load_text, text, size, path, err));
 out:
     kvsi_free(text);
     return st;
@@ -245,16 +245,16 @@ kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err)
     int failed;
 
     snprintf(what, sizeof what, "'%s'", path);
-    KVS_TRY(kvsi_json_check_made(value, what, err));
-    KVS_TRY(kvsi_new_file_open(&sink.file, path, err));
+    TRY_OUT(kvsi_json_check_made(value, what, err));
+    TRY_OUT(kvsi_new_file_open(&sink.file, path, err));
     failed = json_dump_callback(value, write_piece, &sink, format) != 0;
-    KVS_TRY(sink.status);
-    KVS_TRY(kvsi_json_check(what, err));
+    TRY_OUT(sink.status);
+    TRY_OUT(kvsi_json_check(what, err));
     if (failed) {
         st = kvsi_fail(err, KVS_E_INVALID, "'%s': not valid as JSON", path);
         goto out;
     }
-    KVS_TRY(kvsi_new_file_write(sink.file, "\n", 1, err));
+    TRY_OUT(kvsi_new_file_write(sink.file, "\n", 1, err));
     st = kvsi_new_file_commit(sink.file, err);
     sink.file = NULL;
 out:

@@ -27,25 +27,23 @@ static kvs_status check_place(kvsi_new_folder *folder, const kvsi_folder_kind *k
     kvsi_name_list list;
     const char *stranger = NULL;
     int found = 0;
-    kvs_status st;
 
-    KVS_TRY(kvsi_dir_list(&list, folder->path, "", err));
+    TRY(kvsi_dir_list(&list, folder->path, "", err));
     for (size_t i = 0; i < list.count; i++) {
         found = found || strcmp(list.names[i], kind->proof) == 0;
         if (!kind->is_part(list.names[i]))
             stranger = list.names[i];
     }
     if (found && !overwrite)
-        st = kvsi_fail(err, KVS_E_EXISTS, "'%s' holds a %s already", folder->path, kind->name);
+        return kvsi_fail(err, KVS_E_EXISTS, "'%s' holds a %s already", folder->path, kind->name);
     else if (stranger || (list.count > 0 && !found))
-        st = kvsi_fail(err, KVS_E_INVALID,
-                       "folder '%s' holds '%s', expected a new or empty folder%s%s%s", folder->path,
-                       stranger ? stranger : list.names[0], overwrite ? " or a " : "",
-                       overwrite ? kind->name : "", overwrite ? " alone" : "");
+        return kvsi_fail(
+            err, KVS_E_INVALID, "folder '%s' holds '%s', expected a new or empty folder%s%s%s",
+            folder->path, stranger ? stranger : list.names[0], overwrite ? " or a " : "",
+            overwrite ? kind->name : "", overwrite ? " alone" : "");
     folder->replaces = found;
     kvsi_name_list_release(&list);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* How much of `path` names the first folder that is not there. */
@@ -76,15 +74,15 @@ kvs_status kvsi_new_folder_begin(kvsi_new_folder *folder, const char *path,
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
     while (length > 1 && folder->path[length - 1] == '/')
         folder->path[--length] = '\0';
-    KVS_TRY(check_place(folder, kind, overwrite, err));
+    TRY_OUT(check_place(folder, kind, overwrite, err));
     folder->temporary = with_suffix(folder->path, "tmp");
     if (!folder->temporary) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
         goto out;
     }
-    KVS_TRY(kvsi_dir_remove(folder->temporary, err)); /* of a process with our number, long gone */
+    TRY_OUT(kvsi_dir_remove(folder->temporary, err)); /* of a process with our number, long gone */
     folder->first_new = first_missing(folder->temporary);
-    KVS_TRY(kvsi_dir_make(folder->temporary, &made, err));
+    TRY_OUT(kvsi_dir_make(folder->temporary, &made, err));
     return KVS_OK;
 out:
     kvsi_free(folder->temporary);
@@ -127,7 +125,7 @@ kvs_status kvsi_new_folder_commit(kvsi_new_folder *folder, kvs_err *err)
             st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder->path);
             goto out;
         }
-        KVS_TRY(kvsi_dir_publish(folder->path, old, err));
+        TRY_OUT(kvsi_dir_publish(folder->path, old, err));
     }
     st = kvsi_dir_publish(folder->temporary, folder->path, err);
     if (st != KVS_OK && old)

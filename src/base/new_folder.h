@@ -1,6 +1,6 @@
 /* base/new_folder.h - a folder that appears whole: filled under another name, then renamed.
  *
- *     KVS_TRY(kvsi_new_folder_begin(&folder, path, &kind, overwrite, err));
+ *     TRY_OUT(kvsi_new_folder_begin(&folder, path, &kind, overwrite, err));
  *     ... write files into folder.temporary ...
  *     st = kvsi_new_folder_commit(&folder, err);
  * out:

@@ -67,10 +67,8 @@ static kvs_status store_whole(const kvsi_option *option, void *settings, const c
                               const char *value, kvs_err *err)
 {
     uint64_t number = 0;
-    const kvs_status st = read_whole(&number, option, origin, value, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(read_whole(&number, option, origin, value, err));
     if (option->kind == KVSI_OPTION_SIZE)
         *(size_t *)field(option, settings) = (size_t)number;
     else
@@ -97,7 +95,6 @@ static kvs_status add_number(kvsi_number_list *list, const kvsi_option *option, 
 {
     char word[64];
     uint64_t whole = 0;
-    kvs_status st;
 
     if (list->count == KVSI_LIST_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "%s: expected at most %d numbers, found more", origin,
@@ -106,17 +103,16 @@ static kvs_status add_number(kvsi_number_list *list, const kvsi_option *option, 
     if (length >= sizeof word)
         return fail_range(option, origin, word, err);
     if (!is_whole(option)) {
-        KVS_TRY(read_real(&list->numbers[list->count], option, origin, word, err));
+        TRY(read_real(&list->numbers[list->count], option, origin, word, err));
     } else {
-        KVS_TRY(read_whole(&whole, option, origin, word, err));
+        TRY(read_whole(&whole, option, origin, word, err));
         if (whole > (uint64_t)1 << 53) /* a double has no more digits */
             return kvsi_fail(err, KVS_E_INVALID, "%s: expected at most 2^53, found %s", origin,
                              word);
         list->numbers[list->count] = (double)whole;
     }
     list->count++;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status store_list(const kvsi_option *option, void *settings, const char *origin,
@@ -126,10 +122,8 @@ static kvs_status store_list(const kvsi_option *option, void *settings, const ch
 
     for (;;) {
         const size_t length = strcspn(value, ",");
-        const kvs_status st = add_number(&list, option, origin, value, length, err);
 
-        if (st != KVS_OK)
-            return st;
+        TRY(add_number(&list, option, origin, value, length, err));
         if (!value[length])
             break;
         value += length + 1;
@@ -157,7 +151,7 @@ static kvs_status store_choice(const kvsi_option *option, void *settings, const 
         }
     }
     list_choices(&expected, option->choices);
-    KVS_TRY(kvsi_text_check(&expected, err));
+    TRY_OUT(kvsi_text_check(&expected, err));
     st = kvsi_fail(err, KVS_E_INVALID, "%s: expected %s, found '%s'", origin, expected.data, value);
 out:
     kvsi_text_release(&expected);
@@ -452,10 +446,7 @@ static kvs_status read_words(reader *r, kvs_err *err)
         if (!options_ended && strcmp(word, "--") == 0) {
             options_ended = 1;
         } else if (!options_ended && word[0] == '-' && word[1] != '\0') {
-            const kvs_status st = read_option(r, at, &used, err);
-
-            if (st != KVS_OK)
-                return st;
+            TRY(read_option(r, at, &used, err));
         } else {
             r->argv[r->parsed->argument_count++] = word; /* at or before `at`: already read */
         }
@@ -534,12 +525,12 @@ kvs_status kvsi_options_parse(kvsi_parsed_options *parsed, const kvsi_command_op
     if (row_count(command) > KVSI_OPTIONS_MAX)
         return kvsi_fail(err, KVS_E_LIMIT, "'%s' has %zu options, at most %d are allowed",
                          command->command, row_count(command), (int)KVSI_OPTIONS_MAX);
-    KVS_TRY(read_words(&r, err));
-    KVS_TRY(read_environment(&r, err));
+    TRY_OUT(read_words(&r, err));
+    TRY_OUT(read_environment(&r, err));
     if (parsed->config)
-        KVS_TRY(kvsi_options_read_file(parsed, command, settings, err));
+        TRY_OUT(kvsi_options_read_file(parsed, command, settings, err));
     if (!parsed->print_config)
-        KVS_TRY(check_arguments(&r, err));
+        TRY_OUT(check_arguments(&r, err));
 out:
     if (st != KVS_OK)
         kvsi_options_release(parsed);

@@ -200,20 +200,18 @@ static kvs_status take(void *user, const kvsi_setting *setting, kvs_err *err)
     taker *t = user;
     char origin[384];
     size_t index = 0;
-    kvs_status st;
 
     if (!setting->key)
         return take_section(t, setting, err);
-    KVS_TRY(find_key(t, setting, &index, err));
-    KVS_TRY(check_place(t, setting, index, err));
+    TRY(find_key(t, setting, &index, err));
+    TRY(check_place(t, setting, index, err));
     snprintf(origin, sizeof origin, "%s:%zu: key '%s'", setting->path, setting->line, setting->key);
-    KVS_TRY(check_kind(t->command->options + index, setting, origin, err));
-    KVS_TRY(store_value(t, setting, index, origin, err));
+    TRY(check_kind(t->command->options + index, setting, origin, err));
+    TRY(store_value(t, setting, index, origin, err));
     t->parsed->line[index] = setting->line;
     if (!kvsi_option_is_given(t->parsed, index))
         t->parsed->source[index] = KVSI_FROM_FILE;
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_options_read_file(kvsi_parsed_options *parsed, const kvsi_command_options *command,

@@ -114,12 +114,12 @@ kvs_status kvsi_program_filter(char **output, const char *const *argv, const cha
     kvs_status st;
 
     *output = NULL;
-    KVS_TRY(open_streams(streams, input, err));
+    TRY_OUT(open_streams(streams, input, err));
     if (run(streams, argv) != 0) {
         st = fail_run(streams[2], argv[0], err);
         goto out;
     }
-    KVS_TRY(take_output(output, streams[1], argv[0], limit, err));
+    TRY_OUT(take_output(output, streams[1], argv[0], limit, err));
 out:
     for (int i = 0; i < STREAMS; i++) {
         if (streams[i])

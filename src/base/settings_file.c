@@ -54,8 +54,8 @@ kvs_status kvsi_settings_file_read(const char *path, kvsi_setting_taker *take, v
     size_t size = 0;
     kvs_status st;
 
-    KVS_TRY(kvsi_file_read(&data, &size, path, KVSI_SETTINGS_FILE_LIMIT, err));
-    KVS_TRY(check_text(path, data, size, err));
+    TRY_OUT(kvsi_file_read(&data, &size, path, KVSI_SETTINGS_FILE_LIMIT, err));
+    TRY_OUT(check_text(path, data, size, err));
     r.at = strncmp(data, mark, sizeof mark - 1) == 0 ? data + sizeof mark - 1 : data;
     r.end = data + size;
     st = is_json(path, r.at) ? kvsi_settings_read_json(&r, err) : kvsi_settings_read_toml(&r, err);

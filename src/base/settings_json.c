@@ -53,9 +53,9 @@ static kvs_status take_value(kvsi_settings_reader *r, kvsi_setting *setting, kvs
     kvsi_text words = {0};
     kvs_status st;
 
-    KVS_TRY(read_value(r, &value, err));
+    TRY_OUT(read_value(r, &value, err));
     copy_numbers(&words, start, (size_t)(r->at - start));
-    KVS_TRY(kvsi_text_check(&words, err));
+    TRY_OUT(kvsi_text_check(&words, err));
     setting->value = words.data;
     if (json_is_string(value)) {
         setting->kind = KVSI_SETTING_TEXT;
@@ -92,17 +92,17 @@ static kvs_status take_member(kvsi_settings_reader *r, const char *section, kvs_
     json_t *key = NULL;
     kvs_status st;
 
-    KVS_TRY(read_value(r, &key, err));
+    TRY_OUT(read_value(r, &key, err));
     skip_space(r);
     r->at++; /* the colon */
     skip_space(r);
     if (*r->at == '{' && !section) {
         setting.section = json_string_value(key);
-        KVS_TRY(r->take(r->user, &setting, err));
-        KVS_TRY(take_object(r, setting.section, err));
+        TRY_OUT(r->take(r->user, &setting, err));
+        TRY_OUT(take_object(r, setting.section, err));
     } else {
         setting.key = json_string_value(key);
-        KVS_TRY(take_value(r, &setting, err));
+        TRY_OUT(take_value(r, &setting, err));
     }
 out:
     json_decref(key);

@@ -142,10 +142,7 @@ static kvs_status read_string(kvsi_settings_reader *r, kvsi_text *text, kvs_err 
         if (!peek(r, 0) || is_one_of(peek(r, 0), "\r\n"))
             return fail_expected(r, quote == '"' ? "a closing \"" : "a closing '", err);
         if (quote == '"' && peek(r, 0) == '\\') {
-            const kvs_status st = read_escape(r, text, err);
-
-            if (st != KVS_OK)
-                return st;
+            TRY(read_escape(r, text, err));
         } else {
             kvsi_text_add_bytes(text, r->at++, 1);
         }
@@ -274,19 +271,16 @@ static kvs_status read_value(kvsi_settings_reader *r, kvsi_text *text, kvsi_sett
 static kvs_status read_section(kvsi_settings_reader *r, kvsi_text *section, kvs_err *err)
 {
     kvsi_setting setting = {.path = r->path, .line = r->line};
-    kvs_status st;
 
     r->at++;
     skip_blanks(r);
-    KVS_TRY(read_name(r, section, "the name of a section", err));
+    TRY(read_name(r, section, "the name of a section", err));
     skip_blanks(r);
     if (peek(r, 0) != ']')
         return fail_expected(r, "]", err);
     r->at++;
     setting.section = section->data;
-    KVS_TRY(r->take(r->user, &setting, err));
-out:
-    return st;
+    return r->take(r->user, &setting, err);
 }
 
 static kvs_status read_setting(kvsi_settings_reader *r, const char *section, kvs_err *err)
@@ -295,7 +289,7 @@ static kvs_status read_setting(kvsi_settings_reader *r, const char *section, kvs
     kvsi_text key = {0}, value = {0};
     kvs_status st;
 
-    KVS_TRY(read_name(r, &key, "a key, a [section] or a # comment", err));
+    TRY_OUT(read_name(r, &key, "a key, a [section] or a # comment", err));
     skip_blanks(r);
     if (peek(r, 0) != '=') {
         st = fail_expected(r, "=", err);
@@ -303,11 +297,11 @@ static kvs_status read_setting(kvsi_settings_reader *r, const char *section, kvs
     }
     r->at++;
     skip_blanks(r);
-    KVS_TRY(read_value(r, &value, &setting.kind, err));
-    KVS_TRY(kvsi_text_check(&value, err));
+    TRY_OUT(read_value(r, &value, &setting.kind, err));
+    TRY_OUT(kvsi_text_check(&value, err));
     setting.key = key.data;
     setting.value = value.data;
-    KVS_TRY(r->take(r->user, &setting, err));
+    TRY_OUT(r->take(r->user, &setting, err));
 out:
     kvsi_text_release(&key);
     kvsi_text_release(&value);
@@ -321,9 +315,9 @@ kvs_status kvsi_settings_read_toml(kvsi_settings_reader *r, kvs_err *err)
 
     for (skip_lines(r); peek(r, 0); skip_lines(r)) {
         if (peek(r, 0) == '[')
-            KVS_TRY(read_section(r, &section, err));
+            TRY_OUT(read_section(r, &section, err));
         else
-            KVS_TRY(read_setting(r, section.data, err));
+            TRY_OUT(read_setting(r, section.data, err));
         if (!skip_rest_of_line(r)) {
             st = fail_expected(r, "the end of the line", err);
             goto out;

@@ -96,10 +96,10 @@ kvs_status kvsi_source_open(kvsi_source **out, const char *path, kvs_err *err)
         goto no_memory;
     source->path = path;
     source->fd = -1;
-    KVS_TRY(kvsi_checksum_create(&source->sum, err));
-    KVS_TRY(open_file(source, err));
+    TRY_OUT(kvsi_checksum_create(&source->sum, err));
+    TRY_OUT(open_file(source, err));
     if (!kvsi_ends_with(path, ".zst"))
-        KVS_TRY(refuse_compressed(source, err));
+        TRY_OUT(refuse_compressed(source, err));
     else if (!open_zstd(source))
         goto no_memory;
     *out = source;
@@ -154,7 +154,6 @@ static kvs_status refill(kvsi_source *source, int *ended, kvs_err *err)
 kvs_status kvsi_source_read(kvsi_source *source, void *out, size_t size, size_t *got, kvs_err *err)
 {
     ZSTD_outBuffer output = {.dst = out, .size = size};
-    kvs_status st = KVS_OK;
     int ended = 0;
 
     *got = 0;
@@ -166,7 +165,7 @@ kvs_status kvsi_source_read(kvsi_source *source, void *out, size_t size, size_t 
         /* Text may wait inside the decompressor although its input is used up: it is asked once
          * more, with nothing, before the end of the file counts. */
         if (source->input.pos == source->input.size)
-            KVS_TRY(refill(source, &ended, err));
+            TRY(refill(source, &ended, err));
         if (ended && !source->inside_frame)
             break;
         hint = ZSTD_decompressStream(source->zstd, &output, &source->input);
@@ -179,8 +178,7 @@ kvs_status kvsi_source_read(kvsi_source *source, void *out, size_t size, size_t 
         source->inside_frame = hint != 0;
     }
     *got = output.pos;
-out:
-    return st;
+    return KVS_OK;
 }
 
 uint64_t kvsi_source_bytes(const kvsi_source *source)

@@ -1,7 +1,14 @@
-/* base/status.h - errors are values: fill the caller's kvs_err and pass the status up.
+/* base/status.h - errors are values: fill the caller's kvs_err and return the status.
+ *
+ * A function that owns nothing returns at the first failure:
+ *
+ *     TRY(step_one(err));
+ *     return step_two(err);
+ *
+ * A function that must release something jumps to its label `out`:
  *
  *     kvs_status st = KVS_OK;
- *     KVS_TRY(step_one(err));        sets st and jumps to `out` on failure
+ *     TRY_OUT(step_one(err));        sets st
  *     ...
  * out:
  *     release what was taken;
@@ -31,7 +38,14 @@ kvs_status kvsi_in_file(kvs_status status, const kvs_err *inner, const char *wha
 #define kvsi_fail(err, status, ...) ((void)kvsi_fail(err, status, __VA_ARGS__), (status))
 #endif
 
-#define KVS_TRY(call)                                                                              \
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        const kvs_status try_status = (call);                                                      \
+        if (try_status != KVS_OK)                                                                  \
+            return try_status;                                                                     \
+    } while (0)
+
+#define TRY_OUT(call)                                                                              \
     do {                                                                                           \
         st = (call);                                                                               \
         if (st != KVS_OK)                                                                          \

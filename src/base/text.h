@@ -3,7 +3,7 @@
  *     kvsi_text text = {0};
  *     kvsi_text_format(&text, "%d runs: ", 3);
  *     kvsi_text_add_xml(&text, name);
- *     KVS_TRY(kvsi_text_check(&text, err));     one check for all that was added
+ *     TRY_OUT(kvsi_text_check(&text, err));     one check for all that was added
  *     ... text.data ...
  * out:
  *     kvsi_text_release(&text);

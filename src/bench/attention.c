@@ -47,7 +47,7 @@ static kvs_status load(bench *b, size_t length, kvs_err *err)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", length);
         goto out;
     }
-    KVS_TRY(kvsi_pass_load(b->pass, &batch, NULL, err));
+    TRY_OUT(kvsi_pass_load(b->pass, &batch, NULL, err));
     c->ops->upload(c, b->pass->layers[0].qkv, numbers, length * width * sizeof *numbers);
     c->ops->upload(c, b->pass->d_mixed, numbers, length * b->model->config.dim * sizeof *numbers);
 out:
@@ -61,16 +61,14 @@ static kvs_status make(bench *b, kvs_runtime *rt, const kvs_bench_attention_opti
     const kvs_model_config config = config_of(o);
     const kvsi_pass_limits limits = {
         .tokens = o->length, .sequences = 1, .head_rows = 1, .training = 1};
-    kvs_status st;
 
-    KVS_TRY(kvs_model_create(&b->model, rt, &config, 1, err));
-    KVS_TRY(kvsi_pass_create(&b->pass, b->model, &limits, err));
+    TRY(kvs_model_create(&b->model, rt, &config, 1, err));
+    TRY(kvsi_pass_create(&b->pass, b->model, &limits, err));
     b->gradients = rt->ops->alloc(kvsi_layout_total(&b->model->layout) * sizeof(real));
     b->ids = kvsi_alloc(o->length, sizeof *b->ids);
-    KVS_TRY(load(b, o->length, err));
+    TRY(load(b, o->length, err));
     kvsi_probe_init(&b->probe, rt->ops, rt->threads);
-out:
-    return st;
+    return KVS_OK;
 }
 
 static void release(bench *b, const kvs_runtime *rt)
@@ -93,7 +91,6 @@ static kvs_status run_round(bench *b, int counts, kvs_err *err)
     kvsi_context *c = &b->pass->context;
     const double started = kvsi_clock_seconds();
     double middle, ended;
-    kvs_status st = KVS_OK;
 
     c->ops->attention_forward(c, m->mixed, m->logsum, m->qkv, &a);
     middle = kvsi_clock_seconds();
@@ -102,12 +99,10 @@ static kvs_status run_round(bench *b, int counts, kvs_err *err)
     ended = kvsi_clock_seconds();
     if (!counts)
         return KVS_OK;
-    KVS_TRY(kvsi_samples_add(&b->peaks, peak, err));
-    KVS_TRY(kvsi_samples_add(&b->forward, middle - started, err));
-    KVS_TRY(kvsi_samples_add(&b->backward, ended - middle, err));
-    KVS_TRY(kvsi_samples_add(&b->both, ended - started, err));
-out:
-    return st;
+    TRY(kvsi_samples_add(&b->peaks, peak, err));
+    TRY(kvsi_samples_add(&b->forward, middle - started, err));
+    TRY(kvsi_samples_add(&b->backward, ended - middle, err));
+    return kvsi_samples_add(&b->both, ended - started, err);
 }
 
 static kvs_status check(const kvs_bench_attention_options *o, kvs_err *err)
@@ -127,10 +122,10 @@ kvs_status kvs_bench_attention_run(kvs_bench_attention *out, kvs_runtime *rt,
     bench b = {0};
     kvs_status st;
 
-    KVS_TRY(check(options, err));
-    KVS_TRY(make(&b, rt, options, err));
+    TRY_OUT(check(options, err));
+    TRY_OUT(make(&b, rt, options, err));
     for (size_t i = 0; i < options->rounds + 1; i++)
-        KVS_TRY(run_round(&b, i > 0, err));
+        TRY_OUT(run_round(&b, i > 0, err));
     *out = (kvs_bench_attention){
         .forward_flops = 2 * product,
         .backward_flops = 4 * product,

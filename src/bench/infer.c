@@ -48,27 +48,21 @@ static kvs_status contender_init(contender *c, kvs_bench_inference *b, const cha
     const kvs_bench_infer_options *o = &b->options;
     const size_t pass = largest(largest(o->prompt, o->depth), o->batch);
     const size_t capacity = largest(o->prompt, o->depth + o->generate);
-    kvs_status st;
 
-    KVS_TRY(kvs_model_open(&c->model, b->rt, path, err));
-    if (c->model->config.context < capacity) {
-        st = kvsi_fail(err, KVS_E_LIMIT, "'%s' has a context of %zu tokens, %zu are needed", path,
-                       c->model->config.context, capacity);
-        goto out;
-    }
-    KVS_TRY(kvs_runner_create(&c->runner, c->model, o->batch, pass < 512 ? pass : 512, err));
+    TRY(kvs_model_open(&c->model, b->rt, path, err));
+    if (c->model->config.context < capacity)
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s' has a context of %zu tokens, %zu are needed", path,
+                         c->model->config.context, capacity);
+    TRY(kvs_runner_create(&c->runner, c->model, o->batch, pass < 512 ? pass : 512, err));
     c->sessions = kvsi_alloc(o->batch, sizeof *c->sessions);
-    if (!c->sessions) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu sequences", o->batch);
-        goto out;
-    }
+    if (!c->sessions)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu sequences", o->batch);
     for (size_t i = 0; i < o->batch; i++)
-        KVS_TRY(kvs_session_create_with(
+        TRY(kvs_session_create_with(
             &c->sessions[i], c->model,
             &(kvs_session_options){.capacity = capacity, .cache = o->cache, .runner = c->runner},
             err));
-out:
-    return st;
+    return KVS_OK;
 }
 
 static void contender_release(contender *c, size_t batch)
@@ -113,12 +107,12 @@ kvs_status kvs_bench_inference_create(kvs_bench_inference **out, kvs_runtime *rt
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a bench");
     *b = (kvs_bench_inference){.rt = rt, .options = *options, .start_rss = kvsi_memory_peak()};
     started = kvsi_clock_seconds();
-    KVS_TRY(kvs_model_open(&b->measured.model, rt, options->path, err));
+    TRY_OUT(kvs_model_open(&b->measured.model, rt, options->path, err));
     b->load = kvsi_clock_seconds() - started;
     kvs_model_free(b->measured.model);
     b->measured.model = NULL;
-    KVS_TRY(contender_init(&b->measured, b, options->path, err));
-    KVS_TRY(make_tokens(b, err));
+    TRY_OUT(contender_init(&b->measured, b, options->path, err));
+    TRY_OUT(make_tokens(b, err));
     *out = b;
     b = NULL;
 out:
@@ -172,31 +166,27 @@ static kvs_status read_prompt(kvs_bench_inference *b, contender *c, double *seco
 static kvs_status go_to_depth(kvs_bench_inference *b, contender *c, kvs_err *err)
 {
     const size_t depth = b->options.depth;
-    kvs_status st = KVS_OK;
 
     for (size_t i = 0; i < b->options.batch; i++)
         if (depth > 0 && kvs_session_length(c->sessions[i]) > depth)
-            KVS_TRY(kvs_session_rewind(c->sessions[i], depth, err));
+            TRY(kvs_session_rewind(c->sessions[i], depth, err));
         else
             kvs_session_reset(c->sessions[i]);
     if (depth > 0 && kvs_session_length(c->sessions[0]) == 0)
-        KVS_TRY(feed_all(b, c, 0, depth, b->options.batch, err));
-out:
-    return st;
+        TRY(feed_all(b, c, 0, depth, b->options.batch, err));
+    return KVS_OK;
 }
 
 static kvs_status generate(kvs_bench_inference *b, contender *c, double *seconds, kvs_err *err)
 {
     double started;
-    kvs_status st;
 
-    KVS_TRY(go_to_depth(b, c, err));
+    TRY(go_to_depth(b, c, err));
     started = kvsi_clock_seconds();
     for (size_t i = 0; i < b->options.generate; i++)
-        KVS_TRY(feed_all(b, c, i, 1, b->options.batch, err));
+        TRY(feed_all(b, c, i, 1, b->options.batch, err));
     *seconds = (kvsi_clock_seconds() - started) / (double)b->options.generate;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* Generation comes first: it begins where the last round's ended. */
@@ -204,20 +194,18 @@ static kvs_status run(kvs_bench_inference *b, contender *c, kvs_err *err)
 {
     const int counts = b->rounds > 0;
     double seconds;
-    kvs_status st = KVS_OK;
 
     if (b->options.generate > 0) {
-        KVS_TRY(generate(b, c, &seconds, err));
+        TRY(generate(b, c, &seconds, err));
         if (counts)
-            KVS_TRY(kvsi_samples_add(&c->tokens, seconds, err));
+            TRY(kvsi_samples_add(&c->tokens, seconds, err));
     }
     if (b->options.prompt > 0) {
-        KVS_TRY(read_prompt(b, c, &seconds, err));
+        TRY(read_prompt(b, c, &seconds, err));
         if (counts)
-            KVS_TRY(kvsi_samples_add(&c->prompts, seconds, err));
+            TRY(kvsi_samples_add(&c->prompts, seconds, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* After the first round: memory is that of the measured model alone. */
@@ -235,25 +223,22 @@ static kvs_status prepare_comparison(kvs_bench_inference *b, kvs_err *err)
 kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err)
 {
     kvs_bench_inference *b = bench;
-    kvs_status st = KVS_OK;
 
     if (b->rounds > 0)
-        KVS_TRY(
-            kvsi_samples_add(&b->reads, kvsi_probe_read(&b->probe, b->numbers, READ_NUMBERS), err));
+        TRY(kvsi_samples_add(&b->reads, kvsi_probe_read(&b->probe, b->numbers, READ_NUMBERS), err));
     for (size_t turn = 0; turn < 2; turn++) {
         contender *c = (b->rounds + turn) % 2 == 0 ? &b->measured : &b->unshifted;
 
         if (c->model)
-            KVS_TRY(run(b, c, err));
+            TRY(run(b, c, err));
     }
     if (b->rounds == 0) {
-        KVS_TRY(prepare_comparison(b, err));
+        TRY(prepare_comparison(b, err));
         if (b->unshifted.model)
-            KVS_TRY(run(b, &b->unshifted, err));
+            TRY(run(b, &b->unshifted, err));
     }
     b->rounds++;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- results ---- */
@@ -290,11 +275,10 @@ kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench, kvs_bench_i
     const double keys = (double)b->options.depth + (double)b->options.generate / 2;
     const double halves = b->options.cache == KVS_DTYPE_F16 ? 0.5 : 1;
     kvs_model_sizes sizes;
-    kvs_status st;
 
     if (b->rounds < 2)
         return kvsi_fail(err, KVS_E_INVALID, "nothing was measured: the first round is warm-up");
-    KVS_TRY(kvs_model_config_sizes(&m->config, &sizes, err));
+    TRY(kvs_model_config_sizes(&m->config, &sizes, err));
     *out = (kvs_bench_infer_result){
         .rounds = b->rounds - 1,
         .prompt = kvsi_samples_times(&b->measured.prompts),
@@ -309,6 +293,5 @@ kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench, kvs_bench_i
     };
     out->bytes_per_token = out->weight_bytes / (double)b->options.batch +
                            halves * keys * (double)sizes.cache_bytes_per_token;
-out:
-    return st;
+    return KVS_OK;
 }

@@ -43,10 +43,8 @@ static kvs_status list_gemms(kvs_bench_machine *m, kvs_err *err)
     m->gemm[m->gemms++] = (kvs_bench_gemm){"square", "2048", .tokens = 2048, 2048, 2048};
     for (size_t i = 0; (name = kvs_bench_model_name(i)) != NULL; i++) {
         kvs_bench_model model;
-        const kvs_status st = kvs_bench_model_get(&model, name, err);
 
-        if (st != KVS_OK)
-            return st;
+        TRY(kvs_bench_model_get(&model, name, err));
         add_model(m, &model);
     }
     return KVS_OK;
@@ -118,23 +116,20 @@ static kvs_status measure(kvsi_samples *samples, bench *b, const kvs_bench_gemm 
 
 static kvs_status run_round(bench *b, const kvs_bench_machine *m, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(kvsi_samples_add(&b->peak_one, kvsi_probe_peak(&b->one), err));
-    KVS_TRY(kvsi_samples_add(&b->read, kvsi_probe_read(&b->all, b->far, READ_BYTES / sizeof(real)),
-                             err));
+    TRY(kvsi_samples_add(&b->peak_one, kvsi_probe_peak(&b->one), err));
+    TRY(kvsi_samples_add(&b->read, kvsi_probe_read(&b->all, b->far, READ_BYTES / sizeof(real)),
+                         err));
     for (size_t i = 0; i < m->gemms; i++) {
         const kvs_bench_gemm *g = &m->gemm[i];
         const double peak = kvsi_probe_peak(&b->all);
 
-        KVS_TRY(kvsi_samples_add(&b->peak, peak, err));
-        KVS_TRY(kvsi_samples_add(&b->gemm[i].peak, peak, err));
-        KVS_TRY(measure(&b->gemm[i].forward, b, g, forward, err));
-        KVS_TRY(measure(&b->gemm[i].backward_input, b, g, backward_input, err));
-        KVS_TRY(measure(&b->gemm[i].backward_weight, b, g, backward_weight, err));
+        TRY(kvsi_samples_add(&b->peak, peak, err));
+        TRY(kvsi_samples_add(&b->gemm[i].peak, peak, err));
+        TRY(measure(&b->gemm[i].forward, b, g, forward, err));
+        TRY(measure(&b->gemm[i].backward_input, b, g, backward_input, err));
+        TRY(measure(&b->gemm[i].backward_weight, b, g, backward_weight, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- the whole ---- */
@@ -217,10 +212,10 @@ kvs_status kvs_bench_machine_run(kvs_bench_machine *out, const kvs_runtime *rt, 
 
     if (!b)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a bench");
-    KVS_TRY(list_gemms(&found, err));
-    KVS_TRY(make(b, &found, rt, err));
+    TRY_OUT(list_gemms(&found, err));
+    TRY_OUT(make(b, &found, rt, err));
     for (size_t i = 0; i < rounds; i++)
-        KVS_TRY(run_round(b, &found, err));
+        TRY_OUT(run_round(b, &found, err));
     collect(&found, b);
     *out = found;
 out:

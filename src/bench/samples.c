@@ -25,10 +25,7 @@ kvs_status kvsi_samples_add(kvsi_samples *samples, double value, kvs_err *err)
     size_t at = samples->count;
 
     if (at == samples->capacity) {
-        const kvs_status st = grow(samples, err);
-
-        if (st != KVS_OK)
-            return st;
+        TRY(grow(samples, err));
     }
     for (; at > 0 && samples->values[at - 1] > value; at--)
         samples->values[at] = samples->values[at - 1];

@@ -41,13 +41,9 @@ struct kvs_bench_training {
 static kvs_status contender_init(contender *c, kvs_bench_training *b, kvs_runtime *rt,
                                  const kvs_model_config *config, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(kvs_train_plan(&c->plan, rt, config, b->task, &b->train, err));
-    KVS_TRY(kvs_model_create(&c->model, rt, config, SEED, err));
-    KVS_TRY(kvs_trainer_create(&c->trainer, c->model, b->task, &b->train, err));
-out:
-    return st;
+    TRY(kvs_train_plan(&c->plan, rt, config, b->task, &b->train, err));
+    TRY(kvs_model_create(&c->model, rt, config, SEED, err));
+    return kvs_trainer_create(&c->trainer, c->model, b->task, &b->train, err);
 }
 
 static void contender_release(contender *c)
@@ -91,15 +87,15 @@ kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
     config = &b->options.model.config;
     if (config->context < options->model.length)
         config->context = options->model.length;
-    KVS_TRY(kvs_model_config_finish(config, err));
+    TRY_OUT(kvs_model_config_finish(config, err));
     kvsi_profile_init(&b->profile, rt->ops, config);
     b->profiling.ops = &b->profile.table;
     b->train = settings_of(&b->options.model);
     b->train.recompute = options->recompute;
-    KVS_TRY(kvs_train_config_check(&b->train, err));
-    KVS_TRY(kvsi_repeat_task_create(&b->task, &b->options.model,
+    TRY_OUT(kvs_train_config_check(&b->train, err));
+    TRY_OUT(kvsi_repeat_task_create(&b->task, &b->options.model,
                                     options->profile ? &b->profile : NULL, err));
-    KVS_TRY(contender_init(&b->measured, b, options->profile ? &b->profiling : rt, config, err));
+    TRY_OUT(contender_init(&b->measured, b, options->profile ? &b->profiling : rt, config, err));
     kvsi_probe_init(&b->probe, rt->ops, rt->threads);
     *out = b;
     b = NULL;
@@ -132,10 +128,8 @@ static kvs_status step(contender *c, int counts, double *seconds, double *loss, 
 {
     const double started = kvsi_clock_seconds();
     kvs_step_record record;
-    const kvs_status st = kvs_trainer_step(c->trainer, &record, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvs_trainer_step(c->trainer, &record, err));
     *seconds = kvsi_clock_seconds() - started;
     *loss = record.loss;
     if (!counts)
@@ -161,19 +155,18 @@ kvs_status kvs_bench_training_round(kvs_bench_training *bench, kvs_bench_round *
     const int counts = bench->rounds >= KVS_BENCH_WARMUP;
     kvs_bench_round round = {.unshifted_seconds = NAN};
     double ignored;
-    kvs_status st;
 
-    KVS_TRY(add_unshifted(bench, err));
+    TRY(add_unshifted(bench, err));
     if (bench->rounds == KVS_BENCH_WARMUP)
         kvsi_profile_reset(&bench->profile);
     round.peak = kvsi_probe_peak(&bench->probe);
     if (counts)
-        KVS_TRY(kvsi_samples_add(&bench->peaks, round.peak, err));
+        TRY(kvsi_samples_add(&bench->peaks, round.peak, err));
     for (size_t turn = 0; turn < 2; turn++)
         if ((bench->rounds + turn) % 2 == 0)
-            KVS_TRY(step(&bench->measured, counts, &round.seconds, &round.loss, err));
+            TRY(step(&bench->measured, counts, &round.seconds, &round.loss, err));
         else if (bench->unshifted.trainer)
-            KVS_TRY(step(&bench->unshifted, counts, &round.unshifted_seconds, &ignored, err));
+            TRY(step(&bench->unshifted, counts, &round.unshifted_seconds, &ignored, err));
     if (bench->rounds == 0) {
         bench->loss_first = round.loss;
         bench->peak_rss = kvsi_memory_peak();
@@ -182,8 +175,7 @@ kvs_status kvs_bench_training_round(kvs_bench_training *bench, kvs_bench_round *
     bench->rounds++;
     if (out)
         *out = round;
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvs_bench_training_get(const kvs_bench_training *bench, kvs_bench_train_result *out,

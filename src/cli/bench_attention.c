@@ -106,11 +106,11 @@ static kvs_status measure(settings *s, kvs_err *err)
 
     if (s->bench.kv_heads == 0)
         s->bench.kv_heads = s->bench.heads;
-    KVS_TRY(kvs_shift_parse(&s->bench.shift, &form_said, s->shift, err));
-    KVS_TRY(kvsi_bench_runtime(&rt, &s->run, err));
-    KVS_TRY(kvs_bench_attention_run(&found, rt, &s->bench, err));
+    TRY_OUT(kvs_shift_parse(&s->bench.shift, &form_said, s->shift, err));
+    TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
+    TRY_OUT(kvs_bench_attention_run(&found, rt, &s->bench, err));
     if (s->run.json)
-        KVS_TRY(kvsi_cli_print_json(to_json(&found, rt, s), err));
+        TRY_OUT(kvsi_cli_print_json(to_json(&found, rt, s), err));
     else
         print_people(&found, rt, s);
 out:
@@ -130,8 +130,8 @@ int kvsi_bench_attention(int argc, char **argv, const void *what)
     (void)what;
     kvs_model_config_init(&defaults);
     s.bench.shift = defaults.shift;
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
-    KVS_TRY(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
+    TRY_OUT(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
 out:
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

@@ -85,8 +85,8 @@ static kvs_status compare(char **files, kvs_err *err)
     json_t *a = NULL, *b = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_json_read(&a, files[0], limit, err));
-    KVS_TRY(kvsi_json_read(&b, files[1], limit, err));
+    TRY_OUT(kvsi_json_read(&a, files[0], limit, err));
+    TRY_OUT(kvsi_json_read(&b, files[1], limit, err));
     if (walk("", a, b, 1) == 0) {
         st = kvsi_fail(err, KVS_E_FORMAT, "'%s' and '%s' have no number in common", files[0],
                        files[1]);
@@ -107,8 +107,8 @@ int kvsi_bench_compare(int argc, char **argv, const void *what)
     kvs_status st;
 
     (void)what;
-    KVS_TRY(kvsi_options_parse(&parsed, &command, NULL, argc, argv, &err));
-    KVS_TRY(parsed.help ? kvsi_cli_help(&command, NULL, &err) : compare(parsed.arguments, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, NULL, argc, argv, &err));
+    TRY_OUT(parsed.help ? kvsi_cli_help(&command, NULL, &err) : compare(parsed.arguments, &err));
 out:
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

@@ -103,7 +103,6 @@ static kvs_status write_model(char **out, const subjects *s, const char *name,
                               kvs_err *err)
 {
     kvs_convert_options c;
-    kvs_status st;
 
     kvs_convert_options_init(&c);
     *out = kvsi_path_join(s->folder, name);
@@ -114,10 +113,8 @@ static kvs_status write_model(char **out, const subjects *s, const char *name,
     c.out = *out;
     c.format = KVS_FORMAT_GGUF;
     c.tokenizer = "none";
-    KVS_TRY(kvs_dtype_parse(&c.dtype, asked->dtype ? asked->dtype : "f32", err));
-    KVS_TRY(kvs_convert(&c, err));
-out:
-    return st;
+    TRY(kvs_dtype_parse(&c.dtype, asked->dtype ? asked->dtype : "f32", err));
+    return kvs_convert(&c, err);
 }
 
 /* A bench model, or a preset. */
@@ -126,31 +123,25 @@ static kvs_status describe(kvs_model_config *out, const settings *s, kvs_err *er
     const size_t needed = s->prompt > s->depth + s->generate ? s->prompt : s->depth + s->generate;
     kvs_bench_model model;
     int form_said;
-    kvs_status st = KVS_OK;
 
     if (kvs_bench_model_get(&model, s->model, NULL) == KVS_OK)
         *out = model.config;
     else {
         kvs_model_config_init(out);
-        if (kvs_model_config_preset(out, s->model, NULL) != KVS_OK) {
-            st = kvsi_fail(err, KVS_E_INVALID,
-                           "'%s' is no model's folder or file, no bench model and no preset",
-                           s->model);
-            goto out;
-        }
+        if (kvs_model_config_preset(out, s->model, NULL) != KVS_OK)
+            return kvsi_fail(err, KVS_E_INVALID,
+                             "'%s' is no model's folder or file, no bench model and no preset",
+                             s->model);
     }
-    KVS_TRY(kvs_shift_parse(&out->shift, &form_said, s->shift ? s->shift : "none", err));
+    TRY(kvs_shift_parse(&out->shift, &form_said, s->shift ? s->shift : "none", err));
     if (out->context < needed)
         out->context = needed;
-    KVS_TRY(kvs_model_config_finish(out, err));
-out:
-    return st;
+    return kvs_model_config_finish(out, err);
 }
 
 static kvs_status make_subjects(subjects *out, const settings *s, kvs_err *err)
 {
     kvs_model_config config;
-    kvs_status st = KVS_OK;
 
     if (kvsi_file_exists(s->model)) {
         if (s->shift)
@@ -159,19 +150,18 @@ static kvs_status make_subjects(subjects *out, const settings *s, kvs_err *err)
                              s->model);
         if (!s->dtype)
             return KVS_OK;
-        KVS_TRY(make_folder(out, err));
-        KVS_TRY(write_model(&out->model, out, "model.gguf", s, s->model, NULL, err));
-        goto out;
+        TRY(make_folder(out, err));
+        TRY(write_model(&out->model, out, "model.gguf", s, s->model, NULL, err));
+        return KVS_OK;
     }
-    KVS_TRY(describe(&config, s, err));
-    KVS_TRY(make_folder(out, err));
-    KVS_TRY(write_model(&out->model, out, "model.gguf", s, NULL, &config, err));
+    TRY(describe(&config, s, err));
+    TRY(make_folder(out, err));
+    TRY(write_model(&out->model, out, "model.gguf", s, NULL, &config, err));
     if (config.shift.targets != 0) {
         config.shift.targets = 0;
-        KVS_TRY(write_model(&out->unshifted, out, "unshifted.gguf", s, NULL, &config, err));
+        TRY(write_model(&out->unshifted, out, "unshifted.gguf", s, NULL, &config, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -260,10 +250,10 @@ static kvs_status measure(const settings *s, kvs_err *err)
 
     if (s->prompt == 0 && s->generate == 0)
         return kvsi_fail(err, KVS_E_INVALID, "nothing to measure: --prompt and --gen are both 0");
-    KVS_TRY(kvs_dtype_parse(&cache, s->cache, err));
-    KVS_TRY(kvsi_bench_runtime(&rt, &s->run, err));
-    KVS_TRY(make_subjects(&made, s, err));
-    KVS_TRY(kvs_bench_inference_create(&bench, rt,
+    TRY_OUT(kvs_dtype_parse(&cache, s->cache, err));
+    TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
+    TRY_OUT(make_subjects(&made, s, err));
+    TRY_OUT(kvs_bench_inference_create(&bench, rt,
                                        &(kvs_bench_infer_options){
                                            .path = made.model ? made.model : s->model,
                                            .unshifted = made.unshifted,
@@ -275,10 +265,10 @@ static kvs_status measure(const settings *s, kvs_err *err)
                                        },
                                        err));
     for (size_t i = 0; i <= s->rounds; i++)
-        KVS_TRY(kvs_bench_inference_round(bench, err));
-    KVS_TRY(kvs_bench_inference_get(bench, &found, err));
+        TRY_OUT(kvs_bench_inference_round(bench, err));
+    TRY_OUT(kvs_bench_inference_get(bench, &found, err));
     if (s->run.json)
-        KVS_TRY(kvsi_cli_print_json(to_json(&found, rt, s), err));
+        TRY_OUT(kvsi_cli_print_json(to_json(&found, rt, s), err));
     else
         print_people(&found, rt, s);
 out:
@@ -297,8 +287,8 @@ int kvsi_bench_infer(int argc, char **argv, const void *what)
     kvs_status st;
 
     (void)what;
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
-    KVS_TRY(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
+    TRY_OUT(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
 out:
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

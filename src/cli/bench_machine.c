@@ -96,10 +96,10 @@ static kvs_status measure(const settings *s, kvs_err *err)
     kvs_runtime *rt = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_bench_runtime(&rt, &s->run, err));
-    KVS_TRY(kvs_bench_machine_run(&found, rt, s->rounds, err));
+    TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
+    TRY_OUT(kvs_bench_machine_run(&found, rt, s->rounds, err));
     if (s->run.json)
-        KVS_TRY(kvsi_cli_print_json(to_json(&found, rt, s), err));
+        TRY_OUT(kvsi_cli_print_json(to_json(&found, rt, s), err));
     else
         print_people(&found, rt);
 out:
@@ -115,8 +115,8 @@ int kvsi_bench_machine(int argc, char **argv, const void *what)
     kvs_status st;
 
     (void)what;
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
-    KVS_TRY(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
+    TRY_OUT(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
 out:
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

@@ -224,10 +224,7 @@ static kvs_status run_paced(kvs_bench_training *bench, const kvs_bench_model *mo
 static kvs_status run_steps(kvs_bench_training *bench, size_t steps, kvs_err *err)
 {
     for (size_t i = 0; i < KVS_BENCH_WARMUP + steps; i++) {
-        const kvs_status st = kvs_bench_training_round(bench, NULL, err);
-
-        if (st != KVS_OK)
-            return st;
+        TRY(kvs_bench_training_round(bench, NULL, err));
     }
     return KVS_OK;
 }
@@ -235,10 +232,8 @@ static kvs_status run_steps(kvs_bench_training *bench, size_t steps, kvs_err *er
 static kvs_status choose(kvs_bench_train_options *o, const settings *s, kvs_err *err)
 {
     int form_said;
-    const kvs_status st = kvs_bench_model_get(&o->model, s->model, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvs_bench_model_get(&o->model, s->model, err));
     o->profile = s->profile;
     o->recompute = s->recompute;
     o->alone = s->paced;
@@ -286,16 +281,16 @@ static kvs_status measure(const settings *s, kvs_err *err)
     kvs_runtime *rt = NULL;
     kvs_status st;
 
-    KVS_TRY(check_save(s, err));
-    KVS_TRY(choose(&o, s, err));
-    KVS_TRY(kvsi_bench_runtime(&rt, &s->run, err));
-    KVS_TRY(kvs_bench_training_create(&bench, rt, &o, err));
+    TRY_OUT(check_save(s, err));
+    TRY_OUT(choose(&o, s, err));
+    TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
+    TRY_OUT(kvs_bench_training_create(&bench, rt, &o, err));
     if (s->save)
-        KVS_TRY(save(bench, s->save, err));
-    KVS_TRY(s->paced ? run_paced(bench, &o.model, err) : run_steps(bench, o.model.steps, err));
-    KVS_TRY(kvs_bench_training_get(bench, &result, err));
+        TRY_OUT(save(bench, s->save, err));
+    TRY_OUT(s->paced ? run_paced(bench, &o.model, err) : run_steps(bench, o.model.steps, err));
+    TRY_OUT(kvs_bench_training_get(bench, &result, err));
     if (s->run.json)
-        KVS_TRY(kvsi_cli_print_json(to_json(&result, rt, &o, s), err));
+        TRY_OUT(kvsi_cli_print_json(to_json(&result, rt, &o, s), err));
     else
         print_people(&result, rt, &o, s);
 out:
@@ -312,8 +307,8 @@ int kvsi_bench_train(int argc, char **argv, const void *what)
     kvs_status st;
 
     (void)what;
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
-    KVS_TRY(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
+    TRY_OUT(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
 out:
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

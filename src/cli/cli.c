@@ -27,7 +27,7 @@ kvs_status kvsi_cli_help(const kvsi_command_options *command, const void *settin
     kvs_status st;
 
     kvsi_options_help(&text, command, settings);
-    KVS_TRY(kvsi_text_check(&text, err));
+    TRY_OUT(kvsi_text_check(&text, err));
     fputs(text.data, stdout);
 out:
     kvsi_text_release(&text);
@@ -46,7 +46,7 @@ kvs_status kvsi_cli_print_config(const kvsi_command_options *command, const void
         kvsi_options_explain_config(&text, command, settings, parsed);
     else
         kvsi_options_print_config(&text, command, settings, parsed);
-    KVS_TRY(kvsi_text_check(&text, err));
+    TRY_OUT(kvsi_text_check(&text, err));
     fputs(text.data, stdout);
 out:
     kvsi_text_release(&text);

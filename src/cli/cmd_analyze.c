@@ -72,26 +72,22 @@ static void analysis_release(analysis *a)
 static kvs_status analyze(analysis *a, settings *s, kvs_err *err)
 {
     const kvs_shift_config *shift;
-    kvs_status st;
 
-    KVS_TRY(kvsi_model_input_load(&a->loaded, &s->input, 0, err));
+    TRY(kvsi_model_input_load(&a->loaded, &s->input, 0, err));
     shift = &kvs_model_get_config(a->loaded.model)->shift;
-    KVS_TRY(kvs_lens_options_finish(&s->lens, a->loaded.model, err));
-    KVS_TRY(kvsi_coefficients_read(&a->coefficients, a->loaded.model, err));
+    TRY(kvs_lens_options_finish(&s->lens, a->loaded.model, err));
+    TRY(kvsi_coefficients_read(&a->coefficients, a->loaded.model, err));
     a->has_summary = kvs_shift_has_kinds(shift);
     if (a->has_summary)
-        KVS_TRY(kvs_shift_summarise(&a->summary, a->loaded.model, err));
+        TRY(kvs_shift_summarise(&a->summary, a->loaded.model, err));
     a->count = kvs_lens_heads(a->loaded.model);
     a->heads = kvsi_alloc(a->count, sizeof *a->heads);
-    if (!a->heads) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu heads", a->count);
-        goto out;
-    }
-    KVS_TRY(kvs_lens_read(a->heads, a->loaded.model, &s->lens, err));
+    if (!a->heads)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu heads", a->count);
+    TRY(kvs_lens_read(a->heads, a->loaded.model, &s->lens, err));
     if (s->svg)
-        KVS_TRY(kvs_patterns_draw(s->svg, a->loaded.model, &s->lens, err));
-out:
-    return st;
+        TRY(kvs_patterns_draw(s->svg, a->loaded.model, &s->lens, err));
+    return KVS_OK;
 }
 
 /* ---- readings -------------------------------------------------------------------------------- */
@@ -210,15 +206,15 @@ int kvsi_cmd_analyze(int argc, char **argv)
     kvs_status st;
 
     kvs_lens_options_init(&s.lens);
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
     if (parsed.help) {
-        KVS_TRY(kvsi_cli_help(&command, &s, &err));
+        TRY_OUT(kvsi_cli_help(&command, &s, &err));
         goto out;
     }
     s.input.model = parsed.arguments[0];
-    KVS_TRY(analyze(&a, &s, &err));
+    TRY_OUT(analyze(&a, &s, &err));
     if (s.json)
-        KVS_TRY(print_json(&a, &s, &err));
+        TRY_OUT(print_json(&a, &s, &err));
     else
         print_people(&a, &s);
 out:

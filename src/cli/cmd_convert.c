@@ -162,7 +162,6 @@ static kvs_status make_options(kvs_convert_options *out, const convert_settings 
                                const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const int random = s->model.preset != NULL;
-    kvs_status st;
 
     kvs_convert_options_init(out);
     out->in = random ? NULL : parsed->arguments[0];
@@ -172,12 +171,11 @@ static kvs_status make_options(kvs_convert_options *out, const convert_settings 
     out->threads = (int)s->model.threads;
     out->tokenizer = s->tokenizer;
     out->overwrite = s->overwrite;
-    KVS_TRY(kvs_format_parse(&out->format, s->format, err));
-    KVS_TRY(kvs_dtype_parse(&out->dtype, s->dtype, err));
+    TRY(kvs_format_parse(&out->format, s->format, err));
+    TRY(kvs_dtype_parse(&out->dtype, s->dtype, err));
     if (s->shard_size)
-        KVS_TRY(parse_size(&out->shard_bytes, s->shard_size, err));
-out:
-    return st;
+        TRY(parse_size(&out->shard_bytes, s->shard_size, err));
+    return KVS_OK;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -212,8 +210,8 @@ static kvs_status convert(const convert_settings *s, const kvsi_parsed_options *
     kvsi_watch watch;
     kvs_status st;
 
-    KVS_TRY(check_input(s, parsed, command, err));
-    KVS_TRY(make_options(&options, s, parsed, err));
+    TRY_OUT(check_input(s, parsed, command, err));
+    TRY_OUT(make_options(&options, s, parsed, err));
     options.progress = show_progress;
     options.remark = show_remark;
     options.user = &watch;
@@ -234,12 +232,12 @@ int kvsi_cmd_convert(int argc, char **argv)
     kvs_status st;
 
     make_command(&command, table);
-    KVS_TRY(
+    TRY_OUT(
         kvsi_model_settings_parse(&settings.model, &parsed, &command, argc - 2, argv + 2, &err));
     if (parsed.help)
-        KVS_TRY(kvsi_cli_help(&command, &settings, &err));
+        TRY_OUT(kvsi_cli_help(&command, &settings, &err));
     else
-        KVS_TRY(convert(&settings, &parsed, &command, &err));
+        TRY_OUT(convert(&settings, &parsed, &command, &err));
 out:
     if (st != KVS_OK && kvsi_watch_stopped())
         return kvsi_cli_fail(&err), 128 + kvsi_watch_stopped();

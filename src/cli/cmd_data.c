@@ -247,9 +247,9 @@ static kvs_status info(const data_settings *settings, const kvsi_parsed_options 
     kvs_corpus *corpus = NULL;
     kvs_status st;
 
-    KVS_TRY(open_corpus(&corpus, settings, parsed->arguments[0], err));
+    TRY_OUT(open_corpus(&corpus, settings, parsed->arguments[0], err));
     if (settings->json)
-        KVS_TRY(kvsi_cli_print_json(info_to_json(corpus), err));
+        TRY_OUT(kvsi_cli_print_json(info_to_json(corpus), err));
     else
         print_info(corpus);
 out:
@@ -280,8 +280,8 @@ static kvs_status check(const data_settings *settings, const kvsi_parsed_options
     kvs_corpus *corpus = NULL;
     kvs_status st;
 
-    KVS_TRY(open_corpus(&corpus, settings, path, err));
-    KVS_TRY(kvs_corpus_check(corpus, err));
+    TRY_OUT(open_corpus(&corpus, settings, path, err));
+    TRY_OUT(kvs_corpus_check(corpus, err));
     print_soundness(path, kvs_corpus_get_info(corpus));
 out:
     kvs_corpus_free(corpus);
@@ -348,7 +348,7 @@ static kvs_status build(const data_settings *settings, const kvsi_parsed_options
     kvs_status st;
 
     kvs_corpus_plan_init(&plan);
-    KVS_TRY(plan_build(&plan, settings, parsed, err));
+    TRY_OUT(plan_build(&plan, settings, parsed, err));
     plan.progress = show_progress;
     plan.remark = show_remark;
     plan.user = &watch;
@@ -357,7 +357,7 @@ static kvs_status build(const data_settings *settings, const kvsi_parsed_options
     kvsi_watch_end(&watch);
     if (st != KVS_OK)
         return st;
-    KVS_TRY(open_corpus(&corpus, settings, settings->out, err));
+    TRY_OUT(open_corpus(&corpus, settings, settings->out, err));
     print_info(corpus);
 out:
     kvs_corpus_free(corpus);
@@ -393,13 +393,13 @@ static int run(int argc, char **argv, const void *what)
     kvs_status st;
 
     set_defaults(&settings);
-    KVS_TRY(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
     if (parsed.help)
-        KVS_TRY(kvsi_cli_help(chosen->command, &settings, &err));
+        TRY_OUT(kvsi_cli_help(chosen->command, &settings, &err));
     else if (parsed.print_config)
-        KVS_TRY(kvsi_cli_print_config(chosen->command, &settings, &parsed, &err));
+        TRY_OUT(kvsi_cli_print_config(chosen->command, &settings, &parsed, &err));
     else
-        KVS_TRY(chosen->run(&settings, &parsed, &err));
+        TRY_OUT(chosen->run(&settings, &parsed, &err));
 out:
     kvsi_options_release(&parsed);
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);

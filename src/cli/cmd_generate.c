@@ -109,10 +109,10 @@ static kvs_status encode_prompt(int32_t **ids, size_t *count, const settings *s,
     kvs_status st;
 
     if (!words) {
-        KVS_TRY(kvsi_read_text(&text, &size, s->file, err));
+        TRY_OUT(kvsi_read_text(&text, &size, s->file, err));
         words = text;
     }
-    KVS_TRY(kvs_tokenizer_encode(tokenizer, words, size, 0, ids, count, err));
+    TRY_OUT(kvs_tokenizer_encode(tokenizer, words, size, 0, ids, count, err));
     if (*count == 0)
         st = start_from_bos(ids, count, tokenizer, err);
 out:
@@ -124,19 +124,18 @@ static kvs_status read_prompt(int32_t **ids, size_t *count, const settings *s,
                               const kvsi_loaded_model *m, kvs_err *err)
 {
     const size_t context = kvs_model_get_config(m->model)->context;
-    kvs_status st;
 
     if (s->ids)
-        KVS_TRY(kvsi_read_ids(ids, count, s->ids, err));
+        TRY(kvsi_read_ids(ids, count, s->ids, err));
     else
-        KVS_TRY(encode_prompt(ids, count, s, m->tokenizer, err));
+        TRY(encode_prompt(ids, count, s, m->tokenizer, err));
     if (*count == 0)
-        st = kvsi_fail(err, KVS_E_INVALID, "option '--ids': expected at least one id, found none");
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--ids': expected at least one id, found none");
     else if (*count > context)
-        st = kvsi_fail(err, KVS_E_LIMIT, "the prompt has %zu tokens, the model's context is %zu",
-                       *count, context);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_LIMIT, "the prompt has %zu tokens, the model's context is %zu",
+                         *count, context);
+    return KVS_OK;
 }
 
 /* ---- one sample ------------------------------------------------------------------------------ */
@@ -212,7 +211,6 @@ static kvs_status go_on(generation *g, kvs_session *session, kvs_sampler *sample
 {
     const settings *s = g->s;
     const size_t context = kvs_model_get_config(g->m->model)->context;
-    kvs_status st = KVS_OK;
 
     for (g->finish = NULL; !g->finish;) {
         const int32_t next = kvs_sampler_next(sampler, g->logits);
@@ -221,7 +219,7 @@ static kvs_status go_on(generation *g, kvs_session *session, kvs_sampler *sample
             g->finish = "eos";
             break;
         }
-        KVS_TRY(take(g, next, err));
+        TRY(take(g, next, err));
         if (g->detokenizer && kvs_detokenizer_stopped(g->detokenizer))
             g->finish = "stop";
         else if (g->count == s->tokens)
@@ -229,10 +227,9 @@ static kvs_status go_on(generation *g, kvs_session *session, kvs_sampler *sample
         else if (kvs_session_length(session) == context)
             g->finish = "context";
         else
-            KVS_TRY(kvs_session_feed(session, &next, 1, g->logits, err));
+            TRY(kvs_session_feed(session, &next, 1, g->logits, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status print_sample(const generation *g, kvs_err *err)
@@ -252,22 +249,20 @@ static kvs_status finish(generation *g, kvs_err *err)
 {
     const char *rest = "";
     size_t size = 0;
-    kvs_status st = KVS_OK;
 
     if (g->detokenizer)
-        KVS_TRY(kvs_detokenizer_finish(g->detokenizer, &rest, &size, err));
+        TRY(kvs_detokenizer_finish(g->detokenizer, &rest, &size, err));
     show(g, rest, size);
     if (g->shows_text)
         putchar('\n');
     else
-        KVS_TRY(kvsi_text_check(&g->text, err));
+        TRY(kvsi_text_check(&g->text, err));
     if (!g->shows_text)
-        KVS_TRY(print_sample(g, err));
+        TRY(print_sample(g, err));
     if (strcmp(g->finish, "context") == 0)
         fprintf(stderr, "kvshift: the context of %zu tokens is full\n",
                 kvs_model_get_config(g->m->model)->context);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The prompt's text is known already.  Ids of the model that the tokenizer lacks have none. */
@@ -299,15 +294,15 @@ static kvs_status make_sample(generation *g, kvs_session *session, kvs_err *err)
     sampling.seed += g->sample;
     g->count = g->text.length = 0;
     memcpy(g->logits, g->prompt_logits, kvs_model_logit_count(g->m->model) * sizeof *g->logits);
-    KVS_TRY(kvs_sampler_create(&sampler, choice, &sampling, err));
-    KVS_TRY(kvs_sampler_accept(sampler, g->prompt, g->prompt_count, err));
+    TRY_OUT(kvs_sampler_create(&sampler, choice, &sampling, err));
+    TRY_OUT(kvs_sampler_accept(sampler, g->prompt, g->prompt_count, err));
     if (g->detokenizer)
-        KVS_TRY(skip_prompt(g, err));
+        TRY_OUT(skip_prompt(g, err));
     if (g->shows_text && g->s->samples > 1)
         printf("--- sample %zu, seed %" PRIu64 " ---\n", g->sample, sampling.seed);
-    KVS_TRY(go_on(g, session, sampler, err));
+    TRY_OUT(go_on(g, session, sampler, err));
     g->seconds = kvsi_clock_seconds() - start;
-    KVS_TRY(finish(g, err));
+    TRY_OUT(finish(g, err));
 out:
     kvs_sampler_free(sampler);
     return st;
@@ -325,10 +320,9 @@ static kvs_status prepare(generation *g, kvs_err *err)
     const double start = kvsi_clock_seconds();
     const kvs_session_options how = {.capacity = g->prompt_count + room,
                                      .cache = kvsi_kv_cache(&s->input)};
-    kvs_status st;
 
-    KVS_TRY(kvsi_check_cache(g->m->model, &how, s->samples > 1 ? 2 : 1,
-                             "--new-tokens and --kv-cache", err));
+    TRY(kvsi_check_cache(g->m->model, &how, s->samples > 1 ? 2 : 1, "--new-tokens and --kv-cache",
+                         err));
     g->logits = kvsi_alloc(logits, sizeof *g->logits);
     g->prompt_logits = kvsi_alloc(logits, sizeof *g->prompt_logits);
     g->ids = kvsi_alloc(room + 1, sizeof *g->ids); /* one more than can be fed */
@@ -337,13 +331,12 @@ static kvs_status prepare(generation *g, kvs_err *err)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", s->tokens);
     kvsi_text_add(&g->text, "");
     if (g->m->tokenizer)
-        KVS_TRY(kvs_detokenizer_create(&g->detokenizer, g->m->tokenizer, s->stops.texts,
-                                       s->stops.count, err));
-    KVS_TRY(kvs_session_create_with(&g->prompted, g->m->model, &how, err));
-    KVS_TRY(kvs_session_feed(g->prompted, g->prompt, g->prompt_count, g->prompt_logits, err));
+        TRY(kvs_detokenizer_create(&g->detokenizer, g->m->tokenizer, s->stops.texts, s->stops.count,
+                                   err));
+    TRY(kvs_session_create_with(&g->prompted, g->m->model, &how, err));
+    TRY(kvs_session_feed(g->prompted, g->prompt, g->prompt_count, g->prompt_logits, err));
     g->prompt_seconds = kvsi_clock_seconds() - start;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static void print_speed(const generation *g)
@@ -359,12 +352,12 @@ static kvs_status generate(generation *g, kvs_err *err)
 {
     kvs_status st;
 
-    KVS_TRY(prepare(g, err));
+    TRY_OUT(prepare(g, err));
     for (; g->sample < g->s->samples; g->sample++) {
         kvs_session *copy = NULL;
 
         if (g->sample + 1 < g->s->samples)
-            KVS_TRY(kvs_session_fork(&copy, g->prompted, 0, err));
+            TRY_OUT(kvs_session_fork(&copy, g->prompted, 0, err));
         st = make_sample(g, copy ? copy : g->prompted, err);
         kvs_session_free(copy);
         if (st != KVS_OK)
@@ -402,21 +395,21 @@ int kvsi_cmd_generate(int argc, char **argv)
     kvs_status st;
 
     kvs_sampling_init(&s.sampling);
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
     if (parsed.help) {
-        KVS_TRY(kvsi_cli_help(&command, &s, &err));
+        TRY_OUT(kvsi_cli_help(&command, &s, &err));
         goto out;
     }
     if (parsed.print_config) {
-        KVS_TRY(kvsi_cli_print_config(&command, &s, &parsed, &err));
+        TRY_OUT(kvsi_cli_print_config(&command, &s, &parsed, &err));
         goto out;
     }
-    KVS_TRY(check_settings(&s, &err));
-    KVS_TRY(kvsi_model_input_load(&loaded, &s.input, !s.ids || s.stops.count > 0, &err));
-    KVS_TRY(read_prompt(&prompt, &g.prompt_count, &s, &loaded, &err));
+    TRY_OUT(check_settings(&s, &err));
+    TRY_OUT(kvsi_model_input_load(&loaded, &s.input, !s.ids || s.stops.count > 0, &err));
+    TRY_OUT(read_prompt(&prompt, &g.prompt_count, &s, &loaded, &err));
     g.prompt = prompt;
     g.shows_text = !s.json && loaded.tokenizer;
-    KVS_TRY(generate(&g, &err));
+    TRY_OUT(generate(&g, &err));
 out:
     kvs_ids_free(prompt);
     kvsi_loaded_model_release(&loaded);

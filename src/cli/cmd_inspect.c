@@ -58,9 +58,9 @@ static kvs_status read_coefficients(inspection *in, kvs_err *err)
     kvs_model *model = NULL;
     kvs_status st;
 
-    KVS_TRY(kvs_runtime_create(&rt, NULL, err));
-    KVS_TRY(kvs_model_open(&model, rt, in->path, err));
-    KVS_TRY(kvsi_coefficients_read(&in->coefficients, model, err));
+    TRY_OUT(kvs_runtime_create(&rt, NULL, err));
+    TRY_OUT(kvs_model_open(&model, rt, in->path, err));
+    TRY_OUT(kvsi_coefficients_read(&in->coefficients, model, err));
     in->has_coefficients = 1;
 out:
     kvs_model_free(model);
@@ -70,20 +70,17 @@ out:
 
 static kvs_status inspect(inspection *in, const char *path, int check, kvs_err *err)
 {
-    kvs_status st;
-
     in->path = path;
-    KVS_TRY(kvs_model_describe(&in->info, path, err));
-    KVS_TRY(kvs_model_config_load(&in->config, path, err));
-    KVS_TRY(kvs_model_config_sizes(&in->config, &in->sizes, err));
+    TRY(kvs_model_describe(&in->info, path, err));
+    TRY(kvs_model_config_load(&in->config, path, err));
+    TRY(kvs_model_config_sizes(&in->config, &in->sizes, err));
     if (check) {
-        KVS_TRY(kvs_model_check(&in->check, path, err));
+        TRY(kvs_model_check(&in->check, path, err));
         in->is_checked = 1;
     }
     if (in->info.tensors > 0 && in->config.shift.targets != 0)
-        KVS_TRY(read_coefficients(in, err));
-out:
-    return st;
+        TRY(read_coefficients(in, err));
+    return KVS_OK;
 }
 
 static uint64_t full_cache_bytes(const inspection *in)
@@ -129,8 +126,8 @@ static kvs_status print_option(const kvsi_option *option, const kvsi_train_setti
 
     kvsi_option_print(&value, option, shown);
     kvsi_option_print(&default_value, option, usual);
-    KVS_TRY(kvsi_text_check(&value, err));
-    KVS_TRY(kvsi_text_check(&default_value, err));
+    TRY_OUT(kvsi_text_check(&value, err));
+    TRY_OUT(kvsi_text_check(&default_value, err));
     if (is_essential(option->name) || strcmp(value.data, default_value.data) != 0)
         printf("  %-22s%s\n", option->name, value.data);
 out:
@@ -143,7 +140,6 @@ static kvs_status print_configuration(const kvs_model_config *config, kvs_err *e
 {
     kvsi_train_settings shown, usual = {0};
     kvs_model_config plain;
-    kvs_status st = KVS_OK;
 
     kvs_model_config_init(&plain);
     kvs_model_config_set_body(&plain, config->body);
@@ -152,9 +148,8 @@ static kvs_status print_configuration(const kvs_model_config *config, kvs_err *e
     printf("configuration\n");
     for (size_t i = 0; i < kvsi_train_command.count; i++)
         if (is_shown(kvsi_train_command.options + i))
-            KVS_TRY(print_option(kvsi_train_command.options + i, &shown, &usual, err));
-out:
-    return st;
+            TRY(print_option(kvsi_train_command.options + i, &shown, &usual, err));
+    return KVS_OK;
 }
 
 static json_t *list_to_json(const kvsi_number_list *list, int whole)
@@ -340,13 +335,13 @@ int kvsi_cmd_inspect(int argc, char **argv)
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
     if (parsed.help) {
-        KVS_TRY(kvsi_cli_help(&command, &settings, &err));
+        TRY_OUT(kvsi_cli_help(&command, &settings, &err));
         goto out;
     }
-    KVS_TRY(inspect(&in, parsed.arguments[0], settings.check, &err));
-    KVS_TRY(settings.json ? print_json(&in, &err) : print_people(&in, &err));
+    TRY_OUT(inspect(&in, parsed.arguments[0], settings.check, &err));
+    TRY_OUT(settings.json ? print_json(&in, &err) : print_people(&in, &err));
 out:
     kvsi_coefficients_release(&in.coefficients);
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);

@@ -87,22 +87,19 @@ static int is_preset(const char *name)
 static kvs_status find_model(planning *p, kvs_err *err)
 {
     const char *name = p->s->model;
-    kvs_status st;
 
     if (!name)
         return kvsi_fail(err, KVS_E_INVALID, "no model is given; try --model paper-19b");
     kvs_train_config_init(&p->train);
     if (is_preset(name) || !(strchr(name, '/') || strstr(name, ".json"))) {
-        KVS_TRY(kvs_model_config_preset(&p->model, name, err));
-        KVS_TRY(kvs_train_config_preset(&p->train, name, err));
+        TRY(kvs_model_config_preset(&p->model, name, err));
+        TRY(kvs_train_config_preset(&p->train, name, err));
         p->tokens = p->train.steps * p->train.batch * p->model.context;
     } else {
-        KVS_TRY(kvs_model_config_load(&p->model, name, err));
+        TRY(kvs_model_config_load(&p->model, name, err));
         p->train.batch = p->train.accumulate = p->s->ranks;
     }
-    KVS_TRY(kvs_model_config_finish(&p->model, err));
-out:
-    return st;
+    return kvs_model_config_finish(&p->model, err);
 }
 
 static kvs_status settle(planning *p, kvs_err *err)
@@ -138,12 +135,12 @@ static kvs_status make_plans(planning *p, kvs_err *err)
     kvs_runtime *rt = NULL;
     kvs_status st;
 
-    KVS_TRY(find_model(p, err));
-    KVS_TRY(settle(p, err));
-    KVS_TRY(kvs_runtime_create(&rt, &runtime, err));
+    TRY_OUT(find_model(p, err));
+    TRY_OUT(settle(p, err));
+    TRY_OUT(kvs_runtime_create(&rt, &runtime, err));
     for (int i = 0; i < SHARDS; i++) {
         p->train.shard = (kvs_shard)i;
-        KVS_TRY(
+        TRY_OUT(
             kvs_train_plan_cluster(&p->plans[i], rt, &p->model, NULL, &p->train, &cluster, err));
     }
 out:
@@ -306,14 +303,14 @@ int kvsi_cmd_plan(int argc, char **argv)
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
     if (parsed.help) {
-        KVS_TRY(kvsi_cli_help(&command, &settings, &err));
+        TRY_OUT(kvsi_cli_help(&command, &settings, &err));
         goto out;
     }
-    KVS_TRY(make_plans(&p, &err));
+    TRY_OUT(make_plans(&p, &err));
     if (settings.json)
-        KVS_TRY(print_json(&p, &err));
+        TRY_OUT(print_json(&p, &err));
     else
         print_people(&p);
 out:

@@ -195,12 +195,12 @@ static kvs_status add_text(texts *t, const kvs_tokenizer *tokenizer, const char 
     kvs_status st;
 
     kvsi_checksum_add(sum, text, size);
-    KVS_TRY(kvs_tokenizer_encode(tokenizer, text, size, 0, &ids, &count, err));
-    KVS_TRY(reserve(t, count, err));
+    TRY_OUT(kvs_tokenizer_encode(tokenizer, text, size, 0, &ids, &count, err));
+    TRY_OUT(reserve(t, count, err));
     t->bytes += size;
     if (count > 0) {
         memcpy(t->ids + t->count, ids, count * sizeof *ids);
-        KVS_TRY(count_bytes(&t->unscored, tokenizer, ids, 1, err));
+        TRY_OUT(count_bytes(&t->unscored, tokenizer, ids, 1, err));
     }
     t->count += count;
     st = end_text(t, err);
@@ -216,7 +216,7 @@ static kvs_status add_input(texts *t, const kvs_tokenizer *tokenizer, kvsi_check
     size_t size;
     kvs_status st;
 
-    KVS_TRY(kvsi_read_text(&text, &size, "-", err));
+    TRY_OUT(kvsi_read_text(&text, &size, "-", err));
     st = add_text(t, tokenizer, text, size, sum, err);
 out:
     kvsi_free(text);
@@ -232,13 +232,13 @@ static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char 
     int found = 0;
     kvs_status st;
 
-    KVS_TRY(kvsi_documents_open(&documents, path, field, "", err));
+    TRY_OUT(kvsi_documents_open(&documents, path, field, "", err));
     for (;;) {
-        KVS_TRY(kvsi_documents_next(documents, &piece, &found, err));
+        TRY_OUT(kvsi_documents_next(documents, &piece, &found, err));
         if (!found)
             break;
         kvsi_text_add_bytes(&text, piece.text, piece.size);
-        KVS_TRY(kvsi_text_check(&text, err));
+        TRY_OUT(kvsi_text_check(&text, err));
         if (text.length > KVSI_TEXT_LIMIT) {
             st = kvsi_fail(err, KVS_E_LIMIT, "a text of '%s' has more than %d bytes", path,
                            KVSI_TEXT_LIMIT);
@@ -246,7 +246,7 @@ static kvs_status add_file(texts *t, const kvs_tokenizer *tokenizer, const char 
         }
         if (!piece.last)
             continue;
-        KVS_TRY(add_text(t, tokenizer, text.data, text.length, sum, err));
+        TRY_OUT(add_text(t, tokenizer, text.data, text.length, sum, err));
         text.length = 0;
     }
     if (!t->learned && is_source(t->sources, kvsi_documents_checksum(documents)))
@@ -263,12 +263,12 @@ static kvs_status read_files(texts *t, const kvs_tokenizer *tokenizer, char **pa
     kvsi_checksum_stream *sum = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_checksum_create(&sum, err));
+    TRY_OUT(kvsi_checksum_create(&sum, err));
     for (size_t i = 0; i < count; i++) {
         if (strcmp(paths[i], "-") == 0)
-            KVS_TRY(add_input(t, tokenizer, sum, err));
+            TRY_OUT(add_input(t, tokenizer, sum, err));
         else
-            KVS_TRY(add_file(t, tokenizer, paths[i], field, sum, err));
+            TRY_OUT(add_file(t, tokenizer, paths[i], field, sum, err));
     }
     t->checksum = kvsi_checksum_value(sum);
 out:
@@ -285,16 +285,13 @@ static kvs_status add_document(texts *t, const kvs_corpus *corpus, const kvs_tok
                                              t->capacity - t->count);
     const int ends = tokenizer && count > 0 && kvs_corpus_get_info(corpus)->eos &&
                      ids[count - 1] == kvs_tokenizer_eos(tokenizer);
-    kvs_status st = KVS_OK;
 
     t->count += count;
     t->starts[++t->texts] = t->count;
     if (!tokenizer || count == 0)
         return KVS_OK;
-    KVS_TRY(count_bytes(&t->bytes, tokenizer, ids, count - (size_t)ends, err));
-    KVS_TRY(count_bytes(&t->unscored, tokenizer, ids, 1, err));
-out:
-    return st;
+    TRY(count_bytes(&t->bytes, tokenizer, ids, count - (size_t)ends, err));
+    return count_bytes(&t->unscored, tokenizer, ids, 1, err);
 }
 
 static kvs_status read_corpus(texts *t, const char *path, const kvsi_loaded_model *m, kvs_err *err)
@@ -308,22 +305,22 @@ static kvs_status read_corpus(texts *t, const char *path, const kvsi_loaded_mode
     kvs_status st;
 
     kvs_corpus_plan_init(&usual);
-    KVS_TRY(kvs_corpus_open(&corpus, path, &how, err));
+    TRY_OUT(kvs_corpus_open(&corpus, path, &how, err));
     if (strcmp(kvs_corpus_get_info(corpus)->format, "kvshift") != 0)
-        KVS_TRY(kvs_corpus_hold_out(corpus, usual.valid, err));
+        TRY_OUT(kvs_corpus_hold_out(corpus, usual.valid, err));
     info = &kvs_corpus_get_info(corpus)->split[KVS_SPLIT_VALID];
     if (info->tokens == 0) {
         st = kvsi_fail(err, KVS_E_INVALID, "'%s' has no validation split", path);
         goto out;
     }
-    KVS_TRY(reserve(t, (size_t)info->tokens, err));
+    TRY_OUT(reserve(t, (size_t)info->tokens, err));
     t->starts = kvsi_alloc((size_t)info->documents + 1, sizeof *t->starts);
     if (!t->starts) {
         st = no_memory((size_t)info->documents, err);
         goto out;
     }
     while (t->texts < info->documents)
-        KVS_TRY(add_document(t, corpus, m->tokenizer, err));
+        TRY_OUT(add_document(t, corpus, m->tokenizer, err));
     t->checksum = kvsi_checksum(t->ids, t->count * sizeof *t->ids);
     t->bytes_are_unknown = !m->tokenizer;
 out:
@@ -428,13 +425,13 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
     kvs_status st = KVS_OK;
 
     if (s->against)
-        KVS_TRY(kvs_model_open(&reference, m->rt, s->against, err));
+        TRY_OUT(kvs_model_open(&reference, m->rt, s->against, err));
     if (s->data)
-        KVS_TRY(read_corpus(&t, s->data, m, err));
+        TRY_OUT(read_corpus(&t, s->data, m, err));
     else
         t.sources = sources_of(s->input.model);
     if (!s->data)
-        KVS_TRY(
+        TRY_OUT(
             read_files(&t, m->tokenizer, files->arguments, files->argument_count, s->field, err));
     s->window = s->window > 0 ? s->window : kvs_model_get_config(m->model)->context;
     s->stride = s->stride > 0 ? s->stride : (s->window + 1) / 2;
@@ -446,14 +443,14 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
                                  .cache = kvsi_kv_cache(&s->input)};
     if (!s->quiet && isatty(STDERR_FILENO))
         o.progress = show_progress;
-    KVS_TRY(kvs_perplexity(&result, m->model, t.ids, t.count, &o, err));
+    TRY_OUT(kvs_perplexity(&result, m->model, t.ids, t.count, &o, err));
     if (t.learned)
         fprintf(
             stderr,
             "kvshift: the model was trained on '%s'; --data CORPUS measures what was held out\n",
             t.learned);
     if (s->json)
-        KVS_TRY(print_json(&result, s, &t, err));
+        TRY_OUT(print_json(&result, s, &t, err));
     else
         print_result(&result, s, &t);
 out:
@@ -470,13 +467,13 @@ int kvsi_cmd_ppl(int argc, char **argv)
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
     if (parsed.help) {
-        KVS_TRY(kvsi_cli_help(&command, &s, &err));
+        TRY_OUT(kvsi_cli_help(&command, &s, &err));
         goto out;
     }
     if (parsed.print_config) {
-        KVS_TRY(kvsi_cli_print_config(&command, &s, &parsed, &err));
+        TRY_OUT(kvsi_cli_print_config(&command, &s, &parsed, &err));
         goto out;
     }
     if ((s.data != NULL) == (parsed.argument_count > 0)) {
@@ -484,8 +481,8 @@ int kvsi_cmd_ppl(int argc, char **argv)
                        s.data ? "both" : "neither");
         goto out;
     }
-    KVS_TRY(kvsi_model_input_load(&loaded, &s.input, !s.data, &err));
-    KVS_TRY(measure(&s, &loaded, &parsed, &err));
+    TRY_OUT(kvsi_model_input_load(&loaded, &s.input, !s.data, &err));
+    TRY_OUT(measure(&s, &loaded, &parsed, &err));
 out:
     kvsi_loaded_model_release(&loaded);
     kvsi_options_release(&parsed);

@@ -55,10 +55,10 @@ static kvs_status report(const kvs_report_options *settings, const kvsi_parsed_o
     kvs_report *report = NULL;
     kvs_status st;
 
-    KVS_TRY(kvs_report_create(&report, (const char *const *)parsed->arguments,
+    TRY_OUT(kvs_report_create(&report, (const char *const *)parsed->arguments,
                               parsed->argument_count, err));
     fputs(kvs_report_text(report), stdout);
-    KVS_TRY(kvs_report_write(report, settings, err));
+    TRY_OUT(kvs_report_write(report, settings, err));
 out:
     kvs_report_free(report);
     return st;
@@ -71,11 +71,11 @@ int kvsi_cmd_report(int argc, char **argv)
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
     if (parsed.help)
-        KVS_TRY(kvsi_cli_help(&command, &settings, &err));
+        TRY_OUT(kvsi_cli_help(&command, &settings, &err));
     else
-        KVS_TRY(report(&settings, &parsed, &err));
+        TRY_OUT(report(&settings, &parsed, &err));
 out:
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

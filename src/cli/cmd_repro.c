@@ -269,13 +269,13 @@ static kvs_status run(kvs_repro *repro, const kvs_repro_options *o, const settin
     if (!s->quiet && is_first)
         announce(stderr, repro, o, kvs_comm_size(comm));
     catch_signals();
-    KVS_TRY(kvs_repro_run(repro, &finished, err));
+    TRY_OUT(kvs_repro_run(repro, &finished, err));
     if (!is_first)
         goto out;
     if (!finished)
         fprintf(stderr, "stopped; --resume goes on from there\n");
     else if (s->json)
-        KVS_TRY(print_json(repro, o, err));
+        TRY_OUT(print_json(repro, o, err));
     else
         print_claims(repro, o);
 out:
@@ -309,18 +309,18 @@ static kvs_status reproduce(kvs_comm *comm, const char *name, const settings *s,
     kvs_repro *repro = NULL;
     kvs_status st;
 
-    KVS_TRY(kvs_scale_parse(&o.scale, s->scale, err));
-    KVS_TRY(kvs_runtime_create(&rt, &runtime, err));
+    TRY_OUT(kvs_scale_parse(&o.scale, s->scale, err));
+    TRY_OUT(kvs_runtime_create(&rt, &runtime, err));
     if (s->out)
         kvsi_text_add(&out, s->out);
     else
         kvsi_text_format(&out, "repro/%s-%s", name, s->scale);
-    KVS_TRY(kvsi_text_check(&out, err));
+    TRY_OUT(kvsi_text_check(&out, err));
     o.out = s->dry_run && !s->resume ? NULL : out.data;
     st = kvs_repro_create(&repro, rt, name, &o, err);
-    KVS_TRY(kvs_comm_agree(comm, st, err));
+    TRY_OUT(kvs_comm_agree(comm, st, err));
     if (!s->dry_run) {
-        KVS_TRY(run(repro, &o, s, comm, err));
+        TRY_OUT(run(repro, &o, s, comm, err));
     } else if (kvs_comm_rank(comm) == 0) {
         announce(stdout, repro, &o, kvs_comm_size(comm));
         print_runs(repro);
@@ -341,13 +341,13 @@ static kvs_status parse_and_reproduce(kvs_comm *comm, int argc, char **argv, kvs
     kvs_status st;
 
     kvsi_cli_quote_line(&line, argc, argv);
-    KVS_TRY(kvsi_text_check(&line, err));
+    TRY_OUT(kvsi_text_check(&line, err));
     st = kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, err);
-    KVS_TRY(kvs_comm_agree(comm, st, err));
+    TRY_OUT(kvs_comm_agree(comm, st, err));
     if (!parsed.help)
-        KVS_TRY(reproduce(comm, parsed.arguments[0], &s, line.data, err));
+        TRY_OUT(reproduce(comm, parsed.arguments[0], &s, line.data, err));
     else if (kvs_comm_rank(comm) == 0)
-        KVS_TRY(kvsi_cli_help(&command, &s, err));
+        TRY_OUT(kvsi_cli_help(&command, &s, err));
 out:
     kvsi_options_release(&parsed);
     kvsi_text_release(&line);

@@ -111,9 +111,9 @@ static kvs_status score(const scorer *c, const request *r, kvs_err *err)
 
     if (!logprobs)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu scores", r->count);
-    KVS_TRY(
+    TRY_OUT(
         kvs_score(c->session, r->ids, r->count, r->context_count, flags, logprobs, &result, err));
-    KVS_TRY(print_scores(r, logprobs, &result, err));
+    TRY_OUT(print_scores(r, logprobs, &result, err));
 out:
     kvsi_free(logprobs);
     return st;
@@ -141,14 +141,14 @@ static kvs_status score_options(const scorer *c, kvs_err *err)
     kvs_status st;
 
     if (s->continuation) {
-        KVS_TRY(request_of_texts(&r, c->m->tokenizer, context, strlen(context), s->continuation,
+        TRY_OUT(request_of_texts(&r, c->m->tokenizer, context, strlen(context), s->continuation,
                                  strlen(s->continuation), err));
     } else {
-        KVS_TRY(kvsi_read_ids(&first, &first_count, s->ids ? s->ids : "", err));
-        KVS_TRY(kvsi_read_ids(&second, &second_count, s->continuation_ids, err));
-        KVS_TRY(join(&r, first, first_count, second, second_count, err));
+        TRY_OUT(kvsi_read_ids(&first, &first_count, s->ids ? s->ids : "", err));
+        TRY_OUT(kvsi_read_ids(&second, &second_count, s->continuation_ids, err));
+        TRY_OUT(join(&r, first, first_count, second, second_count, err));
     }
-    KVS_TRY(score(c, &r, err));
+    TRY_OUT(score(c, &r, err));
 out:
     kvsi_free(first);
     kvsi_free(second);
@@ -162,10 +162,8 @@ static kvs_status ids_of_json(int32_t **out, size_t *count, const json_t *object
                               const char *what, kvs_err *err)
 {
     const json_t *list = json_object_get(object, key);
-    kvs_status st = kvsi_json_require(object, key, what, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_json_require(object, key, what, err));
     if (!json_is_array(list))
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected an array of ids", what, key);
     *count = json_array_size(list);
@@ -192,9 +190,9 @@ static kvs_status request_of_ids(request *out, const json_t *object, const char 
     size_t first_count, second_count;
     kvs_status st;
 
-    KVS_TRY(ids_of_json(&first, &first_count, object, "ids", what, err));
-    KVS_TRY(ids_of_json(&second, &second_count, object, "continuation_ids", what, err));
-    KVS_TRY(join(out, first, first_count, second, second_count, err));
+    TRY_OUT(ids_of_json(&first, &first_count, object, "ids", what, err));
+    TRY_OUT(ids_of_json(&second, &second_count, object, "continuation_ids", what, err));
+    TRY_OUT(join(out, first, first_count, second, second_count, err));
 out:
     kvsi_free(first);
     kvsi_free(second);
@@ -205,17 +203,14 @@ static kvs_status request_of_json(request *out, const kvs_tokenizer *tokenizer,
                                   const json_t *object, const char *what, kvs_err *err)
 {
     const char *context = "", *continuation = NULL;
-    kvs_status st;
 
     if (json_object_get(object, "ids") || json_object_get(object, "continuation_ids"))
         return request_of_ids(out, object, what, err);
-    KVS_TRY(kvsi_json_require(object, "continuation", what, err));
-    KVS_TRY(kvsi_json_get_text(&context, object, "context", what, err));
-    KVS_TRY(kvsi_json_get_text(&continuation, object, "continuation", what, err));
-    st = request_of_texts(out, tokenizer, context, strlen(context), continuation,
-                          strlen(continuation), err);
-out:
-    return st;
+    TRY(kvsi_json_require(object, "continuation", what, err));
+    TRY(kvsi_json_get_text(&context, object, "context", what, err));
+    TRY(kvsi_json_get_text(&continuation, object, "continuation", what, err));
+    return request_of_texts(out, tokenizer, context, strlen(context), continuation,
+                            strlen(continuation), err);
 }
 
 static kvs_status score_line(const scorer *c, const char *line, size_t size, size_t number,
@@ -227,9 +222,9 @@ static kvs_status score_line(const scorer *c, const char *line, size_t size, siz
     kvs_status st;
 
     snprintf(what, sizeof what, "line %zu", number);
-    KVS_TRY(kvsi_json_parse(&object, line, size, what, err));
-    KVS_TRY(request_of_json(&r, c->m->tokenizer, object, what, err));
-    KVS_TRY(score(c, &r, err));
+    TRY_OUT(kvsi_json_parse(&object, line, size, what, err));
+    TRY_OUT(request_of_json(&r, c->m->tokenizer, object, what, err));
+    TRY_OUT(score(c, &r, err));
 out:
     json_decref(object);
     kvs_ids_free(r.ids);
@@ -316,24 +311,24 @@ int kvsi_cmd_score(int argc, char **argv)
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
     if (parsed.help) {
-        KVS_TRY(kvsi_cli_help(&command, &s, &err));
+        TRY_OUT(kvsi_cli_help(&command, &s, &err));
         goto out;
     }
     if (parsed.print_config) {
-        KVS_TRY(kvsi_cli_print_config(&command, &s, &parsed, &err));
+        TRY_OUT(kvsi_cli_print_config(&command, &s, &parsed, &err));
         goto out;
     }
-    KVS_TRY(check_settings(&s, &err));
-    KVS_TRY(kvsi_model_input_load(&loaded, &s.input, s.continuation != NULL, &err));
+    TRY_OUT(check_settings(&s, &err));
+    TRY_OUT(kvsi_model_input_load(&loaded, &s.input, s.continuation != NULL, &err));
     how.cache = kvsi_kv_cache(&s.input);
-    KVS_TRY(kvsi_check_cache(loaded.model, &how, 1, "--kv-cache", &err));
-    KVS_TRY(kvs_session_create_with(&c.session, loaded.model, &how, &err));
+    TRY_OUT(kvsi_check_cache(loaded.model, &how, 1, "--kv-cache", &err));
+    TRY_OUT(kvs_session_create_with(&c.session, loaded.model, &how, &err));
     if (s.continuation || s.continuation_ids)
-        KVS_TRY(score_options(&c, &err));
+        TRY_OUT(score_options(&c, &err));
     else
-        KVS_TRY(score_file(&c, &err));
+        TRY_OUT(score_file(&c, &err));
 out:
     kvs_session_free(c.session);
     kvsi_loaded_model_release(&loaded);

@@ -188,14 +188,14 @@ static kvs_status encode(const tokenizer_settings *settings, const kvsi_parsed_o
     kvs_status st;
 
     (void)parsed;
-    KVS_TRY(load(&t, settings, err));
+    TRY_OUT(load(&t, settings, err));
     if (settings->text)
         kvsi_text_add(&text, settings->text);
     else
-        KVS_TRY(read_input(&text, err));
-    KVS_TRY(kvsi_text_check(&text, err));
-    KVS_TRY(kvs_tokenizer_encode(t, text.data, text.length, flags, &ids, &count, err));
-    KVS_TRY(print_ids(ids, count, settings->json, err));
+        TRY_OUT(read_input(&text, err));
+    TRY_OUT(kvsi_text_check(&text, err));
+    TRY_OUT(kvs_tokenizer_encode(t, text.data, text.length, flags, &ids, &count, err));
+    TRY_OUT(print_ids(ids, count, settings->json, err));
 out:
     kvs_ids_free(ids);
     kvsi_text_release(&text);
@@ -241,19 +241,19 @@ static kvs_status decode(const tokenizer_settings *settings, const kvsi_parsed_o
     size_t size = 0;
     kvs_status st;
 
-    KVS_TRY(load(&t, settings, err));
+    TRY_OUT(load(&t, settings, err));
     for (size_t i = 0; i < parsed->argument_count; i++)
         kvsi_text_format(&words, "%s ", parsed->arguments[i]);
     if (parsed->argument_count == 0)
-        KVS_TRY(read_input(&words, err));
-    KVS_TRY(kvsi_text_check(&words, err));
+        TRY_OUT(read_input(&words, err));
+    TRY_OUT(kvsi_text_check(&words, err));
     list.ids = kvsi_alloc(words.length / 2 + 1, sizeof *list.ids);
     if (!list.ids) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for token ids");
         goto out;
     }
-    KVS_TRY(parse_ids(&list, words.data, err));
-    KVS_TRY(kvs_tokenizer_decode(t, list.ids, list.count, &text, &size, err));
+    TRY_OUT(parse_ids(&list, words.data, err));
+    TRY_OUT(kvs_tokenizer_decode(t, list.ids, list.count, &text, &size, err));
     fwrite(text, 1, size, stdout);
 out:
     kvs_text_free(text);
@@ -286,7 +286,7 @@ static kvs_status info(const tokenizer_settings *settings, const kvsi_parsed_opt
     kvs_status st;
 
     (void)parsed;
-    KVS_TRY(load(&t, settings, err));
+    TRY_OUT(load(&t, settings, err));
     snprintf(hash, sizeof hash, "%016" PRIx64, kvs_tokenizer_hash(t));
     if (settings->json) {
         st = kvsi_cli_print_json(json_pack("{s:I, s:o, s:o, s:s}", "vocab",
@@ -340,7 +340,7 @@ static kvs_status train(const tokenizer_settings *settings, const kvsi_parsed_op
         fputs("\r\033[K", stderr);
     if (st != KVS_OK)
         return st;
-    KVS_TRY(kvs_tokenizer_save(t, settings->out, err));
+    TRY_OUT(kvs_tokenizer_save(t, settings->out, err));
     if (kvs_tokenizer_vocab(t) < settings->vocab)
         fprintf(stderr, "kvshift: nothing was left to merge: %zu tokens instead of %zu\n",
                 kvs_tokenizer_vocab(t), settings->vocab);
@@ -386,11 +386,11 @@ static int run(int argc, char **argv, const void *what)
         goto out;
     }
     collect_specials(&settings, argc, argv);
-    KVS_TRY(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
     if (parsed.help)
-        KVS_TRY(kvsi_cli_help(chosen->command, &settings, &err));
+        TRY_OUT(kvsi_cli_help(chosen->command, &settings, &err));
     else
-        KVS_TRY(chosen->run(&settings, &parsed, &err));
+        TRY_OUT(chosen->run(&settings, &parsed, &err));
 out:
     kvsi_free(settings.specials);
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);

@@ -226,7 +226,7 @@ static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, co
     st = kvs_train_plan(&plan, w->rt, &s->model, w->task, &s->train, err);
     if (st == KVS_OK)
         st = kvsi_train_samples_init(&watch.samples, w, s, err);
-    KVS_TRY(kvs_comm_agree(w->comm, st, err));
+    TRY_OUT(kvs_comm_agree(w->comm, st, err));
     watch.profile.planned = (double)plan.total_bytes;
     catch_signals();
     kvsi_progress_start(&watch.progress, s->train.steps, epochs_of_step(w, s), is_silent(&watch));
@@ -246,12 +246,8 @@ out:
 
 static kvs_status print_settings(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(kvsi_train_look_ahead(s, parsed, err));
-    KVS_TRY(kvsi_cli_print_config(&kvsi_train_command, s, parsed, err));
-out:
-    return st;
+    TRY(kvsi_train_look_ahead(s, parsed, err));
+    return kvsi_cli_print_config(&kvsi_train_command, s, parsed, err);
 }
 
 /* Makes everything ready, and then trains, or says what it would take or be fed. */
@@ -264,18 +260,18 @@ static kvs_status train_or_plan(kvs_comm *comm, kvsi_train_settings *s, kvsi_par
     kvs_status st;
 
     kvs_comm_set_patience(comm, 60 * s->rank_timeout);
-    KVS_TRY(kvsi_workshop_furnish(&w, s, parsed, err));
+    TRY_OUT(kvsi_workshop_furnish(&w, s, parsed, err));
     if (s->dry_run) {
         st = kvs_comm_agree(comm, kvsi_train_plan_print(&w, s, err), err);
         goto out;
     }
     if (s->show > 0) {
-        KVS_TRY(kvsi_show_task(w.task, w.tokenizer, s->train.seed, s->show, err));
+        TRY_OUT(kvsi_show_task(w.task, w.tokenizer, s->train.seed, s->show, err));
         goto out;
     }
-    KVS_TRY(kvsi_train_mark_sources(s, &before, parsed, err));
-    KVS_TRY(kvsi_run_files_make(&files, s, parsed, line, &w, err));
-    KVS_TRY(train(&w, s, line, &files, err));
+    TRY_OUT(kvsi_train_mark_sources(s, &before, parsed, err));
+    TRY_OUT(kvsi_run_files_make(&files, s, parsed, line, &w, err));
+    TRY_OUT(train(&w, s, line, &files, err));
 out:
     kvsi_run_files_release(&files);
     kvsi_workshop_clear(&w);
@@ -292,15 +288,15 @@ static kvs_status run(kvs_comm *comm, int argc, char **argv, kvs_err *err)
     kvs_status st;
 
     kvsi_cli_quote_line(&line, argc, argv);
-    KVS_TRY(kvsi_text_check(&line, err));
+    TRY_OUT(kvsi_text_check(&line, err));
     st = kvsi_train_settings_parse(&settings, &parsed, argc - 2, argv + 2, err);
-    KVS_TRY(kvs_comm_agree(comm, st, err));
+    TRY_OUT(kvs_comm_agree(comm, st, err));
     if (parsed.help && is_first)
-        KVS_TRY(kvsi_cli_help(&kvsi_train_command, &settings, err));
+        TRY_OUT(kvsi_cli_help(&kvsi_train_command, &settings, err));
     else if (parsed.print_config && is_first)
-        KVS_TRY(print_settings(&settings, &parsed, err));
+        TRY_OUT(print_settings(&settings, &parsed, err));
     else if (!parsed.help && !parsed.print_config)
-        KVS_TRY(train_or_plan(comm, &settings, &parsed, line.data, err));
+        TRY_OUT(train_or_plan(comm, &settings, &parsed, line.data, err));
 out:
     kvsi_options_release(&parsed);
     kvsi_text_release(&line);

@@ -93,14 +93,14 @@ int kvsi_cmd_version(int argc, char **argv)
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
     if (parsed.help) {
-        KVS_TRY(kvsi_cli_help(&command, &settings, &err));
+        TRY_OUT(kvsi_cli_help(&command, &settings, &err));
         goto out;
     }
-    KVS_TRY(kvs_runtime_create(&rt, NULL, &err));
+    TRY_OUT(kvs_runtime_create(&rt, NULL, &err));
     if (settings.json)
-        KVS_TRY(kvsi_cli_print_json(kvsi_cli_version_json(rt), &err));
+        TRY_OUT(kvsi_cli_print_json(kvsi_cli_version_json(rt), &err));
     else
         print_people(rt);
 out:

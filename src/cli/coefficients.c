@@ -27,23 +27,21 @@ static kvs_status read_rows(kvsi_coefficients *c, const kvs_model *model, size_t
     const kvs_model_config *config = kvs_model_get_config(model);
     const size_t kv_heads = kvs_model_config_kv_heads(config, layer);
     const size_t heads = kvs_model_config_heads(config, layer);
-    kvs_status st = KVS_OK;
 
     for (size_t h = 0; c->kv && h < kv_heads; h++) {
         kvsi_head_row *row = c->kv + c->kv_count++;
 
         *row = (kvsi_head_row){.layer = layer, .head = h};
-        KVS_TRY(read_mix(&row->k, model, row, KVS_SHIFT_K, err));
-        KVS_TRY(read_mix(&row->v, model, row, KVS_SHIFT_V, err));
+        TRY(read_mix(&row->k, model, row, KVS_SHIFT_K, err));
+        TRY(read_mix(&row->v, model, row, KVS_SHIFT_V, err));
     }
     for (size_t h = 0; c->q && h < heads; h++) {
         kvsi_head_row *row = c->q + c->q_count++;
 
         *row = (kvsi_head_row){.layer = layer, .head = h};
-        KVS_TRY(read_mix(&row->q, model, row, KVS_SHIFT_Q, err));
+        TRY(read_mix(&row->q, model, row, KVS_SHIFT_Q, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_coefficients_read(kvsi_coefficients *out, const kvs_model *model, kvs_err *err)
@@ -67,7 +65,7 @@ kvs_status kvsi_coefficients_read(kvsi_coefficients *out, const kvs_model *model
         goto out;
     }
     for (size_t l = 0; l < config->layers; l++)
-        KVS_TRY(read_rows(&c, model, l, err));
+        TRY_OUT(read_rows(&c, model, l, err));
     *out = c;
     return KVS_OK;
 out:

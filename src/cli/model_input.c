@@ -42,7 +42,7 @@ kvs_status kvsi_model_tokenizer(kvs_tokenizer **out, const kvsi_model_input *inp
         goto out;
     }
     if (!input->tokenizer && !in_folder)
-        KVS_TRY(kvs_model_describe(&info, input->model, err));
+        TRY_OUT(kvs_model_describe(&info, input->model, err));
     if (input->tokenizer)
         st = kvs_tokenizer_load(out, input->tokenizer, err);
     else if (info.has_vocabulary)
@@ -72,9 +72,9 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
     if (!input->model)
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--model' (-m) is needed: a model's folder or file");
-    KVS_TRY(kvs_runtime_create(&loaded.rt, &runtime, err));
-    KVS_TRY(kvs_model_open(&loaded.model, loaded.rt, input->model, err));
-    KVS_TRY(kvsi_model_tokenizer(&loaded.tokenizer, input, needs_tokenizer, err));
+    TRY_OUT(kvs_runtime_create(&loaded.rt, &runtime, err));
+    TRY_OUT(kvs_model_open(&loaded.model, loaded.rt, input->model, err));
+    TRY_OUT(kvsi_model_tokenizer(&loaded.tokenizer, input, needs_tokenizer, err));
     if (loaded.tokenizer &&
         kvs_tokenizer_vocab(loaded.tokenizer) > kvs_model_get_config(loaded.model)->vocab) {
         st = kvsi_fail(err, KVS_E_INVALID, "the tokenizer has %zu tokens, the model %zu",
@@ -120,9 +120,9 @@ static kvs_status read_source(char **out, size_t *size, const char *path, kvs_er
     kvs_status st;
 
     kvsi_text_add(&text, ""); /* NUL-terminated even if empty */
-    KVS_TRY(kvsi_source_open(&source, path, err));
+    TRY_OUT(kvsi_source_open(&source, path, err));
     do {
-        KVS_TRY(kvsi_source_read(source, chunk, sizeof chunk, &got, err));
+        TRY_OUT(kvsi_source_read(source, chunk, sizeof chunk, &got, err));
         kvsi_text_add_bytes(&text, chunk, got);
         if (text.length > KVSI_TEXT_LIMIT) {
             st = kvsi_fail(err, KVS_E_LIMIT, "'%s' has more than %zu bytes of text", path,
@@ -130,7 +130,7 @@ static kvs_status read_source(char **out, size_t *size, const char *path, kvs_er
             goto out;
         }
     } while (got > 0);
-    KVS_TRY(kvsi_text_check(&text, err));
+    TRY_OUT(kvsi_text_check(&text, err));
     *out = text.data;
     *size = text.length;
     text = (kvsi_text){0};

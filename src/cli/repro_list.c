@@ -55,11 +55,11 @@ int kvsi_repro_list(int argc, char **argv)
     kvs_status st;
     int json = 0;
 
-    KVS_TRY(kvsi_options_parse(&parsed, &list_command, &json, argc, argv, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &list_command, &json, argc, argv, &err));
     if (parsed.help)
-        KVS_TRY(kvsi_cli_help(&list_command, &json, &err));
+        TRY_OUT(kvsi_cli_help(&list_command, &json, &err));
     else if (json)
-        KVS_TRY(list_json(&err));
+        TRY_OUT(list_json(&err));
     else
         list_text();
 out:
@@ -82,10 +82,10 @@ static kvs_status report_on(const char *dir, const report_settings *s, kvs_err *
         kvsi_text_add(&path, s->html);
     else
         kvsi_text_format(&path, "%s/report.html", dir);
-    KVS_TRY(kvsi_text_check(&path, err));
-    KVS_TRY(kvs_repro_report(dir, path.data, &experiments, err));
+    TRY_OUT(kvsi_text_check(&path, err));
+    TRY_OUT(kvs_repro_report(dir, path.data, &experiments, err));
     if (s->markdown)
-        KVS_TRY(kvs_repro_summary(dir, s->markdown, &experiments, err));
+        TRY_OUT(kvs_repro_summary(dir, s->markdown, &experiments, err));
     printf("%zu experiment%s: %s%s%s\n", experiments, experiments == 1 ? "" : "s", path.data,
            s->markdown ? ", " : "", s->markdown ? s->markdown : "");
 out:
@@ -122,11 +122,11 @@ int kvsi_repro_report(int argc, char **argv)
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    KVS_TRY(kvsi_options_parse(&parsed, &report_command, &s, argc, argv, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &report_command, &s, argc, argv, &err));
     if (parsed.help)
-        KVS_TRY(kvsi_cli_help(&report_command, &s, &err));
+        TRY_OUT(kvsi_cli_help(&report_command, &s, &err));
     else
-        KVS_TRY(report_on(parsed.arguments[0], &s, &err));
+        TRY_OUT(report_on(parsed.arguments[0], &s, &err));
 out:
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

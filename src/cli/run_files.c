@@ -57,7 +57,6 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_settings *s
                                const kvsi_workshop *w, kvs_err *err)
 {
     kvsi_train_settings run = *s;
-    kvs_status st;
 
     *out = (kvsi_run_files){0};
     run.resume = NULL; /* this time's business, not the run's */
@@ -67,19 +66,18 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_settings *s
     if (w->corpus)
         add_json(&out->sources, json_pack("{s:o, s:o}", "data", kvsi_json_path(s->data), "sources",
                                           kvsi_sources_json(w->corpus)));
-    KVS_TRY(kvsi_text_check(&out->settings, err));
-    KVS_TRY(kvsi_text_check(&out->command, err));
-    KVS_TRY(kvsi_text_check(&out->environment, err));
+    TRY(kvsi_text_check(&out->settings, err));
+    TRY(kvsi_text_check(&out->command, err));
+    TRY(kvsi_text_check(&out->environment, err));
     out->list[0] = (kvs_run_file){"config.resolved.toml", out->settings.data, 0};
     out->list[1] = (kvs_run_file){"command.txt", out->command.data, 1};
     out->list[2] = (kvs_run_file){"env.json", out->environment.data, 0};
     out->count = 3;
     if (w->corpus) {
-        KVS_TRY(kvsi_text_check(&out->sources, err));
+        TRY(kvsi_text_check(&out->sources, err));
         out->list[out->count++] = (kvs_run_file){kvsi_sources_file, out->sources.data, 0};
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 void kvsi_run_files_release(kvsi_run_files *files)

@@ -29,7 +29,7 @@ static kvs_status print_text(const kvs_tokenizer *tokenizer, const int32_t *ids,
     size_t size;
     kvs_status st;
 
-    KVS_TRY(kvs_tokenizer_decode(tokenizer, ids, count, &text, &size, err));
+    TRY_OUT(kvs_tokenizer_decode(tokenizer, ids, count, &text, &size, err));
     fwrite(text, 1, size, stdout);
     printf("\n");
 out:
@@ -69,7 +69,7 @@ kvs_status kvsi_show_task(const kvs_task *task, const kvs_tokenizer *tokenizer, 
 
         printf("%ssequence %zu, %zu tokens\n", s ? "\n" : "", s, length);
         if (tokenizer) {
-            KVS_TRY(print_text(tokenizer, b.ids, length, err));
+            TRY_OUT(print_text(tokenizer, b.ids, length, err));
         } else {
             print_words("fed", task, b.ids, length);
             print_words("target", task, b.targets, length);

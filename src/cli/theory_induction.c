@@ -113,14 +113,14 @@ static kvs_status run1(const settings *s, kvs_err *err)
     for (size_t i = 0; i < s->p.count; i++) {
         kvs_theorem1_result r;
 
-        KVS_TRY(kvs_theorem1(&r, &s->problem, s->p.numbers[i], err));
+        TRY_OUT(kvs_theorem1(&r, &s->problem, s->p.numbers[i], err));
         if (s->json)
             json_array_append_new(rows, row1_to_json(s->p.numbers[i], &r));
         else
             print_row1(s->p.numbers[i], &r);
     }
     if (s->json)
-        KVS_TRY(
+        TRY_OUT(
             kvsi_cli_print_json(json_pack("{s:o, s:f, s:O}", "input", problem_to_json(&s->problem),
                                           "sigma", s->problem.sigma, "rows", rows),
                                 err));
@@ -158,21 +158,21 @@ static kvs_status run2(const settings *s, kvs_err *err)
     kvs_runtime *rt = NULL;
     kvs_status st;
 
-    KVS_TRY(kvs_runtime_create(&rt, NULL, err));
+    TRY_OUT(kvs_runtime_create(&rt, NULL, err));
     if (!s->json)
         print_heading2(&problem);
     for (size_t i = 0; i < s->sigmas.count; i++) {
         kvs_theorem2_result r;
 
         problem.sigma = s->sigmas.numbers[i];
-        KVS_TRY(kvs_theorem2(&r, rt, &problem, err));
+        TRY_OUT(kvs_theorem2(&r, rt, &problem, err));
         if (s->json)
             json_array_append_new(rows, row2_to_json(problem.sigma, &r));
         else
             print_row2(problem.sigma, &r);
     }
     if (s->json)
-        KVS_TRY(kvsi_cli_print_json(
+        TRY_OUT(kvsi_cli_print_json(
             json_pack("{s:o, s:O}", "input", problem_to_json(&problem), "rows", rows), err));
 out:
     json_decref(rows);
@@ -191,8 +191,8 @@ static int run(const kvsi_command_options *command,
     settings s;
 
     set_defaults(&s);
-    KVS_TRY(kvsi_options_parse(&parsed, command, &s, argc, argv, &err));
-    KVS_TRY(parsed.help ? kvsi_cli_help(command, &s, &err) : compute(&s, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, command, &s, argc, argv, &err));
+    TRY_OUT(parsed.help ? kvsi_cli_help(command, &s, &err) : compute(&s, &err));
 out:
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

@@ -61,16 +61,13 @@ static kvs_status explore(landscape *l, const settings *s, kvs_err *err)
     const kvs_coefficients induction = kvs_square(0, 1), halves = kvs_square(0.5, 0.5);
     const kvs_descent descent = {.lr = s->lr, .steps = s->steps};
     const kvs_theorem3 *p = &l->problem;
-    kvs_status st;
 
-    KVS_TRY(kvs_theorem3_loss(&l->induction, NULL, p, &induction, err));
-    KVS_TRY(kvs_theorem3_loss(&l->halves, NULL, p, &halves, err));
-    KVS_TRY(kvs_theorem3_minimum(&l->lowest, &l->lowest_loss, p, s->grid, err));
+    TRY(kvs_theorem3_loss(&l->induction, NULL, p, &induction, err));
+    TRY(kvs_theorem3_loss(&l->halves, NULL, p, &halves, err));
+    TRY(kvs_theorem3_minimum(&l->lowest, &l->lowest_loss, p, s->grid, err));
     l->end = halves;
-    KVS_TRY(kvs_theorem3_descend(&l->end, p, &descent, err));
-    KVS_TRY(kvs_theorem3_loss(&l->end_loss, NULL, p, &l->end, err));
-out:
-    return st;
+    TRY(kvs_theorem3_descend(&l->end, p, &descent, err));
+    return kvs_theorem3_loss(&l->end_loss, NULL, p, &l->end, err);
 }
 
 static const char *form_name(const landscape *l)
@@ -114,13 +111,10 @@ static kvs_status run(const settings *s, kvs_err *err)
     const size_t count = s->T.count + s->figure.count;
     landscape list[KVS_PANELS_MAX];
     kvs_theorem3 panels[KVS_PANELS_MAX];
-    kvs_status st = KVS_OK;
 
-    if (count > KVS_PANELS_MAX) {
-        st = kvsi_fail(err, KVS_E_INVALID, "options '--T' and '--figure': %zu panels, at most %d",
-                       count, KVS_PANELS_MAX);
-        goto out;
-    }
+    if (count > KVS_PANELS_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "options '--T' and '--figure': %zu panels, at most %d",
+                         count, KVS_PANELS_MAX);
     for (size_t i = 0; i < count; i++) {
         const int exact = i < s->T.count;
         const double number = exact ? s->T.numbers[i] : s->figure.numbers[i - s->T.count];
@@ -128,16 +122,15 @@ static kvs_status run(const settings *s, kvs_err *err)
         panels[i] = (kvs_theorem3){.form = exact ? KVS_THEOREM3_EXACT : KVS_THEOREM3_FIGURE,
                                    .T = (size_t)number};
         list[i] = (landscape){.problem = panels[i]};
-        KVS_TRY(explore(&list[i], s, err));
+        TRY(explore(&list[i], s, err));
     }
     if (s->svg)
-        KVS_TRY(kvs_landscape_draw(s->svg, panels, count, s->columns, err));
+        TRY(kvs_landscape_draw(s->svg, panels, count, s->columns, err));
     if (s->json)
-        KVS_TRY(print_json(list, count, err));
+        TRY(print_json(list, count, err));
     else
         print_people(list, count, s);
-out:
-    return st;
+    return KVS_OK;
 }
 
 int kvsi_theory_landscape(int argc, char **argv, const void *what)
@@ -153,8 +146,8 @@ int kvsi_theory_landscape(int argc, char **argv, const void *what)
     kvs_status st;
 
     (void)what;
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
-    KVS_TRY(parsed.help ? kvsi_cli_help(&command, &s, &err) : run(&s, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
+    TRY_OUT(parsed.help ? kvsi_cli_help(&command, &s, &err) : run(&s, &err));
 out:
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
 }

@@ -76,19 +76,16 @@ static kvs_status check_pair(const kvsi_number_list *list, const char *name, kvs
 static kvs_status compare_brute_force(double *most, size_t T, const kvs_coefficients *at,
                                       kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     *most = 0;
     for (size_t i = 1; i < T; i++) {
         const kvs_theorem3 problem = {.form = KVS_THEOREM3_EXACT, .T = T, .i = i};
         double exact, brute;
 
-        KVS_TRY(kvs_theorem3_loss(&exact, NULL, &problem, at, err));
-        KVS_TRY(kvs_theorem3_brute_force(&brute, T, i, at, err));
+        TRY(kvs_theorem3_loss(&exact, NULL, &problem, at, err));
+        TRY(kvs_theorem3_brute_force(&brute, T, i, at, err));
         *most = fmax(*most, fabs(exact - brute));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status compute(answer *a, const settings *s, kvs_err *err)
@@ -96,21 +93,21 @@ static kvs_status compute(answer *a, const settings *s, kvs_err *err)
     kvs_runtime *rt = NULL;
     kvs_status st;
 
-    KVS_TRY(check_pair(&s->alpha, "alpha", err));
-    KVS_TRY(check_pair(&s->beta, "beta", err));
+    TRY_OUT(check_pair(&s->alpha, "alpha", err));
+    TRY_OUT(check_pair(&s->beta, "beta", err));
     a->problem = (kvs_theorem3){
         .form = s->printed ? KVS_THEOREM3_PRINTED : KVS_THEOREM3_EXACT, .T = s->T, .i = s->i};
     a->at = (kvs_coefficients){s->alpha.numbers[0], s->alpha.numbers[1], s->beta.numbers[0],
                                s->beta.numbers[1]};
-    KVS_TRY(kvs_theorem3_loss(&a->loss, &a->gradient, &a->problem, &a->at, err));
+    TRY_OUT(kvs_theorem3_loss(&a->loss, &a->gradient, &a->problem, &a->at, err));
     if (s->brute_force)
-        KVS_TRY(compare_brute_force(&a->brute_force, s->T, &a->at, err));
+        TRY_OUT(compare_brute_force(&a->brute_force, s->T, &a->at, err));
     if (s->network || s->samples > 0)
-        KVS_TRY(kvs_runtime_create(&rt, NULL, err));
+        TRY_OUT(kvs_runtime_create(&rt, NULL, err));
     if (s->network)
-        KVS_TRY(kvs_theorem3_network(&a->network, rt, s->T, s->i, &a->at, err));
+        TRY_OUT(kvs_theorem3_network(&a->network, rt, s->T, s->i, &a->at, err));
     if (s->samples > 0)
-        KVS_TRY(kvs_theorem3_monte_carlo(&a->monte_carlo, rt, s->T, &a->at, s->dim, s->samples,
+        TRY_OUT(kvs_theorem3_monte_carlo(&a->monte_carlo, rt, s->T, &a->at, s->dim, s->samples,
                                          s->seed, err));
 out:
     kvs_runtime_free(rt);
@@ -169,14 +166,14 @@ int kvsi_theory_theorem3(int argc, char **argv, const void *what)
     kvs_status st;
 
     (void)what;
-    KVS_TRY(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
+    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
     if (parsed.help) {
-        KVS_TRY(kvsi_cli_help(&command, &s, &err));
+        TRY_OUT(kvsi_cli_help(&command, &s, &err));
         goto out;
     }
-    KVS_TRY(compute(&a, &s, &err));
+    TRY_OUT(compute(&a, &s, &err));
     if (s.json)
-        KVS_TRY(print_json(&a, &s, &err));
+        TRY_OUT(print_json(&a, &s, &err));
     else
         print_people(&a, &s);
 out:

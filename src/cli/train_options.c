@@ -367,11 +367,10 @@ static kvs_status settle_shift(kvsi_train_settings *s, kvsi_parsed_options *pars
     kvs_shift_config *shift = &s->model.shift;
     kvs_shift_config said = *shift;
     int form_said = 0;
-    kvs_status st;
 
-    KVS_TRY(kvs_shift_parse(&said, &form_said, s->shift, err));
-    KVS_TRY(kvs_shift_form_parse(&shift->form, s->shift_form, err));
-    KVS_TRY(kvs_shift_init_parse(&shift->init, s->shift_init, err));
+    TRY(kvs_shift_parse(&said, &form_said, s->shift, err));
+    TRY(kvs_shift_form_parse(&shift->form, s->shift_form, err));
+    TRY(kvs_shift_init_parse(&shift->init, s->shift_init, err));
     if (form_said && kvsi_train_is_given(parsed, "shift-form") && said.form != shift->form)
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--shift-form' is %s, but '--shift %s' means form %s",
@@ -381,8 +380,7 @@ static kvs_status settle_shift(kvsi_train_settings *s, kvsi_parsed_options *pars
         shift->form = said.form;
         imply(parsed, "shift-form", "shift");
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static void settle_dropout(kvsi_train_settings *s, kvsi_parsed_options *parsed)
@@ -457,20 +455,17 @@ static kvs_status settle_tasks(kvsi_train_settings *s, kvs_err *err)
  * them. */
 static kvs_status settle(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(check_body(s, err));
-    KVS_TRY(settle_shift(s, parsed, err));
-    KVS_TRY(kvs_positions_parse(&s->model.positions, s->positions, err));
-    KVS_TRY(kvs_head_parse(&s->model.head, s->head, err));
-    KVS_TRY(kvs_schedule_parse(&s->train.schedule, s->schedule, err));
-    KVS_TRY(kvs_shard_parse(&s->train.shard, s->shard, err));
-    KVS_TRY(settle_lists(s, err));
+    TRY(check_body(s, err));
+    TRY(settle_shift(s, parsed, err));
+    TRY(kvs_positions_parse(&s->model.positions, s->positions, err));
+    TRY(kvs_head_parse(&s->model.head, s->head, err));
+    TRY(kvs_schedule_parse(&s->train.schedule, s->schedule, err));
+    TRY(kvs_shard_parse(&s->train.shard, s->shard, err));
+    TRY(settle_lists(s, err));
     settle_dropout(s, parsed);
-    KVS_TRY(settle_tasks(s, err));
+    TRY(settle_tasks(s, err));
     kvsi_train_settings_from_model(s, &s->model);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* Does a file say what holds anyway?  Files that list all options are full of that. */
@@ -558,19 +553,17 @@ static kvs_status start_from(kvsi_train_settings *s, const char *name, kvs_err *
 {
     const kvs_shift_config shift = s->model.shift;
     kvs_model_config config;
-    kvs_status st;
 
     if (strchr(name, '/') || strstr(name, ".json")) {
-        KVS_TRY(kvs_model_config_load(&config, name, err));
+        TRY(kvs_model_config_load(&config, name, err));
     } else {
-        KVS_TRY(kvs_model_config_preset(&config, name, err));
-        KVS_TRY(kvs_train_config_preset(&s->train, name, err));
+        TRY(kvs_model_config_preset(&config, name, err));
+        TRY(kvs_train_config_preset(&s->train, name, err));
         s->schedule = kvs_schedule_name(s->train.schedule);
         config.shift = shift;
     }
     kvsi_train_settings_from_model(s, &config);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* A preset's batch is computed in parts that a machine holds; another batch in parts no larger. */
@@ -595,45 +588,40 @@ static kvs_status parse_again(kvsi_train_settings *s, kvsi_parsed_options *parse
 {
     const char *const start = s->preset;
     kvsi_train_settings plain, started;
-    kvs_status st;
 
     kvsi_train_set_defaults(s, body);
     plain = *s;
     if (start)
-        KVS_TRY(start_from(s, start, err));
+        TRY(start_from(s, start, err));
     started = *s;
     kvsi_options_release(parsed);
-    KVS_TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
+    TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
     parsed->preset = s->preset;
-    KVS_TRY(kvsi_options_mark_changes(parsed, &kvsi_train_command, &plain, &started,
-                                      KVSI_FROM_PRESET, err));
+    TRY(kvsi_options_mark_changes(parsed, &kvsi_train_command, &plain, &started, KVSI_FROM_PRESET,
+                                  err));
     keep_parts(s, parsed, &started.train);
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_train_settings_parse(kvsi_train_settings *s, kvsi_parsed_options *parsed, int argc,
                                      char **argv, kvs_err *err)
 {
     kvs_body body = KVS_BODY_LLAMA;
-    kvs_status st;
 
     kvsi_train_set_defaults(s, body);
-    KVS_TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
+    TRY(kvsi_options_parse(parsed, &kvsi_train_command, s, argc, argv, err));
     if (parsed->help)
         return KVS_OK;
-    KVS_TRY(kvs_body_parse(&body, s->body, err));
-    KVS_TRY(parse_again(s, parsed, body, argc, argv, err));
+    TRY(kvs_body_parse(&body, s->body, err));
+    TRY(parse_again(s, parsed, body, argc, argv, err));
     if (s->resume && s->out) {
-        KVS_TRY(choose_task(s, parsed, err));
-        KVS_TRY(settle(s, parsed, err)); /* so that names compare as the run has them */
-        KVS_TRY(kvsi_train_take_run(s, parsed, err));
+        TRY(choose_task(s, parsed, err));
+        TRY(settle(s, parsed, err)); /* so that names compare as the run has them */
+        TRY(kvsi_train_take_run(s, parsed, err));
     }
-    KVS_TRY(choose_task(s, parsed, err));
-    KVS_TRY(check_task(s, parsed, err));
-    KVS_TRY(settle(s, parsed, err));
-out:
-    return st;
+    TRY(choose_task(s, parsed, err));
+    TRY(check_task(s, parsed, err));
+    return settle(s, parsed, err);
 }
 
 /* ---- a loaded model -------------------------------------------------------------------------- */
@@ -646,8 +634,8 @@ static kvs_status check_option(const kvsi_option *option, const kvsi_train_setti
 
     kvsi_option_print(&ours, option, given);
     kvsi_option_print(&theirs, option, loaded);
-    KVS_TRY(kvsi_text_check(&ours, err));
-    KVS_TRY(kvsi_text_check(&theirs, err));
+    TRY_OUT(kvsi_text_check(&ours, err));
+    TRY_OUT(kvsi_text_check(&theirs, err));
     if (strcmp(ours.data, theirs.data) != 0 && !(option->automatic && strcmp(ours.data, "0") == 0))
         st = kvsi_fail(err, KVS_E_INVALID, "option '--%s' is %s, but the model in '%s' has %s",
                        option->name, ours.data, given->init_from,
@@ -663,14 +651,12 @@ kvs_status kvsi_train_check_agreement(const kvsi_train_settings *s,
                                       const kvs_model_config *loaded, kvs_err *err)
 {
     kvsi_train_settings other = *s;
-    kvs_status st = KVS_OK;
 
     kvsi_train_settings_from_model(&other, loaded);
     for (size_t i = 0; i < OPTIONS; i++)
         if (kvsi_is_model_option(options + i) && kvsi_option_is_given(parsed, i))
-            KVS_TRY(check_option(options + i, s, &other, err));
-out:
-    return st;
+            TRY(check_option(options + i, s, &other, err));
+    return KVS_OK;
 }
 
 /* ---- where values came from ------------------------------------------------------------------ */
@@ -688,27 +674,24 @@ static kvs_status look_at_model(kvsi_train_settings *s, const kvsi_parsed_option
                                 kvs_err *err)
 {
     kvs_model_config config;
-    kvs_status st;
 
-    KVS_TRY(kvs_model_config_load(&config, s->init_from, err));
-    KVS_TRY(kvsi_train_check_agreement(s, parsed, &config, err));
+    TRY(kvs_model_config_load(&config, s->init_from, err));
+    TRY(kvsi_train_check_agreement(s, parsed, &config, err));
     if (s->retrofit) {
         config.shift = (kvs_shift_config){
             .form = KVS_SHIFT_FREE, .init = KVS_SHIFT_INIT_IDENTITY, .window = 1};
-        KVS_TRY(kvs_shift_targets_parse(&config.shift.targets, s->retrofit, err));
+        TRY(kvs_shift_targets_parse(&config.shift.targets, s->retrofit, err));
     }
     kvsi_train_settings_from_model(s, &config);
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_train_look_ahead(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
     const int brings_vocab = !kvsi_train_is_task(s, "induction");
-    kvs_status st = KVS_OK;
 
     if (s->init_from)
-        KVS_TRY(look_at_model(s, parsed, err));
+        TRY(look_at_model(s, parsed, err));
     if (brings_vocab && !kvsi_train_is_given(parsed, "vocab"))
         parsed->source[index_of_option("vocab")] = KVSI_FROM_START;
     if (s->data && !kvsi_train_is_given(parsed, "eval-sequences"))
@@ -716,8 +699,7 @@ kvs_status kvsi_train_look_ahead(kvsi_train_settings *s, kvsi_parsed_options *pa
     if (!kvsi_train_is_given(parsed, "eval-every"))
         parsed->source[index_of_option("eval-every")] = KVSI_FROM_START;
     mark_model(s, parsed);
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_train_mark_sources(const kvsi_train_settings *s, const kvsi_train_settings *before,
@@ -766,20 +748,17 @@ kvs_status kvsi_model_settings_parse(kvsi_train_settings *s, kvsi_parsed_options
     kvsi_parsed_options ours = {0}; /* the same options in the table of this file */
     kvs_body body = KVS_BODY_LLAMA;
     const char *start;
-    kvs_status st;
 
     kvsi_train_set_defaults(s, body);
-    KVS_TRY(find_start(s, parsed, command, argc, argv, err));
+    TRY(find_start(s, parsed, command, argc, argv, err));
     if (parsed->help)
         return KVS_OK;
-    KVS_TRY(kvs_body_parse(&body, s->body, err));
+    TRY(kvs_body_parse(&body, s->body, err));
     start = s->preset;
     kvsi_train_set_defaults(s, body);
     if (start)
-        KVS_TRY(start_from(s, start, err));
-    KVS_TRY(kvsi_options_parse(parsed, command, s, argc, argv, err));
+        TRY(start_from(s, start, err));
+    TRY(kvsi_options_parse(parsed, command, s, argc, argv, err));
     memcpy(ours.source, parsed->source, count * sizeof *ours.source);
-    KVS_TRY(settle(s, &ours, err));
-out:
-    return st;
+    return settle(s, &ours, err);
 }

@@ -41,18 +41,16 @@ typedef struct merge {
 static kvs_status read_run(merge *m, const char *path, kvs_err *err)
 {
     kvs_body body = m->given->model.body;
-    kvs_status st = KVS_OK;
 
     for (int again = 0; again < 2; again++) { /* the body decides the defaults of the rest */
         kvsi_options_release(&m->run_parsed);
         m->run_parsed = (kvsi_parsed_options){.config = path};
         kvsi_train_set_defaults(&m->run, body);
-        KVS_TRY(kvsi_options_read_file(&m->run_parsed, &kvsi_train_command, &m->run, err));
+        TRY(kvsi_options_read_file(&m->run_parsed, &kvsi_train_command, &m->run, err));
         if (!again && kvsi_train_is_given(&m->run_parsed, "body"))
-            KVS_TRY(kvs_body_parse(&body, m->run.body, err));
+            TRY(kvs_body_parse(&body, m->run.body, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- option by option ------------------------------------------------------------------------ */
@@ -85,8 +83,8 @@ static kvs_status check_same(const merge *m, const kvsi_option *option, kvs_err 
 
     kvsi_option_print(&ours, option, m->given);
     kvsi_option_print(&theirs, option, &m->run);
-    KVS_TRY(kvsi_text_check(&ours, err));
-    KVS_TRY(kvsi_text_check(&theirs, err));
+    TRY_OUT(kvsi_text_check(&ours, err));
+    TRY_OUT(kvsi_text_check(&theirs, err));
     if (strcmp(ours.data, theirs.data) != 0 && !(option->automatic && strcmp(ours.data, "0") == 0))
         st = kvsi_fail(err, KVS_E_INVALID, "option '--%s' is %s, but the run in '%s' has %s",
                        option->name, ours.data, m->given->out, *theirs.data ? theirs.data : "none");
@@ -101,7 +99,6 @@ static kvs_status merge_option(merge *m, size_t index, kvs_err *err)
     const kvsi_option *option = kvsi_train_command.options + index;
     const int is_given = kvsi_option_is_given(m->parsed, index);
     const int is_models = m->run.init_from && kvsi_is_model_option(option);
-    kvs_status st = KVS_OK;
 
     if (IS_AMONG(of_this_start, option->name) ||
         (is_given && (is_models || IS_AMONG(may_change, option->name)))) {
@@ -109,10 +106,9 @@ static kvs_status merge_option(merge *m, size_t index, kvs_err *err)
         return KVS_OK;
     }
     if (is_given)
-        KVS_TRY(check_same(m, option, err));
+        TRY(check_same(m, option, err));
     take_runs(m, index);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -128,9 +124,9 @@ kvs_status kvsi_train_take_run(kvsi_train_settings *s, kvsi_parsed_options *pars
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", s->out);
     if (!kvsi_file_exists(path))
         goto out;
-    KVS_TRY(read_run(&m, path, err));
+    TRY_OUT(read_run(&m, path, err));
     for (size_t i = 0; i < kvsi_train_command.count; i++)
-        KVS_TRY(merge_option(&m, i, err));
+        TRY_OUT(merge_option(&m, i, err));
     parsed->config = path;
     parsed->preset = m.run.preset;
     kvsi_free(*owned);

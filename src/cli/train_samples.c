@@ -23,7 +23,7 @@ static kvs_status encode_prompt(kvsi_train_samples *t, const char *text, kvs_err
     int32_t *ids = NULL;
     kvs_status st;
 
-    KVS_TRY(kvs_tokenizer_encode(t->tokenizer, text, strlen(text), KVS_ENCODE_NO_SPECIAL, &ids,
+    TRY_OUT(kvs_tokenizer_encode(t->tokenizer, text, strlen(text), KVS_ENCODE_NO_SPECIAL, &ids,
                                  &t->prompt_count, err));
     t->prompt = kvsi_alloc(t->prompt_count, sizeof *t->prompt);
     if (t->prompt)
@@ -67,22 +67,22 @@ kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_works
     *samples = (kvsi_train_samples){.tokens = s->sample_tokens};
     if (s->sample_every == 0)
         return KVS_OK;
-    KVS_TRY(check_asked(w, s, err));
+    TRY_OUT(check_asked(w, s, err));
     samples->tokenizer = w->tokenizer;
     kvs_sampling_init(&samples->sampling);
     samples->sampling.temperature = s->sample_temp;
     samples->sampling.seed = s->train.seed;
     if (s->sample_prompt)
-        KVS_TRY(encode_prompt(samples, s->sample_prompt, err));
+        TRY_OUT(encode_prompt(samples, s->sample_prompt, err));
     else
-        KVS_TRY(read_prompt(samples, w->corpus, s->model.context, err));
+        TRY_OUT(read_prompt(samples, w->corpus, s->model.context, err));
     if (samples->prompt_count < 1 || samples->prompt_count > s->model.context) {
         st = kvsi_fail(err, KVS_E_INVALID,
                        "option '--sample-prompt': expected 1 to %zu tokens, found %zu",
                        s->model.context, samples->prompt_count);
         goto out;
     }
-    KVS_TRY(kvs_tokenizer_decode(samples->tokenizer, samples->prompt, samples->prompt_count,
+    TRY_OUT(kvs_tokenizer_decode(samples->tokenizer, samples->prompt, samples->prompt_count,
                                  &samples->prompt_text, &samples->prompt_size, err));
     samples->made = kvsi_alloc(samples->tokens, sizeof *samples->made);
     if (!samples->made)
@@ -121,9 +121,9 @@ static kvs_status draw(kvsi_train_samples *t, const kvs_model *model, size_t *co
         st = fail_memory(err);
         goto out;
     }
-    KVS_TRY(kvs_session_create(&session, model, t->prompt_count + most - 1, err));
-    KVS_TRY(kvs_sampler_create(&sampler, config->vocab, &t->sampling, err));
-    KVS_TRY(kvs_session_feed(session, t->prompt, t->prompt_count, logits, err));
+    TRY_OUT(kvs_session_create(&session, model, t->prompt_count + most - 1, err));
+    TRY_OUT(kvs_sampler_create(&sampler, config->vocab, &t->sampling, err));
+    TRY_OUT(kvs_session_feed(session, t->prompt, t->prompt_count, logits, err));
     while (*count < most) {
         const int32_t next = kvs_sampler_next(sampler, logits);
 
@@ -131,7 +131,7 @@ static kvs_status draw(kvsi_train_samples *t, const kvs_model *model, size_t *co
             break; /* a model may have more tokens than its tokenizer */
         t->made[(*count)++] = next;
         if (*count < most)
-            KVS_TRY(kvs_session_feed(session, &next, 1, logits, err));
+            TRY_OUT(kvs_session_feed(session, &next, 1, logits, err));
     }
 out:
     kvs_sampler_free(sampler);
@@ -144,19 +144,17 @@ kvs_status kvsi_train_samples_make(kvsi_train_samples *samples, const kvs_model 
                                    kvs_sample *out, kvs_err *err)
 {
     size_t count;
-    kvs_status st;
 
-    KVS_TRY(draw(samples, model, &count, err));
+    TRY(draw(samples, model, &count, err));
     kvs_text_free(samples->text);
     samples->text = NULL;
-    KVS_TRY(kvs_tokenizer_decode(samples->tokenizer, samples->made, count, &samples->text,
-                                 &samples->text_size, err));
+    TRY(kvs_tokenizer_decode(samples->tokenizer, samples->made, count, &samples->text,
+                             &samples->text_size, err));
     *out = (kvs_sample){.prompt = samples->prompt_text,
                         .prompt_size = samples->prompt_size,
                         .text = samples->text,
                         .text_size = samples->text_size};
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- printing -------------------------------------------------------------------------------- */

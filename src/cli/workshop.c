@@ -20,19 +20,16 @@ static kvs_status check_memory(const kvsi_workshop *w, const kvsi_train_settings
 {
     kvs_plan plan;
     uint64_t needed;
-    kvs_status st;
 
     if (s->dry_run || s->show > 0 || s->overcommit)
         return KVS_OK;
-    KVS_TRY(kvs_train_plan(&plan, w->rt, config, w->task, &s->train, err));
+    TRY(kvs_train_plan(&plan, w->rt, config, w->task, &s->train, err));
     needed = weights_alone ? plan.weight_bytes
              : w->model    ? plan.total_bytes - plan.weight_bytes
                            : plan.total_bytes;
-    KVS_TRY(kvsi_check_memory(needed, w->comm,
-                              "--recompute, --accumulate, --batch, or --overcommit to start anyway",
-                              err));
-out:
-    return st;
+    return kvsi_check_memory(needed, w->comm,
+                             "--recompute, --accumulate, --batch, or --overcommit to start anyway",
+                             err);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
@@ -42,31 +39,27 @@ static kvs_status retrofit_model(kvsi_workshop *w, const char *targets, kvs_err 
 {
     kvs_shift_config shift = {.form = KVS_SHIFT_FREE, .window = 1};
     kvs_model *shifted = NULL;
-    kvs_status st;
 
-    KVS_TRY(kvs_shift_targets_parse(&shift.targets, targets, err));
-    KVS_TRY(kvs_model_retrofit(&shifted, w->rt, w->model, &shift, err));
+    TRY(kvs_shift_targets_parse(&shift.targets, targets, err));
+    TRY(kvs_model_retrofit(&shifted, w->rt, w->model, &shift, err));
     kvs_model_free(w->model);
     w->model = shifted;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status load_model(kvsi_workshop *w, kvsi_train_settings *s,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
     kvs_model_config config;
-    kvs_status st;
 
-    KVS_TRY(kvs_model_config_load(&config, s->init_from, err));
-    KVS_TRY(check_memory(w, s, &config, 1, err));
-    KVS_TRY(kvs_model_load(&w->model, w->rt, s->init_from, err));
-    KVS_TRY(kvsi_train_check_agreement(s, parsed, kvs_model_get_config(w->model), err));
+    TRY(kvs_model_config_load(&config, s->init_from, err));
+    TRY(check_memory(w, s, &config, 1, err));
+    TRY(kvs_model_load(&w->model, w->rt, s->init_from, err));
+    TRY(kvsi_train_check_agreement(s, parsed, kvs_model_get_config(w->model), err));
     if (s->retrofit)
-        KVS_TRY(retrofit_model(w, s->retrofit, err));
+        TRY(retrofit_model(w, s->retrofit, err));
     kvsi_train_settings_from_model(s, kvs_model_get_config(w->model));
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -109,17 +102,14 @@ static kvs_status open_corpus(kvsi_workshop *w, const kvsi_train_settings *s,
     const kvs_corpus_options how = {.vocab = is_file && is_known ? s->model.vocab : 0,
                                     .valid = s->valid_data};
     kvs_corpus_plan usual;
-    kvs_status st;
 
     kvs_corpus_plan_init(&usual);
     if (is_file)
-        KVS_TRY(check_file(s, how.vocab, err));
-    KVS_TRY(kvs_corpus_open(&w->corpus, s->data, &how, err));
+        TRY(check_file(s, how.vocab, err));
+    TRY(kvs_corpus_open(&w->corpus, s->data, &how, err));
     if (is_file && !s->valid_data)
-        KVS_TRY(kvs_corpus_hold_out(w->corpus, usual.valid, err));
-    KVS_TRY(kvs_corpus_tokenizer(&w->tokenizer, w->corpus, err));
-out:
-    return st;
+        TRY(kvs_corpus_hold_out(w->corpus, usual.valid, err));
+    return kvs_corpus_tokenizer(&w->tokenizer, w->corpus, err);
 }
 
 /* 10 to 20 evaluations in a run, after a round number of steps. */
@@ -139,21 +129,19 @@ static kvs_status open_text(kvsi_workshop *w, kvsi_train_settings *s,
                             const kvsi_parsed_options *parsed, kvs_err *err)
 {
     uint64_t windows;
-    kvs_status st;
 
-    KVS_TRY(open_corpus(w, s, parsed, err));
+    TRY(open_corpus(w, s, parsed, err));
     if (!w->model && !kvsi_train_is_given(parsed, "vocab"))
         s->model.vocab = kvs_corpus_get_info(w->corpus)->vocab;
     if (s->model.context == 0)
         s->model.context = TEXT_CONTEXT;
-    KVS_TRY(kvs_corpus_task(&w->task, w->corpus, s->model.context, err));
+    TRY(kvs_corpus_task(&w->task, w->corpus, s->model.context, err));
     windows = kvs_corpus_windows(w->corpus, KVS_SPLIT_VALID, s->model.context);
     if (!kvsi_train_is_given(parsed, "eval-sequences"))
         s->eval_sequences = windows < TEXT_EVAL_WINDOWS ? (size_t)windows : TEXT_EVAL_WINDOWS;
     if (!kvsi_train_is_given(parsed, "eval-every"))
         s->eval_every = usual_eval_every(s->train.steps);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* A model that training starts from must have the tokenizer of the data: with another one the same
@@ -202,14 +190,11 @@ static int plans_text(const kvsi_train_settings *s, const kvsi_parsed_options *p
 static kvs_status create_igsm(kvsi_workshop *w, const kvsi_train_settings *s, kvs_err *err)
 {
     kvs_igsm_config config = s->igsm;
-    kvs_status st;
 
     if (s->igsm_tokenizer)
-        KVS_TRY(kvs_tokenizer_load(&w->tokenizer, s->igsm_tokenizer, err));
+        TRY(kvs_tokenizer_load(&w->tokenizer, s->igsm_tokenizer, err));
     config.tokenizer = w->tokenizer;
-    KVS_TRY(kvs_igsm_create(&w->task, &config, err));
-out:
-    return st;
+    return kvs_igsm_create(&w->task, &config, err);
 }
 
 /* The task knows how many tokens it has; a model may have more, but for ngram, whose number is what
@@ -233,8 +218,6 @@ static kvs_status take_vocab(const kvsi_workshop *w, kvsi_train_settings *s,
 static kvs_status create_task(kvsi_workshop *w, kvsi_train_settings *s,
                               const kvsi_parsed_options *parsed, kvs_err *err)
 {
-    kvs_status st;
-
     if (s->data)
         return open_text(w, s, parsed, err);
     if (kvsi_train_is_task(s, "induction")) {
@@ -242,14 +225,12 @@ static kvs_status create_task(kvsi_workshop *w, kvsi_train_settings *s,
         return kvs_induction_create(&w->task, &s->induction, err);
     }
     if (kvsi_train_is_task(s, "ngram"))
-        KVS_TRY(kvs_ngram_create(&w->task, &s->ngram, err));
+        TRY(kvs_ngram_create(&w->task, &s->ngram, err));
     else if (kvsi_train_is_task(s, "hopk"))
-        KVS_TRY(kvs_hopk_create(&w->task, &s->hopk, err));
+        TRY(kvs_hopk_create(&w->task, &s->hopk, err));
     else
-        KVS_TRY(create_igsm(w, s, err));
-    KVS_TRY(take_vocab(w, s, parsed, err));
-out:
-    return st;
+        TRY(create_igsm(w, s, err));
+    return take_vocab(w, s, parsed, err);
 }
 
 /* Opens the data and completes the configuration of the model.  Allocates no new model yet. */
@@ -262,7 +243,6 @@ static kvs_status prepare(kvsi_workshop *w, kvsi_train_settings *s,
         .comm = w->comm,
         .spread = s->train.shard == KVS_SHARD_PARAMETERS,
     };
-    kvs_status st;
 
     if ((s->resume || s->checkpoint_every > 0) && !s->out && !s->dry_run)
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--out'",
@@ -273,19 +253,17 @@ static kvs_status prepare(kvsi_workshop *w, kvsi_train_settings *s,
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--init-from'",
                          s->retrofit ? "retrofit" : "new-tokenizer");
     if (!s->dry_run && s->show == 0 && kvs_comm_rank(w->comm) == 0) /* which has the folder */
-        KVS_TRY(kvsi_train_check_out(s, err));
-    KVS_TRY(kvs_train_config_check(&s->train, err));
-    KVS_TRY(kvs_runtime_create(&w->rt, &runtime, err));
+        TRY(kvsi_train_check_out(s, err));
+    TRY(kvs_train_config_check(&s->train, err));
+    TRY(kvs_runtime_create(&w->rt, &runtime, err));
     if (s->init_from)
-        KVS_TRY(load_model(w, s, parsed, err));
+        TRY(load_model(w, s, parsed, err));
     if (!plans_text(s, parsed))
-        KVS_TRY(create_task(w, s, parsed, err));
-    KVS_TRY(compare_tokenizers(w, s, err));
+        TRY(create_task(w, s, parsed, err));
+    TRY(compare_tokenizers(w, s, err));
     if (s->model.context == 0)
         s->model.context = w->task ? kvs_task_max_length(w->task) : TEXT_CONTEXT;
-    KVS_TRY(kvs_model_config_finish(&s->model, err));
-out:
-    return st;
+    return kvs_model_config_finish(&s->model, err);
 }
 
 /* All ranks check the memory before any of them allocates it. */
@@ -294,12 +272,12 @@ kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
 {
     kvs_status st = prepare(w, s, parsed, err);
 
-    KVS_TRY(kvs_comm_agree(w->comm, st, err));
+    TRY_OUT(kvs_comm_agree(w->comm, st, err));
     st = check_memory(w, s, &s->model, 0, err);
-    KVS_TRY(kvs_comm_agree(w->comm, st, err));
+    TRY_OUT(kvs_comm_agree(w->comm, st, err));
     if (!w->model && !s->dry_run)
         st = kvs_model_create(&w->model, w->rt, &s->model, s->train.seed, err);
-    KVS_TRY(kvs_comm_agree(w->comm, st, err));
+    TRY_OUT(kvs_comm_agree(w->comm, st, err));
 out:
     return st;
 }

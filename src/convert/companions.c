@@ -69,8 +69,8 @@ kvs_status kvsi_write_bytes(const char *dir, const char *name, const char *bytes
 
     if (!path)
         return fail_memory(name, err);
-    KVS_TRY(kvsi_new_file_open(&file, path, err));
-    KVS_TRY(kvsi_new_file_write(file, bytes, size, err));
+    TRY_OUT(kvsi_new_file_open(&file, path, err));
+    TRY_OUT(kvsi_new_file_write(file, bytes, size, err));
     st = kvsi_new_file_commit(file, err);
     file = NULL;
 out:
@@ -101,8 +101,8 @@ static kvs_status copy_file(const char *from, const char *to, const char *name, 
         return fail_memory(name, err);
     *there = kvsi_file_exists(path);
     if (*there) {
-        KVS_TRY(kvsi_file_read(&bytes, &size, path, limit, err));
-        KVS_TRY(kvsi_write_bytes(to, name, bytes, size, err));
+        TRY_OUT(kvsi_file_read(&bytes, &size, path, limit, err));
+        TRY_OUT(kvsi_write_bytes(to, name, bytes, size, err));
     }
 out:
     kvsi_free(bytes);
@@ -153,17 +153,15 @@ static kvs_status copy_module(modules *m, const char *name, size_t length, int *
 static kvs_status copy_imports(modules *m, const char *text, kvs_err *err)
 {
     static const char word[] = "from .";
-    kvs_status st = KVS_OK;
 
     for (const char *at = text; (at = strstr(at, word)) != NULL;) {
         const size_t length = name_length(at += strlen(word));
         int there = 0;
 
         if (length > 0 && at[length] == ' ')
-            KVS_TRY(copy_module(m, at, length, &there, err));
+            TRY(copy_module(m, at, length, &there, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status copy_python(modules *m, const char *file, int *there, kvs_err *err)
@@ -176,9 +174,9 @@ static kvs_status copy_python(modules *m, const char *file, int *there, kvs_err 
         return fail_memory(file, err);
     *there = leads_inside(m->from, path);
     if (*there) {
-        KVS_TRY(kvsi_file_read(&text, &size, path, TEXT_LIMIT, err));
-        KVS_TRY(kvsi_write_bytes(m->to, file, text, size, err));
-        KVS_TRY(copy_imports(m, text, err));
+        TRY_OUT(kvsi_file_read(&text, &size, path, TEXT_LIMIT, err));
+        TRY_OUT(kvsi_write_bytes(m->to, file, text, size, err));
+        TRY_OUT(copy_imports(m, text, err));
     }
 out:
     kvsi_free(text);
@@ -231,7 +229,6 @@ static kvs_status follow(modules *m, const json_t *reference, int *good, kvs_err
 static kvs_status follow_entry(modules *m, const json_t *entry, int *good, kvs_err *err)
 {
     const json_t *reference;
-    kvs_status st = KVS_OK;
     size_t i;
 
     *good = 1;
@@ -239,10 +236,9 @@ static kvs_status follow_entry(modules *m, const json_t *entry, int *good, kvs_e
         return follow(m, entry, good, err);
     json_array_foreach(entry, i, reference) {
         if (*good)
-            KVS_TRY(follow(m, reference, good, err));
+            TRY(follow(m, reference, good, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- tokenizer_config.json ------------------------------------------------------------------- */
@@ -252,7 +248,6 @@ out:
 static kvs_status settle_references(json_t *settings, modules *m, int *changed, kvs_err *err)
 {
     json_t *map = json_object_get(settings, AUTO_MAP), *entry;
-    kvs_status st = KVS_OK;
     const char *key;
     void *next;
 
@@ -264,14 +259,13 @@ static kvs_status settle_references(json_t *settings, modules *m, int *changed, 
     {
         int good = 1;
 
-        KVS_TRY(follow_entry(m, entry, &good, err));
+        TRY(follow_entry(m, entry, &good, err));
         if (!good && json_object_del(map, key) == 0)
             *changed = 1;
     }
     if (*changed && json_object_size(map) == 0)
         json_object_del(settings, AUTO_MAP);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* Without the Python file, transformers cannot find a class that is not its own. */
@@ -302,14 +296,14 @@ static kvs_status copy_settings(const char *from, const char *to, const char *cl
         goto out;
     m->from = from;
     m->to = to;
-    KVS_TRY(kvsi_json_read_wide(&settings, path, SETTINGS_LIMIT, err));
-    KVS_TRY(settle_references(settings, m, &changed, err));
+    TRY_OUT(kvsi_json_read_wide(&settings, path, SETTINGS_LIMIT, err));
+    TRY_OUT(settle_references(settings, m, &changed, err));
     if (!changed) {
         st = copy_file(from, to, SETTINGS, SETTINGS_LIMIT, there, err);
         goto out;
     }
-    KVS_TRY(replace_class(settings, class_name, err));
-    KVS_TRY(kvsi_write_json(to, SETTINGS, json_incref(settings), err));
+    TRY_OUT(replace_class(settings, class_name, err));
+    TRY_OUT(kvsi_write_json(to, SETTINGS, json_incref(settings), err));
     *there = 1;
 out:
     json_decref(settings);
@@ -331,20 +325,17 @@ kvs_status kvsi_copy_companions(kvsi_companions *out, const char *from, const ch
                                 const kvs_tokenizer *tokenizer, kvs_err *err)
 {
     const int exact = kvsi_tokenizer_is_document(tokenizer);
-    kvs_status st = KVS_OK;
 
     *out = (kvsi_companions){0};
     for (size_t i = 0; i < FILES; i++) {
         int there = 0;
 
-        KVS_TRY(copy_file(from, to, files[i].name, files[i].limit, &there, err));
+        TRY(copy_file(from, to, files[i].name, files[i].limit, &there, err));
         out->tokenizer |= there && (strcmp(files[i].name, "tokenizer.json") == 0 ||
                                     (strcmp(files[i].name, "tokenizer.model") == 0 && !exact));
     }
-    KVS_TRY(copy_settings(from, to, exact ? "PreTrainedTokenizerFast" : "LlamaTokenizer",
-                          &out->settings, err));
-out:
-    return st;
+    return copy_settings(from, to, exact ? "PreTrainedTokenizerFast" : "LlamaTokenizer",
+                         &out->settings, err);
 }
 
 /* ---- the chat template ----------------------------------------------------------------------- */
@@ -374,7 +365,7 @@ static kvs_status template_in_settings(char **out, const char *folder, kvs_err *
     if (!path)
         return fail_memory(folder, err);
     if (kvsi_file_exists(path))
-        KVS_TRY(kvsi_json_read_wide(&settings, path, SETTINGS_LIMIT, err));
+        TRY_OUT(kvsi_json_read_wide(&settings, path, SETTINGS_LIMIT, err));
     text = find_template(json_object_get(settings, "chat_template"));
     if (text && !(*out = kvsi_strdup(text)))
         st = fail_memory(path, err);

@@ -129,7 +129,6 @@ static kvs_status check_dtype(kvs_dtype dtype, kvs_format format, kvs_err *err)
 static kvs_status check_options(const kvs_convert_options *o, kvs_format format, kvs_err *err)
 {
     const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
-    kvs_status st;
 
     if (!o->out || (!o->in && !o->config))
         return kvsi_fail(err, KVS_E_INVALID, "nothing to convert, or nowhere to put it");
@@ -141,10 +140,8 @@ static kvs_status check_options(const kvs_convert_options *o, kvs_format format,
     if (llama2c && o->tokenizer && strcmp(o->tokenizer, "none") != 0)
         return kvsi_fail(err, KVS_E_INVALID, "format %s has no place for a tokenizer",
                          kvs_format_name(format));
-    KVS_TRY(check_dtype(o->dtype, format, err));
-    KVS_TRY(check_place(o, format, err));
-out:
-    return st;
+    TRY(check_dtype(o->dtype, format, err));
+    return check_place(o, format, err);
 }
 
 /* ---- the tokenizer --------------------------------------------------------------------------- */
@@ -167,18 +164,16 @@ static kvs_status find_folder(kvsi_conversion *c, kvs_err *err)
 static kvs_status find_tokenizer(const char **path, const kvsi_conversion *c, kvs_err *err)
 {
     const char *in = c->options->in;
-    kvs_status st = KVS_OK;
     int found = 0;
 
     *path = NULL;
     if (c->folder) {
         *path = kvsi_folder_has_tokenizer(c->folder) ? c->folder : NULL;
     } else if (kvsi_weights_get_format(c->source.weights) == KVSI_FORMAT_GGUF) {
-        KVS_TRY(kvsi_gguf_has_tokenizer(&found, in, err));
+        TRY(kvsi_gguf_has_tokenizer(&found, in, err));
         *path = found ? in : NULL;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* A GGUF file's, in fresh memory. */
@@ -190,8 +185,8 @@ static kvs_status read_gguf_template(char **out, const char *path, kvs_err *err)
     size_t size = 0;
     kvs_status st;
 
-    KVS_TRY(kvsi_gguf_open(&file, path, err));
-    KVS_TRY(kvsi_gguf_get_text(&text, &size, file, key, err));
+    TRY_OUT(kvsi_gguf_open(&file, path, err));
+    TRY_OUT(kvsi_gguf_get_text(&text, &size, file, key, err));
     if (!text)
         goto out;
     *out = kvsi_alloc(size + 1, 1);
@@ -224,25 +219,23 @@ static kvs_status find_ids(kvsi_conversion *c, kvs_err *err)
 static kvs_status load_tokenizer(kvsi_conversion *c, kvs_err *err)
 {
     const char *path = c->options->tokenizer;
-    kvs_status st = KVS_OK;
 
     if (path && strcmp(path, "none") == 0)
         return KVS_OK;
     if (!path && c->source.weights) {
-        KVS_TRY(find_tokenizer(&path, c, err));
+        TRY(find_tokenizer(&path, c, err));
         c->keeps_tokenizer = path != NULL;
     }
     if (!path)
         return KVS_OK;
-    KVS_TRY(kvs_tokenizer_load(&c->tokenizer, path, err));
+    TRY(kvs_tokenizer_load(&c->tokenizer, path, err));
     if (c->keeps_tokenizer)
-        KVS_TRY(c->folder ? kvsi_read_chat_template(&c->chat_template, c->folder, err)
-                          : read_gguf_template(&c->chat_template, path, err));
+        TRY(c->folder ? kvsi_read_chat_template(&c->chat_template, c->folder, err)
+                      : read_gguf_template(&c->chat_template, path, err));
     if (kvs_tokenizer_vocab(c->tokenizer) > c->source.config.vocab)
-        st = kvsi_fail(err, KVS_E_INVALID, "the tokenizer has %zu tokens, the model %zu",
-                       kvs_tokenizer_vocab(c->tokenizer), c->source.config.vocab);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_INVALID, "the tokenizer has %zu tokens, the model %zu",
+                         kvs_tokenizer_vocab(c->tokenizer), c->source.config.vocab);
+    return KVS_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -258,8 +251,8 @@ static kvs_status convert_to_gguf(kvsi_conversion *c, kvsi_gguf_architecture arc
     kvs_status st = KVS_OK;
 
     if (c->tokenizer)
-        KVS_TRY(kvsi_tokenizer_to_gguf(&words, c->tokenizer, err));
-    KVS_TRY(kvsi_gguf_write_model(c->options->out, &c->source.config, architecture, &extras,
+        TRY_OUT(kvsi_tokenizer_to_gguf(&words, c->tokenizer, err));
+    TRY_OUT(kvsi_gguf_write_model(c->options->out, &c->source.config, architecture, &extras,
                                   &tensors, err));
 out:
     kvsi_gguf_words_release(&words);
@@ -299,16 +292,16 @@ kvs_status kvs_convert(const kvs_convert_options *options, kvs_err *err)
     kvsi_conversion c = {.options = &settled};
     kvs_status st;
 
-    KVS_TRY(check_options(options, format, err));
+    TRY_OUT(check_options(options, format, err));
     if (llama2c) {
         settled.dtype = KVS_DTYPE_F32;
         settled.tokenizer = "none"; /* the input's own is left behind */
     }
-    KVS_TRY(kvsi_convert_source_init(&c.source, &settled, err));
-    KVS_TRY(find_ids(&c, err));
-    KVS_TRY(load_tokenizer(&c, err));
+    TRY_OUT(kvsi_convert_source_init(&c.source, &settled, err));
+    TRY_OUT(find_ids(&c, err));
+    TRY_OUT(load_tokenizer(&c, err));
     kvsi_convert_remark(&c.source);
-    KVS_TRY(write_output(&c, format, err));
+    TRY_OUT(write_output(&c, format, err));
 out:
     kvs_tokenizer_free(c.tokenizer);
     kvsi_free(c.parent);

@@ -53,7 +53,7 @@ static kvs_status take_ids(json_t *object, const char *folder, kvs_err *err)
 
     if (!path)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
-    KVS_TRY(kvsi_json_read(&config, path, CONFIG_LIMIT, err));
+    TRY_OUT(kvsi_json_read(&config, path, CONFIG_LIMIT, err));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         json_t *value = json_object_get(config, keys[i]);
 
@@ -152,10 +152,10 @@ static kvs_status save_vocabulary(const kvs_tokenizer *t, const char *path, kvs_
     kvsi_gguf_keys keys = {0};
     kvs_status st;
 
-    KVS_TRY(kvsi_tokenizer_to_gguf(&words, t, err));
+    TRY_OUT(kvsi_tokenizer_to_gguf(&words, t, err));
     kvsi_gguf_put_text(&keys, "general.architecture", "kvshift");
     kvsi_gguf_put_vocabulary(&keys, &words.vocabulary, 0);
-    KVS_TRY(kvsi_gguf_write(path, &keys, &nothing, err));
+    TRY_OUT(kvsi_gguf_write(path, &keys, &nothing, err));
 out:
     kvsi_gguf_keys_release(&keys);
     kvsi_gguf_words_release(&words);
@@ -180,20 +180,18 @@ static kvs_status write_tokenizer(const kvsi_conversion *c, const char *dir, kvs
 {
     const kvs_tokenizer *t = c->tokenizer;
     kvsi_companions copied = {0};
-    kvs_status st = KVS_OK;
 
     if (c->keeps_ids && c->folder)
-        KVS_TRY(kvsi_copy_generation(c->folder, dir, err));
+        TRY(kvsi_copy_generation(c->folder, dir, err));
     if (!t)
         return KVS_OK;
     if (c->keeps_tokenizer && c->folder)
-        KVS_TRY(kvsi_copy_companions(&copied, c->folder, dir, t, err));
+        TRY(kvsi_copy_companions(&copied, c->folder, dir, t, err));
     if (!copied.tokenizer)
-        KVS_TRY(save_tokenizer(t, dir, err));
+        TRY(save_tokenizer(t, dir, err));
     if (!copied.settings && kvsi_tokenizer_is_document(t))
-        KVS_TRY(kvsi_write_json(dir, "tokenizer_config.json", make_tokenizer_config(c), err));
-out:
-    return st;
+        TRY(kvsi_write_json(dir, "tokenizer_config.json", make_tokenizer_config(c), err));
+    return KVS_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -205,14 +203,14 @@ static kvs_status fill(kvsi_conversion *c, const char *dir, kvs_err *err)
     json_t *config = NULL;
     kvs_status st;
 
-    KVS_TRY(write_tokenizer(c, dir, err));
+    TRY_OUT(write_tokenizer(c, dir, err));
     config = make_config(c, &python);
     if (config)
-        KVS_TRY(set_ids(config, c, err));
-    KVS_TRY(kvsi_write_json(dir, CONFIG_FILE, json_incref(config), err));
+        TRY_OUT(set_ids(config, c, err));
+    TRY_OUT(kvsi_write_json(dir, CONFIG_FILE, json_incref(config), err));
     if (python)
-        KVS_TRY(kvsi_write_bytes(dir, MODELING_FILE, modeling, sizeof modeling, err));
-    KVS_TRY(kvsi_safetensors_write_shards(dir, &tensors, c->options->shard_bytes, err));
+        TRY_OUT(kvsi_write_bytes(dir, MODELING_FILE, modeling, sizeof modeling, err));
+    TRY_OUT(kvsi_safetensors_write_shards(dir, &tensors, c->options->shard_bytes, err));
 out:
     json_decref(config);
     return st;
@@ -223,9 +221,9 @@ kvs_status kvsi_convert_to_hf(kvsi_conversion *c, kvs_err *err)
     kvsi_new_folder folder = {0};
     kvs_status st;
 
-    KVS_TRY(
+    TRY_OUT(
         kvsi_new_folder_begin(&folder, c->options->out, &model_folder, c->options->overwrite, err));
-    KVS_TRY(fill(c, folder.temporary, err));
+    TRY_OUT(fill(c, folder.temporary, err));
     return kvsi_new_folder_commit(&folder, err);
 out:
     kvsi_new_folder_abandon(&folder);

@@ -66,15 +66,12 @@ static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_er
 {
     kvsi_convert_source *s = (kvsi_convert_source *)self; /* it counts */
     const kvsi_parameter *p = &s->layout.list[index];
-    kvs_status st = KVS_OK;
 
     if (s->weights)
         kvsi_weights_read(out, kvsi_weights_find(s->weights, p->name));
     else
-        KVS_TRY(kvsi_parameter_make(out, p, &s->config, s->options->seed, s->threads, err));
-    KVS_TRY(report(s, index, err));
-out:
-    return st;
+        TRY(kvsi_parameter_make(out, p, &s->config, s->options->seed, s->threads, err));
+    return report(s, index, err);
 }
 
 kvsi_tensor_source kvsi_convert_tensors(kvsi_convert_source *s)
@@ -119,17 +116,15 @@ kvsi_dtype kvsi_convert_dtype(const kvsi_convert_source *s)
 static kvs_status open_input(kvsi_convert_source *s, kvs_err *err)
 {
     const kvs_convert_options *o = s->options;
-    kvs_status st;
 
     if (!o->in) {
         s->config = *o->config;
         return kvs_model_config_finish(&s->config, err);
     }
-    KVS_TRY(kvsi_weights_open(&s->weights, o->in, err));
-    KVS_TRY(kvsi_weights_check(s->weights, err));
+    TRY(kvsi_weights_open(&s->weights, o->in, err));
+    TRY(kvsi_weights_check(s->weights, err));
     s->config = *kvsi_weights_config(s->weights);
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvs_convert_options *options,
@@ -139,8 +134,8 @@ kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvs_convert_op
 
     *s = (kvsi_convert_source){.options = options};
     s->threads = options->threads > 0 ? options->threads : kvsi_threads_available();
-    KVS_TRY(open_input(s, err));
-    KVS_TRY(kvsi_layout_init(&s->layout, &s->config, err));
+    TRY_OUT(open_input(s, err));
+    TRY_OUT(kvsi_layout_init(&s->layout, &s->config, err));
     for (size_t i = 0; i < s->layout.count; i++) {
         kvsi_file_tensor tensor;
 

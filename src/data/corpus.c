@@ -45,8 +45,8 @@ static kvs_status open_shard(kvs_corpus *corpus, kvs_split split, size_t index, 
 
     if (!path)
         return no_memory(corpus->path, err);
-    KVS_TRY(kvsi_shard_open(shard, path, info->vocab, err));
-    KVS_TRY(compare(shard, record, info, err));
+    TRY_OUT(kvsi_shard_open(shard, path, info->vocab, err));
+    TRY_OUT(compare(shard, record, info, err));
     if (shard->longest > info->split[split].longest)
         info->split[split].longest = shard->longest;
 out:
@@ -62,7 +62,7 @@ static kvs_status open_folder(kvs_corpus *corpus, kvs_err *err)
 
     if (!path)
         return no_memory(corpus->path, err);
-    KVS_TRY(kvsi_corpus_record_read(&corpus->record, path, err));
+    TRY_OUT(kvsi_corpus_record_read(&corpus->record, path, err));
     for (int s = 0; s < KVSI_SPLITS; s++) {
         corpus->shards[s] = kvsi_alloc(info->split[s].shards, sizeof *corpus->shards[s]);
         if (!corpus->shards[s]) {
@@ -70,7 +70,7 @@ static kvs_status open_folder(kvs_corpus *corpus, kvs_err *err)
             goto out;
         }
         for (size_t i = 0; i < info->split[s].shards; i++)
-            KVS_TRY(open_shard(corpus, (kvs_split)s, i, err));
+            TRY_OUT(open_shard(corpus, (kvs_split)s, i, err));
     }
     corpus->tokenizer = info->tokenizer == kvsi_tokenizer_file
                             ? kvsi_path_join(corpus->path, kvsi_tokenizer_file)
@@ -91,44 +91,40 @@ static kvs_status open_file(kvs_corpus *corpus, kvs_split split, const char *pat
 {
     kvs_split_info *info = &corpus->record.info.split[split];
     kvsi_shard *shard = kvsi_alloc(1, sizeof *shard);
-    kvs_status st;
 
     if (!shard)
         return no_memory(path, err);
     corpus->shards[split] = shard;
-    KVS_TRY(kvsi_shard_open(shard, path, vocab, err));
+    TRY(kvsi_shard_open(shard, path, vocab, err));
     *info = (kvs_split_info){.tokens = shard->tokens,
                              .documents = shard->documents,
                              .longest = shard->longest,
                              .shards = 1};
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status open_files(kvs_corpus *corpus, const kvs_corpus_options *options, kvs_err *err)
 {
     kvs_corpus_info *info = &corpus->record.info;
     const kvsi_shard *train, *valid;
-    kvs_status st;
 
-    KVS_TRY(open_file(corpus, KVS_SPLIT_TRAIN, corpus->path, options->vocab, err));
+    TRY(open_file(corpus, KVS_SPLIT_TRAIN, corpus->path, options->vocab, err));
     train = corpus->shards[KVS_SPLIT_TRAIN];
     info->format = kvsi_shard_format_name(train->format);
     info->tokenizer_hash = train->tokenizer_hash;
     info->vocab = train->vocab;
     info->id_bytes = train->id_bytes;
     if (!options->valid)
-        goto out;
-    KVS_TRY(open_file(corpus, KVS_SPLIT_VALID, options->valid, train->vocab, err));
+        return KVS_OK;
+    TRY(open_file(corpus, KVS_SPLIT_VALID, options->valid, train->vocab, err));
     valid = corpus->shards[KVS_SPLIT_VALID];
     if (valid->format != train->format || valid->tokenizer_hash != train->tokenizer_hash)
-        st = kvsi_fail(err, KVS_E_INVALID,
-                       "'%s' (%s, tokenizer %016" PRIx64 ") does not go with '%s' (%s, %016" PRIx64
-                       ")",
-                       valid->path, kvsi_shard_format_name(valid->format), valid->tokenizer_hash,
-                       train->path, info->format, train->tokenizer_hash);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "'%s' (%s, tokenizer %016" PRIx64
+                         ") does not go with '%s' (%s, %016" PRIx64 ")",
+                         valid->path, kvsi_shard_format_name(valid->format), valid->tokenizer_hash,
+                         train->path, info->format, train->tokenizer_hash);
+    return KVS_OK;
 }
 
 /* Limits a shard of one document to `count` tokens from `first` on. */
@@ -144,7 +140,6 @@ kvs_status kvs_corpus_hold_out(kvs_corpus *corpus, double fraction, kvs_err *err
     kvs_split_info *train = &info->split[KVS_SPLIT_TRAIN], *valid = &info->split[KVS_SPLIT_VALID];
     kvsi_shard *whole = corpus->shards[KVS_SPLIT_TRAIN];
     const uint64_t all = train->tokens, held = (uint64_t)((double)all * fraction);
-    kvs_status st;
 
     if (train->shards != 1 || valid->shards != 0 || whole->starts)
         return kvsi_fail(err, KVS_E_INVALID,
@@ -155,15 +150,14 @@ kvs_status kvs_corpus_hold_out(kvs_corpus *corpus, double fraction, kvs_err *err
                          "'%s' has %" PRIu64 " tokens, of which %g %% cannot be held out: both "
                          "parts need 2",
                          corpus->path, all, 100 * fraction);
-    KVS_TRY(open_file(corpus, KVS_SPLIT_VALID, corpus->path, info->vocab, err));
+    TRY(open_file(corpus, KVS_SPLIT_VALID, corpus->path, info->vocab, err));
     keep_part(corpus->shards[KVS_SPLIT_VALID], all - held, held);
     keep_part(whole, 0, all - held);
     valid->tokens = valid->longest = held;
     train->tokens = train->longest = all - held;
     info->rule = KVS_SPLIT_BY_POSITION;
     info->valid = fraction;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
@@ -192,26 +186,24 @@ static kvs_status match_tokenizer(const kvs_corpus *corpus, const kvs_tokenizer 
 static kvs_status open_path(kvs_corpus *corpus, const kvs_corpus_options *options, kvs_err *err)
 {
     struct stat info;
-    kvs_status st;
 
     if (stat(corpus->path, &info) != 0)
         return kvsi_fail_errno(err, "open", corpus->path);
     if (!S_ISDIR(info.st_mode)) {
-        KVS_TRY(open_files(corpus, options, err));
+        TRY(open_files(corpus, options, err));
     } else {
         if (options->valid)
             return kvsi_fail(err, KVS_E_INVALID,
                              "'%s' has its own validation split, so '%s' cannot be it",
                              corpus->path, options->valid);
-        KVS_TRY(open_folder(corpus, err));
+        TRY(open_folder(corpus, err));
         if (options->vocab && options->vocab != corpus->record.info.vocab)
             return kvsi_fail(err, KVS_E_INVALID, "'%s' has a vocabulary of %zu, expected %zu",
                              corpus->path, corpus->record.info.vocab, options->vocab);
     }
     if (options->tokenizer)
-        KVS_TRY(match_tokenizer(corpus, options->tokenizer, err));
-out:
-    return st;
+        TRY(match_tokenizer(corpus, options->tokenizer, err));
+    return KVS_OK;
 }
 
 kvs_status kvs_corpus_open(kvs_corpus **out, const char *path, const kvs_corpus_options *options,
@@ -229,7 +221,7 @@ kvs_status kvs_corpus_open(kvs_corpus **out, const char *path, const kvs_corpus_
         st = no_memory(path, err);
         goto out;
     }
-    KVS_TRY(open_path(corpus, options ? options : &none, err));
+    TRY_OUT(open_path(corpus, options ? options : &none, err));
     *out = corpus;
     corpus = NULL;
 out:
@@ -261,8 +253,8 @@ kvs_status kvs_corpus_tokenizer(kvs_tokenizer **out, const kvs_corpus *corpus, k
     *out = NULL;
     if (!path)
         return KVS_OK;
-    KVS_TRY(kvs_tokenizer_load(&tokenizer, path, err));
-    KVS_TRY(match_tokenizer(corpus, tokenizer, err));
+    TRY_OUT(kvs_tokenizer_load(&tokenizer, path, err));
+    TRY_OUT(match_tokenizer(corpus, tokenizer, err));
     *out = tokenizer;
     tokenizer = NULL;
 out:
@@ -295,8 +287,8 @@ kvs_status kvs_corpus_check(const kvs_corpus *corpus, kvs_err *err)
 
     for (int s = 0; s < KVSI_SPLITS; s++)
         for (size_t i = 0; i < info->split[s].shards; i++)
-            KVS_TRY(kvsi_shard_verify(&corpus->shards[s][i], err));
-    KVS_TRY(kvs_corpus_tokenizer(&tokenizer, corpus, err));
+            TRY_OUT(kvsi_shard_verify(&corpus->shards[s][i], err));
+    TRY_OUT(kvs_corpus_tokenizer(&tokenizer, corpus, err));
 out:
     kvs_tokenizer_free(tokenizer);
     return st;

@@ -105,21 +105,21 @@ static kvs_status read_file(build *b, size_t index, piece_taker take, kvs_err *e
     int found = 0;
     kvs_status st;
 
-    KVS_TRY(kvsi_documents_open(&documents, b->plan->files[index], b->plan->field,
+    TRY_OUT(kvsi_documents_open(&documents, b->plan->files[index], b->plan->field,
                                 b->plan->separator, err));
     for (;;) {
         kvsi_document_piece piece;
 
-        KVS_TRY(kvsi_documents_next(documents, &piece, &found, err));
+        TRY_OUT(kvsi_documents_next(documents, &piece, &found, err));
         if (!found)
             break;
-        KVS_TRY(take(b, &piece, err));
+        TRY_OUT(take(b, &piece, err));
         b->progress.bytes = before + kvsi_documents_bytes(documents);
         b->progress.documents += (uint64_t)piece.last;
-        KVS_TRY(report(b, err));
+        TRY_OUT(report(b, err));
     }
     b->progress.bytes = before + kvsi_documents_bytes(documents);
-    KVS_TRY(note_source(b, index, documents, err));
+    TRY_OUT(note_source(b, index, documents, err));
 out:
     kvsi_documents_close(documents);
     return st;
@@ -127,14 +127,10 @@ out:
 
 static kvs_status read_files(build *b, int counting, piece_taker take, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     b->progress = (kvs_corpus_progress){.counting = counting, .size = b->progress.size};
     for (size_t i = 0; i < b->plan->count; i++)
-        KVS_TRY(read_file(b, i, take, err));
-    KVS_TRY(report(b, err));
-out:
-    return st;
+        TRY(read_file(b, i, take, err));
+    return report(b, err);
 }
 
 static kvs_status name_sources(build *b, kvs_err *err)
@@ -294,30 +290,24 @@ static kvs_status close_writer(build *b, kvs_split split, kvs_err *err)
     kvsi_shard_writer *writer = b->writers[split];
     kvsi_shard_record shard = {.tokens = kvsi_shard_writer_tokens(writer),
                                .documents = kvsi_shard_writer_documents(writer)};
-    kvs_status st;
 
     name_shard(shard.name, b, split);
     b->writers[split] = NULL;
-    KVS_TRY(kvsi_shard_writer_commit(writer, &shard.checksum, err));
-    KVS_TRY(kvsi_corpus_record_add_shard(&b->record, split, &shard, err));
-out:
-    return st;
+    TRY(kvsi_shard_writer_commit(writer, &shard.checksum, err));
+    return kvsi_corpus_record_add_shard(&b->record, split, &shard, err);
 }
 
 static kvs_status write_ids(build *b, kvs_split split, const int32_t *ids, size_t count,
                             kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     if (count == 0)
         return KVS_OK;
     if (!b->writers[split])
-        KVS_TRY(open_writer(b, split, err));
-    KVS_TRY(kvsi_shard_writer_add(b->writers[split], ids, count, err));
+        TRY(open_writer(b, split, err));
+    TRY(kvsi_shard_writer_add(b->writers[split], ids, count, err));
     b->length[split] += count;
     b->progress.tokens += count;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status encode(build *b, kvs_split split, const char *text, size_t size, kvs_err *err)
@@ -328,9 +318,9 @@ static kvs_status encode(build *b, kvs_split split, const char *text, size_t siz
 
     if (size == 0)
         return KVS_OK;
-    KVS_TRY(
+    TRY_OUT(
         kvs_tokenizer_encode(b->tokenizer, text, size, KVS_ENCODE_NO_SPECIAL, &ids, &count, err));
-    KVS_TRY(write_ids(b, split, ids, count, err));
+    TRY_OUT(write_ids(b, split, ids, count, err));
 out:
     kvs_ids_free(ids);
     return st;
@@ -360,37 +350,32 @@ static kvs_status encode_by_position(build *b, const kvsi_document_piece *piece,
                                      kvs_err *err)
 {
     size_t before = 0;
-    kvs_status st;
 
     *split = b->at < b->cut && b->at + piece->size <= b->cut ? KVS_SPLIT_TRAIN : KVS_SPLIT_VALID;
     if (*split == KVS_SPLIT_VALID && b->at < b->cut) {
         before = kvsi_text_cut(piece->text, piece->size, (size_t)(b->cut - b->at));
-        KVS_TRY(encode(b, KVS_SPLIT_TRAIN, piece->text, before, err));
-        KVS_TRY(end_document(b, KVS_SPLIT_TRAIN, err));
+        TRY(encode(b, KVS_SPLIT_TRAIN, piece->text, before, err));
+        TRY(end_document(b, KVS_SPLIT_TRAIN, err));
     }
-    KVS_TRY(encode(b, *split, piece->text + before, piece->size - before, err));
-out:
-    return st;
+    return encode(b, *split, piece->text + before, piece->size - before, err);
 }
 
 static kvs_status encode_piece(build *b, const kvsi_document_piece *piece, kvs_err *err)
 {
     kvs_split split = split_of(b, b->document);
-    kvs_status st;
 
     if (b->record.info.rule == KVS_SPLIT_BY_POSITION)
-        KVS_TRY(encode_by_position(b, piece, &split, err));
+        TRY(encode_by_position(b, piece, &split, err));
     else
-        KVS_TRY(encode(b, split, piece->text, piece->size, err));
+        TRY(encode(b, split, piece->text, piece->size, err));
     b->at += piece->size;
     if (!piece->last)
         return KVS_OK;
-    KVS_TRY(write_ids(b, split, &b->eos, b->eos >= 0, err));
-    KVS_TRY(end_document(b, split, err));
+    TRY(write_ids(b, split, &b->eos, b->eos >= 0, err));
+    TRY(end_document(b, split, err));
     b->document++;
     b->at = 0;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- the tokenizer --------------------------------------------------------------------------- */
@@ -407,10 +392,10 @@ static kvs_status keep_tokenizer(build *b, kvs_err *err)
     path = kvsi_path_join(b->folder.temporary, kvsi_tokenizer_file);
     if (!path)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", kvsi_tokenizer_file);
-    KVS_TRY(kvs_tokenizer_save(b->tokenizer, path, err));
+    TRY_OUT(kvs_tokenizer_save(b->tokenizer, path, err));
     kvs_tokenizer_free(b->tokenizer);
     b->tokenizer = NULL;
-    KVS_TRY(kvs_tokenizer_load(&b->tokenizer, path, err));
+    TRY_OUT(kvs_tokenizer_load(&b->tokenizer, path, err));
     b->record.info.tokenizer = kvsi_tokenizer_file;
 out:
     kvsi_free(path);
@@ -471,18 +456,18 @@ static kvs_status fill_folder(build *b, kvs_err *err)
     char *path = NULL;
     kvs_status st;
 
-    KVS_TRY(keep_tokenizer(b, err));
-    KVS_TRY(describe_tokenizer(b, err));
-    KVS_TRY(read_files(b, 0, encode_piece, err));
+    TRY_OUT(keep_tokenizer(b, err));
+    TRY_OUT(describe_tokenizer(b, err));
+    TRY_OUT(read_files(b, 0, encode_piece, err));
     for (int s = 0; s < KVSI_SPLITS; s++)
         if (b->writers[s])
-            KVS_TRY(close_writer(b, (kvs_split)s, err));
-    KVS_TRY(check_tokens(b, err));
+            TRY_OUT(close_writer(b, (kvs_split)s, err));
+    TRY_OUT(check_tokens(b, err));
     path = kvsi_path_join(b->folder.temporary, "corpus.json");
     if (!path)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for 'corpus.json'");
     else
-        KVS_TRY(kvsi_corpus_record_write(&b->record, path, err));
+        TRY_OUT(kvsi_corpus_record_write(&b->record, path, err));
 out:
     kvsi_free(path);
     return st;
@@ -491,14 +476,10 @@ out:
 /* Everything that can be known to fail before the folder is begun fails there. */
 static kvs_status prepare(build *b, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(check_plan(b->plan, err));
-    KVS_TRY(kvs_tokenizer_load(&b->tokenizer, b->plan->tokenizer, err));
-    KVS_TRY(choose_eos(b, err));
-    KVS_TRY(name_sources(b, err));
-out:
-    return st;
+    TRY(check_plan(b->plan, err));
+    TRY(kvs_tokenizer_load(&b->tokenizer, b->plan->tokenizer, err));
+    TRY(choose_eos(b, err));
+    return name_sources(b, err);
 }
 
 static int is_part_of_corpus(const char *name)
@@ -517,12 +498,12 @@ kvs_status kvs_corpus_build(const kvs_corpus_plan *plan, const char *dir, kvs_er
     build b = {.plan = plan};
     kvs_status st;
 
-    KVS_TRY(prepare(&b, err));
-    KVS_TRY(kvsi_new_folder_begin(&b.folder, dir, &corpus_folder, plan->overwrite, err));
-    KVS_TRY(read_files(&b, 1, count_piece, err));
-    KVS_TRY(decide_split(&b, err));
+    TRY_OUT(prepare(&b, err));
+    TRY_OUT(kvsi_new_folder_begin(&b.folder, dir, &corpus_folder, plan->overwrite, err));
+    TRY_OUT(read_files(&b, 1, count_piece, err));
+    TRY_OUT(decide_split(&b, err));
     remark_on_texts(&b);
-    KVS_TRY(fill_folder(&b, err));
+    TRY_OUT(fill_folder(&b, err));
     st = kvsi_new_folder_commit(&b.folder, err);
 out:
     for (int s = 0; s < KVSI_SPLITS; s++)

@@ -132,39 +132,31 @@ static kvs_status get_count(uint64_t *out, const json_t *object, const char *key
                             kvs_err *err)
 {
     size_t count = 0;
-    kvs_status st;
 
-    KVS_TRY(kvsi_json_require(object, key, what, err));
-    KVS_TRY(kvsi_json_get_size(&count, object, key, what, err));
+    TRY(kvsi_json_require(object, key, what, err));
+    TRY(kvsi_json_get_size(&count, object, key, what, err));
     *out = count;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status get_text(const char **out, const json_t *object, const char *key,
                            const char *what, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(kvsi_json_require(object, key, what, err));
-    KVS_TRY(kvsi_json_get_text(out, object, key, what, err));
-out:
-    return st;
+    TRY(kvsi_json_require(object, key, what, err));
+    return kvsi_json_get_text(out, object, key, what, err);
 }
 
 static kvs_status get_hash(uint64_t *out, const json_t *object, const char *key, const char *what,
                            kvs_err *err)
 {
     const char *text = "";
-    kvs_status st;
 
-    KVS_TRY(get_text(&text, object, key, what, err));
+    TRY(get_text(&text, object, key, what, err));
     if (strlen(text) != 16 || text[strspn(text, "0123456789abcdef")])
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected 16 digits 0-f, found '%s'",
                          what, key, text);
     *out = strtoull(text, NULL, 16);
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status get_list(const json_t **out, const json_t *object, const char *key,
@@ -190,45 +182,39 @@ static kvs_status read_shard(kvsi_shard_record *out, const json_t *object, const
                              kvs_err *err)
 {
     const char *name = "";
-    kvs_status st;
 
-    KVS_TRY(get_text(&name, object, "file", what, err));
+    TRY(get_text(&name, object, "file", what, err));
     /* A name that leads out of the folder is no shard of it. */
     if (!*name || *name == '.' || strchr(name, '/') || strlen(name) >= sizeof out->name)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%s' is no name of a shard", what, name);
     snprintf(out->name, sizeof out->name, "%s", name);
-    KVS_TRY(get_count(&out->tokens, object, "tokens", what, err));
-    KVS_TRY(get_count(&out->documents, object, "documents", what, err));
-    KVS_TRY(get_hash(&out->checksum, object, "checksum", what, err));
-out:
-    return st;
+    TRY(get_count(&out->tokens, object, "tokens", what, err));
+    TRY(get_count(&out->documents, object, "documents", what, err));
+    return get_hash(&out->checksum, object, "checksum", what, err);
 }
 
 static kvs_status read_split(kvsi_corpus_record *record, const json_t *value, kvs_split split,
                              const char *what, kvs_err *err)
 {
     const json_t *object, *shards;
-    kvs_status st;
 
-    KVS_TRY(get_object(&object, value, kvsi_split_names[split], what, err));
-    KVS_TRY(get_list(&shards, object, "shards", what, err));
+    TRY(get_object(&object, value, kvsi_split_names[split], what, err));
+    TRY(get_list(&shards, object, "shards", what, err));
     for (size_t i = 0; i < json_array_size(shards); i++) {
         kvsi_shard_record shard = {.tokens = 0};
 
-        KVS_TRY(read_shard(&shard, json_array_get(shards, i), what, err));
-        KVS_TRY(kvsi_corpus_record_add_shard(record, split, &shard, err));
+        TRY(read_shard(&shard, json_array_get(shards, i), what, err));
+        TRY(kvsi_corpus_record_add_shard(record, split, &shard, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status read_sources(kvsi_corpus_record *record, const json_t *value, const char *what,
                                kvs_err *err)
 {
     const json_t *list;
-    kvs_status st;
 
-    KVS_TRY(get_list(&list, value, "sources", what, err));
+    TRY(get_list(&list, value, "sources", what, err));
     record->sources = kvsi_alloc(json_array_size(list), sizeof *record->sources);
     if (!record->sources)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", what);
@@ -237,16 +223,15 @@ static kvs_status read_sources(kvsi_corpus_record *record, const json_t *value, 
         const json_t *object = json_array_get(list, i);
         const char *name = "";
 
-        KVS_TRY(get_text(&name, object, "name", what, err));
-        KVS_TRY(get_count(&source->bytes, object, "bytes", what, err));
-        KVS_TRY(get_hash(&source->checksum, object, "checksum", what, err));
+        TRY(get_text(&name, object, "name", what, err));
+        TRY(get_count(&source->bytes, object, "bytes", what, err));
+        TRY(get_hash(&source->checksum, object, "checksum", what, err));
         source->name = kvsi_strdup(name);
         if (!source->name)
             return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", what);
         record->source_count++;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status read_rule(kvs_corpus_info *info, const json_t *value, const char *what,
@@ -255,16 +240,14 @@ static kvs_status read_rule(kvs_corpus_info *info, const json_t *value, const ch
     const json_t *object;
     const char *by = "";
     int rule = 0;
-    kvs_status st;
 
-    KVS_TRY(get_object(&object, value, "split", what, err));
-    KVS_TRY(get_text(&by, object, "by", what, err));
-    KVS_TRY(kvsi_name_parse(&rule, rules, "split rule", by, err));
-    KVS_TRY(kvsi_json_get_real(&info->valid, object, "valid", what, err));
-    KVS_TRY(get_count(&info->seed, object, "seed", what, err));
+    TRY(get_object(&object, value, "split", what, err));
+    TRY(get_text(&by, object, "by", what, err));
+    TRY(kvsi_name_parse(&rule, rules, "split rule", by, err));
+    TRY(kvsi_json_get_real(&info->valid, object, "valid", what, err));
+    TRY(get_count(&info->seed, object, "seed", what, err));
     info->rule = (kvs_split_rule)rule;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status read_info(kvs_corpus_info *info, const json_t *value, const char *what,
@@ -272,27 +255,25 @@ static kvs_status read_info(kvs_corpus_info *info, const json_t *value, const ch
 {
     const char *format = "", *tokenizer = "";
     uint64_t version = 0;
-    kvs_status st;
 
-    KVS_TRY(get_text(&format, value, "format", what, err));
-    KVS_TRY(get_count(&version, value, "version", what, err));
+    TRY(get_text(&format, value, "format", what, err));
+    TRY(get_count(&version, value, "version", what, err));
     if (strcmp(format, format_name) != 0 || version != RECORD_VERSION)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "'%s' is '%s' version %" PRIu64 ", expected '%s' version %d", what, format,
                          version, format_name, RECORD_VERSION);
-    KVS_TRY(kvsi_json_require(value, "vocab", what, err));
-    KVS_TRY(kvsi_json_get_size(&info->vocab, value, "vocab", what, err));
-    KVS_TRY(kvsi_json_get_size(&info->id_bytes, value, "id_bytes", what, err));
-    KVS_TRY(kvsi_json_get_bool(&info->eos, value, "eos", what, err));
-    KVS_TRY(get_hash(&info->tokenizer_hash, value, "tokenizer_hash", what, err));
-    KVS_TRY(get_text(&tokenizer, value, "tokenizer", what, err));
+    TRY(kvsi_json_require(value, "vocab", what, err));
+    TRY(kvsi_json_get_size(&info->vocab, value, "vocab", what, err));
+    TRY(kvsi_json_get_size(&info->id_bytes, value, "id_bytes", what, err));
+    TRY(kvsi_json_get_bool(&info->eos, value, "eos", what, err));
+    TRY(get_hash(&info->tokenizer_hash, value, "tokenizer_hash", what, err));
+    TRY(get_text(&tokenizer, value, "tokenizer", what, err));
     if (strcmp(tokenizer, "bytes") != 0 && strcmp(tokenizer, kvsi_tokenizer_file) != 0)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': tokenizer is '%s', expected bytes or %s", what,
                          tokenizer, kvsi_tokenizer_file);
     info->tokenizer = strcmp(tokenizer, "bytes") == 0 ? "bytes" : kvsi_tokenizer_file;
     info->format = kvsi_shard_format_name(KVSI_SHARD_OWN);
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_corpus_record_read(kvsi_corpus_record *out, const char *path, kvs_err *err)
@@ -302,12 +283,12 @@ kvs_status kvsi_corpus_record_read(kvsi_corpus_record *out, const char *path, kv
     kvs_status st;
 
     *out = (kvsi_corpus_record){0};
-    KVS_TRY(kvsi_json_read(&value, path, RECORD_BYTES, err));
-    KVS_TRY(read_info(&record.info, value, path, err));
-    KVS_TRY(read_rule(&record.info, value, path, err));
+    TRY_OUT(kvsi_json_read(&value, path, RECORD_BYTES, err));
+    TRY_OUT(read_info(&record.info, value, path, err));
+    TRY_OUT(read_rule(&record.info, value, path, err));
     for (int s = 0; s < KVSI_SPLITS; s++)
-        KVS_TRY(read_split(&record, value, (kvs_split)s, path, err));
-    KVS_TRY(read_sources(&record, value, path, err));
+        TRY_OUT(read_split(&record, value, (kvs_split)s, path, err));
+    TRY_OUT(read_sources(&record, value, path, err));
     *out = record;
     record = (kvsi_corpus_record){0};
 out:

@@ -81,17 +81,15 @@ static kvs_status mark_split(split_windows *windows, const kvs_corpus *corpus, k
                              size_t context, kvs_err *err)
 {
     const size_t shards = corpus->record.info.split[split].shards;
-    kvs_status st = KVS_OK;
 
     windows->shards = kvsi_alloc(shards, sizeof *windows->shards);
     if (!windows->shards)
         return kvsi_fail(err, KVS_E_NOMEM, "no memory for %zu shards", shards);
     for (; windows->shard_count < shards; windows->shard_count++)
-        KVS_TRY(mark_shard(&windows->shards[windows->shard_count],
-                           &corpus->shards[split][windows->shard_count], context, &windows->count,
-                           err));
-out:
-    return st;
+        TRY(mark_shard(&windows->shards[windows->shard_count],
+                       &corpus->shards[split][windows->shard_count], context, &windows->count,
+                       err));
+    return KVS_OK;
 }
 
 /* ---- what the trainer asks for --------------------------------------------------------------- */
@@ -241,7 +239,7 @@ kvs_status kvs_corpus_task(kvs_task **out, const kvs_corpus *corpus, size_t cont
     *out = NULL;
     if (context < 1)
         return kvsi_fail(err, KVS_E_INVALID, "context is '%zu', expected at least 1", context);
-    KVS_TRY(check_splits(corpus, err));
+    TRY_OUT(check_splits(corpus, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task) {
         st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the task of '%s'", corpus->path);
@@ -251,7 +249,7 @@ kvs_status kvs_corpus_task(kvs_task **out, const kvs_corpus *corpus, size_t cont
     task->corpus = corpus;
     task->context = context;
     for (int s = 0; s < KVSI_SPLITS; s++)
-        KVS_TRY(mark_split(&task->splits[s], corpus, (kvs_split)s, context, err));
+        TRY_OUT(mark_split(&task->splits[s], corpus, (kvs_split)s, context, err));
     set_sizes(task);
     *out = &task->base;
     task = NULL;

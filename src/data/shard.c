@@ -53,13 +53,12 @@ static kvs_status read_own(kvsi_shard *shard, size_t vocab, kvs_err *err)
 {
     kvsi_shard_header h;
     uint64_t ids, starts, size;
-    kvs_status st;
 
     if (shard->map.size < sizeof h)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %zu bytes, expected a header of %zu",
                          shard->path, shard->map.size, sizeof h);
     memcpy(&h, shard->map.data, sizeof h);
-    KVS_TRY(check_own_header(shard, &h, vocab, err));
+    TRY(check_own_header(shard, &h, vocab, err));
     if (__builtin_mul_overflow(h.tokens, (uint64_t)h.id_bytes, &ids) ||
         __builtin_add_overflow(ids, UINT64_C(7), &ids) ||
         __builtin_mul_overflow(h.documents, (uint64_t)sizeof(uint64_t), &starts) ||
@@ -78,8 +77,7 @@ static kvs_status read_own(kvsi_shard *shard, size_t vocab, kvs_err *err)
     shard->checksum = h.checksum;
     shard->ids = shard->map.data + sizeof h;
     shard->starts = (const uint64_t *)(const void *)(shard->ids + (ids & ~UINT64_C(7)));
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* Which of llm.c's kinds it is; LLMC_KINDS = none. */
@@ -130,7 +128,6 @@ static kvs_status read_header(kvsi_shard *shard, size_t vocab, kvs_err *err)
 {
     const size_t kind = llmc_kind(shard);
     const size_t magic = sizeof kvsi_shard_magic;
-    kvs_status st;
 
     if (shard->map.size >= magic && memcmp(shard->map.data, kvsi_shard_magic, magic) == 0)
         return read_own(shard, vocab, err);
@@ -143,13 +140,12 @@ static kvs_status read_header(kvsi_shard *shard, size_t vocab, kvs_err *err)
         return kvsi_fail(err, KVS_E_INVALID, "vocabulary is '%zu', expected at most %d", vocab,
                          INT32_MAX);
     if (kind < LLMC_KINDS)
-        KVS_TRY(read_llmc(shard, llmc_kinds[kind].id_bytes, err));
+        TRY(read_llmc(shard, llmc_kinds[kind].id_bytes, err));
     else
-        KVS_TRY(read_bare(shard, err));
+        TRY(read_bare(shard, err));
     shard->vocab = vocab;
     shard->documents = 1;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- contents -------------------------------------------------------------------------------- */
@@ -230,10 +226,10 @@ kvs_status kvsi_shard_open(kvsi_shard *shard, const char *path, size_t vocab, kv
     *shard = (kvsi_shard){0};
     if (!made.path)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-    KVS_TRY(map_file(&made, err));
-    KVS_TRY(read_header(&made, vocab, err));
-    KVS_TRY(check_starts(&made, err));
-    KVS_TRY(check_ids(&made, err));
+    TRY_OUT(map_file(&made, err));
+    TRY_OUT(read_header(&made, vocab, err));
+    TRY_OUT(check_starts(&made, err));
+    TRY_OUT(check_ids(&made, err));
     *shard = made;
     made = (kvsi_shard){0};
 out:
@@ -257,7 +253,7 @@ kvs_status kvsi_shard_verify(const kvsi_shard *shard, kvs_err *err)
 
     if (shard->format != KVSI_SHARD_OWN)
         return KVS_OK;
-    KVS_TRY(kvsi_checksum_create(&sum, err));
+    TRY_OUT(kvsi_checksum_create(&sum, err));
     kvsi_checksum_add(sum, shard->map.data + header, shard->map.size - header);
     kvsi_checksum_add(sum, shard->map.data, offsetof(kvsi_shard_header, checksum));
     found = kvsi_checksum_value(sum);

@@ -37,9 +37,9 @@ kvs_status kvsi_shard_writer_open(kvsi_shard_writer **out, const char *path, siz
                                          .vocab = vocab,
                                          .tokenizer_hash = tokenizer_hash};
     memcpy(writer->header.magic, kvsi_shard_magic, sizeof kvsi_shard_magic);
-    KVS_TRY(kvsi_checksum_create(&writer->sum, err));
-    KVS_TRY(kvsi_new_file_open(&writer->file, path, err));
-    KVS_TRY(kvsi_new_file_write(writer->file, &writer->header, sizeof writer->header, err));
+    TRY_OUT(kvsi_checksum_create(&writer->sum, err));
+    TRY_OUT(kvsi_new_file_open(&writer->file, path, err));
+    TRY_OUT(kvsi_new_file_write(writer->file, &writer->header, sizeof writer->header, err));
     *out = writer;
     writer = NULL;
 out:
@@ -105,24 +105,22 @@ kvs_status kvsi_shard_writer_add(kvsi_shard_writer *writer, const int32_t *ids, 
                                  kvs_err *err)
 {
     kvsi_shard_writer *w = writer;
-    kvs_status st = KVS_OK;
 
     if (count == 0)
         return KVS_OK;
     if (w->header.documents == 0 || w->ended) {
-        KVS_TRY(make_room(w, err));
+        TRY(make_room(w, err));
         w->starts[w->header.documents++] = w->header.tokens;
         w->ended = 0;
     }
     for (size_t done = 0; done < count;) {
         const size_t left = count - done, now = left < BLOCK ? left : BLOCK;
 
-        KVS_TRY(put_ids(w, ids + done, now, err));
+        TRY(put_ids(w, ids + done, now, err));
         done += now;
     }
     w->header.tokens += count;
-out:
-    return st;
+    return KVS_OK;
 }
 
 void kvsi_shard_writer_end_document(kvsi_shard_writer *writer)
@@ -147,11 +145,11 @@ kvs_status kvsi_shard_writer_commit(kvsi_shard_writer *writer, uint64_t *checksu
     kvsi_shard_header *h = &w->header;
     kvs_status st;
 
-    KVS_TRY(put(w, zeros, (size_t)(-(h->tokens * h->id_bytes) % sizeof zeros), err));
-    KVS_TRY(put(w, w->starts, (size_t)h->documents * sizeof *w->starts, err));
+    TRY_OUT(put(w, zeros, (size_t)(-(h->tokens * h->id_bytes) % sizeof zeros), err));
+    TRY_OUT(put(w, w->starts, (size_t)h->documents * sizeof *w->starts, err));
     kvsi_checksum_add(w->sum, h, offsetof(kvsi_shard_header, checksum));
     *checksum = h->checksum = kvsi_checksum_value(w->sum);
-    KVS_TRY(kvsi_new_file_write_at(w->file, 0, h, sizeof *h, err));
+    TRY_OUT(kvsi_new_file_write_at(w->file, 0, h, sizeof *h, err));
     st = kvsi_new_file_commit(w->file, err);
     w->file = NULL;
 out:

@@ -31,10 +31,7 @@ typedef struct work {
 static kvs_status score_at_once(kvs_session *session, const int32_t *ids, size_t count,
                                 size_t context_count, const work *w, kvs_err *err)
 {
-    const kvs_status st = kvs_session_feed(session, ids, context_count - 1, NULL, err);
-
-    if (st != KVS_OK)
-        return st;
+    TRY(kvs_session_feed(session, ids, context_count - 1, NULL, err));
     return kvs_session_feed_scored(session, ids + context_count - 1, count - context_count,
                                    ids + context_count, w->logprobs, w->best, err);
 }
@@ -47,10 +44,8 @@ static kvs_status score_step_by_step(kvs_session *session, const int32_t *ids, s
     for (size_t i = 0; i + 1 < count; i++) {
         const int scored = i + 1 >= context_count;
         const size_t at = i + 1 - context_count;
-        const kvs_status st = kvs_session_feed(session, ids + i, 1, scored ? w->logits : NULL, err);
 
-        if (st != KVS_OK)
-            return st;
+        TRY(kvs_session_feed(session, ids + i, 1, scored ? w->logits : NULL, err));
         if (!scored)
             continue;
         w->logprobs[at] = kvs_logits_logprob(w->logits, logit_count, ids[i + 1]);
@@ -90,8 +85,8 @@ kvs_status kvs_score(kvs_session *session, const int32_t *ids, size_t count, siz
     work w = {0};
     kvs_status st;
 
-    KVS_TRY(check(session, count, context_count, flags, err));
-    KVS_TRY(check_last(ids, count, kvs_model_get_config(model)->vocab, err));
+    TRY_OUT(check(session, count, context_count, flags, err));
+    TRY_OUT(check_last(ids, count, kvs_model_get_config(model)->vocab, err));
     w.logprobs = kvsi_alloc(count - context_count, sizeof *w.logprobs);
     w.best = kvsi_alloc(count - context_count, sizeof *w.best);
     w.logits = kvsi_alloc(logits, sizeof *w.logits);
@@ -101,9 +96,9 @@ kvs_status kvs_score(kvs_session *session, const int32_t *ids, size_t count, siz
     }
     kvs_session_reset(session);
     if (flags & KVS_SCORE_STEP_BY_STEP)
-        KVS_TRY(score_step_by_step(session, ids, count, context_count, logits, &w, err));
+        TRY_OUT(score_step_by_step(session, ids, count, context_count, logits, &w, err));
     else
-        KVS_TRY(score_at_once(session, ids, count, context_count, &w, err));
+        TRY_OUT(score_at_once(session, ids, count, context_count, &w, err));
     *out = result_of(&w, ids + context_count, count - context_count);
     for (size_t i = 0; logprobs && i < count - context_count; i++)
         logprobs[i] = w.logprobs[i];

@@ -51,19 +51,17 @@ static kvs_status measurement_init(measurement *m, const kvs_model *model,
                                    const kvs_perplexity_options *o, kvs_err *err)
 {
     kvsi_pass_limits limits = {.tokens = o->window, .sequences = 1, .head_rows = o->window};
-    kvs_status st = KVS_OK;
 
     if (o->reference)
-        KVS_TRY(kvsi_pass_create(&m->reference, o->reference, &limits, err));
+        TRY(kvsi_pass_create(&m->reference, o->reference, &limits, err));
     limits.halves = o->cache == KVS_DTYPE_F16;
-    KVS_TRY(kvsi_pass_create(&m->pass, model, &limits, err));
+    TRY(kvsi_pass_create(&m->pass, model, &limits, err));
     if (o->reference)
-        KVS_TRY(kvsi_divergence_init(&m->divergence, m->pass, m->reference, err));
+        TRY(kvsi_divergence_init(&m->divergence, m->pass, m->reference, err));
     m->targets = kvsi_alloc(o->window, sizeof *m->targets);
     if (!m->targets)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a window of %zu", o->window);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a window of %zu", o->window);
+    return KVS_OK;
 }
 
 static void measurement_release(measurement *m)
@@ -76,10 +74,7 @@ static void measurement_release(measurement *m)
 
 static kvs_status run_pass(kvsi_pass *pass, const kvs_batch *batch, double *loss, kvs_err *err)
 {
-    const kvs_status st = kvsi_pass_load(pass, batch, NULL, err);
-
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_pass_load(pass, batch, NULL, err));
     kvsi_pass_forward(pass);
     *loss += kvsi_pass_loss(pass, NULL).sum;
     return KVS_OK;
@@ -92,21 +87,19 @@ static kvs_status run_window(measurement *m, const int32_t *ids, size_t start, s
     const size_t starts[] = {0, end - start};
     const kvs_batch batch = {
         .sequences = 1, .starts = starts, .ids = ids + start, .targets = m->targets};
-    kvs_status st;
 
     for (size_t t = start; t < end; t++)
         m->targets[t - start] = t + 1 > done ? ids[t + 1] : -1;
-    KVS_TRY(run_pass(m->pass, &batch, &m->loss, err));
+    TRY(run_pass(m->pass, &batch, &m->loss, err));
     for (size_t r = 0; r < m->pass->head_rows; r++)
         m->squares += (double)m->pass->host_losses[r] * (double)m->pass->host_losses[r];
     m->tokens += m->pass->head_rows;
     m->fed += end - start;
     if (m->reference) {
-        KVS_TRY(run_pass(m->reference, &batch, &m->reference_loss, err));
+        TRY(run_pass(m->reference, &batch, &m->reference_loss, err));
         kvsi_divergence_add(&m->divergence, done > start ? done - start : 0, end - start);
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The standard error of a mean, sqrt(sum_i (x_i - mean)^2 / (n - 1) / n); one number has none. */
@@ -146,10 +139,8 @@ static kvs_status run_text(measurement *m, const int32_t *ids, size_t count,
 
     for (size_t start = 0; done + 1 < count && !*stopped; start += o->stride) {
         const size_t end = start + o->window < count - 1 ? start + o->window : count - 1;
-        const kvs_status st = run_window(m, ids, start, done, end, err);
 
-        if (st != KVS_OK)
-            return st;
+        TRY(run_window(m, ids, start, done, end, err));
         done = end;
         *stopped = o->progress && o->progress(o->user, (size_t)m->tokens, all);
     }
@@ -167,11 +158,11 @@ kvs_status kvs_perplexity(kvs_perplexity_result *out, const kvs_model *model, co
     int stopped = 0;
     kvs_status st;
 
-    KVS_TRY(check(model, options, err));
-    KVS_TRY(count_targets(&all, starts, texts, count, err));
-    KVS_TRY(measurement_init(&m, model, options, err));
+    TRY_OUT(check(model, options, err));
+    TRY_OUT(count_targets(&all, starts, texts, count, err));
+    TRY_OUT(measurement_init(&m, model, options, err));
     for (size_t t = 0; t < texts && !stopped; t++)
-        KVS_TRY(
+        TRY_OUT(
             run_text(&m, ids + starts[t], starts[t + 1] - starts[t], options, all, &stopped, err));
     *out = result_of(&m);
 out:

@@ -63,7 +63,7 @@ kvs_status kvsi_baichuan_translate(json_t **out, const json_t *config, const cha
 
     own = json_pack("{s:s, s:s, s:i, s:s, s:s}", "targets", "kv", "form", "free", "window",
                     CONV_WINDOW - 1, "init", "softmax", "head", "normalised");
-    KVS_TRY(kvsi_json_get_size(&window, config, "conv_window", what, err));
+    TRY_OUT(kvsi_json_get_size(&window, config, "conv_window", what, err));
     if (window != CONV_WINDOW) {
         st = kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key 'conv_window': expected %d, found %zu",
                        what, CONV_WINDOW, window);
@@ -119,7 +119,6 @@ static kvs_status add_packed(kvsi_weights *w, size_t layer, const kvsi_file_tens
     const size_t kv_rows = w->config.dim / heads * kvs_model_config_kv_heads(&w->config, layer);
     const size_t rows[] = {w->config.dim, kv_rows, kv_rows};
     kvsi_file_tensor view = *tensor;
-    kvs_status st = KVS_OK;
 
     if (tensor->rank != 2 || tensor->shape[0] != w->config.dim + 2 * kv_rows)
         return kvsi_fail(
@@ -127,11 +126,10 @@ static kvs_status add_packed(kvsi_weights *w, size_t layer, const kvsi_file_tens
             tensor->name, tensor->rank > 0 ? tensor->shape[0] : 0, w->config.dim + 2 * kv_rows);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         view.shape[0] = rows[i];
-        KVS_TRY(add_as(w, layer, parts[i], &view, file, err));
+        TRY(add_as(w, layer, parts[i], &view, file, err));
         view.data = (const unsigned char *)view.data + kvsi_file_tensor_bytes(&view);
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* (1, 1, kv heads, 1, taps) as [kv heads, taps]. */

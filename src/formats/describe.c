@@ -34,7 +34,7 @@ static kvs_status describe_weights(kvs_model_info *out, const char *path, kvs_er
     kvsi_weights *w = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_weights_open(&w, path, err));
+    TRY_OUT(kvsi_weights_open(&w, path, err));
     out->format = format_names[w->format];
     out->files = w->shard_count > 0 ? w->shard_count : 1;
     out->has_vocabulary = w->gguf && (kvsi_gguf_find(w->gguf, "tokenizer.ggml.tokens") ||
@@ -55,10 +55,10 @@ static kvs_status describe_folder(kvs_model_info *out, const char *folder, kvs_e
 
     if (!settings)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
-    KVS_TRY(kvsi_hf_check_run(folder, err));
-    KVS_TRY(kvsi_hf_config_open(&config, &format, settings, err));
+    TRY_OUT(kvsi_hf_check_run(folder, err));
+    TRY_OUT(kvsi_hf_config_open(&config, &format, settings, err));
     out->format = format_names[format];
-    KVS_TRY(kvsi_hf_find_weights(&weights, folder, err));
+    TRY_OUT(kvsi_hf_find_weights(&weights, folder, err));
     if (weights)
         st = describe_weights(out, folder, err);
 out:
@@ -74,13 +74,13 @@ kvs_status kvs_model_describe(kvs_model_info *out, const char *path, kvs_err *er
     char *folder = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_content_of(&found, path, err));
+    TRY_OUT(kvsi_content_of(&found, path, err));
     if (found == KVSI_CONTENT_FOLDERS_FILE && !(folder = kvsi_path_parent(path)))
-        KVS_TRY(kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path));
+        TRY_OUT(kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path));
     if (found == KVSI_CONTENT_FOLDER || found == KVSI_CONTENT_FOLDERS_FILE)
-        KVS_TRY(describe_folder(&info, folder ? folder : path, err));
+        TRY_OUT(describe_folder(&info, folder ? folder : path, err));
     else
-        KVS_TRY(describe_weights(&info, path, err));
+        TRY_OUT(describe_weights(&info, path, err));
     *out = info;
 out:
     kvsi_free(folder);
@@ -107,13 +107,13 @@ kvs_status kvs_model_config_load(kvs_model_config *out, const char *path, kvs_er
     kvsi_content found;
     kvs_status st;
 
-    KVS_TRY(kvsi_content_of(&found, path, err));
+    TRY_OUT(kvsi_content_of(&found, path, err));
     if (found == KVSI_CONTENT_FOLDER)
         return config_in_folder(out, path, err);
     if (found == KVSI_CONTENT_JSON ||
         (found == KVSI_CONTENT_FOLDERS_FILE && kvsi_ends_with(path, "config.json")))
         return kvsi_hf_config_open(out, &format, path, err);
-    KVS_TRY(kvsi_weights_open(&w, path, err));
+    TRY_OUT(kvsi_weights_open(&w, path, err));
     *out = w->config;
 out:
     kvsi_weights_close(w);

@@ -37,10 +37,8 @@ kvs_status kvsi_gguf_take(kvsi_gguf_cursor *c, uint64_t *out, size_t size)
 kvs_status kvsi_gguf_take_text(kvsi_gguf_cursor *c, const char **text, size_t *size)
 {
     uint64_t length = 0;
-    const kvs_status st = kvsi_gguf_take(c, &length, 8);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_gguf_take(c, &length, 8));
     if (length > (uint64_t)(c->end - c->at))
         return fail_short(c);
     *text = (const char *)c->at;
@@ -65,10 +63,8 @@ static size_t type_size(kvsi_gguf_type type)
 static kvs_status take_type(kvsi_gguf_cursor *c, kvsi_gguf_type *type)
 {
     uint64_t number = 0;
-    const kvs_status st = kvsi_gguf_take(c, &number, 4);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_gguf_take(c, &number, 4));
     if (number >= KVSI_GGUF_TYPES)
         return kvsi_fail(c->err, KVS_E_FORMAT, "'%s': unknown type %" PRIu64 " in the metadata",
                          c->path, number);
@@ -92,10 +88,8 @@ static kvs_status skip(kvsi_gguf_cursor *c, kvsi_gguf_type type, uint64_t count)
     for (; count > 0; count--) {
         const char *text;
         size_t length;
-        const kvs_status st = kvsi_gguf_take_text(c, &text, &length);
 
-        if (st != KVS_OK)
-            return st;
+        TRY(kvsi_gguf_take_text(c, &text, &length));
     }
     return KVS_OK;
 }
@@ -103,24 +97,22 @@ static kvs_status skip(kvsi_gguf_cursor *c, kvsi_gguf_type type, uint64_t count)
 static kvs_status take_value(kvsi_gguf_cursor *c, kvsi_gguf_value *value)
 {
     uint64_t count = 1;
-    kvs_status st;
 
-    KVS_TRY(kvsi_gguf_take_text(c, &value->key, &value->key_size));
-    KVS_TRY(take_type(c, &value->type));
+    TRY(kvsi_gguf_take_text(c, &value->key, &value->key_size));
+    TRY(take_type(c, &value->type));
     value->is_array = value->type == KVSI_GGUF_ARRAY;
     if (value->is_array) {
-        KVS_TRY(take_type(c, &value->type));
-        KVS_TRY(kvsi_gguf_take(c, &count, 8));
+        TRY(take_type(c, &value->type));
+        TRY(kvsi_gguf_take(c, &count, 8));
     }
     if (value->type == KVSI_GGUF_ARRAY)
         return kvsi_fail(c->err, KVS_E_UNSUPPORTED, "'%s': arrays of arrays in the metadata",
                          c->path);
     value->data = c->at;
-    KVS_TRY(skip(c, value->type, count));
+    TRY(skip(c, value->type, count));
     value->end = c->at;
     value->count = (size_t)count;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status read_metadata(kvsi_gguf *file, kvs_err *err)
@@ -128,14 +120,13 @@ static kvs_status read_metadata(kvsi_gguf *file, kvs_err *err)
     kvsi_gguf_cursor c = {file->path, "metadata", file->map.data + 4,
                           file->map.data + file->map.size, err};
     uint64_t version = 0, keys = 0;
-    kvs_status st;
 
-    KVS_TRY(kvsi_gguf_take(&c, &version, 4));
+    TRY(kvsi_gguf_take(&c, &version, 4));
     if (version != 2 && version != 3)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': GGUF version %" PRIu64 ", expected 2 or 3",
                          file->path, version);
-    KVS_TRY(kvsi_gguf_take(&c, &file->tensor_count, 8));
-    KVS_TRY(kvsi_gguf_take(&c, &keys, 8));
+    TRY(kvsi_gguf_take(&c, &file->tensor_count, 8));
+    TRY(kvsi_gguf_take(&c, &keys, 8));
     if (keys > KEYS_MAX)
         return kvsi_fail(err, KVS_E_LIMIT,
                          "'%s': %" PRIu64 " keys of metadata, at most %d are read", file->path,
@@ -144,20 +135,16 @@ static kvs_status read_metadata(kvsi_gguf *file, kvs_err *err)
     if (!file->values)
         return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", file->path);
     for (; file->count < keys; file->count++)
-        KVS_TRY(take_value(&c, file->values + file->count));
+        TRY(take_value(&c, file->values + file->count));
     file->after_keys = c.at;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static kvs_status map_file(kvsi_gguf *file, kvs_err *err)
 {
-    const kvs_status st = kvsi_mapping_open(&file->map, file->path, err);
-
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_mapping_open(&file->map, file->path, err));
     if (file->map.size < HEADER_SIZE)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s' has %zu bytes, too few for GGUF", file->path,
                          file->map.size);
@@ -176,8 +163,8 @@ kvs_status kvsi_gguf_open(kvsi_gguf **out, const char *path, kvs_err *err)
         st = kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", path);
         goto out;
     }
-    KVS_TRY(map_file(file, err));
-    KVS_TRY(read_metadata(file, err));
+    TRY_OUT(map_file(file, err));
+    TRY_OUT(read_metadata(file, err));
     *out = file;
     file = NULL;
 out:

@@ -48,8 +48,6 @@ static kvs_status fail_missing(const source *s, const char *key, kvs_err *err)
 
 static kvs_status read_sizes(kvs_model_config *config, const source *s, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char key[KEY_SIZE];
         int64_t value = -1;
@@ -60,31 +58,27 @@ static kvs_status read_sizes(kvs_model_config *config, const source *s, kvs_err 
                 return fail_missing(s, key, err);
             continue;
         }
-        KVS_TRY(kvsi_gguf_get_whole(&value, s->file, key, err));
+        TRY(kvsi_gguf_get_whole(&value, s->file, key, err));
         if (value < 1)
             return kvsi_fail(err, KVS_E_FORMAT,
                              "'%s': key '%s': expected at least 1, found %" PRId64, s->path, key,
                              value);
         *(size_t *)(void *)((char *)config + sizes[i].offset) = (size_t)value;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status read_reals(kvs_model_config *config, const source *s, kvs_err *err)
 {
     char eps[KEY_SIZE], base[KEY_SIZE];
-    kvs_status st;
 
     full_key(eps, s, "attention.layer_norm_rms_epsilon");
     full_key(base, s, "rope.freq_base");
     if (!kvsi_gguf_find(s->file, eps))
         return fail_missing(s, eps, err);
     config->rope_base = 10000;
-    KVS_TRY(kvsi_gguf_get_real(&config->norm_eps, s->file, eps, err));
-    KVS_TRY(kvsi_gguf_get_real(&config->rope_base, s->file, base, err));
-out:
-    return st;
+    TRY(kvsi_gguf_get_real(&config->norm_eps, s->file, eps, err));
+    return kvsi_gguf_get_real(&config->rope_base, s->file, base, err);
 }
 
 /* ---- other keys ------------------------------------------------------------------------------ */
@@ -169,15 +163,13 @@ static kvs_status check_neutral(const neutral *n, const source *s, kvs_err *err)
 {
     double found = n->value;
     char key[KEY_SIZE];
-    kvs_status st;
 
     full_key(key, s, n->key);
-    KVS_TRY(get_number(&found, s, key, err));
+    TRY(get_number(&found, s, key, err));
     if (!is_near(found, n->value) && !is_near(found, n->missing))
-        st = kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %.9g, found %.9g", s->path,
-                       key, n->value, found);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %.9g, found %.9g",
+                         s->path, key, n->value, found);
+    return KVS_OK;
 }
 
 /* A factor without a type means linear scaling.  No factor, or 1, means no scaling. */
@@ -187,10 +179,9 @@ static kvs_status check_scaling(const source *s, kvs_err *err)
     const char *type = "linear";
     size_t size = strlen(type);
     char key[KEY_SIZE];
-    kvs_status st;
 
     full_key(key, s, "rope.scaling.type");
-    KVS_TRY(kvsi_gguf_get_text(&type, &size, s->file, key, err));
+    TRY(kvsi_gguf_get_text(&type, &size, s->file, key, err));
     if (size == strlen("none") && memcmp(type, "none", size) == 0)
         return KVS_OK;
     if (size != strlen("linear") || memcmp(type, "linear", size) != 0)
@@ -202,15 +193,14 @@ static kvs_status check_scaling(const source *s, kvs_err *err)
         double factor = 1;
 
         full_key(key, s, factors[i]);
-        KVS_TRY(get_number(&factor, s, key, err));
+        TRY(get_number(&factor, s, key, err));
         if (factor != 1 && factor != 0)
             return kvsi_fail(err, KVS_E_UNSUPPORTED,
                              "'%s': key '%s': expected 1, found %.9g; scaled positions are unknown "
                              "here",
                              s->path, key, factor);
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static int is_name(const char *text, size_t size, const char *name)
@@ -239,11 +229,10 @@ static kvs_status check_plain(const kvs_model_config *config, const source *s, k
     const size_t prefix = strlen(s->architecture);
     neutral neutrals[NEUTRALS_MAX];
     const size_t count = list_neutral(neutrals, config);
-    kvs_status st = KVS_OK;
 
     for (size_t i = 0; i < count; i++)
-        KVS_TRY(check_neutral(neutrals + i, s, err));
-    KVS_TRY(check_scaling(s, err));
+        TRY(check_neutral(neutrals + i, s, err));
+    TRY(check_scaling(s, err));
     for (size_t i = 0; i < s->file->count; i++) {
         const kvsi_gguf_value *value = s->file->values + i;
 
@@ -255,8 +244,7 @@ static kvs_status check_plain(const kvs_model_config *config, const source *s, k
                              s->path, (int)(value->key_size < 100 ? value->key_size : 100),
                              value->key);
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- all settings ---------------------------------------------------------------------------- */
@@ -272,19 +260,16 @@ static const kvsi_file_tensor *find_tensor(const kvsi_gguf *file, const char *na
 static kvs_status read_plain_config(kvs_model_config *config, const source *s, kvs_err *err)
 {
     const kvsi_file_tensor *embedding = find_tensor(s->file, "token_embd.weight");
-    kvs_status st;
     kvs_err inner;
 
     kvs_model_config_init(config);
     config->tied = find_tensor(s->file, "output.weight") == NULL;
     if (embedding && embedding->rank > 0)
         config->vocab = embedding->shape[0];
-    KVS_TRY(read_sizes(config, s, err));
-    KVS_TRY(read_reals(config, s, err));
-    KVS_TRY(kvsi_in_file(kvs_model_config_finish(config, &inner), &inner, s->path, err));
-    KVS_TRY(check_plain(config, s, err));
-out:
-    return st;
+    TRY(read_sizes(config, s, err));
+    TRY(read_reals(config, s, err));
+    TRY(kvsi_in_file(kvs_model_config_finish(config, &inner), &inner, s->path, err));
+    return check_plain(config, s, err);
 }
 
 static kvs_status read_own_config(kvs_model_config *config, const source *s, const char *text,
@@ -293,8 +278,8 @@ static kvs_status read_own_config(kvs_model_config *config, const source *s, con
     json_t *object = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_json_parse(&object, text, size, s->path, err));
-    KVS_TRY(kvsi_hf_config_from_json(config, object, s->path, err));
+    TRY_OUT(kvsi_json_parse(&object, text, size, s->path, err));
+    TRY_OUT(kvsi_hf_config_from_json(config, object, s->path, err));
     if (config->body != KVS_BODY_LLAMA)
         st = kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s' has the body %s, expected llama in GGUF",
                        s->path, kvs_body_name(config->body));
@@ -309,11 +294,8 @@ kvs_status kvsi_gguf_read_config(kvs_model_config *out, const kvsi_gguf *file, c
     const source s = {file, path, architecture};
     const char *text = NULL;
     size_t size = 0;
-    kvs_status st = KVS_OK;
 
     if (strcmp(architecture, "kvshift") == 0)
-        KVS_TRY(kvsi_gguf_get_text(&text, &size, file, "kvshift.config", err));
-    st = text ? read_own_config(out, &s, text, size, err) : read_plain_config(out, &s, err);
-out:
-    return st;
+        TRY(kvsi_gguf_get_text(&text, &size, file, "kvshift.config", err));
+    return text ? read_own_config(out, &s, text, size, err) : read_plain_config(out, &s, err);
 }

@@ -178,13 +178,13 @@ kvs_status kvsi_gguf_write_model(const char *path, const kvs_model_config *confi
     put_types(&keys, source);
     put_sizes(&keys, config, name);
     if (!is_llama)
-        KVS_TRY(put_config(&keys, config, err));
-    KVS_TRY(put_words(&keys, config, extras->vocabulary, is_llama, err));
+        TRY_OUT(put_config(&keys, config, err));
+    TRY_OUT(put_words(&keys, config, extras->vocabulary, is_llama, err));
     kvsi_gguf_put_token_ids(&keys, extras);
     if (extras->chat_template)
         kvsi_gguf_put_text(&keys, "tokenizer.chat_template", extras->chat_template);
-    KVS_TRY(name_tensors(&r, err));
-    KVS_TRY(kvsi_gguf_write(path, &keys, &theirs, err));
+    TRY_OUT(name_tensors(&r, err));
+    TRY_OUT(kvsi_gguf_write(path, &keys, &theirs, err));
 out:
     kvsi_gguf_keys_release(&keys);
     kvsi_free(r.names);

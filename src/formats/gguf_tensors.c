@@ -58,10 +58,8 @@ static kvs_status take_name(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
     const char *text = NULL;
     size_t size = 0;
     char *name;
-    const kvs_status st = kvsi_gguf_take_text(c, &text, &size);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_gguf_take_text(c, &text, &size));
     if (size == 0 || size > NAME_MAX_SIZE || memchr(text, '\0', size))
         return kvsi_fail(c->err, KVS_E_FORMAT,
                          "'%s': a tensor's name has %zu bytes, expected 1 to %d and no NUL",
@@ -77,9 +75,8 @@ static kvs_status take_name(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
 static kvs_status take_shape(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
 {
     uint64_t rank = 0;
-    kvs_status st;
 
-    KVS_TRY(kvsi_gguf_take(c, &rank, 4));
+    TRY(kvsi_gguf_take(c, &rank, 4));
     if (rank > DIMENSIONS_MAX)
         return refuse(c->path, tensor->name, c->err,
                       "has %" PRIu64 " dimensions, expected at most %d", rank, DIMENSIONS_MAX);
@@ -87,21 +84,18 @@ static kvs_status take_shape(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
     for (size_t i = tensor->rank; i-- > 0;) {
         uint64_t length = 0;
 
-        KVS_TRY(kvsi_gguf_take(c, &length, 8));
+        TRY(kvsi_gguf_take(c, &length, 8));
         tensor->shape[i] = (size_t)length;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status take_type(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
 {
     uint64_t number = 0;
     const char *name = "unknown";
-    const kvs_status st = kvsi_gguf_take(c, &number, 4);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_gguf_take(c, &number, 4));
     for (size_t i = 0; i < TYPES; i++) {
         if (types[i].number != number)
             continue;
@@ -138,16 +132,13 @@ static kvs_status check_size(const kvsi_gguf_cursor *c, const kvsi_file_tensor *
 static kvs_status take_tensor(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
 {
     uint64_t offset = 0;
-    kvs_status st;
 
-    KVS_TRY(take_name(c, tensor));
-    KVS_TRY(take_shape(c, tensor));
-    KVS_TRY(take_type(c, tensor));
-    KVS_TRY(check_size(c, tensor));
+    TRY(take_name(c, tensor));
+    TRY(take_shape(c, tensor));
+    TRY(take_type(c, tensor));
+    TRY(check_size(c, tensor));
     tensor->data = c->at;
-    KVS_TRY(kvsi_gguf_take(c, &offset, 8));
-out:
-    return st;
+    return kvsi_gguf_take(c, &offset, 8);
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -155,10 +146,8 @@ out:
 static kvs_status get_alignment(size_t *out, const kvsi_gguf *file, kvs_err *err)
 {
     int64_t alignment = USUAL_ALIGNMENT;
-    const kvs_status st = kvsi_gguf_get_whole(&alignment, file, "general.alignment", err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_gguf_get_whole(&alignment, file, "general.alignment", err));
     if (alignment < 1 || alignment > ALIGNMENT_MAX || (alignment & (alignment - 1)) != 0)
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s': key 'general.alignment': expected a power of 2 up to %d, found "
@@ -229,7 +218,6 @@ kvs_status kvsi_gguf_read_tensors(kvsi_gguf *file, kvs_err *err)
                           file->map.data + file->map.size, err};
     const size_t room = (size_t)(c.end - c.at) / DESCRIPTION_MIN;
     size_t alignment = USUAL_ALIGNMENT, start;
-    kvs_status st;
 
     if (file->tensor_count > room)
         return kvsi_fail(err, KVS_E_FORMAT,
@@ -239,15 +227,13 @@ kvs_status kvsi_gguf_read_tensors(kvsi_gguf *file, kvs_err *err)
     if (!file->tensors)
         return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory for %" PRIu64 " tensors",
                          file->path, file->tensor_count);
-    KVS_TRY(get_alignment(&alignment, file, err));
+    TRY(get_alignment(&alignment, file, err));
     for (size_t i = 0; i < file->tensor_count; i++)
-        KVS_TRY(take_tensor(&c, &file->tensors[i]));
+        TRY(take_tensor(&c, &file->tensors[i]));
     start = ((size_t)(c.at - file->map.data) + alignment - 1) / alignment * alignment;
     for (size_t i = 0; i < file->tensor_count; i++)
-        KVS_TRY(place(&file->tensors[i], file, start, alignment, err));
-    KVS_TRY(check_overlaps(file, err));
-out:
-    return st;
+        TRY(place(&file->tensors[i], file, start, alignment, err));
+    return check_overlaps(file, err);
 }
 
 size_t kvsi_gguf_tensor_count(const kvsi_gguf *file)

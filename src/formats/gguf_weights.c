@@ -14,10 +14,8 @@ static kvs_status read_architecture(architecture *out, const kvsi_gguf *file, co
 {
     const char *name = "";
     size_t size = 0;
-    const kvs_status st = kvsi_gguf_get_text(&name, &size, file, "general.architecture", err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_gguf_get_text(&name, &size, file, "general.architecture", err));
     for (int i = 0; i < ARCHITECTURES; i++)
         if (size == strlen(architectures[i]) && memcmp(name, architectures[i], size) == 0) {
             *out = (architecture)i;
@@ -52,17 +50,16 @@ static size_t interleaved_heads(const kvs_model_config *config, architecture fou
 kvs_status kvsi_weights_open_gguf(kvsi_weights *w, const char *path, kvs_err *err)
 {
     architecture found = LLAMA;
-    kvs_status st;
 
     w->format = KVSI_FORMAT_GGUF;
     w->file = kvsi_strdup(path);
     if (!w->file)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-    KVS_TRY(kvsi_gguf_open(&w->gguf, path, err));
-    KVS_TRY(read_architecture(&found, w->gguf, path, err));
-    KVS_TRY(kvsi_gguf_read_tensors(w->gguf, err));
-    KVS_TRY(kvsi_gguf_read_config(&w->config, w->gguf, path, architectures[found], err));
-    KVS_TRY(kvsi_token_ids_read_gguf(&w->ids, w->gguf, w->config.vocab, err));
+    TRY(kvsi_gguf_open(&w->gguf, path, err));
+    TRY(read_architecture(&found, w->gguf, path, err));
+    TRY(kvsi_gguf_read_tensors(w->gguf, err));
+    TRY(kvsi_gguf_read_config(&w->config, w->gguf, path, architectures[found], err));
+    TRY(kvsi_token_ids_read_gguf(&w->ids, w->gguf, w->config.vocab, err));
     for (size_t i = 0; i < kvsi_gguf_tensor_count(w->gguf); i++) {
         const kvsi_file_tensor *tensor = kvsi_gguf_tensor_at(w->gguf, i);
         char name[KVSI_GGUF_NAME_SIZE];
@@ -74,9 +71,8 @@ kvs_status kvsi_weights_open_gguf(kvsi_weights *w, const char *path, kvs_err *er
                              strcmp(tensor->name, "rope_freqs.weight") == 0
                                  ? "; scaled positions are unknown here"
                                  : "");
-        KVS_TRY(kvsi_weights_add(w, name, tensor,
-                                 interleaved_heads(&w->config, found, tensor->name), w->file, err));
+        TRY(kvsi_weights_add(w, name, tensor, interleaved_heads(&w->config, found, tensor->name),
+                             w->file, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }

@@ -246,17 +246,15 @@ static kvs_status write_data(kvsi_new_file *file, const kvsi_tensor_writer *writ
 {
     static const char zeros[ALIGNMENT];
     const kvsi_tensor_source *source = writer->source;
-    kvs_status st = KVS_OK;
 
     for (size_t i = 0; i < source->count; i++) {
         kvsi_file_tensor tensor;
 
         source->describe(source->self, i, &tensor);
-        KVS_TRY(kvsi_tensor_writer_put(writer, i, file, err));
-        KVS_TRY(kvsi_new_file_write(file, zeros, padding(kvsi_file_tensor_bytes(&tensor)), err));
+        TRY(kvsi_tensor_writer_put(writer, i, file, err));
+        TRY(kvsi_new_file_write(file, zeros, padding(kvsi_file_tensor_bytes(&tensor)), err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_gguf_write(const char *path, const kvsi_gguf_keys *keys,
@@ -267,11 +265,11 @@ kvs_status kvsi_gguf_write(const char *path, const kvsi_gguf_keys *keys,
     kvsi_text head = {0};
     kvs_status st;
 
-    KVS_TRY(render_head(&head, keys, source, err));
-    KVS_TRY(kvsi_tensor_writer_init(&writer, source, err));
-    KVS_TRY(kvsi_new_file_open(&file, path, err));
-    KVS_TRY(kvsi_new_file_write(file, head.data, head.length, err));
-    KVS_TRY(write_data(file, &writer, err));
+    TRY_OUT(render_head(&head, keys, source, err));
+    TRY_OUT(kvsi_tensor_writer_init(&writer, source, err));
+    TRY_OUT(kvsi_new_file_open(&file, path, err));
+    TRY_OUT(kvsi_new_file_write(file, head.data, head.length, err));
+    TRY_OUT(write_data(file, &writer, err));
     st = kvsi_new_file_commit(file, err);
     file = NULL; /* ended either way */
 out:

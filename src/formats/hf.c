@@ -271,7 +271,6 @@ static kvs_status read_value(const config_key *key, kvs_model_config *config, co
                              const char *what, kvs_err *err)
 {
     void *value = (char *)config + key->offset;
-    kvs_status st;
     int flag = 0;
 
     switch (key->kind) {
@@ -284,28 +283,24 @@ static kvs_status read_value(const config_key *key, kvs_model_config *config, co
     case ABSENT:
         break;
     }
-    KVS_TRY(kvsi_json_get_bool(&flag, object, key->key, what, err));
+    TRY(kvsi_json_get_bool(&flag, object, key->key, what, err));
     *(int *)value = !flag;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status read_keys(kvs_model_config *config, const config_key *keys, size_t count,
                             const json_t *object, const char *what, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t i = 0; i < count; i++) {
         if (!is_of(keys + i, config->body))
             continue;
         if (keys[i].of & REQUIRED)
-            KVS_TRY(kvsi_json_require(object, keys[i].key, what, err));
+            TRY(kvsi_json_require(object, keys[i].key, what, err));
         else if (!is_given(object, keys[i].key))
             continue;
-        KVS_TRY(read_value(keys + i, config, object, what, err));
+        TRY(read_value(keys + i, config, object, what, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* A size of 0 in Hugging Face's keys would ask for a default later on. */
@@ -343,15 +338,13 @@ static kvs_status check_whole_rotation(const json_t *object, const char *what, k
 {
     static const char key[] = "partial_rotary_factor";
     double factor = 1;
-    kvs_status st = KVS_OK;
 
     if (is_given(object, key))
-        KVS_TRY(kvsi_json_get_real(&factor, object, key, what, err));
+        TRY(kvsi_json_get_real(&factor, object, key, what, err));
     if (factor != 1)
-        st = kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected 1, found %.9g", what, key,
-                       factor);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected 1, found %.9g", what,
+                         key, factor);
+    return KVS_OK;
 }
 
 /* Where newer files keep the base of the positions. */
@@ -361,24 +354,22 @@ static kvs_status read_rope_parameters(kvs_model_config *config, const json_t *o
     static const char name[] = "rope_parameters";
     json_t *rope = json_object_get(object, name), *value;
     const char *type = "default", *key;
-    kvs_status st = KVS_OK;
 
     if (config->body != KVS_BODY_LLAMA || !is_given(object, name))
         return KVS_OK;
-    KVS_TRY(expect_object(rope, name, what, err));
+    TRY(expect_object(rope, name, what, err));
     json_object_foreach(rope, key, value) {
         if (strcmp(key, "rope_theta") != 0 && strcmp(key, "rope_type") != 0 &&
             strcmp(key, "partial_rotary_factor") != 0)
             return refuse_key(key, name, what, err);
     }
-    KVS_TRY(check_whole_rotation(rope, what, err));
-    KVS_TRY(kvsi_json_get_real(&config->rope_base, rope, "rope_theta", what, err));
-    KVS_TRY(kvsi_json_get_text(&type, rope, "rope_type", what, err));
+    TRY(check_whole_rotation(rope, what, err));
+    TRY(kvsi_json_get_real(&config->rope_base, rope, "rope_theta", what, err));
+    TRY(kvsi_json_get_text(&type, rope, "rope_type", what, err));
     if (strcmp(type, "default") != 0)
-        st = kvsi_fail(err, KVS_E_UNSUPPORTED,
-                       "'%s': key 'rope_type': expected 'default', found '%.100s'", what, type);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s': key 'rope_type': expected 'default', found '%.100s'", what, type);
+    return KVS_OK;
 }
 
 static kvs_status check_activation(kvs_body body, const json_t *object, const char *what,
@@ -387,10 +378,8 @@ static kvs_status check_activation(kvs_body body, const json_t *object, const ch
     const char *key = body == KVS_BODY_GPT2 ? "activation_function" : "hidden_act";
     const char *expected = body == KVS_BODY_GPT2 ? "gelu_new" : "silu";
     const char *found = expected;
-    const kvs_status st = kvsi_json_get_text(&found, object, key, what, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_json_get_text(&found, object, key, what, err));
     if (strcmp(found, expected) != 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected '%s', found '%.100s'",
                          what, key, expected, found);
@@ -423,15 +412,14 @@ static kvs_status check_supported(kvs_body body, const json_t *object, const cha
         {"scale_attn_by_inverse_layer_idx", KVS_BODY_GPT2, 0},
         {"add_cross_attention", KVS_BODY_GPT2, 0},
     };
-    kvs_status st = KVS_OK;
 
-    KVS_TRY(check_activation(body, object, what, err));
+    TRY(check_activation(body, object, what, err));
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         int found = flags[i].expected;
 
         if (flags[i].body != body)
             continue;
-        KVS_TRY(kvsi_json_get_bool(&found, object, flags[i].key, what, err));
+        TRY(kvsi_json_get_bool(&found, object, flags[i].key, what, err));
         if (found != flags[i].expected)
             return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %s, found %s", what,
                              flags[i].key, found ? "false" : "true", found ? "true" : "false");
@@ -442,9 +430,8 @@ static kvs_status check_supported(kvs_body body, const json_t *object, const cha
                          "here",
                          what);
     if (body == KVS_BODY_LLAMA)
-        KVS_TRY(check_whole_rotation(object, what, err));
-out:
-    return st;
+        TRY(check_whole_rotation(object, what, err));
+    return KVS_OK;
 }
 
 static kvs_status check_head_dim(const kvs_model_config *config, const json_t *object,
@@ -452,17 +439,15 @@ static kvs_status check_head_dim(const kvs_model_config *config, const json_t *o
 {
     const size_t expected = config->dim / config->heads;
     size_t head_dim = expected;
-    kvs_status st = KVS_OK;
 
     if (config->body == KVS_BODY_LLAMA && is_given(object, "head_dim"))
-        KVS_TRY(kvsi_json_get_size(&head_dim, object, "head_dim", what, err));
+        TRY(kvsi_json_get_size(&head_dim, object, "head_dim", what, err));
     if (head_dim != expected)
-        st = kvsi_fail(err, KVS_E_UNSUPPORTED,
-                       "'%s': key 'head_dim': expected hidden_size / num_attention_heads = %zu, "
-                       "found %zu",
-                       what, expected, head_dim);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s': key 'head_dim': expected hidden_size / num_attention_heads = %zu, "
+                         "found %zu",
+                         what, expected, head_dim);
+    return KVS_OK;
 }
 
 /* ---- reading: our object --------------------------------------------------------------------- */
@@ -495,19 +480,15 @@ static kvs_status read_shift(kvs_shift_config *shift, const json_t *own, const c
 {
     const char *targets = kvs_shift_targets_name(shift->targets);
     const char *form = kvs_shift_form_name(shift->form), *init = kvs_shift_init_name(shift->init);
-    kvs_status st;
     kvs_err inner;
 
-    KVS_TRY(kvsi_json_get_text(&targets, own, "targets", what, err));
-    KVS_TRY(kvsi_json_get_text(&form, own, "form", what, err));
-    KVS_TRY(kvsi_json_get_text(&init, own, "init", what, err));
-    KVS_TRY(kvsi_json_get_size(&shift->window, own, "window", what, err));
-    KVS_TRY(
-        kvsi_in_file(kvs_shift_targets_parse(&shift->targets, targets, &inner), &inner, what, err));
-    KVS_TRY(kvsi_in_file(kvs_shift_form_parse(&shift->form, form, &inner), &inner, what, err));
-    KVS_TRY(kvsi_in_file(kvs_shift_init_parse(&shift->init, init, &inner), &inner, what, err));
-out:
-    return st;
+    TRY(kvsi_json_get_text(&targets, own, "targets", what, err));
+    TRY(kvsi_json_get_text(&form, own, "form", what, err));
+    TRY(kvsi_json_get_text(&init, own, "init", what, err));
+    TRY(kvsi_json_get_size(&shift->window, own, "window", what, err));
+    TRY(kvsi_in_file(kvs_shift_targets_parse(&shift->targets, targets, &inner), &inner, what, err));
+    TRY(kvsi_in_file(kvs_shift_form_parse(&shift->form, form, &inner), &inner, what, err));
+    return kvsi_in_file(kvs_shift_init_parse(&shift->init, init, &inner), &inner, what, err);
 }
 
 static kvs_status read_choices(kvs_model_config *config, const json_t *own, const char *what,
@@ -515,16 +496,13 @@ static kvs_status read_choices(kvs_model_config *config, const json_t *own, cons
 {
     const char *positions = kvs_positions_name(config->positions);
     const char *head = kvs_head_name(config->head);
-    kvs_status st;
     kvs_err inner;
 
-    KVS_TRY(kvsi_json_get_text(&positions, own, "positions", what, err));
-    KVS_TRY(kvsi_json_get_text(&head, own, "head", what, err));
-    KVS_TRY(kvsi_in_file(kvs_positions_parse(&config->positions, positions, &inner), &inner, what,
-                         err));
-    KVS_TRY(kvsi_in_file(kvs_head_parse(&config->head, head, &inner), &inner, what, err));
-out:
-    return st;
+    TRY(kvsi_json_get_text(&positions, own, "positions", what, err));
+    TRY(kvsi_json_get_text(&head, own, "head", what, err));
+    TRY(kvsi_in_file(kvs_positions_parse(&config->positions, positions, &inner), &inner, what,
+                     err));
+    return kvsi_in_file(kvs_head_parse(&config->head, head, &inner), &inner, what, err);
 }
 
 /* An optional list of at most `most` members; *out is NULL if there is none. */
@@ -544,16 +522,15 @@ static kvs_status read_lists(kvs_model_config *config, const json_t *own, const 
                              kvs_err *err)
 {
     json_t *list, *member;
-    kvs_status st;
     size_t i;
 
-    KVS_TRY(get_list(&list, own, "slopes", KVS_SLOPES_MAX, what, err));
+    TRY(get_list(&list, own, "slopes", KVS_SLOPES_MAX, what, err));
     json_array_foreach(list, i, member) {
         if (!json_is_number(member))
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'slopes': expected numbers", what);
         config->slope[config->slopes++] = json_number_value(member);
     }
-    KVS_TRY(get_list(&list, own, "sliding_layers", KVS_LISTED_LAYERS_MAX, what, err));
+    TRY(get_list(&list, own, "sliding_layers", KVS_LISTED_LAYERS_MAX, what, err));
     json_array_foreach(list, i, member) {
         const json_int_t layer = json_integer_value(member);
 
@@ -563,21 +540,16 @@ static kvs_status read_lists(kvs_model_config *config, const json_t *own, const 
                              what, KVS_LISTED_LAYERS_MAX - 1);
         config->sliding_layers |= (uint64_t)1 << layer;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status read_own(kvs_model_config *config, json_t *own, const char *what, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(check_own_keys(own, config->body, what, err));
-    KVS_TRY(read_shift(&config->shift, own, what, err));
-    KVS_TRY(read_choices(config, own, what, err));
-    KVS_TRY(read_keys(config, own_keys, OWN_KEYS, own, what, err));
-    KVS_TRY(read_lists(config, own, what, err));
-out:
-    return st;
+    TRY(check_own_keys(own, config->body, what, err));
+    TRY(read_shift(&config->shift, own, what, err));
+    TRY(read_choices(config, own, what, err));
+    TRY(read_keys(config, own_keys, OWN_KEYS, own, what, err));
+    return read_lists(config, own, what, err);
 }
 
 /* An object that says nothing has most likely lost what it should say. */
@@ -613,21 +585,19 @@ static kvs_status read_body(kvs_body *body, const json_t *object, const json_t *
                             const char *what, kvs_err *err)
 {
     const char *name = "llama";
-    kvs_status st;
     kvs_err inner;
 
     *body = KVS_BODY_LLAMA;
     if (own) {
-        KVS_TRY(expect_object(own, SHIFT_KEY, what, err));
-        KVS_TRY(kvsi_json_get_text(&name, own, "body", what, err));
-        KVS_TRY(kvsi_in_file(kvs_body_parse(body, name, &inner), &inner, what, err));
+        TRY(expect_object(own, SHIFT_KEY, what, err));
+        TRY(kvsi_json_get_text(&name, own, "body", what, err));
+        TRY(kvsi_in_file(kvs_body_parse(body, name, &inner), &inner, what, err));
     } else {
-        KVS_TRY(kvsi_json_get_text(&name, object, "model_type", what, err));
+        TRY(kvsi_json_get_text(&name, object, "model_type", what, err));
         if (strcmp(name, plain_names[KVS_BODY_GPT2].type) == 0)
             *body = KVS_BODY_GPT2;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The names of the architecture must agree with the rest, so that no file is run as what it is
@@ -639,9 +609,8 @@ static kvs_status check_kind(const json_t *object, kvs_body body, int plain, con
     const char *type = plain ? plain_names[body].type : SHIFT_TYPE;
     const char *model = plain ? plain_names[body].model : SHIFT_MODEL;
     const char *found = type;
-    kvs_status st = KVS_OK;
 
-    KVS_TRY(kvsi_json_get_text(&found, object, "model_type", what, err));
+    TRY(kvsi_json_get_text(&found, object, "model_type", what, err));
     if (strcmp(found, type) != 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "'%s': key 'model_type': expected %s a '%s' object, found '%.100s'", what,
@@ -653,8 +622,7 @@ static kvs_status check_kind(const json_t *object, kvs_body body, int plain, con
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "'%s': key 'architectures': expected ['%s'], found '%.100s'", what, model,
                          found ? found : "no text");
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* What Hugging Face takes where a key is missing. */
@@ -678,25 +646,23 @@ kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object,
 {
     json_t *own = json_object_get(object, SHIFT_KEY);
     kvs_model_config config;
-    kvs_status st;
     kvs_body body;
     kvs_err inner;
 
-    KVS_TRY(read_body(&body, object, own, what, err));
-    KVS_TRY(check_kind(object, body, own == NULL, what, err));
-    KVS_TRY(check_supported(body, object, what, err));
+    TRY(read_body(&body, object, own, what, err));
+    TRY(check_kind(object, body, own == NULL, what, err));
+    TRY(check_supported(body, object, what, err));
     set_hf_defaults(&config, body);
-    KVS_TRY(read_keys(&config, hf_keys, HF_KEYS, object, what, err));
-    KVS_TRY(check_sizes(&config, object, what, err));
-    KVS_TRY(read_rope_parameters(&config, object, what, err));
+    TRY(read_keys(&config, hf_keys, HF_KEYS, object, what, err));
+    TRY(check_sizes(&config, object, what, err));
+    TRY(read_rope_parameters(&config, object, what, err));
     if (own)
-        KVS_TRY(read_own(&config, own, what, err));
+        TRY(read_own(&config, own, what, err));
     restore_rotary_fraction(&config);
-    KVS_TRY(kvsi_in_file(kvs_model_config_finish(&config, &inner), &inner, what, err));
-    KVS_TRY(check_head_dim(&config, object, what, err));
+    TRY(kvsi_in_file(kvs_model_config_finish(&config, &inner), &inner, what, err));
+    TRY(check_head_dim(&config, object, what, err));
     if (own)
-        KVS_TRY(check_own_says_something(&config, what, err));
+        TRY(check_own_says_something(&config, what, err));
     *out = config;
-out:
-    return st;
+    return KVS_OK;
 }

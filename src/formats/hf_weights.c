@@ -34,12 +34,12 @@ kvs_status kvsi_hf_config_open(kvs_model_config *out, kvsi_weights_format *forma
     kvs_status st;
 
     *format = KVSI_FORMAT_HF;
-    KVS_TRY(kvsi_json_read(&config, path, CONFIG_LIMIT, err));
+    TRY_OUT(kvsi_json_read(&config, path, CONFIG_LIMIT, err));
     if (kvsi_baichuan_recognises(config)) {
         *format = KVSI_FORMAT_BAICHUAN;
-        KVS_TRY(kvsi_baichuan_translate(&ours, config, path, err));
+        TRY_OUT(kvsi_baichuan_translate(&ours, config, path, err));
     }
-    KVS_TRY(kvsi_hf_config_from_json(out, ours ? ours : config, path, err));
+    TRY_OUT(kvsi_hf_config_from_json(out, ours ? ours : config, path, err));
 out:
     json_decref(ours);
     json_decref(config);
@@ -77,22 +77,19 @@ static kvs_status add_gpt2(kvsi_weights *w, const kvsi_file_tensor *tensor, cons
 
 static kvs_status add_all(kvsi_weights *w, const kvsi_weights_shard *shard, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t i = 0; i < kvsi_safetensors_count(shard->file); i++) {
         const kvsi_file_tensor *tensor = kvsi_safetensors_at(shard->file, i);
 
         if (is_no_weight(tensor->name))
             continue;
         if (w->format == KVSI_FORMAT_BAICHUAN)
-            KVS_TRY(kvsi_baichuan_add(w, tensor, shard->path, err));
+            TRY(kvsi_baichuan_add(w, tensor, shard->path, err));
         else if (w->config.body == KVS_BODY_GPT2)
-            KVS_TRY(add_gpt2(w, tensor, shard->path, err));
+            TRY(add_gpt2(w, tensor, shard->path, err));
         else
-            KVS_TRY(kvsi_weights_add(w, tensor->name, tensor, 0, shard->path, err));
+            TRY(kvsi_weights_add(w, tensor->name, tensor, 0, shard->path, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -111,15 +108,11 @@ static kvs_status open_shard(kvsi_weights *w, char *path, kvs_err *err)
 
 static kvs_status open_single(kvsi_weights *w, kvs_err *err)
 {
-    kvs_status st;
-
     w->shards = kvsi_alloc(1, sizeof *w->shards);
     if (!w->shards)
         return fail_memory(w->path, err);
-    KVS_TRY(open_shard(w, kvsi_strdup(w->file), err));
-    KVS_TRY(add_all(w, &w->shards[0], err));
-out:
-    return st;
+    TRY(open_shard(w, kvsi_strdup(w->file), err));
+    return add_all(w, &w->shards[0], err);
 }
 
 /* A name that leads nowhere but into the folder of the index. */
@@ -149,7 +142,6 @@ static kvs_status follow_entry(kvsi_weights *w, const char *folder, const char *
                                const char *name, kvs_err *err)
 {
     const kvsi_weights_shard *shard;
-    kvs_status st = KVS_OK;
 
     if (!name || !is_plain_name(name))
         return kvsi_fail(err, KVS_E_FORMAT,
@@ -160,14 +152,13 @@ static kvs_status follow_entry(kvsi_weights *w, const char *folder, const char *
         if (w->shard_count == SHARDS_MAX)
             return kvsi_fail(err, KVS_E_LIMIT, "'%s' names more than %d files", w->file,
                              SHARDS_MAX);
-        KVS_TRY(open_shard(w, kvsi_path_join(folder, name), err));
+        TRY(open_shard(w, kvsi_path_join(folder, name), err));
         shard = &w->shards[w->shard_count - 1];
     }
     if (!kvsi_safetensors_find(shard->file, tensor))
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s' has no tensor '%.100s', which '%s' expects in it",
-                       shard->path, tensor, w->file);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has no tensor '%.100s', which '%s' expects in it",
+                         shard->path, tensor, w->file);
+    return KVS_OK;
 }
 
 /* A file's tensors are those that the map expects in it. */
@@ -192,7 +183,7 @@ static kvs_status open_index(kvsi_weights *w, const char *folder, kvs_err *err)
     const char *tensor;
     kvs_status st;
 
-    KVS_TRY(kvsi_json_read(&index, w->file, INDEX_LIMIT, err));
+    TRY_OUT(kvsi_json_read(&index, w->file, INDEX_LIMIT, err));
     map = json_object_get(index, "weight_map");
     if (!json_is_object(map)) {
         st = kvsi_fail(err, KVS_E_FORMAT, "'%s' has no object 'weight_map'", w->file);
@@ -204,11 +195,11 @@ static kvs_status open_index(kvsi_weights *w, const char *folder, kvs_err *err)
         goto out;
     }
     json_object_foreach(map, tensor, name) {
-        KVS_TRY(follow_entry(w, folder, tensor, json_string_value(name), err));
+        TRY_OUT(follow_entry(w, folder, tensor, json_string_value(name), err));
     }
     for (size_t i = 0; i < w->shard_count; i++) {
-        KVS_TRY(check_shard(w, &w->shards[i], map, err));
-        KVS_TRY(add_all(w, &w->shards[i], err));
+        TRY_OUT(check_shard(w, &w->shards[i], map, err));
+        TRY_OUT(add_all(w, &w->shards[i], err));
     }
 out:
     json_decref(index);
@@ -261,13 +252,13 @@ kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char 
         goto out;
     }
     if (!file)
-        KVS_TRY(kvsi_hf_check_run(folder, err));
-    KVS_TRY(kvsi_hf_config_open(&w->config, &w->format, settings, err));
-    KVS_TRY(kvsi_token_ids_read_folder(&w->ids, folder, w->config.vocab, err));
+        TRY_OUT(kvsi_hf_check_run(folder, err));
+    TRY_OUT(kvsi_hf_config_open(&w->config, &w->format, settings, err));
+    TRY_OUT(kvsi_token_ids_read_folder(&w->ids, folder, w->config.vocab, err));
     if (!file)
-        KVS_TRY(kvsi_hf_find_weights(&w->file, folder, err));
+        TRY_OUT(kvsi_hf_find_weights(&w->file, folder, err));
     else if (!(w->file = kvsi_strdup(file)))
-        KVS_TRY(fail_memory(file, err));
+        TRY_OUT(fail_memory(file, err));
     if (!w->file)
         st = kvsi_fail(err, KVS_E_IO,
                        "'%s' has neither model.safetensors nor model.safetensors.index.json",

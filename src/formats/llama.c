@@ -60,7 +60,7 @@ static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_er
     kvsi_file_tensor tensor;
     kvs_status st;
 
-    KVS_TRY(s->ours->read(s->ours->self, index, out, err));
+    TRY_OUT(s->ours->read(s->ours->self, index, out, err));
     describe(self, index, &tensor);
     if (strstr(tensor.name, ".q_proj.") || strstr(tensor.name, ".k_proj."))
         st = interleave_rows(out, tensor.shape[0] / head_size, head_size, tensor.shape[1], err);

@@ -44,9 +44,8 @@ static kvs_status set_config(kvs_model_config *config, const unsigned char *from
                              kvs_err *err)
 {
     int32_t numbers[NUMBERS];
-    kvs_status st;
 
-    KVS_TRY(read_numbers(numbers, from, !is_v1, err));
+    TRY(read_numbers(numbers, from, !is_v1, err));
     kvs_model_config_init(config);
     config->dim = (size_t)numbers[DIM];
     config->ffn = (size_t)numbers[HIDDEN];
@@ -58,9 +57,7 @@ static kvs_status set_config(kvs_model_config *config, const unsigned char *from
     config->rope_base = kvsi_llama2c_rope_base;
     config->norm_eps = kvsi_llama2c_norm_eps;
     config->tied = numbers[VOCAB] > 0;
-    KVS_TRY(kvs_model_config_finish(config, err));
-out:
-    return st;
+    return kvs_model_config_finish(config, err);
 }
 
 static kvs_status read_v1_header(kvsi_weights *w, uint32_t version, kvs_err *err)
@@ -136,7 +133,6 @@ static kvs_status add_part(kvsi_weights *w, const kvsi_llama2c_part *p, const un
 {
     kvsi_file_tensor view = {
         .dtype = KVSI_F32, .rank = p->width ? 2 : 1, .shape = {p->rows, p->width}, .data = data};
-    kvs_status st = KVS_OK;
 
     if (!p->in_layers)
         return kvsi_weights_add(w, p->name, &view, p->interleaved_heads, w->file, err);
@@ -145,30 +141,27 @@ static kvs_status add_part(kvsi_weights *w, const kvsi_llama2c_part *p, const un
 
         snprintf(name, sizeof name, "model.layers.%zu.%s", l, p->name);
         view.data = data + l * kvsi_llama2c_part_bytes(p);
-        KVS_TRY(kvsi_weights_add(w, name, &view, p->interleaved_heads, w->file, err));
+        TRY(kvsi_weights_add(w, name, &view, p->interleaved_heads, w->file, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_weights_open_llama2c(kvsi_weights *w, const char *path, kvs_err *err)
 {
     kvsi_llama2c_part parts[KVSI_LLAMA2C_PARTS_MAX];
     size_t count, at = 0;
-    kvs_status st;
 
     w->file = kvsi_strdup(path);
     if (!w->file)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-    KVS_TRY(kvsi_mapping_open(&w->map, path, err));
-    KVS_TRY(read_header(w, &at, err));
+    TRY(kvsi_mapping_open(&w->map, path, err));
+    TRY(read_header(w, &at, err));
     count = kvsi_llama2c_list(parts, &w->config, w->format == KVSI_FORMAT_LLAMA2C_V1);
-    KVS_TRY(check_length(w, at, parts, count, err));
+    TRY(check_length(w, at, parts, count, err));
     for (size_t i = 0; i < count; i++) {
         if (parts[i].name)
-            KVS_TRY(add_part(w, &parts[i], w->map.data + at, err));
+            TRY(add_part(w, &parts[i], w->map.data + at, err));
         at += kvsi_llama2c_part_bytes(&parts[i]) * (parts[i].in_layers ? w->config.layers : 1);
     }
-out:
-    return st;
+    return KVS_OK;
 }

@@ -57,10 +57,8 @@ static kvs_status write_table(const output *o, double (*wave)(double angle))
 
 static kvs_status write_part(const output *o, const kvsi_llama2c_part *part)
 {
-    kvs_status st = KVS_OK;
-
     if (!part->name) {
-        KVS_TRY(write_table(o, cos));
+        TRY(write_table(o, cos));
         return write_table(o, sin);
     }
     if (!part->in_layers)
@@ -69,10 +67,9 @@ static kvs_status write_part(const output *o, const kvsi_llama2c_part *part)
         char name[96];
 
         snprintf(name, sizeof name, "model.layers.%zu.%s", layer, part->name);
-        KVS_TRY(write_tensor(o, name));
+        TRY(write_tensor(o, name));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -99,10 +96,7 @@ static kvs_status write_header(const output *o, int v1)
 
 static kvs_status check(const kvs_model_config *c, kvs_err *err)
 {
-    const kvs_status st = kvsi_check_plain_llama(c, "llama2c", err);
-
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_check_plain_llama(c, "llama2c", err));
     /* Files that come from other formats may have the numbers with 32 bits. */
     if ((float)c->rope_base != (float)kvsi_llama2c_rope_base ||
         (float)c->norm_eps != (float)kvsi_llama2c_norm_eps)
@@ -123,12 +117,12 @@ kvs_status kvsi_llama2c_write(const char *path, const kvs_model_config *config, 
     output o = {.config = config, .err = err};
     kvs_status st;
 
-    KVS_TRY(check(config, err));
-    KVS_TRY(kvsi_tensor_writer_init(&o.writer, &interleaved, err));
-    KVS_TRY(kvsi_new_file_open(&o.file, path, err));
-    KVS_TRY(write_header(&o, v1));
+    TRY_OUT(check(config, err));
+    TRY_OUT(kvsi_tensor_writer_init(&o.writer, &interleaved, err));
+    TRY_OUT(kvsi_new_file_open(&o.file, path, err));
+    TRY_OUT(write_header(&o, v1));
     for (size_t i = 0; i < count; i++)
-        KVS_TRY(write_part(&o, &parts[i]));
+        TRY_OUT(write_part(&o, &parts[i]));
     st = kvsi_new_file_commit(o.file, err);
     o.file = NULL; /* ended either way */
 out:

@@ -146,15 +146,12 @@ static kvs_status read_offsets(kvsi_file_tensor *tensor, size_t bytes, const kvs
 static kvs_status read_tensor(kvsi_file_tensor *tensor, const kvsi_safetensors *file,
                               const char *name, const json_t *entry, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
     size_t bytes = 0;
 
     tensor->name = name;
-    KVS_TRY(read_dtype(tensor, file, json_object_get(entry, "dtype"), err));
-    KVS_TRY(read_shape(tensor, &bytes, file, json_object_get(entry, "shape"), err));
-    KVS_TRY(read_offsets(tensor, bytes, file, json_object_get(entry, "data_offsets"), err));
-out:
-    return st;
+    TRY(read_dtype(tensor, file, json_object_get(entry, "dtype"), err));
+    TRY(read_shape(tensor, &bytes, file, json_object_get(entry, "shape"), err));
+    return read_offsets(tensor, bytes, file, json_object_get(entry, "data_offsets"), err);
 }
 
 static kvs_status check_metadata(const kvsi_safetensors *file, json_t *metadata, kvs_err *err)
@@ -175,7 +172,6 @@ static kvs_status check_metadata(const kvsi_safetensors *file, json_t *metadata,
 static kvs_status read_tensors(kvsi_safetensors *file, kvs_err *err)
 {
     const size_t keys = json_object_size(file->header);
-    kvs_status st = KVS_OK;
     const char *key;
     json_t *value;
 
@@ -186,12 +182,11 @@ static kvs_status read_tensors(kvsi_safetensors *file, kvs_err *err)
                          file->path);
     json_object_foreach(file->header, key, value) {
         if (strcmp(key, METADATA) == 0)
-            KVS_TRY(check_metadata(file, value, err));
+            TRY(check_metadata(file, value, err));
         else
-            KVS_TRY(read_tensor(&file->tensors[file->count++], file, key, value, err));
+            TRY(read_tensor(&file->tensors[file->count++], file, key, value, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- reading: order -------------------------------------------------------------------------- */
@@ -257,11 +252,11 @@ kvs_status kvsi_safetensors_open(kvsi_safetensors **out, const char *path, kvs_e
     if (!file)
         return kvsi_fail(err, KVS_E_NOMEM, "no memory to open '%s'", path);
     file->path = path;
-    KVS_TRY(map_file(file, err));
-    KVS_TRY(parse_header(file, err));
-    KVS_TRY(read_tensors(file, err));
+    TRY_OUT(map_file(file, err));
+    TRY_OUT(parse_header(file, err));
+    TRY_OUT(read_tensors(file, err));
     sort_tensors(file);
-    KVS_TRY(check_coverage(file, err));
+    TRY_OUT(check_coverage(file, err));
     file->path = NULL;
     *out = file;
     file = NULL;

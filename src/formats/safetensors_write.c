@@ -67,7 +67,7 @@ static kvs_status render_header(unsigned char **out, size_t *size, const json_t 
     char *text;
     kvs_status st;
 
-    KVS_TRY(kvsi_json_dump(&text, header, JSON_COMPACT, "the header of a model's file", err));
+    TRY_OUT(kvsi_json_dump(&text, header, JSON_COMPACT, "the header of a model's file", err));
     text_size = strlen(text);
     whole = (LENGTH_BYTES + text_size + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT;
     length = whole - LENGTH_BYTES;
@@ -120,12 +120,12 @@ static kvs_status write_file(const char *path, const contents *c, kvs_err *err)
     size_t head_size = 0;
     kvsi_new_file *file = NULL;
 
-    KVS_TRY(describe_tensors(header, c->tensors, c->count, path, err));
-    KVS_TRY(render_header(&head, &head_size, header, path, err));
-    KVS_TRY(kvsi_new_file_open(&file, path, err));
-    KVS_TRY(kvsi_new_file_write(file, head, head_size, err));
+    TRY_OUT(describe_tensors(header, c->tensors, c->count, path, err));
+    TRY_OUT(render_header(&head, &head_size, header, path, err));
+    TRY_OUT(kvsi_new_file_open(&file, path, err));
+    TRY_OUT(kvsi_new_file_write(file, head, head_size, err));
     for (size_t i = 0; i < c->count; i++)
-        KVS_TRY(write_data(file, c, i, err));
+        TRY_OUT(write_data(file, c, i, err));
     st = kvsi_new_file_commit(file, err);
     file = NULL; /* ended either way */
 out:
@@ -202,8 +202,8 @@ kvs_status kvsi_safetensors_write_source(const char *path, const kvsi_tensor_sou
     kvs_status st;
     stream s;
 
-    KVS_TRY(stream_init(&s, source, err));
-    KVS_TRY(write_part(&s, path, 0, source->count, err));
+    TRY_OUT(stream_init(&s, source, err));
+    TRY_OUT(write_part(&s, path, 0, source->count, err));
 out:
     stream_release(&s);
     return st;
@@ -297,7 +297,7 @@ kvs_status kvsi_safetensors_write_shards(const char *dir, const kvsi_tensor_sour
     kvs_status st;
     stream s;
 
-    KVS_TRY(stream_init(&s, source, err));
+    TRY_OUT(stream_init(&s, source, err));
     shards = count_shards(&s, shard_bytes);
     if (shards > SHARDS_MAX)
         st =

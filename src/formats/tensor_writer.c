@@ -71,20 +71,18 @@ kvs_status kvsi_tensor_writer_put(const kvsi_tensor_writer *writer, size_t index
     unsigned char encoded[CHUNK * sizeof(float)];
     kvsi_file_tensor tensor;
     size_t count;
-    kvs_status st;
 
     source->describe(source->self, index, &tensor);
     count = kvsi_file_tensor_count(&tensor);
-    KVS_TRY(source->read(source->self, index, writer->values, err));
-    KVS_TRY(check_range(&tensor, writer->values, count, err));
+    TRY(source->read(source->self, index, writer->values, err));
+    TRY(check_range(&tensor, writer->values, count, err));
     if (tensor.dtype == KVSI_F32)
         return kvsi_new_file_write(file, writer->values, count * sizeof *writer->values, err);
     for (size_t at = 0; at < count; at += CHUNK) {
         const size_t n = count - at < CHUNK ? count - at : CHUNK;
 
         kvsi_dtype_encode(encoded, tensor.dtype, writer->values + at, n);
-        KVS_TRY(kvsi_new_file_write(file, encoded, kvsi_dtype_bytes(tensor.dtype, n), err));
+        TRY(kvsi_new_file_write(file, encoded, kvsi_dtype_bytes(tensor.dtype, n), err));
     }
-out:
-    return st;
+    return KVS_OK;
 }

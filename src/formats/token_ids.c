@@ -93,11 +93,11 @@ static kvs_status read_file(kvsi_token_ids *ids, const char *path, size_t vocab,
     source s = {.path = path, .vocab = vocab};
     kvs_status st;
 
-    KVS_TRY(kvsi_json_read(&object, path, FILE_LIMIT, err));
+    TRY_OUT(kvsi_json_read(&object, path, FILE_LIMIT, err));
     s.object = object;
-    KVS_TRY(read_id(&ids->bos, &s, "bos_token_id", err));
-    KVS_TRY(read_id(&ids->pad, &s, "pad_token_id", err));
-    KVS_TRY(read_eos(ids, &s, err));
+    TRY_OUT(read_id(&ids->bos, &s, "bos_token_id", err));
+    TRY_OUT(read_id(&ids->pad, &s, "pad_token_id", err));
+    TRY_OUT(read_eos(ids, &s, err));
 out:
     json_decref(object);
     return st;
@@ -134,10 +134,8 @@ static kvs_status read_key(int64_t *out, const kvsi_gguf *file, const char *key,
 static kvs_status read_list(kvsi_token_ids *ids, const kvsi_gguf *file, size_t vocab, kvs_err *err)
 {
     const kvsi_gguf_value *list = NULL;
-    const kvs_status st = kvsi_gguf_get_array(&list, file, KVSI_GGUF_EOS_LIST, KVSI_GGUF_I32, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_gguf_get_array(&list, file, KVSI_GGUF_EOS_LIST, KVSI_GGUF_I32, err));
     if (list->count > KVSI_EOS_MAX)
         return kvsi_fail(err, KVS_E_LIMIT, "key '%s': expected at most %d ids, found %zu",
                          KVSI_GGUF_EOS_LIST, (int)KVSI_EOS_MAX, list->count);
@@ -153,21 +151,19 @@ kvs_status kvsi_token_ids_read_gguf(kvsi_token_ids *out, const kvsi_gguf *file, 
                                        "tokenizer.ggml.eom_token_id"};
     kvsi_token_ids ids = KVSI_NO_TOKEN_IDS;
     int64_t number;
-    kvs_status st;
 
-    KVS_TRY(read_key(&number, file, "tokenizer.ggml.bos_token_id", err));
+    TRY(read_key(&number, file, "tokenizer.ggml.bos_token_id", err));
     ids.bos = id_within(number, vocab);
-    KVS_TRY(read_key(&number, file, "tokenizer.ggml.padding_token_id", err));
+    TRY(read_key(&number, file, "tokenizer.ggml.padding_token_id", err));
     ids.pad = id_within(number, vocab);
     if (kvsi_gguf_find(file, KVSI_GGUF_EOS_LIST)) {
-        KVS_TRY(read_list(&ids, file, vocab, err));
+        TRY(read_list(&ids, file, vocab, err));
     } else {
         for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-            KVS_TRY(read_key(&number, file, ends[i], err));
+            TRY(read_key(&number, file, ends[i], err));
             add_eos(&ids, number, vocab);
         }
     }
     *out = ids;
-out:
-    return st;
+    return KVS_OK;
 }

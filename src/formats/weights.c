@@ -53,18 +53,16 @@ static kvs_status check_interleaved(const char *name, const kvsi_file_tensor *vi
 kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_tensor *view,
                             size_t interleaved_heads, const char *file, kvs_err *err)
 {
-    kvs_status st;
     char *copy = NULL;
 
-    KVS_TRY(check_interleaved(name, view, interleaved_heads, file, err));
-    KVS_TRY(make_room(w, err));
+    TRY(check_interleaved(name, view, interleaved_heads, file, err));
+    TRY(make_room(w, err));
     copy = kvsi_strdup(name);
     if (!copy)
         return fail_memory(w->path, err);
     w->tensors[w->count] = (kvsi_weights_tensor){*view, interleaved_heads, file};
     w->tensors[w->count++].view.name = copy;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- once all tensors are there -------------------------------------------------------------- */
@@ -112,17 +110,16 @@ static kvs_status check_copy(const kvsi_weights_tensor *head, const kvsi_weights
                              kvs_err *err)
 {
     int same = 0;
-    kvs_status st = KVS_OK;
 
     if (is_same_shape(&head->view, &embedding->view))
-        KVS_TRY(compare_tables(&same, head, embedding, err));
+        TRY(compare_tables(&same, head, embedding, err));
     if (!same)
-        st = kvsi_fail(err, KVS_E_UNSUPPORTED,
-                       "'%s': tensor '%s' differs from '%s', but the configuration says that they "
-                       "are one ('tie_word_embeddings')",
-                       head->file, head->view.name, embedding->view.name);
-out:
-    return st;
+        return kvsi_fail(
+            err, KVS_E_UNSUPPORTED,
+            "'%s': tensor '%s' differs from '%s', but the configuration says that they "
+            "are one ('tie_word_embeddings')",
+            head->file, head->view.name, embedding->view.name);
+    return KVS_OK;
 }
 
 /* Files of a tied model have the table as the embedding, as the head, or as both. */
@@ -131,7 +128,6 @@ static kvs_status settle_tied(kvsi_weights *w, kvs_err *err)
     kvsi_weights_tensor *head = w->config.tied ? find_unsorted(w, HEAD) : NULL;
     const char *embedding = embedding_name(w->config.body);
     const kvsi_weights_tensor *table;
-    kvs_status st;
     char *name;
 
     if (!head)
@@ -145,12 +141,11 @@ static kvs_status settle_tied(kvsi_weights *w, kvs_err *err)
         head->view.name = name;
         return KVS_OK;
     }
-    KVS_TRY(check_copy(head, table, err));
+    TRY(check_copy(head, table, err));
     kvsi_free((char *)head->view.name);
     memmove(head, head + 1, (size_t)(w->tensors + w->count - (head + 1)) * sizeof *head);
     w->count--;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static int compare_name(const void *left, const void *right)
@@ -222,10 +217,10 @@ kvs_status kvsi_weights_open(kvsi_weights **out, const char *path, kvs_err *err)
         goto out;
     }
     w->ids = (kvsi_token_ids)KVSI_NO_TOKEN_IDS;
-    KVS_TRY(kvsi_content_of(&found, path, err));
-    KVS_TRY(open_content(w, found, err));
-    KVS_TRY(settle_tied(w, err));
-    KVS_TRY(sort(w, err));
+    TRY_OUT(kvsi_content_of(&found, path, err));
+    TRY_OUT(open_content(w, found, err));
+    TRY_OUT(settle_tied(w, err));
+    TRY_OUT(sort(w, err));
     *out = w;
     w = NULL;
 out:

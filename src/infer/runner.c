@@ -18,10 +18,8 @@ static size_t smaller(size_t x, size_t y)
 static kvs_status allocate(kvs_runner *r, const kvsi_pass_limits *limits, kvs_err *err)
 {
     const size_t logits = kvsi_pass_logit_count(&r->model->config);
-    kvs_status st = kvsi_pass_create(&r->pass, r->model, limits, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_pass_create(&r->pass, r->model, limits, err));
     r->logits = r->model->context.ops->alloc(limits->sequences * logits * sizeof *r->logits);
     r->host_logits = kvsi_alloc(limits->sequences * logits, sizeof *r->host_logits);
     r->feeds = kvsi_alloc(limits->sequences, sizeof *r->feeds);
@@ -55,7 +53,7 @@ kvs_status kvs_runner_create(kvs_runner **out, const kvs_model *model, size_t se
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a runner");
     r->model = model;
     limits.head_rows = limits.tokens;
-    KVS_TRY(allocate(r, &limits, err));
+    TRY_OUT(allocate(r, &limits, err));
     *out = r;
     r = NULL;
 out:
@@ -191,23 +189,20 @@ static void hand_out_scores(const kvs_runner *r)
 
 kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t count, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (make_batch(runner, feeds, count); runner->parts > 0; make_batch(runner, feeds, count)) {
         const kvs_batch batch = {.sequences = runner->parts,
                                  .starts = runner->starts,
                                  .ids = runner->ids,
                                  .targets = runner->targets};
 
-        KVS_TRY(kvsi_pass_load(runner->pass, &batch, runner->states, err));
+        TRY(kvsi_pass_load(runner->pass, &batch, runner->states, err));
         kvsi_pass_forward(runner->pass);
         if (runner->pass->head_rows > 0) {
             kvsi_pass_loss(runner->pass, NULL);
             hand_out_scores(runner);
         }
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- feeding ---- */

@@ -18,14 +18,14 @@ kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_ru
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a session");
     s->runner = runner;
     s->owns_runner = !runner;
-    KVS_TRY(kvsi_state_init(&s->state, model, capacity, cache, err));
+    TRY_OUT(kvsi_state_init(&s->state, model, capacity, cache, err));
     s->ids = kvsi_alloc(s->state.capacity, sizeof *s->ids);
     if (!s->ids) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ids", s->state.capacity);
         goto out;
     }
     if (s->owns_runner)
-        KVS_TRY(kvs_runner_create(&s->runner, model, 1,
+        TRY_OUT(kvs_runner_create(&s->runner, model, 1,
                                   s->state.capacity < CHUNK ? s->state.capacity : CHUNK, err));
     *out = s;
     s = NULL;
@@ -39,15 +39,12 @@ kvs_status kvs_session_create_with(kvs_session **out, const kvs_model *model,
 {
     kvs_runner *runner = options->runner;
     kvsi_dtype cache;
-    kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_cache_type(&cache, options->cache, err));
+    TRY(kvsi_cache_type(&cache, options->cache, err));
     if (runner && runner->model != model)
         return kvsi_fail(err, KVS_E_INVALID, "the runner is another model's");
-    st = kvsi_session_create(out, model, runner, options->capacity, cache, err);
-out:
-    return st;
+    return kvsi_session_create(out, model, runner, options->capacity, cache, err);
 }
 
 kvs_status kvs_session_create(kvs_session **out, const kvs_model *model, size_t capacity,

@@ -35,10 +35,8 @@ kvs_status kvsi_session_checksum(char *text, const kvsi_file_tensor *tensors, si
                                  kvs_err *err)
 {
     kvsi_checksum_stream *stream;
-    const kvs_status st = kvsi_checksum_create(&stream, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_checksum_create(&stream, err));
     for (size_t i = 1; i < count; i++)
         kvsi_checksum_add(stream, tensors[i].data, kvsi_file_tensor_bytes(&tensors[i]));
     kvsi_checksum_print(text, kvsi_checksum_value(stream));

@@ -26,10 +26,8 @@ static kvs_status read_cache(saved *f, kvs_err *err)
 {
     const char *plain = kvsi_dtype_name(KVSI_REAL_TYPE), *halves = kvsi_dtype_name(KVSI_F16);
     const char *name = plain;
-    const kvs_status st = kvsi_json_get_text(&name, f->about, "cache", f->path, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_json_get_text(&name, f->about, "cache", f->path, err));
     if (strcmp(name, plain) != 0 && strcmp(name, halves) != 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s' has a cache of '%.20s', expected %s or %s",
                          f->path, name, plain, halves);
@@ -42,13 +40,12 @@ static kvs_status read_about(saved *f, kvs_err *err)
     const kvsi_file_tensor *text = kvsi_safetensors_find(f->file, "session");
     const char *format = "";
     size_t version = 0;
-    kvs_status st;
 
     if (!text || text->dtype != KVSI_U8 || kvsi_file_tensor_bytes(text) > ABOUT_LIMIT)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s' is not a session", f->path);
-    KVS_TRY(kvsi_json_parse(&f->about, text->data, kvsi_file_tensor_bytes(text), f->path, err));
-    KVS_TRY(kvsi_json_get_text(&format, f->about, "format", f->path, err));
-    KVS_TRY(kvsi_json_get_size(&version, f->about, "version", f->path, err));
+    TRY(kvsi_json_parse(&f->about, text->data, kvsi_file_tensor_bytes(text), f->path, err));
+    TRY(kvsi_json_get_text(&format, f->about, "format", f->path, err));
+    TRY(kvsi_json_get_size(&version, f->about, "version", f->path, err));
     if (strcmp(format, KVSI_SESSION_FORMAT) != 0)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s' is not a session: its format is '%.40s'", f->path,
                          format);
@@ -56,14 +53,12 @@ static kvs_status read_about(saved *f, kvs_err *err)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s' is a session of version %zu, expected %d",
                          f->path, version, KVSI_SESSION_VERSION);
     f->checksum = f->weights = "";
-    KVS_TRY(read_cache(f, err));
-    KVS_TRY(kvsi_json_get_size(&f->length, f->about, "length", f->path, err));
-    KVS_TRY(kvsi_json_get_size(&f->capacity, f->about, "capacity", f->path, err));
-    KVS_TRY(kvsi_json_get_size(&f->sliding_first, f->about, "sliding_first", f->path, err));
-    KVS_TRY(kvsi_json_get_text(&f->checksum, f->about, "checksum", f->path, err));
-    KVS_TRY(kvsi_json_get_text(&f->weights, f->about, "weights", f->path, err));
-out:
-    return st;
+    TRY(read_cache(f, err));
+    TRY(kvsi_json_get_size(&f->length, f->about, "length", f->path, err));
+    TRY(kvsi_json_get_size(&f->capacity, f->about, "capacity", f->path, err));
+    TRY(kvsi_json_get_size(&f->sliding_first, f->about, "sliding_first", f->path, err));
+    TRY(kvsi_json_get_text(&f->checksum, f->about, "checksum", f->path, err));
+    return kvsi_json_get_text(&f->weights, f->about, "weights", f->path, err);
 }
 
 /* A value as it is shown to people, cut to fit. */
@@ -124,8 +119,8 @@ static kvs_status check_model(const saved *f, const kvs_model *model, kvs_err *e
         st = kvsi_fail(err, KVS_E_FORMAT, "'%s' does not say which model it belongs to", f->path);
         goto out;
     }
-    KVS_TRY(compare_keys(f, theirs, config, err));
-    KVS_TRY(kvsi_session_weights(weights, model, err));
+    TRY_OUT(compare_keys(f, theirs, config, err));
+    TRY_OUT(kvsi_session_weights(weights, model, err));
     if (strcmp(weights, f->weights) != 0)
         st = kvsi_fail(err, KVS_E_INVALID,
                        "'%s' is a session of other weights: theirs have the sum '%.20s', this "
@@ -203,18 +198,18 @@ static kvs_status read_tensors(kvs_session *s, const saved *f, kvs_err *err)
                        kvsi_safetensors_count(f->file), count);
         goto out;
     }
-    KVS_TRY(expect_tensor(&found, f, &wanted_ids, err));
+    TRY_OUT(expect_tensor(&found, f, &wanted_ids, err));
     tensors[1] = *found;
-    KVS_TRY(read_ids(s, found, f, err));
+    TRY_OUT(read_ids(s, found, f, err));
     for (size_t i = 0; kvsi_state_part_at(&part, &s->state, i); i++)
         if (part.data) {
             const kvsi_file_tensor wanted = kvsi_session_part_tensor(&part, NULL);
 
-            KVS_TRY(expect_tensor(&found, f, &wanted, err));
+            TRY_OUT(expect_tensor(&found, f, &wanted, err));
             tensors[at++] = *found;
             upload_part(s->state.model->context, &part, found->data);
         }
-    KVS_TRY(kvsi_session_checksum(checksum, tensors, count, err));
+    TRY_OUT(kvsi_session_checksum(checksum, tensors, count, err));
     if (strcmp(checksum, f->checksum) != 0)
         st = kvsi_fail(err, KVS_E_FORMAT, "'%s' is damaged: its sum is '%s', expected '%.20s'",
                        f->path, checksum, f->checksum);
@@ -232,10 +227,10 @@ static kvs_status load(kvs_session **out, const kvs_model *model, kvs_runner *ru
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_safetensors_open(&f.file, path, err));
-    KVS_TRY(read_about(&f, err));
-    KVS_TRY(check_model(&f, model, err));
-    KVS_TRY(
+    TRY_OUT(kvsi_safetensors_open(&f.file, path, err));
+    TRY_OUT(read_about(&f, err));
+    TRY_OUT(check_model(&f, model, err));
+    TRY_OUT(
         kvsi_session_create(&s, model, runner, capacity > 0 ? capacity : f.capacity, f.cache, err));
     if (f.length > s->state.capacity) {
         st = kvsi_fail(err, KVS_E_LIMIT, "'%s' has %zu tokens, the session is for %zu", path,
@@ -248,7 +243,7 @@ static kvs_status load(kvs_session **out, const kvs_model *model, kvs_runner *ru
                        f.sliding_first, f.length, s->state.capacity);
         goto out;
     }
-    KVS_TRY(read_tensors(s, &f, err));
+    TRY_OUT(read_tensors(s, &f, err));
     *out = s;
     s = NULL;
 out:

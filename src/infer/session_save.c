@@ -29,14 +29,14 @@ static kvs_status describe(char **out, const kvs_session *s, const char *checksu
     char *text = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_session_weights(weights, state->model, err));
+    TRY_OUT(kvsi_session_weights(weights, state->model, err));
     about =
         json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:o}", "format", KVSI_SESSION_FORMAT,
                   "version", KVSI_SESSION_VERSION, "cache", kvsi_dtype_name(state->cache), "length",
                   (json_int_t)state->length, "capacity", (json_int_t)state->capacity,
                   "sliding_first", (json_int_t)state->sliding_first, "checksum", checksum,
                   "weights", weights, "config", kvsi_hf_config_to_json(state->config));
-    KVS_TRY(kvsi_json_dump(&text, about, JSON_COMPACT, "the description of a session", err));
+    TRY_OUT(kvsi_json_dump(&text, about, JSON_COMPACT, "the description of a session", err));
     *out = kvsi_strdup(text);
     if (!*out)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the description of a session");
@@ -87,7 +87,6 @@ static kvs_status fill_image(image *m, const kvs_session *s, kvs_err *err)
 {
     char checksum[KVSI_CHECKSUM_TEXT];
     unsigned char *at = m->numbers;
-    kvs_status st;
 
     m->tensors[1] = kvsi_session_ids_tensor(s->ids, s->state.length);
     for (size_t i = 0; i + KVSI_SESSION_OTHERS < m->count; i++) {
@@ -95,15 +94,14 @@ static kvs_status fill_image(image *m, const kvs_session *s, kvs_err *err)
         m->tensors[KVSI_SESSION_OTHERS + i] = kvsi_session_part_tensor(&m->parts[i], at);
         at += part_bytes(&m->parts[i]);
     }
-    KVS_TRY(kvsi_session_checksum(checksum, m->tensors, m->count, err));
-    KVS_TRY(describe(&m->about, s, checksum, err));
+    TRY(kvsi_session_checksum(checksum, m->tensors, m->count, err));
+    TRY(describe(&m->about, s, checksum, err));
     m->tensors[0] = (kvsi_file_tensor){.name = "session",
                                        .dtype = KVSI_U8,
                                        .rank = 1,
                                        .shape = {strlen(m->about)},
                                        .data = m->about};
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvs_session_save(const kvs_session *session, const char *path, kvs_err *err)
@@ -111,8 +109,8 @@ kvs_status kvs_session_save(const kvs_session *session, const char *path, kvs_er
     image m = {0};
     kvs_status st;
 
-    KVS_TRY(allocate_image(&m, session, err));
-    KVS_TRY(fill_image(&m, session, err));
+    TRY_OUT(allocate_image(&m, session, err));
+    TRY_OUT(fill_image(&m, session, err));
     st = kvsi_safetensors_write(path, m.tensors, m.count, err);
 out:
     release_image(&m);

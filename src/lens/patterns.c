@@ -85,13 +85,12 @@ static kvs_status read_taps(lens *l, size_t layer, size_t kv_head)
     const kvsi_attention a = kvsi_pass_attention(l->pass, layer, NULL);
     const size_t stride = a.v_shift.gate_stride, taps = shift->window + 1;
     kvsi_context *k = &l->pass->context;
-    kvs_status st = KVS_OK;
 
     if (!kvsi_form_get(shift->form)->gated) {
-        KVS_TRY(kvs_model_taps(model, layer, KVS_SHIFT_V, kv_head, l->taps, NULL, l->err));
+        TRY(kvs_model_taps(model, layer, KVS_SHIFT_V, kv_head, l->taps, NULL, l->err));
         for (size_t i = taps; i < l->tokens * taps; i++)
             l->taps[i] = l->taps[i - taps];
-        goto out;
+        return KVS_OK;
     }
     k->ops->download(k, l->gates, l->pass->layers[layer].gates,
                      l->tokens * stride * sizeof *l->gates);
@@ -103,8 +102,7 @@ static kvs_status read_taps(lens *l, size_t layer, size_t kv_head)
         l->taps[2 * s] = gate;
         l->taps[2 * s + 1] = 1 - gate;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The value at place s holds token s - window + j with tap j. */
@@ -180,7 +178,7 @@ static kvs_status lens_init(lens *l, const kvs_model *model, size_t count, kvs_e
         width = shape.qkv_width > width ? shape.qkv_width : width;
     }
     *l = (lens){.tokens = count, .err = err};
-    KVS_TRY(kvsi_pass_create(&l->pass, model, &limits, err));
+    TRY_OUT(kvsi_pass_create(&l->pass, model, &limits, err));
     l->qkv = kvsi_alloc(count * width, sizeof *l->qkv);
     l->mixed = kvsi_alloc(count * c->dim, sizeof *l->mixed);
     l->gates = kvsi_alloc(count * 3 * heads, sizeof *l->gates);
@@ -207,10 +205,10 @@ kvs_status kvs_patterns(const kvs_model *model, const int32_t *ids, size_t count
     if (count < 1 || count > model->config.context)
         return kvsi_fail(err, KVS_E_INVALID, "patterns of %zu tokens, expected 1 to %zu", count,
                          model->config.context);
-    KVS_TRY(lens_init(&l, model, count, err));
+    TRY_OUT(lens_init(&l, model, count, err));
     l.visit = visit;
     l.user = user;
-    KVS_TRY(kvsi_pass_load(l.pass, &batch, NULL, err));
+    TRY_OUT(kvsi_pass_load(l.pass, &batch, NULL, err));
     l.pass->watch = show_layer;
     l.pass->watcher = &l;
     kvsi_pass_forward(l.pass);

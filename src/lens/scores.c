@@ -110,15 +110,13 @@ static kvs_status read_keys(kvs_head_reading *head, const kvs_model *model, kvs_
 {
     const kvs_shift_config *shift = &kvs_model_get_config(model)->shift;
     double taps[2];
-    kvs_status st = KVS_OK;
 
     head->previous_keys = NAN;
     if (!(shift->targets & KVS_SHIFT_K) || shift->window != 1 || shift->form == KVS_SHIFT_DATA)
         return KVS_OK;
-    KVS_TRY(kvs_model_taps(model, head->layer, KVS_SHIFT_K, head->kv_head, taps, NULL, err));
+    TRY(kvs_model_taps(model, head->layer, KVS_SHIFT_K, head->kv_head, taps, NULL, err));
     head->previous_keys = taps[0] / (fabs(taps[0]) + fabs(taps[1]));
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvs_lens_read(kvs_head_reading *out, const kvs_model *model, const kvs_lens_options *o,
@@ -136,10 +134,10 @@ kvs_status kvs_lens_read(kvs_head_reading *out, const kvs_model *model, const kv
         reader r = {.next = out, .share = 1 / (double)o->sequences};
 
         kvs_lens_sequence(ids, o, model, s);
-        KVS_TRY(kvs_patterns(model, ids, 2 * o->length, read_head, &r, err));
+        TRY_OUT(kvs_patterns(model, ids, 2 * o->length, read_head, &r, err));
     }
     for (size_t h = 0; h < heads; h++)
-        KVS_TRY(read_keys(out + h, model, err));
+        TRY_OUT(read_keys(out + h, model, err));
 out:
     kvsi_free(ids);
     return st;

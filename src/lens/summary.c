@@ -22,20 +22,16 @@ kvs_status kvs_head_coefficients(kvs_coefficients *out, const kvs_model *model, 
 {
     const kvs_shift_config *shift = &kvs_model_get_config(model)->shift;
     double k[2], v[2];
-    kvs_status st;
 
-    if (!kvs_shift_has_kinds(shift)) {
-        st = kvsi_fail(err, KVS_E_UNSUPPORTED,
-                       "shift '%s' of form '%s' and window %zu has no four coefficients a head",
-                       kvs_shift_targets_name(shift->targets), kvs_shift_form_name(shift->form),
-                       shift->window);
-        goto out;
-    }
-    KVS_TRY(kvs_model_taps(model, layer, KVS_SHIFT_K, kv_head, k, NULL, err));
-    KVS_TRY(kvs_model_taps(model, layer, KVS_SHIFT_V, kv_head, v, NULL, err));
+    if (!kvs_shift_has_kinds(shift))
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "shift '%s' of form '%s' and window %zu has no four coefficients a head",
+                         kvs_shift_targets_name(shift->targets), kvs_shift_form_name(shift->form),
+                         shift->window);
+    TRY(kvs_model_taps(model, layer, KVS_SHIFT_K, kv_head, k, NULL, err));
+    TRY(kvs_model_taps(model, layer, KVS_SHIFT_V, kv_head, v, NULL, err));
     *out = (kvs_coefficients){.alpha1 = k[1], .alpha2 = k[0], .beta1 = v[1], .beta2 = v[0]};
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* Mean and variance, updated value by value (Welford).  A difference of sums of squares would
@@ -73,20 +69,18 @@ kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model, k
 {
     const kvs_model_config *config = kvs_model_get_config(model);
     running alpha = {0}, beta = {0};
-    kvs_status st = KVS_OK;
 
     *out = (kvs_shift_summary){0};
     for (size_t layer = 0; layer < config->layers; layer++)
         for (size_t h = 0; h < kvs_model_config_kv_heads(config, layer); h++) {
             kvs_coefficients c;
 
-            KVS_TRY(kvs_head_coefficients(&c, model, layer, h, err));
+            TRY(kvs_head_coefficients(&c, model, layer, h, err));
             count_head(out, &c);
             add(&alpha, c.alpha1 + c.alpha2);
             add(&beta, c.beta1 + c.beta2);
         }
     out->alpha_sum = estimate_of(&alpha);
     out->beta_sum = estimate_of(&beta);
-out:
-    return st;
+    return KVS_OK;
 }

@@ -115,8 +115,6 @@ static kvs_status check_rotation(const kvs_model_config *c, size_t heads, kvs_er
 
 static kvs_status check_positions(const kvs_model_config *c, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     if (!kvs_positions_name(c->positions))
         return kvsi_fail(err, KVS_E_INVALID, "unknown positions %d", (int)c->positions);
     if (c->rotary_fraction != 1.0 && c->positions != KVS_POSITIONS_ROPE)
@@ -135,11 +133,10 @@ static kvs_status check_positions(const kvs_model_config *c, kvs_err *err)
         if (!isfinite(c->slope[i]))
             return kvsi_fail(err, KVS_E_INVALID, "slope %zu is %g", i, c->slope[i]);
     if (c->positions == KVS_POSITIONS_ROPE) {
-        KVS_TRY(check_rotation(c, c->heads, err));
-        KVS_TRY(check_rotation(c, c->sliding_heads, err));
+        TRY(check_rotation(c, c->heads, err));
+        TRY(check_rotation(c, c->sliding_heads, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status check_sliding(const kvs_model_config *c, kvs_err *err)
@@ -221,22 +218,19 @@ static void fill_in(kvs_model_config *c)
 
 kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err)
 {
-    kvs_status st;
-
     fill_in(config);
-    KVS_TRY(check_sizes(config, err));
-    KVS_TRY(check_heads(config->dim, config->heads, config->kv_heads, err));
-    KVS_TRY(check_heads(config->dim, config->sliding_heads, config->sliding_kv_heads, err));
-    KVS_TRY(check_reals(config, err));
-    KVS_TRY(check_sliding(config, err));
-    KVS_TRY(check_positions(config, err));
-    KVS_TRY(check_head(config, err));
-    KVS_TRY(check_shift(config, err));
+    TRY(check_sizes(config, err));
+    TRY(check_heads(config->dim, config->heads, config->kv_heads, err));
+    TRY(check_heads(config->dim, config->sliding_heads, config->sliding_kv_heads, err));
+    TRY(check_reals(config, err));
+    TRY(check_sliding(config, err));
+    TRY(check_positions(config, err));
+    TRY(check_head(config, err));
+    TRY(check_shift(config, err));
     if (config->identity_projections &&
         (config->kv_heads != config->heads || config->sliding_kv_heads != config->sliding_heads))
-        st = kvsi_fail(err, KVS_E_INVALID, "identity projections need as many kv heads as heads");
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_INVALID, "identity projections need as many kv heads as heads");
+    return KVS_OK;
 }
 
 /* ---- layers ---- */

@@ -46,14 +46,14 @@ kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err
     kvsi_checksum_stream *stream = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_checksum_create(&stream, err));
+    TRY_OUT(kvsi_checksum_create(&stream, err));
     for (size_t i = 0; i < model->layout.count; i++) {
         const kvsi_parameter *p = &model->layout.list[i];
 
         if (model->numbers[i])
             add_numbers(stream, model->context, model->numbers[i], p->count);
         else
-            KVS_TRY(add_view(stream, kvsi_weights_find(model->weights, p->name), err));
+            TRY_OUT(add_view(stream, kvsi_weights_find(model->weights, p->name), err));
     }
     *out = kvsi_checksum_value(stream);
 out:

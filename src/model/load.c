@@ -55,8 +55,6 @@ static kvs_status check_strangers(const kvsi_layout *layout, const kvsi_weights 
 
 kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weights, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t i = 0; i < layout->count; i++) {
         const kvsi_parameter *p = &layout->list[i];
         const kvsi_weights_tensor *t = kvsi_weights_find(weights, p->name);
@@ -64,11 +62,9 @@ kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weigh
         if (!t)
             return kvsi_fail(err, KVS_E_FORMAT, "'%s' has no tensor '%s'",
                              kvsi_weights_file(weights), p->name);
-        KVS_TRY(check_tensor(t, p, err));
+        TRY(check_tensor(t, p, err));
     }
-    KVS_TRY(check_strangers(layout, weights, err));
-out:
-    return st;
+    return check_strangers(layout, weights, err);
 }
 
 /* The table of rotations has as many rows as the context: a small file must not claim a large
@@ -153,17 +149,14 @@ static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_w
 
 kvs_status kvsi_model_set_weights(kvs_model *m, const kvsi_weights *weights, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(kvsi_weights_fit(&m->layout, weights, err));
+    TRY(kvsi_weights_fit(&m->layout, weights, err));
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
 
         if (m->numbers[i] || m->share)
-            KVS_TRY(set_tensor(m, p, kvsi_weights_find(weights, p->name), err));
+            TRY(set_tensor(m, p, kvsi_weights_find(weights, p->name), err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err)
@@ -173,10 +166,10 @@ kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *path, kv
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_weights_open(&weights, path, err));
-    KVS_TRY(kvsi_weights_check(weights, err));
-    KVS_TRY(kvsi_model_allocate(&m, rt, kvsi_weights_config(weights), err));
-    KVS_TRY(kvsi_model_set_weights(m, weights, err));
+    TRY_OUT(kvsi_weights_open(&weights, path, err));
+    TRY_OUT(kvsi_weights_check(weights, err));
+    TRY_OUT(kvsi_model_allocate(&m, rt, kvsi_weights_config(weights), err));
+    TRY_OUT(kvsi_model_set_weights(m, weights, err));
     m->ids = *kvsi_weights_token_ids(weights);
     *out = m;
     m = NULL;

@@ -86,15 +86,15 @@ kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_co
     m->config = *config;
     m->context = (kvsi_context){.ops = rt->ops, .threads = rt->threads};
     m->comm = rt->comm;
-    KVS_TRY(kvs_model_config_finish(&m->config, err));
-    KVS_TRY(kvsi_layout_init(&m->layout, &m->config, err));
+    TRY_OUT(kvs_model_config_finish(&m->config, err));
+    TRY_OUT(kvsi_layout_init(&m->layout, &m->config, err));
     m->numbers = kvsi_alloc(m->layout.count, sizeof *m->numbers);
     if (!m->numbers) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tensors", m->layout.count);
         goto out;
     }
-    KVS_TRY(make_tables(&m->tables, m, m->config.heads, err));
-    KVS_TRY(make_tables(&m->sliding_tables, m, m->config.sliding_heads, err));
+    TRY_OUT(make_tables(&m->tables, m, m->config.heads, err));
+    TRY_OUT(make_tables(&m->sliding_tables, m, m->config.sliding_heads, err));
     *out = m;
     m = NULL;
 out:
@@ -126,8 +126,8 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_model_begin(&m, rt, config, err));
-    KVS_TRY(find_share(&numbers, m, rt->spread, err));
+    TRY_OUT(kvsi_model_begin(&m, rt, config, err));
+    TRY_OUT(find_share(&numbers, m, rt->spread, err));
     m->parameters = rt->ops->alloc(numbers * sizeof(real));
     if (!m->parameters) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu parameters", numbers);
@@ -142,7 +142,7 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
         else if (!m->share)
             m->numbers[i] = m->parameters + p->offset;
     }
-    KVS_TRY(kvsi_matrices_init(&m->matrices, m, err));
+    TRY_OUT(kvsi_matrices_init(&m->matrices, m, err));
     *out = m;
     m = NULL;
 out:
@@ -159,7 +159,7 @@ kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt, const kvs_model_co
     size_t largest = 0;
 
     *out = NULL;
-    KVS_TRY(kvsi_model_allocate(&m, rt, config, err));
+    TRY_OUT(kvsi_model_allocate(&m, rt, config, err));
     for (size_t i = 0; i < m->layout.count; i++)
         largest = m->layout.list[i].count > largest ? m->layout.list[i].count : largest;
     values = kvsi_alloc(largest, sizeof *values);

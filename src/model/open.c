@@ -66,16 +66,16 @@ kvs_status kvs_model_open(kvs_model **out, kvs_runtime *rt, const char *path, kv
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_weights_open(&weights, path, err));
-    KVS_TRY(kvsi_weights_check(weights, err));
-    KVS_TRY(kvsi_model_begin(&m, rt, kvsi_weights_config(weights), err));
+    TRY_OUT(kvsi_weights_open(&weights, path, err));
+    TRY_OUT(kvsi_weights_check(weights, err));
+    TRY_OUT(kvsi_model_begin(&m, rt, kvsi_weights_config(weights), err));
     m->weights = weights;
     m->ids = *kvsi_weights_token_ids(weights);
     weights = NULL;
     ask_for_small_tensors(m);
-    KVS_TRY(place_tensors(m, err));
-    KVS_TRY(kvsi_model_set_weights(m, m->weights, err));
-    KVS_TRY(kvsi_matrices_init(&m->matrices, m, err));
+    TRY_OUT(place_tensors(m, err));
+    TRY_OUT(kvsi_model_set_weights(m, m->weights, err));
+    TRY_OUT(kvsi_matrices_init(&m->matrices, m, err));
     *out = m;
     m = NULL;
 out:

@@ -268,26 +268,24 @@ static kvs_status check_token(const kvsi_pass *p, const kvs_batch *b, size_t t, 
 static kvs_status check_batch(const kvsi_pass *p, const kvs_batch *b, kvsi_state *const *states,
                               kvs_err *err)
 {
-    kvs_status st = KVS_OK;
     size_t rows = 0;
 
     if (b->sequences > p->limits.sequences)
         return kvsi_fail(err, KVS_E_LIMIT, "a batch of %zu sequences, planned for %zu",
                          b->sequences, p->limits.sequences);
     for (size_t s = 0; s < b->sequences; s++)
-        KVS_TRY(check_sequence(p, b, s, states ? states[s] : NULL, err));
+        TRY(check_sequence(p, b, s, states ? states[s] : NULL, err));
     if (b->starts[b->sequences] - b->starts[0] > p->limits.tokens)
         return kvsi_fail(err, KVS_E_LIMIT, "a batch of %zu tokens, planned for %zu",
                          b->starts[b->sequences] - b->starts[0], p->limits.tokens);
     for (size_t t = b->starts[0]; t < b->starts[b->sequences]; t++) {
-        KVS_TRY(check_token(p, b, t, err));
+        TRY(check_token(p, b, t, err));
         rows += b->targets && b->targets[t] >= 0;
     }
     if (rows > p->limits.head_rows)
         return kvsi_fail(err, KVS_E_LIMIT, "a batch with %zu targets, planned for %zu", rows,
                          p->limits.head_rows);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The rows that have a target, in order. */
@@ -326,10 +324,8 @@ kvs_status kvsi_pass_load(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *c
 {
     kvsi_context *c = &pass->context;
     const kvsi_ops *op = c->ops;
-    const kvs_status st = check_batch(pass, batch, states, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(check_batch(pass, batch, states, err));
     pass->sequences = batch->sequences;
     pass->tokens = batch->starts[batch->sequences] - batch->starts[0];
     load_spans(pass, batch, states);

@@ -33,7 +33,7 @@ kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model 
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_model_must_own(model, "retrofitted", err));
+    TRY_OUT(kvsi_model_must_own(model, "retrofitted", err));
     if (model->config.shift.targets != 0)
         return kvsi_fail(err, KVS_E_INVALID, "the model is already shifted ('%s')",
                          kvs_shift_targets_name(model->config.shift.targets));
@@ -41,8 +41,8 @@ kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model 
         return kvsi_fail(err, KVS_E_INVALID, "nothing to retrofit: the shift has no targets");
     config.shift = *shift;
     config.shift.init = KVS_SHIFT_INIT_IDENTITY;
-    KVS_TRY(kvs_model_create(&m, rt, &config, 0, err)); /* the identity is the same for any seed */
-    KVS_TRY(copy_tensors(m, model, err));
+    TRY_OUT(kvs_model_create(&m, rt, &config, 0, err)); /* the identity is the same for any seed */
+    TRY_OUT(copy_tensors(m, model, err));
     m->ids = model->ids;
     *out = m;
     m = NULL;

@@ -61,8 +61,8 @@ kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory while saving to '%s'", dir);
         goto out;
     }
-    KVS_TRY(kvsi_safetensors_write_source(weights, &source, err));
-    KVS_TRY(write_config(model, config, err));
+    TRY_OUT(kvsi_safetensors_write_source(weights, &source, err));
+    TRY_OUT(write_config(model, config, err));
 out:
     kvsi_free(weights);
     kvsi_free(config);

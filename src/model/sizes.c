@@ -32,10 +32,8 @@ kvs_status kvs_model_config_sizes(const kvs_model_config *config, kvs_model_size
 {
     kvs_model_sizes sizes = {0};
     kvsi_layout layout;
-    kvs_status st = kvsi_layout_init(&layout, config, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_layout_init(&layout, config, err));
     for (size_t i = 0; i < layout.count; i++)
         if (is_embedding(layout.list[i].role))
             sizes.embedding_parameters += layout.list[i].count;

@@ -26,10 +26,10 @@ static kvs_status collect_bucket(real *out, real *scratch, const kvs_model *m, c
     kvsi_cut cut = {0};
     kvs_status st;
 
-    KVS_TRY(kvsi_cut_init(&cut, m->comm, b->all.count * sizeof *out, piece * sizeof *out, err));
-    KVS_TRY(
+    TRY_OUT(kvsi_cut_init(&cut, m->comm, b->all.count * sizeof *out, piece * sizeof *out, err));
+    TRY_OUT(
         m->comm->ops->collect(m->comm->self, &transfer, scratch, m->parameters + b->at, &cut, err));
-    KVS_TRY(kvsi_comm_wait(m->comm, &transfer, err));
+    TRY_OUT(kvsi_comm_wait(m->comm, &transfer, err));
     c.ops->download(&c, out, scratch, b->all.count * sizeof *out);
     c.ops->sync(&c);
 out:
@@ -102,13 +102,13 @@ kvs_status kvsi_model_share_weights(kvs_model *model, const kvsi_weights *weight
         goto out;
     }
     if (weights)
-        KVS_TRY(kvsi_weights_fit(&model->layout, weights, err));
+        TRY_OUT(kvsi_weights_fit(&model->layout, weights, err));
     for (size_t i = 0; i < model->layout.count; i++) {
         const kvsi_parameter *p = &model->layout.list[i];
 
         if (weights)
-            KVS_TRY(kvsi_weights_numbers(numbers, p, kvsi_weights_find(weights, p->name), err));
-        KVS_TRY(share_tensor(model, p, numbers, chunk, err));
+            TRY_OUT(kvsi_weights_numbers(numbers, p, kvsi_weights_find(weights, p->name), err));
+        TRY_OUT(share_tensor(model, p, numbers, chunk, err));
     }
 out:
     kvsi_free(chunk);

@@ -57,7 +57,7 @@ static kvs_status read_head(real **out, const kvs_model *model, size_t layer, un
         goto out;
     }
     if (tensor) {
-        KVS_TRY(kvs_model_read_tensor(model, tensor->name, all, tensor->count, err));
+        TRY_OUT(kvs_model_read_tensor(model, tensor->name, all, tensor->count, err));
         for (size_t i = 0; i < each; i++)
             numbers[i] = (real)all[head * each + i];
     }
@@ -92,11 +92,11 @@ kvs_status kvs_model_taps(const kvs_model *model, size_t layer, unsigned target,
     size_t head_size;
     kvs_status st;
 
-    KVS_TRY(check_head(&model->config, layer, target, head, err));
+    TRY_OUT(check_head(&model->config, layer, target, head, err));
     if (shift->form == KVS_SHIFT_DATA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form 'data' has no fixed taps");
     head_size = kvsi_layer_shape_of(&model->config, layer).head_size;
-    KVS_TRY(read_head(&numbers, model, layer, target, head, form->numbers(shift->window, head_size),
+    TRY_OUT(read_head(&numbers, model, layer, target, head, form->numbers(shift->window, head_size),
                       err));
     channels = kvsi_alloc((shift->window + 1) * head_size, sizeof *channels);
     if (!channels) {
@@ -125,11 +125,11 @@ kvs_status kvs_model_gate_length(const kvs_model *model, size_t layer, unsigned 
     real *w = NULL;
     kvs_status st;
 
-    KVS_TRY(check_head(&model->config, layer, target, head, err));
+    TRY_OUT(check_head(&model->config, layer, target, head, err));
     if (model->config.shift.form != KVS_SHIFT_DATA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form '%s' has no gate vector",
                          kvs_shift_form_name(model->config.shift.form));
-    KVS_TRY(read_head(&w, model, layer, target, head, dim, err));
+    TRY_OUT(read_head(&w, model, layer, target, head, dim, err));
     for (size_t i = 0; i < dim; i++)
         squares += (double)w[i] * (double)w[i];
     *length = sqrt(squares);

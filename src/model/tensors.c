@@ -129,11 +129,9 @@ kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, const floa
                                   kvs_err *err)
 {
     const kvsi_parameter *p;
-    kvs_status st;
 
-    KVS_TRY(kvsi_model_must_own(model, "changed", err));
-    KVS_TRY(find_tensor(&p, model, name, count, err));
+    TRY(kvsi_model_must_own(model, "changed", err));
+    TRY(find_tensor(&p, model, name, count, err));
     kvsi_model_set(model, p, in);
-out:
-    return st;
+    return KVS_OK;
 }

@@ -65,7 +65,7 @@ kvs_status kvsi_comm_find_hosts(kvs_comm *comm, kvs_err *err)
     }
     if (gethostname(own.host, sizeof own.host - 1) != 0)
         snprintf(own.host, sizeof own.host, "unknown");
-    KVS_TRY(kvsi_comm_gather(comm, all, &own, sizeof own, err));
+    TRY_OUT(kvsi_comm_gather(comm, all, &own, sizeof own, err));
     for (size_t r = 0; r < comm->size; r++) {
         memcpy(comm->hosts[r], all[r].host, KVSI_HOST_SIZE);
         if (strcmp(all[r].host, own.host) == 0 && all[r].cores == own.cores) {
@@ -74,7 +74,7 @@ kvs_status kvsi_comm_find_hosts(kvs_comm *comm, kvs_err *err)
         }
     }
     cores = kvsi_cores_share(comm);
-    KVS_TRY(kvsi_comm_gather(comm, comm->cores, &cores, sizeof cores, err));
+    TRY_OUT(kvsi_comm_gather(comm, comm->cores, &cores, sizeof cores, err));
 out:
     kvsi_free(all);
     return st;
@@ -101,10 +101,7 @@ kvs_status kvsi_comm_wait(const kvs_comm *comm, kvsi_transfer *t, kvs_err *err)
     int done = 0;
 
     for (size_t polls = 0; !done; polls++) {
-        const kvs_status st = comm->ops->test(comm->self, t, &done, err);
-
-        if (st != KVS_OK)
-            return st;
+        TRY(comm->ops->test(comm->self, t, &done, err));
         if (done)
             break;
         pause_between(polls);
@@ -120,24 +117,18 @@ kvs_status kvsi_comm_gather(const kvs_comm *comm, void *all, const void *own, si
                             kvs_err *err)
 {
     kvsi_transfer t = {0};
-    kvs_status st;
 
-    KVS_TRY(comm->ops->gather(comm->self, &t, all, own, bytes, err));
-    KVS_TRY(kvsi_comm_wait(comm, &t, err));
-out:
-    return st;
+    TRY(comm->ops->gather(comm->self, &t, all, own, bytes, err));
+    return kvsi_comm_wait(comm, &t, err);
 }
 
 kvs_status kvsi_comm_broadcast(const kvs_comm *comm, void *data, size_t bytes, size_t root,
                                kvs_err *err)
 {
     kvsi_transfer t = {0};
-    kvs_status st;
 
-    KVS_TRY(comm->ops->broadcast(comm->self, &t, data, bytes, root, err));
-    KVS_TRY(kvsi_comm_wait(comm, &t, err));
-out:
-    return st;
+    TRY(comm->ops->broadcast(comm->self, &t, data, bytes, root, err));
+    return kvsi_comm_wait(comm, &t, err);
 }
 
 /* ---- cuts ---- */
@@ -219,7 +210,7 @@ kvs_status kvs_comm_agree(kvs_comm *comm, kvs_status status, kvs_err *err)
     all = kvsi_alloc(comm->size, sizeof *all);
     if (!all)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", comm->size);
-    KVS_TRY(kvsi_comm_gather(comm, all, &own, sizeof own, err));
+    TRY_OUT(kvsi_comm_gather(comm, all, &own, sizeof own, err));
     st = sum_up(all, comm->size, err);
     comm->all_know = st != KVS_OK;
 out:

@@ -175,11 +175,11 @@ kvs_status kvs_comm_open(kvs_comm **out, kvs_err *err)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the ranks");
     *comm = kvsi_comm_self;
     if (may_have_others(count)) {
-        KVS_TRY(load_module(comm, count, &open, err));
+        TRY_OUT(load_module(comm, count, &open, err));
         if (open)
-            KVS_TRY(open(comm, err));
-        KVS_TRY(check_count(comm, count, err));
-        KVS_TRY(kvsi_comm_find_hosts(comm, err));
+            TRY_OUT(open(comm, err));
+        TRY_OUT(check_count(comm, count, err));
+        TRY_OUT(kvsi_comm_find_hosts(comm, err));
     }
     *out = comm;
     return KVS_OK;

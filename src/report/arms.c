@@ -58,8 +58,6 @@ static kvs_status begin_arm(kvsi_arms *arms, size_t most_runs, kvs_err *err)
 
 static kvs_status group(kvsi_arms *arms, const kvsi_run *runs, size_t count, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     arms->arms = kvsi_alloc(count, sizeof *arms->arms);
     if (!arms->arms)
         return fail_memory(count, err);
@@ -67,11 +65,10 @@ static kvs_status group(kvsi_arms *arms, const kvsi_run *runs, size_t count, kvs
         const size_t at = find_arm(arms, runs + i);
 
         if (at == arms->count)
-            KVS_TRY(begin_arm(arms, count, err));
+            TRY(begin_arm(arms, count, err));
         arms->arms[at].runs[arms->arms[at].summary.runs++] = runs + i;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- labels ---------------------------------------------------------------------------------- */
@@ -103,7 +100,7 @@ static kvs_status label(kvsi_arms *arms, kvs_err *err)
             kvsi_text_format(&text, " (%s)", arm->runs[0]->summary.name);
         arm->label = text.data;
         arm->summary.label = text.data;
-        KVS_TRY(kvsi_text_check(&text, err));
+        TRY_OUT(kvsi_text_check(&text, err));
     }
 out:
     kvsi_free(lists);
@@ -158,7 +155,6 @@ static void choose_counted(kvsi_arm *arm)
 static kvs_status average(kvsi_arm *arm, kvs_err *err)
 {
     kvs_arm_summary *s = &arm->summary;
-    kvs_status st;
 
     choose_counted(arm);
     s->parameters = arm->runs[0]->summary.parameters;
@@ -167,7 +163,7 @@ static kvs_status average(kvsi_arm *arm, kvs_err *err)
         s->seconds += arm->counted[i]->summary.seconds / (double)s->counted;
     }
     s->loss = s->loss_error = NAN;
-    KVS_TRY(draw_curve(&arm->curve, &arm->curve_count, arm->counted, NULL, s->counted, err));
+    TRY(draw_curve(&arm->curve, &arm->curve_count, arm->counted, NULL, s->counted, err));
     if (arm->curve_count > 0) {
         const kvsi_mean *last = arm->curve + arm->curve_count - 1;
 
@@ -175,8 +171,7 @@ static kvs_status average(kvsi_arm *arm, kvs_err *err)
         s->loss = last->mean;
         s->loss_error = last->error;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- differences ----------------------------------------------------------------------------- */
@@ -219,7 +214,6 @@ static kvs_status subtract(kvsi_difference *d, const kvsi_arm *arm, const kvsi_a
 {
     const size_t most = arm->summary.counted;
     kvs_arm_difference *s = &d->summary;
-    kvs_status st = KVS_OK;
 
     d->seeds = kvsi_alloc(most, sizeof *d->seeds);
     d->values = kvsi_alloc(most, sizeof *d->values);
@@ -230,7 +224,7 @@ static kvs_status subtract(kvsi_difference *d, const kvsi_arm *arm, const kvsi_a
     pair(d, arm, baseline);
     if (s->seeds == 0)
         return KVS_OK;
-    KVS_TRY(draw_curve(&d->curve, &d->curve_count, d->ours, d->theirs, s->seeds, err));
+    TRY(draw_curve(&d->curve, &d->curve_count, d->ours, d->theirs, s->seeds, err));
     if (d->curve_count == 0)
         return KVS_OK;
     s->step = d->curve[d->curve_count - 1].step;
@@ -241,8 +235,7 @@ static kvs_status subtract(kvsi_difference *d, const kvsi_arm *arm, const kvsi_a
             kvsi_run_loss_at(d->ours[i], s->step) - kvsi_run_loss_at(d->theirs[i], s->step);
     s->seed = d->seeds;
     s->difference = d->values;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* Of arms on the same data; those that share no seed, or no step, with the baseline have none. */
@@ -250,7 +243,6 @@ static kvs_status compare(kvsi_arms *arms, kvs_err *err)
 {
     const size_t base = find_baseline(arms);
     const kvsi_arm *baseline = arms->arms + base;
-    kvs_status st = KVS_OK;
 
     arms->differences = kvsi_alloc(arms->count, sizeof *arms->differences);
     if (!arms->differences)
@@ -264,14 +256,13 @@ static kvs_status compare(kvsi_arms *arms, kvs_err *err)
         arms->difference_count++; /* so that it is released, whatever happens */
         d->summary.arm = i;
         d->summary.baseline = base;
-        KVS_TRY(subtract(d, arms->arms + i, baseline, err));
+        TRY(subtract(d, arms->arms + i, baseline, err));
         if (d->curve_count == 0) {
             release_difference(d);
             arms->difference_count--;
         }
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -281,11 +272,11 @@ kvs_status kvsi_arms_create(kvsi_arms *out, const kvsi_run *runs, size_t count, 
     kvs_status st;
 
     *out = (kvsi_arms){0};
-    KVS_TRY(group(out, runs, count, err));
-    KVS_TRY(label(out, err));
+    TRY_OUT(group(out, runs, count, err));
+    TRY_OUT(label(out, err));
     for (size_t i = 0; i < out->count; i++)
-        KVS_TRY(average(out->arms + i, err));
-    KVS_TRY(compare(out, err));
+        TRY_OUT(average(out->arms + i, err));
+    TRY_OUT(compare(out, err));
 out:
     if (st != KVS_OK)
         kvsi_arms_release(out);

@@ -7,16 +7,13 @@ static const size_t SVG_LIMIT = (size_t)64 << 20;
 kvs_status kvsi_gnuplot_draw(char **svg, const kvsi_text *script, kvs_err *err)
 {
     static const char *const argv[] = {"gnuplot", "-d", "-", NULL};
-    kvs_status st;
 
     *svg = NULL;
     if (!kvsi_program_found("gnuplot"))
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "gnuplot is needed for the curves; install the package 'gnuplot-nox'");
-    KVS_TRY(kvsi_text_check(script, err));
-    KVS_TRY(kvsi_program_filter(svg, argv, script->data, SVG_LIMIT, err));
-out:
-    return st;
+    TRY(kvsi_text_check(script, err));
+    return kvsi_program_filter(svg, argv, script->data, SVG_LIMIT, err);
 }
 
 /* In single quotes nothing but the quote itself is special. */

@@ -99,10 +99,10 @@ kvs_status kvs_patterns_draw(const char *svg, const kvs_model *model,
     d.height = (double)(rows * PAIR_HEIGHT + 2 * MARGIN);
     kvs_lens_sequence(ids, &o, model, 0);
     add_frame(&d, &o, all);
-    KVS_TRY(kvs_patterns(model, ids, 2 * o.length, add_head, &d, err));
+    TRY_OUT(kvs_patterns(model, ids, 2 * o.length, add_head, &d, err));
     kvsi_text_add(&d.script, "unset multiplot\n");
-    KVS_TRY(kvsi_gnuplot_draw(&drawn, &d.script, err));
-    KVS_TRY(kvsi_file_write_text(svg, drawn, err));
+    TRY_OUT(kvsi_gnuplot_draw(&drawn, &d.script, err));
+    TRY_OUT(kvsi_file_write_text(svg, drawn, err));
 out:
     kvsi_free(drawn);
     kvsi_free(ids);

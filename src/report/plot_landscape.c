@@ -45,7 +45,6 @@ static kvs_status add_grid(kvsi_text *script, const kvs_theorem3 *problem, size_
                            kvs_err *err)
 {
     double low = INFINITY, high = -INFINITY, step;
-    kvs_status st = KVS_OK;
 
     kvsi_text_format(script, "$grid%zu << END\n", number);
     for (size_t b = 0; b <= GRID; b++) {
@@ -53,7 +52,7 @@ static kvs_status add_grid(kvsi_text *script, const kvs_theorem3 *problem, size_
             const double x = (double)a / GRID, y = (double)b / GRID;
             double loss = 0;
 
-            KVS_TRY(loss_at(&loss, problem, x, y, err));
+            TRY(loss_at(&loss, problem, x, y, err));
             kvsi_text_format(script, "%.4f %.4f %.9g\n", x, y, loss);
             low = fmin(low, loss);
             high = fmax(high, loss);
@@ -66,8 +65,7 @@ static kvs_status add_grid(kvsi_text *script, const kvs_theorem3 *problem, size_
                      "set cntrparam levels incremental %.9g, %.9g, %.9g\n"
                      "set table $contour%zu\nsplot $grid%zu\nunset table\n",
                      ceil(low / step) * step, step, high, number, number);
-out:
-    return st;
+    return KVS_OK;
 }
 
 static void add_title(kvsi_text *script, const kvs_theorem3 *p)
@@ -121,9 +119,8 @@ static kvs_status add_panel(kvsi_text *script, const layout *l, const kvs_theore
 {
     const kvsi_field field = {descent_at, problem};
     char name[32];
-    kvs_status st;
 
-    KVS_TRY(add_grid(script, problem, number, err));
+    TRY(add_grid(script, problem, number, err));
     snprintf(name, sizeof name, "down%zu", number);
     kvsi_streamlines_add(script, name, &field);
     add_title(script, problem);
@@ -136,8 +133,7 @@ static kvs_status add_panel(kvsi_text *script, const layout *l, const kvs_theore
                      "'+' using (0):(1) every ::::0 with points pointtype 7 pointsize 0.9 "
                      "linecolor rgb '#d55e00' notitle\n",
                      name, name, number);
-out:
-    return st;
+    return KVS_OK;
 }
 
 static void add_frame(kvsi_text *script, const layout *l)
@@ -172,10 +168,10 @@ kvs_status kvsi_plot_landscape(char **svg, const kvs_theorem3 *panels, size_t co
     for (size_t i = 0; i < count; i++) {
         if (i + 1 == count) /* labels are drawn with every panel that follows */
             add_words(&script, &l);
-        KVS_TRY(add_panel(&script, &l, panels + i, i, err));
+        TRY_OUT(add_panel(&script, &l, panels + i, i, err));
     }
     kvsi_text_add(&script, "unset multiplot\n");
-    KVS_TRY(kvsi_gnuplot_draw(svg, &script, err));
+    TRY_OUT(kvsi_gnuplot_draw(svg, &script, err));
 out:
     kvsi_text_release(&script);
     return st;
@@ -187,8 +183,8 @@ kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panels, size_
     char *drawn = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_plot_landscape(&drawn, panels, count, columns, err));
-    KVS_TRY(kvsi_file_write_text(svg, drawn, err));
+    TRY_OUT(kvsi_plot_landscape(&drawn, panels, count, columns, err));
+    TRY_OUT(kvsi_file_write_text(svg, drawn, err));
 out:
     kvsi_free(drawn);
     return st;

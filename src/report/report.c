@@ -49,18 +49,15 @@ static kvs_status refuse_mixture(const kvs_report *report, const char *const *di
 
 static kvs_status read_runs(kvs_report *report, const char *const *dirs, size_t count, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(refuse_twice(dirs, count, err));
+    TRY(refuse_twice(dirs, count, err));
     report->runs = kvsi_alloc(count, sizeof *report->runs);
     if (!report->runs)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu runs", count);
     for (; report->run_count < count; report->run_count++)
-        KVS_TRY(kvsi_run_open(report->runs + report->run_count, dirs[report->run_count], err));
-    KVS_TRY(refuse_mixture(report, dirs, err));
+        TRY(kvsi_run_open(report->runs + report->run_count, dirs[report->run_count], err));
+    TRY(refuse_mixture(report, dirs, err));
     report->is_text = report->runs[0].is_text;
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvs_report_create(kvs_report **out, const char *const *dirs, size_t count, kvs_err *err)
@@ -74,12 +71,12 @@ kvs_status kvs_report_create(kvs_report **out, const char *const *dirs, size_t c
     report = kvsi_alloc(1, sizeof *report);
     if (!report)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a report");
-    KVS_TRY(read_runs(report, dirs, count, err));
+    TRY_OUT(read_runs(report, dirs, count, err));
     if (report->is_text)
-        KVS_TRY(kvsi_arms_create(&report->arms, report->runs, count, err));
-    KVS_TRY(kvsi_report_add_remarks(report, err));
+        TRY_OUT(kvsi_arms_create(&report->arms, report->runs, count, err));
+    TRY_OUT(kvsi_report_add_remarks(report, err));
     kvsi_tables_to_text(&report->text, report);
-    KVS_TRY(kvsi_text_check(&report->text, err));
+    TRY_OUT(kvsi_text_check(&report->text, err));
     *out = report;
     report = NULL;
 out:
@@ -151,14 +148,14 @@ static kvs_status write_curves(const kvs_report *report, const kvs_report_option
     char *svg = NULL;
     kvs_status st;
 
-    KVS_TRY(report->is_text ? kvsi_plot_losses(&svg, &report->arms, err)
+    TRY_OUT(report->is_text ? kvsi_plot_losses(&svg, &report->arms, err)
                             : kvsi_plot_accuracy(&svg, report->runs, report->run_count, err));
     if (options->svg)
-        KVS_TRY(kvsi_file_write_text(options->svg, svg, err));
+        TRY_OUT(kvsi_file_write_text(options->svg, svg, err));
     if (options->html) {
         kvsi_page_render(&page, title, report, svg);
-        KVS_TRY(kvsi_text_check(&page, err));
-        KVS_TRY(kvsi_file_write_text(options->html, page.data, err));
+        TRY_OUT(kvsi_text_check(&page, err));
+        TRY_OUT(kvsi_file_write_text(options->html, page.data, err));
     }
 out:
     kvsi_text_release(&page);
@@ -170,12 +167,10 @@ kvs_status kvs_report_write(const kvs_report *report, const kvs_report_options *
                             kvs_err *err)
 {
     const char *title = options->title ? options->title : "Training runs";
-    kvs_status st = KVS_OK;
 
     if (options->json)
-        KVS_TRY(write_json(report, options->json, title, err));
+        TRY(write_json(report, options->json, title, err));
     if (options->html || options->svg)
-        KVS_TRY(write_curves(report, options, title, err));
-out:
-    return st;
+        TRY(write_curves(report, options, title, err));
+    return KVS_OK;
 }

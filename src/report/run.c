@@ -36,27 +36,22 @@ static void set_name(kvs_run_summary *summary, const char *dir)
 static kvs_status get_number(double *out, const json_t *object, const char *key, const char *what,
                              kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(kvsi_json_require(object, key, what, err));
+    TRY(kvsi_json_require(object, key, what, err));
     *out = NAN;
     if (!json_is_null(json_object_get(object, key)))
-        KVS_TRY(kvsi_json_get_real(out, object, key, what, err));
-out:
-    return st;
+        TRY(kvsi_json_get_real(out, object, key, what, err));
+    return KVS_OK;
 }
 
 static kvs_status get_count(uint64_t *out, const json_t *object, const char *key, const char *what,
                             kvs_err *err)
 {
     size_t count = 0;
-    kvs_status st;
 
-    KVS_TRY(kvsi_json_require(object, key, what, err));
-    KVS_TRY(kvsi_json_get_size(&count, object, key, what, err));
+    TRY(kvsi_json_require(object, key, what, err));
+    TRY(kvsi_json_get_size(&count, object, key, what, err));
     *out = count;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The same where it may be left out too. */
@@ -72,16 +67,13 @@ static kvs_status get_number_if_any(double *out, const json_t *object, const cha
 static kvs_status read_model(kvs_model_config *config, kvs_run_summary *summary,
                              const json_t *settings, const char *what, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(kvsi_json_require(settings, "model", what, err));
-    KVS_TRY(kvsi_hf_config_from_json(config, json_object_get(settings, "model"), what, err));
+    TRY(kvsi_json_require(settings, "model", what, err));
+    TRY(kvsi_hf_config_from_json(config, json_object_get(settings, "model"), what, err));
     summary->layers = config->layers;
     summary->dim = config->dim;
     summary->heads = config->heads;
     kvsi_describe_shift(summary->shift, sizeof summary->shift, &config->shift);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* How it was to be trained, and on what. */
@@ -91,38 +83,34 @@ static kvs_status read_purpose(kvsi_run *run, const json_t *settings, const char
     const json_t *train = json_object_get(settings, "train"),
                  *task = json_object_get(settings, "task");
     const char *name = "";
-    kvs_status st;
 
-    KVS_TRY(kvsi_json_require(settings, "train", what, err));
-    KVS_TRY(kvsi_json_require(settings, "task", what, err));
-    KVS_TRY(get_count(&run->summary.seed, train, "seed", what, err));
-    KVS_TRY(get_count(&run->summary.planned_steps, train, "steps", what, err));
-    KVS_TRY(kvsi_json_require(task, "name", what, err));
-    KVS_TRY(kvsi_json_get_text(&name, task, "name", what, err));
+    TRY(kvsi_json_require(settings, "train", what, err));
+    TRY(kvsi_json_require(settings, "task", what, err));
+    TRY(get_count(&run->summary.seed, train, "seed", what, err));
+    TRY(get_count(&run->summary.planned_steps, train, "steps", what, err));
+    TRY(kvsi_json_require(task, "name", what, err));
+    TRY(kvsi_json_get_text(&name, task, "name", what, err));
     run->is_text = strcmp(name, "corpus") == 0;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The program and the machine. */
 static kvs_status read_origin(kvsi_run *run, const json_t *settings, const char *what, kvs_err *err)
 {
     const char *command = "", *version = "", *cpu_level = "";
-    kvs_status st;
 
-    KVS_TRY(kvsi_json_require(settings, "kvshift", what, err));
-    KVS_TRY(kvsi_json_get_text(&version, settings, "kvshift", what, err));
+    TRY(kvsi_json_require(settings, "kvshift", what, err));
+    TRY(kvsi_json_get_text(&version, settings, "kvshift", what, err));
     if (!json_is_null(json_object_get(settings, "command")))
-        KVS_TRY(kvsi_json_get_text(&command, settings, "command", what, err));
-    KVS_TRY(kvsi_json_get_text(&cpu_level, settings, "cpu_level", what, err));
-    KVS_TRY(kvsi_json_get_size(&run->threads, settings, "threads", what, err));
+        TRY(kvsi_json_get_text(&command, settings, "command", what, err));
+    TRY(kvsi_json_get_text(&cpu_level, settings, "cpu_level", what, err));
+    TRY(kvsi_json_get_size(&run->threads, settings, "threads", what, err));
     snprintf(run->version, sizeof run->version, "%s", version);
     snprintf(run->cpu_level, sizeof run->cpu_level, "%s", cpu_level);
     run->command = kvsi_strdup(command);
     if (!run->command)
-        st = fail_memory(what, err);
-out:
-    return st;
+        return fail_memory(what, err);
+    return KVS_OK;
 }
 
 /* A run that went on for longer than its first line says was given more steps later. */
@@ -132,19 +120,17 @@ static kvs_status read_settings(kvsi_run *run, const json_t *settings, const cha
     kvs_run_summary *summary = &run->summary;
     const uint64_t steps = run->points[run->point_count - 1].step;
     kvs_model_config config;
-    kvs_status st;
 
-    KVS_TRY(read_origin(run, settings, what, err));
-    KVS_TRY(get_count(&summary->parameters, settings, "parameters", what, err));
-    KVS_TRY(read_model(&config, summary, settings, what, err));
-    KVS_TRY(read_purpose(run, settings, what, err));
+    TRY(read_origin(run, settings, what, err));
+    TRY(get_count(&summary->parameters, settings, "parameters", what, err));
+    TRY(read_model(&config, summary, settings, what, err));
+    TRY(read_purpose(run, settings, what, err));
     if (summary->planned_steps < steps)
         summary->planned_steps = steps;
     run->settings = kvsi_settings_list(settings, &config, summary->planned_steps);
     if (!run->settings)
-        st = fail_memory(what, err);
-out:
-    return st;
+        return fail_memory(what, err);
+    return KVS_OK;
 }
 
 /* ---- the log --------------------------------------------------------------------------------- */
@@ -155,15 +141,13 @@ static kvs_status read_amounts(kvsi_run *run, kvsi_run_point *point, const json_
 {
     size_t tokens = 0;
     double seconds = 0;
-    kvs_status st;
 
-    KVS_TRY(kvsi_json_get_size(&tokens, record, "tokens", what, err));
-    KVS_TRY(get_number_if_any(&seconds, record, "seconds", what, err));
+    TRY(kvsi_json_get_size(&tokens, record, "tokens", what, err));
+    TRY(get_number_if_any(&seconds, record, "seconds", what, err));
     run->summary.tokens += tokens;
     run->summary.seconds += isnan(seconds) ? 0 : seconds;
     point->tokens = run->summary.tokens;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status read_point(kvsi_run *run, const json_t *record, const char *what, kvs_err *err)
@@ -171,25 +155,21 @@ static kvs_status read_point(kvsi_run *run, const json_t *record, const char *wh
     kvsi_run_point *point = run->points + run->point_count;
     const uint64_t before = run->point_count ? point[-1].step : 0;
     double evaluated;
-    kvs_status st;
 
-    KVS_TRY(get_count(&point->step, record, "step", what, err));
-    if (point->step <= before) {
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': step %zu follows step %zu, expected a later one",
-                       what, (size_t)point->step, (size_t)before);
-        goto out;
-    }
-    KVS_TRY(read_amounts(run, point, record, what, err));
-    KVS_TRY(get_number_if_any(&point->loss, record, "loss", what, err));
-    KVS_TRY(get_number_if_any(&point->accuracy, record, "accuracy", what, err));
-    KVS_TRY(get_number_if_any(&evaluated, record, "eval_loss", what, err));
+    TRY(get_count(&point->step, record, "step", what, err));
+    if (point->step <= before)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': step %zu follows step %zu, expected a later one",
+                         what, (size_t)point->step, (size_t)before);
+    TRY(read_amounts(run, point, record, what, err));
+    TRY(get_number_if_any(&point->loss, record, "loss", what, err));
+    TRY(get_number_if_any(&point->accuracy, record, "accuracy", what, err));
+    TRY(get_number_if_any(&evaluated, record, "eval_loss", what, err));
     if (!isnan(evaluated))
         run->evaluations[run->evaluation_count++] =
             (kvsi_run_evaluation){.step = point->step, .loss = evaluated};
     run->point_count++;
     run->summary.steps = point->step;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The settings, on line 1, are kept until the last step is known. */
@@ -201,11 +181,11 @@ static kvs_status read_line(kvsi_run *run, json_t **settings, size_t number, con
     kvs_status st;
 
     snprintf(what, sizeof what, "%s line %zu", path, number);
-    KVS_TRY(kvsi_json_parse(&object, line, length, what, err));
+    TRY_OUT(kvsi_json_parse(&object, line, length, what, err));
     if (number == 1)
         *settings = json_incref(object);
     else
-        KVS_TRY(read_point(run, object, what, err));
+        TRY_OUT(read_point(run, object, what, err));
 out:
     json_decref(object);
     return st;
@@ -225,16 +205,14 @@ static kvs_status read_lines(kvsi_run *run, json_t **settings, const char *log, 
                              const char *path, kvs_err *err)
 {
     size_t number = 0;
-    kvs_status st = KVS_OK;
 
     for (const char *line = log, *end; (end = memchr(line, '\n', (size_t)(log + size - line)));
          line = end + 1)
-        KVS_TRY(read_line(run, settings, ++number, line, (size_t)(end - line), path, err));
+        TRY(read_line(run, settings, ++number, line, (size_t)(end - line), path, err));
     if (run->point_count == 0)
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': expected settings and steps, found %zu lines",
-                       path, number);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': expected settings and steps, found %zu lines",
+                         path, number);
+    return KVS_OK;
 }
 
 static kvs_status read_log(kvsi_run *run, const char *path, kvs_err *err)
@@ -245,7 +223,7 @@ static kvs_status read_log(kvsi_run *run, const char *path, kvs_err *err)
     kvs_status st;
 
     snprintf(what, sizeof what, "%s line 1", path);
-    KVS_TRY(kvsi_file_read(&log, &size, path, LOG_LIMIT, err));
+    TRY_OUT(kvsi_file_read(&log, &size, path, LOG_LIMIT, err));
     lines = count_lines(log, size);
     run->points = kvsi_alloc(lines, sizeof *run->points);
     run->evaluations = kvsi_alloc(lines, sizeof *run->evaluations);
@@ -253,8 +231,8 @@ static kvs_status read_log(kvsi_run *run, const char *path, kvs_err *err)
         st = fail_memory(path, err);
         goto out;
     }
-    KVS_TRY(read_lines(run, &settings, log, size, path, err));
-    KVS_TRY(read_settings(run, settings, what, err));
+    TRY_OUT(read_lines(run, &settings, log, size, path, err));
+    TRY_OUT(read_settings(run, settings, what, err));
 out:
     json_decref(settings);
     kvsi_free(log);
@@ -285,13 +263,13 @@ static kvs_status read_result(kvsi_run *run, const char *path, kvs_err *err)
     json_t *object = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_json_read(&object, path, RESULT_LIMIT, err));
-    KVS_TRY(get_count(&end.steps, object, "steps", path, err));
-    KVS_TRY(get_number(&end.final_loss, object, "final_loss", path, err));
-    KVS_TRY(get_number(&end.final_accuracy, object, "final_accuracy", path, err));
-    KVS_TRY(get_number(&end.seconds, object, "seconds", path, err));
+    TRY_OUT(kvsi_json_read(&object, path, RESULT_LIMIT, err));
+    TRY_OUT(get_count(&end.steps, object, "steps", path, err));
+    TRY_OUT(get_number(&end.final_loss, object, "final_loss", path, err));
+    TRY_OUT(get_number(&end.final_accuracy, object, "final_accuracy", path, err));
+    TRY_OUT(get_number(&end.seconds, object, "seconds", path, err));
     if (!json_is_null(json_object_get(object, "step_at_99")))
-        KVS_TRY(get_count(&end.step_at_99, object, "step_at_99", path, err));
+        TRY_OUT(get_count(&end.step_at_99, object, "step_at_99", path, err));
     if (end.steps == summary->steps) {
         end.ended = 1;
         *summary = end;
@@ -315,9 +293,9 @@ kvs_status kvsi_run_open(kvsi_run *run, const char *dir, kvs_err *err)
         goto out;
     }
     set_name(&run->summary, dir);
-    KVS_TRY(read_log(run, log, err));
+    TRY_OUT(read_log(run, log, err));
     if (kvsi_file_exists(result))
-        KVS_TRY(read_result(run, result, err));
+        TRY_OUT(read_result(run, result, err));
 out:
     if (st != KVS_OK)
         kvsi_run_close(run);

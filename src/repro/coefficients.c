@@ -11,9 +11,8 @@ enum { LOOKS = 8 }; /* over the training */
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
     kvsi_planned run = {.keeps_checkpoints = 1};
-    kvs_status st;
 
-    KVS_TRY(kvsi_settings_text(&run, p, KVSI_TEXT_SIZES - 1, "paper-2.9b", err));
+    TRY(kvsi_settings_text(&run, p, KVSI_TEXT_SIZES - 1, "paper-2.9b", err));
     if (p->scale == KVS_SCALE_DESK) {
         run.model.layers = 6;
         run.train.warmup = 30;
@@ -21,9 +20,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     run.eval_every = run.train.steps / LOOKS;
     run.model.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
     kvsi_name_arm(&run, "KV shifting");
-    KVS_TRY(kvsi_plan_add(p, &run, err));
-out:
-    return st;
+    return kvsi_plan_add(p, &run, err);
 }
 
 /* ---- readings -------------------------------------------------------------------------------- */

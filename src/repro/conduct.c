@@ -128,7 +128,7 @@ static kvs_status refuse_other(const kvsi_planned *run, const char *dir, const c
     if (!path)
         return fail_memory(run, err);
     if (kvsi_file_exists(path)) {
-        KVS_TRY(kvsi_file_read(&before, &size, path, RESULT_LIMIT, err));
+        TRY_OUT(kvsi_file_read(&before, &size, path, RESULT_LIMIT, err));
         if (!kvsi_conduct_same(before, planned))
             st = kvsi_fail(err, KVS_E_INVALID,
                            "the run '%s' was made with other settings than are planned now "
@@ -271,9 +271,9 @@ static kvs_status measure(const conducting *now, const char *dir, kvs_err *err)
     if (!path)
         return fail_memory(now->run, err);
     if (e->measure && !kvsi_file_exists(path)) {
-        KVS_TRY(kvs_model_load(&model, now->c->rt, dir, err));
-        KVS_TRY(e->measure(&found, &(kvsi_finished){now->run, dir, model, now->c->rt}, err));
-        KVS_TRY(kvsi_json_write(found, path, err));
+        TRY_OUT(kvs_model_load(&model, now->c->rt, dir, err));
+        TRY_OUT(e->measure(&found, &(kvsi_finished){now->run, dir, model, now->c->rt}, err));
+        TRY_OUT(kvsi_json_write(found, path, err));
     }
 out:
     json_decref(found);
@@ -293,8 +293,8 @@ static kvs_status make_and_train(conducting *now, const kvs_model_config *config
     tell(now, NULL, 0);
     if (now->stopped)
         return KVS_OK;
-    KVS_TRY(kvs_model_create(&model, now->c->rt, config, now->run->seed, err));
-    KVS_TRY(train(now, model, task, dir, planned, err));
+    TRY_OUT(kvs_model_create(&model, now->c->rt, config, now->run->seed, err));
+    TRY_OUT(train(now, model, task, dir, planned, err));
 out:
     kvs_model_free(model);
     return st;
@@ -309,28 +309,28 @@ static kvs_status conduct_run(conducting *now, const char *dir, kvs_err *err)
     int taken;
     kvs_status st;
 
-    KVS_TRY(run->task(&task, run, now->c->corpus, err));
-    KVS_TRY(kvsi_planned_model(&config, run, task, err));
+    TRY_OUT(run->task(&task, run, now->c->corpus, err));
+    TRY_OUT(kvsi_planned_model(&config, run, task, err));
     planned = kvsi_conduct_describe(run, &config, task);
     if (!planned) {
         st = fail_memory(run, err);
         goto out;
     }
-    KVS_TRY(refuse_other(run, dir, planned, err));
+    TRY_OUT(refuse_other(run, dir, planned, err));
     run->view.state = kvsi_conduct_state(dir, run->train.steps);
     if (run->view.state == KVS_RUN_NEW) {
-        KVS_TRY(kvsi_reuse(&taken, dir, planned, run, eval_sequences(now), now->c->options, err));
+        TRY_OUT(kvsi_reuse(&taken, dir, planned, run, eval_sequences(now), now->c->options, err));
         run->view.state = taken ? KVS_RUN_DONE : KVS_RUN_NEW;
     }
     if (run->view.state <= KVS_RUN_BEGUN) {
-        KVS_TRY(make_and_train(now, &config, task, dir, planned, err));
+        TRY_OUT(make_and_train(now, &config, task, dir, planned, err));
         if (now->stopped)
             goto out;
         run->view.state = kvsi_conduct_state(dir, run->train.steps);
         tell(now, NULL, 1);
     }
     if (run->view.state == KVS_RUN_DONE)
-        KVS_TRY(measure(now, dir, err));
+        TRY_OUT(measure(now, dir, err));
 out:
     free(planned);
     kvs_task_free(task);

@@ -112,8 +112,8 @@ static kvs_status draw_arms(char **svg, const kvsi_trial_run *runs, size_t count
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a drawing of %zu runs", count);
     for (size_t i = 0; i < count; i++)
         logs[i] = runs[i].log; /* still the trial's */
-    KVS_TRY(kvsi_arms_create(&arms, logs, count, err));
-    KVS_TRY(kvsi_plot_losses(svg, &arms, err));
+    TRY_OUT(kvsi_arms_create(&arms, logs, count, err));
+    TRY_OUT(kvsi_plot_losses(svg, &arms, err));
 out:
     kvsi_arms_release(&arms);
     kvsi_free(logs);

@@ -127,15 +127,11 @@ static void add_series(kvsi_text *out, const char *panel, const kvsi_series *ser
 
 kvs_status kvsi_figure_csv(kvsi_text *out, const kvsi_figure *figure, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(check(figure, err));
+    TRY(check(figure, err));
     kvsi_text_add(out, "panel,series,x,y,error\n");
     for (size_t i = 0; i < figure->series_count; i++)
         add_series(out, figure->panels[figure->series[i]->panel].title, figure->series[i]);
-    KVS_TRY(kvsi_text_check(out, err));
-out:
-    return st;
+    return kvsi_text_check(out, err);
 }
 
 /* ---- gnuplot --------------------------------------------------------------------------------- */
@@ -385,9 +381,9 @@ kvs_status kvsi_figure_draw(char **svg, const kvsi_figure *figure, kvs_err *err)
     kvs_status st;
 
     *svg = NULL;
-    KVS_TRY(check(figure, err));
+    TRY_OUT(check(figure, err));
     write_script(&script, figure);
-    KVS_TRY(kvsi_gnuplot_draw(svg, &script, err));
+    TRY_OUT(kvsi_gnuplot_draw(svg, &script, err));
 out:
     kvsi_text_release(&script);
     return st;

@@ -13,12 +13,10 @@ static kvs_status read_head(json_t *heads, const kvs_model *model, size_t layer,
                             kvs_err *err)
 {
     kvs_coefficients c;
-    kvs_status st;
 
-    KVS_TRY(kvs_head_coefficients(&c, model, layer, head, err));
+    TRY(kvs_head_coefficients(&c, model, layer, head, err));
     json_array_append_new(heads, json_pack("[f, f, f, f]", c.alpha1, c.alpha2, c.beta1, c.beta2));
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* All heads of a model, layer after layer. */
@@ -30,7 +28,7 @@ static kvs_status read_model(json_t *steps, uint64_t step, const kvs_model *mode
 
     for (size_t l = 0; l < config->layers; l++)
         for (size_t h = 0; h < kvs_model_config_kv_heads(config, l); h++)
-            KVS_TRY(read_head(heads, model, l, h, err));
+            TRY_OUT(read_head(heads, model, l, h, err));
     json_array_append_new(steps, json_pack("{s:I, s:O}", "step", (json_int_t)step, "heads", heads));
 out:
     json_decref(heads);
@@ -42,9 +40,9 @@ static kvs_status read_first(json_t *steps, const kvsi_finished *run, kvs_err *e
     kvs_model *model = NULL;
     kvs_status st;
 
-    KVS_TRY(
+    TRY_OUT(
         kvs_model_create(&model, run->rt, kvs_model_get_config(run->model), run->plan->seed, err));
-    KVS_TRY(read_model(steps, 0, model, err));
+    TRY_OUT(read_model(steps, 0, model, err));
 out:
     kvs_model_free(model);
     return st;
@@ -68,8 +66,8 @@ static kvs_status read_checkpoint(json_t *steps, const kvsi_finished *run, const
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", name);
     if (!is_planned(run->plan, step))
         goto out;
-    KVS_TRY(kvs_model_load(&model, run->rt, path, err));
-    KVS_TRY(read_model(steps, step, model, err));
+    TRY_OUT(kvs_model_load(&model, run->rt, path, err));
+    TRY_OUT(read_model(steps, step, model, err));
 out:
     kvs_model_free(model);
     kvsi_free(path);
@@ -88,10 +86,10 @@ kvs_status kvsi_heads_measure(json_t **out, const kvsi_finished *run, kvs_err *e
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", run->dir);
         goto out;
     }
-    KVS_TRY(read_first(steps, run, err));
-    KVS_TRY(kvsi_dir_list(&names, ckpt, "step-", err));
+    TRY_OUT(read_first(steps, run, err));
+    TRY_OUT(kvsi_dir_list(&names, ckpt, "step-", err));
     for (size_t i = 0; i < names.count; i++)
-        KVS_TRY(read_checkpoint(steps, run, ckpt, names.names[i], err));
+        TRY_OUT(read_checkpoint(steps, run, ckpt, names.names[i], err));
     *out = json_pack("{s:O}", "steps", steps);
     if (!*out)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", run->dir);

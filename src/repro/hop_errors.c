@@ -39,8 +39,8 @@ static kvs_status work_init(work *w, const kvs_model *model, const kvs_task *tas
     kvs_status st;
 
     *w = (work){.sequences = sequences};
-    KVS_TRY(kvsi_pass_create(&w->pass, model, &limits, err));
-    KVS_TRY(kvsi_batch_buffer_init(&w->batch, task, TOGETHER, err));
+    TRY_OUT(kvsi_pass_create(&w->pass, model, &limits, err));
+    TRY_OUT(kvsi_batch_buffer_init(&w->batch, task, TOGETHER, err));
     w->counts = kvsi_alloc(sequences, sizeof *w->counts);
     if (!w->counts)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu sequences", sequences);
@@ -68,8 +68,6 @@ static void count_pass(const kvsi_pass *pass, count *counts)
 
 static kvs_status run(work *w, const kvs_task *task, size_t hops, int dropout, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t s = 0; s < w->sequences; s++)
         w->counts[s] = (count){0};
     for (size_t first = 0; first < w->sequences; first += TOGETHER) {
@@ -77,14 +75,13 @@ static kvs_status run(work *w, const kvs_task *task, size_t hops, int dropout, k
         const uint64_t number = (uint64_t)hops * w->sequences + first;
 
         kvsi_batch_fill(&w->batch, task, SEED, KVSI_RANDOM_EVAL, number, now);
-        KVS_TRY(kvsi_pass_load(w->pass, &w->batch.view, NULL, err));
+        TRY(kvsi_pass_load(w->pass, &w->batch.view, NULL, err));
         kvsi_pass_set_dropout(w->pass, dropout, SEED, number);
         kvsi_pass_forward(w->pass);
         kvsi_pass_loss(w->pass, NULL);
         count_pass(w->pass, w->counts + first);
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static double error_of(const count *sum)
@@ -133,9 +130,9 @@ static kvs_status measure_hops(kvsi_hop_error *out, const kvs_model *model,
     kvs_status st;
 
     only.only = hops;
-    KVS_TRY(kvs_hopk_create(&task, &only, err));
-    KVS_TRY(work_init(&w, model, task, sequences, err));
-    KVS_TRY(run(&w, task, hops, dropout, err));
+    TRY_OUT(kvs_hopk_create(&task, &only, err));
+    TRY_OUT(work_init(&w, model, task, sequences, err));
+    TRY_OUT(run(&w, task, hops, dropout, err));
     *out = bootstrap(&w);
 out:
     work_release(&w);
@@ -146,15 +143,12 @@ out:
 kvs_status kvsi_hop_errors(kvsi_hop_error out[KVSI_HOPS_MAX], const kvs_model *model,
                            const kvs_hopk_config *task, size_t sequences, int dropout, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     if (task->hops >= KVSI_HOPS_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "%zu hops, expected less than %d", task->hops,
                          KVSI_HOPS_MAX);
     for (size_t hops = 0; hops <= task->hops; hops++)
-        KVS_TRY(measure_hops(&out[hops], model, task, hops, sequences, dropout, err));
-out:
-    return st;
+        TRY(measure_hops(&out[hops], model, task, hops, sequences, dropout, err));
+    return KVS_OK;
 }
 
 /* ---- as JSON --------------------------------------------------------------------------------- */

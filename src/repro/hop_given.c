@@ -167,7 +167,7 @@ kvs_status kvsi_hop_given(kvsi_findings *f, const kvsi_trial *trial, kvs_err *er
     known k;
 
     kvs_hopk_config_init(&task);
-    KVS_TRY(kvsi_hop_model_load(&model, trial->rt, o->model, err));
+    TRY_OUT(kvsi_hop_model_load(&model, trial->rt, o->model, err));
     kvsi_hop_model_drop(model, o->dropout);
     config = kvs_model_get_config(model);
     if (config->vocab < 23 || config->context < 99) {
@@ -176,7 +176,7 @@ kvs_status kvsi_hop_given(kvsi_findings *f, const kvsi_trial *trial, kvs_err *er
                        config->vocab, config->context);
         goto out;
     }
-    KVS_TRY(kvsi_hop_errors(errors, model, &task, tried, o->dropout > 0, err));
+    TRY_OUT(kvsi_hop_errors(errors, model, &task, tried, o->dropout > 0, err));
     k = known_of(config, o->dropout);
     a = tabulate(f, errors, &k, (double)tried);
     claim(f, &a, config, o->dropout, tried);

@@ -108,14 +108,12 @@ static kvs_status plan_depth(kvsi_plan *p, size_t layers, int shifted, kvs_err *
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
     const size *s = &sizes[p->scale];
-    kvs_status st = KVS_OK;
 
     for (size_t i = 0; !p->model && i < s->depth_count; i++) {
-        KVS_TRY(plan_depth(p, s->depths[i], 1, err));
-        KVS_TRY(plan_depth(p, s->depths[i], 0, err));
+        TRY(plan_depth(p, s->depths[i], 1, err));
+        TRY(plan_depth(p, s->depths[i], 0, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
@@ -123,18 +121,16 @@ static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
     const kvs_hopk_config *task = &run->plan->settings.hopk;
     const int drops = run->plan->model.dropout_residual > 0;
     kvsi_hop_error kept[KVSI_HOPS_MAX], dropping[KVSI_HOPS_MAX];
-    kvs_status st;
 
-    KVS_TRY(kvsi_hop_errors(kept, run->model, task, run->plan->eval_sequences, 0, err));
+    TRY(kvsi_hop_errors(kept, run->model, task, run->plan->eval_sequences, 0, err));
     if (drops)
-        KVS_TRY(kvsi_hop_errors(dropping, run->model, task, run->plan->eval_sequences, 1, err));
+        TRY(kvsi_hop_errors(dropping, run->model, task, run->plan->eval_sequences, 1, err));
     *out = json_pack("{s:o, s:o}", "dropout_off", kvsi_hop_errors_to_json(kept, task->hops),
                      "dropout_on",
                      drops ? kvsi_hop_errors_to_json(dropping, task->hops) : json_null());
     if (!*out)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", run->dir);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", run->dir);
+    return KVS_OK;
 }
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
@@ -144,20 +140,18 @@ static kvs_status errors_of(kvsi_estimate out[KVSI_HOPS_MAX], const kvsi_trial_a
                             const char *key, size_t hops, kvs_err *err)
 {
     double values[KVSI_HOPS_MAX][KVSI_SEEDS_MAX];
-    kvs_status st = KVS_OK;
 
     for (size_t r = 0; r < arm->count; r++) {
         kvsi_hop_error errors[KVSI_HOPS_MAX];
 
-        KVS_TRY(kvsi_hop_errors_from_json(errors, hops, json_object_get(arm->runs[r].measured, key),
-                                          arm->runs[r].dir, err));
+        TRY(kvsi_hop_errors_from_json(errors, hops, json_object_get(arm->runs[r].measured, key),
+                                      arm->runs[r].dir, err));
         for (size_t k = 0; k <= hops; k++)
             values[k][r] = 100 * errors[k].error;
     }
     for (size_t k = 0; k <= hops; k++)
         out[k] = kvsi_estimate_of(values[k], arm->count);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* Mean error in percent from `hard` hops on, of one run. */
@@ -228,7 +222,7 @@ static kvs_status draw(kvsi_findings *f, const kvsi_trial *trial, const char *ke
             kvsi_series *series;
             char label[32];
 
-            KVS_TRY(errors_of(errors, &arm, key, s->hops, err));
+            TRY_OUT(errors_of(errors, &arm, key, s->hops, err));
             snprintf(label, sizeof label, "%zu layer%s", s->depths[d],
                      s->depths[d] == 1 ? "" : "s");
             series = kvsi_figure_series(&figure, KVSI_MARKED, d, label);
@@ -256,7 +250,7 @@ static kvs_status tabulate(kvsi_findings *f, const kvsi_trial *trial, kvs_err *e
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
         kvsi_estimate errors[KVSI_HOPS_MAX];
 
-        KVS_TRY(errors_of(errors, &arm, "dropout_off", s->hops, err));
+        TRY_OUT(errors_of(errors, &arm, "dropout_off", s->hops, err));
         kvsi_grid_add(&grid, "%s", arm.name);
         for (size_t k = 1; k <= s->hops; k++)
             kvsi_table_estimate(&grid, &errors[k], 1, " %");
@@ -274,26 +268,22 @@ out:
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
 {
     const size *s = &sizes[trial->plan->scale];
-    kvs_status st;
 
     if (trial->options->model)
         return kvsi_hop_given(f, trial, err);
     for (size_t d = 0; d < s->depth_count; d++)
         claim(f, trial, d, s->depths[d] == s->claimed);
-    KVS_TRY(tabulate(f, trial, err));
-    KVS_TRY(
-        draw(f, trial, "dropout_off", "errors",
+    TRY(tabulate(f, trial, err));
+    TRY(draw(f, trial, "dropout_off", "errors",
              "Share of the letters asked for that are wrong against the number of hops, dropout "
              "off, mean over the seeds with its standard error.",
              err));
     if (s->dropout > 0)
-        KVS_TRY(draw(f, trial, "dropout_on", "errors-dropout",
-                     "The same with dropout on, as the original experiment and probably the "
-                     "paper's figure were measured.",
-                     err));
-    st = kvsi_findings_check(f);
-out:
-    return st;
+        TRY(draw(f, trial, "dropout_on", "errors-dropout",
+                 "The same with dropout on, as the original experiment and probably the "
+                 "paper's figure were measured.",
+                 err));
+    return kvsi_findings_check(f);
 }
 
 const kvsi_experiment kvsi_repro_hop_k = {

@@ -93,11 +93,11 @@ static kvs_status load_bare(kvs_model **out, kvs_runtime *rt, const char *path, 
     kvs_status st;
     size_t count;
 
-    KVS_TRY(kvsi_safetensors_open(&file, path, err));
-    KVS_TRY(read_config(&config, file, path, err));
-    KVS_TRY(kvs_model_create(&model, rt, &config, 1, err));
+    TRY_OUT(kvsi_safetensors_open(&file, path, err));
+    TRY_OUT(read_config(&config, file, path, err));
+    TRY_OUT(kvs_model_create(&model, rt, &config, 1, err));
     for (size_t i = 0; (name = kvs_model_tensor_name(model, i, &count)); i++)
-        KVS_TRY(set_tensor(model, name, count, file, path, err));
+        TRY_OUT(set_tensor(model, name, count, file, path, err));
     *out = model;
     model = NULL;
 out:

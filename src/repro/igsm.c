@@ -117,14 +117,11 @@ static kvs_status plan_arm(kvsi_plan *p, size_t number, int shifted, kvs_err *er
 
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t i = 0; i < sizes[p->scale].setting_count; i++) {
-        KVS_TRY(plan_arm(p, i, 1, err));
-        KVS_TRY(plan_arm(p, i, 0, err));
+        TRY(plan_arm(p, i, 1, err));
+        TRY(plan_arm(p, i, 0, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- looking at models ----------------------------------------------------------------------- */
@@ -147,8 +144,8 @@ static kvs_status solve(json_t **out, const kvsi_finished *run, size_t min_op, s
 
     config.min_op = min_op;
     config.max_op = max_op;
-    KVS_TRY(kvs_igsm_create(&task, &config, err));
-    KVS_TRY(
+    TRY_OUT(kvs_igsm_create(&task, &config, err));
+    TRY_OUT(
         kvsi_igsm_solve(&score, run->model, task, run->plan->seed, run->plan->eval_sequences, err));
     *out = score_to_json(&score);
 out:
@@ -164,8 +161,8 @@ static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
     json_t *longer = NULL, *same = NULL;
     kvs_status st;
 
-    KVS_TRY(solve(&longer, run, tested, tested, err));
-    KVS_TRY(solve(&same, run, trained->min_op, trained->max_op, err));
+    TRY_OUT(solve(&longer, run, tested, tested, err));
+    TRY_OUT(solve(&same, run, trained->min_op, trained->max_op, err));
     *out = json_pack("{s:O, s:O}", "tested", longer, "trained", same);
     if (!*out)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", run->dir);

@@ -39,25 +39,22 @@ static kvs_status hall_init(hall *h, const kvs_model *model, const kvs_task *tas
                             kvs_err *err)
 {
     const size_t context = kvs_model_get_config(model)->context;
-    kvs_status st;
 
     *h = (hall){.task = task, .seed = seed};
     h->room = context > kvs_task_max_length(task) ? context : kvs_task_max_length(task);
-    KVS_TRY(kvs_runner_create(&h->runner, model, TOGETHER, 0, err));
+    TRY(kvs_runner_create(&h->runner, model, TOGETHER, 0, err));
     for (size_t i = 0; i < TOGETHER; i++) {
         seat *s = &h->seats[i];
 
-        KVS_TRY(kvs_runner_session(&s->session, h->runner, 0, err));
+        TRY(kvs_runner_session(&s->session, h->runner, 0, err));
         s->prompt = kvsi_alloc(h->room, sizeof *s->prompt);
         s->written = kvsi_alloc(h->room, sizeof *s->written);
         s->best = kvsi_alloc(h->room, sizeof *s->best);
-        if (!s->prompt || !s->written || !s->best) {
-            st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for solutions of %zu tokens", h->room);
-            goto out;
-        }
+        if (!s->prompt || !s->written || !s->best)
+            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for solutions of %zu tokens",
+                             h->room);
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The token that `best` says comes next; the last one ends the solution. */
@@ -73,7 +70,6 @@ static void write_next(hall *h, seat *s, size_t fed)
 static kvs_status start(hall *h, size_t count, kvs_err *err)
 {
     kvs_feed feeds[TOGETHER];
-    kvs_status st;
 
     for (size_t i = 0; i < count; i++) {
         seat *s = &h->seats[i];
@@ -84,11 +80,10 @@ static kvs_status start(hall *h, size_t count, kvs_err *err)
         feeds[i] = (kvs_feed){.session = s->session, .ids = s->prompt, .best = s->best};
         feeds[i].count = kvs_igsm_problem(h->task, h->seed, s->number, s->prompt);
     }
-    KVS_TRY(kvs_runner_feed(h->runner, feeds, count, err));
+    TRY(kvs_runner_feed(h->runner, feeds, count, err));
     for (size_t i = 0; i < count; i++)
         write_next(h, &h->seats[i], feeds[i].count);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* One more token for each that is not done; *left = how many were not. */
@@ -96,7 +91,6 @@ static kvs_status go_on(hall *h, size_t count, size_t *left, kvs_err *err)
 {
     kvs_feed feeds[TOGETHER];
     seat *fed[TOGETHER];
-    kvs_status st;
 
     *left = 0;
     for (size_t i = 0; i < count; i++) {
@@ -108,21 +102,17 @@ static kvs_status go_on(hall *h, size_t count, size_t *left, kvs_err *err)
             .session = s->session, .ids = s->written + s->count - 1, .count = 1, .best = s->best};
         fed[(*left)++] = s;
     }
-    KVS_TRY(kvs_runner_feed(h->runner, feeds, *left, err));
+    TRY(kvs_runner_feed(h->runner, feeds, *left, err));
     for (size_t i = 0; i < *left; i++)
         write_next(h, fed[i], 1);
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status grade(kvsi_igsm_score *out, const hall *h, const seat *s, kvs_err *err)
 {
     kvs_igsm_grade g;
-    const kvs_status st =
-        kvs_igsm_grade_answer(&g, h->task, h->seed, s->number, s->written, s->count, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvs_igsm_grade_answer(&g, h->task, h->seed, s->number, s->written, s->count, err));
     out->problems++;
     out->solved += (size_t)g.solved;
     out->first_right += (size_t)g.first_right;
@@ -138,18 +128,18 @@ kvs_status kvsi_igsm_solve(kvsi_igsm_score *out, const kvs_model *model, const k
     hall h;
 
     *out = (kvsi_igsm_score){0};
-    KVS_TRY(hall_init(&h, model, task, seed, err));
+    TRY_OUT(hall_init(&h, model, task, seed, err));
     for (size_t first = 0; first < problems; first += TOGETHER) {
         const size_t count = problems - first < TOGETHER ? problems - first : TOGETHER;
         size_t left = count;
 
         for (size_t i = 0; i < count; i++)
             h.seats[i].number = first + i;
-        KVS_TRY(start(&h, count, err));
+        TRY_OUT(start(&h, count, err));
         while (left > 0)
-            KVS_TRY(go_on(&h, count, &left, err));
+            TRY_OUT(go_on(&h, count, &left, err));
         for (size_t i = 0; i < count; i++)
-            KVS_TRY(grade(out, &h, &h.seats[i], err));
+            TRY_OUT(grade(out, &h, &h.seats[i], err));
     }
 out:
     hall_release(&h);

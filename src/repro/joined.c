@@ -28,21 +28,21 @@ static kvs_status collect(collection *c, const char *dir, kvs_err *err)
     char *path = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_dir_list(&names, dir, "", err));
+    TRY_OUT(kvsi_dir_list(&names, dir, "", err));
     c->records = kvsi_alloc(names.count + 1, sizeof *c->records);
     if (!c->records) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
         goto out;
     }
     if (kvsi_record_exists(dir)) {
-        KVS_TRY(kvsi_record_open(c->records, dir, err));
+        TRY_OUT(kvsi_record_open(c->records, dir, err));
         c->count = 1;
         goto out;
     }
     for (size_t i = 0; i < names.count; i++) {
         path = kvsi_path_join(dir, names.names[i]);
         if (path && kvsi_record_exists(path)) {
-            KVS_TRY(kvsi_record_open(c->records + c->count, path, err));
+            TRY_OUT(kvsi_record_open(c->records + c->count, path, err));
             c->count++;
         }
         kvsi_free(path);
@@ -136,7 +136,7 @@ kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experimen
     kvs_status st;
 
     *experiments = 0;
-    KVS_TRY(collect(&c, dir, err));
+    TRY_OUT(collect(&c, dir, err));
     sort(&c);
     kvsi_page_begin(&page, "KV shifting attention: the paper's experiments, reproduced");
     add_overview(&page, &c);
@@ -144,11 +144,11 @@ kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experimen
         kvsi_text_add(&page, "<h2>");
         kvsi_text_add_xml(&page, name_of(c.records + i));
         kvsi_text_add(&page, "</h2>\n");
-        KVS_TRY(kvsi_record_section(&page, c.records + i, err));
+        TRY_OUT(kvsi_record_section(&page, c.records + i, err));
     }
     kvsi_page_end(&page);
-    KVS_TRY(kvsi_text_check(&page, err));
-    KVS_TRY(kvsi_file_write_text(html, page.data, err));
+    TRY_OUT(kvsi_text_check(&page, err));
+    TRY_OUT(kvsi_file_write_text(html, page.data, err));
     *experiments = c.count;
 out:
     kvsi_text_release(&page);
@@ -199,7 +199,7 @@ kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *expe
     kvs_status st;
 
     *experiments = 0;
-    KVS_TRY(collect(&c, dir, err));
+    TRY_OUT(collect(&c, dir, err));
     sort(&c);
     for (size_t i = 0; i < grid.columns; i++)
         kvsi_grid_add(&grid, "%s", heads[i]);
@@ -209,8 +209,8 @@ kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *expe
     add_total(&page, total);
     kvsi_text_add(&page, "\n\n");
     kvsi_grid_to_markdown(&page, &grid);
-    KVS_TRY(kvsi_text_check(&page, err));
-    KVS_TRY(kvsi_file_write_text(markdown, page.data, err));
+    TRY_OUT(kvsi_text_check(&page, err));
+    TRY_OUT(kvsi_file_write_text(markdown, page.data, err));
     *experiments = c.count;
 out:
     kvsi_grid_release(&grid);

@@ -25,23 +25,20 @@ typedef struct view {
 
 static kvs_status look(view *v, const kvs_theorem3 *problem, kvs_err *err)
 {
-    kvs_status st;
-
     *v = (view){.high = -INFINITY};
-    KVS_TRY(kvs_theorem3_minimum(&v->at, &v->low, problem, GRID, err));
+    TRY(kvs_theorem3_minimum(&v->at, &v->low, problem, GRID, err));
     for (size_t a = 0; a <= GRID; a++)
         for (size_t b = 0; b <= GRID; b++) {
             const kvs_coefficients at = kvs_square((double)a / GRID, (double)b / GRID);
             kvs_coefficients g;
             double loss;
 
-            KVS_TRY(kvs_theorem3_loss(&loss, &g, problem, &at, err));
+            TRY(kvs_theorem3_loss(&loss, &g, problem, &at, err));
             v->high = fmax(v->high, loss);
             v->away += g.alpha1 < g.alpha2 || g.beta1 > g.beta2;
         }
     v->away *= 100.0 / ((GRID + 1) * (GRID + 1));
-out:
-    return st;
+    return KVS_OK;
 }
 
 static void claim_shape(kvsi_findings *f, const view *v)
@@ -94,9 +91,8 @@ static kvs_status claim_descent(kvsi_findings *f, uint64_t count, kvs_err *err)
 {
     const kvs_theorem3 problem = {.form = KVS_THEOREM3_EXACT, .T = 30};
     kvs_coefficients at = kvs_square(0.5, 0.5);
-    kvs_status st;
 
-    KVS_TRY(kvs_theorem3_descend(&at, &problem, &(kvs_descent){.lr = 0.01, .steps = count}, err));
+    TRY(kvs_theorem3_descend(&at, &problem, &(kvs_descent){.lr = 0.01, .steps = count}, err));
     kvsi_findings_claim(
         f,
         &(kvsi_found){.claim = "coefficients below 0 and above 1 are what the loss wants: left "
@@ -112,8 +108,7 @@ static kvs_status claim_descent(kvsi_findings *f, uint64_t count, kvs_err *err)
         "from all ½ at T = 30, %d steps of Adam at rate 0.01: α = (%.2f, %.2f), β = (%.2f, %.2f), "
         "still growing",
         (int)count, at.alpha1, at.alpha2, at.beta1, at.beta2);
-out:
-    return st;
+    return KVS_OK;
 }
 
 static void tabulate(kvsi_findings *f, const view *v)
@@ -145,9 +140,9 @@ static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *e
     kvs_status st = KVS_OK, drawn;
 
     for (size_t i = 0; i < PANELS; i++)
-        KVS_TRY(look(&views[i], &panels[i], err));
+        TRY_OUT(look(&views[i], &panels[i], err));
     claim_shape(f, views);
-    KVS_TRY(claim_descent(f, steps[trial->plan->scale], err));
+    TRY_OUT(claim_descent(f, steps[trial->plan->scale], err));
     tabulate(f, views);
     drawn = kvsi_plot_landscape(&svg, panels, PANELS, EXACT, &why);
     kvsi_findings_drawn(f, drawn, &why, "landscape",

@@ -17,13 +17,11 @@ static const double rates[KVS_SCALES][RATES_MAX + 1] = {
 
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t r = 0; rates[p->scale][r] > 0; r++)
         for (int shifted = 0; shifted <= 1; shifted++) {
             kvsi_planned run = {.setting = r, .value = rates[p->scale][r]};
 
-            KVS_TRY(kvsi_settings_text(&run, p, KVSI_TEXT_SMALL, "paper-1.5b", err));
+            TRY(kvsi_settings_text(&run, p, KVSI_TEXT_SMALL, "paper-1.5b", err));
             run.train.schedule = KVS_SCHEDULE_CONSTANT;
             run.train.lr = run.value;
             if (p->scale == KVS_SCALE_DESK) {
@@ -33,10 +31,9 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
             run.eval_every = 0;
             kvsi_shift_arm(&run, shifted, run.model.layers);
             kvsi_name_arm(&run, "%s, rate %g", shifted ? "KV shifting" : "vanilla", run.value);
-            KVS_TRY(kvsi_plan_add(p, &run, err));
+            TRY(kvsi_plan_add(p, &run, err));
         }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- who diverged ---------------------------------------------------------------------------- */

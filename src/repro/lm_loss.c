@@ -26,19 +26,16 @@ static const size sizes[KVS_SCALES][SIZES_MAX + 1] = {
 
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (const size *s = sizes[p->scale]; s->name; s++)
         for (int shifted = 0; shifted <= 1; shifted++) {
             kvsi_planned run = {0};
 
-            KVS_TRY(kvsi_settings_text(&run, p, s->number, s->preset, err));
+            TRY(kvsi_settings_text(&run, p, s->number, s->preset, err));
             kvsi_shift_arm(&run, shifted, run.model.layers);
             kvsi_name_arm(&run, "%s, %s", shifted ? "KV shifting" : "vanilla", s->name);
-            KVS_TRY(kvsi_plan_add(p, &run, err));
+            TRY(kvsi_plan_add(p, &run, err));
         }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)

@@ -61,12 +61,10 @@ void kvsi_claim_loss(kvsi_findings *f, const kvsi_trial *trial, const kvsi_loss_
 kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_arm *arms, size_t count,
                                size_t number, const char *preset, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t i = 0; i < count; i++) {
         kvsi_planned run = {0};
 
-        KVS_TRY(kvsi_settings_text(&run, plan, number, preset, err));
+        TRY(kvsi_settings_text(&run, plan, number, preset, err));
         kvsi_name_arm(&run, "%s", arms[i].name);
         run.model.shift = arms[i].shift;
         if (run.model.shift.window == 0)
@@ -74,10 +72,9 @@ kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_arm *arms, size_
         if (arms[i].half_rotary)
             run.model.rotary_fraction = 0.5;
         run.train.shift_decay = arms[i].shift_decay;
-        KVS_TRY(kvsi_plan_add(plan, &run, err));
+        TRY(kvsi_plan_add(plan, &run, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static void draw_course(kvsi_findings *f, const kvsi_trial *trial, size_t reference)

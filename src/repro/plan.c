@@ -148,9 +148,9 @@ static kvs_status measure(kvsi_planned *run, const kvs_runtime *rt, kvs_err *err
     kvs_status st;
 
     if (run->task != kvsi_text_task) /* there may be no text yet, and windows are all alike */
-        KVS_TRY(run->task(&task, run, NULL, err));
-    KVS_TRY(kvsi_planned_model(&model, run, task, err));
-    KVS_TRY(kvs_train_plan(&plan, rt, &model, task, &run->train, err));
+        TRY_OUT(run->task(&task, run, NULL, err));
+    TRY_OUT(kvsi_planned_model(&model, run, task, err));
+    TRY_OUT(kvs_train_plan(&plan, rt, &model, task, &run->train, err));
     run->view = (kvs_planned_run){
         .name = run->name,
         .arm = run->arm,

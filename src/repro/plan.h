@@ -3,7 +3,7 @@
  *     kvsi_planned run = {.task = kvsi_induction_task};
  *     kvs_model_config_init(&run.model); ...
  *     snprintf(run.arm, sizeof run.arm, "KV shifting, 1 layer");
- *     KVS_TRY(kvsi_plan_add(plan, &run, err));          one run for each seed
+ *     TRY_OUT(kvsi_plan_add(plan, &run, err));          one run for each seed
  *
  * Runs of one seed share the order of their data and all weights that are not the attention's own,
  * because those are functions of the seed and of names. */

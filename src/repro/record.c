@@ -39,8 +39,8 @@ static kvs_status write_text(const char *dir, const char *name, const kvsi_text 
 
     if (!path)
         return fail_memory(dir, err);
-    KVS_TRY(kvsi_text_check(text, err));
-    KVS_TRY(kvsi_file_write_text(path, text->data, err));
+    TRY_OUT(kvsi_text_check(text, err));
+    TRY_OUT(kvsi_file_write_text(path, text->data, err));
 out:
     kvsi_free(path);
     return st;
@@ -55,7 +55,7 @@ static kvs_status describe(json_t **out, const kvsi_experiment *experiment,
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_texts_describe(&texts, options, err));
+    TRY_OUT(kvsi_texts_describe(&texts, options, err));
     *out = json_pack("{s:s, s:s, s:O, s:s?, s:f}", "experiment", experiment->about.name, "scale",
                      kvs_scale_name(options->scale), "texts", texts, "model", options->model,
                      "dropout", options->dropout);
@@ -91,7 +91,7 @@ static kvs_status refuse_used(const char *dir, kvs_err *err)
     kvsi_name_list names = {0};
     kvs_status st;
 
-    KVS_TRY(kvsi_dir_list(&names, dir, "", err));
+    TRY_OUT(kvsi_dir_list(&names, dir, "", err));
     for (size_t i = 0; i < names.count; i++)
         if (strcmp(names.names[i], ".") != 0 && strcmp(names.names[i], "..") != 0) {
             st = kvsi_fail(err, KVS_E_IO, "the folder '%s' is not empty ('%s'), and no experiment",
@@ -115,12 +115,12 @@ static kvs_status find_plan(int *found, json_t **now, const char *path,
     *now = NULL;
     if (!path)
         return fail_memory(options->out, err);
-    KVS_TRY(describe(now, experiment, options, err));
+    TRY_OUT(describe(now, experiment, options, err));
     *found = kvsi_file_exists(path);
     if (!*found)
         goto out;
-    KVS_TRY(kvsi_json_read(&before, path, FILE_LIMIT, err));
-    KVS_TRY(compare(before, *now, path, err));
+    TRY_OUT(kvsi_json_read(&before, path, FILE_LIMIT, err));
+    TRY_OUT(compare(before, *now, path, err));
 out:
     json_decref(before);
     return st;
@@ -134,11 +134,11 @@ kvs_status kvsi_record_begin(const kvsi_experiment *experiment, const kvs_repro_
     kvs_status st;
     int found, made;
 
-    KVS_TRY(find_plan(&found, &now, path, experiment, options, err));
+    TRY_OUT(find_plan(&found, &now, path, experiment, options, err));
     if (!found) {
-        KVS_TRY(refuse_used(options->out, err));
-        KVS_TRY(kvsi_dir_make(options->out, &made, err));
-        KVS_TRY(kvsi_json_write(now, path, err));
+        TRY_OUT(refuse_used(options->out, err));
+        TRY_OUT(kvsi_dir_make(options->out, &made, err));
+        TRY_OUT(kvsi_json_write(now, path, err));
     } else if (!options->resume) {
         st = kvsi_fail(err, KVS_E_IO,
                        "'%s' already holds this experiment; resume it or choose another folder",
@@ -276,11 +276,11 @@ static kvs_status write_pages(const char *dir, kvs_err *err)
     kvsi_text html = {0}, markdown = {0};
     kvs_status st;
 
-    KVS_TRY(kvsi_record_open(&record, dir, err));
-    KVS_TRY(kvsi_record_to_html(&html, &record, err));
-    KVS_TRY(kvsi_record_to_markdown(&markdown, &record, err));
-    KVS_TRY(write_text(dir, "page.html", &html, err));
-    KVS_TRY(write_text(dir, "page.md", &markdown, err));
+    TRY_OUT(kvsi_record_open(&record, dir, err));
+    TRY_OUT(kvsi_record_to_html(&html, &record, err));
+    TRY_OUT(kvsi_record_to_markdown(&markdown, &record, err));
+    TRY_OUT(write_text(dir, "page.html", &html, err));
+    TRY_OUT(write_text(dir, "page.md", &markdown, err));
 out:
     kvsi_text_release(&html);
     kvsi_text_release(&markdown);
@@ -293,14 +293,11 @@ kvs_status kvsi_record_finish(const kvsi_experiment *experiment, const kvsi_tria
                               const kvsi_findings *findings, double seconds, kvs_err *err)
 {
     const char *dir = trial->options->out;
-    kvs_status st;
 
-    KVS_TRY(write_runs(trial, err));
-    KVS_TRY(write_json(dir, RESULTS, json_incref(findings->claims), err));
-    KVS_TRY(write_json(dir, EXPERIMENT, summary(experiment, trial, findings, seconds), err));
-    KVS_TRY(write_pages(dir, err));
-out:
-    return st;
+    TRY(write_runs(trial, err));
+    TRY(write_json(dir, RESULTS, json_incref(findings->claims), err));
+    TRY(write_json(dir, EXPERIMENT, summary(experiment, trial, findings, seconds), err));
+    return write_pages(dir, err);
 }
 
 /* ---- reading back ---------------------------------------------------------------------------- */
@@ -336,24 +333,20 @@ static kvs_status check(const kvsi_record *record, const char *what, kvs_err *er
     static const char *const texts[] = {"experiment", "figure",  "claim",   "scale",
                                         "settings",   "command", "finished"};
     static const char *const lists[] = {"figures", "tables", "remarks"};
-    kvs_status st = KVS_OK;
     const char *text;
     double seconds;
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        KVS_TRY(kvsi_json_require(record->experiment, texts[i], what, err));
-        KVS_TRY(kvsi_json_get_text(&text, record->experiment, texts[i], what, err));
+        TRY(kvsi_json_require(record->experiment, texts[i], what, err));
+        TRY(kvsi_json_get_text(&text, record->experiment, texts[i], what, err));
     }
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        if (!json_is_array(json_object_get(record->experiment, lists[i]))) {
-            st = kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected an array", what, lists[i]);
-            goto out;
-        }
-    KVS_TRY(kvsi_json_require(record->experiment, "seconds", what, err));
-    KVS_TRY(kvsi_json_get_real(&seconds, record->experiment, "seconds", what, err));
-    KVS_TRY(check_tables(json_object_get(record->experiment, "tables"), what, err));
-out:
-    return st;
+        if (!json_is_array(json_object_get(record->experiment, lists[i])))
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected an array", what,
+                             lists[i]);
+    TRY(kvsi_json_require(record->experiment, "seconds", what, err));
+    TRY(kvsi_json_get_real(&seconds, record->experiment, "seconds", what, err));
+    return check_tables(json_object_get(record->experiment, "tables"), what, err);
 }
 
 kvs_status kvsi_record_open(kvsi_record *record, const char *dir, kvs_err *err)
@@ -366,9 +359,9 @@ kvs_status kvsi_record_open(kvsi_record *record, const char *dir, kvs_err *err)
         st = fail_memory(dir, err);
         goto out;
     }
-    KVS_TRY(kvsi_json_read(&record->experiment, experiment, FILE_LIMIT, err));
-    KVS_TRY(check(record, experiment, err));
-    KVS_TRY(kvsi_json_read_list(&record->claims, results, FILE_LIMIT, err));
+    TRY_OUT(kvsi_json_read(&record->experiment, experiment, FILE_LIMIT, err));
+    TRY_OUT(check(record, experiment, err));
+    TRY_OUT(kvsi_json_read_list(&record->claims, results, FILE_LIMIT, err));
 out:
     if (st != KVS_OK)
         kvsi_record_close(record);

@@ -211,7 +211,6 @@ static void add_origin(kvsi_text *page, const json_t *experiment)
 kvs_status kvsi_record_section(kvsi_text *page, const kvsi_record *record, kvs_err *err)
 {
     const json_t *e = record->experiment, *remarks = json_object_get(e, "remarks");
-    kvs_status st;
 
     kvsi_text_format(page, "<p class=\"soft\">%s", "The paper's ");
     kvsi_text_add_xml(page, word(e, "figure"));
@@ -221,7 +220,7 @@ kvs_status kvsi_record_section(kvsi_text *page, const kvsi_record *record, kvs_e
     add_paragraph(page, "<b>The claim.</b> ", word(e, "claim"));
     add_paragraph(page, "<b>Here.</b> ", word(e, "settings"));
     add_claims(page, record->claims);
-    KVS_TRY(add_figures(page, record, err));
+    TRY(add_figures(page, record, err));
     add_tables(page, record, 0);
     for (size_t i = 0; i < json_array_size(remarks); i++) {
         const char *remark = json_string_value(json_array_get(remarks, i));
@@ -229,8 +228,7 @@ kvs_status kvsi_record_section(kvsi_text *page, const kvsi_record *record, kvs_e
         add_paragraph(page, "", remark ? remark : "");
     }
     add_origin(page, e);
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_record_to_html(kvsi_text *page, const kvsi_record *record, kvs_err *err)

@@ -42,7 +42,6 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
 {
     const kvs_experiment *about = &r->experiment->about;
     const kvs_scale scale = r->options->scale;
-    kvs_status st = KVS_OK;
 
     r->plan.scale = scale;
     r->plan.model = r->options->model;
@@ -56,12 +55,11 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
                          KVSI_SEEDS_MAX);
     if (!r->experiment->plan)
         return KVS_OK;
-    KVS_TRY(r->experiment->plan(&r->plan, err));
-    KVS_TRY(kvsi_plan_measure(&r->plan, &r->alone, err));
+    TRY(r->experiment->plan(&r->plan, err));
+    TRY(kvsi_plan_measure(&r->plan, &r->alone, err));
     read_states(r);
     r->share = kvsi_plan_share(&r->plan, r->comm->size);
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvs_repro_create(kvs_repro **out, kvs_runtime *rt, const char *name,
@@ -72,7 +70,7 @@ kvs_status kvs_repro_create(kvs_repro **out, kvs_runtime *rt, const char *name,
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_experiment_find(&experiment, name, err));
+    TRY_OUT(kvsi_experiment_find(&experiment, name, err));
     r = kvsi_alloc(1, sizeof *r);
     if (!r)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the experiment '%s'", name);
@@ -80,7 +78,7 @@ kvs_status kvs_repro_create(kvs_repro **out, kvs_runtime *rt, const char *name,
     r->options = options;
     r->comm = rt->comm;
     r->alone = (kvs_runtime){.ops = rt->ops, .threads = rt->threads, .comm = &kvsi_comm_self};
-    KVS_TRY(plan(r, err));
+    TRY_OUT(plan(r, err));
     *out = r;
     r = NULL;
 out:
@@ -145,7 +143,7 @@ static kvs_status begin(const kvs_repro *r, kvs_err *err)
 {
     kvs_status st = is_first(r) ? kvsi_record_begin(r->experiment, r->options, err) : KVS_OK;
 
-    KVS_TRY(kvs_comm_agree(r->comm, st, err));
+    TRY_OUT(kvs_comm_agree(r->comm, st, err));
     st = is_first(r) ? KVS_OK : kvsi_record_join(r->experiment, r->options, err);
     st = kvs_comm_agree(r->comm, st, err);
 out:
@@ -162,7 +160,7 @@ static kvs_status open_texts(kvsi_conductor *c, const kvs_repro *r, kvs_err *err
         return KVS_OK;
     if (is_first(r))
         st = kvsi_texts_open(&c->corpus, &c->tokenizer, r->options, vocab, err);
-    KVS_TRY(kvs_comm_agree(r->comm, st, err));
+    TRY_OUT(kvs_comm_agree(r->comm, st, err));
     if (!is_first(r))
         st = kvsi_texts_open(&c->corpus, &c->tokenizer, r->options, vocab, err);
     st = kvs_comm_agree(r->comm, st, err);
@@ -176,16 +174,16 @@ static kvs_status hear_shares(kvs_repro *r, kvs_err *err)
     uint64_t planned = r->plan.count;
     kvs_status st;
 
-    KVS_TRY(kvsi_comm_broadcast(r->comm, &planned, sizeof planned, 0, err));
+    TRY_OUT(kvsi_comm_broadcast(r->comm, &planned, sizeof planned, 0, err));
     st = planned == r->plan.count
              ? KVS_OK
              : kvsi_fail(err, KVS_E_INVALID, "%zu runs are planned here, %zu on rank 0",
                          r->plan.count, (size_t)planned);
-    KVS_TRY(kvs_comm_agree(r->comm, st, err));
+    TRY_OUT(kvs_comm_agree(r->comm, st, err));
     for (size_t i = 0; i < r->plan.count; i++) {
         size_t *rank = &r->plan.runs[i].rank;
 
-        KVS_TRY(kvsi_comm_broadcast(r->comm, rank, sizeof *rank, 0, err));
+        TRY_OUT(kvsi_comm_broadcast(r->comm, rank, sizeof *rank, 0, err));
     }
 out:
     return st;
@@ -199,7 +197,7 @@ static kvs_status hear_stops(const kvs_repro *r, int *stopped, kvs_err *err)
 
     if (!all)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", r->comm->size);
-    KVS_TRY(kvsi_comm_gather(r->comm, all, stopped, sizeof *stopped, err));
+    TRY_OUT(kvsi_comm_gather(r->comm, all, stopped, sizeof *stopped, err));
     for (size_t i = 0; i < r->comm->size; i++)
         *stopped |= all[i];
 out:
@@ -219,10 +217,10 @@ static kvs_status conduct(kvs_repro *r, int *stopped, kvs_err *err)
     };
     kvs_status st;
 
-    KVS_TRY(open_texts(&conductor, r, err));
-    KVS_TRY(hear_shares(r, err));
-    KVS_TRY(kvsi_conduct(&conductor, stopped, err));
-    KVS_TRY(hear_stops(r, stopped, err));
+    TRY_OUT(open_texts(&conductor, r, err));
+    TRY_OUT(hear_shares(r, err));
+    TRY_OUT(kvsi_conduct(&conductor, stopped, err));
+    TRY_OUT(hear_stops(r, stopped, err));
 out:
     kvs_tokenizer_free(conductor.tokenizer);
     kvs_corpus_free(conductor.corpus);
@@ -236,11 +234,11 @@ static kvs_status conclude(kvs_repro *r, kvs_err *err)
     const double started = kvsi_clock_seconds();
     kvs_status st;
 
-    KVS_TRY(kvsi_trial_open(&trial, err));
-    KVS_TRY(kvsi_findings_init(&findings, r->options->out, r->options, err));
-    KVS_TRY(r->experiment->conclude(&findings, &trial, err));
-    KVS_TRY(kvsi_findings_check(&findings));
-    KVS_TRY(
+    TRY_OUT(kvsi_trial_open(&trial, err));
+    TRY_OUT(kvsi_findings_init(&findings, r->options->out, r->options, err));
+    TRY_OUT(r->experiment->conclude(&findings, &trial, err));
+    TRY_OUT(kvsi_findings_check(&findings));
+    TRY_OUT(
         kvsi_record_finish(r->experiment, &trial, &findings, kvsi_clock_seconds() - started, err));
     r->claims = json_incref(findings.claims);
     r->claim_count = kvsi_record_claims(r->views, KVSI_CLAIMS_MAX, r->claims);
@@ -269,13 +267,13 @@ kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err)
     *finished = 0;
     if (!repro->options->out)
         return kvsi_fail(err, KVS_E_INVALID, "an experiment needs a folder for its results");
-    KVS_TRY(require_text(repro, err));
-    KVS_TRY(begin(repro, err));
-    KVS_TRY(conduct(repro, &stopped, err));
+    TRY_OUT(require_text(repro, err));
+    TRY_OUT(begin(repro, err));
+    TRY_OUT(conduct(repro, &stopped, err));
     if (stopped)
         return KVS_OK;
     st = is_first(repro) ? conclude(repro, err) : KVS_OK;
-    KVS_TRY(kvs_comm_agree(repro->comm, st, err));
+    TRY_OUT(kvs_comm_agree(repro->comm, st, err));
     *finished = 1;
 out:
     return st;

@@ -77,9 +77,9 @@ static kvs_status copy_file(const char *from, const char *to, const char *name, 
     }
     if (!kvsi_file_exists(source) || kvsi_is_folder(source))
         goto out;
-    KVS_TRY(kvsi_file_read(&data, &size, source, FILE_LIMIT, err));
-    KVS_TRY(kvsi_new_file_open(&file, target, err));
-    KVS_TRY(kvsi_new_file_write(file, data, size, err));
+    TRY_OUT(kvsi_file_read(&data, &size, source, FILE_LIMIT, err));
+    TRY_OUT(kvsi_new_file_open(&file, target, err));
+    TRY_OUT(kvsi_new_file_write(file, data, size, err));
     st = kvsi_new_file_commit(file, err);
     file = NULL;
 out:
@@ -96,14 +96,12 @@ static kvs_status copy_run(const char *from, const char *to, kvs_err *err)
     static const char *const files[] = {KVSI_PLANNED,     "config.json", "model.safetensors",
                                         "tokenizer.json", "train.csv",   "train.jsonl",
                                         "result.json"};
-    kvs_status st;
     int made;
 
-    KVS_TRY(kvsi_dir_make(to, &made, err));
+    TRY(kvsi_dir_make(to, &made, err));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        KVS_TRY(copy_file(from, to, files[i], err));
-out:
-    return st;
+        TRY(copy_file(from, to, files[i], err));
+    return KVS_OK;
 }
 
 /* ---- looking for it -------------------------------------------------------------------------- */
@@ -167,11 +165,11 @@ kvs_status kvsi_reuse(int *taken, const char *dir, const char *planned, const kv
     if (!options->reuse || run->keeps_checkpoints)
         return KVS_OK;
     if (run->task == kvsi_text_task)
-        KVS_TRY(kvsi_texts_describe(&s.texts, options, err));
+        TRY_OUT(kvsi_texts_describe(&s.texts, options, err));
     from = find(&s);
     if (!from)
         goto out;
-    KVS_TRY(copy_run(from, dir, err));
+    TRY_OUT(copy_run(from, dir, err));
     tell(&s, from);
     *taken = 1;
 out:

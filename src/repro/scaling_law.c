@@ -32,21 +32,18 @@ static kvs_status settle(kvsi_planned *run, kvsi_plan *p, size_t number, kvs_err
 
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t i = 0; i < SIZES; i++)
         for (int shifted = 0; shifted <= 1; shifted++) {
             kvsi_planned run = {.setting = i};
 
-            KVS_TRY(settle(&run, p, i, err));
+            TRY(settle(&run, p, i, err));
             run.eval_every = 0;
             kvsi_shift_arm(&run, shifted, run.model.layers);
             kvsi_name_arm(&run, "%s, width %zu, %zu layers", shifted ? "KV shifting" : "vanilla",
                           run.model.dim, run.model.layers);
-            KVS_TRY(kvsi_plan_add(p, &run, err));
+            TRY(kvsi_plan_add(p, &run, err));
         }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- the law --------------------------------------------------------------------------------- */
@@ -61,20 +58,17 @@ typedef struct law {
 
 static kvs_status read_sizes(law *l, const kvsi_trial *trial, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t i = 0; i < 2 * SIZES; i++) {
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
         kvs_model_config config = arm.runs[0].plan->model;
         kvs_model_sizes sizes;
 
-        KVS_TRY(kvs_model_config_finish(&config, err));
-        KVS_TRY(kvs_model_config_sizes(&config, &sizes, err));
+        TRY(kvs_model_config_finish(&config, err));
+        TRY(kvs_model_config_sizes(&config, &sizes, err));
         l->parameters[i / 2] = (double)(sizes.parameters - sizes.embedding_parameters);
         l->seeds = kvsi_read_arm(l->losses[i % 2][i / 2], &arm, kvsi_final_loss);
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The law through means over seeds; `chosen` says which of a size's seeds are taken. */
@@ -251,7 +245,7 @@ static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *e
 
     if (!l)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a scaling law");
-    KVS_TRY(read_sizes(l, trial, err));
+    TRY_OUT(read_sizes(l, trial, err));
     fit_all(l);
     claim_sizes(f, trial);
     claim_slopes(f, l);

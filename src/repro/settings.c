@@ -86,15 +86,12 @@ static const text_scale texts[] = {
 static kvs_status paper_settings(kvsi_planned *run, kvsi_plan *plan, const char *preset,
                                  kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(kvs_model_config_preset(&run->model, preset, err));
-    KVS_TRY(kvs_train_config_preset(&run->train, preset, err));
+    TRY(kvs_model_config_preset(&run->model, preset, err));
+    TRY(kvs_train_config_preset(&run->train, preset, err));
     plan->text_vocab = run->model.vocab;
     run->eval_sequences = 1024;
     run->eval_every = 1000;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static void small_settings(kvsi_planned *run, kvsi_plan *plan, size_t number)

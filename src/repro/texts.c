@@ -49,10 +49,10 @@ static kvs_status add_folder(file_list *files, const char *dir, kvs_err *err)
     kvsi_name_list names = {0};
     kvs_status st;
 
-    KVS_TRY(kvsi_dir_list(&names, dir, "", err));
+    TRY_OUT(kvsi_dir_list(&names, dir, "", err));
     for (size_t i = 0; i < names.count; i++)
         if (is_text(names.names[i]))
-            KVS_TRY(add_file(files, dir, names.names[i], err));
+            TRY_OUT(add_file(files, dir, names.names[i], err));
     if (files->count == before)
         st = kvsi_fail(err, KVS_E_IO, "the folder '%s' has no .txt or .jsonl", dir);
 out:
@@ -118,7 +118,7 @@ kvs_status kvsi_texts_describe(json_t **out, const kvs_repro_options *options, k
         list = describe_corpus(options->texts[0]);
         goto out;
     }
-    KVS_TRY(list_files(&files, options, err));
+    TRY_OUT(list_files(&files, options, err));
     list = json_array();
     for (size_t i = 0; i < files->count; i++) {
         struct stat info = {0};
@@ -150,8 +150,8 @@ static kvs_status make_up_text(const char *path, kvs_err *err)
     kvs_status st;
 
     kvsi_make_language(&text, MADE_UP_BYTES, MADE_UP_SEED);
-    KVS_TRY(kvsi_text_check(&text, err));
-    KVS_TRY(kvsi_file_write_text(path, text.data, err));
+    TRY_OUT(kvsi_text_check(&text, err));
+    TRY_OUT(kvsi_file_write_text(path, text.data, err));
 out:
     kvsi_text_release(&text);
     return st;
@@ -165,8 +165,8 @@ static kvs_status make_tokenizer(const char *path, const file_list *files, size_
     kvs_tokenizer *tokenizer = NULL;
     kvs_status st;
 
-    KVS_TRY(kvs_tokenizer_train(&tokenizer, files->paths, files->count, &training, err));
-    KVS_TRY(kvs_tokenizer_save(tokenizer, path, err));
+    TRY_OUT(kvs_tokenizer_train(&tokenizer, files->paths, files->count, &training, err));
+    TRY_OUT(kvs_tokenizer_save(tokenizer, path, err));
 out:
     kvs_tokenizer_free(tokenizer);
     return st;
@@ -216,15 +216,15 @@ static kvs_status make_missing(const places *p, const kvs_repro_options *options
     file_list *files = NULL;
     kvs_status st;
 
-    KVS_TRY(list_files(&files, options, err));
+    TRY_OUT(list_files(&files, options, err));
     if (files->count == 0) {
-        KVS_TRY(make_up_text(p->made_up, err));
-        KVS_TRY(add_file(files, NULL, p->made_up, err));
+        TRY_OUT(make_up_text(p->made_up, err));
+        TRY_OUT(add_file(files, NULL, p->made_up, err));
     }
     if (vocab > 0 && !kvsi_file_exists(p->tokenizer))
-        KVS_TRY(make_tokenizer(p->tokenizer, files, vocab, err));
+        TRY_OUT(make_tokenizer(p->tokenizer, files, vocab, err));
     if (!kvsi_is_folder(p->corpus))
-        KVS_TRY(make_corpus(p->corpus, files, vocab > 0 ? p->tokenizer : "bytes", err));
+        TRY_OUT(make_corpus(p->corpus, files, vocab > 0 ? p->tokenizer : "bytes", err));
 out:
     release_files(files);
     return st;
@@ -237,13 +237,13 @@ kvs_status kvsi_texts_open(kvs_corpus **corpus, kvs_tokenizer **tokenizer,
     kvs_status st;
 
     if (is_corpus(options)) {
-        KVS_TRY(kvs_corpus_open(corpus, options->texts[0], NULL, err));
+        TRY_OUT(kvs_corpus_open(corpus, options->texts[0], NULL, err));
     } else {
-        KVS_TRY(find_places(&p, options->out, err));
-        KVS_TRY(make_missing(&p, options, vocab, err));
-        KVS_TRY(kvs_corpus_open(corpus, p.corpus, NULL, err));
+        TRY_OUT(find_places(&p, options->out, err));
+        TRY_OUT(make_missing(&p, options, vocab, err));
+        TRY_OUT(kvs_corpus_open(corpus, p.corpus, NULL, err));
     }
-    KVS_TRY(kvs_corpus_tokenizer(tokenizer, *corpus, err));
+    TRY_OUT(kvs_corpus_tokenizer(tokenizer, *corpus, err));
 out:
     release_places(&p);
     return st;

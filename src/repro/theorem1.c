@@ -93,18 +93,15 @@ static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *e
 {
     kvs_theorem1_result results[SLOPES];
     kvs_induction_problem problem;
-    kvs_status st;
 
     kvs_induction_problem_init(&problem);
     problem.inputs = inputs[trial->plan->scale];
     for (size_t i = 0; i < SLOPES; i++)
-        KVS_TRY(kvs_theorem1(&results[i], &problem, slopes[i], err));
+        TRY(kvs_theorem1(&results[i], &problem, slopes[i], err));
     claim_rate(f, results, problem.inputs);
     claim_itself(f, results, problem.inputs);
     draw(f, results);
-    st = kvsi_findings_check(f);
-out:
-    return st;
+    return kvsi_findings_check(f);
 }
 
 const kvsi_experiment kvsi_repro_theorem1 = {

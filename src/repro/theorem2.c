@@ -85,19 +85,16 @@ static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *e
 {
     kvs_theorem2_result results[SIGMAS];
     kvs_induction_problem problem;
-    kvs_status st;
 
     kvs_induction_problem_init(&problem);
     problem.inputs = inputs[trial->plan->scale];
     for (size_t i = 0; i < SIGMAS; i++) {
         problem.sigma = sigmas[i];
-        KVS_TRY(kvs_theorem2(&results[i], trial->rt, &problem, err));
+        TRY(kvs_theorem2(&results[i], trial->rt, &problem, err));
     }
     claim(f, results, problem.inputs);
     draw(f, results);
-    st = kvsi_findings_check(f);
-out:
-    return st;
+    return kvsi_findings_check(f);
 }
 
 const kvsi_experiment kvsi_repro_theorem2 = {

@@ -41,38 +41,34 @@ static kvs_status compare_one(differences *d, const kvsi_trial *trial, size_t T,
     const kvs_theorem3 exact = {.form = KVS_THEOREM3_EXACT, .T = T, .i = i},
                        printed = {.form = KVS_THEOREM3_PRINTED, .T = T};
     double brute, loss;
-    kvs_status st;
 
-    KVS_TRY(kvs_theorem3_brute_force(&brute, T, i, at, err));
-    KVS_TRY(kvs_theorem3_loss(&loss, NULL, &exact, at, err));
+    TRY(kvs_theorem3_brute_force(&brute, T, i, at, err));
+    TRY(kvs_theorem3_loss(&loss, NULL, &exact, at, err));
     d->exact = fmax(d->exact, fabs(loss - brute));
     d->tried++;
     if (i != 2 || T < 5) /* the rest for one i that is no edge */
-        goto out;
-    KVS_TRY(kvs_theorem3_loss(&loss, NULL, &printed, at, err));
+        return KVS_OK;
+    TRY(kvs_theorem3_loss(&loss, NULL, &printed, at, err));
     d->printed = fmax(d->printed, fabs(loss - brute));
     if (T <= 40) {
-        KVS_TRY(kvs_theorem3_network(&loss, trial->rt, T, i, at, err));
+        TRY(kvs_theorem3_network(&loss, trial->rt, T, i, at, err));
         d->network = fmax(d->network, fabs(loss - brute));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status compare(differences *d, const kvsi_trial *trial, kvs_err *err)
 {
     const size *s = &sizes[trial->plan->scale];
-    kvs_status st = KVS_OK;
 
     for (size_t T = 3; T <= s->longest; T++)
         for (size_t p = 0; p < s->places; p++) {
             const kvs_coefficients at = draw_place(T * s->places + p);
 
             for (size_t i = 1; i < T; i++)
-                KVS_TRY(compare_one(d, trial, T, i, &at, err));
+                TRY(compare_one(d, trial, T, i, &at, err));
         }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static void claim(kvsi_findings *f, const differences *d)
@@ -145,9 +141,9 @@ static kvs_status sample(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err
 
     panel->log_x = 10;
     panel->key = "inside top right";
-    KVS_TRY(kvs_theorem3_loss(&exact, NULL, &problem, &known, err));
+    TRY_OUT(kvs_theorem3_loss(&exact, NULL, &problem, &known, err));
     for (size_t i = 0; i < s->dims; i++) {
-        KVS_TRY(kvs_theorem3_monte_carlo(&e, trial->rt, KNOWN_T, &known, widths[i], s->samples, 1,
+        TRY_OUT(kvs_theorem3_monte_carlo(&e, trial->rt, KNOWN_T, &known, widths[i], s->samples, 1,
                                          err));
         kvsi_series_add(found, (double)widths[i], e.mean, e.error);
         kvsi_series_add(line, (double)widths[i], exact, NAN);
@@ -164,14 +160,11 @@ out:
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
 {
     differences d = {0};
-    kvs_status st;
 
-    KVS_TRY(compare(&d, trial, err));
+    TRY(compare(&d, trial, err));
     claim(f, &d);
-    KVS_TRY(sample(f, trial, err));
-    st = kvsi_findings_check(f);
-out:
-    return st;
+    TRY(sample(f, trial, err));
+    return kvsi_findings_check(f);
 }
 
 const kvsi_experiment kvsi_repro_theorem3 = {

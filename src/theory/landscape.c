@@ -15,14 +15,10 @@ kvs_coefficients kvs_square(double alpha1, double beta1)
 kvs_status kvs_theorem3_minimum(kvs_coefficients *where, double *loss, const kvs_theorem3 *problem,
                                 size_t steps, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(kvsi_theorem3_check(problem, err));
-    if (steps < 1 || steps > FINEST) {
-        st = kvsi_fail(err, KVS_E_INVALID, "steps of a side is '%zu', expected 1 to %d", steps,
-                       FINEST);
-        goto out;
-    }
+    TRY(kvsi_theorem3_check(problem, err));
+    if (steps < 1 || steps > FINEST)
+        return kvsi_fail(err, KVS_E_INVALID, "steps of a side is '%zu', expected 1 to %d", steps,
+                         FINEST);
     *loss = INFINITY;
     for (size_t a = 0; a <= steps; a++)
         for (size_t b = 0; b <= steps; b++) {
@@ -35,8 +31,7 @@ kvs_status kvs_theorem3_minimum(kvs_coefficients *where, double *loss, const kvs
                 *where = at;
             }
         }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* One number's step of Adam: betas 0.9 and 0.999, eps 1e-8. */
@@ -59,13 +54,11 @@ kvs_status kvs_theorem3_descend(kvs_coefficients *at, const kvs_theorem3 *proble
 {
     double *const numbers[] = {&at->alpha1, &at->alpha2, &at->beta1, &at->beta2};
     moments m[4] = {{0}};
-    kvs_status st;
 
-    KVS_TRY(kvsi_theorem3_check(problem, err));
-    if (!(descent->lr > 0) || !isfinite(descent->lr)) {
-        st = kvsi_fail(err, KVS_E_INVALID, "rate is '%g', expected a number above 0", descent->lr);
-        goto out;
-    }
+    TRY(kvsi_theorem3_check(problem, err));
+    if (!(descent->lr > 0) || !isfinite(descent->lr))
+        return kvsi_fail(err, KVS_E_INVALID, "rate is '%g', expected a number above 0",
+                         descent->lr);
     for (uint64_t step = 1; step <= descent->steps; step++) {
         kvs_coefficients g;
         const double loss = kvsi_theorem3_loss(&g, problem, at);
@@ -76,6 +69,5 @@ kvs_status kvs_theorem3_descend(kvs_coefficients *at, const kvs_theorem3 *proble
         for (size_t n = 0; n < 4; n++)
             adam(numbers[n], &m[n], gradient[n], descent->lr, step);
     }
-out:
-    return st;
+    return KVS_OK;
 }

@@ -8,12 +8,9 @@ static kvs_status set_taps(kvs_model *network, const kvs_coefficients *at, kvs_e
 {
     const float k[] = {(float)at->alpha2, (float)at->alpha1}; /* files have the oldest first */
     const float v[] = {(float)at->beta2, (float)at->beta1};
-    kvs_status st;
 
-    KVS_TRY(kvs_model_write_tensor(network, "model.layers.0.self_attn.k_shift", k, 2, err));
-    KVS_TRY(kvs_model_write_tensor(network, "model.layers.0.self_attn.v_shift", v, 2, err));
-out:
-    return st;
+    TRY(kvs_model_write_tensor(network, "model.layers.0.self_attn.k_shift", k, 2, err));
+    return kvs_model_write_tensor(network, "model.layers.0.self_attn.v_shift", v, 2, err);
 }
 
 kvs_status kvsi_network_create(kvs_model **out, kvs_runtime *rt, const kvsi_network_plan *plan,
@@ -37,8 +34,8 @@ kvs_status kvsi_network_create(kvs_model **out, kvs_runtime *rt, const kvsi_netw
     c.head = plan->tied ? KVS_HEAD_LINEAR : KVS_HEAD_NONE;
     c.tied = plan->tied;
     c.no_norm = c.no_residual = c.no_mlp = c.identity_projections = 1;
-    KVS_TRY(kvs_model_create(&network, rt, &c, 1, err));
-    KVS_TRY(set_taps(network, at, err));
+    TRY_OUT(kvs_model_create(&network, rt, &c, 1, err));
+    TRY_OUT(set_taps(network, at, err));
     *out = network;
     network = NULL;
 out:

@@ -90,10 +90,10 @@ static kvs_status run_network(double *difference, work *w, kvs_runtime *rt, kvs_
         unit[s * n + s] = 1;
         ids[s] = clean_token(s, n, 0);
     }
-    KVS_TRY(kvsi_network_create(&network, rt, &plan, &induction, err));
-    KVS_TRY(kvsi_network_embed(network, unit, err));
-    KVS_TRY(kvs_session_create(&session, network, 0, err));
-    KVS_TRY(kvs_session_feed(session, ids, n, logits, err));
+    TRY_OUT(kvsi_network_create(&network, rt, &plan, &induction, err));
+    TRY_OUT(kvsi_network_embed(network, unit, err));
+    TRY_OUT(kvs_session_create(&session, network, 0, err));
+    TRY_OUT(kvs_session_feed(session, ids, n, logits, err));
     *difference = 0;
     for (size_t i = 0; i < n; i++)
         *difference = fmax(*difference, fabs((double)logits[i] - w->made[i]));
@@ -145,8 +145,8 @@ kvs_status kvs_theorem2(kvs_theorem2_result *out, kvs_runtime *rt,
     work w = {0};
     kvs_status st;
 
-    KVS_TRY(kvsi_induction_problem_check(problem, err));
-    KVS_TRY(work_init(&w, problem, err));
+    TRY_OUT(kvsi_induction_problem_check(problem, err));
+    TRY_OUT(work_init(&w, problem, err));
     for (size_t i = 0; i < problem->inputs; i++) {
         kvsi_random random;
 
@@ -159,7 +159,7 @@ kvs_status kvs_theorem2(kvs_theorem2_result *out, kvs_runtime *rt,
     found.repeated = gap(&w, 1, length);
     fill_clean(&w, 0);
     found.printed = gap(&w, 1, length);
-    KVS_TRY(run_network(&found.network, &w, rt, err));
+    TRY_OUT(run_network(&found.network, &w, rt, err));
     *out = found;
 out:
     work_release(&w);

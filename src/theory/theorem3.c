@@ -155,12 +155,9 @@ double kvsi_theorem3_loss(kvs_coefficients *gradient, const kvs_theorem3 *proble
 kvs_status kvs_theorem3_loss(double *loss, kvs_coefficients *gradient, const kvs_theorem3 *problem,
                              const kvs_coefficients *at, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(kvsi_theorem3_check(problem, err));
+    TRY(kvsi_theorem3_check(problem, err));
     *loss = kvsi_theorem3_loss(gradient, problem, at);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- brute force ----------------------------------------------------------------------------- */
@@ -201,7 +198,7 @@ kvs_status kvs_theorem3_brute_force(double *loss, size_t T, size_t i, const kvs_
     double *logits = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_theorem3_check(&problem, err));
+    TRY_OUT(kvsi_theorem3_check(&problem, err));
     logits = kvsi_alloc(T, sizeof *logits);
     if (!logits) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu logits", T);

@@ -50,8 +50,8 @@ static kvs_status trial_init(trial *out, kvs_runtime *rt, size_t T, size_t dim,
     }
     for (size_t token = 0; token < T; token++)
         t.ids[token] = (int32_t)token;
-    KVS_TRY(kvsi_network_create(&t.network, rt, &plan, at, err));
-    KVS_TRY(kvs_session_create(&t.session, t.network, 0, err));
+    TRY_OUT(kvsi_network_create(&t.network, rt, &plan, at, err));
+    TRY_OUT(kvs_session_create(&t.session, t.network, 0, err));
     *out = t;
     t = (trial){0};
 out:
@@ -62,15 +62,12 @@ out:
 /* With the embeddings as they are; i counts from 1. */
 static kvs_status trial_run(trial *t, size_t i, double *loss, kvs_err *err)
 {
-    kvs_status st;
-
     t->ids[t->T] = (int32_t)(i - 1);
-    KVS_TRY(kvsi_network_embed(t->network, t->embeddings, err));
+    TRY(kvsi_network_embed(t->network, t->embeddings, err));
     kvs_session_reset(t->session);
-    KVS_TRY(kvs_session_feed(t->session, t->ids, t->T + 1, t->logits, err));
+    TRY(kvs_session_feed(t->session, t->ids, t->T + 1, t->logits, err));
     *loss = -kvs_logits_logprob(t->logits, t->T, (int32_t)i);
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvs_theorem3_network(double *loss, kvs_runtime *rt, size_t T, size_t i,
@@ -80,11 +77,11 @@ kvs_status kvs_theorem3_network(double *loss, kvs_runtime *rt, size_t T, size_t 
     trial t = {0};
     kvs_status st;
 
-    KVS_TRY(kvsi_theorem3_check(&problem, err));
-    KVS_TRY(trial_init(&t, rt, T, T, at, err));
+    TRY_OUT(kvsi_theorem3_check(&problem, err));
+    TRY_OUT(trial_init(&t, rt, T, T, at, err));
     for (size_t token = 0; token < T; token++)
         t.embeddings[token * T + token] = 1;
-    KVS_TRY(trial_run(&t, i > 0 ? i : 2, loss, err));
+    TRY_OUT(trial_run(&t, i > 0 ? i : 2, loss, err));
 out:
     trial_release(&t);
     return st;
@@ -112,16 +109,16 @@ kvs_status kvs_theorem3_monte_carlo(kvs_estimate *out, kvs_runtime *rt, size_t T
     trial t = {0};
     kvs_status st;
 
-    KVS_TRY(kvsi_theorem3_check(&problem, err));
+    TRY_OUT(kvsi_theorem3_check(&problem, err));
     if (samples < 2) {
         st = kvsi_fail(err, KVS_E_INVALID, "samples is '%zu', expected at least 2", samples);
         goto out;
     }
-    KVS_TRY(trial_init(&t, rt, T, dim, at, err));
+    TRY_OUT(trial_init(&t, rt, T, dim, at, err));
     for (size_t n = 0; n < samples; n++) {
         double loss, step;
 
-        KVS_TRY(sample(&t, seed, n, &loss, err));
+        TRY_OUT(sample(&t, seed, n, &loss, err));
         step = loss - mean;
         mean += step / (double)(n + 1);
         squares += step * (loss - mean);

@@ -70,10 +70,10 @@ kvs_status kvsi_beside_open(kvsi_beside *out, const char *path, const char *name
     b.dir = kvsi_path_parent(path);
     if (!b.dir)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-    KVS_TRY(read_object(&b.config, b.dir, CONFIG, err));
+    TRY_OUT(read_object(&b.config, b.dir, CONFIG, err));
     if (!json_object_get(b.config, "added_tokens_decoder")) {
-        KVS_TRY(read_object(&b.map, b.dir, MAP, err));
-        KVS_TRY(read_object(&b.added, b.dir, ADDED, err));
+        TRY_OUT(read_object(&b.map, b.dir, MAP, err));
+        TRY_OUT(read_object(&b.added, b.dir, ADDED, err));
     }
     b.limit = read_limit(b.dir);
     *out = b;
@@ -176,7 +176,6 @@ static kvs_status add_numbered(collector *c, const json_t *content, uint64_t id,
     const char *text = json_string_value(content);
     const size_t size = json_string_length(content);
     const int32_t found = kvsi_vocabulary_find(&c->known, text, size);
-    kvs_status st = KVS_OK;
 
     if (id >= KVSI_TOKENS_MAX || (found < 0 && kvsi_vocabulary_at(&c->known, (size_t)id).text) ||
         (found >= 0 && (uint64_t)found != id))
@@ -185,10 +184,8 @@ static kvs_status add_numbered(collector *c, const json_t *content, uint64_t id,
                          "large",
                          c->b->dir, text, (unsigned long long)id);
     if (found < 0 && size > 0)
-        KVS_TRY(kvsi_vocabulary_set(&c->known, id, text, size, c->err));
-    KVS_TRY(add_token(c, content, (size_t)id, flags, special));
-out:
-    return st;
+        TRY(kvsi_vocabulary_set(&c->known, id, text, size, c->err));
+    return add_token(c, content, (size_t)id, flags, special);
 }
 
 /* {"32000": {"content": ...}} */
@@ -196,7 +193,6 @@ static kvs_status add_decoder(collector *c)
 {
     static const char key[] = "added_tokens_decoder";
     json_t *decoder = json_object_get(c->b->config, key), *value;
-    kvs_status st = KVS_OK;
     const char *number;
 
     if (decoder && !json_is_null(decoder) && !json_is_object(decoder))
@@ -207,11 +203,9 @@ static kvs_status add_decoder(collector *c)
 
         if (digits == 0 || digits > 10 || number[digits] != '\0' || !content)
             return fail_key(c->b, key, "ids, each with an object that has its 'content'", c->err);
-        KVS_TRY(
-            add_numbered(c, content, strtoull(number, NULL, 10), value, is_set(value, "special")));
+        TRY(add_numbered(c, content, strtoull(number, NULL, 10), value, is_set(value, "special")));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* {"<|im_start|>": 32000} */
@@ -246,17 +240,14 @@ static kvs_status add_special(collector *c, const json_t *value)
     const char *text = json_string_value(content);
     const size_t size = json_string_length(content);
     uint32_t id = 0;
-    kvs_status st = KVS_OK;
 
     if (size == 0 || kvsi_vocabulary_find(&c->listed, text, size) >= 0)
         return KVS_OK;
     if (c->known.count >= KVSI_TOKENS_MAX)
         return kvsi_fail(c->err, KVS_E_LIMIT, "'%s': more than %d tokens", c->b->dir,
                          KVSI_TOKENS_MAX - 1);
-    KVS_TRY(kvsi_vocabulary_add(&c->known, text, size, &id, c->err));
-    KVS_TRY(add_token(c, content, id, value, 1));
-out:
-    return st;
+    TRY(kvsi_vocabulary_add(&c->known, text, size, &id, c->err));
+    return add_token(c, content, id, value, 1);
 }
 
 /* Adds the special tokens of a list, or of an object with names. */
@@ -264,7 +255,6 @@ static kvs_status add_more_specials(collector *c, const char *key)
 {
     enum { MOST = 4096 };
     json_t *list = (json_t *)find_key(c->b, key), *value;
-    kvs_status st = KVS_OK;
     const char *name;
     size_t i;
 
@@ -273,13 +263,12 @@ static kvs_status add_more_specials(collector *c, const char *key)
     if (json_array_size(list) > MOST || json_object_size(list) > MOST)
         return fail_key(c->b, key, "at most 4096 tokens", c->err);
     json_array_foreach(list, i, value) {
-        KVS_TRY(add_special(c, value));
+        TRY(add_special(c, value));
     }
     json_object_foreach(list, name, value) {
-        KVS_TRY(add_special(c, value));
+        TRY(add_special(c, value));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* Adds the usual token of a role, such as "</s>", if no file names another. */
@@ -305,21 +294,18 @@ static kvs_status add_specials(collector *c)
     } roles[] = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"},
                  {"sep_token", NULL},  {"pad_token", NULL},   {"cls_token", NULL},
                  {"mask_token", NULL}};
-    kvs_status st = KVS_OK;
 
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
         const json_t *content = NULL;
 
-        KVS_TRY(find_special(&content, c->b, roles[i].role, c->err));
+        TRY(find_special(&content, c->b, roles[i].role, c->err));
         if (content)
-            KVS_TRY(add_special(c, find_key(c->b, roles[i].role)));
+            TRY(add_special(c, find_key(c->b, roles[i].role)));
         else
-            KVS_TRY(add_usual(c, roles[i].role, roles[i].usual));
+            TRY(add_usual(c, roles[i].role, roles[i].usual));
     }
-    KVS_TRY(add_more_specials(c, "additional_special_tokens"));
-    KVS_TRY(add_more_specials(c, "extra_special_tokens"));
-out:
-    return st;
+    TRY(add_more_specials(c, "additional_special_tokens"));
+    return add_more_specials(c, "extra_special_tokens");
 }
 
 /* ---- what it all means ----------------------------------------------------------------------- */
@@ -362,15 +348,15 @@ kvs_status kvsi_beside_apply(kvsi_beside *b, kvsi_scored *scored, kvs_err *err)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for added tokens");
     for (size_t id = 0; id < scored->count; id++)
         if (scored->pieces[id].size > 0)
-            KVS_TRY(kvsi_vocabulary_set(&c.known, id, scored->pieces[id].text,
+            TRY_OUT(kvsi_vocabulary_set(&c.known, id, scored->pieces[id].text,
                                         scored->pieces[id].size, err));
-    KVS_TRY(add_decoder(&c));
-    KVS_TRY(add_file(&c));
-    KVS_TRY(add_specials(&c));
-    KVS_TRY(get_id(&scored->bos, &c, "bos_token"));
-    KVS_TRY(get_id(&scored->eos, &c, "eos_token"));
-    KVS_TRY(get_flag(&scored->add_bos, b, "add_bos_token", err));
-    KVS_TRY(get_flag(&scored->add_eos, b, "add_eos_token", err));
+    TRY_OUT(add_decoder(&c));
+    TRY_OUT(add_file(&c));
+    TRY_OUT(add_specials(&c));
+    TRY_OUT(get_id(&scored->bos, &c, "bos_token"));
+    TRY_OUT(get_id(&scored->eos, &c, "eos_token"));
+    TRY_OUT(get_flag(&scored->add_bos, b, "add_bos_token", err));
+    TRY_OUT(get_flag(&scored->add_eos, b, "add_eos_token", err));
     scored->added = b->list;
 out:
     kvsi_vocabulary_release(&c.known);
@@ -382,21 +368,19 @@ kvs_status kvsi_beside_name_ends(const kvsi_beside *b, kvs_tokenizer *t, kvs_err
 {
     static const char *const keys[] = {"bos_token", "eos_token"};
     int32_t *const ids[] = {&t->bos, &t->eos};
-    kvs_status st = KVS_OK;
 
     for (size_t i = 0; i < 2; i++) {
         const json_t *content = NULL;
         int32_t id;
 
-        KVS_TRY(find_special(&content, b, keys[i], err));
+        TRY(find_special(&content, b, keys[i], err));
         id = content ? kvsi_vocabulary_find(&t->vocabulary, json_string_value(content),
                                             json_string_length(content))
                      : -1;
         if (id >= 0 && (size_t)id < t->vocab)
             *ids[i] = id;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -54,21 +54,19 @@ kvs_status kvsi_cache_put(kvsi_cache *cache, const char *word, size_t size, cons
                           size_t count, kvs_err *err)
 {
     const uint32_t hash = (uint32_t)kvsi_hash_bytes(word, size);
-    kvs_status st;
     entry *e;
 
     if (size == 0 || size > KVSI_CACHED_WORD_MAX || count == 0 || count > UINT16_MAX)
         return KVS_OK;
-    KVS_TRY(make_room(cache, err));
-    KVS_TRY(kvsi_ids_add(&cache->ids, ids, count, err));
+    TRY(make_room(cache, err));
+    TRY(kvsi_ids_add(&cache->ids, ids, count, err));
     kvsi_text_add_bytes(&cache->keys, word, size);
-    KVS_TRY(kvsi_text_check(&cache->keys, err));
+    TRY(kvsi_text_check(&cache->keys, err));
     e = entry_of(cache, word, size, hash);
     cache->used += !e->size;
     *e = (entry){hash, (uint32_t)(cache->keys.length - size), (uint32_t)(cache->ids.count - count),
                  (uint16_t)size, (uint16_t)count};
-out:
-    return st;
+    return KVS_OK;
 }
 
 void kvsi_cache_release(kvsi_cache *cache)

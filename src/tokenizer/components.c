@@ -52,10 +52,8 @@ static kvs_status get_content(kvsi_component *c, const json_t *value, const char
                               const char *usual, const char *what, kvs_err *err)
 {
     const char *content = usual;
-    const kvs_status st = kvsi_json_get_text(&content, value, key, what, err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_json_get_text(&content, value, key, what, err));
     if (!content)
         return kvsi_json_require(value, key, what, err);
     c->content = kvsi_strdup(content);
@@ -122,14 +120,14 @@ static kvs_status read_character_map(kvsi_component *c, const json_t *value, con
     kvsi_text map = {0};
     kvs_status st;
 
-    KVS_TRY(kvsi_json_require(value, "precompiled_charsmap", what, err));
-    KVS_TRY(kvsi_json_get_text(&base64, value, "precompiled_charsmap", what, err));
+    TRY_OUT(kvsi_json_require(value, "precompiled_charsmap", what, err));
+    TRY_OUT(kvsi_json_get_text(&base64, value, "precompiled_charsmap", what, err));
     if (!kvsi_base64_decode(&map, base64)) {
         st = kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'precompiled_charsmap' is no base64", what);
         goto out;
     }
-    KVS_TRY(kvsi_text_check(&map, err));
-    KVS_TRY(kvsi_character_map_check(map.data, map.length, err));
+    TRY_OUT(kvsi_text_check(&map, err));
+    TRY_OUT(kvsi_character_map_check(map.data, map.length, err));
     c->content = map.data;
     c->content_size = map.length;
     map.data = NULL;
@@ -140,14 +138,10 @@ out:
 
 static kvs_status read_split(kvsi_component *c, const json_t *value, const char *what, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(get_pattern(c, value, what, err));
-    KVS_TRY(kvsi_json_require(value, "behavior", what, err));
-    KVS_TRY(get_behavior(c, value, what, err));
-    KVS_TRY(kvsi_json_get_bool(&c->invert, value, "invert", what, err));
-out:
-    return st;
+    TRY(get_pattern(c, value, what, err));
+    TRY(kvsi_json_require(value, "behavior", what, err));
+    TRY(get_behavior(c, value, what, err));
+    return kvsi_json_get_bool(&c->invert, value, "invert", what, err);
 }
 
 static kvs_status read_digits(kvsi_component *c, const json_t *value, const char *what,
@@ -198,35 +192,27 @@ static kvs_status read_metaspace(kvsi_component *c, const json_t *value, const c
                                         {"always", KVSI_PREFIX_ALWAYS},
                                         {NULL, 0}};
     int scheme = KVSI_PREFIX_ALWAYS, prefix = 1;
-    kvs_status st;
 
     c->split = 1;
     c->behavior = KVSI_MERGED_WITH_NEXT;
-    KVS_TRY(get_content(c, value, "replacement", "\xe2\x96\x81", what, err));
-    KVS_TRY(kvsi_json_get_bool(&c->split, value, "split", what, err));
-    KVS_TRY(kvsi_json_get_bool(&prefix, value, "add_prefix_space", what, err)); /* the older way */
-    KVS_TRY(get_name(&scheme, value, "prepend_scheme", schemes, what, err));
+    TRY(get_content(c, value, "replacement", "\xe2\x96\x81", what, err));
+    TRY(kvsi_json_get_bool(&c->split, value, "split", what, err));
+    TRY(kvsi_json_get_bool(&prefix, value, "add_prefix_space", what, err)); /* the older way */
+    TRY(get_name(&scheme, value, "prepend_scheme", schemes, what, err));
     c->prefix = prefix ? (kvsi_prefix)scheme : KVSI_PREFIX_NEVER;
-    if (!c->content_size) {
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': a Metaspace without its replacement", what);
-        goto out;
-    }
-    KVS_TRY(kvsi_pattern_create_literal(&c->pattern, c->content, c->content_size, err));
-out:
-    return st;
+    if (!c->content_size)
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': a Metaspace without its replacement", what);
+    return kvsi_pattern_create_literal(&c->pattern, c->content, c->content_size, err);
 }
 
 static kvs_status read_strip(kvsi_component *c, const json_t *value, const char *what, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(get_content(c, value, "content", " ", what, err));
-    KVS_TRY(kvsi_json_get_size(&c->start, value, "start", what, err));
-    KVS_TRY(kvsi_json_get_size(&c->stop, value, "stop", what, err));
+    TRY(get_content(c, value, "content", " ", what, err));
+    TRY(kvsi_json_get_size(&c->start, value, "start", what, err));
+    TRY(kvsi_json_get_size(&c->stop, value, "stop", what, err));
     if (!c->content_size)
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': a Strip decoder with nothing to strip", what);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': a Strip decoder with nothing to strip", what);
+    return KVS_OK;
 }
 
 typedef struct component_type {
@@ -271,14 +257,10 @@ static const struct {
 static kvs_status append(kvsi_components *out, kvsi_component_kind kind, kvsi_component **fresh,
                          kvs_err *err)
 {
-    const kvs_status st =
-        out->count < STEPS_MAX
+    TRY(out->count < STEPS_MAX
             ? kvsi_array_reserve(&out->list, &out->capacity, out->count + 1, sizeof *out->list, err)
             : kvsi_fail(err, KVS_E_LIMIT, "a tokenizer of more than %d steps of one kind",
-                        (int)STEPS_MAX);
-
-    if (st != KVS_OK)
-        return st;
+                        (int)STEPS_MAX));
     *fresh = out->list + out->count++;
     (*fresh)->kind = kind;
     return KVS_OK;
@@ -290,20 +272,17 @@ static kvs_status read_byte_level(kvsi_components *out, const json_t *value, con
 {
     int prefix = 1, split = 1;
     kvsi_component *c;
-    kvs_status st;
 
-    KVS_TRY(kvsi_json_get_bool(&prefix, value, "add_prefix_space", what, err));
-    KVS_TRY(kvsi_json_get_bool(&split, value, "use_regex", what, err));
+    TRY(kvsi_json_get_bool(&prefix, value, "add_prefix_space", what, err));
+    TRY(kvsi_json_get_bool(&split, value, "use_regex", what, err));
     if (prefix)
-        KVS_TRY(append(out, KVSI_PREFIX_SPACE, &c, err));
+        TRY(append(out, KVSI_PREFIX_SPACE, &c, err));
     if (split) {
-        KVS_TRY(append(out, KVSI_SPLIT, &c, err));
+        TRY(append(out, KVSI_SPLIT, &c, err));
         c->behavior = KVSI_ISOLATED;
-        KVS_TRY(kvsi_pattern_create(&c->pattern, KVSI_GPT2_EXPRESSION, err));
+        TRY(kvsi_pattern_create(&c->pattern, KVSI_GPT2_EXPRESSION, err));
     }
-    KVS_TRY(append(out, KVSI_BYTE_LEVEL, &c, err));
-out:
-    return st;
+    return append(out, KVSI_BYTE_LEVEL, &c, err);
 }
 
 static kvs_status read_one(kvsi_components *out, kvsi_component_role role, const json_t *value,
@@ -329,15 +308,14 @@ static kvs_status read_nested(kvsi_components *out, kvsi_component_role role, co
 {
     const char *type = NULL;
     const json_t *parts, *part;
-    kvs_status st = KVS_OK;
     size_t i;
 
     if (!value || json_is_null(value))
         return KVS_OK;
     if (!json_is_object(value))
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': a %s must be an object", what, roles[role].name);
-    KVS_TRY(kvsi_json_require(value, "type", what, err));
-    KVS_TRY(kvsi_json_get_text(&type, value, "type", what, err));
+    TRY(kvsi_json_require(value, "type", what, err));
+    TRY(kvsi_json_get_text(&type, value, "type", what, err));
     if (strcmp(type, "Sequence") != 0)
         return read_one(out, role, value, type, what, err);
     parts = json_object_get(value, roles[role].members);
@@ -348,9 +326,8 @@ static kvs_status read_nested(kvsi_components *out, kvsi_component_role role, co
         return kvsi_fail(err, KVS_E_LIMIT, "'%s': sequences are nested more than %d deep", what,
                          (int)DEPTH_MAX);
     json_array_foreach(parts, i, part)
-        KVS_TRY(read_nested(out, role, part, depth + 1, what, err));
-out:
-    return st;
+        TRY(read_nested(out, role, part, depth + 1, what, err));
+    return KVS_OK;
 }
 
 kvs_status kvsi_components_read(kvsi_components *out, kvsi_component_role role, const json_t *value,

@@ -46,14 +46,12 @@ kvs_status kvsi_word_counts_add(kvsi_word_counts *counts, const char *word, size
                                 uint64_t times, kvs_err *err)
 {
     uint32_t id;
-    kvs_status st;
 
-    KVS_TRY(kvsi_vocabulary_add(&counts->words, word, size, &id, err));
-    KVS_TRY(kvsi_array_reserve(&counts->counts, &counts->capacity, (size_t)id + 1,
-                               sizeof *counts->counts, err));
+    TRY(kvsi_vocabulary_add(&counts->words, word, size, &id, err));
+    TRY(kvsi_array_reserve(&counts->counts, &counts->capacity, (size_t)id + 1,
+                           sizeof *counts->counts, err));
     counts->counts[id] += times;
-out:
-    return st;
+    return KVS_OK;
 }
 
 void kvsi_word_counts_release(kvsi_word_counts *counts)
@@ -130,7 +128,6 @@ static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
     const size_t left = c->size - c->cut;
     size_t limit = left, at = 0, length;
     int32_t which;
-    kvs_status st = KVS_OK;
 
     if (!ends)
         limit = left >= c->longest ? left - c->longest + 1 : 0;
@@ -143,13 +140,12 @@ static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
             at = ends ? size : size > 0 ? last_cut(text, size, end) : 0;
             return cut_stretches(c, at, err);
         }
-        KVS_TRY(cut_stretches(c, at, err));
+        TRY(cut_stretches(c, at, err));
         c->cut += length;
         if (left - (c->size - c->cut) > limit) /* nothing before the limit is left */
             return KVS_OK;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- counting -------------------------------------------------------------------------------- */
@@ -157,29 +153,25 @@ out:
 /* Bytes that are not UTF-8 are words of their own, as when encoding. */
 static kvs_status count_stretch(counter *c, kvsi_bytes text)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t at = 0; at < text.size;) {
         const size_t valid = kvsi_utf8_valid(text.text + at, text.size - at);
         kvsi_search search = kvsi_search_begin(c->pattern, text.text + at, valid);
         size_t end = at + valid, start, stop;
 
         for (size_t done = 0; done < valid; done = stop) {
-            KVS_TRY(kvsi_search_next(&search, done, &start, &stop, &c->err));
+            TRY(kvsi_search_next(&search, done, &start, &stop, &c->err));
             if (!stop)
                 break;
-            KVS_TRY(
-                kvsi_word_counts_add(&c->counts, text.text + at + start, stop - start, 1, &c->err));
+            TRY(kvsi_word_counts_add(&c->counts, text.text + at + start, stop - start, 1, &c->err));
         }
         at = end;
         while (end < text.size && kvsi_utf8_valid(text.text + end, text.size - end) == 0)
             end++;
         if (end > at)
-            KVS_TRY(kvsi_word_counts_add(&c->counts, text.text + at, end - at, 1, &c->err));
+            TRY(kvsi_word_counts_add(&c->counts, text.text + at, end - at, 1, &c->err));
         at = end;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status add_counts(kvsi_word_counts *to, const kvsi_word_counts *from, kvs_err *err)
@@ -220,23 +212,20 @@ static kvs_status count_stretches(kvsi_word_counter *c, kvs_err *err)
 static kvs_status prepare(kvsi_word_counter *c, const kvs_tokenizer_training *training,
                           kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     c->longest = 1;
     c->threads = training->threads > 0 ? training->threads : kvsi_threads_available();
     c->counters = kvsi_alloc((size_t)c->threads, sizeof *c->counters);
     if (!c->counters)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for counting words");
     for (int i = 0; i < c->threads; i++)
-        KVS_TRY(kvsi_pattern_create(&c->counters[i].pattern, KVSI_GPT2_EXPRESSION, err));
+        TRY(kvsi_pattern_create(&c->counters[i].pattern, KVSI_GPT2_EXPRESSION, err));
     for (size_t i = 0; i < training->specials; i++) {
         const size_t length = strlen(training->special[i]);
 
-        KVS_TRY(kvsi_trie_add(&c->specials, training->special[i], length, (int32_t)i, err));
+        TRY(kvsi_trie_add(&c->specials, training->special[i], length, (int32_t)i, err));
         c->longest = length > c->longest ? length : c->longest;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_word_counter_create(kvsi_word_counter **out, const kvs_tokenizer_training *training,
@@ -248,7 +237,7 @@ kvs_status kvsi_word_counter_create(kvsi_word_counter **out, const kvs_tokenizer
     *out = NULL;
     if (!c)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for counting words");
-    KVS_TRY(prepare(c, training, err));
+    TRY_OUT(prepare(c, training, err));
     *out = c;
     c = NULL;
 out:
@@ -274,29 +263,23 @@ void kvsi_word_counter_free(kvsi_word_counter *c)
 kvs_status kvsi_word_counter_add(kvsi_word_counter *c, const char *text, size_t size, int last,
                                  kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     if (size > 0) {
-        KVS_TRY(kvsi_array_reserve(&c->text, &c->capacity, c->size + size, 1, err));
+        TRY(kvsi_array_reserve(&c->text, &c->capacity, c->size + size, 1, err));
         memcpy(c->text + c->size, text, size);
         c->size += size;
     }
-    KVS_TRY(cut_text(c, last, err));
+    TRY(cut_text(c, last, err));
     if (!last && c->size - c->cut > KVSI_PIECE_BYTES)
-        KVS_TRY(cut_text(c, 1, err));
+        TRY(cut_text(c, 1, err));
     if (c->cut >= BATCH)
-        KVS_TRY(count_stretches(c, err));
-out:
-    return st;
+        TRY(count_stretches(c, err));
+    return KVS_OK;
 }
 
 kvs_status kvsi_word_counter_finish(kvsi_word_counter *c, kvsi_word_counts *counts, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(count_stretches(c, err));
+    TRY(count_stretches(c, err));
     for (int i = 0; i < c->threads; i++)
-        KVS_TRY(add_counts(counts, &c->counters[i].counts, err));
-out:
-    return st;
+        TRY(add_counts(counts, &c->counters[i].counts, err));
+    return KVS_OK;
 }

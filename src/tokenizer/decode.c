@@ -124,7 +124,6 @@ static kvs_status run_steps(kvsi_decoding *d, size_t from, size_t to, kvsi_text 
                             kvs_err *err)
 {
     const size_t limit = kvsi_growth_limit(text->length);
-    kvs_status st = KVS_OK;
 
     for (size_t i = from; i < to; i++) {
         const kvsi_component *c = d->t->decoders.list + i;
@@ -133,13 +132,12 @@ static kvs_status run_steps(kvsi_decoding *d, size_t from, size_t to, kvsi_text 
             continue;
         d->spare.length = 0;
         kvsi_text_add(&d->spare, "");
-        KVS_TRY(decode_piece(c, &d->spare, text->data, text->length, first, err));
-        KVS_TRY(kvsi_text_check(&d->spare, err));
-        KVS_TRY(kvsi_check_growth(d->spare.length, limit, err));
+        TRY(decode_piece(c, &d->spare, text->data, text->length, first, err));
+        TRY(kvsi_text_check(&d->spare, err));
+        TRY(kvsi_check_growth(d->spare.length, limit, err));
         swap(text, &d->spare);
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The Strip at the start, on as much of the text as there is. */
@@ -180,41 +178,34 @@ static kvs_status decode_id(kvsi_decoding *d, int32_t id, kvs_err *err)
     const kvsi_components *steps = &d->t->decoders;
     const kvsi_bytes piece = kvsi_vocabulary_at(&d->t->vocabulary, (size_t)id);
     const int first = d->pieces++ == 0, waits = d->piece_steps + 1 < steps->count;
-    kvs_status st = KVS_OK;
 
     if (!first && !steps->count)
         kvsi_text_add(&d->text, " ");
     d->piece.length = 0;
     kvsi_text_add_bytes(&d->piece, piece.text, piece.size);
-    KVS_TRY(kvsi_text_check(&d->piece, err));
-    KVS_TRY(run_steps(d, 0, d->piece_steps, &d->piece, first, err));
+    TRY(kvsi_text_check(&d->piece, err));
+    TRY(run_steps(d, 0, d->piece_steps, &d->piece, first, err));
     if (waits && (d->stripping || !strips_only_the_start(d->t, d->piece_steps)))
         kvsi_text_add_bytes(&d->waiting, d->piece.data, d->piece.length);
     else
         kvsi_text_add_bytes(&d->text, d->piece.data, d->piece.length);
-    KVS_TRY(kvsi_text_check(&d->waiting, err));
+    TRY(kvsi_text_check(&d->waiting, err));
     if (d->stripping)
         strip_waiting(d);
-    st = kvsi_text_check(&d->text, err);
-out:
-    return st;
+    return kvsi_text_check(&d->text, err);
 }
 
 /* What stands after Fuse, on all of the text. */
 static kvs_status decode_waiting(kvsi_decoding *d, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     if (d->pieces == 0)
         return kvsi_text_check(&d->text, err);
     kvsi_text_add(&d->waiting, "");
-    KVS_TRY(kvsi_text_check(&d->waiting, err));
+    TRY(kvsi_text_check(&d->waiting, err));
     if (!strips_only_the_start(d->t, d->piece_steps))
-        KVS_TRY(run_steps(d, d->piece_steps, d->t->decoders.count, &d->waiting, 1, err));
+        TRY(run_steps(d, d->piece_steps, d->t->decoders.count, &d->waiting, 1, err));
     kvsi_text_add_bytes(&d->text, d->waiting.data, d->waiting.length);
-    st = kvsi_text_check(&d->text, err);
-out:
-    return st;
+    return kvsi_text_check(&d->text, err);
 }
 
 /* ---- ids ------------------------------------------------------------------------------------- */
@@ -268,9 +259,7 @@ static kvs_status decode_held(kvsi_decoding *d, int all, kvs_err *err)
 
 static kvs_status take_id(kvsi_decoding *d, int32_t id, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(kvsi_ids_add(&d->held, &id, 1, err));
+    TRY(kvsi_ids_add(&d->held, &id, 1, err));
     if (!d->begun && is_start_of(&d->held, &d->t->before)) {
         if (d->held.count == d->t->before.count) {
             d->held.count = 0;
@@ -279,9 +268,7 @@ static kvs_status take_id(kvsi_decoding *d, int32_t id, kvs_err *err)
         return KVS_OK;
     }
     d->begun = 1;
-    st = decode_held(d, 0, err);
-out:
-    return st;
+    return decode_held(d, 0, err);
 }
 
 kvs_status kvsi_decoding_add(kvsi_decoding *d, const int32_t *ids, size_t count, kvs_err *err)
@@ -306,15 +293,11 @@ kvs_status kvsi_decoding_flush(kvsi_decoding *d, kvs_err *err)
 
 kvs_status kvsi_decoding_finish(kvsi_decoding *d, kvs_err *err)
 {
-    kvs_status st;
-
-    KVS_TRY(decode_held(d, 0, err));
+    TRY(decode_held(d, 0, err));
     if (d->held.count == d->t->after.count)
         d->held.count = 0;
-    KVS_TRY(decode_held(d, 1, err));
-    KVS_TRY(decode_waiting(d, err));
-out:
-    return st;
+    TRY(decode_held(d, 1, err));
+    return decode_waiting(d, err);
 }
 
 kvs_status kvs_tokenizer_decode(const kvs_tokenizer *t, const int32_t *ids, size_t count,
@@ -326,8 +309,8 @@ kvs_status kvs_tokenizer_decode(const kvs_tokenizer *t, const int32_t *ids, size
     *text = NULL;
     *size = 0;
     kvsi_decoding_init(&d, t);
-    KVS_TRY(kvsi_decoding_add(&d, ids, count, err));
-    KVS_TRY(kvsi_decoding_finish(&d, err));
+    TRY_OUT(kvsi_decoding_add(&d, ids, count, err));
+    TRY_OUT(kvsi_decoding_finish(&d, err));
     *text = d.text.data;
     *size = d.text.length;
     d.text.data = NULL;

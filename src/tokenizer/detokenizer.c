@@ -52,7 +52,7 @@ kvs_status kvs_detokenizer_create(kvs_detokenizer **out, const kvs_tokenizer *to
     if (!d)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a detokenizer");
     kvsi_decoding_init(&d->decoding, tokenizer);
-    KVS_TRY(copy_stops(d, stops, stop_count, err));
+    TRY_OUT(copy_stops(d, stops, stop_count, err));
     *out = d;
     d = NULL;
 out:
@@ -136,14 +136,12 @@ static void give(kvs_detokenizer *d, size_t size, const char **text, size_t *out
 kvs_status kvs_detokenizer_skip(kvs_detokenizer *d, const int32_t *ids, size_t count, kvs_err *err)
 {
     kvsi_text *text = &d->decoding.text;
-    kvs_status st;
 
-    KVS_TRY(kvsi_decoding_add(&d->decoding, ids, count, err));
-    KVS_TRY(kvsi_decoding_flush(&d->decoding, err));
+    TRY(kvsi_decoding_add(&d->decoding, ids, count, err));
+    TRY(kvsi_decoding_flush(&d->decoding, err));
     d->given = kvsi_utf8_complete(text->data, text->length);
     advance(d);
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvs_detokenizer_add(kvs_detokenizer *d, const int32_t *ids, size_t count,
@@ -151,31 +149,26 @@ kvs_status kvs_detokenizer_add(kvs_detokenizer *d, const int32_t *ids, size_t co
 {
     const kvsi_text *all = &d->decoding.text;
     size_t shown;
-    kvs_status st = KVS_OK;
 
     advance(d);
     if (!d->stopped)
-        KVS_TRY(kvsi_decoding_add(&d->decoding, ids, count, err));
+        TRY(kvsi_decoding_add(&d->decoding, ids, count, err));
     search(d);
     shown = all->length;
     if (!d->stopped)
         shown = kvsi_utf8_complete(all->data, shown - stop_going_on(d, all->data, shown));
     give(d, shown, text, size);
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvs_detokenizer_finish(kvs_detokenizer *d, const char **text, size_t *size, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     advance(d);
     if (!d->stopped)
-        KVS_TRY(kvsi_decoding_finish(&d->decoding, err));
+        TRY(kvsi_decoding_finish(&d->decoding, err));
     search(d);
     give(d, d->decoding.text.length, text, size);
-out:
-    return st;
+    return KVS_OK;
 }
 
 void kvs_detokenizer_reset(kvs_detokenizer *d)

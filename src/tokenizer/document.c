@@ -28,7 +28,6 @@ static kvs_status read_vocabulary(const reader *r, json_t *model)
 {
     json_t *vocab = json_object_get(model, "vocab"), *id;
     const char *piece;
-    kvs_status st = KVS_OK;
 
     if (!json_is_object(vocab))
         return kvsi_fail(r->err, KVS_E_FORMAT, "'%s': key 'vocab': expected an object", r->what);
@@ -36,10 +35,9 @@ static kvs_status read_vocabulary(const reader *r, json_t *model)
         if (!json_is_integer(id) || json_integer_value(id) < 0)
             return kvsi_fail(r->err, KVS_E_FORMAT,
                              "'%s': token '%s': expected a whole number as its id", r->what, piece);
-        KVS_TRY(set_piece(r, piece, (uint64_t)json_integer_value(id)));
+        TRY(set_piece(r, piece, (uint64_t)json_integer_value(id)));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status add_merge(const reader *r, kvsi_text *joined, kvsi_bytes left, kvsi_bytes right,
@@ -121,7 +119,7 @@ static kvs_status read_merges(const reader *r, json_t *model)
                            "'%s': merge %zu: expected two tokens, as in \"a b\"", r->what, rank);
             goto out;
         }
-        KVS_TRY(add_merge(r, &joined, left, right, rank));
+        TRY_OUT(add_merge(r, &joined, left, right, rank));
     }
 out:
     kvsi_text_release(&joined);
@@ -169,19 +167,16 @@ static kvs_status read_unknown(const reader *r, const json_t *model)
 static kvs_status read_model(const reader *r, json_t *model)
 {
     kvs_tokenizer *t = r->t;
-    kvs_status st;
 
     if (!json_is_object(model))
         return kvsi_fail(r->err, KVS_E_FORMAT, "'%s': key 'model': expected an object", r->what);
-    KVS_TRY(refuse_options(r, model));
-    KVS_TRY(read_vocabulary(r, model));
-    KVS_TRY(read_merges(r, model));
-    KVS_TRY(read_unknown(r, model));
-    KVS_TRY(kvsi_json_get_bool(&t->byte_fallback, model, "byte_fallback", r->what, r->err));
-    KVS_TRY(kvsi_json_get_bool(&t->ignore_merges, model, "ignore_merges", r->what, r->err));
-    KVS_TRY(kvsi_json_get_bool(&t->fuse_unknown, model, "fuse_unk", r->what, r->err));
-out:
-    return st;
+    TRY(refuse_options(r, model));
+    TRY(read_vocabulary(r, model));
+    TRY(read_merges(r, model));
+    TRY(read_unknown(r, model));
+    TRY(kvsi_json_get_bool(&t->byte_fallback, model, "byte_fallback", r->what, r->err));
+    TRY(kvsi_json_get_bool(&t->ignore_merges, model, "ignore_merges", r->what, r->err));
+    return kvsi_json_get_bool(&t->fuse_unknown, model, "fuse_unk", r->what, r->err);
 }
 
 /* The tokens for bytes: <0x00> to <0xFF>, or the characters that stand for them. */
@@ -225,11 +220,11 @@ static kvs_status index_added(const reader *r, const char *content, int normaliz
 
     kvsi_text_add(&text, "");
     if (normalized)
-        KVS_TRY(kvsi_normalize(&r->t->normalizers, &text, content, strlen(content), r->err));
+        TRY_OUT(kvsi_normalize(&r->t->normalizers, &text, content, strlen(content), r->err));
     else
         kvsi_text_add(&text, content);
-    KVS_TRY(kvsi_text_check(&text, r->err));
-    KVS_TRY(kvsi_trie_add(normalized ? &r->t->added_normalized : &r->t->added_raw, text.data,
+    TRY_OUT(kvsi_text_check(&text, r->err));
+    TRY_OUT(kvsi_trie_add(normalized ? &r->t->added_normalized : &r->t->added_raw, text.data,
                           text.length, (int32_t)index, r->err));
 out:
     kvsi_text_release(&text);
@@ -243,26 +238,23 @@ static kvs_status read_added_token(const reader *r, const json_t *value)
     const char *content = NULL;
     size_t id = 0;
     int normalized;
-    kvs_status st;
 
-    KVS_TRY(kvsi_array_reserve(&t->added, &t->added_capacity, t->added_count + 1, sizeof *t->added,
-                               r->err));
+    TRY(kvsi_array_reserve(&t->added, &t->added_capacity, t->added_count + 1, sizeof *t->added,
+                           r->err));
     added = t->added + t->added_count;
-    KVS_TRY(kvsi_json_require(value, "content", r->what, r->err));
-    KVS_TRY(kvsi_json_require(value, "id", r->what, r->err));
-    KVS_TRY(kvsi_json_get_text(&content, value, "content", r->what, r->err));
-    KVS_TRY(kvsi_json_get_size(&id, value, "id", r->what, r->err));
-    KVS_TRY(kvsi_json_get_bool(&added->special, value, "special", r->what, r->err));
-    KVS_TRY(kvsi_json_get_bool(&added->single_word, value, "single_word", r->what, r->err));
-    KVS_TRY(kvsi_json_get_bool(&added->strip_left, value, "lstrip", r->what, r->err));
-    KVS_TRY(kvsi_json_get_bool(&added->strip_right, value, "rstrip", r->what, r->err));
+    TRY(kvsi_json_require(value, "content", r->what, r->err));
+    TRY(kvsi_json_require(value, "id", r->what, r->err));
+    TRY(kvsi_json_get_text(&content, value, "content", r->what, r->err));
+    TRY(kvsi_json_get_size(&id, value, "id", r->what, r->err));
+    TRY(kvsi_json_get_bool(&added->special, value, "special", r->what, r->err));
+    TRY(kvsi_json_get_bool(&added->single_word, value, "single_word", r->what, r->err));
+    TRY(kvsi_json_get_bool(&added->strip_left, value, "lstrip", r->what, r->err));
+    TRY(kvsi_json_get_bool(&added->strip_right, value, "rstrip", r->what, r->err));
     normalized = !added->special;
-    KVS_TRY(kvsi_json_get_bool(&normalized, value, "normalized", r->what, r->err));
-    KVS_TRY(place_added(r, content, id));
+    TRY(kvsi_json_get_bool(&normalized, value, "normalized", r->what, r->err));
+    TRY(place_added(r, content, id));
     added->id = (int32_t)id;
-    KVS_TRY(index_added(r, content, normalized, t->added_count++));
-out:
-    return st;
+    return index_added(r, content, normalized, t->added_count++);
 }
 
 static kvs_status read_added(const reader *r, const json_t *list)
@@ -274,10 +266,7 @@ static kvs_status read_added(const reader *r, const json_t *list)
         return kvsi_fail(r->err, KVS_E_FORMAT, "'%s': key 'added_tokens': expected an array",
                          r->what);
     json_array_foreach(list, i, value) {
-        const kvs_status st = read_added_token(r, value);
-
-        if (st != KVS_OK)
-            return st;
+        TRY(read_added_token(r, value));
     }
     return KVS_OK;
 }
@@ -337,7 +326,7 @@ static kvs_status read_template(const reader *r, const json_t *value)
             json_string_value(json_object_get(json_object_get(part, "SpecialToken"), "id"));
 
         if (special) {
-            KVS_TRY(add_special(r, value, special, texts ? &r->t->after : &before));
+            TRY_OUT(add_special(r, value, special, texts ? &r->t->after : &before));
         } else if (!text || strcmp(text, "A") != 0 || texts++) {
             st = kvsi_fail(r->err, KVS_E_FORMAT,
                            "'%s': a template for one text must have Sequence 'A' once", r->what);
@@ -348,7 +337,7 @@ static kvs_status read_template(const reader *r, const json_t *value)
         st = kvsi_fail(r->err, KVS_E_FORMAT, "'%s': a template without its text", r->what);
         goto out;
     }
-    KVS_TRY(add_framing(r, &before, r->t->before.ids, r->t->before.count));
+    TRY_OUT(add_framing(r, &before, r->t->before.ids, r->t->before.count));
     kvsi_free(r->t->before.ids);
     r->t->before = before;
     before = (kvsi_ids){0};
@@ -372,10 +361,7 @@ static kvs_status read_post_processor(const reader *r, const json_t *value, int 
                          r->what, type ? type : "?");
     parts = json_object_get(value, "processors");
     json_array_foreach(parts, i, part) {
-        const kvs_status st = read_post_processor(r, part, depth + 1);
-
-        if (st != KVS_OK)
-            return st;
+        TRY(read_post_processor(r, part, depth + 1));
     }
     return KVS_OK;
 }
@@ -414,30 +400,26 @@ static kvs_status read_document(const reader *r)
 {
     kvs_tokenizer *t = r->t;
     json_t *document = t->document, *model = json_object_get(document, "model");
-    kvs_status st;
 
-    KVS_TRY(read_model(r, model));
-    KVS_TRY(kvsi_components_read(&t->normalizers, KVSI_NORMALIZER,
-                                 json_object_get(document, "normalizer"), r->what, r->err));
-    KVS_TRY(kvsi_components_read(&t->pre_tokenizers, KVSI_PRE_TOKENIZER,
-                                 json_object_get(document, "pre_tokenizer"), r->what, r->err));
-    KVS_TRY(kvsi_components_read(&t->decoders, KVSI_DECODER, json_object_get(document, "decoder"),
-                                 r->what, r->err));
-    KVS_TRY(read_added(r, json_object_get(document, "added_tokens")));
-    KVS_TRY(read_post_processor(r, json_object_get(document, "post_processor"), 0));
+    TRY(read_model(r, model));
+    TRY(kvsi_components_read(&t->normalizers, KVSI_NORMALIZER,
+                             json_object_get(document, "normalizer"), r->what, r->err));
+    TRY(kvsi_components_read(&t->pre_tokenizers, KVSI_PRE_TOKENIZER,
+                             json_object_get(document, "pre_tokenizer"), r->what, r->err));
+    TRY(kvsi_components_read(&t->decoders, KVSI_DECODER, json_object_get(document, "decoder"),
+                             r->what, r->err));
+    TRY(read_added(r, json_object_get(document, "added_tokens")));
+    TRY(read_post_processor(r, json_object_get(document, "post_processor"), 0));
     t->vocab = t->vocabulary.count;
-    if (t->vocab == 0) {
-        st = kvsi_fail(r->err, KVS_E_FORMAT, "'%s': the vocabulary is empty", r->what);
-        goto out;
-    }
+    if (t->vocab == 0)
+        return kvsi_fail(r->err, KVS_E_FORMAT, "'%s': the vocabulary is empty", r->what);
     find_bytes(t);
     find_frame(t);
     if (!t->byte_words) /* those have a pre-tokenizer that cuts them */
-        KVS_TRY(kvsi_find_joints(t, r->err));
+        TRY(kvsi_find_joints(t, r->err));
     json_object_del(model, "vocab"); /* from here on we have them in a better form */
     json_object_del(model, "merges");
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_tokenizer_from_document(kvs_tokenizer **out, json_t *document, const char *what,
@@ -459,9 +441,9 @@ kvs_status kvsi_tokenizer_from_document(kvs_tokenizer **out, json_t *document, c
         st = kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", what);
         goto out;
     }
-    KVS_TRY(kvsi_json_check("a tokenizer", err));
-    KVS_TRY(read_document(&r));
-    KVS_TRY(kvsi_json_check("a tokenizer", err));
+    TRY_OUT(kvsi_json_check("a tokenizer", err));
+    TRY_OUT(read_document(&r));
+    TRY_OUT(kvsi_json_check("a tokenizer", err));
     *out = t;
     t = NULL;
 out:

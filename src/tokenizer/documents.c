@@ -42,7 +42,7 @@ kvs_status kvsi_document_add_piece(json_t *document, const char *piece, size_t s
     json_t *text = json_stringn(piece, size);
     kvs_status st;
 
-    KVS_TRY(kvsi_json_check("a tokenizer", err));
+    TRY_OUT(kvsi_json_check("a tokenizer", err));
     if (!text || memchr(piece, '\0', size))
         st = kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is no text in UTF-8", id,
                        (int)(size < 64 ? size : 64), piece);
@@ -167,16 +167,16 @@ static kvs_status fill_gpt2(json_t *document, const char *vocab_path, const char
     size_t size = 0;
     kvs_status st;
 
-    KVS_TRY(kvsi_json_read(&vocab, vocab_path, KVSI_TOKENIZER_FILE_MAX, err));
-    KVS_TRY(kvsi_file_read(&merges, &size, merges_path, KVSI_TOKENIZER_FILE_MAX, err));
-    KVS_TRY(add_merge_lines(document, merges, size, err));
+    TRY_OUT(kvsi_json_read(&vocab, vocab_path, KVSI_TOKENIZER_FILE_MAX, err));
+    TRY_OUT(kvsi_file_read(&merges, &size, merges_path, KVSI_TOKENIZER_FILE_MAX, err));
+    TRY_OUT(add_merge_lines(document, merges, size, err));
     if (json_object_set(json_object_get(document, "model"), "vocab", vocab) != 0) {
         st = fail_memory(err);
         goto out;
     }
     id = json_object_get(vocab, end);
     if (json_is_integer(id) && json_integer_value(id) >= 0)
-        KVS_TRY(kvsi_document_add_token(document, end, strlen(end), (size_t)json_integer_value(id),
+        TRY_OUT(kvsi_document_add_token(document, end, strlen(end), (size_t)json_integer_value(id),
                                         1, err));
 out:
     json_decref(vocab);
@@ -197,7 +197,7 @@ kvs_status kvsi_tokenizer_load_gpt2(kvs_tokenizer **out, const char *dir, kvs_er
         st = fail_memory(err);
         goto out;
     }
-    KVS_TRY(fill_gpt2(document, vocab, merges, err));
+    TRY_OUT(fill_gpt2(document, vocab, merges, err));
     st = kvsi_tokenizer_from_document(out, json_incref(document), vocab, err);
 out:
     json_decref(document);

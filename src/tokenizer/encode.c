@@ -59,7 +59,6 @@ static kvs_status cut_out_added(const encoder *e, const kvsi_trie *trie, const c
 {
     size_t done = 0, from = 0, at, length;
     int32_t index;
-    kvs_status st = KVS_OK;
 
     while ((length = kvsi_trie_find(trie, text, size, from, &at, &index)) > 0) {
         const kvsi_added *added = e->t->added + index;
@@ -73,14 +72,13 @@ static kvs_status cut_out_added(const encoder *e, const kvsi_trie *trie, const c
         if (added->strip_right)
             from = end = skip_spaces_right(text, size, end);
         if (at > done)
-            KVS_TRY(take(e, text + done, at - done, first && done == 0));
-        KVS_TRY(kvsi_ids_add(e->out, &added->id, 1, e->err));
+            TRY(take(e, text + done, at - done, first && done == 0));
+        TRY(kvsi_ids_add(e->out, &added->id, 1, e->err));
         done = end;
     }
     if (size > done)
-        KVS_TRY(take(e, text + done, size - done, first && done == 0));
-out:
-    return st;
+        TRY(take(e, text + done, size - done, first && done == 0));
+    return KVS_OK;
 }
 
 /* ---- what is between them -------------------------------------------------------------------- */
@@ -105,8 +103,8 @@ static kvs_status take_raw(const encoder *e, const char *text, size_t size, int 
     if (!e->t->normalizers.count)
         return cut_out_added(e, &e->t->added_normalized, text, size, first, take_normalized);
     kvsi_text_add(&normalized, "");
-    KVS_TRY(kvsi_normalize(&e->t->normalizers, &normalized, text, size, e->err));
-    KVS_TRY(cut_out_added(e, &e->t->added_normalized, normalized.data, normalized.length, first,
+    TRY_OUT(kvsi_normalize(&e->t->normalizers, &normalized, text, size, e->err));
+    TRY_OUT(cut_out_added(e, &e->t->added_normalized, normalized.data, normalized.length, first,
                           take_normalized));
 out:
     kvsi_text_release(&normalized);
@@ -125,12 +123,12 @@ kvs_status kvs_tokenizer_encode(const kvs_tokenizer *t, const char *text, size_t
     *count = 0;
     if (flags & ~(unsigned)KVS_ENCODE_NO_SPECIAL)
         return kvsi_fail(err, KVS_E_INVALID, "unknown flags 0x%x for encoding", flags);
-    KVS_TRY(kvsi_array_reserve(&out.ids, &out.capacity, size / 4 + 16, sizeof *out.ids, err));
+    TRY_OUT(kvsi_array_reserve(&out.ids, &out.capacity, size / 4 + 16, sizeof *out.ids, err));
     if (frame)
-        KVS_TRY(kvsi_ids_add(&out, t->before.ids, t->before.count, err));
-    KVS_TRY(cut_out_added(&e, &t->added_raw, text, size, 1, take_raw));
+        TRY_OUT(kvsi_ids_add(&out, t->before.ids, t->before.count, err));
+    TRY_OUT(cut_out_added(&e, &t->added_raw, text, size, 1, take_raw));
     if (frame)
-        KVS_TRY(kvsi_ids_add(&out, t->after.ids, t->after.count, err));
+        TRY_OUT(kvsi_ids_add(&out, t->after.ids, t->after.count, err));
     *ids = out.ids;
     *count = out.count;
     out.ids = NULL;

@@ -52,12 +52,11 @@ static kvs_status read_pieces(kvsi_scored *scored, const kvsi_gguf *file, const 
                               kvs_err *err)
 {
     const kvsi_gguf_value *tokens, *scores, *kinds;
-    kvs_status st;
     size_t at = 0;
 
-    KVS_TRY(kvsi_gguf_get_array(&tokens, file, KEY("tokens"), KVSI_GGUF_TEXT, err));
-    KVS_TRY(kvsi_gguf_get_array(&scores, file, KEY("scores"), KVSI_GGUF_F32, err));
-    KVS_TRY(get_kinds(&kinds, file, tokens->count, path, err));
+    TRY(kvsi_gguf_get_array(&tokens, file, KEY("tokens"), KVSI_GGUF_TEXT, err));
+    TRY(kvsi_gguf_get_array(&scores, file, KEY("scores"), KVSI_GGUF_F32, err));
+    TRY(get_kinds(&kinds, file, tokens->count, path, err));
     if (scores->count != tokens->count)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': %zu tokens, but %zu scores", path, tokens->count,
                          scores->count);
@@ -66,10 +65,9 @@ static kvs_status read_pieces(kvsi_scored *scored, const kvsi_gguf *file, const 
                                    .kind = kind_at(kinds, id)};
 
         piece.text = kvsi_gguf_next_text(tokens, &at, &piece.size);
-        KVS_TRY(kvsi_scored_add(scored, &piece, err));
+        TRY(kvsi_scored_add(scored, &piece, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status get_character_map(kvsi_scored *scored, const kvsi_gguf *file, kvs_err *err)
@@ -95,16 +93,16 @@ static kvs_status load_scored(kvs_tokenizer **out, const kvsi_gguf *file, const 
     kvs_status st;
 
     kvsi_scored_init(&scored);
-    KVS_TRY(read_pieces(&scored, file, path, err));
-    KVS_TRY(kvsi_gguf_get_whole(&scored.unknown, file, KEY("unknown_token_id"), err));
-    KVS_TRY(kvsi_gguf_get_whole(&scored.bos, file, KEY("bos_token_id"), err));
-    KVS_TRY(kvsi_gguf_get_whole(&scored.eos, file, KEY("eos_token_id"), err));
-    KVS_TRY(get_flag(&scored.add_bos, file, KEY("add_bos_token"), err));
-    KVS_TRY(get_flag(&scored.add_eos, file, KEY("add_eos_token"), err));
-    KVS_TRY(get_flag(&scored.add_dummy_prefix, file, KEY("add_space_prefix"), err));
-    KVS_TRY(get_flag(&scored.remove_extra_spaces, file, KEY("remove_extra_whitespaces"), err));
-    KVS_TRY(get_character_map(&scored, file, err));
-    KVS_TRY(kvsi_tokenizer_from_scored(out, &scored, path, err));
+    TRY_OUT(read_pieces(&scored, file, path, err));
+    TRY_OUT(kvsi_gguf_get_whole(&scored.unknown, file, KEY("unknown_token_id"), err));
+    TRY_OUT(kvsi_gguf_get_whole(&scored.bos, file, KEY("bos_token_id"), err));
+    TRY_OUT(kvsi_gguf_get_whole(&scored.eos, file, KEY("eos_token_id"), err));
+    TRY_OUT(get_flag(&scored.add_bos, file, KEY("add_bos_token"), err));
+    TRY_OUT(get_flag(&scored.add_eos, file, KEY("add_eos_token"), err));
+    TRY_OUT(get_flag(&scored.add_dummy_prefix, file, KEY("add_space_prefix"), err));
+    TRY_OUT(get_flag(&scored.remove_extra_spaces, file, KEY("remove_extra_whitespaces"), err));
+    TRY_OUT(get_character_map(&scored, file, err));
+    TRY_OUT(kvsi_tokenizer_from_scored(out, &scored, path, err));
 out:
     kvsi_free(scored.pieces);
     return st;
@@ -147,10 +145,8 @@ static kvs_status make_document(json_t **out, int *add_bos, const kvsi_gguf *fil
 {
     const char *name = "gpt-2";
     size_t size = strlen(name);
-    const kvs_status st = kvsi_gguf_get_text(&name, &size, file, KEY("pre"), err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_gguf_get_text(&name, &size, file, KEY("pre"), err));
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
         if (!is(name, size, splits[i].name))
             continue;
@@ -171,44 +167,39 @@ static kvs_status add_tokens(json_t *document, const kvsi_gguf *file, const char
 {
     const kvsi_gguf_value *tokens, *merges, *kinds;
     size_t at = 0, size;
-    kvs_status st;
 
-    KVS_TRY(kvsi_gguf_get_array(&tokens, file, KEY("tokens"), KVSI_GGUF_TEXT, err));
-    KVS_TRY(kvsi_gguf_get_array(&merges, file, KEY("merges"), KVSI_GGUF_TEXT, err));
-    KVS_TRY(get_kinds(&kinds, file, tokens->count, path, err));
+    TRY(kvsi_gguf_get_array(&tokens, file, KEY("tokens"), KVSI_GGUF_TEXT, err));
+    TRY(kvsi_gguf_get_array(&merges, file, KEY("merges"), KVSI_GGUF_TEXT, err));
+    TRY(get_kinds(&kinds, file, tokens->count, path, err));
     for (size_t id = 0; id < tokens->count; id++) {
         const char *text = kvsi_gguf_next_text(tokens, &at, &size);
         const int kind = kind_at(kinds, id);
 
-        KVS_TRY(kvsi_document_add_piece(document, text, size, id, err));
+        TRY(kvsi_document_add_piece(document, text, size, id, err));
         if (kind == KVSI_PIECE_CONTROL || kind == KVSI_PIECE_USER_DEFINED)
-            KVS_TRY(
-                kvsi_document_add_token(document, text, size, id, kind == KVSI_PIECE_CONTROL, err));
+            TRY(kvsi_document_add_token(document, text, size, id, kind == KVSI_PIECE_CONTROL, err));
     }
     at = 0;
     for (size_t i = 0; i < merges->count; i++) {
         const char *merge = kvsi_gguf_next_text(merges, &at, &size);
 
-        KVS_TRY(kvsi_document_add_merge(document, merge, size, err));
+        TRY(kvsi_document_add_merge(document, merge, size, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* The first and last token, where the file names them. */
 static kvs_status name_ends(kvs_tokenizer *t, const kvsi_gguf *file, kvs_err *err)
 {
     int64_t bos = -1, eos = -1;
-    kvs_status st;
 
-    KVS_TRY(kvsi_gguf_get_whole(&bos, file, KEY("bos_token_id"), err));
-    KVS_TRY(kvsi_gguf_get_whole(&eos, file, KEY("eos_token_id"), err));
+    TRY(kvsi_gguf_get_whole(&bos, file, KEY("bos_token_id"), err));
+    TRY(kvsi_gguf_get_whole(&eos, file, KEY("eos_token_id"), err));
     if (bos >= 0 && (uint64_t)bos < t->vocab)
         t->bos = (int32_t)bos;
     if (eos >= 0 && (uint64_t)eos < t->vocab)
         t->eos = (int32_t)eos;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* Puts a token around every text; -1 = none. */
@@ -217,7 +208,6 @@ static kvs_status put_around(kvs_tokenizer *t, int32_t before, int32_t after, kv
     const int32_t ids[2] = {before, after};
     kvsi_ids *const sides[2] = {&t->before, &t->after};
     char names[2][128];
-    kvs_status st = KVS_OK;
 
     if (before < 0 && after < 0)
         return KVS_OK;
@@ -229,13 +219,11 @@ static kvs_status put_around(kvs_tokenizer *t, int32_t before, int32_t after, kv
             return kvsi_fail(err, KVS_E_LIMIT, "the names of the first or last token are too long");
         snprintf(names[i], sizeof names[i], "%.*s", (int)piece.size, piece.text ? piece.text : "");
         if (ids[i] >= 0)
-            KVS_TRY(kvsi_ids_add(sides[i], ids + i, 1, err));
+            TRY(kvsi_ids_add(sides[i], ids + i, 1, err));
     }
-    KVS_TRY(kvsi_document_frame(t->document, before >= 0 ? names[0] : NULL,
-                                (size_t)(before >= 0 ? before : 0), after >= 0 ? names[1] : NULL,
-                                (size_t)(after >= 0 ? after : 0), err));
-out:
-    return st;
+    return kvsi_document_frame(t->document, before >= 0 ? names[0] : NULL,
+                               (size_t)(before >= 0 ? before : 0), after >= 0 ? names[1] : NULL,
+                               (size_t)(after >= 0 ? after : 0), err);
 }
 
 static kvs_status load_byte_level(kvs_tokenizer **out, const kvsi_gguf *file, const char *path,
@@ -246,13 +234,13 @@ static kvs_status load_byte_level(kvs_tokenizer **out, const kvsi_gguf *file, co
     int add_bos = 0, add_eos = 0;
     kvs_status st;
 
-    KVS_TRY(make_document(&document, &add_bos, file, path, err));
-    KVS_TRY(add_tokens(document, file, path, err));
-    KVS_TRY(get_flag(&add_bos, file, KEY("add_bos_token"), err));
-    KVS_TRY(get_flag(&add_eos, file, KEY("add_eos_token"), err));
-    KVS_TRY(kvsi_tokenizer_from_document(&t, json_incref(document), path, err));
-    KVS_TRY(name_ends(t, file, err));
-    KVS_TRY(put_around(t, add_bos ? t->bos : -1, add_eos ? t->eos : -1, err));
+    TRY_OUT(make_document(&document, &add_bos, file, path, err));
+    TRY_OUT(add_tokens(document, file, path, err));
+    TRY_OUT(get_flag(&add_bos, file, KEY("add_bos_token"), err));
+    TRY_OUT(get_flag(&add_eos, file, KEY("add_eos_token"), err));
+    TRY_OUT(kvsi_tokenizer_from_document(&t, json_incref(document), path, err));
+    TRY_OUT(name_ends(t, file, err));
+    TRY_OUT(put_around(t, add_bos ? t->bos : -1, add_eos ? t->eos : -1, err));
     *out = t;
     t = NULL;
 out:
@@ -270,9 +258,9 @@ static kvs_status load_document(kvs_tokenizer **out, const kvsi_gguf *file, cons
     kvs_tokenizer *t = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_json_parse(&document, text, size, path, err));
-    KVS_TRY(kvsi_tokenizer_from_document(&t, document, path, err));
-    KVS_TRY(name_ends(t, file, err));
+    TRY_OUT(kvsi_json_parse(&document, text, size, path, err));
+    TRY_OUT(kvsi_tokenizer_from_document(&t, document, path, err));
+    TRY_OUT(name_ends(t, file, err));
     *out = t;
     t = NULL;
 out:
@@ -299,9 +287,9 @@ kvs_status kvsi_tokenizer_load_gguf(kvs_tokenizer **out, const char *path, kvs_e
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_gguf_open(&file, path, err));
-    KVS_TRY(kvsi_gguf_get_text(&model, &size, file, KEY("model"), err));
-    KVS_TRY(kvsi_gguf_get_text(&document, &document_size, file, DOCUMENT_KEY, err));
+    TRY_OUT(kvsi_gguf_open(&file, path, err));
+    TRY_OUT(kvsi_gguf_get_text(&model, &size, file, KEY("model"), err));
+    TRY_OUT(kvsi_gguf_get_text(&document, &document_size, file, DOCUMENT_KEY, err));
     if (size == 0 && document)
         st = load_document(out, file, document, document_size, path, err);
     else if (is(model, size, "llama"))

@@ -196,14 +196,13 @@ static kvs_status say_scored(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err
     kvsi_gguf_vocabulary *v = &w->vocabulary;
     kvsi_scored flags = {0};
     int ordered = 1;
-    kvs_status st = KVS_OK;
 
     v->reason = why_not_scored(t, &flags);
     if (v->reason)
         return KVS_OK;
-    KVS_TRY(add_tokens(w, t, err));
+    TRY(add_tokens(w, t, err));
     if (!t->scored)
-        KVS_TRY(score_by_merges(w, t, &ordered, err));
+        TRY(score_by_merges(w, t, &ordered, err));
     for (size_t i = 0; i < t->normalizers.count; i++)
         if (t->normalizers.list[i].kind == KVSI_CHARACTER_MAP) {
             v->character_map = t->normalizers.list[i].content;
@@ -215,8 +214,7 @@ static kvs_status say_scored(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err
         v->model = "llama";
     else
         v->reason = "merges that no scores can order";
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- byte-level: "gpt2" ---------------------------------------------------------------------- */
@@ -295,7 +293,7 @@ static kvs_status add_merges(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err
         kvsi_text_add_bytes(&w->bytes, right.text, right.size);
         w->merges[i].size = left.size + right.size + 1;
     }
-    KVS_TRY(kvsi_text_check(&w->bytes, err));
+    TRY_OUT(kvsi_text_check(&w->bytes, err));
     for (size_t i = 0; i < count; at += w->merges[i++].size)
         w->merges[i].text = w->bytes.data + at;
     w->vocabulary.merges = w->merges;
@@ -307,17 +305,14 @@ out:
 
 static kvs_status say_byte_level(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     w->vocabulary.reason = why_not_byte_level(t);
     if (w->vocabulary.reason)
         return KVS_OK;
-    KVS_TRY(add_tokens(w, t, err));
-    KVS_TRY(add_merges(w, t, err));
+    TRY(add_tokens(w, t, err));
+    TRY(add_merges(w, t, err));
     w->vocabulary.model = "gpt2";
     w->vocabulary.pre = find_split(t);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- either, or neither ---------------------------------------------------------------------- */
@@ -341,10 +336,10 @@ kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_words *out, const kvs_tokenizer *t, 
     kvs_status st;
 
     *out = (kvsi_gguf_words){0};
-    KVS_TRY(t->byte_words ? say_byte_level(out, t, err) : say_scored(out, t, err));
+    TRY_OUT(t->byte_words ? say_byte_level(out, t, err) : say_scored(out, t, err));
     if (!out->vocabulary.model)
-        KVS_TRY(say_document(out, t, err));
-    KVS_TRY(kvsi_json_check("a tokenizer", err)); /* what decides the form compares values */
+        TRY_OUT(say_document(out, t, err));
+    TRY_OUT(kvsi_json_check("a tokenizer", err)); /* what decides the form compares values */
 out:
     if (st != KVS_OK)
         kvsi_gguf_words_release(out);

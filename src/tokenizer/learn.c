@@ -87,20 +87,18 @@ static kvs_status rehash(learner *l)
 static kvs_status find_pair(learner *l, uint32_t left, uint32_t right, uint32_t *out)
 {
     uint32_t *slot;
-    kvs_status st = KVS_OK;
 
     if (2 * (l->pair_count + 1) > l->slot_count)
-        KVS_TRY(rehash(l));
+        TRY(rehash(l));
     slot = slot_of(l, left, right);
     if (!*slot) {
-        KVS_TRY(kvsi_array_reserve(&l->pairs, &l->pair_capacity, l->pair_count + 1,
-                                   sizeof *l->pairs, l->err));
+        TRY(kvsi_array_reserve(&l->pairs, &l->pair_capacity, l->pair_count + 1, sizeof *l->pairs,
+                               l->err));
         l->pairs[l->pair_count] = (pair){left, right, 0, NONE};
         *slot = (uint32_t)++l->pair_count;
     }
     *out = *slot - 1;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* Notes that a word has a pair; once is enough if it was noted for this word last. */
@@ -146,11 +144,8 @@ static kvs_status push(learner *l, uint32_t index)
 {
     const heap_entry fresh = {l->pairs[index].count, index};
     size_t at = l->heap_count;
-    const kvs_status st =
-        kvsi_array_reserve(&l->heap, &l->heap_capacity, at + 1, sizeof *l->heap, l->err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_array_reserve(&l->heap, &l->heap_capacity, at + 1, sizeof *l->heap, l->err));
     l->heap_count++;
     for (; at > 0 && goes_before(l, &fresh, l->heap + (at - 1) / 2); at = (at - 1) / 2)
         l->heap[at] = l->heap[(at - 1) / 2];
@@ -205,18 +200,16 @@ static kvs_status count_pairs(learner *l, uint32_t index, int64_t sign, uint32_t
 {
     const word *w = l->words + index;
     const uint32_t *tokens = l->tokens + w->at;
-    kvs_status st = KVS_OK;
 
     for (uint32_t i = 0; i + 1 < w->size; i++) {
         uint32_t p;
 
-        KVS_TRY(find_pair(l, tokens[i], tokens[i + 1], &p));
+        TRY(find_pair(l, tokens[i], tokens[i + 1], &p));
         l->pairs[p].count += sign * (int64_t)l->counts[index];
         if (sign > 0 && (fresh == NONE || tokens[i] == fresh || tokens[i + 1] == fresh))
-            KVS_TRY(add_place(l, l->pairs + p, index));
+            TRY(add_place(l, l->pairs + p, index));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static int has_pair(const learner *l, uint32_t index, const pair *p)
@@ -248,23 +241,21 @@ static kvs_status merge_everywhere(learner *l, uint32_t which, uint32_t token, i
 {
     const pair merged = l->pairs[which];
     const size_t first_new = l->pair_count;
-    kvs_status st = KVS_OK;
 
     for (uint32_t at = merged.places; at != NONE; at = l->places[at].next) {
         const uint32_t index = l->places[at].word;
 
         if (!has_pair(l, index, &merged))
             continue;
-        KVS_TRY(count_pairs(l, index, -1, NONE));
+        TRY(count_pairs(l, index, -1, NONE));
         replace_pair(l, index, &merged, token);
-        KVS_TRY(count_pairs(l, index, 1, token));
+        TRY(count_pairs(l, index, 1, token));
     }
     /* Only pairs with the token count more than before; if it is new, they are. */
     for (size_t i = is_new ? first_new : 0; i < l->pair_count; i++)
         if (l->pairs[i].left == token || l->pairs[i].right == token)
-            KVS_TRY(push(l, (uint32_t)i));
-out:
-    return st;
+            TRY(push(l, (uint32_t)i));
+    return KVS_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -272,7 +263,6 @@ out:
 static kvs_status set_up(learner *l, const kvsi_word_counts *counts)
 {
     const kvsi_vocabulary *words = &counts->words;
-    kvs_status st = KVS_OK;
     size_t at = 0;
 
     l->counts = counts->counts;
@@ -283,7 +273,7 @@ static kvs_status set_up(learner *l, const kvsi_word_counts *counts)
     for (unsigned byte = 0; byte < 256; byte++) {
         const char character = (char)byte;
 
-        KVS_TRY(kvsi_vocabulary_set(&l->bytes, byte, &character, 1, l->err));
+        TRY(kvsi_vocabulary_set(&l->bytes, byte, &character, 1, l->err));
     }
     for (size_t i = 0; i < words->count; i++) {
         const kvsi_bytes text = kvsi_vocabulary_at(words, i);
@@ -291,12 +281,11 @@ static kvs_status set_up(learner *l, const kvsi_word_counts *counts)
         l->words[i] = (word){at, (uint32_t)text.size};
         for (size_t k = 0; k < text.size; k++)
             l->tokens[at++] = (unsigned char)text.text[k];
-        KVS_TRY(count_pairs(l, (uint32_t)i, 1, NONE));
+        TRY(count_pairs(l, (uint32_t)i, 1, NONE));
     }
     for (size_t i = 0; i < l->pair_count; i++)
-        KVS_TRY(push(l, (uint32_t)i));
-out:
-    return st;
+        TRY(push(l, (uint32_t)i));
+    return KVS_OK;
 }
 
 /* The token that two others make; it may be there already, made of others. */
@@ -310,8 +299,8 @@ static kvs_status add_token(learner *l, const pair *p, uint32_t *token, int *is_
 
     kvsi_text_add_bytes(&joined, left.text, left.size);
     kvsi_text_add_bytes(&joined, right.text, right.size);
-    KVS_TRY(kvsi_text_check(&joined, l->err));
-    KVS_TRY(kvsi_vocabulary_add(&l->bytes, joined.data, joined.length, token, l->err));
+    TRY_OUT(kvsi_text_check(&joined, l->err));
+    TRY_OUT(kvsi_vocabulary_add(&l->bytes, joined.data, joined.length, token, l->err));
     *is_new = l->bytes.count > before;
 out:
     kvsi_text_release(&joined);
@@ -321,21 +310,18 @@ out:
 static kvs_status learn_one(learner *l, kvsi_learned *out, int *done)
 {
     uint32_t best, token;
-    kvs_status st;
     int is_new;
 
-    KVS_TRY(pop_best(l, &best));
+    TRY(pop_best(l, &best));
     *done = best == NONE;
     if (*done)
         return KVS_OK;
-    KVS_TRY(add_token(l, l->pairs + best, &token, &is_new));
-    KVS_TRY(kvsi_array_reserve(&out->merges, &out->capacity, out->count + 1, sizeof *out->merges,
-                               l->err));
+    TRY(add_token(l, l->pairs + best, &token, &is_new));
+    TRY(kvsi_array_reserve(&out->merges, &out->capacity, out->count + 1, sizeof *out->merges,
+                           l->err));
     out->merges[out->count++] =
         (struct kvsi_learned_merge){l->pairs[best].left, l->pairs[best].right};
-    KVS_TRY(merge_everywhere(l, best, token, is_new));
-out:
-    return st;
+    return merge_everywhere(l, best, token, is_new);
 }
 
 static void release(learner *l)
@@ -357,7 +343,7 @@ kvs_status kvsi_learn_merges(kvsi_learned *out, const kvsi_word_counts *counts, 
     kvs_status st;
     int done = 0;
 
-    KVS_TRY(set_up(&l, counts));
+    TRY_OUT(set_up(&l, counts));
     while (!done && l.bytes.count < 256 + wanted) {
         const size_t learned = l.bytes.count - 256;
 
@@ -366,7 +352,7 @@ kvs_status kvsi_learn_merges(kvsi_learned *out, const kvsi_word_counts *counts, 
             st = kvsi_fail(err, KVS_E_LIMIT, "stopped after %zu of %zu merges", learned, wanted);
             goto out;
         }
-        KVS_TRY(learn_one(&l, out, &done));
+        TRY_OUT(learn_one(&l, out, &done));
     }
     out->tokens = l.bytes;
     l.bytes = (kvsi_vocabulary){0};

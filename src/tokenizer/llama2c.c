@@ -63,8 +63,8 @@ static kvs_status read_tokens(kvsi_scored *scored, kvsi_text *spelt, const char 
         piece.size = spelt->length - start;
         start = spelt->length;
         at += length;
-        KVS_TRY(kvsi_text_check(spelt, err));
-        KVS_TRY(kvsi_scored_add(scored, &piece, err));
+        TRY_OUT(kvsi_text_check(spelt, err));
+        TRY_OUT(kvsi_scored_add(scored, &piece, err));
     }
     for (size_t i = 0, from = 0; i < scored->count; from += scored->pieces[i++].size)
         scored->pieces[i].text = spelt->data + from;
@@ -84,9 +84,9 @@ kvs_status kvsi_tokenizer_load_llama2c(kvs_tokenizer **out, const char *path, kv
 
     *out = NULL;
     kvsi_scored_init(&scored);
-    KVS_TRY(kvsi_file_read(&data, &size, path, KVSI_TOKENIZER_FILE_MAX, err));
-    KVS_TRY(read_tokens(&scored, &spelt, data, size, path, err));
-    KVS_TRY(kvsi_tokenizer_from_scored(out, &scored, path, err));
+    TRY_OUT(kvsi_file_read(&data, &size, path, KVSI_TOKENIZER_FILE_MAX, err));
+    TRY_OUT(read_tokens(&scored, &spelt, data, size, path, err));
+    TRY_OUT(kvsi_tokenizer_from_scored(out, &scored, path, err));
 out:
     kvsi_free(scored.pieces);
     kvsi_text_release(&spelt);

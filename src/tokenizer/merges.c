@@ -44,10 +44,7 @@ kvs_status kvsi_merges_set(kvsi_merges *m, const kvsi_merge *merge, kvs_err *err
     kvsi_merge *slot;
 
     if (2 * (m->count + 1) > m->slot_count) {
-        const kvs_status st = rehash(m, err);
-
-        if (st != KVS_OK)
-            return st;
+        TRY(rehash(m, err));
     }
     slot = m->slots + slot_of(m, merge->left, merge->right);
     m->count += slot->result < 0;
@@ -180,11 +177,10 @@ kvs_status kvsi_word_add(kvsi_word *word, int32_t id, size_t at, kvs_err *err)
 kvs_status kvsi_word_merge(kvsi_word *word, const kvsi_merges *merges, kvs_err *err)
 {
     kvsi_symbol *symbols = word->symbols;
-    kvs_status st = KVS_OK;
 
     word->heap_count = 0;
     for (uint32_t i = 0; i + 1 < word->count; i++)
-        KVS_TRY(note(word, merges, i, err));
+        TRY(note(word, merges, i, err));
     while (word->heap_count > 0) {
         const candidate top = pop(word);
         kvsi_symbol *left = symbols + top.at, *right;
@@ -199,12 +195,11 @@ kvs_status kvsi_word_merge(kvsi_word *word, const kvsi_merges *merges, kvs_err *
         right->id = -1; /* whoever still names it is stale */
         if (left->next != UINT32_MAX)
             symbols[left->next].previous = top.at;
-        KVS_TRY(note(word, merges, top.at, err));
+        TRY(note(word, merges, top.at, err));
         if (left->previous != UINT32_MAX)
-            KVS_TRY(note(word, merges, left->previous, err));
+            TRY(note(word, merges, left->previous, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 void kvsi_word_release(kvsi_word *word)

@@ -29,27 +29,24 @@ static kvs_status add_unknown(const kvs_tokenizer *t, kvsi_word *word, size_t at
 static kvs_status start_from_bytes(const kvs_tokenizer *t, kvsi_word *word, const char *text,
                                    size_t size, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
     int after_unknown = 0;
 
     for (size_t i = 0; i < size; i++) {
         const int32_t id = t->byte_ids[(unsigned char)text[i]];
 
         if (id >= 0) {
-            KVS_TRY(kvsi_word_add(word, id, i, err));
+            TRY(kvsi_word_add(word, id, i, err));
             after_unknown = 0;
         } else {
-            KVS_TRY(add_unknown(t, word, i, &after_unknown, err));
+            TRY(add_unknown(t, word, i, &after_unknown, err));
         }
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status start_from_characters(const kvs_tokenizer *t, kvsi_word *word, const char *text,
                                         size_t size, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
     int after_unknown = 0;
     size_t length;
 
@@ -61,17 +58,16 @@ static kvs_status start_from_characters(const kvs_tokenizer *t, kvsi_word *word,
         id = kvsi_vocabulary_find(&t->vocabulary, text + at, length);
         if (id < 0 && t->byte_fallback && has_bytes(t, text + at, length)) {
             for (size_t i = at; i < at + length; i++)
-                KVS_TRY(kvsi_word_add(word, t->byte_ids[(unsigned char)text[i]], i, err));
+                TRY(kvsi_word_add(word, t->byte_ids[(unsigned char)text[i]], i, err));
             after_unknown = 0;
         } else if (id < 0) {
-            KVS_TRY(add_unknown(t, word, at, &after_unknown, err));
+            TRY(add_unknown(t, word, at, &after_unknown, err));
         } else {
-            KVS_TRY(kvsi_word_add(word, id, at, err));
+            TRY(kvsi_word_add(word, id, at, err));
             after_unknown = 0;
         }
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* SentencePiece: user-defined symbols whole, unknown characters as -1. */
@@ -152,23 +148,20 @@ static kvs_status encode_part(const kvs_tokenizer *t, const char *text, size_t s
     const size_t start = out->count;
     size_t count = 0;
     const int32_t *known = kvsi_cache_get(&t->scratch->cache, text, size, &count);
-    kvs_status st;
 
     if (known)
         return kvsi_ids_add(out, known, count, err);
     word->count = 0;
     if (t->scored)
-        KVS_TRY(start_scored(t, word, text, size, err));
+        TRY(start_scored(t, word, text, size, err));
     else if (t->byte_words)
-        KVS_TRY(start_from_bytes(t, word, text, size, err));
+        TRY(start_from_bytes(t, word, text, size, err));
     else
-        KVS_TRY(start_from_characters(t, word, text, size, err));
-    KVS_TRY(kvsi_word_merge(word, &t->merges, err));
-    KVS_TRY(collect(t, word, text, size, out, err));
-    KVS_TRY(
-        kvsi_cache_put(&t->scratch->cache, text, size, out->ids + start, out->count - start, err));
-out:
-    return st;
+        TRY(start_from_characters(t, word, text, size, err));
+    TRY(kvsi_word_merge(word, &t->merges, err));
+    TRY(collect(t, word, text, size, out, err));
+    return kvsi_cache_put(&t->scratch->cache, text, size, out->ids + start, out->count - start,
+                          err);
 }
 
 kvs_status kvsi_encode_word(const kvs_tokenizer *t, const char *text, size_t size, kvsi_ids *out,

@@ -69,22 +69,20 @@ static kvs_status replace(const kvsi_component *c, kvsi_text *out, size_t limit,
 {
     kvsi_search search = kvsi_search_begin(c->pattern, text, size);
     size_t at = 0;
-    kvs_status st;
 
     for (;;) {
         size_t start, end;
 
-        KVS_TRY(kvsi_search_next(&search, at, &start, &end, err));
+        TRY(kvsi_search_next(&search, at, &start, &end, err));
         if (!end)
             break;
         kvsi_text_add_bytes(out, text + at, start - at);
         kvsi_text_add_bytes(out, c->content, c->content_size);
-        KVS_TRY(kvsi_check_growth(out->length, limit, err));
+        TRY(kvsi_check_growth(out->length, limit, err));
         at = end;
     }
     kvsi_text_add_bytes(out, text + at, size - at);
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status normalize_valid(const kvsi_component *c, kvsi_text *out, size_t limit,
@@ -143,10 +141,7 @@ static kvs_status normalize_once(const kvsi_component *c, kvsi_text *out, size_t
         const size_t valid = kvsi_utf8_valid(text, size);
 
         if (valid > 0) {
-            const kvs_status st = normalize_valid(c, out, limit, text, valid, err);
-
-            if (st != KVS_OK)
-                return st;
+            TRY(normalize_valid(c, out, limit, text, valid, err));
         } else {
             kvsi_text_add_bytes(out, text, 1);
         }
@@ -169,16 +164,16 @@ kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_text *out, co
 
         next.length = 0;
         kvsi_text_add(&next, "");
-        KVS_TRY(normalize_once(normalizers->list + i, &next, limit, now.data, now.length, err));
-        KVS_TRY(kvsi_text_check(&next, err));
-        KVS_TRY(kvsi_check_growth(next.length, limit, err));
+        TRY_OUT(normalize_once(normalizers->list + i, &next, limit, now.data, now.length, err));
+        TRY_OUT(kvsi_text_check(&next, err));
+        TRY_OUT(kvsi_check_growth(next.length, limit, err));
         swap = now;
         now = next;
         next = swap;
     }
-    KVS_TRY(kvsi_text_check(&now, err));
+    TRY_OUT(kvsi_text_check(&now, err));
     kvsi_text_add_bytes(out, now.data, now.length);
-    KVS_TRY(kvsi_text_check(out, err));
+    TRY_OUT(kvsi_text_check(out, err));
 out:
     kvsi_text_release(&now);
     kvsi_text_release(&next);

@@ -41,10 +41,10 @@ static kvs_status add_rest(const kvs_tokenizer *t, kvsi_ids *out, const kvsi_tex
     size_t count;
     kvs_status st;
 
-    KVS_TRY(kvs_tokenizer_encode(t, both->data, both->length, KVS_ENCODE_NO_SPECIAL, &ids, &count,
+    TRY_OUT(kvs_tokenizer_encode(t, both->data, both->length, KVS_ENCODE_NO_SPECIAL, &ids, &count,
                                  err));
     if (count > from)
-        KVS_TRY(kvsi_ids_add(out, ids + from, count - from, err));
+        TRY_OUT(kvsi_ids_add(out, ids + from, count - from, err));
     else
         st = kvsi_fail(err, KVS_E_INVALID,
                        "the continuation has no token of its own: the context has %zu tokens, both "
@@ -71,16 +71,16 @@ kvs_status kvs_tokenizer_encode_pair(const kvs_tokenizer *t, const char *context
     *count = *context_count = 0;
     kvsi_text_add_bytes(&both, context, context_size);
     kvsi_text_add_bytes(&both, continuation, continuation_size);
-    KVS_TRY(kvsi_text_check(&both, err));
-    KVS_TRY(
+    TRY_OUT(kvsi_text_check(&both, err));
+    TRY_OUT(
         kvs_tokenizer_encode(t, context, size, KVS_ENCODE_NO_SPECIAL, &alone, &alone_count, err));
     if (alone_count == 0)
-        KVS_TRY(add_nothing(t, &out, err));
+        TRY_OUT(add_nothing(t, &out, err));
     else
-        KVS_TRY(kvsi_ids_add(&out, t->before.ids, t->before.count, err));
-    KVS_TRY(kvsi_ids_add(&out, alone, alone_count, err));
+        TRY_OUT(kvsi_ids_add(&out, t->before.ids, t->before.count, err));
+    TRY_OUT(kvsi_ids_add(&out, alone, alone_count, err));
     *context_count = out.count;
-    KVS_TRY(add_rest(t, &out, &both, alone_count, err));
+    TRY_OUT(add_rest(t, &out, &both, alone_count, err));
     *ids = out.ids;
     *count = out.count;
     out.ids = NULL;

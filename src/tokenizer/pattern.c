@@ -80,10 +80,7 @@ static kvs_status translate(kvsi_text *out, const char *expression, kvs_err *err
 
     for (const char *p = expression; *p; p++) {
         if (*p == '\\' && p[1] && (unsigned char)p[1] < 0x80) {
-            const kvs_status st = translate_escape(out, *++p, in_class, err);
-
-            if (st != KVS_OK)
-                return st;
+            TRY(translate_escape(out, *++p, in_class, err));
             continue;
         }
         if (in_class && ((*p == '[' && p[1] != ':') || (*p == '&' && p[1] == '&')))
@@ -254,11 +251,11 @@ static kvs_status create(kvsi_pattern **out, const char *text, size_t size, uint
         goto out;
     }
     memcpy(p->text, text, size);
-    KVS_TRY(compile(&p->counted, text, size, options | PCRE2_AUTO_CALLOUT, err));
+    TRY_OUT(compile(&p->counted, text, size, options | PCRE2_AUTO_CALLOUT, err));
     p->weight = literal ? 1 : weigh(p->counted, p->text, size);
     if (p->weight <= FAST_WEIGHT && (literal || !depends_on_search(p->text)))
-        KVS_TRY(compile(&p->fast, text, size, options, err));
-    KVS_TRY(prepare(p, err));
+        TRY_OUT(compile(&p->fast, text, size, options, err));
+    TRY_OUT(prepare(p, err));
     *out = p;
     p = NULL;
 out:
@@ -281,7 +278,7 @@ kvs_status kvsi_pattern_create(kvsi_pattern **out, const char *expression, kvs_e
         goto out;
     }
     /* \C would match part of a character, and the next match must start at a whole one. */
-    KVS_TRY(create(out, text.data, text.length,
+    TRY_OUT(create(out, text.data, text.length,
                    PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, err));
 out:
     kvsi_text_release(&text);

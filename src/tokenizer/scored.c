@@ -170,25 +170,21 @@ static kvs_status add_frame(json_t *document, const kvsi_scored *scored, kvs_err
 static kvs_status fill_document(json_t *document, const kvsi_scored *scored, const char *what,
                                 kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t id = 0; id < scored->count; id++) {
         const kvsi_scored_piece *piece = scored->pieces + id;
 
         if (piece->size == 0 || !isfinite(piece->score))
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': token %zu has %s", what, id,
                              piece->size ? "a score that is no number" : "no text");
-        KVS_TRY(kvsi_document_add_piece(document, piece->text, piece->size, id, err));
+        TRY(kvsi_document_add_piece(document, piece->text, piece->size, id, err));
         if (!scored->added &&
             (piece->kind == KVSI_PIECE_CONTROL || piece->kind == KVSI_PIECE_UNKNOWN))
-            KVS_TRY(kvsi_document_add_token(document, piece->text, piece->size, id, 1, err));
+            TRY(kvsi_document_add_token(document, piece->text, piece->size, id, 1, err));
     }
     if (scored->added &&
         json_array_extend(json_object_get(document, "added_tokens"), (json_t *)scored->added) != 0)
         return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", what);
-    KVS_TRY(add_frame(document, scored, err));
-out:
-    return st;
+    return add_frame(document, scored, err);
 }
 
 /* ---- merges ---------------------------------------------------------------------------------- */
@@ -243,7 +239,6 @@ static kvs_status add_cuts(kvs_tokenizer *t, const kvsi_scored *scored, size_t i
                            kvs_err *err)
 {
     const kvsi_scored_piece *piece = scored->pieces + id;
-    kvs_status st = KVS_OK;
 
     if (piece->size > PIECE_MAX)
         return kvsi_fail(err, KVS_E_LIMIT, "token %zu has %zu bytes, at most %d are allowed", id,
@@ -254,13 +249,12 @@ static kvs_status add_cuts(kvs_tokenizer *t, const kvsi_scored *scored, size_t i
 
         if (((unsigned char)piece->text[at] & 0xc0) == 0x80)
             continue; /* inside a character */
-        KVS_TRY(find_part(t, scored, left, &merge.left, err));
-        KVS_TRY(find_part(t, scored, right, &merge.right, err));
+        TRY(find_part(t, scored, left, &merge.left, err));
+        TRY(find_part(t, scored, right, &merge.right, err));
         if (merge.left >= 0 && merge.right >= 0)
-            KVS_TRY(kvsi_merges_set(&t->merges, &merge, err));
+            TRY(kvsi_merges_set(&t->merges, &merge, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status add_merges(kvs_tokenizer *t, const kvsi_scored *scored, kvs_err *err)
@@ -277,7 +271,7 @@ static kvs_status add_merges(kvs_tokenizer *t, const kvsi_scored *scored, kvs_er
         if (scored->pieces[id].kind != KVSI_PIECE_NORMAL)
             continue;
         at = bsearch(&scored->pieces[id].score, scores, count, sizeof *scores, falling);
-        KVS_TRY(add_cuts(t, scored, id, (uint32_t)(at - scores), err));
+        TRY_OUT(add_cuts(t, scored, id, (uint32_t)(at - scores), err));
     }
 out:
     kvsi_free(scores);
@@ -289,19 +283,16 @@ out:
 /* For other readers of the document they are added tokens; here they are symbols of the model. */
 static kvs_status add_user_defined(kvs_tokenizer *t, const kvsi_scored *scored, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     for (size_t id = 0; id < scored->count; id++) {
         const kvsi_scored_piece *piece = scored->pieces + id;
 
         if (piece->kind != KVSI_PIECE_USER_DEFINED || piece->is_added)
             continue; /* added tokens are cut out before the model sees them */
-        KVS_TRY(kvsi_trie_add(&t->user_defined, piece->text, piece->size, (int32_t)id, err));
-        KVS_TRY(kvsi_keep_whole(t, piece->text, piece->size, err));
-        KVS_TRY(kvsi_document_add_token(t->document, piece->text, piece->size, id, 0, err));
+        TRY(kvsi_trie_add(&t->user_defined, piece->text, piece->size, (int32_t)id, err));
+        TRY(kvsi_keep_whole(t, piece->text, piece->size, err));
+        TRY(kvsi_document_add_token(t->document, piece->text, piece->size, id, 0, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* What a file that knows kinds only calls a token: control tokens are recognised in texts and begin
@@ -341,22 +332,22 @@ kvs_status kvsi_tokenizer_from_scored(kvs_tokenizer **out, const kvsi_scored *sc
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_json_check("a tokenizer", err));
+    TRY_OUT(kvsi_json_check("a tokenizer", err));
     if (!document) {
         st = kvsi_fail(err, KVS_E_FORMAT, "'%s': the unknown token is no text in UTF-8", what);
         goto out;
     }
-    KVS_TRY(fill_document(document, scored, what, err));
-    KVS_TRY(kvsi_tokenizer_from_document(&t, json_incref(document), what, err));
+    TRY_OUT(fill_document(document, scored, what, err));
+    TRY_OUT(kvsi_tokenizer_from_document(&t, json_incref(document), what, err));
     t->scored = 1;
     if (text_at(scored, scored->bos).text)
         t->bos = (int32_t)scored->bos;
     if (text_at(scored, scored->eos).text)
         t->eos = (int32_t)scored->eos;
-    KVS_TRY(keep_scores(t, scored, err));
-    KVS_TRY(add_merges(t, scored, err));
-    KVS_TRY(kvsi_find_joints(t, err));
-    KVS_TRY(add_user_defined(t, scored, err));
+    TRY_OUT(keep_scores(t, scored, err));
+    TRY_OUT(add_merges(t, scored, err));
+    TRY_OUT(kvsi_find_joints(t, err));
+    TRY_OUT(add_user_defined(t, scored, err));
     for (size_t i = 0; i < t->normalizers.count; i++)
         t->normalizers.list[i].keep = &t->user_defined;
     *out = t;

@@ -214,13 +214,13 @@ kvs_status kvsi_tokenizer_load_sentencepiece(kvs_tokenizer **out, const char *pa
     kvsi_scored_init(&in.scored);
     in.scored.remove_extra_spaces = 1; /* unless the file says otherwise */
     in.scored.byte_fallback = 0;
-    KVS_TRY(kvsi_file_read(&data, &size, path, KVSI_TOKENIZER_FILE_MAX, err));
-    KVS_TRY(
+    TRY_OUT(kvsi_file_read(&data, &size, path, KVSI_TOKENIZER_FILE_MAX, err));
+    TRY_OUT(
         read_model(&in, (message){(unsigned char *)data, (unsigned char *)data + size}, path, err));
-    KVS_TRY(refuse(&in, path, err));
-    KVS_TRY(kvsi_beside_open(&beside, path, "tokenizer.model", err));
-    KVS_TRY(kvsi_beside_apply(&beside, &in.scored, err));
-    KVS_TRY(kvsi_tokenizer_from_scored(out, &in.scored, path, err));
+    TRY_OUT(refuse(&in, path, err));
+    TRY_OUT(kvsi_beside_open(&beside, path, "tokenizer.model", err));
+    TRY_OUT(kvsi_beside_apply(&beside, &in.scored, err));
+    TRY_OUT(kvsi_tokenizer_from_scored(out, &in.scored, path, err));
 out:
     kvsi_beside_close(&beside);
     kvsi_free(in.scored.pieces);

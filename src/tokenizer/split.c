@@ -76,26 +76,22 @@ static kvs_status cut_by_pattern(cutter *c, size_t at, size_t end)
     const char *text = c->text + at;
     const size_t size = end - at;
     kvsi_search search = kvsi_search_begin(c->component->pattern, text, size);
-    kvs_status st = KVS_OK;
 
     for (size_t done = 0; done < size;) {
         size_t start, stop;
 
-        KVS_TRY(kvsi_search_next(&search, done, &start, &stop, c->splitter->err));
+        TRY(kvsi_search_next(&search, done, &start, &stop, c->splitter->err));
         if (!stop)
             return add_part(c, end, 0);
-        KVS_TRY(add_part(c, at + start, 0));
-        KVS_TRY(add_part(c, at + stop, 1));
+        TRY(add_part(c, at + start, 0));
+        TRY(add_part(c, at + stop, 1));
         done = stop;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status cut_by_character(cutter *c, size_t at, size_t end)
 {
-    kvs_status st = KVS_OK;
-
     while (at < end) {
         const size_t start = at;
         uint32_t code;
@@ -103,12 +99,10 @@ static kvs_status cut_by_character(cutter *c, size_t at, size_t end)
         at += kvsi_utf8_next(c->text + at, end - at, &code);
         if (!c->component->is(code))
             continue;
-        KVS_TRY(add_part(c, start, 0));
-        KVS_TRY(add_part(c, at, 1));
+        TRY(add_part(c, start, 0));
+        TRY(add_part(c, at, 1));
     }
-    st = add_part(c, end, 0);
-out:
-    return st;
+    return add_part(c, end, 0);
 }
 
 /* Bytes that are not UTF-8 are pieces of their own, whatever the behavior: no text is lost. */
@@ -116,25 +110,22 @@ static kvs_status cut(const splitter *s, size_t next, const kvsi_component *comp
                       const char *text, size_t size, int first)
 {
     cutter c = {.splitter = s, .component = component, .step = next, .text = text, .first = first};
-    kvs_status st = KVS_OK;
 
     for (size_t at = 0; at < size;) {
         const size_t valid = kvsi_utf8_valid(text + at, size - at);
         size_t odd = at + valid;
 
         if (valid > 0)
-            KVS_TRY(component->pattern ? cut_by_pattern(&c, at, odd)
-                                       : cut_by_character(&c, at, odd));
-        KVS_TRY(flush(&c));
+            TRY(component->pattern ? cut_by_pattern(&c, at, odd) : cut_by_character(&c, at, odd));
+        TRY(flush(&c));
         at = odd;
         while (odd < size && kvsi_utf8_valid(text + odd, size - odd) == 0)
             odd++;
         if (odd > at)
-            KVS_TRY(run(s, next, text + at, odd - at, first && at == 0));
+            TRY(run(s, next, text + at, odd - at, first && at == 0));
         at = c.from = c.to = odd;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- steps that change the text -------------------------------------------------------------- */
@@ -168,8 +159,8 @@ static kvs_status byte_level(const splitter *s, size_t step, const char *text, s
     if (step + 1 == s->t->pre_tokenizers.count)
         return s->take(s->user, text, size, s->err);
     kvsi_map_bytes(&mapped, text, size);
-    KVS_TRY(check_made(s, &mapped));
-    KVS_TRY(run(s, step + 1, mapped.data, mapped.length, first));
+    TRY_OUT(check_made(s, &mapped));
+    TRY_OUT(run(s, step + 1, mapped.data, mapped.length, first));
 out:
     kvsi_text_release(&mapped);
     return st;
@@ -185,8 +176,8 @@ static kvs_status prefix_space(const splitter *s, size_t step, const char *text,
         return run(s, step + 1, text, size, first);
     kvsi_text_add(&prefixed, " ");
     kvsi_text_add_bytes(&prefixed, text, size);
-    KVS_TRY(check_made(s, &prefixed));
-    KVS_TRY(run(s, step + 1, prefixed.data, prefixed.length, first));
+    TRY_OUT(check_made(s, &prefixed));
+    TRY_OUT(run(s, step + 1, prefixed.data, prefixed.length, first));
 out:
     kvsi_text_release(&prefixed);
     return st;
@@ -210,11 +201,11 @@ static kvs_status metaspace(const splitter *s, size_t step, const char *text, si
         else
             kvsi_text_add_bytes(&spaced, text + i, 1);
     }
-    KVS_TRY(check_made(s, &spaced));
+    TRY_OUT(check_made(s, &spaced));
     if (c->split)
-        KVS_TRY(cut(s, step + 1, c, spaced.data, spaced.length, first));
+        TRY_OUT(cut(s, step + 1, c, spaced.data, spaced.length, first));
     else
-        KVS_TRY(run(s, step + 1, spaced.data, spaced.length, first));
+        TRY_OUT(run(s, step + 1, spaced.data, spaced.length, first));
 out:
     kvsi_text_release(&spaced);
     return st;

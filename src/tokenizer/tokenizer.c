@@ -22,7 +22,7 @@ static kvs_status load_bytes(kvs_tokenizer **out, kvs_err *err)
         char piece[4];
         const size_t size = kvsi_utf8_put(piece, kvsi_byte_character((unsigned char)byte));
 
-        KVS_TRY(kvsi_document_add_piece(document, piece, size, byte, err));
+        TRY_OUT(kvsi_document_add_piece(document, piece, size, byte, err));
     }
     if (!document)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
@@ -39,10 +39,10 @@ static kvs_status load_json(kvs_tokenizer **out, const char *path, kvs_err *err)
     kvs_tokenizer *t = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_json_read(&document, path, KVSI_TOKENIZER_FILE_MAX, err));
-    KVS_TRY(kvsi_tokenizer_from_document(&t, document, path, err));
-    KVS_TRY(kvsi_beside_open(&beside, path, "tokenizer.json", err));
-    KVS_TRY(kvsi_beside_name_ends(&beside, t, err));
+    TRY_OUT(kvsi_json_read(&document, path, KVSI_TOKENIZER_FILE_MAX, err));
+    TRY_OUT(kvsi_tokenizer_from_document(&t, document, path, err));
+    TRY_OUT(kvsi_beside_open(&beside, path, "tokenizer.json", err));
+    TRY_OUT(kvsi_beside_name_ends(&beside, t, err));
     *out = t;
     t = NULL;
 out:

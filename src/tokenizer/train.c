@@ -35,15 +35,15 @@ static kvs_status fill(json_t *document, const kvsi_learned *learned,
     kvsi_byte_order(order);
     for (unsigned i = 0; i < 256; i++)
         rank[order[i]] = (unsigned char)i;
-    KVS_TRY(add_specials(document, training, err));
+    TRY_OUT(add_specials(document, training, err));
     for (uint32_t i = 0; i < learned->tokens.count; i++) {
         const uint32_t token = i < 256 ? order[i] : i; /* in the order of ids */
         const kvsi_bytes bytes = kvsi_vocabulary_at(&learned->tokens, token);
 
         text.length = 0;
         kvsi_map_bytes(&text, bytes.text, bytes.size);
-        KVS_TRY(kvsi_text_check(&text, err));
-        KVS_TRY(kvsi_document_add_piece(document, text.data, text.length,
+        TRY_OUT(kvsi_text_check(&text, err));
+        TRY_OUT(kvsi_document_add_piece(document, text.data, text.length,
                                         id_of(token, training->specials, rank), err));
     }
     for (size_t i = 0; i < learned->count; i++) {
@@ -54,8 +54,8 @@ static kvs_status fill(json_t *document, const kvsi_learned *learned,
         kvsi_map_bytes(&text, left.text, left.size);
         kvsi_text_add(&text, " ");
         kvsi_map_bytes(&text, right.text, right.size);
-        KVS_TRY(kvsi_text_check(&text, err));
-        KVS_TRY(kvsi_document_add_merge(document, text.data, text.length, err));
+        TRY_OUT(kvsi_text_check(&text, err));
+        TRY_OUT(kvsi_document_add_merge(document, text.data, text.length, err));
     }
 out:
     kvsi_text_release(&text);
@@ -92,12 +92,12 @@ static kvs_status count_file(kvsi_word_counter *counter, const char *path,
     int found = 0;
     kvs_status st;
 
-    KVS_TRY(kvsi_documents_open(&documents, path, training->field, training->separator, err));
+    TRY_OUT(kvsi_documents_open(&documents, path, training->field, training->separator, err));
     for (;;) {
-        KVS_TRY(kvsi_documents_next(documents, &piece, &found, err));
+        TRY_OUT(kvsi_documents_next(documents, &piece, &found, err));
         if (!found)
             break;
-        KVS_TRY(kvsi_word_counter_add(counter, piece.text, piece.size, piece.last, err));
+        TRY_OUT(kvsi_word_counter_add(counter, piece.text, piece.size, piece.last, err));
     }
 out:
     kvsi_documents_close(documents);
@@ -110,10 +110,10 @@ static kvs_status count_files(kvsi_word_counts *counts, const char *const *files
     kvsi_word_counter *counter;
     kvs_status st;
 
-    KVS_TRY(kvsi_word_counter_create(&counter, training, err));
+    TRY_OUT(kvsi_word_counter_create(&counter, training, err));
     for (size_t i = 0; i < count; i++)
-        KVS_TRY(count_file(counter, files[i], training, err));
-    KVS_TRY(kvsi_word_counter_finish(counter, counts, err));
+        TRY_OUT(count_file(counter, files[i], training, err));
+    TRY_OUT(kvsi_word_counter_finish(counter, counts, err));
 out:
     kvsi_word_counter_free(counter);
     return st;
@@ -128,16 +128,16 @@ kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, si
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(check(training, err));
-    KVS_TRY(count_files(&counts, files, count, training, err));
-    KVS_TRY(kvsi_learn_merges(&learned, &counts, training->vocab - 256 - training->specials,
+    TRY_OUT(check(training, err));
+    TRY_OUT(count_files(&counts, files, count, training, err));
+    TRY_OUT(kvsi_learn_merges(&learned, &counts, training->vocab - 256 - training->specials,
                               training, err));
     document = kvsi_byte_level_document(NULL);
     if (!document) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
         goto out;
     }
-    KVS_TRY(fill(document, &learned, training, err));
+    TRY_OUT(fill(document, &learned, training, err));
     st = kvsi_tokenizer_from_document(out, json_incref(document), "trained tokenizer", err);
 out:
     json_decref(document);

@@ -49,10 +49,7 @@ kvs_status kvsi_trie_add(kvsi_trie *trie, const char *text, size_t size, int32_t
         uint32_t child = child_of(trie, at, byte);
 
         if (!child) {
-            const kvs_status st = add_child(trie, at, byte, &child, err);
-
-            if (st != KVS_OK)
-                return st;
+            TRY(add_child(trie, at, byte, &child, err));
         }
         at = child;
     }

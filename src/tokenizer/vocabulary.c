@@ -43,7 +43,6 @@ static kvs_status rehash(kvsi_vocabulary *v, kvs_err *err)
 kvs_status kvsi_vocabulary_set(kvsi_vocabulary *v, uint64_t id, const char *text, size_t size,
                                kvs_err *err)
 {
-    kvs_status st = KVS_OK;
     int32_t taken;
 
     taken = kvsi_vocabulary_find(v, text, size);
@@ -53,19 +52,18 @@ kvs_status kvsi_vocabulary_set(kvsi_vocabulary *v, uint64_t id, const char *text
                          (int)(size < 64 ? size : 64), text, id, taken >= 0 ? "token" : "id");
     if (id > INT32_MAX - 1 || size > UINT32_MAX / 2 || v->bytes.length > UINT32_MAX / 2)
         return kvsi_fail(err, KVS_E_LIMIT, "a vocabulary of more than 2 GB or 2^31 tokens");
-    KVS_TRY(kvsi_array_reserve(&v->pieces, &v->capacity, (size_t)id + 1, sizeof *v->pieces, err));
+    TRY(kvsi_array_reserve(&v->pieces, &v->capacity, (size_t)id + 1, sizeof *v->pieces, err));
     if (2 * (v->used + 1) > v->slot_count)
-        KVS_TRY(rehash(v, err));
+        TRY(rehash(v, err));
     kvsi_text_add_bytes(&v->bytes, text, size);
-    KVS_TRY(kvsi_text_check(&v->bytes, err));
+    TRY(kvsi_text_check(&v->bytes, err));
     *slot_of(v, text, size) = (uint32_t)id + 1;
     v->used++;
     while (v->count <= id)
         v->pieces[v->count++].at = UINT32_MAX;
     v->pieces[id] =
         (struct kvsi_piece){.at = (uint32_t)(v->bytes.length - size), .size = (uint32_t)size};
-out:
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_vocabulary_add(kvsi_vocabulary *v, const char *text, size_t size, uint32_t *id,

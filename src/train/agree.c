@@ -17,8 +17,8 @@ static kvs_status sample_data(uint64_t *out, const kvs_train_job *job, kvs_err *
     kvsi_checksum_stream *stream = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_checksum_create(&stream, err));
-    KVS_TRY(kvsi_batch_buffer_init(&batch, job->task, SEQUENCES, err));
+    TRY_OUT(kvsi_checksum_create(&stream, err));
+    TRY_OUT(kvsi_batch_buffer_init(&batch, job->task, SEQUENCES, err));
     for (int i = 0; i < 2; i++) {
         kvsi_batch_fill(&batch, job->task, job->config.seed,
                         i == 0 ? KVSI_RANDOM_DATA : KVSI_RANDOM_EVAL, 0, SEQUENCES);
@@ -83,20 +83,15 @@ static kvs_status compare(const json_t *ours, const json_t *first, kvs_err *err)
 static kvs_status hear_first(char **out, const kvs_comm *comm, const char *own, kvs_err *err)
 {
     uint64_t size = strlen(own) + 1;
-    kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_comm_broadcast(comm, &size, sizeof size, 0, err));
+    TRY(kvsi_comm_broadcast(comm, &size, sizeof size, 0, err));
     *out = kvsi_alloc(size, 1);
-    if (!*out) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the settings of rank 0");
-        goto out;
-    }
+    if (!*out)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the settings of rank 0");
     if (comm->rank == 0)
         memcpy(*out, own, size);
-    KVS_TRY(kvsi_comm_broadcast(comm, *out, size, 0, err));
-out:
-    return st;
+    return kvsi_comm_broadcast(comm, *out, size, 0, err);
 }
 
 static kvs_status compare_with_first(const kvs_comm *comm, const json_t *ours, kvs_err *err)
@@ -107,14 +102,14 @@ static kvs_status compare_with_first(const kvs_comm *comm, const json_t *ours, k
         kvsi_json_dump(&own, ours, JSON_COMPACT | JSON_REAL_PRECISION(15), "settings", err);
     kvs_status st;
 
-    KVS_TRY(hear_first(&text, comm, own ? own : "{}", err)); /* all ranks take part */
+    TRY_OUT(hear_first(&text, comm, own ? own : "{}", err)); /* all ranks take part */
     if (!own) {
         st = dumped;
         goto out;
     }
-    KVS_TRY(kvsi_json_parse(&first, text, strlen(text), "settings of rank 0", err));
-    KVS_TRY(kvsi_json_parse(&as_sent, own, strlen(own), "settings", err));
-    KVS_TRY(compare(as_sent, first, err));
+    TRY_OUT(kvsi_json_parse(&first, text, strlen(text), "settings of rank 0", err));
+    TRY_OUT(kvsi_json_parse(&as_sent, own, strlen(own), "settings", err));
+    TRY_OUT(compare(as_sent, first, err));
 out:
     free(own);
     kvsi_free(text);
@@ -135,7 +130,7 @@ kvs_status kvsi_run_settings_agree(const kvs_train_job *job, const json_t *setti
     st = sample_data(&data, job, err);
     if (st == KVS_OK && !job->model->share)
         st = kvsi_model_fingerprint(&weights, job->model, err);
-    KVS_TRY(kvs_comm_agree(comm, st, err));
+    TRY_OUT(kvs_comm_agree(comm, st, err));
     ours = what_counts(job, settings, data, weights);
     st = ours ? compare_with_first(comm, ours, err)
               : kvsi_fail(err, KVS_E_NOMEM, "out of memory for the settings");

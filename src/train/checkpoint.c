@@ -98,10 +98,10 @@ static kvs_status try_open(const char *dir, const kvsi_training_state *s, kvs_er
 
     if (!path)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
-    KVS_TRY(kvsi_weights_open(&weights, dir, err));
-    KVS_TRY(kvsi_safetensors_open(&moments, path, err));
+    TRY_OUT(kvsi_weights_open(&weights, dir, err));
+    TRY_OUT(kvsi_safetensors_open(&moments, path, err));
     if (s)
-        KVS_TRY(kvsi_moments_check(moments, s, path, err));
+        TRY_OUT(kvsi_moments_check(moments, s, path, err));
 out:
     kvsi_weights_close(weights);
     kvsi_safetensors_close(moments);
@@ -117,13 +117,13 @@ static kvs_status fill(const char *dir, const kvsi_training_state *s, kvs_err *e
 
     if (!moments)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
-    KVS_TRY(kvsi_dir_remove(dir, err)); /* left by a run that was killed while filling it */
-    KVS_TRY(kvsi_dir_make(dir, &made, err));
-    KVS_TRY(kvsi_save_with_tokenizer(s->model, s->tokenizer, dir, err));
-    KVS_TRY(kvsi_moments_write(moments, s, err));
-    KVS_TRY(write_state(dir, s, err));
-    KVS_TRY(try_open(dir, s, err));
-    KVS_TRY(write_done(dir, err));
+    TRY_OUT(kvsi_dir_remove(dir, err)); /* left by a run that was killed while filling it */
+    TRY_OUT(kvsi_dir_make(dir, &made, err));
+    TRY_OUT(kvsi_save_with_tokenizer(s->model, s->tokenizer, dir, err));
+    TRY_OUT(kvsi_moments_write(moments, s, err));
+    TRY_OUT(write_state(dir, s, err));
+    TRY_OUT(try_open(dir, s, err));
+    TRY_OUT(write_done(dir, err));
 out:
     kvsi_free(moments);
     return st;
@@ -132,13 +132,9 @@ out:
 /* What other ranks do meanwhile: they give what they have of weights and moments. */
 static kvs_status attend_fill(const kvsi_training_state *s, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
-
     if (s->model->share)
-        KVS_TRY(kvs_model_save(s->model, "", err));
-    KVS_TRY(kvsi_moments_write(NULL, s, err));
-out:
-    return st;
+        TRY(kvs_model_save(s->model, "", err));
+    return kvsi_moments_write(NULL, s, err);
 }
 
 /* Does the link point to this checkpoint? */
@@ -219,12 +215,12 @@ kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", ckpt_dir);
         goto out;
     }
-    KVS_TRY(fill(filling, state, err));
-    KVS_TRY(kvsi_dir_remove(final, err)); /* a damaged one of the same step, after a resume */
-    KVS_TRY(kvsi_dir_publish(filling, final, err));
-    KVS_TRY(link_to(ckpt_dir, "latest", name, err));
+    TRY_OUT(fill(filling, state, err));
+    TRY_OUT(kvsi_dir_remove(final, err)); /* a damaged one of the same step, after a resume */
+    TRY_OUT(kvsi_dir_publish(filling, final, err));
+    TRY_OUT(link_to(ckpt_dir, "latest", name, err));
     if (is_best)
-        KVS_TRY(link_to(ckpt_dir, "best", name, err));
+        TRY_OUT(link_to(ckpt_dir, "best", name, err));
 out:
     if (st != KVS_OK && filling)
         kvsi_dir_remove(filling, NULL);
@@ -259,10 +255,10 @@ static kvs_status read_state(json_t **out, const char *dir, kvs_err *err)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
         goto out;
     }
-    KVS_TRY(kvsi_file_read(&expected, &size, done, 64, err));
+    TRY_OUT(kvsi_file_read(&expected, &size, done, 64, err));
     expected[strcspn(expected, "\n")] = '\0';
-    KVS_TRY(expect_sum(dir, "state.json", expected, err));
-    KVS_TRY(kvsi_json_read(out, path, STATE_LIMIT, err));
+    TRY_OUT(expect_sum(dir, "state.json", expected, err));
+    TRY_OUT(kvsi_json_read(out, path, STATE_LIMIT, err));
 out:
     kvsi_free(done);
     kvsi_free(path);
@@ -365,12 +361,12 @@ static kvs_status source_open(source *in, const kvsi_training_state *s, const ch
 
     if (!moments)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-    KVS_TRY(read_state(&in->state, path, err));
-    KVS_TRY(check_files(in->state, path, err));
-    KVS_TRY(kvsi_json_require(in->state, "step", path, err));
-    KVS_TRY(kvsi_weights_open(&in->weights, path, err));
-    KVS_TRY(kvsi_safetensors_open(&in->moments, moments, err));
-    KVS_TRY(kvsi_moments_check(in->moments, s, moments, err));
+    TRY_OUT(read_state(&in->state, path, err));
+    TRY_OUT(check_files(in->state, path, err));
+    TRY_OUT(kvsi_json_require(in->state, "step", path, err));
+    TRY_OUT(kvsi_weights_open(&in->weights, path, err));
+    TRY_OUT(kvsi_safetensors_open(&in->moments, moments, err));
+    TRY_OUT(kvsi_moments_check(in->moments, s, moments, err));
 out:
     kvsi_free(moments);
     return st;
@@ -388,7 +384,7 @@ static kvs_status share_state(json_t **state, const kvsi_team *team, kvs_err *er
     if (*state)
         text = json_dumps(*state, JSON_COMPACT | JSON_REAL_PRECISION(17));
     size = text ? strlen(text) + 1 : 0;
-    KVS_TRY(kvsi_comm_broadcast(team->comm, &size, sizeof size, 0, err));
+    TRY_OUT(kvsi_comm_broadcast(team->comm, &size, sizeof size, 0, err));
     bytes = kvsi_alloc(size, 1);
     if (size == 0 || !bytes) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checkpoint's state");
@@ -396,9 +392,9 @@ static kvs_status share_state(json_t **state, const kvsi_team *team, kvs_err *er
     }
     if (text)
         memcpy(bytes, text, size);
-    KVS_TRY(kvsi_comm_broadcast(team->comm, bytes, size, 0, err));
+    TRY_OUT(kvsi_comm_broadcast(team->comm, bytes, size, 0, err));
     if (!*state)
-        KVS_TRY(kvsi_json_parse(state, bytes, size - 1, "state of rank 0", err));
+        TRY_OUT(kvsi_json_parse(state, bytes, size - 1, "state of rank 0", err));
 out:
     free(text);
     kvsi_free(bytes);
@@ -412,11 +408,11 @@ kvs_status kvsi_checkpoint_read(kvsi_training_state *state, const char *path, kv
     size_t step = 0;
     kvs_status st = path ? source_open(&in, state, path, err) : KVS_OK;
 
-    KVS_TRY(kvs_comm_agree(comm, st, err));
-    KVS_TRY(share_state(&in.state, state->team, err));
-    KVS_TRY(kvsi_json_get_size(&step, in.state, "step", path ? path : "checkpoint", err));
-    KVS_TRY(kvsi_model_share_weights(state->model, in.weights, err));
-    KVS_TRY(kvsi_moments_read(state, in.moments, err));
+    TRY_OUT(kvs_comm_agree(comm, st, err));
+    TRY_OUT(share_state(&in.state, state->team, err));
+    TRY_OUT(kvsi_json_get_size(&step, in.state, "step", path ? path : "checkpoint", err));
+    TRY_OUT(kvsi_model_share_weights(state->model, in.weights, err));
+    TRY_OUT(kvsi_moments_read(state, in.moments, err));
     state->step = step;
     state->run = json_incref(json_object_get(in.state, "run"));
 out:

@@ -107,15 +107,15 @@ kvs_status kvsi_folder_create(kvsi_folder **out, const kvs_train_job *job, const
     kvsi_folder *folder = NULL;
 
     *out = NULL;
-    KVS_TRY(name_folder(&folder, dir, err));
+    TRY_OUT(name_folder(&folder, dir, err));
     if (!path) {
         st = fail_memory(folder, err);
         goto out;
     }
-    KVS_TRY(refuse_used(dir, LOG, err));
-    KVS_TRY(refuse_used(dir, "model.safetensors", err));
-    KVS_TRY(kvsi_dir_make(dir, &made, err));
-    KVS_TRY(kvsi_lines_create(&folder->log, path, err));
+    TRY_OUT(refuse_used(dir, LOG, err));
+    TRY_OUT(refuse_used(dir, "model.safetensors", err));
+    TRY_OUT(kvsi_dir_make(dir, &made, err));
+    TRY_OUT(kvsi_lines_create(&folder->log, path, err));
     st = write_files(job, err);
     if (st == KVS_OK)
         st = kvsi_lines_add(folder->log, settings, err);
@@ -181,18 +181,18 @@ kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, const
     kvsi_folder *folder = NULL;
 
     *out = NULL;
-    KVS_TRY(name_folder(&folder, job->out, err));
+    TRY_OUT(name_folder(&folder, job->out, err));
     if (!log || !samples) {
         st = fail_memory(folder, err);
         goto out;
     }
-    KVS_TRY(kvsi_lines_reopen(&folder->log, log, 1, step, err));
+    TRY_OUT(kvsi_lines_reopen(&folder->log, log, 1, step, err));
     if (kvsi_lines_is_empty(folder->log))
-        KVS_TRY(kvsi_lines_add(folder->log, settings, err));
+        TRY_OUT(kvsi_lines_add(folder->log, settings, err));
     if (kvsi_file_exists(samples))
-        KVS_TRY(kvsi_lines_reopen(&folder->samples, samples, 0, step, err));
-    KVS_TRY(retire_model(job->out, step, err));
-    KVS_TRY(write_files(job, err));
+        TRY_OUT(kvsi_lines_reopen(&folder->samples, samples, 0, step, err));
+    TRY_OUT(retire_model(job->out, step, err));
+    TRY_OUT(write_files(job, err));
     *out = folder;
     folder = NULL;
 out:
@@ -331,10 +331,10 @@ kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record,
     json_t *line = record_json(&copy);
     kvs_status st;
 
-    KVS_TRY(kvsi_lines_add(folder->log, line, err));
-    KVS_TRY(log_events(folder, &copy, err));
+    TRY_OUT(kvsi_lines_add(folder->log, line, err));
+    TRY_OUT(log_events(folder, &copy, err));
     if (model)
-        KVS_TRY(log_layers(folder, copy.step, model, err));
+        TRY_OUT(log_layers(folder, copy.step, model, err));
 out:
     json_decref(line);
     return st;
@@ -405,15 +405,15 @@ kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *resul
     json_t *json = NULL;
 
     /* The model comes first because it cannot be made again; the table can be made from the log. */
-    KVS_TRY(kvsi_save_with_tokenizer(model, tokenizer, folder->dir, err));
+    TRY_OUT(kvsi_save_with_tokenizer(model, tokenizer, folder->dir, err));
     json = result_json(result);
     path = kvsi_path_join(folder->dir, "result.json");
     if (!path) {
         st = fail_memory(folder, err);
         goto out;
     }
-    KVS_TRY(kvsi_json_write(json, path, err));
-    KVS_TRY(kvsi_table_write(folder->dir, err));
+    TRY_OUT(kvsi_json_write(json, path, err));
+    TRY_OUT(kvsi_table_write(folder->dir, err));
 out:
     json_decref(json);
     kvsi_free(path);

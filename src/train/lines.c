@@ -69,9 +69,9 @@ static kvs_status cut(kvsi_lines *lines, size_t heads, uint64_t step, kvs_err *e
     for (;;) {
         int found, keeps;
 
-        KVS_TRY(kvsi_read_line(&line, &found, lines->file, lines->path, KVSI_LOG_LINE_MAX, err));
+        TRY_OUT(kvsi_read_line(&line, &found, lines->file, lines->path, KVSI_LOG_LINE_MAX, err));
         keeps = found && (kept < heads ? is_whole(&line) : is_kept(&line, step));
-        KVS_TRY(kvsi_json_check("a log", err)); /* or lines would be cut off that are whole */
+        TRY_OUT(kvsi_json_check("a log", err)); /* or lines would be cut off that are whole */
         if (!keeps)
             break;
         end = ftello(lines->file);
@@ -116,11 +116,9 @@ int kvsi_lines_is_empty(const kvsi_lines *lines)
 kvs_status kvsi_lines_add(kvsi_lines *lines, const json_t *record, kvs_err *err)
 {
     char *text;
-    const kvs_status st = kvsi_json_dump(&text, record, JSON_COMPACT | JSON_REAL_PRECISION(9),
-                                         "a line of a log", err);
 
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_json_dump(&text, record, JSON_COMPACT | JSON_REAL_PRECISION(9), "a line of a log",
+                       err));
     if (fprintf(lines->file, "%s\n", text) < 0 || fflush(lines->file) != 0) {
         free(text);
         return kvsi_fail_errno(err, "write", lines->path);

@@ -31,7 +31,7 @@ static kvs_status check_sums(int *there, const char *path, kvs_err *err)
     char *checkpoint = NULL;
     kvs_status st;
 
-    KVS_TRY(find_checkpoint(&checkpoint, path, err));
+    TRY_OUT(find_checkpoint(&checkpoint, path, err));
     *there = checkpoint != NULL;
     if (checkpoint)
         st = kvsi_checkpoint_check(checkpoint, err);
@@ -64,13 +64,13 @@ kvs_status kvs_model_check(kvs_model_check_result *out, const char *path, kvs_er
     kvsi_weights *weights = NULL;
     kvs_status st;
 
-    KVS_TRY(check_sums(&result.has_checksums, path, err));
-    KVS_TRY(kvsi_weights_open(&weights, path, err));
-    KVS_TRY(kvsi_weights_check(weights, err));
+    TRY_OUT(check_sums(&result.has_checksums, path, err));
+    TRY_OUT(kvsi_weights_open(&weights, path, err));
+    TRY_OUT(kvsi_weights_check(weights, err));
     for (; result.tensors < kvsi_weights_count(weights); result.tensors++) {
         const kvsi_weights_tensor *t = kvsi_weights_at(weights, result.tensors);
 
-        KVS_TRY(check_numbers(t, err));
+        TRY_OUT(check_numbers(t, err));
         result.numbers += kvsi_file_tensor_count(&t->view);
     }
     *out = result;

@@ -138,7 +138,7 @@ kvs_status kvsi_moments_read(const kvsi_training_state *state, const kvsi_safete
 
             if (bytes)
                 memcpy(chunk, bytes + at * sizeof *chunk, n * sizeof *chunk);
-            KVS_TRY(kvsi_comm_broadcast(state->team->comm, chunk, n * sizeof *chunk, 0, err));
+            TRY_OUT(kvsi_comm_broadcast(state->team->comm, chunk, n * sizeof *chunk, 0, err));
             keep(state->team, moments[i], (kvsi_range){at, n}, chunk);
         }
     }

@@ -90,17 +90,15 @@ kvs_status kvsi_optimizer_measure(kvsi_optimizer *optimizer, const kvsi_gradient
     const size_t each = share->buckets * (share->grains / share->ranks);
     double *own = optimizer->sums, *all = own + each, sum;
     kvsi_context *c = &optimizer->team->context;
-    kvs_status st;
 
     sum_grains(optimizer, gradients, own);
-    KVS_TRY(kvsi_team_gather(optimizer->team, all, own, each * sizeof *own, err));
+    TRY(kvsi_team_gather(optimizer->team, all, own, each * sizeof *own, err));
     sum = add_grains(share, all);
     *norm = mean * sqrt(sum);
     c->ops->upload(c, optimizer->sum, &sum, sizeof sum);
     c->ops->clip_scale(c, optimizer->scale, optimizer->sum, mean, limit);
     c->ops->sync(c);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- the update ---- */

@@ -121,11 +121,11 @@ static kvs_status plan_ranks(kvs_plan *out, const kvs_runtime *rt, const kvs_mod
                               .mean_tokens = (double)config->context};
     kvs_status st;
 
-    KVS_TRY(kvs_train_config_check(train, err));
-    KVS_TRY(kvsi_team_check_ranks(train, ranks, err));
-    KVS_TRY(kvs_model_config_finish(&m.model.config, err));
-    KVS_TRY(kvsi_layout_init(&m.model.layout, &m.model.config, err));
-    KVS_TRY(kvsi_share_init(&m.share, &m.model.layout, m.model.config.layers, ranks, 0, err));
+    TRY_OUT(kvs_train_config_check(train, err));
+    TRY_OUT(kvsi_team_check_ranks(train, ranks, err));
+    TRY_OUT(kvs_model_config_finish(&m.model.config, err));
+    TRY_OUT(kvsi_layout_init(&m.model.layout, &m.model.config, err));
+    TRY_OUT(kvsi_share_init(&m.share, &m.model.layout, m.model.config.layers, ranks, 0, err));
     fill_plan(out, &m, task ? task : &windows);
 out:
     kvsi_layout_release(&m.model.layout);
@@ -179,11 +179,10 @@ kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
 {
     kvs_cluster_plan c = {.step_seconds = 0};
     double gradients, weights, tokens;
-    kvs_status st;
 
     if (!(cluster->flops > 0) || !(cluster->link_bytes > 0) || !(cluster->memory_bytes > 0))
         return kvsi_fail(err, KVS_E_INVALID, "a cluster's speeds must be above 0");
-    KVS_TRY(plan_ranks(&c.plan, rt, config, task, train, cluster->ranks, err));
+    TRY(plan_ranks(&c.plan, rt, config, task, train, cluster->ranks, err));
     tokens = c.plan.tokens_per_step / (double)cluster->ranks;
     gradients = c.plan.gradients_sent / cluster->link_bytes;
     weights = c.plan.weights_sent / cluster->link_bytes;
@@ -194,6 +193,5 @@ kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
     c.step_seconds = c.compute_seconds + c.update_seconds + c.transfer_seconds;
     c.overlapped_step_seconds = c.update_seconds + overlapped(&c, train, gradients, weights);
     *out = c;
-out:
-    return st;
+    return KVS_OK;
 }

@@ -56,8 +56,8 @@ static kvs_status as_written(json_t **out, const json_t *settings, kvs_err *err)
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(kvsi_json_dump(&text, settings, JSON_REAL_PRECISION(15), what, err));
-    KVS_TRY(kvsi_json_parse(out, text, strlen(text), what, err));
+    TRY_OUT(kvsi_json_dump(&text, settings, JSON_REAL_PRECISION(15), what, err));
+    TRY_OUT(kvsi_json_parse(out, text, strlen(text), what, err));
 out:
     free(text);
     return st;

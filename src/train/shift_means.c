@@ -20,10 +20,7 @@ kvs_status kvsi_shift_mean_of(kvs_shift_mean *out, const kvs_model *model, unsig
         const size_t heads = target == KVS_SHIFT_Q ? shape.heads : shape.kv_heads;
 
         for (size_t h = 0; h < heads; h++) {
-            const kvs_status st = kvs_model_taps(model, l, target, h, taps, NULL, err);
-
-            if (st != KVS_OK)
-                return st;
+            TRY(kvs_model_taps(model, l, target, h, taps, NULL, err));
             for (size_t j = 0; j <= c->shift.window; j++)
                 sum += taps[j];
             current += taps[c->shift.window];

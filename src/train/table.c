@@ -64,14 +64,14 @@ static kvs_status copy_rows(kvsi_new_file *to, FILE *from, const char *path, kvs
     kvs_status st;
 
     add_header(&row);
-    KVS_TRY(kvsi_read_line(&line, &found, from, path, KVSI_LOG_LINE_MAX,
+    TRY_OUT(kvsi_read_line(&line, &found, from, path, KVSI_LOG_LINE_MAX,
                            err)); /* the settings have no row */
     while (found) {
-        KVS_TRY(kvsi_text_check(&row, err));
-        KVS_TRY(kvsi_new_file_write(to, row.data, row.length, err));
-        KVS_TRY(kvsi_read_line(&line, &found, from, path, KVSI_LOG_LINE_MAX, err));
+        TRY_OUT(kvsi_text_check(&row, err));
+        TRY_OUT(kvsi_new_file_write(to, row.data, row.length, err));
+        TRY_OUT(kvsi_read_line(&line, &found, from, path, KVSI_LOG_LINE_MAX, err));
         if (found)
-            KVS_TRY(add_row(&row, &line, err));
+            TRY_OUT(add_row(&row, &line, err));
     }
 out:
     kvsi_text_release(&line);
@@ -94,8 +94,8 @@ kvs_status kvsi_table_write(const char *dir, kvs_err *err)
         st = kvsi_fail_errno(err, "open", log);
         goto out;
     }
-    KVS_TRY(kvsi_new_file_open(&to, path, err));
-    KVS_TRY(copy_rows(to, from, log, err));
+    TRY_OUT(kvsi_new_file_open(&to, path, err));
+    TRY_OUT(copy_rows(to, from, log, err));
     st = kvsi_new_file_commit(to, err);
     to = NULL;
 out:

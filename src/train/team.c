@@ -57,8 +57,6 @@ static kvs_status make_cuts(kvsi_team *t, kvs_err *err)
 kvs_status kvsi_team_init(kvsi_team *team, kvs_model *model, const kvs_train_config *config,
                           kvsi_group first_group, kvs_err *err)
 {
-    kvs_status st;
-
     *team = (kvsi_team){
         .model = model,
         .comm = model->comm,
@@ -70,16 +68,14 @@ kvs_status kvsi_team_init(kvsi_team *team, kvs_model *model, const kvs_train_con
         .slices = config->deterministic ? KVSI_SLICES / model->comm->size : 1,
         .share = model->share,
     };
-    KVS_TRY(kvsi_team_check_ranks(config, model->comm->size, err));
-    KVS_TRY(check_model(model, config, err));
+    TRY(kvsi_team_check_ranks(config, model->comm->size, err));
+    TRY(check_model(model, config, err));
     if (!team->share) {
-        KVS_TRY(kvsi_share_init(&team->own_share, &model->layout, model->config.layers,
-                                team->comm->size, team->comm->rank, err));
+        TRY(kvsi_share_init(&team->own_share, &model->layout, model->config.layers,
+                            team->comm->size, team->comm->rank, err));
         team->share = &team->own_share;
     }
-    KVS_TRY(make_cuts(team, err));
-out:
-    return st;
+    return make_cuts(team, err);
 }
 
 void kvsi_team_release(kvsi_team *team)

@@ -152,13 +152,13 @@ kvs_status kvsi_events_open(kvsi_events **out, const char *dir, kvs_err *err)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
         goto out;
     }
-    KVS_TRY(kvsi_dir_make(dir, &made, err));
+    TRY_OUT(kvsi_dir_make(dir, &made, err));
     events->file = fopen(events->path, "wb");
     if (!events->file) {
         st = kvsi_fail_errno(err, "write", events->path);
         goto out;
     }
-    KVS_TRY(write_version(events, err));
+    TRY_OUT(write_version(events, err));
     *out = events;
     events = NULL;
 out:

@@ -74,14 +74,13 @@ static kvs_status remember(run *r, const json_t *memory, const char *what, kvs_e
 {
     const json_t *values = json_object_get(memory, "recent");
     size_t tokens = 0, step_at_99 = 0, count = 0;
-    kvs_status st;
 
-    KVS_TRY(kvsi_json_get_size(&tokens, memory, "tokens", what, err));
-    KVS_TRY(kvsi_json_get_size(&step_at_99, memory, "step_at_99", what, err));
-    KVS_TRY(kvsi_json_get_size(&count, memory, "recent_count", what, err));
-    KVS_TRY(kvsi_json_get_real(&r->seconds_before, memory, "seconds", what, err));
+    TRY(kvsi_json_get_size(&tokens, memory, "tokens", what, err));
+    TRY(kvsi_json_get_size(&step_at_99, memory, "step_at_99", what, err));
+    TRY(kvsi_json_get_size(&count, memory, "recent_count", what, err));
+    TRY(kvsi_json_get_real(&r->seconds_before, memory, "seconds", what, err));
     if (json_is_number(json_object_get(memory, "best_loss"))) /* null before the first evaluation */
-        KVS_TRY(kvsi_json_get_real(&r->best_loss, memory, "best_loss", what, err));
+        TRY(kvsi_json_get_real(&r->best_loss, memory, "best_loss", what, err));
     r->result->tokens = tokens;
     r->result->step_at_99 = step_at_99;
     r->accuracy.count = count;
@@ -89,8 +88,7 @@ static kvs_status remember(run *r, const json_t *memory, const char *what, kvs_e
         const json_t *value = json_array_get(values, i);
         r->accuracy.values[i] = json_is_number(value) ? json_number_value(value) : NAN;
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- checkpoints ---- */
@@ -102,7 +100,7 @@ static kvs_status save(run *r, int is_best, kvs_err *err)
 
     state.run = memory_of(r);
     state.tokenizer = r->job->tokenizer;
-    KVS_TRY(kvsi_trainer_settle(r->trainer, err));
+    TRY_OUT(kvsi_trainer_settle(r->trainer, err));
     st = state.run ? kvsi_checkpoint_write(r->checkpoints, &state, is_best, err)
                    : kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checkpoint");
     r->unproven = 1;
@@ -146,8 +144,8 @@ static kvs_status check_settings(const run *r, const char *path, kvs_err *err)
     json_t *before = NULL;
     kvs_status st;
 
-    KVS_TRY(kvsi_checkpoint_read_run(&before, path, err));
-    KVS_TRY(kvsi_run_settings_check(r->settings, json_object_get(before, "settings"), path, err));
+    TRY_OUT(kvsi_checkpoint_read_run(&before, path, err));
+    TRY_OUT(kvsi_run_settings_check(r->settings, json_object_get(before, "settings"), path, err));
 out:
     json_decref(before);
     return st;
@@ -160,9 +158,9 @@ static kvs_status go_on_from(run *r, const char *path, kvs_err *err)
     kvsi_training_state state = kvsi_trainer_state(r->trainer);
     kvs_status st = path ? check_settings(r, path, err) : KVS_OK;
 
-    KVS_TRY(kvs_comm_agree(r->comm, st, err));
-    KVS_TRY(kvsi_checkpoint_read(&state, path, err));
-    KVS_TRY(remember(r, state.run, what, err));
+    TRY_OUT(kvs_comm_agree(r->comm, st, err));
+    TRY_OUT(kvsi_checkpoint_read(&state, path, err));
+    TRY_OUT(remember(r, state.run, what, err));
     kvsi_trainer_set_step(r->trainer, state.step);
     r->result->steps = state.step;
     r->unproven = 1;
@@ -200,16 +198,14 @@ static kvs_status find_newest(const run *r, char **newest, kvs_err *err)
     const kvs_train_job *job = r->job;
     size_t skipped = 0;
     kvs_err why = {0};
-    kvs_status st = KVS_OK;
 
     if (job->resume == KVS_RESUME_NEVER)
         return KVS_OK;
-    KVS_TRY(kvsi_checkpoint_newest(newest, r->checkpoints, &skipped, &why, err));
+    TRY(kvsi_checkpoint_newest(newest, r->checkpoints, &skipped, &why, err));
     tell_skipped(r, skipped, &why, *newest);
     if (!*newest && job->resume == KVS_RESUME_ALWAYS)
-        st = kvsi_fail(err, KVS_E_IO, "'%s' has no whole checkpoint to go on from", job->out);
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_IO, "'%s' has no whole checkpoint to go on from", job->out);
+    return KVS_OK;
 }
 
 /* A new folder, or that of a run that goes on. */
@@ -229,11 +225,11 @@ static kvs_status open_folder(run *r, kvs_err *err)
     int goes_on = 0;
     kvs_status st = r->is_first ? find_newest(r, &newest, err) : KVS_OK;
 
-    KVS_TRY(kvs_comm_agree(r->comm, st, err));
+    TRY_OUT(kvs_comm_agree(r->comm, st, err));
     goes_on = newest != NULL;
-    KVS_TRY(kvsi_comm_broadcast(r->comm, &goes_on, sizeof goes_on, 0, err));
+    TRY_OUT(kvsi_comm_broadcast(r->comm, &goes_on, sizeof goes_on, 0, err));
     if (goes_on)
-        KVS_TRY(go_on_from(r, newest, err));
+        TRY_OUT(go_on_from(r, newest, err));
     st = r->is_first ? open_files(r, goes_on, err) : KVS_OK;
     st = kvs_comm_agree(r->comm, st, err);
 out:
@@ -263,10 +259,9 @@ static kvs_status step(run *r, kvs_step_record *record, kvs_err *err)
 {
     const kvs_train_job *job = r->job;
     int evaluates, looks;
-    kvs_status st;
 
-    KVS_TRY(kvs_trainer_step(r->trainer, record, err));
-    KVS_TRY(prune(r, err));
+    TRY(kvs_trainer_step(r->trainer, record, err));
+    TRY(prune(r, err));
     r->result->steps = record->step;
     r->result->tokens += record->tokens;
     evaluates = job->eval_every > 0 && record->step % job->eval_every == 0;
@@ -274,18 +269,17 @@ static kvs_status step(run *r, kvs_step_record *record, kvs_err *err)
     if (evaluates) {
         kvs_evaluation now;
 
-        KVS_TRY(kvs_trainer_evaluate(r->trainer, job->eval_sequences, &now, err));
+        TRY(kvs_trainer_evaluate(r->trainer, job->eval_sequences, &now, err));
         record->eval_loss = now.loss;
         record->eval_accuracy = now.accuracy;
     }
     if (looks)
-        KVS_TRY(look_at_shift(r, record, err)); /* every rank has all of the shift's numbers */
+        TRY(look_at_shift(r, record, err)); /* every rank has all of the shift's numbers */
     if (r->folder)
-        KVS_TRY(kvsi_folder_log(r->folder, record, looks ? job->model : NULL, err));
+        TRY(kvsi_folder_log(r->folder, record, looks ? job->model : NULL, err));
     if (recent_mean(&r->accuracy, record->accuracy) >= 0.99 && r->result->step_at_99 == 0)
         r->result->step_at_99 = record->step;
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status sample(const run *r, uint64_t step, kvs_err *err)
@@ -308,38 +302,34 @@ static kvs_status ask(const run *r, const kvs_step_record *record, int *wish, kv
 {
     const kvs_train_job *job = r->job;
     const int own = job->progress ? job->progress(job->user, record) : 0;
-    kvs_status st;
 
-    KVS_TRY(kvsi_comm_gather(r->comm, r->wishes, &own, sizeof own, err));
+    TRY(kvsi_comm_gather(r->comm, r->wishes, &own, sizeof own, err));
     *wish = 0;
     for (size_t i = 0; i < r->comm->size; i++)
         *wish |= r->wishes[i];
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status all_steps(run *r, kvs_err *err)
 {
     const kvs_train_job *job = r->job;
     int wish = 0;
-    kvs_status st = KVS_OK;
 
     while (!(wish & KVS_PROGRESS_STOP) && r->result->steps < job->config.steps) {
         const uint64_t every = job->checkpoint_every;
         kvs_step_record record;
         int due, best;
 
-        KVS_TRY(step(r, &record, err));
+        TRY(step(r, &record, err));
         best = record.eval_loss < r->best_loss; /* no evaluation is NaN, and no better */
         r->best_loss = best ? record.eval_loss : r->best_loss;
-        KVS_TRY(ask(r, &record, &wish, err));
-        KVS_TRY(sample(r, record.step, err));
+        TRY(ask(r, &record, &wish, err));
+        TRY(sample(r, record.step, err));
         due = every > 0 && (record.step % every == 0 || record.step == job->config.steps || best);
         if (job->out && (due || wish)) /* to stop is to save */
-            KVS_TRY(save(r, best, err));
+            TRY(save(r, best, err));
     }
-out:
-    return st;
+    return KVS_OK;
 }
 
 static kvs_status make_ready(run *r, kvs_err *err)
@@ -352,7 +342,7 @@ static kvs_status make_ready(run *r, kvs_err *err)
     if (job->model->share && job->sample && job->sample_every > 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "no rank has all weights to make samples with: shard is parameters");
-    KVS_TRY(kvs_trainer_create(&r->trainer, job->model, job->task, &job->config, err));
+    TRY_OUT(kvs_trainer_create(&r->trainer, job->model, job->task, &job->config, err));
     kvsi_trainer_be_lazy(r->trainer);
     r->settings = kvsi_run_settings(job);
     r->checkpoints = kvsi_path_join(job->out ? job->out : "", "ckpt");
@@ -367,10 +357,10 @@ static kvs_status prepare(run *r, kvs_err *err)
 {
     kvs_status st = make_ready(r, err);
 
-    KVS_TRY(kvs_comm_agree(r->comm, st, err));
-    KVS_TRY(kvsi_run_settings_agree(r->job, r->settings, err));
+    TRY_OUT(kvs_comm_agree(r->comm, st, err));
+    TRY_OUT(kvsi_run_settings_agree(r->job, r->settings, err));
     if (r->job->out)
-        KVS_TRY(open_folder(r, err));
+        TRY_OUT(open_folder(r, err));
 out:
     return st;
 }
@@ -379,18 +369,15 @@ out:
 static kvs_status finish(run *r, kvs_err *err)
 {
     const kvs_train_job *job = r->job;
-    kvs_status st;
 
-    KVS_TRY(kvs_trainer_evaluate(r->trainer, job->eval_sequences, &r->result->final, err));
-    KVS_TRY(kvsi_trainer_settle(r->trainer, err));
+    TRY(kvs_trainer_evaluate(r->trainer, job->eval_sequences, &r->result->final, err));
+    TRY(kvsi_trainer_settle(r->trainer, err));
     r->result->seconds = seconds_so_far(r);
     if (r->folder)
-        KVS_TRY(kvsi_folder_finish(r->folder, r->result, job->model, job->tokenizer, err));
+        TRY(kvsi_folder_finish(r->folder, r->result, job->model, job->tokenizer, err));
     else if (job->out && job->model->share)
-        KVS_TRY(kvs_model_save(job->model, job->out, err)); /* which the first rank writes */
-    KVS_TRY(prune(r, err));
-out:
-    return st;
+        TRY(kvs_model_save(job->model, job->out, err)); /* which the first rank writes */
+    return prune(r, err);
 }
 
 kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err *err)
@@ -404,9 +391,9 @@ kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err
     kvs_status st;
 
     *result = (kvs_train_result){0};
-    KVS_TRY(prepare(&r, err));
-    KVS_TRY(all_steps(&r, err));
-    KVS_TRY(finish(&r, err));
+    TRY_OUT(prepare(&r, err));
+    TRY_OUT(all_steps(&r, err));
+    TRY_OUT(finish(&r, err));
 out:
     if (st == KVS_E_DIVERGED)
         tell_last_good(&r);

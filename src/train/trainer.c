@@ -116,18 +116,16 @@ static kvs_status choose_groups(kvsi_group *first, const kvs_model *model,
 static kvs_status allocate(kvs_trainer *t, kvs_err *err)
 {
     const kvsi_pass_limits limits = kvsi_training_limits(t->task, &t->config, t->model->comm->size);
-    kvs_status st;
 
-    KVS_TRY(kvsi_batch_buffer_init(&t->batch, t->task, limits.sequences, err));
-    KVS_TRY(kvsi_pass_create(&t->pass, t->model, &limits, err));
-    KVS_TRY(kvsi_gradients_create(&t->gradients, &t->team, err));
-    KVS_TRY(kvsi_fetch_create(&t->fetch, &t->team, err));
-    KVS_TRY(kvsi_optimizer_init(&t->optimizer, &t->team, err));
+    TRY(kvsi_batch_buffer_init(&t->batch, t->task, limits.sequences, err));
+    TRY(kvsi_pass_create(&t->pass, t->model, &limits, err));
+    TRY(kvsi_gradients_create(&t->gradients, &t->team, err));
+    TRY(kvsi_fetch_create(&t->fetch, &t->team, err));
+    TRY(kvsi_optimizer_init(&t->optimizer, &t->team, err));
     t->slices = kvsi_alloc(kvsi_team_slices(&t->team), sizeof *t->slices);
     if (!t->slices)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a trainer");
-out:
-    return st;
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a trainer");
+    return KVS_OK;
 }
 
 kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_task *task,
@@ -141,11 +139,11 @@ kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_tas
     if (!t)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a trainer");
     *t = (kvs_trainer){.model = model, .task = task, .config = *config};
-    KVS_TRY(kvs_train_config_check(config, err));
-    KVS_TRY(check_fit(model, task, err));
-    KVS_TRY(choose_groups(&first_group, model, config, err));
-    KVS_TRY(kvsi_team_init(&t->team, model, config, first_group, err));
-    KVS_TRY(allocate(t, err));
+    TRY_OUT(kvs_train_config_check(config, err));
+    TRY_OUT(check_fit(model, task, err));
+    TRY_OUT(choose_groups(&first_group, model, config, err));
+    TRY_OUT(kvsi_team_init(&t->team, model, config, first_group, err));
+    TRY_OUT(allocate(t, err));
     hook_up(t);
     *out = t;
     t = NULL;
@@ -278,17 +276,14 @@ static kvs_status run_slice(kvs_trainer *t, size_t slice, kvsi_totals *sum, kvs_
 static kvs_status add_gradients(kvs_trainer *t, kvsi_totals *sum, kvs_err *err)
 {
     kvsi_totals own[KVSI_SLICES] = {{0}};
-    kvs_status st = KVS_OK;
 
     t->where[0] = '\0';
     kvsi_team_begin(&t->team);
     kvsi_gradients_begin(t->gradients);
     for (size_t i = 0; i < t->team.slices; i++)
-        KVS_TRY(run_slice(t, i, &own[i], err));
-    KVS_TRY(kvsi_gradients_end(t->gradients, err));
-    KVS_TRY(add_slices(t, own, sum, err));
-out:
-    return st;
+        TRY(run_slice(t, i, &own[i], err));
+    TRY(kvsi_gradients_end(t->gradients, err));
+    return add_slices(t, own, sum, err);
 }
 
 /* Where numbers stopped being numbers, on the first rank that saw it. */
@@ -301,7 +296,7 @@ static kvs_status tell_where(kvs_trainer *t, size_t *rank, kvs_err *err)
     *rank = 0;
     if (!all)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", comm->size);
-    KVS_TRY(kvsi_comm_gather(comm, all, t->where, sizeof t->where, err));
+    TRY_OUT(kvsi_comm_gather(comm, all, t->where, sizeof t->where, err));
     while (*rank + 1 < comm->size && all[*rank * sizeof t->where] == '\0')
         ++*rank;
     memcpy(t->where, all + *rank * sizeof t->where, sizeof t->where);
@@ -319,7 +314,7 @@ static kvs_status fail_diverged(kvs_trainer *t, const kvs_step_record *now, kvs_
     if (isfinite(now->loss) && !kvsi_find_not_finite(t->where, t->pass, t->gradients) &&
         t->team.comm->rank + 1 < t->team.comm->size)
         t->where[0] = '\0'; /* another rank may know better */
-    KVS_TRY(tell_where(t, &rank, err));
+    TRY_OUT(tell_where(t, &rank, err));
     if (t->team.comm->size > 1)
         snprintf(who, sizeof who, " on rank %zu", rank);
     st =
@@ -339,26 +334,24 @@ kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_e
     const double started = kvsi_clock_seconds();
     kvs_step_record now;
     kvsi_totals sum;
-    kvs_status st;
 
-    KVS_TRY(add_gradients(t, &sum, err));
+    TRY(add_gradients(t, &sum, err));
     now = kvsi_totals_record(&sum, step);
     now.lr = kvs_learning_rate(&t->config, step);
-    KVS_TRY(kvsi_optimizer_measure(&t->optimizer, t->gradients, 1.0 / (double)sum.targets,
-                                   t->config.clip, &now.grad_norm, err));
+    TRY(kvsi_optimizer_measure(&t->optimizer, t->gradients, 1.0 / (double)sum.targets,
+                               t->config.clip, &now.grad_norm, err));
     if (!isfinite(now.loss) || !isfinite(now.grad_norm))
         return fail_diverged(t, &now, err);
     kvsi_optimizer_update(&t->optimizer, t->gradients, t->fetch, &t->config, step);
     if (!t->is_lazy)
-        KVS_TRY(kvsi_fetch_settle(t->fetch, err));
+        TRY(kvsi_fetch_settle(t->fetch, err));
     t->step = step;
     now.seconds = kvsi_clock_seconds() - started;
     now.sending = t->team.busy;
     now.waiting = t->team.waited;
     if (record)
         *record = now;
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* ---- evaluation ---- */
@@ -407,13 +400,13 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_eval
     kvs_status st = KVS_OK;
 
     t->where[0] = '\0';
-    KVS_TRY(kvsi_trainer_check_evaluation(sequences, err));
+    TRY_OUT(kvsi_trainer_check_evaluation(sequences, err));
     for (size_t i = 0; i < t->team.slices; i++)
-        KVS_TRY(evaluate_slice(t, i, sequences, &own[i], err));
-    KVS_TRY(kvsi_team_check(&t->team, err));
-    KVS_TRY(add_slices(t, own, &sum, err));
+        TRY_OUT(evaluate_slice(t, i, sequences, &own[i], err));
+    TRY_OUT(kvsi_team_check(&t->team, err));
+    TRY_OUT(add_slices(t, own, &sum, err));
     if (!isfinite(sum.loss)) {
-        KVS_TRY(tell_where(t, &rank, err));
+        TRY_OUT(tell_where(t, &rank, err));
         st = kvsi_fail(err, KVS_E_DIVERGED,
                        "the model of step %llu has diverged: evaluation loss %g, first in %s; a "
                        "lower learning rate may help",

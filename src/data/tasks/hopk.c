@@ -167,21 +167,17 @@ static kvs_status check(const kvs_hopk_config *c, kvs_err *err)
 kvs_status kvs_hopk_create(kvs_task **out, const kvs_hopk_config *config, kvs_err *err)
 {
     hopk_task *task;
-    kvs_status st;
 
     *out = NULL;
-    KVS_TRY(check(config, err));
+    TRY(check(config, err));
     task = kvsi_alloc(1, sizeof *task);
-    if (!task) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the hop-k task");
-        goto out;
-    }
+    if (!task)
+        return kvsi_fail(err, KVS_E_NOMEM, "no memory for the hop-k task");
     task->config = *config;
     task->base = (kvs_task){.ops = &hopk_ops,
                             .vocab = (size_t)blank_id(config) + 1,
                             .max_tokens = config->length + 1,
                             .mean_tokens = (double)(config->length + 1)};
     *out = &task->base;
-out:
-    return st;
+    return KVS_OK;
 }

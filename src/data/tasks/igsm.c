@@ -246,7 +246,6 @@ static kvs_status check_range(const char *name, size_t value, size_t low, size_t
 static kvs_status check(const kvs_igsm_config *c, kvs_err *err)
 {
     const int paper = c->mode == KVS_IGSM_PAPER;
-    kvs_status st = KVS_OK;
 
     if ((!paper && c->mode != KVS_IGSM_OFFICIAL) ||
         (c->wording != KVS_IGSM_FULL && c->wording != KVS_IGSM_COMPACT))
@@ -254,16 +253,13 @@ static kvs_status check(const kvs_igsm_config *c, kvs_err *err)
                          (int)c->wording);
     if (!paper && c->wording == KVS_IGSM_COMPACT)
         return kvsi_fail(err, KVS_E_INVALID, "igsm wording 'compact' is for mode 'paper' only");
-    KVS_TRY(check_range("items", c->items, 1, ITEMS_MAX, err));
-    KVS_TRY(check_range("edges", c->edges, EDGES_MIN, EDGES_MAX, err));
-    KVS_TRY(
-        check_range("max op", c->max_op, paper ? 4 : 1, paper ? PAPER_MAX : OPERATIONS_MAX, err));
-    KVS_TRY(check_range("min op", c->min_op, 1, c->max_op, err));
+    TRY(check_range("items", c->items, 1, ITEMS_MAX, err));
+    TRY(check_range("edges", c->edges, EDGES_MIN, EDGES_MAX, err));
+    TRY(check_range("max op", c->max_op, paper ? 4 : 1, paper ? PAPER_MAX : OPERATIONS_MAX, err));
+    TRY(check_range("min op", c->min_op, 1, c->max_op, err));
     if (paper)
-        KVS_TRY(check_range("min op with these items", c->min_op, 1, 4 * c->items, err));
-    KVS_TRY(check_range("max length", c->max_length, 64, LENGTH_MAX, err));
-out:
-    return st;
+        TRY(check_range("min op with these items", c->min_op, 1, 4 * c->items, err));
+    return check_range("max length", c->max_length, 64, LENGTH_MAX, err);
 }
 
 /* The ids of one word; its end's are the tokenizer's own. */
@@ -281,7 +277,7 @@ static kvs_status encode_word(igsm_task *task, const kvs_tokenizer *tokenizer, s
         task->starts[1] = 1;
         return KVS_OK;
     }
-    KVS_TRY(kvs_tokenizer_encode(tokenizer, text, strlen(text), KVS_ENCODE_NO_SPECIAL, &ids, &count,
+    TRY_OUT(kvs_tokenizer_encode(tokenizer, text, strlen(text), KVS_ENCODE_NO_SPECIAL, &ids, &count,
                                  err));
     if (count == 0 || count > *room) {
         st = kvsi_fail(err, KVS_E_UNSUPPORTED, "the tokenizer makes %zu tokens of '%s'", count,
@@ -299,7 +295,6 @@ out:
 static kvs_status encode_words(igsm_task *task, const kvs_tokenizer *tokenizer, kvs_err *err)
 {
     size_t room = 32 * task->words.count;
-    kvs_status st = KVS_OK;
 
     task->end = kvs_tokenizer_eos(tokenizer);
     if (task->end < 0)
@@ -310,10 +305,9 @@ static kvs_status encode_words(igsm_task *task, const kvs_tokenizer *tokenizer, 
     if (!task->ids || !task->starts)
         return kvsi_fail(err, KVS_E_NOMEM, "no memory for %zu words", task->words.count);
     for (size_t w = 0; w < task->words.count; w++)
-        KVS_TRY(encode_word(task, tokenizer, w, &room, err));
+        TRY(encode_word(task, tokenizer, w, &room, err));
     task->base.vocab = kvs_tokenizer_vocab(tokenizer);
-out:
-    return st;
+    return KVS_OK;
 }
 
 /* Refuses where hardly any problem is short enough; otherwise says how long they are. */
@@ -348,7 +342,7 @@ kvs_status kvs_igsm_create(kvs_task **out, const kvs_igsm_config *config, kvs_er
     kvs_status st;
 
     *out = NULL;
-    KVS_TRY(check(config, err));
+    TRY_OUT(check(config, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task) {
         st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the task igsm");
@@ -361,8 +355,8 @@ kvs_status kvs_igsm_create(kvs_task **out, const kvs_igsm_config *config, kvs_er
     task->base = (kvs_task){
         .ops = &igsm_ops, .vocab = task->words.count, .max_tokens = config->max_length - 1};
     if (config->tokenizer)
-        KVS_TRY(encode_words(task, config->tokenizer, err));
-    KVS_TRY(measure(task, err));
+        TRY_OUT(encode_words(task, config->tokenizer, err));
+    TRY_OUT(measure(task, err));
     *out = &task->base;
     task = NULL;
 out:

@@ -249,7 +249,7 @@ kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *conf
     double kept;
 
     *out = NULL;
-    KVS_TRY(check(config, err));
+    TRY_OUT(check(config, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task) {
         st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the induction task");

@@ -175,7 +175,7 @@ kvs_status kvs_ngram_create(kvs_task **out, const kvs_ngram_config *config, kvs_
     ngram_task *task = NULL;
 
     *out = NULL;
-    KVS_TRY(check(config, err));
+    TRY_OUT(check(config, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task) {
         st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the n-gram task");
@@ -186,7 +186,7 @@ kvs_status kvs_ngram_create(kvs_task **out, const kvs_ngram_config *config, kvs_
                             .vocab = config->alphabet + config->answers,
                             .max_tokens = 2,
                             .mean_tokens = 2};
-    KVS_TRY(fill(task, err));
+    TRY_OUT(fill(task, err));
     *out = &task->base;
     task = NULL;
 out:
