@@ -9,7 +9,7 @@
 #include "kvshift/kvshift_lab.h"
 #include "report/grid.h"
 #include "repro/figure.h"
-#include "repro/statistics.h"
+#include "base/statistics.h"
 
 typedef enum kvsi_outcome {
     KVSI_HOLDS,

@@ -4,7 +4,7 @@
 
 #include "report/run.h"
 #include "repro/plan.h"
-#include "repro/statistics.h"
+#include "base/statistics.h"
 
 typedef struct kvsi_trial_run {
     const kvsi_planned *plan;

@@ -1,6 +1,6 @@
-/* repro/statistics.h - what a few numbers say. */
-#ifndef KVSI_REPRO_STATISTICS_H
-#define KVSI_REPRO_STATISTICS_H
+/* base/statistics.h - what a few numbers say. */
+#ifndef KVSI_BASE_STATISTICS_H
+#define KVSI_BASE_STATISTICS_H
 
 #include <stddef.h>
 #include <stdint.h>
