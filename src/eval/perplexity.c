@@ -1,6 +1,7 @@
 /* The loss of texts: every token but a text's first is predicted once, from as much context as its
  * window gives it. */
 #include "base/memory.h"
+#include "base/statistics.h"
 #include "eval/divergence.h"
 
 #include <math.h>
@@ -102,14 +103,6 @@ static kvs_status run_window(measurement *m, const int32_t *ids, size_t start, s
     return KVS_OK;
 }
 
-/* The standard error of a mean, sqrt(sum_i (x_i - mean)^2 / (n - 1) / n); one number has none. */
-static double error_of(double sum, double squares, double n)
-{
-    const double mean = sum / n;
-
-    return n > 1 ? sqrt(fmax(squares / n - mean * mean, 0) / (n - 1)) : NAN;
-}
-
 static kvs_perplexity_result result_of(const measurement *m)
 {
     const double n = (double)m->tokens, loss = m->loss / n;
@@ -118,14 +111,14 @@ static kvs_perplexity_result result_of(const measurement *m)
         .tokens = m->tokens,
         .fed = m->fed,
         .loss = loss,
-        .loss_error = error_of(m->loss, m->squares, n),
+        .loss_error = kvsi_error_of_sums(m->loss, m->squares, n),
         .perplexity = exp(loss),
     };
 
     if (m->reference) {
         result.reference_loss = m->reference_loss / n;
         result.divergence = d->sum / n;
-        result.divergence_error = error_of(d->sum, d->squares, n);
+        result.divergence_error = kvsi_error_of_sums(d->sum, d->squares, n);
         result.same_best = (double)d->same / n;
     }
     return result;

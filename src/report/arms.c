@@ -1,24 +1,11 @@
 #include "report/arms.h"
 
 #include "base/memory.h"
+#include "base/statistics.h"
 #include "report/settings.h"
 
 #include <math.h>
 #include <string.h>
-
-kvsi_mean kvsi_mean_of(const double *numbers, size_t count)
-{
-    kvsi_mean m = {.error = NAN};
-    double squares = 0;
-
-    for (size_t i = 0; i < count; i++)
-        m.mean += numbers[i] / (double)count;
-    for (size_t i = 0; i < count; i++)
-        squares += (numbers[i] - m.mean) * (numbers[i] - m.mean);
-    if (count > 1)
-        m.error = sqrt(squares / (double)(count - 1) / (double)count);
-    return m;
-}
 
 static kvs_status fail_memory(size_t runs, kvs_err *err)
 {
@@ -125,15 +112,14 @@ static kvs_status draw_curve(kvsi_mean **curve, size_t *length, const kvsi_run *
     }
     for (size_t i = 0; i < most; i++) {
         const uint64_t step = ours[0]->evaluations[i].step;
-        kvsi_mean at;
+        kvsi_estimate at;
 
         for (size_t r = 0; r < count; r++)
             values[r] =
                 kvsi_run_loss_at(ours[r], step) - (theirs ? kvsi_run_loss_at(theirs[r], step) : 0);
-        at = kvsi_mean_of(values, count);
-        at.step = step;
+        at = kvsi_estimate_of(values, count);
         if (!isnan(at.mean))
-            (*curve)[(*length)++] = at;
+            (*curve)[(*length)++] = (kvsi_mean){step, at.mean, at.error};
     }
     kvsi_free(values);
     return KVS_OK;

@@ -6,10 +6,10 @@
 #define KVSI_REPRO_FINDINGS_H
 
 #include "base/json.h"
+#include "base/statistics.h"
 #include "kvshift/kvshift_lab.h"
 #include "report/grid.h"
 #include "repro/figure.h"
-#include "base/statistics.h"
 
 typedef enum kvsi_outcome {
     KVSI_HOLDS,

@@ -2,9 +2,9 @@
 #ifndef KVSI_REPRO_TRIAL_H
 #define KVSI_REPRO_TRIAL_H
 
+#include "base/statistics.h"
 #include "report/run.h"
 #include "repro/plan.h"
-#include "base/statistics.h"
 
 typedef struct kvsi_trial_run {
     const kvsi_planned *plan;
