@@ -281,23 +281,23 @@ static void the_language_is_always_the_same(void **state)
 
 static void a_figure_is_its_numbers(void **state)
 {
-    kvsi_figure figure = {.name = "test", .caption = ""};
+    kvsi_chart chart = {.name = "test", .caption = ""};
     kvsi_text csv = {0};
     kvs_err err;
 
     (void)state;
-    kvsi_figure_panel(&figure, "left", "x", "y");
-    kvsi_series_add(kvsi_figure_series(&figure, KVSI_LINE, 0, "a \"b\""), 1, 2.5, NAN);
+    kvsi_chart_panel(&chart, "left", "x", "y");
+    kvsi_series_add(kvsi_chart_series(&chart, KVSI_LINE, 0, "a \"b\""), 1, 2.5, NAN);
     kvsi_series_add(figure.series[0], NAN, 3, NAN);
     kvsi_series_add(figure.series[0], 2, 3, 0.5);
-    assert_int_equal(kvsi_figure_csv(&csv, &figure, &err), KVS_OK);
+    assert_int_equal(kvsi_chart_csv(&csv, &chart, &err), KVS_OK);
     assert_string_equal(csv.data, "panel,series,x,y,error\n\"left\",\"a 'b'\",1,2.5,\n"
                                   "\"left\",\"a 'b'\",2,3,0.5\n");
     kvsi_text_release(&csv);
     for (size_t i = 0; i < KVSI_SERIES_MAX; i++)
-        kvsi_figure_series(&figure, KVSI_LINE, 0, "one too many");
-    assert_int_equal(kvsi_figure_csv(&csv, &figure, &err), KVS_E_LIMIT);
-    kvsi_figure_release(&figure);
+        kvsi_chart_series(&chart, KVSI_LINE, 0, "one too many");
+    assert_int_equal(kvsi_chart_csv(&csv, &chart, &err), KVS_E_LIMIT);
+    kvsi_chart_release(&chart);
 }
 
 /* ---- records ---- */

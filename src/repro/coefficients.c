@@ -129,10 +129,10 @@ static void tabulate(kvsi_findings *f, const kvsi_trial_arm *arm)
 }
 
 /* One number of a tally over the training, mean over the seeds; `offset` is its place. */
-static void add_course(kvsi_figure *figure, size_t colour, const char *label,
+static void add_course(kvsi_chart *chart, size_t colour, const char *label,
                        const kvsi_trial_arm *arm, size_t offset, int bars)
 {
-    kvsi_series *series = kvsi_figure_series(figure, KVSI_MARKED, colour, label);
+    kvsi_series *series = kvsi_chart_series(chart, KVSI_MARKED, colour, label);
 
     for (size_t i = 0; i < kvsi_heads_looks(arm->runs); i++) {
         double values[KVSI_SEEDS_MAX];
@@ -152,47 +152,47 @@ static void add_course(kvsi_figure *figure, size_t colour, const char *label,
 
 static void draw_classes(kvsi_findings *f, const kvsi_trial_arm *arm)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "classes-course",
         .caption = "Heads of each class over the training, mean over the seeds.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "share of the heads");
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "training step", "share of the heads");
 
     panel->y_low = 0;
     panel->y_format = "%g %%";
     panel->key = "outside right top";
     for (size_t c = 0; c < KVS_HEAD_KINDS; c++)
-        add_course(&figure, c, class_names[c], arm,
+        add_course(&chart, c, class_names[c], arm,
                    offsetof(kvsi_head_tally, share) + c * sizeof(double), 0);
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 static void draw_sums(kvsi_findings *f, const kvsi_trial_arm *arm)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "sums-course",
         .caption = "Over the training, mean over the seeds with its standard error. Left: the sum "
                    "of a head's two numbers, mean over the heads. Right: how many of all numbers "
                    "are below 0.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "mean sum");
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "training step", "mean sum");
 
     panel->key = "inside center right";
-    add_course(&figure, 0, "α1 + α2 (keys)", arm, offsetof(kvsi_head_tally, key_sum), 1);
-    add_course(&figure, 1, "β1 + β2 (values)", arm, offsetof(kvsi_head_tally, value_sum), 1);
-    panel = kvsi_figure_panel(&figure, "", "training step", "numbers below 0");
+    add_course(&chart, 0, "α1 + α2 (keys)", arm, offsetof(kvsi_head_tally, key_sum), 1);
+    add_course(&chart, 1, "β1 + β2 (values)", arm, offsetof(kvsi_head_tally, value_sum), 1);
+    panel = kvsi_chart_panel(&chart, "", "training step", "numbers below 0");
     panel->y_low = 0;
     panel->y_format = "%g %%";
     panel->key = NULL;
-    add_course(&figure, 4, "negative", arm, offsetof(kvsi_head_tally, negative), 1);
-    kvsi_findings_figure(f, &figure);
+    add_course(&chart, 4, "negative", arm, offsetof(kvsi_head_tally, negative), 1);
+    kvsi_findings_figure(f, &chart);
 }
 
 /* Where current and previous token weigh the same. */
-static void add_cross(kvsi_figure *figure)
+static void add_cross(kvsi_chart *chart)
 {
-    kvsi_series *keys = kvsi_figure_series(figure, KVSI_RULE, 0, ""),
-                *values = kvsi_figure_series(figure, KVSI_RULE, 0, "");
+    kvsi_series *keys = kvsi_chart_series(chart, KVSI_RULE, 0, ""),
+                *values = kvsi_chart_series(chart, KVSI_RULE, 0, "");
 
     kvsi_series_add(keys, 0, -1, NAN);
     kvsi_series_add(keys, 0, 1, NAN);
@@ -202,31 +202,31 @@ static void add_cross(kvsi_figure *figure)
 
 static void draw_heads(kvsi_findings *f, const kvsi_trial_arm *arm)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "heads",
         .caption = "Every head of every seed at the end: how much more the current token weighs "
                    "than the previous one, in keys and in values. Right above: an ordinary head; "
                    "left above: an induction head; left below: an ordinary head whose labels are "
                    "off by one.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "keys: α1 − α2", "values: β1 − β2");
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "keys: α1 − α2", "values: β1 − β2");
 
     panel->key = arm->count > 1 ? "outside right top" : NULL;
-    add_cross(&figure);
+    add_cross(&chart);
     for (size_t r = 0; r < arm->count; r++) {
         const json_t *heads = kvsi_heads_at(arm->runs + r, kvsi_heads_looks(arm->runs + r) - 1);
         char label[32];
         kvsi_series *series;
 
         snprintf(label, sizeof label, "seed %zu", r + 1);
-        series = kvsi_figure_series(&figure, KVSI_MARKS, r, label);
+        series = kvsi_chart_series(&chart, KVSI_MARKS, r, label);
         for (size_t i = 0; i < json_array_size(heads); i++) {
             const kvs_coefficients c = kvsi_head_coefficients(json_array_get(heads, i));
 
             kvsi_series_add(series, c.alpha1 - c.alpha2, c.beta1 - c.beta2, NAN);
         }
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)

@@ -16,10 +16,10 @@ static size_t common_points(const kvsi_trial_arm *arm)
     return arm->count ? count : 0;
 }
 
-void kvsi_curve_of_accuracy(kvsi_figure *figure, size_t colour, const kvsi_trial_arm *arm,
+void kvsi_curve_of_accuracy(kvsi_chart *chart, size_t colour, const kvsi_trial_arm *arm,
                             const char *label)
 {
-    kvsi_series *series = kvsi_figure_series(figure, KVSI_LINE, colour, label);
+    kvsi_series *series = kvsi_chart_series(chart, KVSI_LINE, colour, label);
     const size_t count = common_points(arm);
     uint64_t next = 0;
 
@@ -39,10 +39,10 @@ void kvsi_curve_of_accuracy(kvsi_figure *figure, size_t colour, const kvsi_trial
     }
 }
 
-void kvsi_curve_of_difference(kvsi_figure *figure, size_t colour, const kvsi_trial_arm *arm,
+void kvsi_curve_of_difference(kvsi_chart *chart, size_t colour, const kvsi_trial_arm *arm,
                               const kvsi_trial_arm *reference, const char *label)
 {
-    kvsi_series *series = kvsi_figure_series(figure, KVSI_MARKED, colour, label);
+    kvsi_series *series = kvsi_chart_series(chart, KVSI_MARKED, colour, label);
     const kvsi_run *first = &arm->runs[0].log;
 
     for (size_t i = 0; i < first->evaluation_count; i++) {
@@ -88,16 +88,16 @@ static void add_training(kvsi_series *series, const kvsi_trial_run *runs, size_t
     }
 }
 
-void kvsi_curves_of_training(kvsi_figure *figure, size_t colour, const kvsi_trial_arm *arm,
+void kvsi_curves_of_training(kvsi_chart *chart, size_t colour, const kvsi_trial_arm *arm,
                              const char *label)
 {
     for (size_t r = 0; r < arm->count; r++) {
         char name[96];
 
         snprintf(name, sizeof name, "%s, seed %zu", label, r + 1);
-        add_training(kvsi_figure_series(figure, KVSI_THIN, colour, name), arm->runs + r, 1);
+        add_training(kvsi_chart_series(chart, KVSI_THIN, colour, name), arm->runs + r, 1);
     }
-    add_training(kvsi_figure_series(figure, KVSI_LINE, colour, label), arm->runs, arm->count);
+    add_training(kvsi_chart_series(chart, KVSI_LINE, colour, label), arm->runs, arm->count);
 }
 
 /* ---- as a report draws them ------------------------------------------------------------------ */

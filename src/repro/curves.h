@@ -7,15 +7,15 @@
 
 /* Accuracy in percent against step: mean of the last 20 batches, then over the seeds, with the
  * standard error.  Steps are for a logarithmic axis. */
-void kvsi_curve_of_accuracy(kvsi_figure *figure, size_t colour, const kvsi_trial_arm *arm,
+void kvsi_curve_of_accuracy(kvsi_chart *chart, size_t colour, const kvsi_trial_arm *arm,
                             const char *label);
 /* Validation loss minus that of another arm with the same seed, against step, at each evaluation
  * that all runs have; mean over the seeds. */
-void kvsi_curve_of_difference(kvsi_figure *figure, size_t colour, const kvsi_trial_arm *arm,
+void kvsi_curve_of_difference(kvsi_chart *chart, size_t colour, const kvsi_trial_arm *arm,
                               const kvsi_trial_arm *reference, const char *label);
 /* Training loss against step, a running mean over a twentieth of the run, one thin line a seed and
  * one for their mean. */
-void kvsi_curves_of_training(kvsi_figure *figure, size_t colour, const kvsi_trial_arm *arm,
+void kvsi_curves_of_training(kvsi_chart *chart, size_t colour, const kvsi_trial_arm *arm,
                              const char *label);
 
 /* Runs on text of arms first .. first+count-1, drawn as 'kvshift report' does: losses, and below

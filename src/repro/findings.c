@@ -145,28 +145,28 @@ void kvsi_findings_drawn(kvsi_findings *f, kvs_status status, const kvs_err *why
         f->status = kvsi_fail(f->err, status, "figure '%s': %s", name, why->message);
 }
 
-static void draw(kvsi_findings *f, const kvsi_figure *figure)
+static void draw(kvsi_findings *f, const kvsi_chart *chart)
 {
     char *svg = NULL;
     kvs_err why = {.status = KVS_OK};
-    const kvs_status st = kvsi_figure_draw(&svg, figure, &why);
+    const kvs_status st = kvsi_chart_draw(&svg, chart, &why);
 
-    kvsi_findings_drawn(f, st, &why, figure->name, figure->caption, svg);
+    kvsi_findings_drawn(f, st, &why, chart->name, chart->caption, svg);
     kvsi_free(svg);
 }
 
-void kvsi_findings_figure(kvsi_findings *f, kvsi_figure *figure)
+void kvsi_findings_figure(kvsi_findings *f, kvsi_chart *chart)
 {
     kvsi_text csv = {0};
 
     if (f->status == KVS_OK)
-        f->status = kvsi_figure_csv(&csv, figure, f->err);
+        f->status = kvsi_chart_csv(&csv, chart, f->err);
     if (f->status == KVS_OK)
-        f->status = write_file(f, figure->name, "csv", csv.data, f->err);
+        f->status = write_file(f, chart->name, "csv", csv.data, f->err);
     if (f->status == KVS_OK)
-        draw(f, figure);
+        draw(f, chart);
     kvsi_text_release(&csv);
-    kvsi_figure_release(figure);
+    kvsi_chart_release(chart);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

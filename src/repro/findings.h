@@ -8,8 +8,8 @@
 #include "base/json.h"
 #include "base/statistics.h"
 #include "kvshift/kvshift_lab.h"
+#include "report/chart.h"
 #include "report/grid.h"
-#include "repro/figure.h"
 
 typedef enum kvsi_outcome {
     KVSI_HOLDS,
@@ -50,7 +50,7 @@ void kvsi_findings_claim(kvsi_findings *findings, const kvsi_found *found, const
 void kvsi_findings_lone_claim(kvsi_findings *findings, const kvsi_found *found);
 /* Takes the figure's memory.  Writes NAME.svg (left out, with a notice, where there is no gnuplot)
  * and NAME.csv. */
-void kvsi_findings_figure(kvsi_findings *findings, kvsi_figure *figure);
+void kvsi_findings_figure(kvsi_findings *findings, kvsi_chart *chart);
 /* A drawing of another kind, a whole SVG file; its CSV is the caller's business. */
 void kvsi_findings_drawing(kvsi_findings *findings, const char *name, const char *caption,
                            const char *svg);

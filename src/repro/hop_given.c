@@ -111,13 +111,13 @@ static agreement tabulate(kvsi_findings *f, const kvsi_hop_error *ours, const kn
 
 static void draw(kvsi_findings *f, const kvsi_hop_error *ours, const known *k)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "errors",
         .caption = "Share of the letters asked for that are wrong against the number of hops.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "hops k", "error");
-    kvsi_series *here = kvsi_figure_series(&figure, KVSI_MARKED, 0, "here"),
-                *table = k->errors ? kvsi_figure_series(&figure, KVSI_MARKS, 1, "known") : NULL;
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "hops k", "error");
+    kvsi_series *here = kvsi_chart_series(&chart, KVSI_MARKED, 0, "here"),
+                *table = k->errors ? kvsi_chart_series(&chart, KVSI_MARKS, 1, "known") : NULL;
 
     panel->y_low = 0;
     panel->key = "inside top left";
@@ -126,7 +126,7 @@ static void draw(kvsi_findings *f, const kvsi_hop_error *ours, const known *k)
     for (size_t hops = 1; table && hops <= HOPS; hops++)
         if (k->errors[hops - 1] >= 0)
             kvsi_series_add(table, (double)hops, k->errors[hops - 1], NAN);
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 static void claim(kvsi_findings *f, const agreement *a, const kvs_model_config *c, double dropout,

@@ -205,12 +205,12 @@ static kvs_status draw(kvsi_findings *f, const kvsi_trial *trial, const char *ke
                        const char *caption, kvs_err *err)
 {
     const size *s = &sizes[trial->plan->scale];
-    kvsi_figure figure = {.name = name, .caption = caption};
+    kvsi_chart chart = {.name = name, .caption = caption};
     kvs_status st = KVS_OK;
 
     for (int shifted = 1; shifted >= 0; shifted--) {
-        kvsi_panel *panel = kvsi_figure_panel(&figure, shifted ? "KV shifting" : "vanilla",
-                                              "hops k", shifted ? "error" : "");
+        kvsi_panel *panel = kvsi_chart_panel(&chart, shifted ? "KV shifting" : "vanilla", "hops k",
+                                             shifted ? "error" : "");
 
         panel->y_low = 0;
         panel->y_high = 80;
@@ -225,15 +225,15 @@ static kvs_status draw(kvsi_findings *f, const kvsi_trial *trial, const char *ke
             TRY_OUT(errors_of(errors, &arm, key, s->hops, err));
             snprintf(label, sizeof label, "%zu layer%s", s->depths[d],
                      s->depths[d] == 1 ? "" : "s");
-            series = kvsi_figure_series(&figure, KVSI_MARKED, d, label);
+            series = kvsi_chart_series(&chart, KVSI_MARKED, d, label);
             for (size_t k = 0; k <= s->hops; k++)
                 kvsi_series_add(series, (double)k, errors[k].mean, errors[k].error);
         }
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
     return KVS_OK;
 out:
-    kvsi_figure_release(&figure);
+    kvsi_chart_release(&chart);
     return st;
 }
 

@@ -291,7 +291,7 @@ static void tabulate(kvsi_findings *f, const kvsi_trial *trial)
 
 static void draw(kvsi_findings *f, const kvsi_trial *trial)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "accuracy",
         .caption = "Share of the asked numbers that are predicted right, given the right solution "
                    "up to there, against training step (logarithmic); mean of 20 batches, then "
@@ -299,7 +299,7 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial)
     };
 
     for (size_t i = 0; i < sizes[trial->plan->scale].setting_count; i++) {
-        kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "accuracy");
+        kvsi_panel *panel = kvsi_chart_panel(&chart, "", "training step", "accuracy");
 
         panel->log_x = 10;
         panel->y_low = 0;
@@ -309,10 +309,10 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial)
         for (size_t a = 0; a < 2; a++) {
             const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * i + a);
 
-            kvsi_curve_of_accuracy(&figure, a, &arm, arm.name);
+            kvsi_curve_of_accuracy(&chart, a, &arm, arm.name);
         }
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)

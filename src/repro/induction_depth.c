@@ -40,13 +40,13 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
 
 static void draw(kvsi_findings *f, const kvsi_trial *trial)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "accuracy",
         .caption = "Share of right answers on fresh sequences against training step: mean of the "
                    "last 20 batches, then over the seeds, with the standard error. The step axis "
                    "is logarithmic.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "accuracy");
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "training step", "accuracy");
 
     panel->log_x = 10;
     panel->y_low = 0;
@@ -56,9 +56,9 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial)
     for (size_t i = 0; i < ARMS; i++) {
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
 
-        kvsi_curve_of_accuracy(&figure, i, &arm, arm.name);
+        kvsi_curve_of_accuracy(&chart, i, &arm, arm.name);
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 /* That an arm ends at 98 % or more, or stays below half.  A model that was scaled down and falls

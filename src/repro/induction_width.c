@@ -90,19 +90,19 @@ static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t w)
 static void draw_widths(kvsi_findings *f, const kvsi_trial *trial)
 {
     static const char *const labels[] = {"KV shifting, 1 layer", "vanilla, 2 layers"};
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "accuracy-by-width",
         .caption = "Share of right answers of the trained models on fresh sequences against hidden "
                    "size (logarithmic), mean over the seeds with its standard error.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "hidden size", "accuracy after training");
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "hidden size", "accuracy after training");
 
     panel->log_x = 2;
     panel->y_low = 0;
     panel->y_high = 102;
     panel->y_format = "%g %%";
     for (size_t shift = 0; shift < 2; shift++) {
-        kvsi_series *series = kvsi_figure_series(&figure, KVSI_MARKED, shift, labels[shift]);
+        kvsi_series *series = kvsi_chart_series(&chart, KVSI_MARKED, shift, labels[shift]);
 
         for (size_t a = shift; kvsi_trial_arm_at(trial, a).count > 0; a += 2) {
             const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
@@ -111,17 +111,17 @@ static void draw_widths(kvsi_findings *f, const kvsi_trial *trial)
             kvsi_series_add(series, arm.runs[0].plan->value, accuracy.mean, accuracy.error);
         }
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 static void draw_narrowest(kvsi_findings *f, const kvsi_trial *trial)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "accuracy-narrowest",
         .caption = "The narrowest models while they learn: mean of the last 20 batches, then over "
                    "the seeds, with the standard error. The step axis is logarithmic.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "accuracy");
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "training step", "accuracy");
 
     panel->log_x = 10;
     panel->y_low = 0;
@@ -131,9 +131,9 @@ static void draw_narrowest(kvsi_findings *f, const kvsi_trial *trial)
     for (size_t i = 0; i < 2; i++) {
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
 
-        kvsi_curve_of_accuracy(&figure, i, &arm, arm.name);
+        kvsi_curve_of_accuracy(&chart, i, &arm, arm.name);
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 static void add_start(kvsi_grid *grid, const kvsi_trial_run *run)

@@ -153,7 +153,7 @@ static void claim_divergence(kvsi_findings *f, const kvsi_trial *trial)
 static void draw_rates(kvsi_findings *f, const kvsi_trial *trial)
 {
     static const char *const labels[] = {"vanilla", "KV shifting"};
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "rates",
         .caption = "Left: mean training loss over the last tenth of the training against learning "
                    "rate (logarithmic), over the seeds that did not diverge, with the standard "
@@ -162,8 +162,8 @@ static void draw_rates(kvsi_findings *f, const kvsi_trial *trial)
 
     for (size_t p = 0; p < 2; p++) {
         kvsi_panel *panel =
-            kvsi_figure_panel(&figure, "", "learning rate",
-                              p == 0 ? "training loss (nats a token)" : "runs that diverged");
+            kvsi_chart_panel(&chart, "", "learning rate",
+                             p == 0 ? "training loss (nats a token)" : "runs that diverged");
 
         panel->log_x = 10;
         panel->x_format = "%g";
@@ -172,7 +172,7 @@ static void draw_rates(kvsi_findings *f, const kvsi_trial *trial)
         panel->y_low = p == 0 ? NAN : 0;
         panel->y_high = p == 0 ? NAN : (double)trial->plan->seeds * 1.05;
         for (size_t shifted = 0; shifted < 2; shifted++) {
-            kvsi_series *s = kvsi_figure_series(&figure, KVSI_MARKED, shifted, labels[shifted]);
+            kvsi_series *s = kvsi_chart_series(&chart, KVSI_MARKED, shifted, labels[shifted]);
 
             for (size_t r = 0; rates[trial->plan->scale][r] > 0; r++) {
                 const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * r + shifted);
@@ -188,16 +188,16 @@ static void draw_rates(kvsi_findings *f, const kvsi_trial *trial)
             }
         }
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 /* The highest rate, as the paper shows it. */
 static void draw_highest(kvsi_findings *f, const kvsi_trial *trial)
 {
     char caption[160];
-    kvsi_figure figure = {.name = "highest-rate", .caption = caption};
+    kvsi_chart chart = {.name = "highest-rate", .caption = caption};
     kvsi_panel *panel =
-        kvsi_figure_panel(&figure, "", "training step", "training loss (nats a token)");
+        kvsi_chart_panel(&chart, "", "training step", "training loss (nats a token)");
     size_t last = 0;
 
     while (rates[trial->plan->scale][last + 1] > 0)
@@ -210,9 +210,9 @@ static void draw_highest(kvsi_findings *f, const kvsi_trial *trial)
     for (size_t shifted = 0; shifted < 2; shifted++) {
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * last + shifted);
 
-        kvsi_curves_of_training(&figure, shifted, &arm, shifted ? "KV shifting" : "vanilla");
+        kvsi_curves_of_training(&chart, shifted, &arm, shifted ? "KV shifting" : "vanilla");
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)

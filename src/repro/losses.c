@@ -81,10 +81,10 @@ static void draw_course(kvsi_findings *f, const kvsi_trial *trial, size_t refere
 {
     const kvsi_trial_arm theirs = kvsi_trial_arm_at(trial, reference);
     char caption[256];
-    kvsi_figure figure = {.name = "course", .caption = caption};
+    kvsi_chart chart = {.name = "course", .caption = caption};
     kvsi_panel *panel =
-        kvsi_figure_panel(&figure, "", "training step", "difference of the loss (nats a token)");
-    kvsi_series *zero = kvsi_figure_series(&figure, KVSI_RULE, 0, "");
+        kvsi_chart_panel(&chart, "", "training step", "difference of the loss (nats a token)");
+    kvsi_series *zero = kvsi_chart_series(&chart, KVSI_RULE, 0, "");
 
     snprintf(caption, sizeof caption,
              "Loss on the validation text minus that of '%s' with the same seed, against training "
@@ -97,9 +97,9 @@ static void draw_course(kvsi_findings *f, const kvsi_trial *trial, size_t refere
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
 
         if (i != reference)
-            kvsi_curve_of_difference(&figure, i, &arm, &theirs, arm.name);
+            kvsi_curve_of_difference(&chart, i, &arm, &theirs, arm.name);
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 /* A row an arm: the mean with its error, and a dot for each seed. */
@@ -107,10 +107,10 @@ static void draw_differences(kvsi_findings *f, const kvsi_trial *trial, size_t r
 {
     const kvsi_trial_arm theirs = kvsi_trial_arm_at(trial, reference);
     char caption[256];
-    kvsi_figure figure = {.name = "differences", .caption = caption};
+    kvsi_chart chart = {.name = "differences", .caption = caption};
     kvsi_panel *panel =
-        kvsi_figure_panel(&figure, "", "difference of the final loss (nats a token)", "");
-    kvsi_series *zero = kvsi_figure_series(&figure, KVSI_RULE, 0, "");
+        kvsi_chart_panel(&chart, "", "difference of the final loss (nats a token)", "");
+    kvsi_series *zero = kvsi_chart_series(&chart, KVSI_RULE, 0, "");
 
     snprintf(caption, sizeof caption,
              "Final validation loss minus that of '%s' with the same seed, so further left is "
@@ -127,16 +127,16 @@ static void draw_differences(kvsi_findings *f, const kvsi_trial *trial, size_t r
             continue;
         test = kvsi_compare_losses(trial, i, reference);
         snprintf(panel->rows[panel->row_count++], sizeof panel->rows[0], "%.63s", arm.name);
-        kvsi_series_add(kvsi_figure_series(&figure, KVSI_MARKS, 0, arm.name), test.difference.mean,
+        kvsi_series_add(kvsi_chart_series(&chart, KVSI_MARKS, 0, arm.name), test.difference.mean,
                         row, test.difference.error);
-        dots = kvsi_figure_series(&figure, KVSI_DOTS, 1, arm.name);
+        dots = kvsi_chart_series(&chart, KVSI_DOTS, 1, arm.name);
         for (size_t r = 0; r < arm.count; r++)
             kvsi_series_add(dots, kvsi_final_loss(arm.runs + r) - kvsi_final_loss(theirs.runs + r),
                             row + 0.25, NAN);
     }
     kvsi_series_add(zero, 0, -0.6, NAN);
     kvsi_series_add(zero, 0, (double)panel->row_count - 0.4, NAN);
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 static void tabulate(kvsi_findings *f, const kvsi_trial *trial, size_t reference)

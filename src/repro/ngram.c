@@ -115,7 +115,7 @@ static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t number, kvsi
 static void draw(kvsi_findings *f, const kvsi_trial *trial)
 {
     static const char *const labels[] = {"KV shifting", "vanilla"};
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "accuracy",
         .caption = "Share of the pairs whose third token is known, against training step "
                    "(logarithmic): mean of 20 steps, then over the seeds, with the standard error. "
@@ -129,7 +129,7 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial)
 
         snprintf(title, sizeof title, "%s, %zu layer%s", s->name, s->layers,
                  s->layers == 1 ? "" : "s");
-        panel = kvsi_figure_panel(&figure, title, "training step", i == 0 ? "accuracy" : "");
+        panel = kvsi_chart_panel(&chart, title, "training step", i == 0 ? "accuracy" : "");
         panel->log_x = 10;
         panel->y_low = 0;
         panel->y_high = 102;
@@ -138,10 +138,10 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial)
         for (size_t a = 0; a < 2; a++) {
             const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * i + a);
 
-            kvsi_curve_of_accuracy(&figure, a, &arm, labels[a]);
+            kvsi_curve_of_accuracy(&chart, a, &arm, labels[a]);
         }
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)

@@ -177,14 +177,14 @@ static void claim_slopes(kvsi_findings *f, const law *l)
 static void draw(kvsi_findings *f, const kvsi_trial *trial, const law *l)
 {
     static const char *const names[] = {"vanilla", "KV shifting"};
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "scaling",
         .caption = "Final loss on the validation text against parameters without embeddings and "
                    "head, both logarithmic: mean over the seeds with its standard error, and the "
                    "power law through the means.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "parameters without embeddings and head",
-                                          "validation loss (nats a token)");
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "parameters without embeddings and head",
+                                         "validation loss (nats a token)");
 
     panel->log_x = panel->log_y = 10;
     panel->x_low = 0.8 * l->parameters[0];
@@ -192,7 +192,7 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial, const law *l)
     panel->x_format = "%.1s%c";
     panel->key = "inside top right";
     for (size_t a = 0; a < 2; a++) {
-        kvsi_series *marks = kvsi_figure_series(&figure, KVSI_MARKS, a, names[a]), *line;
+        kvsi_series *marks = kvsi_chart_series(&chart, KVSI_MARKS, a, names[a]), *line;
         char label[96];
 
         for (size_t i = 0; i < SIZES; i++) {
@@ -202,12 +202,12 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial, const law *l)
             kvsi_series_add(marks, l->parameters[i], loss.mean, loss.error);
         }
         snprintf(label, sizeof label, "%.3g N^-%.4f", l->fit[a].factor, l->fit[a].exponent);
-        line = kvsi_figure_series(&figure, KVSI_DASHED, a, label);
+        line = kvsi_chart_series(&chart, KVSI_DASHED, a, label);
         for (size_t i = 0; i < SIZES; i++)
             kvsi_series_add(line, l->parameters[i],
                             l->fit[a].factor * pow(l->parameters[i], -l->fit[a].exponent), NAN);
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 static void tabulate(kvsi_findings *f, const kvsi_trial *trial, const law *l)

@@ -65,17 +65,17 @@ static void claim_itself(kvsi_findings *f, const kvs_theorem1_result *r, size_t 
 
 static void draw(kvsi_findings *f, const kvs_theorem1_result *r)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "error",
         .caption = "Largest difference from the induction head in any channel against the slope p "
                    "of the first layer; the error axis is logarithmic.",
     };
     kvsi_panel *panel =
-        kvsi_figure_panel(&figure, "", "slope p of the first layer", "largest difference");
-    kvsi_series *error = kvsi_figure_series(&figure, KVSI_MARKED, 0, "two layers"),
-                *self = kvsi_figure_series(&figure, KVSI_MARKED, 1, "first layer sees itself"),
-                *bound = kvsi_figure_series(&figure, KVSI_DASHED, 2, "the proof's bound"),
-                *law = kvsi_figure_series(&figure, KVSI_DASHED, 3, "e^-p");
+        kvsi_chart_panel(&chart, "", "slope p of the first layer", "largest difference");
+    kvsi_series *error = kvsi_chart_series(&chart, KVSI_MARKED, 0, "two layers"),
+                *self = kvsi_chart_series(&chart, KVSI_MARKED, 1, "first layer sees itself"),
+                *bound = kvsi_chart_series(&chart, KVSI_DASHED, 2, "the proof's bound"),
+                *law = kvsi_chart_series(&chart, KVSI_DASHED, 3, "e^-p");
 
     panel->log_y = 10;
     panel->y_format = "%.0e";
@@ -86,7 +86,7 @@ static void draw(kvsi_findings *f, const kvs_theorem1_result *r)
         kvsi_series_add(bound, slopes[i], r[i].bound, NAN);
         kvsi_series_add(law, slopes[i], exp(-slopes[i]), NAN);
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)

@@ -59,16 +59,16 @@ static void claim(kvsi_findings *f, const kvs_theorem2_result *r, size_t tried)
 
 static void draw(kvsi_findings *f, const kvs_theorem2_result *r)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "gap",
         .caption = "Largest difference from the induction head in any channel against σ, for an "
                    "input of tokens at right angles one of which comes twice; both axes are "
                    "logarithmic. With the two keys masked the difference is 0.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "σ", "largest difference");
-    kvsi_series *printed = kvsi_figure_series(&figure, KVSI_MARKED, 0, "as printed"),
-                *repeated = kvsi_figure_series(&figure, KVSI_MARKED, 1, "last two tokens equal"),
-                *law = kvsi_figure_series(&figure, KVSI_DASHED, 2, "2 e^(-1/σ)");
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "σ", "largest difference");
+    kvsi_series *printed = kvsi_chart_series(&chart, KVSI_MARKED, 0, "as printed"),
+                *repeated = kvsi_chart_series(&chart, KVSI_MARKED, 1, "last two tokens equal"),
+                *law = kvsi_chart_series(&chart, KVSI_DASHED, 2, "2 e^(-1/σ)");
 
     panel->log_x = panel->log_y = 10;
     panel->y_format = "%.0e";
@@ -78,7 +78,7 @@ static void draw(kvsi_findings *f, const kvs_theorem2_result *r)
         kvsi_series_add(repeated, sigmas[i], r[i].repeated, NAN);
         kvsi_series_add(law, sigmas[i], 2 * exp(-1 / sigmas[i]), NAN);
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)

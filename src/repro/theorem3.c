@@ -125,15 +125,15 @@ static kvs_status sample(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err
 {
     const size *s = &sizes[trial->plan->scale];
     const kvs_theorem3 problem = {.form = KVS_THEOREM3_EXACT, .T = KNOWN_T};
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "width",
         .caption = "Mean loss of networks with random embeddings against their width "
                    "(logarithmic), with its standard error, at T = 12, α = (0.2, 0.8), β = (0.9, "
                    "0.1); the line is the formula.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "width d", "loss, nats");
-    kvsi_series *found = kvsi_figure_series(&figure, KVSI_MARKED, 0, "random networks"),
-                *line = kvsi_figure_series(&figure, KVSI_DASHED, 1, "formula, d → ∞");
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "width d", "loss, nats");
+    kvsi_series *found = kvsi_chart_series(&chart, KVSI_MARKED, 0, "random networks"),
+                *line = kvsi_chart_series(&chart, KVSI_DASHED, 1, "formula, d → ∞");
     kvs_estimate e = {.mean = NAN, .error = NAN};
     double exact = NAN;
     size_t widest = 0;
@@ -150,10 +150,10 @@ static kvs_status sample(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err
         widest = widths[i];
     }
     claim_width(f, &e, exact, widest, s->samples);
-    kvsi_findings_figure(f, &figure);
+    kvsi_findings_figure(f, &chart);
     return KVS_OK;
 out:
-    kvsi_figure_release(&figure);
+    kvsi_chart_release(&chart);
     return st;
 }
 

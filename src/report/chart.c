@@ -1,4 +1,4 @@
-#include "repro/figure.h"
+#include "report/chart.h"
 
 #include "base/memory.h"
 #include "report/gnuplot.h"
@@ -8,16 +8,16 @@
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-kvsi_panel *kvsi_figure_panel(kvsi_figure *figure, const char *title, const char *x_label,
-                              const char *y_label)
+kvsi_panel *kvsi_chart_panel(kvsi_chart *chart, const char *title, const char *x_label,
+                             const char *y_label)
 {
-    kvsi_panel *panel = figure->panels + figure->panel_count;
+    kvsi_panel *panel = chart->panels + chart->panel_count;
 
-    if (figure->panel_count == KVSI_PANELS_MAX) {
-        figure->failed = 1;
+    if (chart->panel_count == KVSI_PANELS_MAX) {
+        chart->failed = 1;
         panel--;
     } else {
-        figure->panel_count++;
+        chart->panel_count++;
     }
     *panel = (kvsi_panel){
         .x_label = x_label,
@@ -32,26 +32,26 @@ kvsi_panel *kvsi_figure_panel(kvsi_figure *figure, const char *title, const char
     return panel;
 }
 
-kvsi_series *kvsi_figure_series(kvsi_figure *figure, kvsi_series_style style, size_t colour,
-                                const char *label)
+kvsi_series *kvsi_chart_series(kvsi_chart *chart, kvsi_series_style style, size_t colour,
+                               const char *label)
 {
     kvsi_series *series = NULL;
 
-    if (figure->series_count < KVSI_SERIES_MAX && figure->panel_count > 0)
+    if (chart->series_count < KVSI_SERIES_MAX && chart->panel_count > 0)
         series = kvsi_alloc(1, sizeof *series);
     if (!series) {
-        figure->failed = 1;
+        chart->failed = 1;
         return NULL;
     }
     series->style = style;
     series->colour = colour;
-    series->panel = figure->panel_count - 1;
+    series->panel = chart->panel_count - 1;
     for (int axis = 0; axis < 2; axis++) {
         series->low[axis] = INFINITY;
         series->high[axis] = -INFINITY;
     }
     snprintf(series->label, sizeof series->label, "%s", label);
-    figure->series[figure->series_count++] = series;
+    chart->series[chart->series_count++] = series;
     return series;
 }
 
@@ -76,24 +76,24 @@ void kvsi_series_add(kvsi_series *series, double x, double y, double error)
     series->has_errors |= error > 0;
 }
 
-void kvsi_figure_release(kvsi_figure *figure)
+void kvsi_chart_release(kvsi_chart *chart)
 {
-    for (size_t i = 0; i < figure->series_count; i++) {
-        kvsi_text_release(&figure->series[i]->block);
-        kvsi_text_release(&figure->series[i]->csv);
-        kvsi_free(figure->series[i]);
+    for (size_t i = 0; i < chart->series_count; i++) {
+        kvsi_text_release(&chart->series[i]->block);
+        kvsi_text_release(&chart->series[i]->csv);
+        kvsi_free(chart->series[i]);
     }
-    figure->series_count = figure->panel_count = 0;
+    chart->series_count = chart->panel_count = 0;
 }
 
-static kvs_status check(const kvsi_figure *figure, kvs_err *err)
+static kvs_status check(const kvsi_chart *chart, kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
-    if (figure->failed)
-        return kvsi_fail(err, KVS_E_LIMIT, "the figure '%s' is too large", figure->name);
-    for (size_t i = 0; st == KVS_OK && i < figure->series_count; i++)
-        st = kvsi_text_check(&figure->series[i]->csv, err);
+    if (chart->failed)
+        return kvsi_fail(err, KVS_E_LIMIT, "the figure '%s' is too large", chart->name);
+    for (size_t i = 0; st == KVS_OK && i < chart->series_count; i++)
+        st = kvsi_text_check(&chart->series[i]->csv, err);
     return st;
 }
 
@@ -125,12 +125,12 @@ static void add_series(kvsi_text *out, const char *panel, const kvsi_series *ser
     }
 }
 
-kvs_status kvsi_figure_csv(kvsi_text *out, const kvsi_figure *figure, kvs_err *err)
+kvs_status kvsi_chart_csv(kvsi_text *out, const kvsi_chart *chart, kvs_err *err)
 {
-    TRY(check(figure, err));
+    TRY(check(chart, err));
     kvsi_text_add(out, "panel,series,x,y,error\n");
-    for (size_t i = 0; i < figure->series_count; i++)
-        add_series(out, figure->panels[figure->series[i]->panel].title, figure->series[i]);
+    for (size_t i = 0; i < chart->series_count; i++)
+        add_series(out, chart->panels[chart->series[i]->panel].title, chart->series[i]);
     return kvsi_text_check(out, err);
 }
 
@@ -198,16 +198,16 @@ static void add_log_axis(kvsi_text *script, const char *axis, int base, double l
 }
 
 /* What all series of a panel need. */
-static void measure(double low[2], double high[2], const kvsi_figure *figure, size_t panel)
+static void measure(double low[2], double high[2], const kvsi_chart *chart, size_t panel)
 {
     for (int axis = 0; axis < 2; axis++) {
         low[axis] = INFINITY;
         high[axis] = -INFINITY;
     }
-    for (size_t i = 0; i < figure->series_count; i++)
-        for (int axis = 0; axis < 2 && figure->series[i]->panel == panel; axis++) {
-            low[axis] = fmin(low[axis], figure->series[i]->low[axis]);
-            high[axis] = fmax(high[axis], figure->series[i]->high[axis]);
+    for (size_t i = 0; i < chart->series_count; i++)
+        for (int axis = 0; axis < 2 && chart->series[i]->panel == panel; axis++) {
+            low[axis] = fmin(low[axis], chart->series[i]->low[axis]);
+            high[axis] = fmax(high[axis], chart->series[i]->high[axis]);
         }
 }
 
@@ -247,12 +247,12 @@ static void add_rows(kvsi_text *script, const kvsi_panel *panel)
     kvsi_text_add(script, ")\nset grid xtics\n");
 }
 
-static void add_axes(kvsi_text *script, const kvsi_figure *figure, size_t number)
+static void add_axes(kvsi_text *script, const kvsi_chart *chart, size_t number)
 {
-    const kvsi_panel *panel = figure->panels + number;
+    const kvsi_panel *panel = chart->panels + number;
     double low[2], high[2];
 
-    measure(low, high, figure, number);
+    measure(low, high, chart, number);
     add_label(script, "title", panel->title);
     add_label(script, "xlabel", panel->x_label);
     add_label(script, "ylabel", panel->y_label);
@@ -330,11 +330,11 @@ static void add_bars(kvsi_text *script, const kvsi_series *s, size_t number, int
                      kvsi_gnuplot_colour(s->colour));
 }
 
-static void add_plot(kvsi_text *script, const kvsi_figure *figure, size_t panel)
+static void add_plot(kvsi_text *script, const kvsi_chart *chart, size_t panel)
 {
     kvsi_text_add(script, "plot NaN notitle");
-    for (size_t i = 0; i < figure->series_count; i++) {
-        const kvsi_series *s = figure->series[i];
+    for (size_t i = 0; i < chart->series_count; i++) {
+        const kvsi_series *s = chart->series[i];
 
         if (s->panel != panel || s->count == 0)
             continue;
@@ -347,15 +347,15 @@ static void add_plot(kvsi_text *script, const kvsi_figure *figure, size_t panel)
             kvsi_text_add(script, " notitle");
         }
         if (s->has_errors)
-            add_bars(script, s, i, figure->panels[panel].row_count > 0);
+            add_bars(script, s, i, chart->panels[panel].row_count > 0);
     }
     kvsi_text_add(script, "\n");
 }
 
 /* Panels stand side by side, those with names of rows below each other. */
-static void write_script(kvsi_text *script, const kvsi_figure *figure)
+static void write_script(kvsi_text *script, const kvsi_chart *chart)
 {
-    const size_t panels = figure->panel_count, rows = figure->panels[0].row_count;
+    const size_t panels = chart->panel_count, rows = chart->panels[0].row_count;
     const size_t width = panels == 1 ? 900 : panels == 2 ? 1100 : 1200;
     const size_t height = rows > 0 ? 130 + 34 * rows : panels == 1 ? 460 : 400;
 
@@ -364,25 +364,25 @@ static void write_script(kvsi_text *script, const kvsi_figure *figure)
                      "'sans-serif,15' background '#ffffff'\n",
                      width, height);
     kvsi_gnuplot_style(script);
-    for (size_t i = 0; i < figure->series_count; i++)
+    for (size_t i = 0; i < chart->series_count; i++)
         kvsi_text_format(script, "$s%zu << END\n%sEND\n", i,
-                         figure->series[i]->block.data ? figure->series[i]->block.data : "");
+                         chart->series[i]->block.data ? chart->series[i]->block.data : "");
     kvsi_text_format(script, "set multiplot layout 1,%zu\n", panels);
     for (size_t p = 0; p < panels; p++) {
-        add_axes(script, figure, p);
-        add_plot(script, figure, p);
+        add_axes(script, chart, p);
+        add_plot(script, chart, p);
     }
     kvsi_text_add(script, "unset multiplot\n");
 }
 
-kvs_status kvsi_figure_draw(char **svg, const kvsi_figure *figure, kvs_err *err)
+kvs_status kvsi_chart_draw(char **svg, const kvsi_chart *chart, kvs_err *err)
 {
     kvsi_text script = {0};
     kvs_status st;
 
     *svg = NULL;
-    TRY_OUT(check(figure, err));
-    write_script(&script, figure);
+    TRY_OUT(check(chart, err));
+    write_script(&script, chart);
     TRY_OUT(kvsi_gnuplot_draw(svg, &script, err));
 out:
     kvsi_text_release(&script);

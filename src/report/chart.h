@@ -1,14 +1,14 @@
-/* repro/figure.h - charts: series of points in one or more panels, as gnuplot's SVG and as CSV.
+/* report/chart.h - charts: series of points in one or more panels, as gnuplot's SVG and as CSV.
  *
- *     kvsi_figure figure = {.name = "accuracy", .caption = "..."};
- *     kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "accuracy");
+ *     kvsi_chart chart = {.name = "accuracy", .caption = "..."};
+ *     kvsi_panel *panel = kvsi_chart_panel(&chart, "", "training step", "accuracy");
  *     panel->log_x = 10;
- *     kvsi_series *series = kvsi_figure_series(&figure, KVSI_LINE, 0, "KV shifting, 1 layer");
+ *     kvsi_series *series = kvsi_chart_series(&chart, KVSI_LINE, 0, "KV shifting, 1 layer");
  *     kvsi_series_add(series, step, accuracy, error);
- *     kvsi_findings_figure(findings, &figure);                       draws and releases it
+ *     kvsi_findings_figure(findings, &chart);                       draws and releases it
  */
-#ifndef KVSI_REPRO_FIGURE_H
-#define KVSI_REPRO_FIGURE_H
+#ifndef KVSI_REPORT_CHART_H
+#define KVSI_REPORT_CHART_H
 
 #include "base/text.h"
 
@@ -48,27 +48,27 @@ typedef struct kvsi_panel {
     size_t row_count;
 } kvsi_panel;
 
-typedef struct kvsi_figure {
+typedef struct kvsi_chart {
     const char *name, *caption; /* borrowed */
     kvsi_panel panels[KVSI_PANELS_MAX];
     size_t panel_count;
     kvsi_series *series[KVSI_SERIES_MAX];
     size_t series_count;
     int failed; /* memory ran out, or there were too many of something */
-} kvsi_figure;
+} kvsi_chart;
 
 /* Further series go into this panel.  Never NULL. */
-kvsi_panel *kvsi_figure_panel(kvsi_figure *figure, const char *title, const char *x_label,
-                              const char *y_label);
+kvsi_panel *kvsi_chart_panel(kvsi_chart *chart, const char *title, const char *x_label,
+                             const char *y_label);
 /* NULL if there is no room, which kvsi_series_add takes. */
-kvsi_series *kvsi_figure_series(kvsi_figure *figure, kvsi_series_style style, size_t colour,
-                                const char *label);
+kvsi_series *kvsi_chart_series(kvsi_chart *chart, kvsi_series_style style, size_t colour,
+                               const char *label);
 /* `error` NaN = none.  Points that are not finite are left out. */
 void kvsi_series_add(kvsi_series *series, double x, double y, double error);
 
-kvs_status kvsi_figure_draw(char **svg, const kvsi_figure *figure, kvs_err *err);
+kvs_status kvsi_chart_draw(char **svg, const kvsi_chart *chart, kvs_err *err);
 /* panel,series,x,y,error */
-kvs_status kvsi_figure_csv(kvsi_text *out, const kvsi_figure *figure, kvs_err *err);
-void kvsi_figure_release(kvsi_figure *figure);
+kvs_status kvsi_chart_csv(kvsi_text *out, const kvsi_chart *chart, kvs_err *err);
+void kvsi_chart_release(kvsi_chart *chart);
 
 #endif
