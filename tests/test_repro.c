@@ -288,8 +288,8 @@ static void a_figure_is_its_numbers(void **state)
     (void)state;
     kvsi_chart_panel(&chart, "left", "x", "y");
     kvsi_series_add(kvsi_chart_series(&chart, KVSI_LINE, 0, "a \"b\""), 1, 2.5, NAN);
-    kvsi_series_add(figure.series[0], NAN, 3, NAN);
-    kvsi_series_add(figure.series[0], 2, 3, 0.5);
+    kvsi_series_add(chart.series[0], NAN, 3, NAN);
+    kvsi_series_add(chart.series[0], 2, 3, 0.5);
     assert_int_equal(kvsi_chart_csv(&csv, &chart, &err), KVS_OK);
     assert_string_equal(csv.data, "panel,series,x,y,error\n\"left\",\"a 'b'\",1,2.5,\n"
                                   "\"left\",\"a 'b'\",2,3,0.5\n");

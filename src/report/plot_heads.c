@@ -26,14 +26,14 @@ static void add_map(drawing *d, const char *name, const float *pattern, size_t t
             kvsi_text_format(script, "%.3g ", (double)pattern[t * tokens + s]);
         kvsi_text_add(script, "\n");
     }
+    kvsi_text_add(script, "END\n");
+    kvsi_gnuplot_place(script, left / d->width, (left + SIDE) / d->width, 1 - top / d->height,
+                       1 - (top + SIDE) / d->height);
     kvsi_text_format(script,
-                     "END\nset lmargin at screen %.5f\nset rmargin at screen %.5f\n"
-                     "set tmargin at screen %.5f\nset bmargin at screen %.5f\n"
                      "set title '%s' offset 0,-0.7\n"
                      "set xrange [-0.5:%zu.5]\nset yrange [%zu.5:-0.5]\n"
                      "plot $%s%zu matrix with image notitle\nunset label\nunset colorbox\n",
-                     left / d->width, (left + SIDE) / d->width, 1 - top / d->height,
-                     1 - (top + SIDE) / d->height, title, tokens - 1, tokens - 1, name, d->drawn);
+                     title, tokens - 1, tokens - 1, name, d->drawn);
 }
 
 static void add_head(void *user, const kvs_pattern *p)
@@ -56,10 +56,7 @@ static void add_frame(drawing *d, const kvs_lens_options *o, size_t all)
 {
     kvsi_text *script = &d->script;
 
-    kvsi_text_format(script,
-                     "set terminal svg noenhanced size %.0f,%.0f name 'heads' "
-                     "font 'sans-serif,11' background '#ffffff'\nset encoding utf8\n",
-                     d->width, d->height);
+    kvsi_gnuplot_begin(script, "heads", d->width, d->height, 11);
     kvsi_text_add(script, "set palette defined (-1 '#b2182b', 0 '#ffffff', 1 '#053061')\n"
                           "set cbrange [-1:1]\nset multiplot\n"
                           "set border linecolor rgb '#7f7f7f'\nunset tics\n"

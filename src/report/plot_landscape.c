@@ -99,11 +99,8 @@ static void add_place(kvsi_text *script, const layout *l, size_t number)
     const double left = (double)(column * PANEL_WIDTH + 80);
     const double top = l->height - (double)(row * PANEL_HEIGHT + 42);
 
-    kvsi_text_format(script,
-                     "set lmargin at screen %.5f\nset rmargin at screen %.5f\n"
-                     "set tmargin at screen %.5f\nset bmargin at screen %.5f\n",
-                     left / l->width, (left + SIDE) / l->width, top / l->height,
-                     (top - SIDE) / l->height);
+    kvsi_gnuplot_place(script, left / l->width, (left + SIDE) / l->width, top / l->height,
+                       (top - SIDE) / l->height);
 }
 
 static void add_words(kvsi_text *script, const layout *l)
@@ -138,10 +135,7 @@ static kvs_status add_panel(kvsi_text *script, const layout *l, const kvs_theore
 
 static void add_frame(kvsi_text *script, const layout *l)
 {
-    kvsi_text_format(script,
-                     "set terminal svg noenhanced size %.0f,%.0f name 'landscape' "
-                     "font 'sans-serif,13' background '#ffffff'\n",
-                     l->width, l->height);
+    kvsi_gnuplot_begin(script, "landscape", l->width, l->height, 13);
     kvsi_gnuplot_style(script);
     kvsi_text_add(script,
                   "unset grid\nset border 15\nset key off\n"

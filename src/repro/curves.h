@@ -2,13 +2,13 @@
 #ifndef KVSI_REPRO_CURVES_H
 #define KVSI_REPRO_CURVES_H
 
+#include "report/curves.h"
 #include "repro/findings.h"
 #include "repro/trial.h"
 
-/* Accuracy in percent against step: mean of the last 20 batches, then over the seeds, with the
- * standard error.  Steps are for a logarithmic axis. */
-void kvsi_curve_of_accuracy(kvsi_chart *chart, size_t colour, const kvsi_trial_arm *arm,
-                            const char *label);
+/* Adds the arm's accuracy, over its seeds (kvsi_curve_of_accuracy). */
+void kvsi_accuracy_of_arm(kvsi_chart *chart, size_t colour, const kvsi_trial_arm *arm,
+                          const char *label);
 /* Validation loss minus that of another arm with the same seed, against step, at each evaluation
  * that all runs have; mean over the seeds. */
 void kvsi_curve_of_difference(kvsi_chart *chart, size_t colour, const kvsi_trial_arm *arm,

@@ -299,17 +299,11 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial)
     };
 
     for (size_t i = 0; i < sizes[trial->plan->scale].setting_count; i++) {
-        kvsi_panel *panel = kvsi_chart_panel(&chart, "", "training step", "accuracy");
-
-        panel->log_x = 10;
-        panel->y_low = 0;
-        panel->y_high = 102;
-        panel->y_format = "%g %%";
-        panel->key = "inside top left";
+        kvsi_panel_of_accuracy(&chart, "", "accuracy");
         for (size_t a = 0; a < 2; a++) {
             const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * i + a);
 
-            kvsi_curve_of_accuracy(&chart, a, &arm, arm.name);
+            kvsi_accuracy_of_arm(&chart, a, &arm, arm.name);
         }
     }
     kvsi_findings_figure(f, &chart);

@@ -46,17 +46,11 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial)
                    "last 20 batches, then over the seeds, with the standard error. The step axis "
                    "is logarithmic.",
     };
-    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "training step", "accuracy");
-
-    panel->log_x = 10;
-    panel->y_low = 0;
-    panel->y_high = 102;
-    panel->y_format = "%g %%";
-    panel->key = "inside top left";
+    kvsi_panel_of_accuracy(&chart, "", "accuracy");
     for (size_t i = 0; i < ARMS; i++) {
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
 
-        kvsi_curve_of_accuracy(&chart, i, &arm, arm.name);
+        kvsi_accuracy_of_arm(&chart, i, &arm, arm.name);
     }
     kvsi_findings_figure(f, &chart);
 }

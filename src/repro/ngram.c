@@ -129,16 +129,13 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial)
 
         snprintf(title, sizeof title, "%s, %zu layer%s", s->name, s->layers,
                  s->layers == 1 ? "" : "s");
-        panel = kvsi_chart_panel(&chart, title, "training step", i == 0 ? "accuracy" : "");
-        panel->log_x = 10;
-        panel->y_low = 0;
-        panel->y_high = 102;
-        panel->y_format = "%g %%";
-        panel->key = i == 0 ? "inside top left" : NULL;
+        panel = kvsi_panel_of_accuracy(&chart, title, i == 0 ? "accuracy" : "");
+        if (i > 0)
+            panel->key = NULL;
         for (size_t a = 0; a < 2; a++) {
             const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * i + a);
 
-            kvsi_curve_of_accuracy(&chart, a, &arm, labels[a]);
+            kvsi_accuracy_of_arm(&chart, a, &arm, labels[a]);
         }
     }
     kvsi_findings_figure(f, &chart);
