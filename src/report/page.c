@@ -1,6 +1,6 @@
 #include "report/page.h"
 
-#include "report/tables.h"
+#include "report/report_tables.h"
 
 #include <string.h>
 
@@ -112,19 +112,19 @@ void kvsi_page_figure(kvsi_text *page, const char *svg, const char *caption)
                      start ? start : svg, caption);
 }
 
-static void add_grid(kvsi_text *page, kvsi_grid *grid)
+static void add_grid(kvsi_text *page, kvsi_table *table)
 {
-    kvsi_grid_to_html(page, grid);
-    kvsi_grid_release(grid);
+    kvsi_table_to_html(page, table);
+    kvsi_table_release(table);
 }
 
 static void add_task_table(kvsi_text *page, const kvs_report *report)
 {
-    kvsi_grid grid;
+    kvsi_table table;
 
     kvsi_text_add(page, "<h2>Results</h2>\n");
-    kvsi_table_of_tasks(&grid, report);
-    add_grid(page, &grid);
+    kvsi_table_of_tasks(&table, report);
+    add_grid(page, &table);
     kvsi_text_add(page, accuracy_notes);
 }
 
@@ -132,15 +132,15 @@ static void add_difference(kvsi_text *page, const kvs_report *report, const kvsi
 {
     const kvsi_arm *arms = report->arms.arms;
     kvsi_text words = {0};
-    kvsi_grid grid;
+    kvsi_table table;
 
     kvsi_text_add(page, "<h3>");
     kvsi_text_add_xml(page, arms[d->summary.arm].label);
     kvsi_text_add(page, " − ");
     kvsi_text_add_xml(page, arms[d->summary.baseline].label);
     kvsi_text_add(page, "</h3>\n");
-    kvsi_table_of_difference(&grid, report, d);
-    add_grid(page, &grid);
+    kvsi_table_of_difference(&table, report, d);
+    add_grid(page, &table);
     kvsi_explain_difference(&words, report, d);
     kvsi_text_add(page, "<p class=\"soft\">");
     kvsi_text_add_xml(page, words.data ? words.data : "");
@@ -151,11 +151,11 @@ static void add_difference(kvsi_text *page, const kvs_report *report, const kvsi
 
 static void add_text_tables(kvsi_text *page, const kvs_report *report)
 {
-    kvsi_grid grid;
+    kvsi_table table;
 
     kvsi_text_add(page, "<h2>Results</h2>\n");
-    kvsi_table_of_arms(&grid, report);
-    add_grid(page, &grid);
+    kvsi_table_of_arms(&table, report);
+    add_grid(page, &table);
     kvsi_text_add(page, arms_notes);
     if (report->arms.difference_count > 0)
         kvsi_text_add(page, "<h2>Seed by seed</h2>\n");
@@ -163,12 +163,12 @@ static void add_text_tables(kvsi_text *page, const kvs_report *report)
         add_difference(page, report, report->arms.differences + i);
     if (report->arms.count > 1) {
         kvsi_text_add(page, "<h2>Settings that differ</h2>\n");
-        kvsi_table_of_settings(&grid, report);
-        add_grid(page, &grid);
+        kvsi_table_of_settings(&table, report);
+        add_grid(page, &table);
     }
     kvsi_text_add(page, "<h2>Runs</h2>\n");
-    kvsi_table_of_runs(&grid, report);
-    add_grid(page, &grid);
+    kvsi_table_of_runs(&table, report);
+    add_grid(page, &table);
 }
 
 static void add_commands(kvsi_text *page, const kvsi_run *runs, size_t count)

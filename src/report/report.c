@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "report/page.h"
 #include "report/plot.h"
-#include "report/tables.h"
+#include "report/report_tables.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -106,11 +106,11 @@ static void claim(kvsi_findings *f, const kvsi_trial_arm *arm)
 
 static void tabulate(kvsi_findings *f, const kvsi_trial_arm *arm)
 {
-    kvsi_grid grid = {.columns = 3, .left = 1};
+    kvsi_table table = {.columns = 3, .left = 1};
 
-    kvsi_grid_add(&grid, "heads with");
-    kvsi_grid_add(&grid, "paper, 2.9B");
-    kvsi_grid_add(&grid, "here, of %zu", last_look(arm->runs).heads);
+    kvsi_table_add(&table, "heads with");
+    kvsi_table_add(&table, "paper, 2.9B");
+    kvsi_table_add(&table, "here, of %zu", last_look(arm->runs).heads);
     for (size_t c = 0; c < KVS_HEAD_KINDS; c++) {
         double shares[KVSI_SEEDS_MAX];
         kvsi_estimate share;
@@ -118,14 +118,14 @@ static void tabulate(kvsi_findings *f, const kvsi_trial_arm *arm)
         for (size_t r = 0; r < arm->count; r++)
             shares[r] = last_look(arm->runs + r).share[c];
         share = kvsi_estimate_of(shares, arm->count);
-        kvsi_grid_add(&grid, "%s", class_names[c]);
-        kvsi_grid_add(&grid, "%.0f of 128 (%.1f %%)", paper_counts[c], paper_counts[c] / 1.28);
-        kvsi_table_estimate(&grid, &share, 1, " %");
+        kvsi_table_add(&table, "%s", class_names[c]);
+        kvsi_table_add(&table, "%.0f of 128 (%.1f %%)", paper_counts[c], paper_counts[c] / 1.28);
+        kvsi_table_estimate(&table, &share, 1, " %");
     }
     kvsi_findings_table(f, "classes",
                         "Heads by whether the current or the previous token weighs more, in keys "
                         "and in values; mean over the seeds ± standard error.",
-                        &grid);
+                        &table);
 }
 
 /* One number of a tally over the training, mean over the seeds; `offset` is its place. */

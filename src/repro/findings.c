@@ -181,44 +181,44 @@ static void add_csv_cell(kvsi_text *csv, const char *cell)
     kvsi_text_add(csv, quoted ? "\"" : "");
 }
 
-void kvsi_table_estimate(kvsi_grid *grid, const kvsi_estimate *e, int digits, const char *unit)
+void kvsi_table_estimate(kvsi_table *table, const kvsi_estimate *e, int digits, const char *unit)
 {
     if (isnan(e->error))
-        kvsi_grid_add(grid, "%.*f%s", digits, e->mean, unit);
+        kvsi_table_add(table, "%.*f%s", digits, e->mean, unit);
     else
-        kvsi_grid_add(grid, "%.*f ± %.*f%s", digits, e->mean, digits, e->error, unit);
+        kvsi_table_add(table, "%.*f ± %.*f%s", digits, e->mean, digits, e->error, unit);
 }
 
-void kvsi_table_p(kvsi_grid *grid, double p)
+void kvsi_table_p(kvsi_table *table, double p)
 {
     if (isnan(p))
-        kvsi_grid_add(grid, "–");
+        kvsi_table_add(table, "–");
     else
-        kvsi_grid_add(grid, "%.3g", p);
+        kvsi_table_add(table, "%.3g", p);
 }
 
 /* The rows, headings first; the same goes into the CSV. */
-static json_t *rows_of(const kvsi_grid *grid, kvsi_text *csv)
+static json_t *rows_of(const kvsi_table *table, kvsi_text *csv)
 {
     json_t *rows = json_array(), *row = NULL;
-    const char *cell = grid->words.data;
+    const char *cell = table->words.data;
 
-    for (size_t i = 0; i < grid->cells; i++, cell += strlen(cell) + 1) {
-        const size_t column = i % grid->columns;
+    for (size_t i = 0; i < table->cells; i++, cell += strlen(cell) + 1) {
+        const size_t column = i % table->columns;
 
         if (column == 0)
             json_array_append_new(rows, row = json_array());
         json_array_append_new(row, json_string(cell));
         add_csv_cell(csv, cell);
-        kvsi_text_add(csv, column + 1 == grid->columns ? "\n" : ",");
+        kvsi_text_add(csv, column + 1 == table->columns ? "\n" : ",");
     }
     return rows;
 }
 
-void kvsi_findings_table(kvsi_findings *f, const char *name, const char *caption, kvsi_grid *grid)
+void kvsi_findings_table(kvsi_findings *f, const char *name, const char *caption, kvsi_table *table)
 {
     kvsi_text csv = {0};
-    json_t *rows = grid->words.failed || grid->cells == 0 ? NULL : rows_of(grid, &csv);
+    json_t *rows = table->words.failed || table->cells == 0 ? NULL : rows_of(table, &csv);
 
     if (f->status == KVS_OK)
         f->status = rows ? kvsi_text_check(&csv, f->err)
@@ -227,8 +227,8 @@ void kvsi_findings_table(kvsi_findings *f, const char *name, const char *caption
         f->status = write_file(f, name, "csv", csv.data, f->err);
     keep(f, f->tables,
          json_pack("{s:s, s:s, s:I, s:O?}", "name", name, "caption", caption, "left",
-                   (json_int_t)grid->left, "rows", rows));
+                   (json_int_t)table->left, "rows", rows));
     json_decref(rows);
     kvsi_text_release(&csv);
-    kvsi_grid_release(grid);
+    kvsi_table_release(table);
 }

@@ -9,7 +9,7 @@
 #include "base/statistics.h"
 #include "kvshift/kvshift_lab.h"
 #include "report/chart.h"
-#include "report/grid.h"
+#include "report/table.h"
 
 typedef enum kvsi_outcome {
     KVSI_HOLDS,
@@ -57,13 +57,13 @@ void kvsi_findings_drawing(kvsi_findings *findings, const char *name, const char
 /* The same for what gnuplot was asked for: where it is not there, that is said and no failure. */
 void kvsi_findings_drawn(kvsi_findings *findings, kvs_status status, const kvs_err *why,
                          const char *name, const char *caption, const char *svg);
-/* Takes the grid's memory; its first cells are the headings.  Also writes NAME.csv. */
+/* Takes the table's memory; its first cells are the headings.  Also writes NAME.csv. */
 void kvsi_findings_table(kvsi_findings *findings, const char *name, const char *caption,
-                         kvsi_grid *grid);
+                         kvsi_table *table);
 /* Cells of a table: "4.9279 ± 0.0062", without an error where there is none; "0.003", or a dash. */
-void kvsi_table_estimate(kvsi_grid *grid, const kvsi_estimate *estimate, int digits,
+void kvsi_table_estimate(kvsi_table *table, const kvsi_estimate *estimate, int digits,
                          const char *unit);
-void kvsi_table_p(kvsi_grid *grid, double p);
+void kvsi_table_p(kvsi_table *table, double p);
 void kvsi_findings_remark(kvsi_findings *findings, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

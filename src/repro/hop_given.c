@@ -67,22 +67,22 @@ typedef struct agreement {
     double farthest;      /* in standard errors */
 } agreement;
 
-static void add_row(kvsi_grid *grid, agreement *a, const kvsi_hop_error *ours, size_t hops,
+static void add_row(kvsi_table *table, agreement *a, const kvsi_hop_error *ours, size_t hops,
                     const known *k, double own_sequences)
 {
-    const double table = k->errors && hops > 0 ? k->errors[hops - 1] : -1;
+    const double published = k->errors && hops > 0 ? k->errors[hops - 1] : -1;
 
-    kvsi_grid_add(grid, "%zu", hops);
-    kvsi_grid_add(grid, "%.4f ± %.4f", ours->error, ours->deviation);
-    if (table < 0) {
-        kvsi_grid_add(grid, "–");
-        kvsi_grid_add(grid, "–");
+    kvsi_table_add(table, "%zu", hops);
+    kvsi_table_add(table, "%.4f ± %.4f", ours->error, ours->deviation);
+    if (published < 0) {
+        kvsi_table_add(table, "–");
+        kvsi_table_add(table, "–");
     } else {
         const double off =
-            (ours->error - table) / standard_error(ours, hops, own_sequences, k->sequences);
+            (ours->error - published) / standard_error(ours, hops, own_sequences, k->sequences);
 
-        kvsi_grid_add(grid, "%.3f", table);
-        kvsi_grid_add(grid, "%+.1f", off);
+        kvsi_table_add(table, "%.3f", published);
+        kvsi_table_add(table, "%+.1f", off);
         a->cells++;
         a->beyond += fabs(off) > 3;
         a->farthest = fmax(a->farthest, fabs(off));
@@ -94,18 +94,18 @@ static agreement tabulate(kvsi_findings *f, const kvsi_hop_error *ours, const kn
 {
     static const char *const headings[] = {"hops", "error here", "known error",
                                            "standard errors apart"};
-    kvsi_grid grid = {.columns = 4, .left = 0};
+    kvsi_table table = {.columns = 4, .left = 0};
     agreement a = {0};
 
     for (size_t i = 0; i < 4; i++)
-        kvsi_grid_add(&grid, "%s", headings[i]);
+        kvsi_table_add(&table, "%s", headings[i]);
     for (size_t hops = 0; hops <= HOPS; hops++)
-        add_row(&grid, &a, &ours[hops], hops, k, own_sequences);
+        add_row(&table, &a, &ours[hops], hops, k, own_sequences);
     kvsi_findings_table(f, "table",
                         "Share of the letters asked for that are wrong, with its standard error by "
                         "bootstrap over sequences; what is known of such a model; and how far "
                         "apart they are.",
-                        &grid);
+                        &table);
     return a;
 }
 
@@ -117,15 +117,15 @@ static void draw(kvsi_findings *f, const kvsi_hop_error *ours, const known *k)
     };
     kvsi_panel *panel = kvsi_chart_panel(&chart, "", "hops k", "error");
     kvsi_series *here = kvsi_chart_series(&chart, KVSI_MARKED, 0, "here"),
-                *table = k->errors ? kvsi_chart_series(&chart, KVSI_MARKS, 1, "known") : NULL;
+                *published = k->errors ? kvsi_chart_series(&chart, KVSI_MARKS, 1, "known") : NULL;
 
     panel->y_low = 0;
     panel->key = "inside top left";
     for (size_t hops = 0; hops <= HOPS; hops++)
         kvsi_series_add(here, (double)hops, ours[hops].error, ours[hops].deviation);
-    for (size_t hops = 1; table && hops <= HOPS; hops++)
+    for (size_t hops = 1; published && hops <= HOPS; hops++)
         if (k->errors[hops - 1] >= 0)
-            kvsi_series_add(table, (double)hops, k->errors[hops - 1], NAN);
+            kvsi_series_add(published, (double)hops, k->errors[hops - 1], NAN);
     kvsi_findings_figure(f, &chart);
 }
 

@@ -240,28 +240,28 @@ out:
 static kvs_status tabulate(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
 {
     const size *s = &sizes[trial->plan->scale];
-    kvsi_grid grid = {.columns = s->hops + 1, .left = 1};
+    kvsi_table table = {.columns = s->hops + 1, .left = 1};
     kvs_status st = KVS_OK;
 
-    kvsi_grid_add(&grid, "error at k =");
+    kvsi_table_add(&table, "error at k =");
     for (size_t k = 1; k <= s->hops; k++)
-        kvsi_grid_add(&grid, "%zu", k);
+        kvsi_table_add(&table, "%zu", k);
     for (size_t a = 0; a < 2 * s->depth_count; a++) {
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
         kvsi_estimate errors[KVSI_HOPS_MAX];
 
         TRY_OUT(errors_of(errors, &arm, "dropout_off", s->hops, err));
-        kvsi_grid_add(&grid, "%s", arm.name);
+        kvsi_table_add(&table, "%s", arm.name);
         for (size_t k = 1; k <= s->hops; k++)
-            kvsi_table_estimate(&grid, &errors[k], 1, " %");
+            kvsi_table_estimate(&table, &errors[k], 1, " %");
     }
     kvsi_findings_table(f, "table",
                         "Share of the letters asked for that are wrong, dropout off; mean over the "
                         "seeds ± standard error.",
-                        &grid);
+                        &table);
     return KVS_OK;
 out:
-    kvsi_grid_release(&grid);
+    kvsi_table_release(&table);
     return st;
 }
 

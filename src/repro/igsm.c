@@ -266,19 +266,19 @@ static void tabulate(kvsi_findings *f, const kvsi_trial *trial)
                    {"asked for and missing", missing},
                    {"solved, as trained on", solved_short},
                    {"every step right, as trained on", strict_short}};
-    kvsi_grid grid = {.columns = 6, .left = 1};
+    kvsi_table table = {.columns = 6, .left = 1};
 
-    kvsi_grid_add(&grid, "arm");
+    kvsi_table_add(&table, "arm");
     for (size_t c = 0; c < 5; c++)
-        kvsi_grid_add(&grid, "%s", columns[c].heading);
+        kvsi_table_add(&table, "%s", columns[c].heading);
     for (size_t a = 0; a < 2 * sizes[trial->plan->scale].setting_count; a++) {
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
 
-        kvsi_grid_add(&grid, "%s", arm.name);
+        kvsi_table_add(&table, "%s", arm.name);
         for (size_t c = 0; c < 5; c++) {
             const kvsi_estimate e = kvsi_estimate_arm(&arm, columns[c].read);
 
-            kvsi_table_estimate(&grid, &e, 1, " %");
+            kvsi_table_estimate(&table, &e, 1, " %");
         }
     }
     kvsi_findings_table(f, "scores",
@@ -286,7 +286,7 @@ static void tabulate(kvsi_findings *f, const kvsi_trial *trial)
                         "those that are longer than trained on, then of such as were trained on. "
                         "Solved, as the paper counts, is a problem where some step computes what "
                         "is asked and gets it right.",
-                        &grid);
+                        &table);
 }
 
 static void draw(kvsi_findings *f, const kvsi_trial *trial)

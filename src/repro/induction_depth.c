@@ -91,15 +91,15 @@ static void tabulate_steps(kvsi_findings *f, const kvsi_trial *trial)
 {
     static const double levels[] = {0.5, 0.9, 0.95, 0.99};
     enum { LEVELS = sizeof levels / sizeof *levels };
-    kvsi_grid grid = {.columns = 1 + LEVELS, .left = 1};
+    kvsi_table table = {.columns = 1 + LEVELS, .left = 1};
 
-    kvsi_grid_add(&grid, "model");
+    kvsi_table_add(&table, "model");
     for (size_t i = 0; i < LEVELS; i++)
-        kvsi_grid_add(&grid, "%g %%", 100 * levels[i]);
+        kvsi_table_add(&table, "%g %%", 100 * levels[i]);
     for (size_t a = 0; a < ARMS; a++) {
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
 
-        kvsi_grid_add(&grid, "%s", arm.name);
+        kvsi_table_add(&table, "%s", arm.name);
         for (size_t i = 0; i < LEVELS; i++) {
             double steps[KVSI_SEEDS_MAX];
             size_t count = 0;
@@ -111,15 +111,15 @@ static void tabulate_steps(kvsi_findings *f, const kvsi_trial *trial)
             }
             e = kvsi_estimate_of(steps, count);
             if (count < arm.count)
-                kvsi_grid_add(&grid, "%zu of %zu seeds", count, arm.count);
+                kvsi_table_add(&table, "%zu of %zu seeds", count, arm.count);
             else
-                kvsi_table_estimate(&grid, &e, 0, "");
+                kvsi_table_estimate(&table, &e, 0, "");
         }
     }
     kvsi_findings_table(f, "steps",
                         "Steps until the last 20 batches have that share of right answers, mean "
                         "over the seeds ± standard error; or how many seeds got there at all.",
-                        &grid);
+                        &table);
 }
 
 static const double LEARNED = 0.9;

@@ -130,20 +130,20 @@ static void draw_narrowest(kvsi_findings *f, const kvsi_trial *trial)
     kvsi_findings_figure(f, &chart);
 }
 
-static void add_start(kvsi_grid *grid, const kvsi_trial_run *run)
+static void add_start(kvsi_table *table, const kvsi_trial_run *run)
 {
     const size_t looks = kvsi_heads_looks(run);
     const kvs_coefficients first = kvsi_head_coefficients(json_array_get(kvsi_heads_at(run, 0), 0)),
                            last = kvsi_head_coefficients(
                                json_array_get(kvsi_heads_at(run, looks - 1), 0));
 
-    kvsi_grid_add(grid, "%.0f", run->plan->value);
-    kvsi_grid_add(grid, "%llu", (unsigned long long)run->plan->seed);
-    kvsi_grid_add(grid, "%.2f", first.alpha1);
-    kvsi_grid_add(grid, "%.2f", first.beta1);
-    kvsi_grid_add(grid, "%.2f, %.2f", last.alpha1, last.alpha2);
-    kvsi_grid_add(grid, "%.2f, %.2f", last.beta1, last.beta2);
-    kvsi_grid_add(grid, "%.1f %%", kvsi_final_accuracy(run));
+    kvsi_table_add(table, "%.0f", run->plan->value);
+    kvsi_table_add(table, "%llu", (unsigned long long)run->plan->seed);
+    kvsi_table_add(table, "%.2f", first.alpha1);
+    kvsi_table_add(table, "%.2f", first.beta1);
+    kvsi_table_add(table, "%.2f, %.2f", last.alpha1, last.alpha2);
+    kvsi_table_add(table, "%.2f, %.2f", last.beta1, last.beta2);
+    kvsi_table_add(table, "%.1f %%", kvsi_final_accuracy(run));
 }
 
 /* Every model with one head. */
@@ -151,22 +151,22 @@ static void tabulate_starts(kvsi_findings *f, const kvsi_trial *trial)
 {
     static const char *const heads[] = {"width",       "seed",        "first α1", "first β1",
                                         "last α1, α2", "last β1, β2", "accuracy"};
-    kvsi_grid grid = {.columns = sizeof heads / sizeof *heads};
+    kvsi_table table = {.columns = sizeof heads / sizeof *heads};
 
-    for (size_t i = 0; i < grid.columns; i++)
-        kvsi_grid_add(&grid, "%s", heads[i]);
+    for (size_t i = 0; i < table.columns; i++)
+        kvsi_table_add(&table, "%s", heads[i]);
     for (size_t i = 0; i < trial->count; i++) {
         const kvsi_trial_run *run = trial->runs + i;
 
         if (run->plan->model.heads == 1 && kvsi_heads_looks(run) > 0)
-            add_start(&grid, run);
+            add_start(&table, run);
     }
     kvsi_findings_table(
         f, "starts",
         "Where the one head of the narrow models began, with sums of 1, and where it ended. An "
         "induction head has α1 = 0 and β2 = 0; one that begins at the opposite corner, α1 = 1 and "
         "β1 = 0, has the longest way to go, and need not arrive.",
-        &grid);
+        &table);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)

@@ -93,15 +93,15 @@ static void add_total(kvsi_text *page, const size_t total[3])
 
 static void add_overview(kvsi_text *page, const collection *c)
 {
-    kvsi_grid grid = {.columns = 7, .left = 3};
+    kvsi_table table = {.columns = 7, .left = 3};
     size_t total[3] = {0};
 
-    kvsi_grid_add(&grid, "experiment");
-    kvsi_grid_add(&grid, "paper");
-    kvsi_grid_add(&grid, "scale");
+    kvsi_table_add(&table, "experiment");
+    kvsi_table_add(&table, "paper");
+    kvsi_table_add(&table, "scale");
     for (int v = 0; v < 3; v++)
-        kvsi_grid_add(&grid, "%s", kvs_verdict_name((kvs_verdict)v));
-    kvsi_grid_add(&grid, "time");
+        kvsi_table_add(&table, "%s", kvs_verdict_name((kvs_verdict)v));
+    kvsi_table_add(&table, "time");
     for (size_t i = 0; i < c->count; i++) {
         const json_t *e = c->records[i].experiment;
         kvs_claim claims[KVSI_CLAIMS_MAX];
@@ -113,20 +113,20 @@ static void add_overview(kvsi_text *page, const collection *c)
             verdicts[claims[k].verdict]++;
         kvsi_format_duration(duration, sizeof duration,
                              json_number_value(json_object_get(e, "seconds")));
-        kvsi_grid_add(&grid, "%s", name_of(c->records + i));
-        kvsi_grid_add(&grid, "%s", json_string_value(json_object_get(e, "figure")));
-        kvsi_grid_add(&grid, "%s", json_string_value(json_object_get(e, "scale")));
+        kvsi_table_add(&table, "%s", name_of(c->records + i));
+        kvsi_table_add(&table, "%s", json_string_value(json_object_get(e, "figure")));
+        kvsi_table_add(&table, "%s", json_string_value(json_object_get(e, "scale")));
         for (int v = 0; v < 3; v++) {
-            kvsi_grid_add(&grid, "%zu", verdicts[v]);
+            kvsi_table_add(&table, "%zu", verdicts[v]);
             total[v] += verdicts[v];
         }
-        kvsi_grid_add(&grid, "%s", duration);
+        kvsi_table_add(&table, "%s", duration);
     }
     kvsi_text_add(page, "<p>");
     add_total(page, total);
     kvsi_text_add(page, "</p>\n");
-    kvsi_grid_to_html(page, &grid);
-    kvsi_grid_release(&grid);
+    kvsi_table_to_html(page, &table);
+    kvsi_table_release(&table);
 }
 
 kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experiments, kvs_err *err)
@@ -165,7 +165,7 @@ static const char *folder_of(const kvsi_record *record)
     return slash ? slash + 1 : record->dir;
 }
 
-static void add_claims(kvsi_grid *grid, const kvsi_record *record, size_t total[3])
+static void add_claims(kvsi_table *table, const kvsi_record *record, size_t total[3])
 {
     kvs_claim claims[KVSI_CLAIMS_MAX];
     const size_t count = kvsi_record_claims(claims, KVSI_CLAIMS_MAX, record->claims);
@@ -176,14 +176,14 @@ static void add_claims(kvsi_grid *grid, const kvsi_record *record, size_t total[
 
         kvsi_record_ours(ours, sizeof ours, claims + i);
         if (i == 0)
-            kvsi_grid_add(grid, "[%s](%s/README.md), %s", name_of(record), folder_of(record),
-                          figure);
+            kvsi_table_add(table, "[%s](%s/README.md), %s", name_of(record), folder_of(record),
+                           figure);
         else
-            kvsi_grid_add(grid, "%s", "");
-        kvsi_grid_add(grid, "%s", claims[i].claim);
-        kvsi_grid_add(grid, "%s", claims[i].paper);
-        kvsi_grid_add(grid, "%s", ours);
-        kvsi_grid_add(grid, "**%s**", kvs_verdict_name(claims[i].verdict));
+            kvsi_table_add(table, "%s", "");
+        kvsi_table_add(table, "%s", claims[i].claim);
+        kvsi_table_add(table, "%s", claims[i].paper);
+        kvsi_table_add(table, "%s", ours);
+        kvsi_table_add(table, "**%s**", kvs_verdict_name(claims[i].verdict));
         total[claims[i].verdict]++;
     }
 }
@@ -192,7 +192,7 @@ kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *expe
                              kvs_err *err)
 {
     static const char *const heads[] = {"experiment", "claim", "paper", "ours", "verdict"};
-    kvsi_grid grid = {.columns = 5, .left = 5};
+    kvsi_table table = {.columns = 5, .left = 5};
     collection c = {0};
     kvsi_text page = {0};
     size_t total[3] = {0};
@@ -201,19 +201,19 @@ kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *expe
     *experiments = 0;
     TRY_OUT(collect(&c, dir, err));
     sort(&c);
-    for (size_t i = 0; i < grid.columns; i++)
-        kvsi_grid_add(&grid, "%s", heads[i]);
+    for (size_t i = 0; i < table.columns; i++)
+        kvsi_table_add(&table, "%s", heads[i]);
     for (size_t i = 0; i < c.count; i++)
-        add_claims(&grid, c.records + i, total);
+        add_claims(&table, c.records + i, total);
     kvsi_text_add(&page, "# The paper's experiments, reproduced\n\n");
     add_total(&page, total);
     kvsi_text_add(&page, "\n\n");
-    kvsi_grid_to_markdown(&page, &grid);
+    kvsi_table_to_markdown(&page, &table);
     TRY_OUT(kvsi_text_check(&page, err));
     TRY_OUT(kvsi_file_write_text(markdown, page.data, err));
     *experiments = c.count;
 out:
-    kvsi_grid_release(&grid);
+    kvsi_table_release(&table);
     kvsi_text_release(&page);
     release(&c);
     return st;

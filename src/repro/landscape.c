@@ -113,23 +113,23 @@ static kvs_status claim_descent(kvsi_findings *f, uint64_t count, kvs_err *err)
 
 static void tabulate(kvsi_findings *f, const view *v)
 {
-    kvsi_grid grid = {.columns = 5, .left = 1};
+    kvsi_table table = {.columns = 5, .left = 1};
     static const char *const headings[] = {"loss", "T or O(T)", "lowest", "highest",
                                            "descent goes away"};
 
     for (size_t i = 0; i < 5; i++)
-        kvsi_grid_add(&grid, "%s", headings[i]);
+        kvsi_table_add(&table, "%s", headings[i]);
     for (size_t i = 0; i < PANELS; i++) {
-        kvsi_grid_add(&grid, "%s", i < EXACT ? "exact" : "as the paper draws it");
-        kvsi_grid_add(&grid, "%zu", panels[i].T);
-        kvsi_grid_add(&grid, "%.4f", v[i].low);
-        kvsi_grid_add(&grid, "%.4f", v[i].high);
-        kvsi_grid_add(&grid, "%.1f %%", v[i].away);
+        kvsi_table_add(&table, "%s", i < EXACT ? "exact" : "as the paper draws it");
+        kvsi_table_add(&table, "%zu", panels[i].T);
+        kvsi_table_add(&table, "%.4f", v[i].low);
+        kvsi_table_add(&table, "%.4f", v[i].high);
+        kvsi_table_add(&table, "%.1f %%", v[i].away);
     }
     kvsi_findings_table(f, "square",
                         "The loss on the square, in nats, and the share of the square where "
                         "steepest descent goes away from the induction head in α1 or β1.",
-                        &grid);
+                        &table);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)

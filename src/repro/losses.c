@@ -141,34 +141,34 @@ static void draw_differences(kvsi_findings *f, const kvsi_trial *trial, size_t r
 
 static void tabulate(kvsi_findings *f, const kvsi_trial *trial, size_t reference)
 {
-    kvsi_grid grid = {.columns = 6, .left = 1};
+    kvsi_table table = {.columns = 6, .left = 1};
     static const char *const headings[] = {"arm", "parameters", "loss", "difference", "p", "lower"};
 
-    for (size_t i = 0; i < grid.columns; i++)
-        kvsi_grid_add(&grid, "%s", headings[i]);
+    for (size_t i = 0; i < table.columns; i++)
+        kvsi_table_add(&table, "%s", headings[i]);
     for (size_t i = 0; kvsi_trial_arm_at(trial, i).count > 0; i++) {
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
         const kvsi_paired_test test = kvsi_compare_losses(trial, i, reference);
         const kvsi_estimate loss = kvsi_estimate_arm(&arm, kvsi_final_loss);
 
-        kvsi_grid_add(&grid, "%s", arm.name);
-        kvsi_grid_add(&grid, "%zu", (size_t)arm.runs[0].plan->view.parameters);
-        kvsi_table_estimate(&grid, &loss, 4, "");
+        kvsi_table_add(&table, "%s", arm.name);
+        kvsi_table_add(&table, "%zu", (size_t)arm.runs[0].plan->view.parameters);
+        kvsi_table_estimate(&table, &loss, 4, "");
         if (i == reference) {
-            kvsi_grid_add(&grid, "–");
-            kvsi_grid_add(&grid, "–");
-            kvsi_grid_add(&grid, "–");
+            kvsi_table_add(&table, "–");
+            kvsi_table_add(&table, "–");
+            kvsi_table_add(&table, "–");
             continue;
         }
-        kvsi_table_estimate(&grid, &test.difference, 4, "");
-        kvsi_table_p(&grid, test.p);
-        kvsi_grid_add(&grid, "%zu of %zu", test.below, test.difference.count);
+        kvsi_table_estimate(&table, &test.difference, 4, "");
+        kvsi_table_p(&table, test.p);
+        kvsi_table_add(&table, "%zu of %zu", test.below, test.difference.count);
     }
     kvsi_findings_table(f, "arms",
                         "Final loss in nats a token on the validation text, mean over the seeds ± "
                         "standard error; the difference from the reference within each seed, the p "
                         "of a paired t test, and for how many seeds the arm is lower.",
-                        &grid);
+                        &table);
 }
 
 kvs_status kvsi_conclude_text_arms(kvsi_findings *f, const kvsi_trial *trial,

@@ -156,19 +156,19 @@ static kvs_status add_figures(kvsi_text *page, const kvsi_record *record, kvs_er
     return st;
 }
 
-/* The table as a grid, which is what can be shown. */
-static void fill_grid(kvsi_grid *grid, const json_t *table)
+/* The table of experiment.json. */
+static void fill_table(kvsi_table *table, const json_t *saved)
 {
-    const json_t *rows = json_object_get(table, "rows");
-    const json_int_t left = json_integer_value(json_object_get(table, "left"));
+    const json_t *rows = json_object_get(saved, "rows");
+    const json_int_t left = json_integer_value(json_object_get(saved, "left"));
 
-    *grid = (kvsi_grid){.columns = json_array_size(json_array_get(rows, 0)),
-                        .left = left > 0 ? (size_t)left : 0};
-    for (size_t r = 0; grid->columns > 0 && r < json_array_size(rows); r++)
-        for (size_t c = 0; c < grid->columns; c++) {
+    *table = (kvsi_table){.columns = json_array_size(json_array_get(rows, 0)),
+                          .left = left > 0 ? (size_t)left : 0};
+    for (size_t r = 0; table->columns > 0 && r < json_array_size(rows); r++)
+        for (size_t c = 0; c < table->columns; c++) {
             const char *cell = json_string_value(json_array_get(json_array_get(rows, r), c));
 
-            kvsi_grid_add(grid, "%s", cell ? cell : "");
+            kvsi_table_add(table, "%s", cell ? cell : "");
         }
 }
 
@@ -177,19 +177,19 @@ static void add_tables(kvsi_text *page, const kvsi_record *record, int markdown)
     const json_t *list = json_object_get(record->experiment, "tables");
 
     for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *table = json_array_get(list, i);
-        kvsi_grid grid;
+        const json_t *saved = json_array_get(list, i);
+        kvsi_table table;
 
-        fill_grid(&grid, table);
+        fill_table(&table, saved);
         if (markdown) {
-            kvsi_text_format(page, "%s\n\n", word(table, "caption"));
-            kvsi_grid_to_markdown(page, &grid);
+            kvsi_text_format(page, "%s\n\n", word(saved, "caption"));
+            kvsi_table_to_markdown(page, &table);
             kvsi_text_add(page, "\n");
         } else {
-            add_paragraph(page, "", word(table, "caption"));
-            kvsi_grid_to_html(page, &grid);
+            add_paragraph(page, "", word(saved, "caption"));
+            kvsi_table_to_html(page, &table);
         }
-        kvsi_grid_release(&grid);
+        kvsi_table_release(&table);
     }
 }
 
@@ -247,26 +247,26 @@ static void add_markdown_claims(kvsi_text *page, const json_t *list)
 {
     kvs_claim claims[KVSI_CLAIMS_MAX];
     const size_t count = kvsi_record_claims(claims, KVSI_CLAIMS_MAX, list);
-    kvsi_grid grid = {.columns = 5, .left = 5};
+    kvsi_table table = {.columns = 5, .left = 5};
 
-    kvsi_grid_add(&grid, "claim");
-    kvsi_grid_add(&grid, "paper");
-    kvsi_grid_add(&grid, "ours");
-    kvsi_grid_add(&grid, "seeds");
-    kvsi_grid_add(&grid, "verdict");
+    kvsi_table_add(&table, "claim");
+    kvsi_table_add(&table, "paper");
+    kvsi_table_add(&table, "ours");
+    kvsi_table_add(&table, "seeds");
+    kvsi_table_add(&table, "verdict");
     for (size_t i = 0; i < count; i++) {
         char ours[96];
 
         kvsi_record_ours(ours, sizeof ours, claims + i);
-        kvsi_grid_add(&grid, "%s%s%s%s", claims[i].claim, *claims[i].detail ? " (" : "",
-                      claims[i].detail, *claims[i].detail ? ")" : "");
-        kvsi_grid_add(&grid, "%s", claims[i].paper);
-        kvsi_grid_add(&grid, "%s", ours);
-        kvsi_grid_add(&grid, "%zu", claims[i].seeds);
-        kvsi_grid_add(&grid, "**%s**", kvs_verdict_name(claims[i].verdict));
+        kvsi_table_add(&table, "%s%s%s%s", claims[i].claim, *claims[i].detail ? " (" : "",
+                       claims[i].detail, *claims[i].detail ? ")" : "");
+        kvsi_table_add(&table, "%s", claims[i].paper);
+        kvsi_table_add(&table, "%s", ours);
+        kvsi_table_add(&table, "%zu", claims[i].seeds);
+        kvsi_table_add(&table, "**%s**", kvs_verdict_name(claims[i].verdict));
     }
-    kvsi_grid_to_markdown(page, &grid);
-    kvsi_grid_release(&grid);
+    kvsi_table_to_markdown(page, &table);
+    kvsi_table_release(&table);
 }
 
 kvs_status kvsi_record_to_markdown(kvsi_text *page, const kvsi_record *record, kvs_err *err)

@@ -214,28 +214,28 @@ static void tabulate(kvsi_findings *f, const kvsi_trial *trial, const law *l)
 {
     static const char *const headings[] = {"parameters", "vanilla", "KV shifting", "difference",
                                            "p"};
-    kvsi_grid grid = {.columns = 5};
+    kvsi_table table = {.columns = 5};
 
-    for (size_t i = 0; i < grid.columns; i++)
-        kvsi_grid_add(&grid, "%s", headings[i]);
+    for (size_t i = 0; i < table.columns; i++)
+        kvsi_table_add(&table, "%s", headings[i]);
     for (size_t i = 0; i < SIZES; i++) {
         const kvsi_paired_test test = kvsi_compare_losses(trial, 2 * i + 1, 2 * i);
 
-        kvsi_grid_add(&grid, "%.0f", l->parameters[i]);
+        kvsi_table_add(&table, "%.0f", l->parameters[i]);
         for (size_t a = 0; a < 2; a++) {
             const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * i + a);
             const kvsi_estimate loss = kvsi_estimate_arm(&arm, kvsi_final_loss);
 
-            kvsi_table_estimate(&grid, &loss, 4, "");
+            kvsi_table_estimate(&table, &loss, 4, "");
         }
-        kvsi_table_estimate(&grid, &test.difference, 4, "");
-        kvsi_table_p(&grid, test.p);
+        kvsi_table_estimate(&table, &test.difference, 4, "");
+        kvsi_table_p(&table, test.p);
     }
     kvsi_findings_table(f, "sizes",
                         "Final loss in nats a token by parameters without embeddings and head, "
                         "mean over the seeds ± standard error, the difference within each seed, "
                         "and the p of a paired t test.",
-                        &grid);
+                        &table);
 }
 
 static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
