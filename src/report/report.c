@@ -4,7 +4,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
-#include "report/page.h"
+#include "report/report_page.h"
 #include "report/plot.h"
 #include "report/report_tables.h"
 

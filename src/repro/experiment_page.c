@@ -2,7 +2,7 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
-#include "report/page.h"
+#include "report/report_page.h"
 #include "repro/record.h"
 
 #include <math.h>

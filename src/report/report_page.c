@@ -1,4 +1,4 @@
-#include "report/page.h"
+#include "report/report_page.h"
 
 #include "report/report_tables.h"
 
