@@ -431,7 +431,7 @@ static void write_script(kvsi_text *script, const kvsi_chart *chart)
         for (size_t p = 0; p < panels; p++)
             height += chart->panels[p].height;
     }
-    kvsi_gnuplot_begin(script, "figure", width, height, 15);
+    kvsi_gnuplot_begin(script, chart->id ? chart->id : "figure", width, height, 15);
     kvsi_gnuplot_style(script);
     for (size_t i = 0; i < chart->series_count; i++)
         add_data(script, chart->series[i], i);

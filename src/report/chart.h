@@ -64,6 +64,7 @@ typedef struct kvsi_panel {
 
 typedef struct kvsi_chart {
     const char *name, *caption; /* borrowed */
+    const char *id;             /* title of the SVG, one word; NULL = "figure" */
     kvsi_panel panels[KVSI_PANELS_MAX];
     size_t panel_count;
     kvsi_series *series[KVSI_SERIES_MAX];

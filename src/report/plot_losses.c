@@ -231,7 +231,7 @@ static void add_differences(kvsi_chart *chart, const kvsi_arms *arms, const exte
 kvs_status kvsi_plot_losses(char **svg, const kvsi_arms *arms, kvs_err *err)
 {
     const extent e = extent_of(arms);
-    kvsi_chart chart = {.name = "losses"};
+    kvsi_chart chart = {.name = "losses", .id = "losses"};
     kvs_status st;
 
     add_losses(&chart, arms, &e, 0);

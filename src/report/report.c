@@ -4,8 +4,8 @@
 
 #include "base/files.h"
 #include "base/memory.h"
-#include "report/report_page.h"
 #include "report/plot.h"
+#include "report/report_page.h"
 #include "report/report_tables.h"
 
 #include <stdlib.h>
@@ -144,7 +144,7 @@ static kvs_status write_json(const kvs_report *report, const char *path, const c
 static kvs_status write_curves(const kvs_report *report, const kvs_report_options *options,
                                const char *title, kvs_err *err)
 {
-    kvsi_text page = {0};
+    kvsi_page page = {0};
     char *svg = NULL;
     kvs_status st;
 
@@ -153,12 +153,11 @@ static kvs_status write_curves(const kvs_report *report, const kvs_report_option
     if (options->svg)
         TRY_OUT(kvsi_file_write_text(options->svg, svg, err));
     if (options->html) {
-        kvsi_page_render(&page, title, report, svg);
-        TRY_OUT(kvsi_text_check(&page, err));
-        TRY_OUT(kvsi_file_write_text(options->html, page.data, err));
+        kvsi_report_page(&page, title, report, svg);
+        TRY_OUT(kvsi_page_write(&page, options->html, err));
     }
 out:
-    kvsi_text_release(&page);
+    kvsi_page_release(&page);
     kvsi_free(svg);
     return st;
 }

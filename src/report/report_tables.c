@@ -6,13 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 
-static void add_headings(kvsi_table *table, const char *const *headings, size_t count)
-{
-    table->columns = count;
-    for (size_t i = 0; i < count; i++)
-        kvsi_table_add(table, "%s", headings[i]);
-}
-
 /* Nothing where there is no number. */
 static void add_number(kvsi_table *table, const char *sign, int digits, double number,
                        const char *unit)
@@ -74,12 +67,9 @@ static void add_task_row(kvsi_table *table, const kvs_run_summary *run)
 
 void kvsi_table_of_tasks(kvsi_table *table, const kvs_report *report)
 {
-    static const char *const headings[] = {"run",   "shift",        "layers", "dim",
-                                           "heads", "parameters",   "steps",  "accuracy",
-                                           "loss",  "99 % at step", "time"};
-
     *table = (kvsi_table){.left = 2};
-    add_headings(table, headings, sizeof headings / sizeof *headings);
+    kvsi_table_headings(
+        table, "run|shift|layers|dim|heads|parameters|steps|accuracy|loss|99 % at step|time");
     for (size_t i = 0; i < report->run_count; i++)
         add_task_row(table, &report->runs[i].summary);
 }
@@ -96,11 +86,8 @@ static void add_loss(kvsi_table *table, double loss, double error)
 
 void kvsi_table_of_arms(kvsi_table *table, const kvs_report *report)
 {
-    static const char *const headings[] = {
-        "arm", "runs", "parameters", "tokens", "step", "validation loss", "perplexity", "time"};
-
     *table = (kvsi_table){.left = 1};
-    add_headings(table, headings, sizeof headings / sizeof *headings);
+    kvsi_table_headings(table, "arm|runs|parameters|tokens|step|validation loss|perplexity|time");
     for (size_t i = 0; i < report->arms.count; i++) {
         const kvs_arm_summary *arm = &report->arms.arms[i].summary;
 
@@ -131,11 +118,8 @@ static void add_text_row(kvsi_table *table, const kvsi_arm *arm, const kvsi_run 
 
 void kvsi_table_of_runs(kvsi_table *table, const kvs_report *report)
 {
-    static const char *const headings[] = {"run",        "arm", "seed", "steps", "last validation",
-                                           "perplexity", "time"};
-
     *table = (kvsi_table){.left = 2};
-    add_headings(table, headings, sizeof headings / sizeof *headings);
+    kvsi_table_headings(table, "run|arm|seed|steps|last validation|perplexity|time");
     for (size_t a = 0; a < report->arms.count; a++)
         for (size_t i = 0; i < report->arms.arms[a].summary.runs; i++)
             add_text_row(table, report->arms.arms + a, report->arms.arms[a].runs[i]);

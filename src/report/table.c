@@ -18,12 +18,23 @@ void kvsi_table_add(kvsi_table *table, const char *format, ...)
     table->cells++;
 }
 
+void kvsi_table_headings(kvsi_table *table, const char *headings)
+{
+    while (*headings) {
+        const size_t length = strcspn(headings, "|");
+
+        kvsi_table_add(table, "%.*s", (int)length, headings);
+        headings += length + (headings[length] == '|');
+    }
+    table->columns = table->cells;
+}
+
 static const char *next_cell(const char *cell)
 {
     return cell + strlen(cell) + 1;
 }
 
-/* Characters, not bytes. */
+/* In characters, not bytes. */
 static size_t width_of(const char *cell)
 {
     size_t width = 0;
@@ -39,7 +50,7 @@ static void add_blanks(kvsi_text *out, size_t count)
         kvsi_text_add(out, " ");
 }
 
-/* A terminal would act on control characters. */
+/* Control characters would act on a terminal. */
 static void add_words(kvsi_text *out, const char *cell)
 {
     for (; *cell; cell++)

@@ -2,7 +2,6 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
-#include "report/report_page.h"
 #include "repro/record.h"
 
 #include <math.h>
@@ -57,33 +56,18 @@ static void describe_time(char *out, size_t size, const json_t *experiment)
     snprintf(out, size, "%s%s", duration, runs > 0 ? " of training and evaluation" : "");
 }
 
-/* ---- HTML ------------------------------------------------------------------------------------ */
+/* ---- claims ---------------------------------------------------------------------------------- */
 
-static void add_paragraph(kvsi_text *page, const char *what, const char *words)
-{
-    if (!*words)
-        return;
-    kvsi_text_format(page, "<p>%s", what);
-    kvsi_text_add_xml(page, words);
-    kvsi_text_add(page, "</p>\n");
-}
-
-static void add_cell(kvsi_text *page, const char *words)
+static void add_cell(kvsi_text *page, const char *text)
 {
     kvsi_text_add(page, "<td>");
-    kvsi_text_add_xml(page, words);
+    kvsi_text_add_xml(page, text);
     kvsi_text_add(page, "</td>");
-}
-
-static void add_verdict(kvsi_text *page, kvs_verdict verdict)
-{
-    static const char *const classes[] = {"reproduced", "not-reproduced", "not-at-this-scale"};
-
-    kvsi_text_format(page, "<td class=\"%s\">%s</td>", classes[verdict], kvs_verdict_name(verdict));
 }
 
 static void add_claim(kvsi_text *page, const kvs_claim *claim)
 {
+    static const char *const classes[] = {"reproduced", "not-reproduced", "not-at-this-scale"};
     char ours[96], seeds[24];
 
     kvsi_record_ours(ours, sizeof ours, claim);
@@ -99,22 +83,42 @@ static void add_claim(kvsi_text *page, const kvs_claim *claim)
     add_cell(page, claim->paper);
     add_cell(page, ours);
     add_cell(page, claim->seeds > 0 ? seeds : "–");
-    add_verdict(page, claim->verdict);
-    kvsi_text_add(page, "</tr>\n");
+    kvsi_text_format(page, "<td class=\"%s\">%s</td></tr>\n", classes[claim->verdict],
+                     kvs_verdict_name(claim->verdict));
 }
 
-static void add_claims(kvsi_text *page, const json_t *list)
+/* In HTML with the detail below the claim and verdicts in colour, which other tables do not have. */
+static void add_claims(kvsi_page *page, const json_t *list)
 {
     kvs_claim claims[KVSI_CLAIMS_MAX];
     const size_t count = kvsi_record_claims(claims, KVSI_CLAIMS_MAX, list);
+    kvsi_table table = {.left = 5};
 
-    kvsi_text_add(page, "<div class=\"wide\">\n<table class=\"claims\">\n<thead>\n"
-                        "<tr><th>claim</th><th>paper</th><th>ours</th><th>seeds</th>"
-                        "<th>verdict</th></tr>\n</thead>\n<tbody>\n");
-    for (size_t i = 0; i < count; i++)
-        add_claim(page, claims + i);
-    kvsi_text_add(page, "</tbody>\n</table>\n</div>\n");
+    if (!page->markdown) {
+        kvsi_text_add(&page->text, "<div class=\"wide\">\n<table class=\"claims\">\n<thead>\n"
+                                   "<tr><th>claim</th><th>paper</th><th>ours</th><th>seeds</th>"
+                                   "<th>verdict</th></tr>\n</thead>\n<tbody>\n");
+        for (size_t i = 0; i < count; i++)
+            add_claim(&page->text, claims + i);
+        kvsi_text_add(&page->text, "</tbody>\n</table>\n</div>\n");
+        return;
+    }
+    kvsi_table_headings(&table, "claim|paper|ours|seeds|verdict");
+    for (size_t i = 0; i < count; i++) {
+        char ours[96];
+
+        kvsi_record_ours(ours, sizeof ours, claims + i);
+        kvsi_table_add(&table, "%s%s%s%s", claims[i].claim, *claims[i].detail ? " (" : "",
+                       claims[i].detail, *claims[i].detail ? ")" : "");
+        kvsi_table_add(&table, "%s", claims[i].paper);
+        kvsi_table_add(&table, "%s", ours);
+        kvsi_table_add(&table, "%zu", claims[i].seeds);
+        kvsi_table_add(&table, "**%s**", kvs_verdict_name(claims[i].verdict));
+    }
+    kvsi_page_table(page, &table);
 }
+
+/* ---- charts and tables ----------------------------------------------------------------------- */
 
 /* `name` came out of a file: it must be the name of one. */
 static kvs_status read_figure(char **svg, const kvsi_record *record, const char *name, kvs_err *err)
@@ -136,24 +140,21 @@ static kvs_status read_figure(char **svg, const kvsi_record *record, const char 
     return st;
 }
 
-static kvs_status add_figures(kvsi_text *page, const kvsi_record *record, kvs_err *err)
+static kvs_status add_figures(kvsi_page *page, const kvsi_record *record, kvs_err *err)
 {
     const json_t *list = json_object_get(record->experiment, "figures");
-    kvs_status st = KVS_OK;
 
-    for (size_t i = 0; st == KVS_OK && i < json_array_size(list); i++) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *figure = json_array_get(list, i);
-        kvsi_text caption = {0};
+        const char *name = word(figure, "name");
         char *svg = NULL;
 
-        kvsi_text_add_xml(&caption, word(figure, "caption"));
-        st = read_figure(&svg, record, word(figure, "name"), err);
-        if (st == KVS_OK)
-            kvsi_page_figure(page, svg, caption.data ? caption.data : "");
-        kvsi_text_release(&caption);
+        if (!page->markdown)
+            TRY(read_figure(&svg, record, name, err));
+        kvsi_page_figure(page, name, svg, word(figure, "caption"));
         kvsi_free(svg);
     }
-    return st;
+    return KVS_OK;
 }
 
 /* The table of experiment.json. */
@@ -172,7 +173,7 @@ static void fill_table(kvsi_table *table, const json_t *saved)
         }
 }
 
-static void add_tables(kvsi_text *page, const kvsi_record *record, int markdown)
+static void add_tables(kvsi_page *page, const kvsi_record *record)
 {
     const json_t *list = json_object_get(record->experiment, "tables");
 
@@ -181,121 +182,60 @@ static void add_tables(kvsi_text *page, const kvsi_record *record, int markdown)
         kvsi_table table;
 
         fill_table(&table, saved);
-        if (markdown) {
-            kvsi_text_format(page, "%s\n\n", word(saved, "caption"));
-            kvsi_table_to_markdown(page, &table);
-            kvsi_text_add(page, "\n");
-        } else {
-            add_paragraph(page, "", word(saved, "caption"));
-            kvsi_table_to_html(page, &table);
-        }
-        kvsi_table_release(&table);
+        kvsi_page_paragraph(page, NULL, word(saved, "caption"));
+        kvsi_page_table(page, &table);
     }
 }
 
-static void add_origin(kvsi_text *page, const json_t *experiment)
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static void add_remarks(kvsi_page *page, const json_t *remarks)
 {
-    char machine[320], duration[64];
-
-    describe_machine(machine, sizeof machine, json_object_get(experiment, "machine"));
-    describe_time(duration, sizeof duration, experiment);
-    kvsi_text_add(page, "<pre>");
-    kvsi_text_add_xml(page, word(experiment, "command"));
-    kvsi_text_add(page, "</pre>\n<p class=\"soft\">");
-    kvsi_text_add_xml(page, machine);
-    kvsi_text_format(page, "; %s; finished ", duration);
-    kvsi_text_add_xml(page, word(experiment, "finished"));
-    kvsi_text_add(page, "</p>\n");
-}
-
-kvs_status kvsi_record_section(kvsi_text *page, const kvsi_record *record, kvs_err *err)
-{
-    const json_t *e = record->experiment, *remarks = json_object_get(e, "remarks");
-
-    kvsi_text_format(page, "<p class=\"soft\">%s", "The paper's ");
-    kvsi_text_add_xml(page, word(e, "figure"));
-    kvsi_text_add(page, ", at scale ");
-    kvsi_text_add_xml(page, word(e, "scale"));
-    kvsi_text_add(page, ".</p>\n");
-    add_paragraph(page, "<b>The claim.</b> ", word(e, "claim"));
-    add_paragraph(page, "<b>Here.</b> ", word(e, "settings"));
-    add_claims(page, record->claims);
-    TRY(add_figures(page, record, err));
-    add_tables(page, record, 0);
     for (size_t i = 0; i < json_array_size(remarks); i++) {
         const char *remark = json_string_value(json_array_get(remarks, i));
 
-        add_paragraph(page, "", remark ? remark : "");
+        kvsi_page_paragraph(page, NULL, remark ? remark : "");
     }
+}
+
+static void add_origin(kvsi_page *page, const json_t *e)
+{
+    char machine[320], duration[64], note[512];
+
+    describe_machine(machine, sizeof machine, json_object_get(e, "machine"));
+    describe_time(duration, sizeof duration, e);
+    snprintf(note, sizeof note, "%s; %s; finished %s.", machine, duration, word(e, "finished"));
+    kvsi_page_code(page, word(e, "command"));
+    kvsi_page_note(page, note);
+}
+
+kvs_status kvsi_record_section(kvsi_page *page, const kvsi_record *record, kvs_err *err)
+{
+    const json_t *e = record->experiment;
+    char where[160];
+
+    snprintf(where, sizeof where, "The paper's %s, at scale %s.", word(e, "figure"),
+             word(e, "scale"));
+    kvsi_page_note(page, where);
+    kvsi_page_paragraph(page, "The claim.", word(e, "claim"));
+    kvsi_page_paragraph(page, "Here.", word(e, "settings"));
+    add_claims(page, record->claims);
+    TRY(add_figures(page, record, err));
+    add_tables(page, record);
+    add_remarks(page, json_object_get(e, "remarks"));
     add_origin(page, e);
     return KVS_OK;
 }
 
-kvs_status kvsi_record_to_html(kvsi_text *page, const kvsi_record *record, kvs_err *err)
+kvs_status kvsi_record_page(const kvsi_record *record, const char *path, int markdown, kvs_err *err)
 {
+    kvsi_page page = {.markdown = markdown};
     kvs_status st;
 
-    kvsi_page_begin(page, word(record->experiment, "experiment"));
-    st = kvsi_record_section(page, record, err);
-    kvsi_page_end(page);
+    kvsi_page_begin(&page, word(record->experiment, "experiment"));
+    TRY_OUT(kvsi_record_section(&page, record, err));
+    TRY_OUT(kvsi_page_write(&page, path, err));
+out:
+    kvsi_page_release(&page);
     return st;
-}
-
-/* ---- Markdown -------------------------------------------------------------------------------- */
-
-static void add_markdown_claims(kvsi_text *page, const json_t *list)
-{
-    kvs_claim claims[KVSI_CLAIMS_MAX];
-    const size_t count = kvsi_record_claims(claims, KVSI_CLAIMS_MAX, list);
-    kvsi_table table = {.columns = 5, .left = 5};
-
-    kvsi_table_add(&table, "claim");
-    kvsi_table_add(&table, "paper");
-    kvsi_table_add(&table, "ours");
-    kvsi_table_add(&table, "seeds");
-    kvsi_table_add(&table, "verdict");
-    for (size_t i = 0; i < count; i++) {
-        char ours[96];
-
-        kvsi_record_ours(ours, sizeof ours, claims + i);
-        kvsi_table_add(&table, "%s%s%s%s", claims[i].claim, *claims[i].detail ? " (" : "",
-                       claims[i].detail, *claims[i].detail ? ")" : "");
-        kvsi_table_add(&table, "%s", claims[i].paper);
-        kvsi_table_add(&table, "%s", ours);
-        kvsi_table_add(&table, "%zu", claims[i].seeds);
-        kvsi_table_add(&table, "**%s**", kvs_verdict_name(claims[i].verdict));
-    }
-    kvsi_table_to_markdown(page, &table);
-    kvsi_table_release(&table);
-}
-
-kvs_status kvsi_record_to_markdown(kvsi_text *page, const kvsi_record *record, kvs_err *err)
-{
-    const json_t *e = record->experiment, *figures = json_object_get(e, "figures"),
-                 *remarks = json_object_get(e, "remarks");
-    char machine[320], duration[64];
-
-    kvsi_text_format(page, "# %s\n\n", word(e, "experiment"));
-    kvsi_text_format(page, "The paper's %s, at scale %s.\n\n", word(e, "figure"), word(e, "scale"));
-    kvsi_text_format(page, "**The claim.** %s\n\n**Here.** %s\n\n", word(e, "claim"),
-                     word(e, "settings"));
-    add_markdown_claims(page, record->claims);
-    for (size_t i = 0; i < json_array_size(figures); i++) {
-        const json_t *figure = json_array_get(figures, i);
-
-        kvsi_text_format(page, "\n![%s](%s.svg)\n\n%s\n", word(figure, "name"),
-                         word(figure, "name"), word(figure, "caption"));
-    }
-    kvsi_text_add(page, "\n");
-    add_tables(page, record, 1);
-    for (size_t i = 0; i < json_array_size(remarks); i++) {
-        const char *remark = json_string_value(json_array_get(remarks, i));
-
-        kvsi_text_format(page, "%s\n\n", remark ? remark : "");
-    }
-    describe_machine(machine, sizeof machine, json_object_get(e, "machine"));
-    describe_time(duration, sizeof duration, e);
-    kvsi_text_format(page, "    %s\n\n%s; %s; finished %s.\n", word(e, "command"), machine,
-                     duration, word(e, "finished"));
-    return kvsi_text_check(page, err);
 }

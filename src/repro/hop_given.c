@@ -92,13 +92,10 @@ static void add_row(kvsi_table *table, agreement *a, const kvsi_hop_error *ours,
 static agreement tabulate(kvsi_findings *f, const kvsi_hop_error *ours, const known *k,
                           double own_sequences)
 {
-    static const char *const headings[] = {"hops", "error here", "known error",
-                                           "standard errors apart"};
-    kvsi_table table = {.columns = 4, .left = 0};
+    kvsi_table table = {0};
     agreement a = {0};
 
-    for (size_t i = 0; i < 4; i++)
-        kvsi_table_add(&table, "%s", headings[i]);
+    kvsi_table_headings(&table, "hops|error here|known error|standard errors apart");
     for (size_t hops = 0; hops <= HOPS; hops++)
         add_row(&table, &a, &ours[hops], hops, k, own_sequences);
     kvsi_findings_table(f, "table",

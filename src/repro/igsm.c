@@ -258,25 +258,17 @@ static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t number, kvsi
 
 static void tabulate(kvsi_findings *f, const kvsi_trial *trial)
 {
-    static const struct {
-        const char *heading;
-        kvsi_reading *read;
-    } columns[] = {{"solved", solved},
-                   {"every step right", strict},
-                   {"asked for and missing", missing},
-                   {"solved, as trained on", solved_short},
-                   {"every step right, as trained on", strict_short}};
-    kvsi_table table = {.columns = 6, .left = 1};
+    static kvsi_reading *const columns[] = {solved, strict, missing, solved_short, strict_short};
+    kvsi_table table = {.left = 1};
 
-    kvsi_table_add(&table, "arm");
-    for (size_t c = 0; c < 5; c++)
-        kvsi_table_add(&table, "%s", columns[c].heading);
+    kvsi_table_headings(&table, "arm|solved|every step right|asked for and missing|solved, as "
+                                "trained on|every step right, as trained on");
     for (size_t a = 0; a < 2 * sizes[trial->plan->scale].setting_count; a++) {
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
 
         kvsi_table_add(&table, "%s", arm.name);
-        for (size_t c = 0; c < 5; c++) {
-            const kvsi_estimate e = kvsi_estimate_arm(&arm, columns[c].read);
+        for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
+            const kvsi_estimate e = kvsi_estimate_arm(&arm, columns[c]);
 
             kvsi_table_estimate(&table, &e, 1, " %");
         }

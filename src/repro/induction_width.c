@@ -149,12 +149,9 @@ static void add_start(kvsi_table *table, const kvsi_trial_run *run)
 /* Every model with one head. */
 static void tabulate_starts(kvsi_findings *f, const kvsi_trial *trial)
 {
-    static const char *const heads[] = {"width",       "seed",        "first α1", "first β1",
-                                        "last α1, α2", "last β1, β2", "accuracy"};
-    kvsi_table table = {.columns = sizeof heads / sizeof *heads};
+    kvsi_table table = {0};
 
-    for (size_t i = 0; i < table.columns; i++)
-        kvsi_table_add(&table, "%s", heads[i]);
+    kvsi_table_headings(&table, "width|seed|first α1|first β1|last α1, α2|last β1, β2|accuracy");
     for (size_t i = 0; i < trial->count; i++) {
         const kvsi_trial_run *run = trial->runs + i;
 

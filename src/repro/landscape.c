@@ -113,12 +113,9 @@ static kvs_status claim_descent(kvsi_findings *f, uint64_t count, kvs_err *err)
 
 static void tabulate(kvsi_findings *f, const view *v)
 {
-    kvsi_table table = {.columns = 5, .left = 1};
-    static const char *const headings[] = {"loss", "T or O(T)", "lowest", "highest",
-                                           "descent goes away"};
+    kvsi_table table = {.left = 1};
 
-    for (size_t i = 0; i < 5; i++)
-        kvsi_table_add(&table, "%s", headings[i]);
+    kvsi_table_headings(&table, "loss|T or O(T)|lowest|highest|descent goes away");
     for (size_t i = 0; i < PANELS; i++) {
         kvsi_table_add(&table, "%s", i < EXACT ? "exact" : "as the paper draws it");
         kvsi_table_add(&table, "%zu", panels[i].T);

@@ -141,11 +141,9 @@ static void draw_differences(kvsi_findings *f, const kvsi_trial *trial, size_t r
 
 static void tabulate(kvsi_findings *f, const kvsi_trial *trial, size_t reference)
 {
-    kvsi_table table = {.columns = 6, .left = 1};
-    static const char *const headings[] = {"arm", "parameters", "loss", "difference", "p", "lower"};
+    kvsi_table table = {.left = 1};
 
-    for (size_t i = 0; i < table.columns; i++)
-        kvsi_table_add(&table, "%s", headings[i]);
+    kvsi_table_headings(&table, "arm|parameters|loss|difference|p|lower");
     for (size_t i = 0; kvsi_trial_arm_at(trial, i).count > 0; i++) {
         const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
         const kvsi_paired_test test = kvsi_compare_losses(trial, i, reference);

@@ -270,20 +270,26 @@ static kvs_status write_runs(const kvsi_trial *trial, kvs_err *err)
     return st;
 }
 
+static kvs_status write_page(const kvsi_record *record, const char *name, int markdown,
+                             kvs_err *err)
+{
+    char *path = kvsi_path_join(record->dir, name);
+    const kvs_status st =
+        path ? kvsi_record_page(record, path, markdown, err) : fail_memory(record->dir, err);
+
+    kvsi_free(path);
+    return st;
+}
+
 static kvs_status write_pages(const char *dir, kvs_err *err)
 {
     kvsi_record record = {0};
-    kvsi_text html = {0}, markdown = {0};
     kvs_status st;
 
     TRY_OUT(kvsi_record_open(&record, dir, err));
-    TRY_OUT(kvsi_record_to_html(&html, &record, err));
-    TRY_OUT(kvsi_record_to_markdown(&markdown, &record, err));
-    TRY_OUT(write_text(dir, "page.html", &html, err));
-    TRY_OUT(write_text(dir, "page.md", &markdown, err));
+    TRY_OUT(write_page(&record, "page.html", 0, err));
+    TRY_OUT(write_page(&record, "page.md", 1, err));
 out:
-    kvsi_text_release(&html);
-    kvsi_text_release(&markdown);
     kvsi_record_close(&record);
     return st;
 }

@@ -10,6 +10,7 @@
 #ifndef KVSI_REPRO_RECORD_H
 #define KVSI_REPRO_RECORD_H
 
+#include "report/page.h"
 #include "repro/experiment.h"
 
 /* Makes the folder, or checks that it is the one to go on with. */
@@ -42,9 +43,10 @@ int kvsi_record_exists(const char *dir);
 /* "98.20 ± 0.13 %"; a dash if there is no number. */
 void kvsi_record_ours(char *out, size_t size, const kvs_claim *claim);
 
-/* A page of its own, or the part of one, from the heading on. */
-kvs_status kvsi_record_to_html(kvsi_text *page, const kvsi_record *record, kvs_err *err);
-kvs_status kvsi_record_section(kvsi_text *page, const kvsi_record *record, kvs_err *err);
-kvs_status kvsi_record_to_markdown(kvsi_text *page, const kvsi_record *record, kvs_err *err);
+/* The experiment's page, as HTML with its charts or as Markdown. */
+kvs_status kvsi_record_page(const kvsi_record *record, const char *path, int markdown,
+                            kvs_err *err);
+/* The same as part of a page, without its heading. */
+kvs_status kvsi_record_section(kvsi_page *page, const kvsi_record *record, kvs_err *err);
 
 #endif

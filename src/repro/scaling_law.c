@@ -212,12 +212,9 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial, const law *l)
 
 static void tabulate(kvsi_findings *f, const kvsi_trial *trial, const law *l)
 {
-    static const char *const headings[] = {"parameters", "vanilla", "KV shifting", "difference",
-                                           "p"};
-    kvsi_table table = {.columns = 5};
+    kvsi_table table = {0};
 
-    for (size_t i = 0; i < table.columns; i++)
-        kvsi_table_add(&table, "%s", headings[i]);
+    kvsi_table_headings(&table, "parameters|vanilla|KV shifting|difference|p");
     for (size_t i = 0; i < SIZES; i++) {
         const kvsi_paired_test test = kvsi_compare_losses(trial, 2 * i + 1, 2 * i);
 

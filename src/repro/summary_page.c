@@ -3,7 +3,6 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
-#include "report/report_page.h"
 #include "repro/record.h"
 
 #include <stdio.h>
@@ -83,25 +82,23 @@ static void sort(collection *c)
         }
 }
 
-static void add_total(kvsi_text *page, const size_t total[3])
+static void add_total(kvsi_page *page, const size_t total[3])
 {
-    kvsi_text_format(page,
-                     "Of %zu claims %zu are reproduced, %zu are not, and %zu cannot be told at "
-                     "this scale.",
-                     total[0] + total[1] + total[2], total[0], total[1], total[2]);
+    char words[160];
+
+    snprintf(words, sizeof words,
+             "Of %zu claims %zu are reproduced, %zu are not, and %zu cannot be told at this scale.",
+             total[0] + total[1] + total[2], total[0], total[1], total[2]);
+    kvsi_page_paragraph(page, NULL, words);
 }
 
-static void add_overview(kvsi_text *page, const collection *c)
+static void add_overview(kvsi_page *page, const collection *c)
 {
-    kvsi_table table = {.columns = 7, .left = 3};
+    kvsi_table table = {.left = 3};
     size_t total[3] = {0};
 
-    kvsi_table_add(&table, "experiment");
-    kvsi_table_add(&table, "paper");
-    kvsi_table_add(&table, "scale");
-    for (int v = 0; v < 3; v++)
-        kvsi_table_add(&table, "%s", kvs_verdict_name((kvs_verdict)v));
-    kvsi_table_add(&table, "time");
+    kvsi_table_headings(&table,
+                        "experiment|paper|scale|reproduced|not reproduced|not at this scale|time");
     for (size_t i = 0; i < c->count; i++) {
         const json_t *e = c->records[i].experiment;
         kvs_claim claims[KVSI_CLAIMS_MAX];
@@ -122,17 +119,14 @@ static void add_overview(kvsi_text *page, const collection *c)
         }
         kvsi_table_add(&table, "%s", duration);
     }
-    kvsi_text_add(page, "<p>");
     add_total(page, total);
-    kvsi_text_add(page, "</p>\n");
-    kvsi_table_to_html(page, &table);
-    kvsi_table_release(&table);
+    kvsi_page_table(page, &table);
 }
 
 kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experiments, kvs_err *err)
 {
     collection c = {0};
-    kvsi_text page = {0};
+    kvsi_page page = {0};
     kvs_status st;
 
     *experiments = 0;
@@ -141,17 +135,13 @@ kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experimen
     kvsi_page_begin(&page, "KV shifting attention: the paper's experiments, reproduced");
     add_overview(&page, &c);
     for (size_t i = 0; i < c.count; i++) {
-        kvsi_text_add(&page, "<h2>");
-        kvsi_text_add_xml(&page, name_of(c.records + i));
-        kvsi_text_add(&page, "</h2>\n");
+        kvsi_page_heading(&page, 2, name_of(c.records + i));
         TRY_OUT(kvsi_record_section(&page, c.records + i, err));
     }
-    kvsi_page_end(&page);
-    TRY_OUT(kvsi_text_check(&page, err));
-    TRY_OUT(kvsi_file_write_text(html, page.data, err));
+    TRY_OUT(kvsi_page_write(&page, html, err));
     *experiments = c.count;
 out:
-    kvsi_text_release(&page);
+    kvsi_page_release(&page);
     release(&c);
     return st;
 }
@@ -191,30 +181,26 @@ static void add_claims(kvsi_table *table, const kvsi_record *record, size_t tota
 kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *experiments,
                              kvs_err *err)
 {
-    static const char *const heads[] = {"experiment", "claim", "paper", "ours", "verdict"};
-    kvsi_table table = {.columns = 5, .left = 5};
+    kvsi_table table = {.left = 5};
     collection c = {0};
-    kvsi_text page = {0};
+    kvsi_page page = {.markdown = 1};
     size_t total[3] = {0};
     kvs_status st;
 
     *experiments = 0;
     TRY_OUT(collect(&c, dir, err));
     sort(&c);
-    for (size_t i = 0; i < table.columns; i++)
-        kvsi_table_add(&table, "%s", heads[i]);
+    kvsi_table_headings(&table, "experiment|claim|paper|ours|verdict");
     for (size_t i = 0; i < c.count; i++)
         add_claims(&table, c.records + i, total);
-    kvsi_text_add(&page, "# The paper's experiments, reproduced\n\n");
+    kvsi_page_begin(&page, "The paper's experiments, reproduced");
     add_total(&page, total);
-    kvsi_text_add(&page, "\n\n");
-    kvsi_table_to_markdown(&page, &table);
-    TRY_OUT(kvsi_text_check(&page, err));
-    TRY_OUT(kvsi_file_write_text(markdown, page.data, err));
+    kvsi_page_table(&page, &table);
+    TRY_OUT(kvsi_page_write(&page, markdown, err));
     *experiments = c.count;
 out:
     kvsi_table_release(&table);
-    kvsi_text_release(&page);
+    kvsi_page_release(&page);
     release(&c);
     return st;
 }
