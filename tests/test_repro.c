@@ -325,7 +325,7 @@ static void records_become_pages(void **state)
 {
     char *dir = support_make_dir();
     kvsi_record record;
-    kvsi_text html = {0}, markdown = {0};
+    kvsi_page html = {0}, markdown = {.markdown = 1};
     kvs_err err;
 
     (void)state;
@@ -333,16 +333,16 @@ static void records_become_pages(void **state)
     write(dir, "results.json", RESULTS);
     if (kvsi_record_open(&record, dir, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(kvsi_record_to_html(&html, &record, &err), KVS_OK);
-    assert_int_equal(kvsi_record_to_markdown(&markdown, &record, &err), KVS_OK);
-    assert_non_null(strstr(html.data, "<h1>&lt;x&gt;</h1>"));
+    assert_int_equal(kvsi_record_page(&html, &record, &err), KVS_OK);
+    assert_int_equal(kvsi_record_page(&markdown, &record, &err), KVS_OK);
+    assert_non_null(strstr(html.text.data, "<h1>&lt;x&gt;</h1>"));
     assert_non_null(
-        strstr(html.data, "<td>98.25 ± 0.12 %</td><td>3</td><td class=\"reproduced\">"));
+        strstr(html.text.data, "<td>98.25 ± 0.12 %</td><td>3</td><td class=\"reproduced\">"));
     assert_non_null(
-        strstr(markdown.data, "| one (d) | all | 98.25 ± 0.12 % | 3 | **reproduced** |"));
-    assert_non_null(strstr(markdown.data, "| a\\|b | n |\n|---|---:|\n| c | 1 |\n"));
-    kvsi_text_release(&html);
-    kvsi_text_release(&markdown);
+        strstr(markdown.text.data, "| one (d) | all | 98.25 ± 0.12 % | 3 | **reproduced** |"));
+    assert_non_null(strstr(markdown.text.data, "| a\\|b | n |\n|---|---:|\n| c | 1 |\n"));
+    kvsi_page_release(&html);
+    kvsi_page_release(&markdown);
     kvsi_record_close(&record);
     support_remove_dir(dir);
 }
@@ -388,16 +388,16 @@ static void figures_stay_in_their_folder(void **state)
         "\"../../secret\"}], \"tables\": [], \"remarks\": []}";
     char *dir = support_make_dir();
     kvsi_record record;
-    kvsi_text html = {0};
+    kvsi_page html = {0};
     kvs_err err;
 
     (void)state;
     write(dir, "experiment.json", bad);
     write(dir, "results.json", RESULTS);
     assert_int_equal(kvsi_record_open(&record, dir, &err), KVS_OK);
-    assert_int_equal(kvsi_record_to_html(&html, &record, &err), KVS_E_FORMAT);
+    assert_int_equal(kvsi_record_page(&html, &record, &err), KVS_E_FORMAT);
     assert_non_null(strstr(err.message, "is no name of a figure"));
-    kvsi_text_release(&html);
+    kvsi_page_release(&html);
     kvsi_record_close(&record);
     support_remove_dir(dir);
 }

@@ -227,15 +227,8 @@ kvs_status kvsi_record_section(kvsi_page *page, const kvsi_record *record, kvs_e
     return KVS_OK;
 }
 
-kvs_status kvsi_record_page(const kvsi_record *record, const char *path, int markdown, kvs_err *err)
+kvs_status kvsi_record_page(kvsi_page *page, const kvsi_record *record, kvs_err *err)
 {
-    kvsi_page page = {.markdown = markdown};
-    kvs_status st;
-
-    kvsi_page_begin(&page, word(record->experiment, "experiment"));
-    TRY_OUT(kvsi_record_section(&page, record, err));
-    TRY_OUT(kvsi_page_write(&page, path, err));
-out:
-    kvsi_page_release(&page);
-    return st;
+    kvsi_page_begin(page, word(record->experiment, "experiment"));
+    return kvsi_record_section(page, record, err);
 }

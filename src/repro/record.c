@@ -274,9 +274,15 @@ static kvs_status write_page(const kvsi_record *record, const char *name, int ma
                              kvs_err *err)
 {
     char *path = kvsi_path_join(record->dir, name);
-    const kvs_status st =
-        path ? kvsi_record_page(record, path, markdown, err) : fail_memory(record->dir, err);
+    kvsi_page page = {.markdown = markdown};
+    kvs_status st;
 
+    if (!path)
+        return fail_memory(record->dir, err);
+    TRY_OUT(kvsi_record_page(&page, record, err));
+    TRY_OUT(kvsi_page_write(&page, path, err));
+out:
+    kvsi_page_release(&page);
     kvsi_free(path);
     return st;
 }

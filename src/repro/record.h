@@ -43,9 +43,8 @@ int kvsi_record_exists(const char *dir);
 /* "98.20 ± 0.13 %"; a dash if there is no number. */
 void kvsi_record_ours(char *out, size_t size, const kvs_claim *claim);
 
-/* The experiment's page, as HTML with its charts or as Markdown. */
-kvs_status kvsi_record_page(const kvsi_record *record, const char *path, int markdown,
-                            kvs_err *err);
+/* Fills an empty page, HTML or Markdown. */
+kvs_status kvsi_record_page(kvsi_page *page, const kvsi_record *record, kvs_err *err);
 /* The same as part of a page, without its heading. */
 kvs_status kvsi_record_section(kvsi_page *page, const kvsi_record *record, kvs_err *err);
 
