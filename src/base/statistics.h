@@ -31,7 +31,7 @@ typedef struct kvsi_running {
 void kvsi_running_add(kvsi_running *running, double value);
 kvsi_estimate kvsi_running_estimate(const kvsi_running *running);
 
-/* Standard error from sum_i x_i and sum_i x_i^2.  Loses digits if the deviation is small compared to
+/* Standard error from sum_i x_i and sum_i x_i^2.  Loses digits if the deviation is small against
  * the mean. */
 double kvsi_error_of_sums(double sum, double squares, double count);
 

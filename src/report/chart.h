@@ -1,4 +1,4 @@
-/* report/chart.h - charts: series of points in one or more panels, as SVG (drawn by gnuplot) and CSV.
+/* report/chart.h - charts: series of points in panels, as SVG (drawn by gnuplot) and as CSV.
  *
  *     kvsi_chart chart = {.name = "accuracy", .caption = "..."};
  *     kvsi_panel *panel = kvsi_chart_panel(&chart, "", "training step", "accuracy");

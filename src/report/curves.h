@@ -5,8 +5,8 @@
 #include "report/chart.h"
 #include "report/run.h"
 
-/* Mean training loss over the runs and their `width` batches up to point `last`; NaN if a run has no
- * such point. */
+/* Mean training loss over the runs and their `width` batches up to point `last`; NaN if a run lacks
+ * it. */
 double kvsi_recent_loss(const kvsi_run *const *runs, size_t count, size_t last, size_t width);
 
 /* Accuracy in percent against step: mean of the last 20 batches, then over the runs, with the

@@ -1,4 +1,4 @@
-/* report/gnuplot.h - what all drawings share: running gnuplot, quoting, colours, axes, placement. */
+/* report/gnuplot.h - what drawings share: running gnuplot, quoting, colours, axes, placement. */
 #ifndef KVSI_REPORT_GNUPLOT_H
 #define KVSI_REPORT_GNUPLOT_H
 

@@ -87,7 +87,7 @@ static void add_claim(kvsi_text *page, const kvs_claim *claim)
                      kvs_verdict_name(claim->verdict));
 }
 
-/* In HTML with the detail below the claim and verdicts in colour, which other tables do not have. */
+/* In HTML the detail is below the claim and verdicts have colours, unlike in other tables. */
 static void add_claims(kvsi_page *page, const json_t *list)
 {
     kvs_claim claims[KVSI_CLAIMS_MAX];
