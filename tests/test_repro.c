@@ -2,8 +2,8 @@
  * language, charts as CSV, and records that are read back. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "repro/conduct.h"
-#include "repro/record.h"
+#include "repro/execute.h"
+#include "repro/experiment_folder.h"
 #include "repro/texts.h"
 #include "support.h"
 
@@ -324,17 +324,17 @@ static void write(const char *dir, const char *name, const char *text)
 static void records_become_pages(void **state)
 {
     char *dir = support_make_dir();
-    kvsi_record record;
+    kvsi_saved record;
     kvsi_page html = {0}, markdown = {.markdown = 1};
     kvs_err err;
 
     (void)state;
     write(dir, "experiment.json", EXPERIMENT);
     write(dir, "results.json", RESULTS);
-    if (kvsi_record_open(&record, dir, &err) != KVS_OK)
+    if (kvsi_saved_open(&record, dir, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(kvsi_record_page(&html, &record, &err), KVS_OK);
-    assert_int_equal(kvsi_record_page(&markdown, &record, &err), KVS_OK);
+    assert_int_equal(kvsi_saved_page(&html, &record, &err), KVS_OK);
+    assert_int_equal(kvsi_saved_page(&markdown, &record, &err), KVS_OK);
     assert_non_null(strstr(html.text.data, "<h1>&lt;x&gt;</h1>"));
     assert_non_null(
         strstr(html.text.data, "<td>98.25 ± 0.12 %</td><td>3</td><td class=\"reproduced\">"));
@@ -343,7 +343,7 @@ static void records_become_pages(void **state)
     assert_non_null(strstr(markdown.text.data, "| a\\|b | n |\n|---|---:|\n| c | 1 |\n"));
     kvsi_page_release(&html);
     kvsi_page_release(&markdown);
-    kvsi_record_close(&record);
+    kvsi_saved_close(&record);
     support_remove_dir(dir);
 }
 
@@ -367,13 +367,13 @@ static void broken_records_are_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *dir = support_make_dir();
-        kvsi_record record;
+        kvsi_saved record;
         kvs_err err;
 
         write(dir, "experiment.json", EXPERIMENT);
         write(dir, "results.json", RESULTS);
         write(dir, cases[i].name, cases[i].text);
-        assert_int_equal(kvsi_record_open(&record, dir, &err), KVS_E_FORMAT);
+        assert_int_equal(kvsi_saved_open(&record, dir, &err), KVS_E_FORMAT);
         if (!strstr(err.message, cases[i].complaint))
             fail_msg("'%s' instead of '%s'", err.message, cases[i].complaint);
         support_remove_dir(dir);
@@ -387,18 +387,18 @@ static void figures_stay_in_their_folder(void **state)
         "\"\", \"command\": \"\", \"finished\": \"\", \"seconds\": 1, \"figures\": [{\"name\": "
         "\"../../secret\"}], \"tables\": [], \"remarks\": []}";
     char *dir = support_make_dir();
-    kvsi_record record;
+    kvsi_saved record;
     kvsi_page html = {0};
     kvs_err err;
 
     (void)state;
     write(dir, "experiment.json", bad);
     write(dir, "results.json", RESULTS);
-    assert_int_equal(kvsi_record_open(&record, dir, &err), KVS_OK);
-    assert_int_equal(kvsi_record_page(&html, &record, &err), KVS_E_FORMAT);
+    assert_int_equal(kvsi_saved_open(&record, dir, &err), KVS_OK);
+    assert_int_equal(kvsi_saved_page(&html, &record, &err), KVS_E_FORMAT);
     assert_non_null(strstr(err.message, "is no name of a figure"));
     kvsi_page_release(&html);
-    kvsi_record_close(&record);
+    kvsi_saved_close(&record);
     support_remove_dir(dir);
 }
 

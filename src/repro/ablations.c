@@ -1,6 +1,6 @@
 /* Fig. 8b: keys alone, values alone; and choices that the paper made without a word. */
 #include "repro/losses.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 enum { VANILLA, KV, K, V, DECAY, SOFTMAX, IDENTITY, ARMS };
 
@@ -29,12 +29,12 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return kvsi_plan_text_arms(p, arms, ARMS, KVSI_TEXT_SMALL, "paper-1.5b", err);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     (void)err;
-    kvsi_findings_remark(f, "Weight decay on the shift's numbers (0.1, as on matrices) and the "
+    kvsi_claims_remark(out, "Weight decay on the shift's numbers (0.1, as on matrices) and the "
                             "other two inits are not in the paper.");
-    return kvsi_conclude_text_arms(f, trial, claims, sizeof claims / sizeof *claims, VANILLA);
+    return kvsi_conclude_text_arms(out, results, claims, sizeof claims / sizeof *claims, VANILLA);
 }
 
 const kvsi_experiment kvsi_repro_ablations = {

@@ -1,6 +1,6 @@
 /* Table 4: what the shift's numbers have become. */
 #include "repro/heads.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
     kvsi_planned run = {.keeps_checkpoints = 1};
 
-    TRY(kvsi_settings_text(&run, p, KVSI_TEXT_SIZES - 1, "paper-2.9b", err));
+    TRY(kvsi_scale_text(&run, p, KVSI_TEXT_SIZES - 1, "paper-2.9b", err));
     if (p->scale == KVS_SCALE_DESK) {
         run.model.layers = 6;
         run.train.warmup = 30;
@@ -29,33 +29,33 @@ static const char *const class_names[KVS_HEAD_KINDS] = {"α1 > α2, β1 > β2", 
                                                         "α1 > α2, β1 ≤ β2", "α1 ≤ α2, β1 ≤ β2"};
 static const double paper_counts[KVS_HEAD_KINDS] = {50, 17, 9, 52}; /* of 128 */
 
-static kvsi_head_tally last_look(const kvsi_trial_run *run)
+static kvsi_head_tally last_look(const kvsi_run_result *run)
 {
     const size_t looks = kvsi_heads_looks(run);
 
     return looks > 0 ? kvsi_heads_tally(run, looks - 1) : (kvsi_head_tally){0};
 }
 
-static double same_side(const kvsi_trial_run *run)
+static double same_side(const kvsi_run_result *run)
 {
     const kvsi_head_tally t = last_look(run);
 
     return t.share[KVS_KEYS_CURRENT_VALUES_CURRENT] + t.share[KVS_KEYS_PREVIOUS_VALUES_PREVIOUS];
 }
 
-static double keys_over_values(const kvsi_trial_run *run)
+static double keys_over_values(const kvsi_run_result *run)
 {
     const kvsi_head_tally t = last_look(run);
 
     return t.share[KVS_KEYS_PREVIOUS_VALUES_CURRENT] - t.share[KVS_KEYS_CURRENT_VALUES_PREVIOUS];
 }
 
-static double away(const kvsi_trial_run *run)
+static double away(const kvsi_run_result *run)
 {
     return last_look(run).away;
 }
 
-static double negative(const kvsi_trial_run *run)
+static double negative(const kvsi_run_result *run)
 {
     return last_look(run).negative;
 }
@@ -63,10 +63,10 @@ static double negative(const kvsi_trial_run *run)
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
 /* That a number is above a bound, by more than chance. */
-static void claim_above(kvsi_findings *f, const kvsi_trial_arm *arm, kvsi_reading *read,
-                        double bound, kvsi_found found)
+static void claim_above(kvsi_claims *out, const kvsi_arm_result *arm, kvsi_metric *read,
+                        double bound, kvsi_claim found)
 {
-    const kvsi_estimate e = kvsi_estimate_arm(arm, read);
+    const kvsi_estimate e = kvsi_arm_estimate(arm, read);
     const double half = kvsi_half_interval(&e);
 
     found.ours = e.mean;
@@ -76,35 +76,34 @@ static void claim_above(kvsi_findings *f, const kvsi_trial_arm *arm, kvsi_readin
                     : e.mean + half < bound ? KVSI_FAILS
                                             : KVSI_OPEN;
     if (e.count < 2)
-        kvsi_findings_lone_claim(f, &found);
+        kvsi_claims_add_single(out, &found);
     else
-        kvsi_findings_claim(f, &found, "95 %% interval ± %.3g; holds if it is above %g", half,
-                            bound);
+        kvsi_claims_add(out, &found, "95 %% interval ± %.3g; holds if it is above %g", half, bound);
 }
 
-static void claim(kvsi_findings *f, const kvsi_trial_arm *arm)
+static void claim(kvsi_claims *out, const kvsi_arm_result *arm)
 {
-    claim_above(f, arm, same_side, 50,
-                (kvsi_found){.claim = "most heads take key and value of the same token: both "
+    claim_above(out, arm, same_side, 50,
+                (kvsi_claim){.claim = "most heads take key and value of the same token: both "
                                       "current, or both previous",
                              .paper = "80 % (102 of 128 heads)",
                              .unit = "% of the heads"});
-    claim_above(f, arm, keys_over_values, 0,
-                (kvsi_found){.claim = "keys of the previous token with values of the current one "
+    claim_above(out, arm, keys_over_values, 0,
+                (kvsi_claim){.claim = "keys of the previous token with values of the current one "
                                       "(induction) are more frequent than the reverse",
                              .paper = "6 points (17 against 9 of 128 heads)",
                              .unit = "percentage points"});
-    claim_above(f, arm, away, 0.02,
-                (kvsi_found){.claim = "the sums of a head's numbers leave 1, where they began",
+    claim_above(out, arm, away, 0.02,
+                (kvsi_claim){.claim = "the sums of a head's numbers leave 1, where they began",
                              .paper = "away from 1",
                              .unit = "mean distance from 1"});
-    claim_above(f, arm, negative, 0,
-                (kvsi_found){.claim = "some numbers become negative",
+    claim_above(out, arm, negative, 0,
+                (kvsi_claim){.claim = "some numbers become negative",
                              .paper = "some",
                              .unit = "% of the numbers"});
 }
 
-static void tabulate(kvsi_findings *f, const kvsi_trial_arm *arm)
+static void tabulate(kvsi_claims *out, const kvsi_arm_result *arm)
 {
     kvsi_table table = {.columns = 3, .left = 1};
 
@@ -122,15 +121,15 @@ static void tabulate(kvsi_findings *f, const kvsi_trial_arm *arm)
         kvsi_table_add(&table, "%.0f of 128 (%.1f %%)", paper_counts[c], paper_counts[c] / 1.28);
         kvsi_table_estimate(&table, &share, 1, " %");
     }
-    kvsi_findings_table(f, "classes",
-                        "Heads by whether the current or the previous token weighs more, in keys "
-                        "and in values; mean over the seeds ± standard error.",
-                        &table);
+    kvsi_claims_table(out, "classes",
+                      "Heads by whether the current or the previous token weighs more, in keys "
+                      "and in values; mean over the seeds ± standard error.",
+                      &table);
 }
 
 /* One number of a tally over the training, mean over the seeds; `offset` is its place. */
 static void add_course(kvsi_chart *chart, size_t colour, const char *label,
-                       const kvsi_trial_arm *arm, size_t offset, int bars)
+                       const kvsi_arm_result *arm, size_t offset, int bars)
 {
     kvsi_series *series = kvsi_chart_series(chart, KVSI_MARKED, colour, label);
 
@@ -150,7 +149,7 @@ static void add_course(kvsi_chart *chart, size_t colour, const char *label,
     }
 }
 
-static void draw_classes(kvsi_findings *f, const kvsi_trial_arm *arm)
+static void draw_classes(kvsi_claims *out, const kvsi_arm_result *arm)
 {
     kvsi_chart chart = {
         .name = "classes-course",
@@ -164,10 +163,10 @@ static void draw_classes(kvsi_findings *f, const kvsi_trial_arm *arm)
     for (size_t c = 0; c < KVS_HEAD_KINDS; c++)
         add_course(&chart, c, class_names[c], arm,
                    offsetof(kvsi_head_tally, share) + c * sizeof(double), 0);
-    kvsi_findings_figure(f, &chart);
+    kvsi_claims_chart(out, &chart);
 }
 
-static void draw_sums(kvsi_findings *f, const kvsi_trial_arm *arm)
+static void draw_sums(kvsi_claims *out, const kvsi_arm_result *arm)
 {
     kvsi_chart chart = {
         .name = "sums-course",
@@ -185,7 +184,7 @@ static void draw_sums(kvsi_findings *f, const kvsi_trial_arm *arm)
     panel->y_format = "%g %%";
     panel->key = NULL;
     add_course(&chart, 4, "negative", arm, offsetof(kvsi_head_tally, negative), 1);
-    kvsi_findings_figure(f, &chart);
+    kvsi_claims_chart(out, &chart);
 }
 
 /* Where current and previous token weigh the same. */
@@ -200,7 +199,7 @@ static void add_cross(kvsi_chart *chart)
     kvsi_series_add(values, 1, 0, NAN);
 }
 
-static void draw_heads(kvsi_findings *f, const kvsi_trial_arm *arm)
+static void draw_heads(kvsi_claims *out, const kvsi_arm_result *arm)
 {
     kvsi_chart chart = {
         .name = "heads",
@@ -226,12 +225,12 @@ static void draw_heads(kvsi_findings *f, const kvsi_trial_arm *arm)
             kvsi_series_add(series, c.alpha1 - c.alpha2, c.beta1 - c.beta2, NAN);
         }
     }
-    kvsi_findings_figure(f, &chart);
+    kvsi_claims_chart(out, &chart);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
-    const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 0);
+    const kvsi_arm_result arm = kvsi_results_arm(results, 0);
 
     for (size_t r = 0; r < arm.count; r++)
         if (kvsi_heads_looks(arm.runs + r) != kvsi_heads_looks(arm.runs) ||
@@ -239,12 +238,12 @@ static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *e
             return kvsi_fail(
                 err, KVS_E_FORMAT, "'%s' was looked at %zu times, expected %zu, and at least once",
                 arm.runs[r].dir, kvsi_heads_looks(arm.runs + r), kvsi_heads_looks(arm.runs));
-    claim(f, &arm);
-    tabulate(f, &arm);
-    draw_classes(f, &arm);
-    draw_sums(f, &arm);
-    draw_heads(f, &arm);
-    return kvsi_findings_check(f);
+    claim(out, &arm);
+    tabulate(out, &arm);
+    draw_classes(out, &arm);
+    draw_sums(out, &arm);
+    draw_heads(out, &arm);
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_coefficients = {

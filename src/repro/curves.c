@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-void kvsi_accuracy_of_arm(kvsi_chart *chart, size_t colour, const kvsi_trial_arm *arm,
+void kvsi_accuracy_of_arm(kvsi_chart *chart, size_t colour, const kvsi_arm_result *arm,
                           const char *label)
 {
     const kvsi_run *logs[KVSI_SEEDS_MAX];
@@ -15,8 +15,8 @@ void kvsi_accuracy_of_arm(kvsi_chart *chart, size_t colour, const kvsi_trial_arm
     kvsi_curve_of_accuracy(chart, colour, label, logs, arm->count);
 }
 
-void kvsi_curve_of_difference(kvsi_chart *chart, size_t colour, const kvsi_trial_arm *arm,
-                              const kvsi_trial_arm *reference, const char *label)
+void kvsi_curve_of_difference(kvsi_chart *chart, size_t colour, const kvsi_arm_result *arm,
+                              const kvsi_arm_result *reference, const char *label)
 {
     kvsi_series *series = kvsi_chart_series(chart, KVSI_MARKED, colour, label);
     const kvsi_run *first = &arm->runs[0].log;
@@ -36,7 +36,7 @@ void kvsi_curve_of_difference(kvsi_chart *chart, size_t colour, const kvsi_trial
 
 enum { TRAINING_POINTS = 120, PARTS = 20 };
 
-static void add_training(kvsi_series *series, const kvsi_trial_run *runs, size_t count)
+static void add_training(kvsi_series *series, const kvsi_run_result *runs, size_t count)
 {
     const size_t steps = (size_t)runs[0].plan->train.steps, stride = steps / TRAINING_POINTS + 1,
                  width = steps / PARTS + 1;
@@ -48,7 +48,7 @@ static void add_training(kvsi_series *series, const kvsi_trial_run *runs, size_t
         kvsi_series_add(series, (double)(i + 1), kvsi_recent_loss(logs, count, i, width), NAN);
 }
 
-void kvsi_curves_of_training(kvsi_chart *chart, size_t colour, const kvsi_trial_arm *arm,
+void kvsi_curves_of_training(kvsi_chart *chart, size_t colour, const kvsi_arm_result *arm,
                              const char *label)
 {
     for (size_t r = 0; r < arm->count; r++) {
@@ -62,7 +62,7 @@ void kvsi_curves_of_training(kvsi_chart *chart, size_t colour, const kvsi_trial_
 
 /* ---- as a report draws them ------------------------------------------------------------------ */
 
-static kvs_status draw_arms(char **svg, const kvsi_trial_run *runs, size_t count, kvs_err *err)
+static kvs_status draw_arms(char **svg, const kvsi_run_result *runs, size_t count, kvs_err *err)
 {
     kvsi_run *logs = kvsi_alloc(count, sizeof *logs);
     kvsi_arms arms = {0};
@@ -71,7 +71,7 @@ static kvs_status draw_arms(char **svg, const kvsi_trial_run *runs, size_t count
     if (!logs)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a drawing of %zu runs", count);
     for (size_t i = 0; i < count; i++)
-        logs[i] = runs[i].log; /* still the trial's */
+        logs[i] = runs[i].log; /* still the results's */
     TRY_OUT(kvsi_arms_create(&arms, logs, count, err));
     TRY_OUT(kvsi_plot_losses(svg, &arms, err));
 out:
@@ -80,14 +80,14 @@ out:
     return st;
 }
 
-void kvsi_draw_losses(kvsi_findings *f, const kvsi_trial *trial, size_t first, size_t count,
+void kvsi_draw_losses(kvsi_claims *out, const kvsi_results *results, size_t first, size_t count,
                       const char *name, const char *caption)
 {
-    const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, first);
+    const kvsi_arm_result arm = kvsi_results_arm(results, first);
     char *svg = NULL;
     kvs_err why = {.status = KVS_OK};
-    const kvs_status st = draw_arms(&svg, arm.runs, count * trial->plan->seeds, &why);
+    const kvs_status st = draw_arms(&svg, arm.runs, count * results->plan->seeds, &why);
 
-    kvsi_findings_drawn(f, st, &why, name, caption, svg);
+    kvsi_claims_drawn(out, st, &why, name, caption, svg);
     kvsi_free(svg);
 }

@@ -3,7 +3,7 @@
  *     about      its name, the paper's figure, the claim, what is scaled at each scale
  *     plan       makes the list of runs (arms x settings x seeds); NULL = nothing is trained
  *     measure    looks at each finished model; what it says is kept beside the run and comes back
- *                in kvsi_trial_run.measured; NULL = nothing but the log is needed
+ *                in kvsi_run_result.measured; NULL = nothing but the log is needed
  *     conclude   turns the finished runs (or, without a plan, a computation of its own) into
  *                claims, figures and tables
  *
@@ -11,9 +11,9 @@
 #ifndef KVSI_REPRO_EXPERIMENT_H
 #define KVSI_REPRO_EXPERIMENT_H
 
-#include "repro/findings.h"
+#include "repro/claims.h"
 #include "repro/plan.h"
-#include "repro/trial.h"
+#include "repro/results.h"
 
 /* A run that is done: its folder and its model. */
 typedef struct kvsi_finished {
@@ -27,7 +27,7 @@ typedef struct kvsi_experiment {
     kvs_experiment about;
     kvs_status (*plan)(kvsi_plan *plan, kvs_err *err);
     kvs_status (*measure)(json_t **out, const kvsi_finished *run, kvs_err *err);
-    kvs_status (*conclude)(kvsi_findings *findings, const kvsi_trial *trial, kvs_err *err);
+    kvs_status (*conclude)(kvsi_claims *claims, const kvsi_results *results, kvs_err *err);
 } kvsi_experiment;
 
 /* One file each. */

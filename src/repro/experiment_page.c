@@ -2,7 +2,7 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
-#include "repro/record.h"
+#include "repro/experiment_folder.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static const char *word(const json_t *object, const char *key)
 /* ---- words ----------------------------------------------------------------------------------- */
 
 /* As many digits as the error has meaning for. */
-void kvsi_record_ours(char *out, size_t size, const kvs_claim *claim)
+void kvsi_claim_value(char *out, size_t size, const kvs_claim *claim)
 {
     const char *space = *claim->unit ? " " : "";
 
@@ -70,7 +70,7 @@ static void add_claim(kvsi_text *page, const kvs_claim *claim)
     static const char *const classes[] = {"reproduced", "not-reproduced", "not-at-this-scale"};
     char ours[96], seeds[24];
 
-    kvsi_record_ours(ours, sizeof ours, claim);
+    kvsi_claim_value(ours, sizeof ours, claim);
     snprintf(seeds, sizeof seeds, "%zu", claim->seeds);
     kvsi_text_add(page, "<tr><td>");
     kvsi_text_add_xml(page, claim->claim);
@@ -91,7 +91,7 @@ static void add_claim(kvsi_text *page, const kvs_claim *claim)
 static void add_claims(kvsi_page *page, const json_t *list)
 {
     kvs_claim claims[KVSI_CLAIMS_MAX];
-    const size_t count = kvsi_record_claims(claims, KVSI_CLAIMS_MAX, list);
+    const size_t count = kvsi_saved_claims(claims, KVSI_CLAIMS_MAX, list);
     kvsi_table table = {.left = 5};
 
     if (!page->markdown) {
@@ -107,7 +107,7 @@ static void add_claims(kvsi_page *page, const json_t *list)
     for (size_t i = 0; i < count; i++) {
         char ours[96];
 
-        kvsi_record_ours(ours, sizeof ours, claims + i);
+        kvsi_claim_value(ours, sizeof ours, claims + i);
         kvsi_table_add(&table, "%s%s%s%s", claims[i].claim, *claims[i].detail ? " (" : "",
                        claims[i].detail, *claims[i].detail ? ")" : "");
         kvsi_table_add(&table, "%s", claims[i].paper);
@@ -121,7 +121,7 @@ static void add_claims(kvsi_page *page, const json_t *list)
 /* ---- charts and tables ----------------------------------------------------------------------- */
 
 /* `name` came out of a file: it must be the name of one. */
-static kvs_status read_figure(char **svg, const kvsi_record *record, const char *name, kvs_err *err)
+static kvs_status read_figure(char **svg, const kvsi_saved *record, const char *name, kvs_err *err)
 {
     char file[128];
     char *path = NULL;
@@ -140,7 +140,7 @@ static kvs_status read_figure(char **svg, const kvsi_record *record, const char 
     return st;
 }
 
-static kvs_status add_figures(kvsi_page *page, const kvsi_record *record, kvs_err *err)
+static kvs_status add_figures(kvsi_page *page, const kvsi_saved *record, kvs_err *err)
 {
     const json_t *list = json_object_get(record->experiment, "figures");
 
@@ -173,7 +173,7 @@ static void fill_table(kvsi_table *table, const json_t *saved)
         }
 }
 
-static void add_tables(kvsi_page *page, const kvsi_record *record)
+static void add_tables(kvsi_page *page, const kvsi_saved *record)
 {
     const json_t *list = json_object_get(record->experiment, "tables");
 
@@ -209,7 +209,7 @@ static void add_origin(kvsi_page *page, const json_t *e)
     kvsi_page_note(page, note);
 }
 
-kvs_status kvsi_record_section(kvsi_page *page, const kvsi_record *record, kvs_err *err)
+kvs_status kvsi_saved_section(kvsi_page *page, const kvsi_saved *record, kvs_err *err)
 {
     const json_t *e = record->experiment;
     char where[160];
@@ -227,8 +227,8 @@ kvs_status kvsi_record_section(kvsi_page *page, const kvsi_record *record, kvs_e
     return KVS_OK;
 }
 
-kvs_status kvsi_record_page(kvsi_page *page, const kvsi_record *record, kvs_err *err)
+kvs_status kvsi_saved_page(kvsi_page *page, const kvsi_saved *record, kvs_err *err)
 {
     kvsi_page_begin(page, word(record->experiment, "experiment"));
-    return kvsi_record_section(page, record, err);
+    return kvsi_saved_section(page, record, err);
 }

@@ -117,22 +117,22 @@ kvs_coefficients kvsi_head_coefficients(const json_t *head)
     };
 }
 
-static const json_t *look_at(const kvsi_trial_run *run, size_t look)
+static const json_t *look_at(const kvsi_run_result *run, size_t look)
 {
     return json_array_get(json_object_get(run->measured, "steps"), look);
 }
 
-size_t kvsi_heads_looks(const kvsi_trial_run *run)
+size_t kvsi_heads_looks(const kvsi_run_result *run)
 {
     return json_array_size(json_object_get(run->measured, "steps"));
 }
 
-const json_t *kvsi_heads_at(const kvsi_trial_run *run, size_t look)
+const json_t *kvsi_heads_at(const kvsi_run_result *run, size_t look)
 {
     return json_object_get(look_at(run, look), "heads");
 }
 
-kvsi_head_tally kvsi_heads_tally(const kvsi_trial_run *run, size_t look)
+kvsi_head_tally kvsi_heads_tally(const kvsi_run_result *run, size_t look)
 {
     const json_t *heads = kvsi_heads_at(run, look);
     const size_t n = json_array_size(heads);

@@ -18,10 +18,10 @@ typedef struct kvsi_head_tally {
 } kvsi_head_tally;
 
 /* How often a finished run was looked at, the first model included. */
-size_t kvsi_heads_looks(const kvsi_trial_run *run);
-kvsi_head_tally kvsi_heads_tally(const kvsi_trial_run *run, size_t look);
+size_t kvsi_heads_looks(const kvsi_run_result *run);
+kvsi_head_tally kvsi_heads_tally(const kvsi_run_result *run, size_t look);
 /* The heads of one look, as above; NULL past the end. */
-const json_t *kvsi_heads_at(const kvsi_trial_run *run, size_t look);
+const json_t *kvsi_heads_at(const kvsi_run_result *run, size_t look);
 kvs_coefficients kvsi_head_coefficients(const json_t *head);
 
 #endif

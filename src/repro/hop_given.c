@@ -89,7 +89,7 @@ static void add_row(kvsi_table *table, agreement *a, const kvsi_hop_error *ours,
     }
 }
 
-static agreement tabulate(kvsi_findings *f, const kvsi_hop_error *ours, const known *k,
+static agreement tabulate(kvsi_claims *out, const kvsi_hop_error *ours, const known *k,
                           double own_sequences)
 {
     kvsi_table table = {0};
@@ -98,15 +98,15 @@ static agreement tabulate(kvsi_findings *f, const kvsi_hop_error *ours, const kn
     kvsi_table_headings(&table, "hops|error here|known error|standard errors apart");
     for (size_t hops = 0; hops <= HOPS; hops++)
         add_row(&table, &a, &ours[hops], hops, k, own_sequences);
-    kvsi_findings_table(f, "table",
-                        "Share of the letters asked for that are wrong, with its standard error by "
-                        "bootstrap over sequences; what is known of such a model; and how far "
-                        "apart they are.",
-                        &table);
+    kvsi_claims_table(out, "table",
+                      "Share of the letters asked for that are wrong, with its standard error by "
+                      "bootstrap over sequences; what is known of such a model; and how far "
+                      "apart they are.",
+                      &table);
     return a;
 }
 
-static void draw(kvsi_findings *f, const kvsi_hop_error *ours, const known *k)
+static void draw(kvsi_claims *out, const kvsi_hop_error *ours, const known *k)
 {
     kvsi_chart chart = {
         .name = "errors",
@@ -123,10 +123,10 @@ static void draw(kvsi_findings *f, const kvsi_hop_error *ours, const known *k)
     for (size_t hops = 1; published && hops <= HOPS; hops++)
         if (k->errors[hops - 1] >= 0)
             kvsi_series_add(published, (double)hops, k->errors[hops - 1], NAN);
-    kvsi_findings_figure(f, &chart);
+    kvsi_claims_chart(out, &chart);
 }
 
-static void claim(kvsi_findings *f, const agreement *a, const kvs_model_config *c, double dropout,
+static void claim(kvsi_claims *out, const agreement *a, const kvs_model_config *c, double dropout,
                   size_t tried)
 {
     char words[160];
@@ -134,26 +134,26 @@ static void claim(kvsi_findings *f, const agreement *a, const kvs_model_config *
     snprintf(words, sizeof words,
              "a trained model of %zu layers errs as it is known to, dropout %g", c->layers,
              dropout);
-    kvsi_findings_claim(f,
-                        &(kvsi_found){.claim = words,
-                                      .paper = a->cells ? "the table"
-                                                        : "nothing is known of such "
-                                                          "a model",
-                                      .ours = a->cells ? (double)a->beyond : NAN,
-                                      .error = NAN,
-                                      .unit = "cells beyond 3 standard errors",
-                                      .seeds = tried,
-                                      .outcome = a->cells == 0    ? KVSI_OPEN
-                                                 : a->beyond <= 1 ? KVSI_HOLDS
-                                                                  : KVSI_FAILS},
-                        "of %zu cells, the farthest %.1f standard errors away; %zu sequences each; "
-                        "holds with one beyond at most",
-                        a->cells, a->farthest, tried);
+    kvsi_claims_add(out,
+                    &(kvsi_claim){.claim = words,
+                                  .paper = a->cells ? "the table"
+                                                    : "nothing is known of such "
+                                                      "a model",
+                                  .ours = a->cells ? (double)a->beyond : NAN,
+                                  .error = NAN,
+                                  .unit = "cells beyond 3 standard errors",
+                                  .seeds = tried,
+                                  .outcome = a->cells == 0    ? KVSI_OPEN
+                                             : a->beyond <= 1 ? KVSI_HOLDS
+                                                              : KVSI_FAILS},
+                    "of %zu cells, the farthest %.1f standard errors away; %zu sequences each; "
+                    "holds with one beyond at most",
+                    a->cells, a->farthest, tried);
 }
 
-kvs_status kvsi_hop_given(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+kvs_status kvsi_hop_given(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
-    const kvs_repro_options *o = trial->options;
+    const kvs_repro_options *o = results->options;
     const size_t tried = sequences[o->scale];
     kvsi_hop_error errors[KVSI_HOPS_MAX];
     const kvs_model_config *config;
@@ -164,7 +164,7 @@ kvs_status kvsi_hop_given(kvsi_findings *f, const kvsi_trial *trial, kvs_err *er
     known k;
 
     kvs_hopk_config_init(&task);
-    TRY_OUT(kvsi_hop_model_load(&model, trial->rt, o->model, err));
+    TRY_OUT(kvsi_hop_model_load(&model, results->rt, o->model, err));
     kvsi_hop_model_drop(model, o->dropout);
     config = kvs_model_get_config(model);
     if (config->vocab < 23 || config->context < 99) {
@@ -175,9 +175,9 @@ kvs_status kvsi_hop_given(kvsi_findings *f, const kvsi_trial *trial, kvs_err *er
     }
     TRY_OUT(kvsi_hop_errors(errors, model, &task, tried, o->dropout > 0, err));
     k = known_of(config, o->dropout);
-    a = tabulate(f, errors, &k, (double)tried);
-    claim(f, &a, config, o->dropout, tried);
-    draw(f, errors, &k);
+    a = tabulate(out, errors, &k, (double)tried);
+    claim(out, &a, config, o->dropout, tried);
+    draw(out, errors, &k);
 out:
     kvs_model_free(model);
     return st;

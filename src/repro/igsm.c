@@ -1,7 +1,7 @@
 /* iGSM: problems with more steps than any that were trained on. */
 #include "repro/curves.h"
 #include "repro/igsm_solve.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -175,7 +175,7 @@ out:
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
 /* Percent of the problems, by one of the grades. */
-static double share(const kvsi_trial_run *run, const char *which, const char *grade)
+static double share(const kvsi_run_result *run, const char *which, const char *grade)
 {
     const json_t *score = json_object_get(run->measured, which);
 
@@ -183,52 +183,52 @@ static double share(const kvsi_trial_run *run, const char *which, const char *gr
            json_number_value(json_object_get(score, "problems"));
 }
 
-static double solved(const kvsi_trial_run *run)
+static double solved(const kvsi_run_result *run)
 {
     return share(run, "tested", "solved");
 }
 
-static double strict(const kvsi_trial_run *run)
+static double strict(const kvsi_run_result *run)
 {
     return share(run, "tested", "strict");
 }
 
-static double missing(const kvsi_trial_run *run)
+static double missing(const kvsi_run_result *run)
 {
     return share(run, "tested", "asked_missing");
 }
 
-static double solved_short(const kvsi_trial_run *run)
+static double solved_short(const kvsi_run_result *run)
 {
     return share(run, "trained", "solved");
 }
 
-static double strict_short(const kvsi_trial_run *run)
+static double strict_short(const kvsi_run_result *run)
 {
     return share(run, "trained", "strict");
 }
 
 /* Who cannot solve what it was trained on has nothing to show on longer problems: two arms that
  * mostly guess may differ all the same. */
-static int has_learned(const kvsi_trial_arm *arm)
+static int has_learned(const kvsi_arm_result *arm)
 {
-    return kvsi_estimate_arm(arm, solved_short).mean >= 50;
+    return kvsi_arm_estimate(arm, solved_short).mean >= 50;
 }
 
-static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t number, kvsi_reading *read,
+static void claim(kvsi_claims *out, const kvsi_results *results, size_t number, kvsi_metric *read,
                   const char *how)
 {
-    const setting *t = &sizes[trial->plan->scale].settings[number];
-    const kvsi_trial_arm kv = kvsi_trial_arm_at(trial, 2 * number),
-                         vanilla = kvsi_trial_arm_at(trial, 2 * number + 1);
+    const setting *t = &sizes[results->plan->scale].settings[number];
+    const kvsi_arm_result kv = kvsi_results_arm(results, 2 * number),
+                          vanilla = kvsi_results_arm(results, 2 * number + 1);
     const int learned = has_learned(&kv) || has_learned(&vanilla);
     double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
     char words[160], paper[96], chance[32];
     kvsi_paired_test test;
-    kvsi_found found;
+    kvsi_claim found;
 
-    kvsi_read_arm(ours, &kv, read);
-    test = kvsi_paired_t(theirs, ours, kvsi_read_arm(theirs, &vanilla, read));
+    kvsi_arm_values(ours, &kv, read);
+    test = kvsi_paired_t(theirs, ours, kvsi_arm_values(theirs, &vanilla, read));
     snprintf(words, sizeof words, "Tr%zu-Te%zu: KV shifting solves more problems, %s", t->trained,
              t->tested, how);
     if (t->vanilla > 0)
@@ -236,7 +236,7 @@ static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t number, kvsi
                  100 * (t->shifted - t->vanilla), t->vanilla, t->shifted);
     else
         snprintf(paper, sizeof paper, "+7.6 points at Tr12-Te15, +3.5 at Tr21-Te24");
-    found = (kvsi_found){
+    found = (kvsi_claim){
         .claim = words,
         .paper = read == solved ? paper : "not measured",
         .ours = 0 - test.difference.mean, /* not -0 where nothing differs */
@@ -246,42 +246,42 @@ static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t number, kvsi
         .outcome = learned ? kvsi_sign_outcome(&test, -1) : KVSI_OPEN,
     };
     if (found.seeds < 2) {
-        kvsi_findings_lone_claim(f, &found);
+        kvsi_claims_add_single(out, &found);
         return;
     }
     snprintf(chance, sizeof chance, "p = %.2g", test.p);
-    kvsi_findings_claim(f, &found, "%.1f %% against %.1f %%, more for %zu of %zu; %s",
-                        kvsi_estimate_arm(&kv, read).mean, kvsi_estimate_arm(&vanilla, read).mean,
-                        test.below, found.seeds,
-                        learned ? chance : "neither solves half of what it was trained on");
+    kvsi_claims_add(out, &found, "%.1f %% against %.1f %%, more for %zu of %zu; %s",
+                    kvsi_arm_estimate(&kv, read).mean, kvsi_arm_estimate(&vanilla, read).mean,
+                    test.below, found.seeds,
+                    learned ? chance : "neither solves half of what it was trained on");
 }
 
-static void tabulate(kvsi_findings *f, const kvsi_trial *trial)
+static void tabulate(kvsi_claims *out, const kvsi_results *results)
 {
-    static kvsi_reading *const columns[] = {solved, strict, missing, solved_short, strict_short};
+    static kvsi_metric *const columns[] = {solved, strict, missing, solved_short, strict_short};
     kvsi_table table = {.left = 1};
 
     kvsi_table_headings(&table, "arm|solved|every step right|asked for and missing|solved, as "
                                 "trained on|every step right, as trained on");
-    for (size_t a = 0; a < 2 * sizes[trial->plan->scale].setting_count; a++) {
-        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
+    for (size_t a = 0; a < 2 * sizes[results->plan->scale].setting_count; a++) {
+        const kvsi_arm_result arm = kvsi_results_arm(results, a);
 
         kvsi_table_add(&table, "%s", arm.name);
         for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
-            const kvsi_estimate e = kvsi_estimate_arm(&arm, columns[c]);
+            const kvsi_estimate e = kvsi_arm_estimate(&arm, columns[c]);
 
             kvsi_table_estimate(&table, &e, 1, " %");
         }
     }
-    kvsi_findings_table(f, "scores",
-                        "Share of new problems, on average over the seeds ± standard error: of "
-                        "those that are longer than trained on, then of such as were trained on. "
-                        "Solved, as the paper counts, is a problem where some step computes what "
-                        "is asked and gets it right.",
-                        &table);
+    kvsi_claims_table(out, "scores",
+                      "Share of new problems, on average over the seeds ± standard error: of "
+                      "those that are longer than trained on, then of such as were trained on. "
+                      "Solved, as the paper counts, is a problem where some step computes what "
+                      "is asked and gets it right.",
+                      &table);
 }
 
-static void draw(kvsi_findings *f, const kvsi_trial *trial)
+static void draw(kvsi_claims *out, const kvsi_results *results)
 {
     kvsi_chart chart = {
         .name = "accuracy",
@@ -290,27 +290,27 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial)
                    "over the seeds, with the standard error.",
     };
 
-    for (size_t i = 0; i < sizes[trial->plan->scale].setting_count; i++) {
+    for (size_t i = 0; i < sizes[results->plan->scale].setting_count; i++) {
         kvsi_panel_of_accuracy(&chart, "", "accuracy");
         for (size_t a = 0; a < 2; a++) {
-            const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * i + a);
+            const kvsi_arm_result arm = kvsi_results_arm(results, 2 * i + a);
 
             kvsi_accuracy_of_arm(&chart, a, &arm, arm.name);
         }
     }
-    kvsi_findings_figure(f, &chart);
+    kvsi_claims_chart(out, &chart);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     (void)err;
-    for (size_t i = 0; i < sizes[trial->plan->scale].setting_count; i++) {
-        claim(f, trial, i, solved, "as the paper counts");
-        claim(f, trial, i, strict, "with every step right");
+    for (size_t i = 0; i < sizes[results->plan->scale].setting_count; i++) {
+        claim(out, results, i, solved, "as the paper counts");
+        claim(out, results, i, strict, "with every step right");
     }
-    tabulate(f, trial);
-    draw(f, trial);
-    return kvsi_findings_check(f);
+    tabulate(out, results);
+    draw(out, results);
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_igsm = {

@@ -1,7 +1,7 @@
 /* Fig. 1b: how narrow a model may be and still learn induction. */
 #include "repro/curves.h"
 #include "repro/heads.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 #include <stdio.h>
 
@@ -30,7 +30,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
         for (int shifted = 1; st == KVS_OK && shifted >= 0; shifted--) {
             kvsi_planned run = {0};
 
-            kvsi_settings_induction(&run, p->scale);
+            kvsi_scale_induction(&run, p->scale);
             kvsi_shift_arm(&run, shifted, shifted ? 1 : 2);
             kvsi_name_arm(&run, "%s, width %zu",
                           shifted ? "KV shifting, 1 layer" : "vanilla, 2 layers", s->widths[w]);
@@ -56,21 +56,21 @@ static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
 /* Arms 2w and 2w + 1 are the two models of width w. */
-static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t w)
+static void claim(kvsi_claims *out, const kvsi_results *results, size_t w)
 {
-    const kvsi_trial_arm kv = kvsi_trial_arm_at(trial, 2 * w),
-                         vanilla = kvsi_trial_arm_at(trial, 2 * w + 1);
+    const kvsi_arm_result kv = kvsi_results_arm(results, 2 * w),
+                          vanilla = kvsi_results_arm(results, 2 * w + 1);
     double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
     kvsi_paired_test test;
-    kvsi_found found;
+    kvsi_claim found;
     char words[128];
 
-    kvsi_read_arm(ours, &kv, kvsi_final_accuracy);
-    test = kvsi_paired_t(ours, theirs, kvsi_read_arm(theirs, &vanilla, kvsi_final_accuracy));
+    kvsi_arm_values(ours, &kv, kvsi_final_accuracy);
+    test = kvsi_paired_t(ours, theirs, kvsi_arm_values(theirs, &vanilla, kvsi_final_accuracy));
     snprintf(words, sizeof words,
              "at width %.0f one layer with KV shifting is ahead of two vanilla layers",
              kv.runs[0].plan->value);
-    found = (kvsi_found){
+    found = (kvsi_claim){
         .claim = words,
         .paper = w == 0 ? "ahead, clearly" : "ahead",
         .ours = test.difference.mean,
@@ -80,14 +80,14 @@ static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t w)
         .outcome = kvsi_sign_outcome(&test, 1),
     };
     if (found.seeds < 2)
-        kvsi_findings_lone_claim(f, &found);
+        kvsi_claims_add_single(out, &found);
     else
-        kvsi_findings_claim(f, &found, "%.1f %% against %.1f %%, p = %.3g",
-                            kvsi_estimate_arm(&kv, kvsi_final_accuracy).mean,
-                            kvsi_estimate_arm(&vanilla, kvsi_final_accuracy).mean, test.p);
+        kvsi_claims_add(out, &found, "%.1f %% against %.1f %%, p = %.3g",
+                        kvsi_arm_estimate(&kv, kvsi_final_accuracy).mean,
+                        kvsi_arm_estimate(&vanilla, kvsi_final_accuracy).mean, test.p);
 }
 
-static void draw_widths(kvsi_findings *f, const kvsi_trial *trial)
+static void draw_widths(kvsi_claims *out, const kvsi_results *results)
 {
     static const char *const labels[] = {"KV shifting, 1 layer", "vanilla, 2 layers"};
     kvsi_chart chart = {
@@ -104,17 +104,17 @@ static void draw_widths(kvsi_findings *f, const kvsi_trial *trial)
     for (size_t shift = 0; shift < 2; shift++) {
         kvsi_series *series = kvsi_chart_series(&chart, KVSI_MARKED, shift, labels[shift]);
 
-        for (size_t a = shift; kvsi_trial_arm_at(trial, a).count > 0; a += 2) {
-            const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
-            const kvsi_estimate accuracy = kvsi_estimate_arm(&arm, kvsi_final_accuracy);
+        for (size_t a = shift; kvsi_results_arm(results, a).count > 0; a += 2) {
+            const kvsi_arm_result arm = kvsi_results_arm(results, a);
+            const kvsi_estimate accuracy = kvsi_arm_estimate(&arm, kvsi_final_accuracy);
 
             kvsi_series_add(series, arm.runs[0].plan->value, accuracy.mean, accuracy.error);
         }
     }
-    kvsi_findings_figure(f, &chart);
+    kvsi_claims_chart(out, &chart);
 }
 
-static void draw_narrowest(kvsi_findings *f, const kvsi_trial *trial)
+static void draw_narrowest(kvsi_claims *out, const kvsi_results *results)
 {
     kvsi_chart chart = {
         .name = "accuracy-narrowest",
@@ -123,14 +123,14 @@ static void draw_narrowest(kvsi_findings *f, const kvsi_trial *trial)
     };
     kvsi_panel_of_accuracy(&chart, "", "accuracy");
     for (size_t i = 0; i < 2; i++) {
-        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
+        const kvsi_arm_result arm = kvsi_results_arm(results, i);
 
         kvsi_accuracy_of_arm(&chart, i, &arm, arm.name);
     }
-    kvsi_findings_figure(f, &chart);
+    kvsi_claims_chart(out, &chart);
 }
 
-static void add_start(kvsi_table *table, const kvsi_trial_run *run)
+static void add_start(kvsi_table *table, const kvsi_run_result *run)
 {
     const size_t looks = kvsi_heads_looks(run);
     const kvs_coefficients first = kvsi_head_coefficients(json_array_get(kvsi_heads_at(run, 0), 0)),
@@ -147,34 +147,34 @@ static void add_start(kvsi_table *table, const kvsi_trial_run *run)
 }
 
 /* Every model with one head. */
-static void tabulate_starts(kvsi_findings *f, const kvsi_trial *trial)
+static void tabulate_starts(kvsi_claims *out, const kvsi_results *results)
 {
     kvsi_table table = {0};
 
     kvsi_table_headings(&table, "width|seed|first α1|first β1|last α1, α2|last β1, β2|accuracy");
-    for (size_t i = 0; i < trial->count; i++) {
-        const kvsi_trial_run *run = trial->runs + i;
+    for (size_t i = 0; i < results->count; i++) {
+        const kvsi_run_result *run = results->runs + i;
 
         if (run->plan->model.heads == 1 && kvsi_heads_looks(run) > 0)
             add_start(&table, run);
     }
-    kvsi_findings_table(
-        f, "starts",
+    kvsi_claims_table(
+        out, "starts",
         "Where the one head of the narrow models began, with sums of 1, and where it ended. An "
         "induction head has α1 = 0 and β2 = 0; one that begins at the opposite corner, α1 = 1 and "
         "β1 = 0, has the longest way to go, and need not arrive.",
         &table);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     (void)err;
-    for (size_t w = 0; kvsi_trial_arm_at(trial, 2 * w).count > 0; w++)
-        claim(f, trial, w);
-    draw_widths(f, trial);
-    draw_narrowest(f, trial);
-    tabulate_starts(f, trial);
-    return kvsi_findings_check(f);
+    for (size_t w = 0; kvsi_results_arm(results, 2 * w).count > 0; w++)
+        claim(out, results, w);
+    draw_widths(out, results);
+    draw_narrowest(out, results);
+    tabulate_starts(out, results);
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_induction_width = {

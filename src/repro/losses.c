@@ -1,7 +1,7 @@
 #include "repro/losses.h"
 
 #include "repro/curves.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,14 +10,14 @@ static const double MARGIN = 0.02; /* nats; what counts as a difference where no
 
 /* ---- two arms -------------------------------------------------------------------------------- */
 
-kvsi_paired_test kvsi_compare_losses(const kvsi_trial *trial, size_t arm, size_t reference)
+kvsi_paired_test kvsi_compare_losses(const kvsi_results *results, size_t arm, size_t reference)
 {
-    const kvsi_trial_arm ours = kvsi_trial_arm_at(trial, arm),
-                         theirs = kvsi_trial_arm_at(trial, reference);
+    const kvsi_arm_result ours = kvsi_results_arm(results, arm),
+                          theirs = kvsi_results_arm(results, reference);
     double a[KVSI_SEEDS_MAX], b[KVSI_SEEDS_MAX];
 
-    kvsi_read_arm(a, &ours, kvsi_final_loss);
-    return kvsi_paired_t(a, b, kvsi_read_arm(b, &theirs, kvsi_final_loss));
+    kvsi_arm_values(a, &ours, kvsi_final_loss);
+    return kvsi_paired_t(a, b, kvsi_arm_values(b, &theirs, kvsi_final_loss));
 }
 
 static kvsi_outcome judge(const kvsi_paired_test *test, kvsi_expectation expects)
@@ -31,10 +31,10 @@ static kvsi_outcome judge(const kvsi_paired_test *test, kvsi_expectation expects
     return test->p < 0.05 && mean < -MARGIN ? KVSI_FAILS : KVSI_OPEN;
 }
 
-void kvsi_claim_loss(kvsi_findings *f, const kvsi_trial *trial, const kvsi_loss_claim *claim)
+void kvsi_claim_loss(kvsi_claims *out, const kvsi_results *results, const kvsi_loss_claim *claim)
 {
-    const kvsi_paired_test test = kvsi_compare_losses(trial, claim->arm, claim->reference);
-    const kvsi_found found = {
+    const kvsi_paired_test test = kvsi_compare_losses(results, claim->arm, claim->reference);
+    const kvsi_claim found = {
         .claim = claim->claim,
         .paper = claim->paper,
         .ours = test.difference.mean,
@@ -45,15 +45,15 @@ void kvsi_claim_loss(kvsi_findings *f, const kvsi_trial *trial, const kvsi_loss_
     };
 
     if (isnan(test.p))
-        kvsi_findings_lone_claim(f, &found);
+        kvsi_claims_add_single(out, &found);
     else if (claim->expects == KVSI_LOWER)
-        kvsi_findings_claim(f, &found, "lower for %zu of %zu seeds; paired t = %.2f, p = %.3g",
-                            test.below, test.difference.count, test.t, test.p);
+        kvsi_claims_add(out, &found, "lower for %zu of %zu seeds; paired t = %.2f, p = %.3g",
+                        test.below, test.difference.count, test.t, test.p);
     else
-        kvsi_findings_claim(f, &found,
-                            "95 %% interval of the difference ± %.3f; holds if it stays above "
-                            "−%.2f; p = %.3g",
-                            kvsi_half_interval(&test.difference), MARGIN, test.p);
+        kvsi_claims_add(out, &found,
+                        "95 %% interval of the difference ± %.3f; holds if it stays above "
+                        "−%.2f; p = %.3g",
+                        kvsi_half_interval(&test.difference), MARGIN, test.p);
 }
 
 /* ---- many arms ------------------------------------------------------------------------------- */
@@ -64,7 +64,7 @@ kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_arm *arms, size_
     for (size_t i = 0; i < count; i++) {
         kvsi_planned run = {0};
 
-        TRY(kvsi_settings_text(&run, plan, number, preset, err));
+        TRY(kvsi_scale_text(&run, plan, number, preset, err));
         kvsi_name_arm(&run, "%s", arms[i].name);
         run.model.shift = arms[i].shift;
         if (run.model.shift.window == 0)
@@ -77,9 +77,9 @@ kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_arm *arms, size_
     return KVS_OK;
 }
 
-static void draw_course(kvsi_findings *f, const kvsi_trial *trial, size_t reference)
+static void draw_course(kvsi_claims *out, const kvsi_results *results, size_t reference)
 {
-    const kvsi_trial_arm theirs = kvsi_trial_arm_at(trial, reference);
+    const kvsi_arm_result theirs = kvsi_results_arm(results, reference);
     char caption[256];
     kvsi_chart chart = {.name = "course", .caption = caption};
     kvsi_panel *panel =
@@ -93,19 +93,19 @@ static void draw_course(kvsi_findings *f, const kvsi_trial *trial, size_t refere
     panel->key = "outside right top";
     kvsi_series_add(zero, 0, 0, NAN);
     kvsi_series_add(zero, (double)theirs.runs[0].plan->train.steps, 0, NAN);
-    for (size_t i = 0; kvsi_trial_arm_at(trial, i).count > 0; i++) {
-        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
+    for (size_t i = 0; kvsi_results_arm(results, i).count > 0; i++) {
+        const kvsi_arm_result arm = kvsi_results_arm(results, i);
 
         if (i != reference)
             kvsi_curve_of_difference(&chart, i, &arm, &theirs, arm.name);
     }
-    kvsi_findings_figure(f, &chart);
+    kvsi_claims_chart(out, &chart);
 }
 
 /* A row an arm: the mean with its error, and a dot for each seed. */
-static void draw_differences(kvsi_findings *f, const kvsi_trial *trial, size_t reference)
+static void draw_differences(kvsi_claims *out, const kvsi_results *results, size_t reference)
 {
-    const kvsi_trial_arm theirs = kvsi_trial_arm_at(trial, reference);
+    const kvsi_arm_result theirs = kvsi_results_arm(results, reference);
     char caption[256];
     kvsi_chart chart = {.name = "differences", .caption = caption};
     kvsi_panel *panel =
@@ -117,15 +117,15 @@ static void draw_differences(kvsi_findings *f, const kvsi_trial *trial, size_t r
              "better: mean over the seeds with its standard error, and every seed as a small dot.",
              theirs.name);
     panel->key = NULL;
-    for (size_t i = 0; kvsi_trial_arm_at(trial, i).count > 0; i++) {
-        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
+    for (size_t i = 0; kvsi_results_arm(results, i).count > 0; i++) {
+        const kvsi_arm_result arm = kvsi_results_arm(results, i);
         const double row = (double)panel->row_count;
         kvsi_paired_test test;
         kvsi_series *dots;
 
         if (i == reference || panel->row_count == KVSI_ROWS_MAX)
             continue;
-        test = kvsi_compare_losses(trial, i, reference);
+        test = kvsi_compare_losses(results, i, reference);
         snprintf(panel->rows[panel->row_count++], sizeof panel->rows[0], "%.63s", arm.name);
         kvsi_series_add(kvsi_chart_series(&chart, KVSI_MARKS, 0, arm.name), test.difference.mean,
                         row, test.difference.error);
@@ -136,18 +136,18 @@ static void draw_differences(kvsi_findings *f, const kvsi_trial *trial, size_t r
     }
     kvsi_series_add(zero, 0, -0.6, NAN);
     kvsi_series_add(zero, 0, (double)panel->row_count - 0.4, NAN);
-    kvsi_findings_figure(f, &chart);
+    kvsi_claims_chart(out, &chart);
 }
 
-static void tabulate(kvsi_findings *f, const kvsi_trial *trial, size_t reference)
+static void tabulate(kvsi_claims *out, const kvsi_results *results, size_t reference)
 {
     kvsi_table table = {.left = 1};
 
     kvsi_table_headings(&table, "arm|parameters|loss|difference|p|lower");
-    for (size_t i = 0; kvsi_trial_arm_at(trial, i).count > 0; i++) {
-        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
-        const kvsi_paired_test test = kvsi_compare_losses(trial, i, reference);
-        const kvsi_estimate loss = kvsi_estimate_arm(&arm, kvsi_final_loss);
+    for (size_t i = 0; kvsi_results_arm(results, i).count > 0; i++) {
+        const kvsi_arm_result arm = kvsi_results_arm(results, i);
+        const kvsi_paired_test test = kvsi_compare_losses(results, i, reference);
+        const kvsi_estimate loss = kvsi_arm_estimate(&arm, kvsi_final_loss);
 
         kvsi_table_add(&table, "%s", arm.name);
         kvsi_table_add(&table, "%zu", (size_t)arm.runs[0].plan->view.parameters);
@@ -162,20 +162,20 @@ static void tabulate(kvsi_findings *f, const kvsi_trial *trial, size_t reference
         kvsi_table_p(&table, test.p);
         kvsi_table_add(&table, "%zu of %zu", test.below, test.difference.count);
     }
-    kvsi_findings_table(f, "arms",
-                        "Final loss in nats a token on the validation text, mean over the seeds ± "
-                        "standard error; the difference from the reference within each seed, the p "
-                        "of a paired t test, and for how many seeds the arm is lower.",
-                        &table);
+    kvsi_claims_table(out, "arms",
+                      "Final loss in nats a token on the validation text, mean over the seeds ± "
+                      "standard error; the difference from the reference within each seed, the p "
+                      "of a paired t test, and for how many seeds the arm is lower.",
+                      &table);
 }
 
-kvs_status kvsi_conclude_text_arms(kvsi_findings *f, const kvsi_trial *trial,
+kvs_status kvsi_conclude_text_arms(kvsi_claims *out, const kvsi_results *results,
                                    const kvsi_loss_claim *claims, size_t count, size_t reference)
 {
     for (size_t i = 0; i < count; i++)
-        kvsi_claim_loss(f, trial, claims + i);
-    draw_differences(f, trial, reference);
-    draw_course(f, trial, reference);
-    tabulate(f, trial, reference);
-    return kvsi_findings_check(f);
+        kvsi_claim_loss(out, results, claims + i);
+    draw_differences(out, results, reference);
+    draw_course(out, results, reference);
+    tabulate(out, results, reference);
+    return kvsi_claims_check(out);
 }

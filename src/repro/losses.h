@@ -8,7 +8,7 @@
 #include "repro/experiment.h"
 
 /* Final validation losses of two arms. */
-kvsi_paired_test kvsi_compare_losses(const kvsi_trial *trial, size_t arm, size_t reference);
+kvsi_paired_test kvsi_compare_losses(const kvsi_results *results, size_t arm, size_t reference);
 
 /* What the paper says about an arm's loss against another's. */
 typedef enum kvsi_expectation {
@@ -22,8 +22,7 @@ typedef struct kvsi_loss_claim {
     const char *claim, *paper;
 } kvsi_loss_claim;
 
-void kvsi_claim_loss(kvsi_findings *findings, const kvsi_trial *trial,
-                     const kvsi_loss_claim *claim);
+void kvsi_claim_loss(kvsi_claims *out, const kvsi_results *results, const kvsi_loss_claim *claim);
 
 /* ---- arms that differ in their shift alone ---- */
 
@@ -34,12 +33,12 @@ typedef struct kvsi_text_arm {
     int half_rotary; /* only half of each head's channels rotates, which the hard shift needs */
 } kvsi_text_arm;
 
-/* A language model, as kvsi_settings_text has it, with each of them. */
+/* A language model, as kvsi_scale_text has it, with each of them. */
 kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_arm *arms, size_t count,
                                size_t number, const char *preset, kvs_err *err);
 /* Claims, a table of all arms, and their differences from arm `reference`, in the end and on the
  * way. */
-kvs_status kvsi_conclude_text_arms(kvsi_findings *findings, const kvsi_trial *trial,
+kvs_status kvsi_conclude_text_arms(kvsi_claims *out, const kvsi_results *results,
                                    const kvsi_loss_claim *claims, size_t count, size_t reference);
 
 #endif

@@ -1,6 +1,6 @@
 /* The appendix's figure: shifting queries too. */
 #include "repro/losses.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 enum { VANILLA, KV, QKV, ARMS };
 
@@ -20,10 +20,10 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return kvsi_plan_text_arms(p, arms, ARMS, KVSI_TEXT_BASE, "paper-19b", err);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     (void)err;
-    return kvsi_conclude_text_arms(f, trial, claims, sizeof claims / sizeof *claims, VANILLA);
+    return kvsi_conclude_text_arms(out, results, claims, sizeof claims / sizeof *claims, VANILLA);
 }
 
 const kvsi_experiment kvsi_repro_qkv = {

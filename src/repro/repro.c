@@ -4,8 +4,8 @@
 #include "base/memory.h"
 #include "bench/probe.h"
 #include "kernels/runtime.h"
-#include "repro/conduct.h"
-#include "repro/record.h"
+#include "repro/execute.h"
+#include "repro/experiment_folder.h"
 #include "repro/texts.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static void read_states(kvs_repro *r)
 {
     for (size_t i = 0; r->options->out && i < r->plan.count; i++) {
         kvsi_planned *run = r->plan.runs + i;
-        char *dir = kvsi_conduct_dir(r->options->out, run->name);
+        char *dir = kvsi_run_dir(r->options->out, run->name);
 
         run->view.state = dir ? kvsi_conduct_state(dir, run->train.steps) : KVS_RUN_NEW;
         kvsi_free(dir);
@@ -141,17 +141,17 @@ static int is_first(const kvs_repro *r)
 /* Makes the folder, which all ranks must find. */
 static kvs_status begin(const kvs_repro *r, kvs_err *err)
 {
-    kvs_status st = is_first(r) ? kvsi_record_begin(r->experiment, r->options, err) : KVS_OK;
+    kvs_status st = is_first(r) ? kvsi_experiment_begin(r->experiment, r->options, err) : KVS_OK;
 
     TRY_OUT(kvs_comm_agree(r->comm, st, err));
-    st = is_first(r) ? KVS_OK : kvsi_record_join(r->experiment, r->options, err);
+    st = is_first(r) ? KVS_OK : kvsi_experiment_join(r->experiment, r->options, err);
     st = kvs_comm_agree(r->comm, st, err);
 out:
     return st;
 }
 
 /* The text is made once, and then read by all. */
-static kvs_status open_texts(kvsi_conductor *c, const kvs_repro *r, kvs_err *err)
+static kvs_status open_texts(kvsi_execution *c, const kvs_repro *r, kvs_err *err)
 {
     const size_t vocab = r->plan.text_vocab;
     kvs_status st = KVS_OK;
@@ -206,9 +206,9 @@ out:
 }
 
 /* A rank that fails does not wait for the others to say so. */
-static kvs_status conduct(kvs_repro *r, int *stopped, kvs_err *err)
+static kvs_status execute(kvs_repro *r, int *stopped, kvs_err *err)
 {
-    kvsi_conductor conductor = {
+    kvsi_execution execution = {
         .experiment = r->experiment,
         .options = r->options,
         .rt = &r->alone,
@@ -217,34 +217,34 @@ static kvs_status conduct(kvs_repro *r, int *stopped, kvs_err *err)
     };
     kvs_status st;
 
-    TRY_OUT(open_texts(&conductor, r, err));
+    TRY_OUT(open_texts(&execution, r, err));
     TRY_OUT(hear_shares(r, err));
-    TRY_OUT(kvsi_conduct(&conductor, stopped, err));
+    TRY_OUT(kvsi_execute(&execution, stopped, err));
     TRY_OUT(hear_stops(r, stopped, err));
 out:
-    kvs_tokenizer_free(conductor.tokenizer);
-    kvs_corpus_free(conductor.corpus);
+    kvs_tokenizer_free(execution.tokenizer);
+    kvs_corpus_free(execution.corpus);
     return st;
 }
 
 static kvs_status conclude(kvs_repro *r, kvs_err *err)
 {
-    kvsi_trial trial = {.plan = &r->plan, .options = r->options, .rt = &r->alone};
-    kvsi_findings findings = {0};
+    kvsi_results results = {.plan = &r->plan, .options = r->options, .rt = &r->alone};
+    kvsi_claims claims = {0};
     const double started = kvsi_clock_seconds();
     kvs_status st;
 
-    TRY_OUT(kvsi_trial_open(&trial, err));
-    TRY_OUT(kvsi_findings_init(&findings, r->options->out, r->options, err));
-    TRY_OUT(r->experiment->conclude(&findings, &trial, err));
-    TRY_OUT(kvsi_findings_check(&findings));
-    TRY_OUT(
-        kvsi_record_finish(r->experiment, &trial, &findings, kvsi_clock_seconds() - started, err));
-    r->claims = json_incref(findings.claims);
-    r->claim_count = kvsi_record_claims(r->views, KVSI_CLAIMS_MAX, r->claims);
+    TRY_OUT(kvsi_results_open(&results, err));
+    TRY_OUT(kvsi_claims_init(&claims, r->options->out, r->options, err));
+    TRY_OUT(r->experiment->conclude(&claims, &results, err));
+    TRY_OUT(kvsi_claims_check(&claims));
+    TRY_OUT(kvsi_experiment_finish(r->experiment, &results, &claims, kvsi_clock_seconds() - started,
+                                   err));
+    r->claims = json_incref(claims.claims);
+    r->claim_count = kvsi_saved_claims(r->views, KVSI_CLAIMS_MAX, r->claims);
 out:
-    kvsi_findings_release(&findings);
-    kvsi_trial_close(&trial);
+    kvsi_claims_release(&claims);
+    kvsi_results_close(&results);
     return st;
 }
 
@@ -269,7 +269,7 @@ kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err)
         return kvsi_fail(err, KVS_E_INVALID, "an experiment needs a folder for its results");
     TRY_OUT(require_text(repro, err));
     TRY_OUT(begin(repro, err));
-    TRY_OUT(conduct(repro, &stopped, err));
+    TRY_OUT(execute(repro, &stopped, err));
     if (stopped)
         return KVS_OK;
     st = is_first(repro) ? conclude(repro, err) : KVS_OK;

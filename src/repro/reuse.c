@@ -5,8 +5,8 @@
 #include "base/memory.h"
 #include "report/run.h"
 #include "report/settings.h"
-#include "repro/conduct.h"
-#include "repro/record.h"
+#include "repro/execute.h"
+#include "repro/experiment_folder.h"
 #include "repro/texts.h"
 
 #include <math.h>
@@ -137,7 +137,7 @@ static char *find(const search *s)
     for (size_t i = 0; !found && i < names.count; i++) {
         char *experiment = kvsi_path_join(reuse, names.names[i]);
 
-        if (experiment && kvsi_record_has_texts(experiment, s->texts))
+        if (experiment && kvsi_experiment_has_texts(experiment, s->texts))
             found = find_in(experiment, s);
         kvsi_free(experiment);
     }

@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "repro/curves.h"
 #include "repro/losses.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static kvs_status settle(kvsi_planned *run, kvsi_plan *p, size_t number, kvs_err
     static const struct {
         size_t dim, layers, heads, ffn;
     } smaller[2] = {{1024, 16, 8, 2752}, {1536, 20, 12, 4128}};
-    const kvs_status st = kvsi_settings_text(run, p, number, presets[number], err);
+    const kvs_status st = kvsi_scale_text(run, p, number, presets[number], err);
 
     if (p->scale == KVS_SCALE_PAPER && number < 2) {
         run->model.dim = smaller[number].dim;
@@ -56,17 +56,17 @@ typedef struct law {
     double exponents[2][DRAWS];
 } law;
 
-static kvs_status read_sizes(law *l, const kvsi_trial *trial, kvs_err *err)
+static kvs_status read_sizes(law *l, const kvsi_results *results, kvs_err *err)
 {
     for (size_t i = 0; i < 2 * SIZES; i++) {
-        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
+        const kvsi_arm_result arm = kvsi_results_arm(results, i);
         kvs_model_config config = arm.runs[0].plan->model;
         kvs_model_sizes sizes;
 
         TRY(kvs_model_config_finish(&config, err));
         TRY(kvs_model_config_sizes(&config, &sizes, err));
         l->parameters[i / 2] = (double)(sizes.parameters - sizes.embedding_parameters);
-        l->seeds = kvsi_read_arm(l->losses[i % 2][i / 2], &arm, kvsi_final_loss);
+        l->seeds = kvsi_arm_values(l->losses[i % 2][i / 2], &arm, kvsi_final_loss);
     }
     return KVS_OK;
 }
@@ -116,44 +116,44 @@ static int compare_numbers(const void *a, const void *b)
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
-static void claim_sizes(kvsi_findings *f, const kvsi_trial *trial)
+static void claim_sizes(kvsi_claims *out, const kvsi_results *results)
 {
     size_t lower = 0, sure = 0;
     double sum = 0;
 
     for (size_t i = 0; i < SIZES; i++) {
-        const kvsi_paired_test test = kvsi_compare_losses(trial, 2 * i + 1, 2 * i);
+        const kvsi_paired_test test = kvsi_compare_losses(results, 2 * i + 1, 2 * i);
 
         lower += test.difference.mean < 0;
         sure += test.difference.mean > 0 && test.p < 0.05;
         sum += test.difference.mean;
     }
-    kvsi_findings_claim(f,
-                        &(kvsi_found){.claim = "KV shifting has the lower loss at every size",
-                                      .paper = "at every size",
-                                      .ours = (double)lower,
-                                      .error = NAN,
-                                      .unit = "of 5 sizes",
-                                      .seeds = trial->plan->seeds,
-                                      .outcome = lower == SIZES ? KVSI_HOLDS
-                                                 : sure > 0     ? KVSI_FAILS
-                                                                : KVSI_OPEN},
-                        "mean difference %+.4f nats a token", sum / SIZES);
+    kvsi_claims_add(out,
+                    &(kvsi_claim){.claim = "KV shifting has the lower loss at every size",
+                                  .paper = "at every size",
+                                  .ours = (double)lower,
+                                  .error = NAN,
+                                  .unit = "of 5 sizes",
+                                  .seeds = results->plan->seeds,
+                                  .outcome = lower == SIZES ? KVSI_HOLDS
+                                             : sure > 0     ? KVSI_FAILS
+                                                            : KVSI_OPEN},
+                    "mean difference %+.4f nats a token", sum / SIZES);
 }
 
-static void claim_slopes(kvsi_findings *f, const law *l)
+static void claim_slopes(kvsi_claims *out, const law *l)
 {
     double differences[DRAWS];
     const double ours = l->fit[1].exponent - l->fit[0].exponent;
     double low, high;
-    kvsi_found found;
+    kvsi_claim found;
 
     for (size_t i = 0; i < DRAWS; i++)
         differences[i] = l->exponents[1][i] - l->exponents[0][i];
     qsort(differences, DRAWS, sizeof *differences, compare_numbers);
     low = differences[DRAWS / 40];
     high = differences[DRAWS - DRAWS / 40 - 1];
-    found = (kvsi_found){
+    found = (kvsi_claim){
         .claim = "the loss falls as fast with size as that of vanilla attention",
         .paper = "excellent scaling",
         .ours = ours,
@@ -165,16 +165,16 @@ static void claim_slopes(kvsi_findings *f, const law *l)
                                 : KVSI_HOLDS,
     };
     if (l->seeds < 2)
-        kvsi_findings_lone_claim(f, &found);
+        kvsi_claims_add_single(out, &found);
     else
-        kvsi_findings_claim(f, &found,
-                            "exponents %.4f (KV shifting) and %.4f (vanilla); bootstrap over "
-                            "seeds, 95 %% interval of "
-                            "the difference %+.4f to %+.4f; holds if it reaches 0",
-                            l->fit[1].exponent, l->fit[0].exponent, low, high);
+        kvsi_claims_add(out, &found,
+                        "exponents %.4f (KV shifting) and %.4f (vanilla); bootstrap over "
+                        "seeds, 95 %% interval of "
+                        "the difference %+.4f to %+.4f; holds if it reaches 0",
+                        l->fit[1].exponent, l->fit[0].exponent, low, high);
 }
 
-static void draw(kvsi_findings *f, const kvsi_trial *trial, const law *l)
+static void draw(kvsi_claims *out, const kvsi_results *results, const law *l)
 {
     static const char *const names[] = {"vanilla", "KV shifting"};
     kvsi_chart chart = {
@@ -196,8 +196,8 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial, const law *l)
         char label[96];
 
         for (size_t i = 0; i < SIZES; i++) {
-            const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * i + a);
-            const kvsi_estimate loss = kvsi_estimate_arm(&arm, kvsi_final_loss);
+            const kvsi_arm_result arm = kvsi_results_arm(results, 2 * i + a);
+            const kvsi_estimate loss = kvsi_arm_estimate(&arm, kvsi_final_loss);
 
             kvsi_series_add(marks, l->parameters[i], loss.mean, loss.error);
         }
@@ -207,48 +207,48 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial, const law *l)
             kvsi_series_add(line, l->parameters[i],
                             l->fit[a].factor * pow(l->parameters[i], -l->fit[a].exponent), NAN);
     }
-    kvsi_findings_figure(f, &chart);
+    kvsi_claims_chart(out, &chart);
 }
 
-static void tabulate(kvsi_findings *f, const kvsi_trial *trial, const law *l)
+static void tabulate(kvsi_claims *out, const kvsi_results *results, const law *l)
 {
     kvsi_table table = {0};
 
     kvsi_table_headings(&table, "parameters|vanilla|KV shifting|difference|p");
     for (size_t i = 0; i < SIZES; i++) {
-        const kvsi_paired_test test = kvsi_compare_losses(trial, 2 * i + 1, 2 * i);
+        const kvsi_paired_test test = kvsi_compare_losses(results, 2 * i + 1, 2 * i);
 
         kvsi_table_add(&table, "%.0f", l->parameters[i]);
         for (size_t a = 0; a < 2; a++) {
-            const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * i + a);
-            const kvsi_estimate loss = kvsi_estimate_arm(&arm, kvsi_final_loss);
+            const kvsi_arm_result arm = kvsi_results_arm(results, 2 * i + a);
+            const kvsi_estimate loss = kvsi_arm_estimate(&arm, kvsi_final_loss);
 
             kvsi_table_estimate(&table, &loss, 4, "");
         }
         kvsi_table_estimate(&table, &test.difference, 4, "");
         kvsi_table_p(&table, test.p);
     }
-    kvsi_findings_table(f, "sizes",
-                        "Final loss in nats a token by parameters without embeddings and head, "
-                        "mean over the seeds ± standard error, the difference within each seed, "
-                        "and the p of a paired t test.",
-                        &table);
+    kvsi_claims_table(out, "sizes",
+                      "Final loss in nats a token by parameters without embeddings and head, "
+                      "mean over the seeds ± standard error, the difference within each seed, "
+                      "and the p of a paired t test.",
+                      &table);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     law *l = kvsi_alloc(1, sizeof *l);
     kvs_status st;
 
     if (!l)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a scaling law");
-    TRY_OUT(read_sizes(l, trial, err));
+    TRY_OUT(read_sizes(l, results, err));
     fit_all(l);
-    claim_sizes(f, trial);
-    claim_slopes(f, l);
-    draw(f, trial, l);
-    tabulate(f, trial, l);
-    st = kvsi_findings_check(f);
+    claim_sizes(out, results);
+    claim_slopes(out, l);
+    draw(out, results, l);
+    tabulate(out, results, l);
+    st = kvsi_claims_check(out);
 out:
     kvsi_free(l);
     return st;

@@ -3,20 +3,20 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
-#include "repro/record.h"
+#include "repro/experiment_folder.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct collection {
-    kvsi_record *records;
+    kvsi_saved *records;
     size_t count;
 } collection;
 
 static void release(collection *c)
 {
     for (size_t i = 0; i < c->count; i++)
-        kvsi_record_close(c->records + i);
+        kvsi_saved_close(c->records + i);
     kvsi_free(c->records);
 }
 
@@ -33,15 +33,15 @@ static kvs_status collect(collection *c, const char *dir, kvs_err *err)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
         goto out;
     }
-    if (kvsi_record_exists(dir)) {
-        TRY_OUT(kvsi_record_open(c->records, dir, err));
+    if (kvsi_saved_exists(dir)) {
+        TRY_OUT(kvsi_saved_open(c->records, dir, err));
         c->count = 1;
         goto out;
     }
     for (size_t i = 0; i < names.count; i++) {
         path = kvsi_path_join(dir, names.names[i]);
-        if (path && kvsi_record_exists(path)) {
-            TRY_OUT(kvsi_record_open(c->records + c->count, path, err));
+        if (path && kvsi_saved_exists(path)) {
+            TRY_OUT(kvsi_saved_open(c->records + c->count, path, err));
             c->count++;
         }
         kvsi_free(path);
@@ -56,13 +56,13 @@ out:
     return st;
 }
 
-static const char *name_of(const kvsi_record *record)
+static const char *name_of(const kvsi_saved *record)
 {
     return json_string_value(json_object_get(record->experiment, "experiment"));
 }
 
 /* In the order of the table of experiments. */
-static size_t rank(const kvsi_record *record)
+static size_t rank(const kvsi_saved *record)
 {
     size_t i = 0;
 
@@ -75,7 +75,7 @@ static void sort(collection *c)
 {
     for (size_t i = 1; i < c->count; i++)
         for (size_t j = i; j > 0 && rank(c->records + j) < rank(c->records + j - 1); j--) {
-            const kvsi_record swapped = c->records[j];
+            const kvsi_saved swapped = c->records[j];
 
             c->records[j] = c->records[j - 1];
             c->records[j - 1] = swapped;
@@ -102,7 +102,7 @@ static void add_overview(kvsi_page *page, const collection *c)
     for (size_t i = 0; i < c->count; i++) {
         const json_t *e = c->records[i].experiment;
         kvs_claim claims[KVSI_CLAIMS_MAX];
-        const size_t count = kvsi_record_claims(claims, KVSI_CLAIMS_MAX, c->records[i].claims);
+        const size_t count = kvsi_saved_claims(claims, KVSI_CLAIMS_MAX, c->records[i].claims);
         size_t verdicts[3] = {0};
         char duration[32];
 
@@ -136,7 +136,7 @@ kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experimen
     add_overview(&page, &c);
     for (size_t i = 0; i < c.count; i++) {
         kvsi_page_heading(&page, 2, name_of(c.records + i));
-        TRY_OUT(kvsi_record_section(&page, c.records + i, err));
+        TRY_OUT(kvsi_saved_section(&page, c.records + i, err));
     }
     TRY_OUT(kvsi_page_write(&page, html, err));
     *experiments = c.count;
@@ -148,23 +148,23 @@ out:
 
 /* ---- the table alone ------------------------------------------------------------------------- */
 
-static const char *folder_of(const kvsi_record *record)
+static const char *folder_of(const kvsi_saved *record)
 {
     const char *slash = strrchr(record->dir, '/');
 
     return slash ? slash + 1 : record->dir;
 }
 
-static void add_claims(kvsi_table *table, const kvsi_record *record, size_t total[3])
+static void add_claims(kvsi_table *table, const kvsi_saved *record, size_t total[3])
 {
     kvs_claim claims[KVSI_CLAIMS_MAX];
-    const size_t count = kvsi_record_claims(claims, KVSI_CLAIMS_MAX, record->claims);
+    const size_t count = kvsi_saved_claims(claims, KVSI_CLAIMS_MAX, record->claims);
     const char *figure = json_string_value(json_object_get(record->experiment, "figure"));
 
     for (size_t i = 0; i < count; i++) {
         char ours[96];
 
-        kvsi_record_ours(ours, sizeof ours, claims + i);
+        kvsi_claim_value(ours, sizeof ours, claims + i);
         if (i == 0)
             kvsi_table_add(table, "[%s](%s/README.md), %s", name_of(record), folder_of(record),
                            figure);

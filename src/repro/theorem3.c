@@ -35,7 +35,7 @@ typedef struct differences {
     size_t tried;
 } differences;
 
-static kvs_status compare_one(differences *d, const kvsi_trial *trial, size_t T, size_t i,
+static kvs_status compare_one(differences *d, const kvsi_results *results, size_t T, size_t i,
                               const kvs_coefficients *at, kvs_err *err)
 {
     const kvs_theorem3 exact = {.form = KVS_THEOREM3_EXACT, .T = T, .i = i},
@@ -51,27 +51,27 @@ static kvs_status compare_one(differences *d, const kvsi_trial *trial, size_t T,
     TRY(kvs_theorem3_loss(&loss, NULL, &printed, at, err));
     d->printed = fmax(d->printed, fabs(loss - brute));
     if (T <= 40) {
-        TRY(kvs_theorem3_network(&loss, trial->rt, T, i, at, err));
+        TRY(kvs_theorem3_network(&loss, results->rt, T, i, at, err));
         d->network = fmax(d->network, fabs(loss - brute));
     }
     return KVS_OK;
 }
 
-static kvs_status compare(differences *d, const kvsi_trial *trial, kvs_err *err)
+static kvs_status compare(differences *d, const kvsi_results *results, kvs_err *err)
 {
-    const size *s = &sizes[trial->plan->scale];
+    const size *s = &sizes[results->plan->scale];
 
     for (size_t T = 3; T <= s->longest; T++)
         for (size_t p = 0; p < s->places; p++) {
             const kvs_coefficients at = draw_place(T * s->places + p);
 
             for (size_t i = 1; i < T; i++)
-                TRY(compare_one(d, trial, T, i, &at, err));
+                TRY(compare_one(d, results, T, i, &at, err));
         }
     return KVS_OK;
 }
 
-static void claim(kvsi_findings *f, const differences *d)
+static void claim(kvsi_claims *out, const differences *d)
 {
     const struct {
         const char *claim;
@@ -88,9 +88,9 @@ static void claim(kvsi_findings *f, const differences *d)
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        kvsi_findings_claim(
-            f,
-            &(kvsi_found){.claim = rows[i].claim,
+        kvsi_claims_add(
+            out,
+            &(kvsi_claim){.claim = rows[i].claim,
                           .paper = "equal",
                           .ours = rows[i].ours,
                           .error = NAN,
@@ -101,29 +101,29 @@ static void claim(kvsi_findings *f, const differences *d)
             "%s", rows[i].how);
 }
 
-static void claim_width(kvsi_findings *f, const kvs_estimate *e, double exact, size_t width,
+static void claim_width(kvsi_claims *out, const kvs_estimate *e, double exact, size_t width,
                         size_t samples)
 {
-    kvsi_findings_claim(f,
-                        &(kvsi_found){.claim = "networks with random embeddings come to it as they "
-                                               "get wider",
-                                      .paper = "equal for d → ∞",
-                                      .ours = e->mean - exact,
-                                      .error = e->error,
-                                      .unit = "nats from the formula, at the widest",
-                                      .seeds = samples,
-                                      .outcome = fabs(e->mean - exact) < 0.002 + 4 * e->error
-                                                     ? KVSI_HOLDS
-                                                     : KVSI_FAILS},
-                        "width %zu, formula %.5f; holds within 0.002 for finite width and four "
-                        "standard errors",
-                        width, exact);
+    kvsi_claims_add(out,
+                    &(kvsi_claim){.claim = "networks with random embeddings come to it as they "
+                                           "get wider",
+                                  .paper = "equal for d → ∞",
+                                  .ours = e->mean - exact,
+                                  .error = e->error,
+                                  .unit = "nats from the formula, at the widest",
+                                  .seeds = samples,
+                                  .outcome = fabs(e->mean - exact) < 0.002 + 4 * e->error
+                                                 ? KVSI_HOLDS
+                                                 : KVSI_FAILS},
+                    "width %zu, formula %.5f; holds within 0.002 for finite width and four "
+                    "standard errors",
+                    width, exact);
 }
 
 /* Networks of finite width: their mean loss comes to the formula's as they get wider. */
-static kvs_status sample(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status sample(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
-    const size *s = &sizes[trial->plan->scale];
+    const size *s = &sizes[results->plan->scale];
     const kvs_theorem3 problem = {.form = KVS_THEOREM3_EXACT, .T = KNOWN_T};
     kvsi_chart chart = {
         .name = "width",
@@ -143,28 +143,28 @@ static kvs_status sample(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err
     panel->key = "inside top right";
     TRY_OUT(kvs_theorem3_loss(&exact, NULL, &problem, &known, err));
     for (size_t i = 0; i < s->dims; i++) {
-        TRY_OUT(kvs_theorem3_monte_carlo(&e, trial->rt, KNOWN_T, &known, widths[i], s->samples, 1,
+        TRY_OUT(kvs_theorem3_monte_carlo(&e, results->rt, KNOWN_T, &known, widths[i], s->samples, 1,
                                          err));
         kvsi_series_add(found, (double)widths[i], e.mean, e.error);
         kvsi_series_add(line, (double)widths[i], exact, NAN);
         widest = widths[i];
     }
-    claim_width(f, &e, exact, widest, s->samples);
-    kvsi_findings_figure(f, &chart);
+    claim_width(out, &e, exact, widest, s->samples);
+    kvsi_claims_chart(out, &chart);
     return KVS_OK;
 out:
     kvsi_chart_release(&chart);
     return st;
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     differences d = {0};
 
-    TRY(compare(&d, trial, err));
-    claim(f, &d);
-    TRY(sample(f, trial, err));
-    return kvsi_findings_check(f);
+    TRY(compare(&d, results, err));
+    claim(out, &d);
+    TRY(sample(out, results, err));
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_theorem3 = {

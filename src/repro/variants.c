@@ -1,6 +1,6 @@
 /* Fig. 8a: keeping the shift's numbers within bounds, and what others do instead. */
 #include "repro/losses.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 enum { VANILLA, KV, GATE, CLAMP, SMEAR, HARD, CHANNEL, DATA, ARMS };
 
@@ -32,13 +32,13 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return kvsi_plan_text_arms(p, arms, ARMS, KVSI_TEXT_SMALL, "paper-1.5b", err);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     (void)err;
-    kvsi_findings_remark(f, "Smeared keys (a gated shift of keys alone), keys of which the half "
+    kvsi_claims_remark(out, "Smeared keys (a gated shift of keys alone), keys of which the half "
                             "without rotation is the previous token's, taps per channel and gates "
                             "computed from the data are not in the paper: others use them.");
-    return kvsi_conclude_text_arms(f, trial, claims, sizeof claims / sizeof *claims, VANILLA);
+    return kvsi_conclude_text_arms(out, results, claims, sizeof claims / sizeof *claims, VANILLA);
 }
 
 const kvsi_experiment kvsi_repro_variants = {

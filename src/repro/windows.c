@@ -1,6 +1,6 @@
 /* Fig. 8c: shifting by more than one token. */
 #include "repro/losses.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 enum { VANILLA, W1, W2, W3, W2_SOFTMAX, W3_SOFTMAX, ARMS };
 
@@ -29,13 +29,13 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return kvsi_plan_text_arms(p, arms, ARMS, KVSI_TEXT_SMALL, "paper-1.5b", err);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     (void)err;
-    kvsi_findings_remark(f, "With the paper's init the oldest of three numbers begins below 0 half "
+    kvsi_claims_remark(out, "With the paper's init the oldest of three numbers begins below 0 half "
                             "of the time, and the oldest of four five times out of six; a softmax "
                             "of normal numbers keeps all of them above 0.");
-    return kvsi_conclude_text_arms(f, trial, claims, sizeof claims / sizeof *claims, VANILLA);
+    return kvsi_conclude_text_arms(out, results, claims, sizeof claims / sizeof *claims, VANILLA);
 }
 
 const kvsi_experiment kvsi_repro_windows = {

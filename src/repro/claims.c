@@ -1,4 +1,4 @@
-#include "repro/findings.h"
+#include "repro/claims.h"
 
 #include "base/files.h"
 #include "base/memory.h"
@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-kvs_status kvsi_findings_init(kvsi_findings *findings, const char *dir,
-                              const kvs_repro_options *options, kvs_err *err)
+kvs_status kvsi_claims_init(kvsi_claims *claims, const char *dir, const kvs_repro_options *options,
+                            kvs_err *err)
 {
-    *findings = (kvsi_findings){
+    *claims = (kvsi_claims){
         .dir = dir,
         .scale = options->scale,
         .claims = json_array(),
@@ -23,32 +23,32 @@ kvs_status kvsi_findings_init(kvsi_findings *findings, const char *dir,
         .user = options->user,
         .err = err,
     };
-    if (!findings->claims || !findings->figures || !findings->tables || !findings->remarks)
-        findings->status = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the findings");
-    return findings->status;
+    if (!claims->claims || !claims->figures || !claims->tables || !claims->remarks)
+        claims->status = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the findings");
+    return claims->status;
 }
 
-void kvsi_findings_release(kvsi_findings *findings)
+void kvsi_claims_release(kvsi_claims *claims)
 {
-    json_decref(findings->claims);
-    json_decref(findings->figures);
-    json_decref(findings->tables);
-    json_decref(findings->remarks);
-    *findings = (kvsi_findings){0};
+    json_decref(claims->claims);
+    json_decref(claims->figures);
+    json_decref(claims->tables);
+    json_decref(claims->remarks);
+    *claims = (kvsi_claims){0};
 }
 
-kvs_status kvsi_findings_check(const kvsi_findings *findings)
+kvs_status kvsi_claims_check(const kvsi_claims *claims)
 {
-    return findings->status;
+    return claims->status;
 }
 
 /* Keeps a value, whose reference it takes. */
-static void keep(kvsi_findings *f, json_t *list, json_t *value)
+static void keep(kvsi_claims *out, json_t *list, json_t *value)
 {
-    if (f->status != KVS_OK)
+    if (out->status != KVS_OK)
         json_decref(value);
     else if (!value || json_array_append_new(list, value) != 0)
-        f->status = kvsi_fail(f->err, KVS_E_NOMEM, "out of memory for the findings");
+        out->status = kvsi_fail(out->err, KVS_E_NOMEM, "out of memory for the findings");
 }
 
 /* ---- claims and remarks ---------------------------------------------------------------------- */
@@ -60,14 +60,14 @@ kvsi_outcome kvsi_sign_outcome(const kvsi_paired_test *test, int sign)
     return sign * test->difference.mean > 0 ? KVSI_HOLDS : KVSI_FAILS;
 }
 
-static kvs_verdict judge(const kvsi_findings *f, const kvsi_found *found)
+static kvs_verdict judge(const kvsi_claims *out, const kvsi_claim *found)
 {
-    if (found->outcome == KVSI_OPEN || (f->scale == KVS_SCALE_SMOKE && !found->exact))
+    if (found->outcome == KVSI_OPEN || (out->scale == KVS_SCALE_SMOKE && !found->exact))
         return KVS_VERDICT_TOO_SMALL;
     return found->outcome == KVSI_HOLDS ? KVS_VERDICT_REPRODUCED : KVS_VERDICT_NOT;
 }
 
-void kvsi_findings_claim(kvsi_findings *f, const kvsi_found *found, const char *detail, ...)
+void kvsi_claims_add(kvsi_claims *out, const kvsi_claim *found, const char *detail, ...)
 {
     char words[512];
     va_list args;
@@ -76,7 +76,7 @@ void kvsi_findings_claim(kvsi_findings *f, const kvsi_found *found, const char *
     vsnprintf(words, sizeof words, detail, args);
     va_end(args);
     /* clang-format off */
-    keep(f, f->claims,
+    keep(out, out->claims,
          json_pack("{s:s, s:s, s:o, s:s, s:o, s:I, s:s, s:s}",
                    "claim", found->claim,
                    "paper", found->paper,
@@ -84,17 +84,17 @@ void kvsi_findings_claim(kvsi_findings *f, const kvsi_found *found, const char *
                    "unit", found->unit ? found->unit : "",
                    "stderr", kvsi_json_number(found->error),
                    "seeds", (json_int_t)found->seeds,
-                   "verdict", kvs_verdict_name(judge(f, found)),
+                   "verdict", kvs_verdict_name(judge(out, found)),
                    "detail", words));
     /* clang-format on */
 }
 
-void kvsi_findings_lone_claim(kvsi_findings *f, const kvsi_found *found)
+void kvsi_claims_add_single(kvsi_claims *out, const kvsi_claim *found)
 {
-    kvsi_findings_claim(f, found, "one seed says nothing about chance");
+    kvsi_claims_add(out, found, "one seed says nothing about chance");
 }
 
-void kvsi_findings_remark(kvsi_findings *f, const char *format, ...)
+void kvsi_claims_remark(kvsi_claims *out, const char *format, ...)
 {
     char words[1024];
     va_list args;
@@ -102,13 +102,13 @@ void kvsi_findings_remark(kvsi_findings *f, const char *format, ...)
     va_start(args, format);
     vsnprintf(words, sizeof words, format, args);
     va_end(args);
-    keep(f, f->remarks, json_string(words));
+    keep(out, out->remarks, json_string(words));
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* NAME.ENDING in the experiment's folder. */
-static kvs_status write_file(kvsi_findings *f, const char *name, const char *ending,
+static kvs_status write_file(kvsi_claims *out, const char *name, const char *ending,
                              const char *text, kvs_err *err)
 {
     char file[128];
@@ -116,55 +116,55 @@ static kvs_status write_file(kvsi_findings *f, const char *name, const char *end
     kvs_status st;
 
     snprintf(file, sizeof file, "%s.%s", name, ending);
-    path = kvsi_path_join(f->dir, file);
+    path = kvsi_path_join(out->dir, file);
     st = path ? kvsi_file_write_text(path, text, err)
               : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", file);
     kvsi_free(path);
     return st;
 }
 
-void kvsi_findings_drawing(kvsi_findings *f, const char *name, const char *caption, const char *svg)
+void kvsi_claims_svg(kvsi_claims *out, const char *name, const char *caption, const char *svg)
 {
-    if (f->status != KVS_OK)
+    if (out->status != KVS_OK)
         return;
-    f->status = write_file(f, name, "svg", svg, f->err);
-    keep(f, f->figures, json_pack("{s:s, s:s}", "name", name, "caption", caption));
+    out->status = write_file(out, name, "svg", svg, out->err);
+    keep(out, out->figures, json_pack("{s:s, s:s}", "name", name, "caption", caption));
 }
 
 /* Without gnuplot there are the numbers still. */
-void kvsi_findings_drawn(kvsi_findings *f, kvs_status status, const kvs_err *why, const char *name,
-                         const char *caption, const char *svg)
+void kvsi_claims_drawn(kvsi_claims *out, kvs_status status, const kvs_err *why, const char *name,
+                       const char *caption, const char *svg)
 {
     const int missing = status == KVS_E_UNSUPPORTED && !kvsi_program_found("gnuplot");
 
     if (status == KVS_OK)
-        kvsi_findings_drawing(f, name, caption, svg);
-    else if (missing && f->notice)
-        f->notice(f->user, why->message);
-    else if (!missing && f->status == KVS_OK)
-        f->status = kvsi_fail(f->err, status, "figure '%s': %s", name, why->message);
+        kvsi_claims_svg(out, name, caption, svg);
+    else if (missing && out->notice)
+        out->notice(out->user, why->message);
+    else if (!missing && out->status == KVS_OK)
+        out->status = kvsi_fail(out->err, status, "figure '%s': %s", name, why->message);
 }
 
-static void draw(kvsi_findings *f, const kvsi_chart *chart)
+static void draw(kvsi_claims *out, const kvsi_chart *chart)
 {
     char *svg = NULL;
     kvs_err why = {.status = KVS_OK};
     const kvs_status st = kvsi_chart_draw(&svg, chart, &why);
 
-    kvsi_findings_drawn(f, st, &why, chart->name, chart->caption, svg);
+    kvsi_claims_drawn(out, st, &why, chart->name, chart->caption, svg);
     kvsi_free(svg);
 }
 
-void kvsi_findings_figure(kvsi_findings *f, kvsi_chart *chart)
+void kvsi_claims_chart(kvsi_claims *out, kvsi_chart *chart)
 {
     kvsi_text csv = {0};
 
-    if (f->status == KVS_OK)
-        f->status = kvsi_chart_csv(&csv, chart, f->err);
-    if (f->status == KVS_OK)
-        f->status = write_file(f, chart->name, "csv", csv.data, f->err);
-    if (f->status == KVS_OK)
-        draw(f, chart);
+    if (out->status == KVS_OK)
+        out->status = kvsi_chart_csv(&csv, chart, out->err);
+    if (out->status == KVS_OK)
+        out->status = write_file(out, chart->name, "csv", csv.data, out->err);
+    if (out->status == KVS_OK)
+        draw(out, chart);
     kvsi_text_release(&csv);
     kvsi_chart_release(chart);
 }
@@ -215,17 +215,18 @@ static json_t *rows_of(const kvsi_table *table, kvsi_text *csv)
     return rows;
 }
 
-void kvsi_findings_table(kvsi_findings *f, const char *name, const char *caption, kvsi_table *table)
+void kvsi_claims_table(kvsi_claims *out, const char *name, const char *caption, kvsi_table *table)
 {
     kvsi_text csv = {0};
     json_t *rows = table->words.failed || table->cells == 0 ? NULL : rows_of(table, &csv);
 
-    if (f->status == KVS_OK)
-        f->status = rows ? kvsi_text_check(&csv, f->err)
-                         : kvsi_fail(f->err, KVS_E_NOMEM, "out of memory for the table '%s'", name);
-    if (f->status == KVS_OK)
-        f->status = write_file(f, name, "csv", csv.data, f->err);
-    keep(f, f->tables,
+    if (out->status == KVS_OK)
+        out->status =
+            rows ? kvsi_text_check(&csv, out->err)
+                 : kvsi_fail(out->err, KVS_E_NOMEM, "out of memory for the table '%s'", name);
+    if (out->status == KVS_OK)
+        out->status = write_file(out, name, "csv", csv.data, out->err);
+    keep(out, out->tables,
          json_pack("{s:s, s:s, s:I, s:O?}", "name", name, "caption", caption, "left",
                    (json_int_t)table->left, "rows", rows));
     json_decref(rows);

@@ -1,4 +1,4 @@
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static const induction_scale inductions[KVS_SCALES] = {
     {8000, 512, 512, 4096, 16, 1000, 2e-4, 4000},
 };
 
-void kvsi_settings_induction(kvsi_planned *run, kvs_scale scale)
+void kvsi_scale_induction(kvsi_planned *run, kvs_scale scale)
 {
     const induction_scale *s = inductions + scale;
 
@@ -114,8 +114,8 @@ static void small_settings(kvsi_planned *run, kvsi_plan *plan, size_t number)
     run->eval_every = s->steps / 4;
 }
 
-kvs_status kvsi_settings_text(kvsi_planned *run, kvsi_plan *plan, size_t number, const char *preset,
-                              kvs_err *err)
+kvs_status kvsi_scale_text(kvsi_planned *run, kvsi_plan *plan, size_t number, const char *preset,
+                           kvs_err *err)
 {
     run->task = kvsi_text_task;
     if (plan->scale == KVS_SCALE_PAPER)

@@ -1,4 +1,4 @@
-#include "repro/record.h"
+#include "repro/experiment_folder.h"
 
 #include "base/files.h"
 #include "base/folders.h"
@@ -126,8 +126,8 @@ out:
     return st;
 }
 
-kvs_status kvsi_record_begin(const kvsi_experiment *experiment, const kvs_repro_options *options,
-                             kvs_err *err)
+kvs_status kvsi_experiment_begin(const kvsi_experiment *experiment,
+                                 const kvs_repro_options *options, kvs_err *err)
 {
     char *path = kvsi_path_join(options->out, PLAN);
     json_t *now;
@@ -150,8 +150,8 @@ out:
     return st;
 }
 
-kvs_status kvsi_record_join(const kvsi_experiment *experiment, const kvs_repro_options *options,
-                            kvs_err *err)
+kvs_status kvsi_experiment_join(const kvsi_experiment *experiment, const kvs_repro_options *options,
+                                kvs_err *err)
 {
     char *path = kvsi_path_join(options->out, PLAN);
     json_t *now;
@@ -168,7 +168,7 @@ kvs_status kvsi_record_join(const kvsi_experiment *experiment, const kvs_repro_o
     return st;
 }
 
-int kvsi_record_has_texts(const char *dir, const json_t *texts)
+int kvsi_experiment_has_texts(const char *dir, const json_t *texts)
 {
     char *path = kvsi_path_join(dir, PLAN);
     json_t *plan = NULL;
@@ -194,20 +194,20 @@ static json_t *machine(const kvs_runtime *rt)
                      kvs_build()->version, "commit", kvs_build()->commit);
 }
 
-static double all_seconds(const kvsi_trial *trial)
+static double all_seconds(const kvsi_results *results)
 {
     double seconds = 0;
 
-    for (size_t i = 0; i < trial->count; i++)
-        seconds += trial->runs[i].log.summary.seconds;
+    for (size_t i = 0; i < results->count; i++)
+        seconds += results->runs[i].log.summary.seconds;
     return seconds;
 }
 
-static json_t *summary(const kvsi_experiment *experiment, const kvsi_trial *trial,
-                       const kvsi_findings *findings, double seconds)
+static json_t *summary(const kvsi_experiment *experiment, const kvsi_results *results,
+                       const kvsi_claims *claims, double seconds)
 {
     const kvs_experiment *about = &experiment->about;
-    const kvs_repro_options *options = trial->options;
+    const kvs_repro_options *options = results->options;
     char now[32];
 
     kvsi_machine_time(now, sizeof now);
@@ -218,15 +218,15 @@ static json_t *summary(const kvsi_experiment *experiment, const kvsi_trial *tria
                      "claim", about->claim,
                      "scale", kvs_scale_name(options->scale),
                      "settings", about->settings[options->scale],
-                     "seeds", (json_int_t)trial->plan->seeds,
-                     "runs", (json_int_t)trial->count,
+                     "seeds", (json_int_t)results->plan->seeds,
+                     "runs", (json_int_t)results->count,
                      "command", options->command ? options->command : "",
-                     "machine", machine(trial->rt),
-                     "seconds", seconds + all_seconds(trial),
+                     "machine", machine(results->rt),
+                     "seconds", seconds + all_seconds(results),
                      "finished", now,
-                     "figures", findings->figures,
-                     "tables", findings->tables,
-                     "remarks", findings->remarks);
+                     "figures", claims->figures,
+                     "tables", claims->tables,
+                     "remarks", claims->remarks);
     /* clang-format on */
 }
 
@@ -237,12 +237,12 @@ static void add_number(kvsi_text *text, double number)
         kvsi_text_format(text, "%.8g", number);
 }
 
-static void runs_to_csv(kvsi_text *text, const kvsi_trial *trial)
+static void runs_to_csv(kvsi_text *text, const kvsi_results *results)
 {
     kvsi_text_add(text, "run,arm,seed,parameters,steps,tokens,state,final_loss,final_accuracy,"
                         "step_at_99,seconds\n");
-    for (size_t i = 0; i < trial->count; i++) {
-        const kvsi_trial_run *run = trial->runs + i;
+    for (size_t i = 0; i < results->count; i++) {
+        const kvsi_run_result *run = results->runs + i;
         const kvs_run_summary *s = &run->log.summary;
 
         kvsi_text_format(text, "%s,\"%s\",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%s",
@@ -257,21 +257,20 @@ static void runs_to_csv(kvsi_text *text, const kvsi_trial *trial)
     }
 }
 
-static kvs_status write_runs(const kvsi_trial *trial, kvs_err *err)
+static kvs_status write_runs(const kvsi_results *results, kvs_err *err)
 {
     kvsi_text text = {0};
     kvs_status st = KVS_OK;
 
-    if (trial->count > 0) {
-        runs_to_csv(&text, trial);
-        st = write_text(trial->options->out, "runs.csv", &text, err);
+    if (results->count > 0) {
+        runs_to_csv(&text, results);
+        st = write_text(results->options->out, "runs.csv", &text, err);
     }
     kvsi_text_release(&text);
     return st;
 }
 
-static kvs_status write_page(const kvsi_record *record, const char *name, int markdown,
-                             kvs_err *err)
+static kvs_status write_page(const kvsi_saved *record, const char *name, int markdown, kvs_err *err)
 {
     char *path = kvsi_path_join(record->dir, name);
     kvsi_page page = {.markdown = markdown};
@@ -279,7 +278,7 @@ static kvs_status write_page(const kvsi_record *record, const char *name, int ma
 
     if (!path)
         return fail_memory(record->dir, err);
-    TRY_OUT(kvsi_record_page(&page, record, err));
+    TRY_OUT(kvsi_saved_page(&page, record, err));
     TRY_OUT(kvsi_page_write(&page, path, err));
 out:
     kvsi_page_release(&page);
@@ -289,32 +288,32 @@ out:
 
 static kvs_status write_pages(const char *dir, kvs_err *err)
 {
-    kvsi_record record = {0};
+    kvsi_saved record = {0};
     kvs_status st;
 
-    TRY_OUT(kvsi_record_open(&record, dir, err));
+    TRY_OUT(kvsi_saved_open(&record, dir, err));
     TRY_OUT(write_page(&record, "page.html", 0, err));
     TRY_OUT(write_page(&record, "page.md", 1, err));
 out:
-    kvsi_record_close(&record);
+    kvsi_saved_close(&record);
     return st;
 }
 
 /* experiment.json comes after everything it speaks of. */
-kvs_status kvsi_record_finish(const kvsi_experiment *experiment, const kvsi_trial *trial,
-                              const kvsi_findings *findings, double seconds, kvs_err *err)
+kvs_status kvsi_experiment_finish(const kvsi_experiment *experiment, const kvsi_results *results,
+                                  const kvsi_claims *claims, double seconds, kvs_err *err)
 {
-    const char *dir = trial->options->out;
+    const char *dir = results->options->out;
 
-    TRY(write_runs(trial, err));
-    TRY(write_json(dir, RESULTS, json_incref(findings->claims), err));
-    TRY(write_json(dir, EXPERIMENT, summary(experiment, trial, findings, seconds), err));
+    TRY(write_runs(results, err));
+    TRY(write_json(dir, RESULTS, json_incref(claims->claims), err));
+    TRY(write_json(dir, EXPERIMENT, summary(experiment, results, claims, seconds), err));
     return write_pages(dir, err);
 }
 
 /* ---- reading back ---------------------------------------------------------------------------- */
 
-int kvsi_record_exists(const char *dir)
+int kvsi_saved_exists(const char *dir)
 {
     char *path = kvsi_path_join(dir, EXPERIMENT);
     const int exists = path && kvsi_file_exists(path);
@@ -340,7 +339,7 @@ static kvs_status check_tables(const json_t *tables, const char *what, kvs_err *
 }
 
 /* What pages take for granted. */
-static kvs_status check(const kvsi_record *record, const char *what, kvs_err *err)
+static kvs_status check(const kvsi_saved *record, const char *what, kvs_err *err)
 {
     static const char *const texts[] = {"experiment", "figure",  "claim",   "scale",
                                         "settings",   "command", "finished"};
@@ -361,12 +360,12 @@ static kvs_status check(const kvsi_record *record, const char *what, kvs_err *er
     return check_tables(json_object_get(record->experiment, "tables"), what, err);
 }
 
-kvs_status kvsi_record_open(kvsi_record *record, const char *dir, kvs_err *err)
+kvs_status kvsi_saved_open(kvsi_saved *record, const char *dir, kvs_err *err)
 {
     char *experiment = kvsi_path_join(dir, EXPERIMENT), *results = kvsi_path_join(dir, RESULTS);
     kvs_status st;
 
-    *record = (kvsi_record){.dir = kvsi_strdup(dir)};
+    *record = (kvsi_saved){.dir = kvsi_strdup(dir)};
     if (!experiment || !results || !record->dir) {
         st = fail_memory(dir, err);
         goto out;
@@ -376,18 +375,18 @@ kvs_status kvsi_record_open(kvsi_record *record, const char *dir, kvs_err *err)
     TRY_OUT(kvsi_json_read_list(&record->claims, results, FILE_LIMIT, err));
 out:
     if (st != KVS_OK)
-        kvsi_record_close(record);
+        kvsi_saved_close(record);
     kvsi_free(experiment);
     kvsi_free(results);
     return st;
 }
 
-void kvsi_record_close(kvsi_record *record)
+void kvsi_saved_close(kvsi_saved *record)
 {
     kvsi_free(record->dir);
     json_decref(record->experiment);
     json_decref(record->claims);
-    *record = (kvsi_record){0};
+    *record = (kvsi_saved){0};
 }
 
 static const char *text_of(const json_t *object, const char *key)
@@ -414,7 +413,7 @@ static kvs_verdict verdict_of(const json_t *claim)
     return KVS_VERDICT_TOO_SMALL;
 }
 
-size_t kvsi_record_claims(kvs_claim *out, size_t room, const json_t *claims)
+size_t kvsi_saved_claims(kvs_claim *out, size_t room, const json_t *claims)
 {
     size_t count = 0;
 

@@ -1,4 +1,4 @@
-#include "repro/conduct.h"
+#include "repro/execute.h"
 
 #include "base/clock.h"
 #include "base/files.h"
@@ -23,7 +23,7 @@ static kvs_status fail_memory(const kvsi_planned *run, kvs_err *err)
     return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", run->name);
 }
 
-char *kvsi_conduct_dir(const char *out, const char *name)
+char *kvsi_run_dir(const char *out, const char *name)
 {
     char *runs = kvsi_path_join(out, "runs"), *dir = runs ? kvsi_path_join(runs, name) : NULL;
 
@@ -143,17 +143,17 @@ out:
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-typedef struct conducting {
-    kvsi_conductor *c;
+typedef struct running {
+    kvsi_execution *c;
     kvsi_planned *run;
     size_t index;
     double work_before; /* of the conductor, when this run's first step of this process began */
     uint64_t first_step;
     int stopped;
-} conducting;
+} running;
 
 /* From the pace so far, which says something after a while only. */
-static double seconds_left(const kvsi_conductor *c, size_t index, double share)
+static double seconds_left(const kvsi_execution *c, size_t index, double share)
 {
     const double elapsed = kvsi_clock_seconds() - c->started;
     double left = (1 - share) * c->plan->runs[index].view.flops;
@@ -166,7 +166,7 @@ static double seconds_left(const kvsi_conductor *c, size_t index, double share)
     return elapsed * left / c->work_done;
 }
 
-static void tell(conducting *now, const kvs_step_record *record, double share)
+static void tell(running *now, const kvs_step_record *record, double share)
 {
     const kvs_repro_options *o = now->c->options;
     const kvs_repro_progress progress = {
@@ -183,7 +183,7 @@ static void tell(conducting *now, const kvs_step_record *record, double share)
 
 static int on_step(void *user, const kvs_step_record *record)
 {
-    conducting *now = user;
+    running *now = user;
     const double steps = (double)now->run->train.steps;
 
     if (now->first_step == 0)
@@ -196,7 +196,7 @@ static int on_step(void *user, const kvs_step_record *record)
 
 static void on_notice(void *user, const char *line)
 {
-    const conducting *now = user;
+    const running *now = user;
 
     if (now->c->options->notice)
         now->c->options->notice(now->c->options->user, line);
@@ -214,7 +214,7 @@ static kvs_status mark_diverged(const char *dir, const kvs_err *why, kvs_err *er
     return st;
 }
 
-static size_t eval_sequences(const conducting *now)
+static size_t eval_sequences(const running *now)
 {
     const kvsi_planned *run = now->run;
     const uint64_t windows =
@@ -225,7 +225,7 @@ static size_t eval_sequences(const conducting *now)
     return windows < run->eval_sequences ? (size_t)windows : run->eval_sequences;
 }
 
-static kvs_status train(conducting *now, kvs_model *model, const kvs_task *task, const char *dir,
+static kvs_status train(running *now, kvs_model *model, const kvs_task *task, const char *dir,
                         const char *planned, kvs_err *err)
 {
     const kvsi_planned *run = now->run;
@@ -260,7 +260,7 @@ static kvs_status train(conducting *now, kvs_model *model, const kvs_task *task,
 }
 
 /* What the experiment wants to know of a finished model. */
-static kvs_status measure(const conducting *now, const char *dir, kvs_err *err)
+static kvs_status measure(const running *now, const char *dir, kvs_err *err)
 {
     const kvsi_experiment *e = now->c->experiment;
     char *path = kvsi_path_join(dir, KVSI_MEASURED);
@@ -282,9 +282,8 @@ out:
     return st;
 }
 
-static kvs_status make_and_train(conducting *now, const kvs_model_config *config,
-                                 const kvs_task *task, const char *dir, const char *planned,
-                                 kvs_err *err)
+static kvs_status make_and_train(running *now, const kvs_model_config *config, const kvs_task *task,
+                                 const char *dir, const char *planned, kvs_err *err)
 {
     kvs_model *model = NULL;
     kvs_status st;
@@ -300,7 +299,7 @@ out:
     return st;
 }
 
-static kvs_status conduct_run(conducting *now, const char *dir, kvs_err *err)
+static kvs_status execute_run(running *now, const char *dir, kvs_err *err)
 {
     kvsi_planned *run = now->run;
     kvs_model_config config;
@@ -337,20 +336,20 @@ out:
     return st;
 }
 
-kvs_status kvsi_conduct(kvsi_conductor *c, int *stopped, kvs_err *err)
+kvs_status kvsi_execute(kvsi_execution *c, int *stopped, kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
     *stopped = 0;
     c->started = kvsi_clock_seconds();
     for (size_t i = 0; st == KVS_OK && !*stopped && i < c->plan->count; i++) {
-        conducting now = {.c = c, .run = c->plan->runs + i, .index = i};
+        running now = {.c = c, .run = c->plan->runs + i, .index = i};
         char *dir;
 
         if (now.run->rank != c->rank)
             continue;
-        dir = kvsi_conduct_dir(c->options->out, now.run->name);
-        st = dir ? conduct_run(&now, dir, err) : fail_memory(now.run, err);
+        dir = kvsi_run_dir(c->options->out, now.run->name);
+        st = dir ? execute_run(&now, dir, err) : fail_memory(now.run, err);
         *stopped = now.stopped;
         kvsi_free(dir);
     }

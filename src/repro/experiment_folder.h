@@ -1,0 +1,51 @@
+/* repro/experiment_folder.h - an experiment's folder:
+ *
+ *     plan.json          what it is for: experiment, scale, texts; so that nothing else is added
+ *     runs/              see repro/execute.h
+ *     results.json       the claims
+ *     experiment.json    all that a page says beside them
+ *     *.svg, *.csv       figures and tables; runs.csv
+ *     page.html, page.md
+ */
+#ifndef KVSI_REPRO_EXPERIMENT_FOLDER_H
+#define KVSI_REPRO_EXPERIMENT_FOLDER_H
+
+#include "report/page.h"
+#include "repro/experiment.h"
+
+/* Makes the folder, or checks that it is the one to go on with. */
+kvs_status kvsi_experiment_begin(const kvsi_experiment *experiment,
+                                 const kvs_repro_options *options, kvs_err *err);
+/* Checks that a folder which another rank has begun is there, and the one that is meant. */
+kvs_status kvsi_experiment_join(const kvsi_experiment *experiment, const kvs_repro_options *options,
+                                kvs_err *err);
+/* Whether a folder holds an experiment, with these texts; NULL = whatever its texts. */
+int kvsi_experiment_has_texts(const char *dir, const json_t *texts);
+/* `seconds` is what went into it beside the runs. */
+kvs_status kvsi_experiment_finish(const kvsi_experiment *experiment, const kvsi_results *results,
+                                  const kvsi_claims *claims, double seconds, kvs_err *err);
+
+enum { KVSI_CLAIMS_MAX = 64 };
+
+/* The claims of results.json, as views of it; returns how many, at most `room`. */
+size_t kvsi_saved_claims(kvs_claim *out, size_t room, const json_t *claims);
+
+/* A finished experiment's folder, read back. */
+typedef struct kvsi_saved {
+    char *dir;
+    json_t *experiment, *claims;
+} kvsi_saved;
+
+kvs_status kvsi_saved_open(kvsi_saved *record, const char *dir, kvs_err *err);
+void kvsi_saved_close(kvsi_saved *record);
+int kvsi_saved_exists(const char *dir);
+
+/* "98.20 ± 0.13 %"; a dash if there is no number. */
+void kvsi_claim_value(char *out, size_t size, const kvs_claim *claim);
+
+/* Fills an empty page, HTML or Markdown. */
+kvs_status kvsi_saved_page(kvsi_page *page, const kvsi_saved *record, kvs_err *err);
+/* The same as part of a page, without its heading. */
+kvs_status kvsi_saved_section(kvsi_page *page, const kvsi_saved *record, kvs_err *err);
+
+#endif

@@ -1,0 +1,54 @@
+/* repro/results.h - an experiment's runs once they are done, and numbers read from them. */
+#ifndef KVSI_REPRO_RESULTS_H
+#define KVSI_REPRO_RESULTS_H
+
+#include "base/statistics.h"
+#include "report/run.h"
+#include "repro/plan.h"
+
+typedef struct kvsi_run_result {
+    const kvsi_planned *plan;
+    char *dir;
+    kvsi_run log; /* of a run that diverged at once: no points */
+    int diverged;
+    json_t *measured; /* what the experiment's own `measure` found; NULL = it has none */
+} kvsi_run_result;
+
+typedef struct kvsi_results {
+    const kvsi_plan *plan;
+    const kvs_repro_options *options;
+    kvs_runtime *rt;
+    kvsi_run_result *runs; /* in the order of the plan; seeds of an arm are neighbours */
+    size_t count;
+} kvsi_results;
+
+kvs_status kvsi_results_open(kvsi_results *results, kvs_err *err);
+void kvsi_results_close(kvsi_results *results);
+
+/* The runs of one arm (and, where several are varied, one setting) are neighbours in the plan. */
+typedef struct kvsi_arm_result {
+    const char *name;
+    const kvsi_run_result *runs;
+    size_t count;
+} kvsi_arm_result;
+
+/* Arm 0, 1, ... in the order of the plan; count = 0 past the end. */
+kvsi_arm_result kvsi_results_arm(const kvsi_results *results, size_t index);
+
+/* One number of a run; NaN if it has none. */
+typedef double kvsi_metric(const kvsi_run_result *run);
+
+kvsi_metric kvsi_final_accuracy; /* of the finished model, in percent */
+kvsi_metric kvsi_final_loss;
+kvsi_metric kvsi_step_at_99; /* first step with 99 % accuracy; infinite = never */
+
+enum { KVSI_SEEDS_MAX = 64 };
+
+/* Readings of an arm's runs; returns how many. */
+size_t kvsi_arm_values(double out[KVSI_SEEDS_MAX], const kvsi_arm_result *arm, kvsi_metric *read);
+/* Those that are finite numbers. */
+size_t kvsi_arm_finite_values(double out[KVSI_SEEDS_MAX], const kvsi_arm_result *arm,
+                              kvsi_metric *read);
+kvsi_estimate kvsi_arm_estimate(const kvsi_arm_result *arm, kvsi_metric *read);
+
+#endif
