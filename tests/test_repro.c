@@ -127,7 +127,7 @@ static void arms_share_everything_but_the_shift(void **state)
 
     (void)state;
     assert_int_equal(kvsi_experiment_find(&experiment, "seeds", &err), KVS_OK);
-    assert_int_equal(experiment->plan(&plan, &err), KVS_OK);
+    assert_int_equal(kvsi_experiment_plan(&plan, experiment, &err), KVS_OK);
     assert_int_equal(plan.count, 4);
     for (size_t seed = 0; seed < 2; seed++) {
         kvsi_planned vanilla = plan.runs[seed], kv = plan.runs[2 + seed];

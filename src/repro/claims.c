@@ -24,7 +24,7 @@ kvs_status kvsi_claims_init(kvsi_claims *claims, const char *dir, const kvs_repr
         .err = err,
     };
     if (!claims->claims || !claims->figures || !claims->tables || !claims->remarks)
-        claims->status = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the findings");
+        claims->status = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the claims");
     return claims->status;
 }
 
@@ -48,7 +48,7 @@ static void keep(kvsi_claims *out, json_t *list, json_t *value)
     if (out->status != KVS_OK)
         json_decref(value);
     else if (!value || json_array_append_new(list, value) != 0)
-        out->status = kvsi_fail(out->err, KVS_E_NOMEM, "out of memory for the findings");
+        out->status = kvsi_fail(out->err, KVS_E_NOMEM, "out of memory for the claims");
 }
 
 /* ---- claims and remarks ---------------------------------------------------------------------- */
@@ -60,14 +60,44 @@ kvsi_outcome kvsi_sign_outcome(const kvsi_paired_test *test, int sign)
     return sign * test->difference.mean > 0 ? KVSI_HOLDS : KVSI_FAILS;
 }
 
-static kvs_verdict judge(const kvsi_claims *out, const kvsi_claim *found)
+kvsi_claim kvsi_claim_of_test(const kvsi_paired_test *test, const char *claim, const char *paper,
+                              const char *unit, kvsi_outcome outcome)
 {
-    if (found->outcome == KVSI_OPEN || (out->scale == KVS_SCALE_SMOKE && !found->exact))
-        return KVS_VERDICT_TOO_SMALL;
-    return found->outcome == KVSI_HOLDS ? KVS_VERDICT_REPRODUCED : KVS_VERDICT_NOT;
+    return (kvsi_claim){
+        .claim = claim,
+        .paper = paper,
+        .ours = test->difference.mean,
+        .error = test->difference.error,
+        .unit = unit,
+        .seeds = test->difference.count,
+        .outcome = outcome,
+    };
 }
 
-void kvsi_claims_add(kvsi_claims *out, const kvsi_claim *found, const char *detail, ...)
+static kvs_verdict judge(const kvsi_claims *out, const kvsi_claim *claim)
+{
+    if (claim->outcome == KVSI_OPEN || (out->scale == KVS_SCALE_SMOKE && !claim->exact))
+        return KVS_VERDICT_TOO_SMALL;
+    return claim->outcome == KVSI_HOLDS ? KVS_VERDICT_REPRODUCED : KVS_VERDICT_NOT;
+}
+
+static void add_claim(kvsi_claims *out, const kvsi_claim *claim, const char *detail)
+{
+    /* clang-format off */
+    keep(out, out->claims,
+         json_pack("{s:s, s:s, s:o, s:s, s:o, s:I, s:s, s:s}",
+                   "claim", claim->claim,
+                   "paper", claim->paper,
+                   "ours", kvsi_json_number(claim->ours),
+                   "unit", claim->unit ? claim->unit : "",
+                   "stderr", kvsi_json_number(claim->error),
+                   "seeds", (json_int_t)claim->seeds,
+                   "verdict", kvs_verdict_name(judge(out, claim)),
+                   "detail", detail));
+    /* clang-format on */
+}
+
+void kvsi_claims_add(kvsi_claims *out, const kvsi_claim *claim, const char *detail, ...)
 {
     char words[512];
     va_list args;
@@ -75,23 +105,19 @@ void kvsi_claims_add(kvsi_claims *out, const kvsi_claim *found, const char *deta
     va_start(args, detail);
     vsnprintf(words, sizeof words, detail, args);
     va_end(args);
-    /* clang-format off */
-    keep(out, out->claims,
-         json_pack("{s:s, s:s, s:o, s:s, s:o, s:I, s:s, s:s}",
-                   "claim", found->claim,
-                   "paper", found->paper,
-                   "ours", kvsi_json_number(found->ours),
-                   "unit", found->unit ? found->unit : "",
-                   "stderr", kvsi_json_number(found->error),
-                   "seeds", (json_int_t)found->seeds,
-                   "verdict", kvs_verdict_name(judge(out, found)),
-                   "detail", words));
-    /* clang-format on */
+    add_claim(out, claim, words);
 }
 
-void kvsi_claims_add_single(kvsi_claims *out, const kvsi_claim *found)
+void kvsi_claims_add_test(kvsi_claims *out, const kvsi_claim *claim, const char *detail, ...)
 {
-    kvsi_claims_add(out, found, "one seed says nothing about chance");
+    char words[512] = KVSI_UNTESTED;
+    va_list args;
+
+    va_start(args, detail);
+    if (claim->seeds > 1)
+        vsnprintf(words, sizeof words, detail, args);
+    va_end(args);
+    add_claim(out, claim, words);
 }
 
 void kvsi_claims_remark(kvsi_claims *out, const char *format, ...)
@@ -123,48 +149,43 @@ static kvs_status write_file(kvsi_claims *out, const char *name, const char *end
     return st;
 }
 
-void kvsi_claims_svg(kvsi_claims *out, const char *name, const char *caption, const char *svg)
+/* Without gnuplot the CSV is left. */
+void kvsi_claims_svg(kvsi_claims *out, kvs_status status, const kvs_err *why, const char *name,
+                     const char *caption, const char *svg)
 {
+    const int missing = status == KVS_E_UNSUPPORTED && !kvsi_program_found("gnuplot");
+
     if (out->status != KVS_OK)
         return;
+    if (missing) {
+        if (out->notice)
+            out->notice(out->user, why->message);
+        return;
+    }
+    if (status != KVS_OK) {
+        out->status = kvsi_fail(out->err, status, "figure '%s': %s", name, why->message);
+        return;
+    }
     out->status = write_file(out, name, "svg", svg, out->err);
     keep(out, out->figures, json_pack("{s:s, s:s}", "name", name, "caption", caption));
 }
 
-/* Without gnuplot there are the numbers still. */
-void kvsi_claims_drawn(kvsi_claims *out, kvs_status status, const kvs_err *why, const char *name,
-                       const char *caption, const char *svg)
-{
-    const int missing = status == KVS_E_UNSUPPORTED && !kvsi_program_found("gnuplot");
-
-    if (status == KVS_OK)
-        kvsi_claims_svg(out, name, caption, svg);
-    else if (missing && out->notice)
-        out->notice(out->user, why->message);
-    else if (!missing && out->status == KVS_OK)
-        out->status = kvsi_fail(out->err, status, "figure '%s': %s", name, why->message);
-}
-
-static void draw(kvsi_claims *out, const kvsi_chart *chart)
-{
-    char *svg = NULL;
-    kvs_err why = {.status = KVS_OK};
-    const kvs_status st = kvsi_chart_draw(&svg, chart, &why);
-
-    kvsi_claims_drawn(out, st, &why, chart->name, chart->caption, svg);
-    kvsi_free(svg);
-}
-
 void kvsi_claims_chart(kvsi_claims *out, kvsi_chart *chart)
 {
+    kvs_err why = {.status = KVS_OK};
     kvsi_text csv = {0};
+    char *svg = NULL;
 
     if (out->status == KVS_OK)
         out->status = kvsi_chart_csv(&csv, chart, out->err);
     if (out->status == KVS_OK)
         out->status = write_file(out, chart->name, "csv", csv.data, out->err);
-    if (out->status == KVS_OK)
-        draw(out, chart);
+    if (out->status == KVS_OK) {
+        const kvs_status st = kvsi_chart_draw(&svg, chart, &why);
+
+        kvsi_claims_svg(out, st, &why, chart->name, chart->caption, svg);
+    }
+    kvsi_free(svg);
     kvsi_text_release(&csv);
     kvsi_chart_release(chart);
 }

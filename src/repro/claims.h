@@ -1,7 +1,7 @@
-/* repro/claims.h - what an experiment found: claims with verdicts, figures, tables, remarks.
+/* repro/claims.h - what an experiment found: claims with verdicts, charts, tables, remarks.
  *
- * Figures are written at once; the rest is kept as JSON.  The first failure is kept, and later
- * calls do nothing then: kvsi_claims_check tells. */
+ * Charts and tables are written to files at once; everything is kept as JSON for the page.  After a
+ * failure further calls do nothing; kvsi_claims_check returns the first one. */
 #ifndef KVSI_REPRO_CLAIMS_H
 #define KVSI_REPRO_CLAIMS_H
 
@@ -14,10 +14,10 @@
 typedef enum kvsi_outcome {
     KVSI_HOLDS,
     KVSI_FAILS,
-    KVSI_OPEN, /* cannot be told from these runs */
+    KVSI_OPEN, /* these runs do not decide it */
 } kvsi_outcome;
 
-/* Whether a mean difference has the sign that is claimed, by more than chance (p < 0.05). */
+/* Whether the mean difference has the claimed sign, with p < 0.05. */
 kvsi_outcome kvsi_sign_outcome(const kvsi_paired_test *test, int sign);
 
 typedef struct kvsi_claim {
@@ -25,11 +25,15 @@ typedef struct kvsi_claim {
     double ours, error;               /* NaN = none */
     size_t seeds;
     kvsi_outcome outcome;
-    int exact; /* holds or fails at any scale; otherwise scale smoke decides nothing */
+    int exact; /* decided at any scale; other claims stay open at scale smoke */
 } kvsi_claim;
 
+/* A claim about the mean of a paired test: fills ours, error and seeds. */
+kvsi_claim kvsi_claim_of_test(const kvsi_paired_test *test, const char *claim, const char *paper,
+                              const char *unit, kvsi_outcome outcome);
+
 typedef struct kvsi_claims {
-    const char *dir; /* where figures go */
+    const char *dir; /* for charts and tables */
     kvs_scale scale;
     json_t *claims, *figures, *tables, *remarks;
     void (*notice)(void *user, const char *line);
@@ -43,27 +47,28 @@ kvs_status kvsi_claims_init(kvsi_claims *claims, const char *dir, const kvs_repr
 void kvsi_claims_release(kvsi_claims *claims);
 kvs_status kvsi_claims_check(const kvsi_claims *claims);
 
-/* `detail`, a sentence without a full stop, says how the outcome came about; "" = nothing. */
-void kvsi_claims_add(kvsi_claims *claims, const kvsi_claim *found, const char *detail, ...)
+/* `detail`, a sentence without a full stop, explains the outcome; "" = nothing. */
+void kvsi_claims_add(kvsi_claims *claims, const kvsi_claim *claim, const char *detail, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same where `found` rests on one seed, which nothing can be said about but the number. */
-void kvsi_claims_add_single(kvsi_claims *claims, const kvsi_claim *found);
-/* Takes the figure's memory.  Writes NAME.svg (left out, with a notice, where there is no gnuplot)
- * and NAME.csv. */
+/* The same for a statistical test.  With fewer than two seeds the detail is KVSI_UNTESTED. */
+#define KVSI_UNTESTED "one seed says nothing about chance"
+void kvsi_claims_add_test(kvsi_claims *claims, const kvsi_claim *claim, const char *detail, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Writes NAME.svg and NAME.csv, and releases the chart.  Without gnuplot the SVG is left out, with a
+ * notice. */
 void kvsi_claims_chart(kvsi_claims *claims, kvsi_chart *chart);
-/* A drawing of another kind, a whole SVG file; its CSV is the caller's business. */
-void kvsi_claims_svg(kvsi_claims *claims, const char *name, const char *caption, const char *svg);
-/* The same for what gnuplot was asked for: where it is not there, that is said and no failure. */
-void kvsi_claims_drawn(kvsi_claims *claims, kvs_status status, const kvs_err *why, const char *name,
-                       const char *caption, const char *svg);
-/* Takes the table's memory; its first cells are the headings.  Also writes NAME.csv. */
+/* A drawing that is not a kvsi_chart; `status` and `why` are what drawing it returned. */
+void kvsi_claims_svg(kvsi_claims *claims, kvs_status status, const kvs_err *why, const char *name,
+                     const char *caption, const char *svg);
+/* Writes NAME.csv and releases the table. */
 void kvsi_claims_table(kvsi_claims *claims, const char *name, const char *caption,
                        kvsi_table *table);
-/* Cells of a table: "4.9279 ± 0.0062", without an error where there is none; "0.003", or a dash. */
+void kvsi_claims_remark(kvsi_claims *claims, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Table cells: "4.9279 ± 0.0062", or without an error where there is none; "0.003", or a dash. */
 void kvsi_table_estimate(kvsi_table *table, const kvsi_estimate *estimate, int digits,
                          const char *unit);
 void kvsi_table_p(kvsi_table *table, double p);
-void kvsi_claims_remark(kvsi_claims *claims, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 #endif

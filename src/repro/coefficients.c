@@ -75,10 +75,8 @@ static void claim_above(kvsi_claims *out, const kvsi_arm_result *arm, kvsi_metri
     found.outcome = e.mean - half > bound   ? KVSI_HOLDS
                     : e.mean + half < bound ? KVSI_FAILS
                                             : KVSI_OPEN;
-    if (e.count < 2)
-        kvsi_claims_add_single(out, &found);
-    else
-        kvsi_claims_add(out, &found, "95 %% interval ± %.3g; holds if it is above %g", half, bound);
+    kvsi_claims_add_test(out, &found, "95 %% interval ± %.3g; holds if it is above %g", half,
+                         bound);
 }
 
 static void claim(kvsi_claims *out, const kvsi_arm_result *arm)
@@ -255,8 +253,7 @@ const kvsi_experiment kvsi_repro_coefficients = {
                      "current token, or both for the previous one; sums leave 1, and some numbers "
                      "become negative.",
             .settings =
-                {"a tiny model, 8 steps on a made-up language: shows that everything works and "
-                 "nothing else",
+                {KVSI_SMOKE_TEXT,
                  "1.5 million parameters with 24 KV heads instead of 2.9 billion with 128, 3.3 "
                  "million tokens instead of 500 billion, vocabulary 1024, windows of 256 tokens; "
                  "several seeds instead of one",

@@ -88,6 +88,6 @@ void kvsi_draw_losses(kvsi_claims *out, const kvsi_results *results, size_t firs
     kvs_err why = {.status = KVS_OK};
     const kvs_status st = draw_arms(&svg, arm.runs, count * results->plan->seeds, &why);
 
-    kvsi_claims_drawn(out, st, &why, name, caption, svg);
+    kvsi_claims_svg(out, st, &why, name, caption, svg);
     kvsi_free(svg);
 }

@@ -167,38 +167,24 @@ static double hard_error(const kvsi_run_result *run)
     return 100 * sum / (double)(hops - from + 1);
 }
 
-static void claim(kvsi_claims *out, const kvsi_results *results, size_t depth, int main_claim)
+static void claim(kvsi_claims *out, const kvsi_results *results, size_t depth)
 {
     const size *s = &sizes[results->plan->scale];
-    const kvsi_arm_result kv = kvsi_results_arm(results, 2 * depth),
-                          vanilla = kvsi_results_arm(results, 2 * depth + 1);
-    double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
-    kvsi_paired_test test;
-    kvsi_claim found;
+    const kvsi_comparison c = kvsi_compare(results, 2 * depth, 2 * depth + 1, hard_error);
+    kvsi_claim claim;
     char words[160];
 
-    kvsi_arm_values(ours, &kv, hard_error);
-    test = kvsi_paired_t(ours, theirs, kvsi_arm_values(theirs, &vanilla, hard_error));
     snprintf(words, sizeof words, "%zu layer%s: KV shifting errs less from %zu hops on",
              s->depths[depth], s->depths[depth] == 1 ? "" : "s", s->hard);
-    found = (kvsi_claim){
-        .claim = words,
-        .paper = main_claim ? "much less (figure only): at 5 layers vanilla degrades past 8 hops, "
-                              "KV shifting hardly at 16"
-                            : "less (figure only)",
-        .ours = test.difference.mean,
-        .error = test.difference.error,
-        .unit = "percentage points of error",
-        .seeds = test.difference.count,
-        .outcome = kvsi_sign_outcome(&test, -1),
-    };
-    if (found.seeds < 2)
-        kvsi_claims_add_single(out, &found);
-    else
-        kvsi_claims_add(out, &found, "%.1f %% against %.1f %%, p = %.2g, lower for %zu of %zu",
-                        kvsi_arm_estimate(&kv, hard_error).mean,
-                        kvsi_arm_estimate(&vanilla, hard_error).mean, test.p, test.below,
-                        found.seeds);
+    claim = kvsi_claim_of_test(
+        &c.test, words,
+        s->depths[depth] == s->claimed
+            ? "much less (figure only): at 5 layers vanilla degrades past 8 hops, KV shifting "
+              "hardly at 16"
+            : "less (figure only)",
+        "percentage points of error", kvsi_sign_outcome(&c.test, -1));
+    kvsi_claims_add_test(out, &claim, "%.1f %% against %.1f %%, p = %.2g, lower for %zu of %zu",
+                         c.ours, c.theirs, c.test.p, c.test.below, claim.seeds);
 }
 
 static kvs_status draw(kvsi_claims *out, const kvsi_results *results, const char *key,
@@ -272,7 +258,7 @@ static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_er
     if (results->options->model)
         return kvsi_hop_given(out, results, err);
     for (size_t d = 0; d < s->depth_count; d++)
-        claim(out, results, d, s->depths[d] == s->claimed);
+        claim(out, results, d);
     TRY(tabulate(out, results, err));
     TRY(draw(out, results, "dropout_off", "errors",
              "Share of the letters asked for that are wrong against the number of hops, dropout "

@@ -215,20 +215,17 @@ static int has_learned(const kvsi_arm_result *arm)
     return kvsi_arm_estimate(arm, solved_short).mean >= 50;
 }
 
-static void claim(kvsi_claims *out, const kvsi_results *results, size_t number, kvsi_metric *read,
+static void claim(kvsi_claims *out, const kvsi_results *results, size_t number, kvsi_metric *metric,
                   const char *how)
 {
     const setting *t = &sizes[results->plan->scale].settings[number];
     const kvsi_arm_result kv = kvsi_results_arm(results, 2 * number),
                           vanilla = kvsi_results_arm(results, 2 * number + 1);
+    const kvsi_comparison c = kvsi_compare(results, 2 * number + 1, 2 * number, metric);
     const int learned = has_learned(&kv) || has_learned(&vanilla);
-    double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
     char words[160], paper[96], chance[32];
-    kvsi_paired_test test;
-    kvsi_claim found;
+    kvsi_claim claim;
 
-    kvsi_arm_values(ours, &kv, read);
-    test = kvsi_paired_t(theirs, ours, kvsi_arm_values(theirs, &vanilla, read));
     snprintf(words, sizeof words, "Tr%zu-Te%zu: KV shifting solves more problems, %s", t->trained,
              t->tested, how);
     if (t->vanilla > 0)
@@ -236,24 +233,14 @@ static void claim(kvsi_claims *out, const kvsi_results *results, size_t number, 
                  100 * (t->shifted - t->vanilla), t->vanilla, t->shifted);
     else
         snprintf(paper, sizeof paper, "+7.6 points at Tr12-Te15, +3.5 at Tr21-Te24");
-    found = (kvsi_claim){
-        .claim = words,
-        .paper = read == solved ? paper : "not measured",
-        .ours = 0 - test.difference.mean, /* not -0 where nothing differs */
-        .error = test.difference.error,
-        .unit = "percentage points",
-        .seeds = test.difference.count,
-        .outcome = learned ? kvsi_sign_outcome(&test, -1) : KVSI_OPEN,
-    };
-    if (found.seeds < 2) {
-        kvsi_claims_add_single(out, &found);
-        return;
-    }
-    snprintf(chance, sizeof chance, "p = %.2g", test.p);
-    kvsi_claims_add(out, &found, "%.1f %% against %.1f %%, more for %zu of %zu; %s",
-                    kvsi_arm_estimate(&kv, read).mean, kvsi_arm_estimate(&vanilla, read).mean,
-                    test.below, found.seeds,
-                    learned ? chance : "neither solves half of what it was trained on");
+    claim = kvsi_claim_of_test(&c.test, words, metric == solved ? paper : "not measured",
+                               "percentage points",
+                               learned ? kvsi_sign_outcome(&c.test, -1) : KVSI_OPEN);
+    claim.ours = 0 - claim.ours; /* KV shifting minus vanilla; not -0 where nothing differs */
+    snprintf(chance, sizeof chance, "p = %.2g", c.test.p);
+    kvsi_claims_add_test(out, &claim, "%.1f %% against %.1f %%, more for %zu of %zu; %s", c.theirs,
+                         c.ours, c.test.below, claim.seeds,
+                         learned ? chance : "neither solves half of what it was trained on");
 }
 
 static void tabulate(kvsi_claims *out, const kvsi_results *results)

@@ -58,33 +58,17 @@ static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
 /* Arms 2w and 2w + 1 are the two models of width w. */
 static void claim(kvsi_claims *out, const kvsi_results *results, size_t w)
 {
-    const kvsi_arm_result kv = kvsi_results_arm(results, 2 * w),
-                          vanilla = kvsi_results_arm(results, 2 * w + 1);
-    double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
-    kvsi_paired_test test;
-    kvsi_claim found;
+    const kvsi_comparison c = kvsi_compare(results, 2 * w, 2 * w + 1, kvsi_final_accuracy);
+    kvsi_claim claim;
     char words[128];
 
-    kvsi_arm_values(ours, &kv, kvsi_final_accuracy);
-    test = kvsi_paired_t(ours, theirs, kvsi_arm_values(theirs, &vanilla, kvsi_final_accuracy));
     snprintf(words, sizeof words,
              "at width %.0f one layer with KV shifting is ahead of two vanilla layers",
-             kv.runs[0].plan->value);
-    found = (kvsi_claim){
-        .claim = words,
-        .paper = w == 0 ? "ahead, clearly" : "ahead",
-        .ours = test.difference.mean,
-        .error = test.difference.error,
-        .unit = "percentage points",
-        .seeds = test.difference.count,
-        .outcome = kvsi_sign_outcome(&test, 1),
-    };
-    if (found.seeds < 2)
-        kvsi_claims_add_single(out, &found);
-    else
-        kvsi_claims_add(out, &found, "%.1f %% against %.1f %%, p = %.3g",
-                        kvsi_arm_estimate(&kv, kvsi_final_accuracy).mean,
-                        kvsi_arm_estimate(&vanilla, kvsi_final_accuracy).mean, test.p);
+             kvsi_results_arm(results, 2 * w).runs[0].plan->value);
+    claim = kvsi_claim_of_test(&c.test, words, w == 0 ? "ahead, clearly" : "ahead",
+                               "percentage points", kvsi_sign_outcome(&c.test, 1));
+    kvsi_claims_add_test(out, &claim, "%.1f %% against %.1f %%, p = %.3g", c.ours, c.theirs,
+                         c.test.p);
 }
 
 static void draw_widths(kvsi_claims *out, const kvsi_results *results)

@@ -142,11 +142,11 @@ static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_er
     TRY_OUT(claim_descent(out, steps[results->plan->scale], err));
     tabulate(out, views);
     drawn = kvsi_plot_landscape(&svg, panels, PANELS, EXACT, &why);
-    kvsi_claims_drawn(out, drawn, &why, "landscape",
-                      "Contours of the loss and lines of steepest descent over the square α2 = 1 "
-                      "- α1, β2 = 1 - β1. Above: exact. Below: the formula as the paper draws "
-                      "it, with its constants for O(T).",
-                      svg);
+    kvsi_claims_svg(out, drawn, &why, "landscape",
+                    "Contours of the loss and lines of steepest descent over the square α2 = 1 "
+                    "- α1, β2 = 1 - β1. Above: exact. Below: the formula as the paper draws "
+                    "it, with its constants for O(T).",
+                    svg);
     st = kvsi_claims_check(out);
 out:
     kvsi_free(svg);

@@ -1,7 +1,7 @@
 /* Fig. 5b and 5c: rates up to divergence, counting who diverges. */
 #include "repro/curves.h"
-#include "repro/losses.h"
 #include "repro/scales.h"
+#include "repro/text_arms.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -84,42 +84,22 @@ static size_t count_diverged(const kvsi_arm_result *arm)
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
 /* Arms 2r and 2r + 1 have rate number r. */
-static kvsi_paired_test compare(const kvsi_results *results, size_t r)
-{
-    const kvsi_arm_result vanilla = kvsi_results_arm(results, 2 * r),
-                          kv = kvsi_results_arm(results, 2 * r + 1);
-    double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
-
-    kvsi_arm_values(ours, &kv, last_loss);
-    return kvsi_paired_t(ours, theirs, kvsi_arm_values(theirs, &vanilla, last_loss));
-}
-
 static void claim_rate(kvsi_claims *out, const kvsi_results *results, size_t r)
 {
-    const kvsi_paired_test test = compare(results, r);
-    kvsi_claim found;
+    const kvsi_paired_test test = kvsi_compare(results, 2 * r + 1, 2 * r, last_loss).test;
+    kvsi_claim claim;
     char words[96];
 
     snprintf(words, sizeof words, "at rate %g the loss is lower with KV shifting",
              rates[results->plan->scale][r]);
-    found = (kvsi_claim){
-        .claim = words,
-        .paper = "lower",
-        .ours = test.difference.mean,
-        .error = test.difference.error,
-        .unit = "nats a token",
-        .seeds = test.difference.count,
-        .outcome = kvsi_sign_outcome(&test, -1),
-    };
-    if (found.seeds == 1)
-        kvsi_claims_add_single(out, &found);
-    else if (found.seeds == 0)
-        kvsi_claims_add(out, &found, "for every seed one of the two diverged");
+    claim = kvsi_claim_of_test(&test, words, "lower", "nats a token", kvsi_sign_outcome(&test, -1));
+    if (claim.seeds == 0)
+        kvsi_claims_add(out, &claim, "for every seed one of the two diverged");
     else
-        kvsi_claims_add(
-            out, &found,
+        kvsi_claims_add_test(
+            out, &claim,
             "lower for %zu of the %zu seeds for which neither diverged; paired t, p = %.3g",
-            test.below, test.difference.count, test.p);
+            test.below, claim.seeds, test.p);
 }
 
 /* Over all rates: runs that diverged without the shift and with it. */

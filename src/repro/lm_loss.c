@@ -1,7 +1,7 @@
 /* Fig. 4 and 6: language models of several sizes, with KV shifting and without. */
 #include "repro/curves.h"
-#include "repro/losses.h"
 #include "repro/scales.h"
+#include "repro/text_arms.h"
 
 #include <stdio.h>
 

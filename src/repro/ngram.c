@@ -78,37 +78,21 @@ static kvsi_outcome judge(const kvsi_paired_test *test)
     return test->p < 0.05 && fabs(mean) > MARGIN ? KVSI_FAILS : KVSI_OPEN;
 }
 
-static void claim(kvsi_claims *out, const kvsi_results *results, size_t number, kvsi_metric *read,
+static void claim(kvsi_claims *out, const kvsi_results *results, size_t number, kvsi_metric *metric,
                   const char *what)
 {
-    const kvsi_arm_result kv = kvsi_results_arm(results, 2 * number),
-                          vanilla = kvsi_results_arm(results, 2 * number + 1);
-    double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
-    kvsi_paired_test test;
-    kvsi_claim found;
+    const kvsi_comparison c = kvsi_compare(results, 2 * number, 2 * number + 1, metric);
+    kvsi_claim claim;
     char words[160];
 
-    kvsi_arm_values(ours, &kv, read);
-    test = kvsi_paired_t(ours, theirs, kvsi_arm_values(theirs, &vanilla, read));
     snprintf(words, sizeof words, "%s parameters: KV shifting and vanilla have the same %s",
              sizes[results->plan->scale][number].name, what);
-    found = (kvsi_claim){
-        .claim = words,
-        .paper = "no better and no worse",
-        .ours = test.difference.mean,
-        .error = test.difference.error,
-        .unit = "percentage points",
-        .seeds = test.difference.count,
-        .outcome = judge(&test),
-    };
-    if (found.seeds < 2)
-        kvsi_claims_add_single(out, &found);
-    else
-        kvsi_claims_add(out, &found,
-                        "%.1f %% against %.1f %%; holds if the 95 %% interval (± %.1f) is within "
-                        "±%.0f points",
-                        kvsi_arm_estimate(&kv, read).mean, kvsi_arm_estimate(&vanilla, read).mean,
-                        kvsi_half_interval(&test.difference), MARGIN);
+    claim = kvsi_claim_of_test(&c.test, words, "no better and no worse", "percentage points",
+                               judge(&c.test));
+    kvsi_claims_add_test(out, &claim,
+                         "%.1f %% against %.1f %%; holds if the 95 %% interval (± %.1f) is within "
+                         "±%.0f points",
+                         c.ours, c.theirs, kvsi_half_interval(&c.test.difference), MARGIN);
 }
 
 static void draw(kvsi_claims *out, const kvsi_results *results)

@@ -53,9 +53,7 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
     if (r->plan.seeds > KVSI_SEEDS_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "%zu seeds, expected at most %d", r->plan.seeds,
                          KVSI_SEEDS_MAX);
-    if (!r->experiment->plan)
-        return KVS_OK;
-    TRY(r->experiment->plan(&r->plan, err));
+    TRY(kvsi_experiment_plan(&r->plan, r->experiment, err));
     TRY(kvsi_plan_measure(&r->plan, &r->alone, err));
     read_states(r);
     r->share = kvsi_plan_share(&r->plan, r->comm->size);
@@ -236,8 +234,7 @@ static kvs_status conclude(kvs_repro *r, kvs_err *err)
 
     TRY_OUT(kvsi_results_open(&results, err));
     TRY_OUT(kvsi_claims_init(&claims, r->options->out, r->options, err));
-    TRY_OUT(r->experiment->conclude(&claims, &results, err));
-    TRY_OUT(kvsi_claims_check(&claims));
+    TRY_OUT(kvsi_experiment_conclude(&claims, &results, r->experiment, err));
     TRY_OUT(kvsi_experiment_finish(r->experiment, &results, &claims, kvsi_clock_seconds() - started,
                                    err));
     r->claims = json_incref(claims.claims);

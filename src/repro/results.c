@@ -125,3 +125,19 @@ kvsi_estimate kvsi_arm_estimate(const kvsi_arm_result *arm, kvsi_metric *read)
 
     return kvsi_estimate_of(values, kvsi_arm_values(values, arm, read));
 }
+
+kvsi_comparison kvsi_compare(const kvsi_results *results, size_t arm, size_t reference,
+                             kvsi_metric *metric)
+{
+    const kvsi_arm_result a = kvsi_results_arm(results, arm),
+                          b = kvsi_results_arm(results, reference);
+    double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
+    const size_t count = kvsi_arm_values(ours, &a, metric);
+
+    kvsi_arm_values(theirs, &b, metric);
+    return (kvsi_comparison){
+        .test = kvsi_paired_t(ours, theirs, count),
+        .ours = kvsi_estimate_of(ours, count).mean,
+        .theirs = kvsi_estimate_of(theirs, count).mean,
+    };
+}

@@ -51,4 +51,14 @@ size_t kvsi_arm_finite_values(double out[KVSI_SEEDS_MAX], const kvsi_arm_result 
                               kvsi_metric *read);
 kvsi_estimate kvsi_arm_estimate(const kvsi_arm_result *arm, kvsi_metric *read);
 
+/* A metric of two arms, compared seed by seed. */
+typedef struct kvsi_comparison {
+    kvsi_paired_test test;
+    double ours, theirs; /* means */
+} kvsi_comparison;
+
+/* Of arms by number, as in kvsi_results_arm. */
+kvsi_comparison kvsi_compare(const kvsi_results *results, size_t arm, size_t reference,
+                             kvsi_metric *metric);
+
 #endif

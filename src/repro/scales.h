@@ -14,6 +14,10 @@ enum { KVSI_TEXT_SIZES = 5, KVSI_TEXT_SMALL = 2, KVSI_TEXT_BASE = 3 };
 kvs_status kvsi_scale_text(kvsi_planned *run, kvsi_plan *plan, size_t number, const char *preset,
                            kvs_err *err);
 
+/* What this means at scale smoke, for kvs_experiment.settings. */
+#define KVSI_SMOKE_TEXT                                                                            \
+    "a tiny model, 8 steps on a made-up language: shows that everything works and nothing else"
+
 /* Names an arm. */
 void kvsi_name_arm(kvsi_planned *run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

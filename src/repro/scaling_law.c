@@ -2,8 +2,8 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "repro/curves.h"
-#include "repro/losses.h"
 #include "repro/scales.h"
+#include "repro/text_arms.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -164,14 +164,11 @@ static void claim_slopes(kvsi_claims *out, const law *l)
                    : high < 0   ? KVSI_FAILS
                                 : KVSI_HOLDS,
     };
-    if (l->seeds < 2)
-        kvsi_claims_add_single(out, &found);
-    else
-        kvsi_claims_add(out, &found,
-                        "exponents %.4f (KV shifting) and %.4f (vanilla); bootstrap over "
-                        "seeds, 95 %% interval of "
-                        "the difference %+.4f to %+.4f; holds if it reaches 0",
-                        l->fit[1].exponent, l->fit[0].exponent, low, high);
+    kvsi_claims_add_test(out, &found,
+                         "exponents %.4f (KV shifting) and %.4f (vanilla); bootstrap over "
+                         "seeds, 95 %% interval of "
+                         "the difference %+.4f to %+.4f; holds if it reaches 0",
+                         l->fit[1].exponent, l->fit[0].exponent, low, high);
 }
 
 static void draw(kvsi_claims *out, const kvsi_results *results, const law *l)

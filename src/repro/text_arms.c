@@ -1,4 +1,4 @@
-#include "repro/losses.h"
+#include "repro/text_arms.h"
 
 #include "repro/curves.h"
 #include "repro/scales.h"
@@ -12,12 +12,7 @@ static const double MARGIN = 0.02; /* nats; what counts as a difference where no
 
 kvsi_paired_test kvsi_compare_losses(const kvsi_results *results, size_t arm, size_t reference)
 {
-    const kvsi_arm_result ours = kvsi_results_arm(results, arm),
-                          theirs = kvsi_results_arm(results, reference);
-    double a[KVSI_SEEDS_MAX], b[KVSI_SEEDS_MAX];
-
-    kvsi_arm_values(a, &ours, kvsi_final_loss);
-    return kvsi_paired_t(a, b, kvsi_arm_values(b, &theirs, kvsi_final_loss));
+    return kvsi_compare(results, arm, reference, kvsi_final_loss).test;
 }
 
 static kvsi_outcome judge(const kvsi_paired_test *test, kvsi_expectation expects)
@@ -31,26 +26,19 @@ static kvsi_outcome judge(const kvsi_paired_test *test, kvsi_expectation expects
     return test->p < 0.05 && mean < -MARGIN ? KVSI_FAILS : KVSI_OPEN;
 }
 
-void kvsi_claim_loss(kvsi_claims *out, const kvsi_results *results, const kvsi_loss_claim *claim)
+void kvsi_claim_loss(kvsi_claims *out, const kvsi_results *results, const kvsi_loss_claim *c)
 {
-    const kvsi_paired_test test = kvsi_compare_losses(results, claim->arm, claim->reference);
-    const kvsi_claim found = {
-        .claim = claim->claim,
-        .paper = claim->paper,
-        .ours = test.difference.mean,
-        .error = test.difference.error,
-        .unit = "nats a token",
-        .seeds = test.difference.count,
-        .outcome = judge(&test, claim->expects),
-    };
+    const kvsi_paired_test test = kvsi_compare_losses(results, c->arm, c->reference);
+    const kvsi_claim claim =
+        kvsi_claim_of_test(&test, c->claim, c->paper, "nats a token", judge(&test, c->expects));
 
-    if (isnan(test.p))
-        kvsi_claims_add_single(out, &found);
-    else if (claim->expects == KVSI_LOWER)
-        kvsi_claims_add(out, &found, "lower for %zu of %zu seeds; paired t = %.2f, p = %.3g",
-                        test.below, test.difference.count, test.t, test.p);
+    if (isnan(test.p)) /* one seed, or losses that are all equal */
+        kvsi_claims_add(out, &claim, KVSI_UNTESTED);
+    else if (c->expects == KVSI_LOWER)
+        kvsi_claims_add(out, &claim, "lower for %zu of %zu seeds; paired t = %.2f, p = %.3g",
+                        test.below, claim.seeds, test.t, test.p);
     else
-        kvsi_claims_add(out, &found,
+        kvsi_claims_add(out, &claim,
                         "95 %% interval of the difference ± %.3f; holds if it stays above "
                         "−%.2f; p = %.3g",
                         kvsi_half_interval(&test.difference), MARGIN, test.p);
@@ -58,28 +46,28 @@ void kvsi_claim_loss(kvsi_claims *out, const kvsi_results *results, const kvsi_l
 
 /* ---- many arms ------------------------------------------------------------------------------- */
 
-kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_arm *arms, size_t count,
-                               size_t number, const char *preset, kvs_err *err)
+kvs_status kvsi_plan_text_arms(kvsi_plan *plan, const kvsi_text_comparison *c, kvs_err *err)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < c->arm_count; i++) {
+        const kvsi_text_arm *arm = c->arms + i;
         kvsi_planned run = {0};
 
-        TRY(kvsi_scale_text(&run, plan, number, preset, err));
-        kvsi_name_arm(&run, "%s", arms[i].name);
-        run.model.shift = arms[i].shift;
+        TRY(kvsi_scale_text(&run, plan, c->size, c->preset, err));
+        kvsi_name_arm(&run, "%s", arm->name);
+        run.model.shift = arm->shift;
         if (run.model.shift.window == 0)
             run.model.shift.window = 1;
-        if (arms[i].half_rotary)
+        if (arm->half_rotary)
             run.model.rotary_fraction = 0.5;
-        run.train.shift_decay = arms[i].shift_decay;
+        run.train.shift_decay = arm->shift_decay;
         TRY(kvsi_plan_add(plan, &run, err));
     }
     return KVS_OK;
 }
 
-static void draw_course(kvsi_claims *out, const kvsi_results *results, size_t reference)
+static void draw_course(kvsi_claims *out, const kvsi_results *results)
 {
-    const kvsi_arm_result theirs = kvsi_results_arm(results, reference);
+    const kvsi_arm_result theirs = kvsi_results_arm(results, 0);
     char caption[256];
     kvsi_chart chart = {.name = "course", .caption = caption};
     kvsi_panel *panel =
@@ -96,16 +84,16 @@ static void draw_course(kvsi_claims *out, const kvsi_results *results, size_t re
     for (size_t i = 0; kvsi_results_arm(results, i).count > 0; i++) {
         const kvsi_arm_result arm = kvsi_results_arm(results, i);
 
-        if (i != reference)
+        if (i > 0)
             kvsi_curve_of_difference(&chart, i, &arm, &theirs, arm.name);
     }
     kvsi_claims_chart(out, &chart);
 }
 
 /* A row an arm: the mean with its error, and a dot for each seed. */
-static void draw_differences(kvsi_claims *out, const kvsi_results *results, size_t reference)
+static void draw_differences(kvsi_claims *out, const kvsi_results *results)
 {
-    const kvsi_arm_result theirs = kvsi_results_arm(results, reference);
+    const kvsi_arm_result theirs = kvsi_results_arm(results, 0);
     char caption[256];
     kvsi_chart chart = {.name = "differences", .caption = caption};
     kvsi_panel *panel =
@@ -123,9 +111,9 @@ static void draw_differences(kvsi_claims *out, const kvsi_results *results, size
         kvsi_paired_test test;
         kvsi_series *dots;
 
-        if (i == reference || panel->row_count == KVSI_ROWS_MAX)
+        if (i == 0 || panel->row_count == KVSI_ROWS_MAX)
             continue;
-        test = kvsi_compare_losses(results, i, reference);
+        test = kvsi_compare_losses(results, i, 0);
         snprintf(panel->rows[panel->row_count++], sizeof panel->rows[0], "%.63s", arm.name);
         kvsi_series_add(kvsi_chart_series(&chart, KVSI_MARKS, 0, arm.name), test.difference.mean,
                         row, test.difference.error);
@@ -139,20 +127,20 @@ static void draw_differences(kvsi_claims *out, const kvsi_results *results, size
     kvsi_claims_chart(out, &chart);
 }
 
-static void tabulate(kvsi_claims *out, const kvsi_results *results, size_t reference)
+static void tabulate(kvsi_claims *out, const kvsi_results *results)
 {
     kvsi_table table = {.left = 1};
 
     kvsi_table_headings(&table, "arm|parameters|loss|difference|p|lower");
     for (size_t i = 0; kvsi_results_arm(results, i).count > 0; i++) {
         const kvsi_arm_result arm = kvsi_results_arm(results, i);
-        const kvsi_paired_test test = kvsi_compare_losses(results, i, reference);
+        const kvsi_paired_test test = kvsi_compare_losses(results, i, 0);
         const kvsi_estimate loss = kvsi_arm_estimate(&arm, kvsi_final_loss);
 
         kvsi_table_add(&table, "%s", arm.name);
         kvsi_table_add(&table, "%zu", (size_t)arm.runs[0].plan->view.parameters);
         kvsi_table_estimate(&table, &loss, 4, "");
-        if (i == reference) {
+        if (i == 0) {
             kvsi_table_add(&table, "–");
             kvsi_table_add(&table, "–");
             kvsi_table_add(&table, "–");
@@ -169,13 +157,14 @@ static void tabulate(kvsi_claims *out, const kvsi_results *results, size_t refer
                       &table);
 }
 
-kvs_status kvsi_conclude_text_arms(kvsi_claims *out, const kvsi_results *results,
-                                   const kvsi_loss_claim *claims, size_t count, size_t reference)
+void kvsi_conclude_text_arms(kvsi_claims *out, const kvsi_results *results,
+                             const kvsi_text_comparison *c)
 {
-    for (size_t i = 0; i < count; i++)
-        kvsi_claim_loss(out, results, claims + i);
-    draw_differences(out, results, reference);
-    draw_course(out, results, reference);
-    tabulate(out, results, reference);
-    return kvsi_claims_check(out);
+    if (c->remark)
+        kvsi_claims_remark(out, "%s", c->remark);
+    for (size_t i = 0; i < c->claim_count; i++)
+        kvsi_claim_loss(out, results, c->claims + i);
+    draw_differences(out, results);
+    draw_course(out, results);
+    tabulate(out, results);
 }
