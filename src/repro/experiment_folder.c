@@ -92,12 +92,9 @@ static kvs_status refuse_used(const char *dir, kvs_err *err)
     kvs_status st;
 
     TRY_OUT(kvsi_dir_list(&names, dir, "", err));
-    for (size_t i = 0; i < names.count; i++)
-        if (strcmp(names.names[i], ".") != 0 && strcmp(names.names[i], "..") != 0) {
-            st = kvsi_fail(err, KVS_E_IO, "the folder '%s' is not empty ('%s'), and no experiment",
-                           dir, names.names[i]);
-            break;
-        }
+    if (names.count > 0)
+        st = kvsi_fail(err, KVS_E_IO, "the folder '%s' is not empty ('%s'), and not an experiment",
+                       dir, names.names[0]);
 out:
     kvsi_name_list_release(&names);
     return st;

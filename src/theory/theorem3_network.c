@@ -1,5 +1,5 @@
-/* Theorem 3 as a real network of this library: with embeddings at right angles it is the theorem's
- * limit itself, with random ones of finite width it comes near. */
+/* Theorem 3 as a real network of this library.  With orthogonal embeddings it is the theorem's limit;
+ * with random embeddings of finite width it approximates that. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/statistics.h"
@@ -60,7 +60,7 @@ out:
     return st;
 }
 
-/* With the embeddings as they are; i counts from 1. */
+/* Loss with the current embeddings; i counts from 1. */
 static kvs_status trial_run(trial *t, size_t i, double *loss, kvs_err *err)
 {
     t->ids[t->T] = (int32_t)(i - 1);
