@@ -1,7 +1,7 @@
 /* From a configuration file to settings. */
 #include "base/memory.h"
 #include "base/options_config.h"
-#include "base/settings_file.h"
+#include "base/config_file.h"
 
 #include <ctype.h>
 #include <stdalign.h>
@@ -53,7 +53,7 @@ static const char *section_at(const void *names, size_t index)
     return index < sections->count ? sections->names[index] : NULL;
 }
 
-static kvs_status fail_unknown(const taker *t, const kvsi_setting *setting, const char *what,
+static kvs_status fail_unknown(const taker *t, const kvsi_config_entry *setting, const char *what,
                                const char *name, const char *nearest, kvs_err *err)
 {
     if (nearest)
@@ -65,7 +65,7 @@ static kvs_status fail_unknown(const taker *t, const kvsi_setting *setting, cons
 
 /* ---- sections ---- */
 
-static kvs_status take_section(taker *t, const kvsi_setting *setting, kvs_err *err)
+static kvs_status take_section(taker *t, const kvsi_config_entry *setting, kvs_err *err)
 {
     section_names sections = {.count = t->command->count};
     char name[NAME_SIZE];
@@ -87,14 +87,14 @@ static kvs_status take_section(taker *t, const kvsi_setting *setting, kvs_err *e
 
 /* ---- keys ---- */
 
-static kvs_status fail_no_place(const kvsi_setting *setting, kvs_err *err)
+static kvs_status fail_no_place(const kvsi_config_entry *setting, kvs_err *err)
 {
     return kvsi_fail(err, KVS_E_INVALID,
                      "%s:%zu: key '%s' has no place in a file: it is for the command line",
                      setting->path, setting->line, setting->key);
 }
 
-static kvs_status find_key(const taker *t, const kvsi_setting *setting, size_t *index, kvs_err *err)
+static kvs_status find_key(const taker *t, const kvsi_config_entry *setting, size_t *index, kvs_err *err)
 {
     static const char *const others[] = {"config", "print-config", "help"};
     char name[NAME_SIZE];
@@ -111,7 +111,7 @@ static kvs_status find_key(const taker *t, const kvsi_setting *setting, size_t *
 }
 
 /* A key that strayed into another section may have been meant as another key. */
-static kvs_status check_place(const taker *t, const kvsi_setting *setting, size_t index,
+static kvs_status check_place(const taker *t, const kvsi_config_entry *setting, size_t index,
                               kvs_err *err)
 {
     char right[NAME_SIZE], found[NAME_SIZE];
@@ -132,48 +132,48 @@ static kvs_status check_place(const taker *t, const kvsi_setting *setting, size_
 
 /* ---- values ---- */
 
-static const char *expected_kind(const kvsi_option *option, const kvsi_setting *setting)
+static const char *expected_kind(const kvsi_option *option, const kvsi_config_entry *setting)
 {
-    const kvsi_setting_kind found = setting->kind;
-    const int whole = found == KVSI_SETTING_WHOLE;
+    const kvsi_config_kind found = setting->kind;
+    const int whole = found == KVSI_CONFIG_WHOLE;
 
     switch (option->kind) {
     case KVSI_OPTION_FLAG:
-        return found == KVSI_SETTING_BOOLEAN ? NULL : "true or false";
+        return found == KVSI_CONFIG_BOOLEAN ? NULL : "true or false";
     case KVSI_OPTION_SIZE:
     case KVSI_OPTION_UINT64:
         return whole ? NULL : "a whole number";
     case KVSI_OPTION_REAL:
-        return whole || found == KVSI_SETTING_REAL ? NULL : "a number";
+        return whole || found == KVSI_CONFIG_REAL ? NULL : "a number";
     case KVSI_OPTION_TEXT:
     case KVSI_OPTION_CHOICE:
-        return found == KVSI_SETTING_TEXT ? NULL : "text in quotes";
+        return found == KVSI_CONFIG_TEXT ? NULL : "text in quotes";
     case KVSI_OPTION_SIZES:
-        return found == KVSI_SETTING_NUMBERS ? NULL : "an array of whole numbers";
+        return found == KVSI_CONFIG_NUMBERS ? NULL : "an array of whole numbers";
     case KVSI_OPTION_REALS:
-        return found == KVSI_SETTING_NUMBERS ? NULL : "an array of numbers";
+        return found == KVSI_CONFIG_NUMBERS ? NULL : "an array of numbers";
     }
     return "something else";
 }
 
-static kvs_status check_kind(const kvsi_option *option, const kvsi_setting *setting,
+static kvs_status check_kind(const kvsi_option *option, const kvsi_config_entry *setting,
                              const char *origin, kvs_err *err)
 {
     const char *const expected = expected_kind(option, setting);
 
     if (!expected)
         return KVS_OK;
-    if (setting->kind == KVSI_SETTING_TEXT)
+    if (setting->kind == KVSI_CONFIG_TEXT)
         return kvsi_fail(err, KVS_E_INVALID, "%s: expected %s, found the text '%s'", origin,
                          expected, setting->value);
-    if (setting->kind == KVSI_SETTING_NUMBERS)
+    if (setting->kind == KVSI_CONFIG_NUMBERS)
         return kvsi_fail(err, KVS_E_INVALID, "%s: expected %s, found an array", origin, expected);
     return kvsi_fail(err, KVS_E_INVALID, "%s: expected %s, found %s", origin, expected,
                      setting->value);
 }
 
 /* What is given elsewhere is stored where nobody looks: a bad value is an error all the same. */
-static kvs_status store_value(taker *t, const kvsi_setting *setting, size_t index,
+static kvs_status store_value(taker *t, const kvsi_config_entry *setting, size_t index,
                               const char *origin, kvs_err *err)
 {
     alignas(max_align_t) char unused[sizeof(kvsi_number_list)];
@@ -185,7 +185,7 @@ static kvs_status store_value(taker *t, const kvsi_setting *setting, size_t inde
         option.offset = 0;
         settings = unused;
     }
-    if (setting->kind == KVSI_SETTING_NUMBERS && !*setting->value && option.automatic) {
+    if (setting->kind == KVSI_CONFIG_NUMBERS && !*setting->value && option.automatic) {
         *(kvsi_number_list *)(void *)((char *)settings + option.offset) = (kvsi_number_list){0};
         return KVS_OK;
     }
@@ -195,7 +195,7 @@ static kvs_status store_value(taker *t, const kvsi_setting *setting, size_t inde
     return kvsi_option_store(&option, settings, origin, t->parsed->texts[index], err);
 }
 
-static kvs_status take(void *user, const kvsi_setting *setting, kvs_err *err)
+static kvs_status take(void *user, const kvsi_config_entry *setting, kvs_err *err)
 {
     taker *t = user;
     char origin[384];
@@ -219,5 +219,5 @@ kvs_status kvsi_options_read_file(kvsi_parsed_options *parsed, const kvsi_comman
 {
     taker t = {.parsed = parsed, .command = command, .settings = settings};
 
-    return kvsi_settings_file_read(parsed->config, take, &t, err);
+    return kvsi_config_file_read(parsed->config, take, &t, err);
 }

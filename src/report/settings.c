@@ -128,14 +128,14 @@ json_t *kvsi_settings_list(const json_t *line, const kvs_model_config *model,
 
 /* ---- what differs ---------------------------------------------------------------------------- */
 
-const char *kvsi_setting(const json_t *list, const char *name)
+const char *kvsi_run_setting(const json_t *list, const char *name)
 {
     return json_string_value(json_object_get(list, name));
 }
 
 int kvsi_settings_differ(const json_t *a, const json_t *b, const char *name)
 {
-    const char *ours = kvsi_setting(a, name), *theirs = kvsi_setting(b, name);
+    const char *ours = kvsi_run_setting(a, name), *theirs = kvsi_run_setting(b, name);
 
     return ours && theirs ? strcmp(ours, theirs) != 0 : ours != theirs;
 }
@@ -203,7 +203,7 @@ void kvsi_settings_label(kvsi_text *out, const json_t *const *lists, size_t coun
     if (json_object_size(said) == 0)
         failed |= json_object_set_new(said, "shift", json_true());
     for (void *at = json_object_iter(said); at; at = json_object_iter_next(said, at)) {
-        const char *name = json_object_iter_key(at), *words = kvsi_setting(lists[which], name);
+        const char *name = json_object_iter_key(at), *words = kvsi_run_setting(lists[which], name);
 
         kvsi_text_format(out, "%s%s %s", at == json_object_iter(said) ? "" : ", ", name,
                          words ? words : "-");

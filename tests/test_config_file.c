@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/options_config.h"
-#include "base/settings_file.h"
+#include "base/config_file.h"
 #include "support.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static void write_bytes(const char *text, size_t size)
     assert_int_equal(fclose(file), 0);
 }
 
-static kvs_status note(void *user, const kvsi_setting *s, kvs_err *error)
+static kvs_status note(void *user, const kvsi_config_entry *s, kvs_err *error)
 {
     static const char *const kinds[] = {"text", "whole", "real", "boolean", "numbers"};
     kvsi_text *notes = user;
@@ -42,7 +42,7 @@ static kvs_status read_bytes(kvsi_text *notes, const char *text, size_t size)
 {
     write_bytes(text, size);
     kvsi_text_add(notes, "");
-    return kvsi_settings_file_read(path, note, notes, &err);
+    return kvsi_config_file_read(path, note, notes, &err);
 }
 
 static void assert_read(const char *text, const char *expected)
@@ -199,7 +199,7 @@ static void hostile_bytes_are_refused(void **state)
                  {"# \xff", 3, ":1: expected UTF-8, found other bytes"},
                  {"\n\na = \"\xc0\x80\"", 10, ":3: expected UTF-8, found other bytes"},
                  {"# \xed\xa0\x80", 5, ":1: expected UTF-8, found other bytes"}};
-    static char large[KVSI_SETTINGS_FILE_LIMIT + 1];
+    static char large[KVSI_CONFIG_FILE_LIMIT + 1];
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -211,10 +211,10 @@ static void hostile_bytes_are_refused(void **state)
     }
     memset(large, '\n', sizeof large);
     write_bytes(large, sizeof large);
-    assert_int_equal(kvsi_settings_file_read(path, note, NULL, &err), KVS_E_LIMIT);
+    assert_int_equal(kvsi_config_file_read(path, note, NULL, &err), KVS_E_LIMIT);
     write_bytes(large, sizeof large - 1);
-    assert_int_equal(kvsi_settings_file_read(path, note, NULL, &err), KVS_OK);
-    assert_int_equal(kvsi_settings_file_read("/nonexistent/x.toml", note, NULL, &err), KVS_E_IO);
+    assert_int_equal(kvsi_config_file_read(path, note, NULL, &err), KVS_OK);
+    assert_int_equal(kvsi_config_file_read("/nonexistent/x.toml", note, NULL, &err), KVS_E_IO);
 }
 
 /* Cut or changed anywhere, a file is taken, or refused with a message that names it, and nothing is
