@@ -46,7 +46,7 @@ static int is_json(const char *path, const char *text)
 }
 
 kvs_status kvsi_config_file_read(const char *path, kvsi_config_callback *take, void *user,
-                                   kvs_err *err)
+                                 kvs_err *err)
 {
     static const char mark[] = "\xef\xbb\xbf"; /* some editors put it before UTF-8 */
     kvsi_config_reader r = {.path = path, .line = 1, .take = take, .user = user};

@@ -39,7 +39,7 @@ typedef kvs_status kvsi_config_callback(void *user, const kvsi_config_entry *set
 
 /* Hands every section and every setting, in order, to `take`, whose failure ends the reading. */
 kvs_status kvsi_config_file_read(const char *path, kvsi_config_callback *take, void *user,
-                                   kvs_err *err);
+                                 kvs_err *err);
 
 /* ---- shared by the readers of the two languages ---- */
 

@@ -2,9 +2,9 @@
  *
  * jansson decides what is JSON and reads every key and value; it does not say on which line they
  * were, so the way from one to the next is walked here. */
+#include "base/config_file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/config_file.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "config/config.h"
 #include "data/task.h"
 #include "formats/hf.h"
 #include "repro/reuse.h"
@@ -76,39 +77,31 @@ char *kvsi_conduct_describe(const kvsi_planned *run, const kvs_model_config *mod
 {
     json_t *const json = json_pack("{s:o, s:o}", "model", kvsi_hf_config_to_json(model), "task",
                                    describe_task(run, task));
-    json_t *const train = kvsi_train_settings(&run->train);
     char *text = NULL;
 
-    /* Accumulation changes memory use, not the result. */
-    json_object_del(train, "accumulate");
-    if (json && train && json_object_update(json, train) == 0)
+    if (json && kvsi_settings_to_json(json, &kvsi_train_settings, &run->train, KVSI_RESULT) == 0)
         text = json_dumps(json, JSON_INDENT(1) | JSON_SORT_KEYS);
-    json_decref(train);
     json_decref(json);
     return text;
 }
 
-/* Settings that files of earlier versions lack.  All experiments used the defaults then. */
-static json_t *added_later(void)
+/* The default of a setting that a file of an earlier version does not have: no experiment changed
+ * it then. */
+static json_t *defaults(void)
 {
-    static const char *const keys[] = {"eps", "shift_lr", "only_shift", "eval_dropout"};
-    json_t *const added = json_object();
+    json_t *const object = json_object();
     kvs_train_config config;
-    json_t *train;
 
     kvs_train_config_init(&config);
-    train = kvsi_train_settings(&config);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        json_object_set(added, keys[i], json_object_get(train, keys[i]));
-    json_decref(train);
-    return added;
+    kvsi_settings_to_json(object, &kvsi_train_settings, &config, KVSI_RESULT);
+    return object;
 }
 
 int kvsi_conduct_same(const char *before, const char *planned)
 {
     json_t *const old = kvsi_json_load(before, strlen(before), JSON_REJECT_DUPLICATES, NULL);
     json_t *const now = kvsi_json_load(planned, strlen(planned), JSON_REJECT_DUPLICATES, NULL);
-    json_t *const added = added_later();
+    json_t *const added = defaults();
     const int same =
         old && now && added && json_object_update_missing(old, added) == 0 && json_equal(old, now);
 
