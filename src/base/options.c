@@ -157,6 +157,10 @@ static kvs_status apply_one(const kvsi_parsed_options *parsed, const kvsi_comman
     } else {
         snprintf(origin, sizeof origin, "option '--%s'", row.name);
     }
+    if (a->source == KVSI_FROM_FILE && !*a->text && row.automatic && kvsi_setting_is_list(&row)) {
+        kvsi_setting_clear(&row, settings);
+        return KVS_OK;
+    }
     return kvsi_setting_store(&row, settings, origin, a->text, err);
 }
 
@@ -406,7 +410,8 @@ kvs_status kvsi_options_parse(kvsi_parsed_options *parsed, const kvsi_command_op
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-enum { HELP_COLUMN = 26, HELP_WIDTH = 90 };
+/* Limits above the largest are too far away to be of interest in the help. */
+enum { HELP_COLUMN = 26, HELP_WIDTH = 90, HELP_LARGEST = 1 << 20 };
 
 /* What is in brackets stays on one line. */
 static size_t word_length(const char *words)
@@ -455,7 +460,7 @@ void kvsi_option_explain(kvsi_text *text, const kvsi_setting *row)
     }
     for (size_t i = 0; row->examples && row->examples(i); i++)
         kvsi_text_format(text, "%s%s", i == 0 ? ": " : ", ", row->examples(i));
-    if (row->high > 0)
+    if (row->high > 0 && row->high <= HELP_LARGEST)
         kvsi_text_format(text, ", %.15g to %s%.15g", row->low, row->open_high ? "below " : "",
                          row->high);
 }

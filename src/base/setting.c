@@ -93,6 +93,18 @@ static int is_in_range(const kvsi_setting *row, double number)
     return above && below;
 }
 
+/* "1 to 3", "0 to below 1", "above 1 to 10", "at least 0" */
+static void add_limits(kvsi_text *text, const kvsi_setting *row)
+{
+    kvsi_text_format(text, "%s%.15g",
+                     row->open_low    ? "above "
+                     : row->high <= 0 ? "at least "
+                                      : "",
+                     row->low);
+    if (row->high > 0)
+        kvsi_text_format(text, " to %s%.15g", row->open_high ? "below " : "", row->high);
+}
+
 /* "a whole number from 1 to 3", "a number of at least 0", "none, k or kv" */
 static void add_expected(kvsi_text *text, const kvsi_setting *row)
 {
@@ -100,17 +112,11 @@ static void add_expected(kvsi_text *text, const kvsi_setting *row)
         kvsi_setting_add_choices(text, row);
         return;
     }
-    kvsi_text_format(text, "%s %s %.15g", is_whole(row) ? "a whole number" : "a number",
-                     row->open_low   ? "above"
-                     : row->high > 0 ? "from"
-                                     : "of at least",
-                     row->low);
-    if (row->high > 0)
-        kvsi_text_format(text, "%s %.15g",
-                         row->open_low    ? " and at most"
-                         : row->open_high ? " to below"
-                                          : " to",
-                         row->high);
+    kvsi_text_format(text, "%s%s", is_whole(row) ? "a whole number" : "a number",
+                     row->open_low    ? " "
+                     : row->high <= 0 ? " of "
+                                      : " from ");
+    add_limits(text, row);
 }
 
 static kvs_status fail_value(const kvsi_setting *row, const char *origin, const char *text,
@@ -218,13 +224,23 @@ static void get_list(kvsi_number_list *list, const kvsi_setting *row, const void
             list->numbers[list->count++] = bit;
 }
 
-/* An empty text is the empty list, where that is automatic. */
+int kvsi_setting_is_list(const kvsi_setting *row)
+{
+    return row->kind == KVSI_SETTING_SIZES || row->kind == KVSI_SETTING_REALS ||
+           row->kind == KVSI_SETTING_BITS || row->kind == KVSI_SETTING_OPTIONAL;
+}
+
+void kvsi_setting_clear(const kvsi_setting *row, void *config)
+{
+    set_list(row, config, &(kvsi_number_list){0});
+}
+
 static kvs_status store_list(const kvsi_setting *row, void *config, const char *origin,
                              const char *text, kvs_err *err)
 {
     kvsi_number_list list = {0};
 
-    while (*text || !row->automatic) {
+    for (;;) {
         const size_t length = strcspn(text, ",");
 
         TRY(add_number(&list, row, origin, text, length, err));
@@ -513,11 +529,13 @@ kvs_status kvsi_setting_check(const kvsi_setting *row, const void *config, kvs_e
     snprintf(label, sizeof label, "%s", row->name);
     for (char *c = label; *c; c++)
         *c = *c == '-' ? ' ' : *c;
-    add_expected(&expected, row);
-    if (row->kind == KVSI_SETTING_ENUM)
+    if (row->kind == KVSI_SETTING_ENUM) {
+        kvsi_setting_add_choices(&expected, row);
         kvsi_text_format(&found, "%d", *(const int *)value);
-    else
+    } else {
+        add_limits(&expected, row);
         kvsi_setting_print(&found, row, config);
+    }
     TRY_OUT(kvsi_text_check(expected.failed ? &expected : &found, err));
     st = kvsi_fail(err, KVS_E_INVALID, "%s is %s, expected %s", label, found.data, expected.data);
 out:
@@ -627,7 +645,8 @@ kvs_status kvsi_setting_from_json(const kvsi_setting *row, void *config, const j
     void *value = field(row, config);
     const char *name = NULL;
     kvsi_setting plain = *row;
-    char origin[256];
+    char origin[96];
+    kvs_err inner;
 
     switch (row->kind) {
     case KVSI_SETTING_FLAG:
@@ -642,9 +661,10 @@ kvs_status kvsi_setting_from_json(const kvsi_setting *row, void *config, const j
         return list_from_json(row, config, json_object_get(object, key), key, what, err);
     case KVSI_SETTING_ENUM:
         TRY(kvsi_json_get_text(&name, object, key, what, err));
-        snprintf(origin, sizeof origin, "'%.150s': key '%s'", what, key);
-        plain.aliases = NULL; /* are for people */
-        return kvsi_setting_store(&plain, config, origin, name ? name : "", err);
+        snprintf(origin, sizeof origin, "key '%s'", key);
+        plain.aliases = NULL; /* only for options */
+        return kvsi_in_file(kvsi_setting_store(&plain, config, origin, name ? name : "", &inner),
+                            &inner, what, err);
     case KVSI_SETTING_UINT64:
     case KVSI_SETTING_TEXT:
     case KVSI_SETTING_CHOICE:

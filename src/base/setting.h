@@ -119,6 +119,9 @@ kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char 
 /* Appends the value as text that kvsi_setting_store reads; "" for a text that is not set and for an
  * empty list. */
 void kvsi_setting_print(kvsi_text *text, const kvsi_setting *row, const void *config);
+/* Whether the value is written as a list of numbers. */
+int kvsi_setting_is_list(const kvsi_setting *row);
+void kvsi_setting_clear(const kvsi_setting *row, void *config); /* to the empty list */
 void kvsi_setting_copy(const kvsi_setting *row, void *to, const void *from);
 int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b);
 /* Does the field have the value that `automatic` describes? */

@@ -1,5 +1,6 @@
 /* kvshift bench attention */
 #include "cli/bench.h"
+#include "config/config.h"
 
 #include <stdio.h>
 
@@ -11,7 +12,6 @@ typedef struct settings {
 
 #define FIELD(name) offsetof(settings, name)
 
-static const char *const shifts[] = {"none", "k", "v", "kv", "qkv", "gate", "clamp", "smear", NULL};
 
 /* clang-format off */
 static const kvsi_setting options[] = {
@@ -26,7 +26,8 @@ static const kvsi_setting options[] = {
      .group = "Attention", .placeholder = "N", .help = "heads of keys and values",
      .automatic = "as many as --heads", .high = 4096},
     {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Attention",
-     .placeholder = "NAME", .help = "what is mixed with the token before", .choices = shifts},
+     .placeholder = "NAME", .help = "what is mixed with the token before", .names = kvsi_shift_target_names,
+     .aliases = kvsi_shift_aliases},
     {.name = "rounds", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.rounds), .group = "Run",
      .placeholder = "N", .help = "times that it is measured", .low = 1, .high = 1000000},
     KVSI_BENCH_ROWS(settings),

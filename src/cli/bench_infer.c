@@ -3,6 +3,7 @@
 #include "base/folders.h"
 #include "base/memory.h"
 #include "cli/bench.h"
+#include "config/config.h"
 #include "cli/model_input.h"
 
 #include <math.h>
@@ -18,7 +19,6 @@ typedef struct settings {
 
 #define FIELD(name) offsetof(settings, name)
 
-static const char *const shifts[] = {"none", "k", "v", "kv", "qkv", "gate", "clamp", "smear", NULL};
 static const char *const dtypes[] = {"f32", "bf16", "f16", "q8_0", "q4_0", NULL};
 
 /* clang-format off */
@@ -31,7 +31,8 @@ static const kvsi_setting options[] = {
      .automatic = "f32; that of a folder or file as it is", .choices = dtypes},
     {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Model",
      .placeholder = "NAME", .help = "what a model with random weights mixes with the token before",
-     .automatic = "none", .choices = shifts},
+     .automatic = "none", .names = kvsi_shift_target_names,
+     .aliases = kvsi_shift_aliases},
     {.name = "prompt", .kind = KVSI_SETTING_SIZE, .offset = FIELD(prompt), .group = "Work",
      .placeholder = "N", .help = "tokens of a prompt, 0 = none", .high = 1 << 24},
     {.name = "gen", .kind = KVSI_SETTING_SIZE, .offset = FIELD(generate), .group = "Work",

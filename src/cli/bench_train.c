@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/bench.h"
+#include "config/config.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,14 +17,14 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 static const char *const models[] = {"tiny", "small", "kvlm", "s124", "gpt2", NULL};
-static const char *const shifts[] = {"none", "k", "v", "kv", "qkv", "gate", "clamp", "smear", NULL};
 
 /* clang-format off */
 static const kvsi_setting options[] = {
     {.name = "model", .letter = 'm', .kind = KVSI_SETTING_CHOICE, .offset = FIELD(model),
      .group = "Training", .placeholder = "NAME", .help = "what is trained", .choices = models},
     {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Training",
-     .placeholder = "NAME", .help = "what is mixed with the token before", .choices = shifts},
+     .placeholder = "NAME", .help = "what is mixed with the token before", .names = kvsi_shift_target_names,
+     .aliases = kvsi_shift_aliases},
     {.name = "batch", .kind = KVSI_SETTING_SIZE, .offset = FIELD(batch), .group = "Training",
      .placeholder = "N", .help = "sequences a step", .automatic = "the model's", .high = 1 << 20},
     {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(length), .group = "Training",

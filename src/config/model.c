@@ -54,11 +54,17 @@ static const kvsi_setting rows[] = {
      .open_low = 1, .high = 1e30, .value = "1e5", .key = "rope_theta"},
     {REAL("rotary-fraction", rotary_fraction, GROUP, "fraction of a head's channels that rotate"),
      .high = 1, .value = "1"},
+    {ROW("slopes", KVSI_SETTING_REALS, slopes, GROUP, "X,...",
+         "slopes of alibi: one for all heads, or one per head"),
+     .automatic = "2^-8i/heads for head i"},
     {REAL("score-scale", score_scale, GROUP, "factor of the attention scores"), .high = 1e30,
-     .automatic = "1 / sqrt(head size)"},
+     .automatic = "1 / root of the head size"},
     {SIZE("sliding-window", sliding_window, GROUP,
           "tokens that attention sees, the current one included"),
      .automatic = "all"},
+    {ROW("sliding-layers", KVSI_SETTING_BITS, sliding_layers, GROUP, "N,...",
+         "layers with the sliding window; the first is 0"),
+     .high = KVS_LISTED_LAYERS_MAX - 1, .automatic = "every layer"},
     {SIZE("sliding-heads", sliding_heads, GROUP, "attention heads of layers with that window"),
      .high = SIZE_LIMIT, .automatic = "as the others"},
     {SIZE("sliding-kv-heads", sliding_kv_heads, GROUP,
@@ -83,13 +89,6 @@ static const kvsi_setting rows[] = {
     {FLAG("identity-projections", identity_projections, GROUP,
           "the matrices of attention start as identities")},
     {FLAG("unit-embeddings", unit_embeddings, GROUP, "embeddings start with length 1")},
-
-    {ROW("slopes", KVSI_SETTING_REALS, slopes, GROUP, "X,...",
-         "slopes of alibi: one for all heads, or one per head"),
-     .automatic = "2^-8i/heads for head i"},
-    {ROW("sliding-layers", KVSI_SETTING_BITS, sliding_layers, GROUP, "N,...",
-         "layers with the sliding window; the first is 0"),
-     .high = KVS_LISTED_LAYERS_MAX - 1, .automatic = "every layer"},
 };
 /* clang-format on */
 

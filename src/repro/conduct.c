@@ -85,23 +85,30 @@ char *kvsi_conduct_describe(const kvsi_planned *run, const kvs_model_config *mod
     return text;
 }
 
-/* The default of a setting that a file of an earlier version does not have: no experiment changed
- * it then. */
-static json_t *defaults(void)
+/* Settings that files of earlier versions do not have, with their defaults: no experiment had other
+ * values then. */
+static json_t *added_later(void)
 {
-    json_t *const object = json_object();
+    static const char *const names[] = {"eps", "shift-lr", "only-shift", "eval-dropout"};
+    json_t *const added = json_object();
     kvs_train_config config;
 
     kvs_train_config_init(&config);
-    kvsi_settings_to_json(object, &kvsi_train_settings, &config, KVSI_RESULT);
-    return object;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const kvsi_setting *row = kvsi_settings_find(&kvsi_train_settings, names[i]);
+        char key[KVSI_SETTING_KEY];
+
+        kvsi_setting_file_key(key, row);
+        json_object_set_new(added, key, kvsi_setting_to_json(row, &config));
+    }
+    return added;
 }
 
 int kvsi_conduct_same(const char *before, const char *planned)
 {
     json_t *const old = kvsi_json_load(before, strlen(before), JSON_REJECT_DUPLICATES, NULL);
     json_t *const now = kvsi_json_load(planned, strlen(planned), JSON_REJECT_DUPLICATES, NULL);
-    json_t *const added = defaults();
+    json_t *const added = added_later();
     const int same =
         old && now && added && json_object_update_missing(old, added) == 0 && json_equal(old, now);
 
