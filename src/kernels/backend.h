@@ -1,13 +1,19 @@
 /* kernels/backend.h - a backend is a table of coarse operations, forward and backward.
  *
- * The model calls nothing else.  Tensor pointers handed to an operation belong to the backend: only
- * it dereferences them, the model moves data with upload and download.  Descriptions (sizes,
- * kvsi_attention, kvsi_span) are ordinary memory.  Shapes are row-major; n = tokens in the batch.
+ * The model calls nothing else.  Tensor pointers handed to an operation belong to the backend: they
+ * come from alloc or adopt, only the backend dereferences them, and everyone else moves data with
+ * upload and download.  Adding an offset to such a pointer is allowed, within what was allocated.
+ * Descriptions (kvsi_matrix, kvsi_attention, kvsi_span, ...) are host memory, valid for the call.
+ * Shapes are row-major; n = tokens in the batch.
  *
  * Backward operations ADD to parameter gradients (d_table, d_gain, d_w, shift gradients) and, where
  * stated, to activation gradients; all other outputs are overwritten.  Buffers must not overlap
- * unless stated.  Operations do not allocate and cannot fail: what they need beyond their arguments
- * comes from the context's workspace, sized beforehand by workspace_bytes().
+ * unless stated.  Operations do not allocate: what they need beyond their arguments comes from the
+ * context's workspace, sized beforehand by workspace_bytes().
+ *
+ * Operations run in the order of their calls and return nothing.  Where one can fail (a device was
+ * lost), its status stays with the device, later operations do nothing, and every later sync
+ * returns that first status.  A caller that ignores a sync therefore loses no error.
  *
  * Results have the same bits for any number of threads: work is cut into pieces by shape alone, and
  * sums over pieces have a fixed order. */
@@ -151,21 +157,30 @@ typedef struct kvsi_ops kvsi_ops;
 typedef struct kvsi_context {
     const kvsi_ops *ops;
     int threads;
-    unsigned char *workspace;
+    unsigned char *workspace; /* backend memory */
     size_t workspace_bytes;
+    void *device; /* the backend's own (queue, first error), shared by all contexts of a runtime;
+                     NULL for backends that need none */
 } kvsi_context;
 
 struct kvsi_ops {
     const char *name;
 
-    /* memory: zeroed blocks; NULL if there is none */
-    void *(*alloc)(size_t bytes);
-    void (*release)(void *memory);
+    /* A zeroed block, NULL if there is no memory; release(NULL) does nothing. */
+    void *(*alloc)(const kvsi_context *c, size_t bytes);
+    void (*release)(const kvsi_context *c, void *memory);
+    /* Host memory (a mapped file) as backend memory that is only read.  It must stay valid and
+     * unchanged until disown.  Backends whose memory is the host's return the pointer itself,
+     * others a copy, NULL if there is no memory; disown(NULL) does nothing. */
+    const void *(*adopt)(const kvsi_context *c, const void *host, size_t bytes);
+    void (*disown)(const kvsi_context *c, const void *adopted);
+    /* from_host may be changed as soon as upload returns; to_host is filled at the next sync. */
     void (*upload)(kvsi_context *c, void *to, const void *from_host, size_t bytes);
     void (*download)(kvsi_context *c, void *to_host, const void *from, size_t bytes);
     void (*copy)(kvsi_context *c, void *to, const void *from, size_t bytes);
     void (*zero)(kvsi_context *c, void *memory, size_t bytes);
-    void (*sync)(kvsi_context *c); /* all results are there, downloads included */
+    /* Waits for all operations so far.  Returns the first error of any of them, from then on. */
+    kvs_status (*sync)(kvsi_context *c);
     size_t (*workspace_bytes)(const kvsi_limits *limits, int threads);
 
     /* y[n,cols] = table[ids[t]], or += if `add`;  d_table[ids[t]] += d_y[t] */
@@ -229,12 +244,22 @@ struct kvsi_ops {
     void (*adamw)(kvsi_context *c, real *p, const real *g, real *m, real *v, size_t n,
                   const kvsi_adamw *h, const double *scale);
 
-    /* For measuring the machine alone, in parts that threads share; sums[parts] is what came out,
-     * so that nothing can be left out.  As many rounds of multiply-adds on registers in each part:
-     * returns the floating-point operations done.  x[n], read once. */
+    /* For measuring the machine, in parts that threads share.  sums[parts], host memory, is the
+     * result, so that no work can be optimised away; both calls return when it is there.
+     * multiply_add: `rounds` multiply-adds on registers in each part; returns the number of
+     * floating-point operations.  read_through: x[n], read once. */
     double (*multiply_add)(kvsi_context *c, real *sums, size_t parts, size_t rounds);
     void (*read_through)(kvsi_context *c, real *sums, size_t parts, const real *x, size_t n);
 };
+
+/* sync, with a message. */
+static inline kvs_status kvsi_sync(kvsi_context *c, kvs_err *err)
+{
+    const kvs_status st = c->ops->sync(c);
+
+    return st == KVS_OK ? st
+                        : kvsi_fail(err, st, "an operation of backend '%s' failed", c->ops->name);
+}
 
 /* The plain reference, and the processor-specific tables; see kernels/levels.c. */
 extern const kvsi_ops kvsi_reference_ops;

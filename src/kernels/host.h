@@ -4,11 +4,13 @@
 
 #include "kernels/backend.h"
 
-void *kvsi_host_alloc(size_t bytes);
-void kvsi_host_release(void *memory);
+void *kvsi_host_alloc(const kvsi_context *c, size_t bytes);
+void kvsi_host_release(const kvsi_context *c, void *memory);
+const void *kvsi_host_adopt(const kvsi_context *c, const void *host, size_t bytes);
+void kvsi_host_disown(const kvsi_context *c, const void *adopted);
 void kvsi_host_copy(kvsi_context *c, void *to, const void *from, size_t bytes);
 void kvsi_host_zero(kvsi_context *c, void *memory, size_t bytes);
-void kvsi_host_sync(kvsi_context *c);
+kvs_status kvsi_host_sync(kvsi_context *c);
 void kvsi_host_clip_scale(kvsi_context *c, double *scale, const double *sum, double mean,
                           double limit);
 

@@ -220,7 +220,7 @@ static void run_head(kvsi_pass *p, real *gradients)
 
 /* The head's share of the backward pass happens here too, so that logits never outlive a chunk:
  * it leaves the gradient of the final norm's output in d_normed. */
-kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients)
+kvs_status kvsi_pass_loss(kvsi_pass *pass, real *gradients, kvsi_loss *loss, kvs_err *err)
 {
     const kvs_model *m = pass->model;
     const int has_head = m->layout.head != KVSI_ABSENT;
@@ -236,12 +236,14 @@ kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients)
         kvsi_pass_complete(pass, unit);
     k->ops->download(k, pass->host_losses, pass->losses, pass->head_rows * sizeof *pass->losses);
     k->ops->download(k, pass->host_guesses, pass->guesses, pass->head_rows * sizeof *pass->guesses);
-    k->ops->sync(k);
-    return count_loss(pass);
+    TRY(kvsi_sync(k, err));
+    if (loss)
+        *loss = count_loss(pass);
+    return KVS_OK;
 }
 
-void kvsi_pass_state_logits(kvsi_pass *pass, real *host_logits, real *scratch,
-                            kvsi_state *const *states, size_t count)
+kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *host_logits, real *scratch,
+                                  kvsi_state *const *states, size_t count, kvs_err *err)
 {
     const size_t dim = pass->model->config.dim;
     kvsi_context *k = &pass->context;
@@ -250,11 +252,11 @@ void kvsi_pass_state_logits(kvsi_pass *pass, real *host_logits, real *scratch,
         k->ops->copy(k, pass->normed + i * dim, states[i]->last, dim * sizeof *pass->normed);
         pass->host_rows[i] = (int32_t)i;
     }
-    kvsi_pass_logits(pass, host_logits, scratch, pass->host_rows, count);
+    return kvsi_pass_logits(pass, host_logits, scratch, pass->host_rows, count, err);
 }
 
-void kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
-                      size_t count)
+kvs_status kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
+                            size_t count, kvs_err *err)
 {
     const kvsi_matrix w = kvsi_pass_head(pass);
     kvsi_context *k = &pass->context;
@@ -263,5 +265,5 @@ void kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const i
     k->ops->upload(k, pass->rows, rows, count * sizeof *rows);
     k->ops->head_logits(k, scratch, pass->normed, &w, pass->rows, count);
     k->ops->download(k, host_logits, scratch, count * w.rows * sizeof *host_logits);
-    k->ops->sync(k);
+    return kvsi_sync(k, err);
 }

@@ -185,7 +185,7 @@ kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_
     if (!p)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a pass");
     *p = (kvsi_pass){.model = model, .context = model->context, .limits = *limits};
-    p->block = model->context.ops->alloc(bytes);
+    p->block = model->context.ops->alloc(&model->context, bytes);
     p->layers = kvsi_alloc(model->config.layers, sizeof *p->layers);
     p->spans = kvsi_alloc(limits->sequences, sizeof *p->spans);
     p->states = kvsi_alloc(limits->sequences, sizeof *p->states);
@@ -212,7 +212,7 @@ void kvsi_pass_free(kvsi_pass *pass)
 {
     if (!pass)
         return;
-    pass->context.ops->release(pass->block);
+    pass->context.ops->release(&pass->context, pass->block);
     kvsi_free(pass->layers);
     kvsi_free(pass->spans);
     kvsi_free(pass->states);

@@ -5,7 +5,7 @@
  *
  *     kvsi_pass_load(pass, &batch, states, &err);     checks and uploads; states may be NULL
  *     kvsi_pass_forward(pass);
- *     kvsi_pass_loss(pass, gradients);                gradients NULL = only the loss
+ *     kvsi_pass_loss(pass, gradients, &loss, &err);   gradients NULL = only the loss
  *     kvsi_pass_backward(pass, gradients);            adds to the block of gradients
  *
  * Everything is allocated by kvsi_pass_create; nothing after that allocates. */
@@ -109,19 +109,20 @@ typedef struct kvsi_loss {
     size_t rows, scored, right;
 } kvsi_loss;
 
-kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients);
+/* `loss` may be NULL.  Waits for the backend, and fails if one of its operations has failed. */
+kvs_status kvsi_pass_loss(kvsi_pass *pass, real *gradients, kvsi_loss *loss, kvs_err *err);
 void kvsi_pass_backward(kvsi_pass *pass, real *gradients);
 
 /* How many logits a row has: the vocabulary, or the channels where there is no head. */
 size_t kvsi_pass_logit_count(const kvs_model_config *config);
 /* Logits of `count` rows of the loaded batch (count <= limits.head_rows), to host memory
  * [count, logits].  `scratch` is backend memory of that size. */
-void kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
-                      size_t count);
+kvs_status kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
+                            size_t count, kvs_err *err);
 /* The same after the last token of each of `count` states (at most head_rows and tokens of the
  * limits); ends the batch that is loaded. */
-void kvsi_pass_state_logits(kvsi_pass *pass, real *host_logits, real *scratch,
-                            kvsi_state *const *states, size_t count);
+kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *host_logits, real *scratch,
+                                  kvsi_state *const *states, size_t count, kvs_err *err);
 
 /* ---- shared by forward.c and backward.c ---- */
 

@@ -124,7 +124,7 @@ kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t cap
                            kvsi_dtype cache, kvs_err *err)
 {
     const kvs_model_config *c = &model->config;
-    const kvsi_ops *op = model->context.ops;
+    const kvsi_context *k = &model->context;
     tail_slot slots[TAILS];
     int complete;
 
@@ -133,14 +133,14 @@ kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t cap
         return kvsi_fail(err, KVS_E_LIMIT, "a session of %zu tokens is longer than the context %zu",
                          capacity, c->context);
     state->model = model;
-    state->k = op->alloc(cache_before(state, c->layers));
-    state->v = op->alloc(cache_before(state, c->layers));
-    state->last = op->alloc(c->dim * sizeof *state->last);
+    state->k = k->ops->alloc(k, cache_before(state, c->layers));
+    state->v = k->ops->alloc(k, cache_before(state, c->layers));
+    state->last = k->ops->alloc(k, c->dim * sizeof *state->last);
     complete = state->k && state->v && state->last;
     tail_slots(slots, state);
     for (size_t i = 0; i < TAILS; i++)
         if (c->shift.targets & slots[i].target) {
-            *slots[i].tail = op->alloc(tail_bytes(state, slots[i].target));
+            *slots[i].tail = k->ops->alloc(k, tail_bytes(state, slots[i].target));
             complete = complete && *slots[i].tail;
         }
     if (complete)
@@ -154,15 +154,17 @@ kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t cap
 void kvsi_state_release(kvsi_state *state)
 {
     tail_slot slots[TAILS];
+    const kvsi_context *c;
 
     if (!state->model)
         return;
+    c = &state->model->context;
     tail_slots(slots, state);
     for (size_t i = 0; i < TAILS; i++)
-        state->model->context.ops->release(*slots[i].tail);
-    state->model->context.ops->release(state->k);
-    state->model->context.ops->release(state->v);
-    state->model->context.ops->release(state->last);
+        c->ops->release(c, *slots[i].tail);
+    c->ops->release(c, state->k);
+    c->ops->release(c, state->v);
+    c->ops->release(c, state->last);
     *state = (kvsi_state){0};
 }
 
