@@ -15,6 +15,9 @@
  * lost), its status stays with the device, later operations do nothing, and every later sync
  * returns that first status.  A caller that ignores a sync therefore loses no error.
  *
+ * Not yet: transfers between ranks give backend pointers to MPI, so more than one rank needs a
+ * backend whose memory is the host's.
+ *
  * Results have the same bits for any number of threads: work is cut into pieces by shape alone, and
  * sums over pieces have a fixed order. */
 #ifndef KVSI_KERNELS_BACKEND_H
