@@ -563,11 +563,12 @@ static void adamw(kvsi_context *c, real *p, const real *g, real *m, real *v, siz
                    behind(c, scale, sizeof *scale));
 }
 
-static double multiply_add(kvsi_context *c, real *sums, size_t parts, size_t rounds)
+static void multiply_add(kvsi_context *c, real *sums, size_t parts, size_t rounds, double *flops)
 {
     kvsi_context k = inner(c);
 
-    return ref->multiply_add(&k, sums, parts, rounds);
+    if (begin(c))
+        ref->multiply_add(&k, sums, parts, rounds, flops);
 }
 
 static void read_through(kvsi_context *c, real *sums, size_t parts, const real *x, size_t n)
@@ -595,31 +596,8 @@ static const kvsi_ops device_ops = {
     .zero = device_zero,
     .sync = device_sync,
     .workspace_bytes = workspace_bytes,
-    .embed_forward = embed_forward,
-    .embed_backward = embed_backward,
-    .norm_forward = norm_forward,
-    .norm_backward = norm_backward,
-    .linear_forward = linear_forward,
-    .linear_backward_input = linear_backward_input,
-    .linear_backward_weight = linear_backward_weight,
-    .linear_backward_bias = linear_backward_bias,
-    .attention_forward = attention_forward,
-    .attention_backward = attention_backward,
-    .swiglu_forward = swiglu_forward,
-    .swiglu_backward = swiglu_backward,
-    .gelu_forward = gelu_forward,
-    .gelu_backward = gelu_backward,
-    .dropout = dropout,
-    .add = add,
-    .unit_rows_forward = unit_rows_forward,
-    .unit_rows_backward = unit_rows_backward,
-    .head_logits = head_logits,
-    .head_loss = head_loss,
-    .sum_squares = sum_squares,
-    .clip_scale = clip_scale,
-    .adamw = adamw,
-    .multiply_add = multiply_add,
-    .read_through = read_through,
+#define OPERATION(name, parameters, arguments, work) .name = name,
+#include "kernels/operations.def"
 };
 
 kvs_runtime *device_runtime(device *d)

@@ -1,4 +1,5 @@
-/* kernels/backend.h - a backend is a table of coarse operations, forward and backward.
+/* kernels/backend.h - a backend is a table of memory calls and of coarse operations, forward and
+ * backward, which are listed in kernels/operations.def.
  *
  * The model calls nothing else.  Tensor pointers handed to an operation belong to the backend: they
  * come from alloc or adopt, only the backend dereferences them, and everyone else moves data with
@@ -186,73 +187,9 @@ struct kvsi_ops {
     kvs_status (*sync)(kvsi_context *c);
     size_t (*workspace_bytes)(const kvsi_limits *limits, int threads);
 
-    /* y[n,cols] = table[ids[t]], or += if `add`;  d_table[ids[t]] += d_y[t] */
-    void (*embed_forward)(kvsi_context *c, real *y, const kvsi_matrix *table, const int32_t *ids,
-                          size_t n, int add);
-    void (*embed_backward)(kvsi_context *c, real *d_table, const real *d_y, const int32_t *ids,
-                           size_t n, size_t dim);
-
-    /* The backward adds to d_x; d_bias is NULL where the norm has none. */
-    void (*norm_forward)(kvsi_context *c, real *y, const real *x, const kvsi_norm *norm, size_t n,
-                         size_t dim);
-    void (*norm_backward)(kvsi_context *c, real *d_x, real *d_gain, real *d_bias, const real *d_y,
-                          const real *x, const kvsi_norm *norm, size_t n, size_t dim);
-
-    /* y[n,rows] = residual + x[n,cols] W^T + bias (residual NULL = 0);
-     * d_x = d_y W, or += if `add`;  d_w += d_y^T x;  d_bias += sum over rows of d_y */
-    void (*linear_forward)(kvsi_context *c, real *y, const real *x, const kvsi_matrix *w, size_t n,
-                           const real *residual);
-    void (*linear_backward_input)(kvsi_context *c, real *d_x, const real *d_y, const kvsi_matrix *w,
-                                  size_t n, int add);
-    void (*linear_backward_weight)(kvsi_context *c, real *d_w, const real *d_y, const real *x,
-                                   size_t n, size_t rows, size_t cols);
-    void (*linear_backward_bias)(kvsi_context *c, real *d_bias, const real *d_y, size_t n,
-                                 size_t rows);
-
-    /* qkv[n, (heads + 2 kv_heads) * head_size], raw -> shift -> rotate -> causal attention.
-     * out[n, heads * head_size]; logsum[n, heads] is kept for the backward pass.
-     * The backward gives d_qkv and adds to the shifts' gradients; for spans without a cache. */
-    void (*attention_forward)(kvsi_context *c, real *out, real *logsum, const real *qkv,
-                              const kvsi_attention *a);
-    void (*attention_backward)(kvsi_context *c, real *d_qkv, const real *d_out, const real *out,
-                               const real *logsum, const real *qkv, const kvsi_attention *a);
-
-    /* gate_up[n, 2 ffn]: y = silu(gate) * up;  y = gelu(x), the tanh form */
-    void (*swiglu_forward)(kvsi_context *c, real *y, const real *gate_up, size_t n, size_t ffn);
-    void (*swiglu_backward)(kvsi_context *c, real *d_gate_up, const real *d_y, const real *gate_up,
-                            size_t n, size_t ffn);
-    void (*gelu_forward)(kvsi_context *c, real *y, const real *x, size_t n, size_t ffn);
-    void (*gelu_backward)(kvsi_context *c, real *d_x, const real *d_y, const real *x, size_t n,
-                          size_t ffn);
-
-    /* In place; the same call drops the gradient.  y += x. */
-    void (*dropout)(kvsi_context *c, real *x, size_t count, const kvsi_dropout *d);
-    void (*add)(kvsi_context *c, real *y, const real *x, size_t count);
-
-    /* Rows of length 1: y = x / |x|;  d_x += ... (rows of length 0 stay, with no gradient) */
-    void (*unit_rows_forward)(kvsi_context *c, real *y, const real *x, size_t rows, size_t cols);
-    void (*unit_rows_backward)(kvsi_context *c, real *d_x, const real *d_y, const real *x,
-                               size_t rows, size_t cols);
-
-    /* logits[count, vocab] of the given rows;  loss and its gradients in cache-sized chunks */
-    void (*head_logits)(kvsi_context *c, real *logits, const real *x, const kvsi_matrix *w,
-                        const int32_t *rows, size_t count);
-    void (*head_loss)(kvsi_context *c, const kvsi_head *head);
-
-    /* *sum = sum of squares;  *scale = mean * min(1, limit / (mean sqrt(*sum))), limit 0 = none */
-    void (*sum_squares)(kvsi_context *c, double *sum, const real *g, size_t n);
-    void (*clip_scale)(kvsi_context *c, double *scale, const double *sum, double mean,
-                       double limit);
-    /* AdamW on g * *scale, decay decoupled */
-    void (*adamw)(kvsi_context *c, real *p, const real *g, real *m, real *v, size_t n,
-                  const kvsi_adamw *h, const double *scale);
-
-    /* For measuring the machine, in parts that threads share.  sums[parts], host memory, is the
-     * result, so that no work can be optimised away; both calls return when it is there.
-     * multiply_add: `rounds` multiply-adds on registers in each part; returns the number of
-     * floating-point operations.  read_through: x[n], read once. */
-    double (*multiply_add)(kvsi_context *c, real *sums, size_t parts, size_t rounds);
-    void (*read_through)(kvsi_context *c, real *sums, size_t parts, const real *x, size_t n);
+    /* the arithmetic */
+#define OPERATION(name, parameters, arguments, work) void(*name) parameters;
+#include "kernels/operations.def"
 };
 
 /* sync, with a message. */

@@ -4,7 +4,6 @@
 #include "base/random.h"
 #include "kernels/forms.h"
 
-#include <math.h>
 #include <string.h>
 
 void *kvsi_host_alloc(const kvsi_context *c, size_t bytes)
@@ -50,15 +49,6 @@ kvs_status kvsi_host_sync(kvsi_context *c)
 {
     (void)c;
     return KVS_OK;
-}
-
-void kvsi_host_clip_scale(kvsi_context *c, double *scale, const double *sum, double mean,
-                          double limit)
-{
-    const double norm = mean * sqrt(*sum);
-
-    (void)c;
-    *scale = limit > 0 && norm > limit ? mean * (limit / norm) : mean;
 }
 
 kvsi_target kvsi_target_q(const kvsi_attention *a)
