@@ -173,6 +173,8 @@ kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site);
 /* Drops numbers of x[n, dim], sequence by sequence. */
 void kvsi_pass_drop(kvsi_pass *pass, real *x, const kvsi_dropout *first);
 
+/* Heads of the targets that have gates. */
+size_t kvsi_gate_heads(const kvs_model_config *config, kvsi_layer_shape shape);
 /* The attention of one layer; its shifts point into `gradients` unless that is NULL. */
 kvsi_attention kvsi_pass_attention(kvsi_pass *pass, size_t layer, real *gradients);
 /* A norm by its offsets; both may be KVSI_ABSENT. */
