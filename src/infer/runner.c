@@ -22,13 +22,13 @@ static kvs_status allocate(kvs_runner *r, const kvsi_pass_limits *limits, kvs_er
 
     TRY(kvsi_pass_create(&r->pass, r->model, limits, err));
     r->logits = c->ops->alloc(c, limits->sequences * logits * sizeof *r->logits);
-    r->host_logits = kvsi_alloc(limits->sequences * logits, sizeof *r->host_logits);
+    r->outputs = kvsi_alloc(limits->sequences, sizeof(float *));
     r->feeds = kvsi_alloc(limits->sequences, sizeof *r->feeds);
     r->states = kvsi_alloc(limits->sequences, sizeof *r->states);
     r->starts = kvsi_alloc(limits->sequences + 1, sizeof *r->starts);
     r->ids = kvsi_alloc(limits->tokens, sizeof *r->ids);
     r->targets = kvsi_alloc(limits->tokens, sizeof *r->targets);
-    if (!r->logits || !r->host_logits || !r->feeds || !r->states || !r->starts || !r->ids ||
+    if (!r->logits || !r->outputs || !r->feeds || !r->states || !r->starts || !r->ids ||
         !r->targets)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a runner of %zu sequences",
                          limits->sequences);
@@ -68,7 +68,7 @@ void kvs_runner_free(kvs_runner *runner)
         return;
     runner->model->context.ops->release(&runner->model->context, runner->logits);
     kvsi_pass_free(runner->pass);
-    kvsi_free(runner->host_logits);
+    kvsi_free(runner->outputs);
     kvsi_free(runner->feeds);
     kvsi_free(runner->states);
     kvsi_free(runner->starts);
@@ -211,12 +211,9 @@ kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t cou
 /* The logits after the last tokens of the sessions that were gathered in r->feeds. */
 static kvs_status hand_out_logits(kvs_runner *r, kvs_err *err)
 {
-    const size_t logits = kvsi_pass_logit_count(&r->model->config);
-
-    TRY(kvsi_pass_state_logits(r->pass, r->host_logits, r->logits, r->states, r->parts, err));
     for (size_t i = 0; i < r->parts; i++)
-        for (size_t v = 0; v < logits; v++)
-            r->feeds[i]->logits[v] = (float)r->host_logits[i * logits + v];
+        r->outputs[i] = r->feeds[i]->logits;
+    TRY(kvsi_pass_state_logits(r->pass, r->outputs, r->logits, r->states, r->parts, err));
     r->parts = 0;
     return KVS_OK;
 }

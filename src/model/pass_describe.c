@@ -99,7 +99,7 @@ static kvsi_shift shift_of(const kvsi_pass *p, size_t layer, unsigned target, pt
     return shift;
 }
 
-kvsi_attention kvsi_pass_attention(kvsi_pass *pass, size_t layer, real *gradients)
+kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gradients)
 {
     const kvs_model *m = pass->model;
     const kvsi_layer_offsets *at = &m->layout.layers[layer];
@@ -125,8 +125,12 @@ kvsi_attention kvsi_pass_attention(kvsi_pass *pass, size_t layer, real *gradient
     a.q_shift = shift_of(pass, layer, KVS_SHIFT_Q, at->q_shift, shape.heads, gradients, &column);
     a.k_shift = shift_of(pass, layer, KVS_SHIFT_K, at->k_shift, shape.kv_heads, gradients, &column);
     a.v_shift = shift_of(pass, layer, KVS_SHIFT_V, at->v_shift, shape.kv_heads, gradients, &column);
+    return a;
+}
+
+void kvsi_pass_attach(kvsi_pass *pass, size_t layer)
+{
     for (size_t s = 0; s < pass->sequences; s++)
         if (pass->states[s])
             kvsi_state_attach(&pass->spans[s], pass->states[s], layer);
-    return a;
 }

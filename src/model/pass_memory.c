@@ -5,7 +5,7 @@
 
 enum { ALIGNMENT = 64 };
 
-/* A walk over the block: the first, without one, only measures; the second hands out the places. */
+/* A walk over a block: the first, without one, only measures; the second hands out the places. */
 typedef struct walk {
     unsigned char *block;
     size_t at;
@@ -147,6 +147,24 @@ static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *bl
     return w.at;
 }
 
+/* The same for what the host keeps. */
+static size_t lay_out_host(kvsi_pass *p, unsigned char *block)
+{
+    const size_t sequences = p->limits.sequences, rows = p->limits.head_rows;
+    walk w = {block, 0};
+
+    p->layers = take(&w, p->model->config.layers, sizeof *p->layers);
+    p->spans = take(&w, sequences, sizeof *p->spans);
+    p->states = take(&w, sequences, sizeof(kvsi_state *));
+    p->host_positions = take(&w, p->limits.tokens, sizeof *p->host_positions);
+    p->host_rows = take(&w, rows, sizeof *p->host_rows);
+    p->host_targets = take(&w, rows, sizeof *p->host_targets);
+    p->host_guesses = take(&w, rows, sizeof *p->host_guesses);
+    p->host_scored = take(&w, rows, sizeof *p->host_scored);
+    p->host_losses = take(&w, rows, sizeof *p->host_losses);
+    return w.at;
+}
+
 size_t kvsi_pass_bytes(const kvs_model *model, const kvsi_pass_limits *limits)
 {
     kvsi_pass measure = {.model = model, .context = model->context, .limits = *limits};
@@ -158,34 +176,24 @@ size_t kvsi_pass_bytes(const kvs_model *model, const kvsi_pass_limits *limits)
 kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_pass_limits *limits,
                             kvs_err *err)
 {
-    const size_t bytes = kvsi_pass_bytes(model, limits), rows = limits->head_rows;
-    const kvs_status st = limits->training ? kvsi_model_must_own(model, "trained", err)
-                                           : kvsi_model_must_be_whole(model, err);
+    const size_t bytes = kvsi_pass_bytes(model, limits);
     kvsi_pass *p;
 
     *out = NULL;
-    if (st != KVS_OK)
-        return st;
+    TRY(limits->training ? kvsi_model_must_own(model, "trained", err)
+                         : kvsi_model_must_be_whole(model, err));
     p = kvsi_alloc(1, sizeof *p);
     if (!p)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a pass");
     *p = (kvsi_pass){.model = model, .context = model->context, .limits = *limits};
     p->block = model->context.ops->alloc(&model->context, bytes);
-    p->layers = kvsi_alloc(model->config.layers, sizeof *p->layers);
-    p->spans = kvsi_alloc(limits->sequences, sizeof *p->spans);
-    p->states = kvsi_alloc(limits->sequences, sizeof *p->states);
-    p->host_positions = kvsi_alloc(limits->tokens, sizeof *p->host_positions);
-    p->host_rows = kvsi_alloc(rows, sizeof *p->host_rows);
-    p->host_targets = kvsi_alloc(rows, sizeof *p->host_targets);
-    p->host_guesses = kvsi_alloc(rows, sizeof *p->host_guesses);
-    p->host_scored = kvsi_alloc(rows, sizeof *p->host_scored);
-    p->host_losses = kvsi_alloc(rows, sizeof *p->host_losses);
-    if (!p->block || !p->layers || !p->spans || !p->states || !p->host_positions || !p->host_rows ||
-        !p->host_targets || !p->host_guesses || !p->host_scored || !p->host_losses) {
+    p->host = kvsi_alloc(lay_out_host(p, NULL), 1);
+    if (!p->block || !p->host) {
         kvsi_pass_free(p);
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory: a pass over %zu tokens needs %zu MiB",
                          limits->tokens, bytes >> 20);
     }
+    lay_out_host(p, p->host);
     lay_out(p, p->layers, p->block);
     if (model->weights)
         kvsi_weights_read_ahead(model->weights);
@@ -198,14 +206,6 @@ void kvsi_pass_free(kvsi_pass *pass)
     if (!pass)
         return;
     pass->context.ops->release(&pass->context, pass->block);
-    kvsi_free(pass->layers);
-    kvsi_free(pass->spans);
-    kvsi_free(pass->states);
-    kvsi_free(pass->host_positions);
-    kvsi_free(pass->host_rows);
-    kvsi_free(pass->host_targets);
-    kvsi_free(pass->host_guesses);
-    kvsi_free(pass->host_scored);
-    kvsi_free(pass->host_losses);
+    kvsi_free(pass->host);
     kvsi_free(pass);
 }
