@@ -178,7 +178,7 @@ static int is_due(const kvs_report *report, size_t arm, const char *name)
     int differs = 0;
 
     for (size_t i = 0; i < arm; i++)
-        if (kvsi_setting(settings_of(report, i), name))
+        if (kvsi_run_setting(settings_of(report, i), name))
             return 0;
     for (size_t i = 0; i < report->arms.count; i++)
         differs |= kvsi_settings_differ(settings_of(report, i), settings_of(report, arm), name);
@@ -202,7 +202,7 @@ void kvsi_table_of_settings(kvsi_table *table, const kvs_report *report)
                 continue;
             kvsi_table_add(table, "%s", name);
             for (size_t i = 0; i < arms; i++) {
-                const char *words = kvsi_setting(settings_of(report, i), name);
+                const char *words = kvsi_run_setting(settings_of(report, i), name);
 
                 kvsi_table_add(table, "%s", words ? words : "-");
             }
