@@ -42,7 +42,7 @@ kvs_status kvsi_claims_check(const kvsi_claims *claims)
     return claims->status;
 }
 
-/* Keeps a value, whose reference it takes. */
+/* Appends a value; steals its reference. */
 static void keep(kvsi_claims *out, json_t *list, json_t *value)
 {
     if (out->status != KVS_OK)
@@ -55,7 +55,7 @@ static void keep(kvsi_claims *out, json_t *list, json_t *value)
 
 kvsi_outcome kvsi_sign_outcome(const kvsi_paired_test *test, int sign)
 {
-    if (!(test->p < 0.05)) /* so is NaN */
+    if (!(test->p < 0.05)) /* or NaN */
         return KVSI_OPEN;
     return sign * test->difference.mean > 0 ? KVSI_HOLDS : KVSI_FAILS;
 }
@@ -133,7 +133,7 @@ void kvsi_claims_remark(kvsi_claims *out, const char *format, ...)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* NAME.ENDING in the experiment's folder. */
+/* Writes NAME.ENDING in the experiment's folder. */
 static kvs_status write_file(kvsi_claims *out, const char *name, const char *ending,
                              const char *text, kvs_err *err)
 {
@@ -149,7 +149,6 @@ static kvs_status write_file(kvsi_claims *out, const char *name, const char *end
     return st;
 }
 
-/* Without gnuplot the CSV is left. */
 void kvsi_claims_svg(kvsi_claims *out, kvs_status status, const kvs_err *why, const char *name,
                      const char *caption, const char *svg)
 {
@@ -218,7 +217,7 @@ void kvsi_table_p(kvsi_table *table, double p)
         kvsi_table_add(table, "%.3g", p);
 }
 
-/* The rows, headings first; the same goes into the CSV. */
+/* All rows, headings first, as JSON; also written as CSV. */
 static json_t *rows_of(const kvsi_table *table, kvsi_text *csv)
 {
     json_t *rows = json_array(), *row = NULL;

@@ -54,8 +54,8 @@ void kvsi_claims_add(kvsi_claims *claims, const kvsi_claim *claim, const char *d
 #define KVSI_UNTESTED "one seed says nothing about chance"
 void kvsi_claims_add_test(kvsi_claims *claims, const kvsi_claim *claim, const char *detail, ...)
     __attribute__((format(printf, 3, 4)));
-/* Writes NAME.svg and NAME.csv, and releases the chart.  Without gnuplot the SVG is left out, with a
- * notice. */
+/* Writes NAME.svg and NAME.csv, and releases the chart.  Without gnuplot the SVG is left out, with
+ * a notice. */
 void kvsi_claims_chart(kvsi_claims *claims, kvsi_chart *chart);
 /* A drawing that is not a kvsi_chart; `status` and `why` are what drawing it returned. */
 void kvsi_claims_svg(kvsi_claims *claims, kvs_status status, const kvs_err *why, const char *name,

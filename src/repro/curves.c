@@ -60,7 +60,7 @@ void kvsi_curves_of_training(kvsi_chart *chart, size_t colour, const kvsi_arm_re
     add_training(kvsi_chart_series(chart, KVSI_LINE, colour, label), arm->runs, arm->count);
 }
 
-/* ---- as a report draws them ------------------------------------------------------------------ */
+/* ---- as in a report -------------------------------------------------------------------------- */
 
 static kvs_status draw_arms(char **svg, const kvsi_run_result *runs, size_t count, kvs_err *err)
 {
@@ -71,7 +71,7 @@ static kvs_status draw_arms(char **svg, const kvsi_run_result *runs, size_t coun
     if (!logs)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a drawing of %zu runs", count);
     for (size_t i = 0; i < count; i++)
-        logs[i] = runs[i].log; /* still the results's */
+        logs[i] = runs[i].log; /* still owned by the results */
     TRY_OUT(kvsi_arms_create(&arms, logs, count, err));
     TRY_OUT(kvsi_plot_losses(svg, &arms, err));
 out:

@@ -1,4 +1,4 @@
-/* repro/curves.h - arms as curves. */
+/* repro/curves.h - curves of arms. */
 #ifndef KVSI_REPRO_CURVES_H
 #define KVSI_REPRO_CURVES_H
 
@@ -13,13 +13,12 @@ void kvsi_accuracy_of_arm(kvsi_chart *chart, size_t colour, const kvsi_arm_resul
  * that all runs have; mean over the seeds. */
 void kvsi_curve_of_difference(kvsi_chart *chart, size_t colour, const kvsi_arm_result *arm,
                               const kvsi_arm_result *reference, const char *label);
-/* Training loss against step, a running mean over a twentieth of the run, one thin line a seed and
- * one for their mean. */
+/* Training loss against step: running mean over a twentieth of the run, as one thin line per seed
+ * and one line for all. */
 void kvsi_curves_of_training(kvsi_chart *chart, size_t colour, const kvsi_arm_result *arm,
                              const char *label);
 
-/* Runs on text of arms first .. first+count-1, drawn as 'kvshift report' does: losses, and below
- * them the differences within each seed. */
+/* Losses of arms first .. first+count-1 on text, drawn as by 'kvshift report'. */
 void kvsi_draw_losses(kvsi_claims *claims, const kvsi_results *results, size_t first, size_t count,
                       const char *name, const char *caption);
 

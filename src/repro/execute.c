@@ -15,7 +15,7 @@
 
 static const char DIVERGED[] = "diverged.json";
 
-enum { RESULT_LIMIT = 1 << 20, CHECKPOINTS = 4 }; /* of a run, over its length */
+enum { RESULT_LIMIT = 1 << 20, CHECKPOINTS = 4 }; /* CHECKPOINTS: per run */
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
@@ -147,12 +147,12 @@ typedef struct running {
     kvsi_execution *c;
     kvsi_planned *run;
     size_t index;
-    double work_before; /* of the conductor, when this run's first step of this process began */
+    double work_before; /* work_done when this run began or was resumed */
     uint64_t first_step;
     int stopped;
 } running;
 
-/* From the pace so far, which says something after a while only. */
+/* Estimated from the pace so far; NaN in the first seconds. */
 static double seconds_left(const kvsi_execution *c, size_t index, double share)
 {
     const double elapsed = kvsi_clock_seconds() - c->started;
@@ -166,7 +166,7 @@ static double seconds_left(const kvsi_execution *c, size_t index, double share)
     return elapsed * left / c->work_done;
 }
 
-static void tell(running *now, const kvs_step_record *record, double share)
+static void report(running *now, const kvs_step_record *record, double share)
 {
     const kvs_repro_options *o = now->c->options;
     const kvs_repro_progress progress = {
@@ -190,7 +190,7 @@ static int on_step(void *user, const kvs_step_record *record)
         now->first_step = record->step;
     now->c->work_done = now->work_before +
                         now->run->view.flops * (double)(record->step + 1 - now->first_step) / steps;
-    tell(now, record, (double)record->step / steps);
+    report(now, record, (double)record->step / steps);
     return now->stopped ? KVS_PROGRESS_STOP : 0;
 }
 
@@ -259,7 +259,7 @@ static kvs_status train(running *now, kvs_model *model, const kvs_task *task, co
     return st == KVS_OK ? KVS_OK : kvsi_in_file(st, &why, run->name, err);
 }
 
-/* What the experiment wants to know of a finished model. */
+/* Runs the experiment's `measure` on the finished model, once. */
 static kvs_status measure(const running *now, const char *dir, kvs_err *err)
 {
     const kvsi_experiment *e = now->c->experiment;
@@ -289,7 +289,7 @@ static kvs_status make_and_train(running *now, const kvs_model_config *config, c
     kvs_status st;
 
     now->work_before = now->c->work_done;
-    tell(now, NULL, 0);
+    report(now, NULL, 0);
     if (now->stopped)
         return KVS_OK;
     TRY_OUT(kvs_model_create(&model, now->c->rt, config, now->run->seed, err));
@@ -326,7 +326,7 @@ static kvs_status execute_run(running *now, const char *dir, kvs_err *err)
         if (now->stopped)
             goto out;
         run->view.state = kvsi_conduct_state(dir, run->train.steps);
-        tell(now, NULL, 1);
+        report(now, NULL, 1);
     }
     if (run->view.state == KVS_RUN_DONE)
         TRY_OUT(measure(now, dir, err));

@@ -1,9 +1,9 @@
-/* repro/execute.h - an experiment's runs, those of this rank, one after the other: each has a
- * folder of its own, as kvs_train makes it, with beside it
+/* repro/execute.h - trains the planned runs of this rank, one after the other.  Each has its own
+ * run folder, with these files besides those of kvs_train:
  *
- *     planned.json    the settings it was planned with, so that no other run is taken for it
- *     diverged.json   where its loss stopped being a number, which ended it
- *     measured.json   what the experiment's own `measure` found
+ *     planned.json    the settings of the plan, to recognize the run when resuming
+ *     diverged.json   the error message, if the loss became NaN or infinite
+ *     measured.json   the result of the experiment's `measure`
  */
 #ifndef KVSI_REPRO_EXECUTE_H
 #define KVSI_REPRO_EXECUTE_H
@@ -16,27 +16,28 @@
 typedef struct kvsi_execution {
     const kvsi_experiment *experiment;
     const kvs_repro_options *options;
-    kvs_runtime *rt; /* of this process alone */
-    size_t rank;     /* whose runs are done */
+    kvs_runtime *rt; /* without the other ranks */
+    size_t rank;
     kvsi_plan *plan;
     kvs_corpus *corpus;       /* NULL = no text */
-    kvs_tokenizer *tokenizer; /* NULL = none, or not known */
+    kvs_tokenizer *tokenizer; /* NULL = none or unknown */
     double started;           /* clock seconds */
-    double work_done;         /* floating-point operations since then */
+    double work_done;         /* floating-point operations since `started` */
 } kvsi_execution;
 
-/* The folder of a run below the experiment's, in fresh memory; NULL: no memory. */
+/* Folder of a run inside the experiment's (kvsi_free); NULL: out of memory. */
 char *kvsi_run_dir(const char *out, const char *name);
 kvs_run_state kvsi_conduct_state(const char *dir, uint64_t steps);
 
-/* The text of planned.json: everything that decides a run's result.  It is freed with free(); NULL:
- * no memory.  Text data is compared for the experiment as a whole. */
+/* Text of planned.json: everything that determines the run's result, except text data, which is
+ * compared per experiment.  Freed with free(); NULL: out of memory. */
 char *kvsi_conduct_describe(const kvsi_planned *run, const kvs_model_config *model,
                             const kvs_task *task);
 /* Whether two such texts describe the same run. */
 int kvsi_conduct_same(const char *before, const char *planned);
 
-/* Does what is not done yet, and goes on with what was begun.  *stopped: the caller wished it. */
+/* Trains new runs, resumes unfinished ones, skips finished ones.  *stopped: the caller asked to
+ * stop. */
 kvs_status kvsi_execute(kvsi_execution *execution, int *stopped, kvs_err *err);
 
 #endif

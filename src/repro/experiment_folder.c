@@ -21,7 +21,7 @@ static kvs_status fail_memory(const char *dir, kvs_err *err)
     return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
 }
 
-/* Writes a value, whose reference it takes, as DIR/NAME. */
+/* Writes DIR/NAME; steals the reference of `value`. */
 static kvs_status write_json(const char *dir, const char *name, json_t *value, kvs_err *err)
 {
     char *path = kvsi_path_join(dir, name);
@@ -66,7 +66,7 @@ out:
     return st;
 }
 
-/* Says the first thing that is other than before. */
+/* Reports the first difference. */
 static kvs_status compare(const json_t *before, const json_t *now, const char *path, kvs_err *err)
 {
     static const char *const keys[] = {"experiment", "scale", "texts", "model", "dropout"};
@@ -100,8 +100,8 @@ out:
     return st;
 }
 
-/* Whether the folder holds an experiment, which must then be this one; what there is to write if it
- * does not is *now, a new reference. */
+/* *found: the folder holds an experiment, which must be this one.  *now: contents of plan.json, a
+ * new reference. */
 static kvs_status find_plan(int *found, json_t **now, const char *path,
                             const kvsi_experiment *experiment, const kvs_repro_options *options,
                             kvs_err *err)
@@ -157,9 +157,7 @@ kvs_status kvsi_experiment_join(const kvsi_experiment *experiment, const kvs_rep
 
     if (st == KVS_OK && !found)
         st = kvsi_fail(err, KVS_E_IO,
-                       "'%s' is not what the first rank made: all ranks need a folder that they "
-                       "share",
-                       path);
+                       "'%s' is missing on this rank: all ranks need a shared folder", path);
     json_decref(now);
     kvsi_free(path);
     return st;
@@ -296,7 +294,7 @@ out:
     return st;
 }
 
-/* experiment.json comes after everything it speaks of. */
+/* experiment.json marks the experiment as finished, so it comes after the files it names. */
 kvs_status kvsi_experiment_finish(const kvsi_experiment *experiment, const kvsi_results *results,
                                   const kvsi_claims *claims, double seconds, kvs_err *err)
 {
@@ -319,7 +317,7 @@ int kvsi_saved_exists(const char *dir)
     return exists;
 }
 
-/* Every row of a table has as many cells as its first. */
+/* All rows of a table must have as many cells as the first. */
 static kvs_status check_tables(const json_t *tables, const char *what, kvs_err *err)
 {
     for (size_t t = 0; t < json_array_size(tables); t++) {
@@ -335,7 +333,7 @@ static kvs_status check_tables(const json_t *tables, const char *what, kvs_err *
     return KVS_OK;
 }
 
-/* What pages take for granted. */
+/* Checks what pages rely on. */
 static kvs_status check(const kvsi_saved *record, const char *what, kvs_err *err)
 {
     static const char *const texts[] = {"experiment", "figure",  "claim",   "scale",
@@ -410,11 +408,11 @@ static kvs_verdict verdict_of(const json_t *claim)
     return KVS_VERDICT_TOO_SMALL;
 }
 
-size_t kvsi_saved_claims(kvs_claim *out, size_t room, const json_t *claims)
+size_t kvsi_saved_claims(kvs_claim *out, size_t capacity, const json_t *claims)
 {
     size_t count = 0;
 
-    for (; count < room && count < json_array_size(claims); count++) {
+    for (; count < capacity && count < json_array_size(claims); count++) {
         const json_t *claim = json_array_get(claims, count);
         const json_int_t seeds = json_integer_value(json_object_get(claim, "seeds"));
 

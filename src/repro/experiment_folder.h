@@ -1,10 +1,10 @@
 /* repro/experiment_folder.h - an experiment's folder:
  *
- *     plan.json          what it is for: experiment, scale, texts; so that nothing else is added
- *     runs/              see repro/execute.h
- *     results.json       the claims
- *     experiment.json    all that a page says beside them
- *     *.svg, *.csv       figures and tables; runs.csv
+ *     plan.json          experiment, scale and texts, checked when resuming
+ *     runs/              run folders: repro/execute.h
+ *     results.json       claims
+ *     experiment.json    everything else on the page
+ *     *.svg, *.csv       charts and tables; runs.csv
  *     page.html, page.md
  */
 #ifndef KVSI_REPRO_EXPERIMENT_FOLDER_H
@@ -13,24 +13,24 @@
 #include "report/page.h"
 #include "repro/experiment.h"
 
-/* Makes the folder, or checks that it is the one to go on with. */
+/* Creates the folder, or checks that it belongs to this experiment and may be resumed. */
 kvs_status kvsi_experiment_begin(const kvsi_experiment *experiment,
                                  const kvs_repro_options *options, kvs_err *err);
-/* Checks that a folder which another rank has begun is there, and the one that is meant. */
+/* Checks that the folder created by rank 0 is visible on this rank. */
 kvs_status kvsi_experiment_join(const kvsi_experiment *experiment, const kvs_repro_options *options,
                                 kvs_err *err);
-/* Whether a folder holds an experiment, with these texts; NULL = whatever its texts. */
+/* Whether a folder holds an experiment on these texts; NULL = any texts. */
 int kvsi_experiment_has_texts(const char *dir, const json_t *texts);
-/* `seconds` is what went into it beside the runs. */
+/* Writes results, runs.csv and pages.  `seconds`: time spent besides the runs. */
 kvs_status kvsi_experiment_finish(const kvsi_experiment *experiment, const kvsi_results *results,
                                   const kvsi_claims *claims, double seconds, kvs_err *err);
 
 enum { KVSI_CLAIMS_MAX = 64 };
 
-/* The claims of results.json, as views of it; returns how many, at most `room`. */
-size_t kvsi_saved_claims(kvs_claim *out, size_t room, const json_t *claims);
+/* The claims of results.json, as views of it; returns how many, at most `capacity`. */
+size_t kvsi_saved_claims(kvs_claim *out, size_t capacity, const json_t *claims);
 
-/* A finished experiment's folder, read back. */
+/* The files of a finished experiment, read back. */
 typedef struct kvsi_saved {
     char *dir;
     json_t *experiment, *claims;
@@ -40,7 +40,7 @@ kvs_status kvsi_saved_open(kvsi_saved *record, const char *dir, kvs_err *err);
 void kvsi_saved_close(kvsi_saved *record);
 int kvsi_saved_exists(const char *dir);
 
-/* "98.20 ± 0.13 %"; a dash if there is no number. */
+/* "98.20 ± 0.13 %"; a dash for NaN. */
 void kvsi_claim_value(char *out, size_t size, const kvs_claim *claim);
 
 /* Fills an empty page, HTML or Markdown. */

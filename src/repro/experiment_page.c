@@ -1,4 +1,4 @@
-/* A finished experiment as a page: HTML with its figures inside, and Markdown beside them. */
+/* The page of a finished experiment, as HTML or Markdown. */
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
@@ -10,7 +10,7 @@
 
 static const size_t SVG_LIMIT = (size_t)64 << 20;
 
-static const char *word(const json_t *object, const char *key)
+static const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
 
@@ -19,7 +19,7 @@ static const char *word(const json_t *object, const char *key)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* As many digits as the error has meaning for. */
+/* Two significant digits of the error. */
 void kvsi_claim_value(char *out, size_t size, const kvs_claim *claim)
 {
     const char *space = *claim->unit ? " " : "";
@@ -42,8 +42,9 @@ static void describe_machine(char *out, size_t size, const json_t *machine)
     const json_int_t threads = json_integer_value(json_object_get(machine, "threads"));
 
     snprintf(out, size, "%s, %d thread%s, CPU level %s, kvshift %s (%s)",
-             word(machine, "processor"), (int)threads, threads == 1 ? "" : "s",
-             word(machine, "cpu_level"), word(machine, "kvshift"), word(machine, "commit"));
+             text_of(machine, "processor"), (int)threads, threads == 1 ? "" : "s",
+             text_of(machine, "cpu_level"), text_of(machine, "kvshift"),
+             text_of(machine, "commit"));
 }
 
 static void describe_time(char *out, size_t size, const json_t *experiment)
@@ -120,7 +121,7 @@ static void add_claims(kvsi_page *page, const json_t *list)
 
 /* ---- charts and tables ----------------------------------------------------------------------- */
 
-/* `name` came out of a file: it must be the name of one. */
+/* `name` comes from a file, so it must not lead out of the folder. */
 static kvs_status read_figure(char **svg, const kvsi_saved *record, const char *name, kvs_err *err)
 {
     char file[128];
@@ -129,8 +130,8 @@ static kvs_status read_figure(char **svg, const kvsi_saved *record, const char *
     kvs_status st;
 
     if (!*name || strchr(name, '/') || strlen(name) > 100)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%.40s' is no name of a figure", record->dir,
-                         name);
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%.40s' is not the name of a figure",
+                         record->dir, name);
     snprintf(file, sizeof file, "%s.svg", name);
     path = kvsi_path_join(record->dir, file);
     if (!path)
@@ -146,18 +147,18 @@ static kvs_status add_figures(kvsi_page *page, const kvsi_saved *record, kvs_err
 
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *figure = json_array_get(list, i);
-        const char *name = word(figure, "name");
+        const char *name = text_of(figure, "name");
         char *svg = NULL;
 
         if (!page->markdown)
             TRY(read_figure(&svg, record, name, err));
-        kvsi_page_figure(page, name, svg, word(figure, "caption"));
+        kvsi_page_figure(page, name, svg, text_of(figure, "caption"));
         kvsi_free(svg);
     }
     return KVS_OK;
 }
 
-/* The table of experiment.json. */
+/* A table of experiment.json. */
 static void fill_table(kvsi_table *table, const json_t *saved)
 {
     const json_t *rows = json_object_get(saved, "rows");
@@ -182,7 +183,7 @@ static void add_tables(kvsi_page *page, const kvsi_saved *record)
         kvsi_table table;
 
         fill_table(&table, saved);
-        kvsi_page_paragraph(page, NULL, word(saved, "caption"));
+        kvsi_page_paragraph(page, NULL, text_of(saved, "caption"));
         kvsi_page_table(page, &table);
     }
 }
@@ -204,8 +205,8 @@ static void add_origin(kvsi_page *page, const json_t *e)
 
     describe_machine(machine, sizeof machine, json_object_get(e, "machine"));
     describe_time(duration, sizeof duration, e);
-    snprintf(note, sizeof note, "%s; %s; finished %s.", machine, duration, word(e, "finished"));
-    kvsi_page_code(page, word(e, "command"));
+    snprintf(note, sizeof note, "%s; %s; finished %s.", machine, duration, text_of(e, "finished"));
+    kvsi_page_code(page, text_of(e, "command"));
     kvsi_page_note(page, note);
 }
 
@@ -214,11 +215,11 @@ kvs_status kvsi_saved_section(kvsi_page *page, const kvsi_saved *record, kvs_err
     const json_t *e = record->experiment;
     char where[160];
 
-    snprintf(where, sizeof where, "The paper's %s, at scale %s.", word(e, "figure"),
-             word(e, "scale"));
+    snprintf(where, sizeof where, "The paper's %s, at scale %s.", text_of(e, "figure"),
+             text_of(e, "scale"));
     kvsi_page_note(page, where);
-    kvsi_page_paragraph(page, "The claim.", word(e, "claim"));
-    kvsi_page_paragraph(page, "Here.", word(e, "settings"));
+    kvsi_page_paragraph(page, "The claim.", text_of(e, "claim"));
+    kvsi_page_paragraph(page, "Here.", text_of(e, "settings"));
     add_claims(page, record->claims);
     TRY(add_figures(page, record, err));
     add_tables(page, record);
@@ -229,6 +230,6 @@ kvs_status kvsi_saved_section(kvsi_page *page, const kvsi_saved *record, kvs_err
 
 kvs_status kvsi_saved_page(kvsi_page *page, const kvsi_saved *record, kvs_err *err)
 {
-    kvsi_page_begin(page, word(record->experiment, "experiment"));
+    kvsi_page_begin(page, text_of(record->experiment, "experiment"));
     return kvsi_saved_section(page, record, err);
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- looking at models ----------------------------------------------------------------------- */
+/* ---- measuring models ------------------------------------------------------------------------ */
 
 static kvs_status read_head(json_t *heads, const kvs_model *model, size_t layer, size_t head,
                             kvs_err *err)
@@ -19,7 +19,7 @@ static kvs_status read_head(json_t *heads, const kvs_model *model, size_t layer,
     return KVS_OK;
 }
 
-/* All heads of a model, layer after layer. */
+/* All heads of a model, layer by layer. */
 static kvs_status read_model(json_t *steps, uint64_t step, const kvs_model *model, kvs_err *err)
 {
     const kvs_model_config *config = kvs_model_get_config(model);
@@ -48,7 +48,7 @@ out:
     return st;
 }
 
-/* A run that was stopped on the way has a checkpoint from then, too, which others have not. */
+/* A run that was interrupted has an additional checkpoint, which is ignored. */
 static int is_planned(const kvsi_planned *run, uint64_t step)
 {
     return step == run->train.steps || (run->eval_every > 0 && step % run->eval_every == 0);

@@ -83,7 +83,6 @@ static kvs_status plan_depth(kvsi_plan *p, size_t layers, int shifted, kvs_err *
     kvs_train_config_init(&run.train);
     run.settings.hopk = task_of(s);
     kvsi_shift_arm(&run, shifted, layers);
-    run.setting = layers;
     run.value = (double)s->hard;
     run.model.dim = s->dim;
     run.model.heads = s->heads;

@@ -88,7 +88,7 @@ static kvs_status plan_arm(kvsi_plan *p, size_t number, int shifted, kvs_err *er
 {
     const size *s = &sizes[p->scale];
     const setting *t = &s->settings[number];
-    kvsi_planned run = {.task = kvsi_igsm_task, .setting = number, .value = (double)t->tested};
+    kvsi_planned run = {.task = kvsi_igsm_task, .value = (double)t->tested};
 
     kvs_model_config_init(&run.model);
     kvs_model_config_set_body(&run.model, s->body);

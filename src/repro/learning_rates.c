@@ -19,7 +19,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
     for (size_t r = 0; rates[p->scale][r] > 0; r++)
         for (int shifted = 0; shifted <= 1; shifted++) {
-            kvsi_planned run = {.setting = r, .value = rates[p->scale][r]};
+            kvsi_planned run = {.value = rates[p->scale][r]};
 
             TRY(kvsi_scale_text(&run, p, KVSI_TEXT_SMALL, "paper-1.5b", err));
             run.train.schedule = KVS_SCHEDULE_CONSTANT;

@@ -1,4 +1,4 @@
-/* One experiment from its plan to its page. */
+/* An experiment from its plan to its page. */
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/memory.h"
@@ -17,10 +17,10 @@ struct kvs_repro {
     const kvsi_experiment *experiment;
     const kvs_repro_options *options;
     kvs_comm *comm;
-    kvs_runtime alone; /* a run is one rank's, whatever the ranks */
-    double share;      /* of the work, what the busiest rank has */
+    kvs_runtime alone; /* each run is trained by one rank alone */
+    double share;      /* of the work, on the busiest rank */
     kvsi_plan plan;
-    json_t *claims; /* once it is done */
+    json_t *claims; /* when finished */
     kvs_claim views[KVSI_CLAIMS_MAX];
     size_t claim_count;
 };
@@ -103,13 +103,13 @@ const kvs_planned_run *kvs_repro_run_at(const kvs_repro *repro, size_t index)
     return index < repro->plan.count ? &repro->plan.runs[index].view : NULL;
 }
 
-/* Training reaches about this share of the peak: narrow models less, since vectors and caches are
- * then half empty; a step takes some time whatever it does.  Measured on two cores. */
+/* Training reaches this share of the peak, less for narrow models, which fill vectors and caches
+ * only partly.  Each step has a fixed cost.  Measured on two cores. */
 static double run_seconds(const kvsi_planned *run, double peak)
 {
-    const double dim = (double)run->model.dim, share = 0.8 * dim / (dim + 16), a_step = 0.0005;
+    const double dim = (double)run->model.dim, share = 0.8 * dim / (dim + 16), per_step = 0.0005;
 
-    return run->view.flops / (share * peak) + a_step * (double)run->view.steps;
+    return run->view.flops / (share * peak) + per_step * (double)run->view.steps;
 }
 
 double kvs_repro_seconds(const kvs_repro *repro)
@@ -121,7 +121,7 @@ double kvs_repro_seconds(const kvs_repro *repro)
         return NAN;
     kvsi_probe_init(probe, repro->alone.ops, repro->alone.threads);
     for (int i = 0; i < PROBES; i++)
-        peak = fmax(peak, kvsi_probe_peak(probe)); /* other work on the machine makes some lower */
+        peak = fmax(peak, kvsi_probe_peak(probe)); /* other processes make some lower */
     kvsi_free(probe);
     for (size_t i = 0; i < repro->plan.count; i++)
         if (repro->plan.runs[i].view.state <= KVS_RUN_BEGUN)
@@ -129,14 +129,14 @@ double kvs_repro_seconds(const kvs_repro *repro)
     return seconds * repro->share;
 }
 
-/* ---- doing ----------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static int is_first(const kvs_repro *r)
 {
     return r->comm->rank == 0;
 }
 
-/* Makes the folder, which all ranks must find. */
+/* Rank 0 creates the folder; all ranks must see it. */
 static kvs_status begin(const kvs_repro *r, kvs_err *err)
 {
     kvs_status st = is_first(r) ? kvsi_experiment_begin(r->experiment, r->options, err) : KVS_OK;
@@ -148,7 +148,7 @@ out:
     return st;
 }
 
-/* The text is made once, and then read by all. */
+/* Rank 0 makes the corpus, then all ranks open it. */
 static kvs_status open_texts(kvsi_execution *c, const kvs_repro *r, kvs_err *err)
 {
     const size_t vocab = r->plan.text_vocab;
@@ -166,8 +166,8 @@ out:
     return st;
 }
 
-/* What the first rank found to be done, and by whom, counts: others may see its folder late. */
-static kvs_status hear_shares(kvs_repro *r, kvs_err *err)
+/* The assignment of rank 0 is used, since other ranks may see the folder with a delay. */
+static kvs_status receive_assignment(kvs_repro *r, kvs_err *err)
 {
     uint64_t planned = r->plan.count;
     kvs_status st;
@@ -187,8 +187,8 @@ out:
     return st;
 }
 
-/* Whether any rank was asked to stop; the others have done their runs. */
-static kvs_status hear_stops(const kvs_repro *r, int *stopped, kvs_err *err)
+/* *stopped becomes 1 if any rank was asked to stop. */
+static kvs_status gather_stops(const kvs_repro *r, int *stopped, kvs_err *err)
 {
     int *all = kvsi_alloc(r->comm->size, sizeof *all);
     kvs_status st;
@@ -203,7 +203,7 @@ out:
     return st;
 }
 
-/* A rank that fails does not wait for the others to say so. */
+/* A rank that fails returns at once. */
 static kvs_status execute(kvs_repro *r, int *stopped, kvs_err *err)
 {
     kvsi_execution execution = {
@@ -216,9 +216,9 @@ static kvs_status execute(kvs_repro *r, int *stopped, kvs_err *err)
     kvs_status st;
 
     TRY_OUT(open_texts(&execution, r, err));
-    TRY_OUT(hear_shares(r, err));
+    TRY_OUT(receive_assignment(r, err));
     TRY_OUT(kvsi_execute(&execution, stopped, err));
-    TRY_OUT(hear_stops(r, stopped, err));
+    TRY_OUT(gather_stops(r, stopped, err));
 out:
     kvs_tokenizer_free(execution.tokenizer);
     kvs_corpus_free(execution.corpus);
@@ -263,7 +263,8 @@ kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err)
 
     *finished = 0;
     if (!repro->options->out)
-        return kvsi_fail(err, KVS_E_INVALID, "an experiment needs a folder for its results");
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "expected a folder for the results of the experiment, found none");
     TRY_OUT(require_text(repro, err));
     TRY_OUT(begin(repro, err));
     TRY_OUT(execute(repro, &stopped, err));

@@ -24,7 +24,7 @@ static kvs_status read_measured(kvsi_run_result *run, kvs_err *err)
     return st;
 }
 
-/* A run that diverged in its first step has logged nothing. */
+/* The log of a run that diverged in its first step has no points, which is not an error. */
 static kvs_status open_run(kvsi_run_result *run, const char *out, kvs_err *err)
 {
     kvs_status st;

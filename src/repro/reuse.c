@@ -17,18 +17,18 @@
 static const size_t FILE_LIMIT = (size_t)1 << 40;
 enum { PLAN_LIMIT = 1 << 20 };
 
-/* What is looked for. */
+/* The wanted run. */
 typedef struct search {
     const char *planned;
     const kvsi_planned *run;
     size_t eval_sequences;
     const kvs_repro_options *options;
-    json_t *texts; /* NULL = the run learns none */
+    json_t *texts; /* NULL = not trained on text */
 } search;
 
 /* ---- is it the same run? --------------------------------------------------------------------- */
 
-static int was_planned_so(const char *dir, const char *planned)
+static int has_same_plan(const char *dir, const char *planned)
 {
     char *path = kvsi_path_join(dir, KVSI_PLANNED), *text = NULL;
     size_t size = 0;
@@ -40,8 +40,8 @@ static int was_planned_so(const char *dir, const char *planned)
     return same;
 }
 
-/* Everything that the experiment wants to have evaluated was, on as many sequences. */
-static int was_evaluated_so(const char *dir, const search *s)
+/* It was evaluated at every step the experiment needs, on as many sequences. */
+static int has_same_evaluations(const char *dir, const search *s)
 {
     const uint64_t every = s->run->eval_every;
     kvsi_run log = {0};
@@ -58,8 +58,9 @@ static int was_evaluated_so(const char *dir, const search *s)
 
 static int is_same(const char *dir, const search *s)
 {
-    return was_planned_so(dir, s->planned) &&
-           kvsi_conduct_state(dir, s->run->train.steps) == KVS_RUN_DONE && was_evaluated_so(dir, s);
+    return has_same_plan(dir, s->planned) &&
+           kvsi_conduct_state(dir, s->run->train.steps) == KVS_RUN_DONE &&
+           has_same_evaluations(dir, s);
 }
 
 /* ---- taking it over -------------------------------------------------------------------------- */
@@ -90,7 +91,8 @@ out:
     return st;
 }
 
-/* What makes a run finished comes last; what another experiment measured is its own. */
+/* result.json, which marks a run as finished, is copied last.  measured.json belongs to the other
+ * experiment. */
 static kvs_status copy_run(const char *from, const char *to, kvs_err *err)
 {
     static const char *const files[] = {KVSI_PLANNED,     "config.json", "model.safetensors",
@@ -106,7 +108,7 @@ static kvs_status copy_run(const char *from, const char *to, kvs_err *err)
 
 /* ---- looking for it -------------------------------------------------------------------------- */
 
-/* A folder of runs below `experiment` that has it; fresh memory, or NULL. */
+/* Folder of the wanted run in `experiment` (kvsi_free), or NULL. */
 static char *find_in(const char *experiment, const search *s)
 {
     char *runs = kvsi_path_join(experiment, "runs"), *found = NULL;
@@ -145,7 +147,7 @@ static char *find(const search *s)
     return found;
 }
 
-static void tell(const search *s, const char *from)
+static void report(const search *s, const char *from)
 {
     char line[512];
 
@@ -170,7 +172,7 @@ kvs_status kvsi_reuse(int *taken, const char *dir, const char *planned, const kv
     if (!from)
         goto out;
     TRY_OUT(copy_run(from, dir, err));
-    tell(&s, from);
+    report(&s, from);
     *taken = 1;
 out:
     json_decref(s.texts);

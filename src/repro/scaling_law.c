@@ -34,7 +34,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
     for (size_t i = 0; i < SIZES; i++)
         for (int shifted = 0; shifted <= 1; shifted++) {
-            kvsi_planned run = {.setting = i};
+            kvsi_planned run = {0};
 
             TRY(settle(&run, p, i, err));
             run.eval_every = 0;

@@ -1,5 +1,5 @@
-/* Finished experiments joined into one page, first all verdicts, then everything; or into a table
- * of verdicts alone. */
+/* One page for several finished experiments: HTML with a table of verdicts and all pages, or
+ * Markdown with the verdicts only. */
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
@@ -20,7 +20,7 @@ static void release(collection *c)
     kvsi_free(c->records);
 }
 
-/* The folder itself, or those in it. */
+/* The experiment in `dir`, or those in its subfolders. */
 static kvs_status collect(collection *c, const char *dir, kvs_err *err)
 {
     kvsi_name_list names = {0};
@@ -61,8 +61,8 @@ static const char *name_of(const kvsi_saved *record)
     return json_string_value(json_object_get(record->experiment, "experiment"));
 }
 
-/* In the order of the table of experiments. */
-static size_t rank(const kvsi_saved *record)
+/* Position in the table of experiments. */
+static size_t position(const kvsi_saved *record)
 {
     size_t i = 0;
 
@@ -74,7 +74,7 @@ static size_t rank(const kvsi_saved *record)
 static void sort(collection *c)
 {
     for (size_t i = 1; i < c->count; i++)
-        for (size_t j = i; j > 0 && rank(c->records + j) < rank(c->records + j - 1); j--) {
+        for (size_t j = i; j > 0 && position(c->records + j) < position(c->records + j - 1); j--) {
             const kvsi_saved swapped = c->records[j];
 
             c->records[j] = c->records[j - 1];
@@ -146,7 +146,7 @@ out:
     return st;
 }
 
-/* ---- the table alone ------------------------------------------------------------------------- */
+/* ---- verdicts only, as Markdown -------------------------------------------------------------- */
 
 static const char *folder_of(const kvsi_saved *record)
 {

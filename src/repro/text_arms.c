@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static const double MARGIN = 0.02; /* nats; what counts as a difference where none is expected */
+static const double MARGIN = 0.02; /* nats; smaller differences count as none */
 
 /* ---- two arms -------------------------------------------------------------------------------- */
 
@@ -90,7 +90,7 @@ static void draw_course(kvsi_claims *out, const kvsi_results *results)
     kvsi_claims_chart(out, &chart);
 }
 
-/* A row an arm: the mean with its error, and a dot for each seed. */
+/* One row per arm: the mean with its error, and a dot per seed. */
 static void draw_differences(kvsi_claims *out, const kvsi_results *results)
 {
     const kvsi_arm_result theirs = kvsi_results_arm(results, 0);

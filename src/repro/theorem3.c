@@ -35,7 +35,8 @@ typedef struct differences {
     size_t tried;
 } differences;
 
-/* The exact formula for every i; the printed one and the network for i = 2, which is no edge case. */
+/* The exact formula for every i; the printed one and the network for i = 2, which is no edge
+ * case. */
 static kvs_status compare_at(differences *d, const kvsi_results *results, size_t T,
                              const kvs_coefficients *at, kvs_err *err)
 {

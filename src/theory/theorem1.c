@@ -1,4 +1,5 @@
-/* Theorem 1: two ordinary layers of width 2d approximate an induction head with an error of O(e^-p).
+/* Theorem 1: two ordinary layers of width 2d approximate an induction head with an error of
+ * O(e^-p).
  *
  * The first layer, whose scores depend on positions only, copies the previous token into the second
  * half of each token, mixed with the tokens before that:

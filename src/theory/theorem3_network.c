@@ -1,5 +1,5 @@
-/* Theorem 3 as a real network of this library.  With orthogonal embeddings it is the theorem's limit;
- * with random embeddings of finite width it approximates that. */
+/* Theorem 3 as a real network of this library.  With orthogonal embeddings it is the theorem's
+ * limit; with random embeddings of finite width it approximates that. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/statistics.h"
