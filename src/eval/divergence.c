@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { ROWS = 32 }; /* whose logits are looked at together */
+enum { ROWS = 32 }; /* logits are computed for so many rows at a time */
 
 kvs_status kvsi_divergence_init(kvsi_divergence *d, kvsi_pass *pass, kvsi_pass *reference,
                                 kvs_err *err)

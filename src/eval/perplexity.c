@@ -1,5 +1,5 @@
-/* The loss of texts: every token but a text's first is predicted once, from as much context as its
- * window gives it. */
+/* Loss on texts: each token except a text's first is predicted once, from the context in its
+ * window. */
 #include "base/memory.h"
 #include "base/statistics.h"
 #include "eval/divergence.h"
@@ -23,7 +23,7 @@ static kvs_status check(const kvs_model *model, const kvs_perplexity_options *o,
     return kvsi_cache_type(&cache, o->cache, err);
 }
 
-/* How many tokens are to be predicted. */
+/* Number of tokens to predict. */
 static kvs_status count_targets(size_t *out, const size_t *starts, size_t texts, size_t count,
                                 kvs_err *err)
 {
@@ -39,9 +39,9 @@ static kvs_status count_targets(size_t *out, const size_t *starts, size_t texts,
     return KVS_OK;
 }
 
-/* What windows are run with, and what came out of them. */
+/* Passes, and sums over all windows. */
 typedef struct measurement {
-    kvsi_pass *pass, *reference; /* reference: NULL without one */
+    kvsi_pass *pass, *reference; /* reference: NULL = none */
     kvsi_divergence divergence;
     int32_t *targets; /* [window] */
     double loss, squares, reference_loss;
@@ -84,7 +84,7 @@ static kvs_status run_pass(kvsi_pass *pass, const kvs_batch *batch, double *loss
     return KVS_OK;
 }
 
-/* One window from `start` on; predicts the tokens after `done`, of which the last is `end`. */
+/* Runs the window [start, end) and predicts the tokens after `done` up to `end`. */
 static kvs_status run_window(measurement *m, const int32_t *ids, size_t start, size_t done,
                              size_t end, kvs_err *err)
 {
@@ -127,7 +127,7 @@ static kvs_perplexity_result result_of(const measurement *m)
     return result;
 }
 
-/* All windows of one text; `all` predictions are to be made in all texts. */
+/* All windows of one text; `all`: predictions in all texts, for progress. */
 static kvs_status run_text(measurement *m, const int32_t *ids, size_t count,
                            const kvs_perplexity_options *o, size_t all, int *stopped, kvs_err *err)
 {

@@ -1,5 +1,5 @@
-/* Induction, duplicate-token and previous-token scores of all heads, on random tokens that come
- * twice: by the places that a head attends to, and by the contents that it fetches. */
+/* Induction, duplicate-token and previous-token scores of all heads on a random sequence repeated
+ * once: by the positions a head attends to (A), and by the tokens whose values it reads (A_V). */
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/status.h"
@@ -47,7 +47,7 @@ static int is_among(const int32_t *ids, size_t count, int32_t id)
     return 0;
 }
 
-/* All different where the vocabulary is large enough for that. */
+/* All different if the vocabulary is large enough. */
 void kvs_lens_sequence(int32_t *ids, const kvs_lens_options *o, const kvs_model *model,
                        size_t index)
 {
@@ -77,7 +77,7 @@ size_t kvs_lens_heads(const kvs_model *model)
 
 typedef struct reader {
     kvs_head_reading *next;
-    double share; /* of one sequence in the mean */
+    double share; /* weight of one sequence in the mean */
 } reader;
 
 static void add_scores(kvs_head_scores *scores, const float *pattern, size_t tokens, double share)
@@ -105,7 +105,7 @@ static void read_head(void *user, const kvs_pattern *p)
     add_scores(&out->contents, p->contents, p->tokens, r->share);
 }
 
-/* How much of a head's keys is the token before, which A alone does not show. */
+/* Share of the previous token in a head's keys, which A does not show. */
 static kvs_status read_keys(kvs_head_reading *head, const kvs_model *model, kvs_err *err)
 {
     const kvs_shift_config *shift = &kvs_model_get_config(model)->shift;

@@ -1,4 +1,4 @@
-/* The coefficients of all heads, counted and averaged. */
+/* Statistics of the shift coefficients of all heads. */
 #include "base/statistics.h"
 #include "base/status.h"
 #include "kvshift/kvshift_lab.h"
@@ -24,7 +24,7 @@ kvs_status kvs_head_coefficients(kvs_coefficients *out, const kvs_model *model, 
 
     if (!kvs_shift_has_kinds(shift))
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "shift '%s' of form '%s' and window %zu has no four coefficients a head",
+                         "shift '%s' of form '%s' and window %zu has no four coefficients per head",
                          kvs_shift_targets_name(shift->targets), kvs_shift_form_name(shift->form),
                          shift->window);
     TRY(kvs_model_taps(model, layer, KVS_SHIFT_K, kv_head, k, NULL, err));

@@ -18,8 +18,8 @@ typedef struct kvsi_arm {
     kvs_arm_summary summary;
     char *label;
     const kvsi_run **runs;    /* in the order given; borrowed */
-    const kvsi_run **counted; /* those in the means: the complete ones, or else all */
-    kvsi_mean *curve;         /* at the steps at which all of those were evaluated */
+    const kvsi_run **counted; /* in the means: complete runs, or all if none is complete */
+    kvsi_mean *curve;         /* at steps at which all of `counted` were evaluated */
     size_t curve_count;
 } kvsi_arm;
 
@@ -27,7 +27,7 @@ typedef struct kvsi_difference {
     kvs_arm_difference summary;
     uint64_t *seeds;
     double *values;
-    const kvsi_run **ours, **theirs; /* one of each a seed; borrowed */
+    const kvsi_run **ours, **theirs; /* one of each per seed; borrowed */
     kvsi_mean *curve;
     size_t curve_count;
 } kvsi_difference;
@@ -39,8 +39,8 @@ typedef struct kvsi_arms {
     size_t difference_count;
 } kvsi_arms;
 
-/* The runs must stay where they are.  What was made before a failure is released. */
+/* Keeps pointers to the runs.  On failure *out is released. */
 kvs_status kvsi_arms_create(kvsi_arms *out, const kvsi_run *runs, size_t count, kvs_err *err);
-void kvsi_arms_release(kvsi_arms *arms); /* a zeroed one is fine */
+void kvsi_arms_release(kvsi_arms *arms); /* {0} is valid */
 
 #endif

@@ -1,4 +1,4 @@
-/* Attention patterns of all heads as small maps: of each, where it looks beside what it fetches. */
+/* Attention patterns of all heads as small maps: by position (A) and by content (A_V). */
 #include "base/files.h"
 #include "base/memory.h"
 #include "kvshift/kvshift_lab.h"
@@ -6,12 +6,12 @@
 
 #include <stdio.h>
 
-/* Sizes in points: a pair of maps with everything, one map, and words above and below all. */
+/* Sizes in pixels: a pair of maps with titles, one map, and the space above all. */
 enum { PAIR_WIDTH = 270, PAIR_HEIGHT = 150, SIDE = 115, MARGIN = 34, COLUMNS = 4, HALF_MAX = 20 };
 
 typedef struct drawing {
     kvsi_text script;
-    size_t drawn, heads; /* so far, and to be drawn */
+    size_t drawn, heads; /* so far, and in total */
     double width, height;
 } drawing;
 
@@ -85,14 +85,14 @@ kvs_status kvs_patterns_draw(const char *svg, const kvs_model *model,
     char *drawn = NULL;
     kvs_status st = KVS_OK;
 
-    o.length = o.length < HALF_MAX ? o.length : HALF_MAX; /* longer ones cannot be made out */
+    o.length = o.length < HALF_MAX ? o.length : HALF_MAX; /* more would not be legible */
     ids = kvsi_alloc(2 * o.length, sizeof *ids);
     if (!ids) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", 2 * o.length);
         goto out;
     }
     d.width = (double)((d.heads < COLUMNS ? d.heads : COLUMNS) * PAIR_WIDTH);
-    d.width = d.width < 700 ? 700 : d.width; /* for the words */
+    d.width = d.width < 700 ? 700 : d.width; /* for the heading */
     d.height = (double)(rows * PAIR_HEIGHT + 2 * MARGIN);
     kvs_lens_sequence(ids, &o, model, 0);
     add_frame(&d, &o, all);

@@ -1,5 +1,5 @@
-/* Several runs, read and compared, and the files that can be made of them.  JSON comes first, as it
- * needs no other program. */
+/* Reads and compares runs, and writes JSON, SVG and HTML.  JSON comes first, because it does not
+ * need gnuplot. */
 #include "report/report.h"
 
 #include "base/files.h"
@@ -13,7 +13,7 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A run that is read twice would count twice. */
+/* A run given twice would count twice. */
 static kvs_status refuse_twice(const char *const *dirs, size_t count, kvs_err *err)
 {
     kvs_status st = KVS_OK;
@@ -33,7 +33,7 @@ static kvs_status refuse_twice(const char *const *dirs, size_t count, kvs_err *e
     return st;
 }
 
-/* A loss on text and the accuracy of a task have no axis in common. */
+/* Losses on text and accuracies on tasks cannot share a chart. */
 static kvs_status refuse_mixture(const kvs_report *report, const char *const *dirs, kvs_err *err)
 {
     for (size_t i = 1; i < report->run_count; i++)
@@ -99,7 +99,7 @@ void kvs_report_free(kvs_report *report)
     kvsi_free(report);
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- access ---------------------------------------------------------------------------------- */
 
 const kvs_run_summary *kvs_report_run(const kvs_report *report, size_t index)
 {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Nothing where there is no number. */
+/* A dash for NaN. */
 static void add_number(kvsi_table *table, const char *sign, int digits, double number,
                        const char *unit)
 {
@@ -36,7 +36,7 @@ static void add_duration(kvsi_table *table, double seconds)
     kvsi_table_add(table, "%s", text);
 }
 
-/* "600", or how far a run came of what was planned. */
+/* "600", or "450 of 600" for an incomplete run. */
 static void add_steps(kvsi_table *table, const kvs_run_summary *run)
 {
     if (run->ended && run->steps == run->planned_steps)
@@ -172,7 +172,7 @@ static const json_t *settings_of(const kvs_report *report, size_t arm)
     return report->arms.arms[arm].runs[0]->settings;
 }
 
-/* Whether arms differ in it, and no arm before `arm` has it: then its row comes now. */
+/* Whether the setting gets a row at this arm: arms differ in it, and no earlier arm has it. */
 static int is_due(const kvs_report *report, size_t arm, const char *name)
 {
     int differs = 0;

@@ -1,4 +1,4 @@
-/* Fig. 8b: keys alone, values alone; and choices that the paper made without a word. */
+/* Fig. 8b: keys or values alone; also weight decay and inits, which the paper does not vary. */
 #include "repro/scales.h"
 #include "repro/text_arms.h"
 

@@ -1,4 +1,4 @@
-/* Table 4: what the shift's numbers have become. */
+/* Table 4: the shift coefficients of a trained model. */
 #include "repro/heads.h"
 #include "repro/scales.h"
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOOKS = 8 }; /* over the training */
+enum { LOOKS = 8 }; /* models measured during training */
 
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
@@ -23,7 +23,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return kvsi_plan_add(p, &run, err);
 }
 
-/* ---- readings -------------------------------------------------------------------------------- */
+/* ---- metrics --------------------------------------------------------------------------------- */
 
 static const char *const class_names[KVS_HEAD_KINDS] = {"α1 > α2, β1 > β2", "α1 ≤ α2, β1 > β2",
                                                         "α1 > α2, β1 ≤ β2", "α1 ≤ α2, β1 ≤ β2"};
@@ -62,7 +62,7 @@ static double negative(const kvsi_run_result *run)
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
-/* That a number is above a bound, by more than chance. */
+/* Claims that a metric is above a bound, with 95 % confidence. */
 static void claim_above(kvsi_claims *out, const kvsi_arm_result *arm, kvsi_metric *read,
                         double bound, kvsi_claim found)
 {
@@ -125,7 +125,7 @@ static void tabulate(kvsi_claims *out, const kvsi_arm_result *arm)
                       &table);
 }
 
-/* One number of a tally over the training, mean over the seeds; `offset` is its place. */
+/* A field of kvsi_head_tally, at `offset`, against step: mean over the seeds. */
 static void add_course(kvsi_chart *chart, size_t colour, const char *label,
                        const kvsi_arm_result *arm, size_t offset, int bars)
 {
@@ -185,7 +185,7 @@ static void draw_sums(kvsi_claims *out, const kvsi_arm_result *arm)
     kvsi_claims_chart(out, &chart);
 }
 
-/* Where current and previous token weigh the same. */
+/* Lines where current and previous token have equal weight. */
 static void add_cross(kvsi_chart *chart)
 {
     kvsi_series *keys = kvsi_chart_series(chart, KVSI_RULE, 0, ""),

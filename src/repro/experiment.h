@@ -2,7 +2,7 @@
  *
  *     about      name, the paper's figure, its claim, and what is scaled at each scale
  *     text       arms and claims of language models that differ only in their shift
- *                (repro/text_arms.h); replaces the functions below, which come first if both are set
+ *                (repro/text_arms.h); a function below that is set comes first
  *     plan       lists the runs (arms x settings x seeds); NULL = nothing is trained
  *     measure    evaluates each finished model; its result is stored with the run and returned in
  *                kvsi_run_result.measured; NULL = the log is enough

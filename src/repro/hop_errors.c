@@ -7,9 +7,9 @@
 
 #include <math.h>
 
-enum { TOGETHER = 20, RESAMPLES = 1000 }; /* sequences in a pass; draws of the bootstrap */
+enum { TOGETHER = 20, RESAMPLES = 1000 }; /* sequences per pass; bootstrap samples */
 
-/* Of one sequence. */
+/* Scored letters of one sequence. */
 typedef struct count {
     size_t letters, wrong;
 } count;
@@ -50,7 +50,7 @@ out:
     return st;
 }
 
-/* Rows with a target come in order, sequence after sequence. */
+/* Rows with a target are in the order of the sequences. */
 static void count_pass(const kvsi_pass *pass, count *counts)
 {
     size_t sequence = 0;
@@ -95,7 +95,7 @@ static void add(count *sum, const count *one)
     sum->wrong += one->wrong;
 }
 
-/* Letters of one sequence err together, so that it is sequences that are drawn again. */
+/* Errors within a sequence are correlated, so whole sequences are resampled. */
 static kvsi_hop_error bootstrap(const work *w)
 {
     double sum = 0, squares = 0;

@@ -9,8 +9,8 @@ enum { HOPS = 16, WIDTH = 128, FIRST_DEPTH = 2, DEPTHS = 5, KEPT_DEPTHS = 4 };
 
 static const size_t sequences[KVS_SCALES] = {20, 200, 1000};
 
-/* Of the published models of width 128 and 2 to 6 layers, at 1 to 16 hops: with dropout on, as
- * published, each from 100 sequences. */
+/* Error rates of the published models of width 128 and 2 to 6 layers, at 1 to 16 hops: with dropout
+ * on, as published, each from 100 sequences. */
 static const double dropping[DEPTHS][HOPS] = {
     {.010, .140, .346, .423, .543, .588, .616, .658, .691, .692, .710, .720, .726, .730, .738,
      .737},
@@ -33,8 +33,8 @@ static const double kept[KEPT_DEPTHS][HOPS] = {
 };
 
 typedef struct known {
-    const double *errors; /* [HOPS]; NULL = nothing is known of such a model */
-    double sequences;     /* that each is from */
+    const double *errors; /* [HOPS]; NULL = no such model is published */
+    double sequences;     /* per error rate */
 } known;
 
 static known known_of(const kvs_model_config *c, double dropout)
@@ -50,8 +50,8 @@ static known known_of(const kvs_model_config *c, double dropout)
     return (known){0};
 }
 
-/* Both are samples of sequences, of which ours says how much they differ.  The table's rounding
- * comes on top; where none of our letters is wrong, chance is as large as one would make it. */
+/* Both error rates are from samples of sequences, with the deviation that ours shows.  The rounding
+ * of the table is added.  If none of our letters is wrong, one error is assumed. */
 static double standard_error(const kvsi_hop_error *ours, size_t hops, double own_sequences,
                              double table_sequences)
 {
@@ -63,7 +63,7 @@ static double standard_error(const kvsi_hop_error *ours, size_t hops, double own
 }
 
 typedef struct agreement {
-    size_t cells, beyond; /* compared; of these beyond 3 standard errors */
+    size_t cells, beyond; /* compared; beyond 3 standard errors */
     double farthest;      /* in standard errors */
 } agreement;
 

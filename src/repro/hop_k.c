@@ -1,4 +1,4 @@
-/* Hop-k: how often models of several depths err, number of hops by number of hops. */
+/* Hop-k: error rates of models of several depths by number of hops. */
 #include "repro/hop_errors.h"
 #include "repro/hop_given.h"
 #include "repro/scales.h"
@@ -14,12 +14,12 @@ typedef struct size {
     uint64_t steps, warmup;
     size_t batch;
     double lr, dropout;
-    size_t sequences; /* that each error is measured on */
-    size_t claimed;   /* layers of the models that are compared, */
-    size_t hard;      /* from so many hops on */
+    size_t sequences; /* per error rate */
+    size_t claimed;   /* layers in the paper's main claim */
+    size_t hard;      /* claims are about this many hops and more */
 } size;
 
-/* The paper did what the original experiment does, with another attention. */
+/* The paper repeats the original experiment with another attention. */
 static const size sizes[KVS_SCALES] = {
     {.length = 24,
      .hops = 2,
@@ -103,7 +103,7 @@ static kvs_status plan_depth(kvsi_plan *p, size_t layers, int shifted, kvs_err *
     return kvsi_plan_add(p, &run, err);
 }
 
-/* A trained model that is given needs no others. */
+/* With a given model nothing is trained. */
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
     const size *s = &sizes[p->scale];
@@ -134,7 +134,7 @@ static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
-/* Errors of an arm at each number of hops, over its seeds. */
+/* Errors in percent at each number of hops, over the seeds of an arm. */
 static kvs_status errors_of(kvsi_estimate out[KVSI_HOPS_MAX], const kvsi_arm_result *arm,
                             const char *key, size_t hops, kvs_err *err)
 {
@@ -153,7 +153,7 @@ static kvs_status errors_of(kvsi_estimate out[KVSI_HOPS_MAX], const kvsi_arm_res
     return KVS_OK;
 }
 
-/* Mean error in percent from `hard` hops on, of one run. */
+/* Mean error in percent at `hard` hops and more. */
 static double hard_error(const kvsi_run_result *run)
 {
     const json_t *list = json_object_get(run->measured, "dropout_off");

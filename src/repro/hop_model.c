@@ -1,4 +1,4 @@
-/* Trained hop-k models, with a configuration or without. */
+/* Loads trained hop-k models, with or without a configuration. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -11,7 +11,7 @@
 
 enum { HEAD_SIZE = 32 };
 
-/* Published files put one of these before GPT-2's names. */
+/* Prefixes of GPT-2's names in published files. */
 static const char *const prefixes[] = {"transformer.", "backbone.", ""};
 
 static const kvsi_file_tensor *find(const kvsi_safetensors *file, const char *name)

@@ -1,4 +1,4 @@
-/* iGSM: problems with more steps than any that were trained on. */
+/* iGSM: problems with more operations than those of the training. */
 #include "repro/curves.h"
 #include "repro/igsm_solve.h"
 #include "repro/scales.h"
@@ -9,11 +9,11 @@
 enum { SETTINGS_MAX = 2 };
 
 typedef struct setting {
-    size_t items, trained, tested; /* operations: up to so many, and exactly */
+    size_t items, trained, tested; /* trained, tested: operations, at most and exactly */
     size_t batch;
     uint64_t steps;
     double weight_decay;
-    double vanilla, shifted; /* the paper's; 0 = it has none */
+    double vanilla, shifted; /* the paper's scores; 0 = none */
 } setting;
 
 typedef struct size {
@@ -21,14 +21,14 @@ typedef struct size {
     size_t setting_count;
     kvs_body body;
     kvs_igsm_wording wording;
-    int solution_only; /* learns nothing from problems, which saves steps */
+    int solution_only; /* no loss on the problem text, which saves steps */
     size_t dim, layers, heads, context, accumulate;
     uint64_t warmup;
     double lr;
-    size_t problems; /* to test with */
+    size_t problems; /* of the test */
 } size;
 
-/* What the paper does not say (model, batch, steps) is that of the work it follows. */
+/* The paper gives no model, batch and steps; these are from the work it follows. */
 static const size sizes[KVS_SCALES] = {
     {.settings = {{1, 4, 4, 8, 8, .1, 0, 0}},
      .setting_count = 1,
@@ -124,7 +124,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return KVS_OK;
 }
 
-/* ---- looking at models ----------------------------------------------------------------------- */
+/* ---- measuring models ------------------------------------------------------------------------ */
 
 static json_t *score_to_json(const kvsi_igsm_score *s)
 {
@@ -153,7 +153,7 @@ out:
     return st;
 }
 
-/* On problems longer than any that were trained on, and on such as were. */
+/* Solves longer problems than those of the training, and problems like those. */
 static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
 {
     const kvs_igsm_config *trained = &run->plan->settings.igsm;
@@ -174,7 +174,7 @@ out:
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
-/* Percent of the problems, by one of the grades. */
+/* Percent of the problems with a grade. */
 static double share(const kvsi_run_result *run, const char *which, const char *grade)
 {
     const json_t *score = json_object_get(run->measured, which);
@@ -208,8 +208,8 @@ static double strict_short(const kvsi_run_result *run)
     return share(run, "trained", "strict");
 }
 
-/* Who cannot solve what it was trained on has nothing to show on longer problems: two arms that
- * mostly guess may differ all the same. */
+/* A model that cannot solve problems like those of the training decides nothing on longer ones: two
+ * arms that mostly guess may differ too. */
 static int has_learned(const kvsi_arm_result *arm)
 {
     return kvsi_arm_estimate(arm, solved_short).mean >= 50;

@@ -1,4 +1,4 @@
-/* Fig. 1a: how many layers it takes to learn induction, and how many steps. */
+/* Fig. 1a: layers and steps needed to learn induction. */
 #include "repro/curves.h"
 #include "repro/scales.h"
 
@@ -55,8 +55,8 @@ static void draw(kvsi_claims *out, const kvsi_results *results)
     kvsi_claims_chart(out, &chart);
 }
 
-/* That an arm ends at 98 % or more, or stays below half.  A model that was scaled down and falls
- * short of the former says nothing about the paper's. */
+/* Claims that an arm reaches 98 %, or that it stays below 50 %.  A scaled-down model that does not
+ * reach 98 % decides nothing about the paper's. */
 static void claim_accuracy(kvsi_claims *out, const kvsi_results *results, size_t arm, int learns,
                            const char *claim)
 {
@@ -78,7 +78,7 @@ static void claim_accuracy(kvsi_claims *out, const kvsi_results *results, size_t
                     "%s", learns ? "holds from 98 % on" : "holds below 50 %");
 }
 
-/* The first step after which the last 20 batches have that accuracy; infinite = never. */
+/* First step at which the last 20 batches have that accuracy; infinite = never. */
 static double steps_to(const kvsi_run_result *run, double accuracy)
 {
     for (size_t i = 0; i < run->log.point_count; i++)
@@ -124,14 +124,14 @@ static void tabulate_steps(kvsi_claims *out, const kvsi_results *results)
 
 static const double LEARNED = 0.9;
 
-typedef struct race {
+typedef struct speed_claim {
     size_t slow, fast; /* arms */
     const char *claim, *paper;
-} race;
+} speed_claim;
 
-/* How many times as many steps an arm takes as another to have learned it, seed by seed.  An arm
- * that never gets there takes at least as many as it had. */
-static void claim_speed(kvsi_claims *out, const kvsi_results *results, const race *r)
+/* Ratio of the steps of two arms to 90 % accuracy, seed by seed.  An arm that does not reach it is
+ * counted with all its steps. */
+static void claim_speed(kvsi_claims *out, const kvsi_results *results, const speed_claim *r)
 {
     const kvsi_arm_result slow = kvsi_results_arm(results, r->slow),
                           fast = kvsi_results_arm(results, r->fast);
@@ -167,7 +167,7 @@ static void claim_speed(kvsi_claims *out, const kvsi_results *results, const rac
 
 static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
-    static const race races[] = {
+    static const speed_claim speeds[] = {
         {VANILLA_2, KV_1, "two vanilla layers need more steps than one with KV shifting",
          "KV shifting converges much faster"},
         {VANILLA_4, KV_1, "so do four vanilla layers", "KV shifting converges much faster"},
@@ -179,8 +179,8 @@ static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_er
     claim_accuracy(out, results, KV_1, 1, "one layer with KV shifting learns induction");
     claim_accuracy(out, results, VANILLA_1, 0, "one vanilla layer hardly does");
     claim_accuracy(out, results, VANILLA_2, 1, "two vanilla layers do");
-    for (size_t i = 0; i < sizeof races / sizeof *races; i++)
-        claim_speed(out, results, races + i);
+    for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++)
+        claim_speed(out, results, speeds + i);
     draw(out, results);
     tabulate_steps(out, results);
     return kvsi_claims_check(out);

@@ -1,4 +1,4 @@
-/* Fig. 1b: how narrow a model may be and still learn induction. */
+/* Fig. 1b: induction at small widths. */
 #include "repro/curves.h"
 #include "repro/heads.h"
 #include "repro/scales.h"
@@ -43,7 +43,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return st;
 }
 
-/* Where the shift's numbers began and ended: one head alone may end up on the wrong side. */
+/* The shift coefficients at the start and the end: a single head may converge to the wrong side. */
 static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
 {
     if (run->plan->model.shift.targets == 0) {
@@ -130,7 +130,7 @@ static void add_start(kvsi_table *table, const kvsi_run_result *run)
     kvsi_table_add(table, "%.1f %%", kvsi_final_accuracy(run));
 }
 
-/* Every model with one head. */
+/* Models with one head. */
 static void tabulate_starts(kvsi_claims *out, const kvsi_results *results)
 {
     kvsi_table table = {0};

@@ -1,4 +1,4 @@
-/* Fig. 2: the loss of theorem 3 over the square of alpha1 and beta1, and its free descent. */
+/* Fig. 2: the loss of theorem 3 over the square of alpha1 and beta1, and unconstrained descent. */
 #include "base/memory.h"
 #include "report/plot.h"
 #include "repro/experiment.h"
@@ -8,8 +8,8 @@
 
 enum { PANELS = 6, EXACT = 3, GRID = 40 };
 
-/* The paper's three constants for O(T), and the T that have these as T - 2, but for the first: the
- * theorem begins at 4. */
+/* The paper's three constants for O(T), and T = constant + 2; the first is 4, the smallest T of the
+ * theorem. */
 static const kvs_theorem3 panels[PANELS] = {
     {KVS_THEOREM3_EXACT, 4, 0},  {KVS_THEOREM3_EXACT, 12, 0},  {KVS_THEOREM3_EXACT, 102, 0},
     {KVS_THEOREM3_FIGURE, 0, 0}, {KVS_THEOREM3_FIGURE, 10, 0}, {KVS_THEOREM3_FIGURE, 100, 0},
@@ -19,8 +19,8 @@ static const uint64_t steps[KVS_SCALES] = {200, 5000, 5000};
 
 typedef struct view {
     double low, high;    /* loss on the square */
-    double away;         /* percent of it where descent goes away from the induction head */
-    kvs_coefficients at; /* the lowest place */
+    double away;         /* percent of it where descent leads away from the induction head */
+    kvs_coefficients at; /* position of the minimum */
 } view;
 
 static kvs_status look(view *v, const kvs_theorem3 *problem, kvs_err *err)

@@ -1,4 +1,4 @@
-/* Fig. 5b and 5c: rates up to divergence, counting who diverges. */
+/* Fig. 5b and 5c: losses and diverged runs at learning rates up to divergence. */
 #include "repro/curves.h"
 #include "repro/scales.h"
 #include "repro/text_arms.h"
@@ -25,7 +25,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
             run.train.schedule = KVS_SCHEDULE_CONSTANT;
             run.train.lr = run.value;
             if (p->scale == KVS_SCALE_DESK) {
-                run.train.steps = 300; /* what diverges does so early */
+                run.train.steps = 300; /* runs that diverge do so early */
                 run.train.warmup = 30;
             }
             run.eval_every = 0;
@@ -36,7 +36,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return KVS_OK;
 }
 
-/* ---- who diverged ---------------------------------------------------------------------------- */
+/* ---- metrics --------------------------------------------------------------------------------- */
 
 enum { TENTHS = 10 };
 
@@ -49,8 +49,8 @@ static double mean_loss(const kvsi_run *log, size_t from, size_t to)
     return sum / (double)(to - from);
 }
 
-/* The loss stopped being a number; or it rose: its mean over the last tenth of the training is half
- * a nat above that of an earlier tenth; or it never fell by half a nat. */
+/* 1 if the loss became NaN or infinite; if it rose: its mean over the last tenth of the training is
+ * half a nat above that of an earlier tenth; or if it never fell by half a nat. */
 static double has_diverged(const kvsi_run_result *run)
 {
     const kvsi_run *log = &run->log;
@@ -66,7 +66,7 @@ static double has_diverged(const kvsi_run_result *run)
     return last > lowest + 0.5 || last > log->points[0].loss - 0.5;
 }
 
-/* Mean training loss over the last tenth, of a run that did not diverge. */
+/* Mean training loss over the last tenth; NaN if the run diverged. */
 static double last_loss(const kvsi_run_result *run)
 {
     const size_t count = run->log.point_count;
@@ -102,7 +102,7 @@ static void claim_rate(kvsi_claims *out, const kvsi_results *results, size_t r)
             test.below, claim.seeds, test.p);
 }
 
-/* Over all rates: runs that diverged without the shift and with it. */
+/* Counts diverged runs without and with the shift, over all rates. */
 static void claim_divergence(kvsi_claims *out, const kvsi_results *results)
 {
     size_t vanilla = 0, kv = 0, r = 0;
@@ -171,7 +171,7 @@ static void draw_rates(kvsi_claims *out, const kvsi_results *results)
     kvsi_claims_chart(out, &chart);
 }
 
-/* The highest rate, as the paper shows it. */
+/* The highest rate, as in the paper. */
 static void draw_highest(kvsi_claims *out, const kvsi_results *results)
 {
     char caption[160];

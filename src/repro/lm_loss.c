@@ -1,4 +1,4 @@
-/* Fig. 4 and 6: language models of several sizes, with KV shifting and without. */
+/* Fig. 4 and 6: language models of several sizes with and without KV shifting. */
 #include "repro/curves.h"
 #include "repro/scales.h"
 #include "repro/text_arms.h"
@@ -8,12 +8,12 @@
 enum { SIZES_MAX = 5 };
 
 typedef struct size {
-    size_t number;      /* of the small ones */
-    const char *preset; /* of the paper's */
+    size_t number;      /* at smaller scales: kvsi_scale_text */
+    const char *preset; /* at scale paper */
     const char *name;
 } size;
 
-/* Each list ends with an empty name. */
+/* Each list ends with a NULL name. */
 static const size sizes[KVS_SCALES][SIZES_MAX + 1] = {
     {{1, NULL, "width 16"}, {3, NULL, "width 32"}},
     {{2, NULL, "0.3M"}, {3, NULL, "0.5M"}, {4, NULL, "1.1M"}},

@@ -1,4 +1,4 @@
-/* Fig. 3: memorising 3-grams, where looking back is no help. */
+/* Fig. 3: memorizing 3-grams, where induction does not help. */
 #include "repro/curves.h"
 #include "repro/scales.h"
 
@@ -7,7 +7,7 @@
 
 enum { SIZES = 3 };
 
-static const double MARGIN = 5; /* percentage points; a smaller difference counts as none */
+static const double MARGIN = 5; /* percentage points; smaller differences count as none */
 
 typedef struct size {
     size_t dim, layers, heads;
@@ -59,7 +59,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
-/* Mean accuracy over the whole of the training: who learns faster has more. */
+/* Mean accuracy over all steps; higher for faster learning. */
 static double area(const kvsi_run_result *run)
 {
     double sum = 0;

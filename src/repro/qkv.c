@@ -1,4 +1,4 @@
-/* The appendix's figure: shifting queries too. */
+/* Appendix: shifting queries as well. */
 #include "repro/scales.h"
 #include "repro/text_arms.h"
 

@@ -1,4 +1,4 @@
-/* Fig. 7: validation loss against size, and a power law through it. */
+/* Fig. 7: validation loss against size, with a fitted power law. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "repro/curves.h"
@@ -11,8 +11,8 @@
 
 enum { SIZES = KVSI_TEXT_SIZES, DRAWS = 1000, BOOTSTRAP_SEED = 1 };
 
-/* Two models below the paper's smallest, of its shape: it does not say which ones it used. */
-static kvs_status settle(kvsi_planned *run, kvsi_plan *p, size_t number, kvs_err *err)
+/* The paper does not name its smallest models; these two have the shape of its others. */
+static kvs_status set_size(kvsi_planned *run, kvsi_plan *p, size_t number, kvs_err *err)
 {
     static const char *const presets[SIZES] = {"paper-1.5b", "paper-1.5b", "paper-1.5b",
                                                "paper-6.7b", "paper-13b"};
@@ -36,7 +36,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
         for (int shifted = 0; shifted <= 1; shifted++) {
             kvsi_planned run = {0};
 
-            TRY(settle(&run, p, i, err));
+            TRY(set_size(&run, p, i, err));
             run.eval_every = 0;
             kvsi_shift_arm(&run, shifted, run.model.layers);
             kvsi_name_arm(&run, "%s, width %zu, %zu layers", shifted ? "KV shifting" : "vanilla",
@@ -46,7 +46,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return KVS_OK;
 }
 
-/* ---- the law --------------------------------------------------------------------------------- */
+/* ---- power law ------------------------------------------------------------------------------- */
 
 typedef struct law {
     double parameters[SIZES]; /* without embeddings and head */
@@ -71,7 +71,7 @@ static kvs_status read_sizes(law *l, const kvsi_results *results, kvs_err *err)
     return KVS_OK;
 }
 
-/* The law through means over seeds; `chosen` says which of a size's seeds are taken. */
+/* Fits means over seeds; chosen[i] are the seeds used for size i. */
 static kvsi_power_law fit(const law *l, int shifted, const size_t chosen[SIZES][KVSI_SEEDS_MAX])
 {
     double means[SIZES];
@@ -84,8 +84,8 @@ static kvsi_power_law fit(const law *l, int shifted, const size_t chosen[SIZES][
     return kvsi_fit_power_law(l->parameters, means, SIZES);
 }
 
-/* Seeds are drawn anew, with replacement, for each size; both arms take the same ones, because
- * their losses go together. */
+/* Bootstrap: for each size seeds are drawn with replacement, the same for both arms, because their
+ * losses are correlated. */
 static void fit_all(law *l)
 {
     size_t chosen[SIZES][KVSI_SEEDS_MAX];

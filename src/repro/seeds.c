@@ -1,4 +1,4 @@
-/* Fig. 5a: the same comparison for five seeds. */
+/* Fig. 5a: vanilla and KV shifting with several seeds. */
 #include "repro/curves.h"
 #include "repro/scales.h"
 #include "repro/text_arms.h"

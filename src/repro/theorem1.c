@@ -1,9 +1,9 @@
-/* Theorem 1: two ordinary layers come as near to an induction head as e^-p. */
+/* Theorem 1: two ordinary layers approximate an induction head with an error of O(e^-p). */
 #include "repro/experiment.h"
 
 #include <math.h>
 
-/* Slopes of the first layer, and random inputs for each. */
+/* Slopes p of the first layer. */
 static const double slopes[] = {1, 2, 3, 4, 6, 8, 10, 12, 14, 16};
 
 enum {
@@ -41,7 +41,7 @@ static void claim_rate(kvsi_claims *out, const kvs_theorem1_result *r, size_t tr
                     low, high, tried);
 }
 
-/* The proof's sum ends at s - 1, which no causal attention does. */
+/* The proof's sum ends at s - 1; causal attention ends at s. */
 static void claim_itself(kvsi_claims *out, const kvs_theorem1_result *r, size_t tried)
 {
     double least = INFINITY;

@@ -1,4 +1,4 @@
-/* Fig. 8a: keeping the shift's numbers within bounds, and what others do instead. */
+/* Fig. 8a: bounded shift coefficients, and shifts used by others. */
 #include "repro/scales.h"
 #include "repro/text_arms.h"
 

@@ -1,4 +1,4 @@
-/* Fig. 8c: shifting by more than one token. */
+/* Fig. 8c: shift windows of more than one token. */
 #include "repro/scales.h"
 #include "repro/text_arms.h"
 
