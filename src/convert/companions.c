@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <limits.h>
 #include <stdlib.h>

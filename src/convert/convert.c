@@ -6,7 +6,7 @@
 #include "base/names.h"
 #include "convert/companions.h"
 #include "formats/llama2c.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 #include "tokenizer/utf8.h"
 
 #include <string.h>

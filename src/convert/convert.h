@@ -2,7 +2,7 @@
 #ifndef KVSI_CONVERT_CONVERT_H
 #define KVSI_CONVERT_CONVERT_H
 
-#include "convert/source.h"
+#include "convert/convert_source.h"
 
 /* A model on its way. */
 typedef struct kvsi_conversion {

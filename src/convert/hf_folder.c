@@ -6,7 +6,7 @@
 #include "convert/convert.h"
 #include "formats/hf.h"
 #include "formats/safetensors.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "formats/gguf_names.h"
 #include "formats/gguf_write.h"
 #include "formats/hf.h"
-#include "formats/llama.h"
+#include "formats/llama_layout.h"
 
 #include <math.h>
 #include <stdio.h>

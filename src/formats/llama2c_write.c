@@ -1,6 +1,6 @@
 /* Writing llama2.c's .bin files. */
-#include "formats/llama.h"
 #include "formats/llama2c.h"
+#include "formats/llama_layout.h"
 #include "formats/tensor_writer.h"
 
 #include <math.h>

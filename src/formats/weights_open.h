@@ -12,7 +12,7 @@
 
 #include <stdatomic.h>
 
-/* ---- what a path leads to (content.c) -------------------------------------------------------- */
+/* ---- what a path leads to (detect.c) -------------------------------------------------------- */
 
 typedef enum kvsi_content {
     KVSI_CONTENT_FOLDER,

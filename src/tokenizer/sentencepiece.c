@@ -7,7 +7,7 @@
  */
 #include "base/files.h"
 #include "base/memory.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 #include "tokenizer/utf8.h"
 
 #include <stdio.h>

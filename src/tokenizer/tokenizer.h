@@ -4,18 +4,18 @@
  *        -> byte-pair encoding of each word -> ids -> what the post-processor puts around
  *   ids  -> pieces -> decoders -> text
  *
- * Every format is turned into such a document (documents.h) and read by components.c; SentencePiece
+ * Every format is turned into such a document (tokenizer_files.h) and read by components.c; SentencePiece
  * vocabularies differ in the model only: their ranks are scores, which may be equal, and unknown
  * characters fall back to bytes after merging, not before. */
 #ifndef KVSI_TOKENIZER_TOKENIZER_H
 #define KVSI_TOKENIZER_TOKENIZER_H
 
 #include "base/json.h"
-#include "tokenizer/cache.h"
 #include "tokenizer/merges.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/trie.h"
 #include "tokenizer/vocabulary.h"
+#include "tokenizer/word_cache.h"
 
 /* ---- components: one step each of the way ---- */
 
@@ -97,7 +97,7 @@ struct kvs_tokenizer {
     size_t vocab; /* ids that texts can have; pieces beyond are characters that only occur inside
                      others (SentencePiece) */
     kvsi_merges merges;
-    kvsi_merges joints;    /* pairs of characters that a merge may bring together; see cuts.c */
+    kvsi_merges joints; /* pairs of characters that a merge may bring together; see safe_split.c */
     int32_t byte_ids[256]; /* of <0x00> .. <0xFF>, or of the characters that stand for bytes where
                               `byte_words`; -1 = none */
     int32_t unknown, bos, eos;          /* -1 = none */

@@ -3,7 +3,7 @@
 
 #include "base/documents.h"
 #include "base/memory.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 #include "tokenizer/utf8.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
-#include "tokenizer/documents.h"
-
 #include "base/files.h"
 #include "base/memory.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * to the reader; what they cannot say exactly goes along as a tokenizer.json instead, which few
  * programs read. */
 #include "base/memory.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 #include "tokenizer/utf8.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "tokenizer/cache.h"
+#include "tokenizer/word_cache.h"
 
 #include "base/memory.h"
 

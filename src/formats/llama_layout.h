@@ -1,6 +1,6 @@
-/* formats/llama.h - what formats made for plain Llama models share. */
-#ifndef KVSI_FORMATS_LLAMA_H
-#define KVSI_FORMATS_LLAMA_H
+/* formats/llama_layout.h - what formats made for plain Llama models share. */
+#ifndef KVSI_FORMATS_LLAMA_LAYOUT_H
+#define KVSI_FORMATS_LLAMA_LAYOUT_H
 
 #include "formats/tensor.h"
 

@@ -1,9 +1,8 @@
 /* The vocabulary of a GGUF file: SentencePiece's ("llama"), byte-level ("gpt2") or, where a file
  * has neither, a whole tokenizer.json. */
-#include "formats/gguf.h"
-
 #include "base/memory.h"
-#include "tokenizer/documents.h"
+#include "formats/gguf.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <stdio.h>
 #include <string.h>

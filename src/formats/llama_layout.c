@@ -1,4 +1,4 @@
-#include "formats/llama.h"
+#include "formats/llama_layout.h"
 
 #include "base/memory.h"
 

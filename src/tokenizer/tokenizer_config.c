@@ -11,7 +11,7 @@
  * get the ids after all others. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* tokenizer/documents.h - tokenizers in other files, turned into a tokenizer.json. */
-#ifndef KVSI_TOKENIZER_DOCUMENTS_H
-#define KVSI_TOKENIZER_DOCUMENTS_H
+/* tokenizer/tokenizer_files.h - tokenizers in other files, turned into a tokenizer.json. */
+#ifndef KVSI_TOKENIZER_TOKENIZER_FILES_H
+#define KVSI_TOKENIZER_TOKENIZER_FILES_H
 
 #include "formats/gguf_write.h"
 #include "tokenizer/tokenizer.h"
@@ -89,7 +89,7 @@ typedef struct kvsi_gguf_words {
 kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_words *out, const kvs_tokenizer *t, kvs_err *err);
 void kvsi_gguf_words_release(kvsi_gguf_words *words);
 
-/* ---- files of Hugging Face beside a tokenizer's own (beside.c) ---- */
+/* ---- files of Hugging Face beside a tokenizer's own (tokenizer_config.c) ---- */
 
 typedef struct kvsi_beside {
     char *dir;

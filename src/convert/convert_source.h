@@ -1,7 +1,7 @@
-/* convert/source.h - the tensors of a model that is being converted, made one by one: read from the
+/* convert/convert_source.h - the tensors of a model that is being converted, made one by one: read from the
  * model's files, or drawn. */
-#ifndef KVSI_CONVERT_SOURCE_H
-#define KVSI_CONVERT_SOURCE_H
+#ifndef KVSI_CONVERT_CONVERT_SOURCE_H
+#define KVSI_CONVERT_CONVERT_SOURCE_H
 
 #include "formats/weights.h"
 #include "model/parameters.h"

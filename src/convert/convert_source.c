@@ -1,4 +1,4 @@
-#include "convert/source.h"
+#include "convert/convert_source.h"
 
 #include "model/model.h"
 #include "parallel/threads.h"

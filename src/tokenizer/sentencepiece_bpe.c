@@ -3,7 +3,7 @@
  * ranked by score, where equal scores have equal ranks. */
 #include "base/memory.h"
 #include "tokenizer/character_map.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 #include "tokenizer/utf8.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* tokenizer/cache.h - words already encoded: most of a text is words seen before. */
-#ifndef KVSI_TOKENIZER_CACHE_H
-#define KVSI_TOKENIZER_CACHE_H
+/* tokenizer/word_cache.h - words already encoded: most of a text is words seen before. */
+#ifndef KVSI_TOKENIZER_WORD_CACHE_H
+#define KVSI_TOKENIZER_WORD_CACHE_H
 
 #include "base/text.h"
 #include "tokenizer/array.h"
