@@ -17,7 +17,7 @@ static kvs_tokenizer *load(const char *json)
     kvs_err err;
 
     assert_int_equal(kvsi_json_parse(&document, json, strlen(json), "test", &err), KVS_OK);
-    if (kvsi_tokenizer_from_document(&t, document, "test", &err) != KVS_OK)
+    if (kvsi_tokenizer_from_json(&t, document, "test", &err) != KVS_OK)
         fail_msg("%s", err.message);
     return t;
 }

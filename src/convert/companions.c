@@ -324,7 +324,7 @@ kvs_status kvsi_copy_generation(const char *from, const char *to, kvs_err *err)
 kvs_status kvsi_copy_companions(kvsi_companions *out, const char *from, const char *to,
                                 const kvs_tokenizer *tokenizer, kvs_err *err)
 {
-    const int exact = kvsi_tokenizer_is_document(tokenizer);
+    const int exact = kvsi_tokenizer_fits_json(tokenizer);
 
     *out = (kvsi_companions){0};
     for (size_t i = 0; i < FILES; i++) {

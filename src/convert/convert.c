@@ -244,7 +244,7 @@ static kvs_status convert_to_gguf(kvsi_conversion *c, kvsi_gguf_architecture arc
                                   kvs_err *err)
 {
     const kvsi_tensor_source tensors = kvsi_convert_tensors(&c->source);
-    kvsi_gguf_words words = {0};
+    kvsi_gguf_tokenizer words = {0};
     const kvsi_gguf_extras extras = {.vocabulary = c->tokenizer ? &words.vocabulary : NULL,
                                      .ids = &c->ids,
                                      .chat_template = c->chat_template};
@@ -255,7 +255,7 @@ static kvs_status convert_to_gguf(kvsi_conversion *c, kvsi_gguf_architecture arc
     TRY_OUT(kvsi_gguf_write_model(c->options->out, &c->source.config, architecture, &extras,
                                   &tensors, err));
 out:
-    kvsi_gguf_words_release(&words);
+    kvsi_gguf_tokenizer_release(&words);
     return st;
 }
 

@@ -148,7 +148,7 @@ static json_t *make_tokenizer_config(const kvsi_conversion *c)
 static kvs_status save_vocabulary(const kvs_tokenizer *t, const char *path, kvs_err *err)
 {
     const kvsi_tensor_source nothing = {0};
-    kvsi_gguf_words words = {0};
+    kvsi_gguf_tokenizer words = {0};
     kvsi_gguf_keys keys = {0};
     kvs_status st;
 
@@ -158,13 +158,13 @@ static kvs_status save_vocabulary(const kvs_tokenizer *t, const char *path, kvs_
     TRY_OUT(kvsi_gguf_write(path, &keys, &nothing, err));
 out:
     kvsi_gguf_keys_release(&keys);
-    kvsi_gguf_words_release(&words);
+    kvsi_gguf_tokenizer_release(&words);
     return st;
 }
 
 static kvs_status save_tokenizer(const kvs_tokenizer *t, const char *dir, kvs_err *err)
 {
-    const int exact = kvsi_tokenizer_is_document(t);
+    const int exact = kvsi_tokenizer_fits_json(t);
     char *path = kvsi_path_join(dir, exact ? "tokenizer.json" : VOCABULARY_FILE);
     kvs_status st;
 
@@ -189,7 +189,7 @@ static kvs_status write_tokenizer(const kvsi_conversion *c, const char *dir, kvs
         TRY(kvsi_copy_companions(&copied, c->folder, dir, t, err));
     if (!copied.tokenizer)
         TRY(save_tokenizer(t, dir, err));
-    if (!copied.settings && kvsi_tokenizer_is_document(t))
+    if (!copied.settings && kvsi_tokenizer_fits_json(t))
         TRY(kvsi_write_json(dir, "tokenizer_config.json", make_tokenizer_config(c), err));
     return KVS_OK;
 }

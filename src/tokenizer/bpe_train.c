@@ -33,7 +33,7 @@ typedef struct word {
     uint32_t size; /* in tokens */
 } word;
 
-typedef struct learner {
+typedef struct trainer {
     uint32_t *tokens; /* of all words */
     word *words;
     const uint64_t *counts;
@@ -47,11 +47,11 @@ typedef struct learner {
     heap_entry *heap;
     size_t heap_count, heap_capacity;
     kvs_err *err;
-} learner;
+} trainer;
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-static uint32_t *slot_of(const learner *l, uint32_t left, uint32_t right)
+static uint32_t *slot_of(const trainer *l, uint32_t left, uint32_t right)
 {
     const size_t mask = l->slot_count - 1;
     uint64_t hash = ((uint64_t)left << 32 | right) * UINT64_C(0x9e3779b97f4a7c15);
@@ -67,7 +67,7 @@ static uint32_t *slot_of(const learner *l, uint32_t left, uint32_t right)
     return l->slots + at;
 }
 
-static kvs_status rehash(learner *l)
+static kvs_status rehash(trainer *l)
 {
     uint32_t *old = l->slots;
     const size_t count = l->slot_count ? 2 * l->slot_count : 1 << 14;
@@ -84,7 +84,7 @@ static kvs_status rehash(learner *l)
     return KVS_OK;
 }
 
-static kvs_status find_pair(learner *l, uint32_t left, uint32_t right, uint32_t *out)
+static kvs_status find_pair(trainer *l, uint32_t left, uint32_t right, uint32_t *out)
 {
     uint32_t *slot;
 
@@ -102,7 +102,7 @@ static kvs_status find_pair(learner *l, uint32_t left, uint32_t right, uint32_t 
 }
 
 /* Notes that a word has a pair; once is enough if it was noted for this word last. */
-static kvs_status add_place(learner *l, pair *p, uint32_t index)
+static kvs_status add_place(trainer *l, pair *p, uint32_t index)
 {
     kvs_status st;
 
@@ -121,7 +121,7 @@ static kvs_status add_place(learner *l, pair *p, uint32_t index)
 
 /* ---- the heap -------------------------------------------------------------------------------- */
 
-static int compare_bytes(const learner *l, uint32_t a, uint32_t b)
+static int compare_bytes(const trainer *l, uint32_t a, uint32_t b)
 {
     const kvsi_bytes x = kvsi_vocabulary_at(&l->bytes, a), y = kvsi_vocabulary_at(&l->bytes, b);
     const int order = memcmp(x.text, y.text, x.size < y.size ? x.size : y.size);
@@ -129,7 +129,7 @@ static int compare_bytes(const learner *l, uint32_t a, uint32_t b)
     return order ? order : (x.size > y.size) - (x.size < y.size);
 }
 
-static int goes_before(const learner *l, const heap_entry *a, const heap_entry *b)
+static int precedes(const trainer *l, const heap_entry *a, const heap_entry *b)
 {
     const pair *p = l->pairs + a->pair, *q = l->pairs + b->pair;
     int order;
@@ -140,29 +140,29 @@ static int goes_before(const learner *l, const heap_entry *a, const heap_entry *
     return order ? order > 0 : compare_bytes(l, p->right, q->right) > 0;
 }
 
-static kvs_status push(learner *l, uint32_t index)
+static kvs_status push(trainer *l, uint32_t index)
 {
     const heap_entry fresh = {l->pairs[index].count, index};
     size_t at = l->heap_count;
 
     TRY(kvsi_array_reserve(&l->heap, &l->heap_capacity, at + 1, sizeof *l->heap, l->err));
     l->heap_count++;
-    for (; at > 0 && goes_before(l, &fresh, l->heap + (at - 1) / 2); at = (at - 1) / 2)
+    for (; at > 0 && precedes(l, &fresh, l->heap + (at - 1) / 2); at = (at - 1) / 2)
         l->heap[at] = l->heap[(at - 1) / 2];
     l->heap[at] = fresh;
     return KVS_OK;
 }
 
-static heap_entry pop(learner *l)
+static heap_entry pop(trainer *l)
 {
     heap_entry *heap = l->heap;
     const heap_entry top = heap[0], moved = heap[--l->heap_count];
     size_t at = 0, child;
 
     while ((child = 2 * at + 1) < l->heap_count) {
-        if (child + 1 < l->heap_count && goes_before(l, heap + child + 1, heap + child))
+        if (child + 1 < l->heap_count && precedes(l, heap + child + 1, heap + child))
             child++;
-        if (!goes_before(l, heap + child, &moved))
+        if (!precedes(l, heap + child, &moved))
             break;
         heap[at] = heap[child];
         at = child;
@@ -172,7 +172,7 @@ static heap_entry pop(learner *l)
 }
 
 /* The most frequent pair; NONE if there is none. */
-static kvs_status pop_best(learner *l, uint32_t *best)
+static kvs_status pop_best(trainer *l, uint32_t *best)
 {
     *best = NONE;
     while (l->heap_count > 0) {
@@ -196,7 +196,7 @@ static kvs_status pop_best(learner *l, uint32_t *best)
 /* ---- merging --------------------------------------------------------------------------------- */
 
 /* Adds a word's pairs to the counts, `sign` times; those with `fresh` (NONE: all) are noted. */
-static kvs_status count_pairs(learner *l, uint32_t index, int64_t sign, uint32_t fresh)
+static kvs_status count_pairs(trainer *l, uint32_t index, int64_t sign, uint32_t fresh)
 {
     const word *w = l->words + index;
     const uint32_t *tokens = l->tokens + w->at;
@@ -212,7 +212,7 @@ static kvs_status count_pairs(learner *l, uint32_t index, int64_t sign, uint32_t
     return KVS_OK;
 }
 
-static int has_pair(const learner *l, uint32_t index, const pair *p)
+static int has_pair(const trainer *l, uint32_t index, const pair *p)
 {
     const word *w = l->words + index;
     const uint32_t *tokens = l->tokens + w->at;
@@ -223,7 +223,7 @@ static int has_pair(const learner *l, uint32_t index, const pair *p)
     return 0;
 }
 
-static void replace_pair(learner *l, uint32_t index, const pair *p, uint32_t token)
+static void replace_pair(trainer *l, uint32_t index, const pair *p, uint32_t token)
 {
     word *w = l->words + index;
     uint32_t *tokens = l->tokens + w->at, kept = 0;
@@ -237,7 +237,7 @@ static void replace_pair(learner *l, uint32_t index, const pair *p, uint32_t tok
     w->size = kept;
 }
 
-static kvs_status merge_everywhere(learner *l, uint32_t which, uint32_t token, int is_new)
+static kvs_status merge_everywhere(trainer *l, uint32_t which, uint32_t token, int is_new)
 {
     const pair merged = l->pairs[which];
     const size_t first_new = l->pair_count;
@@ -260,7 +260,7 @@ static kvs_status merge_everywhere(learner *l, uint32_t which, uint32_t token, i
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static kvs_status set_up(learner *l, const kvsi_word_counts *counts)
+static kvs_status set_up(trainer *l, const kvsi_word_counts *counts)
 {
     const kvsi_vocabulary *words = &counts->words;
     size_t at = 0;
@@ -289,7 +289,7 @@ static kvs_status set_up(learner *l, const kvsi_word_counts *counts)
 }
 
 /* The token that two others make; it may be there already, made of others. */
-static kvs_status add_token(learner *l, const pair *p, uint32_t *token, int *is_new)
+static kvs_status add_token(trainer *l, const pair *p, uint32_t *token, int *is_new)
 {
     const kvsi_bytes left = kvsi_vocabulary_at(&l->bytes, p->left);
     const kvsi_bytes right = kvsi_vocabulary_at(&l->bytes, p->right);
@@ -307,7 +307,7 @@ out:
     return st;
 }
 
-static kvs_status learn_one(learner *l, kvsi_learned *out, int *done)
+static kvs_status add_best_merge(trainer *l, kvsi_bpe_trained *out, int *done)
 {
     uint32_t best, token;
     int is_new;
@@ -320,11 +320,11 @@ static kvs_status learn_one(learner *l, kvsi_learned *out, int *done)
     TRY(kvsi_array_reserve(&out->merges, &out->capacity, out->count + 1, sizeof *out->merges,
                            l->err));
     out->merges[out->count++] =
-        (struct kvsi_learned_merge){l->pairs[best].left, l->pairs[best].right};
+        (struct kvsi_trained_merge){l->pairs[best].left, l->pairs[best].right};
     return merge_everywhere(l, best, token, is_new);
 }
 
-static void release(learner *l)
+static void release(trainer *l)
 {
     kvsi_free(l->tokens);
     kvsi_free(l->words);
@@ -335,11 +335,11 @@ static void release(learner *l)
     kvsi_free(l->heap);
 }
 
-kvs_status kvsi_learn_merges(kvsi_learned *out, const kvsi_word_counts *counts, size_t wanted,
-                             const kvs_tokenizer_training *training, kvs_err *err)
+kvs_status kvsi_bpe_train(kvsi_bpe_trained *out, const kvsi_word_counts *counts, size_t wanted,
+                          const kvs_tokenizer_training *training, kvs_err *err)
 {
     enum { REPORT_EVERY = 256 };
-    learner l = {.err = err};
+    trainer l = {.err = err};
     kvs_status st;
     int done = 0;
 
@@ -352,7 +352,7 @@ kvs_status kvsi_learn_merges(kvsi_learned *out, const kvsi_word_counts *counts, 
             st = kvsi_fail(err, KVS_E_LIMIT, "stopped after %zu of %zu merges", learned, wanted);
             goto out;
         }
-        TRY_OUT(learn_one(&l, out, &done));
+        TRY_OUT(add_best_merge(&l, out, &done));
     }
     out->tokens = l.bytes;
     l.bytes = (kvsi_vocabulary){0};
@@ -361,9 +361,9 @@ out:
     return st;
 }
 
-void kvsi_learned_release(kvsi_learned *learned)
+void kvsi_bpe_trained_release(kvsi_bpe_trained *learned)
 {
     kvsi_vocabulary_release(&learned->tokens);
     kvsi_free(learned->merges);
-    *learned = (kvsi_learned){0};
+    *learned = (kvsi_bpe_trained){0};
 }

@@ -49,9 +49,9 @@ static kvs_status get_behavior(kvsi_component *c, const json_t *value, const cha
 }
 
 static kvs_status get_content(kvsi_component *c, const json_t *value, const char *key,
-                              const char *usual, const char *what, kvs_err *err)
+                              const char *fallback, const char *what, kvs_err *err)
 {
-    const char *content = usual;
+    const char *content = fallback;
 
     TRY(kvsi_json_get_text(&content, value, key, what, err));
     if (!content)

@@ -7,7 +7,7 @@
 
 struct kvs_detokenizer {
     kvsi_decoding decoding; /* its text: what was handed out last, then what is held back */
-    size_t given;           /* bytes of it that were handed out */
+    size_t returned;        /* bytes of it that were handed out */
     size_t searched;        /* bytes of it in which no stop string ends */
     int stopped;
     char **stops; /* none is empty */
@@ -83,7 +83,7 @@ static size_t stop_ending_at(const kvs_detokenizer *d, const char *text, size_t 
 }
 
 /* Bytes at the text's end that may become a stop string. */
-static size_t stop_going_on(const kvs_detokenizer *d, const char *text, size_t size)
+static size_t partial_stop(const kvs_detokenizer *d, const char *text, size_t size)
 {
     size_t longest = 0;
 
@@ -115,20 +115,20 @@ static void search(kvs_detokenizer *d)
 /* ---- handing out ----------------------------------------------------------------------------- */
 
 /* Forgets what was handed out. */
-static void advance(kvs_detokenizer *d)
+static void drop_returned(kvs_detokenizer *d)
 {
     kvsi_text *text = &d->decoding.text;
 
-    text->length = d->stopped ? 0 : text->length - d->given;
+    text->length = d->stopped ? 0 : text->length - d->returned;
     if (text->length > 0)
-        memmove(text->data, text->data + d->given, text->length);
+        memmove(text->data, text->data + d->returned, text->length);
     d->searched = text->length;
-    d->given = 0;
+    d->returned = 0;
 }
 
-static void give(kvs_detokenizer *d, size_t size, const char **text, size_t *out_size)
+static void return_text(kvs_detokenizer *d, size_t size, const char **text, size_t *out_size)
 {
-    d->given = size;
+    d->returned = size;
     *text = d->decoding.text.data;
     *out_size = size;
 }
@@ -139,8 +139,8 @@ kvs_status kvs_detokenizer_skip(kvs_detokenizer *d, const int32_t *ids, size_t c
 
     TRY(kvsi_decoding_add(&d->decoding, ids, count, err));
     TRY(kvsi_decoding_flush(&d->decoding, err));
-    d->given = kvsi_utf8_complete(text->data, text->length);
-    advance(d);
+    d->returned = kvsi_utf8_complete(text->data, text->length);
+    drop_returned(d);
     return KVS_OK;
 }
 
@@ -150,30 +150,30 @@ kvs_status kvs_detokenizer_add(kvs_detokenizer *d, const int32_t *ids, size_t co
     const kvsi_text *all = &d->decoding.text;
     size_t shown;
 
-    advance(d);
+    drop_returned(d);
     if (!d->stopped)
         TRY(kvsi_decoding_add(&d->decoding, ids, count, err));
     search(d);
     shown = all->length;
     if (!d->stopped)
-        shown = kvsi_utf8_complete(all->data, shown - stop_going_on(d, all->data, shown));
-    give(d, shown, text, size);
+        shown = kvsi_utf8_complete(all->data, shown - partial_stop(d, all->data, shown));
+    return_text(d, shown, text, size);
     return KVS_OK;
 }
 
 kvs_status kvs_detokenizer_finish(kvs_detokenizer *d, const char **text, size_t *size, kvs_err *err)
 {
-    advance(d);
+    drop_returned(d);
     if (!d->stopped)
         TRY(kvsi_decoding_finish(&d->decoding, err));
     search(d);
-    give(d, d->decoding.text.length, text, size);
+    return_text(d, d->decoding.text.length, text, size);
     return KVS_OK;
 }
 
 void kvs_detokenizer_reset(kvs_detokenizer *d)
 {
     kvsi_decoding_reset(&d->decoding);
-    d->given = d->searched = 0;
+    d->returned = d->searched = 0;
     d->stopped = 0;
 }

@@ -24,7 +24,7 @@ static int has_all_bytes(const kvs_tokenizer *t)
 }
 
 /* Why a tokenizer of either kind is more than such a file can say; NULL: it is not. */
-static const char *find_oddity(const kvs_tokenizer *t)
+static const char *unsupported_feature(const kvs_tokenizer *t)
 {
     if (t->before.count > 1 || (t->before.count == 1 && t->before.ids[0] != t->bos) ||
         t->after.count > 1 || (t->after.count == 1 && t->after.ids[0] != t->eos))
@@ -43,7 +43,7 @@ static int is_added(const kvs_tokenizer *t, size_t id, int special)
     return 0;
 }
 
-static kvs_status add_tokens(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+static kvs_status add_tokens(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs_err *err)
 {
     kvsi_gguf_vocabulary *v = &w->vocabulary;
 
@@ -75,14 +75,14 @@ static kvs_status add_tokens(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err
 /* ---- SentencePiece: "llama" ------------------------------------------------------------------ */
 
 /* The ranks of the merges that make a piece. */
-typedef struct span {
+typedef struct rank_range {
     uint32_t low, high;
     int32_t id;
-} span;
+} rank_range;
 
-static int by_rank(const void *a, const void *b)
+static int by_low_rank(const void *a, const void *b)
 {
-    const span *x = a, *y = b;
+    const rank_range *x = a, *y = b;
 
     return x->low < y->low ? -1 : x->low > y->low;
 }
@@ -120,37 +120,37 @@ static int has_every_cut(const kvs_tokenizer *t, const kvsi_gguf_token *tokens, 
 }
 
 /* The merges of each piece, in the order of their ranks; *count says of how many pieces. */
-static span *list_spans(const kvs_tokenizer *t, size_t *count)
+static rank_range *list_ranges(const kvs_tokenizer *t, size_t *count)
 {
-    span *spans = kvsi_alloc(t->vocab, sizeof *spans);
+    rank_range *ranges = kvsi_alloc(t->vocab, sizeof *ranges);
     kvsi_merge *merges = kvsi_merges_list(&t->merges);
 
     *count = 0;
-    for (size_t id = 0; spans && id < t->vocab; id++)
-        spans[id] = (span){UINT32_MAX, 0, (int32_t)id};
-    for (size_t i = 0; spans && merges && i < t->merges.count; i++) {
-        span *s = spans + merges[i].result;
+    for (size_t id = 0; ranges && id < t->vocab; id++)
+        ranges[id] = (rank_range){UINT32_MAX, 0, (int32_t)id};
+    for (size_t i = 0; ranges && merges && i < t->merges.count; i++) {
+        rank_range *s = ranges + merges[i].result;
 
         s->low = merges[i].rank < s->low ? merges[i].rank : s->low;
         s->high = merges[i].rank > s->high ? merges[i].rank : s->high;
     }
     kvsi_free(merges);
-    for (size_t id = 0; spans && id < t->vocab; id++)
-        if (spans[id].low != UINT32_MAX)
-            spans[(*count)++] = spans[id];
-    if (spans)
-        qsort(spans, *count, sizeof *spans, by_rank);
-    return spans;
+    for (size_t id = 0; ranges && id < t->vocab; id++)
+        if (ranges[id].low != UINT32_MAX)
+            ranges[(*count)++] = ranges[id];
+    if (ranges)
+        qsort(ranges, *count, sizeof *ranges, by_low_rank);
+    return ranges;
 }
 
 /* Scores from the order of merges; *ordered says whether there are any that mean the same. */
-static kvs_status score_by_merges(kvsi_gguf_words *w, const kvs_tokenizer *t, int *ordered,
+static kvs_status score_by_merges(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, int *ordered,
                                   kvs_err *err)
 {
     size_t count = 0;
-    span *spans = list_spans(t, &count);
+    rank_range *ranges = list_ranges(t, &count);
 
-    if (!spans)
+    if (!ranges)
         return fail_memory(err);
     *ordered = 1;
     for (size_t id = 0; id < t->vocab; id++) {
@@ -165,43 +165,43 @@ static kvs_status score_by_merges(kvsi_gguf_words *w, const kvs_tokenizer *t, in
         if (w->tokens[id].text && w->tokens[id].type == KVSI_PIECE_NORMAL)
             *ordered = has_every_cut(t, w->tokens, id);
     for (size_t i = 0; i < count; i++) {
-        if (i > 0 && spans[i].low <= spans[i - 1].high)
+        if (i > 0 && ranges[i].low <= ranges[i - 1].high)
             *ordered = 0;
-        w->tokens[spans[i].id].score = -(float)(i + 1);
+        w->tokens[ranges[i].id].score = -(float)(i + 1);
     }
-    kvsi_free(spans);
+    kvsi_free(ranges);
     return KVS_OK;
 }
 
 /* Why it is no SentencePiece model; NULL: it is one. */
-static const char *why_not_scored(const kvs_tokenizer *t, kvsi_scored *flags)
+static const char *why_not_sentencepiece(const kvs_tokenizer *t, kvsi_sp_model *flags)
 {
     if (!json_is_null(json_object_get(t->document, "pre_tokenizer")) &&
         json_object_get(t->document, "pre_tokenizer"))
         return "its pre-tokenizer";
-    if (!kvsi_scored_read_normalizer(flags, json_object_get(t->document, "normalizer")))
+    if (!kvsi_sp_model_read_normalizer(flags, json_object_get(t->document, "normalizer")))
         return "its normalizer";
-    if (!has_all_bytes(t) && (t->unknown < 0 || !(t->scored || t->fuse_unknown)))
+    if (!has_all_bytes(t) && (t->unknown < 0 || !(t->is_sentencepiece || t->fuse_unknown)))
         return "characters without tokens";
-    if (!t->scored && (!t->byte_fallback || t->ignore_merges))
+    if (!t->is_sentencepiece && (!t->byte_fallback || t->ignore_merges))
         return "its model";
-    for (size_t i = 0; i < t->added_count && !t->scored; i++)
+    for (size_t i = 0; i < t->added_count && !t->is_sentencepiece; i++)
         if (!t->added[i].special)
             return "added tokens that are not special";
-    return find_oddity(t);
+    return unsupported_feature(t);
 }
 
-static kvs_status say_scored(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+static kvs_status export_sentencepiece(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs_err *err)
 {
     kvsi_gguf_vocabulary *v = &w->vocabulary;
-    kvsi_scored flags = {0};
+    kvsi_sp_model flags = {0};
     int ordered = 1;
 
-    v->reason = why_not_scored(t, &flags);
+    v->reason = why_not_sentencepiece(t, &flags);
     if (v->reason)
         return KVS_OK;
     TRY(add_tokens(w, t, err));
-    if (!t->scored)
+    if (!t->is_sentencepiece)
         TRY(score_by_merges(w, t, &ordered, err));
     for (size_t i = 0; i < t->normalizers.count; i++)
         if (t->normalizers.list[i].kind == KVSI_CHARACTER_MAP) {
@@ -268,11 +268,11 @@ static const char *why_not_byte_level(const kvs_tokenizer *t)
         return "bytes without tokens";
     if (!find_split(t))
         return "the rules by which it splits words";
-    return find_oddity(t);
+    return unsupported_feature(t);
 }
 
 /* All "left right", by rank, as one text that is cut up once it moves no more. */
-static kvs_status add_merges(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+static kvs_status add_merges(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs_err *err)
 {
     kvsi_merge *list = kvsi_merges_list(&t->merges);
     const size_t count = t->merges.count;
@@ -303,7 +303,7 @@ out:
     return st;
 }
 
-static kvs_status say_byte_level(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+static kvs_status export_byte_level(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs_err *err)
 {
     w->vocabulary.reason = why_not_byte_level(t);
     if (w->vocabulary.reason)
@@ -317,9 +317,9 @@ static kvs_status say_byte_level(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs
 
 /* ---- either, or neither ---------------------------------------------------------------------- */
 
-static kvs_status say_document(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+static kvs_status export_json(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs_err *err)
 {
-    json_t *document = kvsi_tokenizer_to_document(t);
+    json_t *document = kvsi_tokenizer_to_json(t);
     char *text = document ? json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
 
     json_decref(document);
@@ -331,26 +331,26 @@ static kvs_status say_document(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_e
     return w->document ? KVS_OK : fail_memory(err);
 }
 
-kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_words *out, const kvs_tokenizer *t, kvs_err *err)
+kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_tokenizer *out, const kvs_tokenizer *t, kvs_err *err)
 {
     kvs_status st;
 
-    *out = (kvsi_gguf_words){0};
-    TRY_OUT(t->byte_words ? say_byte_level(out, t, err) : say_scored(out, t, err));
+    *out = (kvsi_gguf_tokenizer){0};
+    TRY_OUT(t->byte_words ? export_byte_level(out, t, err) : export_sentencepiece(out, t, err));
     if (!out->vocabulary.model)
-        TRY_OUT(say_document(out, t, err));
+        TRY_OUT(export_json(out, t, err));
     TRY_OUT(kvsi_json_check("a tokenizer", err)); /* what decides the form compares values */
 out:
     if (st != KVS_OK)
-        kvsi_gguf_words_release(out);
+        kvsi_gguf_tokenizer_release(out);
     return st;
 }
 
-void kvsi_gguf_words_release(kvsi_gguf_words *words)
+void kvsi_gguf_tokenizer_release(kvsi_gguf_tokenizer *words)
 {
     kvsi_free(words->tokens);
     kvsi_free(words->merges);
     kvsi_free(words->document);
     kvsi_text_release(&words->bytes);
-    *words = (kvsi_gguf_words){0};
+    *words = (kvsi_gguf_tokenizer){0};
 }

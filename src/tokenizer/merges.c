@@ -100,7 +100,7 @@ typedef struct kvsi_candidate {
     int32_t left, right, result;
 } candidate;
 
-static int goes_before(const candidate *a, const candidate *b)
+static int precedes(const candidate *a, const candidate *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
@@ -109,7 +109,7 @@ static void sift_up(candidate *heap, size_t at)
 {
     const candidate moved = heap[at];
 
-    while (at > 0 && goes_before(&moved, heap + (at - 1) / 2)) {
+    while (at > 0 && precedes(&moved, heap + (at - 1) / 2)) {
         heap[at] = heap[(at - 1) / 2];
         at = (at - 1) / 2;
     }
@@ -122,9 +122,9 @@ static candidate pop(kvsi_word *word)
     size_t at = 0, child;
 
     while ((child = 2 * at + 1) < word->heap_count) {
-        if (child + 1 < word->heap_count && goes_before(heap + child + 1, heap + child))
+        if (child + 1 < word->heap_count && precedes(heap + child + 1, heap + child))
             child++;
-        if (!goes_before(heap + child, &moved))
+        if (!precedes(heap + child, &moved))
             break;
         heap[at] = heap[child];
         at = child;
@@ -133,7 +133,8 @@ static candidate pop(kvsi_word *word)
     return top;
 }
 
-static kvs_status note(kvsi_word *word, const kvsi_merges *merges, uint32_t at, kvs_err *err)
+static kvs_status push_candidate(kvsi_word *word, const kvsi_merges *merges, uint32_t at,
+                                 kvs_err *err)
 {
     const kvsi_symbol *left = word->symbols + at;
     const kvsi_merge *merge;
@@ -180,7 +181,7 @@ kvs_status kvsi_word_merge(kvsi_word *word, const kvsi_merges *merges, kvs_err *
 
     word->heap_count = 0;
     for (uint32_t i = 0; i + 1 < word->count; i++)
-        TRY(note(word, merges, i, err));
+        TRY(push_candidate(word, merges, i, err));
     while (word->heap_count > 0) {
         const candidate top = pop(word);
         kvsi_symbol *left = symbols + top.at, *right;
@@ -195,9 +196,9 @@ kvs_status kvsi_word_merge(kvsi_word *word, const kvsi_merges *merges, kvs_err *
         right->id = -1; /* whoever still names it is stale */
         if (left->next != UINT32_MAX)
             symbols[left->next].previous = top.at;
-        TRY(note(word, merges, top.at, err));
+        TRY(push_candidate(word, merges, top.at, err));
         if (left->previous != UINT32_MAX)
-            TRY(note(word, merges, left->previous, err));
+            TRY(push_candidate(word, merges, left->previous, err));
     }
     return KVS_OK;
 }

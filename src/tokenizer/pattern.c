@@ -124,7 +124,7 @@ static uint64_t largest_repeat(const char *text)
 
 /* An upper bound, from constants of the expression, of the work between two calls of count_step(),
  * apart from the characters that the match moves over. */
-static uint64_t weigh(const pcre2_code *code, const char *text, size_t size)
+static uint64_t step_weight(const pcre2_code *code, const char *text, size_t size)
 {
     uint32_t captures = 0, lookbehind = 0;
 
@@ -187,7 +187,7 @@ static kvs_status fail_memory(kvs_err *err)
 }
 
 /* The start of an expression, for messages. */
-static int shown(size_t size)
+static int shown_length(size_t size)
 {
     return (int)(size < 100 ? size : 100);
 }
@@ -231,8 +231,8 @@ static kvs_status compile(pcre2_code **out, const char *text, size_t size, uint3
     if (code == COMPILE_NO_MEMORY)
         return fail_memory(err);
     pcre2_get_error_message(code, why, sizeof why);
-    return kvsi_fail(err, KVS_E_FORMAT, "expression '%.*s' is malformed at %zu: %s", shown(size),
-                     text, (size_t)at, (const char *)why);
+    return kvsi_fail(err, KVS_E_FORMAT, "expression '%.*s' is malformed at %zu: %s",
+                     shown_length(size), text, (size_t)at, (const char *)why);
 }
 
 static kvs_status create(kvsi_pattern **out, const char *text, size_t size, uint32_t options,
@@ -252,7 +252,7 @@ static kvs_status create(kvsi_pattern **out, const char *text, size_t size, uint
     }
     memcpy(p->text, text, size);
     TRY_OUT(compile(&p->counted, text, size, options | PCRE2_AUTO_CALLOUT, err));
-    p->weight = literal ? 1 : weigh(p->counted, p->text, size);
+    p->weight = literal ? 1 : step_weight(p->counted, p->text, size);
     if (p->weight <= FAST_WEIGHT && (literal || !depends_on_search(p->text)))
         TRY_OUT(compile(&p->fast, text, size, options, err));
     TRY_OUT(prepare(p, err));
@@ -274,7 +274,7 @@ kvs_status kvsi_pattern_create(kvsi_pattern **out, const char *expression, kvs_e
     kvsi_text_add(&text, "");
     st = translate(&text, expression, &why);
     if (st != KVS_OK) {
-        kvsi_fail(err, st, "expression '%.*s': %s", shown(size), expression, why.message);
+        kvsi_fail(err, st, "expression '%.*s': %s", shown_length(size), expression, why.message);
         goto out;
     }
     /* \C would match part of a character, and the next match must start at a whole one. */
@@ -367,7 +367,7 @@ static kvs_status fail_match(const kvsi_pattern *p, int code, kvs_err *err)
     if (code == PCRE2_ERROR_CALLOUT)
         return kvsi_fail(err, KVS_E_LIMIT,
                          "expression '%.*s' takes more than %d steps per byte of the text",
-                         shown(strlen(p->text)), p->text, (int)STEPS_PER_BYTE);
+                         shown_length(strlen(p->text)), p->text, (int)STEPS_PER_BYTE);
     pcre2_get_error_message(code, why, sizeof why);
     return kvsi_fail(err, KVS_E_LIMIT, "an expression of the tokenizer gave up: %s",
                      (const char *)why);
@@ -392,7 +392,7 @@ kvs_status kvsi_search_next(kvsi_search *s, size_t from, size_t *start, size_t *
         character_start(s, found[0]) != found[0] || character_start(s, found[1]) != found[1])
         return kvsi_fail(err, KVS_E_FORMAT,
                          "expression '%.*s' matches bytes %zu to %zu of %zu in a search from %zu",
-                         shown(strlen(s->pattern->text)), s->pattern->text, (size_t)found[0],
+                         shown_length(strlen(s->pattern->text)), s->pattern->text, (size_t)found[0],
                          (size_t)found[1], s->size, from);
     *start = found[0];
     *end = found[1];

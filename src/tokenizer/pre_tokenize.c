@@ -7,7 +7,7 @@
 
 typedef struct splitter {
     const kvs_tokenizer *t;
-    kvsi_take_word take;
+    kvsi_word_callback callback;
     void *user;
     kvs_err *err;
     size_t limit, *made; /* bytes that steps which change the text may make, and have made */
@@ -157,7 +157,7 @@ static kvs_status byte_level(const splitter *s, size_t step, const char *text, s
     kvs_status st;
 
     if (step + 1 == s->t->pre_tokenizers.count)
-        return s->take(s->user, text, size, s->err);
+        return s->callback(s->user, text, size, s->err);
     kvsi_map_bytes(&mapped, text, size);
     TRY_OUT(check_made(s, &mapped));
     TRY_OUT(run(s, step + 1, mapped.data, mapped.length, first));
@@ -220,7 +220,7 @@ static kvs_status run(const splitter *s, size_t step, const char *text, size_t s
     if (size == 0)
         return KVS_OK;
     if (step >= s->t->pre_tokenizers.count)
-        return s->take(s->user, text, size, s->err);
+        return s->callback(s->user, text, size, s->err);
     c = s->t->pre_tokenizers.list + step;
     switch (c->kind) {
     case KVSI_BYTE_LEVEL:
@@ -235,10 +235,10 @@ static kvs_status run(const splitter *s, size_t step, const char *text, size_t s
 }
 
 kvs_status kvsi_pre_tokenize(const kvs_tokenizer *t, const char *text, size_t size, int first,
-                             kvsi_take_word take, void *user, kvs_err *err)
+                             kvsi_word_callback callback, void *user, kvs_err *err)
 {
     size_t made = 0;
-    const splitter s = {t, take, user, err, kvsi_growth_limit(size), &made};
+    const splitter s = {t, callback, user, err, kvsi_growth_limit(size), &made};
 
     return run(&s, 0, text, size, first);
 }

@@ -9,7 +9,7 @@ static kvs_status fail_memory(kvs_err *err)
     return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
 }
 
-json_t *kvsi_byte_level_document(const char *expression)
+json_t *kvsi_byte_level_json(const char *expression)
 {
     json_t *pre_tokenizer =
         json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
@@ -34,8 +34,8 @@ static json_t *member_of_model(json_t *document, const char *key)
     return json_object_get(json_object_get(document, "model"), key);
 }
 
-kvs_status kvsi_document_add_piece(json_t *document, const char *piece, size_t size, size_t id,
-                                   kvs_err *err)
+kvs_status kvsi_tokenizer_json_add_piece(json_t *document, const char *piece, size_t size,
+                                         size_t id, kvs_err *err)
 {
     json_t *vocab = member_of_model(document, "vocab");
     json_t *text = json_stringn(piece, size);
@@ -55,8 +55,8 @@ out:
     return st;
 }
 
-kvs_status kvsi_document_add_token(json_t *document, const char *content, size_t size, size_t id,
-                                   int special, kvs_err *err)
+kvs_status kvsi_tokenizer_json_add_token(json_t *document, const char *content, size_t size,
+                                         size_t id, int special, kvs_err *err)
 {
     json_t *token = json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id,
                               "content", content, size, "single_word", 0, "lstrip", 0, "rstrip", 0,
@@ -70,7 +70,8 @@ kvs_status kvsi_document_add_token(json_t *document, const char *content, size_t
                            (int)(size < 64 ? size : 64), content);
 }
 
-kvs_status kvsi_document_add_merge(json_t *document, const char *merge, size_t size, kvs_err *err)
+kvs_status kvsi_tokenizer_json_add_merge(json_t *document, const char *merge, size_t size,
+                                         kvs_err *err)
 {
     json_t *text = json_stringn(merge, size);
 
@@ -90,8 +91,8 @@ static void add_special(json_t *single, json_t *specials, const char *token, siz
         json_pack("{s:s, s:[I], s:[s]}", "id", token, "ids", (json_int_t)id, "tokens", token));
 }
 
-kvs_status kvsi_document_frame(json_t *document, const char *before, size_t before_id,
-                               const char *after, size_t after_id, kvs_err *err)
+kvs_status kvsi_tokenizer_json_set_template(json_t *document, const char *before, size_t before_id,
+                                            const char *after, size_t after_id, kvs_err *err)
 {
     json_t *single = json_array(), *specials = json_object(), *pair, *second;
 
@@ -151,7 +152,7 @@ static kvs_status add_merge_lines(json_t *document, const char *text, size_t siz
         if (length > 0 && line[length - 1] == '\r')
             length--;
         if (length > 0 && !is_header)
-            st = kvsi_document_add_merge(document, line, length, err);
+            st = kvsi_tokenizer_json_add_merge(document, line, length, err);
         line = newline ? newline + 1 : end;
     }
     return st;
@@ -175,8 +176,8 @@ static kvs_status fill_gpt2(json_t *document, const char *vocab_path, const char
     }
     id = json_object_get(vocab, end);
     if (json_is_integer(id) && json_integer_value(id) >= 0)
-        TRY_OUT(kvsi_document_add_token(document, end, strlen(end), (size_t)json_integer_value(id),
-                                        1, err));
+        TRY_OUT(kvsi_tokenizer_json_add_token(document, end, strlen(end),
+                                              (size_t)json_integer_value(id), 1, err));
 out:
     json_decref(vocab);
     kvsi_free(merges);
@@ -188,7 +189,7 @@ kvs_status kvsi_tokenizer_load_gpt2(kvs_tokenizer **out, const char *dir, kvs_er
     const int pair = find_pair(dir);
     char *vocab = kvsi_path_join(dir, file_pairs[pair > 0][0]);
     char *merges = kvsi_path_join(dir, file_pairs[pair > 0][1]);
-    json_t *document = kvsi_byte_level_document(NULL);
+    json_t *document = kvsi_byte_level_json(NULL);
     kvs_status st;
 
     *out = NULL;
@@ -197,7 +198,7 @@ kvs_status kvsi_tokenizer_load_gpt2(kvs_tokenizer **out, const char *dir, kvs_er
         goto out;
     }
     TRY_OUT(fill_gpt2(document, vocab, merges, err));
-    st = kvsi_tokenizer_from_document(out, json_incref(document), vocab, err);
+    st = kvsi_tokenizer_from_json(out, json_incref(document), vocab, err);
 out:
     json_decref(document);
     kvsi_free(vocab);

@@ -97,14 +97,15 @@ struct kvs_tokenizer {
     size_t vocab; /* ids that texts can have; pieces beyond are characters that only occur inside
                      others (SentencePiece) */
     kvsi_merges merges;
-    kvsi_merges joints; /* pairs of characters that a merge may bring together; see safe_split.c */
+    kvsi_merges
+        joinable; /* pairs of characters that a merge may bring together; see safe_split.c */
     int32_t byte_ids[256]; /* of <0x00> .. <0xFF>, or of the characters that stand for bytes where
                               `byte_words`; -1 = none */
     int32_t unknown, bos, eos;          /* -1 = none */
-    int32_t document_bos, document_eos; /* what a reader of the document alone would take */
+    int32_t document_bos, document_eos; /* what a reader of the document alone would callback */
     int byte_words; /* words reach the model as bytes: the last pre-tokenizer is ByteLevel */
     int byte_fallback, ignore_merges, fuse_unknown;
-    int scored;             /* SentencePiece: unknown characters fall back after merging */
+    int is_sentencepiece;   /* SentencePiece: unknown characters fall back after merging */
     float *scores;          /* SentencePiece: of all pieces, as the file has them, and what they */
     unsigned char *kinds;   /* are (kvsi_piece_kind); NULL for others */
     kvsi_trie user_defined; /* SentencePiece: symbols that are never merged */
@@ -119,15 +120,15 @@ struct kvs_tokenizer {
 };
 
 /* From a document, whose reference is taken; `what` names it in messages. */
-kvs_status kvsi_tokenizer_from_document(kvs_tokenizer **out, json_t *document, const char *what,
-                                        kvs_err *err);
+kvs_status kvsi_tokenizer_from_json(kvs_tokenizer **out, json_t *document, const char *what,
+                                    kvs_err *err);
 
 /* ---- encoding, in order ---- */
 
 struct kvsi_scratch {
     kvsi_text mapped; /* a word spelt with the characters for its bytes */
     kvsi_word word;
-    kvsi_cache cache;
+    kvsi_word_cache cache;
 };
 
 /* How long the steps may make a text of `size` bytes, and whether it has stayed so. */
@@ -136,19 +137,19 @@ kvs_status kvsi_check_growth(size_t size, size_t limit, kvs_err *err);
 /* The normalized text, appended. */
 kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_text *out, const char *text,
                           size_t size, kvs_err *err);
-/* Calls `take` with each word in turn; `first`: the text stands at the very start. */
-typedef kvs_status (*kvsi_take_word)(void *user, const char *word, size_t size, kvs_err *err);
+/* Calls `callback` with each word in turn; `first`: the text stands at the very start. */
+typedef kvs_status (*kvsi_word_callback)(void *user, const char *word, size_t size, kvs_err *err);
 kvs_status kvsi_pre_tokenize(const kvs_tokenizer *t, const char *text, size_t size, int first,
-                             kvsi_take_word take, void *user, kvs_err *err);
+                             kvsi_word_callback callback, void *user, kvs_err *err);
 /* Ids of one word. */
 kvs_status kvsi_encode_word(const kvs_tokenizer *t, const char *word, size_t size, kvsi_ids *out,
                             kvs_err *err);
 /* Notes which characters merges can join, once the merges are known. */
-kvs_status kvsi_find_joints(kvs_tokenizer *t, kvs_err *err);
+kvs_status kvsi_find_joinable(kvs_tokenizer *t, kvs_err *err);
 /* Notes that a text is never to be cut. */
-kvs_status kvsi_keep_whole(kvs_tokenizer *t, const char *text, size_t size, kvs_err *err);
+kvs_status kvsi_forbid_split(kvs_tokenizer *t, const char *text, size_t size, kvs_err *err);
 /* How much of a text, which is not empty, can be encoded without looking at the rest. */
-size_t kvsi_next_cut(const kvs_tokenizer *t, const char *text, size_t size);
+size_t kvsi_safe_prefix(const kvs_tokenizer *t, const char *text, size_t size);
 /* Writes bytes as the characters that stand for them. */
 void kvsi_map_bytes(kvsi_text *out, const char *bytes, size_t size);
 /* The id of <0xNN> in a name, or -1. */

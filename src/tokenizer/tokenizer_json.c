@@ -274,13 +274,13 @@ static kvs_status read_added(const reader *r, const json_t *list)
 /* ---- post-processors ------------------------------------------------------------------------- */
 
 /* What stands around a text is a few tokens, but a short file could name long lists often. */
-static kvs_status add_framing(const reader *r, kvsi_ids *out, const int32_t *ids, size_t count)
+static kvs_status add_template_ids(const reader *r, kvsi_ids *out, const int32_t *ids, size_t count)
 {
-    enum { FRAMING_MAX = 256 };
+    enum { TEMPLATE_IDS_MAX = 256 };
 
-    if (out->count + count > FRAMING_MAX)
+    if (out->count + count > TEMPLATE_IDS_MAX)
         return kvsi_fail(r->err, KVS_E_LIMIT, "'%s': more than %d tokens on one side of a text",
-                         r->what, (int)FRAMING_MAX);
+                         r->what, (int)TEMPLATE_IDS_MAX);
     return kvsi_ids_add(out, ids, count, r->err);
 }
 
@@ -304,7 +304,7 @@ static kvs_status add_special(const reader *r, const json_t *template, const cha
             return kvsi_fail(r->err, KVS_E_FORMAT,
                              "'%s': template token '%s' has an id outside the vocabulary", r->what,
                              name);
-        st = add_framing(r, out, &id, 1);
+        st = add_template_ids(r, out, &id, 1);
         if (st != KVS_OK)
             return st;
     }
@@ -337,7 +337,7 @@ static kvs_status read_template(const reader *r, const json_t *value)
         st = kvsi_fail(r->err, KVS_E_FORMAT, "'%s': a template without its text", r->what);
         goto out;
     }
-    TRY_OUT(add_framing(r, &before, r->t->before.ids, r->t->before.count));
+    TRY_OUT(add_template_ids(r, &before, r->t->before.ids, r->t->before.count));
     kvsi_free(r->t->before.ids);
     r->t->before = before;
     before = (kvsi_ids){0};
@@ -369,11 +369,11 @@ static kvs_status read_post_processor(const reader *r, const json_t *value, int 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 /* tokenizer.json does not say which tokens begin and end a text: the template does, or names do. */
-static int32_t find_frame_token(const kvs_tokenizer *t, const kvsi_ids *frame,
-                                const char *const *names)
+static int32_t find_special(const kvs_tokenizer *t, const kvsi_ids *template_ids,
+                            const char *const *names)
 {
-    if (frame->count > 0)
-        return frame->ids[0];
+    if (template_ids->count > 0)
+        return template_ids->ids[0];
     for (; *names; names++) {
         const int32_t id = kvsi_vocabulary_find(&t->vocabulary, *names, strlen(*names));
 
@@ -384,14 +384,15 @@ static int32_t find_frame_token(const kvs_tokenizer *t, const kvsi_ids *frame,
     return -1;
 }
 
-static void find_frame(kvs_tokenizer *t)
+static void find_bos_eos(kvs_tokenizer *t)
 {
-    static const char *const begins[] = {"<s>", "<bos>", "<|begin_of_text|>", "<|endoftext|>",
-                                         NULL};
-    static const char *const ends[] = {"</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>", NULL};
+    static const char *const bos_names[] = {"<s>", "<bos>", "<|begin_of_text|>", "<|endoftext|>",
+                                            NULL};
+    static const char *const eos_names[] = {"</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>",
+                                            NULL};
 
-    t->bos = find_frame_token(t, &t->before, begins);
-    t->eos = find_frame_token(t, &t->after, ends);
+    t->bos = find_special(t, &t->before, bos_names);
+    t->eos = find_special(t, &t->after, eos_names);
     t->document_bos = t->bos;
     t->document_eos = t->eos;
 }
@@ -414,16 +415,16 @@ static kvs_status read_document(const reader *r)
     if (t->vocab == 0)
         return kvsi_fail(r->err, KVS_E_FORMAT, "'%s': the vocabulary is empty", r->what);
     find_bytes(t);
-    find_frame(t);
+    find_bos_eos(t);
     if (!t->byte_words) /* those have a pre-tokenizer that cuts them */
-        TRY(kvsi_find_joints(t, r->err));
+        TRY(kvsi_find_joinable(t, r->err));
     json_object_del(model, "vocab"); /* from here on we have them in a better form */
     json_object_del(model, "merges");
     return KVS_OK;
 }
 
-kvs_status kvsi_tokenizer_from_document(kvs_tokenizer **out, json_t *document, const char *what,
-                                        kvs_err *err)
+kvs_status kvsi_tokenizer_from_json(kvs_tokenizer **out, json_t *document, const char *what,
+                                    kvs_err *err)
 {
     kvs_tokenizer *t = kvsi_alloc(1, sizeof *t);
     const reader r = {t, what, err};

@@ -30,17 +30,17 @@ kvs_status kvsi_word_counter_finish(kvsi_word_counter *counter, kvsi_word_counts
                                     kvs_err *err);
 
 /* What was learned; starts as {0}. */
-typedef struct kvsi_learned {
+typedef struct kvsi_bpe_trained {
     kvsi_vocabulary tokens; /* as bytes: the 256 bytes, then what merges made of them */
-    struct kvsi_learned_merge {
+    struct kvsi_trained_merge {
         uint32_t left, right;
     } * merges; /* in their order */
     size_t count, capacity;
-} kvsi_learned;
+} kvsi_bpe_trained;
 
 /* At most `wanted` tokens more than the bytes; fewer if nothing is left to merge. */
-kvs_status kvsi_learn_merges(kvsi_learned *out, const kvsi_word_counts *counts, size_t wanted,
-                             const kvs_tokenizer_training *training, kvs_err *err);
-void kvsi_learned_release(kvsi_learned *learned);
+kvs_status kvsi_bpe_train(kvsi_bpe_trained *out, const kvsi_word_counts *counts, size_t wanted,
+                          const kvs_tokenizer_training *training, kvs_err *err);
+void kvsi_bpe_trained_release(kvsi_bpe_trained *learned);
 
 #endif

@@ -8,19 +8,19 @@
 enum { KVSI_CACHED_WORD_MAX = 64 }; /* bytes; longer words seldom come again */
 
 /* Starts as {0}.  Bounded: when it is full it starts over. */
-typedef struct kvsi_cache {
-    struct kvsi_cache_entry *entries;
+typedef struct kvsi_word_cache {
+    struct kvsi_word_cache_entry *entries;
     size_t used;
     kvsi_text keys;
     kvsi_ids ids;
-} kvsi_cache;
+} kvsi_word_cache;
 
-/* The ids of a word, borrowed until the next kvsi_cache_put; NULL if it is not there. */
-const int32_t *kvsi_cache_get(const kvsi_cache *cache, const char *word, size_t size,
-                              size_t *count);
+/* The ids of a word, borrowed until the next kvsi_word_cache_put; NULL if it is not there. */
+const int32_t *kvsi_word_cache_get(const kvsi_word_cache *cache, const char *word, size_t size,
+                                   size_t *count);
 /* Adds a word that is not there; those that are too long or have no ids are left out. */
-kvs_status kvsi_cache_put(kvsi_cache *cache, const char *word, size_t size, const int32_t *ids,
-                          size_t count, kvs_err *err);
-void kvsi_cache_release(kvsi_cache *cache);
+kvs_status kvsi_word_cache_put(kvsi_word_cache *cache, const char *word, size_t size,
+                               const int32_t *ids, size_t count, kvs_err *err);
+void kvsi_word_cache_release(kvsi_word_cache *cache);
 
 #endif

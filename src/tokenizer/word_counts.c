@@ -1,7 +1,7 @@
 /* Words of texts, counted by several threads.
  *
  * Texts come in pieces and are collected until there is work for all threads.  They are cut where
- * no word can cross: at their ends, at special strings, and within long stretches between a
+ * no word can cross: at their ends, at special strings, and within long segments between a
  * character that is no space and a space.  (GPT-2's expression has a space only at the start of a
  * word, and words that end with another character do not look at what follows.)  So the counts
  * depend neither on the pieces nor on the number of threads.  Only a text without such a place for
@@ -17,11 +17,11 @@
 
 #include <string.h>
 
-enum { STRETCH = 1 << 18, BATCH = 1 << 23 }; /* bytes, about */
+enum { SEGMENT_BYTES = 1 << 18, BATCH_BYTES = 1 << 23 }; /* bytes, about */
 
-typedef struct stretch {
+typedef struct segment {
     size_t at, size; /* in the text that is collected */
-} stretch;
+} segment;
 
 /* What a thread has of its own. */
 typedef struct counter {
@@ -36,10 +36,10 @@ struct kvsi_word_counter {
     counter *counters; /* one per thread */
     kvsi_trie specials;
     size_t longest; /* bytes of the longest special string, at least 1 */
-    char *text;     /* collected: `size` bytes, of which the first `cut` are in stretches */
+    char *text;     /* collected: `size` bytes, of which the first `cut` are in segments */
     size_t size, capacity, cut;
-    stretch *stretches;
-    size_t count, stretch_capacity;
+    segment *segments;
+    size_t count, segment_capacity;
 };
 
 kvs_status kvsi_word_counts_add(kvsi_word_counts *counts, const char *word, size_t size,
@@ -63,13 +63,13 @@ void kvsi_word_counts_release(kvsi_word_counts *counts)
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-static kvs_status add_stretch(kvsi_word_counter *c, size_t size, kvs_err *err)
+static kvs_status add_segment(kvsi_word_counter *c, size_t size, kvs_err *err)
 {
-    const kvs_status st = kvsi_array_reserve(&c->stretches, &c->stretch_capacity, c->count + 1,
-                                             sizeof *c->stretches, err);
+    const kvs_status st = kvsi_array_reserve(&c->segments, &c->segment_capacity, c->count + 1,
+                                             sizeof *c->segments, err);
 
     if (st == KVS_OK)
-        c->stretches[c->count++] = (stretch){c->cut, size};
+        c->segments[c->count++] = (segment){c->cut, size};
     c->cut += size;
     return st;
 }
@@ -89,34 +89,34 @@ static int may_follow_space(const char *text, size_t at)
 }
 
 /* Whether no word can cross `at`, 0 < at < size. */
-static int is_cut(const char *text, size_t at)
+static int is_boundary(const char *text, size_t at)
 {
     return (text[at] == ' ' || text[at] == '\n') && !may_follow_space(text, at);
 }
 
-/* The next `size` bytes become stretches. */
-static kvs_status cut_stretches(kvsi_word_counter *c, size_t size, kvs_err *err)
+/* The next `size` bytes become segments. */
+static kvs_status cut_segments(kvsi_word_counter *c, size_t size, kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
     while (size > 0 && st == KVS_OK) {
         const char *text = c->text + c->cut;
-        size_t end = size > STRETCH ? STRETCH : size;
+        size_t end = size > SEGMENT_BYTES ? SEGMENT_BYTES : size;
 
-        while (end < size && !is_cut(text, end))
+        while (end < size && !is_boundary(text, end))
             end++;
-        st = add_stretch(c, end, err);
+        st = add_segment(c, end, err);
         size -= end;
     }
     return st;
 }
 
 /* The last place at or before `limit` that is a cut; 0 if there is none. */
-static size_t last_cut(const char *text, size_t size, size_t limit)
+static size_t last_boundary(const char *text, size_t size, size_t limit)
 {
     size_t at = limit < size ? limit : size - 1;
 
-    while (at > 0 && !is_cut(text, at))
+    while (at > 0 && !is_boundary(text, at))
         at--;
     return at;
 }
@@ -137,10 +137,10 @@ static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
 
         length = kvsi_trie_find(&c->specials, text, size, 0, &at, &which);
         if (length == 0 || at >= end) {
-            at = ends ? size : size > 0 ? last_cut(text, size, end) : 0;
-            return cut_stretches(c, at, err);
+            at = ends ? size : size > 0 ? last_boundary(text, size, end) : 0;
+            return cut_segments(c, at, err);
         }
-        TRY(cut_stretches(c, at, err));
+        TRY(cut_segments(c, at, err));
         c->cut += length;
         if (left - (c->size - c->cut) > limit) /* nothing before the limit is left */
             return KVS_OK;
@@ -151,7 +151,7 @@ static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
 /* ---- counting -------------------------------------------------------------------------------- */
 
 /* Bytes that are not UTF-8 are words of their own, as when encoding. */
-static kvs_status count_stretch(counter *c, kvsi_bytes text)
+static kvs_status count_segment(counter *c, kvsi_bytes text)
 {
     for (size_t at = 0; at < text.size;) {
         const size_t valid = kvsi_utf8_valid(text.text + at, text.size - at);
@@ -186,15 +186,15 @@ static kvs_status add_counts(kvsi_word_counts *to, const kvsi_word_counts *from,
     return st;
 }
 
-/* Counts the words of all stretches, and keeps the text behind them. */
-static kvs_status count_stretches(kvsi_word_counter *c, kvs_err *err)
+/* Counts the words of all segments, and keeps the text behind them. */
+static kvs_status count_segments(kvsi_word_counter *c, kvs_err *err)
 {
     KVSI_PARALLEL_PIECES(c->threads, i, c->count) {
         counter *own = c->counters + kvsi_thread_index();
 
         if (own->status == KVS_OK)
-            own->status = count_stretch(
-                own, (kvsi_bytes){c->text + c->stretches[i].at, c->stretches[i].size});
+            own->status =
+                count_segment(own, (kvsi_bytes){c->text + c->segments[i].at, c->segments[i].size});
     }
     for (int i = 0; i < c->threads; i++)
         if (c->counters[i].status != KVS_OK)
@@ -255,7 +255,7 @@ void kvsi_word_counter_free(kvsi_word_counter *c)
     }
     kvsi_free(c->counters);
     kvsi_trie_release(&c->specials);
-    kvsi_free(c->stretches);
+    kvsi_free(c->segments);
     kvsi_free(c->text);
     kvsi_free(c);
 }
@@ -271,14 +271,14 @@ kvs_status kvsi_word_counter_add(kvsi_word_counter *c, const char *text, size_t 
     TRY(cut_text(c, last, err));
     if (!last && c->size - c->cut > KVSI_PIECE_BYTES)
         TRY(cut_text(c, 1, err));
-    if (c->cut >= BATCH)
-        TRY(count_stretches(c, err));
+    if (c->cut >= BATCH_BYTES)
+        TRY(count_segments(c, err));
     return KVS_OK;
 }
 
 kvs_status kvsi_word_counter_finish(kvsi_word_counter *c, kvsi_word_counts *counts, kvs_err *err)
 {
-    TRY(count_stretches(c, err));
+    TRY(count_segments(c, err));
     for (int i = 0; i < c->threads; i++)
         TRY(add_counts(counts, &c->counters[i].counts, err));
     return KVS_OK;
