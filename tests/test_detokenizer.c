@@ -4,7 +4,6 @@
 #include "base/random.h"
 #include "support.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 

@@ -3,31 +3,16 @@
  * a message that names it.  None may take time out of proportion to the text. */
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "model_files.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
-
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = support_make_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
 
 /* ---- expressions, none with an escape that means something else to PCRE2 --------------------- */
 
@@ -361,7 +346,7 @@ static kvs_status load(kvs_tokenizer **out, const char *expression, int replace,
         kvsi_text_format(&json, "\": %u", i);
     }
     kvsi_text_add(&json, "}}}");
-    path = write_file(dir, "tokenizer.json", json.data, json.length);
+    path = write_file(support_dir, "tokenizer.json", json.data, json.length);
     st = kvs_tokenizer_load(out, path, err);
     kvsi_free(path);
     kvsi_text_release(&json);
@@ -557,5 +542,5 @@ int main(void)
         cmocka_unit_test(ordinary),
     };
 
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, support_dir_setup, support_dir_teardown);
 }

@@ -14,26 +14,10 @@
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = support_make_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 static kvs_status load_file(kvs_tokenizer **out, const char *name, const void *data, size_t size,
                             kvs_err *err)
 {
-    char *path = kvsi_path_join(dir, name);
+    char *path = kvsi_path_join(support_dir, name);
     FILE *file = fopen(path, "wb");
     kvs_status st;
 
@@ -467,7 +451,7 @@ static void test_sentencepiece(void **state)
 
 static void write_beside(const char *name, const char *text)
 {
-    char *path = kvsi_path_join(dir, name);
+    char *path = kvsi_path_join(support_dir, name);
 
     if (text)
         assert_int_equal(kvsi_file_write_text(path, text, NULL), KVS_OK);
@@ -613,7 +597,7 @@ static void test_beside_json(void **state)
         "{\"added_tokens\": [{\"id\": 0, \"content\": \"<|endoftext|>\", \"special\": true},"
         "{\"id\": 1, \"content\": \"<|im_end|>\", \"special\": true}],"
         "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 2}, \"merges\": []}}";
-    char *saved = kvsi_path_join(dir, "saved"), *path;
+    char *saved = kvsi_path_join(support_dir, "saved"), *path;
     kvs_tokenizer *t, *again;
     int made;
 
@@ -681,7 +665,7 @@ static void test_gguf_frames(void **state)
         if (load_file(&t, "words.gguf", file.data, file.length, &err) != KVS_OK)
             fail_msg("%s", err.message);
         expect_ids(t, "a", cases[i].ids);
-        path = kvsi_path_join(dir, "saved.json");
+        path = kvsi_path_join(support_dir, "saved.json");
         assert_int_equal(kvs_tokenizer_save(t, path, NULL), KVS_OK);
         assert_int_equal(kvs_tokenizer_load(&again, path, NULL), KVS_OK);
         expect_ids(again, "a", cases[i].ids);
@@ -810,5 +794,5 @@ int main(void)
         cmocka_unit_test(test_gguf_frames),
     };
 
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, support_dir_setup, support_dir_teardown);
 }

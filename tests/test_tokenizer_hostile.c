@@ -5,25 +5,9 @@
 
 #include <string.h>
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = support_make_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 static kvs_status load(kvs_tokenizer **t, const kvsi_text *file, kvs_err *err)
 {
-    char *path = write_file(dir, "tokenizer", file->data, file->length);
+    char *path = write_file(support_dir, "tokenizer", file->data, file->length);
     const kvs_status st = kvs_tokenizer_load(t, path, err);
 
     kvsi_free(path);
@@ -240,5 +224,5 @@ int main(void)
         cmocka_unit_test(empty_tokens),        cmocka_unit_test(words_without_ids),
     };
 
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, support_dir_setup, support_dir_teardown);
 }

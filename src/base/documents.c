@@ -52,7 +52,7 @@ kvs_status kvsi_documents_open(kvsi_documents **out, const char *path, const cha
                          path);
     documents = kvsi_alloc(1, sizeof *documents);
     if (!documents)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     *documents = (kvsi_documents){.path = path,
                                   .field = field ? field : KVSI_DEFAULT_FIELD,
                                   .separator = separator ? separator : KVSI_DEFAULT_SEPARATOR,
@@ -97,8 +97,8 @@ static char *text_of(const kvsi_documents *d)
     return d->buffer + d->begin;
 }
 
-/* Room for one more block behind `end`. */
-static kvs_status make_room(kvsi_documents *d, kvs_err *err)
+/* Makes the capacity behind `end` at least one block. */
+static kvs_status reserve_block(kvsi_documents *d, kvs_err *err)
 {
     const size_t size = held(d);
     char *larger;
@@ -112,7 +112,7 @@ static kvs_status make_room(kvsi_documents *d, kvs_err *err)
 
         larger = kvsi_alloc(capacity, 1);
         if (!larger)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a document of '%s'", d->path);
+            return kvsi_no_memory(err, "a document of '%s'", d->path);
         if (size > 0)
             memcpy(larger, text_of(d), size);
         kvsi_free(d->buffer);
@@ -128,7 +128,7 @@ static kvs_status read_more(kvsi_documents *d, kvs_err *err)
 {
     size_t got = 0;
 
-    TRY(make_room(d, err));
+    TRY(reserve_block(d, err));
     TRY(kvsi_source_read(d->source, d->buffer + d->end, BLOCK, &got, err));
     d->end += got;
     d->ended = got == 0;

@@ -20,11 +20,6 @@ kvs_status(kvsi_fail_errno)(kvs_err *err, const char *action, const char *path)
                      path, reason);
 }
 
-static kvs_status fail_memory(kvs_err *err, const char *path)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-}
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* The size of an open file that must be regular and within the limit. */
@@ -73,7 +68,7 @@ kvs_status kvsi_file_read(char **out, size_t *size, const char *path, size_t lim
     TRY_OUT(check_size(&length, fd, path, limit, err));
     data = kvsi_alloc(length + 1, 1);
     if (!data) {
-        st = fail_memory(err, path);
+        st = kvsi_no_memory(err, "'%s'", path);
         goto out;
     }
     TRY_OUT(read_all(fd, data, length, path, err));
@@ -159,12 +154,12 @@ kvs_status kvsi_new_file_open(kvsi_new_file **out, const char *path, kvs_err *er
     *out = NULL;
     file = kvsi_alloc(1, sizeof *file);
     if (!file)
-        return fail_memory(err, path);
+        return kvsi_no_memory(err, "'%s'", path);
     TRY_OUT(check_target(path, err));
     file->path = kvsi_strdup(path);
     file->temporary = kvsi_alloc(room, 1);
     if (!file->path || !file->temporary) {
-        st = fail_memory(err, path);
+        st = kvsi_no_memory(err, "'%s'", path);
         goto out;
     }
     snprintf(file->temporary, room, "%s.tmp-%ld", path, (long)getpid());
@@ -201,7 +196,7 @@ static kvs_status sync_parent(const char *path, kvs_err *err)
     int fd;
 
     if (!parent)
-        return fail_memory(err, path);
+        return kvsi_no_memory(err, "'%s'", path);
     fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* A folder we may not read, or a file system without this call: nothing to be done. */
     if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
@@ -302,7 +297,7 @@ kvs_status kvsi_dir_make(const char *path, int *made, kvs_err *err)
 
     *made = 0;
     if (!parts)
-        return fail_memory(err, path);
+        return kvsi_no_memory(err, "'%s'", path);
     while (end > 1 && parts[end - 1] == '/')
         parts[--end] = '\0';
     for (size_t at = end > 0; at <= end; at++) {
@@ -346,4 +341,19 @@ char *kvsi_path_parent(const char *path)
     if (parent)
         memcpy(parent, path, length);
     return parent;
+}
+
+char *kvsi_find_tokenizer(const char *dir)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin",
+                                        "tokenizer.gguf"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = kvsi_path_join(dir, names[i]);
+
+        if (path && kvsi_file_exists(path))
+            return path;
+        kvsi_free(path);
+    }
+    return NULL;
 }

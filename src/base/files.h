@@ -42,5 +42,8 @@ kvs_status kvsi_dir_make(const char *path, int *made, kvs_err *err);
 char *kvsi_path_join(const char *dir, const char *name);
 /* The folder that holds it, "." for a bare name; likewise. */
 char *kvsi_path_parent(const char *path);
+/* The path of a folder's tokenizer: the first of tokenizer.json, .model, .bin and .gguf that
+ * exists. In fresh memory; NULL if there is none or memory runs out. */
+char *kvsi_find_tokenizer(const char *dir);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -46,15 +47,14 @@ kvs_status kvsi_json_check(const char *what, kvs_err *err)
 {
     if (!kvsi_nomem_is_set())
         return KVS_OK;
-    kvsi_fail(err, KVS_E_NOMEM, "out of memory for %s", what);
+    kvsi_no_memory(err, "%s", what);
     kvsi_nomem_clear(); /* reported once, also to callers without `err` */
     return KVS_E_NOMEM;
 }
 
 kvs_status kvsi_json_check_made(const json_t *value, const char *what, kvs_err *err)
 {
-    return value ? kvsi_json_check(what, err)
-                 : kvsi_fail(err, KVS_E_NOMEM, "out of memory for %s", what);
+    return value ? kvsi_json_check(what, err) : kvsi_no_memory(err, "%s", what);
 }
 
 /* When memory runs out, what jansson has built so far leaks: only jansson has the pointers. */
@@ -379,32 +379,24 @@ json_t *kvsi_json_ids(const int32_t *ids, size_t count)
     return array;
 }
 
-/* Bytes of the character at the start, as jansson sees it; 0 = there is none. */
-static size_t character(const char *text, size_t size)
-{
-    for (size_t length = 1; length <= 4 && length <= size; length++) {
-        json_t *string = json_stringn(text, length);
-
-        json_decref(string);
-        if (string)
-            return length;
-    }
-    return 0;
-}
-
 json_t *kvsi_json_text(const char *text, size_t size)
 {
     json_t *string = json_stringn(text, size);
-    kvsi_text mended = {0};
+    kvsi_text valid = {0};
 
     if (string)
         return string;
-    for (size_t at = 0, length; at < size; at += length ? length : 1) {
-        length = character(text + at, size - at);
-        kvsi_text_add_bytes(&mended, length ? text + at : "\xef\xbf\xbd", length ? length : 3);
+    for (size_t at = 0, length; at < size; at += length) {
+        uint32_t code;
+
+        length = kvsi_utf8_next(text + at, size - at, &code);
+        if (code == KVSI_NO_CHARACTER)
+            kvsi_text_add(&valid, "\xef\xbf\xbd"); /* U+FFFD */
+        else
+            kvsi_text_add_bytes(&valid, text + at, length);
     }
-    string = mended.failed ? NULL : json_stringn(mended.data, mended.length);
-    kvsi_text_release(&mended);
+    string = valid.failed ? NULL : json_stringn(valid.data, valid.length);
+    kvsi_text_release(&valid);
     return string;
 }
 

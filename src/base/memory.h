@@ -5,6 +5,8 @@
 #ifndef KVSI_BASE_MEMORY_H
 #define KVSI_BASE_MEMORY_H
 
+#include "base/status.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +16,10 @@ void *kvsi_alloc(size_t count, size_t size);
 void kvsi_free(void *memory);
 
 char *kvsi_strdup(const char *text);
+
+/* Reports that an allocation failed: "out of memory for WHAT".  WHAT is a printf format, which must
+ * be a literal, and its arguments:  return kvsi_no_memory(err, "'%s'", path); */
+#define kvsi_no_memory(err, ...) kvsi_fail(err, KVS_E_NOMEM, "out of memory for " __VA_ARGS__)
 
 uint64_t kvsi_memory_allocations(void); /* calls to kvsi_alloc so far, in all threads */
 size_t kvsi_memory_live(void);          /* bytes now allocated */

@@ -71,13 +71,13 @@ kvs_status kvsi_new_folder_begin(kvsi_new_folder *folder, const char *path,
 
     *folder = (kvsi_new_folder){.path = kvsi_strdup(path)};
     if (!folder->path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     while (length > 1 && folder->path[length - 1] == '/')
         folder->path[--length] = '\0';
     TRY_OUT(check_place(folder, kind, overwrite, err));
     folder->temporary = with_suffix(folder->path, "tmp");
     if (!folder->temporary) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        st = kvsi_no_memory(err, "'%s'", path);
         goto out;
     }
     TRY_OUT(kvsi_dir_remove(folder->temporary, err)); /* of a process with our number, long gone */
@@ -122,7 +122,7 @@ kvs_status kvsi_new_folder_commit(kvsi_new_folder *folder, kvs_err *err)
     if (folder->replaces) {
         old = with_suffix(folder->path, "old");
         if (!old) {
-            st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder->path);
+            st = kvsi_no_memory(err, "'%s'", folder->path);
             goto out;
         }
         TRY_OUT(kvsi_dir_publish(folder->path, old, err));

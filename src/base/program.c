@@ -85,7 +85,7 @@ static kvs_status take_output(char **output, FILE *stream, const char *name, siz
     rewind(stream);
     data = kvsi_alloc((size_t)size + 1, 1);
     if (!data)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the output of '%s'", name);
+        return kvsi_no_memory(err, "the output of '%s'", name);
     if (fread(data, 1, (size_t)size, stream) != (size_t)size) {
         kvsi_free(data);
         return kvsi_fail(err, KVS_E_IO, "cannot read the output of '%s'", name);

@@ -110,7 +110,7 @@ out:
 
 no_memory:
     kvsi_source_close(source);
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+    return kvsi_no_memory(err, "'%s'", path);
 }
 
 void kvsi_source_close(kvsi_source *source)

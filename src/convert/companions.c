@@ -55,11 +55,6 @@ int kvsi_is_companion(const char *name)
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-static kvs_status fail_memory(const char *what, kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", what);
-}
-
 kvs_status kvsi_write_bytes(const char *dir, const char *name, const char *bytes, size_t size,
                             kvs_err *err)
 {
@@ -68,7 +63,7 @@ kvs_status kvsi_write_bytes(const char *dir, const char *name, const char *bytes
     kvs_status st;
 
     if (!path)
-        return fail_memory(name, err);
+        return kvsi_no_memory(err, "'%s'", name);
     TRY_OUT(kvsi_new_file_open(&file, path, err));
     TRY_OUT(kvsi_new_file_write(file, bytes, size, err));
     st = kvsi_new_file_commit(file, err);
@@ -83,7 +78,7 @@ kvs_status kvsi_write_json(const char *dir, const char *name, json_t *value, kvs
 {
     char *path = kvsi_path_join(dir, name);
     const kvs_status st =
-        path && value ? kvsi_json_write(value, path, err) : fail_memory(name, err);
+        path && value ? kvsi_json_write(value, path, err) : kvsi_no_memory(err, "'%s'", name);
 
     json_decref(value);
     kvsi_free(path);
@@ -98,7 +93,7 @@ static kvs_status copy_file(const char *from, const char *to, const char *name, 
     kvs_status st = KVS_OK;
 
     if (!path)
-        return fail_memory(name, err);
+        return kvsi_no_memory(err, "'%s'", name);
     *there = kvsi_file_exists(path);
     if (*there) {
         TRY_OUT(kvsi_file_read(&bytes, &size, path, limit, err));
@@ -171,7 +166,7 @@ static kvs_status copy_python(modules *m, const char *file, int *there, kvs_err 
     kvs_status st = KVS_OK;
 
     if (!path)
-        return fail_memory(file, err);
+        return kvsi_no_memory(err, "'%s'", file);
     *there = leads_inside(m->from, path);
     if (*there) {
         TRY_OUT(kvsi_file_read(&text, &size, path, TEXT_LIMIT, err));
@@ -275,7 +270,7 @@ static kvs_status replace_class(json_t *settings, const char *name, kvs_err *err
         return KVS_OK;
     return json_object_set_new(settings, "tokenizer_class", json_string(name)) == 0
                ? KVS_OK
-               : fail_memory(SETTINGS, err);
+               : kvsi_no_memory(err, "'%s'", SETTINGS);
 }
 
 static kvs_status copy_settings(const char *from, const char *to, const char *class_name,
@@ -289,7 +284,7 @@ static kvs_status copy_settings(const char *from, const char *to, const char *cl
 
     *there = 0;
     if (!path || !m) {
-        st = fail_memory(SETTINGS, err);
+        st = kvsi_no_memory(err, "'%s'", SETTINGS);
         goto out;
     }
     if (!kvsi_file_exists(path))
@@ -363,12 +358,12 @@ static kvs_status template_in_settings(char **out, const char *folder, kvs_err *
     kvs_status st = KVS_OK;
 
     if (!path)
-        return fail_memory(folder, err);
+        return kvsi_no_memory(err, "'%s'", folder);
     if (kvsi_file_exists(path))
         TRY_OUT(kvsi_json_read_wide(&settings, path, SETTINGS_LIMIT, err));
     text = find_template(json_object_get(settings, "chat_template"));
     if (text && !(*out = kvsi_strdup(text)))
-        st = fail_memory(path, err);
+        st = kvsi_no_memory(err, "'%s'", path);
 out:
     json_decref(settings);
     kvsi_free(path);
@@ -383,7 +378,7 @@ kvs_status kvsi_read_chat_template(char **out, const char *folder, kvs_err *err)
 
     *out = NULL;
     if (!path)
-        return fail_memory(folder, err);
+        return kvsi_no_memory(err, "'%s'", folder);
     st = kvsi_file_exists(path) ? kvsi_file_read(out, &size, path, TEXT_LIMIT, err)
                                 : template_in_settings(out, folder, err);
     kvsi_free(path);

@@ -4,10 +4,10 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/names.h"
+#include "base/utf8.h"
 #include "convert/companions.h"
 #include "formats/llama2c.h"
 #include "tokenizer/tokenizer_files.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -96,7 +96,7 @@ static kvs_status check_place(const kvs_convert_options *o, kvs_format format, k
     kvs_status st = KVS_OK;
 
     if (o->in && !parent)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", o->in);
+        st = kvsi_no_memory(err, "'%s'", o->in);
     else if (o->in && (is_same_file(o->in, o->out) || is_same_file(parent, o->out)))
         st = kvsi_fail(err, KVS_E_INVALID, "'%s' is where the model comes from", o->out);
     else if (format != KVS_FORMAT_HF && stat(o->out, &info) == 0) {
@@ -157,7 +157,7 @@ static kvs_status find_folder(kvsi_conversion *c, kvs_err *err)
     c->folder = in;
     if (!kvsi_is_folder(in))
         c->folder = c->parent = kvsi_path_parent(in);
-    return c->folder ? KVS_OK : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", in);
+    return c->folder ? KVS_OK : kvsi_no_memory(err, "'%s'", in);
 }
 
 /* Where the input has its own tokenizer; NULL: it has none. */
@@ -191,7 +191,7 @@ static kvs_status read_gguf_template(char **out, const char *path, kvs_err *err)
         goto out;
     *out = kvsi_alloc(size + 1, 1);
     if (!*out)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        st = kvsi_no_memory(err, "'%s'", path);
     else if (memchr(text, '\0', size) || kvsi_utf8_valid(text, size) < size)
         st = kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s' is no text in UTF-8", path, key);
     else

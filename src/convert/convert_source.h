@@ -1,5 +1,5 @@
-/* convert/convert_source.h - the tensors of a model that is being converted, made one by one: read from the
- * model's files, or drawn. */
+/* convert/convert_source.h - the tensors of a model that is converted, one at a time: read from the
+ * model's files, or drawn at random. */
 #ifndef KVSI_CONVERT_CONVERT_SOURCE_H
 #define KVSI_CONVERT_CONVERT_SOURCE_H
 

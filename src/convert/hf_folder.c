@@ -52,13 +52,13 @@ static kvs_status take_ids(json_t *object, const char *folder, kvs_err *err)
     kvs_status st = KVS_OK;
 
     if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+        return kvsi_no_memory(err, "'%s'", folder);
     TRY_OUT(kvsi_json_read(&config, path, CONFIG_LIMIT, err));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         json_t *value = json_object_get(config, keys[i]);
 
         if (value && json_object_set(object, keys[i], value) != 0) {
-            st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", CONFIG_FILE);
+            st = kvsi_no_memory(err, "'%s'", CONFIG_FILE);
             break;
         }
     }
@@ -85,7 +85,7 @@ static kvs_status set_ids(json_t *object, const kvsi_conversion *c, kvs_err *err
     if (ids->pad >= 0)
         failed |= json_object_set_new(object, "pad_token_id", json_integer(ids->pad));
     if (failed)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", CONFIG_FILE);
+        return kvsi_no_memory(err, "'%s'", CONFIG_FILE);
     return c->keeps_ids && c->folder ? take_ids(object, c->folder, err) : KVS_OK;
 }
 
@@ -169,7 +169,7 @@ static kvs_status save_tokenizer(const kvs_tokenizer *t, const char *dir, kvs_er
     kvs_status st;
 
     if (!path)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+        st = kvsi_no_memory(err, "'%s'", dir);
     else
         st = exact ? kvs_tokenizer_save(t, path, err) : save_vocabulary(t, path, err);
     kvsi_free(path);

@@ -8,11 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static kvs_status no_memory(const char *path, kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-}
-
 /* ---- a folder -------------------------------------------------------------------------------- */
 
 static kvs_status compare(const kvsi_shard *shard, const kvsi_shard_record *record,
@@ -44,7 +39,7 @@ static kvs_status open_shard(kvs_corpus *corpus, kvs_split split, size_t index, 
     kvs_status st;
 
     if (!path)
-        return no_memory(corpus->path, err);
+        return kvsi_no_memory(err, "'%s'", corpus->path);
     TRY_OUT(kvsi_shard_open(shard, path, info->vocab, err));
     TRY_OUT(compare(shard, record, info, err));
     if (shard->longest > info->split[split].longest)
@@ -61,12 +56,12 @@ static kvs_status open_folder(kvs_corpus *corpus, kvs_err *err)
     kvs_status st;
 
     if (!path)
-        return no_memory(corpus->path, err);
+        return kvsi_no_memory(err, "'%s'", corpus->path);
     TRY_OUT(kvsi_corpus_record_read(&corpus->record, path, err));
     for (int s = 0; s < KVSI_SPLITS; s++) {
         corpus->shards[s] = kvsi_alloc(info->split[s].shards, sizeof *corpus->shards[s]);
         if (!corpus->shards[s]) {
-            st = no_memory(corpus->path, err);
+            st = kvsi_no_memory(err, "'%s'", corpus->path);
             goto out;
         }
         for (size_t i = 0; i < info->split[s].shards; i++)
@@ -76,7 +71,7 @@ static kvs_status open_folder(kvs_corpus *corpus, kvs_err *err)
                             ? kvsi_path_join(corpus->path, kvsi_tokenizer_file)
                             : kvsi_strdup(info->tokenizer);
     if (!corpus->tokenizer)
-        st = no_memory(corpus->path, err);
+        st = kvsi_no_memory(err, "'%s'", corpus->path);
     info->tokenizer = corpus->tokenizer;
 out:
     kvsi_free(path);
@@ -93,7 +88,7 @@ static kvs_status open_file(kvs_corpus *corpus, kvs_split split, const char *pat
     kvsi_shard *shard = kvsi_alloc(1, sizeof *shard);
 
     if (!shard)
-        return no_memory(path, err);
+        return kvsi_no_memory(err, "'%s'", path);
     corpus->shards[split] = shard;
     TRY(kvsi_shard_open(shard, path, vocab, err));
     *info = (kvs_split_info){.tokens = shard->tokens,
@@ -170,7 +165,7 @@ static kvs_status match_tokenizer(const kvs_corpus *corpus, const kvs_tokenizer 
     const size_t vocab = kvs_tokenizer_vocab(tokenizer);
 
     if (hash == 0)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the hash of a tokenizer");
+        return kvsi_no_memory(err, "the hash of a tokenizer");
     if (info->tokenizer_hash && hash != info->tokenizer_hash)
         return kvsi_fail(err, KVS_E_INVALID,
                          "the tokenizer is another than that of '%s': expected hash %016" PRIx64
@@ -215,10 +210,10 @@ kvs_status kvs_corpus_open(kvs_corpus **out, const char *path, const kvs_corpus_
 
     *out = NULL;
     if (!corpus)
-        return no_memory(path, err);
+        return kvsi_no_memory(err, "'%s'", path);
     corpus->path = kvsi_strdup(path);
     if (!corpus->path) {
-        st = no_memory(path, err);
+        st = kvsi_no_memory(err, "'%s'", path);
         goto out;
     }
     TRY_OUT(open_path(corpus, options ? options : &none, err));

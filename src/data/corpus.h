@@ -21,6 +21,7 @@ typedef struct kvsi_source_record {
 typedef struct kvsi_corpus_record {
     kvs_corpus_info info; /* `tokenizer` is text of the program's own, not owned */
     kvsi_shard_record *shards[KVSI_SPLITS]; /* [info.split[].shards] */
+    size_t shard_capacity[KVSI_SPLITS];
     kvsi_source_record *sources;
     size_t source_count;
 } kvsi_corpus_record;

@@ -139,7 +139,7 @@ static kvs_status name_sources(build *b, kvs_err *err)
 
     b->record.sources = kvsi_alloc(plan->count, sizeof *b->record.sources);
     if (!b->record.sources)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu files", plan->count);
+        return kvsi_no_memory(err, "%zu files", plan->count);
     for (size_t i = 0; i < plan->count; i++) {
         struct stat info;
 
@@ -147,7 +147,7 @@ static kvs_status name_sources(build *b, kvs_err *err)
             return kvsi_fail_errno(err, "open", plan->files[i]);
         b->record.sources[i].name = kvsi_strdup(plan->files[i]);
         if (!b->record.sources[i].name)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", plan->files[i]);
+            return kvsi_no_memory(err, "'%s'", plan->files[i]);
         b->record.source_count++;
         b->progress.size += (uint64_t)info.st_size;
     }
@@ -279,7 +279,7 @@ static kvs_status open_writer(build *b, kvs_split split, kvs_err *err)
     name_shard(name, b, split);
     path = kvsi_path_join(b->folder.temporary, name);
     if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", name);
+        return kvsi_no_memory(err, "'%s'", name);
     st = kvsi_shard_writer_open(&b->writers[split], path, info->vocab, info->tokenizer_hash, err);
     kvsi_free(path);
     return st;
@@ -391,7 +391,7 @@ static kvs_status keep_tokenizer(build *b, kvs_err *err)
         return KVS_OK;
     path = kvsi_path_join(b->folder.temporary, kvsi_tokenizer_file);
     if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", kvsi_tokenizer_file);
+        return kvsi_no_memory(err, "'%s'", kvsi_tokenizer_file);
     TRY_OUT(kvs_tokenizer_save(b->tokenizer, path, err));
     kvs_tokenizer_free(b->tokenizer);
     b->tokenizer = NULL;
@@ -423,7 +423,7 @@ static kvs_status describe_tokenizer(build *b, kvs_err *err)
     info->id_bytes = kvsi_shard_id_bytes(info->vocab);
     info->tokenizer_hash = kvs_tokenizer_hash(b->tokenizer);
     if (info->tokenizer_hash == 0)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the hash of a tokenizer");
+        return kvsi_no_memory(err, "the hash of a tokenizer");
     return KVS_OK;
 }
 
@@ -465,7 +465,7 @@ static kvs_status fill_folder(build *b, kvs_err *err)
     TRY_OUT(check_tokens(b, err));
     path = kvsi_path_join(b->folder.temporary, "corpus.json");
     if (!path)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for 'corpus.json'");
+        st = kvsi_no_memory(err, "'corpus.json'");
     else
         TRY_OUT(kvsi_corpus_record_write(&b->record, path, err));
 out:

@@ -1,4 +1,5 @@
 /* corpus.json: what is in the folder, from which texts it came, and how it was split. */
+#include "base/array.h"
 #include "base/checksum.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -42,18 +43,9 @@ kvs_status kvsi_corpus_record_add_shard(kvsi_corpus_record *record, kvs_split sp
                                         const kvsi_shard_record *shard, kvs_err *err)
 {
     kvs_split_info *info = &record->info.split[split];
-    const size_t count = info->shards;
 
-    if ((count & (count - 1)) == 0) { /* room doubles: 0, 1, 2, 4, ... are full */
-        kvsi_shard_record *more = kvsi_alloc(count > 0 ? 2 * count : 1, sizeof *more);
-
-        if (!more)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu shards", count + 1);
-        if (count > 0)
-            memcpy(more, record->shards[split], count * sizeof *more);
-        kvsi_free(record->shards[split]);
-        record->shards[split] = more;
-    }
+    TRY(kvsi_array_reserve(&record->shards[split], &record->shard_capacity[split], info->shards + 1,
+                           sizeof *shard, err));
     record->shards[split][info->shards++] = *shard;
     info->tokens += shard->tokens;
     info->documents += shard->documents;
@@ -217,7 +209,7 @@ static kvs_status read_sources(kvsi_corpus_record *record, const json_t *value, 
     TRY(get_list(&list, value, "sources", what, err));
     record->sources = kvsi_alloc(json_array_size(list), sizeof *record->sources);
     if (!record->sources)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", what);
+        return kvsi_no_memory(err, "'%s'", what);
     for (size_t i = 0; i < json_array_size(list); i++) {
         kvsi_source_record *source = record->sources + i;
         const json_t *object = json_array_get(list, i);
@@ -228,7 +220,7 @@ static kvs_status read_sources(kvsi_corpus_record *record, const json_t *value, 
         TRY(get_hash(&source->checksum, object, "checksum", what, err));
         source->name = kvsi_strdup(name);
         if (!source->name)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", what);
+            return kvsi_no_memory(err, "'%s'", what);
         record->source_count++;
     }
     return KVS_OK;

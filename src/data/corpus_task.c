@@ -67,7 +67,7 @@ static kvs_status mark_shard(shard_windows *windows, const kvsi_shard *shard, si
     windows->count = (size_t)((shard->documents - 1) / DOCUMENTS_A_MARK + 1);
     windows->marks = kvsi_alloc(windows->count, sizeof *windows->marks);
     if (!windows->marks)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory for the windows of '%s'", shard->path);
+        return kvsi_no_memory(err, "the windows of '%s'", shard->path);
     for (uint64_t d = 0; d < shard->documents; d++) {
         if (d % DOCUMENTS_A_MARK == 0)
             windows->marks[d / DOCUMENTS_A_MARK] = before;
@@ -84,7 +84,7 @@ static kvs_status mark_split(split_windows *windows, const kvs_corpus *corpus, k
 
     windows->shards = kvsi_alloc(shards, sizeof *windows->shards);
     if (!windows->shards)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory for %zu shards", shards);
+        return kvsi_no_memory(err, "%zu shards", shards);
     for (; windows->shard_count < shards; windows->shard_count++)
         TRY(mark_shard(&windows->shards[windows->shard_count],
                        &corpus->shards[split][windows->shard_count], context, &windows->count,
@@ -242,7 +242,7 @@ kvs_status kvs_corpus_task(kvs_task **out, const kvs_corpus *corpus, size_t cont
     TRY_OUT(check_splits(corpus, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the task of '%s'", corpus->path);
+        st = kvsi_no_memory(err, "the task of '%s'", corpus->path);
         goto out;
     }
     task->base.ops = &corpus_ops;

@@ -225,7 +225,7 @@ kvs_status kvsi_shard_open(kvsi_shard *shard, const char *path, size_t vocab, kv
 
     *shard = (kvsi_shard){0};
     if (!made.path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     TRY_OUT(map_file(&made, err));
     TRY_OUT(read_header(&made, vocab, err));
     TRY_OUT(check_starts(&made, err));

@@ -1,4 +1,5 @@
 /* Writing: ids go out as they come, starts are kept until the end, the header is filled in last. */
+#include "base/array.h"
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/memory.h"
@@ -31,7 +32,7 @@ kvs_status kvsi_shard_writer_open(kvsi_shard_writer **out, const char *path, siz
 
     *out = NULL;
     if (!writer)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     writer->header = (kvsi_shard_header){.version = KVSI_SHARD_VERSION,
                                          .id_bytes = (uint32_t)kvsi_shard_id_bytes(vocab),
                                          .vocab = vocab,
@@ -80,27 +81,6 @@ static kvs_status put_ids(kvsi_shard_writer *w, const int32_t *ids, size_t count
     return put(w, ids, count * sizeof *ids, err);
 }
 
-/* Room for the start of one more document. */
-static kvs_status make_room(kvsi_shard_writer *w, kvs_err *err)
-{
-    const size_t used = (size_t)w->header.documents;
-    const size_t capacity = w->capacity ? 2 * w->capacity : 64;
-    uint64_t *larger;
-
-    if (used < w->capacity)
-        return KVS_OK;
-    larger = kvsi_alloc(capacity, sizeof *larger);
-    if (!larger)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the starts of %zu documents",
-                         capacity);
-    if (used > 0)
-        memcpy(larger, w->starts, used * sizeof *larger);
-    kvsi_free(w->starts);
-    w->starts = larger;
-    w->capacity = capacity;
-    return KVS_OK;
-}
-
 kvs_status kvsi_shard_writer_add(kvsi_shard_writer *writer, const int32_t *ids, size_t count,
                                  kvs_err *err)
 {
@@ -109,7 +89,8 @@ kvs_status kvsi_shard_writer_add(kvsi_shard_writer *writer, const int32_t *ids, 
     if (count == 0)
         return KVS_OK;
     if (w->header.documents == 0 || w->ended) {
-        TRY(make_room(w, err));
+        TRY(kvsi_array_reserve(&w->starts, &w->capacity, (size_t)w->header.documents + 1,
+                               sizeof *w->starts, err));
         w->starts[w->header.documents++] = w->header.tokens;
         w->ended = 0;
     }

@@ -65,8 +65,8 @@ kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_task *tas
 
 no_memory:
     kvsi_batch_buffer_release(&made);
-    return kvsi_fail(err, KVS_E_NOMEM, "no memory for a batch of %zu sequences of %zu tokens",
-                     max_sequences, task->max_tokens);
+    return kvsi_no_memory(err, "a batch of %zu sequences of %zu tokens", max_sequences,
+                          task->max_tokens);
 }
 
 void kvsi_batch_buffer_release(kvsi_batch_buffer *buffer)

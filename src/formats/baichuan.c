@@ -4,6 +4,7 @@
  *
  *     self_attn.W_pack.weight      rows of q, then k, then v
  *     self_attn.conv_k, conv_v     (1, 1, kv heads, 1, 2), the previous token first */
+#include "base/memory.h"
 #include "formats/weights_open.h"
 
 #include <stdio.h>
@@ -76,7 +77,7 @@ kvs_status kvsi_baichuan_translate(json_t **out, const json_t *config, const cha
     failed |= json_object_set(ours, "kvshift", own);
     json_object_del(ours, "architectures");
     if (failed || !own)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", what);
+        st = kvsi_no_memory(err, "'%s'", what);
     if (st == KVS_OK)
         *out = json_incref(ours);
 out:

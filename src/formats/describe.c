@@ -54,7 +54,7 @@ static kvs_status describe_folder(kvs_model_info *out, const char *folder, kvs_e
     kvs_status st;
 
     if (!settings)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+        return kvsi_no_memory(err, "'%s'", folder);
     TRY_OUT(kvsi_hf_check_run(folder, err));
     TRY_OUT(kvsi_hf_config_open(&config, &format, settings, err));
     out->format = format_names[format];
@@ -76,7 +76,7 @@ kvs_status kvs_model_describe(kvs_model_info *out, const char *path, kvs_err *er
 
     TRY_OUT(kvsi_content_of(&found, path, err));
     if (found == KVSI_CONTENT_FOLDERS_FILE && !(folder = kvsi_path_parent(path)))
-        TRY_OUT(kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path));
+        TRY_OUT(kvsi_no_memory(err, "'%s'", path));
     if (found == KVSI_CONTENT_FOLDER || found == KVSI_CONTENT_FOLDERS_FILE)
         TRY_OUT(describe_folder(&info, folder ? folder : path, err));
     else
@@ -91,8 +91,7 @@ static kvs_status config_in_folder(kvs_model_config *out, const char *folder, kv
 {
     char *path = kvsi_path_join(folder, "config.json");
     kvsi_weights_format format;
-    kvs_status st = path ? kvsi_hf_check_run(folder, err)
-                         : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+    kvs_status st = path ? kvsi_hf_check_run(folder, err) : kvsi_no_memory(err, "'%s'", folder);
 
     if (st == KVS_OK)
         st = kvsi_hf_config_open(out, &format, path, err);

@@ -133,7 +133,7 @@ static kvs_status read_metadata(kvsi_gguf *file, kvs_err *err)
                          keys, (int)KEYS_MAX);
     file->values = kvsi_alloc((size_t)keys, sizeof *file->values);
     if (!file->values)
-        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", file->path);
+        return kvsi_no_memory(err, "'%s'", file->path);
     for (; file->count < keys; file->count++)
         TRY(take_value(&c, file->values + file->count));
     file->after_keys = c.at;
@@ -160,7 +160,7 @@ kvs_status kvsi_gguf_open(kvsi_gguf **out, const char *path, kvs_err *err)
 
     *out = NULL;
     if (!file || !(file->path = kvsi_strdup(path))) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", path);
+        st = kvsi_no_memory(err, "'%s'", path);
         goto out;
     }
     TRY_OUT(map_file(file, err));

@@ -91,7 +91,7 @@ static kvs_status name_tensors(renamed *r, kvs_err *err)
 {
     r->names = kvsi_alloc(r->ours->count, sizeof *r->names);
     if (!r->names)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu names", r->ours->count);
+        return kvsi_no_memory(err, "%zu names", r->ours->count);
     for (size_t i = 0; i < r->ours->count; i++) {
         kvsi_file_tensor tensor;
 

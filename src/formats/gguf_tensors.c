@@ -66,7 +66,7 @@ static kvs_status take_name(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
                          c->path, size, NAME_MAX_SIZE);
     name = kvsi_alloc(size + 1, 1);
     if (!name)
-        return kvsi_fail(c->err, KVS_E_NOMEM, "'%s': out of memory", c->path);
+        return kvsi_no_memory(c->err, "'%s'", c->path);
     memcpy(name, text, size);
     tensor->name = name;
     return KVS_OK;
@@ -195,7 +195,7 @@ static kvs_status check_overlaps(const kvsi_gguf *file, kvs_err *err)
     kvs_status st = KVS_OK;
 
     if (!sorted)
-        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", file->path);
+        return kvsi_no_memory(err, "'%s'", file->path);
     for (size_t i = 0; i < count; i++)
         sorted[i] = &file->tensors[i];
     qsort(sorted, count, sizeof(kvsi_file_tensor *), compare_place);
@@ -225,8 +225,8 @@ kvs_status kvsi_gguf_read_tensors(kvsi_gguf *file, kvs_err *err)
                          file->path, file->tensor_count, room);
     file->tensors = kvsi_alloc((size_t)file->tensor_count, sizeof *file->tensors);
     if (!file->tensors)
-        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory for %" PRIu64 " tensors",
-                         file->path, file->tensor_count);
+        return kvsi_no_memory(err, "the %" PRIu64 " tensors of '%s'", file->tensor_count,
+                              file->path);
     TRY(get_alignment(&alignment, file, err));
     for (size_t i = 0; i < file->tensor_count; i++)
         TRY(take_tensor(&c, &file->tensors[i]));

@@ -54,7 +54,7 @@ kvs_status kvsi_weights_open_gguf(kvsi_weights *w, const char *path, kvs_err *er
     w->format = KVSI_FORMAT_GGUF;
     w->file = kvsi_strdup(path);
     if (!w->file)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     TRY(kvsi_gguf_open(&w->gguf, path, err));
     TRY(read_architecture(&found, w->gguf, path, err));
     TRY(kvsi_gguf_read_tensors(w->gguf, err));

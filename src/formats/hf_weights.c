@@ -20,11 +20,6 @@ enum {
     NAME_SIZE = 512,
 };
 
-static kvs_status fail_memory(const char *path, kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-}
-
 /* ---- the configuration ----------------------------------------------------------------------- */
 
 kvs_status kvsi_hf_config_open(kvs_model_config *out, kvsi_weights_format *format, const char *path,
@@ -100,7 +95,7 @@ static kvs_status open_shard(kvsi_weights *w, char *path, kvs_err *err)
     kvsi_weights_shard *shard = &w->shards[w->shard_count];
 
     if (!path)
-        return fail_memory(w->path, err);
+        return kvsi_no_memory(err, "'%s'", w->path);
     shard->path = path;
     w->shard_count++;
     return kvsi_safetensors_open(&shard->file, path, err);
@@ -110,7 +105,7 @@ static kvs_status open_single(kvsi_weights *w, kvs_err *err)
 {
     w->shards = kvsi_alloc(1, sizeof *w->shards);
     if (!w->shards)
-        return fail_memory(w->path, err);
+        return kvsi_no_memory(err, "'%s'", w->path);
     TRY(open_shard(w, kvsi_strdup(w->file), err));
     return add_all(w, &w->shards[0], err);
 }
@@ -191,7 +186,7 @@ static kvs_status open_index(kvsi_weights *w, const char *folder, kvs_err *err)
     }
     w->shards = kvsi_alloc(SHARDS_MAX, sizeof *w->shards);
     if (!w->shards) {
-        st = fail_memory(w->file, err);
+        st = kvsi_no_memory(err, "'%s'", w->file);
         goto out;
     }
     json_object_foreach(map, tensor, name) {
@@ -217,7 +212,7 @@ kvs_status kvsi_hf_find_weights(char **file, const char *folder, kvs_err *err)
         char *path = kvsi_path_join(folder, names[i]);
 
         if (!path)
-            return fail_memory(folder, err);
+            return kvsi_no_memory(err, "'%s'", folder);
         if (kvsi_file_exists(path)) {
             *file = path;
             return KVS_OK;
@@ -230,7 +225,8 @@ kvs_status kvsi_hf_find_weights(char **file, const char *folder, kvs_err *err)
 kvs_status kvsi_hf_check_run(const char *folder, kvs_err *err)
 {
     char *newest = kvsi_path_join(folder, "ckpt/latest"), *weights = NULL;
-    kvs_status st = newest ? kvsi_hf_find_weights(&weights, folder, err) : fail_memory(folder, err);
+    kvs_status st =
+        newest ? kvsi_hf_find_weights(&weights, folder, err) : kvsi_no_memory(err, "'%s'", folder);
 
     if (st == KVS_OK && !weights && kvsi_is_folder(newest))
         st = kvsi_fail(err, KVS_E_IO,
@@ -248,7 +244,7 @@ kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char 
     kvs_status st = KVS_OK;
 
     if (!settings) {
-        st = fail_memory(folder, err);
+        st = kvsi_no_memory(err, "'%s'", folder);
         goto out;
     }
     if (!file)
@@ -258,7 +254,7 @@ kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char 
     if (!file)
         TRY_OUT(kvsi_hf_find_weights(&w->file, folder, err));
     else if (!(w->file = kvsi_strdup(file)))
-        TRY_OUT(fail_memory(file, err));
+        TRY_OUT(kvsi_no_memory(err, "'%s'", file));
     if (!w->file)
         st = kvsi_fail(err, KVS_E_IO,
                        "'%s' has neither model.safetensors nor model.safetensors.index.json",

@@ -153,7 +153,7 @@ kvs_status kvsi_weights_open_llama2c(kvsi_weights *w, const char *path, kvs_err 
 
     w->file = kvsi_strdup(path);
     if (!w->file)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     TRY(kvsi_mapping_open(&w->map, path, err));
     TRY(read_header(w, &at, err));
     count = kvsi_llama2c_list(parts, &w->config, w->format == KVSI_FORMAT_LLAMA2C_V1);

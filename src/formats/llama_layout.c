@@ -35,7 +35,7 @@ static kvs_status interleave_rows(float *rows, size_t heads, size_t head_size, s
     float *head = kvsi_alloc(size, sizeof *head);
 
     if (!head)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a head of %zu numbers", size);
+        return kvsi_no_memory(err, "a head of %zu numbers", size);
     for (size_t h = 0; h < heads; h++) {
         memcpy(head, rows + h * size, size * sizeof *head);
         for (size_t i = 0; i < head_size; i++)

@@ -178,8 +178,7 @@ static kvs_status read_tensors(kvsi_safetensors *file, kvs_err *err)
     file->tensors = kvsi_alloc(keys, sizeof *file->tensors);
     file->by_name = kvsi_alloc(keys, sizeof(kvsi_file_tensor *));
     if (!file->tensors || !file->by_name)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory for the %zu tensors of '%s'", keys,
-                         file->path);
+        return kvsi_no_memory(err, "the %zu tensors of '%s'", keys, file->path);
     json_object_foreach(file->header, key, value) {
         if (strcmp(key, METADATA) == 0)
             TRY(check_metadata(file, value, err));
@@ -250,7 +249,7 @@ kvs_status kvsi_safetensors_open(kvsi_safetensors **out, const char *path, kvs_e
 
     *out = NULL;
     if (!file)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory to open '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     file->path = path;
     TRY_OUT(map_file(file, err));
     TRY_OUT(parse_header(file, err));

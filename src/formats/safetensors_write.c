@@ -20,11 +20,6 @@ static const char METADATA[] = "__metadata__"; /* the one header key that is no 
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-static kvs_status fail_memory(const char *path, kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the header of '%s'", path);
-}
-
 /* A new reference, or NULL. */
 static json_t *describe_tensor(const kvsi_file_tensor *tensor, size_t begin)
 {
@@ -51,7 +46,7 @@ static kvs_status describe_tensors(json_t *header, const kvsi_file_tensor *tenso
             return kvsi_fail(err, KVS_E_INVALID, "the name of tensor '%.100s' is taken in '%s'",
                              tensors[i].name, path);
         if (json_object_set_new(header, tensors[i].name, describe_tensor(&tensors[i], begin)) != 0)
-            return fail_memory(path, err);
+            return kvsi_no_memory(err, "the header of '%s'", path);
         begin += kvsi_file_tensor_bytes(&tensors[i]);
     }
     return KVS_OK;
@@ -73,7 +68,7 @@ static kvs_status render_header(unsigned char **out, size_t *size, const json_t 
     length = whole - LENGTH_BYTES;
     bytes = kvsi_alloc(whole, 1);
     if (!bytes) {
-        st = fail_memory(path, err);
+        st = kvsi_no_memory(err, "the header of '%s'", path);
         goto out;
     }
     memcpy(bytes, &length, sizeof length);
@@ -174,7 +169,7 @@ static kvs_status stream_init(stream *s, const kvsi_tensor_source *source, kvs_e
     s->ordered = kvsi_alloc(source->count, sizeof *s->ordered);
     s->at = kvsi_alloc(source->count, sizeof *s->at);
     if (!s->tensors || !s->ordered || !s->at)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tensors", source->count);
+        return kvsi_no_memory(err, "%zu tensors", source->count);
     for (size_t i = 0; i < source->count; i++)
         source->describe(source->self, i, &s->tensors[i]);
     return kvsi_tensor_writer_init(&s->writer, source, err);
@@ -239,8 +234,8 @@ static kvs_status write_in(const char *dir, const char *name, stream *s, size_t 
                            kvs_err *err)
 {
     char *path = kvsi_path_join(dir, name);
-    const kvs_status st = path ? write_part(s, path, first, end, err)
-                               : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+    const kvs_status st =
+        path ? write_part(s, path, first, end, err) : kvsi_no_memory(err, "'%s'", dir);
 
     kvsi_free(path);
     return st;
@@ -261,7 +256,7 @@ static kvs_status write_index(const char *dir, json_t *places, const stream *s, 
     index = json_pack("{s:{s:I, s:I}, s:o}", "metadata", "total_size", (json_int_t)bytes,
                       "total_parameters", (json_int_t)numbers, "weight_map", places);
     st = index && path ? kvsi_json_write(index, path, err)
-                       : kvsi_fail(err, KVS_E_NOMEM, "out of memory for the index in '%s'", dir);
+                       : kvsi_no_memory(err, "the index in '%s'", dir);
     json_decref(index);
     kvsi_free(path);
     return st;
@@ -282,7 +277,7 @@ static kvs_status write_shards(const char *dir, stream *s, uint64_t shard_bytes,
         st = write_in(dir, name, s, first, end, err);
         for (; first < end; first++)
             if (json_object_set_new(places, s->tensors[first].name, json_string(name)) != 0)
-                st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the index in '%s'", dir);
+                st = kvsi_no_memory(err, "the index in '%s'", dir);
     }
     if (st == KVS_OK)
         return write_index(dir, places, s, err);

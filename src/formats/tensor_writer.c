@@ -22,7 +22,7 @@ kvs_status kvsi_tensor_writer_init(kvsi_tensor_writer *writer, const kvsi_tensor
     }
     writer->values = kvsi_alloc(largest, sizeof *writer->values);
     if (!writer->values)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tensor of %zu numbers", largest);
+        return kvsi_no_memory(err, "a tensor of %zu numbers", largest);
     return KVS_OK;
 }
 

@@ -114,7 +114,7 @@ kvs_status kvsi_token_ids_read_folder(kvsi_token_ids *out, const char *folder, s
         char *path = kvsi_path_join(folder, names[i]);
 
         if (!path)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+            return kvsi_no_memory(err, "'%s'", folder);
         if (kvsi_file_exists(path))
             st = read_file(&ids, path, vocab, err);
         kvsi_free(path);

@@ -1,4 +1,5 @@
 /* What all formats have in common once they are open. */
+#include "base/array.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "formats/weights_open.h"
@@ -14,29 +15,6 @@ static const char *embedding_name(kvs_body body)
 }
 
 /* ---- filling --------------------------------------------------------------------------------- */
-
-static kvs_status fail_memory(const char *path, kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the tensors of '%s'", path);
-}
-
-static kvs_status make_room(kvsi_weights *w, kvs_err *err)
-{
-    const size_t room = w->room ? 2 * w->room : 64;
-    kvsi_weights_tensor *more;
-
-    if (w->count < w->room)
-        return KVS_OK;
-    more = kvsi_alloc(room, sizeof *more);
-    if (!more)
-        return fail_memory(w->path, err);
-    if (w->count > 0)
-        memcpy(more, w->tensors, w->count * sizeof *more);
-    kvsi_free(w->tensors);
-    w->tensors = more;
-    w->room = room;
-    return KVS_OK;
-}
 
 /* So that _read may trust it: whole heads of whole pairs. */
 static kvs_status check_interleaved(const char *name, const kvsi_file_tensor *view, size_t heads,
@@ -56,10 +34,10 @@ kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_t
     char *copy = NULL;
 
     TRY(check_interleaved(name, view, interleaved_heads, file, err));
-    TRY(make_room(w, err));
+    TRY(kvsi_array_reserve(&w->tensors, &w->capacity, w->count + 1, sizeof *w->tensors, err));
     copy = kvsi_strdup(name);
     if (!copy)
-        return fail_memory(w->path, err);
+        return kvsi_no_memory(err, "the tensors of '%s'", w->path);
     w->tensors[w->count] = (kvsi_weights_tensor){*view, interleaved_heads, file};
     w->tensors[w->count++].view.name = copy;
     return KVS_OK;
@@ -94,7 +72,7 @@ static kvs_status compare_tables(int *same, const kvsi_weights_tensor *a,
         return KVS_OK;
     numbers = kvsi_alloc(2 * width, sizeof *numbers);
     if (!numbers)
-        return fail_memory(a->file, err);
+        return kvsi_no_memory(err, "the tensors of '%s'", a->file);
     *same = 1;
     for (size_t i = 0; i < rows && *same; i++) {
         kvsi_weights_read_rows(numbers, a, i, 1);
@@ -136,7 +114,7 @@ static kvs_status settle_tied(kvsi_weights *w, kvs_err *err)
     if (!table) {
         name = kvsi_strdup(embedding);
         if (!name)
-            return fail_memory(w->path, err);
+            return kvsi_no_memory(err, "the tensors of '%s'", w->path);
         kvsi_free((char *)head->view.name);
         head->view.name = name;
         return KVS_OK;
@@ -159,7 +137,7 @@ static kvs_status sort(kvsi_weights *w, kvs_err *err)
 {
     w->by_name = kvsi_alloc(w->count, sizeof(kvsi_weights_tensor *));
     if (!w->by_name)
-        return fail_memory(w->path, err);
+        return kvsi_no_memory(err, "the tensors of '%s'", w->path);
     for (size_t i = 0; i < w->count; i++)
         w->by_name[i] = &w->tensors[i];
     qsort(w->by_name, w->count, sizeof(kvsi_weights_tensor *), compare_name);
@@ -178,7 +156,7 @@ static kvs_status open_content(kvsi_weights *w, kvsi_content found, kvs_err *err
     kvs_status st = KVS_OK;
 
     if (!folder)
-        return fail_memory(w->path, err);
+        return kvsi_no_memory(err, "the tensors of '%s'", w->path);
     switch (found) {
     case KVSI_CONTENT_FOLDER:
         st = kvsi_weights_open_hf(w, w->path, NULL, err);
@@ -213,7 +191,7 @@ kvs_status kvsi_weights_open(kvsi_weights **out, const char *path, kvs_err *err)
 
     *out = NULL;
     if (!w || !(w->path = kvsi_strdup(path))) {
-        st = fail_memory(path, err);
+        st = kvsi_no_memory(err, "the tensors of '%s'", path);
         goto out;
     }
     w->ids = (kvsi_token_ids)KVSI_NO_TOKEN_IDS;

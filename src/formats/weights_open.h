@@ -40,7 +40,7 @@ struct kvsi_weights {
     kvs_model_config config;
     kvsi_token_ids ids;
     kvsi_weights_tensor *tensors; /* their names are owned */
-    size_t count, room;
+    size_t count, capacity;
     const kvsi_weights_tensor **by_name; /* sorted, once all are there */
 
     /* What the views look into, by format. */

@@ -1,6 +1,6 @@
 /* Byte-pair encoding of one word. */
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
  * entries may be out of date: one that counts too high is put back when its turn comes, so the top
  * that is true is the greatest.  Of equally frequent pairs the one with the greater bytes is first,
  * compared by the left token and then by the right. */
+#include "base/array.h"
 #include "base/memory.h"
-#include "tokenizer/array.h"
 #include "tokenizer/train.h"
 
 #include <string.h>
@@ -75,7 +75,7 @@ static kvs_status rehash(trainer *l)
     l->slots = kvsi_alloc(count, sizeof *l->slots);
     if (!l->slots) {
         l->slots = old;
-        return kvsi_fail(l->err, KVS_E_NOMEM, "out of memory for pairs");
+        return kvsi_no_memory(l->err, "pairs");
     }
     l->slot_count = count;
     kvsi_free(old);
@@ -269,7 +269,7 @@ static kvs_status set_up(trainer *l, const kvsi_word_counts *counts)
     l->tokens = kvsi_alloc(words->bytes.length, sizeof *l->tokens);
     l->words = kvsi_alloc(words->count, sizeof *l->words);
     if (!l->tokens || !l->words)
-        return kvsi_fail(l->err, KVS_E_NOMEM, "out of memory for %zu words", words->count);
+        return kvsi_no_memory(l->err, "%zu words", words->count);
     for (unsigned byte = 0; byte < 256; byte++) {
         const char character = (char)byte;
 

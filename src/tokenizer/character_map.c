@@ -1,6 +1,6 @@
 #include "tokenizer/character_map.h"
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 

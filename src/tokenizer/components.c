@@ -1,10 +1,10 @@
 /* The steps of a tokenizer, from their JSON. */
+#include "base/array.h"
 #include "base/memory.h"
 #include "base/names.h"
-#include "tokenizer/array.h"
 #include "tokenizer/character_map.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 
@@ -58,7 +58,7 @@ static kvs_status get_content(kvsi_component *c, const json_t *value, const char
         return kvsi_json_require(value, key, what, err);
     c->content = kvsi_strdup(content);
     if (!c->content)
-        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", what);
+        return kvsi_no_memory(err, "'%s'", what);
     c->content_size = strlen(content);
     return KVS_OK;
 }

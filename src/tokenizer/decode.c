@@ -3,7 +3,8 @@
 #include "tokenizer/decode.h"
 
 #include "base/memory.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Text for people who watch it come: whole characters, and nothing of a stop string. */
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "tokenizer/decode.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 
@@ -38,7 +38,7 @@ static kvs_status copy_stops(kvs_detokenizer *d, const char *const *stops, size_
         d->stop_count++;
     }
     if (d->stop_count < count)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu stop strings", count);
+        return kvsi_no_memory(err, "%zu stop strings", count);
     return KVS_OK;
 }
 
@@ -50,7 +50,7 @@ kvs_status kvs_detokenizer_create(kvs_detokenizer **out, const kvs_tokenizer *to
 
     *out = NULL;
     if (!d)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a detokenizer");
+        return kvsi_no_memory(err, "a detokenizer");
     kvsi_decoding_init(&d->decoding, tokenizer);
     TRY_OUT(copy_stops(d, stops, stop_count, err));
     *out = d;

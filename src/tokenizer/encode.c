@@ -1,7 +1,9 @@
 /* Text to ids: added tokens are cut out, what is between them goes through the steps. */
+#include "base/array.h"
 #include "base/memory.h"
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 typedef struct encoder {
     const kvs_tokenizer *t;

@@ -3,8 +3,9 @@
  * The rule is lm-evaluation-harness's, so that scores compare: a token that reaches across the
  * border belongs to the side that encoding the context alone gives it. */
 #include "base/memory.h"
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 static size_t without_space(const char *text, size_t size)
 {

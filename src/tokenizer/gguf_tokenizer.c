@@ -151,7 +151,7 @@ static kvs_status make_document(json_t **out, int *add_bos, const kvsi_gguf *fil
         *out = kvsi_byte_level_json(splits[i].expression);
         *add_bos = splits[i].add_bos;
         if (!*out)
-            return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", path);
+            return kvsi_no_memory(err, "'%s'", path);
         if (splits[i].ignore_merges)
             json_object_set_new(json_object_get(*out, "model"), "ignore_merges", json_true());
         return KVS_OK;

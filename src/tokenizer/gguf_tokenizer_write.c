@@ -2,16 +2,11 @@
  * to the reader; what they cannot say exactly goes along as a tokenizer.json instead, which few
  * programs read. */
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "tokenizer/tokenizer_files.h"
-#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static kvs_status fail_memory(kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a vocabulary");
-}
 
 /* ---- what both kinds need -------------------------------------------------------------------- */
 
@@ -49,7 +44,7 @@ static kvs_status add_tokens(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs
 
     w->tokens = kvsi_alloc(t->vocab, sizeof *w->tokens);
     if (!w->tokens)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "a vocabulary");
     for (size_t id = 0; id < t->vocab; id++) {
         const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id);
         const int type = t->kinds             ? t->kinds[id]
@@ -151,7 +146,7 @@ static kvs_status score_by_merges(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t
     rank_range *ranges = list_ranges(t, &count);
 
     if (!ranges)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "a vocabulary");
     *ordered = 1;
     for (size_t id = 0; id < t->vocab; id++) {
         const int normal = w->tokens[id].text && w->tokens[id].type == KVSI_PIECE_NORMAL;
@@ -281,7 +276,7 @@ static kvs_status add_merges(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs
 
     w->merges = kvsi_alloc(count, sizeof *w->merges);
     if (!list || !w->merges) {
-        st = fail_memory(err);
+        st = kvsi_no_memory(err, "a vocabulary");
         goto out;
     }
     for (size_t i = 0; i < count; i++) {
@@ -328,7 +323,7 @@ static kvs_status export_json(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kv
     w->vocabulary.bos = t->bos;
     w->vocabulary.eos = t->eos;
     free(text);
-    return w->document ? KVS_OK : fail_memory(err);
+    return w->document ? KVS_OK : kvsi_no_memory(err, "a vocabulary");
 }
 
 kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_tokenizer *out, const kvs_tokenizer *t, kvs_err *err)

@@ -1,7 +1,7 @@
 #include "tokenizer/merges.h"
 
+#include "base/array.h"
 #include "base/memory.h"
-#include "tokenizer/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static kvs_status rehash(kvsi_merges *m, kvs_err *err)
 
     fresh.slots = kvsi_alloc(fresh.slot_count, sizeof *fresh.slots);
     if (!fresh.slots)
-        return kvsi_fail(err, KVS_E_NOMEM, "cannot allocate memory for merges");
+        return kvsi_no_memory(err, "merges");
     for (size_t i = 0; i < fresh.slot_count; i++)
         fresh.slots[i].result = -1;
     for (size_t i = 0; i < m->slot_count; i++)

@@ -1,9 +1,10 @@
 /* Text as the tokenizer wants it.  Bytes that are not UTF-8 pass through, and cut the text: what is
  * before them and what is after is normalized on its own. */
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "tokenizer/character_map.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <utf8proc.h>

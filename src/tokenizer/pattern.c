@@ -181,11 +181,6 @@ static int count_step(pcre2_callout_block *at, void *user)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static kvs_status fail_memory(kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for an expression");
-}
-
 /* The start of an expression, for messages. */
 static int shown_length(size_t size)
 {
@@ -201,7 +196,7 @@ static kvs_status prepare(kvsi_pattern *p, kvs_err *err)
     p->fast_context = pcre2_match_context_create(NULL);
     p->counted_context = pcre2_match_context_create(NULL);
     if (!p->match || !p->fast_context || !p->counted_context)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "an expression");
     pcre2_set_match_limit(p->fast_context, FAST_STEPS);
     pcre2_set_heap_limit(p->fast_context, HEAP_LIMIT);
     pcre2_set_heap_limit(p->counted_context, HEAP_LIMIT);
@@ -212,7 +207,7 @@ static kvs_status prepare(kvsi_pattern *p, kvs_err *err)
         return KVS_OK;
     p->stack = pcre2_jit_stack_create(STACK_START, STACK_MAX, NULL);
     if (!p->stack)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "an expression");
     pcre2_jit_stack_assign(p->fast_context, NULL, p->stack);
     pcre2_jit_stack_assign(p->counted_context, NULL, p->stack);
     return KVS_OK;
@@ -229,7 +224,7 @@ static kvs_status compile(pcre2_code **out, const char *text, size_t size, uint3
     if (*out)
         return KVS_OK;
     if (code == COMPILE_NO_MEMORY)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "an expression");
     pcre2_get_error_message(code, why, sizeof why);
     return kvsi_fail(err, KVS_E_FORMAT, "expression '%.*s' is malformed at %zu: %s",
                      shown_length(size), text, (size_t)at, (const char *)why);
@@ -244,10 +239,10 @@ static kvs_status create(kvsi_pattern **out, const char *text, size_t size, uint
 
     *out = NULL;
     if (!p)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "an expression");
     p->text = kvsi_alloc(size + 1, 1);
     if (!p->text) {
-        st = fail_memory(err);
+        st = kvsi_no_memory(err, "an expression");
         goto out;
     }
     memcpy(p->text, text, size);
@@ -363,7 +358,7 @@ static kvs_status fail_match(const kvsi_pattern *p, int code, kvs_err *err)
     PCRE2_UCHAR why[120] = "";
 
     if (code == PCRE2_ERROR_NOMEMORY)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "an expression");
     if (code == PCRE2_ERROR_CALLOUT)
         return kvsi_fail(err, KVS_E_LIMIT,
                          "expression '%.*s' takes more than %d steps per byte of the text",

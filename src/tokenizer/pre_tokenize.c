@@ -1,7 +1,8 @@
 /* Pre-tokenizers: a text goes through them piece by piece, each piece through all that follow,
  * until what comes out is a word. */
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 

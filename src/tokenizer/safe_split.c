@@ -4,8 +4,8 @@
  * starts with the other.  If no merge does that, the two sides never touch, and each can be encoded
  * on its own.  Vocabularies without a pre-tokenizer, whose word is the whole text, thus work in
  * words, which are short and come again. */
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 static kvs_status add_joinable(kvs_tokenizer *t, uint32_t left, uint32_t right, kvs_err *err)
 {

@@ -1,10 +1,11 @@
 /* SentencePiece's byte-pair model: any two neighbours whose text together is a piece may merge, and
  * the higher the piece's score the sooner.  Said as merges: every way to cut every piece in two,
  * ranked by score, where equal scores have equal ranks. */
+#include "base/array.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "tokenizer/character_map.h"
 #include "tokenizer/tokenizer_files.h"
-#include "tokenizer/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -182,7 +183,7 @@ static kvs_status fill_document(json_t *document, const kvsi_sp_model *sp, const
     }
     if (sp->added &&
         json_array_extend(json_object_get(document, "added_tokens"), (json_t *)sp->added) != 0)
-        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", what);
+        return kvsi_no_memory(err, "'%s'", what);
     return add_template(document, sp, err);
 }
 
@@ -263,7 +264,7 @@ static kvs_status add_merges(kvs_tokenizer *t, const kvsi_sp_model *sp, kvs_err 
     kvs_status st = KVS_OK;
 
     if (!scores)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for scores");
+        return kvsi_no_memory(err, "scores");
     for (size_t id = 0; id < sp->count; id++) {
         const float *at;
 
@@ -315,7 +316,7 @@ static kvs_status keep_scores(kvs_tokenizer *t, const kvsi_sp_model *sp, kvs_err
     t->scores = kvsi_alloc(t->vocab, sizeof *t->scores);
     t->kinds = kvsi_alloc(t->vocab, 1);
     if (!t->scores || !t->kinds)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for scores");
+        return kvsi_no_memory(err, "scores");
     for (size_t id = 0; id < t->vocab; id++) {
         t->scores[id] = id < sp->count ? sp->pieces[id].score : 0;
         t->kinds[id] = (unsigned char)kind_at(sp, id);

@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-static kvs_status fail_memory(kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
-}
-
 json_t *kvsi_byte_level_json(const char *expression)
 {
     json_t *pre_tokenizer =
@@ -49,7 +44,7 @@ kvs_status kvsi_tokenizer_json_add_piece(json_t *document, const char *piece, si
         st = kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%s', is there twice", id,
                        json_string_value(text));
     else if (json_object_set_new(vocab, json_string_value(text), json_integer((json_int_t)id)) != 0)
-        st = fail_memory(err);
+        st = kvsi_no_memory(err, "a tokenizer");
 out:
     json_decref(text);
     return st;
@@ -65,7 +60,7 @@ kvs_status kvsi_tokenizer_json_add_token(json_t *document, const char *content, 
     if (json_array_append_new(json_object_get(document, "added_tokens"), token) == 0)
         return KVS_OK;
     return kvsi_nomem_is_set()
-               ? fail_memory(err)
+               ? kvsi_no_memory(err, "a tokenizer")
                : kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is no text in UTF-8", id,
                            (int)(size < 64 ? size : 64), content);
 }
@@ -77,7 +72,7 @@ kvs_status kvsi_tokenizer_json_add_merge(json_t *document, const char *merge, si
 
     if (json_array_append_new(member_of_model(document, "merges"), text) == 0)
         return KVS_OK;
-    return kvsi_nomem_is_set() ? fail_memory(err)
+    return kvsi_nomem_is_set() ? kvsi_no_memory(err, "a tokenizer")
                                : kvsi_fail(err, KVS_E_FORMAT, "merge '%.*s' is no text in UTF-8",
                                            (int)(size < 64 ? size : 64), merge);
 }
@@ -108,7 +103,7 @@ kvs_status kvsi_tokenizer_json_set_template(json_t *document, const char *before
                             json_pack("{s:s, s:o, s:o, s:o}", "type", "TemplateProcessing",
                                       "single", single, "pair", pair, "special_tokens",
                                       specials)) != 0)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "a tokenizer");
     return KVS_OK;
 }
 
@@ -171,7 +166,7 @@ static kvs_status fill_gpt2(json_t *document, const char *vocab_path, const char
     TRY_OUT(kvsi_file_read(&merges, &size, merges_path, KVSI_TOKENIZER_FILE_MAX, err));
     TRY_OUT(add_merge_lines(document, merges, size, err));
     if (json_object_set(json_object_get(document, "model"), "vocab", vocab) != 0) {
-        st = fail_memory(err);
+        st = kvsi_no_memory(err, "a tokenizer");
         goto out;
     }
     id = json_object_get(vocab, end);
@@ -194,7 +189,7 @@ kvs_status kvsi_tokenizer_load_gpt2(kvs_tokenizer **out, const char *dir, kvs_er
 
     *out = NULL;
     if (!document || !vocab || !merges) {
-        st = fail_memory(err);
+        st = kvsi_no_memory(err, "a tokenizer");
         goto out;
     }
     TRY_OUT(fill_gpt2(document, vocab, merges, err));

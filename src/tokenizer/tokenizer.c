@@ -3,8 +3,9 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer_files.h"
-#include "tokenizer/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static kvs_status load_bytes(kvs_tokenizer **out, kvs_err *err)
         TRY_OUT(kvsi_tokenizer_json_add_piece(document, piece, size, byte, err));
     }
     if (!document)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
+        return kvsi_no_memory(err, "a tokenizer");
     st = kvsi_tokenizer_from_json(out, json_incref(document), "bytes", err);
 out:
     json_decref(document);
@@ -57,7 +58,7 @@ static kvs_status load_gpt2_pair(kvs_tokenizer **out, const char *path, kvs_err 
     kvs_status st;
 
     if (!dir)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     if (slash)
         slash[slash == dir] = '\0';
     st = kvsi_tokenizer_load_gpt2(out, slash ? dir : ".", err);
@@ -94,25 +95,9 @@ static kvs_status load_file(kvs_tokenizer **out, const char *path, kvs_err *err)
                      path);
 }
 
-/* The file of a folder that is a tokenizer, in fresh memory; NULL if none, or no memory. */
-static char *find_in_folder(const char *dir)
-{
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin",
-                                        "tokenizer.gguf"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = kvsi_path_join(dir, names[i]);
-
-        if (path && kvsi_file_exists(path))
-            return path;
-        kvsi_free(path);
-    }
-    return NULL;
-}
-
 int kvsi_folder_has_tokenizer(const char *dir)
 {
-    char *path = find_in_folder(dir);
+    char *path = kvsi_find_tokenizer(dir);
     const int found = path != NULL || kvsi_has_gpt2_files(dir);
 
     kvsi_free(path);
@@ -121,7 +106,7 @@ int kvsi_folder_has_tokenizer(const char *dir)
 
 static kvs_status load_folder(kvs_tokenizer **out, const char *dir, kvs_err *err)
 {
-    char *path = find_in_folder(dir);
+    char *path = kvsi_find_tokenizer(dir);
     kvs_status st;
 
     if (path) {
@@ -182,11 +167,6 @@ void kvs_tokenizer_free(kvs_tokenizer *t)
 }
 
 /* ---- saving ---------------------------------------------------------------------------------- */
-
-static kvs_status fail_memory(kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
-}
 
 static json_t *vocabulary_to_json(const kvs_tokenizer *t)
 {
@@ -281,7 +261,8 @@ json_t *kvsi_tokenizer_to_json(const kvs_tokenizer *t)
 kvs_status kvs_tokenizer_save(const kvs_tokenizer *t, const char *path, kvs_err *err)
 {
     json_t *document = kvsi_tokenizer_to_json(t);
-    kvs_status st = document ? kvsi_json_write(document, path, err) : fail_memory(err);
+    kvs_status st =
+        document ? kvsi_json_write(document, path, err) : kvsi_no_memory(err, "a tokenizer");
 
     json_decref(document);
     if (st == KVS_OK && (t->bos != t->document_bos || t->eos != t->document_eos))

@@ -1,12 +1,13 @@
-/* tokenizer/tokenizer.h - a tokenizer is a tokenizer.json, whatever file it came from.
+/* tokenizer/tokenizer.h - a tokenizer in memory has the structure of a tokenizer.json.
  *
  *   text -> added tokens cut out -> normalizers -> added tokens again -> pre-tokenizers -> words
- *        -> byte-pair encoding of each word -> ids -> what the post-processor puts around
+ *        -> byte-pair encoding of each word -> ids -> tokens that the post-processor adds
  *   ids  -> pieces -> decoders -> text
  *
- * Every format is turned into such a document (tokenizer_files.h) and read by components.c; SentencePiece
- * vocabularies differ in the model only: their ranks are scores, which may be equal, and unknown
- * characters fall back to bytes after merging, not before. */
+ * Every other format is converted to a tokenizer.json (tokenizer_files.h) and read by
+ * tokenizer_json.c and components.c.  SentencePiece vocabularies differ only in the model: their
+ * ranks come from scores, which may be equal, and unknown characters fall back to bytes after
+ * merging, not before. */
 #ifndef KVSI_TOKENIZER_TOKENIZER_H
 #define KVSI_TOKENIZER_TOKENIZER_H
 
@@ -102,7 +103,7 @@ struct kvs_tokenizer {
     int32_t byte_ids[256]; /* of <0x00> .. <0xFF>, or of the characters that stand for bytes where
                               `byte_words`; -1 = none */
     int32_t unknown, bos, eos;          /* -1 = none */
-    int32_t document_bos, document_eos; /* what a reader of the document alone would callback */
+    int32_t document_bos, document_eos; /* what a reader of the document alone would take */
     int byte_words; /* words reach the model as bytes: the last pre-tokenizer is ByteLevel */
     int byte_fallback, ignore_merges, fuse_unknown;
     int is_sentencepiece;   /* SentencePiece: unknown characters fall back after merging */

@@ -1,4 +1,4 @@
-/* The files of Hugging Face that stand config_files a tokenizer's own and say more about it:
+/* The files of Hugging Face that stand beside a tokenizer's own and say more about it:
  *
  *     tokenizer_config.json      {"add_bos_token": false, "eos_token": "</s>",
  *                                 "added_tokens_decoder":
@@ -29,7 +29,7 @@ static kvs_status read_object(json_t **out, const char *dir, const char *name, k
     kvs_status st = KVS_OK;
 
     if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+        return kvsi_no_memory(err, "'%s'", dir);
     if (kvsi_file_exists(path))
         st = kvsi_json_read_wide(out, path, FILE_LIMIT, err);
     kvsi_free(path);
@@ -70,7 +70,7 @@ kvs_status kvsi_tokenizer_config_open(kvsi_tokenizer_config *out, const char *pa
         return KVS_OK;
     files.dir = kvsi_path_parent(path);
     if (!files.dir)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     TRY_OUT(read_object(&files.config, files.dir, CONFIG, err));
     if (!json_object_get(files.config, "added_tokens_decoder")) {
         TRY_OUT(read_object(&files.map, files.dir, MAP, err));
@@ -164,7 +164,7 @@ static kvs_status add_token(collector *c, const json_t *content, size_t id, cons
                   "single_word", is_set(flags, "single_word"), "lstrip", is_set(flags, "lstrip"),
                   "rstrip", is_set(flags, "rstrip"), "normalized", 0, "special", special);
     if (json_array_append_new(c->files->list, token) != 0)
-        return kvsi_fail(c->err, KVS_E_NOMEM, "out of memory for added tokens");
+        return kvsi_no_memory(c->err, "added tokens");
     if (id < c->sp->count)
         c->sp->pieces[id].is_added = 1;
     return KVS_OK;
@@ -226,7 +226,7 @@ static kvs_status add_file(collector *c)
                              c->files->dir, ADDED, text);
         content = json_string(text);
         if (!content)
-            return kvsi_fail(c->err, KVS_E_NOMEM, "out of memory for added tokens");
+            return kvsi_no_memory(c->err, "added tokens");
         st = add_numbered(c, content, (uint64_t)json_integer_value(id), NULL, 0);
         json_decref(content);
         if (st != KVS_OK)
@@ -284,8 +284,7 @@ static kvs_status add_fallback(collector *c, const char *role, const char *fallb
     if (is_given || !fallback || kvsi_vocabulary_find(&c->known, fallback, strlen(fallback)) < 0)
         return KVS_OK;
     content = json_string(fallback);
-    st = content ? add_special(c, content)
-                 : kvsi_fail(c->err, KVS_E_NOMEM, "out of memory for added tokens");
+    st = content ? add_special(c, content) : kvsi_no_memory(c->err, "added tokens");
     json_decref(content);
     return st;
 }
@@ -350,7 +349,7 @@ kvs_status kvsi_tokenizer_config_apply(kvsi_tokenizer_config *files, kvsi_sp_mod
         return KVS_OK;
     files->list = json_array();
     if (!files->list)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for added tokens");
+        return kvsi_no_memory(err, "added tokens");
     for (size_t id = 0; id < sp->count; id++)
         if (sp->pieces[id].size > 0)
             TRY_OUT(
@@ -404,8 +403,7 @@ kvs_status kvsi_tokenizer_config_write(const kvs_tokenizer *t, const char *path,
     json_t *object =
         json_pack("{s:s, s:o, s:o}", "tokenizer_class", "PreTrainedTokenizerFast", "bos_token",
                   token_name(t, t->bos), "eos_token", token_name(t, t->eos));
-    kvs_status st =
-        file && object ? KVS_OK : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+    kvs_status st = file && object ? KVS_OK : kvsi_no_memory(err, "'%s'", path);
 
     if (st == KVS_OK && has_name(path, "tokenizer.json") && !kvsi_file_exists(file))
         st = kvsi_json_write(object, file, err);

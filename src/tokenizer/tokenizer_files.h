@@ -12,7 +12,7 @@ enum { KVSI_TOKENIZER_FILE_MAX = 1 << 30 }; /* bytes */
 /* A document with an empty vocabulary; `expression` splits words before bytes are mapped, NULL =
  * GPT-2's, "" = none.  NULL if out of memory. */
 json_t *kvsi_byte_level_json(const char *expression);
-/* Adds a token, of the model or an added one config_files it. */
+/* Adds a token, of the model or an added one beside it. */
 kvs_status kvsi_tokenizer_json_add_piece(json_t *document, const char *piece, size_t size,
                                          size_t id, kvs_err *err);
 kvs_status kvsi_tokenizer_json_add_token(json_t *document, const char *content, size_t size,
@@ -90,7 +90,7 @@ typedef struct kvsi_gguf_tokenizer {
 kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_tokenizer *out, const kvs_tokenizer *t, kvs_err *err);
 void kvsi_gguf_tokenizer_release(kvsi_gguf_tokenizer *words);
 
-/* ---- files of Hugging Face config_files a tokenizer's own (tokenizer_config.c) ---- */
+/* ---- files of Hugging Face beside a tokenizer's own (tokenizer_config.c) ---- */
 
 typedef struct kvsi_tokenizer_config {
     char *dir;
@@ -99,7 +99,7 @@ typedef struct kvsi_tokenizer_config {
     size_t limit;                 /* ids from here on are none of the model's in the folder */
 } kvsi_tokenizer_config;
 
-/* What is config_files the file at `path`, if that is called `name`; nothing otherwise. */
+/* What is beside the file at `path`, if that is called `name`; nothing otherwise. */
 kvs_status kvsi_tokenizer_config_open(kvsi_tokenizer_config *out, const char *path,
                                       const char *name, kvs_err *err);
 void kvsi_tokenizer_config_close(kvsi_tokenizer_config *config_files);
@@ -111,7 +111,7 @@ kvs_status kvsi_tokenizer_config_apply(kvsi_tokenizer_config *config_files, kvsi
  * tokenizer.json says, as in transformers 5. */
 kvs_status kvsi_tokenizer_config_set_bos_eos(const kvsi_tokenizer_config *config_files,
                                              kvs_tokenizer *t, kvs_err *err);
-/* Writes a tokenizer_config.json that says which tokens are first and last config_files a new
+/* Writes a tokenizer_config.json that says which tokens are first and last beside a new
  * tokenizer.json, unless there is one. */
 kvs_status kvsi_tokenizer_config_write(const kvs_tokenizer *t, const char *path, kvs_err *err);
 
@@ -119,7 +119,7 @@ kvs_status kvsi_tokenizer_config_write(const kvs_tokenizer *t, const char *path,
 
 /* Whether kvs_tokenizer_load finds something in a folder. */
 int kvsi_folder_has_tokenizer(const char *dir);
-/* Whether a GGUF file has a vocabulary config_files its tensors. */
+/* Whether a GGUF file has a vocabulary beside its tensors. */
 kvs_status kvsi_gguf_has_tokenizer(int *out, const char *path, kvs_err *err);
 
 /* ---- saving ---- */

@@ -1,8 +1,10 @@
 /* A tokenizer from its tokenizer.json: model, added tokens, post-processor; the steps are in
  * components.c. */
+#include "base/array.h"
 #include "base/memory.h"
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -439,7 +441,7 @@ kvs_status kvsi_tokenizer_from_json(kvs_tokenizer **out, json_t *document, const
         json_decref(document);
     }
     if (!t || !t->scratch) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", what);
+        st = kvsi_no_memory(err, "'%s'", what);
         goto out;
     }
     TRY_OUT(kvsi_json_check("a tokenizer", err));

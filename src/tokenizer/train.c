@@ -3,8 +3,9 @@
 
 #include "base/documents.h"
 #include "base/memory.h"
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer_files.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 
@@ -134,7 +135,7 @@ kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, si
                            err));
     document = kvsi_byte_level_json(NULL);
     if (!document) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
+        st = kvsi_no_memory(err, "a tokenizer");
         goto out;
     }
     TRY_OUT(fill(document, &learned, training, err));

@@ -1,7 +1,8 @@
 #include "tokenizer/vocabulary.h"
 
+#include "base/array.h"
 #include "base/memory.h"
-#include "tokenizer/array.h"
+#include "tokenizer/ids.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static kvs_status rehash(kvsi_vocabulary *v, kvs_err *err)
     uint32_t *fresh = kvsi_alloc(count, sizeof *fresh);
 
     if (!fresh)
-        return kvsi_fail(err, KVS_E_NOMEM, "cannot allocate memory for a vocabulary");
+        return kvsi_no_memory(err, "a vocabulary");
     kvsi_free(v->slots);
     v->slots = fresh;
     v->slot_count = count;

@@ -43,7 +43,7 @@ static kvs_status reserve(kvsi_word_cache *cache, kvs_err *err)
     if (!cache->entries)
         cache->entries = kvsi_alloc(SLOTS, sizeof *cache->entries);
     if (!cache->entries)
-        return kvsi_fail(err, KVS_E_NOMEM, "cannot allocate memory for a cache of words");
+        return kvsi_no_memory(err, "a cache of words");
     if (cache->used == WORDS_MAX) {
         memset(cache->entries, 0, SLOTS * sizeof *cache->entries);
         cache->used = cache->keys.length = cache->ids.count = 0;

@@ -3,7 +3,7 @@
 #define KVSI_TOKENIZER_WORD_CACHE_H
 
 #include "base/text.h"
-#include "tokenizer/array.h"
+#include "tokenizer/ids.h"
 
 enum { KVSI_CACHED_WORD_MAX = 64 }; /* bytes; longer words seldom come again */
 

@@ -6,14 +6,14 @@
  * word, and words that end with another character do not look at what follows.)  So the counts
  * depend neither on the pieces nor on the number of threads.  Only a text without such a place for
  * 16 MiB is cut where its piece ends, as when it is encoded. */
+#include "base/array.h"
 #include "base/documents.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "parallel/threads.h"
-#include "tokenizer/array.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/train.h"
 #include "tokenizer/trie.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 
@@ -216,7 +216,7 @@ static kvs_status prepare(kvsi_word_counter *c, const kvs_tokenizer_training *tr
     c->threads = training->threads > 0 ? training->threads : kvsi_threads_available();
     c->counters = kvsi_alloc((size_t)c->threads, sizeof *c->counters);
     if (!c->counters)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for counting words");
+        return kvsi_no_memory(err, "counting words");
     for (int i = 0; i < c->threads; i++)
         TRY(kvsi_pattern_create(&c->counters[i].pattern, KVSI_GPT2_EXPRESSION, err));
     for (size_t i = 0; i < training->specials; i++) {
@@ -236,7 +236,7 @@ kvs_status kvsi_word_counter_create(kvsi_word_counter **out, const kvs_tokenizer
 
     *out = NULL;
     if (!c)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for counting words");
+        return kvsi_no_memory(err, "counting words");
     TRY_OUT(prepare(c, training, err));
     *out = c;
     c = NULL;

@@ -172,7 +172,7 @@ kvs_status kvs_hopk_create(kvs_task **out, const kvs_hopk_config *config, kvs_er
     TRY(check(config, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory for the hop-k task");
+        return kvsi_no_memory(err, "the hop-k task");
     task->config = *config;
     task->base = (kvs_task){.ops = &hopk_ops,
                             .vocab = (size_t)blank_id(config) + 1,

@@ -303,7 +303,7 @@ static kvs_status encode_words(igsm_task *task, const kvs_tokenizer *tokenizer, 
     task->ids = kvsi_alloc(room, sizeof *task->ids);
     task->starts = kvsi_alloc(task->words.count + 1, sizeof *task->starts);
     if (!task->ids || !task->starts)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory for %zu words", task->words.count);
+        return kvsi_no_memory(err, "%zu words", task->words.count);
     for (size_t w = 0; w < task->words.count; w++)
         TRY(encode_word(task, tokenizer, w, &room, err));
     task->base.vocab = kvs_tokenizer_vocab(tokenizer);
@@ -345,7 +345,7 @@ kvs_status kvs_igsm_create(kvs_task **out, const kvs_igsm_config *config, kvs_er
     TRY_OUT(check(config, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the task igsm");
+        st = kvsi_no_memory(err, "the task igsm");
         goto out;
     }
     task->config = *config;

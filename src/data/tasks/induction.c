@@ -252,7 +252,7 @@ kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *conf
     TRY_OUT(check(config, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the induction task");
+        st = kvsi_no_memory(err, "the induction task");
         goto out;
     }
     task->config = *config;
@@ -261,7 +261,7 @@ kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *conf
         (kvs_task){.ops = &induction_ops, .vocab = config->vocab, .max_tokens = task->longest + 1};
     task->cumulative = kvsi_alloc(task->longest + 1, sizeof *task->cumulative);
     if (!task->cumulative) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for lengths up to %zu", task->longest);
+        st = kvsi_no_memory(err, "lengths up to %zu", task->longest);
         goto out;
     }
     kept = tabulate(task);

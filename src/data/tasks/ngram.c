@@ -155,8 +155,7 @@ static kvs_status fill(ngram_task *task, kvs_err *err)
 
     task->table = kvsi_alloc(c->pairs, sizeof *task->table);
     if (!taken || !sorted || !task->table) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for %zu pairs of %zu letters", c->pairs,
-                       c->alphabet);
+        st = kvsi_no_memory(err, "%zu pairs of %zu letters", c->pairs, c->alphabet);
         goto out;
     }
     for (size_t i = 0; i < c->pairs; i++)
@@ -178,7 +177,7 @@ kvs_status kvs_ngram_create(kvs_task **out, const kvs_ngram_config *config, kvs_
     TRY_OUT(check(config, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the n-gram task");
+        st = kvsi_no_memory(err, "the n-gram task");
         goto out;
     }
     task->config = *config;
