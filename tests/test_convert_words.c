@@ -189,10 +189,10 @@ static void other_words_go_along_whole(void **state)
         const char *document, *reason;
     } cases[] = {
         {LLAMA_LIKE("\"t h\", \"a t\", \"th e\", \"c at\", \"\xe2\x96\x81 the\"", PREPEND),
-         "merges that no scores can order"},
+         "merges whose order no scores give"},
         {LLAMA_LIKE("\"t he\", \"t h\", \"a t\", \"h e\", \"th e\", \"c at\", \"\xe2\x96\x81 the\"",
                     PREPEND),
-         "merges that no scores can order"},
+         "merges whose order no scores give"},
         {LLAMA_LIKE(EVERY_CUT, "{\"type\": \"Lowercase\"}"), "its normalizer"},
     };
     char *out = kvsi_path_join(support_dir, "refused.gguf");

@@ -323,7 +323,7 @@ static void pairs_without_a_border_are_refused(void **state)
     assert_int_equal(kvs_tokenizer_encode_pair(t, "ba", 2, "b", 1, &ids, &count, &border, &err),
                      KVS_E_INVALID);
     assert_string_equal(err.message, "the continuation has no token of its own: the context has 3 "
-                                     "tokens, both together 3");
+                                     "tokens, context and continuation 3");
     assert_null(ids);
     assert_int_equal(kvs_tokenizer_encode_pair(t, "b", 1, "", 0, &ids, &count, &border, &err),
                      KVS_E_INVALID);

@@ -564,9 +564,9 @@ static void test_hostile_beside(void **state)
         {"tokenizer_config.json",
          "{\"added_tokens_decoder\": {\"9999999999\": {\"content\": \"x\"}}}", "too large"},
         {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"4\": {\"content\": \"x\"}}}",
-         "'x' has id 4, which is another token's"},
+         "'x' has id 4, which belongs to another token"},
         {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"9\": {\"content\": \"a\"}}}",
-         "'a' has id 9, which is another token's"},
+         "'a' has id 9, which belongs to another token"},
         {"tokenizer_config.json", "{\"additional_special_tokens\": \"x\"}", "expected a list"},
         {"added_tokens.json", "{\"x\": \"8\"}", "token 'x': expected a whole number"},
         {"added_tokens.json", "{\"x\": -8}", "token 'x': expected a whole number"},
@@ -723,7 +723,7 @@ static void test_refusals(void **state)
                    KVS_E_UNSUPPORTED, "decoder 'CTC'");
     expect_refused("{\"model\": {\"vocab\": {\"a\": 0}}, \"added_tokens\": [{\"id\": 0, "
                    "\"content\": \"b\"}]}",
-                   KVS_E_FORMAT, "id is there twice");
+                   KVS_E_FORMAT, "id occurs twice");
     expect_refused("{\"model\": {\"vocab\": {\"a\": 0}}, \"added_tokens\": [{\"id\": 1, "
                    "\"content\": \"a\"}]}",
                    KVS_E_FORMAT, "the vocabulary has it as 0");

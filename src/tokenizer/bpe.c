@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- what is not in the vocabulary ----------------------------------------------------------- */
+/* ---- unknown characters ---------------------------------------------------------------------- */
 
 static int has_bytes(const kvs_tokenizer *t, const char *text, size_t size)
 {
@@ -14,7 +14,7 @@ static int has_bytes(const kvs_tokenizer *t, const char *text, size_t size)
     return 1;
 }
 
-/* The id for an unknown character; the one before it shares it if `fuse`. */
+/* Adds the id of the unknown token; with fuse_unknown, a run of unknown characters shares one. */
 static kvs_status add_unknown(const kvs_tokenizer *t, kvsi_word *word, size_t at, int *fuse,
                               kvs_err *err)
 {
@@ -24,7 +24,7 @@ static kvs_status add_unknown(const kvs_tokenizer *t, kvsi_word *word, size_t at
     return t->unknown < 0 || fused ? KVS_OK : kvsi_word_add(word, t->unknown, at, err);
 }
 
-/* ---- the symbols that merging starts from ---------------------------------------------------- */
+/* ---- the initial symbols --------------------------------------------------------------------- */
 
 static kvs_status start_from_bytes(const kvs_tokenizer *t, kvsi_word *word, const char *text,
                                    size_t size, kvs_err *err)
@@ -70,7 +70,7 @@ static kvs_status start_from_characters(const kvs_tokenizer *t, kvsi_word *word,
     return KVS_OK;
 }
 
-/* SentencePiece: user-defined symbols whole, unknown characters as -1. */
+/* User-defined symbols stay whole; unknown characters become -1. */
 static kvs_status start_from_sentencepiece(const kvs_tokenizer *t, kvsi_word *word,
                                            const char *text, size_t size, kvs_err *err)
 {
@@ -95,7 +95,7 @@ static kvs_status start_from_sentencepiece(const kvs_tokenizer *t, kvsi_word *wo
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-/* A symbol of SentencePiece that is no piece: its bytes, or unknown. */
+/* A SentencePiece symbol that is not a piece becomes its bytes or the unknown token. */
 static kvs_status add_fallback(const kvs_tokenizer *t, const char *text, size_t size, int fuse,
                                kvsi_ids *out, kvs_err *err)
 {
@@ -129,7 +129,7 @@ static kvs_status collect(const kvs_tokenizer *t, const kvsi_word *word, const c
     return st;
 }
 
-/* Whole words that are pieces, where the file says that merging is not for them. */
+/* With ignore_merges, a word that is a piece gets that piece's id without merging. */
 static int32_t find_whole(const kvs_tokenizer *t, const char *text, size_t size)
 {
     kvsi_text *mapped = &t->scratch->mapped;
@@ -141,7 +141,7 @@ static int32_t find_whole(const kvs_tokenizer *t, const char *text, size_t size)
     return mapped->failed ? -1 : kvsi_vocabulary_find(&t->vocabulary, mapped->data, mapped->length);
 }
 
-/* A word, or a part of one that is as good as one. */
+/* Encodes a word, or a part of one that kvsi_safe_prefix split off. */
 static kvs_status encode_part(const kvs_tokenizer *t, const char *text, size_t size, kvsi_ids *out,
                               kvs_err *err)
 {

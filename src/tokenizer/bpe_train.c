@@ -1,10 +1,11 @@
-/* Merges from word counts: again and again the most frequent pair of neighbours becomes a token.
+/* Learns merges from word counts: the most frequent pair of adjacent tokens becomes a token,
+ * repeatedly.
  *
- * Counts of pairs are kept, not made anew: a merge changes only the words that have the pair, which
- * each pair lists, and only the pairs in those.  The most frequent pair is on top of a heap, whose
- * entries may be out of date: one that counts too high is put back when its turn comes, so the top
- * that is true is the greatest.  Of equally frequent pairs the one with the greater bytes is first,
- * compared by the left token and then by the right. */
+ * Pair counts are updated incrementally.  Each pair lists the words that contain it, so a merge
+ * visits only these words and updates only their pairs.  A heap holds the pairs by count.  Its
+ * entries may be stale: an entry whose count is too high is pushed again with the current count, so
+ * the first entry whose count is current is the maximum.  Ties: the pair with the greater bytes
+ * comes first, comparing the left token and then the right. */
 #include "base/array.h"
 #include "base/memory.h"
 #include "tokenizer/train.h"
@@ -16,7 +17,7 @@
 typedef struct pair {
     uint32_t left, right;
     int64_t count;
-    uint32_t places; /* the first of a list of words that have or had the pair, or NONE */
+    uint32_t places; /* head of the list of words that contain or contained the pair, or NONE */
 } pair;
 
 typedef struct place {
@@ -29,18 +30,18 @@ typedef struct heap_entry {
 } heap_entry;
 
 typedef struct word {
-    size_t at;     /* of its tokens */
-    uint32_t size; /* in tokens */
+    size_t at;     /* index of its first token */
+    uint32_t size; /* number of tokens */
 } word;
 
 typedef struct trainer {
-    uint32_t *tokens; /* of all words */
+    uint32_t *tokens; /* the tokens of all words */
     word *words;
     const uint64_t *counts;
-    kvsi_vocabulary bytes; /* of each token */
+    kvsi_vocabulary bytes; /* the bytes of each token */
     pair *pairs;
     size_t pair_count, pair_capacity;
-    uint32_t *slots; /* of pairs, by hash: index + 1 */
+    uint32_t *slots; /* hash table of pairs: index + 1, 0 = free */
     size_t slot_count;
     place *places;
     size_t place_count, place_capacity;
@@ -101,7 +102,7 @@ static kvs_status find_pair(trainer *l, uint32_t left, uint32_t right, uint32_t 
     return KVS_OK;
 }
 
-/* Notes that a word has a pair; once is enough if it was noted for this word last. */
+/* Adds a word to the pair's list unless it was the last one added. */
 static kvs_status add_place(trainer *l, pair *p, uint32_t index)
 {
     kvs_status st;
@@ -109,7 +110,7 @@ static kvs_status add_place(trainer *l, pair *p, uint32_t index)
     if (p->places != NONE && l->places[p->places].word == index)
         return KVS_OK;
     if (l->place_count >= NONE)
-        return kvsi_fail(l->err, KVS_E_LIMIT, "the texts have too many different words");
+        return kvsi_fail(l->err, KVS_E_LIMIT, "the texts have too many distinct words");
     st = kvsi_array_reserve(&l->places, &l->place_capacity, l->place_count + 1, sizeof *l->places,
                             l->err);
     if (st != KVS_OK)
@@ -171,7 +172,7 @@ static heap_entry pop(trainer *l)
     return top;
 }
 
-/* The most frequent pair; NONE if there is none. */
+/* *best = the most frequent pair, or NONE. */
 static kvs_status pop_best(trainer *l, uint32_t *best)
 {
     *best = NONE;
@@ -185,7 +186,7 @@ static kvs_status pop_best(trainer *l, uint32_t *best)
             return KVS_OK;
         }
         if (count <= 0 || count > top.count)
-            continue; /* gone, or in the heap once more with its higher count */
+            continue; /* the pair is gone, or a later entry has its higher count */
         st = push(l, top.pair);
         if (st != KVS_OK)
             return st;
@@ -195,7 +196,8 @@ static kvs_status pop_best(trainer *l, uint32_t *best)
 
 /* ---- merging --------------------------------------------------------------------------------- */
 
-/* Adds a word's pairs to the counts, `sign` times; those with `fresh` (NONE: all) are noted. */
+/* Adds `sign` times the word's count to its pairs.  Pairs that contain token `fresh` (NONE: all
+ * pairs) get the word in their lists. */
 static kvs_status count_pairs(trainer *l, uint32_t index, int64_t sign, uint32_t fresh)
 {
     const word *w = l->words + index;
@@ -251,14 +253,15 @@ static kvs_status merge_everywhere(trainer *l, uint32_t which, uint32_t token, i
         replace_pair(l, index, &merged, token);
         TRY(count_pairs(l, index, 1, token));
     }
-    /* Only pairs with the token count more than before; if it is new, they are. */
+    /* Only counts of pairs with the new token can have grown.  If the token is new, so are its
+     * pairs. */
     for (size_t i = is_new ? first_new : 0; i < l->pair_count; i++)
         if (l->pairs[i].left == token || l->pairs[i].right == token)
             TRY(push(l, (uint32_t)i));
     return KVS_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 static kvs_status set_up(trainer *l, const kvsi_word_counts *counts)
 {
@@ -288,7 +291,7 @@ static kvs_status set_up(trainer *l, const kvsi_word_counts *counts)
     return KVS_OK;
 }
 
-/* The token that two others make; it may be there already, made of others. */
+/* Adds the concatenation of two tokens.  It may already exist as the result of another merge. */
 static kvs_status add_token(trainer *l, const pair *p, uint32_t *token, int *is_new)
 {
     const kvsi_bytes left = kvsi_vocabulary_at(&l->bytes, p->left);

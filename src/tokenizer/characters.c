@@ -52,7 +52,7 @@ int kvsi_is_word(uint32_t code)
 
 /* ---- characters for bytes -------------------------------------------------------------------- */
 
-/* Printable in Latin-1: these stand for themselves, the others follow from U+0100 on. */
+/* Printable Latin-1 bytes represent themselves; the others are mapped to U+0100 and above. */
 static int is_plain(unsigned byte)
 {
     return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;

@@ -1,4 +1,4 @@
-/* Text for people who watch it come: whole characters, and nothing of a stop string. */
+/* Text for streaming output: whole characters only, and no part of a stop string. */
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "tokenizer/decode.h"
@@ -6,9 +6,9 @@
 #include <string.h>
 
 struct kvs_detokenizer {
-    kvsi_decoding decoding; /* its text: what was handed out last, then what is held back */
-    size_t returned;        /* bytes of it that were handed out */
-    size_t searched;        /* bytes of it in which no stop string ends */
+    kvsi_decoding decoding; /* its text: what was returned last, then what is held back */
+    size_t returned;        /* bytes returned */
+    size_t searched;        /* bytes in which no stop string ends */
     int stopped;
     char **stops; /* none is empty */
     size_t stop_count;
@@ -67,8 +67,8 @@ int kvs_detokenizer_stopped(const kvs_detokenizer *d)
 
 /* ---- stop strings ---------------------------------------------------------------------------- */
 
-/* The longest stop string that ends at text[end]; 0 = none does.  Held-back text starts with the
- * start of every stop string that is going on, so none can begin before it. */
+/* The size of the longest stop string that ends at text[end], or 0.  Held-back text includes the
+ * start of every stop string in progress, so none can begin before it. */
 static size_t stop_ending_at(const kvs_detokenizer *d, const char *text, size_t end)
 {
     size_t longest = 0;
@@ -82,7 +82,7 @@ static size_t stop_ending_at(const kvs_detokenizer *d, const char *text, size_t 
     return longest;
 }
 
-/* Bytes at the text's end that may become a stop string. */
+/* The number of bytes at the end of the text that may be the start of a stop string. */
 static size_t partial_stop(const kvs_detokenizer *d, const char *text, size_t size)
 {
     size_t longest = 0;
@@ -97,7 +97,7 @@ static size_t partial_stop(const kvs_detokenizer *d, const char *text, size_t si
     return longest;
 }
 
-/* Byte by byte, so that the end does not depend on how the text was cut into tokens. */
+/* Byte by byte, so that the result does not depend on token boundaries. */
 static void search(kvs_detokenizer *d)
 {
     kvsi_text *text = &d->decoding.text;
@@ -112,9 +112,8 @@ static void search(kvs_detokenizer *d)
     }
 }
 
-/* ---- handing out ----------------------------------------------------------------------------- */
+/* ---- returning text -------------------------------------------------------------------------- */
 
-/* Forgets what was handed out. */
 static void drop_returned(kvs_detokenizer *d)
 {
     kvsi_text *text = &d->decoding.text;

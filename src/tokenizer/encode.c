@@ -1,4 +1,4 @@
-/* Text to ids: added tokens are cut out, what is between them goes through the steps. */
+/* Text to ids: added tokens are cut out; the text between them is normalized, split and encoded. */
 #include "base/array.h"
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -26,7 +26,7 @@ static int is_single_word(const char *text, size_t size, size_t start, size_t en
     return !kvsi_is_word(before) && !kvsi_is_word(after);
 }
 
-/* Spaces that a token takes with it, down to `least`. */
+/* The start of the spaces before `start`, but not less than `least`. */
 static size_t skip_spaces_left(const char *text, size_t start, size_t least)
 {
     uint32_t code;
@@ -55,7 +55,7 @@ static size_t skip_spaces_right(const char *text, size_t size, size_t end)
     return end;
 }
 
-/* Sends what is between added tokens to `callback`, and the tokens' ids to the result. */
+/* Passes the text between added tokens to `callback` and appends the ids of the added tokens. */
 static kvs_status cut_out_added(const encoder *e, const kvsi_trie *trie, const char *text,
                                 size_t size, int first, text_callback callback)
 {
@@ -83,7 +83,7 @@ static kvs_status cut_out_added(const encoder *e, const kvsi_trie *trie, const c
     return KVS_OK;
 }
 
-/* ---- what is between them -------------------------------------------------------------------- */
+/* ---- the text between added tokens ----------------------------------------------------------- */
 
 static kvs_status encode_word(void *user, const char *word, size_t size, kvs_err *err)
 {

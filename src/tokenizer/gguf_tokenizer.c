@@ -1,5 +1,5 @@
-/* The vocabulary of a GGUF file: SentencePiece's ("llama"), byte-level ("gpt2") or, where a file
- * has neither, a whole tokenizer.json. */
+/* Reads the vocabulary of a GGUF file: SentencePiece ("llama"), byte-level ("gpt2"), or a
+ * tokenizer.json. */
 #include "base/memory.h"
 #include "formats/gguf.h"
 #include "tokenizer/tokenizer_files.h"
@@ -24,7 +24,7 @@ static kvs_status get_flag(int *out, const kvsi_gguf *file, const char *key, kvs
     return st;
 }
 
-/* Kinds of tokens, where the file has them for as many. */
+/* *out = the token types, or NULL if the file has none. */
 static kvs_status get_kinds(const kvsi_gguf_value **out, const kvsi_gguf *file, size_t count,
                             const char *path, kvs_err *err)
 {
@@ -35,7 +35,7 @@ static kvs_status get_kinds(const kvsi_gguf_value **out, const kvsi_gguf *file, 
         return KVS_OK;
     st = kvsi_gguf_get_array(out, file, KEY("token_type"), KVSI_GGUF_I32, err);
     if (st == KVS_OK && (*out)->count != count)
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': %zu tokens, but %zu types of them", path, count,
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': %zu tokens, but %zu token types", path, count,
                        (*out)->count);
     return st;
 }
@@ -108,11 +108,11 @@ out:
 
 /* ---- byte-level ------------------------------------------------------------------------------ */
 
-/* Files name their expression, they do not have it. */
+/* GGUF files store the name of their pre-tokenizer, not its expression. */
 static const struct {
-    const char *name, *expression; /* NULL: GPT-2's */
+    const char *name, *expression; /* NULL = GPT-2's */
     int ignore_merges;
-    int add_bos; /* where the file does not say */
+    int add_bos; /* default if the file has no add_bos_token */
 } splits[] = {
     {"gpt-2", NULL, 0, 0},
     {"llama-bpe",
@@ -187,7 +187,7 @@ static kvs_status add_tokens(json_t *document, const kvsi_gguf *file, const char
     return KVS_OK;
 }
 
-/* The first and last token, where the file names them. */
+/* Sets BOS and EOS if the file has them. */
 static kvs_status set_bos_eos(kvs_tokenizer *t, const kvsi_gguf *file, kvs_err *err)
 {
     int64_t bos = -1, eos = -1;
@@ -201,7 +201,7 @@ static kvs_status set_bos_eos(kvs_tokenizer *t, const kvsi_gguf *file, kvs_err *
     return KVS_OK;
 }
 
-/* Puts a token around every text; -1 = none. */
+/* Adds the template that puts these tokens around every text; -1 = none. */
 static kvs_status set_template(kvs_tokenizer *t, int32_t before, int32_t after, kvs_err *err)
 {
     const int32_t ids[2] = {before, after};
@@ -215,7 +215,8 @@ static kvs_status set_template(kvs_tokenizer *t, int32_t before, int32_t after, 
             kvsi_vocabulary_at(&t->vocabulary, ids[i] >= 0 ? (size_t)ids[i] : SIZE_MAX);
 
         if (piece.size >= sizeof names[i])
-            return kvsi_fail(err, KVS_E_LIMIT, "the names of the first or last token are too long");
+            return kvsi_fail(err, KVS_E_LIMIT,
+                             "the name of the BOS or EOS token is longer than 127 bytes");
         snprintf(names[i], sizeof names[i], "%.*s", (int)piece.size, piece.text ? piece.text : "");
         if (ids[i] >= 0)
             TRY(kvsi_ids_add(sides[i], ids + i, 1, err));
@@ -248,7 +249,7 @@ out:
     return st;
 }
 
-/* ---- either, and a tokenizer.json ------------------------------------------------------------ */
+/* ---- any of them ----------------------------------------------------------------------------- */
 
 static kvs_status load_document(kvs_tokenizer **out, const kvsi_gguf *file, const char *text,
                                 size_t size, const char *path, kvs_err *err)

@@ -1,6 +1,6 @@
-/* A tokenizer as a GGUF file has it.  Those files name a few kinds of tokenizers and leave the rest
- * to the reader; what they cannot say exactly goes along as a tokenizer.json instead, which few
- * programs read. */
+/* Exports a tokenizer to GGUF.  GGUF names a few kinds of tokenizers and does not store their
+ * rules. A tokenizer that is none of them exactly is stored as a tokenizer.json, which few programs
+ * read. */
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "tokenizer/tokenizer_files.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what both kinds need -------------------------------------------------------------------- */
+/* ---- both kinds ------------------------------------------------------------------------------ */
 
 static int has_all_bytes(const kvs_tokenizer *t)
 {
@@ -18,15 +18,15 @@ static int has_all_bytes(const kvs_tokenizer *t)
     return 1;
 }
 
-/* Why a tokenizer of either kind is more than such a file can say; NULL: it is not. */
+/* What GGUF cannot represent, for messages; NULL if there is nothing. */
 static const char *unsupported_feature(const kvs_tokenizer *t)
 {
     if (t->before.count > 1 || (t->before.count == 1 && t->before.ids[0] != t->bos) ||
         t->after.count > 1 || (t->after.count == 1 && t->after.ids[0] != t->eos))
-        return "what it puts around a text";
+        return "its template";
     for (size_t i = 0; i < t->added_count; i++)
         if (t->added[i].single_word || t->added[i].strip_left || t->added[i].strip_right)
-            return "added tokens that look at their neighbours";
+            return "added tokens with single_word, lstrip or rstrip";
     return NULL;
 }
 
@@ -69,7 +69,7 @@ static kvs_status add_tokens(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs
 
 /* ---- SentencePiece: "llama" ------------------------------------------------------------------ */
 
-/* The ranks of the merges that make a piece. */
+/* The range of ranks of the merges that produce a piece. */
 typedef struct rank_range {
     uint32_t low, high;
     int32_t id;
@@ -82,8 +82,8 @@ static int by_low_rank(const void *a, const void *b)
     return x->low < y->low ? -1 : x->low > y->low;
 }
 
-/* SentencePiece merges any two neighbours that make a piece.  Merges say the same only if they are
- * all there: every way to cut a piece into two. */
+/* SentencePiece merges any two adjacent pieces whose concatenation is a piece.  Merges are
+ * equivalent only if they contain every split of every piece. */
 static int has_every_cut(const kvs_tokenizer *t, const kvsi_gguf_token *tokens, size_t id)
 {
     const kvsi_gguf_token *token = tokens + id;
@@ -98,7 +98,7 @@ static int has_every_cut(const kvs_tokenizer *t, const kvsi_gguf_token *tokens, 
         right = kvsi_vocabulary_find(&t->vocabulary, token->text + at, rest);
         if (left < 0 || right < 0) {
             uint32_t code;
-            /* A character that is no piece could still be merged there. */
+            /* A character that is not a piece could still be merged here. */
             const int left_odd = left < 0 && kvsi_utf8_next(token->text, at, &code) == at;
             const int right_odd =
                 right < 0 && kvsi_utf8_next(token->text + at, rest, &code) == rest;
@@ -114,7 +114,7 @@ static int has_every_cut(const kvs_tokenizer *t, const kvsi_gguf_token *tokens, 
     return 1;
 }
 
-/* The merges of each piece, in the order of their ranks; *count says of how many pieces. */
+/* The range of each piece that has merges, sorted by rank; *count = their number. */
 static rank_range *list_ranges(const kvs_tokenizer *t, size_t *count)
 {
     rank_range *ranges = kvsi_alloc(t->vocab, sizeof *ranges);
@@ -138,7 +138,7 @@ static rank_range *list_ranges(const kvs_tokenizer *t, size_t *count)
     return ranges;
 }
 
-/* Scores from the order of merges; *ordered says whether there are any that mean the same. */
+/* Derives scores from the order of merges; *ordered = whether equivalent scores exist. */
 static kvs_status score_by_merges(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, int *ordered,
                                   kvs_err *err)
 {
@@ -168,7 +168,7 @@ static kvs_status score_by_merges(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t
     return KVS_OK;
 }
 
-/* Why it is no SentencePiece model; NULL: it is one. */
+/* Why the tokenizer cannot be a SentencePiece vocabulary; NULL if it can. */
 static const char *why_not_sentencepiece(const kvs_tokenizer *t, kvsi_sp_model *flags)
 {
     if (!json_is_null(json_object_get(t->document, "pre_tokenizer")) &&
@@ -208,7 +208,7 @@ static kvs_status export_sentencepiece(kvsi_gguf_tokenizer *w, const kvs_tokeniz
     if (ordered)
         v->model = "llama";
     else
-        v->reason = "merges that no scores can order";
+        v->reason = "merges whose order no scores give";
     return KVS_OK;
 }
 
@@ -231,14 +231,14 @@ static int is_type(const json_t *object, const char *type)
     return is_text(object, "type", type);
 }
 
-/* The name of the rules that split words; NULL: they have none. */
+/* GGUF's name of the pre-tokenizer; NULL if it has none. */
 static const char *find_split(const kvs_tokenizer *t)
 {
     const json_t *pre = json_object_get(t->document, "pre_tokenizer");
     const json_t *steps = json_object_get(pre, "pretokenizers"), *split, *bytes;
     const char *expression;
 
-    /* Without merges it does not matter where words end. */
+    /* Without merges the splits do not matter. */
     if (is_type(pre, "ByteLevel") && is_false(pre, "add_prefix_space") &&
         (!is_false(pre, "use_regex") || t->merges.count == 0))
         return kvsi_gguf_split_name(NULL, t->ignore_merges);
@@ -262,11 +262,12 @@ static const char *why_not_byte_level(const kvs_tokenizer *t)
     if (!has_all_bytes(t) && t->unknown >= 0)
         return "bytes without tokens";
     if (!find_split(t))
-        return "the rules by which it splits words";
+        return "its pre-tokenizer";
     return unsupported_feature(t);
 }
 
-/* All "left right", by rank, as one text that is cut up once it moves no more. */
+/* All merges as "left right", sorted by rank.  Pointers are set when the text has stopped
+ * growing. */
 static kvs_status add_merges(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs_err *err)
 {
     kvsi_merge *list = kvsi_merges_list(&t->merges);
@@ -310,7 +311,7 @@ static kvs_status export_byte_level(kvsi_gguf_tokenizer *w, const kvs_tokenizer 
     return KVS_OK;
 }
 
-/* ---- either, or neither ---------------------------------------------------------------------- */
+/* ---- export ---------------------------------------------------------------------------------- */
 
 static kvs_status export_json(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs_err *err)
 {
@@ -334,7 +335,7 @@ kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_tokenizer *out, const kvs_tokenizer 
     TRY_OUT(t->byte_words ? export_byte_level(out, t, err) : export_sentencepiece(out, t, err));
     if (!out->vocabulary.model)
         TRY_OUT(export_json(out, t, err));
-    TRY_OUT(kvsi_json_check("a tokenizer", err)); /* what decides the form compares values */
+    TRY_OUT(kvsi_json_check("a tokenizer", err)); /* the comparisons above can run out of memory */
 out:
     if (st != KVS_OK)
         kvsi_gguf_tokenizer_release(out);

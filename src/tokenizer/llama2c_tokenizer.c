@@ -1,6 +1,5 @@
-/* llama2.c's tokenizer.bin: the longest token's length (int32), then for every token its score
- * (float), length (int32) and text, where spaces are spaces and the first and last token are
- * dressed up with newlines. */
+/* llama2.c's tokenizer.bin: i32 length of the longest token; then per token f32 score, i32 length
+ * and text.  Spaces are written as spaces.  BOS and EOS may have a newline on each side. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "tokenizer/tokenizer_files.h"
@@ -23,7 +22,7 @@ static int kind_of(const kvsi_sp_model *sp, const char *text, size_t size)
     return kvsi_byte_piece(text, size) >= 0 ? KVSI_PIECE_BYTE : KVSI_PIECE_NORMAL;
 }
 
-/* Adds the token to `spelt`, with spaces as SentencePiece writes them. */
+/* Appends the token to `spelt`, with spaces as U+2581. */
 static void spell(kvsi_text *spelt, const char *text, size_t size, int kind)
 {
     if (kind == KVSI_PIECE_CONTROL && size > 2 && text[0] == '\n' && text[size - 1] == '\n') {
@@ -38,7 +37,7 @@ static void spell(kvsi_text *spelt, const char *text, size_t size, int kind)
     }
 }
 
-/* Texts move while `spelt` grows: `text` of the pieces is set in the end. */
+/* `spelt` may move while it grows, so the pieces' text pointers are set at the end. */
 static kvs_status read_tokens(kvsi_sp_model *sp, kvsi_text *spelt, const char *data, size_t size,
                               const char *path, kvs_err *err)
 {

@@ -92,9 +92,9 @@ void kvsi_merges_release(kvsi_merges *m)
     *m = (kvsi_merges){0};
 }
 
-/* ---- a word ---------------------------------------------------------------------------------- */
+/* ---- merging a word -------------------------------------------------------------------------- */
 
-/* A merge that was possible when it was noted; it may be stale by the time its turn comes. */
+/* A possible merge.  It is stale if one of its symbols has changed since. */
 typedef struct kvsi_candidate {
     uint32_t rank, at; /* the left symbol */
     int32_t left, right, result;
@@ -160,7 +160,7 @@ kvs_status kvsi_word_add(kvsi_word *word, int32_t id, size_t at, kvs_err *err)
     const size_t index = word->count;
 
     if (at >= UINT32_MAX || index >= UINT32_MAX - 1)
-        return kvsi_fail(err, KVS_E_LIMIT, "a text of more than 4 GB in one piece");
+        return kvsi_fail(err, KVS_E_LIMIT, "a word is longer than 4 GB");
     if (index == word->capacity) {
         const kvs_status st = kvsi_array_reserve(&word->symbols, &word->capacity, index + 1,
                                                  sizeof *word->symbols, err);
@@ -193,7 +193,7 @@ kvs_status kvsi_word_merge(kvsi_word *word, const kvsi_merges *merges, kvs_err *
             continue;
         left->id = top.result;
         left->next = right->next;
-        right->id = -1; /* whoever still names it is stale */
+        right->id = -1; /* makes candidates with this symbol stale */
         if (left->next != UINT32_MAX)
             symbols[left->next].previous = top.at;
         TRY(push_candidate(word, merges, top.at, err));

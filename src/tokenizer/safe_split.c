@@ -1,9 +1,9 @@
-/* Where a long text may be cut without changing its ids.
+/* Where a long text can be split without changing its ids.
  *
- * A merge across the border of two characters joins a token that ends with the one to a token that
- * starts with the other.  If no merge does that, the two sides never touch, and each can be encoded
- * on its own.  Vocabularies without a pre-tokenizer, whose word is the whole text, thus work in
- * words, which are short and come again. */
+ * A merge across the boundary of two characters joins a token that ends with the first to a token
+ * that starts with the second.  If no merge does that, both sides can be encoded separately.
+ * Vocabularies without a pre-tokenizer treat the whole text as one word; this splits it into short
+ * parts, which are also found in the word cache. */
 #include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
 
@@ -51,7 +51,7 @@ kvs_status kvsi_forbid_split(kvs_tokenizer *t, const char *text, size_t size, kv
     return KVS_OK;
 }
 
-/* Runs of unknown characters may share an id, and stay together. */
+/* Runs of unknown characters may share one id, so they are not split. */
 static int is_token(const kvs_tokenizer *t, const char *text, size_t size)
 {
     const int32_t id = kvsi_vocabulary_find(&t->vocabulary, text, size);

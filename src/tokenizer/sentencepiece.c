@@ -1,10 +1,10 @@
 /* SentencePiece's tokenizer.model, a protocol buffer:
  *
  *   1: pieces, each {1: text, 2: score (float), 3: kind}
- *   2: trainer {3: algorithm, 35: byte fallback, 40: unknown, 41: first, 42: last token, ...}
+ *   2: trainer {3: algorithm, 24: spaces as suffixes, 35: byte fallback, 40: unknown, 41: BOS,
+ *               42: EOS, ...}
  *   3: normalizer {1: name, 2: character map, 3: dummy prefix, 4: remove extra spaces,
- *                  5: escape spaces}
- */
+ *                  5: escape spaces} */
 #include "base/files.h"
 #include "base/memory.h"
 #include "tokenizer/tokenizer_files.h"
@@ -17,7 +17,7 @@ typedef struct message {
     const unsigned char *at, *end;
 } message;
 
-/* One field: a number, four bytes (in `number`), or bytes. */
+/* A field: a number or four bytes in `number`, or a byte string. */
 typedef struct field {
     uint64_t id, number;
     message bytes;
@@ -55,7 +55,7 @@ static int take_fixed(message *m, size_t size, uint64_t *out)
     return 1;
 }
 
-/* 0: malformed. */
+/* Returns 0 if malformed. */
 static int take_field(message *m, field *f)
 {
     uint64_t tag;
@@ -182,8 +182,8 @@ static kvs_status read_model(model *out, message m, const char *path, kvs_err *e
         else if (good && f.id == 3)
             good = read_normalizer(out, f.bytes);
         if (!good)
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s' is no SentencePiece model, or is damaged",
-                             path);
+            return kvsi_fail(err, KVS_E_FORMAT,
+                             "'%s' is not a SentencePiece model, or it is damaged", path);
         if (st != KVS_OK)
             return st;
     }
@@ -212,7 +212,7 @@ kvs_status kvsi_tokenizer_load_sentencepiece(kvs_tokenizer **out, const char *pa
 
     *out = NULL;
     kvsi_sp_model_init(&in.sp);
-    in.sp.remove_extra_spaces = 1; /* unless the file says otherwise */
+    in.sp.remove_extra_spaces = 1; /* SentencePiece's default */
     in.sp.byte_fallback = 0;
     TRY_OUT(kvsi_file_read(&data, &size, path, KVSI_TOKENIZER_FILE_MAX, err));
     TRY_OUT(

@@ -1,6 +1,6 @@
-/* SentencePiece's byte-pair model: any two neighbours whose text together is a piece may merge, and
- * the higher the piece's score the sooner.  Said as merges: every way to cut every piece in two,
- * ranked by score, where equal scores have equal ranks. */
+/* SentencePiece's BPE model.  Two adjacent pieces merge if their concatenation is a piece, highest
+ * score first.  It is converted to merges: every split of every piece, ranked by score; equal
+ * scores get equal ranks. */
 #include "base/array.h"
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_MAX = 1024 }; /* bytes of a piece that is cut: there are as many cuts, and as long */
+enum { PIECE_MAX = 1024 }; /* bytes; a piece of n bytes has up to n - 1 splits */
 
-#define META "\xe2\x96\x81" /* stands for a space */
+#define META "\xe2\x96\x81" /* U+2581, represents a space */
 
 void kvsi_sp_model_init(kvsi_sp_model *sp)
 {
@@ -32,7 +32,7 @@ kvs_status kvsi_sp_model_add(kvsi_sp_model *sp, const kvsi_sp_piece *piece, kvs_
     return st;
 }
 
-/* ---- the document ---------------------------------------------------------------------------- */
+/* ---- the tokenizer.json ---------------------------------------------------------------------- */
 
 static json_t *replace(const char *kind, const char *pattern, const char *content)
 {
@@ -67,7 +67,7 @@ static json_t *normalizer(const kvsi_sp_model *sp)
     return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", steps);
 }
 
-/* The steps of a document's normalizer behind those of the character map: a new reference. */
+/* A copy of the normalizer without a leading Precompiled step: a new reference. */
 static json_t *without_map(const json_t *value)
 {
     json_t *copy = json_deep_copy(value), *steps = json_object_get(copy, "normalizers");
@@ -113,7 +113,7 @@ static const kvsi_sp_piece *piece_at(const kvsi_sp_model *sp, int64_t id)
     return id >= 0 && (uint64_t)id < sp->count ? sp->pieces + id : NULL;
 }
 
-/* The text of a token, a piece or an added one, as the document names it; NULL = none. */
+/* The text of an added token; NULL = none. */
 static const json_t *added_text(const kvsi_sp_model *sp, int64_t id)
 {
     const json_t *token;
@@ -159,7 +159,8 @@ static kvs_status add_template(json_t *document, const kvsi_sp_model *sp, kvs_er
     if (!bos.text && !eos.text)
         return KVS_OK;
     if (bos.size >= sizeof before || eos.size >= sizeof after)
-        return kvsi_fail(err, KVS_E_LIMIT, "the names of the first or last token are too long");
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "the name of the BOS or EOS token is longer than 63 bytes");
     if (bos.text)
         snprintf(before, sizeof before, "%.*s", (int)bos.size, bos.text);
     if (eos.text)
@@ -176,7 +177,7 @@ static kvs_status fill_document(json_t *document, const kvsi_sp_model *sp, const
 
         if (piece->size == 0 || !isfinite(piece->score))
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': token %zu has %s", what, id,
-                             piece->size ? "a score that is no number" : "no text");
+                             piece->size ? "a score that is not finite" : "no text");
         TRY(kvsi_tokenizer_json_add_piece(document, piece->text, piece->size, id, err));
         if (!sp->added && (piece->kind == KVSI_PIECE_CONTROL || piece->kind == KVSI_PIECE_UNKNOWN))
             TRY(kvsi_tokenizer_json_add_token(document, piece->text, piece->size, id, 1, err));
@@ -196,7 +197,7 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The scores from the highest down, each once; *count says how many. */
+/* The distinct scores in descending order; *count = their number. */
 static float *sort_scores(const kvsi_sp_model *sp, size_t *count)
 {
     float *scores = kvsi_alloc(sp->count, sizeof *scores);
@@ -214,8 +215,8 @@ static float *sort_scores(const kvsi_sp_model *sp, size_t *count)
     return scores;
 }
 
-/* One part of a piece: a piece itself, or a character, which may be in no vocabulary and then gets
- * an id beyond; -1 if neither. */
+/* The id of a part of a piece.  A part is a normal piece or a single character.  A character that
+ * is not a piece gets an id above the vocabulary.  -1 = neither. */
 static kvs_status find_part(kvs_tokenizer *t, const kvsi_sp_model *sp, kvsi_bytes part, int32_t *id,
                             kvs_err *err)
 {
@@ -248,7 +249,7 @@ static kvs_status add_cuts(kvs_tokenizer *t, const kvsi_sp_model *sp, size_t id,
         kvsi_merge merge = {.result = (int32_t)id, .rank = rank};
 
         if (((unsigned char)piece->text[at] & 0xc0) == 0x80)
-            continue; /* inside a character */
+            continue; /* not a character boundary */
         TRY(find_part(t, sp, left, &merge.left, err));
         TRY(find_part(t, sp, right, &merge.right, err));
         if (merge.left >= 0 && merge.right >= 0)
@@ -278,16 +279,17 @@ out:
     return st;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- conversion ------------------------------------------------------------------------------ */
 
-/* For other readers of the document they are added tokens; here they are symbols of the model. */
+/* Other readers of the tokenizer.json treat them as added tokens; here they are symbols of the
+ * model. */
 static kvs_status add_user_defined(kvs_tokenizer *t, const kvsi_sp_model *sp, kvs_err *err)
 {
     for (size_t id = 0; id < sp->count; id++) {
         const kvsi_sp_piece *piece = sp->pieces + id;
 
         if (piece->kind != KVSI_PIECE_USER_DEFINED || piece->is_added)
-            continue; /* added tokens are cut out before the model sees them */
+            continue; /* added tokens are cut out before encoding */
         TRY(kvsi_trie_add(&t->user_defined, piece->text, piece->size, (int32_t)id, err));
         TRY(kvsi_forbid_split(t, piece->text, piece->size, err));
         TRY(kvsi_tokenizer_json_add_token(t->document, piece->text, piece->size, id, 0, err));
@@ -295,8 +297,8 @@ static kvs_status add_user_defined(kvs_tokenizer *t, const kvsi_sp_model *sp, kv
     return KVS_OK;
 }
 
-/* What a file that knows kinds only calls a token: control tokens are recognised in texts and begin
- * a new text behind them, as added tokens do; unused ones are not. */
+/* The kind for GGUF, which has no list of added tokens.  Control tokens are recognized in text, as
+ * added tokens are; unused ones are not. */
 static int kind_at(const kvsi_sp_model *sp, size_t id)
 {
     const kvsi_sp_piece *piece = piece_at(sp, (int64_t)id);
@@ -310,7 +312,7 @@ static int kind_at(const kvsi_sp_model *sp, size_t id)
     return piece->kind == KVSI_PIECE_CONTROL ? KVSI_PIECE_UNUSED : piece->kind;
 }
 
-/* What the pieces were, for a file of the same kind that may be written later. */
+/* Keeps scores and kinds for export to GGUF. */
 static kvs_status keep_scores(kvs_tokenizer *t, const kvsi_sp_model *sp, kvs_err *err)
 {
     t->scores = kvsi_alloc(t->vocab, sizeof *t->scores);
@@ -334,7 +336,7 @@ kvs_status kvsi_tokenizer_from_sp_model(kvs_tokenizer **out, const kvsi_sp_model
     *out = NULL;
     TRY_OUT(kvsi_json_check("a tokenizer", err));
     if (!document) {
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': the unknown token is no text in UTF-8", what);
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': the unknown token is not valid UTF-8", what);
         goto out;
     }
     TRY_OUT(fill_document(document, sp, what, err));

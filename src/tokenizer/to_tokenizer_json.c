@@ -38,10 +38,10 @@ kvs_status kvsi_tokenizer_json_add_piece(json_t *document, const char *piece, si
 
     TRY_OUT(kvsi_json_check("a tokenizer", err));
     if (!text || memchr(piece, '\0', size))
-        st = kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is no text in UTF-8", id,
+        st = kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is not valid UTF-8", id,
                        (int)(size < 64 ? size : 64), piece);
     else if (json_object_get(vocab, json_string_value(text)))
-        st = kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%s', is there twice", id,
+        st = kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%s', occurs twice", id,
                        json_string_value(text));
     else if (json_object_set_new(vocab, json_string_value(text), json_integer((json_int_t)id)) != 0)
         st = kvsi_no_memory(err, "a tokenizer");
@@ -61,7 +61,7 @@ kvs_status kvsi_tokenizer_json_add_token(json_t *document, const char *content, 
         return KVS_OK;
     return kvsi_nomem_is_set()
                ? kvsi_no_memory(err, "a tokenizer")
-               : kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is no text in UTF-8", id,
+               : kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is not valid UTF-8", id,
                            (int)(size < 64 ? size : 64), content);
 }
 
@@ -73,7 +73,7 @@ kvs_status kvsi_tokenizer_json_add_merge(json_t *document, const char *merge, si
     if (json_array_append_new(member_of_model(document, "merges"), text) == 0)
         return KVS_OK;
     return kvsi_nomem_is_set() ? kvsi_no_memory(err, "a tokenizer")
-                               : kvsi_fail(err, KVS_E_FORMAT, "merge '%.*s' is no text in UTF-8",
+                               : kvsi_fail(err, KVS_E_FORMAT, "merge '%.*s' is not valid UTF-8",
                                            (int)(size < 64 ? size : 64), merge);
 }
 
@@ -96,7 +96,7 @@ kvs_status kvsi_tokenizer_json_set_template(json_t *document, const char *before
     json_array_append_new(single, json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
     if (after)
         add_special(single, specials, after, after_id);
-    pair = json_copy(single); /* two texts: one frame behind the other, as others write it */
+    pair = json_copy(single); /* two texts: one after the other, as Hugging Face writes it */
     second = json_pack("{s:{s:s, s:i}}", "Sequence", "id", "B", "type_id", 1);
     if (!pair || json_array_append_new(pair, second) != 0 ||
         json_object_set_new(document, "post_processor",
@@ -112,7 +112,7 @@ kvs_status kvsi_tokenizer_json_set_template(json_t *document, const char *before
 static const char *const file_pairs[][2] = {{"encoder.json", "vocab.bpe"},
                                             {"vocab.json", "merges.txt"}};
 
-/* The index of the pair that a folder has, or -1. */
+/* The index in file_pairs of the files in the folder, or -1. */
 static int find_pair(const char *dir)
 {
     for (int i = 0; i < 2; i++) {
@@ -133,7 +133,7 @@ int kvsi_has_gpt2_files(const char *dir)
     return find_pair(dir) >= 0;
 }
 
-/* One merge a line, after a line that says "#version". */
+/* One merge per line, after a "#version" line. */
 static kvs_status add_merge_lines(json_t *document, const char *text, size_t size, kvs_err *err)
 {
     kvs_status st = KVS_OK;

@@ -1,4 +1,4 @@
-/* The tokenizer as a whole: which file it is in, saving, and what it says of itself. */
+/* Loading, saving and properties of a tokenizer. */
 #include "tokenizer/tokenizer.h"
 
 #include "base/files.h"
@@ -66,7 +66,7 @@ static kvs_status load_gpt2_pair(kvs_tokenizer **out, const char *path, kvs_err 
     return st;
 }
 
-/* By what the file starts with, not by its name. */
+/* Detects the format by the first bytes, not by the name. */
 static kvs_status load_file(kvs_tokenizer **out, const char *path, kvs_err *err)
 {
     unsigned char start[16] = {0};
@@ -90,7 +90,7 @@ static kvs_status load_file(kvs_tokenizer **out, const char *path, kvs_err *err)
     if (size >= 2 && start[0] == '\n')
         return kvsi_tokenizer_load_sentencepiece(out, path, err);
     return kvsi_fail(err, KVS_E_FORMAT,
-                     "'%s' is no tokenizer: expected a tokenizer.json, a SentencePiece model, a "
+                     "'%s' is not a tokenizer: expected a tokenizer.json, a SentencePiece model, a "
                      "llama2.c tokenizer, GGUF or vocab.bpe",
                      path);
 }
@@ -189,7 +189,7 @@ static json_t *vocabulary_to_json(const kvs_tokenizer *t)
     return vocab;
 }
 
-/* "a b", which every reader knows, or ["a", "b"] */
+/* "a b", which every reader accepts, or ["a", "b"] */
 static json_t *merge_to_json(kvsi_bytes left, kvsi_bytes right, int as_pair)
 {
     kvsi_text text = {0};
@@ -205,7 +205,7 @@ static json_t *merge_to_json(kvsi_bytes left, kvsi_bytes right, int as_pair)
     return merge;
 }
 
-/* Then merges cannot be told apart by a space; readers want all of them in one form. */
+/* Then "a b" is ambiguous, so all merges are written as pairs; readers expect one form for all. */
 static int has_spaces(const kvs_tokenizer *t)
 {
     for (size_t id = 0; id < t->vocab; id++) {
@@ -228,7 +228,7 @@ static json_t *merges_to_json(const kvs_tokenizer *t)
         const kvsi_bytes right = kvsi_vocabulary_at(&t->vocabulary, (size_t)list[i].right);
 
         if ((size_t)list[i].left >= t->vocab || (size_t)list[i].right >= t->vocab)
-            continue; /* a character that is no token: merges cannot say that */
+            continue; /* the character is not a token, so merges cannot name it */
         if (json_array_append_new(merges, merge_to_json(left, right, as_pairs)) != 0) {
             json_decref(merges);
             merges = NULL;
@@ -270,7 +270,7 @@ kvs_status kvs_tokenizer_save(const kvs_tokenizer *t, const char *path, kvs_err 
     return st;
 }
 
-/* ---- what it is ------------------------------------------------------------------------------ */
+/* ---- properties ------------------------------------------------------------------------------ */
 
 size_t kvs_tokenizer_vocab(const kvs_tokenizer *t)
 {
@@ -320,7 +320,7 @@ static int hash_member(uint64_t *hash, const json_t *document, const char *key)
 
     if (text)
         hash_data(hash, text, strlen(text));
-    hash_number(hash, text != NULL); /* one that is missing counts as that */
+    hash_number(hash, text != NULL); /* a missing member hashes differently from an empty one */
     free(text);
     return text || !member;
 }

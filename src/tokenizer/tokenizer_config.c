@@ -1,4 +1,4 @@
-/* The files of Hugging Face that stand beside a tokenizer's own and say more about it:
+/* Hugging Face's configuration files beside a tokenizer file:
  *
  *     tokenizer_config.json      {"add_bos_token": false, "eos_token": "</s>",
  *                                 "added_tokens_decoder":
@@ -6,9 +6,9 @@
  *     special_tokens_map.json    {"eos_token": "</s>", ...}
  *     added_tokens.json          {"<|im_start|>": 32000}
  *
- * They are read as transformers' LlamaTokenizer reads them (the slow one with `legacy`): the last
- * two count only where the first has no "added_tokens_decoder", and special tokens without an id
- * get the ids after all others. */
+ * They are interpreted as by transformers' LlamaTokenizer (the slow one with `legacy`): the last
+ * two are used only if the first has no "added_tokens_decoder", and special tokens without an id
+ * get ids after all others. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "tokenizer/tokenizer_files.h"
@@ -36,8 +36,8 @@ static kvs_status read_object(json_t **out, const char *dir, const char *name, k
     return st;
 }
 
-/* The size of the model's vocabulary, from config.json in the same folder; SIZE_MAX = not known.  A
- * damaged file is refused by its own reader. */
+/* The model's vocabulary size, from config.json in the same folder; SIZE_MAX = unknown.  A damaged
+ * config.json is reported by its own reader. */
 static size_t read_limit(const char *dir)
 {
     char *path = kvsi_path_join(dir, "config.json");
@@ -103,7 +103,7 @@ static kvs_status fail_key(const kvsi_tokenizer_config *files, const char *key,
                      expected);
 }
 
-/* The value of a key of the map, or else of the configuration; NULL = in neither. */
+/* The value of a key in special_tokens_map.json, else in tokenizer_config.json; NULL = none. */
 static const json_t *find_key(const kvsi_tokenizer_config *files, const char *key)
 {
     const json_t *value = json_object_get(files->map, key);
@@ -112,7 +112,7 @@ static const json_t *find_key(const kvsi_tokenizer_config *files, const char *ke
     return value && !json_is_null(value) ? value : NULL;
 }
 
-/* Text, or an object that has it as its content; NULL = neither. */
+/* The text of a token given as a string or as an object with "content"; NULL = neither. */
 static const json_t *content_of(const json_t *value)
 {
     const json_t *content = json_is_object(value) ? json_object_get(value, "content") : value;
@@ -132,8 +132,8 @@ static kvs_status find_special(const json_t **content, const kvsi_tokenizer_conf
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
-/* The list of added tokens being built, and all tokens known so far: those of the tokenizer's file
- * first, then the added ones. */
+/* The list of added tokens being built, and all known tokens: those of the tokenizer file, then the
+ * added ones. */
 typedef struct collector {
     kvsi_tokenizer_config *files;
     kvsi_sp_model *sp;
@@ -146,7 +146,7 @@ static int is_set(const json_t *value, const char *key)
     return json_is_true(json_object_get(value, key));
 }
 
-/* Adds a token as a tokenizer.json has it.  `flags` may be an object with the rest, or anything. */
+/* Adds a token in the form of tokenizer.json.  `flags` may be an object with more properties. */
 static kvs_status add_token(collector *c, const json_t *content, size_t id, const json_t *flags,
                             int special)
 {
@@ -155,7 +155,7 @@ static kvs_status add_token(collector *c, const json_t *content, size_t id, cons
     json_t *token;
 
     if (id >= c->files->limit || size == 0)
-        return KVS_OK; /* the model has no row for it, such as a [PAD] that was never trained */
+        return KVS_OK; /* the model has no embedding for it, such as an untrained [PAD] */
     if (kvsi_vocabulary_add(&c->listed, json_string_value(content), size, &number, c->err) !=
         KVS_OK)
         return KVS_E_NOMEM;
@@ -170,7 +170,7 @@ static kvs_status add_token(collector *c, const json_t *content, size_t id, cons
     return KVS_OK;
 }
 
-/* A token whose id a file gives. */
+/* Adds a token whose id is in the file. */
 static kvs_status add_numbered(collector *c, const json_t *content, uint64_t id,
                                const json_t *flags, int special)
 {
@@ -181,8 +181,8 @@ static kvs_status add_numbered(collector *c, const json_t *content, uint64_t id,
     if (id >= KVSI_TOKENS_MAX || (found < 0 && kvsi_vocabulary_at(&c->known, (size_t)id).text) ||
         (found >= 0 && (uint64_t)found != id))
         return kvsi_fail(c->err, KVS_E_FORMAT,
-                         "'%s': added token '%.100s' has id %llu, which is another token's or too "
-                         "large",
+                         "'%s': added token '%.100s' has id %llu, which belongs to another token "
+                         "or is too large",
                          c->files->dir, text, (unsigned long long)id);
     if (found < 0 && size > 0)
         TRY(kvsi_vocabulary_set(&c->known, id, text, size, c->err));
@@ -222,8 +222,8 @@ static kvs_status add_file(collector *c)
 
         if (!json_is_integer(id) || json_integer_value(id) < 0)
             return kvsi_fail(c->err, KVS_E_FORMAT,
-                             "'%s/%s': token '%.100s': expected a whole number as its id",
-                             c->files->dir, ADDED, text);
+                             "'%s/%s': token '%.100s': expected an integer id", c->files->dir,
+                             ADDED, text);
         content = json_string(text);
         if (!content)
             return kvsi_no_memory(c->err, "added tokens");
@@ -235,7 +235,7 @@ static kvs_status add_file(collector *c)
     return st;
 }
 
-/* Adds a special token, such as eos_token.  A new one gets the id after all others. */
+/* Adds a special token, such as eos_token.  A new token gets the next id. */
 static kvs_status add_special(collector *c, const json_t *value)
 {
     const json_t *content = content_of(value);
@@ -252,7 +252,7 @@ static kvs_status add_special(collector *c, const json_t *value)
     return add_token(c, content, id, value, 1);
 }
 
-/* Adds the special tokens of a list, or of an object with names. */
+/* Adds the special tokens of a list, or the values of an object. */
 static kvs_status add_more_specials(collector *c, const char *key)
 {
     enum { TOKENS_MAX = 4096 };
@@ -273,7 +273,7 @@ static kvs_status add_more_specials(collector *c, const char *key)
     return KVS_OK;
 }
 
-/* Adds the fallback token of a role, such as "</s>", if no file names another. */
+/* Adds the default token of a role, such as "</s>", if no file sets the role. */
 static kvs_status add_fallback(collector *c, const char *role, const char *fallback)
 {
     const int is_given =
@@ -310,7 +310,7 @@ static kvs_status add_specials(collector *c)
     return add_more_specials(c, "extra_special_tokens");
 }
 
-/* ---- what it all means ----------------------------------------------------------------------- */
+/* ---- applying -------------------------------------------------------------------------------- */
 
 static kvs_status get_flag(int *out, const kvsi_tokenizer_config *files, const char *key,
                            kvs_err *err)

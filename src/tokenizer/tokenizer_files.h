@@ -1,4 +1,4 @@
-/* tokenizer/tokenizer_files.h - tokenizers in other files, turned into a tokenizer.json. */
+/* tokenizer/tokenizer_files.h - tokenizer file formats; every reader produces a tokenizer.json. */
 #ifndef KVSI_TOKENIZER_TOKENIZER_FILES_H
 #define KVSI_TOKENIZER_TOKENIZER_FILES_H
 
@@ -7,30 +7,30 @@
 
 enum { KVSI_TOKENIZER_FILE_MAX = 1 << 30 }; /* bytes */
 
-/* ---- byte-level: GPT-2 and its many heirs ---- */
+/* ---- byte-level vocabularies (GPT-2 and others) ---- */
 
-/* A document with an empty vocabulary; `expression` splits words before bytes are mapped, NULL =
- * GPT-2's, "" = none.  NULL if out of memory. */
+/* A tokenizer.json with an empty vocabulary.  `expression` splits words before bytes are mapped;
+ * NULL = GPT-2's, "" = none.  NULL if out of memory. */
 json_t *kvsi_byte_level_json(const char *expression);
-/* Adds a token, of the model or an added one beside it. */
+/* Adds a token to the model's vocabulary or to the added tokens. */
 kvs_status kvsi_tokenizer_json_add_piece(json_t *document, const char *piece, size_t size,
                                          size_t id, kvs_err *err);
 kvs_status kvsi_tokenizer_json_add_token(json_t *document, const char *content, size_t size,
                                          size_t id, int special, kvs_err *err);
-/* "a b" */
+/* `merge` is "a b". */
 kvs_status kvsi_tokenizer_json_add_merge(json_t *document, const char *merge, size_t size,
                                          kvs_err *err);
-/* A template that puts the token before every text, or behind it. */
+/* Sets a template with a token before or after every text; NULL = none. */
 kvs_status kvsi_tokenizer_json_set_template(json_t *document, const char *before, size_t before_id,
                                             const char *after, size_t after_id, kvs_err *err);
 
-/* encoder.json and vocab.bpe, or vocab.json and merges.txt, of a folder. */
+/* Reads encoder.json and vocab.bpe, or vocab.json and merges.txt, from a folder. */
 kvs_status kvsi_tokenizer_load_gpt2(kvs_tokenizer **out, const char *dir, kvs_err *err);
 int kvsi_has_gpt2_files(const char *dir);
 
 /* ---- SentencePiece ---- */
 
-typedef enum kvsi_piece_kind { /* numbers as in files */
+typedef enum kvsi_piece_kind { /* values as in files */
                                KVSI_PIECE_NORMAL = 1,
                                KVSI_PIECE_UNKNOWN = 2,
                                KVSI_PIECE_CONTROL = 3,
@@ -44,7 +44,7 @@ typedef struct kvsi_sp_piece {
     size_t size;
     float score;
     int kind;
-    int is_added; /* in the list of added tokens, too */
+    int is_added; /* also in the list of added tokens */
 } kvsi_sp_piece;
 
 /* Starts as {0}, then kvsi_sp_model_init. */
@@ -55,33 +55,32 @@ typedef struct kvsi_sp_model {
     const char *character_map; /* borrowed; NULL = none */
     size_t character_map_size;
     int add_bos, add_eos, add_dummy_prefix, remove_extra_spaces, byte_fallback;
-    const json_t *added; /* the added tokens, as a tokenizer.json has them; borrowed; NULL = the
-                            control tokens and the unknown one */
+    const json_t *added; /* added tokens in the form of tokenizer.json; borrowed; NULL: the control
+                            tokens and the unknown token */
 } kvsi_sp_model;
 
-void kvsi_sp_model_init(kvsi_sp_model *sp); /* what Llama has */
+void kvsi_sp_model_init(kvsi_sp_model *sp); /* Llama's values */
 kvs_status kvsi_sp_model_add(kvsi_sp_model *sp, const kvsi_sp_piece *piece, kvs_err *err);
 kvs_status kvsi_tokenizer_from_sp_model(kvs_tokenizer **out, const kvsi_sp_model *sp,
                                         const char *what, kvs_err *err);
 
-/* Whether a document's normalizer is that of some such model; then `out` has its two flags.  A
- * character map before it is not looked at. */
+/* Whether a tokenizer.json's normalizer is that of a SentencePiece model; then sets its two flags
+ * in *out.  A leading character map is ignored. */
 int kvsi_sp_model_read_normalizer(kvsi_sp_model *out, const json_t *normalizer);
 
 kvs_status kvsi_tokenizer_load_sentencepiece(kvs_tokenizer **out, const char *path, kvs_err *err);
 kvs_status kvsi_tokenizer_load_llama2c(kvs_tokenizer **out, const char *path, kvs_err *err);
 
-/* ---- GGUF: either kind ---- */
+/* ---- GGUF: both kinds ---- */
 
 kvs_status kvsi_tokenizer_load_gguf(kvs_tokenizer **out, const char *path, kvs_err *err);
 
-/* What such files call the rules that split words by this expression (NULL: GPT-2's), with or
- * without merges for words that are pieces; NULL: they have no name for them. */
+/* GGUF's name of the pre-tokenizer with this expression (NULL = GPT-2's); NULL if it has none. */
 const char *kvsi_gguf_split_name(const char *expression, int ignore_merges);
 
-/* A tokenizer as such a file has it.  Starts as {0}. */
+/* A tokenizer in GGUF's form.  Starts as {0}. */
 typedef struct kvsi_gguf_tokenizer {
-    kvsi_gguf_vocabulary vocabulary; /* views of what follows, and of the tokenizer */
+    kvsi_gguf_vocabulary vocabulary; /* points into the members below and the tokenizer */
     kvsi_gguf_token *tokens, *merges;
     kvsi_text bytes;
     char *document;
@@ -90,44 +89,43 @@ typedef struct kvsi_gguf_tokenizer {
 kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_tokenizer *out, const kvs_tokenizer *t, kvs_err *err);
 void kvsi_gguf_tokenizer_release(kvsi_gguf_tokenizer *words);
 
-/* ---- files of Hugging Face beside a tokenizer's own (tokenizer_config.c) ---- */
+/* ---- Hugging Face's configuration files (tokenizer_config.c) ---- */
 
 typedef struct kvsi_tokenizer_config {
     char *dir;
-    json_t *config, *map, *added; /* the three files; NULL = not there, or it does not count */
-    json_t *list;                 /* the added tokens, once applied */
-    size_t limit;                 /* ids from here on are none of the model's in the folder */
+    json_t *config, *map, *added; /* the three files; NULL = missing or not used */
+    json_t *list;                 /* the added tokens, after kvsi_tokenizer_config_apply */
+    size_t limit;                 /* the model's vocabulary size; larger ids are ignored */
 } kvsi_tokenizer_config;
 
-/* What is beside the file at `path`, if that is called `name`; nothing otherwise. */
+/* Reads the files in the folder of `path` if the file at `path` is called `name`. */
 kvs_status kvsi_tokenizer_config_open(kvsi_tokenizer_config *out, const char *path,
                                       const char *name, kvs_err *err);
 void kvsi_tokenizer_config_close(kvsi_tokenizer_config *config_files);
-/* Adds what is said there to a SentencePiece model, which then borrows from it: added tokens, first
- * and last token, and whether they are put around a text. */
+/* Adds their contents to a SentencePiece model, which borrows them: added tokens, BOS, EOS, and
+ * whether these are added to a text. */
 kvs_status kvsi_tokenizer_config_apply(kvsi_tokenizer_config *config_files, kvsi_sp_model *sp,
                                        kvs_err *err);
-/* Takes from there which tokens are first and last.  What is put around a text stays as the
- * tokenizer.json says, as in transformers 5. */
+/* Sets BOS and EOS.  The template stays that of tokenizer.json, as in transformers 5. */
 kvs_status kvsi_tokenizer_config_set_bos_eos(const kvsi_tokenizer_config *config_files,
                                              kvs_tokenizer *t, kvs_err *err);
-/* Writes a tokenizer_config.json that says which tokens are first and last beside a new
- * tokenizer.json, unless there is one. */
+/* Writes a tokenizer_config.json with BOS and EOS beside a new tokenizer.json, unless one
+ * exists. */
 kvs_status kvsi_tokenizer_config_write(const kvs_tokenizer *t, const char *path, kvs_err *err);
 
-/* ---- any of them ---- */
+/* ---- any format ---- */
 
-/* Whether kvs_tokenizer_load finds something in a folder. */
+/* Whether kvs_tokenizer_load would find a tokenizer in the folder. */
 int kvsi_folder_has_tokenizer(const char *dir);
-/* Whether a GGUF file has a vocabulary beside its tensors. */
+/* Whether a GGUF file contains a vocabulary. */
 kvs_status kvsi_gguf_has_tokenizer(int *out, const char *path, kvs_err *err);
 
 /* ---- saving ---- */
 
-/* Whether a tokenizer.json gives the same ids.  SentencePiece knows characters that are no tokens,
- * and symbols of the user that begin no new text, as added tokens do. */
+/* Whether a tokenizer.json can represent the tokenizer exactly.  It cannot represent merges of
+ * characters that are not tokens, nor user-defined symbols without a prefix space after them. */
 int kvsi_tokenizer_fits_json(const kvs_tokenizer *t);
-/* The tokenizer.json: a new reference, or NULL if out of memory. */
+/* A new reference to the tokenizer.json, or NULL if out of memory. */
 json_t *kvsi_tokenizer_to_json(const kvs_tokenizer *t);
 
 #endif

@@ -1,4 +1,4 @@
-/* A byte-level tokenizer from texts. */
+/* Trains a byte-level tokenizer on text files. */
 #include "tokenizer/train.h"
 
 #include "base/documents.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Ids: special tokens, then the bytes in GPT-2's order, then what was learned. */
+/* Ids: special tokens, the bytes in GPT-2's order, merged tokens. */
 static size_t id_of(uint32_t token, size_t specials, const unsigned char rank[256])
 {
     return specials + (token < 256 ? rank[token] : token);
@@ -67,8 +67,7 @@ static kvs_status check(const kvs_tokenizer_training *training, kvs_err *err)
 {
     if (training->vocab < 256 + training->specials || training->vocab > KVSI_TOKENS_MAX)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "a vocabulary of %zu tokens: expected %zu (bytes and special tokens) to "
-                         "%d",
+                         "vocabulary size %zu: expected %zu (bytes and special tokens) to %d",
                          training->vocab, 256 + training->specials, KVSI_TOKENS_MAX);
     if (training->threads < 0 || training->threads > 1024)
         return kvsi_fail(err, KVS_E_INVALID, "%d threads: expected 0 to 1024", training->threads);
@@ -80,7 +79,7 @@ static kvs_status check(const kvs_tokenizer_training *training, kvs_err *err)
                              special);
         for (size_t k = 0; k < i; k++)
             if (strcmp(special, training->special[k]) == 0)
-                return kvsi_fail(err, KVS_E_INVALID, "special token '%s' is there twice", special);
+                return kvsi_fail(err, KVS_E_INVALID, "special token '%s' is given twice", special);
     }
     return KVS_OK;
 }

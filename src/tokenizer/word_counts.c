@@ -1,11 +1,11 @@
-/* Words of texts, counted by several threads.
+/* Counts words with several threads.
  *
- * Texts come in pieces and are collected until there is work for all threads.  They are cut where
- * no word can cross: at their ends, at special strings, and within long segments between a
- * character that is no space and a space.  (GPT-2's expression has a space only at the start of a
- * word, and words that end with another character do not look at what follows.)  So the counts
- * depend neither on the pieces nor on the number of threads.  Only a text without such a place for
- * 16 MiB is cut where its piece ends, as when it is encoded. */
+ * Text is collected until there is work for all threads and cut into segments where no word can
+ * cross: at the ends of texts, at special strings, and between a character that is not a space and
+ * a space.  (In GPT-2's expression a space occurs only at the start of a word, and a word that ends
+ * with another character does not look at what follows.)  So the counts depend neither on how the
+ * text is split over calls nor on the number of threads.  Only a text without such a position in 16
+ * MiB is cut at the end of a piece, as in encoding. */
 #include "base/array.h"
 #include "base/documents.h"
 #include "base/memory.h"
@@ -17,13 +17,13 @@
 
 #include <string.h>
 
-enum { SEGMENT_BYTES = 1 << 18, BATCH_BYTES = 1 << 23 }; /* bytes, about */
+enum { SEGMENT_BYTES = 1 << 18, BATCH_BYTES = 1 << 23 }; /* bytes, approximate */
 
 typedef struct segment {
-    size_t at, size; /* in the text that is collected */
+    size_t at, size; /* in `text` */
 } segment;
 
-/* What a thread has of its own. */
+/* State of one thread. */
 typedef struct counter {
     kvsi_pattern *pattern;
     kvsi_word_counts counts;
@@ -36,7 +36,7 @@ struct kvsi_word_counter {
     counter *counters; /* one per thread */
     kvsi_trie specials;
     size_t longest; /* bytes of the longest special string, at least 1 */
-    char *text;     /* collected: `size` bytes, of which the first `cut` are in segments */
+    char *text;     /* collected text; the first `cut` of its `size` bytes are in segments */
     size_t size, capacity, cut;
     segment *segments;
     size_t count, segment_capacity;
@@ -61,7 +61,7 @@ void kvsi_word_counts_release(kvsi_word_counts *counts)
     *counts = (kvsi_word_counts){0};
 }
 
-/* ---- cutting --------------------------------------------------------------------------------- */
+/* ---- segments -------------------------------------------------------------------------------- */
 
 static kvs_status add_segment(kvsi_word_counter *c, size_t size, kvs_err *err)
 {
@@ -74,8 +74,8 @@ static kvs_status add_segment(kvsi_word_counter *c, size_t size, kvs_err *err)
     return st;
 }
 
-/* Whether the character before `at` may be a space.  Beyond ASCII the spaces are U+0085,
- * U+00A0, U+1680, some from U+2000 to U+205F, and U+3000; this holds for some others too. */
+/* Whether the character before `at` may be a space.  The spaces beyond ASCII are U+0085, U+00A0,
+ * U+1680, some of U+2000 to U+205F, and U+3000; returns 1 for some other characters too. */
 static int may_follow_space(const char *text, size_t at)
 {
     const unsigned char *end = (const unsigned char *)text + at;
@@ -88,13 +88,13 @@ static int may_follow_space(const char *text, size_t at)
                        (end[-3] == 0xe3 && end[-2] == 0x80 && end[-1] == 0x80));
 }
 
-/* Whether no word can cross `at`, 0 < at < size. */
+/* Whether no word can cross position `at`, 0 < at < size. */
 static int is_boundary(const char *text, size_t at)
 {
     return (text[at] == ' ' || text[at] == '\n') && !may_follow_space(text, at);
 }
 
-/* The next `size` bytes become segments. */
+/* Cuts the next `size` bytes into segments. */
 static kvs_status cut_segments(kvsi_word_counter *c, size_t size, kvs_err *err)
 {
     kvs_status st = KVS_OK;
@@ -111,7 +111,7 @@ static kvs_status cut_segments(kvsi_word_counter *c, size_t size, kvs_err *err)
     return st;
 }
 
-/* The last place at or before `limit` that is a cut; 0 if there is none. */
+/* The last boundary at or before `limit`; 0 if there is none. */
 static size_t last_boundary(const char *text, size_t size, size_t limit)
 {
     size_t at = limit < size ? limit : size - 1;
@@ -121,8 +121,8 @@ static size_t last_boundary(const char *text, size_t size, size_t limit)
     return at;
 }
 
-/* Cuts the collected text: all of it at the end of a text, otherwise only the part that later text
- * cannot change.  A special string that starts before `limit` is complete. */
+/* Cuts the collected text: all of it if it `ends`, otherwise only the part that later text cannot
+ * change.  A special string that starts before `limit` is complete. */
 static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
 {
     const size_t left = c->size - c->cut;
@@ -142,7 +142,7 @@ static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
         }
         TRY(cut_segments(c, at, err));
         c->cut += length;
-        if (left - (c->size - c->cut) > limit) /* nothing before the limit is left */
+        if (left - (c->size - c->cut) > limit) /* nothing is left before the limit */
             return KVS_OK;
     }
     return KVS_OK;
@@ -150,7 +150,7 @@ static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-/* Bytes that are not UTF-8 are words of their own, as when encoding. */
+/* Bytes that are not UTF-8 are separate words, as in encoding. */
 static kvs_status count_segment(counter *c, kvsi_bytes text)
 {
     for (size_t at = 0; at < text.size;) {
@@ -186,7 +186,7 @@ static kvs_status add_counts(kvsi_word_counts *to, const kvsi_word_counts *from,
     return st;
 }
 
-/* Counts the words of all segments, and keeps the text behind them. */
+/* Counts the words of all segments and keeps the text after them. */
 static kvs_status count_segments(kvsi_word_counter *c, kvs_err *err)
 {
     KVSI_PARALLEL_PIECES(c->threads, i, c->count) {

@@ -93,9 +93,9 @@ hostile "token 'b' has id 2147483647, at most"
 tokenizer '{"a": 0, "b": -1}' '[]' ''
 hostile "token 'b': expected a whole number"
 tokenizer '{"a": 0, "b": 0}' '[]' ''
-hostile "the id is there twice"
+hostile "the id occurs twice"
 tokenizer '{"a": 0}' '[]' ', "added_tokens": [{"id": 0, "content": "z"}]'
-hostile "the id is there twice"
+hostile "the id occurs twice"
 tokenizer '{"a": 0}' '[]' ', "added_tokens": [{"id": 1099511627776, "content": "z"}]'
 hostile "token 'z' has id 1099511627776, at most"
 tokenizer '{"a": 0, "b": 1}' '["a b"]' ''
@@ -112,5 +112,5 @@ hostile "steps per byte of the text" "$many"
 step='{"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaa"}'
 tokenizer '{"a": 0}' '[]' \
     ", \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [$step, $step, $step, $step, $step, $step]}"
-hostile "the tokenizer makes a text more than 64 times as long" "$many"
+hostile "the tokenizer makes the text more than 64 times as long" "$many"
 echo "passed"

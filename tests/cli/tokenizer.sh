@@ -85,7 +85,7 @@ refused 2 "'--tokenizer' is needed" encode
 refused 2 "'--out' is needed" train text
 refused 2 "expected at least 1 FILE" train --out x.json
 refused 2 "expected 258" train text --vocab 257 --special a --special b --out x.json
-refused 2 "is there twice" train text --vocab 300 --special a --special a --out x.json
+refused 2 "is given twice" train text --vocab 300 --special a --special a --out x.json
 refused 2 "not in the vocabulary" decode -t bytes 256
 refused 2 "expected token ids, found '-3'" decode -t bytes -- -3
 refused 2 "expected token ids, found '1x'" decode -t bytes 1x
