@@ -694,7 +694,7 @@ static void test_refusals(void **state)
     (void)state;
     expect_refused("{}", KVS_E_FORMAT, "'model'");
     expect_refused("{\"model\": {\"vocab\": {}, \"merges\": []}}", KVS_E_FORMAT, "empty");
-    expect_refused("{\"model\": {\"vocab\": {\"a\": 0, \"b\": 0}}}", KVS_E_FORMAT, "id is there");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0, \"b\": 0}}}", KVS_E_FORMAT, "id occurs");
     expect_refused("{\"model\": {\"vocab\": {\"a\": 0, \"a\": 1}}}", KVS_E_FORMAT, "duplicate");
     expect_refused("{\"model\": {\"vocab\": {\"a\": 99999999999}}}", KVS_E_FORMAT, "99999999999");
     expect_refused("{\"model\": {\"vocab\": {\"a\": -1}}}", KVS_E_FORMAT, "whole number");
@@ -732,8 +732,8 @@ static void test_refusals(void **state)
         "\"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"x\"}}, "
         "{\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"x\": {\"ids\": [7]}}}}",
         KVS_E_FORMAT, "outside the vocabulary");
-    expect_refused("\x7f\x45LF what is this", KVS_E_FORMAT, "is no tokenizer");
-    expect_refused("", KVS_E_FORMAT, "is no tokenizer");
+    expect_refused("\x7f\x45LF what is this", KVS_E_FORMAT, "is not a tokenizer");
+    expect_refused("", KVS_E_FORMAT, "is not a tokenizer");
 }
 
 static void test_deep_sequences(void **state)

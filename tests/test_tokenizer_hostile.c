@@ -68,11 +68,11 @@ static void many_steps(void **state)
     put_steps(&json, "pre_tokenizer", "pretokenizers", "{\"type\": \"Digits\"}", 64);
     kvs_tokenizer_free(expect_loaded(&json));
     put_steps(&json, "pre_tokenizer", "pretokenizers", "{\"type\": \"Digits\"}", 65);
-    expect_refused(&json, KVS_E_LIMIT, "more than 64 steps");
+    expect_refused(&json, KVS_E_LIMIT, "more than 64 normalizers");
     put_steps(&json, "decoder", "decoders", "{\"type\": \"Fuse\"}", 65);
-    expect_refused(&json, KVS_E_LIMIT, "more than 64 steps");
+    expect_refused(&json, KVS_E_LIMIT, "more than 64 normalizers");
     put_steps(&json, "normalizer", "normalizers", "{\"type\": \"NFC\"}", 65);
-    expect_refused(&json, KVS_E_LIMIT, "more than 64 steps");
+    expect_refused(&json, KVS_E_LIMIT, "more than 64 normalizers");
 }
 
 /* Each of these doubles a text, or does worse. */
@@ -128,7 +128,7 @@ static void empty_replacement(void **state)
 
     (void)state;
     put_document(&json, "decoder", "{\"type\": \"Metaspace\", \"replacement\": \"\"}");
-    expect_refused(&json, KVS_E_FORMAT, "Metaspace without its replacement");
+    expect_refused(&json, KVS_E_FORMAT, "of a Metaspace is empty");
 }
 
 /* Matches that end inside a character. */

@@ -1,9 +1,8 @@
-/* Models as Hugging Face lays them out: config.json, and model.safetensors or several such files
- * with an index,
+/* Models in Hugging Face's layout: config.json with model.safetensors, or with several such files
+ * in the same folder and an index,
  *
- *     {"metadata": {...}, "weight_map": {"model.norm.weight": "model-00002-of-00002.safetensors"}}
- *
- * whose files lie beside it. */
+ *     {"metadata": {...}, "weight_map": {"model.norm.weight":
+ * "model-00002-of-00002.safetensors"}} */
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -43,14 +42,15 @@ out:
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Tables that some files keep and that follow from the configuration: frequencies, causal masks. */
+/* Buffers that some files contain and that follow from the configuration: frequencies, causal
+ * masks. */
 static int is_no_weight(const char *name)
 {
     return kvsi_ends_with(name, ".rotary_emb.inv_freq") || kvsi_ends_with(name, ".attn.bias") ||
            kvsi_ends_with(name, ".attn.masked_bias");
 }
 
-/* GPT-2 files come with one of three prefixes before their names; ours have the first. */
+/* GPT-2 files use one of three name prefixes; ours is the first. */
 static kvs_status add_gpt2(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
                            kvs_err *err)
 {
@@ -89,7 +89,7 @@ static kvs_status add_all(kvsi_weights *w, const kvsi_weights_shard *shard, kvs_
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Opens the next shard; `path` is owned from here on. */
+/* Opens the next shard; takes ownership of `path`. */
 static kvs_status open_shard(kvsi_weights *w, char *path, kvs_err *err)
 {
     kvsi_weights_shard *shard = &w->shards[w->shard_count];
@@ -110,7 +110,7 @@ static kvs_status open_single(kvsi_weights *w, kvs_err *err)
     return add_all(w, &w->shards[0], err);
 }
 
-/* A name that leads nowhere but into the folder of the index. */
+/* Whether it is a plain file name, which cannot leave the folder of the index. */
 static int is_plain_name(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/');
@@ -125,14 +125,13 @@ static const char *name_in(const char *path)
 
 static const kvsi_weights_shard *find_shard(const kvsi_weights *w, const char *name)
 {
-    for (size_t i = w->shard_count; i-- > 0;) /* names of one file mostly stand together */
+    for (size_t i = w->shard_count; i-- > 0;) /* entries of one file are usually adjacent */
         if (strcmp(name_in(w->shards[i].path), name) == 0)
             return &w->shards[i];
     return NULL;
 }
 
-/* Opens the file of one entry of the map, if it is the first that names it; the tensor must be
- * there. */
+/* Opens the file of an entry of the map unless it is open; it must contain the tensor. */
 static kvs_status follow_entry(kvsi_weights *w, const char *folder, const char *tensor,
                                const char *name, kvs_err *err)
 {
@@ -156,7 +155,7 @@ static kvs_status follow_entry(kvsi_weights *w, const char *folder, const char *
     return KVS_OK;
 }
 
-/* A file's tensors are those that the map expects in it. */
+/* Every tensor of a shard must be mapped to that shard. */
 static kvs_status check_shard(const kvsi_weights *w, const kvsi_weights_shard *shard,
                               const json_t *map, kvs_err *err)
 {
@@ -201,7 +200,7 @@ out:
     return st;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 kvs_status kvsi_hf_find_weights(char **file, const char *folder, kvs_err *err)
 {
@@ -230,7 +229,7 @@ kvs_status kvsi_hf_check_run(const char *folder, kvs_err *err)
 
     if (st == KVS_OK && !weights && kvsi_is_folder(newest))
         st = kvsi_fail(err, KVS_E_IO,
-                       "'%s' is a run that has not ended: it has no model yet; its newest "
+                       "'%s' is a run that has not finished and has no model yet; its newest "
                        "checkpoint is '%s'",
                        folder, newest);
     kvsi_free(newest);

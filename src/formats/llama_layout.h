@@ -1,19 +1,19 @@
-/* formats/llama_layout.h - what formats made for plain Llama models share. */
+/* formats/llama_layout.h - shared by formats for plain Llama models. */
 #ifndef KVSI_FORMATS_LLAMA_LAYOUT_H
 #define KVSI_FORMATS_LLAMA_LAYOUT_H
 
 #include "formats/tensor.h"
 
-/* Whether a program that knows plain Llama models only computes this one exactly: Llama's body,
- * rotary positions over whole heads, and nothing shifted, windowed, rescaled or left out.  What
- * only matters to training (dropout, initial values) does not count.  If not, KVS_E_UNSUPPORTED
- * says that `format` has no place for what. */
+/* Whether a program for plain Llama models computes this model exactly: Llama's body, rotary
+ * positions over whole heads, and no shift, window, score scale or missing part.  Settings of
+ * training (dropout, initial values) are ignored.  Otherwise KVS_E_UNSUPPORTED; the message names
+ * `format` and the unsupported part. */
 kvs_status kvsi_check_plain_llama(const kvs_model_config *config, const char *format, kvs_err *err);
 
-/* The same tensors with the rows of each rotary pair, which are half a head apart in our order,
- * side by side in q and k. */
+/* The same tensors with the rows of each rotary pair adjacent in q and k; in our order they are
+ * half a head apart. */
 typedef struct kvsi_interleaved {
-    const kvsi_tensor_source *ours; /* under our names */
+    const kvsi_tensor_source *ours; /* with our names */
     const kvs_model_config *config;
 } kvsi_interleaved;
 

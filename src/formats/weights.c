@@ -1,4 +1,4 @@
-/* What all formats have in common once they are open. */
+/* The part of opening a model that all formats share. */
 #include "base/array.h"
 #include "base/files.h"
 #include "base/memory.h"
@@ -14,9 +14,9 @@ static const char *embedding_name(kvs_body body)
     return body == KVS_BODY_GPT2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
 }
 
-/* ---- filling --------------------------------------------------------------------------------- */
+/* ---- adding tensors -------------------------------------------------------------------------- */
 
-/* So that _read may trust it: whole heads of whole pairs. */
+/* kvsi_weights_read relies on this: whole heads of whole pairs. */
 static kvs_status check_interleaved(const char *name, const kvsi_file_tensor *view, size_t heads,
                                     const char *file, kvs_err *err)
 {
@@ -43,7 +43,7 @@ kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_t
     return KVS_OK;
 }
 
-/* ---- once all tensors are there -------------------------------------------------------------- */
+/* ---- after all tensors are added ------------------------------------------------------------- */
 
 static kvsi_weights_tensor *find_unsorted(const kvsi_weights *w, const char *name)
 {
@@ -58,7 +58,7 @@ static int is_same_shape(const kvsi_file_tensor *a, const kvsi_file_tensor *b)
     return a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
 }
 
-/* Whether two tables of the same shape have the same numbers, row by row. */
+/* Whether two tables of equal shape have the same values. */
 static kvs_status compare_tables(int *same, const kvsi_weights_tensor *a,
                                  const kvsi_weights_tensor *b, kvs_err *err)
 {
@@ -83,7 +83,8 @@ static kvs_status compare_tables(int *same, const kvsi_weights_tensor *a,
     return KVS_OK;
 }
 
-/* Some programs use a separate head of a tied model, others ignore it: refuse one that differs. */
+/* Some programs use a tied model's separate head, others ignore it, so one that differs is
+ * refused. */
 static kvs_status check_copy(const kvsi_weights_tensor *head, const kvsi_weights_tensor *embedding,
                              kvs_err *err)
 {
@@ -92,15 +93,14 @@ static kvs_status check_copy(const kvsi_weights_tensor *head, const kvsi_weights
     if (is_same_shape(&head->view, &embedding->view))
         TRY(compare_tables(&same, head, embedding, err));
     if (!same)
-        return kvsi_fail(
-            err, KVS_E_UNSUPPORTED,
-            "'%s': tensor '%s' differs from '%s', but the configuration says that they "
-            "are one ('tie_word_embeddings')",
-            head->file, head->view.name, embedding->view.name);
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s': tensor '%s' differs from '%s', but the configuration ties them "
+                         "('tie_word_embeddings')",
+                         head->file, head->view.name, embedding->view.name);
     return KVS_OK;
 }
 
-/* Files of a tied model have the table as the embedding, as the head, or as both. */
+/* Files of a tied model store the table as the embedding, as the head, or as both. */
 static kvs_status settle_tied(kvsi_weights *w, kvs_err *err)
 {
     kvsi_weights_tensor *head = w->config.tied ? find_unsorted(w, HEAD) : NULL;
@@ -161,7 +161,7 @@ static kvs_status open_content(kvsi_weights *w, kvsi_content found, kvs_err *err
     case KVSI_CONTENT_FOLDER:
         st = kvsi_weights_open_hf(w, w->path, NULL, err);
         break;
-    case KVSI_CONTENT_FOLDERS_FILE:
+    case KVSI_CONTENT_FOLDER_MEMBER:
         st = kvsi_weights_open_hf(w, folder, NULL, err);
         break;
     case KVSI_CONTENT_SAFETENSORS:
@@ -175,7 +175,7 @@ static kvs_status open_content(kvsi_weights *w, kvsi_content found, kvs_err *err
         break;
     case KVSI_CONTENT_JSON:
         st = kvsi_fail(err, KVS_E_FORMAT,
-                       "'%s' is no model, expected a folder, safetensors, GGUF or llama2.c",
+                       "'%s' is not a model: expected a folder, safetensors, GGUF or llama2.c",
                        w->path);
         break;
     }
@@ -195,7 +195,7 @@ kvs_status kvsi_weights_open(kvsi_weights **out, const char *path, kvs_err *err)
         goto out;
     }
     w->ids = (kvsi_token_ids)KVSI_NO_TOKEN_IDS;
-    TRY_OUT(kvsi_content_of(&found, path, err));
+    TRY_OUT(kvsi_detect_content(&found, path, err));
     TRY_OUT(open_content(w, found, err));
     TRY_OUT(settle_tied(w, err));
     TRY_OUT(sort(w, err));
@@ -227,7 +227,7 @@ void kvsi_weights_close(kvsi_weights *w)
     kvsi_free(w);
 }
 
-/* ---- looking in ------------------------------------------------------------------------------ */
+/* ---- access ---------------------------------------------------------------------------------- */
 
 const char *kvsi_weights_path(const kvsi_weights *w)
 {
@@ -291,7 +291,7 @@ void kvsi_weights_read_ahead(kvsi_weights *w)
     kvsi_free(ranges);
 }
 
-/* Row j of a head of ours is row 2j of the file's, or row 2j + 1 - size in the second half. */
+/* Row j of a head in our order is row 2j in the file, or row 2j + 1 - size in the second half. */
 static size_t interleaved_row(size_t row, size_t head_size)
 {
     const size_t start = row / head_size * head_size, j = row - start;

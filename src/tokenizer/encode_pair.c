@@ -30,7 +30,7 @@ static kvs_status add_empty_context(const kvs_tokenizer *t, kvsi_ids *out, kvs_e
     if (id < 0)
         return kvsi_fail(
             err, KVS_E_INVALID,
-            "the context is empty, and the tokenizer has neither a BOS nor an EOS token for it");
+            "the context is empty, and the tokenizer has neither BOS nor EOS to replace it");
     return kvsi_ids_add(out, &id, 1, err);
 }
 

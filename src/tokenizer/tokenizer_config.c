@@ -222,8 +222,8 @@ static kvs_status add_file(collector *c)
 
         if (!json_is_integer(id) || json_integer_value(id) < 0)
             return kvsi_fail(c->err, KVS_E_FORMAT,
-                             "'%s/%s': token '%.100s': expected an integer id", c->files->dir,
-                             ADDED, text);
+                             "'%s/%s': token '%.100s': expected a whole number as its id",
+                             c->files->dir, ADDED, text);
         content = json_string(text);
         if (!content)
             return kvsi_no_memory(c->err, "added tokens");

@@ -34,8 +34,8 @@ static kvs_status read_vocabulary(const reader *r, json_t *model)
         return kvsi_fail(r->err, KVS_E_FORMAT, "'%s': key 'vocab': expected an object", r->what);
     json_object_foreach(vocab, piece, id) {
         if (!json_is_integer(id) || json_integer_value(id) < 0)
-            return kvsi_fail(r->err, KVS_E_FORMAT, "'%s': token '%s': expected an integer id",
-                             r->what, piece);
+            return kvsi_fail(r->err, KVS_E_FORMAT,
+                             "'%s': token '%s': expected a whole number as its id", r->what, piece);
         TRY(set_piece(r, piece, (uint64_t)json_integer_value(id)));
     }
     return KVS_OK;

@@ -89,7 +89,7 @@ hostile "real number overflow"
 tokenizer '{"a": 99999999999999999999999}' '[]' ''
 hostile "too big integer"
 tokenizer '{"a": 0, "b": 2147483647}' '[]' ''
-hostile "token 'b' has id 2147483647, at most"
+hostile "token 'b' has id 2147483647, expected at most"
 tokenizer '{"a": 0, "b": -1}' '[]' ''
 hostile "token 'b': expected a whole number"
 tokenizer '{"a": 0, "b": 0}' '[]' ''
@@ -97,7 +97,7 @@ hostile "the id occurs twice"
 tokenizer '{"a": 0}' '[]' ', "added_tokens": [{"id": 0, "content": "z"}]'
 hostile "the id occurs twice"
 tokenizer '{"a": 0}' '[]' ', "added_tokens": [{"id": 1099511627776, "content": "z"}]'
-hostile "token 'z' has id 1099511627776, at most"
+hostile "token 'z' has id 1099511627776, expected at most"
 tokenizer '{"a": 0, "b": 1}' '["a b"]' ''
 hostile "merge 0, of 'a' and 'b': the result is not in the vocabulary"
 tokenizer '{"a": 0, "": 1}' '[["a", ""]]' '' # its result is one of its parts

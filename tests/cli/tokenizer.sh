@@ -92,7 +92,7 @@ refused 2 "expected token ids, found '1x'" decode -t bytes 1x
 refused 1 "'nowhere'" encode -t nowhere
 refused 1 "normalizer 'Odd' is not supported" encode -t odd.json
 refused 1 "malformed JSON" info -t cut.json
-refused 1 "is no tokenizer" info -t empty
+refused 1 "is not a tokenizer" info -t empty
 refused 1 "no tokenizer in" info -t /
 refused 1 "'nowhere'" train nowhere --vocab 300 --out x.json
 [[ ! -e x.json ]] || fail "a refused training leaves a file"
