@@ -1,4 +1,4 @@
-/* Opening a corpus: every shard is mapped and compared with what corpus.json says of it. */
+/* Opens a corpus: maps every shard and compares it with corpus.json. */
 #include "data/corpus.h"
 
 #include "base/files.h"
@@ -14,8 +14,8 @@ static kvs_status compare(const kvsi_shard *shard, const kvsi_shard_record *reco
                           const kvs_corpus_info *info, kvs_err *err)
 {
     if (shard->format != KVSI_SHARD_OWN)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s' is no shard: it does not begin as one",
-                         shard->path);
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s' is not a shard: expected it to begin with 'kvstoken'", shard->path);
     if (shard->tokenizer_hash != info->tokenizer_hash)
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s' was made with tokenizer %016" PRIx64 ", its corpus with %016" PRIx64,
@@ -80,7 +80,7 @@ out:
 
 /* ---- single files ---------------------------------------------------------------------------- */
 
-/* The file becomes the only shard of a split. */
+/* Makes the file the only shard of a split. */
 static kvs_status open_file(kvs_corpus *corpus, kvs_split split, const char *path, size_t vocab,
                             kvs_err *err)
 {
@@ -115,14 +115,14 @@ static kvs_status open_files(kvs_corpus *corpus, const kvs_corpus_options *optio
     valid = corpus->shards[KVS_SPLIT_VALID];
     if (valid->format != train->format || valid->tokenizer_hash != train->tokenizer_hash)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "'%s' (%s, tokenizer %016" PRIx64
-                         ") does not go with '%s' (%s, %016" PRIx64 ")",
+                         "'%s' (%s, tokenizer %016" PRIx64 ") does not match '%s' (%s, %016" PRIx64
+                         ")",
                          valid->path, kvsi_shard_format_name(valid->format), valid->tokenizer_hash,
                          train->path, info->format, train->tokenizer_hash);
     return KVS_OK;
 }
 
-/* Limits a shard of one document to `count` tokens from `first` on. */
+/* Limits a shard of one document to `count` tokens, starting at `first`. */
 static void keep_part(kvsi_shard *shard, uint64_t first, uint64_t tokens)
 {
     shard->ids += first * shard->id_bytes;
@@ -168,7 +168,7 @@ static kvs_status match_tokenizer(const kvs_corpus *corpus, const kvs_tokenizer 
         return kvsi_no_memory(err, "the hash of a tokenizer");
     if (info->tokenizer_hash && hash != info->tokenizer_hash)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "the tokenizer is another than that of '%s': expected hash %016" PRIx64
+                         "the tokenizer differs from that of '%s': expected hash %016" PRIx64
                          ", found %016" PRIx64,
                          corpus->path, info->tokenizer_hash, hash);
     if (vocab != info->vocab)

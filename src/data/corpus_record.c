@@ -1,4 +1,4 @@
-/* corpus.json: what is in the folder, from which texts it came, and how it was split. */
+/* corpus.json: the shards of the folder, the source texts, and the split. */
 #include "base/array.h"
 #include "base/checksum.h"
 #include "base/json.h"
@@ -54,7 +54,7 @@ kvs_status kvsi_corpus_record_add_shard(kvsi_corpus_record *record, kvs_split sp
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* As text: JSON's numbers do not hold all of 64 bits. */
+/* As a string: JSON numbers do not hold 64 bits. */
 static json_t *hash_to_json(uint64_t hash)
 {
     char text[KVSI_CHECKSUM_TEXT];
@@ -145,8 +145,9 @@ static kvs_status get_hash(uint64_t *out, const json_t *object, const char *key,
 
     TRY(get_text(&text, object, key, what, err));
     if (strlen(text) != 16 || text[strspn(text, "0123456789abcdef")])
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected 16 digits 0-f, found '%s'",
-                         what, key, text);
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': key '%s': expected 16 hexadecimal digits, found '%s'", what, key,
+                         text);
     *out = strtoull(text, NULL, 16);
     return KVS_OK;
 }
@@ -176,9 +177,9 @@ static kvs_status read_shard(kvsi_shard_record *out, const json_t *object, const
     const char *name = "";
 
     TRY(get_text(&name, object, "file", what, err));
-    /* A name that leads out of the folder is no shard of it. */
+    /* A shard's name must not leave the folder. */
     if (!*name || *name == '.' || strchr(name, '/') || strlen(name) >= sizeof out->name)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%s' is no name of a shard", what, name);
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%s' is not a shard name", what, name);
     snprintf(out->name, sizeof out->name, "%s", name);
     TRY(get_count(&out->tokens, object, "tokens", what, err));
     TRY(get_count(&out->documents, object, "documents", what, err));

@@ -1,4 +1,5 @@
-/* Writing: ids go out as they come, starts are kept until the end, the header is filled in last. */
+/* Writes shards: ids as they come, then the starts, which are kept in memory, and last the
+ * header. */
 #include "base/array.h"
 #include "base/checksum.h"
 #include "base/files.h"
@@ -14,9 +15,9 @@ struct kvsi_shard_writer {
     kvsi_new_file *file;
     kvsi_shard_header header;
     kvsi_checksum_stream *sum;
-    uint64_t *starts; /* [capacity], of which header.documents are used */
+    uint64_t *starts; /* [capacity], the first header.documents are used */
     size_t capacity;
-    int ended; /* the current document */
+    int ended; /* the current document has ended */
 };
 
 size_t kvsi_shard_id_bytes(size_t vocab)
@@ -71,9 +72,10 @@ static kvs_status put_ids(kvsi_shard_writer *w, const int32_t *ids, size_t count
 
     for (size_t i = 0; i < count; i++) {
         if (ids[i] < 0 || (uint64_t)ids[i] >= w->header.vocab)
-            return kvsi_fail(err, KVS_E_FORMAT,
-                             "the tokenizer gave id %d, expected ids below its vocabulary of %llu",
-                             (int)ids[i], (unsigned long long)w->header.vocab);
+            return kvsi_fail(
+                err, KVS_E_FORMAT,
+                "the tokenizer returned id %d, expected ids below its vocabulary size %llu",
+                (int)ids[i], (unsigned long long)w->header.vocab);
         narrow[i] = (uint16_t)ids[i];
     }
     if (w->header.id_bytes == 2)

@@ -95,7 +95,7 @@ has 'its last 50 % for validation'
 # Bad input: one line, and nothing is made.
 : >empty.txt
 printf 'a' >one.txt
-refused 2 "'empty.txt' holds no text" build empty.txt -t bytes --out bad/corpus
+refused 2 "'empty.txt' contains no text" build empty.txt -t bytes --out bad/corpus
 refused 2 "the text has 1 token, expected at least 2" build one.txt -t bytes --out bad/corpus
 refused 2 "split has 1 token, expected a document" build one.txt one.txt -t bytes --out bad/corpus
 refused 2 "option '--tokenizer' is needed" build text.txt --out bad/corpus
@@ -135,7 +135,7 @@ refused 1 "do not fit" info again
 
 # Files of others, which do not know their vocabulary.
 printf '\001\000\002\000\003\000' >nano.bin
-refused 2 "'nano.bin' is no shard of kvshift" info nano.bin
+refused 2 "'nano.bin' is not a shard of kvshift" info nano.bin
 refused 1 "has id 3" info nano.bin --vocab 3
 passed check nano.bin --vocab 4
 has '1 shard, 3 tokens below 4; its format has no checksums'

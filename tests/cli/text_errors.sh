@@ -20,7 +20,7 @@ size=(--dim 32 --heads 2 --layers 1 --context 64 --batch 4 --steps 2 --quiet)
 : >empty.txt
 printf 'a' >one.txt
 for i in $(seq 300); do echo "line $i of a text"; done >text.txt
-refused 2 "'empty.txt' holds no text" data build empty.txt -t bytes --out new
+refused 2 "'empty.txt' contains no text" data build empty.txt -t bytes --out new
 refused 2 "the text has 1 token, expected at least 2" data build one.txt -t bytes --out new
 printf 'ab' >two.txt
 refused 2 "split has 1 token, expected a document of at least 2" data build two.txt -t bytes --out new
@@ -53,7 +53,7 @@ refused 2 "'whole' has no validation split; training needs one" train --data who
 
 cp -r corpus swapped
 cp other.json swapped/tokenizer.json
-refused 2 "the tokenizer is another than that of 'swapped': expected hash" \
+refused 2 "the tokenizer differs from that of 'swapped': expected hash" \
     train --data swapped "${size[@]}" --out new
 rm swapped/tokenizer.json
 refused 1 "tokenizer.json" train --data swapped "${size[@]}" --out new

@@ -1,11 +1,10 @@
-/* The task igsm: a problem told in words, and its solution step by step.
+/* The task igsm: a problem in words and its step-by-step solution.
  *
- *     fed      problem, question, line's end, solution, end
- *     answer   the next token, everywhere or in the solution alone
+ *     input    problem, question, end of line, solution, end
+ *     target   the next token, everywhere or only in the solution
  *
- * A token is a word, or with a tokenizer a part of one: words have the ids that the tokenizer gives
- * them with the space before them, one behind the other.  Scored is the number that is asked
- * for. */
+ * A token is a word or, with a tokenizer, a part of one: each word with its leading space is
+ * encoded separately.  The token of the asked value is scored. */
 #include "data/tasks/igsm.h"
 
 #include "base/memory.h"
@@ -15,20 +14,20 @@
 #include <string.h>
 
 enum {
-    OPERATIONS_MAX = 48, /* values of a solution have different letters */
+    OPERATIONS_MAX = 48, /* the values of a solution need distinct letters */
     PAPER_MAX = 26,
     ITEMS_MAX = 10,
-    EDGES_MIN = 12, /* four layers of four need as many */
+    EDGES_MIN = 12, /* four layers of four need this many */
     EDGES_MAX = 48,
     LENGTH_MAX = 1 << 14,
-    SAMPLES = 64, /* that tell how long problems are */
+    SAMPLES = 64, /* problems drawn to measure lengths */
 };
 
 typedef struct igsm_task {
     kvs_task base;
     kvs_igsm_config config;
     kvsi_igsm_words words;
-    /* With a tokenizer: word w is ids[starts[w]] to ids[starts[w + 1] - 1]. */
+    /* With a tokenizer, word w is ids[starts[w]] .. ids[starts[w + 1] - 1]. */
     int32_t *ids;
     size_t *starts;
     int32_t end;
@@ -69,7 +68,7 @@ static size_t length_of(const igsm_task *task, const kvsi_igsm_told *told)
     return length;
 }
 
-/* A problem that fits, and how it is told. */
+/* A problem that fits the maximum length, and its text. */
 static void draw_told(kvsi_igsm_problem *problem, kvsi_igsm_told *told, const igsm_task *task,
                       kvsi_random *random)
 {
@@ -85,7 +84,7 @@ static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int3
     const igsm_task *task = (const igsm_task *)base;
     kvsi_igsm_problem problem;
     kvsi_igsm_told told;
-    size_t row = 0; /* tokens before this one: each is the target of the row before it */
+    size_t row = 0; /* index of the next input; its id is the target of the row before */
 
     draw_told(&problem, &told, task, random);
     for (size_t i = 0; i < told.count; i++)
@@ -185,7 +184,7 @@ kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_task *base, uint
     return KVS_OK;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static void word(const kvs_task *base, int32_t id, char *out, size_t size)
 {
@@ -262,7 +261,7 @@ static kvs_status check(const kvs_igsm_config *c, kvs_err *err)
     return check_range("max length", c->max_length, 64, LENGTH_MAX, err);
 }
 
-/* The ids of one word; its end's are the tokenizer's own. */
+/* The ids of one word; the end is the tokenizer's EOS. */
 static kvs_status encode_word(igsm_task *task, const kvs_tokenizer *tokenizer, size_t w,
                               size_t *room, kvs_err *err)
 {
@@ -280,7 +279,7 @@ static kvs_status encode_word(igsm_task *task, const kvs_tokenizer *tokenizer, s
     TRY_OUT(kvs_tokenizer_encode(tokenizer, text, strlen(text), KVS_ENCODE_NO_SPECIAL, &ids, &count,
                                  err));
     if (count == 0 || count > *room) {
-        st = kvsi_fail(err, KVS_E_UNSUPPORTED, "the tokenizer makes %zu tokens of '%s'", count,
+        st = kvsi_fail(err, KVS_E_UNSUPPORTED, "the tokenizer gives %zu tokens for '%s'", count,
                        text);
         goto out;
     }
@@ -298,8 +297,7 @@ static kvs_status encode_words(igsm_task *task, const kvs_tokenizer *tokenizer, 
 
     task->end = kvs_tokenizer_eos(tokenizer);
     if (task->end < 0)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "task igsm needs a tokenizer with a token for the end");
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "task igsm needs a tokenizer with an EOS token");
     task->ids = kvsi_alloc(room, sizeof *task->ids);
     task->starts = kvsi_alloc(task->words.count + 1, sizeof *task->starts);
     if (!task->ids || !task->starts)
@@ -310,7 +308,7 @@ static kvs_status encode_words(igsm_task *task, const kvs_tokenizer *tokenizer, 
     return KVS_OK;
 }
 
-/* Refuses where hardly any problem is short enough; otherwise says how long they are. */
+/* Fails if hardly any problem is short enough; otherwise measures their lengths. */
 static kvs_status measure(igsm_task *task, kvs_err *err)
 {
     size_t sum = 0, fitting = 0;
@@ -330,7 +328,7 @@ static kvs_status measure(igsm_task *task, kvs_err *err)
     }
     if (fitting == 0)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "igsm max length is '%zu', which none of %d problems fits",
+                         "igsm max length is '%zu', but each of %d problems is longer",
                          task->config.max_length, SAMPLES);
     task->base.mean_tokens = (double)sum / (double)fitting;
     return KVS_OK;

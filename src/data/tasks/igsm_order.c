@@ -1,4 +1,4 @@
-/* The official generator's middle steps: what the solution will need, and in which order. */
+/* The middle steps of the official generator: what the solution needs, and in which order. */
 #include "data/tasks/igsm_build.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 /* ---- 5: what the solution needs -------------------------------------------------------------- */
 
-/* Operations of a parameter and of all below it that are not chosen yet; `marks` are these. */
+/* The operations of a parameter and of all below it that are not chosen yet; marks these. */
 static size_t price(const kvsi_igsm_builder *b, size_t index, uint8_t *marks)
 {
     const kvsi_igsm_parameter *p = &b->problem->parameters[index];
@@ -43,7 +43,7 @@ static void choose_instances(kvsi_igsm_builder *b, size_t count)
     }
 }
 
-/* The deepest of one random parameter of each gap that the budget can pay. */
+/* Draws one parameter of each gap within the budget and chooses the deepest. */
 static int choose_abstract(kvsi_igsm_builder *b, size_t *budget)
 {
     uint8_t best[KVSI_IGSM_PARAMETERS_MAX];
@@ -72,7 +72,7 @@ static int choose_abstract(kvsi_igsm_builder *b, size_t *budget)
     return 1;
 }
 
-/* Operations of all parameters there are; those that are 0 for want of things do not count. */
+/* The operations of all parameters, except those that are 0 because there are no things. */
 static size_t all_operations(const kvsi_igsm_builder *b)
 {
     size_t all = 0;
@@ -99,12 +99,12 @@ void kvsi_igsm_choose_necessary(kvsi_igsm_builder *b)
 
 typedef struct ordering {
     uint8_t placed[KVSI_IGSM_PARAMETERS_MAX];
-    uint8_t cited[KVSI_IGSM_PARAMETERS_MAX]; /* something placed is made of it */
-    size_t waits[KVSI_IGSM_PARAMETERS_MAX];  /* for so many that are made of it */
+    uint8_t cited[KVSI_IGSM_PARAMETERS_MAX]; /* a source of a placed parameter */
+    size_t waits[KVSI_IGSM_PARAMETERS_MAX];  /* number of unplaced parameters with this source */
     double often, leaning;                   /* p0, p1 */
 } ordering;
 
-/* Chosen, not placed, and nothing that is made of it still to be placed. */
+/* Chosen, not placed, and not a source of an unplaced parameter. */
 static int is_sink(const kvsi_igsm_builder *b, const ordering *o, size_t i)
 {
     return b->chosen[i] && !o->placed[i] && o->waits[i] == 0;
@@ -127,8 +127,8 @@ static int has_cited_sink(const kvsi_igsm_builder *b, const ordering *o)
     return 0;
 }
 
-/* Gives an instance parameter a source among those that are not placed; returns 0 where it must
- * have one and there is none. */
+/* Adds a source to an instance parameter from those not placed; returns 0 if it needs one and there
+ * is none. */
 static int add_source(kvsi_igsm_builder *b, ordering *o, size_t index)
 {
     kvsi_igsm_parameter *all = b->problem->parameters;
@@ -161,7 +161,7 @@ static size_t chosen_count(const kvsi_igsm_builder *b)
     return count;
 }
 
-/* From the question back. */
+/* Places parameters from the last, the asked one, to the first. */
 int kvsi_igsm_draw_order(kvsi_igsm_builder *b)
 {
     kvsi_igsm_problem *p = b->problem;

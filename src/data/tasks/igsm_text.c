@@ -1,13 +1,12 @@
-/* How problems and solutions are told, word by word, and how steps are recognised.
+/* Writes problems and solutions word by word, and recognizes steps.
  *
  *     full      the tally of NETS within every HARBOUR equals 5 added to the tally of ...
- *     compact   HARBOUR NETS = 5 + HARBOUR OARS .
- */
+ *     compact   HARBOUR NETS = 5 + HARBOUR OARS . */
 #include "data/tasks/igsm_words.h"
 
 #include <string.h>
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- words and names ------------------------------------------------------------------------- */
 
 typedef struct teller {
     kvsi_igsm_told *out;
@@ -23,7 +22,7 @@ static void put(teller *t, size_t word)
         t->out->words[t->out->count++] = (uint16_t)word;
 }
 
-/* A few words in a row; -1 ends them. */
+/* A list of words, ended by -1. */
 static void put_all(teller *t, const int *list)
 {
     for (; *list >= 0; list++)
@@ -85,7 +84,7 @@ static void put_phrase(teller *t, const kvsi_igsm_parameter *p)
     put_place(t, p);
 }
 
-/* The same at the head of a step, where mode official leaves out what can be left out. */
+/* The name at the start of a step; mode official omits what is redundant. */
 static void put_defined(teller *t, const kvsi_igsm_parameter *p)
 {
     if (t->words->mode == KVS_IGSM_PAPER) {
@@ -96,7 +95,7 @@ static void put_defined(teller *t, const kvsi_igsm_parameter *p)
     put_thing(t, p);
 }
 
-/* Once more what is counted; in mode official the sentence's start is enough. */
+/* Repeats what is counted; in mode official the start of the sentence is enough. */
 static void put_stem(teller *t)
 {
     if (t->words->mode == KVS_IGSM_PAPER)
@@ -110,7 +109,7 @@ static const kvsi_igsm_parameter *source(const teller *t, const kvsi_igsm_parame
     return &t->problem->parameters[p->sources[i]];
 }
 
-/* Sources from `first` on, with `between` between them, and `last` before the last one. */
+/* Sources from `first` on, with `between` between them and `last` before the last one. */
 static void put_list(teller *t, const kvsi_igsm_parameter *p, size_t first, size_t between,
                      size_t last)
 {
@@ -212,7 +211,7 @@ static size_t name_value(teller *t, kvsi_igsm_letters *l)
     return (size_t)letter;
 }
 
-/* Mode paper: the numbers themselves.  5 - ( 3 + 4 ) = 21 */
+/* Mode paper: the values.  5 - ( 3 + 4 ) = 21 */
 static void put_numbers(teller *t, const kvsi_igsm_parameter *p)
 {
     const kvsi_igsm_operation op = p->source_count > 1 ? p->operation : p->joined;
@@ -255,7 +254,7 @@ static void tell_paper_step(teller *t, size_t index, kvsi_igsm_letters *l)
     put(t, W_POINT);
 }
 
-/* A value in a step: with a letter, or (letter < 0) a constant of the sentence. */
+/* A value in a step: a letter, or (letter < 0) a constant of the sentence. */
 typedef struct value {
     int letter, number;
 } value;
@@ -277,7 +276,7 @@ static int compute(kvsi_igsm_operation operation, int a, int b)
     return result % KVSI_IGSM_MODULUS;
 }
 
-/* x = a + b = 3 + 4 = 7, where x is still to be named or (last) the step's own letter. */
+/* x = a + b = 3 + 4 = 7, where x is a new letter or (last) the step's own letter. */
 static value put_binary(teller *t, kvsi_igsm_operation operation, value a, value b, int last,
                         size_t own, kvsi_igsm_letters *l)
 {
@@ -309,7 +308,7 @@ static value source_value(const teller *t, const kvsi_igsm_parameter *p, size_t 
     return (value){.letter = l->of[p->sources[i]], .number = source(t, p, i)->value};
 }
 
-/* One value alone: then x = a = 5 . */
+/* A single value: then x = a = 5 . */
 static void put_alone(teller *t, value v, size_t own)
 {
     put(t, W_THEN);
@@ -323,8 +322,8 @@ static void put_alone(teller *t, value v, size_t own)
     put(t, W_POINT);
 }
 
-/* Mode official: one operation of two at a time, sums from the left; what is in between has letters
- * of its own. */
+/* Mode official: one binary operation at a time, sums from the left; intermediate values get their
+ * own letters. */
 static void tell_official_step(teller *t, size_t index, kvsi_igsm_letters *l)
 {
     const kvsi_igsm_parameter *p = &t->problem->parameters[index];
@@ -372,7 +371,7 @@ void kvsi_igsm_tell_step(kvsi_igsm_told *out, const kvsi_igsm_words *w,
 
 /* ---- a problem with its solution ------------------------------------------------------------- */
 
-/* The next one that is free. */
+/* The next free letter. */
 static int choose_next(void *user, size_t position, const uint8_t used[KVSI_IGSM_LETTERS])
 {
     int letter = 0;
@@ -384,7 +383,7 @@ static int choose_next(void *user, size_t position, const uint8_t used[KVSI_IGSM
     return letter;
 }
 
-/* Any that is free. */
+/* A random free letter. */
 static int choose_any(void *user, size_t position, const uint8_t used[KVSI_IGSM_LETTERS])
 {
     kvsi_random *random = user;

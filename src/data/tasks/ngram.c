@@ -1,10 +1,10 @@
-/* The n-gram task: memorise a fixed table of triples.
+/* The n-gram task: memorize a fixed table of triples.
  *
- *     fed      x1  x2          pair number i of the table, for sequence number i mod pairs
- *     answer       x3          known only from both together
+ *     input    x1  x2          pair number (i mod pairs) of the table, for sequence number i
+ *     target       x3          determined only by both
  *
- * The fewer letters, the more pairs share an x2, and the less x2 alone tells: the best accuracy
- * without x1 is a property of the table, and comes with it. */
+ * The fewer letters, the more pairs share an x2, and the less x2 alone determines x3.  The best
+ * accuracy without x1 is a property of the table and is stored with it. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/task.h"
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Keep the table, and the marks on its pairs while it is drawn, to some megabytes. */
+/* Bound the table and the marks of its pairs to a few megabytes. */
 enum { ALPHABET_MAX = 1 << 13, PAIRS_MAX = 1 << 20, ANSWERS_MAX = 1 << 20 };
 
 typedef struct triple {
@@ -31,7 +31,7 @@ void kvs_ngram_config_init(kvs_ngram_config *config)
     *config = (kvs_ngram_config){.alphabet = 30, .pairs = 200, .answers = 1000, .seed = 1};
 }
 
-/* ---- what the trainer asks for --------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
                    uint8_t *scored)
@@ -73,7 +73,7 @@ double kvs_ngram_ceiling(const kvs_task *task)
     return task->ops == &ngram_ops ? ((const ngram_task *)task)->ceiling : NAN;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static kvs_status check(const kvs_ngram_config *c, kvs_err *err)
 {
@@ -91,7 +91,7 @@ static kvs_status check(const kvs_ngram_config *c, kvs_err *err)
     if (c->pairs > c->alphabet * c->alphabet)
         return kvsi_fail(err, KVS_E_INVALID,
                          "ngram pairs is '%zu', expected at most %zu: an alphabet of '%zu' has no "
-                         "more different pairs",
+                         "more distinct pairs",
                          c->pairs, c->alphabet * c->alphabet, c->alphabet);
     if (c->seed > INT64_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "ngram seed is '%llu', expected at most %lld",
@@ -99,7 +99,7 @@ static kvs_status check(const kvs_ngram_config *c, kvs_err *err)
     return KVS_OK;
 }
 
-/* Draws pairs until one is new; `taken` has a mark for every pair there is. */
+/* Draws pairs until one is new; `taken` has a mark per possible pair. */
 static triple draw_triple(const kvs_ngram_config *c, uint64_t number, uint8_t *taken)
 {
     const uint32_t alphabet = (uint32_t)c->alphabet;
@@ -125,7 +125,7 @@ static int compare_x2_x3(const void *left, const void *right)
     return a->x2 != b->x2 ? (a->x2 > b->x2) - (a->x2 < b->x2) : (a->x3 > b->x3) - (a->x3 < b->x3);
 }
 
-/* For each x2 the best guess is its most frequent x3.  `table` comes sorted by x2, then x3. */
+/* For each x2 the best guess is its most frequent x3.  `table` is sorted by x2, then x3. */
 static double ceiling_of(const triple *table, size_t pairs)
 {
     size_t right = 0;
