@@ -308,7 +308,7 @@ const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *
 }
 
 size_t kvs_corpus_document(const kvs_corpus *corpus, kvs_split split, uint64_t index, int32_t *ids,
-                           size_t room)
+                           size_t capacity)
 {
     for (size_t i = 0; i < corpus->record.info.split[split].shards; i++) {
         const kvsi_shard *shard = &corpus->shards[split][i];
@@ -317,7 +317,7 @@ size_t kvs_corpus_document(const kvs_corpus *corpus, kvs_split split, uint64_t i
             const uint64_t first = kvsi_shard_start(shard, index);
             const size_t count = (size_t)(kvsi_shard_start(shard, index + 1) - first);
 
-            kvsi_shard_read(shard, first, count < room ? count : room, ids);
+            kvsi_shard_read(shard, first, count < capacity ? count : capacity, ids);
             return count;
         }
         index -= shard->documents;

@@ -135,7 +135,7 @@ refused 1 "do not fit" info again
 
 # Files of others, which do not know their vocabulary.
 printf '\001\000\002\000\003\000' >nano.bin
-refused 2 "'nano.bin' is not a shard of kvshift" info nano.bin
+refused 2 "'nano.bin' is not a kvshift shard" info nano.bin
 refused 1 "has id 3" info nano.bin --vocab 3
 passed check nano.bin --vocab 4
 has '1 shard, 3 tokens below 4; its format has no checksums'

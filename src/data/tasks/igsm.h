@@ -45,8 +45,8 @@ typedef struct kvsi_igsm_parameter {
 typedef struct kvsi_igsm_problem {
     kvsi_igsm_parameter parameters[KVSI_IGSM_PARAMETERS_MAX];
     size_t count;
-    uint8_t told[KVSI_IGSM_PARAMETERS_MAX]; /* those with a sentence, in text order */
-    size_t told_count;
+    uint8_t stated[KVSI_IGSM_PARAMETERS_MAX]; /* those with a sentence, in text order */
+    size_t stated_count;
     uint8_t solved[KVSI_IGSM_PARAMETERS_MAX]; /* those in the solution, in order */
     size_t solved_count;
     size_t asked;
@@ -98,16 +98,16 @@ void kvsi_igsm_word_text(const kvsi_igsm_words *words, size_t word, char *out, s
 int kvsi_igsm_word_find(const kvsi_igsm_words *words, const char *text);
 
 /* The words of a problem or a solution. */
-typedef struct kvsi_igsm_told {
+typedef struct kvsi_igsm_text {
     uint16_t words[KVSI_IGSM_WORDS_MAX];
     size_t count;
     size_t problem_count; /* words of the problem, including the end of the line */
     size_t answer;        /* index of the asked value */
     int overflow;         /* it has more than KVSI_IGSM_WORDS_MAX words */
-} kvsi_igsm_told;
+} kvsi_igsm_text;
 
-void kvsi_igsm_tell(kvsi_igsm_told *out, const kvsi_igsm_words *words,
-                    const kvsi_igsm_problem *problem);
+void kvsi_igsm_write(kvsi_igsm_text *out, const kvsi_igsm_words *words,
+                     const kvsi_igsm_problem *problem);
 
 /* `choose` gives the letter of each value that a step names. */
 typedef struct kvsi_igsm_letters {
@@ -117,9 +117,9 @@ typedef struct kvsi_igsm_letters {
     uint8_t of[KVSI_IGSM_PARAMETERS_MAX]; /* letters of parameters */
 } kvsi_igsm_letters;
 
-void kvsi_igsm_tell_step(kvsi_igsm_told *out, const kvsi_igsm_words *words,
-                         const kvsi_igsm_problem *problem, size_t parameter,
-                         kvsi_igsm_letters *letters);
+void kvsi_igsm_write_step(kvsi_igsm_text *out, const kvsi_igsm_words *words,
+                          const kvsi_igsm_problem *problem, size_t parameter,
+                          kvsi_igsm_letters *letters);
 
 /* Reading: the parameter of a line, the number of a word, the letter of a word; -1 = none. */
 int kvsi_igsm_read_parameter(const kvsi_igsm_words *words, const kvsi_igsm_problem *problem,

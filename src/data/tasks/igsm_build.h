@@ -15,7 +15,7 @@ typedef struct kvsi_igsm_builder {
     size_t edges_max;
     size_t size, abstract_budget, necessary; /* s, n, m */
     size_t layers, narrow, wide, edges;
-    double eager; /* probability of adding a node */
+    double node_probability; /* probability of adding a node */
     size_t width[KVSI_IGSM_LAYERS_MAX];
     int edge[KVSI_IGSM_LAYERS_MAX][KVSI_IGSM_WIDTH_MAX]
             [KVSI_IGSM_WIDTH_MAX]; /* from layer l to l + 1: its parameter, -1 = none */

@@ -62,11 +62,11 @@ static int is_needed(const kvsi_igsm_problem *p, size_t index)
 
 static int step_is_right(reader *r, size_t index, size_t step)
 {
-    kvsi_igsm_told expected = {.count = 0};
+    kvsi_igsm_text expected = {.count = 0};
 
     if (r->defined[index] || !is_needed(r->problem, index) || !sources_are_defined(r, index))
         return 0;
-    kvsi_igsm_tell_step(&expected, r->words, r->problem, index, &r->letters);
+    kvsi_igsm_write_step(&expected, r->words, r->problem, index, &r->letters);
     r->defined[index] = 1;
     return expected.count == r->count &&
            memcmp(expected.words, r->line, r->count * sizeof *r->line) == 0 &&

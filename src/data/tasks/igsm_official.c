@@ -18,7 +18,7 @@ enum {
 
 /* ---- 7: sources of the necessary parameters -------------------------------------------------- */
 
-static size_t extra_room(size_t at)
+static size_t max_extras(size_t at)
 {
     const size_t most = at + 1 < SOURCES_MAX ? at + 1 : SOURCES_MAX;
 
@@ -33,12 +33,12 @@ static void spread_extras(kvsi_igsm_builder *b, size_t extras[KVSI_IGSM_PARAMETE
     for (size_t at = 0; at < p->solved_count; at++)
         spent += b->cost[p->solved[at]];
     for (; spent < b->size; spent++) {
-        uint8_t room[KVSI_IGSM_PARAMETERS_MAX];
+        uint8_t free_slots[KVSI_IGSM_PARAMETERS_MAX];
         int at;
 
         for (size_t i = 0; i < p->solved_count; i++)
-            room[i] = !p->parameters[p->solved[i]].is_abstract && extras[i] < extra_room(i);
-        at = kvsi_igsm_any_of(b, room, p->solved_count);
+            free_slots[i] = !p->parameters[p->solved[i]].is_abstract && extras[i] < max_extras(i);
+        at = kvsi_igsm_any_of(b, free_slots, p->solved_count);
         if (at < 0)
             return;
         extras[at]++;
@@ -286,7 +286,7 @@ void kvsi_igsm_draw_official(kvsi_igsm_problem *out, const kvs_igsm_config *c, i
     evaluate_all(&b);
     for (size_t i = 0; i < out->count; i++)
         if (!out->parameters[i].is_abstract)
-            out->told[out->told_count++] = (uint8_t)i;
-    kvsi_igsm_shuffle(out->told, out->told_count, random);
+            out->stated[out->stated_count++] = (uint8_t)i;
+    kvsi_igsm_shuffle(out->stated, out->stated_count, random);
     out->letters_seed = kvsi_random_word(random);
 }

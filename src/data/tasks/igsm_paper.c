@@ -169,8 +169,8 @@ void kvsi_igsm_draw_paper(kvsi_igsm_problem *out, const kvs_igsm_config *c, kvsi
     for (size_t i = 0; i < out->count; i++)
         solve(out, drawn[i], done);
     for (size_t i = 0; i < out->count; i++)
-        out->told[i] = (uint8_t)i;
-    out->told_count = out->count;
-    kvsi_igsm_shuffle(out->told, out->count, random);
+        out->stated[i] = (uint8_t)i;
+    out->stated_count = out->count;
+    kvsi_igsm_shuffle(out->stated, out->count, random);
     out->asked = kvsi_random_below(random, (uint32_t)out->count);
 }

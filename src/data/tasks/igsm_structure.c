@@ -99,7 +99,7 @@ void kvsi_igsm_draw_sizes(kvsi_igsm_builder *b, const kvs_igsm_config *c)
     size_t one, other, least;
 
     b->size = c->min_op == c->max_op ? c->max_op : lower_of_two(b, 1, c->max_op);
-    b->eager = kvsi_random_uniform(b->random);
+    b->node_probability = kvsi_random_uniform(b->random);
     b->abstract_budget = higher_of_two(b, 1, b->size);
     b->necessary = kvsi_igsm_between(b, b->abstract_budget, b->size);
     b->layers = draw_size(b);
@@ -135,12 +135,12 @@ static size_t inner_nodes(const kvsi_igsm_builder *b)
 /* Returns 0 if all layers have their maximum width. */
 static int add_node(kvsi_igsm_builder *b)
 {
-    uint8_t room[KVSI_IGSM_LAYERS_MAX];
+    uint8_t growable[KVSI_IGSM_LAYERS_MAX];
     int layer;
 
     for (size_t l = 0; l < b->layers; l++)
-        room[l] = b->width[l] < b->wide;
-    layer = kvsi_igsm_any_of(b, room, b->layers);
+        growable[l] = b->width[l] < b->wide;
+    layer = kvsi_igsm_any_of(b, growable, b->layers);
     if (layer >= 0)
         b->width[layer]++;
     return layer >= 0;
@@ -154,8 +154,8 @@ static void draw_widths(kvsi_igsm_builder *b)
         if (capacity(b) < b->edges) {
             if (!add_node(b))
                 return;
-        } else if (inner_nodes(b) == b->edges || kvsi_random_uniform(b->random) >= b->eager ||
-                   !add_node(b)) {
+        } else if (inner_nodes(b) == b->edges ||
+                   kvsi_random_uniform(b->random) >= b->node_probability || !add_node(b)) {
             return;
         }
     }
