@@ -501,7 +501,7 @@ static void places_are_guarded(void **state)
     options = options_for(in, folder, KVS_FORMAT_HF);
     assert_int_equal(kvsi_dir_make(folder, &made, NULL), KVS_OK);
     convert(&options); /* an empty folder is fine */
-    expect_refusal(&options, KVS_E_EXISTS, "holds a model already");
+    expect_refusal(&options, KVS_E_EXISTS, "already holds a model");
     stranger = kvsi_path_join(folder, "diary.txt");
     assert_int_equal(kvsi_file_write_text(stranger, "dear diary", NULL), KVS_OK);
     options.overwrite = 1;

@@ -470,7 +470,7 @@ static void folders_are_not_overwritten(void **state)
     kvs_corpus_free(corpus);
     plan.overwrite = 0;
     assert_int_equal(build_file(path, &plan, out, &err), KVS_E_EXISTS);
-    assert_non_null(strstr(err.message, "holds a corpus already"));
+    assert_non_null(strstr(err.message, "already holds a corpus"));
     assert_null(strstr(err.message, "--")); /* the command adds the hint */
     plan.overwrite = 1;
     stranger = write_bytes("corpus/notes.md", "mine", 4);
@@ -535,7 +535,7 @@ static void damaged_records_are_refused(void **state)
     expect_refusal("train-00000.shard", "valid-00000.shard", "corpus.json expects");
     expect_refusal("\"tokenizer\": \"bytes\"", "\"tokenizer\": \"/etc/passwd\"",
                    "expected bytes or tokenizer.json");
-    expect_refusal("\"tokenizer_hash\": \"", "\"tokenizer_hash\": \"g", "expected 16 digits");
+    expect_refusal("\"tokenizer_hash\": \"", "\"tokenizer_hash\": \"g", "expected 16 hexadecimal digits");
     expect_refusal("\"by\": \"position\"", "\"by\": \"luck\"", "unknown split rule 'luck'");
     expect_refusal("\"sources\": [", "\"sources\": [7, ", "key 'name' is missing");
     expect_refusal("}", "", "malformed JSON");

@@ -293,7 +293,7 @@ static void what_is_no_text_is_refused(void **state)
     int made;
 
     (void)state;
-    expect_failure("a.txt.zst", "plain text", 10, "is no sound zstd file");
+    expect_failure("a.txt.zst", "plain text", 10, "is not a valid zstd file");
     expect_failure("a.txt.zst", wide, sizeof wide, "too much memory");
     expect_failure("a.json", "[]", 2, "expected JSON lines");
     expect_failure("a.txt", wide, sizeof wide, "is a zstd file: expected a name that ends in .zst");

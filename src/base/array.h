@@ -1,4 +1,4 @@
-/* base/array.h - arrays that grow. */
+/* base/array.h - growing arrays. */
 #ifndef KVSI_BASE_ARRAY_H
 #define KVSI_BASE_ARRAY_H
 

@@ -22,7 +22,7 @@ kvs_status(kvsi_fail_errno)(kvs_err *err, const char *action, const char *path)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The size of an open file that must be regular and within the limit. */
+/* The size of an open file, which must be regular and within the limit. */
 static kvs_status check_size(size_t *size, int fd, const char *path, size_t limit, kvs_err *err)
 {
     struct stat info;
@@ -32,7 +32,7 @@ static kvs_status check_size(size_t *size, int fd, const char *path, size_t limi
     if (!S_ISREG(info.st_mode))
         return kvsi_fail(err, KVS_E_IO, "cannot read '%s': not a regular file", path);
     if ((uintmax_t)info.st_size > limit)
-        return kvsi_fail(err, KVS_E_LIMIT, "'%s' has %ju bytes, at most %zu are read", path,
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s' has %ju bytes, expected at most %zu", path,
                          (uintmax_t)info.st_size, limit);
     *size = (size_t)info.st_size;
     return KVS_OK;
@@ -59,7 +59,7 @@ kvs_status kvsi_file_read(char **out, size_t *size, const char *path, size_t lim
     kvs_status st = KVS_OK;
     size_t length = 0;
     char *data = NULL;
-    /* Without O_NONBLOCK, opening a pipe would wait for a writer before it can be refused. */
+    /* With O_NONBLOCK opening a pipe does not wait for a writer, so that it can be refused. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     *out = NULL;
@@ -107,10 +107,10 @@ kvs_status kvsi_read_line(kvsi_text *line, int *found, FILE *from, const char *p
 
 struct kvsi_new_file {
     FILE *stream;
-    char *path, *temporary; /* temporary exists on disk as long as stream is open */
+    char *path, *temporary; /* `temporary` exists on disk while `stream` is open */
 };
 
-/* Renaming over a device, a pipe or a folder would do harm or fail late. */
+/* Renaming over a device, a pipe or a folder would do damage or fail late. */
 static kvs_status check_target(const char *path, kvs_err *err)
 {
     struct stat info;
@@ -129,7 +129,7 @@ static void free_new_file(kvsi_new_file *file)
 
 static kvs_status open_temporary(kvsi_new_file *file, kvs_err *err)
 {
-    /* A file of this name can only be what an earlier process with our number left behind. */
+    /* A file of this name can only be left over from an earlier process with our process id. */
     const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
     const int fd = open(file->temporary, flags, 0666);
     kvs_status st;
@@ -188,7 +188,7 @@ kvs_status kvsi_new_file_write_at(kvsi_new_file *file, uint64_t offset, const vo
     return KVS_OK;
 }
 
-/* Without this a crash could lose the new name although the bytes are safe. */
+/* Without this a crash could lose the new name although the data is on disk. */
 static kvs_status sync_parent(const char *path, kvs_err *err)
 {
     char *parent = kvsi_path_parent(path);
@@ -198,7 +198,7 @@ static kvs_status sync_parent(const char *path, kvs_err *err)
     if (!parent)
         return kvsi_no_memory(err, "'%s'", path);
     fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* A folder we may not read, or a file system without this call: nothing to be done. */
+    /* The folder is not readable, or the file system does not support this: ignore it. */
     if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
         st = kvsi_fail_errno(err, "sync", parent);
     if (fd >= 0)
@@ -263,7 +263,7 @@ int kvsi_is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* Makes the folder that the first `length` bytes name; 0, with errno, if it is not there then. */
+/* Makes the folder named by the first `length` bytes; returns 0, with errno, on failure. */
 static int make_prefix(char *path, size_t length, int *made)
 {
     const char next = path[length];
@@ -274,11 +274,11 @@ static int make_prefix(char *path, size_t length, int *made)
     reason = errno;
     there = *made || kvsi_is_folder(path);
     path[length] = next;
-    errno = reason == EEXIST ? ENOTDIR : reason; /* something else is there */
+    errno = reason == EEXIST ? ENOTDIR : reason; /* something else exists there */
     return there;
 }
 
-/* Takes away the folders that end at slashes `first` to `last` of the path, the deepest first. */
+/* Removes the folders that end at slashes `first` to `last` of the path, the deepest first. */
 static void remove_prefixes(char *path, size_t first, size_t last)
 {
     for (size_t at = last; at >= first; at--) {

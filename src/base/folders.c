@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A rename is safe from a power cut only once the folder that holds the name is on disk. */
+/* A rename survives a power failure only after the parent folder is synced. */
 static kvs_status sync_holder(const char *path, kvs_err *err)
 {
     char *holder = kvsi_strdup(path), *slash;
@@ -62,17 +62,17 @@ kvs_status kvsi_dir_remove(const char *path, kvs_err *err)
 
 kvs_status kvsi_dir_link(const char *link, const char *target, kvs_err *err)
 {
-    const size_t room = strlen(link) + 16;
-    char *beside = kvsi_alloc(room, 1);
+    const size_t size = strlen(link) + 16;
+    char *temporary = kvsi_alloc(size, 1);
     kvs_status st = KVS_OK;
 
-    if (!beside)
+    if (!temporary)
         return kvsi_no_memory(err, "'%s'", link);
-    snprintf(beside, room, "%s.tmp", link);
-    unlink(beside); /* left by a run that was killed here */
-    if (symlink(target, beside) != 0 || rename(beside, link) != 0)
+    snprintf(temporary, size, "%s.tmp", link);
+    unlink(temporary); /* left by a killed process */
+    if (symlink(target, temporary) != 0 || rename(temporary, link) != 0)
         st = kvsi_fail_errno(err, "make the link", link);
-    kvsi_free(beside);
+    kvsi_free(temporary);
     return st;
 }
 

@@ -28,11 +28,11 @@ static void *take(size_t size)
     return NULL;
 }
 
-/* jansson has one allocator for the whole process.  take() is malloc() that also notes a failure,
- * and free() stays, so values made before and after this call can be freed by both the
- * application and us.  If the application has set its own functions, they stay, and failures are
- * known only from the results of calls.  It runs before main() because jansson wants its
- * functions before the first value. */
+/* jansson has one allocator for the whole process.  take() is malloc() that records a failure, and
+ * free() is unchanged, so that values made before and after this call can be freed by the
+ * application and by us.  If the application has set its own functions, they stay, and failures are
+ * known only from the results of calls.  It runs before main() because jansson's functions must be
+ * set before the first value is made. */
 __attribute__((constructor)) static void install_allocator(void)
 {
     json_malloc_t now_malloc;
@@ -57,7 +57,7 @@ kvs_status kvsi_json_check_made(const json_t *value, const char *what, kvs_err *
     return value ? kvsi_json_check(what, err) : kvsi_no_memory(err, "%s", what);
 }
 
-/* When memory runs out, what jansson has built so far leaks: only jansson has the pointers. */
+/* When memory runs out, values that jansson is building leak: only jansson has the pointers. */
 json_t *kvsi_json_load(const char *text, size_t size, size_t flags, json_error_t *error)
 {
     json_t *volatile value = NULL;
@@ -105,10 +105,10 @@ static kvs_status wrong_type(const json_t *value, const char *key, const char *w
 
 /* ---- whole files ----------------------------------------------------------------------------- */
 
-/* A real number without a fraction as an integer, any other value itself.  A new reference. */
+/* A real number without a fraction as an integer, any other value unchanged.  A new reference. */
 static json_t *whole_again(json_t *value)
 {
-    const double most = 9007199254740992.0; /* 2^53: beyond, doubles skip whole numbers */
+    const double most = 9007199254740992.0; /* 2^53: larger doubles skip integers */
     const double number = json_real_value(value);
 
     if (json_is_real(value) && floor(number) == number && fabs(number) < most)
@@ -149,7 +149,7 @@ static json_t *load_wide(const char *text, size_t size, json_error_t *error)
         return value;
     value = kvsi_json_load(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, error);
     if (value)
-        restore_whole_numbers(value); /* parse() asks whether memory ran out */
+        restore_whole_numbers(value); /* parse() checks whether memory ran out */
     return value;
 }
 
@@ -162,11 +162,11 @@ static kvs_status parse(json_t **out, json_type type, loader *load_text, const c
     kvs_status st;
 
     *out = NULL;
-    kvsi_nomem_clear(); /* only a failure in this parse spoils the value */
+    kvsi_nomem_clear(); /* only a failure in this parse matters */
     value = load_text(text, size, &error);
     if (kvsi_nomem_is_set() || (!value && json_error_code(&error) == json_error_out_of_memory)) {
         json_decref(value);
-        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory while reading JSON", what);
+        return kvsi_no_memory(err, "the JSON of '%s'", what);
     }
     if (before)
         kvsi_nomem_set();
@@ -219,7 +219,7 @@ kvs_status kvsi_json_read_list(json_t **out, const char *path, size_t limit, kvs
     return read_as(out, JSON_ARRAY, load, path, limit, err);
 }
 
-/* Where jansson's output goes, and what happened there. */
+/* The target of jansson's output, and its status. */
 typedef struct json_sink {
     kvsi_new_file *file;
     kvs_err *err;
@@ -234,8 +234,7 @@ static int write_piece(const char *data, size_t size, void *user)
     return sink->status == KVS_OK ? 0 : -1;
 }
 
-/* Fifteen digits bring back every number a person wrote as it was written: 1e-6, not
- * 9.9999999999999995e-7. */
+/* Fifteen digits reproduce decimal input: 1e-6, not 9.9999999999999995e-7. */
 kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err)
 {
     const size_t format = JSON_INDENT(2) | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15);

@@ -10,7 +10,7 @@
 
 /* ---- growing text ---------------------------------------------------------------------------- */
 
-/* Room for `more` bytes and the final NUL. */
+/* Grows the text to hold `more` bytes and the final NUL. */
 static int reserve(kvsi_text *text, size_t more)
 {
     size_t need, capacity = text->capacity ? text->capacity : 128;
@@ -147,7 +147,7 @@ int kvsi_ends_with(const char *text, const char *end)
 
 enum {
     NAME_MAX_LENGTH = 64
-}; /* of what is compared; the rest of a longer name counts as different */
+}; /* of the compared part; the rest of a longer name counts as different */
 
 size_t kvsi_edit_distance(const char *a, const char *b)
 {
@@ -180,7 +180,7 @@ const char *kvsi_nearest_name(const char *name, const char *(*at)(const void *na
 {
     const size_t length = strlen(name);
     const char *best = NULL, *containing = NULL, *candidate;
-    size_t best_distance = 2 + length / 4; /* farther is a guess, not a slip */
+    size_t best_distance = 2 + length / 4; /* larger distances are unlikely to be typing errors */
 
     for (size_t i = 0; (candidate = at(names, i)) != NULL; i++) {
         const size_t distance = kvsi_edit_distance(name, candidate);
@@ -195,7 +195,7 @@ const char *kvsi_nearest_name(const char *name, const char *(*at)(const void *na
     return best && best_distance < length ? best : containing;
 }
 
-/* ---- numbers for people ---------------------------------------------------------------------- */
+/* ---- numbers in messages --------------------------------------------------------------------- */
 
 void kvsi_format_duration(char *out, size_t size, double seconds)
 {

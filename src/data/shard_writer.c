@@ -74,7 +74,7 @@ static kvs_status put_ids(kvsi_shard_writer *w, const int32_t *ids, size_t count
         if (ids[i] < 0 || (uint64_t)ids[i] >= w->header.vocab)
             return kvsi_fail(
                 err, KVS_E_FORMAT,
-                "the tokenizer returned id %d, expected ids below its vocabulary size %llu",
+                "the tokenizer returned id %d, expected ids below its vocabulary of %llu",
                 (int)ids[i], (unsigned long long)w->header.vocab);
         narrow[i] = (uint16_t)ids[i];
     }

@@ -138,7 +138,7 @@ refused 1 "added_tokens.json': not a regular file" hub x
 
 # What is there stays, unless it is said.
 refused 2 "'kv.gguf' already exists; --overwrite replaces it" plain kv.gguf
-refused 2 "'kv' holds a model already; --overwrite replaces it" plain kv
+refused 2 "'kv' already holds a model; --overwrite replaces it" plain kv
 convert plain kv.gguf --overwrite
 convert plain kv-back --overwrite
 [[ ! -e kv-back/modeling_kvshift.py ]] || fail "the old folder shines through"

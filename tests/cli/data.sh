@@ -86,7 +86,7 @@ passed build text.txt -t bytes --out again
 cmp again/train-00000.shard new/corpus/train-00000.shard || fail "two builds differ"
 
 # What is there stays, unless it may go.
-refused 2 "'new/corpus' holds a corpus already; --overwrite replaces it" \
+refused 2 "'new/corpus' already holds a corpus; --overwrite replaces it" \
     build text.txt -t bytes --out new/corpus
 passed build text.txt -t bytes --out new/corpus/ --overwrite --valid 0.5
 has 'its last 50 % for validation'
@@ -102,7 +102,7 @@ refused 2 "option '--tokenizer' is needed" build text.txt --out bad/corpus
 refused 2 "option '--out' is needed" build text.txt -t bytes
 refused 2 "option '--valid': expected a number from 0 to 0.9, found '2'" \
     build text.txt -t bytes --valid 2 --out bad/corpus
-refused 2 "has no token that ends a document" build text.txt -t bytes --eos yes --out bad/corpus
+refused 2 "has no EOS token" build text.txt -t bytes --eos yes --out bad/corpus
 printf '[{"text": "one"}]' >list.json
 printf '\x1f\x8b\x08\x00' >packed.txt
 as_zst text.txt >zst.txt
