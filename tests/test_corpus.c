@@ -535,7 +535,8 @@ static void damaged_records_are_refused(void **state)
     expect_refusal("train-00000.shard", "valid-00000.shard", "corpus.json expects");
     expect_refusal("\"tokenizer\": \"bytes\"", "\"tokenizer\": \"/etc/passwd\"",
                    "expected bytes or tokenizer.json");
-    expect_refusal("\"tokenizer_hash\": \"", "\"tokenizer_hash\": \"g", "expected 16 hexadecimal digits");
+    expect_refusal("\"tokenizer_hash\": \"", "\"tokenizer_hash\": \"g",
+                   "expected 16 hexadecimal digits");
     expect_refusal("\"by\": \"position\"", "\"by\": \"luck\"", "unknown split rule 'luck'");
     expect_refusal("\"sources\": [", "\"sources\": [7, ", "key 'name' is missing");
     expect_refusal("}", "", "malformed JSON");

@@ -17,7 +17,7 @@
 typedef enum kvsi_content {
     KVSI_CONTENT_FOLDER,
     KVSI_CONTENT_FOLDER_MEMBER, /* config.json or the index, used for their folder */
-    KVSI_CONTENT_JSON,         /* any other */
+    KVSI_CONTENT_JSON,          /* any other */
     KVSI_CONTENT_SAFETENSORS,
     KVSI_CONTENT_GGUF,
     KVSI_CONTENT_OTHER, /* llama2.c, whose legacy files have no magic number, or not a model */

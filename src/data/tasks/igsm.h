@@ -35,9 +35,9 @@ typedef struct kvsi_igsm_parameter {
     int is_abstract;      /* follows from the structure: has no sentence */
     uint8_t sources[KVSI_IGSM_SOURCES_MAX];
     size_t source_count;
-    /* `operation` combines the sources, then `joined` that result with the constant: sum, difference
-     * (result minus constant) or product; NOTHING = no constant.  Without sources the constant is
-     * the value. */
+    /* `operation` combines the sources, then `joined` that result with the constant: sum,
+     * difference (result minus constant) or product; NOTHING = no constant.  Without sources the
+     * constant is the value. */
     kvsi_igsm_operation operation, joined;
     int constant, value;
 } kvsi_igsm_parameter;
