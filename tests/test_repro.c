@@ -197,9 +197,9 @@ static void what_changes_a_result_is_another_run(void **state)
     (void)state;
     kvs_model_config_init(&run.model);
     kvs_train_config_init(&run.train);
-    plain = kvsi_conduct_describe(&run, &run.model, NULL);
+    plain = kvsi_planned_describe(&run, &run.model, NULL);
     assert_non_null(plain);
-    assert_true(kvsi_conduct_same(plain, plain));
+    assert_true(kvsi_planned_same(plain, plain));
     for (size_t i = 0; i < TRAIN_FIELDS; i++) {
         kvsi_planned other = run;
 
@@ -207,17 +207,17 @@ static void what_changes_a_result_is_another_run(void **state)
         assert_int_equal(train_fields[i].at, aligned(end, train_fields[i].size));
         end = train_fields[i].at + train_fields[i].size;
         change_field(&other.train, i);
-        changed = kvsi_conduct_describe(&other, &other.model, NULL);
+        changed = kvsi_planned_describe(&other, &other.model, NULL);
         assert_non_null(changed);
-        if (kvsi_conduct_same(plain, changed) == train_fields[i].counts)
+        if (kvsi_planned_same(plain, changed) == train_fields[i].counts)
             fail_msg("'%s' %s a run's description", train_fields[i].name,
                      train_fields[i].counts ? "does not change" : "changes");
         free(changed);
     }
     assert_int_equal(aligned(end, sizeof(double)), sizeof(kvs_train_config));
     run.model.layers++;
-    changed = kvsi_conduct_describe(&run, &run.model, NULL);
-    assert_false(kvsi_conduct_same(plain, changed));
+    changed = kvsi_planned_describe(&run, &run.model, NULL);
+    assert_false(kvsi_planned_same(plain, changed));
     free(changed);
     free(plain);
 }
@@ -233,25 +233,25 @@ static void earlier_plans_are_still_known(void **state)
     (void)state;
     kvs_model_config_init(&run.model);
     kvs_train_config_init(&run.train);
-    now = kvsi_conduct_describe(&run, &run.model, NULL);
+    now = kvsi_planned_describe(&run, &run.model, NULL);
     json = json_loads(now, 0, NULL);
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         assert_int_equal(json_object_del(json, later[i]), 0);
     before = json_dumps(json, JSON_INDENT(1) | JSON_SORT_KEYS);
-    assert_true(kvsi_conduct_same(before, now));
+    assert_true(kvsi_planned_same(before, now));
     free(now);
     run.train.only_shift = 1;
-    now = kvsi_conduct_describe(&run, &run.model, NULL);
-    assert_false(kvsi_conduct_same(before, now));
+    now = kvsi_planned_describe(&run, &run.model, NULL);
+    assert_false(kvsi_planned_same(before, now));
     free(before);
     json_object_del(json, "lr"); /* every version wrote it */
     before = json_dumps(json, 0);
     run.train.only_shift = 0;
     free(now);
-    now = kvsi_conduct_describe(&run, &run.model, NULL);
-    assert_false(kvsi_conduct_same(before, now));
-    assert_false(kvsi_conduct_same("no JSON", now));
-    assert_false(kvsi_conduct_same("[]", now));
+    now = kvsi_planned_describe(&run, &run.model, NULL);
+    assert_false(kvsi_planned_same(before, now));
+    assert_false(kvsi_planned_same("no JSON", now));
+    assert_false(kvsi_planned_same("[]", now));
     free(before);
     free(now);
     json_decref(json);

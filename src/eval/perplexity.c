@@ -15,8 +15,8 @@ static kvs_status check(const kvs_model *model, const kvs_perplexity_options *o,
                          o->window, model->config.context);
     if (o->reference && o->window > o->reference->config.context)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "window is %zu, the context of the model to compare with %zu", o->window,
-                         o->reference->config.context);
+                         "window is %zu, expected at most the context of the reference, %zu",
+                         o->window, o->reference->config.context);
     if (o->stride < 1 || o->stride > o->window)
         return kvsi_fail(err, KVS_E_INVALID, "stride is %zu, expected 1 to the window %zu",
                          o->stride, o->window);

@@ -25,15 +25,16 @@ kvs_status kvs_lens_options_finish(kvs_lens_options *o, const kvs_model *model, 
         return kvsi_fail(err, KVS_E_INVALID, "sequences is '%zu', expected 1 to %d", o->sequences,
                          SEQUENCES_MAX);
     if (c->vocab < 2)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "the model's vocabulary is %zu, repeated tokens need at least 2",
-                         c->vocab);
+        return kvsi_fail(
+            err, KVS_E_UNSUPPORTED,
+            "the model's vocabulary is %zu, expected at least 2 for a repeated sequence", c->vocab);
     if (o->first_id > c->vocab - 2)
         return kvsi_fail(err, KVS_E_INVALID, "first id is '%zu', expected at most %zu", o->first_id,
                          c->vocab - 2);
     if (c->context < 4)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "the model's context is %zu, repeated tokens need at least 4", c->context);
+                         "the model's context is %zu, expected at least 4 for a repeated sequence",
+                         c->context);
     if (o->length > c->context / 2)
         o->length = c->context / 2;
     return KVS_OK;

@@ -234,7 +234,7 @@ static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_er
         if (kvsi_heads_looks(arm.runs + r) != kvsi_heads_looks(arm.runs) ||
             kvsi_heads_looks(arm.runs) == 0)
             return kvsi_fail(
-                err, KVS_E_FORMAT, "'%s' was looked at %zu times, expected %zu, and at least once",
+                err, KVS_E_FORMAT, "'%s' has %zu measured models, expected %zu and at least 1",
                 arm.runs[r].dir, kvsi_heads_looks(arm.runs + r), kvsi_heads_looks(arm.runs));
     claim(out, &arm);
     tabulate(out, &arm);

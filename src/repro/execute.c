@@ -72,7 +72,7 @@ static json_t *describe_task(const kvsi_planned *run, const kvs_task *task)
     return run->task == kvsi_text_task ? json_null() : task->ops->describe(task);
 }
 
-char *kvsi_conduct_describe(const kvsi_planned *run, const kvs_model_config *model,
+char *kvsi_planned_describe(const kvsi_planned *run, const kvs_model_config *model,
                             const kvs_task *task)
 {
     json_t *const json = json_pack("{s:o, s:o}", "model", kvsi_hf_config_to_json(model), "task",
@@ -104,7 +104,7 @@ static json_t *added_later(void)
     return added;
 }
 
-int kvsi_conduct_same(const char *before, const char *planned)
+int kvsi_planned_same(const char *before, const char *planned)
 {
     json_t *const old = kvsi_json_load(before, strlen(before), JSON_REJECT_DUPLICATES, NULL);
     json_t *const now = kvsi_json_load(planned, strlen(planned), JSON_REJECT_DUPLICATES, NULL);
@@ -129,7 +129,7 @@ static kvs_status refuse_other(const kvsi_planned *run, const char *dir, const c
         return fail_memory(run, err);
     if (kvsi_file_exists(path)) {
         TRY_OUT(kvsi_file_read(&before, &size, path, RESULT_LIMIT, err));
-        if (!kvsi_conduct_same(before, planned))
+        if (!kvsi_planned_same(before, planned))
             st = kvsi_fail(err, KVS_E_INVALID,
                            "the run '%s' was made with other settings than are planned now "
                            "('%s'); choose another folder",
@@ -310,7 +310,7 @@ static kvs_status execute_run(running *now, const char *dir, kvs_err *err)
 
     TRY_OUT(run->task(&task, run, now->c->corpus, err));
     TRY_OUT(kvsi_planned_model(&config, run, task, err));
-    planned = kvsi_conduct_describe(run, &config, task);
+    planned = kvsi_planned_describe(run, &config, task);
     if (!planned) {
         st = fail_memory(run, err);
         goto out;

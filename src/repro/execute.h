@@ -31,10 +31,10 @@ kvs_run_state kvsi_conduct_state(const char *dir, uint64_t steps);
 
 /* Text of planned.json: everything that determines the run's result, except text data, which is
  * compared per experiment.  Freed with free(); NULL: out of memory. */
-char *kvsi_conduct_describe(const kvsi_planned *run, const kvs_model_config *model,
+char *kvsi_planned_describe(const kvsi_planned *run, const kvs_model_config *model,
                             const kvs_task *task);
 /* Whether two such texts describe the same run. */
-int kvsi_conduct_same(const char *before, const char *planned);
+int kvsi_planned_same(const char *before, const char *planned);
 
 /* Trains new runs, resumes unfinished ones, skips finished ones.  *stopped: the caller asked to
  * stop. */

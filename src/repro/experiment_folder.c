@@ -265,15 +265,15 @@ static kvs_status write_runs(const kvsi_results *results, kvs_err *err)
     return st;
 }
 
-static kvs_status write_page(const kvsi_saved *record, const char *name, int markdown, kvs_err *err)
+static kvs_status write_page(const kvsi_saved *saved, const char *name, int markdown, kvs_err *err)
 {
-    char *path = kvsi_path_join(record->dir, name);
+    char *path = kvsi_path_join(saved->dir, name);
     kvsi_page page = {.markdown = markdown};
     kvs_status st;
 
     if (!path)
-        return fail_memory(record->dir, err);
-    TRY_OUT(kvsi_saved_page(&page, record, err));
+        return fail_memory(saved->dir, err);
+    TRY_OUT(kvsi_saved_page(&page, saved, err));
     TRY_OUT(kvsi_page_write(&page, path, err));
 out:
     kvsi_page_release(&page);
@@ -283,14 +283,14 @@ out:
 
 static kvs_status write_pages(const char *dir, kvs_err *err)
 {
-    kvsi_saved record = {0};
+    kvsi_saved saved = {0};
     kvs_status st;
 
-    TRY_OUT(kvsi_saved_open(&record, dir, err));
-    TRY_OUT(write_page(&record, "page.html", 0, err));
-    TRY_OUT(write_page(&record, "page.md", 1, err));
+    TRY_OUT(kvsi_saved_open(&saved, dir, err));
+    TRY_OUT(write_page(&saved, "page.html", 0, err));
+    TRY_OUT(write_page(&saved, "page.md", 1, err));
 out:
-    kvsi_saved_close(&record);
+    kvsi_saved_close(&saved);
     return st;
 }
 
@@ -334,7 +334,7 @@ static kvs_status check_tables(const json_t *tables, const char *what, kvs_err *
 }
 
 /* Checks what pages rely on. */
-static kvs_status check(const kvsi_saved *record, const char *what, kvs_err *err)
+static kvs_status check(const kvsi_saved *saved, const char *what, kvs_err *err)
 {
     static const char *const texts[] = {"experiment", "figure",  "claim",   "scale",
                                         "settings",   "command", "finished"};
@@ -343,45 +343,45 @@ static kvs_status check(const kvsi_saved *record, const char *what, kvs_err *err
     double seconds;
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        TRY(kvsi_json_require(record->experiment, texts[i], what, err));
-        TRY(kvsi_json_get_text(&text, record->experiment, texts[i], what, err));
+        TRY(kvsi_json_require(saved->experiment, texts[i], what, err));
+        TRY(kvsi_json_get_text(&text, saved->experiment, texts[i], what, err));
     }
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        if (!json_is_array(json_object_get(record->experiment, lists[i])))
+        if (!json_is_array(json_object_get(saved->experiment, lists[i])))
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected an array", what,
                              lists[i]);
-    TRY(kvsi_json_require(record->experiment, "seconds", what, err));
-    TRY(kvsi_json_get_real(&seconds, record->experiment, "seconds", what, err));
-    return check_tables(json_object_get(record->experiment, "tables"), what, err);
+    TRY(kvsi_json_require(saved->experiment, "seconds", what, err));
+    TRY(kvsi_json_get_real(&seconds, saved->experiment, "seconds", what, err));
+    return check_tables(json_object_get(saved->experiment, "tables"), what, err);
 }
 
-kvs_status kvsi_saved_open(kvsi_saved *record, const char *dir, kvs_err *err)
+kvs_status kvsi_saved_open(kvsi_saved *saved, const char *dir, kvs_err *err)
 {
     char *experiment = kvsi_path_join(dir, EXPERIMENT), *results = kvsi_path_join(dir, RESULTS);
     kvs_status st;
 
-    *record = (kvsi_saved){.dir = kvsi_strdup(dir)};
-    if (!experiment || !results || !record->dir) {
+    *saved = (kvsi_saved){.dir = kvsi_strdup(dir)};
+    if (!experiment || !results || !saved->dir) {
         st = fail_memory(dir, err);
         goto out;
     }
-    TRY_OUT(kvsi_json_read(&record->experiment, experiment, FILE_LIMIT, err));
-    TRY_OUT(check(record, experiment, err));
-    TRY_OUT(kvsi_json_read_list(&record->claims, results, FILE_LIMIT, err));
+    TRY_OUT(kvsi_json_read(&saved->experiment, experiment, FILE_LIMIT, err));
+    TRY_OUT(check(saved, experiment, err));
+    TRY_OUT(kvsi_json_read_list(&saved->claims, results, FILE_LIMIT, err));
 out:
     if (st != KVS_OK)
-        kvsi_saved_close(record);
+        kvsi_saved_close(saved);
     kvsi_free(experiment);
     kvsi_free(results);
     return st;
 }
 
-void kvsi_saved_close(kvsi_saved *record)
+void kvsi_saved_close(kvsi_saved *saved)
 {
-    kvsi_free(record->dir);
-    json_decref(record->experiment);
-    json_decref(record->claims);
-    *record = (kvsi_saved){0};
+    kvsi_free(saved->dir);
+    json_decref(saved->experiment);
+    json_decref(saved->claims);
+    *saved = (kvsi_saved){0};
 }
 
 static const char *text_of(const json_t *object, const char *key)

@@ -36,16 +36,16 @@ typedef struct kvsi_saved {
     json_t *experiment, *claims;
 } kvsi_saved;
 
-kvs_status kvsi_saved_open(kvsi_saved *record, const char *dir, kvs_err *err);
-void kvsi_saved_close(kvsi_saved *record);
+kvs_status kvsi_saved_open(kvsi_saved *saved, const char *dir, kvs_err *err);
+void kvsi_saved_close(kvsi_saved *saved);
 int kvsi_saved_exists(const char *dir);
 
 /* "98.20 ± 0.13 %"; a dash for NaN. */
 void kvsi_claim_value(char *out, size_t size, const kvs_claim *claim);
 
 /* Fills an empty page, HTML or Markdown. */
-kvs_status kvsi_saved_page(kvsi_page *page, const kvsi_saved *record, kvs_err *err);
+kvs_status kvsi_saved_page(kvsi_page *page, const kvsi_saved *saved, kvs_err *err);
 /* The same as part of a page, without its heading. */
-kvs_status kvsi_saved_section(kvsi_page *page, const kvsi_saved *record, kvs_err *err);
+kvs_status kvsi_saved_section(kvsi_page *page, const kvsi_saved *saved, kvs_err *err);
 
 #endif

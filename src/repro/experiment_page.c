@@ -122,7 +122,7 @@ static void add_claims(kvsi_page *page, const json_t *list)
 /* ---- charts and tables ----------------------------------------------------------------------- */
 
 /* `name` comes from a file, so it must not lead out of the folder. */
-static kvs_status read_figure(char **svg, const kvsi_saved *record, const char *name, kvs_err *err)
+static kvs_status read_figure(char **svg, const kvsi_saved *saved, const char *name, kvs_err *err)
 {
     char file[128];
     char *path = NULL;
@@ -130,10 +130,10 @@ static kvs_status read_figure(char **svg, const kvsi_saved *record, const char *
     kvs_status st;
 
     if (!*name || strchr(name, '/') || strlen(name) > 100)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%.40s' is not the name of a figure",
-                         record->dir, name);
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%.40s' is not the name of a figure", saved->dir,
+                         name);
     snprintf(file, sizeof file, "%s.svg", name);
-    path = kvsi_path_join(record->dir, file);
+    path = kvsi_path_join(saved->dir, file);
     if (!path)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", file);
     st = kvsi_file_read(svg, &size, path, SVG_LIMIT, err);
@@ -141,9 +141,9 @@ static kvs_status read_figure(char **svg, const kvsi_saved *record, const char *
     return st;
 }
 
-static kvs_status add_figures(kvsi_page *page, const kvsi_saved *record, kvs_err *err)
+static kvs_status add_figures(kvsi_page *page, const kvsi_saved *saved, kvs_err *err)
 {
-    const json_t *list = json_object_get(record->experiment, "figures");
+    const json_t *list = json_object_get(saved->experiment, "figures");
 
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *figure = json_array_get(list, i);
@@ -151,7 +151,7 @@ static kvs_status add_figures(kvsi_page *page, const kvsi_saved *record, kvs_err
         char *svg = NULL;
 
         if (!page->markdown)
-            TRY(read_figure(&svg, record, name, err));
+            TRY(read_figure(&svg, saved, name, err));
         kvsi_page_figure(page, name, svg, text_of(figure, "caption"));
         kvsi_free(svg);
     }
@@ -159,10 +159,10 @@ static kvs_status add_figures(kvsi_page *page, const kvsi_saved *record, kvs_err
 }
 
 /* A table of experiment.json. */
-static void fill_table(kvsi_table *table, const json_t *saved)
+static void fill_table(kvsi_table *table, const json_t *json)
 {
-    const json_t *rows = json_object_get(saved, "rows");
-    const json_int_t left = json_integer_value(json_object_get(saved, "left"));
+    const json_t *rows = json_object_get(json, "rows");
+    const json_int_t left = json_integer_value(json_object_get(json, "left"));
 
     *table = (kvsi_table){.columns = json_array_size(json_array_get(rows, 0)),
                           .left = left > 0 ? (size_t)left : 0};
@@ -174,16 +174,16 @@ static void fill_table(kvsi_table *table, const json_t *saved)
         }
 }
 
-static void add_tables(kvsi_page *page, const kvsi_saved *record)
+static void add_tables(kvsi_page *page, const kvsi_saved *saved)
 {
-    const json_t *list = json_object_get(record->experiment, "tables");
+    const json_t *list = json_object_get(saved->experiment, "tables");
 
     for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *saved = json_array_get(list, i);
+        const json_t *json = json_array_get(list, i);
         kvsi_table table;
 
-        fill_table(&table, saved);
-        kvsi_page_paragraph(page, NULL, text_of(saved, "caption"));
+        fill_table(&table, json);
+        kvsi_page_paragraph(page, NULL, text_of(json, "caption"));
         kvsi_page_table(page, &table);
     }
 }
@@ -210,9 +210,9 @@ static void add_origin(kvsi_page *page, const json_t *e)
     kvsi_page_note(page, note);
 }
 
-kvs_status kvsi_saved_section(kvsi_page *page, const kvsi_saved *record, kvs_err *err)
+kvs_status kvsi_saved_section(kvsi_page *page, const kvsi_saved *saved, kvs_err *err)
 {
-    const json_t *e = record->experiment;
+    const json_t *e = saved->experiment;
     char where[160];
 
     snprintf(where, sizeof where, "The paper's %s, at scale %s.", text_of(e, "figure"),
@@ -220,16 +220,16 @@ kvs_status kvsi_saved_section(kvsi_page *page, const kvsi_saved *record, kvs_err
     kvsi_page_note(page, where);
     kvsi_page_paragraph(page, "The claim.", text_of(e, "claim"));
     kvsi_page_paragraph(page, "Here.", text_of(e, "settings"));
-    add_claims(page, record->claims);
-    TRY(add_figures(page, record, err));
-    add_tables(page, record);
+    add_claims(page, saved->claims);
+    TRY(add_figures(page, saved, err));
+    add_tables(page, saved);
     add_remarks(page, json_object_get(e, "remarks"));
     add_origin(page, e);
     return KVS_OK;
 }
 
-kvs_status kvsi_saved_page(kvsi_page *page, const kvsi_saved *record, kvs_err *err)
+kvs_status kvsi_saved_page(kvsi_page *page, const kvsi_saved *saved, kvs_err *err)
 {
-    kvsi_page_begin(page, text_of(record->experiment, "experiment"));
-    return kvsi_saved_section(page, record, err);
+    kvsi_page_begin(page, text_of(saved->experiment, "experiment"));
+    return kvsi_saved_section(page, saved, err);
 }

@@ -166,8 +166,9 @@ kvs_status kvsi_hop_errors_from_json(kvsi_hop_error *errors, size_t hops, const 
                                      const char *what, kvs_err *err)
 {
     if (json_array_size(list) != hops + 1)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has errors for %zu numbers of hops, expected %zu",
-                         what, json_array_size(list), hops + 1);
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s' has error rates for %zu numbers of hops, expected %zu", what,
+                         json_array_size(list), hops + 1);
     for (size_t k = 0; k <= hops; k++) {
         const json_t *pair = json_array_get(list, k);
 

@@ -49,7 +49,7 @@ static kvs_status read_config(kvs_model_config *c, const kvsi_safetensors *file,
     if (!tokens || !places || tokens->rank != 2 || places->rank != 2 ||
         tokens->shape[1] % HEAD_SIZE != 0)
         return kvsi_fail(err, KVS_E_FORMAT,
-                         "'%s' has no config.json beside it, and is no hop-k model: expected "
+                         "'%s' has no config.json beside it, and is not a hop-k model: expected "
                          "'wte.weight' and 'wpe.weight' of a multiple of %d channels",
                          path, HEAD_SIZE);
     kvs_model_config_init(c);

@@ -33,7 +33,7 @@ static int has_same_plan(const char *dir, const char *planned)
     char *path = kvsi_path_join(dir, KVSI_PLANNED), *text = NULL;
     size_t size = 0;
     const int same = path && kvsi_file_read(&text, &size, path, PLAN_LIMIT, NULL) == KVS_OK &&
-                     kvsi_conduct_same(text, planned);
+                     kvsi_planned_same(text, planned);
 
     kvsi_free(text);
     kvsi_free(path);

@@ -9,15 +9,15 @@
 #include <string.h>
 
 typedef struct collection {
-    kvsi_saved *records;
+    kvsi_saved *list;
     size_t count;
 } collection;
 
 static void release(collection *c)
 {
     for (size_t i = 0; i < c->count; i++)
-        kvsi_saved_close(c->records + i);
-    kvsi_free(c->records);
+        kvsi_saved_close(c->list + i);
+    kvsi_free(c->list);
 }
 
 /* The experiment in `dir`, or those in its subfolders. */
@@ -28,20 +28,20 @@ static kvs_status collect(collection *c, const char *dir, kvs_err *err)
     kvs_status st;
 
     TRY_OUT(kvsi_dir_list(&names, dir, "", err));
-    c->records = kvsi_alloc(names.count + 1, sizeof *c->records);
-    if (!c->records) {
+    c->list = kvsi_alloc(names.count + 1, sizeof *c->list);
+    if (!c->list) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
         goto out;
     }
     if (kvsi_saved_exists(dir)) {
-        TRY_OUT(kvsi_saved_open(c->records, dir, err));
+        TRY_OUT(kvsi_saved_open(c->list, dir, err));
         c->count = 1;
         goto out;
     }
     for (size_t i = 0; i < names.count; i++) {
         path = kvsi_path_join(dir, names.names[i]);
         if (path && kvsi_saved_exists(path)) {
-            TRY_OUT(kvsi_saved_open(c->records + c->count, path, err));
+            TRY_OUT(kvsi_saved_open(c->list + c->count, path, err));
             c->count++;
         }
         kvsi_free(path);
@@ -56,17 +56,17 @@ out:
     return st;
 }
 
-static const char *name_of(const kvsi_saved *record)
+static const char *name_of(const kvsi_saved *saved)
 {
-    return json_string_value(json_object_get(record->experiment, "experiment"));
+    return json_string_value(json_object_get(saved->experiment, "experiment"));
 }
 
 /* Position in the table of experiments. */
-static size_t position(const kvsi_saved *record)
+static size_t position(const kvsi_saved *saved)
 {
     size_t i = 0;
 
-    while (kvs_experiment_at(i) && strcmp(kvs_experiment_at(i)->name, name_of(record)) != 0)
+    while (kvs_experiment_at(i) && strcmp(kvs_experiment_at(i)->name, name_of(saved)) != 0)
         i++;
     return i;
 }
@@ -74,11 +74,11 @@ static size_t position(const kvsi_saved *record)
 static void sort(collection *c)
 {
     for (size_t i = 1; i < c->count; i++)
-        for (size_t j = i; j > 0 && position(c->records + j) < position(c->records + j - 1); j--) {
-            const kvsi_saved swapped = c->records[j];
+        for (size_t j = i; j > 0 && position(c->list + j) < position(c->list + j - 1); j--) {
+            const kvsi_saved swapped = c->list[j];
 
-            c->records[j] = c->records[j - 1];
-            c->records[j - 1] = swapped;
+            c->list[j] = c->list[j - 1];
+            c->list[j - 1] = swapped;
         }
 }
 
@@ -100,9 +100,9 @@ static void add_overview(kvsi_page *page, const collection *c)
     kvsi_table_headings(&table,
                         "experiment|paper|scale|reproduced|not reproduced|not at this scale|time");
     for (size_t i = 0; i < c->count; i++) {
-        const json_t *e = c->records[i].experiment;
+        const json_t *e = c->list[i].experiment;
         kvs_claim claims[KVSI_CLAIMS_MAX];
-        const size_t count = kvsi_saved_claims(claims, KVSI_CLAIMS_MAX, c->records[i].claims);
+        const size_t count = kvsi_saved_claims(claims, KVSI_CLAIMS_MAX, c->list[i].claims);
         size_t verdicts[3] = {0};
         char duration[32];
 
@@ -110,7 +110,7 @@ static void add_overview(kvsi_page *page, const collection *c)
             verdicts[claims[k].verdict]++;
         kvsi_format_duration(duration, sizeof duration,
                              json_number_value(json_object_get(e, "seconds")));
-        kvsi_table_add(&table, "%s", name_of(c->records + i));
+        kvsi_table_add(&table, "%s", name_of(c->list + i));
         kvsi_table_add(&table, "%s", json_string_value(json_object_get(e, "figure")));
         kvsi_table_add(&table, "%s", json_string_value(json_object_get(e, "scale")));
         for (int v = 0; v < 3; v++) {
@@ -135,8 +135,8 @@ kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experimen
     kvsi_page_begin(&page, "KV shifting attention: the paper's experiments, reproduced");
     add_overview(&page, &c);
     for (size_t i = 0; i < c.count; i++) {
-        kvsi_page_heading(&page, 2, name_of(c.records + i));
-        TRY_OUT(kvsi_saved_section(&page, c.records + i, err));
+        kvsi_page_heading(&page, 2, name_of(c.list + i));
+        TRY_OUT(kvsi_saved_section(&page, c.list + i, err));
     }
     TRY_OUT(kvsi_page_write(&page, html, err));
     *experiments = c.count;
@@ -148,25 +148,25 @@ out:
 
 /* ---- verdicts only, as Markdown -------------------------------------------------------------- */
 
-static const char *folder_of(const kvsi_saved *record)
+static const char *folder_of(const kvsi_saved *saved)
 {
-    const char *slash = strrchr(record->dir, '/');
+    const char *slash = strrchr(saved->dir, '/');
 
-    return slash ? slash + 1 : record->dir;
+    return slash ? slash + 1 : saved->dir;
 }
 
-static void add_claims(kvsi_table *table, const kvsi_saved *record, size_t total[3])
+static void add_claims(kvsi_table *table, const kvsi_saved *saved, size_t total[3])
 {
     kvs_claim claims[KVSI_CLAIMS_MAX];
-    const size_t count = kvsi_saved_claims(claims, KVSI_CLAIMS_MAX, record->claims);
-    const char *figure = json_string_value(json_object_get(record->experiment, "figure"));
+    const size_t count = kvsi_saved_claims(claims, KVSI_CLAIMS_MAX, saved->claims);
+    const char *figure = json_string_value(json_object_get(saved->experiment, "figure"));
 
     for (size_t i = 0; i < count; i++) {
         char ours[96];
 
         kvsi_claim_value(ours, sizeof ours, claims + i);
         if (i == 0)
-            kvsi_table_add(table, "[%s](%s/README.md), %s", name_of(record), folder_of(record),
+            kvsi_table_add(table, "[%s](%s/README.md), %s", name_of(saved), folder_of(saved),
                            figure);
         else
             kvsi_table_add(table, "%s", "");
@@ -192,7 +192,7 @@ kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *expe
     sort(&c);
     kvsi_table_headings(&table, "experiment|claim|paper|ours|verdict");
     for (size_t i = 0; i < c.count; i++)
-        add_claims(&table, c.records + i, total);
+        add_claims(&table, c.list + i, total);
     kvsi_page_begin(&page, "The paper's experiments, reproduced");
     add_total(&page, total);
     kvsi_page_table(&page, &table);

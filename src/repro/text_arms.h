@@ -1,7 +1,7 @@
 /* repro/text_arms.h - language models that differ only in their shift, compared seed by seed.
  *
  * Runs of one seed share text, order and initial weights, so losses are subtracted within seeds,
- * and a paired t test says whether the mean difference could be chance.
+ * and a paired t test decides whether the mean difference could be chance.
  *
  * An experiment that only compares such models is a table: arms and claims. */
 #ifndef KVSI_REPRO_TEXT_ARMS_H

@@ -17,7 +17,7 @@ kvs_status kvs_theorem3_minimum(kvs_coefficients *where, double *loss, const kvs
 {
     TRY(kvsi_theorem3_check(problem, err));
     if (steps < 1 || steps > FINEST)
-        return kvsi_fail(err, KVS_E_INVALID, "steps of a side is '%zu', expected 1 to %d", steps,
+        return kvsi_fail(err, KVS_E_INVALID, "steps per side is '%zu', expected 1 to %d", steps,
                          FINEST);
     *loss = INFINITY;
     for (size_t a = 0; a <= steps; a++)
