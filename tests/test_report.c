@@ -1,4 +1,4 @@
-/* Reports from runs whose folders are made by hand. */
+/* Reports of run folders written by the test. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -262,7 +262,7 @@ static void the_page_stands_alone(void **state)
     kvsi_free(curves);
 }
 
-/* JSON needs no other program, so it comes even so. */
+/* JSON does not need gnuplot. */
 static void without_gnuplot_there_is_still_json(void **state)
 {
     char kv[256], html[256], json[256];
@@ -286,7 +286,7 @@ static void without_gnuplot_there_is_still_json(void **state)
     assert_false(kvsi_file_exists(html));
 }
 
-/* A run that is being written has a last line without an end, and no result. */
+/* The log of a running training may end in an incomplete line, and there is no result. */
 static void a_run_that_has_not_ended_is_shown_as_far_as_it_is(void **state)
 {
     char dir[256], log[256], *text;
@@ -421,7 +421,7 @@ static void runs_that_differ_in_their_seed_are_averaged(void **state)
     assert_near(none->loss, 7.3 / 3);
 
     assert_null(kvs_report_difference(report, 1));
-    assert_int_equal(d->arm, 0); /* minus the arm without a shift, whatever the order */
+    assert_int_equal(d->arm, 0); /* minus the arm without a shift, in any order */
     assert_int_equal(d->baseline, 1);
     assert_int_equal(d->step, 40);
     assert_int_equal(d->seeds, 3);
@@ -454,7 +454,7 @@ static void one_seed_has_no_error_bar(void **state)
     kvs_report_free(report);
 }
 
-/* Labels say what differs, and no more than sets the arms apart. */
+/* Labels contain the fewest settings that distinguish the arms. */
 static void arms_are_named_by_what_differs(void **state)
 {
     const text_run runs[] = {
@@ -478,7 +478,7 @@ static void arms_are_named_by_what_differs(void **state)
     kvs_report_free(report);
 }
 
-/* The same experiment twice says nothing about chance. */
+/* The same run twice adds no information about chance. */
 static void a_repeated_seed_is_not_averaged(void **state)
 {
     const text_run runs[] = {{"first", NULL, .seed = 1, .loss = 2},
@@ -513,7 +513,7 @@ static void unequal_runs_are_told(void **state)
     kvs_report_free(report);
 }
 
-/* Complete runs make the means; without any, all runs do, at a step that all have reached. */
+/* Means are over complete runs; without any, over all runs at a step that all have reached. */
 static void runs_that_go_on_do_not_spoil_the_means(void **state)
 {
     const text_run some[] = {
@@ -553,7 +553,7 @@ static void nonsense_is_refused(void **state)
     assert_non_null(strstr(err.message, "kv-1' is given twice"));
 }
 
-/* The page and the JSON say what the tables say; every way of being odd can be drawn. */
+/* Page and JSON contain the numbers of the tables; unusual runs can be drawn. */
 static void text_is_drawn_and_written(void **state)
 {
     char html[256], json[256], *page;

@@ -1,5 +1,5 @@
-/* What experiments are made of: statistics against numbers from tables, plans, the made-up
- * language, charts as CSV, and records that are read back. */
+/* The parts of experiments: statistics compared with published tables, plans, the synthetic
+ * language, charts as CSV, and saved experiments. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "repro/execute.h"
@@ -12,7 +12,7 @@
 
 /* ---- statistics ---- */
 
-/* From tables of Student's t; p to the digits that they give. */
+/* From tables of Student's t, to the digits given there. */
 static void student_has_the_known_tails(void **state)
 {
     static const struct {
@@ -117,7 +117,7 @@ static void unknown_names_are_refused(void **state)
     kvs_runtime_free(rt);
 }
 
-/* Both arms of a comparison differ in nothing but their attention. */
+/* The arms of a comparison differ only in their attention. */
 static void arms_share_everything_but_the_shift(void **state)
 {
     kvs_runtime *rt = support_runtime(NULL);
@@ -222,7 +222,8 @@ static void what_changes_a_result_is_another_run(void **state)
     free(plain);
 }
 
-/* planned.json had no eps, shift_lr, only_shift and eval_dropout once: they were the defaults. */
+/* Earlier versions of planned.json lack eps, shift_lr, only_shift and eval_dropout; they had the
+ * default values. */
 static void earlier_plans_are_still_known(void **state)
 {
     static const char *const later[] = {"eps", "shift_lr", "only_shift", "eval_dropout"};
@@ -347,7 +348,7 @@ static void records_become_pages(void **state)
     support_remove_dir(dir);
 }
 
-/* Each is one thing that a page could not do with. */
+/* Each case is one error that would break a page. */
 static void broken_records_are_refused(void **state)
 {
     static const struct {
