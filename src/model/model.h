@@ -7,7 +7,7 @@
 #include "model/layer.h"
 #include "model/matrices.h"
 #include "model/parameters.h"
-#include "model/share.h"
+#include "model/shard_layout.h"
 #include "parallel/comm.h"
 
 /* What attention looks up; NULL where the positions do not need it. */

@@ -12,7 +12,7 @@
 #ifndef KVSI_MODEL_PASS_H
 #define KVSI_MODEL_PASS_H
 
-#include "model/share.h"
+#include "model/shard_layout.h"
 #include "model/state.h"
 
 /* Where the weights of a pass come from and its gradients go to, if not all of them are at hand: it

@@ -15,7 +15,7 @@
 #define KVSI_TRAIN_CHECKPOINT_H
 
 #include "base/json.h"
-#include "train/team.h"
+#include "train/zero/collectives.h"
 
 /* What a checkpoint is made from, or read into, of one rank. */
 typedef struct kvsi_training_state {

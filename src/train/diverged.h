@@ -2,7 +2,7 @@
 #ifndef KVSI_TRAIN_DIVERGED_H
 #define KVSI_TRAIN_DIVERGED_H
 
-#include "train/gradients.h"
+#include "train/zero/reduce_scatter.h"
 
 enum { KVSI_WHERE_SIZE = KVSI_NAME_SIZE + 64 };
 

@@ -3,8 +3,8 @@
 #ifndef KVSI_TRAIN_OPTIMIZER_H
 #define KVSI_TRAIN_OPTIMIZER_H
 
-#include "train/fetch.h"
-#include "train/gradients.h"
+#include "train/zero/all_gather.h"
+#include "train/zero/reduce_scatter.h"
 
 typedef struct kvsi_optimizer {
     kvsi_team *team;     /* borrowed */

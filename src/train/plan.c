@@ -2,8 +2,8 @@
 #include "kernels/runtime.h"
 #include "model/pass.h"
 #include "train/budget.h"
-#include "train/fetch.h"
-#include "train/gradient_sizes.h"
+#include "train/zero/all_gather.h"
+#include "train/zero/gradient_sizes.h"
 #include "train/optimizer.h"
 
 /* Every weight of a matrix takes part in one multiplication forward and two backward, but for the

@@ -1,4 +1,4 @@
-#include "train/gradient_sizes.h"
+#include "train/zero/gradient_sizes.h"
 
 #include "train/budget.h"
 

@@ -1,4 +1,4 @@
-/* train/gradients.h - gradients of a step, and how those of all ranks become one.
+/* train/zero/reduce_scatter.h - gradients of a step, and how those of all ranks become one.
  *
  * Whole (shard none, optimizer): a rank adds up its gradients in a block, and in the last pass of a
  * step every bucket is sent as soon as it is complete.  Spread (gradients, parameters): there is
@@ -13,10 +13,10 @@
  * Where bits must not depend on the ranks, the gradients of the slices of a batch are kept apart
  * until the end and added up in the same tree; and those of a pass until it is over, so that it
  * does not matter whether it adds to a sum or is sent. */
-#ifndef KVSI_TRAIN_GRADIENTS_H
-#define KVSI_TRAIN_GRADIENTS_H
+#ifndef KVSI_TRAIN_ZERO_REDUCE_SCATTER_H
+#define KVSI_TRAIN_ZERO_REDUCE_SCATTER_H
 
-#include "train/team.h"
+#include "train/zero/collectives.h"
 
 typedef struct kvsi_gradients kvsi_gradients;
 

@@ -1,4 +1,4 @@
-#include "train/team.h"
+#include "train/zero/collectives.h"
 
 #include "base/clock.h"
 #include "base/memory.h"

@@ -1,9 +1,9 @@
-/* train/team.h - the ranks of a run and what each of them has of it.
+/* train/zero/collectives.h - the ranks of a run and what each of them has of it.
  *
  * A step's batch is cut into slices, one a rank, or always KVSI_SLICES of them where bits must not
  * depend on the ranks: then a rank may have several, which it computes one after the other. */
-#ifndef KVSI_TRAIN_TEAM_H
-#define KVSI_TRAIN_TEAM_H
+#ifndef KVSI_TRAIN_ZERO_COLLECTIVES_H
+#define KVSI_TRAIN_ZERO_COLLECTIVES_H
 
 #include "model/pass.h"
 

@@ -1,4 +1,4 @@
-/* model/share.h - how the block of parameters is cut, so that every rank can have a share.
+/* model/shard_layout.h - how the block of parameters is cut, so that every rank can have a share.
  *
  *     unit     what a pass uses together: the embedding (with positions), a layer, the head
  *     bucket   a part of a unit that is sent at once
@@ -13,8 +13,8 @@
  *
  * Buckets depend on the model alone.  Pieces are made of grains: of 1, 2 and 4 ranks everyone cuts
  * a bucket into the same four, so that sums over grains have the same bits for each of them. */
-#ifndef KVSI_MODEL_SHARE_H
-#define KVSI_MODEL_SHARE_H
+#ifndef KVSI_MODEL_SHARD_LAYOUT_H
+#define KVSI_MODEL_SHARD_LAYOUT_H
 
 #include "model/parameters.h"
 

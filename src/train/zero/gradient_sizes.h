@@ -1,8 +1,8 @@
-/* train/gradient_sizes.h - the memory of gradients, by what is spread over ranks. */
-#ifndef KVSI_TRAIN_GRADIENT_SIZES_H
-#define KVSI_TRAIN_GRADIENT_SIZES_H
+/* train/zero/gradient_sizes.h - the memory of gradients, by what is spread over ranks. */
+#ifndef KVSI_TRAIN_ZERO_GRADIENT_SIZES_H
+#define KVSI_TRAIN_ZERO_GRADIENT_SIZES_H
 
-#include "model/share.h"
+#include "model/shard_layout.h"
 
 enum {
     KVSI_INBOXES_MAX = 8, /* buckets that are being received at once */

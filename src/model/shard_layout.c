@@ -1,4 +1,4 @@
-#include "model/share.h"
+#include "model/shard_layout.h"
 
 #include "base/memory.h"
 

@@ -1,4 +1,4 @@
-#include "train/fetch.h"
+#include "train/zero/all_gather.h"
 
 #include "base/memory.h"
 

@@ -1,12 +1,12 @@
-/* train/fetch.h - weights from the ranks that update them to the passes of all.
+/* train/zero/all_gather.h - weights from the ranks that update them to the passes of all.
  *
  * shard none: every rank updates everything.  optimizer, gradients: after an update, pieces are
  * handed out into the whole model of every rank, and a pass waits for a unit when it comes to it.
  * parameters: two units fit at a time, the one that is used and the one that comes next. */
-#ifndef KVSI_TRAIN_FETCH_H
-#define KVSI_TRAIN_FETCH_H
+#ifndef KVSI_TRAIN_ZERO_ALL_GATHER_H
+#define KVSI_TRAIN_ZERO_ALL_GATHER_H
 
-#include "train/team.h"
+#include "train/zero/collectives.h"
 
 typedef struct kvsi_fetch kvsi_fetch;
 

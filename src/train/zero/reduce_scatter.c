@@ -1,7 +1,7 @@
-#include "train/gradients.h"
+#include "train/zero/reduce_scatter.h"
 
 #include "base/memory.h"
-#include "train/gradient_sizes.h"
+#include "train/zero/gradient_sizes.h"
 
 enum { NONE = -1 };
 
