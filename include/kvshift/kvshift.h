@@ -99,7 +99,7 @@ KVS_API const kvs_build_info *kvs_build(void);
 
 /* The processes that mpirun, srun or another MPI launcher started together, each of them a rank.
  * Calls that all ranks must make together say so: one that does not come leaves the others waiting,
- * until their patience ends or kvs_comm_abort ends them. */
+ * until their timeout or kvs_comm_abort ends them. */
 typedef struct kvs_comm kvs_comm;
 
 /* Once a process, all ranks together.  A process that no launcher started, or alone, is rank 0 of 1
@@ -114,7 +114,7 @@ KVS_API const char *kvs_comm_host(const kvs_comm *comm, size_t rank);
 KVS_API int kvs_comm_cores(const kvs_comm *comm, size_t rank);
 /* Seconds that a rank waits for others before it fails with KVS_E_IO; 0, as at first, = for ever.
  * While one rank writes a checkpoint, the others wait. */
-KVS_API void kvs_comm_set_patience(kvs_comm *comm, double seconds);
+KVS_API void kvs_comm_set_timeout(kvs_comm *comm, double seconds);
 /* All ranks together say how they fared.  If any failed, all get the status and the message of the
  * first that did, with its number unless all failed alike. */
 KVS_API kvs_status kvs_comm_agree(kvs_comm *comm, kvs_status status, kvs_err *err);

@@ -3,9 +3,9 @@
 #include "base/memory.h"
 
 enum {
-    BUCKET_MIN = 1 << 18,   /* numbers: below, a message costs more to begin than to send */
-    BUCKETS_OF_LARGEST = 8, /* the largest unit has at most so many */
-    ALIGNMENT = 16,         /* numbers of a grain come in cache lines */
+    BUCKET_MIN = 1 << 18,   /* parameters: below, a message's latency exceeds its transfer time */
+    BUCKETS_OF_LARGEST = 8, /* at most, in the largest block */
+    ALIGNMENT = 16,         /* parameters: chunks are whole cache lines */
 };
 
 static size_t divide_up(size_t n, size_t by)
@@ -18,69 +18,69 @@ static size_t least(size_t x, size_t y)
     return x < y ? x : y;
 }
 
-/* ---- units ---- */
+/* ---- blocks ---- */
 
-/* Of a matrix; they stand in the block in the order of their units. */
-static size_t unit_of(const kvsi_parameter *p, size_t layers)
+/* The block of a matrix.  The layout has matrices in the order of their blocks. */
+static size_t block_of(const kvsi_parameter *p, size_t layers)
 {
     switch (p->role) {
     case KVSI_EMBEDDING:
     case KVSI_POSITION:
-        return KVSI_UNIT_EMBEDDING;
+        return KVSI_BLOCK_EMBEDDING;
     case KVSI_HEAD:
         return 1 + layers;
     default:
-        return kvsi_unit_of_layer(p->layer);
+        return kvsi_block_of_layer(p->layer);
     }
 }
 
-static void measure_units(kvsi_share *s, const kvsi_layout *layout, size_t layers)
+static void measure_blocks(kvsi_shard_layout *s, const kvsi_layout *layout, size_t layers)
 {
     for (size_t i = 0; i < layout->count; i++) {
         const kvsi_parameter *p = &layout->list[i];
-        kvsi_range *unit = &s->unit[unit_of(p, layers)];
+        kvsi_range *block = &s->block[block_of(p, layers)];
 
         if (kvsi_group_of(p->role) != KVSI_MATRICES)
             continue;
-        if (unit->count == 0)
-            unit->from = p->offset;
-        unit->count += p->count;
-        s->largest_unit = unit->count > s->largest_unit ? unit->count : s->largest_unit;
+        if (block->count == 0)
+            block->from = p->offset;
+        block->count += p->count;
+        s->largest_block = block->count > s->largest_block ? block->count : s->largest_block;
     }
 }
 
 /* ---- buckets ---- */
 
-static size_t bucket_limit(const kvsi_share *s)
+static size_t bucket_limit(const kvsi_shard_layout *s)
 {
-    const size_t part = divide_up(divide_up(s->largest_unit, BUCKETS_OF_LARGEST), ALIGNMENT);
+    const size_t part = divide_up(divide_up(s->largest_block, BUCKETS_OF_LARGEST), ALIGNMENT);
 
     return part * ALIGNMENT > BUCKET_MIN ? part * ALIGNMENT : BUCKET_MIN;
 }
 
-static void add_bucket(kvsi_share *s, kvsi_group group, kvsi_range all)
+static void add_bucket(kvsi_shard_layout *s, kvsi_group group, kvsi_range all)
 {
     kvsi_bucket *b = &s->bucket[s->buckets++];
 
     *b = (kvsi_bucket){.group = group, .all = all, .at = s->total};
-    b->grain = divide_up(divide_up(all.count, s->grains), ALIGNMENT) * ALIGNMENT;
-    s->total += group == KVSI_MATRICES ? kvsi_bucket_piece(s, b).count : all.count;
+    b->chunk = divide_up(divide_up(all.count, s->chunks), ALIGNMENT) * ALIGNMENT;
+    s->total += group == KVSI_MATRICES ? kvsi_bucket_shard(s, b).count : all.count;
     s->largest_bucket = all.count > s->largest_bucket ? all.count : s->largest_bucket;
 }
 
-static void cut_units(kvsi_share *s, const kvsi_layout *layout)
+static void make_buckets(kvsi_shard_layout *s, const kvsi_layout *layout)
 {
     const size_t limit = bucket_limit(s);
 
-    for (size_t u = 0; u < s->units; u++) {
-        const kvsi_range unit = s->unit[u];
+    for (size_t i = 0; i < s->blocks; i++) {
+        const kvsi_range block = s->block[i];
 
-        s->first_bucket[u] = s->buckets;
-        for (size_t at = 0; at < unit.count; at += limit)
+        s->first_bucket[i] = s->buckets;
+        for (size_t at = 0; at < block.count; at += limit)
             add_bucket(s, KVSI_MATRICES,
-                       (kvsi_range){unit.from + at, least(unit.count - at, limit)});
+                       (kvsi_range){block.from + at, least(block.count - at, limit)});
     }
-    s->first_bucket[s->units] = s->buckets;
+    s->first_bucket[s->blocks] = s->buckets;
     s->matrices = s->total;
     for (int group = KVSI_GAINS; group < KVSI_GROUPS; group++) {
         const size_t from = layout->group_start[group], to = layout->group_start[group + 1];
@@ -90,53 +90,53 @@ static void cut_units(kvsi_share *s, const kvsi_layout *layout)
     }
 }
 
-static size_t count_buckets(const kvsi_share *s)
+static size_t count_buckets(const kvsi_shard_layout *s)
 {
     const size_t limit = bucket_limit(s);
     size_t count = KVSI_GROUPS;
 
-    for (size_t u = 0; u < s->units; u++)
-        count += divide_up(s->unit[u].count, limit);
+    for (size_t i = 0; i < s->blocks; i++)
+        count += divide_up(s->block[i].count, limit);
     return count;
 }
 
-kvs_status kvsi_share_init(kvsi_share *share, const kvsi_layout *layout, size_t layers,
-                           size_t ranks, size_t rank, kvs_err *err)
+kvs_status kvsi_shard_layout_init(kvsi_shard_layout *shards, const kvsi_layout *layout,
+                                  size_t layers, size_t ranks, size_t rank, kvs_err *err)
 {
-    *share = (kvsi_share){
+    *shards = (kvsi_shard_layout){
         .ranks = ranks,
         .rank = rank,
-        .grains = KVSI_SLICES % ranks == 0 ? KVSI_SLICES : ranks,
-        .units = kvsi_units(layers),
+        .chunks = KVSI_SLICES % ranks == 0 ? KVSI_SLICES : ranks,
+        .blocks = kvsi_block_count(layers),
         .small_from = layout->group_start[KVSI_GAINS],
     };
-    share->unit = kvsi_alloc(share->units, sizeof *share->unit);
-    share->first_bucket = kvsi_alloc(share->units + 1, sizeof *share->first_bucket);
-    if (!share->unit || !share->first_bucket)
+    shards->block = kvsi_alloc(shards->blocks, sizeof *shards->block);
+    shards->first_bucket = kvsi_alloc(shards->blocks + 1, sizeof *shards->first_bucket);
+    if (!shards->block || !shards->first_bucket)
         goto no_memory;
-    measure_units(share, layout, layers);
-    share->bucket = kvsi_alloc(count_buckets(share), sizeof *share->bucket);
-    if (!share->bucket)
+    measure_blocks(shards, layout, layers);
+    shards->bucket = kvsi_alloc(count_buckets(shards), sizeof *shards->bucket);
+    if (!shards->bucket)
         goto no_memory;
-    cut_units(share, layout);
+    make_buckets(shards, layout);
     return KVS_OK;
 
 no_memory:
-    kvsi_share_release(share);
+    kvsi_shard_layout_release(shards);
     return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the shares of %zu layers", layers);
 }
 
-void kvsi_share_release(kvsi_share *share)
+void kvsi_shard_layout_release(kvsi_shard_layout *shards)
 {
-    kvsi_free(share->unit);
-    kvsi_free(share->first_bucket);
-    kvsi_free(share->bucket);
-    *share = (kvsi_share){0};
+    kvsi_free(shards->block);
+    kvsi_free(shards->first_bucket);
+    kvsi_free(shards->bucket);
+    *shards = (kvsi_shard_layout){0};
 }
 
-/* ---- places ---- */
+/* ---- ranges ---- */
 
-/* From number `from` of the bucket on, `count` of them where there are as many. */
+/* `count` parameters of the bucket from index `from`, or as many as there are. */
 static kvsi_range range_in(const kvsi_bucket *b, size_t from, size_t count)
 {
     const size_t start = least(from, b->all.count);
@@ -144,26 +144,39 @@ static kvsi_range range_in(const kvsi_bucket *b, size_t from, size_t count)
     return (kvsi_range){b->all.from + start, least(count, b->all.count - start)};
 }
 
-kvsi_range kvsi_bucket_grain(const kvsi_bucket *bucket, size_t grain)
+kvsi_range kvsi_bucket_chunk(const kvsi_bucket *bucket, size_t grain)
 {
-    return range_in(bucket, grain * bucket->grain, bucket->grain);
+    return range_in(bucket, grain * bucket->chunk, bucket->chunk);
 }
 
-kvsi_range kvsi_bucket_piece(const kvsi_share *share, const kvsi_bucket *bucket)
+kvsi_range kvsi_bucket_shard(const kvsi_shard_layout *shards, const kvsi_bucket *bucket)
 {
-    const size_t piece = bucket->grain * (share->grains / share->ranks);
+    const size_t shard = bucket->chunk * (shards->chunks / shards->ranks);
 
-    return range_in(bucket, share->rank * piece, piece);
+    return range_in(bucket, shards->rank * shard, shard);
 }
 
-size_t kvsi_unit_at(const kvsi_share *share, size_t offset)
+kvsi_range kvsi_bucket_stored(const kvsi_shard_layout *shards, const kvsi_bucket *bucket,
+                              int sharded)
 {
-    size_t low = 0, high = share->units - 1;
+    return sharded && bucket->group == KVSI_MATRICES ? kvsi_bucket_shard(shards, bucket)
+                                                     : bucket->all;
+}
 
-    while (low < high) { /* the last that starts at or before it; empty ones start at 0 */
+size_t kvsi_bucket_index(const kvsi_shard_layout *shards, const kvsi_bucket *bucket, int sharded,
+                         size_t offset)
+{
+    return sharded ? bucket->at + (offset - kvsi_bucket_stored(shards, bucket, 1).from) : offset;
+}
+
+size_t kvsi_block_at(const kvsi_shard_layout *shards, size_t offset)
+{
+    size_t low = 0, high = shards->blocks - 1;
+
+    while (low < high) { /* the last block that starts at or before it; empty ones start at 0 */
         const size_t middle = (low + high + 1) / 2;
 
-        if (share->unit[middle].count > 0 && share->unit[middle].from <= offset)
+        if (shards->block[middle].count > 0 && shards->block[middle].from <= offset)
             low = middle;
         else
             high = middle - 1;
@@ -171,11 +184,10 @@ size_t kvsi_unit_at(const kvsi_share *share, size_t offset)
     return low;
 }
 
-kvsi_overlap kvsi_share_overlap(const kvsi_share *share, const kvsi_bucket *bucket,
+kvsi_overlap kvsi_shard_overlap(const kvsi_shard_layout *shards, const kvsi_bucket *bucket,
                                 kvsi_range range)
 {
-    const kvsi_range held =
-        bucket->group == KVSI_MATRICES ? kvsi_bucket_piece(share, bucket) : bucket->all;
+    const kvsi_range held = kvsi_bucket_stored(shards, bucket, 1);
     const size_t from = held.from > range.from ? held.from : range.from;
     const size_t to = least(held.from + held.count, range.from + range.count);
 

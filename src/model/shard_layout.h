@@ -1,88 +1,99 @@
-/* model/shard_layout.h - how the block of parameters is cut, so that every rank can have a share.
+/* model/shard_layout.h - how the parameters are divided among ranks.
  *
- *     unit     what a pass uses together: the embedding (with positions), a layer, the head
- *     bucket   a part of a unit that is sent at once
- *     piece    a rank's part of a bucket
+ *     block    what a pass uses together: the embedding (with positions), one layer, the head
+ *     bucket   a contiguous range of one block and one group, transferred at once
+ *     shard    one rank's part of a bucket
+ *     chunk    a fixed-size part of a bucket; a shard is one or more chunks
  *
- * Only matrices are shared out.  Gains, biases and the shift's numbers are few and every rank has
- * all of them; they are buckets too, behind those of the units, since their gradients are added up
- * in the same way.  A share is this rank's pieces of all matrices, one behind the other, and then
- * the small tensors:
+ * Only matrices are sharded.  Gains, biases and shift parameters are few and every rank has all of
+ * them; they are buckets too, after those of the blocks, because their gradients are summed in the
+ * same way.  What is sharded is stored as this rank's shards of all matrices, one after another, and
+ * then the small tensors:
  *
- *     | piece of bucket 0 | piece of bucket 1 | ... | gains and biases | shift numbers |
+ *     | shard of bucket 0 | shard of bucket 1 | ... | gains and biases | shift parameters |
  *
- * Buckets depend on the model alone.  Pieces are made of grains: of 1, 2 and 4 ranks everyone cuts
- * a bucket into the same four, so that sums over grains have the same bits for each of them. */
+ * Buckets depend on the model alone.  For 1, 2 and 4 ranks every bucket has the same four chunks, so
+ * that sums over chunks have the same bits for each of these numbers of ranks. */
 #ifndef KVSI_MODEL_SHARD_LAYOUT_H
 #define KVSI_MODEL_SHARD_LAYOUT_H
 
 #include "model/parameters.h"
 
-/* Parts that a global batch, or a bucket, is cut into for results that do not depend on the ranks,
- * of which there may be as many as divide this. */
+/* Number of slices of a batch, and of chunks of a bucket, when results must not depend on the number
+ * of ranks, which must divide it. */
 enum { KVSI_SLICES = 4 };
 
-/* Numbers of units. */
-enum { KVSI_UNIT_EMBEDDING = 0 };
+/* Indices of blocks. */
+enum { KVSI_BLOCK_EMBEDDING = 0 };
 
-static inline size_t kvsi_unit_of_layer(size_t layer)
+static inline size_t kvsi_block_of_layer(size_t layer)
 {
     return 1 + layer;
 }
 
-static inline size_t kvsi_units(size_t layers)
+static inline size_t kvsi_block_count(size_t layers)
 {
     return layers + 2;
 }
 
-static inline size_t kvsi_unit_of_head(const kvs_model_config *config)
+static inline size_t kvsi_block_of_head(const kvs_model_config *config)
 {
-    return config->tied ? KVSI_UNIT_EMBEDDING : 1 + config->layers;
+    return config->tied ? KVSI_BLOCK_EMBEDDING : 1 + config->layers;
 }
 
+/* Ranges and offsets count parameters in the order of kvsi_layout. */
 typedef struct kvsi_range {
     size_t from, count;
 } kvsi_range;
 
 typedef struct kvsi_bucket {
     kvsi_group group;
-    kvsi_range all; /* in the block */
-    size_t grain;   /* numbers; the last grains are shorter or empty */
-    size_t at;      /* where this rank's piece, or all of a small one, starts in its share */
+    kvsi_range all;
+    size_t chunk; /* parameters per chunk; the last chunks are shorter or empty */
+    size_t at;    /* start of this rank's shard, or of a small bucket, in sharded storage */
 } kvsi_bucket;
 
-typedef struct kvsi_share {
+typedef struct kvsi_shard_layout {
     size_t ranks, rank;
-    size_t grains; /* of a bucket, a multiple of ranks */
-    size_t units;
-    kvsi_range *unit;     /* [units] in the block; no numbers = the model has no such unit */
-    size_t *first_bucket; /* [units + 1], the last = the first bucket of small tensors */
+    size_t chunks; /* per bucket, a multiple of ranks */
+    size_t blocks;
+    kvsi_range *block;    /* [blocks]; count 0 = the model has no such block */
+    size_t *first_bucket; /* [blocks + 1], the last = the first bucket of small tensors */
     size_t buckets;
     kvsi_bucket *bucket;
-    size_t largest_unit, largest_bucket; /* numbers */
-    size_t small_from;                   /* where the small tensors start in the block */
-    size_t matrices;                     /* numbers of this rank's pieces of them */
-    size_t total;                        /* numbers of a share */
-} kvsi_share;
+    size_t largest_block, largest_bucket;
+    size_t small_from; /* offset of the small tensors */
+    size_t matrices;   /* parameters in this rank's shards of matrices */
+    size_t total;      /* parameters in sharded storage: these and the small tensors */
+} kvsi_shard_layout;
 
-kvs_status kvsi_share_init(kvsi_share *share, const kvsi_layout *layout, size_t layers,
-                           size_t ranks, size_t rank, kvs_err *err);
-void kvsi_share_release(kvsi_share *share);
+kvs_status kvsi_shard_layout_init(kvsi_shard_layout *shards, const kvsi_layout *layout,
+                                  size_t layers, size_t ranks, size_t rank, kvs_err *err);
+void kvsi_shard_layout_release(kvsi_shard_layout *shards);
 
-/* A grain, or this rank's piece, of a bucket, in the block. */
-kvsi_range kvsi_bucket_grain(const kvsi_bucket *bucket, size_t grain);
-kvsi_range kvsi_bucket_piece(const kvsi_share *share, const kvsi_bucket *bucket);
+/* A chunk, or this rank's shard, of a bucket. */
+kvsi_range kvsi_bucket_chunk(const kvsi_bucket *bucket, size_t chunk);
+kvsi_range kvsi_bucket_shard(const kvsi_shard_layout *shards, const kvsi_bucket *bucket);
 
-/* The unit that a matrix's offset is in. */
-size_t kvsi_unit_at(const kvsi_share *share, size_t offset);
-/* The part of a range of the block that this rank's share has of a bucket. */
+/* Storage of a quantity with one value per parameter is either whole, in the order of the layout, or
+ * sharded as above.  These give the range that this rank stores of a bucket, and the index of a
+ * parameter in that range. */
+kvsi_range kvsi_bucket_stored(const kvsi_shard_layout *shards, const kvsi_bucket *bucket,
+                              int sharded);
+size_t kvsi_bucket_index(const kvsi_shard_layout *shards, const kvsi_bucket *bucket, int sharded,
+                         size_t offset);
+
+/* The block that contains a matrix parameter. */
+size_t kvsi_block_at(const kvsi_shard_layout *shards, size_t offset);
+
+/* The part of a range that this rank's sharded storage has of a bucket. */
 typedef struct kvsi_overlap {
     size_t count; /* 0 = none */
-    size_t from;  /* in the range */
-    size_t at;    /* in the share */
+    size_t from;  /* index in the range */
+    size_t at;    /* index in sharded storage */
 } kvsi_overlap;
 
-kvsi_overlap kvsi_share_overlap(const kvsi_share *share, const kvsi_bucket *bucket,
+kvsi_overlap kvsi_shard_overlap(const kvsi_shard_layout *shards, const kvsi_bucket *bucket,
                                 kvsi_range range);
 
 #endif

@@ -1,103 +1,104 @@
-/* Weights that are spread over ranks: units come to where a pass wants them, tensors to where they
- * are written. */
+/* Parameters that are sharded over ranks (ZeRO stage 3): gathered blocks become the model's tensors,
+ * and tensors are gathered for files and broadcast from them. */
 #include "base/memory.h"
 #include "model/model.h"
 
-void kvsi_model_place(kvs_model *model, size_t unit, real *numbers)
+void kvsi_model_set_block(kvs_model *model, size_t block, real *values)
 {
-    const kvsi_range range = model->share->unit[unit];
+    const kvsi_range range = model->shards->block[block];
 
     for (size_t i = 0; i < model->layout.count; i++) {
         const kvsi_parameter *p = &model->layout.list[i];
 
         if (p->offset >= range.from && p->offset < range.from + range.count)
-            model->numbers[i] = numbers + (p->offset - range.from);
+            model->numbers[i] = values + (p->offset - range.from);
     }
-    kvsi_matrices_place(&model->matrices, model, unit);
+    kvsi_matrices_set_block(&model->matrices, model, block);
 }
 
-/* All of a bucket, from everyone, into host memory. */
-static kvs_status collect_bucket(real *out, real *scratch, const kvs_model *m, const kvsi_bucket *b,
-                                 kvs_err *err)
+kvs_status kvsi_bucket_all_gather(real *out, const real *shard, const kvsi_shard_layout *layout,
+                                  const kvsi_bucket *bucket, const kvs_comm *comm, kvs_err *err)
 {
-    const size_t piece = b->grain * (m->share->grains / m->share->ranks);
-    kvsi_context c = m->context;
+    const size_t shard_count = bucket->chunk * (layout->chunks / layout->ranks);
     kvsi_transfer transfer = {0};
-    kvsi_cut cut = {0};
+    kvsi_comm_shards shards = {0};
     kvs_status st;
 
-    TRY_OUT(kvsi_cut_init(&cut, m->comm, b->all.count * sizeof *out, piece * sizeof *out, err));
-    TRY_OUT(
-        m->comm->ops->collect(m->comm->self, &transfer, scratch, m->parameters + b->at, &cut, err));
-    TRY_OUT(kvsi_comm_wait(m->comm, &transfer, err));
-    c.ops->download(&c, out, scratch, b->all.count * sizeof *out);
-    c.ops->sync(&c);
+    TRY_OUT(kvsi_comm_shards_init(&shards, comm, bucket->all.count * sizeof *out,
+                                  shard_count * sizeof *out, err));
+    TRY_OUT(comm->ops->all_gather_shards(comm->self, &transfer, out, shard, &shards, err));
+    TRY_OUT(kvsi_comm_wait(comm, &transfer, err));
 out:
-    kvsi_cut_release(&cut);
+    kvsi_comm_shards_release(&shards);
     return st;
 }
 
-kvs_status kvsi_spread_read(const kvs_model *model, const kvsi_parameter *p, float *out,
-                            kvs_err *err)
+kvs_status kvsi_sharded_read(const kvs_model *model, const kvsi_parameter *p, float *out,
+                             kvs_err *err)
 {
-    const kvsi_share *share = model->share;
-    const kvsi_ops *op = model->context.ops;
-    real *host = kvsi_alloc(share->largest_bucket, sizeof *host);
-    real *scratch = op->alloc(share->largest_bucket * sizeof *scratch);
+    const kvsi_shard_layout *shards = model->shards;
+    kvsi_context c = model->context;
+    real *host = kvsi_alloc(shards->largest_bucket, sizeof *host);
+    real *gathered = c.ops->alloc(shards->largest_bucket * sizeof *gathered);
     kvs_status st = KVS_OK;
 
-    if (!host || !scratch)
+    if (!host || !gathered) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s'", p->name);
-    for (size_t i = 0; st == KVS_OK && i < share->buckets; i++) {
-        const kvsi_bucket *b = &share->bucket[i];
+        goto out;
+    }
+    for (size_t i = 0; i < shards->buckets; i++) {
+        const kvsi_bucket *b = &shards->bucket[i];
         const size_t end = p->offset + p->count, bucket_end = b->all.from + b->all.count;
 
         if (b->group != KVSI_MATRICES || b->all.from >= end || bucket_end <= p->offset)
             continue;
-        st = collect_bucket(host, scratch, model, b, err);
+        TRY_OUT(kvsi_bucket_all_gather(gathered, model->parameters + b->at, shards, b, model->comm,
+                                       err));
+        if (!out)
+            continue;
+        c.ops->download(&c, host, gathered, b->all.count * sizeof *host);
+        c.ops->sync(&c);
         for (size_t n = b->all.from > p->offset ? b->all.from : p->offset;
-             st == KVS_OK && out && n < end && n < bucket_end; n++)
+             n < end && n < bucket_end; n++)
             out[kvsi_file_index(p, n - p->offset)] = (float)host[n - b->all.from];
     }
+out:
     kvsi_free(host);
-    op->release(scratch);
+    c.ops->release(gathered);
     return st;
 }
 
 /* ---- from one file to all ranks ---- */
 
-enum { CHUNK = 1 << 18 }; /* numbers at once */
+enum { PART = 1 << 18 }; /* values per broadcast */
 
-/* A tensor that rank 0 has in the order of files. */
-static kvs_status share_tensor(kvs_model *m, const kvsi_parameter *p, const float *numbers,
-                               real *chunk, kvs_err *err)
+/* `values`: the tensor in file order on rank 0, NULL elsewhere.  `part`: workspace [PART]. */
+static kvs_status broadcast_tensor(kvs_model *m, const kvsi_parameter *p, const float *values,
+                                   real *part, kvs_err *err)
 {
-    kvs_status st = KVS_OK;
+    for (size_t at = 0; at < p->count; at += PART) {
+        const size_t n = p->count - at < PART ? p->count - at : PART;
 
-    for (size_t at = 0; st == KVS_OK && at < p->count; at += CHUNK) {
-        const size_t n = p->count - at < CHUNK ? p->count - at : CHUNK;
-
-        for (size_t i = 0; numbers && i < n; i++)
-            chunk[i] = (real)numbers[kvsi_file_index(p, at + i)];
-        st = kvsi_comm_broadcast(m->comm, chunk, n * sizeof *chunk, 0, err);
-        if (st == KVS_OK)
-            kvsi_model_put(m, p, at, chunk, n);
+        for (size_t i = 0; values && i < n; i++)
+            part[i] = (real)values[kvsi_file_index(p, at + i)];
+        TRY(kvsi_comm_broadcast(m->comm, part, n * sizeof *part, 0, err));
+        kvsi_model_put(m, p, at, part, n);
     }
-    return st;
+    return KVS_OK;
 }
 
-kvs_status kvsi_model_share_weights(kvs_model *model, const kvsi_weights *weights, kvs_err *err)
+kvs_status kvsi_model_broadcast_weights(kvs_model *model, const kvsi_weights *weights, kvs_err *err)
 {
-    real *chunk = kvsi_alloc(CHUNK, sizeof *chunk);
-    float *numbers = NULL;
+    real *part = kvsi_alloc(PART, sizeof *part);
+    float *values = NULL;
     size_t largest = 0;
     kvs_status st = KVS_OK;
 
     for (size_t i = 0; i < model->layout.count; i++)
         largest = model->layout.list[i].count > largest ? model->layout.list[i].count : largest;
     if (weights)
-        numbers = kvsi_alloc(largest, sizeof *numbers);
-    if (!chunk || (weights && !numbers)) {
+        values = kvsi_alloc(largest, sizeof *values);
+    if (!part || (weights && !values)) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tensor of %zu numbers", largest);
         goto out;
     }
@@ -107,11 +108,11 @@ kvs_status kvsi_model_share_weights(kvs_model *model, const kvsi_weights *weight
         const kvsi_parameter *p = &model->layout.list[i];
 
         if (weights)
-            TRY_OUT(kvsi_weights_numbers(numbers, p, kvsi_weights_find(weights, p->name), err));
-        TRY_OUT(share_tensor(model, p, numbers, chunk, err));
+            TRY_OUT(kvsi_weights_numbers(values, p, kvsi_weights_find(weights, p->name), err));
+        TRY_OUT(broadcast_tensor(model, p, values, part, err));
     }
 out:
-    kvsi_free(chunk);
-    kvsi_free(numbers);
+    kvsi_free(part);
+    kvsi_free(values);
     return st;
 }

@@ -2,178 +2,191 @@
 
 #include "base/memory.h"
 
-enum { PLACES = 2, NONE = -1 };
+enum { SLOTS = 2, NONE = -1 };
 
-/* Where a unit is while it is used. */
-typedef struct place {
-    real *numbers;
-    ptrdiff_t unit;
-} place;
+/* Stage 3: a gathered block. */
+typedef struct slot {
+    real *values;
+    ptrdiff_t block;
+} slot;
 
-struct kvsi_fetch {
-    kvsi_team *team;
-    kvsi_transfer *coming; /* [share.buckets] */
-    int *is_coming;
-    place places[PLACES];
-    size_t current;   /* the place in use */
-    size_t at, units; /* of those that the pass wants: how many came, and how many there are */
+struct kvsi_all_gather {
+    kvsi_collectives *collectives; /* borrowed */
+    const kvsi_reducer *reducer;
+    kvsi_transfer *transfers; /* [layout.buckets] */
+    int *in_flight;           /* [layout.buckets] */
+    slot slots[SLOTS];
+    size_t current;       /* the slot in use */
+    size_t index, blocks; /* blocks that the pass has needed so far, and will need in all */
 };
 
 /* ---- memory ---- */
 
-uint64_t kvsi_fetch_bytes(const kvsi_share *share, kvs_shard shard)
+uint64_t kvsi_all_gather_bytes(const kvsi_shard_layout *layout, kvs_shard shard)
 {
-    return shard == KVS_SHARD_PARAMETERS ? PLACES * share->largest_unit * sizeof(real) : 0;
+    return shard == KVS_SHARD_PARAMETERS ? SLOTS * layout->largest_block * sizeof(real) : 0;
 }
 
-kvs_status kvsi_fetch_create(kvsi_fetch **out, kvsi_team *team, kvs_err *err)
+kvs_status kvsi_all_gather_create(kvsi_all_gather **out, kvsi_collectives *collectives,
+                                  kvs_err *err)
 {
-    const kvsi_share *share = team->share;
-    const kvsi_ops *op = team->context.ops;
-    kvsi_fetch *f = kvsi_alloc(1, sizeof *f);
-    int taken;
+    const kvsi_reducer *r = collectives->reducer;
+    const kvsi_shard_layout *layout = r->layout;
+    kvsi_all_gather *g = kvsi_alloc(1, sizeof *g);
+    int ok;
 
     *out = NULL;
-    if (!f)
+    if (!g)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for weights");
-    *f = (kvsi_fetch){.team = team,
-                      .coming = kvsi_alloc(share->buckets, sizeof *f->coming),
-                      .is_coming = kvsi_alloc(share->buckets, sizeof *f->is_coming)};
-    taken = f->coming && f->is_coming;
-    for (size_t i = 0; taken && team->shard == KVS_SHARD_PARAMETERS && i < PLACES; i++) {
-        f->places[i] = (place){op->alloc(share->largest_unit * sizeof(real)), NONE};
-        taken = f->places[i].numbers != NULL;
+    *g = (kvsi_all_gather){.collectives = collectives,
+                           .reducer = r,
+                           .transfers = kvsi_alloc(layout->buckets, sizeof *g->transfers),
+                           .in_flight = kvsi_alloc(layout->buckets, sizeof *g->in_flight)};
+    ok = g->transfers && g->in_flight;
+    for (size_t i = 0; ok && r->config.shard == KVS_SHARD_PARAMETERS && i < SLOTS; i++) {
+        g->slots[i] = (slot){r->context.ops->alloc(layout->largest_block * sizeof(real)), NONE};
+        ok = g->slots[i].values != NULL;
     }
-    if (!taken) {
-        kvsi_fetch_free(f);
+    if (!ok) {
+        kvsi_all_gather_free(g);
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for layers of %zu MiB",
-                         share->largest_unit * sizeof(real) >> 20);
+                         layout->largest_block * sizeof(real) >> 20);
     }
-    *out = f;
+    *out = g;
     return KVS_OK;
 }
 
-void kvsi_fetch_free(kvsi_fetch *fetch)
+void kvsi_all_gather_free(kvsi_all_gather *g)
 {
-    if (!fetch)
+    if (!g)
         return;
-    for (size_t i = 0; i < PLACES; i++)
-        fetch->team->context.ops->release(fetch->places[i].numbers);
-    kvsi_free(fetch->coming);
-    kvsi_free(fetch->is_coming);
-    kvsi_free(fetch);
+    for (size_t i = 0; i < SLOTS; i++)
+        g->reducer->context.ops->release(g->slots[i].values);
+    kvsi_free(g->transfers);
+    kvsi_free(g->in_flight);
+    kvsi_free(g);
 }
 
 /* ---- the order of a pass ---- */
 
-static int has_head(const kvsi_fetch *f)
+/* Blocks of a forward pass: the embedding, the layers, the head if there is one. */
+static size_t forward_blocks(const kvsi_all_gather *g)
 {
-    return f->team->model->layout.head != KVSI_ABSENT;
+    const kvs_model *m = g->reducer->model;
+
+    return 1 + m->config.layers + (m->layout.head != KVSI_ABSENT ? 1 : 0);
 }
 
-void kvsi_fetch_pass(kvsi_fetch *fetch, int with_backward)
+void kvsi_all_gather_begin_pass(kvsi_all_gather *g, int backward)
 {
-    const size_t layers = fetch->team->model->config.layers;
-
-    fetch->at = 0;
-    fetch->units = 1 + layers + (has_head(fetch) ? 1 : 0) + (with_backward ? layers : 0);
+    g->index = 0;
+    g->blocks = forward_blocks(g) + (backward ? g->reducer->model->config.layers : 0);
 }
 
-/* The embedding, the layers, the head, and the layers again from the last. */
-static size_t unit_number(const kvsi_fetch *f, size_t i)
+/* Block number `index` of the pass: those of the forward pass, then the layers in reverse. */
+static size_t block_of_pass(const kvsi_all_gather *g, size_t index)
 {
-    const kvs_model_config *c = &f->team->model->config;
-    const size_t forward = 1 + c->layers + (has_head(f) ? 1 : 0);
+    const kvs_model_config *c = &g->reducer->model->config;
 
-    if (i == 0)
-        return KVSI_UNIT_EMBEDDING;
-    if (i <= c->layers)
-        return kvsi_unit_of_layer(i - 1);
-    if (i < forward)
-        return kvsi_unit_of_head(c);
-    return kvsi_unit_of_layer(c->layers - 1 - (i - forward));
+    if (index == 0)
+        return KVSI_BLOCK_EMBEDDING;
+    if (index <= c->layers)
+        return kvsi_block_of_layer(index - 1);
+    if (index < forward_blocks(g))
+        return kvsi_block_of_head(c);
+    return kvsi_block_of_layer(c->layers - 1 - (index - forward_blocks(g)));
 }
 
-/* ---- units ---- */
+/* ---- blocks ---- */
 
-static void wait_for_unit(kvsi_fetch *f, size_t unit)
+static void wait_for_block(kvsi_all_gather *g, size_t block)
 {
-    const kvsi_share *share = f->team->share;
+    const kvsi_shard_layout *layout = g->reducer->layout;
 
-    for (size_t b = share->first_bucket[unit]; b < share->first_bucket[unit + 1]; b++)
-        if (f->is_coming[b]) {
-            kvsi_team_wait(f->team, &f->coming[b]);
-            f->is_coming[b] = 0;
+    for (size_t b = layout->first_bucket[block]; b < layout->first_bucket[block + 1]; b++)
+        if (g->in_flight[b]) {
+            kvsi_collectives_wait(g->collectives, &g->transfers[b]);
+            g->in_flight[b] = 0;
         }
 }
 
-static ptrdiff_t find_place(const kvsi_fetch *f, size_t unit)
+static ptrdiff_t find_slot(const kvsi_all_gather *g, size_t block)
 {
-    for (size_t i = 0; i < PLACES; i++)
-        if (f->places[i].unit == (ptrdiff_t)unit)
+    for (size_t i = 0; i < SLOTS; i++)
+        if (g->slots[i].block == (ptrdiff_t)block)
             return (ptrdiff_t)i;
     return NONE;
 }
 
-/* Sends for a unit, to the place that is not in use. */
-static size_t send_for(kvsi_fetch *f, size_t unit)
+/* Starts the all-gather of a block into the slot that is not in use, and returns that slot. */
+static size_t start_block(kvsi_all_gather *g, size_t block)
 {
-    const kvsi_share *share = f->team->share;
-    const real *own = f->team->model->parameters;
-    const size_t there = (f->current + 1) % PLACES;
-    place *p = &f->places[there];
+    const kvsi_shard_layout *layout = g->reducer->layout;
+    const size_t other = (g->current + 1) % SLOTS;
+    slot *s = &g->slots[other];
 
-    p->unit = (ptrdiff_t)unit;
-    for (size_t b = share->first_bucket[unit]; b < share->first_bucket[unit + 1]; b++) {
-        const kvsi_bucket *bucket = &share->bucket[b];
+    s->block = (ptrdiff_t)block;
+    for (size_t b = layout->first_bucket[block]; b < layout->first_bucket[block + 1]; b++) {
+        const kvsi_bucket *bucket = &layout->bucket[b];
 
-        kvsi_team_collect(f->team, &f->coming[b], b,
-                          p->numbers + (bucket->all.from - share->unit[unit].from),
-                          own + bucket->at);
-        f->is_coming[b] = 1;
+        kvsi_collectives_all_gather(g->collectives, &g->transfers[b], b,
+                                    s->values + (bucket->all.from - layout->block[block].from),
+                                    g->reducer->model->parameters + bucket->at);
+        g->in_flight[b] = 1;
     }
-    return there;
+    return other;
 }
 
-void kvsi_fetch_want(kvsi_fetch *fetch, size_t unit)
+void kvsi_all_gather_need(kvsi_all_gather *g, size_t block)
 {
-    ptrdiff_t found = NONE;
+    ptrdiff_t found;
 
-    if (fetch->team->shard == KVS_SHARD_PARAMETERS) {
-        found = find_place(fetch, unit);
-        fetch->current = found != NONE ? (size_t)found : send_for(fetch, unit);
-    }
-    wait_for_unit(fetch, unit);
-    if (fetch->team->shard != KVS_SHARD_PARAMETERS)
+    if (g->reducer->config.shard != KVS_SHARD_PARAMETERS) {
+        wait_for_block(g, block);
         return;
-    kvsi_model_place(fetch->team->model, unit, fetch->places[fetch->current].numbers);
-    if (++fetch->at < fetch->units) {
-        const size_t next = unit_number(fetch, fetch->at);
+    }
+    found = find_slot(g, block);
+    g->current = found != NONE ? (size_t)found : start_block(g, block);
+    wait_for_block(g, block);
+    kvsi_model_set_block(g->reducer->model, block, g->slots[g->current].values);
+    if (++g->index < g->blocks) {
+        const size_t next = block_of_pass(g, g->index);
 
-        if (find_place(fetch, next) == NONE)
-            send_for(fetch, next);
+        if (find_slot(g, next) == NONE)
+            start_block(g, next);
     }
 }
 
 /* ---- updates ---- */
 
-void kvsi_fetch_updated(kvsi_fetch *fetch, size_t bucket)
+void kvsi_all_gather_updated(kvsi_all_gather *g, size_t bucket)
 {
-    const kvsi_bucket *b = kvsi_team_bucket(fetch->team, bucket);
+    const kvsi_reducer *r = g->reducer;
+    const kvsi_bucket *b = &r->layout->bucket[bucket];
 
-    for (size_t i = 0; i < PLACES; i++)
-        fetch->places[i].unit = NONE; /* what is there is old now */
-    if (fetch->team->shard == KVS_SHARD_NONE || fetch->team->shard == KVS_SHARD_PARAMETERS ||
-        fetch->team->comm->size == 1)
+    if (b->group != KVSI_MATRICES) /* updated by every rank */
         return;
-    kvsi_team_collect(fetch->team, &fetch->coming[bucket], bucket,
-                      fetch->team->model->parameters + b->all.from, NULL);
-    fetch->is_coming[bucket] = 1;
+    switch (r->config.shard) {
+    case KVS_SHARD_NONE:
+        break;
+    case KVS_SHARD_OPTIMIZER:
+    case KVS_SHARD_GRADIENTS:
+        if (r->comm->size == 1)
+            break;
+        kvsi_collectives_all_gather(g->collectives, &g->transfers[bucket], bucket,
+                                    r->model->parameters + b->all.from, NULL);
+        g->in_flight[bucket] = 1;
+        break;
+    case KVS_SHARD_PARAMETERS:
+        for (size_t i = 0; i < SLOTS; i++)
+            g->slots[i].block = NONE; /* the gathered values are out of date */
+        break;
+    }
 }
 
-kvs_status kvsi_fetch_settle(kvsi_fetch *fetch, kvs_err *err)
+kvs_status kvsi_all_gather_wait(kvsi_all_gather *g, kvs_err *err)
 {
-    for (size_t unit = 0; unit < fetch->team->share->units; unit++)
-        wait_for_unit(fetch, unit);
-    return kvsi_team_check(fetch->team, err);
+    for (size_t block = 0; block < g->reducer->layout->blocks; block++)
+        wait_for_block(g, block);
+    return kvsi_collectives_status(g->collectives, err);
 }

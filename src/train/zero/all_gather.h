@@ -1,26 +1,32 @@
-/* train/zero/all_gather.h - weights from the ranks that update them to the passes of all.
+/* train/zero/all_gather.h - brings parameters from the ranks that update them to the passes.
  *
- * shard none: every rank updates everything.  optimizer, gradients: after an update, pieces are
- * handed out into the whole model of every rank, and a pass waits for a unit when it comes to it.
- * parameters: two units fit at a time, the one that is used and the one that comes next. */
+ * Stage 0 (shard none): every rank updates all parameters; there is nothing to gather.
+ * Stages 1 and 2 (optimizer, gradients): after an update, the all-gather of each bucket into the
+ * whole model starts; it is in flight while the next step begins, and a pass waits for a block when
+ * it needs it.
+ * Stage 3 (parameters): the model has shards only.  There are two slots, each large enough for one
+ * block: the block in use, and the next one of the pass, whose all-gather is in flight. */
 #ifndef KVSI_TRAIN_ZERO_ALL_GATHER_H
 #define KVSI_TRAIN_ZERO_ALL_GATHER_H
 
 #include "train/zero/collectives.h"
 
-typedef struct kvsi_fetch kvsi_fetch;
+typedef struct kvsi_all_gather kvsi_all_gather;
 
-kvs_status kvsi_fetch_create(kvsi_fetch **out, kvsi_team *team, kvs_err *err);
-void kvsi_fetch_free(kvsi_fetch *fetch);
-uint64_t kvsi_fetch_bytes(const kvsi_share *share, kvs_shard shard);
+kvs_status kvsi_all_gather_create(kvsi_all_gather **out, kvsi_collectives *collectives,
+                                  kvs_err *err);
+void kvsi_all_gather_free(kvsi_all_gather *g);
+/* Bytes of the slots. */
+uint64_t kvsi_all_gather_bytes(const kvsi_shard_layout *layout, kvs_shard shard);
 
-/* A pass begins; it will want units in the order of kvsi_pass_forward and _loss, and _backward. */
-void kvsi_fetch_pass(kvsi_fetch *fetch, int with_backward);
-void kvsi_fetch_want(kvsi_fetch *fetch, size_t unit);
+/* A pass begins.  It needs blocks in the order of kvsi_pass_forward, _loss and _backward. */
+void kvsi_all_gather_begin_pass(kvsi_all_gather *g, int backward);
+/* Waits for the parameters of a block. */
+void kvsi_all_gather_need(kvsi_all_gather *g, size_t block);
 
-/* Every rank has updated its piece of a bucket. */
-void kvsi_fetch_updated(kvsi_fetch *fetch, size_t bucket);
-/* Waits until the whole model is up to date, where it is whole. */
-kvs_status kvsi_fetch_settle(kvsi_fetch *fetch, kvs_err *err);
+/* This rank, like all others, has updated its shard of a bucket. */
+void kvsi_all_gather_updated(kvsi_all_gather *g, size_t bucket);
+/* Waits for everything in flight, and reports failures of transfers. */
+kvs_status kvsi_all_gather_wait(kvsi_all_gather *g, kvs_err *err);
 
 #endif

@@ -3,170 +3,119 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-/* ---- making ---- */
-
-kvs_status kvsi_team_check_ranks(const kvs_train_config *config, size_t ranks, kvs_err *err)
+kvs_status kvsi_collectives_init(kvsi_collectives *c, kvsi_reducer *reducer, kvs_err *err)
 {
-    const kvs_train_config *c = config;
+    const kvsi_shard_layout *layout = reducer->layout;
 
-    if (ranks < 1)
-        return kvsi_fail(err, KVS_E_INVALID, "ranks is 0, expected at least 1");
-    if (c->deterministic && KVSI_SLICES % ranks != 0)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "deterministic runs have 1, 2 or 4 ranks, here are %zu", ranks);
-    if (c->deterministic && c->batch % KVSI_SLICES != 0)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "batch is %zu, expected a multiple of %d in a deterministic run", c->batch,
-                         (int)KVSI_SLICES);
-    if (c->batch % ranks != 0)
-        return kvsi_fail(err, KVS_E_INVALID, "batch is %zu, expected a multiple of the %zu ranks",
-                         c->batch, ranks);
-    return KVS_OK;
-}
-
-static kvs_status check_model(const kvs_model *model, const kvs_train_config *c, kvs_err *err)
-{
-    if ((c->shard == KVS_SHARD_PARAMETERS) != (model->share != NULL))
-        return kvsi_fail(err, KVS_E_INVALID,
-                         model->share ? "the model's weights are spread over ranks, expected shard "
-                                        "parameters, found %s"
-                                      : "the model's weights are not spread over ranks, which "
-                                        "shard %s needs",
-                         kvs_shard_name(c->shard));
-    return KVS_OK;
-}
-
-static kvs_status make_cuts(kvsi_team *t, kvs_err *err)
-{
-    const kvsi_share *share = t->share;
-    kvs_status st = KVS_OK;
-
-    t->cuts = kvsi_alloc(share->buckets, sizeof *t->cuts);
-    if (!t->cuts)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu buckets", share->buckets);
-    for (size_t i = 0; st == KVS_OK && i < share->buckets; i++) {
-        const kvsi_bucket *b = &share->bucket[i];
-        const size_t piece = b->grain * (share->grains / share->ranks);
-
-        st = kvsi_cut_init(&t->cuts[i], t->comm, b->all.count * sizeof(real), piece * sizeof(real),
-                           err);
-    }
-    return st;
-}
-
-kvs_status kvsi_team_init(kvsi_team *team, kvs_model *model, const kvs_train_config *config,
-                          kvsi_group first_group, kvs_err *err)
-{
-    *team = (kvsi_team){
-        .model = model,
-        .comm = model->comm,
-        .context = model->context,
-        .train = *config,
-        .shard = config->shard,
-        .deterministic = config->deterministic,
-        .first_group = first_group,
-        .slices = config->deterministic ? KVSI_SLICES / model->comm->size : 1,
-        .share = model->share,
+    *c = (kvsi_collectives){
+        .reducer = reducer,
+        .shards = kvsi_alloc(layout->buckets, sizeof *c->shards),
     };
-    TRY(kvsi_team_check_ranks(config, model->comm->size, err));
-    TRY(check_model(model, config, err));
-    if (!team->share) {
-        TRY(kvsi_share_init(&team->own_share, &model->layout, model->config.layers,
-                            team->comm->size, team->comm->rank, err));
-        team->share = &team->own_share;
+    if (!c->shards)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu buckets", layout->buckets);
+    for (size_t i = 0; i < layout->buckets; i++) {
+        const kvsi_bucket *b = &layout->bucket[i];
+        const size_t shard = b->chunk * (layout->chunks / layout->ranks);
+
+        TRY(kvsi_comm_shards_init(&c->shards[i], reducer->comm, b->all.count * sizeof(real),
+                                  shard * sizeof(real), err));
     }
-    return make_cuts(team, err);
+    return KVS_OK;
 }
 
-void kvsi_team_release(kvsi_team *team)
+void kvsi_collectives_release(kvsi_collectives *c)
 {
-    for (size_t i = 0; team->cuts && i < team->share->buckets; i++)
-        kvsi_cut_release(&team->cuts[i]);
-    kvsi_free(team->cuts);
-    kvsi_share_release(&team->own_share);
+    for (size_t i = 0; c->shards && i < c->reducer->layout->buckets; i++)
+        kvsi_comm_shards_release(&c->shards[i]);
+    kvsi_free(c->shards);
 }
 
-size_t kvsi_team_slices(const kvsi_team *team)
+/* ---- times ---- */
+
+static void count_start(kvsi_collectives *c)
 {
-    return team->slices * team->comm->size;
+    if (c->in_flight++ == 0)
+        c->since = kvsi_clock_seconds();
+}
+
+static void count_end(kvsi_collectives *c)
+{
+    if (--c->in_flight == 0)
+        c->reducer->sending += kvsi_clock_seconds() - c->since;
+}
+
+void kvsi_collectives_begin_step(kvsi_collectives *c)
+{
+    c->reducer->sending = c->reducer->waiting = 0;
+    c->since = kvsi_clock_seconds(); /* parameters of the last step may still be in flight */
 }
 
 /* ---- transfers ---- */
 
-static void note_start(kvsi_team *t)
+kvs_status kvsi_collectives_exchange(kvsi_collectives *c, void *all, const void *own, size_t bytes,
+                                     kvs_err *err)
 {
-    if (t->under_way++ == 0)
-        t->since = kvsi_clock_seconds();
-}
-
-static void note_end(kvsi_team *t)
-{
-    if (--t->under_way == 0)
-        t->busy += kvsi_clock_seconds() - t->since;
-}
-
-void kvsi_team_begin(kvsi_team *team)
-{
-    team->busy = team->waited = 0;
-    team->since = kvsi_clock_seconds(); /* weights of the last step may still be under way */
-}
-
-kvs_status kvsi_team_gather(kvsi_team *team, void *all, const void *own, size_t bytes, kvs_err *err)
-{
+    const kvs_comm *comm = c->reducer->comm;
     const double started = kvsi_clock_seconds();
     kvs_status st;
 
-    if (team->comm->size == 1)
-        return kvsi_comm_gather(team->comm, all, own, bytes, err);
-    note_start(team);
-    st = kvsi_comm_gather(team->comm, all, own, bytes, err);
-    note_end(team);
-    team->waited += kvsi_clock_seconds() - started;
+    if (comm->size == 1)
+        return kvsi_comm_all_gather(comm, all, own, bytes, err);
+    count_start(c);
+    st = kvsi_comm_all_gather(comm, all, own, bytes, err);
+    count_end(c);
+    c->reducer->waiting += kvsi_clock_seconds() - started;
     return st;
 }
 
-void kvsi_team_scatter(kvsi_team *team, kvsi_transfer *t, size_t bucket, real *arrived,
-                       const real *numbers)
+void kvsi_collectives_all_to_all(kvsi_collectives *c, kvsi_transfer *t, size_t bucket,
+                                 real *received, const real *data)
 {
-    if (team->status == KVS_OK)
-        team->status = team->comm->ops->scatter(team->comm->self, t, arrived, numbers,
-                                                &team->cuts[bucket], &team->failure);
-    note_start(team);
+    const kvs_comm *comm = c->reducer->comm;
+
+    if (c->status == KVS_OK)
+        c->status =
+            comm->ops->all_to_all(comm->self, t, received, data, &c->shards[bucket], &c->failure);
+    count_start(c);
 }
 
-void kvsi_team_collect(kvsi_team *team, kvsi_transfer *t, size_t bucket, real *numbers,
-                       const real *own)
+void kvsi_collectives_all_gather(kvsi_collectives *c, kvsi_transfer *t, size_t bucket, real *data,
+                                 const real *own)
 {
-    if (team->status == KVS_OK)
-        team->status = team->comm->ops->collect(team->comm->self, t, numbers, own,
-                                                &team->cuts[bucket], &team->failure);
-    note_start(team);
+    const kvs_comm *comm = c->reducer->comm;
+
+    if (c->status == KVS_OK)
+        c->status =
+            comm->ops->all_gather_shards(comm->self, t, data, own, &c->shards[bucket], &c->failure);
+    count_start(c);
 }
 
-int kvsi_team_test(kvsi_team *team, kvsi_transfer *t)
+int kvsi_collectives_test(kvsi_collectives *c, kvsi_transfer *t)
 {
+    const kvs_comm *comm = c->reducer->comm;
     int done = 1; /* after a failure nothing is waited for */
 
-    if (team->status == KVS_OK)
-        team->status = team->comm->ops->test(team->comm->self, t, &done, &team->failure);
-    if (done || team->status != KVS_OK)
-        note_end(team);
-    return done || team->status != KVS_OK;
+    if (c->status == KVS_OK)
+        c->status = comm->ops->test(comm->self, t, &done, &c->failure);
+    done |= c->status != KVS_OK;
+    if (done)
+        count_end(c);
+    return done;
 }
 
-void kvsi_team_wait(kvsi_team *team, kvsi_transfer *t)
+void kvsi_collectives_wait(kvsi_collectives *c, kvsi_transfer *t)
 {
     const double started = kvsi_clock_seconds();
 
-    if (team->status == KVS_OK)
-        team->status = kvsi_comm_wait(team->comm, t, &team->failure);
-    team->waited += kvsi_clock_seconds() - started;
-    note_end(team);
+    if (c->status == KVS_OK)
+        c->status = kvsi_comm_wait(c->reducer->comm, t, &c->failure);
+    c->reducer->waiting += kvsi_clock_seconds() - started;
+    count_end(c);
 }
 
-kvs_status kvsi_team_check(const kvsi_team *team, kvs_err *err)
+kvs_status kvsi_collectives_status(const kvsi_collectives *c, kvs_err *err)
 {
-    if (team->status != KVS_OK && err)
-        *err = team->failure;
-    return team->status;
+    if (c->status != KVS_OK && err)
+        *err = c->failure;
+    return c->status;
 }

@@ -1,70 +1,41 @@
-/* train/zero/collectives.h - the ranks of a run and what each of them has of it.
+/* train/zero/collectives.h - the transfers of buckets between ranks: timed, and with one failure
+ * kept.
  *
- * A step's batch is cut into slices, one a rank, or always KVSI_SLICES of them where bits must not
- * depend on the ranks: then a rank may have several, which it computes one after the other. */
+ * Transfers are started in hooks of a pass, which cannot fail.  The first failure is kept here;
+ * after it, transfers do nothing, until kvsi_collectives_status reports it. */
 #ifndef KVSI_TRAIN_ZERO_COLLECTIVES_H
 #define KVSI_TRAIN_ZERO_COLLECTIVES_H
 
-#include "model/pass.h"
+#include "train/reducer.h"
 
-typedef struct kvsi_team {
-    kvs_model *model;     /* borrowed */
-    kvs_comm *comm;       /* the model's */
-    kvsi_context context; /* the model's */
-    kvs_train_config train;
-    kvs_shard shard; /* as in `train` */
-    int deterministic;
-    kvsi_group first_group;  /* that is trained; the ones after it are too */
-    size_t slices;           /* of a batch that this rank computes */
-    const kvsi_share *share; /* the model's, or: */
-    kvsi_share own_share;
-    kvsi_cut *cuts; /* [share.buckets] how buckets are sent */
-
-    /* Hooks of a pass cannot fail: the first failure is kept here until somebody can. */
+typedef struct kvsi_collectives {
+    kvsi_reducer *reducer;    /* borrowed; its times are counted here */
+    kvsi_comm_shards *shards; /* [layout.buckets] */
     kvs_status status;
     kvs_err failure;
+    size_t in_flight;
+    double since; /* when in_flight became positive, or the step began */
+} kvsi_collectives;
 
-    /* Seconds of this step: with transfers under way, and of these, waiting for them. */
-    size_t under_way;
-    double since, busy, waited;
-} kvsi_team;
+kvs_status kvsi_collectives_init(kvsi_collectives *c, kvsi_reducer *reducer, kvs_err *err);
+void kvsi_collectives_release(kvsi_collectives *c);
 
-kvs_status kvsi_team_init(kvsi_team *team, kvs_model *model, const kvs_train_config *config,
-                          kvsi_group first_group, kvs_err *err);
-void kvsi_team_release(kvsi_team *team);
+/* Times of the step are counted from here. */
+void kvsi_collectives_begin_step(kvsi_collectives *c);
+/* kvsi_comm_all_gather, timed. */
+kvs_status kvsi_collectives_exchange(kvsi_collectives *c, void *all, const void *own, size_t bytes,
+                                     kvs_err *err);
 
-/* Whether a batch can be shared among that many ranks. */
-kvs_status kvsi_team_check_ranks(const kvs_train_config *config, size_t ranks, kvs_err *err);
-
-/* All slices of a batch, of all ranks. */
-size_t kvsi_team_slices(const kvsi_team *team);
-
-static inline const kvsi_bucket *kvsi_team_bucket(const kvsi_team *team, size_t bucket)
-{
-    return &team->share->bucket[bucket];
-}
-static inline int kvsi_team_trains(const kvsi_team *team, size_t bucket)
-{
-    return kvsi_team_bucket(team, bucket)->group >= team->first_group;
-}
-
-/* A step begins: its seconds are counted from here. */
-void kvsi_team_begin(kvsi_team *team);
-/* kvsi_comm_gather, counted. */
-kvs_status kvsi_team_gather(kvsi_team *team, void *all, const void *own, size_t bytes,
-                            kvs_err *err);
-
-/* ---- transfers: they keep the first failure, and after one do nothing ---- */
-
-/* Numbers of every rank that belong to this rank's piece of a bucket, one behind the other. */
-void kvsi_team_scatter(kvsi_team *team, kvsi_transfer *t, size_t bucket, real *arrived,
-                       const real *numbers);
-/* All of a bucket; own NULL = this rank's piece is in its place. */
-void kvsi_team_collect(kvsi_team *team, kvsi_transfer *t, size_t bucket, real *numbers,
-                       const real *own);
-int kvsi_team_test(kvsi_team *team, kvsi_transfer *t);
-void kvsi_team_wait(kvsi_team *team, kvsi_transfer *t);
-/* Reports the failure that was kept. */
-kvs_status kvsi_team_check(const kvsi_team *team, kvs_err *err);
+/* received[ranks][shard] = this rank's shard of the bucket from every rank, whose `data` is the
+ * whole bucket. */
+void kvsi_collectives_all_to_all(kvsi_collectives *c, kvsi_transfer *t, size_t bucket,
+                                 real *received, const real *data);
+/* data = the whole bucket; own NULL = this rank's shard is in its place. */
+void kvsi_collectives_all_gather(kvsi_collectives *c, kvsi_transfer *t, size_t bucket, real *data,
+                                 const real *own);
+/* Whether a transfer is complete, without blocking. */
+int kvsi_collectives_test(kvsi_collectives *c, kvsi_transfer *t);
+void kvsi_collectives_wait(kvsi_collectives *c, kvsi_transfer *t);
+kvs_status kvsi_collectives_status(const kvsi_collectives *c, kvs_err *err);
 
 #endif

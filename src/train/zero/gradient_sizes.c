@@ -2,56 +2,53 @@
 
 #include "train/budget.h"
 
-int kvsi_gradients_spread(const kvs_train_config *train)
-{
-    return train->shard >= KVS_SHARD_GRADIENTS;
-}
-
-/* All ranks' pieces of the largest bucket. */
-static size_t inbox_size(const kvsi_share *share)
+/* Every rank's shard of the largest bucket, as far as chunks are full. */
+static size_t receive_size(const kvsi_shard_layout *layout)
 {
     size_t most = 0;
 
-    for (size_t b = 0; b < share->buckets; b++) {
-        const size_t numbers = share->bucket[b].grain * share->grains;
+    for (size_t b = 0; b < layout->buckets; b++) {
+        const size_t values = layout->bucket[b].chunk * layout->chunks;
 
-        most = numbers > most ? numbers : most;
+        most = values > most ? values : most;
     }
     return most;
 }
 
-kvsi_gradient_sizes kvsi_gradient_sizes_of(const kvsi_share *share, const kvs_model_config *model,
+kvsi_gradient_sizes kvsi_gradient_sizes_of(const kvsi_shard_layout *layout,
+                                           const kvs_model_config *model,
                                            const kvs_train_config *train)
 {
-    const size_t small = share->total - share->matrices;
-    const int spread = kvsi_gradients_spread(train);
+    const size_t small = layout->total - layout->matrices;
+    const int sharded = train->shard >= KVS_SHARD_GRADIENTS;
     kvsi_gradient_sizes s = {
-        .slices = train->deterministic ? KVSI_SLICES / share->ranks : 1,
-        .slice = spread ? small : share->small_from + small,
+        .slices = train->deterministic ? KVSI_SLICES / layout->ranks : 1,
+        .slice = sharded ? small : layout->small_from + small,
     };
 
-    if (spread) {
-        s.owns = train->deterministic ? KVSI_SLICES : 1;
-        s.own = share->matrices;
-        s.rooms = model->tied ? 3 : 2; /* an embedding that is the head too stays from end to end */
-        s.room = share->largest_unit;
+    if (sharded) {
+        s.shard_sums = train->deterministic ? KVSI_SLICES : 1;
+        s.shard = layout->matrices;
+        s.slots =
+            model->tied ? 3 : 2; /* a tied embedding is in use during the whole backward pass */
+        s.slot = layout->largest_block;
     }
-    if (train->deterministic && kvsi_slices_have_parts(train, share->ranks))
-        s.of_pass = s.slice;
-    if (spread || share->ranks > 1) {
-        s.inboxes = share->buckets < KVSI_INBOXES_MAX ? share->buckets : KVSI_INBOXES_MAX;
-        s.inbox = inbox_size(share);
+    if (train->deterministic && kvsi_slices_have_micro_batches(train, layout->ranks))
+        s.pass = s.slice;
+    if (sharded || layout->ranks > 1) {
+        s.receives = layout->buckets < KVSI_RECEIVES_MAX ? layout->buckets : KVSI_RECEIVES_MAX;
+        s.receive = receive_size(layout);
     }
     return s;
 }
 
 uint64_t kvsi_gradient_bytes(const kvsi_gradient_sizes *sizes)
 {
-    return (sizes->slices * sizes->slice + sizes->owns * sizes->own) * sizeof(real);
+    return (sizes->slices * sizes->slice + sizes->shard_sums * sizes->shard) * sizeof(real);
 }
 
 uint64_t kvsi_gradient_buffer_bytes(const kvsi_gradient_sizes *sizes)
 {
-    return (sizes->of_pass + sizes->rooms * sizes->room + sizes->inboxes * sizes->inbox) *
+    return (sizes->pass + sizes->slots * sizes->slot + sizes->receives * sizes->receive) *
            sizeof(real);
 }

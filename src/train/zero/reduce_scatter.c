@@ -5,391 +5,365 @@
 
 enum { NONE = -1 };
 
-/* Where the gradients of a unit are while a pass adds to them and until they are sent. */
-typedef struct room {
-    real *numbers;
-    ptrdiff_t unit; /* NONE = free */
-    size_t leaving; /* buckets that are not sent yet */
-} room;
+/* Sharded: the gradients of a block while a pass adds to them, and until they are sent. */
+typedef struct block_slot {
+    real *values;
+    ptrdiff_t block; /* NONE = free */
+    size_t unsent;   /* buckets whose all-to-all is not complete; 0 = a pass adds to it */
+} block_slot;
 
-/* A bucket on its way to all ranks' sum. */
-typedef struct journey {
+/* The reduction of one bucket. */
+typedef struct reduction {
     size_t bucket, slice;
     const real *from;
-    ptrdiff_t room; /* that it leaves, or NONE */
-    int returns;    /* all ranks want all of it */
-    kvsi_transfer returning;
-} journey;
+    ptrdiff_t slot; /* that `from` is in, or NONE */
+    int all_gather; /* every rank needs all of the sum */
+    kvsi_transfer gathering;
+} reduction;
 
-struct kvsi_gradients {
-    kvsi_team *team;
-    int spread;
+struct kvsi_reduce_scatter {
+    kvsi_collectives *collectives; /* borrowed */
+    kvsi_reducer *reducer;
     kvsi_gradient_sizes sizes;
-    real *slices[KVSI_SLICES]; /* one of each of the rank's slices; spread: small tensors alone */
-    real *own[KVSI_SLICES];    /* spread: this rank's pieces of matrices; one, or one a slice */
-    real *of_pass; /* as a slice, where a pass is kept apart; NULL = it adds to its slice */
-    room rooms[KVSI_ROOMS_MAX]; /* spread */
-    real **rows;                /* [ranks] scratch of add_up */
+    real *slices[KVSI_SLICES];     /* [slices] sums; sharded: small tensors only */
+    real *shard_sums[KVSI_SLICES]; /* sharded: of matrices; one, or one per slice of the batch */
+    real *pass; /* like a slice: the pass adds to it, and it is added to the slice; or NULL */
+    block_slot slots[KVSI_SLOTS_MAX];
+    real **rows; /* [ranks] workspace of sum_shards */
 
     size_t slice; /* of the pass */
     int is_last;
 
-    /* Journeys in the order in which they began.  These count all there ever were:
-     * returned <= received <= sent <= queued. */
-    journey *journeys; /* a ring */
-    size_t capacity, queued, sent, received, returned;
-    real *inbox[KVSI_INBOXES_MAX]; /* of journey i: i % inboxes */
-    kvsi_transfer arriving[KVSI_INBOXES_MAX];
+    /* A ring of reductions in the order in which they were queued.  The counters only grow:
+     * done <= reduced <= sent <= queued. */
+    reduction *reductions;
+    size_t capacity, queued, sent, reduced, done;
+    real *receives[KVSI_RECEIVES_MAX]; /* reduction i uses i % sizes.receives */
+    kvsi_transfer receiving[KVSI_RECEIVES_MAX];
 };
 
 /* ---- memory ---- */
 
-/* Blocks of `size` numbers each; 0 = there was not enough memory. */
-static int take_blocks(real **blocks, size_t count, size_t size, const kvsi_ops *op)
+/* 0 = out of memory. */
+static int allocate_buffers(real **buffers, size_t count, size_t size, const kvsi_ops *op)
 {
     for (size_t i = 0; i < count; i++) {
-        blocks[i] = op->alloc(size * sizeof **blocks);
-        if (!blocks[i])
+        buffers[i] = op->alloc(size * sizeof **buffers);
+        if (!buffers[i])
             return 0;
     }
     return 1;
 }
 
-static int take_memory(kvsi_gradients *g, const kvsi_gradient_sizes *s)
+static int allocate(kvsi_reduce_scatter *g)
 {
-    const kvsi_ops *op = g->team->context.ops;
-    int taken = take_blocks(g->slices, s->slices, s->slice, op) &&
-                take_blocks(g->own, s->owns, s->own, op) &&
-                take_blocks(&g->of_pass, s->of_pass > 0, s->of_pass, op) &&
-                take_blocks(g->inbox, s->inboxes, s->inbox, op);
+    const kvsi_gradient_sizes *s = &g->sizes;
+    const kvsi_ops *op = g->reducer->context.ops;
+    int ok = allocate_buffers(g->slices, s->slices, s->slice, op) &&
+             allocate_buffers(g->shard_sums, s->shard_sums, s->shard, op) &&
+             allocate_buffers(&g->pass, s->pass > 0, s->pass, op) &&
+             allocate_buffers(g->receives, s->receives, s->receive, op);
 
-    for (size_t i = 0; i < s->rooms && taken; i++) {
-        g->rooms[i].unit = NONE;
-        taken = take_blocks(&g->rooms[i].numbers, 1, s->room, op);
+    for (size_t i = 0; ok && i < s->slots; i++) {
+        g->slots[i].block = NONE;
+        ok = allocate_buffers(&g->slots[i].values, 1, s->slot, op);
     }
-    g->journeys = kvsi_alloc(g->capacity, sizeof *g->journeys);
-    g->rows = kvsi_alloc(g->team->comm->size, sizeof *g->rows);
-    return taken && g->journeys && g->rows;
+    g->reductions = kvsi_alloc(g->capacity, sizeof *g->reductions);
+    g->rows = kvsi_alloc(g->reducer->comm->size, sizeof *g->rows);
+    return ok && g->reductions && g->rows;
 }
 
-kvs_status kvsi_gradients_create(kvsi_gradients **out, kvsi_team *team, kvs_err *err)
+kvs_status kvsi_reduce_scatter_create(kvsi_reduce_scatter **out, kvsi_collectives *collectives,
+                                      kvs_err *err)
 {
-    const kvsi_gradient_sizes s =
-        kvsi_gradient_sizes_of(team->share, &team->model->config, &team->train);
-    kvsi_gradients *g = kvsi_alloc(1, sizeof *g);
+    kvsi_reducer *r = collectives->reducer;
+    kvsi_reduce_scatter *g = kvsi_alloc(1, sizeof *g);
 
     *out = NULL;
     if (!g)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients");
-    *g = (kvsi_gradients){
-        .team = team,
-        .spread = kvsi_gradients_spread(&team->train),
-        .sizes = s,
-        .capacity = team->share->buckets,
+    *g = (kvsi_reduce_scatter){
+        .collectives = collectives,
+        .reducer = r,
+        .sizes = kvsi_gradient_sizes_of(r->layout, &r->model->config, &r->config),
+        .capacity = r->layout->buckets,
     };
-    if (!take_memory(g, &s)) {
-        kvsi_gradients_free(g);
+    if (!allocate(g)) {
+        const uint64_t bytes = kvsi_gradient_bytes(&g->sizes);
+
+        kvsi_reduce_scatter_free(g);
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients of %zu MiB",
-                         (size_t)(kvsi_gradient_bytes(&s) >> 20));
+                         (size_t)(bytes >> 20));
     }
+    r->matrix_sums = r->gradients_sharded ? g->shard_sums[0] : g->slices[0];
+    r->small_sums = g->slices[0] + (r->gradients_sharded ? 0 : r->layout->small_from);
     *out = g;
     return KVS_OK;
 }
 
-void kvsi_gradients_free(kvsi_gradients *gradients)
+void kvsi_reduce_scatter_free(kvsi_reduce_scatter *g)
 {
     const kvsi_ops *op;
 
-    if (!gradients)
+    if (!g)
         return;
-    op = gradients->team->context.ops;
+    op = g->reducer->context.ops;
     for (size_t i = 0; i < KVSI_SLICES; i++) {
-        op->release(gradients->slices[i]);
-        op->release(gradients->own[i]);
+        op->release(g->slices[i]);
+        op->release(g->shard_sums[i]);
     }
-    op->release(gradients->of_pass);
-    for (size_t i = 0; i < KVSI_INBOXES_MAX; i++)
-        op->release(gradients->inbox[i]);
-    for (size_t i = 0; i < gradients->sizes.rooms; i++)
-        op->release(gradients->rooms[i].numbers);
-    kvsi_free(gradients->journeys);
-    kvsi_free(gradients->rows);
-    kvsi_free(gradients);
+    op->release(g->pass);
+    for (size_t i = 0; i < KVSI_RECEIVES_MAX; i++)
+        op->release(g->receives[i]);
+    for (size_t i = 0; i < KVSI_SLOTS_MAX; i++)
+        op->release(g->slots[i].values);
+    kvsi_free(g->reductions);
+    kvsi_free(g->rows);
+    kvsi_free(g);
 }
 
-/* ---- adding up ---- */
+/* ---- sums ---- */
 
-/* rows[0] = ((0 + 1) + (2 + 3)) + ...; the others are used up. */
-static void add_tree(kvsi_context *c, real **rows, size_t count, size_t numbers)
+/* rows[0] = ((0 + 1) + (2 + 3)) + ...; overwrites the other rows. */
+static void add_tree(kvsi_context *c, real **rows, size_t count, size_t values)
 {
     for (size_t step = 1; step < count; step *= 2)
         for (size_t i = 0; i + step < count; i += 2 * step)
-            c->ops->add(c, rows[i], rows[i + step], numbers);
+            c->ops->add(c, rows[i], rows[i + step], values);
 }
 
-real *kvsi_gradients_sum(const kvsi_gradients *gradients, const kvsi_bucket *bucket, size_t offset)
+/* Adds what was received from every rank to the sums of this rank's shard. */
+static void sum_shards(kvsi_reduce_scatter *g, const reduction *n, real *received)
 {
-    const kvsi_share *share = gradients->team->share;
+    const kvsi_reducer *r = g->reducer;
+    const kvsi_bucket *b = &r->layout->bucket[n->bucket];
+    const kvsi_range shard = kvsi_bucket_shard(r->layout, b);
+    const size_t ranks = r->comm->size;
+    const int accumulates = r->gradients_sharded && b->group == KVSI_MATRICES;
+    kvsi_context *c = &g->reducer->context;
 
-    if (!gradients->spread)
-        return gradients->slices[0] + offset;
-    if (bucket->group != KVSI_MATRICES)
-        return gradients->slices[0] + (offset - share->small_from);
-    return gradients->own[0] + bucket->at + (offset - kvsi_bucket_piece(share, bucket).from);
-}
-
-const real *kvsi_gradients_known(const kvsi_gradients *gradients, size_t offset, size_t *count)
-{
-    const kvsi_share *share = gradients->team->share;
-    const kvsi_bucket *b = share->bucket;
-    kvsi_range known;
-
-    while (offset >= b->all.from + b->all.count)
-        b++;
-    known = gradients->spread && b->group == KVSI_MATRICES ? kvsi_bucket_piece(share, b) : b->all;
-    if (offset >= known.from && offset < known.from + known.count) {
-        *count = known.from + known.count - offset;
-        return kvsi_gradients_sum(gradients, b, offset);
-    }
-    *count = (offset < known.from ? known.from : b->all.from + b->all.count) - offset;
-    return NULL;
-}
-
-/* What has arrived from every rank goes where it is kept. */
-static void add_up(kvsi_gradients *g, const journey *j, real *arrived)
-{
-    kvsi_team *t = g->team;
-    const kvsi_bucket *b = kvsi_team_bucket(t, j->bucket);
-    const kvsi_range piece = kvsi_bucket_piece(t->share, b);
-    const int keeps_adding = g->spread && b->group == KVSI_MATRICES;
-    kvsi_context *c = &t->context;
-
-    for (size_t r = 0; r < t->comm->size; r++)
-        g->rows[r] = arrived + r * piece.count;
-    if (keeps_adding && t->deterministic) {
-        for (size_t r = 0; r < t->comm->size; r++)
-            c->ops->add(c, g->own[r * t->slices + j->slice] + b->at, g->rows[r], piece.count);
+    for (size_t i = 0; i < ranks; i++)
+        g->rows[i] = received + i * shard.count;
+    if (accumulates && r->config.deterministic) {
+        for (size_t i = 0; i < ranks; i++)
+            c->ops->add(c, g->shard_sums[i * r->slices + n->slice] + b->at, g->rows[i],
+                        shard.count);
         return;
     }
-    add_tree(c, g->rows, t->comm->size, piece.count);
-    if (keeps_adding)
-        c->ops->add(c, g->own[0] + b->at, arrived, piece.count);
+    add_tree(c, g->rows, ranks, shard.count);
+    if (accumulates)
+        c->ops->add(c, g->shard_sums[0] + b->at, received, shard.count);
     else
-        c->ops->copy(c, kvsi_gradients_sum(g, b, piece.from), arrived,
-                     piece.count * sizeof *arrived);
+        c->ops->copy(c, kvsi_reducer_sum(r, b, shard.from), received,
+                     shard.count * sizeof *received);
 }
 
-/* ---- journeys ---- */
+/* ---- reductions ---- */
 
-static void send_next(kvsi_gradients *g)
+static void send_next(kvsi_reduce_scatter *g)
 {
-    const journey *j = &g->journeys[g->sent % g->capacity];
-    const size_t at = g->sent++ % g->sizes.inboxes;
+    const reduction *n = &g->reductions[g->sent % g->capacity];
+    const size_t at = g->sent++ % g->sizes.receives;
 
-    kvsi_team_scatter(g->team, &g->arriving[at], j->bucket, g->inbox[at], j->from);
+    kvsi_collectives_all_to_all(g->collectives, &g->receiving[at], n->bucket, g->receives[at],
+                                n->from);
 }
 
-/* The oldest that was sent has arrived. */
-static void receive_next(kvsi_gradients *g)
+/* The all-to-all of the oldest reduction in flight is complete. */
+static void reduce_next(kvsi_reduce_scatter *g)
 {
-    journey *j = &g->journeys[g->received % g->capacity];
-    const kvsi_bucket *b = kvsi_team_bucket(g->team, j->bucket);
+    reduction *n = &g->reductions[g->reduced % g->capacity];
+    const kvsi_bucket *b = &g->reducer->layout->bucket[n->bucket];
 
-    add_up(g, j, g->inbox[g->received++ % g->sizes.inboxes]);
-    if (j->room != NONE && --g->rooms[j->room].leaving == 0)
-        g->rooms[j->room].unit = NONE;
-    if (j->returns)
-        kvsi_team_collect(g->team, &j->returning, j->bucket, kvsi_gradients_sum(g, b, b->all.from),
-                          NULL);
+    sum_shards(g, n, g->receives[g->reduced++ % g->sizes.receives]);
+    if (n->slot != NONE && --g->slots[n->slot].unsent == 0)
+        g->slots[n->slot].block = NONE;
+    if (n->all_gather)
+        kvsi_collectives_all_gather(g->collectives, &n->gathering, n->bucket,
+                                    kvsi_reducer_sum(g->reducer, b, b->all.from), NULL);
 }
 
-void kvsi_gradients_move(kvsi_gradients *gradients)
+void kvsi_reduce_scatter_progress(kvsi_reduce_scatter *g)
 {
-    kvsi_gradients *g = gradients;
-    int moved = 1;
+    int progressed = 1;
 
-    while (moved) {
-        moved = 0;
-        while (g->sent < g->queued && g->sent - g->received < g->sizes.inboxes)
+    while (progressed) {
+        progressed = 0;
+        while (g->sent < g->queued && g->sent - g->reduced < g->sizes.receives)
             send_next(g);
-        if (g->received < g->sent &&
-            kvsi_team_test(g->team, &g->arriving[g->received % g->sizes.inboxes])) {
-            receive_next(g);
-            moved = 1;
+        if (g->reduced < g->sent &&
+            kvsi_collectives_test(g->collectives, &g->receiving[g->reduced % g->sizes.receives])) {
+            reduce_next(g);
+            progressed = 1;
         }
     }
-    while (g->returned < g->received) {
-        journey *j = &g->journeys[g->returned % g->capacity];
+    while (g->done < g->reduced) {
+        reduction *n = &g->reductions[g->done % g->capacity];
 
-        if (j->returns && !kvsi_team_test(g->team, &j->returning))
+        if (n->all_gather && !kvsi_collectives_test(g->collectives, &n->gathering))
             break;
-        g->returned++;
+        g->done++;
     }
 }
 
-/* Waits until some transfer is one step further.  It must not block when one already is: the caller
- * may need nothing more, and the other ranks may wait for what the caller does next. */
-static void wait_for_oldest(kvsi_gradients *g)
+/* Waits until at least one transfer completes.  It must not block if one already has: the caller may
+ * then be able to continue, and other ranks may wait for what the caller does next. */
+static void wait_for_oldest(kvsi_reduce_scatter *g)
 {
-    const size_t before = g->received + g->returned;
+    const size_t before = g->reduced + g->done;
 
-    kvsi_gradients_move(g);
-    if (g->received + g->returned != before)
+    kvsi_reduce_scatter_progress(g);
+    if (g->reduced + g->done != before)
         return;
-    if (g->received < g->sent) {
-        kvsi_team_wait(g->team, &g->arriving[g->received % g->sizes.inboxes]);
-        receive_next(g);
-    } else if (g->returned < g->received) {
-        kvsi_team_wait(g->team, &g->journeys[g->returned++ % g->capacity].returning);
+    if (g->reduced < g->sent) {
+        kvsi_collectives_wait(g->collectives, &g->receiving[g->reduced % g->sizes.receives]);
+        reduce_next(g);
+    } else if (g->done < g->reduced) {
+        kvsi_collectives_wait(g->collectives, &g->reductions[g->done++ % g->capacity].gathering);
     }
 }
 
-static void set_out(kvsi_gradients *g, size_t bucket, const real *from, ptrdiff_t leaves)
+static void queue_bucket(kvsi_reduce_scatter *g, size_t bucket, const real *from, ptrdiff_t slot)
 {
-    const kvsi_team *t = g->team;
-    const int is_matrix = kvsi_team_bucket(t, bucket)->group == KVSI_MATRICES;
+    const kvsi_reducer *r = g->reducer;
 
-    while (g->queued - g->returned == g->capacity)
+    while (g->queued - g->done == g->capacity)
         wait_for_oldest(g);
-    g->journeys[g->queued++ % g->capacity] = (journey){
+    g->reductions[g->queued++ % g->capacity] = (reduction){
         .bucket = bucket,
         .slice = g->slice,
         .from = from,
-        .room = leaves,
-        .returns = !is_matrix || t->shard == KVS_SHARD_NONE,
+        .slot = slot,
+        .all_gather =
+            r->layout->bucket[bucket].group != KVSI_MATRICES || r->config.shard == KVS_SHARD_NONE,
     };
 }
 
-/* ---- what passes do ---- */
+/* ---- passes ---- */
 
-real *kvsi_gradients_block(const kvsi_gradients *gradients)
+/* What the pass adds to. */
+static real *pass_buffer(const kvsi_reduce_scatter *g)
 {
-    return gradients->of_pass ? gradients->of_pass : gradients->slices[gradients->slice];
+    return g->pass ? g->pass : g->slices[g->slice];
 }
 
-int kvsi_gradients_are_spread(const kvsi_gradients *gradients)
+real *kvsi_reduce_scatter_begin_pass(kvsi_reduce_scatter *g, size_t slice, int is_last)
 {
-    return gradients->spread;
+    kvsi_context *c = &g->reducer->context;
+
+    g->slice = slice;
+    g->is_last = is_last;
+    if (g->pass)
+        c->ops->zero(c, g->pass, g->sizes.slice * sizeof(real));
+    return pass_buffer(g);
 }
 
-void kvsi_gradients_pass(kvsi_gradients *gradients, size_t slice, int is_last)
+void kvsi_reduce_scatter_end_pass(kvsi_reduce_scatter *g)
 {
-    kvsi_context *c = &gradients->team->context;
+    kvsi_context *c = &g->reducer->context;
 
-    gradients->slice = slice;
-    gradients->is_last = is_last;
-    if (gradients->of_pass)
-        c->ops->zero(c, gradients->of_pass, gradients->sizes.slice * sizeof(real));
+    if (g->pass)
+        c->ops->add(c, g->slices[g->slice], g->pass, g->sizes.slice);
 }
 
-void kvsi_gradients_passed(kvsi_gradients *gradients)
+/* The slot of a block that a pass adds to, or a free one for `block` NONE. */
+static ptrdiff_t find_slot(const kvsi_reduce_scatter *g, ptrdiff_t block)
 {
-    kvsi_context *c = &gradients->team->context;
-
-    if (gradients->of_pass)
-        c->ops->add(c, gradients->slices[gradients->slice], gradients->of_pass,
-                    gradients->sizes.slice);
-}
-
-/* The room where a pass adds to a unit's gradients. */
-static ptrdiff_t find_room(const kvsi_gradients *g, ptrdiff_t unit)
-{
-    for (size_t i = 0; i < g->sizes.rooms; i++)
-        if (g->rooms[i].unit == unit && g->rooms[i].leaving == 0)
+    for (size_t i = 0; i < g->sizes.slots; i++)
+        if (g->slots[i].block == block && g->slots[i].unsent == 0)
             return (ptrdiff_t)i;
     return NONE;
 }
 
-void kvsi_gradients_want(kvsi_gradients *gradients, size_t unit)
+void kvsi_reduce_scatter_need(kvsi_reduce_scatter *g, size_t block)
 {
-    kvsi_gradients *g = gradients;
-    kvsi_context *c = &g->team->context;
-    ptrdiff_t free_room;
+    kvsi_context *c = &g->reducer->context;
+    ptrdiff_t free_slot;
 
-    if (!g->spread || find_room(g, (ptrdiff_t)unit) != NONE)
+    if (!g->reducer->gradients_sharded || find_slot(g, (ptrdiff_t)block) != NONE)
         return;
-    while ((free_room = find_room(g, NONE)) == NONE)
+    while ((free_slot = find_slot(g, NONE)) == NONE)
         wait_for_oldest(g);
-    g->rooms[free_room].unit = (ptrdiff_t)unit;
-    c->ops->zero(c, g->rooms[free_room].numbers, g->team->share->unit[unit].count * sizeof(real));
+    g->slots[free_slot].block = (ptrdiff_t)block;
+    c->ops->zero(c, g->slots[free_slot].values,
+                 g->reducer->layout->block[block].count * sizeof(real));
 }
 
-real *kvsi_gradients_at(kvsi_gradients *gradients, size_t offset)
+real *kvsi_reduce_scatter_at(kvsi_reduce_scatter *g, size_t offset)
 {
-    const kvsi_share *share = gradients->team->share;
-    size_t unit;
+    const kvsi_shard_layout *layout = g->reducer->layout;
+    size_t block;
 
-    if (offset >= share->small_from)
-        return kvsi_gradients_block(gradients) + (offset - share->small_from);
-    unit = kvsi_unit_at(share, offset);
-    return gradients->rooms[find_room(gradients, (ptrdiff_t)unit)].numbers +
-           (offset - share->unit[unit].from);
+    if (offset >= layout->small_from)
+        return pass_buffer(g) + (offset - layout->small_from);
+    block = kvsi_block_at(layout, offset);
+    return g->slots[find_slot(g, (ptrdiff_t)block)].values + (offset - layout->block[block].from);
 }
 
-void kvsi_gradients_complete(kvsi_gradients *gradients, size_t unit)
+void kvsi_reduce_scatter_ready(kvsi_reduce_scatter *g, size_t block)
 {
-    kvsi_gradients *g = gradients;
-    const kvsi_team *t = g->team;
-    const kvsi_share *share = t->share;
-    const ptrdiff_t own_room = g->spread ? find_room(g, (ptrdiff_t)unit) : NONE;
-    const int goes = g->spread || (g->is_last && !t->deterministic && t->comm->size > 1);
+    const kvsi_reducer *r = g->reducer;
+    const kvsi_shard_layout *layout = r->layout;
+    const int sharded = r->gradients_sharded;
+    const ptrdiff_t slot = sharded ? find_slot(g, (ptrdiff_t)block) : NONE;
+    const int sends = sharded || (g->is_last && !r->config.deterministic && r->comm->size > 1);
 
-    if (t->first_group != KVSI_MATRICES) { /* nobody wants them */
-        if (own_room != NONE)
-            g->rooms[own_room].unit = NONE;
+    if (r->first_group != KVSI_MATRICES) { /* matrices are not trained */
+        if (slot != NONE)
+            g->slots[slot].block = NONE;
         return;
     }
-    if (own_room != NONE)
-        g->rooms[own_room].leaving = share->first_bucket[unit + 1] - share->first_bucket[unit];
-    for (size_t b = share->first_bucket[unit]; goes && b < share->first_bucket[unit + 1]; b++) {
-        const size_t from = share->bucket[b].all.from;
+    if (slot != NONE)
+        g->slots[slot].unsent = layout->first_bucket[block + 1] - layout->first_bucket[block];
+    for (size_t b = layout->first_bucket[block]; sends && b < layout->first_bucket[block + 1];
+         b++) {
+        const size_t from = layout->bucket[b].all.from;
 
-        set_out(g, b,
-                g->spread ? g->rooms[own_room].numbers + (from - share->unit[unit].from)
-                          : g->slices[0] + from,
-                own_room);
+        queue_bucket(g, b,
+                     sharded ? g->slots[slot].values + (from - layout->block[block].from)
+                             : g->slices[0] + from,
+                     slot);
     }
-    kvsi_gradients_move(g);
+    kvsi_reduce_scatter_progress(g);
 }
 
 /* ---- the step ---- */
 
-void kvsi_gradients_begin(kvsi_gradients *gradients)
+void kvsi_reduce_scatter_begin_step(kvsi_reduce_scatter *g)
 {
-    kvsi_context *c = &gradients->team->context;
+    kvsi_context *c = &g->reducer->context;
 
-    for (size_t i = 0; i < gradients->team->slices; i++)
-        c->ops->zero(c, gradients->slices[i], gradients->sizes.slice * sizeof(real));
-    for (size_t i = 0; i < gradients->sizes.owns; i++)
-        c->ops->zero(c, gradients->own[i], gradients->sizes.own * sizeof(real));
+    for (size_t i = 0; i < g->sizes.slices; i++)
+        c->ops->zero(c, g->slices[i], g->sizes.slice * sizeof(real));
+    for (size_t i = 0; i < g->sizes.shard_sums; i++)
+        c->ops->zero(c, g->shard_sums[i], g->sizes.shard * sizeof(real));
 }
 
-/* Sends what could not be sent by the passes. */
-static void set_out_rest(kvsi_gradients *g)
+/* Queues the buckets that passes could not: small tensors, and matrices in slices. */
+static void queue_rest(kvsi_reduce_scatter *g)
 {
-    const kvsi_team *t = g->team;
-    const kvsi_share *share = t->share;
-    const size_t first_small = share->first_bucket[share->units];
-    const int matrices_too = t->deterministic && !g->spread;
+    const kvsi_reducer *r = g->reducer;
+    const kvsi_shard_layout *layout = r->layout;
+    const int matrices = r->config.deterministic && !r->gradients_sharded;
 
-    if (t->comm->size == 1)
+    if (r->comm->size == 1)
         return;
-    for (size_t b = matrices_too ? 0 : first_small; b < share->buckets; b++)
-        if (kvsi_team_trains(t, b))
-            set_out(g, b, kvsi_gradients_sum(g, &share->bucket[b], share->bucket[b].all.from),
-                    NONE);
+    for (size_t b = matrices ? 0 : layout->first_bucket[layout->blocks]; b < layout->buckets; b++) {
+        const kvsi_bucket *bucket = &layout->bucket[b];
+
+        if (kvsi_reducer_trains(r, bucket))
+            queue_bucket(g, b, kvsi_reducer_sum(r, bucket, bucket->all.from), NONE);
+    }
 }
 
-kvs_status kvsi_gradients_end(kvsi_gradients *gradients, kvs_err *err)
+kvs_status kvsi_reduce_scatter_finish(kvsi_reduce_scatter *g, kvs_err *err)
 {
-    kvsi_gradients *g = gradients;
-    const kvsi_team *t = g->team;
-    kvsi_context *c = &g->team->context;
+    kvsi_context *c = &g->reducer->context;
 
-    add_tree(c, g->slices, t->slices, g->sizes.slice);
-    set_out_rest(g);
-    while (g->returned < g->queued)
+    add_tree(c, g->slices, g->sizes.slices, g->sizes.slice);
+    queue_rest(g);
+    while (g->done < g->queued)
         wait_for_oldest(g);
-    add_tree(c, g->own, g->sizes.owns, g->sizes.own);
-    return kvsi_team_check(t, err);
+    add_tree(c, g->shard_sums, g->sizes.shard_sums, g->sizes.shard);
+    return kvsi_collectives_status(g->collectives, err);
 }
