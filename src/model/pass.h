@@ -15,8 +15,8 @@
 #include "model/shard_layout.h"
 #include "model/state.h"
 
-/* Callbacks of a pass whose parameters or gradients are sharded over ranks (train/zero).  `block` is
- * a block of model/shard_layout.h.  A pass without hooks finds everything in memory. */
+/* Callbacks of a pass whose parameters or gradients are sharded over ranks (train/zero).  `block`
+ * is a block of model/shard_layout.h.  A pass without hooks finds everything in memory. */
 typedef struct kvsi_pass_hooks {
     void *user;
     /* The pass needs the block's parameters, in model->matrices, until the next call. */

@@ -7,20 +7,20 @@
  *
  * Only matrices are sharded.  Gains, biases and shift parameters are few and every rank has all of
  * them; they are buckets too, after those of the blocks, because their gradients are summed in the
- * same way.  What is sharded is stored as this rank's shards of all matrices, one after another, and
- * then the small tensors:
+ * same way.  What is sharded is stored as this rank's shards of all matrices, one after another,
+ * and then the small tensors:
  *
  *     | shard of bucket 0 | shard of bucket 1 | ... | gains and biases | shift parameters |
  *
- * Buckets depend on the model alone.  For 1, 2 and 4 ranks every bucket has the same four chunks, so
- * that sums over chunks have the same bits for each of these numbers of ranks. */
+ * Buckets depend on the model alone.  For 1, 2 and 4 ranks every bucket has the same four chunks,
+ * so that sums over chunks have the same bits for each of these numbers of ranks. */
 #ifndef KVSI_MODEL_SHARD_LAYOUT_H
 #define KVSI_MODEL_SHARD_LAYOUT_H
 
 #include "model/parameters.h"
 
-/* Number of slices of a batch, and of chunks of a bucket, when results must not depend on the number
- * of ranks, which must divide it. */
+/* Number of slices of a batch, and of chunks of a bucket, when results must not depend on the
+ * number of ranks, which must divide it. */
 enum { KVSI_SLICES = 4 };
 
 /* Indices of blocks. */
@@ -75,8 +75,8 @@ void kvsi_shard_layout_release(kvsi_shard_layout *shards);
 kvsi_range kvsi_bucket_chunk(const kvsi_bucket *bucket, size_t chunk);
 kvsi_range kvsi_bucket_shard(const kvsi_shard_layout *shards, const kvsi_bucket *bucket);
 
-/* Storage of a quantity with one value per parameter is either whole, in the order of the layout, or
- * sharded as above.  These give the range that this rank stores of a bucket, and the index of a
+/* Storage of a quantity with one value per parameter is either whole, in the order of the layout,
+ * or sharded as above.  These give the range that this rank stores of a bucket, and the index of a
  * parameter in that range. */
 kvsi_range kvsi_bucket_stored(const kvsi_shard_layout *shards, const kvsi_bucket *bucket,
                               int sharded);

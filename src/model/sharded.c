@@ -1,5 +1,5 @@
-/* Parameters that are sharded over ranks (ZeRO stage 3): gathered blocks become the model's tensors,
- * and tensors are gathered for files and broadcast from them. */
+/* Parameters that are sharded over ranks (ZeRO stage 3): gathered blocks become the model's
+ * tensors, and tensors are gathered for files and broadcast from them. */
 #include "base/memory.h"
 #include "model/model.h"
 

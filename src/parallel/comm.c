@@ -40,7 +40,7 @@ void kvs_comm_set_timeout(kvs_comm *comm, double seconds)
 
 void kvs_comm_abort(kvs_comm *comm, int code)
 {
-    comm->ops->abort(comm->self, code);
+    comm->ops->abort_all(comm->self, code);
 }
 
 /* Where a rank runs. */
@@ -82,8 +82,8 @@ out:
 
 /* ---- waiting ---- */
 
-/* Yields at first, so that a short wait stays short, and sleeps later: the rank that the others wait
- * for may need this core. */
+/* Yields at first, so that a short wait stays short, and sleeps later: the rank that the others
+ * wait for may need this core. */
 static void back_off(size_t polls)
 {
     enum { SPINS = 200 };

@@ -47,8 +47,8 @@ typedef struct kvsi_comm_ops {
                                     const kvsi_comm_shards *shards, kvs_err *err);
     /* Progresses all transfers.  *done = whether this one is complete; then it becomes {0}. */
     kvs_status (*test)(void *self, kvsi_transfer *t, int *done, kvs_err *err);
-    void (*abort)(void *self, int code); /* ends all ranks; returns only if there is one */
-    void (*close)(void *self);           /* collective */
+    void (*abort_all)(void *self, int code); /* ends all ranks; returns only if there is one */
+    void (*close)(void *self);               /* collective */
 } kvsi_comm_ops;
 
 enum { KVSI_HOST_SIZE = 64 };
@@ -68,8 +68,8 @@ struct kvs_comm {
 /* A process that is alone.  Static. */
 extern kvs_comm kvsi_comm_self;
 
-/* Collective: exchanges hosts and cores.  Fills in the rest of a comm whose ops, self, rank and size
- * are set. */
+/* Collective: exchanges hosts and cores.  Fills in the rest of a comm whose ops, self, rank and
+ * size are set. */
 kvs_status kvsi_comm_find_hosts(kvs_comm *comm, kvs_err *err);
 
 /* KVS_E_IO after the comm's timeout: a rank may have died. */

@@ -90,8 +90,8 @@ static char *find_below(const char *dir, const char *folder)
     return NULL;
 }
 
-/* Searches beside the library; relative to the command's folder, for an installation that was moved;
- * and in the installation folder.  NULL or kvsi_free. */
+/* Searches beside the library; relative to the command's folder, for an installation that was
+ * moved; and in the installation folder.  NULL or kvsi_free. */
 static char *find_module(void)
 {
     char *own = own_folder(), *path;

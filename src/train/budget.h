@@ -26,8 +26,8 @@ static inline int kvsi_slices_have_micro_batches(const kvs_train_config *c, size
 }
 
 /* Whether all ranks must make the same passes: because every pass has transfers (ZeRO stages 2 and
- * 3), or because results must not depend on the number of ranks.  Then every micro-batch must fit one
- * pass. */
+ * 3), or because results must not depend on the number of ranks.  Then every micro-batch must fit
+ * one pass. */
 static inline int kvsi_passes_are_fixed(const kvs_train_config *c)
 {
     return c->deterministic || c->shard >= KVS_SHARD_GRADIENTS;

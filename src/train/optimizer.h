@@ -17,8 +17,8 @@ void kvsi_optimizer_release(kvsi_optimizer *o);
 /* Values per moment. */
 size_t kvsi_moment_count(const kvsi_shard_layout *layout, kvs_shard shard);
 
-/* *norm = |mean * g|, g being the gradients that are trained, summed over all ranks.  Sets the factor
- * of the gradients in the update that follows: mean, and clipping to `limit`. */
+/* *norm = |mean * g|, g being the gradients that are trained, summed over all ranks.  Sets the
+ * factor of the gradients in the update that follows: mean, and clipping to `limit`. */
 kvs_status kvsi_optimizer_clip(kvsi_optimizer *o, double mean, double limit, double *norm,
                                kvs_err *err);
 /* AdamW; steps count from 1. */

@@ -54,8 +54,8 @@ static double gathered_params(const planned *m)
     return params;
 }
 
-/* In a reduce-scatter a rank sends every shard but its own; in an all-gather it sends its own shard to
- * every other rank.  Both are (ranks - 1) / ranks of the data. */
+/* In a reduce-scatter a rank sends every shard but its own; in an all-gather it sends its own shard
+ * to every other rank.  Both are (ranks - 1) / ranks of the data. */
 static void count_bytes(kvs_plan *out, const planned *m)
 {
     const kvsi_shard_layout *shards = &m->shards;
@@ -155,8 +155,8 @@ static double update_bytes(const kvs_plan *p, kvs_shard shard)
     return 7 * updated + 3 * added;
 }
 
-/* Stages 0 and 1 send gradients during the last backward pass only, stages 2 and 3 during every one.
- * Stages 1 and 2 need the updated parameters in the first forward pass of the next step. */
+/* Stages 0 and 1 send gradients during the last backward pass only, stages 2 and 3 during every
+ * one. Stages 1 and 2 need the updated parameters in the first forward pass of the next step. */
 static double overlapped(const kvs_cluster_plan *c, const kvs_train_config *train, double gradients,
                          double weights)
 {

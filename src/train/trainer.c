@@ -298,9 +298,9 @@ kvs_status kvsi_trainer_check_evaluation(size_t sequences, kvs_err *err)
     return KVS_OK;
 }
 
-/* One of this rank's slices of `sequences`.  Where parameters are sharded, every pass is collective:
- * all ranks make the same number of passes, and one without sequences left runs any and ignores the
- * result. */
+/* One of this rank's slices of `sequences`.  Where parameters are sharded, every pass is
+ * collective: all ranks make the same number of passes, and one without sequences left runs any and
+ * ignores the result. */
 static kvs_status evaluate_slice(kvs_trainer *t, size_t slice, size_t sequences, kvsi_totals *sum,
                                  kvs_err *err)
 {

@@ -9,8 +9,8 @@ kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer);
 /* After its state was read from a checkpoint: the number of steps done. */
 void kvsi_trainer_set_step(kvs_trainer *trainer, uint64_t step);
 
-/* From now on, kvs_trainer_step returns while the all-gather of updated parameters is in flight; the
- * next pass waits for each block that it needs.  Before anything else reads the model, call
+/* From now on, kvs_trainer_step returns while the all-gather of updated parameters is in flight;
+ * the next pass waits for each block that it needs.  Before anything else reads the model, call
  * kvsi_trainer_wait. */
 void kvsi_trainer_set_async_gather(kvs_trainer *trainer);
 kvs_status kvsi_trainer_wait(kvs_trainer *trainer, kvs_err *err);

@@ -61,7 +61,7 @@ done
 cmp whole/model.safetensors killed/model.safetensors || fail "other bits than without a kill"
 [[ $(wc -l <killed/train.jsonl) == 61 ]] || fail "the log has $(wc -l <killed/train.jsonl) lines"
 
-# A rank that stops and says nothing: the others lose patience.
+# A rank that stops and says nothing: the others time out.
 code=0
 started=$SECONDS
 rm -rf killed

@@ -206,8 +206,8 @@ void kvsi_reduce_scatter_progress(kvsi_reduce_scatter *g)
     }
 }
 
-/* Waits until at least one transfer completes.  It must not block if one already has: the caller may
- * then be able to continue, and other ranks may wait for what the caller does next. */
+/* Waits until at least one transfer completes.  It must not block if one already has: the caller
+ * may then be able to continue, and other ranks may wait for what the caller does next. */
 static void wait_for_oldest(kvsi_reduce_scatter *g)
 {
     const size_t before = g->reduced + g->done;

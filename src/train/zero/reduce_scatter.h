@@ -1,10 +1,12 @@
-/* train/zero/reduce_scatter.h - sums the gradients of all ranks, bucket by bucket, while the backward
- * pass runs.
+/* train/zero/reduce_scatter.h - sums the gradients of all ranks, bucket by bucket, while the
+ * backward pass runs.
  *
- * Stages 0 and 1 (shard none, optimizer): a rank sums the gradients of its passes in one buffer.  In
- * the last pass of a step the reduce-scatter of each bucket starts as soon as its block is ready.
- * Stages 2 and 3 (gradients, parameters): there are slots for two blocks only (three if the embedding
- * is tied).  Every pass sends its blocks as they become ready, and a rank keeps the sum of its shards.
+ * Stages 0 and 1 (shard none, optimizer): a rank sums the gradients of its passes in one buffer.
+ * In the last pass of a step the reduction of each bucket starts as soon as its block is ready.
+ *
+ * Stages 2 and 3 (gradients, parameters): there are slots for two blocks only, or three if the
+ * embedding is tied.  Every pass sends its blocks as they become ready, and a rank keeps the sum of
+ * its shards.
  *
  * The reduction of one bucket:
  *     1. all-to-all: every rank receives its shard of the bucket from all ranks,
@@ -12,9 +14,9 @@
  *     3. all-gather of the sums, where every rank needs all of it (stage 0, small tensors).
  * Buckets start in the order in which they become ready, which is the same on all ranks.
  *
- * In a deterministic run, the gradients of the slices of a batch are kept apart until the end of the
- * step and added in the same tree, whichever ranks have them.  Those of a pass are kept apart until
- * the pass ends, so that it makes no difference whether they are added here or sent. */
+ * In a deterministic run, the gradients of the slices of a batch are kept apart until the end of
+ * the step and added in the same tree, whichever ranks have them.  Those of a pass are kept apart
+ * until the pass ends, so that it makes no difference whether they are added here or sent. */
 #ifndef KVSI_TRAIN_ZERO_REDUCE_SCATTER_H
 #define KVSI_TRAIN_ZERO_REDUCE_SCATTER_H
 

@@ -1,4 +1,4 @@
-/* train/zero/zero.h - the reducer of several ranks, in the stages of ZeRO (Rajbhandari et al. 2020).
+/* train/zero/zero.h - the reducer of several ranks: the stages of ZeRO.
  *
  *     --shard      stage   a rank has whole                    and its shards of
  *     none         0       parameters, gradients, moments      nothing (data parallel)
