@@ -4,29 +4,24 @@
 #include "base/memory.h"
 #include "train/zero/zero.h"
 
-/* ---- one process ---- */
-
-typedef struct single {
-    kvsi_reducer base;
-    real *gradients; /* in the order of the layout */
-} single;
+/* ---- one process: one buffer of gradients, in the order of the layout ---- */
 
 static void begin_step(kvsi_reducer *r)
 {
     kvsi_context *c = &r->context;
 
-    c->ops->zero(c, ((single *)r)->gradients, kvsi_layout_total(&r->model->layout) * sizeof(real));
+    c->ops->zero(c, r->matrix_sums, kvsi_layout_total(&r->model->layout) * sizeof(real));
 }
 
 static real *begin_pass(kvsi_reducer *r, int backward, size_t slice, int is_last)
 {
     (void)slice, (void)is_last;
-    return backward ? ((single *)r)->gradients : NULL;
+    return backward ? r->matrix_sums : NULL;
 }
 
 static void free_single(kvsi_reducer *r)
 {
-    r->context.ops->release(((single *)r)->gradients);
+    r->context.ops->release(r->matrix_sums);
     kvsi_reducer_release(r);
     kvsi_free(r);
 }
@@ -42,26 +37,24 @@ static kvs_status create_single(kvsi_reducer **out, kvs_model *model,
                                 kvs_err *err)
 {
     const size_t bytes = kvsi_layout_total(&model->layout) * sizeof(real);
-    single *s = kvsi_alloc(1, sizeof *s);
+    kvsi_reducer *r = kvsi_alloc(1, sizeof *r);
     kvs_status st;
 
     *out = NULL;
-    if (!s)
+    if (!r)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients");
-    TRY_OUT(kvsi_reducer_init(&s->base, model, config, first_group, err));
-    s->gradients = model->context.ops->alloc(bytes);
-    if (!s->gradients) {
+    TRY_OUT(kvsi_reducer_init(r, model, config, first_group, err));
+    r->ops = &single_ops;
+    r->matrix_sums = model->context.ops->alloc(bytes);
+    if (!r->matrix_sums) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients of %zu MiB", bytes >> 20);
         goto out;
     }
-    s->base.ops = &single_ops;
-    s->base.matrix_sums = s->gradients;
-    s->base.small_sums = s->gradients + s->base.layout->small_from;
-    *out = &s->base;
+    r->small_sums = r->matrix_sums + r->layout->small_from;
+    *out = r;
     return KVS_OK;
 out:
-    kvsi_reducer_release(&s->base);
-    kvsi_free(s);
+    free_single(r);
     return st;
 }
 
