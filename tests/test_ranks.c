@@ -21,7 +21,7 @@ static const kvs_shard shards[] = {KVS_SHARD_NONE, KVS_SHARD_OPTIMIZER, KVS_SHAR
 enum { SHARDS = sizeof shards / sizeof *shards };
 
 /* One training on all ranks, and its results on rank 0. */
-typedef struct training {
+typedef struct training_run {
     kvs_model_config config; /* differences from the defaults */
     kvs_train_config train;
     uint64_t steps;
@@ -31,7 +31,7 @@ typedef struct training {
     size_t count;
     kvs_status status;
     kvs_err err;
-} training;
+} training_run;
 
 static kvs_task *make_task(void)
 {
@@ -59,7 +59,7 @@ static kvs_train_config usual_training(void)
     return c;
 }
 
-static void keep_weights(training *t, const kvs_model *model, int is_first)
+static void keep_weights(training_run *t, const kvs_model *model, int is_first)
 {
     float *all = kvsi_alloc(kvs_model_parameters(model), sizeof *all);
     size_t at = 0, count;
@@ -78,7 +78,7 @@ static void keep_weights(training *t, const kvs_model *model, int is_first)
     t->count = at;
 }
 
-static kvs_status run_steps(training *t, kvs_trainer *trainer, const kvs_model *model,
+static kvs_status run_steps(training_run *t, kvs_trainer *trainer, const kvs_model *model,
                             const kvs_comm *comm, kvs_err *err)
 {
     kvs_evaluation evaluation;
@@ -99,7 +99,7 @@ static kvs_status run_steps(training *t, kvs_trainer *trainer, const kvs_model *
     return KVS_OK;
 }
 
-static kvs_status use_checkpoints(const training *t, kvs_trainer *trainer, const kvs_comm *comm,
+static kvs_status use_checkpoints(const training_run *t, kvs_trainer *trainer, const kvs_comm *comm,
                                   int before, kvs_err *err)
 {
     kvsi_training_state state = kvsi_trainer_state(trainer);
@@ -121,7 +121,7 @@ out:
 static void train(kvs_comm *comm, void *user)
 {
     static const support_sizes sizes = {.vocab = VOCAB, .dim = 32, .ffn = 48, .context = 24};
-    training *t = user;
+    training_run *t = user;
     const kvs_model_config config = support_own_config(&t->config, &sizes);
     const kvs_runtime_options options = {
         .threads = 1, .comm = comm, .spread = t->train.shard == KVS_SHARD_PARAMETERS};
@@ -150,7 +150,7 @@ out:
     kvs_task_free(task);
 }
 
-static training run(size_t ranks, training t)
+static training_run run(size_t ranks, training_run t)
 {
     if (t.steps == 0)
         t.steps = STEPS;
@@ -158,7 +158,7 @@ static training run(size_t ranks, training t)
     return t;
 }
 
-static void expect_done(const training *t)
+static void expect_done(const training_run *t)
 {
     if (t->status != KVS_OK)
         fail_msg("%s", t->err.message);
@@ -181,7 +181,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* Gradients are added in another order, and the loss of later steps is sensitive to that: 1e-5 is a
  * tenth of the documented tolerance, and a hundred times the difference observed. */
-static void expect_alike(const training *one, const training *many, const char *what, size_t ranks)
+static void expect_alike(const training_run *one, const training_run *many, const char *what, size_t ranks)
 {
     expect_done(many);
     for (size_t i = 0; i < STEPS; i++)
@@ -199,8 +199,8 @@ static void any_number_of_ranks_trains_the_same(void **state)
 {
     (void)state;
     for (size_t k = 0; k < KINDS; k++) {
-        training given = {.config = kinds[k], .train = usual_training()};
-        training one;
+        training_run given = {.config = kinds[k], .train = usual_training()};
+        training_run one;
 
         given.train.accumulate = k % 2 == 0 ? 1 : 6;
         given.train.recompute = k == 1;
@@ -208,7 +208,7 @@ static void any_number_of_ranks_trains_the_same(void **state)
         expect_done(&one);
         for (size_t ranks = 1; ranks <= RANKS_MAX; ranks++)
             for (size_t s = 0; s < SHARDS; s++) {
-                training many;
+                training_run many;
 
                 given.train.shard = shards[s];
                 many = run(ranks, given);
@@ -225,8 +225,8 @@ static void deterministic_runs_have_the_same_bits(void **state)
 
     (void)state;
     for (size_t k = 0; k < KINDS; k++) {
-        training given = {.config = kinds[k], .train = usual_training()};
-        training one;
+        training_run given = {.config = kinds[k], .train = usual_training()};
+        training_run one;
 
         given.train.deterministic = 1;
         given.train.accumulate = k % 2 == 0 ? 12 : 1;
@@ -234,7 +234,7 @@ static void deterministic_runs_have_the_same_bits(void **state)
         expect_done(&one);
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
             for (size_t s = 0; s < SHARDS; s++) {
-                training many;
+                training_run many;
 
                 given.train.shard = shards[s];
                 many = run(counts[c], given);
@@ -251,13 +251,13 @@ static void deterministic_runs_have_the_same_bits(void **state)
 }
 
 /* Three ranks with every --shard give the result of one. */
-static void expect_three_alike(training given)
+static void expect_three_alike(training_run given)
 {
-    training one = run(1, given);
+    training_run one = run(1, given);
 
     expect_done(&one);
     for (size_t s = 0; s < SHARDS; s++) {
-        training many;
+        training_run many;
 
         given.train.shard = shards[s];
         many = run(3, given);
@@ -270,7 +270,7 @@ static void expect_three_alike(training given)
 /* Layers of several buckets, the last of which is shorter, and shards of different sizes. */
 static void large_layers_go_in_buckets(void **state)
 {
-    training given = {.config = {.layers = 2, .dim = 256, .heads = 4, .ffn = 701, .vocab = 1111},
+    training_run given = {.config = {.layers = 2, .dim = 256, .heads = 4, .ffn = 701, .vocab = 1111},
                       .train = usual_training()};
 
     (void)state;
@@ -280,7 +280,7 @@ static void large_layers_go_in_buckets(void **state)
 
 static void only_the_shift_is_trained_everywhere(void **state)
 {
-    training given = {.config = kinds[0], .train = usual_training()};
+    training_run given = {.config = kinds[0], .train = usual_training()};
 
     (void)state;
     given.train.only_shift = 1;
@@ -301,8 +301,8 @@ static void checkpoints_fit_any_number_of_ranks(void **state)
         {2, 4, KVS_SHARD_OPTIMIZER, KVS_SHARD_GRADIENTS},
         {4, 2, KVS_SHARD_GRADIENTS, KVS_SHARD_OPTIMIZER},
     };
-    training given = {.config = kinds[1], .train = usual_training()};
-    training whole;
+    training_run given = {.config = kinds[1], .train = usual_training()};
+    training_run whole;
 
     (void)state;
     given.train.deterministic = 1;
@@ -310,7 +310,7 @@ static void checkpoints_fit_any_number_of_ranks(void **state)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         char *dir = support_make_dir();
         char *newest = kvsi_path_join(dir, "step-00000003");
-        training half = given, rest = given;
+        training_run half = given, rest = given;
 
         half.steps = rest.steps = STEPS / 2;
         half.train.shard = ways[i].first_shard;
@@ -402,7 +402,7 @@ static void ranks_take_the_memory_that_was_planned(void **state)
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-static void expect_refused(size_t ranks, training t, const char *message)
+static void expect_refused(size_t ranks, training_run t, const char *message)
 {
     t = run(ranks, t);
     kvsi_free(t.weights);
@@ -412,7 +412,7 @@ static void expect_refused(size_t ranks, training t, const char *message)
 
 static void what_cannot_be_shared_is_refused(void **state)
 {
-    training t = {.config = kinds[0], .train = usual_training()};
+    training_run t = {.config = kinds[0], .train = usual_training()};
 
     (void)state;
     t.train.batch = 25;

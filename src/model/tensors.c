@@ -121,7 +121,7 @@ kvs_status kvsi_model_must_be_whole(const kvs_model *model, kvs_err *err)
     if (!model->shards)
         return KVS_OK;
     return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                     "the model's weights are spread over %zu ranks: it can only be trained",
+                     "the model's weights are sharded over %zu ranks: it can only be trained",
                      model->shards->ranks);
 }
 

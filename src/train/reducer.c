@@ -98,9 +98,9 @@ kvs_status kvsi_reducer_init(kvsi_reducer *r, kvs_model *model, const kvs_train_
     if ((config->shard == KVS_SHARD_PARAMETERS) != (model->shards != NULL))
         return kvsi_fail(err, KVS_E_INVALID,
                          model->shards
-                             ? "the model's weights are spread over ranks, expected shard "
+                             ? "the model's weights are sharded over ranks, expected shard "
                                "parameters, found %s"
-                             : "the model's weights are not spread over ranks, which "
+                             : "the model's weights are not sharded over ranks, which "
                                "shard %s needs",
                          kvs_shard_name(config->shard));
     if (!r->layout) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Several ranks under mpirun: they train what one does, whatever is spread over them; to the bit
+# Several ranks under mpirun: they train what one does, with every --shard; to the bit
 # where that is asked for; go on from each other's checkpoints; and refuse in one line what cannot be.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
