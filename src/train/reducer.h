@@ -28,7 +28,8 @@
 
 typedef struct kvsi_reducer kvsi_reducer;
 
-/* NULL = nothing to do, but for the first two and free. */
+/* begin_step, begin_pass and free are required.  For the others, NULL = nothing to do, and for
+ * exchange, kvsi_comm_all_gather. */
 typedef struct kvsi_reducer_ops {
     void (*begin_step)(kvsi_reducer *r);
     real *(*begin_pass)(kvsi_reducer *r, int backward, size_t slice, int is_last);

@@ -90,10 +90,9 @@ kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_tas
     TRY_OUT(kvs_train_config_check(config, err));
     TRY_OUT(check_fit(model, task, err));
     TRY_OUT(choose_groups(&first_group, model, config, err));
-    TRY_OUT(kvsi_reducer_check_ranks(config, t->comm->size, err));
+    TRY_OUT(kvsi_reducer_create(&t->reducer, model, config, first_group, err));
     limits = kvsi_training_limits(task, config, t->comm->size);
     TRY_OUT(kvsi_batch_buffer_init(&t->batch, task, limits.sequences, err));
-    TRY_OUT(kvsi_reducer_create(&t->reducer, model, config, first_group, err));
     TRY_OUT(kvsi_pass_create(&t->pass, model, &limits, err));
     t->pass->hooks = t->reducer->hooks;
     TRY_OUT(kvsi_optimizer_init(&t->optimizer, t->reducer, err));
