@@ -59,7 +59,7 @@ struct kvsi_reducer {
     int gradients_sharded;
     real *matrix_sums, *small_sums;
 
-    /* Of this step, in seconds: with transfers in flight, and waiting for them. */
+    /* Seconds of this step with transfers in flight, and seconds spent waiting for them. */
     double sending, waiting;
 };
 
