@@ -20,16 +20,18 @@ struct kvs_model {
     kvs_model_config config;
     kvsi_token_ids ids; /* from the files that the model was read from */
     kvsi_layout layout;
-    kvsi_context context;      /* operations and threads; no workspace: for moving data only */
-    kvs_comm *comm;            /* whose ranks train it; borrowed */
-    kvsi_shard_layout *shards; /* the parameters are sharded over the ranks (ZeRO stage 3); NULL =
-                                  this process has all of them */
-    real *parameters;          /* one buffer in the order of `layout`, or this rank's shards; NULL:
-                                  the matrices are a file's */
-    real *small;               /* its gains, biases and shift parameters, or a buffer of these */
-    kvsi_weights *weights;     /* the mapped file that has the matrices; NULL with a buffer */
-    real **numbers; /* [layout.count] tensors in the layout's order; NULL: in the file, or
-                              its block is not gathered */
+    kvsi_context context; /* operations and threads; no workspace: for moving data only */
+    kvs_comm *comm;       /* whose ranks train it; borrowed */
+    /* The parameters are sharded over the ranks (ZeRO stage 3); NULL = all are in this process. */
+    kvsi_shard_layout *shards;
+    real *parameters;      /* one buffer in the order of `layout`, or this rank's shards; NULL: the
+                              matrices are a file's */
+    real *small;           /* its gains, biases and shift parameters, or a buffer of these */
+    kvsi_weights *weights; /* the mapped file that has the matrices; NULL with a buffer */
+    real **numbers;        /* [layout.count] tensors in the layout's order; NULL: see `views`, or
+                              the block is not gathered */
+    const void **views;    /* [layout.count] matrices in the file's type, adopted by the backend;
+                              NULL with a buffer */
     kvsi_matrices matrices;
     kvsi_tables tables, sliding_tables; /* of ordinary layers, and of those with a window */
 };
@@ -57,10 +59,11 @@ kvs_status kvsi_model_must_own(const kvs_model *model, const char *what, kvs_err
 kvs_status kvsi_model_must_be_whole(const kvs_model *model, kvs_err *err);
 
 /* Sets numbers of a tensor from `first` on, in the block's order: those of them that are here. */
-void kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first, const real *values,
-                    size_t count);
+kvs_status kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first,
+                          const real *values, size_t count, kvs_err *err);
 /* Sets a tensor that is in memory from float32 numbers in file order, at any alignment. */
-void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32);
+kvs_status kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32,
+                          kvs_err *err);
 
 /* ---- parameters that are sharded over ranks: sharded.c ---- */
 

@@ -39,7 +39,7 @@ kvs_status kvsi_sharded_read(const kvs_model *model, const kvsi_parameter *p, fl
     const kvsi_shard_layout *shards = model->shards;
     kvsi_context c = model->context;
     real *host = kvsi_alloc(shards->largest_bucket, sizeof *host);
-    real *gathered = c.ops->alloc(shards->largest_bucket * sizeof *gathered);
+    real *gathered = c.ops->alloc(&c, shards->largest_bucket * sizeof *gathered);
     kvs_status st = KVS_OK;
 
     if (!host || !gathered) {
@@ -57,14 +57,14 @@ kvs_status kvsi_sharded_read(const kvs_model *model, const kvsi_parameter *p, fl
         if (!out)
             continue;
         c.ops->download(&c, host, gathered, b->all.count * sizeof *host);
-        c.ops->sync(&c);
+        TRY_OUT(kvsi_sync(&c, err));
         for (size_t n = b->all.from > p->offset ? b->all.from : p->offset;
              n < end && n < bucket_end; n++)
             out[kvsi_file_index(p, n - p->offset)] = (float)host[n - b->all.from];
     }
 out:
     kvsi_free(host);
-    c.ops->release(gathered);
+    c.ops->release(&c, gathered);
     return st;
 }
 
@@ -82,7 +82,7 @@ static kvs_status broadcast_tensor(kvs_model *m, const kvsi_parameter *p, const 
         for (size_t i = 0; values && i < n; i++)
             part[i] = (real)values[kvsi_file_index(p, at + i)];
         TRY(kvsi_comm_broadcast(m->comm, part, n * sizeof *part, 0, err));
-        kvsi_model_put(m, p, at, part, n);
+        TRY(kvsi_model_put(m, p, at, part, n, err));
     }
     return KVS_OK;
 }

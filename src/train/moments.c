@@ -47,7 +47,7 @@ static kvs_status write_moment(const void *self, size_t index, kvsi_new_file *fi
         if (!file)
             continue;
         c.ops->download(&c, w->host, values, bytes);
-        c.ops->sync(&c);
+        TRY(kvsi_sync(&c, err));
         TRY(kvsi_new_file_write(file, w->host, bytes, err));
     }
     return KVS_OK;
@@ -56,11 +56,11 @@ static kvs_status write_moment(const void *self, size_t index, kvsi_new_file *fi
 kvs_status kvsi_moments_write(const char *path, const kvsi_training_state *state, kvs_err *err)
 {
     const size_t largest = state->layout->largest_bucket;
-    const kvsi_ops *op = state->model->context.ops;
+    const kvsi_context *c = &state->model->context;
     const size_t count = kvsi_layout_total(&state->model->layout);
     kvsi_file_tensor tensors[MOMENTS];
     writer w = {.state = state,
-                .gathered = op->alloc(largest * sizeof *w.gathered),
+                .gathered = c->ops->alloc(c, largest * sizeof *w.gathered),
                 .host = kvsi_alloc(largest, sizeof *w.host)};
     kvs_status st = KVS_OK;
 
@@ -73,7 +73,7 @@ kvs_status kvsi_moments_write(const char *path, const kvsi_training_state *state
         st = kvsi_safetensors_write_parts(path, tensors, MOMENTS, write_moment, &w, err);
     for (size_t i = 0; st == KVS_OK && !path && i < MOMENTS; i++)
         st = write_moment(&w, i, NULL, err);
-    op->release(w.gathered);
+    c->ops->release(c, w.gathered);
     kvsi_free(w.host);
     return st;
 }

@@ -13,16 +13,16 @@ size_t kvsi_moment_count(const kvsi_shard_layout *layout, kvs_shard shard)
 
 kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err *err)
 {
-    const kvsi_ops *op = reducer->context.ops;
+    const kvsi_context *c = &reducer->context;
     const kvsi_shard_layout *layout = reducer->layout;
     const size_t bytes = kvsi_moment_count(layout, reducer->config.shard) * sizeof(real);
 
     *o = (kvsi_optimizer){
         .reducer = reducer,
-        .mean = op->alloc(bytes),
-        .square = op->alloc(bytes),
-        .sum = op->alloc(sizeof *o->sum),
-        .scale = op->alloc(sizeof *o->scale),
+        .mean = c->ops->alloc(c, bytes),
+        .square = c->ops->alloc(c, bytes),
+        .sum = c->ops->alloc(c, sizeof *o->sum),
+        .scale = c->ops->alloc(c, sizeof *o->scale),
         .sums = kvsi_alloc((layout->ranks + 1) * layout->buckets * (layout->chunks / layout->ranks),
                            sizeof *o->sums),
     };
@@ -34,14 +34,14 @@ kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err
 
 void kvsi_optimizer_release(kvsi_optimizer *o)
 {
-    const kvsi_ops *op = o->reducer ? o->reducer->context.ops : NULL;
+    const kvsi_context *c = o->reducer ? &o->reducer->context : NULL;
 
-    if (!op)
+    if (!c)
         return;
-    op->release(o->mean);
-    op->release(o->square);
-    op->release(o->sum);
-    op->release(o->scale);
+    c->ops->release(c, o->mean);
+    c->ops->release(c, o->square);
+    c->ops->release(c, o->sum);
+    c->ops->release(c, o->scale);
     kvsi_free(o->sums);
     *o = (kvsi_optimizer){0};
 }
@@ -87,8 +87,7 @@ kvs_status kvsi_optimizer_clip(kvsi_optimizer *o, double mean, double limit, dou
     *norm = mean * sqrt(sum);
     c->ops->upload(c, o->sum, &sum, sizeof sum);
     c->ops->clip_scale(c, o->scale, o->sum, mean, limit);
-    c->ops->sync(c);
-    return KVS_OK;
+    return kvsi_sync(c, err);
 }
 
 /* ---- the update ---- */

@@ -21,7 +21,7 @@ static real *begin_pass(kvsi_reducer *r, int backward, size_t slice, int is_last
 
 static void free_single(kvsi_reducer *r)
 {
-    r->context.ops->release(r->matrix_sums);
+    r->context.ops->release(&r->context, r->matrix_sums);
     kvsi_reducer_release(r);
     kvsi_free(r);
 }
@@ -45,7 +45,7 @@ static kvs_status create_single(kvsi_reducer **out, kvs_model *model,
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients");
     TRY_OUT(kvsi_reducer_init(r, model, config, first_group, err));
     r->ops = &single_ops;
-    r->matrix_sums = model->context.ops->alloc(bytes);
+    r->matrix_sums = model->context.ops->alloc(&model->context, bytes);
     if (!r->matrix_sums) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients of %zu MiB", bytes >> 20);
         goto out;

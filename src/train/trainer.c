@@ -163,7 +163,7 @@ static kvs_status forward_backward(kvs_trainer *t, const micro_batch *m, kvsi_to
         gradients = kvsi_reducer_begin_pass(t->reducer, m->backward, m->slice,
                                             m->is_last && first + part.sequences == sequences);
         kvsi_pass_forward(t->pass);
-        loss = kvsi_pass_loss(t->pass, gradients);
+        TRY(kvsi_pass_loss(t->pass, gradients, &loss, err));
         /* Found now, while the pass has its activations.  Training continues until the end of the
          * step: other ranks wait for what this one sends. */
         if (!isfinite(loss.sum) && t->where[0] == '\0')

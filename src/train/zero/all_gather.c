@@ -44,7 +44,8 @@ kvs_status kvsi_all_gather_create(kvsi_all_gather **out, kvsi_collectives *colle
                            .in_flight = kvsi_alloc(layout->buckets, sizeof *g->in_flight)};
     ok = g->transfers && g->in_flight;
     for (size_t i = 0; ok && r->config.shard == KVS_SHARD_PARAMETERS && i < SLOTS; i++) {
-        g->slots[i] = (slot){r->context.ops->alloc(layout->largest_block * sizeof(real)), NONE};
+        g->slots[i] =
+            (slot){r->context.ops->alloc(&r->context, layout->largest_block * sizeof(real)), NONE};
         ok = g->slots[i].values != NULL;
     }
     if (!ok) {
@@ -61,7 +62,7 @@ void kvsi_all_gather_free(kvsi_all_gather *g)
     if (!g)
         return;
     for (size_t i = 0; i < SLOTS; i++)
-        g->reducer->context.ops->release(g->slots[i].values);
+        g->reducer->context.ops->release(&g->reducer->context, g->slots[i].values);
     kvsi_free(g->transfers);
     kvsi_free(g->in_flight);
     kvsi_free(g);

@@ -45,10 +45,10 @@ struct kvsi_reduce_scatter {
 /* ---- memory ---- */
 
 /* 0 = out of memory. */
-static int allocate_buffers(real **buffers, size_t count, size_t size, const kvsi_ops *op)
+static int allocate_buffers(real **buffers, size_t count, size_t size, const kvsi_context *c)
 {
     for (size_t i = 0; i < count; i++) {
-        buffers[i] = op->alloc(size * sizeof **buffers);
+        buffers[i] = c->ops->alloc(c, size * sizeof **buffers);
         if (!buffers[i])
             return 0;
     }
@@ -58,15 +58,15 @@ static int allocate_buffers(real **buffers, size_t count, size_t size, const kvs
 static int allocate(kvsi_reduce_scatter *g)
 {
     const kvsi_gradient_sizes *s = &g->sizes;
-    const kvsi_ops *op = g->reducer->context.ops;
-    int ok = allocate_buffers(g->slices, s->slices, s->slice, op) &&
-             allocate_buffers(g->shard_sums, s->shard_sums, s->shard, op) &&
-             allocate_buffers(&g->pass, s->pass > 0, s->pass, op) &&
-             allocate_buffers(g->receives, s->receives, s->receive, op);
+    const kvsi_context *c = &g->reducer->context;
+    int ok = allocate_buffers(g->slices, s->slices, s->slice, c) &&
+             allocate_buffers(g->shard_sums, s->shard_sums, s->shard, c) &&
+             allocate_buffers(&g->pass, s->pass > 0, s->pass, c) &&
+             allocate_buffers(g->receives, s->receives, s->receive, c);
 
     for (size_t i = 0; ok && i < s->slots; i++) {
         g->slots[i].block = NONE;
-        ok = allocate_buffers(&g->slots[i].values, 1, s->slot, op);
+        ok = allocate_buffers(&g->slots[i].values, 1, s->slot, c);
     }
     g->reductions = kvsi_alloc(g->capacity, sizeof *g->reductions);
     g->rows = kvsi_alloc(g->reducer->comm->size, sizeof *g->rows);
@@ -103,20 +103,20 @@ kvs_status kvsi_reduce_scatter_create(kvsi_reduce_scatter **out, kvsi_collective
 
 void kvsi_reduce_scatter_free(kvsi_reduce_scatter *g)
 {
-    const kvsi_ops *op;
+    const kvsi_context *c;
 
     if (!g)
         return;
-    op = g->reducer->context.ops;
+    c = &g->reducer->context;
     for (size_t i = 0; i < KVSI_SLICES; i++) {
-        op->release(g->slices[i]);
-        op->release(g->shard_sums[i]);
+        c->ops->release(c, g->slices[i]);
+        c->ops->release(c, g->shard_sums[i]);
     }
-    op->release(g->pass);
+    c->ops->release(c, g->pass);
     for (size_t i = 0; i < KVSI_RECEIVES_MAX; i++)
-        op->release(g->receives[i]);
+        c->ops->release(c, g->receives[i]);
     for (size_t i = 0; i < KVSI_SLOTS_MAX; i++)
-        op->release(g->slots[i].values);
+        c->ops->release(c, g->slots[i].values);
     kvsi_free(g->reductions);
     kvsi_free(g->rows);
     kvsi_free(g);
