@@ -181,7 +181,8 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* Gradients are added in another order, and the loss of later steps is sensitive to that: 1e-5 is a
  * tenth of the documented tolerance, and a hundred times the difference observed. */
-static void expect_alike(const training_run *one, const training_run *many, const char *what, size_t ranks)
+static void expect_alike(const training_run *one, const training_run *many, const char *what,
+                         size_t ranks)
 {
     expect_done(many);
     for (size_t i = 0; i < STEPS; i++)
@@ -270,8 +271,9 @@ static void expect_three_alike(training_run given)
 /* Layers of several buckets, the last of which is shorter, and shards of different sizes. */
 static void large_layers_go_in_buckets(void **state)
 {
-    training_run given = {.config = {.layers = 2, .dim = 256, .heads = 4, .ffn = 701, .vocab = 1111},
-                      .train = usual_training()};
+    training_run given = {
+        .config = {.layers = 2, .dim = 256, .heads = 4, .ffn = 701, .vocab = 1111},
+        .train = usual_training()};
 
     (void)state;
     given.train.accumulate = 2;
