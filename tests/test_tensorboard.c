@@ -2,8 +2,8 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
+#include "run/tensorboard.h"
 #include "support.h"
-#include "train/tensorboard.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,11 +2,11 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "run/csv.h"
+#include "run/jsonl.h"
+#include "run/tensorboard.h"
 #include "train/checkpoint.h"
-#include "train/lines.h"
 #include "train/shift_means.h"
-#include "train/table.h"
-#include "train/tensorboard.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static const char LOG[] = "train.jsonl", SAMPLES[] = "samples.jsonl";
 
 struct kvsi_folder {
     char *dir;
-    kvsi_lines *log, *samples; /* samples: NULL until there are any */
+    kvsi_jsonl *log, *samples; /* samples: NULL until there are any */
     kvsi_events *events;
 };
 
@@ -115,10 +115,10 @@ kvs_status kvsi_folder_create(kvsi_folder **out, const kvs_train_job *job, const
     TRY_OUT(refuse_used(dir, LOG, err));
     TRY_OUT(refuse_used(dir, "model.safetensors", err));
     TRY_OUT(kvsi_dir_make(dir, &made, err));
-    TRY_OUT(kvsi_lines_create(&folder->log, path, err));
+    TRY_OUT(kvsi_jsonl_create(&folder->log, path, err));
     st = write_files(job, err);
     if (st == KVS_OK)
-        st = kvsi_lines_add(folder->log, settings, err);
+        st = kvsi_jsonl_add(folder->log, settings, err);
     if (st != KVS_OK) {
         unlink(path);
         goto out;
@@ -186,11 +186,11 @@ kvs_status kvsi_folder_reopen(kvsi_folder **out, const kvs_train_job *job, const
         st = fail_memory(folder, err);
         goto out;
     }
-    TRY_OUT(kvsi_lines_reopen(&folder->log, log, 1, step, err));
-    if (kvsi_lines_is_empty(folder->log))
-        TRY_OUT(kvsi_lines_add(folder->log, settings, err));
+    TRY_OUT(kvsi_jsonl_reopen(&folder->log, log, 1, step, err));
+    if (kvsi_jsonl_is_empty(folder->log))
+        TRY_OUT(kvsi_jsonl_add(folder->log, settings, err));
     if (kvsi_file_exists(samples))
-        TRY_OUT(kvsi_lines_reopen(&folder->samples, samples, 0, step, err));
+        TRY_OUT(kvsi_jsonl_reopen(&folder->samples, samples, 0, step, err));
     TRY_OUT(retire_model(job->out, step, err));
     TRY_OUT(write_files(job, err));
     *out = folder;
@@ -206,8 +206,8 @@ void kvsi_folder_close(kvsi_folder *folder)
 {
     if (!folder)
         return;
-    kvsi_lines_close(folder->log);
-    kvsi_lines_close(folder->samples);
+    kvsi_jsonl_close(folder->log);
+    kvsi_jsonl_close(folder->samples);
     kvsi_events_close(folder->events);
     kvsi_free(folder->dir);
     kvsi_free(folder);
@@ -331,7 +331,7 @@ kvs_status kvsi_folder_log(kvsi_folder *folder, const kvs_step_record *record,
     json_t *line = record_json(&copy);
     kvs_status st;
 
-    TRY_OUT(kvsi_lines_add(folder->log, line, err));
+    TRY_OUT(kvsi_jsonl_add(folder->log, line, err));
     TRY_OUT(log_events(folder, &copy, err));
     if (model)
         TRY_OUT(log_layers(folder, copy.step, model, err));
@@ -346,7 +346,7 @@ static kvs_status open_samples(kvsi_folder *folder, kvs_err *err)
 {
     char *path = kvsi_path_join(folder->dir, SAMPLES);
     const kvs_status st =
-        path ? kvsi_lines_create(&folder->samples, path, err) : fail_memory(folder, err);
+        path ? kvsi_jsonl_create(&folder->samples, path, err) : fail_memory(folder, err);
 
     kvsi_free(path);
     return st;
@@ -363,7 +363,7 @@ kvs_status kvsi_folder_log_sample(kvsi_folder *folder, uint64_t step, const kvs_
     line = json_pack("{s:I, s:o, s:o}", "step", (json_int_t)step, "prompt",
                      kvsi_json_text(sample->prompt, sample->prompt_size), "text",
                      kvsi_json_text(sample->text, sample->text_size));
-    st = kvsi_lines_add(folder->samples, line, err);
+    st = kvsi_jsonl_add(folder->samples, line, err);
     json_decref(line);
     return st;
 }
@@ -413,7 +413,7 @@ kvs_status kvsi_folder_finish(kvsi_folder *folder, const kvs_train_result *resul
         goto out;
     }
     TRY_OUT(kvsi_json_write(json, path, err));
-    TRY_OUT(kvsi_table_write(folder->dir, err));
+    TRY_OUT(kvsi_csv_write(folder->dir, err));
 out:
     json_decref(json);
     kvsi_free(path);

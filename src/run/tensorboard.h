@@ -1,10 +1,10 @@
-/* train/tensorboard.h - a run's numbers as TensorBoard reads them, written natively.
+/* run/tensorboard.h - a run's numbers as TensorBoard reads them, written natively.
  *
  * A file is a row of records: length (u64), its masked CRC-32C, bytes, their masked CRC-32C, all
  * little-endian.  The bytes are a protobuf Event: wall time (1), step (2), and either the file's
  * version (3) or a summary (5) of tags and numbers. */
-#ifndef KVSI_TRAIN_TENSORBOARD_H
-#define KVSI_TRAIN_TENSORBOARD_H
+#ifndef KVSI_RUN_TENSORBOARD_H
+#define KVSI_RUN_TENSORBOARD_H
 
 #include "base/status.h"
 

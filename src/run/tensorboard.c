@@ -1,4 +1,4 @@
-#include "train/tensorboard.h"
+#include "run/tensorboard.h"
 
 #include "base/files.h"
 #include "base/memory.h"

@@ -1,10 +1,10 @@
-#include "train/table.h"
+#include "run/csv.h"
 
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "train/lines.h"
+#include "run/jsonl.h"
 
 #include <stdio.h>
 
@@ -64,12 +64,12 @@ static kvs_status copy_rows(kvsi_new_file *to, FILE *from, const char *path, kvs
     kvs_status st;
 
     add_header(&row);
-    TRY_OUT(kvsi_read_line(&line, &found, from, path, KVSI_LOG_LINE_MAX,
+    TRY_OUT(kvsi_read_line(&line, &found, from, path, KVSI_JSONL_LINE_MAX,
                            err)); /* the settings have no row */
     while (found) {
         TRY_OUT(kvsi_text_check(&row, err));
         TRY_OUT(kvsi_new_file_write(to, row.data, row.length, err));
-        TRY_OUT(kvsi_read_line(&line, &found, from, path, KVSI_LOG_LINE_MAX, err));
+        TRY_OUT(kvsi_read_line(&line, &found, from, path, KVSI_JSONL_LINE_MAX, err));
         if (found)
             TRY_OUT(add_row(&row, &line, err));
     }
@@ -79,7 +79,7 @@ out:
     return st;
 }
 
-kvs_status kvsi_table_write(const char *dir, kvs_err *err)
+kvs_status kvsi_csv_write(const char *dir, kvs_err *err)
 {
     char *log = kvsi_path_join(dir, "train.jsonl"), *path = kvsi_path_join(dir, "train.csv");
     kvsi_new_file *to = NULL;
