@@ -5,8 +5,8 @@
 #include "base/folders.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "run/checkpoint_files.h"
 #include "support.h"
-#include "train/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+const char kvsi_resolved_file[] = "config.resolved.toml";
 const char kvsi_sources_file[] = "sources.json";
 
 /* Adds the value, whose reference it takes, as a file has it. */
@@ -69,7 +70,7 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_settings *s
     TRY(kvsi_text_check(&out->settings, err));
     TRY(kvsi_text_check(&out->command, err));
     TRY(kvsi_text_check(&out->environment, err));
-    out->list[0] = (kvs_run_file){"config.resolved.toml", out->settings.data, 0};
+    out->list[0] = (kvs_run_file){kvsi_resolved_file, out->settings.data, 0};
     out->list[1] = (kvs_run_file){"command.txt", out->command.data, 1};
     out->list[2] = (kvs_run_file){"env.json", out->environment.data, 0};
     out->count = 3;

@@ -12,6 +12,7 @@
 
 enum { KVSI_RUN_FILES = 4 }; /* at most */
 
+extern const char kvsi_resolved_file[]; /* "config.resolved.toml" */
 /* The name of the file of sources, and the list "sources" in it: [{name, bytes, checksum}]. */
 extern const char kvsi_sources_file[];
 json_t *kvsi_sources_json(const kvs_corpus *corpus);

@@ -1,60 +1,41 @@
 #include "run/csv.h"
 
 #include "base/files.h"
-#include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "run/jsonl.h"
+#include "run/record.h"
+#include "run/run.h"
 
 #include <stdio.h>
 
-static const char *const columns[] = {"step",
-                                      "loss",
-                                      "lr",
-                                      "accuracy",
-                                      "grad_norm",
-                                      "tokens",
-                                      "seconds",
-                                      "eval_loss",
-                                      "eval_accuracy",
-                                      "k_shift_sum",
-                                      "k_shift_current",
-                                      "v_shift_sum",
-                                      "v_shift_current",
-                                      "q_shift_sum",
-                                      "q_shift_current"};
-
-enum { COLUMNS = sizeof columns / sizeof *columns };
-
-/* A number as it stands in the log; nothing where the step has none. */
-static void add_cell(kvsi_text *row, const json_t *value)
-{
-    if (json_is_integer(value))
-        kvsi_text_format(row, "%lld", (long long)json_integer_value(value));
-    else if (json_is_real(value))
-        kvsi_text_format(row, "%.9g", json_real_value(value));
-}
-
+/* One row per line of the log, with the numbers as they are there; a field that the record lacks is
+ * an empty cell. */
 static kvs_status add_row(kvsi_text *row, const kvsi_text *line, kvs_err *err)
 {
     json_t *record = kvsi_json_load(line->data, line->length, 0, NULL);
 
-    row->length = 0;
-    for (size_t i = 0; i < COLUMNS; i++) {
+    for (size_t i = 0; i < KVSI_RECORD_FIELDS; i++) {
+        const json_t *value = json_object_get(record, kvsi_record_fields[i].key);
+
         if (i > 0)
             kvsi_text_add(row, ",");
-        add_cell(row, json_object_get(record, columns[i]));
+        if (json_is_integer(value))
+            kvsi_text_format(row, "%lld", (long long)json_integer_value(value));
+        else if (json_is_real(value))
+            kvsi_text_format(row, "%.9g", json_real_value(value));
     }
     kvsi_text_add(row, "\n");
     json_decref(record);
     return kvsi_json_check("a table of steps", err);
 }
 
-static void add_header(kvsi_text *row)
+static kvs_status write_row(kvsi_new_file *to, kvsi_text *row, kvs_err *err)
 {
-    for (size_t i = 0; i < COLUMNS; i++)
-        kvsi_text_format(row, "%s%s", i > 0 ? "," : "", columns[i]);
-    kvsi_text_add(row, "\n");
+    TRY(kvsi_text_check(row, err));
+    TRY(kvsi_new_file_write(to, row->data, row->length, err));
+    row->length = 0;
+    return KVS_OK;
 }
 
 static kvs_status copy_rows(kvsi_new_file *to, FILE *from, const char *path, kvs_err *err)
@@ -63,12 +44,12 @@ static kvs_status copy_rows(kvsi_new_file *to, FILE *from, const char *path, kvs
     int found;
     kvs_status st;
 
-    add_header(&row);
-    TRY_OUT(kvsi_read_line(&line, &found, from, path, KVSI_JSONL_LINE_MAX,
-                           err)); /* the settings have no row */
+    for (size_t i = 0; i < KVSI_RECORD_FIELDS; i++)
+        kvsi_text_format(&row, "%s%s", i > 0 ? "," : "", kvsi_record_fields[i].key);
+    kvsi_text_add(&row, "\n");
+    TRY_OUT(kvsi_read_line(&line, &found, from, path, KVSI_JSONL_LINE_MAX, err)); /* settings */
     while (found) {
-        TRY_OUT(kvsi_text_check(&row, err));
-        TRY_OUT(kvsi_new_file_write(to, row.data, row.length, err));
+        TRY_OUT(write_row(to, &row, err));
         TRY_OUT(kvsi_read_line(&line, &found, from, path, KVSI_JSONL_LINE_MAX, err));
         if (found)
             TRY_OUT(add_row(&row, &line, err));
@@ -81,15 +62,14 @@ out:
 
 kvs_status kvsi_csv_write(const char *dir, kvs_err *err)
 {
-    char *log = kvsi_path_join(dir, "train.jsonl"), *path = kvsi_path_join(dir, "train.csv");
+    char *log = NULL, *path = NULL;
     kvsi_new_file *to = NULL;
-    FILE *from = log ? fopen(log, "r") : NULL;
-    kvs_status st = KVS_OK;
+    FILE *from = NULL;
+    kvs_status st;
 
-    if (!log || !path) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
-        goto out;
-    }
+    TRY_OUT(kvsi_run_path(&log, dir, KVSI_RUN_LOG, err));
+    TRY_OUT(kvsi_run_path(&path, dir, KVSI_RUN_CSV, err));
+    from = fopen(log, "r");
     if (!from) {
         st = kvsi_fail_errno(err, "open", log);
         goto out;

@@ -1,7 +1,8 @@
 /* Reading a model whole to see whether it is sound.  Here, because checkpoints know checksums. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "train/checkpoint.h"
+#include "model/model.h"
+#include "run/checkpoint_files.h"
 
 #include <math.h>
 
@@ -11,7 +12,7 @@ enum { CHUNK = 4096 };
 static kvs_status find_checkpoint(char **out, const char *path, kvs_err *err)
 {
     char *folder = kvsi_is_folder(path) ? kvsi_strdup(path) : kvsi_path_parent(path);
-    char *state = folder ? kvsi_path_join(folder, "state.json") : NULL;
+    char *state = folder ? kvsi_path_join(folder, KVSI_CHECKPOINT_STATE) : NULL;
 
     *out = NULL;
     if (!state) {
