@@ -1,4 +1,4 @@
-/* cli/train_resume.h - a resumed run takes its settings from config.resolved.toml in its folder. */
+/* cli/train_resume.h - reads the settings of a run that is resumed from its config.resolved.toml. */
 #ifndef KVSI_CLI_TRAIN_RESUME_H
 #define KVSI_CLI_TRAIN_RESUME_H
 
@@ -9,7 +9,7 @@
  * nothing if the folder has no config.resolved.toml.  The caller settles `s` again afterwards. */
 kvs_status kvsi_train_take_run(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err);
 
-/* Without --resume, a folder that holds a run already is refused. */
+/* Without --resume, fails if the folder already holds a run. */
 kvs_status kvsi_train_check_out(const kvsi_train_settings *s, kvs_err *err);
 
 #endif

@@ -3,35 +3,35 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { PIECE = 4096 }; /* numbers looked at at once */
+enum { CHUNK = 4096 }; /* values downloaded at once */
 
 static int is_finite(kvsi_pass *p, const real *tensor, size_t count)
 {
     kvsi_context *k = &p->context;
-    real piece[PIECE];
+    real chunk[CHUNK];
 
-    for (size_t from = 0; from < count; from += PIECE) {
-        const size_t now = count - from < PIECE ? count - from : PIECE;
+    for (size_t from = 0; from < count; from += CHUNK) {
+        const size_t now = count - from < CHUNK ? count - from : CHUNK;
 
-        k->ops->download(k, piece, tensor + from, now * sizeof *piece);
+        k->ops->download(k, chunk, tensor + from, now * sizeof *chunk);
         k->ops->sync(k);
         for (size_t i = 0; i < now; i++)
-            if (!isfinite(piece[i]))
+            if (!isfinite(chunk[i]))
                 return 0;
     }
     return 1;
 }
 
-/* A tensor's numbers in the share of this rank, which starts at `numbers`. */
+/* The part of a tensor that this rank has; its part of all tensors starts at `values`. */
 static int share_is_finite(kvsi_pass *p, const kvsi_share *share, const kvsi_parameter *tensor,
-                           const real *numbers)
+                           const real *values)
 {
     const kvsi_range range = {tensor->offset, tensor->count};
 
     for (size_t b = 0; b < share->buckets; b++) {
         const kvsi_overlap own = kvsi_share_overlap(share, &share->bucket[b], range);
 
-        if (own.count > 0 && !is_finite(p, numbers + own.at, own.count))
+        if (own.count > 0 && !is_finite(p, values + own.at, own.count))
             return 0;
     }
     return 1;
@@ -54,7 +54,7 @@ static int find_weight(char *where, kvsi_pass *p)
     return 0;
 }
 
-/* What a layer computes, in order; a training pass keeps all of it. */
+/* The results of a layer in order; a training pass keeps all of them. */
 static int find_in_layer(char *where, kvsi_pass *p, size_t layer)
 {
     const kvs_model_config *c = &p->model->config;
