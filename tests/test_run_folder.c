@@ -9,6 +9,8 @@
 #include "support.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static kvs_err err;
@@ -129,6 +131,29 @@ static void the_table_has_the_columns_and_numbers_of_the_log(void **state)
     support_remove_dir(dir);
 }
 
+static void every_field_is_documented(void **state)
+{
+    char *text;
+    size_t size;
+
+    (void)state;
+    assert_int_equal(
+        kvsi_file_read(&text, &size, KVSI_TESTS_DIR "/../docs/run-folder.md", 1 << 20, &err),
+        KVS_OK);
+    for (size_t i = 0; i < KVSI_RECORD_FIELDS; i++) {
+        const kvsi_record_field *f = &kvsi_record_fields[i];
+        char quoted[64];
+
+        snprintf(quoted, sizeof quoted, "`%s`", f->key);
+        if (!strstr(text, quoted))
+            fail_msg("docs/run-folder.md lacks %s", quoted);
+        snprintf(quoted, sizeof quoted, "`%s`", f->tag ? f->tag : "shift/k_sum");
+        if (!strstr(text, quoted))
+            fail_msg("docs/run-folder.md lacks %s", quoted);
+    }
+    kvsi_free(text);
+}
+
 /* ---- the log ---- */
 
 static void a_line_that_is_being_written_is_not_read(void **state)
@@ -219,6 +244,7 @@ int main(void)
         cmocka_unit_test(values_that_are_not_finite_are_null_or_left_out),
         cmocka_unit_test(a_record_is_read_back),
         cmocka_unit_test(the_table_has_the_columns_and_numbers_of_the_log),
+        cmocka_unit_test(every_field_is_documented),
         cmocka_unit_test(a_line_that_is_being_written_is_not_read),
         cmocka_unit_test(a_result_is_read_back),
         cmocka_unit_test(a_run_is_new_then_begun_then_done),
