@@ -900,8 +900,8 @@ typedef struct kvs_train_result {
 } kvs_train_result;
 
 KVS_API kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err *err);
-/* Whether a folder holds a run, which kvs_train then refuses unless it resumes it: *file is the name
- * of the file that shows it (a static string), NULL if there is none. */
+/* Whether a folder holds a run, so that kvs_train would refuse it unless it resumes: *file is the
+ * name of the file that shows it (a static string), NULL if there is none. */
 KVS_API kvs_status kvs_run_find(const char **file, const char *dir, kvs_err *err);
 
 /* ---- tokenizers ------------------------------------------------------------------------------ */

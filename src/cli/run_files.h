@@ -1,5 +1,5 @@
-/* cli/run_files.h - the files that the command adds to a run folder, so that the run can be repeated
- * (docs/run-folder.md):
+/* cli/run_files.h - the files that the command adds to a run folder, so that the run can be
+ * repeated (docs/run-folder.md):
  *
  *     config.resolved.toml    every setting, as a file for 'kvshift train --config'
  *     command.txt             the command lines, one per start or resume

@@ -1,4 +1,4 @@
-/* cli/train_resume.h - reads the settings of a run that is resumed from its config.resolved.toml. */
+/* cli/train_resume.h - a resumed run takes its settings from config.resolved.toml in its folder. */
 #ifndef KVSI_CLI_TRAIN_RESUME_H
 #define KVSI_CLI_TRAIN_RESUME_H
 

@@ -91,8 +91,8 @@ out:
     return st;
 }
 
-/* planned.json comes first and result.json, which completes the run, last.  measured.json belongs to
- * the other experiment and is not copied. */
+/* planned.json comes first and result.json, which completes the run, last.  measured.json is not
+ * copied: it belongs to the other experiment. */
 static kvs_status copy_run(const char *from, const char *to, kvs_err *err)
 {
     int made;

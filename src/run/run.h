@@ -10,8 +10,8 @@
  *     diverged.json       why a run of an experiment ended early
  *     files of the caller (kvs_run_file)
  *
- * run/run_write.h writes a folder, run/run_read.h reads it back.  docs/run-folder.md describes every
- * file and field. */
+ * run/run_write.h writes a folder, run/run_read.h reads it back.  docs/run-folder.md describes
+ * every file and field. */
 #ifndef KVSI_RUN_RUN_H
 #define KVSI_RUN_RUN_H
 

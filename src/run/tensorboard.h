@@ -1,8 +1,8 @@
 /* run/tensorboard.h - writes TensorBoard event files.
  *
  * A file is a sequence of records: length (u64), its masked CRC-32C, bytes, their masked CRC-32C,
- * all little-endian.  The bytes are a protobuf Event: wall time (1), step (2), and either the file's
- * version (3) or a summary (5) of tags and values. */
+ * all little-endian.  The bytes are a protobuf Event: wall time (1), step (2), and either the
+ * file's version (3) or a summary (5) of tags and values. */
 #ifndef KVSI_RUN_TENSORBOARD_H
 #define KVSI_RUN_TENSORBOARD_H
 

@@ -1,4 +1,4 @@
-/* kvs_model_check: reads all of a model.  It is in this layer because checkpoints have checksums. */
+/* kvs_model_check: reads all of a model.  It is here because checkpoints have checksums. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "model/model.h"
