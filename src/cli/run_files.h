@@ -24,7 +24,7 @@ typedef struct kvsi_run_files {
     kvsi_text settings, command, environment, sources;
 } kvsi_run_files;
 
-/* `line` is the command line, quoted for a shell. */
+/* `line` is the command line as a shell takes it. */
 kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_settings *s,
                                const kvsi_parsed_options *parsed, const char *line,
                                const kvsi_workshop *w, kvs_err *err);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Options of one start of the command: a resumed run does not take them from its folder. */
+/* Options of one start of the command; a resumed run does not take them from its folder. */
 static const char *const of_this_start[] = {"out",     "resume", "max-time", "show",      "dry-run",
                                             "profile", "quiet",  "json",     "overcommit"};
 /* Options of the run that may change when it is resumed.  None of them changes what a step
@@ -61,8 +61,7 @@ static void keep_given(merge *m, size_t index)
     const kvsi_option *option = kvsi_train_command.options + index;
 
     kvsi_option_copy(option, &m->run, m->given);
-    if (m->parsed->source[index] ==
-        KVSI_FROM_FILE) /* the file of --config, named on the command line */
+    if (m->parsed->source[index] == KVSI_FROM_FILE) /* of --config, which the command line names */
         m->parsed->source[index] = KVSI_FROM_COMMAND_LINE;
     m->parsed->line[index] = 0;
 }
@@ -77,7 +76,7 @@ static void take_runs(merge *m, size_t index)
 }
 
 /* Fails if the option was given with another value than the run has.  0 stands for "automatic" and
- * matches every value. */
+ * agrees with every value. */
 static kvs_status check_same(const merge *m, const kvsi_option *option, kvs_err *err)
 {
     kvsi_text ours = {0}, theirs = {0};

@@ -9,7 +9,7 @@
  * nothing if the folder has no config.resolved.toml.  The caller settles `s` again afterwards. */
 kvs_status kvsi_train_take_run(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err);
 
-/* Without --resume, fails if the folder already holds a run. */
+/* Without --resume, a folder that holds a run already is refused. */
 kvs_status kvsi_train_check_out(const kvsi_train_settings *s, kvs_err *err);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The checksum of the first sequences of both streams. */
-static kvs_status checksum_data(uint64_t *out, const kvs_train_job *job, kvs_err *err)
+static kvs_status sample_data(uint64_t *out, const kvs_train_job *job, kvs_err *err)
 {
     enum { SEQUENCES = 16 };
     kvsi_batch_buffer batch = {0};
@@ -127,7 +127,7 @@ kvs_status kvsi_run_settings_agree(const kvs_train_job *job, const json_t *setti
 
     if (comm->size == 1)
         return KVS_OK;
-    st = checksum_data(&data, job, err);
+    st = sample_data(&data, job, err);
     if (st == KVS_OK && !job->model->share)
         st = kvsi_model_fingerprint(&weights, job->model, err);
     TRY_OUT(kvs_comm_agree(comm, st, err));

@@ -22,16 +22,16 @@ static int is_finite(kvsi_pass *p, const real *tensor, size_t count)
     return 1;
 }
 
-/* The part of a tensor that this rank has; its part of all tensors starts at `values`. */
+/* A tensor's numbers in the share of this rank, which starts at `numbers`. */
 static int share_is_finite(kvsi_pass *p, const kvsi_share *share, const kvsi_parameter *tensor,
-                           const real *values)
+                           const real *numbers)
 {
     const kvsi_range range = {tensor->offset, tensor->count};
 
     for (size_t b = 0; b < share->buckets; b++) {
         const kvsi_overlap own = kvsi_share_overlap(share, &share->bucket[b], range);
 
-        if (own.count > 0 && !is_finite(p, values + own.at, own.count))
+        if (own.count > 0 && !is_finite(p, numbers + own.at, own.count))
             return 0;
     }
     return 1;
