@@ -339,7 +339,7 @@ static void replace_file(const char *checkpoint, const char *name, const char *t
     kvsi_free(done);
 }
 
-static void checkpoints_that_cannot_be_opened_are_passed_over(void **state)
+static void checkpoints_that_cannot_be_opened_are_skipped(void **state)
 {
     static const char *const names[] = {"model.safetensors", "optimizer.safetensors"};
 
@@ -357,7 +357,7 @@ static void checkpoints_that_cannot_be_opened_are_passed_over(void **state)
         parts->stop_at = 0;
         parts->job.resume = KVS_RESUME_ALWAYS;
         train(parts);
-        assert_non_null(strstr(parts->notice, "1 damaged checkpoint passed over"));
+        assert_non_null(strstr(parts->notice, "1 damaged checkpoint skipped"));
         assert_non_null(strstr(parts->notice, "step-00000003"));
         assert_non_null(strstr(parts->notice, names[i]));
         assert_non_null(strstr(parts->notice, "step-00000002'"));
@@ -442,7 +442,7 @@ int main(void)
         cmocka_unit_test(a_shift_without_taps_is_left_out),
         cmocka_unit_test(tokenizers_go_with_the_model_and_have_a_checksum),
         cmocka_unit_test(a_run_that_is_stopped_can_go_on),
-        cmocka_unit_test(checkpoints_that_cannot_be_opened_are_passed_over),
+        cmocka_unit_test(checkpoints_that_cannot_be_opened_are_skipped),
         cmocka_unit_test(a_run_that_diverges_keeps_the_last_good_checkpoint),
         cmocka_unit_test(a_last_evaluation_that_diverges_is_no_result),
         cmocka_unit_test(the_first_tensor_that_is_not_finite_is_named),

@@ -76,12 +76,13 @@ static kvs_status find_checkpoint(const run *r, char **path, kvs_err *err)
     if (skipped > 0) {
         char line[sizeof why.message + 512];
 
-        snprintf(line, sizeof line, "%zu damaged checkpoint%s passed over (%s); going on from '%s'",
+        snprintf(line, sizeof line, "%zu damaged checkpoint%s skipped (%s); continuing from '%s'",
                  skipped, skipped == 1 ? "" : "s", why.message, *path ? *path : "the start");
         notice(r, line);
     }
     if (!*path && job->resume == KVS_RESUME_ALWAYS)
-        return kvsi_fail(err, KVS_E_IO, "'%s' has no whole checkpoint to go on from", job->out);
+        return kvsi_fail(err, KVS_E_IO, "'%s' has no complete checkpoint to continue from",
+                         job->out);
     return KVS_OK;
 }
 
