@@ -99,7 +99,7 @@ for dir in damaged/ckpt/step-*; do flip "$dir/optimizer.safetensors"; done
 code=0
 train damaged --resume >/dev/null 2>err || code=$?
 [[ $code == 1 ]] || fail "all checkpoints damaged: exit $code"
-grep -q "no whole checkpoint" err || fail "all checkpoints damaged: $(cat err)"
+grep -q "no complete checkpoint" err || fail "all checkpoints damaged: $(cat err)"
 truncate -s 100 damaged/ckpt/step-00001200/model.safetensors
 code=0
 train damaged --resume >/dev/null 2>err || code=$?
