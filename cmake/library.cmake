@@ -9,7 +9,7 @@ file(GLOB command_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.c)
 # OpenMP's flags go to few places only: this folder, the tokenizer's counting of words, the drawing of
 # weights and, below, the kernels of each processor level.
 file(GLOB parallel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/parallel/*.c)
-list(APPEND parallel_sources ${PROJECT_SOURCE_DIR}/src/tokenizer/count.c
+list(APPEND parallel_sources ${PROJECT_SOURCE_DIR}/src/tokenizer/word_counts.c
      ${PROJECT_SOURCE_DIR}/src/model/init.c)
 separate_arguments(openmp_flags UNIX_COMMAND "${OpenMP_C_FLAGS}")
 set_source_files_properties(${parallel_sources} PROPERTIES COMPILE_OPTIONS "${openmp_flags}")
@@ -123,8 +123,13 @@ endif()
 
 # ---- command: linked statically, so that build/kvshift runs from anywhere -------------------------
 
-add_executable(kvshift_command ${command_sources})
+# Tests of the command's tables link it without main.c.
+list(FILTER command_sources EXCLUDE REGEX "/main\\.c$")
+add_library(kvshift_cli STATIC ${command_sources})
+kvshift_own_code(kvshift_cli)
+target_link_libraries(kvshift_cli PUBLIC kvshift_static)
+add_executable(kvshift_command ${PROJECT_SOURCE_DIR}/src/cli/main.c)
 kvshift_own_code(kvshift_command)
-target_link_libraries(kvshift_command PRIVATE kvshift_static)
+target_link_libraries(kvshift_command PRIVATE kvshift_cli)
 set_target_properties(kvshift_command PROPERTIES
     OUTPUT_NAME kvshift RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})

@@ -12,7 +12,6 @@ typedef struct settings {
 
 #define FIELD(name) offsetof(settings, name)
 
-
 /* clang-format off */
 static const kvsi_setting options[] = {
     {.name = "len", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.length), .group = "Attention",

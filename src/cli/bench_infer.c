@@ -3,8 +3,8 @@
 #include "base/folders.h"
 #include "base/memory.h"
 #include "cli/bench.h"
-#include "config/config.h"
 #include "cli/model_input.h"
+#include "config/config.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -331,7 +331,7 @@ static kvs_status train(const tokenizer_settings *settings, const kvsi_parsed_op
     if (!settings->out)
         return kvsi_fail(err, KVS_E_INVALID, "option '--out' is needed: the file to write");
     if (!settings->overwrite && kvsi_file_exists(settings->out))
-        return kvsi_fail(err, KVS_E_INVALID, "'%s' is there already; --overwrite replaces it",
+        return kvsi_fail(err, KVS_E_INVALID, "'%s' already exists; --overwrite replaces it",
                          settings->out);
     st = kvs_tokenizer_train(&t, (const char *const *)parsed->arguments, parsed->argument_count,
                              &training, err);
