@@ -1,5 +1,5 @@
-/* The folder of a run that goes on: the checkpoint's state and moments, and the logs.  Sums are set
- * right, so that what they vouch for is reached. */
+/* The folder of a run that is resumed: the checkpoint's state and moments, and the logs.  Checksums
+ * are corrected, so that the code behind them is reached. */
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/folders.h"
@@ -61,7 +61,7 @@ static void sum_of(char *out, const char *path)
     kvsi_checksum_print(out, sum);
 }
 
-/* The sum of a file, where the state has one for it. */
+/* Replaces the checksum of a file if the state has one. */
 static void set_sum(kvsi_text *state, const char *name)
 {
     char key[64], path[128], sum[KVSI_CHECKSUM_TEXT];
@@ -93,7 +93,7 @@ static void set_sums(void)
 
 /* ---- the target ---- */
 
-/* A run of one step, whose folder the inputs change. */
+/* A run of one step; the inputs change its folder. */
 static void make_run(void)
 {
     static int done;
