@@ -242,11 +242,11 @@ static void bad_lines_are_refused(void **state)
 /* ---- .zst ------------------------------------------------------------------------------------ */
 
 /* Two frames, as written by `cat a.zst b.zst`. */
-static size_t compress(char *out, size_t room, const char *first, const char *second)
+static size_t compress(char *out, size_t capacity, const char *first, const char *second)
 {
-    size_t size = ZSTD_compress(out, room, first, strlen(first), 3);
+    size_t size = ZSTD_compress(out, capacity, first, strlen(first), 3);
 
-    size += ZSTD_compress(out + size, room - size, second, strlen(second), 3);
+    size += ZSTD_compress(out + size, capacity - size, second, strlen(second), 3);
     return size;
 }
 

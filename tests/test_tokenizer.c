@@ -355,7 +355,7 @@ static void test_expressions(void **state)
 
 /* ---- SentencePiece and llama2.c -------------------------------------------------------------- */
 
-static void add_scored(kvsi_text *out, const char *text, float score)
+static void add_token(kvsi_text *out, const char *text, float score)
 {
     const uint32_t size = (uint32_t)strlen(text);
 
@@ -378,7 +378,7 @@ static void test_scores(void **state)
     (void)state;
     kvsi_text_add_bytes(&file, "\5\0\0\0", 4);
     for (size_t i = 0; i < sizeof scores / sizeof *scores; i++)
-        add_scored(&file, pieces[i], scores[i]);
+        add_token(&file, pieces[i], scores[i]);
     if (load_file(&t, "tokenizer.bin", file.data, file.length, &err) != KVS_OK)
         fail_msg("%s", err.message);
     /* BOS and the prefix space decode to nothing. */
@@ -450,7 +450,7 @@ static void test_sentencepiece(void **state)
 
 /* ---- configuration files ---- */
 
-static void write_beside(const char *name, const char *text)
+static void write_config_file(const char *name, const char *text)
 {
     char *path = kvsi_path_join(support_dir, name);
 
@@ -490,7 +490,7 @@ static void expect_ids(const kvs_tokenizer *t, const char *text, const char *exp
 }
 
 /* Ids as transformers' LlamaTokenizer gives them. */
-static void test_beside_sentencepiece(void **state)
+static void test_config_sentencepiece(void **state)
 {
     static const struct {
         const char *config, *map, *added, *model; /* the files; NULL = missing */
@@ -527,10 +527,10 @@ static void test_beside_sentencepiece(void **state)
         kvs_tokenizer *t;
         kvs_err err;
 
-        write_beside("tokenizer_config.json", cases[i].config);
-        write_beside("special_tokens_map.json", cases[i].map);
-        write_beside("added_tokens.json", cases[i].added);
-        write_beside("config.json", cases[i].model);
+        write_config_file("tokenizer_config.json", cases[i].config);
+        write_config_file("special_tokens_map.json", cases[i].map);
+        write_config_file("added_tokens.json", cases[i].added);
+        write_config_file("config.json", cases[i].model);
         if (load_file(&t, "tokenizer.model", file.data, file.length, &err) != KVS_OK)
             fail_msg("%zu: %s", i, err.message);
         expect_ids(t, cases[i].text, cases[i].ids);
@@ -543,14 +543,14 @@ static void test_beside_sentencepiece(void **state)
                    "1 3 6 7"); /* the file has another name: the configuration is not used */
         kvs_tokenizer_free(t);
     }
-    write_beside("special_tokens_map.json", NULL);
-    write_beside("added_tokens.json", NULL);
-    write_beside("config.json", NULL);
-    write_beside("tokenizer_config.json", NULL);
+    write_config_file("special_tokens_map.json", NULL);
+    write_config_file("added_tokens.json", NULL);
+    write_config_file("config.json", NULL);
+    write_config_file("tokenizer_config.json", NULL);
     kvsi_text_release(&file);
 }
 
-static void test_hostile_beside(void **state)
+static void test_hostile_config(void **state)
 {
     static const struct {
         const char *name, *text, *words;
@@ -582,18 +582,18 @@ static void test_hostile_beside(void **state)
         kvs_tokenizer *t;
         kvs_err err = {.message = ""};
 
-        write_beside(cases[i].name, cases[i].text);
+        write_config_file(cases[i].name, cases[i].text);
         assert_int_not_equal(load_file(&t, "tokenizer.model", file.data, file.length, &err),
                              KVS_OK);
         if (!strstr(err.message, cases[i].words))
             fail_msg("'%s' says nothing of '%s'", err.message, cases[i].words);
-        write_beside(cases[i].name, NULL);
+        write_config_file(cases[i].name, NULL);
     }
     kvsi_text_release(&file);
 }
 
 /* For a tokenizer.json only BOS and EOS are read; the template does not change. */
-static void test_beside_json(void **state)
+static void test_config_json(void **state)
 {
     static const char json[] =
         "{\"added_tokens\": [{\"id\": 0, \"content\": \"<|endoftext|>\", \"special\": true},"
@@ -607,8 +607,9 @@ static void test_beside_json(void **state)
     t = load_text(json);
     assert_int_equal(kvs_tokenizer_eos(t), 0);
     kvs_tokenizer_free(t);
-    write_beside("tokenizer_config.json",
-                 "{\"add_bos_token\": true, \"bos_token\": null, \"eos_token\": \"<|im_end|>\"}");
+    write_config_file(
+        "tokenizer_config.json",
+        "{\"add_bos_token\": true, \"bos_token\": null, \"eos_token\": \"<|im_end|>\"}");
     t = load_text(json);
     assert_int_equal(kvs_tokenizer_bos(t), 0);
     assert_int_equal(kvs_tokenizer_eos(t), 1);
@@ -621,13 +622,13 @@ static void test_beside_json(void **state)
     assert_int_equal(kvs_tokenizer_eos(again), 1);
     kvs_tokenizer_free(again);
     kvs_tokenizer_free(t);
-    write_beside("tokenizer_config.json", NULL);
+    write_config_file("tokenizer_config.json", NULL);
     kvsi_free(path);
     kvsi_free(saved);
 }
 
 /* A byte-level vocabulary in GGUF: the tokens around a text, also if no key sets them. */
-static void test_gguf_frames(void **state)
+static void test_gguf_templates(void **state)
 {
     static const struct {
         const char *pre;
@@ -791,9 +792,9 @@ int main(void)
         cmocka_unit_test(test_expressions),     cmocka_unit_test(test_scores),
         cmocka_unit_test(test_refusals),        cmocka_unit_test(test_deep_sequences),
         cmocka_unit_test(test_hostile_gguf),    cmocka_unit_test(test_sentencepiece),
-        cmocka_unit_test(test_character_map),   cmocka_unit_test(test_beside_sentencepiece),
-        cmocka_unit_test(test_hostile_beside),  cmocka_unit_test(test_beside_json),
-        cmocka_unit_test(test_gguf_frames),
+        cmocka_unit_test(test_character_map),   cmocka_unit_test(test_config_sentencepiece),
+        cmocka_unit_test(test_hostile_config),  cmocka_unit_test(test_config_json),
+        cmocka_unit_test(test_gguf_templates),
     };
 
     return cmocka_run_group_tests(tests, support_dir_setup, support_dir_teardown);
