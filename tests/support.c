@@ -228,16 +228,16 @@ static void read_logits(kvsi_pass *pass, real *logits)
 {
     const kvsi_ops *op = pass->context.ops;
     const size_t count = pass->tokens;
-    real *scratch =
-        op->alloc(count * kvsi_pass_logit_count(&pass->model->config) * sizeof *scratch);
+    real *scratch = op->alloc(&pass->context, count * kvsi_pass_logit_count(&pass->model->config) *
+                                                  sizeof *scratch);
     int32_t *rows = kvsi_alloc(count, sizeof *rows);
 
     assert_true(scratch && rows);
     for (size_t t = 0; t < count; t++)
         rows[t] = (int32_t)t;
-    kvsi_pass_logits(pass, logits, scratch, rows, count);
+    assert_int_equal(kvsi_pass_logits(pass, logits, scratch, rows, count, NULL), KVS_OK);
     kvsi_free(rows);
-    op->release(scratch);
+    op->release(&pass->context, scratch);
 }
 
 void support_run(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *const *states, real *logits)
@@ -257,7 +257,8 @@ support_result support_train(const kvs_model *model, const kvs_batch *batch,
     const size_t bytes = kvsi_layout_total(&model->layout) * sizeof(real);
     kvsi_pass *pass = support_pass(model, tokens, batch->sequences, 1);
     const kvsi_ops *op = pass->context.ops;
-    real *gradients = op->alloc(bytes);
+    kvsi_loss loss;
+    real *gradients = op->alloc(&pass->context, bytes);
     support_result result = {
         .logits = kvsi_alloc(tokens * kvsi_pass_logit_count(&model->config), sizeof *result.logits),
         .gradients = kvsi_alloc(bytes, 1),
@@ -268,13 +269,14 @@ support_result support_train(const kvs_model *model, const kvs_batch *batch,
         kvsi_pass_set_dropout(pass, 1, dropout->seed, dropout->number);
     assert_int_equal(kvsi_pass_load(pass, batch, NULL, NULL), KVS_OK);
     kvsi_pass_forward(pass);
-    result.loss = kvsi_pass_loss(pass, gradients).sum;
+    assert_int_equal(kvsi_pass_loss(pass, gradients, &loss, NULL), KVS_OK);
+    result.loss = loss.sum;
     kvsi_pass_backward(pass, gradients);
     op->download(&pass->context, result.gradients, gradients, bytes);
     op->sync(&pass->context);
     kvsi_pass_forward(pass); /* the backward pass may have overwritten what the logits need */
     read_logits(pass, result.logits);
-    op->release(gradients);
+    op->release(&pass->context, gradients);
     kvsi_pass_free(pass);
     return result;
 }

@@ -132,7 +132,7 @@ static void probes_do_their_work(void **state)
         assert_int_equal(kvsi_ops_find(&ops, level, NULL), KVS_OK);
         c.ops = ops;
         memset(sums, 0, sizeof sums);
-        flops = ops->multiply_add(&c, sums, PARTS, 100000);
+        ops->multiply_add(&c, sums, PARTS, 100000, &flops);
         /* x = 0.999 x + 0.001 ends at 1 in every lane of every chain, to float's rounding of a
          * fixed point whose errors a thousand steps add up */
         for (size_t p = 0; p < PARTS; p++)

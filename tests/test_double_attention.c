@@ -232,7 +232,10 @@ static void shift_by_hand(void **state)
                               .sequences = 1,
                               .spans = &span,
                               .tokens = 3};
-    kvsi_context c = {op, 1, (unsigned char *)workspace, sizeof workspace};
+    kvsi_context c = {.ops = op,
+                      .threads = 1,
+                      .workspace = (unsigned char *)workspace,
+                      .workspace_bytes = sizeof workspace};
 
     (void)state;
     op->attention_forward(&c, out, logsum, qkv, &a);
@@ -258,7 +261,10 @@ static void expect_shifted(const char *what, const kvsi_shift *shift, const doub
                               .sequences = 1,
                               .spans = &span,
                               .tokens = 3};
-    kvsi_context c = {op, 1, (unsigned char *)workspace, sizeof workspace};
+    kvsi_context c = {.ops = op,
+                      .threads = 1,
+                      .workspace = (unsigned char *)workspace,
+                      .workspace_bytes = sizeof workspace};
 
     op->attention_forward(&c, out, logsum, qkv, &a);
     differences_expect(what, v, expected, 12);
@@ -307,7 +313,10 @@ static void expect_keys(const real *qkv, size_t head_size, size_t rotary, const 
                               .sequences = 1,
                               .spans = &span,
                               .tokens = 3};
-    kvsi_context c = {op, 1, (unsigned char *)workspace, sizeof workspace};
+    kvsi_context c = {.ops = op,
+                      .threads = 1,
+                      .workspace = (unsigned char *)workspace,
+                      .workspace_bytes = sizeof workspace};
 
     op->attention_forward(&c, out, logsum, qkv, &a);
     differences_expect("shifted and rotated keys", k, expected, 3 * head_size);
@@ -342,7 +351,10 @@ static void slopes_and_window_by_hand(void **state)
                         .sequences = 1,
                         .spans = &span,
                         .tokens = 3};
-    kvsi_context c = {op, 1, (unsigned char *)workspace, sizeof workspace};
+    kvsi_context c = {.ops = op,
+                      .threads = 1,
+                      .workspace = (unsigned char *)workspace,
+                      .workspace_bytes = sizeof workspace};
 
     (void)state;
     op->attention_forward(&c, out, logsum, qkv, &a);
@@ -377,7 +389,10 @@ static void dropout_by_hand(void **state)
                               .spans = spans,
                               .tokens = N};
     real qkv[N * 4] = {0}, out[N * 2], logsum[N * 2], workspace[100];
-    kvsi_context c = {op, 1, (unsigned char *)workspace, sizeof workspace};
+    kvsi_context c = {.ops = op,
+                      .threads = 1,
+                      .workspace = (unsigned char *)workspace,
+                      .workspace_bytes = sizeof workspace};
 
     (void)state;
     for (size_t t = 0; t < N; t++)

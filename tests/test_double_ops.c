@@ -357,7 +357,10 @@ static void head_by_hand(void **state)
                       .row_loss = losses,
                       .row_guess = guesses,
                       .n = 2};
-    kvsi_context c = {op, 1, (unsigned char *)workspace, sizeof workspace};
+    kvsi_context c = {.ops = op,
+                      .threads = 1,
+                      .workspace = (unsigned char *)workspace,
+                      .workspace_bytes = sizeof workspace};
 
     (void)state;
     op->head_logits(&c, logits, x, &matrix, (const int32_t[]){1, 0}, 2);

@@ -334,14 +334,14 @@ static float *run_pass(kvsi_pass *pass, const kvs_batch *batch, size_t *count)
 {
     kvsi_context *c = &pass->context;
     const size_t size = kvsi_layout_total(&pass->model->layout);
-    float *gradients = c->ops->alloc(size * sizeof *gradients), *results;
+    float *gradients = c->ops->alloc(c, size * sizeof *gradients), *results;
     kvsi_loss loss;
 
     assert_non_null(gradients);
     kvsi_pass_set_dropout(pass, 1, 8, 9);
     assert_int_equal(kvsi_pass_load(pass, batch, NULL, NULL), KVS_OK);
     kvsi_pass_forward(pass);
-    loss = kvsi_pass_loss(pass, gradients);
+    assert_int_equal(kvsi_pass_loss(pass, gradients, &loss, NULL), KVS_OK);
     kvsi_pass_backward(pass, gradients);
     assert_true(isfinite(loss.sum) && loss.sum > 0);
     *count = loss.rows + size;
@@ -350,7 +350,7 @@ static float *run_pass(kvsi_pass *pass, const kvs_batch *batch, size_t *count)
     memcpy(results, pass->host_losses, loss.rows * sizeof *results);
     c->ops->download(c, results + loss.rows, gradients, size * sizeof *results);
     c->ops->sync(c);
-    c->ops->release(gradients);
+    c->ops->release(c, gradients);
     return results;
 }
 

@@ -30,7 +30,7 @@ static void expected_logits(real *logits, const walk_truth *truth, const int32_t
 
     assert_int_equal(kvsi_pass_load(truth->pass, &batch, NULL, NULL), KVS_OK);
     kvsi_pass_forward(truth->pass);
-    kvsi_pass_logits(truth->pass, logits, scratch, &last, 1);
+    assert_int_equal(kvsi_pass_logits(truth->pass, logits, scratch, &last, 1, NULL), KVS_OK);
 }
 
 void tracked_expect(const tracked *t, const char *after)

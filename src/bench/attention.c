@@ -64,7 +64,8 @@ static kvs_status make(bench *b, kvs_runtime *rt, const kvs_bench_attention_opti
 
     TRY(kvs_model_create(&b->model, rt, &config, 1, err));
     TRY(kvsi_pass_create(&b->pass, b->model, &limits, err));
-    b->gradients = rt->ops->alloc(kvsi_layout_total(&b->model->layout) * sizeof(real));
+    b->gradients =
+        rt->ops->alloc(&b->model->context, kvsi_layout_total(&b->model->layout) * sizeof(real));
     b->ids = kvsi_alloc(o->length, sizeof *b->ids);
     TRY(load(b, o->length, err));
     kvsi_probe_init(&b->probe, rt->ops, rt->threads);
@@ -77,7 +78,8 @@ static void release(bench *b, const kvs_runtime *rt)
     kvsi_samples_release(&b->backward);
     kvsi_samples_release(&b->both);
     kvsi_samples_release(&b->peaks);
-    rt->ops->release(b->gradients);
+    if (b->model)
+        rt->ops->release(&b->model->context, b->gradients);
     kvsi_free(b->ids);
     kvsi_pass_free(b->pass);
     kvs_model_free(b->model);
@@ -93,9 +95,11 @@ static kvs_status run_round(bench *b, int counts, kvs_err *err)
     double middle, ended;
 
     c->ops->attention_forward(c, m->mixed, m->logsum, m->qkv, &a);
+    TRY(kvsi_sync(c, err));
     middle = kvsi_clock_seconds();
     c->ops->attention_backward(c, b->pass->d_qkv, b->pass->d_mixed, m->mixed, m->logsum, m->qkv,
                                &a);
+    TRY(kvsi_sync(c, err));
     ended = kvsi_clock_seconds();
     if (!counts)
         return KVS_OK;

@@ -110,6 +110,7 @@ static kvs_status measure(kvsi_samples *samples, bench *b, const kvs_bench_gemm 
     started = kvsi_clock_seconds();
     for (size_t i = 0; i < repeats; i++)
         run(&b->context, b, g);
+    TRY(kvsi_sync(&b->context, err));
     return kvsi_samples_add(samples, flops * (double)repeats / (kvsi_clock_seconds() - started),
                             err);
 }
@@ -149,17 +150,14 @@ static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *
         y = larger(y, m->gemm[i].tokens * m->gemm[i].rows);
         w = larger(w, m->gemm[i].rows * m->gemm[i].cols);
     }
-    b->context = (kvsi_context){
-        .ops = rt->ops,
-        .threads = rt->threads,
-        .workspace_bytes = rt->ops->workspace_bytes(&smallest, rt->threads),
-    };
-    b->context.workspace = rt->ops->alloc(b->context.workspace_bytes);
-    b->x = rt->ops->alloc(x * sizeof *b->x);
-    b->y = rt->ops->alloc(y * sizeof *b->y);
-    b->w = rt->ops->alloc(w * sizeof *b->w);
+    b->context = kvsi_runtime_context(rt);
+    b->context.workspace_bytes = rt->ops->workspace_bytes(&smallest, rt->threads);
+    b->context.workspace = rt->ops->alloc(&b->context, b->context.workspace_bytes);
+    b->x = rt->ops->alloc(&b->context, x * sizeof *b->x);
+    b->y = rt->ops->alloc(&b->context, y * sizeof *b->y);
+    b->w = rt->ops->alloc(&b->context, w * sizeof *b->w);
     b->numbers = kvsi_probe_numbers(larger(larger(x, y), w));
-    b->far = rt->ops->alloc(READ_BYTES);
+    b->far = rt->ops->alloc(&b->context, READ_BYTES);
     if (!b->context.workspace || !b->x || !b->y || !b->w || !b->numbers || !b->far)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for an array of %zu MiB",
                          READ_BYTES >> 20);
@@ -194,11 +192,11 @@ static void release(bench *b, const kvs_runtime *rt)
         kvsi_samples_release(&b->gemm[i].backward_input);
         kvsi_samples_release(&b->gemm[i].backward_weight);
     }
-    rt->ops->release(b->context.workspace);
-    rt->ops->release(b->x);
-    rt->ops->release(b->y);
-    rt->ops->release(b->w);
-    rt->ops->release(b->far);
+    rt->ops->release(&b->context, b->context.workspace);
+    rt->ops->release(&b->context, b->x);
+    rt->ops->release(&b->context, b->y);
+    rt->ops->release(&b->context, b->w);
+    rt->ops->release(&b->context, b->far);
     kvsi_free(b->numbers);
     kvsi_free(b);
 }

@@ -11,8 +11,8 @@ static double run(kvsi_probe *probe, double *flops)
 {
     const double started = kvsi_clock_seconds();
 
-    *flops = probe->context.ops->multiply_add(&probe->context, probe->sums, KVSI_PROBE_PARTS,
-                                              probe->rounds);
+    probe->context.ops->multiply_add(&probe->context, probe->sums, KVSI_PROBE_PARTS, probe->rounds,
+                                     flops);
     return kvsi_clock_seconds() - started;
 }
 

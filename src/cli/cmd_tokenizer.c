@@ -23,7 +23,7 @@ typedef struct tokenizer_settings {
 
 #define TOKENIZER_OPTION                                                                           \
     {                                                                                              \
-        .name = "tokenizer", .letter = 't', .kind = KVSI_OPTION_TEXT,                              \
+        .name = "tokenizer", .letter = 't', .kind = KVSI_SETTING_TEXT,                             \
         .offset = offsetof(tokenizer_settings, tokenizer), .group = "Options",                     \
         .placeholder = "FILE",                                                                     \
         .help = "tokenizer.json, a SentencePiece model, llama2.c's tokenizer.bin, GGUF, a "        \
@@ -32,34 +32,34 @@ typedef struct tokenizer_settings {
 
 #define JSON_OPTION                                                                                \
     {                                                                                              \
-        .name = "json", .kind = KVSI_OPTION_FLAG, .offset = offsetof(tokenizer_settings, json),    \
+        .name = "json", .kind = KVSI_SETTING_FLAG, .offset = offsetof(tokenizer_settings, json),   \
         .group = "Options", .help = "print one JSON object"                                        \
     }
 
-static const kvsi_option encode_options[] = {
+static const kvsi_setting encode_options[] = {
     TOKENIZER_OPTION,
     {.name = "text",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, text),
      .group = "Options",
      .placeholder = "TEXT",
      .help = "the text to encode",
      .automatic = "standard input"},
     {.name = "no-special",
-     .kind = KVSI_OPTION_FLAG,
+     .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(tokenizer_settings, no_special),
      .group = "Options",
      .help = "do not add BOS and EOS; special tokens in the text itself are still recognized"},
     JSON_OPTION,
 };
 
-static const kvsi_option decode_options[] = {TOKENIZER_OPTION};
+static const kvsi_setting decode_options[] = {TOKENIZER_OPTION};
 
-static const kvsi_option info_options[] = {TOKENIZER_OPTION, JSON_OPTION};
+static const kvsi_setting info_options[] = {TOKENIZER_OPTION, JSON_OPTION};
 
-static const kvsi_option train_options[] = {
+static const kvsi_setting train_options[] = {
     {.name = "vocab",
-     .kind = KVSI_OPTION_SIZE,
+     .kind = KVSI_SETTING_SIZE,
      .offset = offsetof(tokenizer_settings, vocab),
      .group = "Options",
      .placeholder = "N",
@@ -67,24 +67,24 @@ static const kvsi_option train_options[] = {
      .low = 256,
      .high = 4194304},
     {.name = "out",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, out),
      .group = "Options",
      .placeholder = "FILE",
      .help = "the tokenizer.json to write; needed"},
     {.name = "overwrite",
-     .kind = KVSI_OPTION_FLAG,
+     .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(tokenizer_settings, overwrite),
      .group = "Options",
      .help = "replace an existing file"},
     {.name = "special",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, special),
      .group = "Options",
      .placeholder = "TEXT",
      .help = "a string that becomes one token and splits the text; may be repeated"},
     {.name = "threads",
-     .kind = KVSI_OPTION_SIZE,
+     .kind = KVSI_SETTING_SIZE,
      .offset = offsetof(tokenizer_settings, threads),
      .group = "Options",
      .placeholder = "N",
@@ -92,7 +92,7 @@ static const kvsi_option train_options[] = {
      .automatic = "every core",
      .high = 1024},
     {.name = "separator",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, separator),
      .group = "Documents",
      .placeholder = "TEXT",
@@ -100,7 +100,7 @@ static const kvsi_option train_options[] = {
      .may_be_empty = 1,
      .automatic = "<|endoftext|>"},
     {.name = "field",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, field),
      .group = "Documents",
      .placeholder = "NAME",
@@ -110,8 +110,7 @@ static const kvsi_option train_options[] = {
 
 #define COMMAND(verb, ...)                                                                         \
     {                                                                                              \
-        .command = "kvshift tokenizer " #verb, .options = verb##_options,                          \
-        .count = sizeof verb##_options / sizeof *verb##_options, __VA_ARGS__                       \
+        .command = "kvshift tokenizer " #verb, .tables = KVSI_OPTIONS(verb##_options), __VA_ARGS__ \
     }
 
 static const kvsi_command_options encode_command =

@@ -42,6 +42,14 @@ void kvs_task_word(const kvs_task *task, int32_t id, char *out, size_t size)
         snprintf(out, size, "%d", (int)id);
 }
 
+json_t *kvsi_task_describe(const kvs_task *task, const kvsi_settings *table, const void *config)
+{
+    json_t *object = json_pack("{s:s}", "name", task->ops->name);
+
+    kvsi_settings_to_json(object, table, config, KVSI_RESULT);
+    return object;
+}
+
 kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_task *task,
                                   size_t max_sequences, kvs_err *err)
 {

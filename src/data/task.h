@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/random.h"
+#include "base/setting.h"
 #include "kvshift/kvshift.h"
 
 typedef struct kvsi_task_ops {
@@ -31,6 +32,9 @@ struct kvs_task {
     size_t buckets;
     kvs_length_bucket bucket[KVS_LENGTH_BUCKETS_MAX];
 };
+
+/* {"name": ..., and the settings of a task's table}, a new reference. */
+json_t *kvsi_task_describe(const kvs_task *task, const kvsi_settings *table, const void *config);
 
 /* Owns the arrays of a kvs_batch. */
 typedef struct kvsi_batch_buffer {

@@ -19,8 +19,9 @@ kvs_status kvsi_divergence_init(kvsi_divergence *d, kvsi_pass *pass, kvsi_pass *
                          "the model has %zu logits, that to compare with has %zu", width, other);
     d->logits = kvsi_alloc(ROWS * width, sizeof *d->logits);
     d->reference_logits = kvsi_alloc(ROWS * width, sizeof *d->reference_logits);
-    d->scratch = pass->context.ops->alloc(ROWS * width * sizeof *d->scratch);
-    d->reference_scratch = reference->context.ops->alloc(ROWS * width * sizeof *d->scratch);
+    d->scratch = pass->context.ops->alloc(&pass->context, ROWS * width * sizeof *d->scratch);
+    d->reference_scratch =
+        reference->context.ops->alloc(&reference->context, ROWS * width * sizeof *d->scratch);
     if (!d->logits || !d->reference_logits || !d->scratch || !d->reference_scratch)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu logits", ROWS * width);
     return KVS_OK;
@@ -29,9 +30,9 @@ kvs_status kvsi_divergence_init(kvsi_divergence *d, kvsi_pass *pass, kvsi_pass *
 void kvsi_divergence_release(kvsi_divergence *d)
 {
     if (d->scratch)
-        d->pass->context.ops->release(d->scratch);
+        d->pass->context.ops->release(&d->pass->context, d->scratch);
     if (d->reference_scratch)
-        d->reference->context.ops->release(d->reference_scratch);
+        d->reference->context.ops->release(&d->reference->context, d->reference_scratch);
     kvsi_free(d->reference_logits);
     kvsi_free(d->logits);
 }
@@ -74,7 +75,7 @@ static void add_row(kvsi_divergence *d, const real *q, const real *p, size_t wid
     d->same += best_p == best_q;
 }
 
-void kvsi_divergence_add(kvsi_divergence *d, size_t first, size_t end)
+kvs_status kvsi_divergence_add(kvsi_divergence *d, size_t first, size_t end, kvs_err *err)
 {
     const size_t width = kvsi_pass_logit_count(&d->pass->model->config);
 
@@ -84,9 +85,11 @@ void kvsi_divergence_add(kvsi_divergence *d, size_t first, size_t end)
 
         for (size_t i = 0; i < count; i++)
             rows[i] = (int32_t)(at + i);
-        kvsi_pass_logits(d->pass, d->logits, d->scratch, rows, count);
-        kvsi_pass_logits(d->reference, d->reference_logits, d->reference_scratch, rows, count);
+        TRY(kvsi_pass_logits(d->pass, d->logits, d->scratch, rows, count, err));
+        TRY(kvsi_pass_logits(d->reference, d->reference_logits, d->reference_scratch, rows, count,
+                             err));
         for (size_t i = 0; i < count; i++)
             add_row(d, d->logits + i * width, d->reference_logits + i * width, width);
     }
+    return KVS_OK;
 }

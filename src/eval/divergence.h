@@ -19,6 +19,6 @@ kvs_status kvsi_divergence_init(kvsi_divergence *d, kvsi_pass *pass, kvsi_pass *
 void kvsi_divergence_release(kvsi_divergence *d);
 
 /* Rows first .. end-1 of the batch that both have run. */
-void kvsi_divergence_add(kvsi_divergence *d, size_t first, size_t end);
+kvs_status kvsi_divergence_add(kvsi_divergence *d, size_t first, size_t end, kvs_err *err);
 
 #endif

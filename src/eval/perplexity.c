@@ -74,9 +74,12 @@ static void measurement_release(measurement *m)
 
 static kvs_status run_pass(kvsi_pass *pass, const kvs_batch *batch, double *loss, kvs_err *err)
 {
+    kvsi_loss now;
+
     TRY(kvsi_pass_load(pass, batch, NULL, err));
     kvsi_pass_forward(pass);
-    *loss += kvsi_pass_loss(pass, NULL).sum;
+    TRY(kvsi_pass_loss(pass, NULL, &now, err));
+    *loss += now.sum;
     return KVS_OK;
 }
 
@@ -97,7 +100,7 @@ static kvs_status run_window(measurement *m, const int32_t *ids, size_t start, s
     m->fed += end - start;
     if (m->reference) {
         TRY(run_pass(m->reference, &batch, &m->reference_loss, err));
-        kvsi_divergence_add(&m->divergence, done > start ? done - start : 0, end - start);
+        TRY(kvsi_divergence_add(&m->divergence, done > start ? done - start : 0, end - start, err));
     }
     return KVS_OK;
 }

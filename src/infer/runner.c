@@ -18,16 +18,17 @@ static size_t smaller(size_t x, size_t y)
 static kvs_status allocate(kvs_runner *r, const kvsi_pass_limits *limits, kvs_err *err)
 {
     const size_t logits = kvsi_pass_logit_count(&r->model->config);
+    const kvsi_context *c = &r->model->context;
 
     TRY(kvsi_pass_create(&r->pass, r->model, limits, err));
-    r->logits = r->model->context.ops->alloc(limits->sequences * logits * sizeof *r->logits);
-    r->host_logits = kvsi_alloc(limits->sequences * logits, sizeof *r->host_logits);
+    r->logits = c->ops->alloc(c, limits->sequences * logits * sizeof *r->logits);
+    r->outputs = kvsi_alloc(limits->sequences, sizeof(float *));
     r->feeds = kvsi_alloc(limits->sequences, sizeof *r->feeds);
     r->states = kvsi_alloc(limits->sequences, sizeof *r->states);
     r->starts = kvsi_alloc(limits->sequences + 1, sizeof *r->starts);
     r->ids = kvsi_alloc(limits->tokens, sizeof *r->ids);
     r->targets = kvsi_alloc(limits->tokens, sizeof *r->targets);
-    if (!r->logits || !r->host_logits || !r->feeds || !r->states || !r->starts || !r->ids ||
+    if (!r->logits || !r->outputs || !r->feeds || !r->states || !r->starts || !r->ids ||
         !r->targets)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a runner of %zu sequences",
                          limits->sequences);
@@ -65,9 +66,9 @@ void kvs_runner_free(kvs_runner *runner)
 {
     if (!runner)
         return;
-    runner->model->context.ops->release(runner->logits);
+    runner->model->context.ops->release(&runner->model->context, runner->logits);
     kvsi_pass_free(runner->pass);
-    kvsi_free(runner->host_logits);
+    kvsi_free(runner->outputs);
     kvsi_free(runner->feeds);
     kvsi_free(runner->states);
     kvsi_free(runner->starts);
@@ -198,7 +199,7 @@ kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t cou
         TRY(kvsi_pass_load(runner->pass, &batch, runner->states, err));
         kvsi_pass_forward(runner->pass);
         if (runner->pass->head_rows > 0) {
-            kvsi_pass_loss(runner->pass, NULL);
+            TRY(kvsi_pass_loss(runner->pass, NULL, NULL, err));
             hand_out_scores(runner);
         }
     }
@@ -208,18 +209,16 @@ kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t cou
 /* ---- feeding ---- */
 
 /* The logits after the last tokens of the sessions that were gathered in r->feeds. */
-static void hand_out_logits(kvs_runner *r)
+static kvs_status hand_out_logits(kvs_runner *r, kvs_err *err)
 {
-    const size_t logits = kvsi_pass_logit_count(&r->model->config);
-
-    kvsi_pass_state_logits(r->pass, r->host_logits, r->logits, r->states, r->parts);
     for (size_t i = 0; i < r->parts; i++)
-        for (size_t v = 0; v < logits; v++)
-            r->feeds[i]->logits[v] = (float)r->host_logits[i * logits + v];
+        r->outputs[i] = r->feeds[i]->logits;
+    TRY(kvsi_pass_state_logits(r->pass, r->outputs, r->logits, r->states, r->parts, err));
     r->parts = 0;
+    return KVS_OK;
 }
 
-static void give_logits(kvs_runner *r, const kvs_feed *feeds, size_t count)
+static kvs_status give_logits(kvs_runner *r, const kvs_feed *feeds, size_t count, kvs_err *err)
 {
     r->parts = 0;
     for (size_t f = 0; f < count; f++) {
@@ -228,10 +227,9 @@ static void give_logits(kvs_runner *r, const kvs_feed *feeds, size_t count)
         r->feeds[r->parts] = &feeds[f];
         r->states[r->parts++] = &feeds[f].session->state;
         if (r->parts == r->pass->limits.sequences)
-            hand_out_logits(r);
+            TRY(hand_out_logits(r, err));
     }
-    if (r->parts > 0)
-        hand_out_logits(r);
+    return r->parts > 0 ? hand_out_logits(r, err) : KVS_OK;
 }
 
 /* Appends the ids of a feed behind those of its session, to be run. */
@@ -248,14 +246,10 @@ static void note_ids(const kvs_feed *feed)
 
 static kvs_status run_feeds(kvs_runner *r, const kvs_feed *feeds, size_t count, kvs_err *err)
 {
-    kvs_status st;
-
     for (size_t f = 0; f < count; f++)
         note_ids(&feeds[f]);
-    st = kvsi_runner_run(r, feeds, count, err);
-    if (st == KVS_OK)
-        give_logits(r, feeds, count);
-    return st;
+    TRY(kvsi_runner_run(r, feeds, count, err));
+    return give_logits(r, feeds, count, err);
 }
 
 kvs_status kvs_runner_feed(kvs_runner *runner, const kvs_feed *feeds, size_t count, kvs_err *err)
@@ -295,6 +289,5 @@ kvs_status kvs_session_logits(kvs_session *session, float *logits, kvs_err *err)
 
     if (session->state.length == 0)
         return kvsi_fail(err, KVS_E_INVALID, "an empty session has no logits");
-    give_logits(session->runner, &feed, 1);
-    return KVS_OK;
+    return give_logits(session->runner, &feed, 1, err);
 }

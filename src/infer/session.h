@@ -11,7 +11,8 @@
 struct kvs_runner {
     const kvs_model *model; /* borrowed */
     kvsi_pass *pass;
-    real *logits, *host_logits; /* [sequences, logits], the backend's and ours */
+    float *logits;   /* [sequences, logits], backend memory */
+    float **outputs; /* [sequences] where they go */
 
     /* the batch of one pass, part by part */
     size_t parts;

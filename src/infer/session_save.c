@@ -13,11 +13,12 @@ static size_t part_bytes(const kvsi_state_part *part)
     return part->strips * part->strip;
 }
 
-static void download_part(kvsi_context c, unsigned char *out, const kvsi_state_part *part)
+static kvs_status download_part(kvsi_context c, unsigned char *out, const kvsi_state_part *part,
+                                kvs_err *err)
 {
     for (size_t s = 0; s < part->strips; s++)
         c.ops->download(&c, out + s * part->strip, part->data + s * part->stride, part->strip);
-    c.ops->sync(&c);
+    return kvsi_sync(&c, err);
 }
 
 /* The text of the first tensor (kvsi_free). */
@@ -90,7 +91,7 @@ static kvs_status fill_image(image *m, const kvs_session *s, kvs_err *err)
 
     m->tensors[1] = kvsi_session_ids_tensor(s->ids, s->state.length);
     for (size_t i = 0; i + KVSI_SESSION_OTHERS < m->count; i++) {
-        download_part(s->state.model->context, at, &m->parts[i]);
+        TRY(download_part(s->state.model->context, at, &m->parts[i], err));
         m->tensors[KVSI_SESSION_OTHERS + i] = kvsi_session_part_tensor(&m->parts[i], at);
         at += part_bytes(&m->parts[i]);
     }

@@ -1,13 +1,23 @@
-/* kernels/backend.h - a backend is a table of coarse operations, forward and backward.
+/* kernels/backend.h - a backend is a table of memory calls and of coarse operations, forward and
+ * backward, which are listed in kernels/operations.def.
  *
- * The model calls nothing else.  Tensor pointers handed to an operation belong to the backend: only
- * it dereferences them, the model moves data with upload and download.  Descriptions (sizes,
- * kvsi_attention, kvsi_span) are ordinary memory.  Shapes are row-major; n = tokens in the batch.
+ * The model calls nothing else.  Tensor pointers handed to an operation belong to the backend: they
+ * come from alloc or adopt, only the backend dereferences them, and everyone else moves data with
+ * upload and download.  Adding an offset to such a pointer is allowed, within what was allocated.
+ * Descriptions (kvsi_matrix, kvsi_attention, kvsi_span, ...) are host memory, valid for the call.
+ * Shapes are row-major; n = tokens in the batch.
  *
  * Backward operations ADD to parameter gradients (d_table, d_gain, d_w, shift gradients) and, where
  * stated, to activation gradients; all other outputs are overwritten.  Buffers must not overlap
- * unless stated.  Operations do not allocate and cannot fail: what they need beyond their arguments
- * comes from the context's workspace, sized beforehand by workspace_bytes().
+ * unless stated.  Operations do not allocate: what they need beyond their arguments comes from the
+ * context's workspace, sized beforehand by workspace_bytes().
+ *
+ * Operations run in the order of their calls and return nothing.  Where one can fail (a device was
+ * lost), its status stays with the device, later operations do nothing, and every later sync
+ * returns that first status.  A caller that ignores a sync therefore loses no error.
+ *
+ * Not yet: transfers between ranks give backend pointers to MPI, so more than one rank needs a
+ * backend whose memory is the host's.
  *
  * Results have the same bits for any number of threads: work is cut into pieces by shape alone, and
  * sums over pieces have a fixed order. */
@@ -151,90 +161,45 @@ typedef struct kvsi_ops kvsi_ops;
 typedef struct kvsi_context {
     const kvsi_ops *ops;
     int threads;
-    unsigned char *workspace;
+    unsigned char *workspace; /* backend memory */
     size_t workspace_bytes;
+    void *device; /* the backend's own (queue, first error), shared by all contexts of a runtime;
+                     NULL for backends that need none */
 } kvsi_context;
 
 struct kvsi_ops {
     const char *name;
 
-    /* memory: zeroed blocks; NULL if there is none */
-    void *(*alloc)(size_t bytes);
-    void (*release)(void *memory);
+    /* A zeroed block, NULL if there is no memory; release(NULL) does nothing. */
+    void *(*alloc)(const kvsi_context *c, size_t bytes);
+    void (*release)(const kvsi_context *c, void *memory);
+    /* Host memory (a mapped file) as backend memory that is only read.  It must stay valid and
+     * unchanged until disown.  Backends whose memory is the host's return the pointer itself,
+     * others a copy, NULL if there is no memory; disown(NULL) does nothing. */
+    const void *(*adopt)(const kvsi_context *c, const void *host, size_t bytes);
+    void (*disown)(const kvsi_context *c, const void *adopted);
+    /* from_host may be changed as soon as upload returns; to_host is filled at the next sync. */
     void (*upload)(kvsi_context *c, void *to, const void *from_host, size_t bytes);
     void (*download)(kvsi_context *c, void *to_host, const void *from, size_t bytes);
     void (*copy)(kvsi_context *c, void *to, const void *from, size_t bytes);
     void (*zero)(kvsi_context *c, void *memory, size_t bytes);
-    void (*sync)(kvsi_context *c); /* all results are there, downloads included */
+    /* Waits for all operations so far.  Returns the first error of any of them, from then on. */
+    kvs_status (*sync)(kvsi_context *c);
     size_t (*workspace_bytes)(const kvsi_limits *limits, int threads);
 
-    /* y[n,cols] = table[ids[t]], or += if `add`;  d_table[ids[t]] += d_y[t] */
-    void (*embed_forward)(kvsi_context *c, real *y, const kvsi_matrix *table, const int32_t *ids,
-                          size_t n, int add);
-    void (*embed_backward)(kvsi_context *c, real *d_table, const real *d_y, const int32_t *ids,
-                           size_t n, size_t dim);
-
-    /* The backward adds to d_x; d_bias is NULL where the norm has none. */
-    void (*norm_forward)(kvsi_context *c, real *y, const real *x, const kvsi_norm *norm, size_t n,
-                         size_t dim);
-    void (*norm_backward)(kvsi_context *c, real *d_x, real *d_gain, real *d_bias, const real *d_y,
-                          const real *x, const kvsi_norm *norm, size_t n, size_t dim);
-
-    /* y[n,rows] = residual + x[n,cols] W^T + bias (residual NULL = 0);
-     * d_x = d_y W, or += if `add`;  d_w += d_y^T x;  d_bias += sum over rows of d_y */
-    void (*linear_forward)(kvsi_context *c, real *y, const real *x, const kvsi_matrix *w, size_t n,
-                           const real *residual);
-    void (*linear_backward_input)(kvsi_context *c, real *d_x, const real *d_y, const kvsi_matrix *w,
-                                  size_t n, int add);
-    void (*linear_backward_weight)(kvsi_context *c, real *d_w, const real *d_y, const real *x,
-                                   size_t n, size_t rows, size_t cols);
-    void (*linear_backward_bias)(kvsi_context *c, real *d_bias, const real *d_y, size_t n,
-                                 size_t rows);
-
-    /* qkv[n, (heads + 2 kv_heads) * head_size], raw -> shift -> rotate -> causal attention.
-     * out[n, heads * head_size]; logsum[n, heads] is kept for the backward pass.
-     * The backward gives d_qkv and adds to the shifts' gradients; for spans without a cache. */
-    void (*attention_forward)(kvsi_context *c, real *out, real *logsum, const real *qkv,
-                              const kvsi_attention *a);
-    void (*attention_backward)(kvsi_context *c, real *d_qkv, const real *d_out, const real *out,
-                               const real *logsum, const real *qkv, const kvsi_attention *a);
-
-    /* gate_up[n, 2 ffn]: y = silu(gate) * up;  y = gelu(x), the tanh form */
-    void (*swiglu_forward)(kvsi_context *c, real *y, const real *gate_up, size_t n, size_t ffn);
-    void (*swiglu_backward)(kvsi_context *c, real *d_gate_up, const real *d_y, const real *gate_up,
-                            size_t n, size_t ffn);
-    void (*gelu_forward)(kvsi_context *c, real *y, const real *x, size_t n, size_t ffn);
-    void (*gelu_backward)(kvsi_context *c, real *d_x, const real *d_y, const real *x, size_t n,
-                          size_t ffn);
-
-    /* In place; the same call drops the gradient.  y += x. */
-    void (*dropout)(kvsi_context *c, real *x, size_t count, const kvsi_dropout *d);
-    void (*add)(kvsi_context *c, real *y, const real *x, size_t count);
-
-    /* Rows of length 1: y = x / |x|;  d_x += ... (rows of length 0 stay, with no gradient) */
-    void (*unit_rows_forward)(kvsi_context *c, real *y, const real *x, size_t rows, size_t cols);
-    void (*unit_rows_backward)(kvsi_context *c, real *d_x, const real *d_y, const real *x,
-                               size_t rows, size_t cols);
-
-    /* logits[count, vocab] of the given rows;  loss and its gradients in cache-sized chunks */
-    void (*head_logits)(kvsi_context *c, real *logits, const real *x, const kvsi_matrix *w,
-                        const int32_t *rows, size_t count);
-    void (*head_loss)(kvsi_context *c, const kvsi_head *head);
-
-    /* *sum = sum of squares;  *scale = mean * min(1, limit / (mean sqrt(*sum))), limit 0 = none */
-    void (*sum_squares)(kvsi_context *c, double *sum, const real *g, size_t n);
-    void (*clip_scale)(kvsi_context *c, double *scale, const double *sum, double mean,
-                       double limit);
-    /* AdamW on g * *scale, decay decoupled */
-    void (*adamw)(kvsi_context *c, real *p, const real *g, real *m, real *v, size_t n,
-                  const kvsi_adamw *h, const double *scale);
-
-    /* For measuring the machine alone, in parts that threads share; sums[parts] is what came out,
-     * so that nothing can be left out.  As many rounds of multiply-adds on registers in each part:
-     * returns the floating-point operations done.  x[n], read once. */
-    double (*multiply_add)(kvsi_context *c, real *sums, size_t parts, size_t rounds);
-    void (*read_through)(kvsi_context *c, real *sums, size_t parts, const real *x, size_t n);
+    /* the arithmetic */
+#define OPERATION(name, parameters, arguments, work) void(*name) parameters;
+#include "kernels/operations.def"
 };
+
+/* sync, with a message. */
+static inline kvs_status kvsi_sync(kvsi_context *c, kvs_err *err)
+{
+    const kvs_status st = c->ops->sync(c);
+
+    return st == KVS_OK ? st
+                        : kvsi_fail(err, st, "an operation of backend '%s' failed", c->ops->name);
+}
 
 /* The plain reference, and the processor-specific tables; see kernels/levels.c. */
 extern const kvsi_ops kvsi_reference_ops;

@@ -4,17 +4,31 @@
 #include "base/random.h"
 #include "kernels/forms.h"
 
-#include <math.h>
 #include <string.h>
 
-void *kvsi_host_alloc(size_t bytes)
+void *kvsi_host_alloc(const kvsi_context *c, size_t bytes)
 {
+    (void)c;
     return kvsi_alloc(bytes, 1);
 }
 
-void kvsi_host_release(void *memory)
+void kvsi_host_release(const kvsi_context *c, void *memory)
 {
+    (void)c;
     kvsi_free(memory);
+}
+
+const void *kvsi_host_adopt(const kvsi_context *c, const void *host, size_t bytes)
+{
+    (void)c;
+    (void)bytes;
+    return host;
+}
+
+void kvsi_host_disown(const kvsi_context *c, const void *adopted)
+{
+    (void)c;
+    (void)adopted;
 }
 
 void kvsi_host_copy(kvsi_context *c, void *to, const void *from, size_t bytes)
@@ -31,18 +45,10 @@ void kvsi_host_zero(kvsi_context *c, void *memory, size_t bytes)
         memset(memory, 0, bytes);
 }
 
-void kvsi_host_sync(kvsi_context *c)
+kvs_status kvsi_host_sync(kvsi_context *c)
 {
     (void)c;
-}
-
-void kvsi_host_clip_scale(kvsi_context *c, double *scale, const double *sum, double mean,
-                          double limit)
-{
-    const double norm = mean * sqrt(*sum);
-
-    (void)c;
-    *scale = limit > 0 && norm > limit ? mean * (limit / norm) : mean;
+    return KVS_OK;
 }
 
 kvsi_target kvsi_target_q(const kvsi_attention *a)

@@ -4,13 +4,19 @@
 
 #include "kernels/backend.h"
 
-void *kvsi_host_alloc(size_t bytes);
-void kvsi_host_release(void *memory);
+void *kvsi_host_alloc(const kvsi_context *c, size_t bytes);
+void kvsi_host_release(const kvsi_context *c, void *memory);
+const void *kvsi_host_adopt(const kvsi_context *c, const void *host, size_t bytes);
+void kvsi_host_disown(const kvsi_context *c, const void *adopted);
 void kvsi_host_copy(kvsi_context *c, void *to, const void *from, size_t bytes);
 void kvsi_host_zero(kvsi_context *c, void *memory, size_t bytes);
-void kvsi_host_sync(kvsi_context *c);
-void kvsi_host_clip_scale(kvsi_context *c, double *scale, const double *sum, double mean,
-                          double limit);
+kvs_status kvsi_host_sync(kvsi_context *c);
+
+/* These calls, as members of a kvsi_ops. */
+#define KVSI_HOST_MEMORY                                                                           \
+    .alloc = kvsi_host_alloc, .release = kvsi_host_release, .adopt = kvsi_host_adopt,              \
+    .disown = kvsi_host_disown, .upload = kvsi_host_copy, .download = kvsi_host_copy,              \
+    .copy = kvsi_host_copy, .zero = kvsi_host_zero, .sync = kvsi_host_sync
 
 /* The part of qkv that one of q, k, v occupies. */
 typedef struct kvsi_target {

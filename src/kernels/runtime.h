@@ -1,4 +1,4 @@
-/* kernels/runtime.h - which table of operations runs, on how many threads, among which ranks. */
+/* kernels/runtime.h - which backend runs, on how many threads, among which ranks. */
 #ifndef KVSI_KERNELS_RUNTIME_H
 #define KVSI_KERNELS_RUNTIME_H
 
@@ -7,9 +7,16 @@
 
 struct kvs_runtime {
     const kvsi_ops *ops;
+    void *device; /* see kvsi_context */
     int threads;
     kvs_comm *comm; /* kvsi_comm_self where nobody said anything */
     int spread;
 };
+
+/* A context without a workspace: for memory, and for operations that need none. */
+static inline kvsi_context kvsi_runtime_context(const kvs_runtime *rt)
+{
+    return (kvsi_context){.ops = rt->ops, .threads = rt->threads, .device = rt->device};
+}
 
 #endif

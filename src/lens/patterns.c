@@ -212,7 +212,7 @@ kvs_status kvs_patterns(const kvs_model *model, const int32_t *ids, size_t count
     l.pass->watch = show_layer;
     l.pass->watcher = &l;
     kvsi_pass_forward(l.pass);
-    st = l.status;
+    st = l.status != KVS_OK ? l.status : kvsi_sync(&l.pass->context, err);
 out:
     lens_release(&l);
     return st;

@@ -6,8 +6,8 @@
 
 enum { CHUNK = 4096 };
 
-static void add_numbers(kvsi_checksum_stream *stream, kvsi_context c, const real *numbers,
-                        size_t count)
+static kvs_status add_numbers(kvsi_checksum_stream *stream, kvsi_context c, const real *numbers,
+                              size_t count, kvs_err *err)
 {
     real chunk[CHUNK];
 
@@ -15,9 +15,10 @@ static void add_numbers(kvsi_checksum_stream *stream, kvsi_context c, const real
         const size_t n = count - at < CHUNK ? count - at : CHUNK;
 
         c.ops->download(&c, chunk, numbers + at, n * sizeof *chunk);
-        c.ops->sync(&c);
+        TRY(kvsi_sync(&c, err));
         kvsi_checksum_add(stream, chunk, n * sizeof *chunk);
     }
+    return KVS_OK;
 }
 
 /* A tensor that only the file has, row by row. */
@@ -51,7 +52,7 @@ kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err
         const kvsi_parameter *p = &model->layout.list[i];
 
         if (model->numbers[i])
-            add_numbers(stream, model->context, model->numbers[i], p->count);
+            TRY_OUT(add_numbers(stream, model->context, model->numbers[i], p->count, err));
         else
             TRY_OUT(add_view(stream, kvsi_weights_find(model->weights, p->name), err));
     }

@@ -60,6 +60,7 @@ static void forward_attention(kvsi_pass *p, size_t l)
     const real *in = normalise(p, m->x, at->input_norm, at->input_norm_bias);
     kvsi_context *k = &p->context;
 
+    kvsi_pass_attach(p, l);
     linear(p, m->qkv, in, &w->qkv, NULL);
     if (gates.rows > 0)
         k->ops->linear_forward(k, m->gates, in, &gates, p->tokens, NULL);
@@ -220,7 +221,7 @@ static void run_head(kvsi_pass *p, real *gradients)
 
 /* The head's share of the backward pass happens here too, so that logits never outlive a chunk:
  * it leaves the gradient of the final norm's output in d_normed. */
-kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients)
+kvs_status kvsi_pass_loss(kvsi_pass *pass, real *gradients, kvsi_loss *loss, kvs_err *err)
 {
     const kvs_model *m = pass->model;
     const int has_head = m->layout.head != KVSI_ABSENT;
@@ -236,32 +237,47 @@ kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients)
         kvsi_pass_complete(pass, unit);
     k->ops->download(k, pass->host_losses, pass->losses, pass->head_rows * sizeof *pass->losses);
     k->ops->download(k, pass->host_guesses, pass->guesses, pass->head_rows * sizeof *pass->guesses);
-    k->ops->sync(k);
-    return count_loss(pass);
+    TRY(kvsi_sync(k, err));
+    if (loss)
+        *loss = count_loss(pass);
+    return KVS_OK;
 }
 
-void kvsi_pass_state_logits(kvsi_pass *pass, real *host_logits, real *scratch,
-                            kvsi_state *const *states, size_t count)
+/* Logits of `count` rows of pass->normed, into scratch; returns how many a row has. */
+static size_t head_logits(kvsi_pass *p, real *scratch, const int32_t *rows, size_t count)
+{
+    const kvsi_matrix w = kvsi_pass_head(p);
+    kvsi_context *k = &p->context;
+
+    prepare_head(p);
+    k->ops->upload(k, p->rows, rows, count * sizeof *rows);
+    k->ops->head_logits(k, scratch, p->normed, &w, p->rows, count);
+    return w.rows;
+}
+
+kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *const *host_logits, real *scratch,
+                                  kvsi_state *const *states, size_t count, kvs_err *err)
 {
     const size_t dim = pass->model->config.dim;
     kvsi_context *k = &pass->context;
+    size_t logits;
 
     for (size_t i = 0; i < count; i++) {
         k->ops->copy(k, pass->normed + i * dim, states[i]->last, dim * sizeof *pass->normed);
         pass->host_rows[i] = (int32_t)i;
     }
-    kvsi_pass_logits(pass, host_logits, scratch, pass->host_rows, count);
+    logits = head_logits(pass, scratch, pass->host_rows, count);
+    for (size_t i = 0; i < count; i++)
+        k->ops->download(k, host_logits[i], scratch + i * logits, logits * sizeof *scratch);
+    return kvsi_sync(k, err);
 }
 
-void kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
-                      size_t count)
+kvs_status kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
+                            size_t count, kvs_err *err)
 {
-    const kvsi_matrix w = kvsi_pass_head(pass);
+    const size_t logits = head_logits(pass, scratch, rows, count);
     kvsi_context *k = &pass->context;
 
-    prepare_head(pass);
-    k->ops->upload(k, pass->rows, rows, count * sizeof *rows);
-    k->ops->head_logits(k, scratch, pass->normed, &w, pass->rows, count);
-    k->ops->download(k, host_logits, scratch, count * w.rows * sizeof *host_logits);
-    k->ops->sync(k);
+    k->ops->download(k, host_logits, scratch, count * logits * sizeof *host_logits);
+    return kvsi_sync(k, err);
 }

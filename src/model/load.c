@@ -132,17 +132,15 @@ static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_w
     kvs_status st;
     float *numbers;
 
-    if (t->view.dtype == KVSI_F32 && t->interleaved_heads == 0 && !is_small) {
-        kvsi_model_set(m, p, t->view.data);
-        return KVS_OK;
-    }
+    if (t->view.dtype == KVSI_F32 && t->interleaved_heads == 0 && !is_small)
+        return kvsi_model_set(m, p, t->view.data, err);
     numbers = kvsi_alloc(p->count, sizeof *numbers);
     if (!numbers)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu numbers", p->name,
                          p->count);
     st = kvsi_weights_numbers(numbers, p, t, err);
     if (st == KVS_OK)
-        kvsi_model_set(m, p, numbers);
+        st = kvsi_model_set(m, p, numbers, err);
     kvsi_free(numbers);
     return st;
 }

@@ -20,7 +20,7 @@ static kvsi_matrix matrix_at(const kvs_model *m, size_t index)
         .type = file->view.dtype,
         .rows = p->shape[0],
         .cols = p->shape[1],
-        .data = file->view.data,
+        .data = m->views[index],
         .paired = file->interleaved_heads > 0 ? p->shape[0] / file->interleaved_heads : 0,
     };
 }

@@ -9,15 +9,14 @@
 /* Moves a table to the backend; frees the host's copy. */
 static kvs_status upload_table(real **out, kvsi_context *c, real *host, size_t count, kvs_err *err)
 {
-    *out = c->ops->alloc(count * sizeof *host);
+    *out = c->ops->alloc(c, count * sizeof *host);
     if (!host || !*out) {
         kvsi_free(host);
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a table of %zu numbers", count);
     }
     c->ops->upload(c, *out, host, count * sizeof *host);
-    c->ops->sync(c);
     kvsi_free(host);
-    return KVS_OK;
+    return kvsi_sync(c, err);
 }
 
 /* Pair i turns by position * base^(-2i/rotary); computed in double, kept in real. */
@@ -68,10 +67,10 @@ static kvs_status make_tables(kvsi_tables *out, kvs_model *m, size_t heads, kvs_
     return KVS_OK;
 }
 
-static void release_tables(const kvsi_tables *tables, const kvsi_ops *op)
+static void release_tables(const kvsi_tables *tables, const kvsi_context *c)
 {
-    op->release(tables->rotations);
-    op->release(tables->slopes);
+    c->ops->release(c, tables->rotations);
+    c->ops->release(c, tables->slopes);
 }
 
 kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
@@ -84,7 +83,7 @@ kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_co
     if (!m)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a model");
     m->config = *config;
-    m->context = (kvsi_context){.ops = rt->ops, .threads = rt->threads};
+    m->context = kvsi_runtime_context(rt);
     m->comm = rt->comm;
     TRY_OUT(kvs_model_config_finish(&m->config, err));
     TRY_OUT(kvsi_layout_init(&m->layout, &m->config, err));
@@ -128,7 +127,7 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
     *out = NULL;
     TRY_OUT(kvsi_model_begin(&m, rt, config, err));
     TRY_OUT(find_share(&numbers, m, rt->spread, err));
-    m->parameters = rt->ops->alloc(numbers * sizeof(real));
+    m->parameters = rt->ops->alloc(&m->context, numbers * sizeof(real));
     if (!m->parameters) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu parameters", numbers);
         goto out;
@@ -171,7 +170,7 @@ kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt, const kvs_model_co
         const kvsi_parameter *p = &m->layout.list[i];
 
         kvsi_parameter_fill(values, p, &m->config, seed, rt->threads);
-        kvsi_model_put(m, p, 0, values, p->count);
+        TRY_OUT(kvsi_model_put(m, p, 0, values, p->count, err));
     }
     *out = m;
     m = NULL;
@@ -181,13 +180,17 @@ out:
     return st;
 }
 
-/* Of a model without a block: the small one, and the matrices that had to be decoded. */
-static void release_decoded(const kvs_model *m)
+/* A model without a block: the small tensors, and the matrices of the file, decoded or adopted. */
+static void release_tensors(const kvs_model *m)
 {
+    const kvsi_context *c = &m->context;
+
     for (size_t i = 0; m->numbers && i < m->layout.count; i++)
         if (kvsi_group_of(m->layout.list[i].role) == KVSI_MATRICES)
-            m->context.ops->release(m->numbers[i]);
-    m->context.ops->release(m->small);
+            c->ops->release(c, m->numbers[i]);
+    for (size_t i = 0; m->views && i < m->layout.count; i++)
+        c->ops->disown(c, m->views[i]);
+    c->ops->release(c, m->small);
 }
 
 void kvs_model_free(kvs_model *model)
@@ -195,14 +198,15 @@ void kvs_model_free(kvs_model *model)
     if (!model)
         return;
     if (model->parameters)
-        model->context.ops->release(model->parameters);
+        model->context.ops->release(&model->context, model->parameters);
     else
-        release_decoded(model);
+        release_tensors(model);
     kvsi_weights_close(model->weights);
     kvsi_matrices_release(&model->matrices);
-    release_tables(&model->tables, model->context.ops);
-    release_tables(&model->sliding_tables, model->context.ops);
+    release_tables(&model->tables, &model->context);
+    release_tables(&model->sliding_tables, &model->context);
     kvsi_free(model->numbers);
+    kvsi_free(model->views);
     if (model->share)
         kvsi_share_release(model->share);
     kvsi_free(model->share);

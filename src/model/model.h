@@ -27,8 +27,10 @@ struct kvs_model {
                               matrices are a file's */
     real *small;           /* its gains, biases and shift numbers, or a block of these alone */
     kvsi_weights *weights; /* the mapped file that has the matrices; NULL with a block */
-    real **numbers;        /* [layout.count] tensors in the layout's order; NULL: see the file, or
+    real **numbers;        /* [layout.count] tensors in the layout's order; NULL: see `views`, or
                               not here now */
+    const void **views;    /* [layout.count] matrices in the file's type, adopted by the backend;
+                              NULL with a block */
     kvsi_matrices matrices;
     kvsi_tables tables, sliding_tables; /* of ordinary layers, and of those with a window */
 };
@@ -56,10 +58,11 @@ kvs_status kvsi_model_must_own(const kvs_model *model, const char *what, kvs_err
 kvs_status kvsi_model_must_be_whole(const kvs_model *model, kvs_err *err);
 
 /* Sets numbers of a tensor from `first` on, in the block's order: those of them that are here. */
-void kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first, const real *values,
-                    size_t count);
+kvs_status kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first,
+                          const real *values, size_t count, kvs_err *err);
 /* Sets a tensor that is in memory from float32 numbers in file order, at any alignment. */
-void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32);
+kvs_status kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32,
+                          kvs_err *err);
 
 /* ---- weights that are spread over ranks ---- */
 

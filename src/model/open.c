@@ -1,4 +1,5 @@
 /* Opening a model for running: its matrices stay where the mapped file has them. */
+#include "base/memory.h"
 #include "base/read_ahead.h"
 #include "model/model.h"
 
@@ -23,14 +24,15 @@ static kvs_status fail_memory(const kvs_model *m, size_t numbers, kvs_err *err)
                      kvsi_weights_path(m->weights));
 }
 
-/* Memory for what is not read from the file again and again. */
+/* Memory for tensors that are decoded; the other matrices stay in the file's type. */
 static kvs_status place_tensors(kvs_model *m, kvs_err *err)
 {
-    const kvsi_ops *op = m->context.ops;
+    const kvsi_context *c = &m->context;
     const size_t small = kvsi_layout_total(&m->layout) - m->layout.group_start[KVSI_GAINS];
 
-    m->small = op->alloc(small * sizeof *m->small);
-    if (!m->small)
+    m->small = c->ops->alloc(c, small * sizeof *m->small);
+    m->views = kvsi_alloc(m->layout.count, sizeof *m->views);
+    if (!m->small || !m->views)
         return fail_memory(m, small, err);
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
@@ -38,8 +40,14 @@ static kvs_status place_tensors(kvs_model *m, kvs_err *err)
         if (kvsi_group_of(p->role) != KVSI_MATRICES) {
             m->numbers[i] = kvsi_model_small(m, (ptrdiff_t)p->offset);
         } else if (!is_view(m, p)) {
-            m->numbers[i] = op->alloc(p->count * sizeof *m->numbers[i]);
+            m->numbers[i] = c->ops->alloc(c, p->count * sizeof *m->numbers[i]);
             if (!m->numbers[i])
+                return fail_memory(m, p->count, err);
+        } else {
+            const kvsi_file_tensor *view = &kvsi_weights_find(m->weights, p->name)->view;
+
+            m->views[i] = c->ops->adopt(c, view->data, kvsi_file_tensor_bytes(view));
+            if (!m->views[i])
                 return fail_memory(m, p->count, err);
         }
     }

@@ -5,7 +5,7 @@
  *
  *     kvsi_pass_load(pass, &batch, states, &err);     checks and uploads; states may be NULL
  *     kvsi_pass_forward(pass);
- *     kvsi_pass_loss(pass, gradients);                gradients NULL = only the loss
+ *     kvsi_pass_loss(pass, gradients, &loss, &err);   gradients NULL = only the loss
  *     kvsi_pass_backward(pass, gradients);            adds to the block of gradients
  *
  * Everything is allocated by kvsi_pass_create; nothing after that allocates. */
@@ -68,6 +68,8 @@ typedef struct kvsi_pass {
     int32_t *rows, *targets, *guesses; /* [head_rows] */
     real *losses;                      /* [head_rows] */
 
+    unsigned char *host; /* `layers` and all host memory below is in it */
+
     /* the batch that is loaded */
     size_t tokens, sequences, head_rows;
     kvsi_span *spans;    /* [sequences] */
@@ -109,19 +111,20 @@ typedef struct kvsi_loss {
     size_t rows, scored, right;
 } kvsi_loss;
 
-kvsi_loss kvsi_pass_loss(kvsi_pass *pass, real *gradients);
+/* `loss` may be NULL.  Waits for the backend, and fails if one of its operations has failed. */
+kvs_status kvsi_pass_loss(kvsi_pass *pass, real *gradients, kvsi_loss *loss, kvs_err *err);
 void kvsi_pass_backward(kvsi_pass *pass, real *gradients);
 
 /* How many logits a row has: the vocabulary, or the channels where there is no head. */
 size_t kvsi_pass_logit_count(const kvs_model_config *config);
 /* Logits of `count` rows of the loaded batch (count <= limits.head_rows), to host memory
  * [count, logits].  `scratch` is backend memory of that size. */
-void kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
-                      size_t count);
+kvs_status kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
+                            size_t count, kvs_err *err);
 /* The same after the last token of each of `count` states (at most head_rows and tokens of the
- * limits); ends the batch that is loaded. */
-void kvsi_pass_state_logits(kvsi_pass *pass, real *host_logits, real *scratch,
-                            kvsi_state *const *states, size_t count);
+ * limits), each to its own row of host memory; ends the batch that is loaded. */
+kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *const *host_logits, real *scratch,
+                                  kvsi_state *const *states, size_t count, kvs_err *err);
 
 /* ---- shared by forward.c and backward.c ---- */
 
@@ -172,8 +175,13 @@ kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site);
 /* Drops numbers of x[n, dim], sequence by sequence. */
 void kvsi_pass_drop(kvsi_pass *pass, real *x, const kvsi_dropout *first);
 
-/* The attention of one layer; its shifts point into `gradients` unless that is NULL. */
-kvsi_attention kvsi_pass_attention(kvsi_pass *pass, size_t layer, real *gradients);
+/* Heads of the targets that have gates. */
+size_t kvsi_gate_heads(const kvs_model_config *config, kvsi_layer_shape shape);
+/* Points the spans of sequences with a state to the cache and the tails of one layer. */
+void kvsi_pass_attach(kvsi_pass *pass, size_t layer);
+/* The attention of one layer; its shifts point into `gradients` unless that is NULL.  The spans are
+ * the pass's own: with states, attach the layer first. */
+kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gradients);
 /* A norm by its offsets; both may be KVSI_ABSENT. */
 kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias);
 /* The matrix that makes the gates of one layer, all targets one above the other; 0 rows: none. */

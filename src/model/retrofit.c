@@ -21,8 +21,7 @@ static kvs_status copy_tensors(kvs_model *to, const kvs_model *from, kvs_err *er
             c->ops->copy(c, to->numbers[p - to->layout.list], from->numbers[i],
                          p->count * sizeof(real));
     }
-    c->ops->sync(c);
-    return KVS_OK;
+    return kvsi_sync(c, err);
 }
 
 kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model *model,

@@ -31,7 +31,7 @@ static kvs_status collect_bucket(real *out, real *scratch, const kvs_model *m, c
         m->comm->ops->collect(m->comm->self, &transfer, scratch, m->parameters + b->at, &cut, err));
     TRY_OUT(kvsi_comm_wait(m->comm, &transfer, err));
     c.ops->download(&c, out, scratch, b->all.count * sizeof *out);
-    c.ops->sync(&c);
+    st = kvsi_sync(&c, err);
 out:
     kvsi_cut_release(&cut);
     return st;
@@ -43,7 +43,7 @@ kvs_status kvsi_spread_read(const kvs_model *model, const kvsi_parameter *p, flo
     const kvsi_share *share = model->share;
     const kvsi_ops *op = model->context.ops;
     real *host = kvsi_alloc(share->largest_bucket, sizeof *host);
-    real *scratch = op->alloc(share->largest_bucket * sizeof *scratch);
+    real *scratch = op->alloc(&model->context, share->largest_bucket * sizeof *scratch);
     kvs_status st = KVS_OK;
 
     if (!host || !scratch)
@@ -60,7 +60,7 @@ kvs_status kvsi_spread_read(const kvs_model *model, const kvsi_parameter *p, flo
             out[kvsi_file_index(p, n - p->offset)] = (float)host[n - b->all.from];
     }
     kvsi_free(host);
-    op->release(scratch);
+    op->release(&model->context, scratch);
     return st;
 }
 
@@ -81,7 +81,7 @@ static kvs_status share_tensor(kvs_model *m, const kvsi_parameter *p, const floa
             chunk[i] = (real)numbers[kvsi_file_index(p, at + i)];
         st = kvsi_comm_broadcast(m->comm, chunk, n * sizeof *chunk, 0, err);
         if (st == KVS_OK)
-            kvsi_model_put(m, p, at, chunk, n);
+            st = kvsi_model_put(m, p, at, chunk, n, err);
     }
     return st;
 }

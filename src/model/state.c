@@ -1,5 +1,7 @@
 #include "model/state.h"
 
+#include "base/memory.h"
+
 #include <stdio.h>
 
 static size_t smaller(size_t x, size_t y)
@@ -40,35 +42,45 @@ static size_t tail_width(kvsi_layer_shape shape, unsigned target)
     return (target == KVS_SHIFT_Q ? shape.heads : shape.kv_heads) * shape.head_size;
 }
 
-/* Numbers of one layer: of its cache (target 0), or of the tails of a target. */
-static size_t layer_numbers(const kvsi_state *state, unsigned target, size_t layer)
+/* Values of one layer: of its K^ (V^ has as many), and of the tails of each target. */
+static kvsi_state_place layer_values(const kvsi_state *state, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
+    const size_t rows = (1 + state->marks) * state->config->shift.window;
+    const unsigned targets = state->config->shift.targets;
 
-    if (target == 0)
-        return shape.kv_heads * rows_of(state, shape) * shape.head_size;
-    return (1 + state->marks) * state->config->shift.window * tail_width(shape, target);
+    return (kvsi_state_place){
+        .cache = shape.kv_heads * rows_of(state, shape) * shape.head_size,
+        .tail_q = targets & KVS_SHIFT_Q ? rows * tail_width(shape, KVS_SHIFT_Q) : 0,
+        .tail_k = targets & KVS_SHIFT_K ? rows * tail_width(shape, KVS_SHIFT_K) : 0,
+        .tail_v = targets & KVS_SHIFT_V ? rows * tail_width(shape, KVS_SHIFT_V) : 0,
+    };
 }
 
-/* Numbers of all layers before `layer`. */
-static size_t numbers_before(const kvsi_state *state, unsigned target, size_t layer)
+/* Where layers start, places[layers + 1] unless NULL; returns where the last one ends. */
+static kvsi_state_place lay_out(kvsi_state_place *places, const kvsi_state *state)
 {
-    size_t sum = 0;
+    kvsi_state_place at = {0};
 
-    for (size_t l = 0; l < layer; l++)
-        sum += layer_numbers(state, target, l);
-    return sum;
+    for (size_t l = 0; l < state->config->layers; l++) {
+        const kvsi_state_place values = layer_values(state, l);
+
+        if (places)
+            places[l] = at;
+        at.cache += values.cache;
+        at.tail_q += values.tail_q;
+        at.tail_k += values.tail_k;
+        at.tail_v += values.tail_v;
+    }
+    if (places)
+        places[state->config->layers] = at;
+    return at;
 }
 
-/* Where a layer's cache starts; of the layer behind the last, where all of them end. */
-static size_t cache_before(const kvsi_state *state, size_t layer)
+/* Where a layer's cache starts, in bytes. */
+static size_t cache_at(const kvsi_state *state, size_t layer)
 {
-    return kvsi_dtype_bytes(state->cache, numbers_before(state, 0, layer));
-}
-
-static size_t tail_bytes(const kvsi_state *state, unsigned target)
-{
-    return numbers_before(state, target, state->config->layers) * sizeof(real);
+    return kvsi_dtype_bytes(state->cache, state->places[layer].cache);
 }
 
 static kvsi_state plan(const kvs_model_config *config, size_t capacity, kvsi_dtype cache)
@@ -93,101 +105,93 @@ kvs_status kvsi_cache_type(kvsi_dtype *out, kvs_dtype name, kvs_err *err)
     return KVS_OK;
 }
 
-/* The three tails with the target each belongs to. */
-typedef struct tail_slot {
-    real **tail;
-    unsigned target;
-} tail_slot;
-
-enum { TAILS = 3 };
-
-static void tail_slots(tail_slot *slots, kvsi_state *state)
-{
-    slots[0] = (tail_slot){&state->tail_q, KVS_SHIFT_Q};
-    slots[1] = (tail_slot){&state->tail_k, KVS_SHIFT_K};
-    slots[2] = (tail_slot){&state->tail_v, KVS_SHIFT_V};
-}
-
 size_t kvsi_state_bytes(const kvs_model_config *config, size_t capacity, kvsi_dtype cache)
 {
-    kvsi_state state = plan(config, capacity, cache);
-    size_t bytes = 2 * cache_before(&state, config->layers) + config->dim * sizeof(real);
-    tail_slot slots[TAILS];
+    const kvsi_state state = plan(config, capacity, cache);
+    const kvsi_state_place end = lay_out(NULL, &state);
 
-    tail_slots(slots, &state);
-    for (size_t i = 0; i < TAILS; i++)
-        bytes += config->shift.targets & slots[i].target ? tail_bytes(&state, slots[i].target) : 0;
-    return bytes;
+    return 2 * kvsi_dtype_bytes(cache, end.cache) +
+           (end.tail_q + end.tail_k + end.tail_v + config->dim) * sizeof(real);
+}
+
+/* A target's tails; NULL if it is not shifted. */
+static real *alloc_tails(const kvsi_context *c, size_t values, int *complete)
+{
+    real *tails = values > 0 ? c->ops->alloc(c, values * sizeof *tails) : NULL;
+
+    *complete &= values == 0 || tails != NULL;
+    return tails;
 }
 
 kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t capacity,
                            kvsi_dtype cache, kvs_err *err)
 {
-    const kvs_model_config *c = &model->config;
-    const kvsi_ops *op = model->context.ops;
-    tail_slot slots[TAILS];
+    const kvs_model_config *config = &model->config;
+    const kvsi_context *c = &model->context;
+    kvsi_state_place end;
     int complete;
 
-    *state = plan(c, capacity > 0 ? capacity : c->context, cache);
-    if (state->capacity > c->context)
+    *state = plan(config, capacity > 0 ? capacity : config->context, cache);
+    if (state->capacity > config->context)
         return kvsi_fail(err, KVS_E_LIMIT, "a session of %zu tokens is longer than the context %zu",
-                         capacity, c->context);
+                         capacity, config->context);
     state->model = model;
-    state->k = op->alloc(cache_before(state, c->layers));
-    state->v = op->alloc(cache_before(state, c->layers));
-    state->last = op->alloc(c->dim * sizeof *state->last);
-    complete = state->k && state->v && state->last;
-    tail_slots(slots, state);
-    for (size_t i = 0; i < TAILS; i++)
-        if (c->shift.targets & slots[i].target) {
-            *slots[i].tail = op->alloc(tail_bytes(state, slots[i].target));
-            complete = complete && *slots[i].tail;
-        }
+    state->places = kvsi_alloc(config->layers + 1, sizeof *state->places);
+    end = lay_out(state->places, state);
+    state->k = c->ops->alloc(c, kvsi_dtype_bytes(cache, end.cache));
+    state->v = c->ops->alloc(c, kvsi_dtype_bytes(cache, end.cache));
+    state->last = c->ops->alloc(c, config->dim * sizeof *state->last);
+    complete = state->places && state->k && state->v && state->last;
+    state->tail_q = alloc_tails(c, end.tail_q, &complete);
+    state->tail_k = alloc_tails(c, end.tail_k, &complete);
+    state->tail_v = alloc_tails(c, end.tail_v, &complete);
     if (complete)
         return KVS_OK;
     kvsi_fail(err, KVS_E_NOMEM, "out of memory: a session of %zu tokens needs %zu MiB",
-              state->capacity, kvsi_state_bytes(c, state->capacity, cache) >> 20);
+              state->capacity, kvsi_state_bytes(config, state->capacity, cache) >> 20);
     kvsi_state_release(state);
     return KVS_E_NOMEM;
 }
 
 void kvsi_state_release(kvsi_state *state)
 {
-    tail_slot slots[TAILS];
+    const kvsi_context *c;
 
     if (!state->model)
         return;
-    tail_slots(slots, state);
-    for (size_t i = 0; i < TAILS; i++)
-        state->model->context.ops->release(*slots[i].tail);
-    state->model->context.ops->release(state->k);
-    state->model->context.ops->release(state->v);
-    state->model->context.ops->release(state->last);
+    c = &state->model->context;
+    c->ops->release(c, state->k);
+    c->ops->release(c, state->v);
+    c->ops->release(c, state->tail_q);
+    c->ops->release(c, state->tail_k);
+    c->ops->release(c, state->tail_v);
+    c->ops->release(c, state->last);
+    kvsi_free(state->places);
     *state = (kvsi_state){0};
 }
 
 /* ---- going on ---- */
 
-static real *tail_of(const kvsi_state *state, real *tail, unsigned target, size_t layer)
+static real *tail_at(real *tails, size_t values)
 {
-    return tail ? tail + numbers_before(state, target, layer) : NULL;
+    return tails ? tails + values : NULL;
 }
 
 void kvsi_state_attach(kvsi_span *span, const kvsi_state *state, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
-    const size_t at = cache_before(state, layer);
+    const kvsi_state_place *at = &state->places[layer];
 
     span->past = state->length;
     span->capacity = rows_of(state, shape);
     span->first = shape.sliding_window > 0 ? state->sliding_first : 0;
-    span->k = state->k + at;
-    span->v = state->v + at;
+    span->k = state->k + cache_at(state, layer);
+    span->v = state->v + cache_at(state, layer);
     span->halves = state->cache == KVSI_F16;
     span->marks = state->marks;
-    span->tail_q = tail_of(state, state->tail_q, KVS_SHIFT_Q, layer);
-    span->tail_k = tail_of(state, state->tail_k, KVS_SHIFT_K, layer);
-    span->tail_v = tail_of(state, state->tail_v, KVS_SHIFT_V, layer);
+    span->tail_q = tail_at(state->tail_q, at->tail_q);
+    span->tail_k = tail_at(state->tail_k, at->tail_k);
+    span->tail_v = tail_at(state->tail_v, at->tail_v);
 }
 
 /* Moves `count` bytes down by `by`, in steps that do not overlap. */
@@ -205,7 +209,7 @@ static void forget_rows(kvsi_state *state, size_t layer, size_t count)
     kvsi_context c = state->model->context;
 
     for (size_t h = 0; h < shape.kv_heads; h++) {
-        const size_t at = cache_before(state, layer) + h * state->sliding_rows * row;
+        const size_t at = cache_at(state, layer) + h * state->sliding_rows * row;
 
         move_down(&c, state->k + at, count * row, kept * row);
         move_down(&c, state->v + at, count * row, kept * row);
@@ -232,23 +236,31 @@ void kvsi_state_make_room(kvsi_state *state, size_t count)
 
 /* ---- going back ---- */
 
+/* One layer's tail of one target becomes that of mark number `mark`, or zeros.  `values` is what
+ * all tails of the layer have. */
+static void restore_tail(const kvsi_state *state, real *tails, size_t values, size_t mark)
+{
+    const size_t count = values / (1 + state->marks);
+    kvsi_context c = state->model->context;
+
+    if (!tails)
+        return;
+    if (mark == 0)
+        c.ops->zero(&c, tails, count * sizeof *tails);
+    else
+        c.ops->copy(&c, tails, tails + mark * count, count * sizeof *tails);
+}
+
 /* The tails become those of mark number `mark`, or those of an empty sequence. */
 static void restore_tails(kvsi_state *state, size_t mark)
 {
-    kvsi_context c = state->model->context;
-    tail_slot slots[TAILS];
+    for (size_t l = 0; l < state->config->layers; l++) {
+        const kvsi_state_place *at = &state->places[l], *end = at + 1;
 
-    tail_slots(slots, state);
-    for (size_t i = 0; i < TAILS; i++)
-        for (size_t l = 0; *slots[i].tail && l < state->config->layers; l++) {
-            real *tail = tail_of(state, *slots[i].tail, slots[i].target, l);
-            const size_t numbers = layer_numbers(state, slots[i].target, l) / (1 + state->marks);
-
-            if (mark == 0)
-                c.ops->zero(&c, tail, numbers * sizeof *tail);
-            else
-                c.ops->copy(&c, tail, tail + mark * numbers, numbers * sizeof *tail);
-        }
+        restore_tail(state, tail_at(state->tail_q, at->tail_q), end->tail_q - at->tail_q, mark);
+        restore_tail(state, tail_at(state->tail_k, at->tail_k), end->tail_k - at->tail_k, mark);
+        restore_tail(state, tail_at(state->tail_v, at->tail_v), end->tail_v - at->tail_v, mark);
+    }
 }
 
 void kvsi_state_reset(kvsi_state *state)
@@ -310,7 +322,7 @@ static kvsi_state_part cache_part(const kvsi_state *state, unsigned char *cache,
         .rank = 3,
         .shape = {shape.kv_heads, held, shape.head_size},
         .type = state->cache,
-        .data = cache + cache_before(state, layer),
+        .data = cache + cache_at(state, layer),
         .strips = shape.kv_heads,
         .strip = held * row,
         .stride = rows_of(state, shape) * row,
@@ -326,7 +338,7 @@ static kvsi_state_part tail_part(const kvsi_state *state, real *tail, unsigned t
         .rank = 3,
         .shape = {tails, window, tail_width(shape, target)},
         .type = KVSI_REAL_TYPE,
-        .data = (unsigned char *)tail_of(state, tail, target, layer),
+        .data = (unsigned char *)tail,
         .strips = 1,
         .strip = tails * window * tail_width(shape, target) * sizeof *tail,
     };
@@ -334,17 +346,19 @@ static kvsi_state_part tail_part(const kvsi_state *state, real *tail, unsigned t
 
 static kvsi_state_part layer_part(const kvsi_state *state, size_t layer, size_t which)
 {
+    const kvsi_state_place *at = &state->places[layer];
+
     switch (which) {
     case 0:
         return cache_part(state, state->k, layer);
     case 1:
         return cache_part(state, state->v, layer);
     case 2:
-        return tail_part(state, state->tail_q, KVS_SHIFT_Q, layer);
+        return tail_part(state, tail_at(state->tail_q, at->tail_q), KVS_SHIFT_Q, layer);
     case 3:
-        return tail_part(state, state->tail_k, KVS_SHIFT_K, layer);
+        return tail_part(state, tail_at(state->tail_k, at->tail_k), KVS_SHIFT_K, layer);
     default:
-        return tail_part(state, state->tail_v, KVS_SHIFT_V, layer);
+        return tail_part(state, tail_at(state->tail_v, at->tail_v), KVS_SHIFT_V, layer);
     }
 }
 

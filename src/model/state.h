@@ -20,6 +20,11 @@
 
 enum { KVSI_STATE_CHUNK = 256 }; /* tokens that a pass may add to a state that forgets */
 
+/* Where one layer starts, in values: in k and v, and in the tails of each target. */
+typedef struct kvsi_state_place {
+    size_t cache, tail_q, tail_k, tail_v;
+} kvsi_state_place;
+
 typedef struct kvsi_state {
     const kvs_model *model;         /* borrowed */
     const kvs_model_config *config; /* its */
@@ -31,6 +36,7 @@ typedef struct kvsi_state {
     unsigned char *k, *v;           /* layer by layer [kv_heads, rows, head_size] */
     real *tail_q, *tail_k, *tail_v; /* layer by layer [1 + marks, window, heads * head_size];
                                        NULL = not shifted */
+    kvsi_state_place *places;       /* [layers + 1], the last one being the end */
     real *last; /* [dim] what left the last token, normed: all that the head needs */
 } kvsi_state;
 

@@ -28,8 +28,8 @@ static kvs_status find_tensor(const kvsi_parameter **out, const kvs_model *model
  * through a small buffer rather than being copied as bytes. */
 enum { CONVERT_CHUNK = 1024 };
 
-static void download_tensor(float *out, kvsi_context c, const kvsi_parameter *p,
-                            const real *numbers)
+static kvs_status download_tensor(float *out, kvsi_context c, const kvsi_parameter *p,
+                                  const real *numbers, kvs_err *err)
 {
     real chunk[CONVERT_CHUNK];
 
@@ -37,29 +37,27 @@ static void download_tensor(float *out, kvsi_context c, const kvsi_parameter *p,
         const size_t n = p->count - at < CONVERT_CHUNK ? p->count - at : CONVERT_CHUNK;
 
         c.ops->download(&c, chunk, numbers + at, n * sizeof *chunk);
-        c.ops->sync(&c);
+        TRY(kvsi_sync(&c, err));
         for (size_t i = 0; i < n; i++)
             out[kvsi_file_index(p, at + i)] = (float)chunk[i];
     }
+    return KVS_OK;
 }
 
 kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float *out, size_t count,
                                  kvs_err *err)
 {
     const kvsi_parameter *p;
-    const kvs_status st = find_tensor(&p, model, name, count, err);
     const real *numbers;
 
-    if (st != KVS_OK)
-        return st;
+    TRY(find_tensor(&p, model, name, count, err));
     if (model->share && kvsi_group_of(p->role) == KVSI_MATRICES)
         return kvsi_spread_read(model, p, out, err);
     numbers = model->numbers[p - model->layout.list];
     if (numbers)
-        download_tensor(out, model->context, p, numbers);
-    else
-        kvsi_weights_read(out, kvsi_weights_find(model->weights, name));
-    return st;
+        return download_tensor(out, model->context, p, numbers, err);
+    kvsi_weights_read(out, kvsi_weights_find(model->weights, name));
+    return KVS_OK;
 }
 
 /* Of a spread model, into the share: what is where a pass wants it is only a copy. */
@@ -76,8 +74,8 @@ static void put_spread(kvs_model *m, kvsi_range range, const real *values)
     }
 }
 
-void kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first, const real *values,
-                    size_t count)
+kvs_status kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first,
+                          const real *values, size_t count, kvs_err *err)
 {
     real *numbers = model->numbers[p - model->layout.list];
     kvsi_context *c = &model->context;
@@ -86,10 +84,11 @@ void kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first, con
         put_spread(model, (kvsi_range){p->offset + first, count}, values);
     else
         c->ops->upload(c, numbers + first, values, count * sizeof *values);
-    c->ops->sync(c);
+    return kvsi_sync(c, err);
 }
 
-void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32)
+kvs_status kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32,
+                          kvs_err *err)
 {
     const unsigned char *bytes = float32;
     real chunk[CONVERT_CHUNK];
@@ -102,8 +101,9 @@ void kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float
             memcpy(&value, bytes + kvsi_file_index(p, at + i) * sizeof value, sizeof value);
             chunk[i] = (real)value;
         }
-        kvsi_model_put(model, p, at, chunk, n);
+        TRY(kvsi_model_put(model, p, at, chunk, n, err));
     }
+    return KVS_OK;
 }
 
 kvs_status kvsi_model_must_own(const kvs_model *model, const char *what, kvs_err *err)
@@ -132,6 +132,5 @@ kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, const floa
 
     TRY(kvsi_model_must_own(model, "changed", err));
     TRY(find_tensor(&p, model, name, count, err));
-    kvsi_model_set(model, p, in);
-    return KVS_OK;
+    return kvsi_model_set(model, p, in, err);
 }

@@ -78,7 +78,7 @@ static kvs_status run(work *w, const kvs_task *task, size_t hops, int dropout, k
         TRY(kvsi_pass_load(w->pass, &w->batch.view, NULL, err));
         kvsi_pass_set_dropout(w->pass, dropout, SEED, number);
         kvsi_pass_forward(w->pass);
-        kvsi_pass_loss(w->pass, NULL);
+        TRY(kvsi_pass_loss(w->pass, NULL, NULL, err));
         count_pass(w->pass, w->counts + first);
     }
     return KVS_OK;

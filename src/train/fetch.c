@@ -29,7 +29,7 @@ uint64_t kvsi_fetch_bytes(const kvsi_share *share, kvs_shard shard)
 kvs_status kvsi_fetch_create(kvsi_fetch **out, kvsi_team *team, kvs_err *err)
 {
     const kvsi_share *share = team->share;
-    const kvsi_ops *op = team->context.ops;
+    const kvsi_context *c = &team->context;
     kvsi_fetch *f = kvsi_alloc(1, sizeof *f);
     int taken;
 
@@ -41,7 +41,7 @@ kvs_status kvsi_fetch_create(kvsi_fetch **out, kvsi_team *team, kvs_err *err)
                       .is_coming = kvsi_alloc(share->buckets, sizeof *f->is_coming)};
     taken = f->coming && f->is_coming;
     for (size_t i = 0; taken && team->shard == KVS_SHARD_PARAMETERS && i < PLACES; i++) {
-        f->places[i] = (place){op->alloc(share->largest_unit * sizeof(real)), NONE};
+        f->places[i] = (place){c->ops->alloc(c, share->largest_unit * sizeof(real)), NONE};
         taken = f->places[i].numbers != NULL;
     }
     if (!taken) {
@@ -58,7 +58,7 @@ void kvsi_fetch_free(kvsi_fetch *fetch)
     if (!fetch)
         return;
     for (size_t i = 0; i < PLACES; i++)
-        fetch->team->context.ops->release(fetch->places[i].numbers);
+        fetch->team->context.ops->release(&fetch->team->context, fetch->places[i].numbers);
     kvsi_free(fetch->coming);
     kvsi_free(fetch->is_coming);
     kvsi_free(fetch);

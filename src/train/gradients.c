@@ -45,10 +45,10 @@ struct kvsi_gradients {
 /* ---- memory ---- */
 
 /* Blocks of `size` numbers each; 0 = there was not enough memory. */
-static int take_blocks(real **blocks, size_t count, size_t size, const kvsi_ops *op)
+static int take_blocks(real **blocks, size_t count, size_t size, const kvsi_context *c)
 {
     for (size_t i = 0; i < count; i++) {
-        blocks[i] = op->alloc(size * sizeof **blocks);
+        blocks[i] = c->ops->alloc(c, size * sizeof **blocks);
         if (!blocks[i])
             return 0;
     }
@@ -57,15 +57,15 @@ static int take_blocks(real **blocks, size_t count, size_t size, const kvsi_ops 
 
 static int take_memory(kvsi_gradients *g, const kvsi_gradient_sizes *s)
 {
-    const kvsi_ops *op = g->team->context.ops;
-    int taken = take_blocks(g->slices, s->slices, s->slice, op) &&
-                take_blocks(g->own, s->owns, s->own, op) &&
-                take_blocks(&g->of_pass, s->of_pass > 0, s->of_pass, op) &&
-                take_blocks(g->inbox, s->inboxes, s->inbox, op);
+    const kvsi_context *c = &g->team->context;
+    int taken = take_blocks(g->slices, s->slices, s->slice, c) &&
+                take_blocks(g->own, s->owns, s->own, c) &&
+                take_blocks(&g->of_pass, s->of_pass > 0, s->of_pass, c) &&
+                take_blocks(g->inbox, s->inboxes, s->inbox, c);
 
     for (size_t i = 0; i < s->rooms && taken; i++) {
         g->rooms[i].unit = NONE;
-        taken = take_blocks(&g->rooms[i].numbers, 1, s->room, op);
+        taken = take_blocks(&g->rooms[i].numbers, 1, s->room, c);
     }
     g->journeys = kvsi_alloc(g->capacity, sizeof *g->journeys);
     g->rows = kvsi_alloc(g->team->comm->size, sizeof *g->rows);
@@ -98,20 +98,20 @@ kvs_status kvsi_gradients_create(kvsi_gradients **out, kvsi_team *team, kvs_err 
 
 void kvsi_gradients_free(kvsi_gradients *gradients)
 {
-    const kvsi_ops *op;
+    const kvsi_context *c;
 
     if (!gradients)
         return;
-    op = gradients->team->context.ops;
+    c = &gradients->team->context;
     for (size_t i = 0; i < KVSI_SLICES; i++) {
-        op->release(gradients->slices[i]);
-        op->release(gradients->own[i]);
+        c->ops->release(c, gradients->slices[i]);
+        c->ops->release(c, gradients->own[i]);
     }
-    op->release(gradients->of_pass);
+    c->ops->release(c, gradients->of_pass);
     for (size_t i = 0; i < KVSI_INBOXES_MAX; i++)
-        op->release(gradients->inbox[i]);
+        c->ops->release(c, gradients->inbox[i]);
     for (size_t i = 0; i < gradients->sizes.rooms; i++)
-        op->release(gradients->rooms[i].numbers);
+        c->ops->release(c, gradients->rooms[i].numbers);
     kvsi_free(gradients->journeys);
     kvsi_free(gradients->rows);
     kvsi_free(gradients);

@@ -56,8 +56,9 @@ static kvs_status put(const void *self, size_t index, kvsi_new_file *file, kvs_e
         if (st != KVS_OK || !file)
             continue;
         c.ops->download(&c, p->host, numbers, bytes);
-        c.ops->sync(&c);
-        st = kvsi_new_file_write(file, p->host, bytes, err);
+        st = kvsi_sync(&c, err);
+        if (st == KVS_OK)
+            st = kvsi_new_file_write(file, p->host, bytes, err);
     }
     return st;
 }
@@ -65,11 +66,11 @@ static kvs_status put(const void *self, size_t index, kvsi_new_file *file, kvs_e
 kvs_status kvsi_moments_write(const char *path, const kvsi_training_state *state, kvs_err *err)
 {
     const kvsi_share *share = state->team->share;
-    const kvsi_ops *op = state->team->context.ops;
+    const kvsi_context *c = &state->team->context;
     const size_t count = kvsi_layout_total(&state->model->layout);
     kvsi_file_tensor tensors[MOMENTS];
     passage p = {.state = state,
-                 .scratch = op->alloc(share->largest_bucket * sizeof *p.scratch),
+                 .scratch = c->ops->alloc(c, share->largest_bucket * sizeof *p.scratch),
                  .host = kvsi_alloc(share->largest_bucket, sizeof *p.host)};
     kvs_status st = KVS_OK;
 
@@ -82,7 +83,7 @@ kvs_status kvsi_moments_write(const char *path, const kvsi_training_state *state
         st = kvsi_safetensors_write_parts(path, tensors, MOMENTS, put, &p, err);
     for (size_t i = 0; st == KVS_OK && !path && i < MOMENTS; i++)
         st = put(&p, i, NULL, err);
-    op->release(p.scratch);
+    c->ops->release(c, p.scratch);
     kvsi_free(p.host);
     return st;
 }

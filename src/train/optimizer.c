@@ -13,17 +13,17 @@ size_t kvsi_moment_count(const kvsi_share *share, kvs_shard shard)
 
 kvs_status kvsi_optimizer_init(kvsi_optimizer *optimizer, kvsi_team *team, kvs_err *err)
 {
-    const kvsi_ops *op = team->context.ops;
+    const kvsi_context *c = &team->context;
     const kvsi_share *share = team->share;
     const size_t bytes = kvsi_moment_count(share, team->shard) * sizeof(real);
     kvsi_optimizer *o = optimizer;
 
     *o = (kvsi_optimizer){
         .team = team,
-        .mean = op->alloc(bytes),
-        .square = op->alloc(bytes),
-        .sum = op->alloc(sizeof *o->sum),
-        .scale = op->alloc(sizeof *o->scale),
+        .mean = c->ops->alloc(c, bytes),
+        .square = c->ops->alloc(c, bytes),
+        .sum = c->ops->alloc(c, sizeof *o->sum),
+        .scale = c->ops->alloc(c, sizeof *o->scale),
         .sums = kvsi_alloc((share->ranks + 1) * share->buckets * (share->grains / share->ranks),
                            sizeof *o->sums),
     };
@@ -35,14 +35,14 @@ kvs_status kvsi_optimizer_init(kvsi_optimizer *optimizer, kvsi_team *team, kvs_e
 
 void kvsi_optimizer_release(kvsi_optimizer *optimizer)
 {
-    const kvsi_ops *op = optimizer->team ? optimizer->team->context.ops : NULL;
+    const kvsi_context *c = optimizer->team ? &optimizer->team->context : NULL;
 
-    if (!op)
+    if (!c)
         return;
-    op->release(optimizer->mean);
-    op->release(optimizer->square);
-    op->release(optimizer->sum);
-    op->release(optimizer->scale);
+    c->ops->release(c, optimizer->mean);
+    c->ops->release(c, optimizer->square);
+    c->ops->release(c, optimizer->sum);
+    c->ops->release(c, optimizer->scale);
     kvsi_free(optimizer->sums);
     *optimizer = (kvsi_optimizer){0};
 }
@@ -97,8 +97,7 @@ kvs_status kvsi_optimizer_measure(kvsi_optimizer *optimizer, const kvsi_gradient
     *norm = mean * sqrt(sum);
     c->ops->upload(c, optimizer->sum, &sum, sizeof sum);
     c->ops->clip_scale(c, optimizer->scale, optimizer->sum, mean, limit);
-    c->ops->sync(c);
-    return KVS_OK;
+    return kvsi_sync(c, err);
 }
 
 /* ---- the update ---- */

@@ -115,7 +115,7 @@ static kvs_status plan_ranks(kvs_plan *out, const kvs_runtime *rt, const kvs_mod
                              const kvs_task *task, const kvs_train_config *train, size_t ranks,
                              kvs_err *err)
 {
-    measured m = {.model = {.config = *config, .context = {.ops = rt->ops, .threads = rt->threads}},
+    measured m = {.model = {.config = *config, .context = kvsi_runtime_context(rt)},
                   .train = train};
     const kvs_task windows = {.max_tokens = config->context,
                               .mean_tokens = (double)config->context};

@@ -224,7 +224,7 @@ static kvs_status run_batch(kvs_trainer *t, const errand *e, kvs_err *err)
             gradients = kvsi_gradients_block(t->gradients);
         }
         kvsi_pass_forward(t->pass);
-        loss = kvsi_pass_loss(t->pass, gradients);
+        TRY(kvsi_pass_loss(t->pass, gradients, &loss, err));
         watch_loss(t, loss.sum);
         if (e->trains) {
             kvsi_pass_backward(t->pass, gradients);

@@ -37,7 +37,7 @@ cmp tok.json kept.json || fail "a refused tokenizer was written"
 "$KVSHIFT" train --data corpus "${small[@]}" --steps 40 --dropout 0.1 --out run >out 2>err
 evaluations=$(grep -c '"eval_loss"' run/train.jsonl)
 ((evaluations >= 10 && evaluations <= 20)) || fail "$evaluations evaluations by default"
-grep -q '^eval-every = 2 .*# worked out from the rest' run/config.resolved.toml ||
+grep -q '^eval-every = 2 .*# computed from other settings' run/config.resolved.toml ||
     fail "$(grep eval-every run/config.resolved.toml)"
 grep -Eq '^step 40/40  epoch [0-9]+\.[0-9]{2}  loss ' err || fail "no epoch is told: $(cat err)"
 windows=$(head -1 run/train.jsonl | sed 's/.*"train_windows":\([0-9]*\).*/\1/')

@@ -8,22 +8,17 @@
  * if a hop fails.  No two positions hop to the same one, and none hops to position 0, so if all
  * letters occur, (letters - 1) k + 1 targets are "none". */
 #include "base/memory.h"
-#include "base/status.h"
+#include "config/config.h"
 #include "data/task.h"
 
 #include <stdio.h>
 
-enum { LETTERS_MAX = 64, LENGTH_MAX = 1 << 16, HOPS_MAX = 4096 };
+enum { LETTERS_MAX = 64 }; /* as in config/tasks.c */
 
 typedef struct hopk_task {
     kvs_task base;
     kvs_hopk_config config;
 } hopk_task;
-
-void kvs_hopk_config_init(kvs_hopk_config *config)
-{
-    *config = (kvs_hopk_config){.letters = 4, .length = 98, .hops = 16, .only = KVS_HOPS_ALL};
-}
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
@@ -125,13 +120,7 @@ static void word(const kvs_task *base, int32_t id, char *out, size_t size)
 
 static json_t *describe(const kvs_task *base)
 {
-    const kvs_hopk_config *c = &((const hopk_task *)base)->config;
-
-    return json_pack("{s:s, s:I, s:I, s:I, s:o, s:I}", "name", base->ops->name, "letters",
-                     (json_int_t)c->letters, "length", (json_int_t)c->length, "hops",
-                     (json_int_t)c->hops, "only",
-                     c->only == KVS_HOPS_ALL ? json_null() : json_integer((json_int_t)c->only),
-                     "sequences", (json_int_t)c->sequences);
+    return kvsi_task_describe(base, &kvsi_hopk_settings, &((const hopk_task *)base)->config);
 }
 
 static void release(kvs_task *base)
@@ -144,15 +133,7 @@ static const kvsi_task_ops hopk_ops = {
 
 static kvs_status check(const kvs_hopk_config *c, kvs_err *err)
 {
-    if (c->letters < 2 || c->letters > LETTERS_MAX)
-        return kvsi_fail(err, KVS_E_INVALID, "hop-k letters is '%zu', expected 2 to %d", c->letters,
-                         LETTERS_MAX);
-    if (c->length < 1 || c->length > LENGTH_MAX)
-        return kvsi_fail(err, KVS_E_INVALID, "hop-k length is '%zu', expected 1 to %d", c->length,
-                         LENGTH_MAX);
-    if (c->hops > HOPS_MAX)
-        return kvsi_fail(err, KVS_E_INVALID, "hop-k hops is '%zu', expected at most %d", c->hops,
-                         HOPS_MAX);
+    TRY(kvsi_settings_check(&kvsi_hopk_settings, c, err));
     /* A hop goes at least one position back, and never to position 0. */
     if (c->hops > 0 && c->hops + 2 > c->length)
         return kvsi_fail(err, KVS_E_INVALID,

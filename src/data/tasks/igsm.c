@@ -8,6 +8,7 @@
 #include "data/tasks/igsm.h"
 
 #include "base/memory.h"
+#include "config/config.h"
 #include "data/task.h"
 
 #include <stdio.h>
@@ -16,10 +17,6 @@
 enum {
     OPERATIONS_MAX = 48, /* the values of a solution need distinct letters */
     PAPER_MAX = 26,
-    ITEMS_MAX = 10,
-    EDGES_MIN = 12, /* four layers of four need this many */
-    EDGES_MAX = 48,
-    LENGTH_MAX = 1 << 14,
     SAMPLES = 64, /* problems drawn to measure lengths */
 };
 
@@ -32,12 +29,6 @@ typedef struct igsm_task {
     size_t *starts;
     int32_t end;
 } igsm_task;
-
-void kvs_igsm_config_init(kvs_igsm_config *config)
-{
-    *config =
-        (kvs_igsm_config){.min_op = 1, .max_op = 12, .items = 3, .edges = 20, .max_length = 1024};
-}
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
@@ -199,22 +190,13 @@ static void word(const kvs_task *base, int32_t id, char *out, size_t size)
     snprintf(out, size, "%s", id == KVSI_IGSM_LINE ? "|" : text + (text[0] == ' '));
 }
 
-static const char *const mode_names[] = {
-    [KVS_IGSM_PAPER] = "paper", [KVS_IGSM_OFFICIAL] = "official"};
-static const char *const wording_names[] = {
-    [KVS_IGSM_FULL] = "full", [KVS_IGSM_COMPACT] = "compact"};
-
 static json_t *describe(const kvs_task *base)
 {
     const igsm_task *task = (const igsm_task *)base;
-    const kvs_igsm_config *c = &task->config;
+    json_t *object = kvsi_task_describe(base, &kvsi_igsm_settings, &task->config);
 
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:s}", "name", base->ops->name,
-                     "mode", mode_names[c->mode], "wording", wording_names[c->wording], "min_op",
-                     (json_int_t)c->min_op, "max_op", (json_int_t)c->max_op, "items",
-                     (json_int_t)c->items, "edges", (json_int_t)c->edges, "max_length",
-                     (json_int_t)c->max_length, "solution_only", c->solution_only, "tokens",
-                     task->ids ? "tokenizer" : "words");
+    json_object_set_new(object, "tokens", json_string(task->ids ? "tokenizer" : "words"));
+    return object;
 }
 
 static void release(kvs_task *base)
@@ -246,19 +228,12 @@ static kvs_status check(const kvs_igsm_config *c, kvs_err *err)
 {
     const int paper = c->mode == KVS_IGSM_PAPER;
 
-    if ((!paper && c->mode != KVS_IGSM_OFFICIAL) ||
-        (c->wording != KVS_IGSM_FULL && c->wording != KVS_IGSM_COMPACT))
-        return kvsi_fail(err, KVS_E_INVALID, "unknown igsm mode %d or wording %d", (int)c->mode,
-                         (int)c->wording);
+    TRY(kvsi_settings_check(&kvsi_igsm_settings, c, err));
     if (!paper && c->wording == KVS_IGSM_COMPACT)
         return kvsi_fail(err, KVS_E_INVALID, "igsm wording 'compact' is for mode 'paper' only");
-    TRY(check_range("items", c->items, 1, ITEMS_MAX, err));
-    TRY(check_range("edges", c->edges, EDGES_MIN, EDGES_MAX, err));
     TRY(check_range("max op", c->max_op, paper ? 4 : 1, paper ? PAPER_MAX : OPERATIONS_MAX, err));
     TRY(check_range("min op", c->min_op, 1, c->max_op, err));
-    if (paper)
-        TRY(check_range("min op with these items", c->min_op, 1, 4 * c->items, err));
-    return check_range("max length", c->max_length, 64, LENGTH_MAX, err);
+    return paper ? check_range("min op with these items", c->min_op, 1, 4 * c->items, err) : KVS_OK;
 }
 
 /* The ids of one word; the end is the tokenizer's EOS. */

@@ -13,7 +13,7 @@
  * sampler draws M and i from these distributions.  Both samplers keep M <= longest by
  * renormalizing. */
 #include "base/memory.h"
-#include "base/status.h"
+#include "config/config.h"
 #include "data/task.h"
 
 enum {
@@ -31,15 +31,6 @@ typedef struct induction_task {
     size_t longest;     /* largest M */
     double *cumulative; /* (longest + 1): P(M <= m) at m */
 } induction_task;
-
-void kvs_induction_config_init(kvs_induction_config *config)
-{
-    *config = (kvs_induction_config){.vocab = 1000,
-                                     .pool = 128,
-                                     .max_length = 512,
-                                     .loss = KVS_LOSS_ANSWER,
-                                     .sampler = KVS_INDUCTION_DIRECT};
-}
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
@@ -132,36 +123,14 @@ static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int3
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-static const char *loss_name(kvs_loss_rows loss)
-{
-    switch (loss) {
-    case KVS_LOSS_ANSWER:
-        return "answer";
-    case KVS_LOSS_ALL:
-        return "all";
-    }
-    return NULL;
-}
-
-static const char *sampler_name(kvs_induction_sampler sampler)
-{
-    switch (sampler) {
-    case KVS_INDUCTION_DIRECT:
-        return "direct";
-    case KVS_INDUCTION_PAPER:
-        return "paper";
-    }
-    return NULL;
-}
-
 static json_t *describe(const kvs_task *base)
 {
     const kvs_induction_config *c = &((const induction_task *)base)->config;
+    json_t *object =
+        json_pack("{s:s, s:I}", "name", base->ops->name, "vocab", (json_int_t)c->vocab);
 
-    return json_pack("{s:s, s:I, s:I, s:I, s:s, s:s}", "name", base->ops->name, "vocab",
-                     (json_int_t)c->vocab, "pool", (json_int_t)c->pool, "max_length",
-                     (json_int_t)c->max_length, "loss", loss_name(c->loss), "sampler",
-                     sampler_name(c->sampler));
+    kvsi_settings_to_json(object, &kvsi_induction_settings, c, KVSI_RESULT);
+    return object;
 }
 
 static void release(kvs_task *base)
@@ -175,12 +144,10 @@ static const kvsi_task_ops induction_ops = {
 
 static kvs_status check(const kvs_induction_config *c, kvs_err *err)
 {
+    TRY(kvsi_settings_check(&kvsi_induction_settings, c, err));
     if (c->vocab > INT32_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "induction vocabulary is '%zu', expected at most %d",
                          c->vocab, INT32_MAX);
-    if (c->pool < 2)
-        return kvsi_fail(err, KVS_E_INVALID, "induction pool is '%zu', expected at least 2",
-                         c->pool);
     if (c->vocab < FIRST_TOKEN || c->vocab - FIRST_TOKEN < c->pool)
         return kvsi_fail(err, KVS_E_INVALID,
                          "induction vocabulary '%zu' is too small for a pool of '%zu', expected a "
@@ -193,10 +160,6 @@ static kvs_status check(const kvs_induction_config *c, kvs_err *err)
         return kvsi_fail(err, KVS_E_LIMIT,
                          "induction max length is '%zu', expected at most %d with a pool of '%zu'",
                          c->max_length, LONGEST_LIMIT + 2, c->pool);
-    if (!loss_name(c->loss))
-        return kvsi_fail(err, KVS_E_INVALID, "unknown induction loss '%d'", (int)c->loss);
-    if (!sampler_name(c->sampler))
-        return kvsi_fail(err, KVS_E_INVALID, "unknown induction sampler '%d'", (int)c->sampler);
     return KVS_OK;
 }
 

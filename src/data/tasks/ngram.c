@@ -6,14 +6,11 @@
  * The fewer letters, the more pairs share an x2, and the less x2 alone determines x3.  The best
  * accuracy without x1 is a property of the table and is stored with it. */
 #include "base/memory.h"
-#include "base/status.h"
+#include "config/config.h"
 #include "data/task.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-/* Bound the table and the marks of its pairs to a few megabytes. */
-enum { ALPHABET_MAX = 1 << 13, PAIRS_MAX = 1 << 20, ANSWERS_MAX = 1 << 20 };
 
 typedef struct triple {
     int32_t x1, x2, x3;
@@ -25,11 +22,6 @@ typedef struct ngram_task {
     triple *table; /* [pairs] */
     double ceiling;
 } ngram_task;
-
-void kvs_ngram_config_init(kvs_ngram_config *config)
-{
-    *config = (kvs_ngram_config){.alphabet = 30, .pairs = 200, .answers = 1000, .seed = 1};
-}
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
@@ -51,12 +43,11 @@ static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int3
 static json_t *describe(const kvs_task *base)
 {
     const ngram_task *task = (const ngram_task *)base;
-    const kvs_ngram_config *c = &task->config;
+    json_t *object = kvsi_task_describe(base, &kvsi_ngram_settings, &task->config);
 
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:f}", "name", base->ops->name, "alphabet",
-                     (json_int_t)c->alphabet, "pairs", (json_int_t)c->pairs, "answers",
-                     (json_int_t)c->answers, "seed", (json_int_t)c->seed, "x2_only_ceiling",
-                     task->ceiling);
+    json_object_set_new(object, "seed", json_integer((json_int_t)task->config.seed));
+    json_object_set_new(object, "x2_only_ceiling", json_real(task->ceiling));
+    return object;
 }
 
 static void release(kvs_task *base)
@@ -77,17 +68,7 @@ double kvs_ngram_ceiling(const kvs_task *task)
 
 static kvs_status check(const kvs_ngram_config *c, kvs_err *err)
 {
-    const struct {
-        const char *name;
-        size_t value, most;
-    } sizes[] = {{"alphabet", c->alphabet, ALPHABET_MAX},
-                 {"pairs", c->pairs, PAIRS_MAX},
-                 {"answers", c->answers, ANSWERS_MAX}};
-
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
-            return kvsi_fail(err, KVS_E_INVALID, "ngram %s is '%zu', expected 1 to %zu",
-                             sizes[i].name, sizes[i].value, sizes[i].most);
+    TRY(kvsi_settings_check(&kvsi_ngram_settings, c, err));
     if (c->pairs > c->alphabet * c->alphabet)
         return kvsi_fail(err, KVS_E_INVALID,
                          "ngram pairs is '%zu', expected at most %zu: an alphabet of '%zu' has no "

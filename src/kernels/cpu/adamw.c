@@ -38,6 +38,14 @@ void LEVEL(sum_squares)(kvsi_context *c, double *sum, const float *g, size_t n)
         *sum += sums[i];
 }
 
+void LEVEL(clip_scale)(kvsi_context *c, double *scale, const double *sum, double mean, double limit)
+{
+    const double norm = mean * sqrt(*sum);
+
+    (void)c;
+    *scale = limit > 0 && norm > limit ? mean * (limit / norm) : mean;
+}
+
 static void update(float *restrict p, const float *restrict g, float *restrict m, float *restrict v,
                    size_t n, const kvsi_adamw *h, double scale)
 {

@@ -22,12 +22,12 @@ static float burn(float start, size_t rounds)
     return vec_sum(sum);
 }
 
-double LEVEL(multiply_add)(kvsi_context *c, float *sums, size_t parts, size_t rounds)
+void LEVEL(multiply_add)(kvsi_context *c, float *sums, size_t parts, size_t rounds, double *flops)
 {
     KVSI_PARALLEL_PIECES(c->threads, i, parts) {
         sums[i] = burn((float)i / (float)parts, rounds);
     }
-    return 2.0 * VEC * CHAINS * (double)rounds * (double)parts;
+    *flops = 2.0 * VEC * CHAINS * (double)rounds * (double)parts;
 }
 
 static float sum_of(const float *x, size_t n)

@@ -10,6 +10,15 @@ void kvsi_ref_sum_squares(kvsi_context *c, double *sum, const real *g, size_t n)
         *sum += (double)g[i] * (double)g[i];
 }
 
+void kvsi_ref_clip_scale(kvsi_context *c, double *scale, const double *sum, double mean,
+                         double limit)
+{
+    const double norm = mean * sqrt(*sum);
+
+    (void)c;
+    *scale = limit > 0 && norm > limit ? mean * (limit / norm) : mean;
+}
+
 void kvsi_ref_adamw(kvsi_context *c, real *p, const real *g, real *m, real *v, size_t n,
                     const kvsi_adamw *h, const double *scale)
 {

@@ -1,4 +1,4 @@
-/* base/settings_file.h - settings in a file, as words that the caller understands.
+/* base/config_file.h - settings in a file, as words that the caller understands.
  *
  * Two ways to write the same; a JSON file is one whose name ends so or whose first character is {:
  *
@@ -10,47 +10,47 @@
  * Of TOML these parts are read: comments, [sections], bare keys, "basic" and 'literal' strings on
  * one line, whole numbers, reals, true, false, and arrays of numbers.  All else is refused by file
  * and line, as are files that are large, not UTF-8, or hold control characters. */
-#ifndef KVSI_BASE_SETTINGS_FILE_H
-#define KVSI_BASE_SETTINGS_FILE_H
+#ifndef KVSI_BASE_CONFIG_FILE_H
+#define KVSI_BASE_CONFIG_FILE_H
 
 #include "base/text.h"
 
-enum { KVSI_SETTINGS_FILE_LIMIT = 1 << 20 }; /* bytes */
+enum { KVSI_CONFIG_FILE_LIMIT = 1 << 20 }; /* bytes */
 
-typedef enum kvsi_setting_kind {
-    KVSI_SETTING_TEXT,
-    KVSI_SETTING_WHOLE,
-    KVSI_SETTING_REAL,
-    KVSI_SETTING_BOOLEAN,
-    KVSI_SETTING_NUMBERS,
-} kvsi_setting_kind;
+typedef enum kvsi_config_kind {
+    KVSI_CONFIG_TEXT,
+    KVSI_CONFIG_WHOLE,
+    KVSI_CONFIG_REAL,
+    KVSI_CONFIG_BOOLEAN,
+    KVSI_CONFIG_NUMBERS,
+} kvsi_config_kind;
 
 /* All of it is borrowed until the call that got it returns. */
-typedef struct kvsi_setting {
+typedef struct kvsi_config_entry {
     const char *path;
     size_t line;
     const char *section; /* NULL = outside of any */
     const char *key;     /* NULL = here the section opens */
-    kvsi_setting_kind kind;
+    kvsi_config_kind kind;
     const char *value; /* as on a command line: text, "12", "2e-3", "true", "0.5,0.25" */
-} kvsi_setting;
+} kvsi_config_entry;
 
-typedef kvs_status kvsi_setting_taker(void *user, const kvsi_setting *setting, kvs_err *err);
+typedef kvs_status kvsi_config_callback(void *user, const kvsi_config_entry *setting, kvs_err *err);
 
 /* Hands every section and every setting, in order, to `take`, whose failure ends the reading. */
-kvs_status kvsi_settings_file_read(const char *path, kvsi_setting_taker *take, void *user,
-                                   kvs_err *err);
+kvs_status kvsi_config_file_read(const char *path, kvsi_config_callback *take, void *user,
+                                 kvs_err *err);
 
 /* ---- shared by the readers of the two languages ---- */
 
-typedef struct kvsi_settings_reader {
+typedef struct kvsi_config_reader {
     const char *path, *at, *end; /* what is left to read */
     size_t line;
-    kvsi_setting_taker *take;
+    kvsi_config_callback *take;
     void *user;
-} kvsi_settings_reader;
+} kvsi_config_reader;
 
-kvs_status kvsi_settings_read_toml(kvsi_settings_reader *r, kvs_err *err);
-kvs_status kvsi_settings_read_json(kvsi_settings_reader *r, kvs_err *err);
+kvs_status kvsi_config_read_toml(kvsi_config_reader *r, kvs_err *err);
+kvs_status kvsi_config_read_json(kvsi_config_reader *r, kvs_err *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* Configuration files: what is read, what is refused and where, and that what is printed is read
  * back as it was. */
+#include "base/config_file.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/options_config.h"
-#include "base/settings_file.h"
 #include "support.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static void write_bytes(const char *text, size_t size)
     assert_int_equal(fclose(file), 0);
 }
 
-static kvs_status note(void *user, const kvsi_setting *s, kvs_err *error)
+static kvs_status note(void *user, const kvsi_config_entry *s, kvs_err *error)
 {
     static const char *const kinds[] = {"text", "whole", "real", "boolean", "numbers"};
     kvsi_text *notes = user;
@@ -42,7 +42,7 @@ static kvs_status read_bytes(kvsi_text *notes, const char *text, size_t size)
 {
     write_bytes(text, size);
     kvsi_text_add(notes, "");
-    return kvsi_settings_file_read(path, note, notes, &err);
+    return kvsi_config_file_read(path, note, notes, &err);
 }
 
 static void assert_read(const char *text, const char *expected)
@@ -199,7 +199,7 @@ static void hostile_bytes_are_refused(void **state)
                  {"# \xff", 3, ":1: expected UTF-8, found other bytes"},
                  {"\n\na = \"\xc0\x80\"", 10, ":3: expected UTF-8, found other bytes"},
                  {"# \xed\xa0\x80", 5, ":1: expected UTF-8, found other bytes"}};
-    static char large[KVSI_SETTINGS_FILE_LIMIT + 1];
+    static char large[KVSI_CONFIG_FILE_LIMIT + 1];
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -211,10 +211,10 @@ static void hostile_bytes_are_refused(void **state)
     }
     memset(large, '\n', sizeof large);
     write_bytes(large, sizeof large);
-    assert_int_equal(kvsi_settings_file_read(path, note, NULL, &err), KVS_E_LIMIT);
+    assert_int_equal(kvsi_config_file_read(path, note, NULL, &err), KVS_E_LIMIT);
     write_bytes(large, sizeof large - 1);
-    assert_int_equal(kvsi_settings_file_read(path, note, NULL, &err), KVS_OK);
-    assert_int_equal(kvsi_settings_file_read("/nonexistent/x.toml", note, NULL, &err), KVS_E_IO);
+    assert_int_equal(kvsi_config_file_read(path, note, NULL, &err), KVS_OK);
+    assert_int_equal(kvsi_config_file_read("/nonexistent/x.toml", note, NULL, &err), KVS_E_IO);
 }
 
 /* Cut or changed anywhere, a file is taken, or refused with a message that names it, and nothing is
@@ -273,24 +273,23 @@ static const char *const shifts[] = {"none", "k", "kv", NULL};
     .name = (title), .kind = (type), .offset = offsetof(settings, member), .group = (in),          \
     .placeholder = "N", .help = "says " title
 
-static const kvsi_option options[] = {
-    {ROW("window", KVSI_OPTION_SIZE, window, "The model"), .low = 1, .high = 3},
-    {ROW("kv-heads", KVSI_OPTION_SIZE, kv_heads, "The model"), .automatic = "as many as heads"},
-    {ROW("shift", KVSI_OPTION_CHOICE, shift, "The model"), .choices = shifts},
-    {ROW("layers", KVSI_OPTION_SIZES, layers, "The model"), .high = 9, .automatic = "all"},
-    {ROW("slopes", KVSI_OPTION_REALS, slopes, "The model")},
-    {ROW("rate", KVSI_OPTION_REAL, rate, "Run")},
-    {ROW("seed", KVSI_OPTION_UINT64, seed, "Run")},
-    {ROW("quiet", KVSI_OPTION_FLAG, quiet, "Run")},
-    {ROW("out", KVSI_OPTION_TEXT, out, "Run"), .automatic = "keep nothing"},
+static const kvsi_setting options[] = {
+    {ROW("window", KVSI_SETTING_SIZE, window, "The model"), .low = 1, .high = 3},
+    {ROW("kv-heads", KVSI_SETTING_SIZE, kv_heads, "The model"), .automatic = "as many as heads"},
+    {ROW("shift", KVSI_SETTING_CHOICE, shift, "The model"), .choices = shifts},
+    {ROW("layers", KVSI_SETTING_SIZES, layers, "The model"), .high = 9, .automatic = "all"},
+    {ROW("slopes", KVSI_SETTING_REALS, slopes, "The model")},
+    {ROW("rate", KVSI_SETTING_REAL, rate, "Run")},
+    {ROW("seed", KVSI_SETTING_UINT64, seed, "Run")},
+    {ROW("quiet", KVSI_SETTING_FLAG, quiet, "Run")},
+    {ROW("out", KVSI_SETTING_TEXT, out, "Run"), .automatic = "keep nothing"},
 };
 
 enum { WINDOW, KV_HEADS, SHIFT, LAYERS, SLOPES, RATE, SEED, QUIET, OUT, OPTIONS };
 
 static const kvsi_command_options command = {.command = "kvshift try",
                                              .purpose = "Tries things.",
-                                             .options = options,
-                                             .count = OPTIONS,
+                                             .tables = KVSI_OPTIONS(options),
                                              .takes_config = 1};
 
 static settings values;
@@ -375,10 +374,10 @@ static void wrong_settings_are_explained(void **state)
         {"kv-heads = 1\nkv_heads = 1", ":2: key 'kv_heads' is already on line 1"},
         {"[run]\nwindow = 1",
          ":2: key 'window': expected in section 'the-model', found in section 'run'"},
-        {"config = \"x\"", ":1: key 'config' has no place in a file: it is for the command line"},
+        {"config = \"x\"", ":1: key 'config' is not allowed in a file, only on the command line"},
         {"print_config = \"values\"",
-         ":1: key 'print_config' has no place in a file: it is for the command line"},
-        {"help = true", ":1: key 'help' has no place in a file: it is for the command line"},
+         ":1: key 'print_config' is not allowed in a file, only on the command line"},
+        {"help = true", ":1: key 'help' is not allowed in a file, only on the command line"},
         {"window = 4", ":1: key 'window': expected a whole number from 1 to 3, found '4'"},
         {"window = -1", ":1: key 'window': expected a whole number from 1 to 3, found '-1'"},
         {"window = 1.0", ":1: key 'window': expected a whole number, found 1.0"},
@@ -490,9 +489,7 @@ static void sources_are_told(void **state)
 
         values.seed = 7;
         parsed.preset = "one\nline";
-        assert_int_equal(
-            kvsi_options_mark_changes(&parsed, &command, &before, &values, KVSI_FROM_PRESET, &err),
-            KVS_OK);
+        kvsi_options_mark_changes(&parsed, &command, &before, &values, KVSI_FROM_PRESET);
     }
     kvsi_options_print_config(&text, &command, &values, &parsed);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)

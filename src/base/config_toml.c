@@ -1,5 +1,5 @@
-/* Settings as TOML, the part of it that base/settings_file.h names. */
-#include "base/settings_file.h"
+/* Settings as TOML, the part of it that base/config_file.h names. */
+#include "base/config_file.h"
 #include "base/utf8.h"
 
 #include <stdint.h>
@@ -12,7 +12,7 @@ static const char digits[] = "0123456789";
 /* ---- where the reader stands ---- */
 
 /* The character `ahead` of the reader; '\0', which no file holds, at the end. */
-static char peek(const kvsi_settings_reader *r, size_t ahead)
+static char peek(const kvsi_config_reader *r, size_t ahead)
 {
     return ahead < (size_t)(r->end - r->at) ? r->at[ahead] : '\0';
 }
@@ -22,7 +22,7 @@ static int is_one_of(char c, const char *set)
     return c != '\0' && strchr(set, c) != NULL;
 }
 
-static kvs_status fail_expected(const kvsi_settings_reader *r, const char *expected, kvs_err *err)
+static kvs_status fail_expected(const kvsi_config_reader *r, const char *expected, kvs_err *err)
 {
     enum { SHOWN = 24 };
     size_t length = 0;
@@ -41,14 +41,14 @@ static kvs_status fail_expected(const kvsi_settings_reader *r, const char *expec
                      expected, (int)length, r->at);
 }
 
-static void skip_blanks(kvsi_settings_reader *r)
+static void skip_blanks(kvsi_config_reader *r)
 {
     while (is_one_of(peek(r, 0), " \t"))
         r->at++;
 }
 
 /* Blanks, a comment, and the end of the line or of the file; says whether that was all. */
-static int skip_rest_of_line(kvsi_settings_reader *r)
+static int skip_rest_of_line(kvsi_config_reader *r)
 {
     skip_blanks(r);
     if (peek(r, 0) == '#')
@@ -63,7 +63,7 @@ static int skip_rest_of_line(kvsi_settings_reader *r)
     return 1;
 }
 
-static kvs_status read_name(kvsi_settings_reader *r, kvsi_text *name, const char *expected,
+static kvs_status read_name(kvsi_config_reader *r, kvsi_text *name, const char *expected,
                             kvs_err *err)
 {
     const char *const start = r->at;
@@ -80,7 +80,7 @@ static kvs_status read_name(kvsi_settings_reader *r, kvsi_text *name, const char
 /* ---- strings ---- */
 
 /* The four or eight hexadecimal digits of \u and \U. */
-static kvs_status read_code_point(kvsi_settings_reader *r, kvsi_text *text, size_t count,
+static kvs_status read_code_point(kvsi_config_reader *r, kvsi_text *text, size_t count,
                                   kvs_err *err)
 {
     static const char hex[] = "0123456789abcdef0123456789ABCDEF";
@@ -99,7 +99,7 @@ static kvs_status read_code_point(kvsi_settings_reader *r, kvsi_text *text, size
     return KVS_OK;
 }
 
-static kvs_status read_escape(kvsi_settings_reader *r, kvsi_text *text, kvs_err *err)
+static kvs_status read_escape(kvsi_config_reader *r, kvsi_text *text, kvs_err *err)
 {
     static const char names[] = "btnfr\"\\", meanings[] = "\b\t\n\f\r\"\\";
     const char c = peek(r, 1);
@@ -115,7 +115,7 @@ static kvs_status read_escape(kvsi_settings_reader *r, kvsi_text *text, kvs_err 
     return KVS_OK;
 }
 
-static kvs_status read_string(kvsi_settings_reader *r, kvsi_text *text, kvs_err *err)
+static kvs_status read_string(kvsi_config_reader *r, kvsi_text *text, kvs_err *err)
 {
     const char quote = *r->at;
 
@@ -138,7 +138,7 @@ static kvs_status read_string(kvsi_settings_reader *r, kvsi_text *text, kvs_err 
 /* ---- numbers ---- */
 
 /* Digits, with single underscores between them, which are dropped; how many there were. */
-static size_t read_digits(kvsi_settings_reader *r, kvsi_text *text)
+static size_t read_digits(kvsi_config_reader *r, kvsi_text *text)
 {
     size_t count = 0;
 
@@ -152,15 +152,15 @@ static size_t read_digits(kvsi_settings_reader *r, kvsi_text *text)
     }
 }
 
-static kvs_status read_number(kvsi_settings_reader *r, kvsi_text *text, kvsi_setting_kind *kind,
+static kvs_status read_number(kvsi_config_reader *r, kvsi_text *text, kvsi_config_kind *kind,
                               kvs_err *err)
 {
     static const char what[] = "a number, \"text\", true, false or an array of numbers";
-    kvsi_settings_reader start = *r;
+    kvsi_config_reader start = *r;
     size_t whole;
     int first_zero;
 
-    *kind = KVSI_SETTING_WHOLE;
+    *kind = KVSI_CONFIG_WHOLE;
     if (peek(r, 0) == '-')
         kvsi_text_add(text, "-");
     if (is_one_of(peek(r, 0), "+-"))
@@ -171,13 +171,13 @@ static kvs_status read_number(kvsi_settings_reader *r, kvsi_text *text, kvsi_set
         return fail_expected(&start, what, err);
     if (peek(r, 0) == '.') {
         kvsi_text_add_bytes(text, r->at++, 1);
-        *kind = KVSI_SETTING_REAL;
+        *kind = KVSI_CONFIG_REAL;
         if (read_digits(r, text) == 0)
             return fail_expected(&start, what, err);
     }
     if (is_one_of(peek(r, 0), "eE")) {
         kvsi_text_add_bytes(text, r->at++, 1);
-        *kind = KVSI_SETTING_REAL;
+        *kind = KVSI_CONFIG_REAL;
         if (is_one_of(peek(r, 0), "+-"))
             kvsi_text_add_bytes(text, r->at++, 1);
         if (read_digits(r, text) == 0)
@@ -186,16 +186,16 @@ static kvs_status read_number(kvsi_settings_reader *r, kvsi_text *text, kvsi_set
     return is_one_of(peek(r, 0), name_letters) ? fail_expected(&start, what, err) : KVS_OK;
 }
 
-static void skip_lines(kvsi_settings_reader *r)
+static void skip_lines(kvsi_config_reader *r)
 {
     while (peek(r, 0) && skip_rest_of_line(r))
         ;
 }
 
 /* Numbers between brackets, over as many lines as it takes. */
-static kvs_status read_array(kvsi_settings_reader *r, kvsi_text *text, kvs_err *err)
+static kvs_status read_array(kvsi_config_reader *r, kvsi_text *text, kvs_err *err)
 {
-    kvsi_setting_kind kind;
+    kvsi_config_kind kind;
 
     r->at++;
     for (skip_lines(r); peek(r, 0) != ']'; skip_lines(r)) {
@@ -219,7 +219,7 @@ static kvs_status read_array(kvsi_settings_reader *r, kvsi_text *text, kvs_err *
 
 /* ---- lines ---- */
 
-static int skip_word(kvsi_settings_reader *r, const char *word)
+static int skip_word(kvsi_config_reader *r, const char *word)
 {
     const size_t length = strlen(word);
 
@@ -230,19 +230,19 @@ static int skip_word(kvsi_settings_reader *r, const char *word)
     return 1;
 }
 
-static kvs_status read_value(kvsi_settings_reader *r, kvsi_text *text, kvsi_setting_kind *kind,
+static kvs_status read_value(kvsi_config_reader *r, kvsi_text *text, kvsi_config_kind *kind,
                              kvs_err *err)
 {
     kvsi_text_add(text, "");
     if (peek(r, 0) == '"' || peek(r, 0) == '\'') {
-        *kind = KVSI_SETTING_TEXT;
+        *kind = KVSI_CONFIG_TEXT;
         return read_string(r, text, err);
     }
     if (peek(r, 0) == '[') {
-        *kind = KVSI_SETTING_NUMBERS;
+        *kind = KVSI_CONFIG_NUMBERS;
         return read_array(r, text, err);
     }
-    *kind = KVSI_SETTING_BOOLEAN;
+    *kind = KVSI_CONFIG_BOOLEAN;
     if (skip_word(r, "true"))
         kvsi_text_add(text, "true");
     else if (skip_word(r, "false"))
@@ -252,9 +252,9 @@ static kvs_status read_value(kvsi_settings_reader *r, kvsi_text *text, kvsi_sett
     return KVS_OK;
 }
 
-static kvs_status read_section(kvsi_settings_reader *r, kvsi_text *section, kvs_err *err)
+static kvs_status read_section(kvsi_config_reader *r, kvsi_text *section, kvs_err *err)
 {
-    kvsi_setting setting = {.path = r->path, .line = r->line};
+    kvsi_config_entry setting = {.path = r->path, .line = r->line};
 
     r->at++;
     skip_blanks(r);
@@ -267,9 +267,9 @@ static kvs_status read_section(kvsi_settings_reader *r, kvsi_text *section, kvs_
     return r->take(r->user, &setting, err);
 }
 
-static kvs_status read_setting(kvsi_settings_reader *r, const char *section, kvs_err *err)
+static kvs_status read_setting(kvsi_config_reader *r, const char *section, kvs_err *err)
 {
-    kvsi_setting setting = {.path = r->path, .section = section, .line = r->line};
+    kvsi_config_entry setting = {.path = r->path, .section = section, .line = r->line};
     kvsi_text key = {0}, value = {0};
     kvs_status st;
 
@@ -292,7 +292,7 @@ out:
     return st;
 }
 
-kvs_status kvsi_settings_read_toml(kvsi_settings_reader *r, kvs_err *err)
+kvs_status kvsi_config_read_toml(kvsi_config_reader *r, kvs_err *err)
 {
     kvsi_text section = {0};
     kvs_status st = KVS_OK;

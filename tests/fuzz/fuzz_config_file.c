@@ -19,21 +19,20 @@ static const char *const shifts[] = {"none", "k", "kv", NULL};
     .name = (title), .kind = (type), .offset = offsetof(settings, member), .group = (in),          \
     .placeholder = "N", .help = "says " title
 
-static const kvsi_option options[] = {
-    {ROW("window", KVSI_OPTION_SIZE, window, "The model"), .low = 1, .high = 3},
-    {ROW("shift", KVSI_OPTION_CHOICE, shift, "The model"), .choices = shifts},
-    {ROW("layers", KVSI_OPTION_SIZES, layers, "The model"), .high = 9, .automatic = "all"},
-    {ROW("slopes", KVSI_OPTION_REALS, slopes, "The model"), .automatic = "a series"},
-    {ROW("rate", KVSI_OPTION_REAL, rate, "Run")},
-    {ROW("seed", KVSI_OPTION_UINT64, seed, "Run")},
-    {ROW("quiet", KVSI_OPTION_FLAG, quiet, "Run")},
-    {ROW("out", KVSI_OPTION_TEXT, out, "Run"), .automatic = "keep nothing"},
+static const kvsi_setting options[] = {
+    {ROW("window", KVSI_SETTING_SIZE, window, "The model"), .low = 1, .high = 3},
+    {ROW("shift", KVSI_SETTING_CHOICE, shift, "The model"), .choices = shifts},
+    {ROW("layers", KVSI_SETTING_SIZES, layers, "The model"), .high = 9, .automatic = "all"},
+    {ROW("slopes", KVSI_SETTING_REALS, slopes, "The model"), .automatic = "a series"},
+    {ROW("rate", KVSI_SETTING_REAL, rate, "Run")},
+    {ROW("seed", KVSI_SETTING_UINT64, seed, "Run")},
+    {ROW("quiet", KVSI_SETTING_FLAG, quiet, "Run")},
+    {ROW("out", KVSI_SETTING_TEXT, out, "Run"), .automatic = "keep nothing"},
 };
 
 static const kvsi_command_options command = {.command = "kvshift try",
                                              .purpose = "Tries things.",
-                                             .options = options,
-                                             .count = sizeof options / sizeof *options,
+                                             .tables = KVSI_OPTIONS(options),
                                              .takes_config = 1};
 
 static kvs_status read_settings(settings *s, kvsi_parsed_options *parsed, const char *path,

@@ -1,4 +1,4 @@
-#include "base/settings_file.h"
+#include "base/config_file.h"
 
 #include "base/files.h"
 #include "base/json.h"
@@ -45,20 +45,20 @@ static int is_json(const char *path, const char *text)
            text[strspn(text, " \t\r\n")] == '{';
 }
 
-kvs_status kvsi_settings_file_read(const char *path, kvsi_setting_taker *take, void *user,
-                                   kvs_err *err)
+kvs_status kvsi_config_file_read(const char *path, kvsi_config_callback *take, void *user,
+                                 kvs_err *err)
 {
     static const char mark[] = "\xef\xbb\xbf"; /* some editors put it before UTF-8 */
-    kvsi_settings_reader r = {.path = path, .line = 1, .take = take, .user = user};
+    kvsi_config_reader r = {.path = path, .line = 1, .take = take, .user = user};
     char *data = NULL;
     size_t size = 0;
     kvs_status st;
 
-    TRY_OUT(kvsi_file_read(&data, &size, path, KVSI_SETTINGS_FILE_LIMIT, err));
+    TRY_OUT(kvsi_file_read(&data, &size, path, KVSI_CONFIG_FILE_LIMIT, err));
     TRY_OUT(check_text(path, data, size, err));
     r.at = strncmp(data, mark, sizeof mark - 1) == 0 ? data + sizeof mark - 1 : data;
     r.end = data + size;
-    st = is_json(path, r.at) ? kvsi_settings_read_json(&r, err) : kvsi_settings_read_toml(&r, err);
+    st = is_json(path, r.at) ? kvsi_config_read_json(&r, err) : kvsi_config_read_toml(&r, err);
 out:
     kvsi_free(data);
     return st;

@@ -2,21 +2,21 @@
  *
  * jansson decides what is JSON and reads every key and value; it does not say on which line they
  * were, so the way from one to the next is walked here. */
+#include "base/config_file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/settings_file.h"
 
 #include <string.h>
 
 /* To the next character that means something. */
-static void skip_space(kvsi_settings_reader *r)
+static void skip_space(kvsi_config_reader *r)
 {
     for (; r->at < r->end && strchr(" \t\r\n", *r->at); r->at++)
         r->line += *r->at == '\n';
 }
 
 /* A new reference to the key or value here; the reader then stands behind it. */
-static kvs_status read_value(kvsi_settings_reader *r, json_t **out, kvs_err *err)
+static kvs_status read_value(kvsi_config_reader *r, json_t **out, kvs_err *err)
 {
     json_error_t error = {0};
 
@@ -46,7 +46,7 @@ static void copy_numbers(kvsi_text *out, const char *from, size_t length)
             kvsi_text_add_bytes(out, from + i, 1);
 }
 
-static kvs_status take_value(kvsi_settings_reader *r, kvsi_setting *setting, kvs_err *err)
+static kvs_status take_value(kvsi_config_reader *r, kvsi_config_entry *setting, kvs_err *err)
 {
     const char *const start = r->at;
     json_t *value = NULL;
@@ -58,14 +58,14 @@ static kvs_status take_value(kvsi_settings_reader *r, kvsi_setting *setting, kvs
     TRY_OUT(kvsi_text_check(&words, err));
     setting->value = words.data;
     if (json_is_string(value)) {
-        setting->kind = KVSI_SETTING_TEXT;
+        setting->kind = KVSI_CONFIG_TEXT;
         setting->value = json_string_value(value);
     } else if (json_is_number(value)) {
-        setting->kind = json_is_integer(value) ? KVSI_SETTING_WHOLE : KVSI_SETTING_REAL;
+        setting->kind = json_is_integer(value) ? KVSI_CONFIG_WHOLE : KVSI_CONFIG_REAL;
     } else if (json_is_boolean(value)) {
-        setting->kind = KVSI_SETTING_BOOLEAN;
+        setting->kind = KVSI_CONFIG_BOOLEAN;
     } else if (json_is_array(value) && all_numbers(value)) {
-        setting->kind = KVSI_SETTING_NUMBERS;
+        setting->kind = KVSI_CONFIG_NUMBERS;
     } else {
         st = kvsi_fail(err, KVS_E_INVALID,
                        "%s:%zu: key '%s': expected text, a number, true, false or an array of "
@@ -83,12 +83,12 @@ out:
     return st;
 }
 
-static kvs_status take_object(kvsi_settings_reader *r, const char *section, kvs_err *err);
+static kvs_status take_object(kvsi_config_reader *r, const char *section, kvs_err *err);
 
 /* A key, and its value or the section that it opens. */
-static kvs_status take_member(kvsi_settings_reader *r, const char *section, kvs_err *err)
+static kvs_status take_member(kvsi_config_reader *r, const char *section, kvs_err *err)
 {
-    kvsi_setting setting = {.path = r->path, .section = section, .line = r->line};
+    kvsi_config_entry setting = {.path = r->path, .section = section, .line = r->line};
     json_t *key = NULL;
     kvs_status st;
 
@@ -109,7 +109,7 @@ out:
     return st;
 }
 
-static kvs_status take_object(kvsi_settings_reader *r, const char *section, kvs_err *err)
+static kvs_status take_object(kvsi_config_reader *r, const char *section, kvs_err *err)
 {
     do {
         kvs_status st;
@@ -127,7 +127,7 @@ static kvs_status take_object(kvsi_settings_reader *r, const char *section, kvs_
     return KVS_OK;
 }
 
-kvs_status kvsi_settings_read_json(kvsi_settings_reader *r, kvs_err *err)
+kvs_status kvsi_config_read_json(kvsi_config_reader *r, kvs_err *err)
 {
     json_t *whole = NULL;
     const kvs_status st = kvsi_json_parse(&whole, r->at, (size_t)(r->end - r->at), r->path, err);

@@ -1,0 +1,136 @@
+/* What the backend is told: norms, matrices, shifts and attention of a layer, dropout. */
+#include "kernels/forms.h"
+#include "model/pass.h"
+
+#include <math.h>
+
+/* Heads of the targets that have gates. */
+size_t kvsi_gate_heads(const kvs_model_config *c, kvsi_layer_shape shape)
+{
+    const unsigned targets = kvsi_form_get(c->shift.form)->gated ? c->shift.targets : 0;
+
+    return (targets & KVS_SHIFT_Q ? shape.heads : 0) +
+           (targets & KVS_SHIFT_K ? shape.kv_heads : 0) +
+           (targets & KVS_SHIFT_V ? shape.kv_heads : 0);
+}
+
+static const real *at_offset(const kvsi_pass *p, ptrdiff_t offset)
+{
+    return offset == KVSI_ABSENT ? NULL : kvsi_model_small(p->model, offset);
+}
+
+kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias)
+{
+    return (kvsi_norm){at_offset(pass, gain), at_offset(pass, bias), pass->model->config.norm_eps};
+}
+
+kvsi_matrix kvsi_pass_head(const kvsi_pass *pass)
+{
+    const kvs_model_config *c = &pass->model->config;
+    kvsi_matrix head = pass->model->matrices.head;
+
+    if (c->head == KVS_HEAD_NORMALISED)
+        head.data = pass->unit_head;
+    if (c->head == KVS_HEAD_NONE)
+        head.rows = head.cols = c->dim;
+    return head;
+}
+
+ptrdiff_t kvsi_pass_gates_offset(const kvsi_pass *pass, size_t layer)
+{
+    const kvsi_layer_offsets *at = &pass->model->layout.layers[layer];
+
+    return at->q_shift != KVSI_ABSENT   ? at->q_shift
+           : at->k_shift != KVSI_ABSENT ? at->k_shift
+                                        : at->v_shift;
+}
+
+kvsi_matrix kvsi_pass_gates(const kvsi_pass *pass, size_t layer)
+{
+    const kvs_model_config *c = &pass->model->config;
+
+    return (kvsi_matrix){.type = KVSI_REAL_TYPE,
+                         .rows = kvsi_gate_heads(c, kvsi_layer_shape_of(c, layer)),
+                         .cols = c->dim,
+                         .data = at_offset(pass, kvsi_pass_gates_offset(pass, layer))};
+}
+
+void kvsi_pass_set_dropout(kvsi_pass *pass, int on, uint64_t seed, uint64_t number)
+{
+    pass->dropout_on = on;
+    pass->dropout_seed = seed;
+    pass->dropout_number = number;
+}
+
+kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site)
+{
+    return (kvsi_dropout){pass->dropout_on ? rate : 0.0, pass->dropout_seed,
+                          pass->dropout_number * KVSI_DROPOUT_SITES + site};
+}
+
+void kvsi_pass_drop(kvsi_pass *pass, real *x, const kvsi_dropout *first)
+{
+    const size_t dim = pass->model->config.dim;
+    kvsi_dropout drop = *first;
+
+    for (size_t s = 0; s < pass->sequences; s++, drop.index += KVSI_DROPOUT_SITES)
+        pass->context.ops->dropout(&pass->context, x + pass->spans[s].start * dim,
+                                   pass->spans[s].len * dim, &drop);
+}
+
+/* Of a target with `heads` heads; *column counts the gates of the targets before it. */
+static kvsi_shift shift_of(const kvsi_pass *p, size_t layer, unsigned target, ptrdiff_t offset,
+                           size_t heads, real *gradients, size_t *column)
+{
+    const kvs_model_config *c = &p->model->config;
+    kvsi_shift shift = {.form = c->shift.form, .window = c->shift.window};
+
+    if (!(c->shift.targets & target))
+        return (kvsi_shift){0};
+    shift.parameters = at_offset(p, offset);
+    if (gradients && offset != KVSI_ABSENT)
+        shift.gradient = kvsi_pass_gradient(p, gradients, offset);
+    if (kvsi_form_get(c->shift.form)->gated) {
+        shift.gate_stride = kvsi_gate_heads(c, kvsi_layer_shape_of(c, layer));
+        shift.gates = p->layers[layer].gates + *column;
+        shift.d_gates = gradients ? p->d_gates + *column : NULL;
+        *column += heads;
+    }
+    return shift;
+}
+
+kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gradients)
+{
+    const kvs_model *m = pass->model;
+    const kvsi_layer_offsets *at = &m->layout.layers[layer];
+    const kvsi_layer_shape shape = kvsi_layer_shape_of(&m->config, layer);
+    const kvsi_tables *tables = shape.sliding_window > 0 ? &m->sliding_tables : &m->tables;
+    const double scale = m->config.score_scale;
+    kvsi_attention a = {
+        .heads = shape.heads,
+        .kv_heads = shape.kv_heads,
+        .head_size = shape.head_size,
+        .scale = (real)(scale > 0 ? scale : 1.0 / sqrt((double)shape.head_size)),
+        .rotary = shape.rotary,
+        .rotations = tables->rotations,
+        .slopes = tables->slopes,
+        .sliding_window = shape.sliding_window,
+        .dropout = kvsi_pass_dropout(pass, m->config.dropout_attention, layer),
+        .sequences = pass->sequences,
+        .spans = pass->spans,
+        .tokens = pass->tokens,
+    };
+    size_t column = 0;
+
+    a.q_shift = shift_of(pass, layer, KVS_SHIFT_Q, at->q_shift, shape.heads, gradients, &column);
+    a.k_shift = shift_of(pass, layer, KVS_SHIFT_K, at->k_shift, shape.kv_heads, gradients, &column);
+    a.v_shift = shift_of(pass, layer, KVS_SHIFT_V, at->v_shift, shape.kv_heads, gradients, &column);
+    return a;
+}
+
+void kvsi_pass_attach(kvsi_pass *pass, size_t layer)
+{
+    for (size_t s = 0; s < pass->sequences; s++)
+        if (pass->states[s])
+            kvsi_state_attach(&pass->spans[s], pass->states[s], layer);
+}

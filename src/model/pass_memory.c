@@ -1,0 +1,211 @@
+/* The memory of a pass: one block, planned and handed out by the same function. */
+#include "base/memory.h"
+#include "kernels/forms.h"
+#include "model/pass.h"
+
+enum { ALIGNMENT = 64 };
+
+/* A walk over a block: the first, without one, only measures; the second hands out the places. */
+typedef struct walk {
+    unsigned char *block;
+    size_t at;
+} walk;
+
+static void *take(walk *w, size_t count, size_t size)
+{
+    void *place = w->block ? w->block + w->at : NULL;
+
+    w->at += (count * size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return place;
+}
+
+static size_t larger(size_t x, size_t y)
+{
+    return x > y ? x : y;
+}
+
+/* The largest layer in every respect. */
+static kvsi_layer_shape largest_layer(const kvs_model_config *c)
+{
+    kvsi_layer_shape most = {0};
+
+    for (size_t l = 0; l < c->layers; l++) {
+        const kvsi_layer_shape shape = kvsi_layer_shape_of(c, l);
+
+        most.heads = larger(most.heads, shape.heads);
+        most.kv_heads = larger(most.kv_heads, shape.kv_heads);
+        most.head_size = larger(most.head_size, shape.head_size);
+        most.qkv_width = larger(most.qkv_width, shape.qkv_width);
+    }
+    return most;
+}
+
+size_t kvsi_pass_logit_count(const kvs_model_config *config)
+{
+    return config->head == KVS_HEAD_NONE ? config->dim : config->vocab;
+}
+
+size_t kvs_model_logit_count(const kvs_model *model)
+{
+    return kvsi_pass_logit_count(&model->config);
+}
+
+static size_t up_width(const kvs_model_config *c)
+{
+    return c->no_mlp ? 0 : c->body == KVS_BODY_GPT2 ? c->ffn : 2 * c->ffn;
+}
+
+static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_limits *limits)
+{
+    const kvsi_layer_shape most = largest_layer(c);
+
+    return (kvsi_limits){
+        .tokens = limits->tokens,
+        .sequences = limits->sequences,
+        .head_rows = limits->head_rows,
+        .dim = c->dim,
+        .heads = most.heads,
+        .kv_heads = most.kv_heads,
+        .head_size = most.head_size,
+        .ffn = c->ffn,
+        .vocab = kvsi_pass_logit_count(c),
+        .shift_numbers = kvsi_form_get(c->shift.form)->numbers(c->shift.window, most.head_size),
+        .training = limits->training,
+    };
+}
+
+/* All of a layer's memory but x. */
+static void lay_out_layer(kvsi_layer_memory *layer, const kvs_model_config *c, size_t n, walk *w)
+{
+    const kvsi_layer_shape most = largest_layer(c);
+
+    layer->qkv = take(w, n * most.qkv_width, sizeof(real));
+    layer->gates = take(w, n * kvsi_gate_heads(c, most), sizeof(real));
+    layer->mixed = take(w, n * c->dim, sizeof(real));
+    layer->logsum = take(w, n * most.heads, sizeof(real));
+    layer->middle = take(w, n * c->dim, sizeof(real));
+    layer->up = take(w, n * up_width(c), sizeof(real));
+}
+
+/* What training needs again in the backward pass is each layer's own; the rest they share. */
+static void lay_out_layers(const kvsi_pass *p, kvsi_layer_memory *layers, walk *w)
+{
+    const kvs_model_config *c = &p->model->config;
+    const int keeps = p->limits.training && !p->limits.recompute;
+
+    for (size_t l = 0; l < c->layers; l++) {
+        kvsi_layer_memory *layer = &layers[w->block ? l : 0];
+
+        if (l == 0 || keeps)
+            lay_out_layer(layer, c, p->limits.tokens, w);
+        else
+            *layer = layers[0];
+        if (l == 0 || p->limits.training)
+            layer->x = take(w, p->limits.tokens * c->dim, sizeof(real));
+    }
+}
+
+static void lay_out_gradients(kvsi_pass *p, const kvs_model_config *c, size_t n, walk *w)
+{
+    const kvsi_layer_shape most = largest_layer(c);
+
+    p->d_x = take(w, n * c->dim, sizeof(real));
+    p->d_normed = take(w, n * c->dim, sizeof(real));
+    p->d_qkv = take(w, n * most.qkv_width, sizeof(real));
+    p->d_gates = take(w, n * kvsi_gate_heads(c, most), sizeof(real));
+    p->d_mixed = take(w, n * c->dim, sizeof(real));
+    p->d_up = take(w, n * up_width(c), sizeof(real));
+    p->d_hidden = take(w, n * c->ffn, sizeof(real));
+    p->d_branch = take(w, c->dropout_residual > 0 ? n * c->dim : 0, sizeof(real));
+    p->d_unit_head = take(w, c->head == KVS_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
+}
+
+/* The one description of the pass's memory.  `layers` may be scratch when only measuring. */
+static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *block)
+{
+    const kvs_model_config *c = &p->model->config;
+    const kvsi_limits limits = backend_limits(c, &p->limits);
+    const size_t n = p->limits.tokens, rows = p->limits.head_rows;
+    walk w = {block, 0};
+
+    lay_out_layers(p, layers, &w);
+    p->last = p->limits.training ? take(&w, n * c->dim, sizeof(real)) : layers[0].x;
+    p->normed = take(&w, n * c->dim, sizeof(real));
+    p->hidden = take(&w, n * c->ffn, sizeof(real));
+    p->branch = take(&w, c->dropout_residual > 0 ? n * c->dim : 0, sizeof(real));
+    p->unit_head = take(&w, c->head == KVS_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
+    if (p->limits.training)
+        lay_out_gradients(p, c, n, &w);
+    p->ids = take(&w, n, sizeof *p->ids);
+    p->positions = take(&w, n, sizeof *p->positions);
+    p->rows = take(&w, rows, sizeof *p->rows);
+    p->targets = take(&w, rows, sizeof *p->targets);
+    p->guesses = take(&w, rows, sizeof *p->guesses);
+    p->losses = take(&w, rows, sizeof *p->losses);
+    p->context.workspace_bytes = p->context.ops->workspace_bytes(&limits, p->context.threads);
+    p->context.workspace = take(&w, p->context.workspace_bytes, 1);
+    return w.at;
+}
+
+/* The same for what the host keeps. */
+static size_t lay_out_host(kvsi_pass *p, unsigned char *block)
+{
+    const size_t sequences = p->limits.sequences, rows = p->limits.head_rows;
+    walk w = {block, 0};
+
+    p->layers = take(&w, p->model->config.layers, sizeof *p->layers);
+    p->spans = take(&w, sequences, sizeof *p->spans);
+    p->states = take(&w, sequences, sizeof(kvsi_state *));
+    p->host_positions = take(&w, p->limits.tokens, sizeof *p->host_positions);
+    p->host_rows = take(&w, rows, sizeof *p->host_rows);
+    p->host_targets = take(&w, rows, sizeof *p->host_targets);
+    p->host_guesses = take(&w, rows, sizeof *p->host_guesses);
+    p->host_scored = take(&w, rows, sizeof *p->host_scored);
+    p->host_losses = take(&w, rows, sizeof *p->host_losses);
+    return w.at;
+}
+
+size_t kvsi_pass_bytes(const kvs_model *model, const kvsi_pass_limits *limits)
+{
+    kvsi_pass measure = {.model = model, .context = model->context, .limits = *limits};
+    kvsi_layer_memory scratch = {0};
+
+    return lay_out(&measure, &scratch, NULL);
+}
+
+kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_pass_limits *limits,
+                            kvs_err *err)
+{
+    const size_t bytes = kvsi_pass_bytes(model, limits);
+    kvsi_pass *p;
+
+    *out = NULL;
+    TRY(limits->training ? kvsi_model_must_own(model, "trained", err)
+                         : kvsi_model_must_be_whole(model, err));
+    p = kvsi_alloc(1, sizeof *p);
+    if (!p)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a pass");
+    *p = (kvsi_pass){.model = model, .context = model->context, .limits = *limits};
+    p->block = model->context.ops->alloc(&model->context, bytes);
+    p->host = kvsi_alloc(lay_out_host(p, NULL), 1);
+    if (!p->block || !p->host) {
+        kvsi_pass_free(p);
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory: a pass over %zu tokens needs %zu MiB",
+                         limits->tokens, bytes >> 20);
+    }
+    lay_out_host(p, p->host);
+    lay_out(p, p->layers, p->block);
+    if (model->weights)
+        kvsi_weights_read_ahead(model->weights);
+    *out = p;
+    return KVS_OK;
+}
+
+void kvsi_pass_free(kvsi_pass *pass)
+{
+    if (!pass)
+        return;
+    pass->context.ops->release(&pass->context, pass->block);
+    kvsi_free(pass->host);
+    kvsi_free(pass);
+}

@@ -1,0 +1,624 @@
+#include "device.h"
+
+#include "base/memory.h"
+#include "kernels/forms.h"
+#include "kernels/runtime.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { BLOCKS_MAX = 1 << 14, ALIGNMENT = 64, PARTS_MAX = 3, SPANS_MAX = 64 };
+static const size_t BYTES = (size_t)1 << 30; /* only what is touched takes memory */
+
+/* Released blocks are not used again before all are released. */
+typedef struct block {
+    size_t at, bytes;
+    int is_live;
+} block;
+
+/* A download under way. */
+typedef struct delivery {
+    void *to_host;
+    unsigned char *bytes;
+    size_t count;
+    struct delivery *next;
+} delivery;
+
+struct device {
+    unsigned char *addresses; /* what callers see: no access */
+    unsigned char *memory;    /* what is there */
+    block blocks[BLOCKS_MAX];
+    size_t count, live, end;
+    delivery *deliveries;
+    size_t operations, fail_at;
+    kvs_status status; /* the first failure */
+};
+
+/* ---- memory ---- */
+
+device *device_create(void)
+{
+    device *d = kvsi_alloc(1, sizeof *d);
+    const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+    assert_non_null(d);
+    d->addresses = mmap(NULL, BYTES, PROT_NONE, kind, -1, 0);
+    d->memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, kind, -1, 0);
+    assert_true(d->addresses != MAP_FAILED && d->memory != MAP_FAILED);
+    d->fail_at = SIZE_MAX;
+    return d;
+}
+
+void device_free(device *d)
+{
+    assert_int_equal(d->live, 0);
+    assert_null(d->deliveries);
+    munmap(d->addresses, BYTES);
+    munmap(d->memory, BYTES);
+    kvsi_free(d);
+}
+
+static device *device_of(const kvsi_context *c)
+{
+    return c->device;
+}
+
+static void *device_alloc(const kvsi_context *c, size_t bytes)
+{
+    device *d = device_of(c);
+    const size_t at = d->end;
+
+    if (d->count == BLOCKS_MAX || bytes > BYTES - at - ALIGNMENT)
+        return NULL;
+    d->end += (bytes / ALIGNMENT + 1) * ALIGNMENT; /* blocks never touch */
+    d->blocks[d->count++] = (block){at, bytes, 1};
+    d->live++;
+    memset(d->memory + at, 0, bytes);
+    return d->addresses + at;
+}
+
+/* The block that an address is in. */
+static block *find_block(device *d, const void *address)
+{
+    const size_t at = (size_t)((const unsigned char *)address - d->addresses);
+    size_t low = 0, high = d->count;
+
+    if ((const unsigned char *)address < d->addresses || at >= d->end)
+        fail_msg("%p is not an address of the device", address);
+    while (high - low > 1) {
+        const size_t middle = (low + high) / 2;
+
+        if (d->blocks[middle].at <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    if (!d->blocks[low].is_live)
+        fail_msg("%p was released", address);
+    return &d->blocks[low];
+}
+
+static void device_release(const kvsi_context *c, void *memory)
+{
+    device *d = device_of(c);
+    block *b;
+
+    if (!memory)
+        return;
+    b = find_block(d, memory);
+    assert_ptr_equal(d->addresses + b->at, memory);
+    memset(d->memory + b->at, 0xff, b->bytes); /* NaN */
+    b->is_live = 0;
+    if (--d->live == 0)
+        d->count = d->end = 0;
+}
+
+/* What is behind an address, `bytes` of which are used; NULL stays NULL. */
+static void *behind(const kvsi_context *c, const void *address, size_t bytes)
+{
+    device *d = device_of(c);
+    const block *b;
+    size_t at;
+
+    if (!address || bytes == 0)
+        return NULL;
+    b = find_block(d, address);
+    at = (size_t)((const unsigned char *)address - d->addresses);
+    if (bytes > b->at + b->bytes - at)
+        fail_msg("%zu bytes at %zu of a block of %zu", bytes, at - b->at, b->bytes);
+    return d->memory + at;
+}
+
+static real *reals(const kvsi_context *c, const real *address, size_t count)
+{
+    return behind(c, address, count * sizeof(real));
+}
+
+static int32_t *integers(const kvsi_context *c, const int32_t *address, size_t count)
+{
+    return behind(c, address, count * sizeof(int32_t));
+}
+
+/* ---- the queue ---- */
+
+/* Counts an operation; 0 = it must do nothing. */
+static int begin(const kvsi_context *c)
+{
+    device *d = device_of(c);
+
+    if (d->operations++ == d->fail_at && d->status == KVS_OK)
+        d->status = KVS_E_IO;
+    return d->status == KVS_OK;
+}
+
+/* The context that the reference kernels run in. */
+static kvsi_context inner(const kvsi_context *c)
+{
+    return (kvsi_context){.ops = &kvsi_reference_ops,
+                          .threads = 1,
+                          .workspace = behind(c, c->workspace, c->workspace_bytes),
+                          .workspace_bytes = c->workspace_bytes};
+}
+
+static void device_upload(kvsi_context *c, void *to, const void *from_host, size_t bytes)
+{
+    if (begin(c) && bytes > 0)
+        memcpy(behind(c, to, bytes), from_host, bytes);
+}
+
+static void device_download(kvsi_context *c, void *to_host, const void *from, size_t bytes)
+{
+    device *d = device_of(c);
+    delivery *now;
+
+    if (bytes > 0)
+        memset(to_host, 0xff, bytes); /* whoever reads before the sync sees NaN */
+    if (!begin(c) || bytes == 0)
+        return;
+    assert_non_null(now = kvsi_alloc(1, sizeof *now));
+    *now = (delivery){to_host, kvsi_alloc(bytes, 1), bytes, d->deliveries};
+    assert_non_null(now->bytes);
+    memcpy(now->bytes, behind(c, from, bytes), bytes);
+    d->deliveries = now;
+}
+
+static void device_copy(kvsi_context *c, void *to, const void *from, size_t bytes)
+{
+    if (begin(c) && bytes > 0)
+        memcpy(behind(c, to, bytes), behind(c, from, bytes), bytes);
+}
+
+static void device_zero(kvsi_context *c, void *memory, size_t bytes)
+{
+    if (begin(c) && bytes > 0)
+        memset(behind(c, memory, bytes), 0, bytes);
+}
+
+static kvs_status device_sync(kvsi_context *c)
+{
+    device *d = device_of(c);
+
+    while (d->deliveries) {
+        delivery *now = d->deliveries;
+
+        memcpy(now->to_host, now->bytes, now->count);
+        d->deliveries = now->next;
+        kvsi_free(now->bytes);
+        kvsi_free(now);
+    }
+    return d->status;
+}
+
+static const void *device_adopt(const kvsi_context *c, const void *host, size_t bytes)
+{
+    void *copy = device_alloc(c, bytes);
+
+    if (copy)
+        memcpy(behind(c, copy, bytes), host, bytes);
+    return copy;
+}
+
+static void device_disown(const kvsi_context *c, const void *adopted)
+{
+    device_release(c, (void *)adopted);
+}
+
+/* ---- descriptions ---- */
+
+/* The matrix and those that follow it, in `parts`. */
+static const kvsi_matrix *matrix(const kvsi_context *c, const kvsi_matrix *w,
+                                 kvsi_matrix parts[PARTS_MAX])
+{
+    size_t count = 0;
+
+    for (; w; w = w->next) {
+        kvsi_matrix *part = &parts[count++];
+
+        assert_true(count <= PARTS_MAX);
+        *part = *w;
+        part->data = behind(c, w->data, kvsi_dtype_bytes(w->type, w->rows * w->cols));
+        part->bias = reals(c, w->bias, w->rows);
+        part->next = w->next ? part + 1 : NULL;
+    }
+    return parts;
+}
+
+static kvsi_norm norm_of(const kvsi_context *c, const kvsi_norm *norm, size_t dim)
+{
+    return (kvsi_norm){reals(c, norm->gain, dim), reals(c, norm->bias, dim), norm->eps};
+}
+
+static kvsi_shift shift_of(const kvsi_context *c, kvsi_shift s, size_t heads,
+                           const kvsi_attention *a)
+{
+    const kvsi_form *form = kvsi_form_get(s.form);
+    const size_t gates = a->tokens > 0 ? (a->tokens - 1) * s.gate_stride + heads : 0;
+
+    if (s.window == 0 || form->gated) {
+        s.parameters = NULL;
+        s.gradient = NULL;
+    } else {
+        const size_t numbers = heads * form->numbers(s.window, a->head_size);
+
+        s.parameters = reals(c, s.parameters, numbers);
+        s.gradient = reals(c, s.gradient, numbers);
+    }
+    s.gates = reals(c, s.gates, gates);
+    s.d_gates = reals(c, s.d_gates, gates);
+    return s;
+}
+
+static real *tail_of(const kvsi_context *c, const real *tail, const kvsi_shift *shift, size_t heads,
+                     const kvsi_span *span, const kvsi_attention *a)
+{
+    return reals(c, tail, (1 + span->marks) * shift->window * heads * a->head_size);
+}
+
+static kvsi_attention attention_of(const kvsi_context *c, const kvsi_attention *a,
+                                   kvsi_span spans[SPANS_MAX])
+{
+    const kvsi_dtype halves = KVSI_F16;
+    kvsi_attention now = *a;
+    size_t positions = 0;
+
+    assert_true(a->sequences <= SPANS_MAX);
+    for (size_t i = 0; i < a->sequences; i++) {
+        const kvsi_span *from = &a->spans[i];
+        kvsi_span *span = &spans[i];
+        const size_t cache = kvsi_dtype_bytes(from->halves ? halves : KVSI_REAL_TYPE,
+                                              a->kv_heads * from->capacity * a->head_size);
+
+        *span = *from;
+        span->k = behind(c, from->k, cache);
+        span->v = behind(c, from->v, cache);
+        span->tail_q = tail_of(c, from->tail_q, &a->q_shift, a->heads, from, a);
+        span->tail_k = tail_of(c, from->tail_k, &a->k_shift, a->kv_heads, from, a);
+        span->tail_v = tail_of(c, from->tail_v, &a->v_shift, a->kv_heads, from, a);
+        positions = from->past + from->len > positions ? from->past + from->len : positions;
+    }
+    now.spans = spans;
+    now.q_shift = shift_of(c, a->q_shift, a->heads, a);
+    now.k_shift = shift_of(c, a->k_shift, a->kv_heads, a);
+    now.v_shift = shift_of(c, a->v_shift, a->kv_heads, a);
+    now.rotations = reals(c, a->rotations, positions * a->rotary);
+    now.slopes = reals(c, a->slopes, a->heads);
+    return now;
+}
+
+/* ---- operations ---- */
+
+static const kvsi_ops *const ref = &kvsi_reference_ops;
+
+static void embed_forward(kvsi_context *c, real *y, const kvsi_matrix *table, const int32_t *ids,
+                          size_t n, int add)
+{
+    kvsi_matrix parts[PARTS_MAX];
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->embed_forward(&k, reals(c, y, n * table->cols), matrix(c, table, parts),
+                           integers(c, ids, n), n, add);
+}
+
+static void embed_backward(kvsi_context *c, real *d_table, const real *d_y, const int32_t *ids,
+                           size_t n, size_t dim)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->embed_backward(&k, reals(c, d_table, dim), reals(c, d_y, n * dim), integers(c, ids, n),
+                            n, dim);
+}
+
+static void norm_forward(kvsi_context *c, real *y, const real *x, const kvsi_norm *norm, size_t n,
+                         size_t dim)
+{
+    const kvsi_norm now = norm_of(c, norm, dim);
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->norm_forward(&k, reals(c, y, n * dim), reals(c, x, n * dim), &now, n, dim);
+}
+
+static void norm_backward(kvsi_context *c, real *d_x, real *d_gain, real *d_bias, const real *d_y,
+                          const real *x, const kvsi_norm *norm, size_t n, size_t dim)
+{
+    const kvsi_norm now = norm_of(c, norm, dim);
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->norm_backward(&k, reals(c, d_x, n * dim), reals(c, d_gain, dim), reals(c, d_bias, dim),
+                           reals(c, d_y, n * dim), reals(c, x, n * dim), &now, n, dim);
+}
+
+/* Rows of y and residual may be parts of longer ones: only the last need not be whole. */
+static size_t strided(size_t n, const kvsi_matrix *w)
+{
+    return n > 0 ? (n - 1) * kvsi_matrix_stride(w) + w->rows : 0;
+}
+
+static void linear_forward(kvsi_context *c, real *y, const real *x, const kvsi_matrix *w, size_t n,
+                           const real *residual)
+{
+    kvsi_matrix parts[PARTS_MAX];
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->linear_forward(&k, reals(c, y, strided(n, w)), reals(c, x, n * w->cols),
+                            matrix(c, w, parts), n, reals(c, residual, strided(n, w)));
+}
+
+static void linear_backward_input(kvsi_context *c, real *d_x, const real *d_y, const kvsi_matrix *w,
+                                  size_t n, int add)
+{
+    kvsi_matrix parts[PARTS_MAX];
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->linear_backward_input(&k, reals(c, d_x, n * w->cols), reals(c, d_y, n * w->rows),
+                                   matrix(c, w, parts), n, add);
+}
+
+static void linear_backward_weight(kvsi_context *c, real *d_w, const real *d_y, const real *x,
+                                   size_t n, size_t rows, size_t cols)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->linear_backward_weight(&k, reals(c, d_w, rows * cols), reals(c, d_y, n * rows),
+                                    reals(c, x, n * cols), n, rows, cols);
+}
+
+static void linear_backward_bias(kvsi_context *c, real *d_bias, const real *d_y, size_t n,
+                                 size_t rows)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->linear_backward_bias(&k, reals(c, d_bias, rows), reals(c, d_y, n * rows), n, rows);
+}
+
+static size_t dim_of(const kvsi_attention *a)
+{
+    return a->tokens * a->heads * a->head_size;
+}
+
+static size_t qkv_of(const kvsi_attention *a)
+{
+    return a->tokens * (a->heads + 2 * a->kv_heads) * a->head_size;
+}
+
+static void attention_forward(kvsi_context *c, real *out, real *logsum, const real *qkv,
+                              const kvsi_attention *a)
+{
+    kvsi_span spans[SPANS_MAX];
+    const kvsi_attention now = attention_of(c, a, spans);
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->attention_forward(&k, reals(c, out, dim_of(a)), reals(c, logsum, a->tokens * a->heads),
+                               reals(c, qkv, qkv_of(a)), &now);
+}
+
+static void attention_backward(kvsi_context *c, real *d_qkv, const real *d_out, const real *out,
+                               const real *logsum, const real *qkv, const kvsi_attention *a)
+{
+    kvsi_span spans[SPANS_MAX];
+    const kvsi_attention now = attention_of(c, a, spans);
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->attention_backward(&k, reals(c, d_qkv, qkv_of(a)), reals(c, d_out, dim_of(a)),
+                                reals(c, out, dim_of(a)), reals(c, logsum, a->tokens * a->heads),
+                                reals(c, qkv, qkv_of(a)), &now);
+}
+
+static void swiglu_forward(kvsi_context *c, real *y, const real *gate_up, size_t n, size_t ffn)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->swiglu_forward(&k, reals(c, y, n * ffn), reals(c, gate_up, 2 * n * ffn), n, ffn);
+}
+
+static void swiglu_backward(kvsi_context *c, real *d_gate_up, const real *d_y, const real *gate_up,
+                            size_t n, size_t ffn)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->swiglu_backward(&k, reals(c, d_gate_up, 2 * n * ffn), reals(c, d_y, n * ffn),
+                             reals(c, gate_up, 2 * n * ffn), n, ffn);
+}
+
+static void gelu_forward(kvsi_context *c, real *y, const real *x, size_t n, size_t ffn)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->gelu_forward(&k, reals(c, y, n * ffn), reals(c, x, n * ffn), n, ffn);
+}
+
+static void gelu_backward(kvsi_context *c, real *d_x, const real *d_y, const real *x, size_t n,
+                          size_t ffn)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->gelu_backward(&k, reals(c, d_x, n * ffn), reals(c, d_y, n * ffn), reals(c, x, n * ffn),
+                           n, ffn);
+}
+
+static void dropout(kvsi_context *c, real *x, size_t count, const kvsi_dropout *d)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->dropout(&k, reals(c, x, count), count, d);
+}
+
+static void add(kvsi_context *c, real *y, const real *x, size_t count)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->add(&k, reals(c, y, count), reals(c, x, count), count);
+}
+
+static void unit_rows_forward(kvsi_context *c, real *y, const real *x, size_t rows, size_t cols)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->unit_rows_forward(&k, reals(c, y, rows * cols), reals(c, x, rows * cols), rows, cols);
+}
+
+static void unit_rows_backward(kvsi_context *c, real *d_x, const real *d_y, const real *x,
+                               size_t rows, size_t cols)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->unit_rows_backward(&k, reals(c, d_x, rows * cols), reals(c, d_y, rows * cols),
+                                reals(c, x, rows * cols), rows, cols);
+}
+
+static void head_logits(kvsi_context *c, real *logits, const real *x, const kvsi_matrix *w,
+                        const int32_t *rows, size_t count)
+{
+    kvsi_matrix parts[PARTS_MAX];
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->head_logits(&k, reals(c, logits, count * w->rows), reals(c, x, w->cols),
+                         matrix(c, w, parts), integers(c, rows, count), count);
+}
+
+static void head_loss(kvsi_context *c, const kvsi_head *head)
+{
+    kvsi_matrix parts[PARTS_MAX];
+    const size_t cols = head->w->cols, count = head->count;
+    kvsi_context k = inner(c);
+    const kvsi_head now = {
+        .x = reals(c, head->x, head->n * cols),
+        .w = matrix(c, head->w, parts),
+        .rows = integers(c, head->rows, count),
+        .targets = integers(c, head->targets, count),
+        .count = count,
+        .row_loss = reals(c, head->row_loss, count),
+        .row_guess = integers(c, head->row_guess, count),
+        .n = head->n,
+        .d_x = reals(c, head->d_x, head->n * cols),
+        .d_w = reals(c, head->d_w, head->w->rows * cols),
+    };
+
+    if (begin(c))
+        ref->head_loss(&k, &now);
+}
+
+static void sum_squares(kvsi_context *c, double *sum, const real *g, size_t n)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->sum_squares(&k, behind(c, sum, sizeof *sum), reals(c, g, n), n);
+}
+
+static void clip_scale(kvsi_context *c, double *scale, const double *sum, double mean, double limit)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->clip_scale(&k, behind(c, scale, sizeof *scale), behind(c, sum, sizeof *sum), mean,
+                        limit);
+}
+
+static void adamw(kvsi_context *c, real *p, const real *g, real *m, real *v, size_t n,
+                  const kvsi_adamw *h, const double *scale)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->adamw(&k, reals(c, p, n), reals(c, g, n), reals(c, m, n), reals(c, v, n), n, h,
+                   behind(c, scale, sizeof *scale));
+}
+
+static void multiply_add(kvsi_context *c, real *sums, size_t parts, size_t rounds, double *flops)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->multiply_add(&k, sums, parts, rounds, flops);
+}
+
+static void read_through(kvsi_context *c, real *sums, size_t parts, const real *x, size_t n)
+{
+    kvsi_context k = inner(c);
+
+    if (begin(c))
+        ref->read_through(&k, sums, parts, reals(c, x, n), n);
+}
+
+static size_t workspace_bytes(const kvsi_limits *limits, int threads)
+{
+    return kvsi_reference_ops.workspace_bytes(limits, threads);
+}
+
+static const kvsi_ops device_ops = {
+    .name = "device",
+    .alloc = device_alloc,
+    .release = device_release,
+    .adopt = device_adopt,
+    .disown = device_disown,
+    .upload = device_upload,
+    .download = device_download,
+    .copy = device_copy,
+    .zero = device_zero,
+    .sync = device_sync,
+    .workspace_bytes = workspace_bytes,
+#define OPERATION(name, parameters, arguments, work) .name = name,
+#include "kernels/operations.def"
+};
+
+kvs_runtime *device_runtime(device *d)
+{
+    const kvs_runtime_options options = {.threads = 1, .cpu_level = "reference"};
+    kvs_runtime *rt;
+
+    assert_int_equal(kvs_runtime_create(&rt, &options, NULL), KVS_OK);
+    rt->ops = &device_ops;
+    rt->device = d;
+    return rt;
+}
+
+size_t device_operations(const device *d)
+{
+    return d->operations;
+}
+
+void device_fail_at(device *d, size_t index)
+{
+    d->operations = 0;
+    d->fail_at = index;
+    d->status = KVS_OK;
+}
