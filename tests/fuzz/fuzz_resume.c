@@ -1,5 +1,5 @@
 /* The folder of a run that is resumed: the checkpoint's state and moments, and the logs.  Checksums
- * are corrected, so that the files behind them are reached. */
+ * are corrected, so that the code behind them is reached. */
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/folders.h"
