@@ -1,4 +1,4 @@
-/* Reports of run folders written by the test. */
+/* Reports on run folders that the tests write. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -64,7 +64,8 @@ static const char *path_of(char path[256], const char *name)
     return path;
 }
 
-/* A run of 300 steps whose accuracy rises to `best`; an empty text leaves its file out. */
+/* Writes a run of 300 steps whose accuracy rises to `best`; without result.json if `result` is
+ * empty. */
 static void make_run(const char *dir, const char *shift, double best, const char *result)
 {
     char path[512];
@@ -262,7 +263,7 @@ static void the_page_stands_alone(void **state)
     kvsi_free(curves);
 }
 
-/* JSON does not need gnuplot. */
+/* JSON needs no other program and is written all the same. */
 static void without_gnuplot_there_is_still_json(void **state)
 {
     char kv[256], html[256], json[256];
@@ -286,7 +287,7 @@ static void without_gnuplot_there_is_still_json(void **state)
     assert_false(kvsi_file_exists(html));
 }
 
-/* The log of a running training may end in an incomplete line, and there is no result. */
+/* The log of a run in progress may end in the middle of a line, and there is no result. */
 static void a_run_that_has_not_ended_is_shown_as_far_as_it_is(void **state)
 {
     char dir[256], log[256], *text;
@@ -312,7 +313,7 @@ static void a_run_that_has_not_ended_is_shown_as_far_as_it_is(void **state)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* A run on text of 40 steps, evaluated every 10: the loss falls from 5 to `loss` by equal parts. */
+/* A run on text of 40 steps, evaluated every 10: the loss falls linearly from 5 to `loss`. */
 typedef struct text_run {
     const char *name, *shift;
     int seed;
@@ -421,7 +422,7 @@ static void runs_that_differ_in_their_seed_are_averaged(void **state)
     assert_near(none->loss, 7.3 / 3);
 
     assert_null(kvs_report_difference(report, 1));
-    assert_int_equal(d->arm, 0); /* minus the arm without a shift, in any order */
+    assert_int_equal(d->arm, 0); /* minus the arm without a shift, whatever the order */
     assert_int_equal(d->baseline, 1);
     assert_int_equal(d->step, 40);
     assert_int_equal(d->seeds, 3);
@@ -454,7 +455,7 @@ static void one_seed_has_no_error_bar(void **state)
     kvs_report_free(report);
 }
 
-/* Labels contain the fewest settings that distinguish the arms. */
+/* Labels have the settings that distinguish the arms, and no others. */
 static void arms_are_named_by_what_differs(void **state)
 {
     const text_run runs[] = {
@@ -478,7 +479,7 @@ static void arms_are_named_by_what_differs(void **state)
     kvs_report_free(report);
 }
 
-/* The same run twice adds no information about chance. */
+/* Repeating a run with the same seed carries no information about chance. */
 static void a_repeated_seed_is_not_averaged(void **state)
 {
     const text_run runs[] = {{"first", NULL, .seed = 1, .loss = 2},
@@ -553,7 +554,7 @@ static void nonsense_is_refused(void **state)
     assert_non_null(strstr(err.message, "kv-1' is given twice"));
 }
 
-/* Page and JSON contain the numbers of the tables; unusual runs can be drawn. */
+/* The page and the JSON agree with the tables; every kind of unusual run can be drawn. */
 static void text_is_drawn_and_written(void **state)
 {
     char html[256], json[256], *page;

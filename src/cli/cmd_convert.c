@@ -1,4 +1,4 @@
-/* kvshift convert: a model into another format, or random weights into any. */
+/* kvshift convert: converts a model to another format, or writes random weights. */
 #include "cli/cli.h"
 #include "cli/model_options.h"
 #include "cli/watch.h"
@@ -30,23 +30,24 @@ static const kvsi_setting own_options[] = {
      .offset = FIELD(format),
      .group = "Output",
      .placeholder = "NAME",
-     .help = "auto goes by the name of OUT: .gguf, .bin (llama2c), anything else is a folder (hf); "
-             "gguf-llama refuses what other programs would compute otherwise",
+     .help = "auto: by the name of OUT, .gguf, .bin (llama2c), anything else is a folder (hf); "
+             "gguf-llama refuses models that other programs would compute differently",
      .choices = format_names},
     {.name = "dtype",
      .kind = KVSI_SETTING_CHOICE,
      .offset = FIELD(dtype),
      .group = "Output",
      .placeholder = "NAME",
-     .help = "type of the matrices' numbers; keep: as IN has them; q8_0 and q4_0, 8.5 and 4.5 bits "
-             "a number, are for GGUF",
+     .help =
+         "type of the matrices; keep: that of IN; q8_0 and q4_0, 8.5 and 4.5 bits per value, are "
+         "for GGUF",
      .choices = dtype_names},
     {.name = "shard-size",
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(shard_size),
      .group = "Output",
      .placeholder = "SIZE",
-     .help = "hf: most bytes of a file with weights, as in 500MB or 5GB",
+     .help = "hf: maximum size of a file with weights, such as 500MB or 5GB",
      .automatic = "5GB"},
     {.name = "tokenizer",
      .letter = 't',
@@ -54,13 +55,13 @@ static const kvsi_setting own_options[] = {
      .offset = FIELD(tokenizer),
      .group = "Output",
      .placeholder = "FILE",
-     .help = "the tokenizer that goes along; 'none' leaves it out",
+     .help = "the tokenizer to include; 'none' omits it",
      .automatic = "that of IN, if it has one"},
     {.name = "overwrite",
      .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(overwrite),
      .group = "Output",
-     .help = "replace what is at OUT: a file, or a folder with a model and nothing else"},
+     .help = "replace an existing OUT: a file, or a folder with only a model"},
     {.name = "seed",
      .kind = KVSI_SETTING_UINT64,
      .offset = FIELD(seed),
@@ -73,7 +74,7 @@ static const kvsi_setting own_options[] = {
      .offset = FIELD(threads),
      .group = "Run",
      .placeholder = "N",
-     .help = "that draw random weights",
+     .help = "threads that draw random weights",
      .automatic = "every core",
      .high = 1024},
     {.name = "quiet",
@@ -101,12 +102,14 @@ static const char MODEL[] = "Model, of random weights";
 
 static const kvsi_command_options command = {
     .command = "kvshift convert",
-    .purpose = "Writes the model IN, of any supported format, as OUT, tensor by tensor; or, with "
-               "--random, which takes no IN, a new one.  OUT appears whole or not at all.",
-    .notes = "Formats: hf is a folder with config.json and safetensors; a shifted Llama comes "
-             "with\nmodeling_kvshift.py, with which transformers runs it (trust_remote_code).  "
-             "gguf is\narchitecture llama where that computes the same, else kvshift.  llama2c "
-             "is for plain\nLlama models.  docs/formats.md describes what is stored where.",
+    .purpose =
+        "Converts the model IN, of any supported format, to OUT, one tensor at a time; or, with "
+        "--random and without IN, writes a new model.  OUT appears only when complete.",
+    .notes =
+        "Formats: hf is a folder with config.json and safetensors; a shifted Llama includes\n"
+        "modeling_kvshift.py, which runs it in transformers (trust_remote_code).  gguf is\n"
+        "architecture llama if that computes the same, otherwise kvshift.  llama2c is for plain\n"
+        "Llama models.  See docs/formats.md.",
     .argument = "[IN] OUT",
     .min_arguments = 1,
     .max_arguments = 2,
@@ -120,7 +123,7 @@ static const kvsi_command_options command = {
         },
 };
 
-/* ---- from words to values -------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 static kvs_status parse_size(uint64_t *out, const char *text, kvs_err *err)
 {
@@ -145,7 +148,7 @@ static kvs_status parse_size(uint64_t *out, const char *text, kvs_err *err)
                      "option '--shard-size': expected a size such as 500MB, found '%s'", text);
 }
 
-/* Either there is a model to convert, or random weights have a description. */
+/* Either IN or --random must be given. */
 static kvs_status check_input(const convert_settings *s, const kvsi_parsed_options *parsed,
                               kvs_err *err)
 {

@@ -1,4 +1,4 @@
-/* kvshift data: corpora made from text, described and checked. */
+/* kvshift data: build, describe and check corpora. */
 #include "cli/cli.h"
 #include "cli/run_files.h"
 #include "cli/verbs.h"
@@ -13,7 +13,7 @@ typedef struct data_settings {
     double valid;
     uint64_t seed, shard_tokens;
     int overwrite, quiet;
-    size_t vocab; /* of info and check */
+    size_t vocab; /* info and check */
     int json;
 } data_settings;
 
@@ -41,7 +41,7 @@ static const kvsi_setting build_options[] = {
      .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(overwrite),
      .group = "Options",
-     .help = "replace a corpus that is there"},
+     .help = "replace an existing corpus"},
     {.name = "quiet",
      .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(quiet),
@@ -52,7 +52,7 @@ static const kvsi_setting build_options[] = {
      .offset = FIELD(separator),
      .group = "Documents",
      .placeholder = "TEXT",
-     .help = "what stands between the documents of a text; '' for none",
+     .help = "separator of the documents in a text file; '' for none",
      .may_be_empty = 1,
      .automatic = "<|endoftext|>"},
     {.name = "field",
@@ -68,36 +68,36 @@ static const kvsi_setting build_options[] = {
      .group = "Documents",
      .placeholder = "ANSWER",
      .choices = yes_or_no,
-     .help = "end each document with the tokenizer's EOS",
+     .help = "add the tokenizer's EOS after each document",
      .automatic = "yes if it has one"},
     {.name = "valid",
      .kind = KVSI_SETTING_REAL,
      .offset = FIELD(valid),
      .group = "Split",
      .placeholder = "FRACTION",
-     .help = "of the documents for validation; of a document that is alone, its end",
+     .help = "of the documents for validation; of a single document, its last part",
      .high = 0.9},
     {.name = "seed",
      .kind = KVSI_SETTING_UINT64,
      .offset = FIELD(seed),
      .group = "Split",
      .placeholder = "N",
-     .help = "decides, with a document's number, on which side it is"},
+     .help = "determines, with its number, the split of a document"},
     {.name = "shard-tokens",
      .kind = KVSI_SETTING_UINT64,
      .offset = FIELD(shard_tokens),
      .group = "Split",
      .placeholder = "N",
-     .help = "the document that reaches this many is the last of its file",
+     .help = "a shard ends with the document that reaches this number of tokens",
      .low = 1},
 };
 
 static const kvsi_command_options build_command = {
     .command = "kvshift data build",
-    .purpose = "Encodes text files into a corpus folder to train on.  Each line of a .jsonl is a "
-               "document; any other file is text: one document, or several with separators between "
-               "them.  Either may be compressed, with .zst behind.  Files may be larger than "
-               "memory.",
+    .purpose =
+        "Encodes text files into a corpus folder for training.  Each line of a .jsonl file is a "
+        "document; any other file is text: one document, or several between separators.  Both "
+        "may be compressed, with .zst appended.  Files may be larger than memory.",
     .argument = "FILE",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,
@@ -112,8 +112,8 @@ static const kvsi_setting read_options[] = {
      .offset = FIELD(vocab),
      .group = "Options",
      .placeholder = "N",
-     .help = "vocabulary of a file of llm.c or nanoGPT, which does not know its own",
-     .automatic = "as CORPUS says",
+     .help = "vocabulary size of a file of llm.c or nanoGPT, which does not store it",
+     .automatic = "that of CORPUS",
      .low = 1},
     {.name = "json",
      .kind = KVSI_SETTING_FLAG,
@@ -124,7 +124,7 @@ static const kvsi_setting read_options[] = {
 
 static const kvsi_command_options info_command = {
     .command = "kvshift data info",
-    .purpose = "Prints what a corpus holds.  CORPUS is a folder of 'kvshift data build', a shard "
+    .purpose = "Describes a corpus.  CORPUS is a folder of 'kvshift data build', a shard "
                "in one, or a .bin file of llm.c or nanoGPT.",
     .argument = "CORPUS",
     .min_arguments = 1,
@@ -134,8 +134,9 @@ static const kvsi_command_options info_command = {
 
 static const kvsi_command_options check_command = {
     .command = "kvshift data check",
-    .purpose = "Reads a corpus whole: checksums, ids within the vocabulary, document starts, and "
-               "the tokenizer beside them.  Fails with one line that says what is wrong.",
+    .purpose =
+        "Reads all of a corpus and checks checksums, ids, document starts and the tokenizer. "
+        "Fails with one line that names the error.",
     .argument = "CORPUS",
     .min_arguments = 1,
     .max_arguments = 1,
@@ -161,7 +162,7 @@ static void print_split_rule(const kvs_corpus_info *info)
                100 * info->valid, info->seed);
         return;
     case KVS_SPLIT_BY_POSITION:
-        printf("split      one document alone: its last %g %% for validation\n", 100 * info->valid);
+        printf("split      a single document: its last %g %% for validation\n", 100 * info->valid);
         return;
     }
 }
@@ -360,7 +361,7 @@ out:
     return st;
 }
 
-/* ---- which of the three ---------------------------------------------------------------------- */
+/* ---- the three commands ---------------------------------------------------------------------- */
 
 typedef struct action {
     const kvsi_command_options *command;
@@ -407,13 +408,13 @@ int kvsi_cmd_data(int argc, char **argv)
                         check_action = {&check_command, check};
     static const kvsi_verb verbs[] = {
         {"build", "encode text files into a corpus", run, &build_action},
-        {"info", "say what a corpus holds", run, &info_action},
-        {"check", "read a corpus whole and say whether it is sound", run, &check_action},
+        {"info", "describe a corpus", run, &info_action},
+        {"check", "read all of a corpus and check it", run, &check_action},
     };
     static const kvsi_verb_list list = {
         .name = "data",
         .usage = "build|info|check [OPTION]... ARGUMENT...",
-        .purpose = "Makes corpora to train on from text, and looks after them.",
+        .purpose = "Builds corpora for training from text, describes and checks them.",
         .verbs = verbs,
         .count = sizeof verbs / sizeof *verbs,
     };

@@ -1,4 +1,4 @@
-/* kvshift tokenizer: text to ids, ids to text, what a tokenizer is, and a new one from texts. */
+/* kvshift tokenizer: encode, decode, describe and train tokenizers. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
@@ -43,14 +43,13 @@ static const kvsi_setting encode_options[] = {
      .offset = offsetof(tokenizer_settings, text),
      .group = "Options",
      .placeholder = "TEXT",
-     .help = "what to encode",
+     .help = "the text to encode",
      .automatic = "standard input"},
     {.name = "no-special",
      .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(tokenizer_settings, no_special),
      .group = "Options",
-     .help = "put no first or last token around the text; special tokens that the text spells are "
-             "recognised all the same"},
+     .help = "do not add BOS and EOS; special tokens in the text itself are still recognized"},
     JSON_OPTION,
 };
 
@@ -64,7 +63,7 @@ static const kvsi_setting train_options[] = {
      .offset = offsetof(tokenizer_settings, vocab),
      .group = "Options",
      .placeholder = "N",
-     .help = "tokens, with the 256 bytes and the special ones",
+     .help = "number of tokens, including the 256 bytes and the special tokens",
      .low = 256,
      .high = 4194304},
     {.name = "out",
@@ -77,19 +76,19 @@ static const kvsi_setting train_options[] = {
      .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(tokenizer_settings, overwrite),
      .group = "Options",
-     .help = "replace a file that is there"},
+     .help = "replace an existing file"},
     {.name = "special",
      .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, special),
      .group = "Options",
      .placeholder = "TEXT",
-     .help = "a string that is one token and ends what stands before it; as often as needed"},
+     .help = "a string that becomes one token and splits the text; may be repeated"},
     {.name = "threads",
      .kind = KVSI_SETTING_SIZE,
      .offset = offsetof(tokenizer_settings, threads),
      .group = "Options",
      .placeholder = "N",
-     .help = "for counting words",
+     .help = "threads that count words",
      .automatic = "every core",
      .high = 1024},
     {.name = "separator",
@@ -97,7 +96,7 @@ static const kvsi_setting train_options[] = {
      .offset = offsetof(tokenizer_settings, separator),
      .group = "Documents",
      .placeholder = "TEXT",
-     .help = "what stands between the documents of a text; '' for none",
+     .help = "separator of the documents in a text file; '' for none",
      .may_be_empty = 1,
      .automatic = "<|endoftext|>"},
     {.name = "field",
@@ -117,22 +116,22 @@ static const kvsi_setting train_options[] = {
 static const kvsi_command_options encode_command =
     COMMAND(encode, .purpose = "Prints the token ids of a text on one line, separated by spaces.");
 
-static const kvsi_command_options decode_command =
-    COMMAND(decode,
-            .purpose = "Prints the text of token ids, from the command line or else from standard "
-                       "input, byte for byte and with nothing behind it.",
-            .argument = "ID", .max_arguments = SIZE_MAX);
+static const kvsi_command_options decode_command = COMMAND(
+    decode,
+    .purpose = "Prints the text of token ids from the command line or from standard input, byte "
+               "for byte and without a newline.",
+    .argument = "ID", .max_arguments = SIZE_MAX);
 
-static const kvsi_command_options info_command =
-    COMMAND(info, .purpose = "Says what a tokenizer is.");
+static const kvsi_command_options info_command = COMMAND(info, .purpose = "Describes a tokenizer.");
 
 static const kvsi_command_options train_command = COMMAND(
     train,
-    .purpose = "Learns a byte-level BPE tokenizer, with GPT-2's rules for words, from text files, "
-               "and writes it as a tokenizer.json.  Each line of a .jsonl is a document; any other "
-               "file is text: one document, or several with separators between them.  Either may "
-               "be compressed, with .zst behind.  Of pairs that are equally frequent the one with "
-               "the greater bytes is merged first.",
+    .purpose =
+        "Trains a byte-level BPE tokenizer, with GPT-2's splitting into words, on text files "
+        "and writes it as a tokenizer.json.  Each line of a .jsonl file is a document; any "
+        "other file is text: one document, or several between separators.  Both may be "
+        "compressed, with .zst appended.  Of equally frequent pairs the one with the greater "
+        "bytes is merged first.",
     .argument = "FILE", .min_arguments = 1, .max_arguments = SIZE_MAX);
 
 /* ---- input ----------------------------------------------------------------------------------- */
@@ -209,7 +208,7 @@ typedef struct id_list {
     size_t count;
 } id_list;
 
-/* Ids between spaces, commas or brackets; there is room for half as many as there are bytes. */
+/* Ids separated by spaces, commas or brackets; the list holds one per two bytes. */
 static kvs_status parse_ids(id_list *list, const char *text, kvs_err *err)
 {
     for (;;) {
@@ -296,8 +295,8 @@ static kvs_status info(const tokenizer_settings *settings, const kvsi_parsed_opt
         goto out;
     }
     printf("tokenizer %s\n  %-16s%zu\n", settings->tokenizer, "tokens", kvs_tokenizer_vocab(t));
-    print_id("first of a text", kvs_tokenizer_bos(t));
-    print_id("last of a text", kvs_tokenizer_eos(t));
+    print_id("BOS", kvs_tokenizer_bos(t));
+    print_id("EOS", kvs_tokenizer_eos(t));
     printf("  %-16s%s\n", "hash", hash);
 out:
     kvs_tokenizer_free(t);
@@ -341,7 +340,7 @@ static kvs_status train(const tokenizer_settings *settings, const kvsi_parsed_op
         return st;
     TRY_OUT(kvs_tokenizer_save(t, settings->out, err));
     if (kvs_tokenizer_vocab(t) < settings->vocab)
-        fprintf(stderr, "kvshift: nothing was left to merge: %zu tokens instead of %zu\n",
+        fprintf(stderr, "kvshift: no pairs left to merge: %zu tokens instead of %zu\n",
                 kvs_tokenizer_vocab(t), settings->vocab);
     printf("%s: %zu tokens\n", settings->out, kvs_tokenizer_vocab(t));
 out:
@@ -349,7 +348,7 @@ out:
     return st;
 }
 
-/* ---- which of the four ----------------------------------------------------------------------- */
+/* ---- the four commands ----------------------------------------------------------------------- */
 
 typedef struct action {
     const kvsi_command_options *command;
@@ -357,7 +356,7 @@ typedef struct action {
                       kvs_err *err);
 } action;
 
-/* Of an option that is given twice the parser keeps the last; of this one all count. */
+/* The parser keeps the last value of a repeated option; this option keeps all. */
 static void collect_specials(tokenizer_settings *settings, int argc, char **argv)
 {
     static const char name[] = "--special";

@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+const char kvsi_resolved_file[] = "config.resolved.toml";
 const char kvsi_sources_file[] = "sources.json";
 
-/* Adds the value, whose reference it takes, as a file has it. */
+/* Adds the value as indented JSON; takes over its reference. */
 static void add_json(kvsi_text *text, json_t *value)
 {
     char *words = value ? json_dumps(value, JSON_INDENT(2)) : NULL;
@@ -59,7 +60,7 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_options *s,
     kvsi_train_options run = *s;
 
     *out = (kvsi_run_files){0};
-    run.resume = NULL; /* this time's business, not the run's */
+    run.resume = NULL; /* an option of this start, not of the run */
     kvsi_options_print_config(&out->settings, &kvsi_train_command, &run, parsed);
     kvsi_text_format(&out->command, "%s\n", line);
     add_environment(&out->environment, w->rt);
@@ -69,7 +70,7 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_options *s,
     TRY(kvsi_text_check(&out->settings, err));
     TRY(kvsi_text_check(&out->command, err));
     TRY(kvsi_text_check(&out->environment, err));
-    out->list[0] = (kvs_run_file){"config.resolved.toml", out->settings.data, 0};
+    out->list[0] = (kvs_run_file){kvsi_resolved_file, out->settings.data, 0};
     out->list[1] = (kvs_run_file){"command.txt", out->command.data, 1};
     out->list[2] = (kvs_run_file){"env.json", out->environment.data, 0};
     out->count = 3;

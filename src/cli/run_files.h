@@ -1,9 +1,10 @@
-/* cli/run_files.h - what the command puts into a run's folder so that the run can be done again:
+/* cli/run_files.h - the files that the command adds to a run folder, so that the run can be
+ * repeated (docs/run-folder.md):
  *
- *     config.resolved.toml    every setting, as 'kvshift train --config' takes it
- *     command.txt             the command line, one for each time the run was started or resumed
- *     env.json                what 'kvshift version --json' says, the processor, the time
- *     sources.json            of a corpus: the text files it was made from, with their checksums */
+ *     config.resolved.toml    every setting, as a file for 'kvshift train --config'
+ *     command.txt             the command lines, one per start or resume
+ *     env.json                the output of 'kvshift version --json', the processor, the time
+ *     sources.json            for runs on a corpus: its text files with their checksums */
 #ifndef KVSI_CLI_RUN_FILES_H
 #define KVSI_CLI_RUN_FILES_H
 
@@ -12,6 +13,7 @@
 
 enum { KVSI_RUN_FILES = 4 }; /* at most */
 
+extern const char kvsi_resolved_file[]; /* "config.resolved.toml" */
 /* The name of the file of sources, and the list "sources" in it: [{name, bytes, checksum}]. */
 extern const char kvsi_sources_file[];
 json_t *kvsi_sources_json(const kvs_corpus *corpus);

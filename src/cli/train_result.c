@@ -63,7 +63,7 @@ static kvs_status print_json(const kvsi_train_outcome *o, kvs_err *err)
     return kvsi_cli_print_json(object, err);
 }
 
-/* Lengths of which none was drawn have no accuracy. */
+/* Leaves out buckets without a scored row: they have no accuracy. */
 static void print_lengths(const kvs_evaluation *final)
 {
     const char *between = "";

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/options_config.h"
+#include "cli/run_files.h"
 
 #include <string.h>
 
@@ -54,7 +55,7 @@ static kvs_status merge_option(merge *m, size_t index, kvs_err *err)
 
 kvs_status kvsi_train_take_run(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
-    char *path = kvsi_path_join(s->out, "config.resolved.toml");
+    char *path = kvsi_path_join(s->out, kvsi_resolved_file);
     merge m = {.given = s, .parsed = parsed};
     kvs_status st = KVS_OK;
 
@@ -78,20 +79,15 @@ out:
 
 kvs_status kvsi_train_check_out(const kvsi_train_options *s, kvs_err *err)
 {
-    static const char *const names[] = {"train.jsonl", "model.safetensors"};
-    kvs_status st = KVS_OK;
+    const char *file;
 
-    for (size_t i = 0; s->out && !s->resume && i < sizeof names / sizeof *names; i++) {
-        char *path = kvsi_path_join(s->out, names[i]);
-
-        if (!path)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", s->out);
-        if (st == KVS_OK && kvsi_file_exists(path))
-            st = kvsi_fail(err, KVS_E_IO,
-                           "'%s' already holds a run ('%s'); --resume continues it, another --out "
-                           "starts a new one",
-                           s->out, names[i]);
-        kvsi_free(path);
-    }
-    return st;
+    if (!s->out || s->resume)
+        return KVS_OK;
+    TRY(kvs_run_find(&file, s->out, err));
+    if (file)
+        return kvsi_fail(err, KVS_E_IO,
+                         "'%s' already holds a run ('%s'); --resume continues it, another --out "
+                         "starts a new one",
+                         s->out, file);
+    return KVS_OK;
 }

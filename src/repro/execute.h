@@ -27,7 +27,6 @@ typedef struct kvsi_execution {
 
 /* Folder of a run inside the experiment's (kvsi_free); NULL: out of memory. */
 char *kvsi_run_dir(const char *out, const char *name);
-kvs_run_state kvsi_conduct_state(const char *dir, uint64_t steps);
 
 /* Text of planned.json: everything that determines the run's result, except text data, which is
  * compared per experiment.  Freed with free(); NULL: out of memory. */

@@ -7,6 +7,7 @@
 #include "repro/execute.h"
 #include "repro/experiment_folder.h"
 #include "repro/texts.h"
+#include "run/run.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static void read_states(kvs_repro *r)
         kvsi_planned *run = r->plan.runs + i;
         char *dir = kvsi_run_dir(r->options->out, run->name);
 
-        run->view.state = dir ? kvsi_conduct_state(dir, run->train.steps) : KVS_RUN_NEW;
+        run->view.state = dir ? kvsi_run_state(dir, run->train.steps) : KVS_RUN_NEW;
         kvsi_free(dir);
     }
 }
@@ -46,8 +47,7 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
     r->plan.scale = scale;
     r->plan.model = r->options->model;
     if (r->options->model && !about->takes_model)
-        return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' takes no model",
-                         about->name);
+        return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' takes no model", about->name);
     if (r->options->dropout > 0 && !r->options->model)
         return kvsi_fail(err, KVS_E_INVALID,
                          "dropout applies to a model to be measured, found none");

@@ -8,6 +8,7 @@
 #include "repro/execute.h"
 #include "repro/experiment_folder.h"
 #include "repro/texts.h"
+#include "run/run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -59,8 +60,7 @@ static int has_same_evaluations(const char *dir, const search *s)
 static int is_same(const char *dir, const search *s)
 {
     return has_same_plan(dir, s->planned) &&
-           kvsi_conduct_state(dir, s->run->train.steps) == KVS_RUN_DONE &&
-           has_same_evaluations(dir, s);
+           kvsi_run_state(dir, s->run->train.steps) == KVS_RUN_DONE && has_same_evaluations(dir, s);
 }
 
 /* ---- taking it over -------------------------------------------------------------------------- */
@@ -91,18 +91,16 @@ out:
     return st;
 }
 
-/* result.json, which marks a run as finished, is copied last.  measured.json belongs to the other
- * experiment. */
+/* planned.json comes first and result.json, which completes the run, last.  measured.json is not
+ * copied: it belongs to the other experiment. */
 static kvs_status copy_run(const char *from, const char *to, kvs_err *err)
 {
-    static const char *const files[] = {KVSI_PLANNED,     "config.json", "model.safetensors",
-                                        "tokenizer.json", "train.csv",   "train.jsonl",
-                                        "result.json"};
     int made;
 
     TRY(kvsi_dir_make(to, &made, err));
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        TRY(copy_file(from, to, files[i], err));
+    TRY(copy_file(from, to, KVSI_PLANNED, err));
+    for (const char *const *name = kvsi_run_final_files; *name; name++)
+        TRY(copy_file(from, to, *name, err));
     return KVS_OK;
 }
 
