@@ -1,4 +1,4 @@
-/* kvshift analyze: what the shift of a model has become, and what its heads do with it. */
+/* kvshift analyze: a model's shift coefficients and the attention of its heads. */
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/coefficients.h"
@@ -20,13 +20,13 @@ typedef struct settings {
 /* clang-format off */
 static const kvsi_setting options[] = {
     {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.length), .group = "Scores",
-     .placeholder = "N", .help = "random tokens that come twice; half the context at most",
+     .placeholder = "N", .help = "length of the random sequence that is repeated; at most half the context",
      .low = 2, .high = 4096},
     {.name = "sequences", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.sequences),
      .group = "Scores", .placeholder = "N", .help = "sequences to average over", .low = 1,
      .high = 65536},
     {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(lens.seed), .group = "Scores",
-     .placeholder = "N", .help = "of the tokens"},
+     .placeholder = "N", .help = "seed of the tokens"},
     {.name = "first-id", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.first_id),
      .group = "Scores", .placeholder = "ID", .help = "lower ids are not drawn"},
     {.name = "svg", .kind = KVSI_SETTING_TEXT, .offset = FIELD(svg), .group = "Output",
@@ -39,13 +39,15 @@ static const kvsi_setting options[] = {
 
 static const kvsi_command_options command = {
     .command = "kvshift analyze",
-    .purpose = "Prints the coefficients of every KV head and what they add up to, and reads every "
-               "head on random tokens that come twice: how much of its attention goes to the token "
-               "behind the same one (induction), to the same one (duplicate), and to the token "
-               "before (previous); by the places it attends to (A) and by the contents it fetches "
-               "(A_V), which differ where values are shifted.",
-    .notes = "MODEL is what 'kvshift inspect' takes.  The column 'keys' is α2 / (|α1| + |α2|), the "
-             "part\nof a head's keys that the token before makes up.",
+    .purpose =
+        "Prints the coefficients of each KV head and their sums, and measures each head on a "
+        "random sequence repeated once: the share of its attention to the token after the "
+        "earlier occurrence (induction), to that occurrence (duplicate), and to the previous "
+        "token (previous); by position (A) and by content (A_V), which differ if values are "
+        "shifted.",
+    .notes =
+        "MODEL is as for 'kvshift inspect'.  The column 'keys' is α2 / (|α1| + |α2|), the share "
+        "of\nthe previous token in a head's keys.",
     .argument = "MODEL",
     .min_arguments = 1,
     .max_arguments = 1,
@@ -89,9 +91,9 @@ static kvs_status analyze(analysis *a, settings *s, kvs_err *err)
     return KVS_OK;
 }
 
-/* ---- readings -------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-/* What a head mostly does: the highest of its scores, if that says something. */
+/* The highest of a head's scores, if it is high enough. */
 static const char *reading_of(const kvs_head_scores *s)
 {
     const double enough = 0.4;
@@ -149,7 +151,7 @@ static void print_people(const analysis *a, const settings *s)
     print_heads(a, s);
 }
 
-/* ---- for programs ---------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static json_t *scores_to_json(const kvs_head_scores *s)
 {

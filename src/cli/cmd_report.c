@@ -1,4 +1,4 @@
-/* kvshift report: runs side by side. */
+/* kvshift report: compares runs. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static const kvsi_setting options[] = {
      .offset = offsetof(kvs_report_options, svg),
      .group = "Options",
      .placeholder = "FILE",
-     .help = "write the curves alone; needs gnuplot"},
+     .help = "write only the curves; needs gnuplot"},
     {.name = "json",
      .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(kvs_report_options, json),
@@ -33,15 +33,16 @@ static const kvsi_setting options[] = {
 
 static const kvsi_command_options command = {
     .command = "kvshift report",
-    .purpose = "Prints tables of runs (folders written by 'kvshift train --out') and writes their "
-               "curves, a page or JSON on demand.",
-    .notes = "Runs on text that differ in nothing but their seed form an arm: the report gives the "
-             "mean of\ntheir validation losses with its standard error, and the difference between "
-             "arms within each\nseed. Arms are compared with the first that has no shift, or else "
-             "with the first. A run that\nhas not ended is shown as far as it is; the means leave "
-             "it out once another run of its arm is\ncomplete.\n"
-             "\n"
-             "Runs on a task are shown one by one, with their accuracy.",
+    .purpose = "Prints tables of runs (folders written by 'kvshift train --out') and optionally "
+               "writes their curves, a page or JSON.",
+    .notes =
+        "Runs on text that differ only in their seed form an arm: the report gives the mean of "
+        "their\nvalidation losses with its standard error, and the difference between arms "
+        "within each seed.\nArms are compared with the first one without a shift, or else with "
+        "the first one. Unfinished\nruns are shown too; they are left out of the means if "
+        "another run of their arm is complete.\n"
+        "\n"
+        "Runs on a task are listed one by one, with their accuracy.",
     .argument = "RUN",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

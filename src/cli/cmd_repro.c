@@ -1,4 +1,4 @@
-/* kvshift repro: the paper's experiments, each one command. */
+/* kvshift repro: runs an experiment of the paper. */
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
@@ -26,39 +26,39 @@ static const char *const scales[] = {"smoke", "desk", "paper", NULL};
 static const kvsi_setting options[] = {
     {.name = "scale", .kind = KVSI_SETTING_CHOICE, .offset = offsetof(settings, scale),
      .group = "Experiment", .placeholder = "SCALE", .choices = scales,
-     .help = "how large it is done"},
+     .help = "size of the experiment"},
     {.name = "seeds", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, seeds),
      .group = "Experiment", .placeholder = "N", .high = 64,
-     .help = "runs of each arm, with seeds 1 to N", .automatic = "what 'list' says"},
+     .help = "runs per arm, with seeds 1 to N", .automatic = "see 'kvshift repro list --json'"},
     {.name = "text", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, text),
      .group = "Experiment", .placeholder = "PATH", .repeats = 1,
-     .help = "what language models learn: a .txt or .jsonl (also .zst), a folder of them, or a "
-             "corpus; may be given several times",
-     .automatic = "at scale smoke a made-up language"},
+     .help = "training text of language models: a .txt or .jsonl (also .zst), a folder of them, "
+             "or a corpus; may be repeated",
+     .automatic = "at scale smoke a synthetic language"},
     {.name = "model", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, model),
      .group = "Experiment", .placeholder = "MODEL",
-     .help = "of hop-k: measure this trained model, and train none", .automatic = "none"},
+     .help = "hop-k only: measure this trained model instead of training", .automatic = "none"},
     {.name = "dropout", .kind = KVSI_SETTING_REAL, .offset = offsetof(settings, dropout),
      .group = "Experiment", .placeholder = "X", .high = 0.99,
-     .help = "share that stays dropped while that model is measured"},
+     .help = "dropout rate while that model is measured"},
     {.name = "out", .letter = 'o', .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, out),
-     .group = "Experiment", .placeholder = "DIR", .help = "folder for everything that is made",
+     .group = "Experiment", .placeholder = "DIR", .help = "output folder",
      .automatic = "repro/NAME-SCALE"},
     {.name = "resume", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, resume),
      .group = "Experiment",
-     .help = "go on with that folder: finished runs stay, begun ones go on"},
+     .help = "continue in that folder: keep finished runs, resume unfinished ones"},
     {.name = "reuse", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, reuse),
      .group = "Experiment", .placeholder = "DIR",
-     .help = "take over finished runs of the experiments in this folder where the same is planned",
+     .help = "copy finished runs with the same plan from the experiments in this folder",
      .automatic = "none"},
     {.name = "dry-run", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, dry_run),
-     .group = "Experiment", .help = "say which runs there would be and what they would take"},
+     .group = "Experiment", .help = "list the runs and their cost, and train nothing"},
     {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, threads),
-     .group = "Run", .placeholder = "N", .high = 4096, .help = "threads",
+     .group = "Run", .placeholder = "N", .high = 4096, .help = "number of threads",
      .automatic = "every core"},
     {.name = "cpu-level", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, cpu_level),
      .group = "Run", .placeholder = "NAME", .help = "processor code to run",
-     .automatic = "the best this processor has"},
+     .automatic = "the fastest this processor supports"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, json), .group = "Run",
      .help = "print the results as JSON"},
     {.name = "quiet", .letter = 'q', .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, quiet),
@@ -68,19 +68,18 @@ static const kvsi_setting options[] = {
 
 static const kvsi_command_options command = {
     .command = "kvshift repro",
-    .purpose = "Does an experiment of the paper and compares what comes out with what the paper "
-               "says.",
-    .notes = "'kvshift repro list' names the experiments, 'kvshift repro report DIR' joins "
-             "finished ones\ninto one page.\n"
-             "\n"
-             "Scales: smoke takes seconds and shows only that everything works; desk takes minutes "
-             "on two\ncores and is scaled down so that the claim can still be seen; paper has the "
-             "paper's own\nsettings, for a cluster (see --dry-run).\n"
-             "\n"
-             "The folder gets results.json, page.html, page.md, figures as SVG and CSV, and the "
-             "runs. An\nexperiment that was interrupted goes on with --resume. Under mpirun its "
-             "runs are "
-             "split over\nthe ranks, which need a folder that all of them reach.",
+    .purpose = "Runs an experiment of the paper and compares the results with the paper's claims.",
+    .notes =
+        "'kvshift repro list' lists the experiments, 'kvshift repro report DIR' writes one page "
+        "for\nall finished ones.\n"
+        "\n"
+        "Scales: smoke takes seconds and shows only that everything works; desk takes minutes "
+        "on two\ncores and is scaled down so that the claim can still be tested; paper has "
+        "the paper's\nsettings, for a cluster (see --dry-run).\n"
+        "\n"
+        "The output folder contains results.json, page.html, page.md, charts as SVG and CSV, "
+        "and the\nruns. --resume continues an interrupted experiment. Under mpirun the runs "
+        "are distributed\nover the ranks, which must share the folder.",
     .argument = "NAME",
     .min_arguments = 1,
     .max_arguments = 1,
@@ -96,7 +95,7 @@ static void note_stop(int number)
     stop_signal = number;
 }
 
-/* The first signal asks for an orderly end; after it, the default action is back. */
+/* The first signal asks for an orderly stop; after it, the default action is restored. */
 static void catch_signals(void)
 {
     struct sigaction stop = {.sa_handler = note_stop, .sa_flags = (int)SA_RESETHAND};
@@ -194,7 +193,7 @@ static void print_runs(const kvs_repro *repro)
     }
 }
 
-/* What it is, and how long it will take, before it begins. */
+/* Prints the claim, the settings and the estimated time. */
 static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_options *o, size_t ranks)
 {
     const kvs_experiment *e = kvs_repro_experiment(repro);
@@ -331,7 +330,7 @@ out:
     return st;
 }
 
-/* Everything that ranks do together. */
+/* Collective: called on all ranks. */
 static kvs_status parse_and_reproduce(kvs_comm *comm, int argc, char **argv, kvs_err *err)
 {
     settings s = {.scale = "smoke"};

@@ -35,16 +35,17 @@ static void list_text(void)
 
         printf("%-16s %-10s %s\n", e->name, e->figure, e->claim);
     }
-    printf("\n'kvshift repro NAME --dry-run --scale desk' says what an experiment takes.\n");
+    printf("\n'kvshift repro NAME --dry-run --scale desk' lists its runs and their cost.\n");
 }
 
-static const kvsi_setting list_options[] = {{.name = "json",
-                                             .kind = KVSI_SETTING_FLAG,
-                                             .group = "Options",
-                                             .help = "with what is scaled, as JSON"}};
+static const kvsi_setting list_options[] = {
+    {.name = "json",
+     .kind = KVSI_SETTING_FLAG,
+     .group = "Options",
+     .help = "print JSON, with settings and seeds for each scale"}};
 static const kvsi_command_options list_command = {
     .command = "kvshift repro list",
-    .purpose = "Names the experiments, the paper's figures and what is claimed.",
+    .purpose = "Lists the experiments with the paper's figures and claims.",
     .tables = KVSI_OPTIONS(list_options),
 };
 
@@ -96,19 +97,20 @@ out:
 /* clang-format off */
 static const kvsi_setting report_options[] = {
     {.name = "html", .kind = KVSI_SETTING_TEXT, .offset = offsetof(report_settings, html),
-     .group = "Options", .placeholder = "FILE", .help = "where the page goes",
+     .group = "Options", .placeholder = "FILE", .help = "output file",
      .automatic = "DIR/report.html"},
     {.name = "markdown", .kind = KVSI_SETTING_TEXT, .offset = offsetof(report_settings, markdown),
      .group = "Options", .placeholder = "FILE",
-     .help = "also write all verdicts as a table of Markdown, to be kept in DIR",
+     .help = "also write a Markdown table of all verdicts, with links relative to DIR",
      .automatic = "no"},
 };
 /* clang-format on */
 
 static const kvsi_command_options report_command = {
     .command = "kvshift repro report",
-    .purpose = "Joins finished experiments, DIR itself or the folders in it, into one page "
-               "with all verdicts, figures, commands and times.",
+    .purpose =
+        "Writes one page for the finished experiment in DIR, or for those in its subfolders, "
+        "with all verdicts, charts, commands and times.",
     .argument = "DIR",
     .min_arguments = 1,
     .max_arguments = 1,

@@ -1,4 +1,4 @@
-/* cli/theory.h - the verbs of kvshift theory, one each: the words after it, and nothing. */
+/* cli/theory.h - the subcommands of kvshift theory; argv begins after the subcommand. */
 #ifndef KVSI_CLI_THEORY_H
 #define KVSI_CLI_THEORY_H
 

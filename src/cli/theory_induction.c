@@ -1,4 +1,4 @@
-/* kvshift theory theorem1 and theorem2: constructions against the induction head. */
+/* kvshift theory theorem1 and theorem2: constructions compared with the induction head. */
 #include "cli/theory.h"
 
 #include <inttypes.h>
@@ -20,12 +20,12 @@ typedef struct settings {
     {.name = "dim", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.dim), .group = "Input",      \
      .placeholder = "N", .help = "channels of a token", .low = 1, .high = 16384},                  \
     {.name = "slope", .kind = KVSI_SETTING_REAL, .offset = FIELD(problem.slope), .group = "Input",  \
-     .placeholder = "M", .help = "how scores fall with distance, a token", .high = 1e6},           \
+     .placeholder = "M", .help = "decrease of scores per token of distance", .high = 1e6},           \
     {.name = "inputs", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.inputs),                  \
-     .group = "Input", .placeholder = "N", .help = "random inputs, of which the worst counts",     \
+     .group = "Input", .placeholder = "N", .help = "random inputs; the worst result is printed",     \
      .low = 1, .high = 1e9},                                                                       \
     {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(problem.seed), .group = "Input",  \
-     .placeholder = "N", .help = "of the random inputs"},                                          \
+     .placeholder = "N", .help = "seed of the random inputs"},                                          \
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",           \
      .help = "print one JSON object"}
 
@@ -33,13 +33,13 @@ static const kvsi_setting options1[] = {
     {.name = "p", .kind = KVSI_SETTING_REALS, .offset = FIELD(p), .group = "Theorem",
      .placeholder = "P,P,...", .help = "slopes of the first layer", .low = 1e-6, .high = 700},
     {.name = "sigma", .kind = KVSI_SETTING_REAL, .offset = FIELD(problem.sigma), .group = "Theorem",
-     .placeholder = "S", .help = "what scores are divided by", .low = 1e-6, .high = 1e6},
+     .placeholder = "S", .help = "divisor of scores", .low = 1e-6, .high = 1e6},
     INPUT_ROWS,
 };
 
 static const kvsi_setting options2[] = {
     {.name = "sigma", .kind = KVSI_SETTING_REALS, .offset = FIELD(sigmas), .group = "Theorem",
-     .placeholder = "S,S,...", .help = "what scores are divided by", .low = 1e-6, .high = 1e6},
+     .placeholder = "S,S,...", .help = "divisor of scores", .low = 1e-6, .high = 1e6},
     INPUT_ROWS,
 };
 /* clang-format on */
@@ -47,16 +47,16 @@ static const kvsi_setting options2[] = {
 static const kvsi_command_options command1 = {
     .command = "kvshift theory theorem1",
     .purpose = "Two ordinary layers, twice as wide as the tokens, that approximate an induction "
-               "head: the first copies the token before with slope p, the second looks up.  The "
-               "error falls as e^-p, if the first layer does not attend to itself.",
+               "head: the first copies the previous token with slope p, the second looks it up.  "
+               "The error falls as e^-p if tokens do not attend to themselves in the first layer.",
     .tables = KVSI_OPTIONS(options1),
 };
 
 static const kvsi_command_options command2 = {
     .command = "kvshift theory theorem2",
     .purpose = "One layer of KV shifting attention with α = (0, 1), β = (1, 0) against an "
-               "induction head: equal where the first and the last key are masked out, as the "
-               "theorem is printed only nearly.",
+               "induction head: equal if the first and the last key are masked out, but only "
+               "approximately as the theorem is printed.",
     .tables = KVSI_OPTIONS(options2),
 };
 

@@ -1,7 +1,6 @@
-/* kvshift theory theorem3: the loss at four coefficients, and three ways to check it. */
+/* kvshift theory theorem3: the loss for given coefficients, and three checks of it. */
 #include "cli/theory.h"
 
-#include <math.h>
 #include <stdio.h>
 
 typedef struct settings {
@@ -18,31 +17,31 @@ typedef struct settings {
 /* clang-format off */
 static const kvsi_setting options[] = {
     {.name = "T", .kind = KVSI_SETTING_SIZE, .offset = FIELD(T), .group = "Theorem",
-     .placeholder = "N", .help = "different tokens; one of them comes again at the end",
+     .placeholder = "N", .help = "number of different tokens; one of them is repeated at the end",
      .low = 3, .high = 1 << 20},
     {.name = "i", .kind = KVSI_SETTING_SIZE, .offset = FIELD(i), .group = "Theorem",
-     .placeholder = "N", .help = "which of them it is, from 1 on",
-     .automatic = "any of 2 to T - 2, which are all alike"},
+     .placeholder = "N", .help = "which of them is repeated, from 1",
+     .automatic = "any of 2 to T - 2, which are all equal"},
     {.name = "alpha", .kind = KVSI_SETTING_REALS, .offset = FIELD(alpha), .group = "Theorem",
-     .placeholder = "A1,A2", .help = "of keys: the token itself, the one before", .low = -500,
+     .placeholder = "A1,A2", .help = "coefficients of keys: the token itself, the previous one", .low = -500,
      .high = 500},
     {.name = "beta", .kind = KVSI_SETTING_REALS, .offset = FIELD(beta), .group = "Theorem",
-     .placeholder = "B1,B2", .help = "of values", .low = -1e6, .high = 1e6},
+     .placeholder = "B1,B2", .help = "coefficients of values", .low = -1e6, .high = 1e6},
     {.name = "printed", .kind = KVSI_SETTING_FLAG, .offset = FIELD(printed), .group = "Theorem",
      .help = "the formula as the paper prints it, with exact counts for its O(T)"},
     {.name = "gradient", .kind = KVSI_SETTING_FLAG, .offset = FIELD(gradient), .group = "Output",
-     .help = "also how the loss changes with each coefficient"},
+     .help = "also print the gradient"},
     {.name = "brute-force", .kind = KVSI_SETTING_FLAG, .offset = FIELD(brute_force),
-     .group = "Checks", .help = "compare with attention worked out place by place, for every i"},
+     .group = "Checks", .help = "compare with attention computed position by position, for every i"},
     {.name = "network", .kind = KVSI_SETTING_FLAG, .offset = FIELD(network), .group = "Checks",
-     .help = "compare with a model whose embeddings stand at right angles"},
+     .help = "compare with a model that has orthogonal embeddings"},
     {.name = "samples", .kind = KVSI_SETTING_SIZE, .offset = FIELD(samples), .group = "Checks",
      .placeholder = "N", .help = "models with random embeddings to average over; 0 = none",
      .high = 1e9},
     {.name = "dim", .kind = KVSI_SETTING_SIZE, .offset = FIELD(dim), .group = "Checks",
-     .placeholder = "D", .help = "their width", .low = 1, .high = 16384},
+     .placeholder = "D", .help = "width of these models", .low = 1, .high = 16384},
     {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(seed), .group = "Checks",
-     .placeholder = "N", .help = "of their embeddings"},
+     .placeholder = "N", .help = "seed of their embeddings"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object"},
 };
@@ -72,21 +71,6 @@ static kvs_status check_pair(const kvsi_number_list *list, const char *name, kvs
     return KVS_OK;
 }
 
-static kvs_status compare_brute_force(double *most, size_t T, const kvs_coefficients *at,
-                                      kvs_err *err)
-{
-    *most = 0;
-    for (size_t i = 1; i < T; i++) {
-        const kvs_theorem3 problem = {.form = KVS_THEOREM3_EXACT, .T = T, .i = i};
-        double exact, brute;
-
-        TRY(kvs_theorem3_loss(&exact, NULL, &problem, at, err));
-        TRY(kvs_theorem3_brute_force(&brute, T, i, at, err));
-        *most = fmax(*most, fabs(exact - brute));
-    }
-    return KVS_OK;
-}
-
 static kvs_status compute(answer *a, const settings *s, kvs_err *err)
 {
     kvs_runtime *rt = NULL;
@@ -100,7 +84,7 @@ static kvs_status compute(answer *a, const settings *s, kvs_err *err)
                                s->beta.numbers[1]};
     TRY_OUT(kvs_theorem3_loss(&a->loss, &a->gradient, &a->problem, &a->at, err));
     if (s->brute_force)
-        TRY_OUT(compare_brute_force(&a->brute_force, s->T, &a->at, err));
+        TRY_OUT(kvs_theorem3_difference(&a->brute_force, s->T, &a->at, err));
     if (s->network || s->samples > 0)
         TRY_OUT(kvs_runtime_create(&rt, NULL, err));
     if (s->network)

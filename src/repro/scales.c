@@ -1,4 +1,4 @@
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@ void kvsi_shift_arm(kvsi_planned *run, int shifted, size_t layers)
 
 /* ---- induction ------------------------------------------------------------------------------- */
 
-/* The paper: 8000 tokens, pools of 512, 4096 sequences a step, rate 2e-4 after 1000 steps.  A
- * smaller vocabulary is the honest way down: each embedding is seen as often in fewer steps. */
+/* The paper: 8000 tokens, pools of 512, 4096 sequences per step, rate 2e-4 after 1000 steps.
+ * Smaller scales reduce the vocabulary, so that each embedding is seen as often in fewer steps. */
 typedef struct induction_scale {
     size_t vocab, pool, max_length, batch, parts;
     uint64_t warmup;
@@ -37,7 +37,7 @@ static const induction_scale inductions[KVS_SCALES] = {
     {8000, 512, 512, 4096, 16, 1000, 2e-4, 4000},
 };
 
-void kvsi_settings_induction(kvsi_planned *run, kvs_scale scale)
+void kvsi_scale_induction(kvsi_planned *run, kvs_scale scale)
 {
     const induction_scale *s = inductions + scale;
 
@@ -61,7 +61,7 @@ typedef struct text_size {
     size_t dim, layers, heads;
 } text_size;
 
-/* Small models on few tokens of a small vocabulary: what can be repeated for several seeds. */
+/* Small models, few tokens and a small vocabulary, so that several seeds are affordable. */
 typedef struct text_scale {
     size_t vocab, context, batch;
     uint64_t steps, warmup;
@@ -114,8 +114,8 @@ static void small_settings(kvsi_planned *run, kvsi_plan *plan, size_t number)
     run->eval_every = s->steps / 4;
 }
 
-kvs_status kvsi_settings_text(kvsi_planned *run, kvsi_plan *plan, size_t number, const char *preset,
-                              kvs_err *err)
+kvs_status kvsi_scale_text(kvsi_planned *run, kvsi_plan *plan, size_t number, const char *preset,
+                           kvs_err *err)
 {
     run->task = kvsi_text_task;
     if (plan->scale == KVS_SCALE_PAPER)

@@ -1,4 +1,4 @@
-#include "repro/record.h"
+#include "repro/experiment_folder.h"
 
 #include "base/files.h"
 #include "base/folders.h"
@@ -21,7 +21,7 @@ static kvs_status fail_memory(const char *dir, kvs_err *err)
     return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
 }
 
-/* Writes a value, whose reference it takes, as DIR/NAME. */
+/* Writes DIR/NAME; steals the reference of `value`. */
 static kvs_status write_json(const char *dir, const char *name, json_t *value, kvs_err *err)
 {
     char *path = kvsi_path_join(dir, name);
@@ -66,7 +66,7 @@ out:
     return st;
 }
 
-/* Says the first thing that is other than before. */
+/* Reports the first difference. */
 static kvs_status compare(const json_t *before, const json_t *now, const char *path, kvs_err *err)
 {
     static const char *const keys[] = {"experiment", "scale", "texts", "model", "dropout"};
@@ -92,19 +92,16 @@ static kvs_status refuse_used(const char *dir, kvs_err *err)
     kvs_status st;
 
     TRY_OUT(kvsi_dir_list(&names, dir, "", err));
-    for (size_t i = 0; i < names.count; i++)
-        if (strcmp(names.names[i], ".") != 0 && strcmp(names.names[i], "..") != 0) {
-            st = kvsi_fail(err, KVS_E_IO, "the folder '%s' is not empty ('%s'), and no experiment",
-                           dir, names.names[i]);
-            break;
-        }
+    if (names.count > 0)
+        st = kvsi_fail(err, KVS_E_IO, "the folder '%s' is not empty ('%s'), and not an experiment",
+                       dir, names.names[0]);
 out:
     kvsi_name_list_release(&names);
     return st;
 }
 
-/* Whether the folder holds an experiment, which must then be this one; what there is to write if it
- * does not is *now, a new reference. */
+/* *found: the folder holds an experiment, which must be this one.  *now: contents of plan.json, a
+ * new reference. */
 static kvs_status find_plan(int *found, json_t **now, const char *path,
                             const kvsi_experiment *experiment, const kvs_repro_options *options,
                             kvs_err *err)
@@ -126,8 +123,8 @@ out:
     return st;
 }
 
-kvs_status kvsi_record_begin(const kvsi_experiment *experiment, const kvs_repro_options *options,
-                             kvs_err *err)
+kvs_status kvsi_experiment_begin(const kvsi_experiment *experiment,
+                                 const kvs_repro_options *options, kvs_err *err)
 {
     char *path = kvsi_path_join(options->out, PLAN);
     json_t *now;
@@ -150,8 +147,8 @@ out:
     return st;
 }
 
-kvs_status kvsi_record_join(const kvsi_experiment *experiment, const kvs_repro_options *options,
-                            kvs_err *err)
+kvs_status kvsi_experiment_join(const kvsi_experiment *experiment, const kvs_repro_options *options,
+                                kvs_err *err)
 {
     char *path = kvsi_path_join(options->out, PLAN);
     json_t *now;
@@ -160,15 +157,13 @@ kvs_status kvsi_record_join(const kvsi_experiment *experiment, const kvs_repro_o
 
     if (st == KVS_OK && !found)
         st = kvsi_fail(err, KVS_E_IO,
-                       "'%s' is not what the first rank made: all ranks need a folder that they "
-                       "share",
-                       path);
+                       "'%s' is missing on this rank: all ranks need a shared folder", path);
     json_decref(now);
     kvsi_free(path);
     return st;
 }
 
-int kvsi_record_has_texts(const char *dir, const json_t *texts)
+int kvsi_experiment_has_texts(const char *dir, const json_t *texts)
 {
     char *path = kvsi_path_join(dir, PLAN);
     json_t *plan = NULL;
@@ -194,20 +189,20 @@ static json_t *machine(const kvs_runtime *rt)
                      kvs_build()->version, "commit", kvs_build()->commit);
 }
 
-static double all_seconds(const kvsi_trial *trial)
+static double all_seconds(const kvsi_results *results)
 {
     double seconds = 0;
 
-    for (size_t i = 0; i < trial->count; i++)
-        seconds += trial->runs[i].log.summary.seconds;
+    for (size_t i = 0; i < results->count; i++)
+        seconds += results->runs[i].log.summary.seconds;
     return seconds;
 }
 
-static json_t *summary(const kvsi_experiment *experiment, const kvsi_trial *trial,
-                       const kvsi_findings *findings, double seconds)
+static json_t *summary(const kvsi_experiment *experiment, const kvsi_results *results,
+                       const kvsi_claims *claims, double seconds)
 {
     const kvs_experiment *about = &experiment->about;
-    const kvs_repro_options *options = trial->options;
+    const kvs_repro_options *options = results->options;
     char now[32];
 
     kvsi_machine_time(now, sizeof now);
@@ -218,15 +213,15 @@ static json_t *summary(const kvsi_experiment *experiment, const kvsi_trial *tria
                      "claim", about->claim,
                      "scale", kvs_scale_name(options->scale),
                      "settings", about->settings[options->scale],
-                     "seeds", (json_int_t)trial->plan->seeds,
-                     "runs", (json_int_t)trial->count,
+                     "seeds", (json_int_t)results->plan->seeds,
+                     "runs", (json_int_t)results->count,
                      "command", options->command ? options->command : "",
-                     "machine", machine(trial->rt),
-                     "seconds", seconds + all_seconds(trial),
+                     "machine", machine(results->rt),
+                     "seconds", seconds + all_seconds(results),
                      "finished", now,
-                     "figures", findings->figures,
-                     "tables", findings->tables,
-                     "remarks", findings->remarks);
+                     "figures", claims->figures,
+                     "tables", claims->tables,
+                     "remarks", claims->remarks);
     /* clang-format on */
 }
 
@@ -237,12 +232,12 @@ static void add_number(kvsi_text *text, double number)
         kvsi_text_format(text, "%.8g", number);
 }
 
-static void runs_to_csv(kvsi_text *text, const kvsi_trial *trial)
+static void runs_to_csv(kvsi_text *text, const kvsi_results *results)
 {
     kvsi_text_add(text, "run,arm,seed,parameters,steps,tokens,state,final_loss,final_accuracy,"
                         "step_at_99,seconds\n");
-    for (size_t i = 0; i < trial->count; i++) {
-        const kvsi_trial_run *run = trial->runs + i;
+    for (size_t i = 0; i < results->count; i++) {
+        const kvsi_run_result *run = results->runs + i;
         const kvs_run_summary *s = &run->log.summary;
 
         kvsi_text_format(text, "%s,\"%s\",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%s",
@@ -257,52 +252,63 @@ static void runs_to_csv(kvsi_text *text, const kvsi_trial *trial)
     }
 }
 
-static kvs_status write_runs(const kvsi_trial *trial, kvs_err *err)
+static kvs_status write_runs(const kvsi_results *results, kvs_err *err)
 {
     kvsi_text text = {0};
     kvs_status st = KVS_OK;
 
-    if (trial->count > 0) {
-        runs_to_csv(&text, trial);
-        st = write_text(trial->options->out, "runs.csv", &text, err);
+    if (results->count > 0) {
+        runs_to_csv(&text, results);
+        st = write_text(results->options->out, "runs.csv", &text, err);
     }
     kvsi_text_release(&text);
     return st;
 }
 
-static kvs_status write_pages(const char *dir, kvs_err *err)
+static kvs_status write_page(const kvsi_saved *saved, const char *name, int markdown, kvs_err *err)
 {
-    kvsi_record record = {0};
-    kvsi_text html = {0}, markdown = {0};
+    char *path = kvsi_path_join(saved->dir, name);
+    kvsi_page page = {.markdown = markdown};
     kvs_status st;
 
-    TRY_OUT(kvsi_record_open(&record, dir, err));
-    TRY_OUT(kvsi_record_to_html(&html, &record, err));
-    TRY_OUT(kvsi_record_to_markdown(&markdown, &record, err));
-    TRY_OUT(write_text(dir, "page.html", &html, err));
-    TRY_OUT(write_text(dir, "page.md", &markdown, err));
+    if (!path)
+        return fail_memory(saved->dir, err);
+    TRY_OUT(kvsi_saved_page(&page, saved, err));
+    TRY_OUT(kvsi_page_write(&page, path, err));
 out:
-    kvsi_text_release(&html);
-    kvsi_text_release(&markdown);
-    kvsi_record_close(&record);
+    kvsi_page_release(&page);
+    kvsi_free(path);
     return st;
 }
 
-/* experiment.json comes after everything it speaks of. */
-kvs_status kvsi_record_finish(const kvsi_experiment *experiment, const kvsi_trial *trial,
-                              const kvsi_findings *findings, double seconds, kvs_err *err)
+static kvs_status write_pages(const char *dir, kvs_err *err)
 {
-    const char *dir = trial->options->out;
+    kvsi_saved saved = {0};
+    kvs_status st;
 
-    TRY(write_runs(trial, err));
-    TRY(write_json(dir, RESULTS, json_incref(findings->claims), err));
-    TRY(write_json(dir, EXPERIMENT, summary(experiment, trial, findings, seconds), err));
+    TRY_OUT(kvsi_saved_open(&saved, dir, err));
+    TRY_OUT(write_page(&saved, "page.html", 0, err));
+    TRY_OUT(write_page(&saved, "page.md", 1, err));
+out:
+    kvsi_saved_close(&saved);
+    return st;
+}
+
+/* experiment.json marks the experiment as finished, so it comes after the files it names. */
+kvs_status kvsi_experiment_finish(const kvsi_experiment *experiment, const kvsi_results *results,
+                                  const kvsi_claims *claims, double seconds, kvs_err *err)
+{
+    const char *dir = results->options->out;
+
+    TRY(write_runs(results, err));
+    TRY(write_json(dir, RESULTS, json_incref(claims->claims), err));
+    TRY(write_json(dir, EXPERIMENT, summary(experiment, results, claims, seconds), err));
     return write_pages(dir, err);
 }
 
 /* ---- reading back ---------------------------------------------------------------------------- */
 
-int kvsi_record_exists(const char *dir)
+int kvsi_saved_exists(const char *dir)
 {
     char *path = kvsi_path_join(dir, EXPERIMENT);
     const int exists = path && kvsi_file_exists(path);
@@ -311,7 +317,7 @@ int kvsi_record_exists(const char *dir)
     return exists;
 }
 
-/* Every row of a table has as many cells as its first. */
+/* All rows of a table must have as many cells as the first. */
 static kvs_status check_tables(const json_t *tables, const char *what, kvs_err *err)
 {
     for (size_t t = 0; t < json_array_size(tables); t++) {
@@ -327,8 +333,8 @@ static kvs_status check_tables(const json_t *tables, const char *what, kvs_err *
     return KVS_OK;
 }
 
-/* What pages take for granted. */
-static kvs_status check(const kvsi_record *record, const char *what, kvs_err *err)
+/* Checks what pages rely on. */
+static kvs_status check(const kvsi_saved *saved, const char *what, kvs_err *err)
 {
     static const char *const texts[] = {"experiment", "figure",  "claim",   "scale",
                                         "settings",   "command", "finished"};
@@ -337,45 +343,45 @@ static kvs_status check(const kvsi_record *record, const char *what, kvs_err *er
     double seconds;
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        TRY(kvsi_json_require(record->experiment, texts[i], what, err));
-        TRY(kvsi_json_get_text(&text, record->experiment, texts[i], what, err));
+        TRY(kvsi_json_require(saved->experiment, texts[i], what, err));
+        TRY(kvsi_json_get_text(&text, saved->experiment, texts[i], what, err));
     }
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        if (!json_is_array(json_object_get(record->experiment, lists[i])))
+        if (!json_is_array(json_object_get(saved->experiment, lists[i])))
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected an array", what,
                              lists[i]);
-    TRY(kvsi_json_require(record->experiment, "seconds", what, err));
-    TRY(kvsi_json_get_real(&seconds, record->experiment, "seconds", what, err));
-    return check_tables(json_object_get(record->experiment, "tables"), what, err);
+    TRY(kvsi_json_require(saved->experiment, "seconds", what, err));
+    TRY(kvsi_json_get_real(&seconds, saved->experiment, "seconds", what, err));
+    return check_tables(json_object_get(saved->experiment, "tables"), what, err);
 }
 
-kvs_status kvsi_record_open(kvsi_record *record, const char *dir, kvs_err *err)
+kvs_status kvsi_saved_open(kvsi_saved *saved, const char *dir, kvs_err *err)
 {
     char *experiment = kvsi_path_join(dir, EXPERIMENT), *results = kvsi_path_join(dir, RESULTS);
     kvs_status st;
 
-    *record = (kvsi_record){.dir = kvsi_strdup(dir)};
-    if (!experiment || !results || !record->dir) {
+    *saved = (kvsi_saved){.dir = kvsi_strdup(dir)};
+    if (!experiment || !results || !saved->dir) {
         st = fail_memory(dir, err);
         goto out;
     }
-    TRY_OUT(kvsi_json_read(&record->experiment, experiment, FILE_LIMIT, err));
-    TRY_OUT(check(record, experiment, err));
-    TRY_OUT(kvsi_json_read_list(&record->claims, results, FILE_LIMIT, err));
+    TRY_OUT(kvsi_json_read(&saved->experiment, experiment, FILE_LIMIT, err));
+    TRY_OUT(check(saved, experiment, err));
+    TRY_OUT(kvsi_json_read_list(&saved->claims, results, FILE_LIMIT, err));
 out:
     if (st != KVS_OK)
-        kvsi_record_close(record);
+        kvsi_saved_close(saved);
     kvsi_free(experiment);
     kvsi_free(results);
     return st;
 }
 
-void kvsi_record_close(kvsi_record *record)
+void kvsi_saved_close(kvsi_saved *saved)
 {
-    kvsi_free(record->dir);
-    json_decref(record->experiment);
-    json_decref(record->claims);
-    *record = (kvsi_record){0};
+    kvsi_free(saved->dir);
+    json_decref(saved->experiment);
+    json_decref(saved->claims);
+    *saved = (kvsi_saved){0};
 }
 
 static const char *text_of(const json_t *object, const char *key)
@@ -402,11 +408,11 @@ static kvs_verdict verdict_of(const json_t *claim)
     return KVS_VERDICT_TOO_SMALL;
 }
 
-size_t kvsi_record_claims(kvs_claim *out, size_t room, const json_t *claims)
+size_t kvsi_saved_claims(kvs_claim *out, size_t capacity, const json_t *claims)
 {
     size_t count = 0;
 
-    for (; count < room && count < json_array_size(claims); count++) {
+    for (; count < capacity && count < json_array_size(claims); count++) {
         const json_t *claim = json_array_get(claims, count);
         const json_int_t seeds = json_integer_value(json_object_get(claim, "seeds"));
 

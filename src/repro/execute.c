@@ -1,4 +1,4 @@
-#include "repro/conduct.h"
+#include "repro/execute.h"
 
 #include "base/clock.h"
 #include "base/files.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESULT_LIMIT = 1 << 20, CHECKPOINTS = 4 }; /* of a run, over its length */
+enum { RESULT_LIMIT = 1 << 20, CHECKPOINTS = 4 }; /* CHECKPOINTS: per run */
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
@@ -23,7 +23,7 @@ static kvs_status fail_memory(const kvsi_planned *run, kvs_err *err)
     return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", run->name);
 }
 
-char *kvsi_conduct_dir(const char *out, const char *name)
+char *kvsi_run_dir(const char *out, const char *name)
 {
     char *runs = kvsi_path_join(out, "runs"), *dir = runs ? kvsi_path_join(runs, name) : NULL;
 
@@ -38,7 +38,7 @@ static json_t *describe_task(const kvsi_planned *run, const kvs_task *task)
     return run->task == kvsi_text_task ? json_null() : task->ops->describe(task);
 }
 
-char *kvsi_conduct_describe(const kvsi_planned *run, const kvs_model_config *model,
+char *kvsi_planned_describe(const kvsi_planned *run, const kvs_model_config *model,
                             const kvs_task *task)
 {
     json_t *const json = json_pack("{s:o, s:o}", "model", kvsi_hf_config_to_json(model), "task",
@@ -70,7 +70,7 @@ static json_t *added_later(void)
     return added;
 }
 
-int kvsi_conduct_same(const char *before, const char *planned)
+int kvsi_planned_same(const char *before, const char *planned)
 {
     json_t *const old = kvsi_json_load(before, strlen(before), JSON_REJECT_DUPLICATES, NULL);
     json_t *const now = kvsi_json_load(planned, strlen(planned), JSON_REJECT_DUPLICATES, NULL);
@@ -95,7 +95,7 @@ static kvs_status refuse_other(const kvsi_planned *run, const char *dir, const c
         return fail_memory(run, err);
     if (kvsi_file_exists(path)) {
         TRY_OUT(kvsi_file_read(&before, &size, path, RESULT_LIMIT, err));
-        if (!kvsi_conduct_same(before, planned))
+        if (!kvsi_planned_same(before, planned))
             st = kvsi_fail(err, KVS_E_INVALID,
                            "the run '%s' was made with other settings than are planned now "
                            "('%s'); choose another folder",
@@ -109,17 +109,17 @@ out:
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-typedef struct conducting {
-    kvsi_conductor *c;
+typedef struct running {
+    kvsi_execution *c;
     kvsi_planned *run;
     size_t index;
-    double work_before; /* of the conductor, when this run's first step of this process began */
+    double work_before; /* work_done when this run began or was resumed */
     uint64_t first_step;
     int stopped;
-} conducting;
+} running;
 
-/* From the pace so far, which says something after a while only. */
-static double seconds_left(const kvsi_conductor *c, size_t index, double share)
+/* Estimated from the pace so far; NaN in the first seconds. */
+static double seconds_left(const kvsi_execution *c, size_t index, double share)
 {
     const double elapsed = kvsi_clock_seconds() - c->started;
     double left = (1 - share) * c->plan->runs[index].view.flops;
@@ -132,7 +132,7 @@ static double seconds_left(const kvsi_conductor *c, size_t index, double share)
     return elapsed * left / c->work_done;
 }
 
-static void tell(conducting *now, const kvs_step_record *record, double share)
+static void report(running *now, const kvs_step_record *record, double share)
 {
     const kvs_repro_options *o = now->c->options;
     const kvs_repro_progress progress = {
@@ -149,26 +149,26 @@ static void tell(conducting *now, const kvs_step_record *record, double share)
 
 static int on_step(void *user, const kvs_step_record *record)
 {
-    conducting *now = user;
+    running *now = user;
     const double steps = (double)now->run->train.steps;
 
     if (now->first_step == 0)
         now->first_step = record->step;
     now->c->work_done = now->work_before +
                         now->run->view.flops * (double)(record->step + 1 - now->first_step) / steps;
-    tell(now, record, (double)record->step / steps);
+    report(now, record, (double)record->step / steps);
     return now->stopped ? KVS_PROGRESS_STOP : 0;
 }
 
 static void on_notice(void *user, const char *line)
 {
-    const conducting *now = user;
+    const running *now = user;
 
     if (now->c->options->notice)
         now->c->options->notice(now->c->options->user, line);
 }
 
-static size_t eval_sequences(const conducting *now)
+static size_t eval_sequences(const running *now)
 {
     const kvsi_planned *run = now->run;
     const uint64_t windows =
@@ -179,7 +179,7 @@ static size_t eval_sequences(const conducting *now)
     return windows < run->eval_sequences ? (size_t)windows : run->eval_sequences;
 }
 
-static kvs_status train(conducting *now, kvs_model *model, const kvs_task *task, const char *dir,
+static kvs_status train(running *now, kvs_model *model, const kvs_task *task, const char *dir,
                         const char *planned, kvs_err *err)
 {
     const kvsi_planned *run = now->run;
@@ -213,8 +213,8 @@ static kvs_status train(conducting *now, kvs_model *model, const kvs_task *task,
     return st == KVS_OK ? KVS_OK : kvsi_in_file(st, &why, run->name, err);
 }
 
-/* What the experiment wants to know of a finished model. */
-static kvs_status measure(const conducting *now, const char *dir, kvs_err *err)
+/* Runs the experiment's `measure` on the finished model, once. */
+static kvs_status measure(const running *now, const char *dir, kvs_err *err)
 {
     const kvsi_experiment *e = now->c->experiment;
     char *path = kvsi_path_join(dir, KVSI_MEASURED);
@@ -236,15 +236,14 @@ out:
     return st;
 }
 
-static kvs_status make_and_train(conducting *now, const kvs_model_config *config,
-                                 const kvs_task *task, const char *dir, const char *planned,
-                                 kvs_err *err)
+static kvs_status make_and_train(running *now, const kvs_model_config *config, const kvs_task *task,
+                                 const char *dir, const char *planned, kvs_err *err)
 {
     kvs_model *model = NULL;
     kvs_status st;
 
     now->work_before = now->c->work_done;
-    tell(now, NULL, 0);
+    report(now, NULL, 0);
     if (now->stopped)
         return KVS_OK;
     TRY_OUT(kvs_model_create(&model, now->c->rt, config, now->run->seed, err));
@@ -254,7 +253,7 @@ out:
     return st;
 }
 
-static kvs_status conduct_run(conducting *now, const char *dir, kvs_err *err)
+static kvs_status execute_run(running *now, const char *dir, kvs_err *err)
 {
     kvsi_planned *run = now->run;
     kvs_model_config config;
@@ -265,7 +264,7 @@ static kvs_status conduct_run(conducting *now, const char *dir, kvs_err *err)
 
     TRY_OUT(run->task(&task, run, now->c->corpus, err));
     TRY_OUT(kvsi_planned_model(&config, run, task, err));
-    planned = kvsi_conduct_describe(run, &config, task);
+    planned = kvsi_planned_describe(run, &config, task);
     if (!planned) {
         st = fail_memory(run, err);
         goto out;
@@ -281,7 +280,7 @@ static kvs_status conduct_run(conducting *now, const char *dir, kvs_err *err)
         if (now->stopped)
             goto out;
         run->view.state = kvsi_run_state(dir, run->train.steps);
-        tell(now, NULL, 1);
+        report(now, NULL, 1);
     }
     if (run->view.state == KVS_RUN_DONE)
         TRY_OUT(measure(now, dir, err));
@@ -291,20 +290,20 @@ out:
     return st;
 }
 
-kvs_status kvsi_conduct(kvsi_conductor *c, int *stopped, kvs_err *err)
+kvs_status kvsi_execute(kvsi_execution *c, int *stopped, kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
     *stopped = 0;
     c->started = kvsi_clock_seconds();
     for (size_t i = 0; st == KVS_OK && !*stopped && i < c->plan->count; i++) {
-        conducting now = {.c = c, .run = c->plan->runs + i, .index = i};
+        running now = {.c = c, .run = c->plan->runs + i, .index = i};
         char *dir;
 
         if (now.run->rank != c->rank)
             continue;
-        dir = kvsi_conduct_dir(c->options->out, now.run->name);
-        st = dir ? conduct_run(&now, dir, err) : fail_memory(now.run, err);
+        dir = kvsi_run_dir(c->options->out, now.run->name);
+        st = dir ? execute_run(&now, dir, err) : fail_memory(now.run, err);
         *stopped = now.stopped;
         kvsi_free(dir);
     }

@@ -1,10 +1,6 @@
-#include "repro/statistics.h"
+#include "base/statistics.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { MOST = 64 };
 
 double kvsi_deviation(const double *values, size_t count)
 {
@@ -28,29 +24,37 @@ kvsi_estimate kvsi_estimate_of(const double *values, size_t count)
     return e;
 }
 
-static int compare(const void *a, const void *b)
+void kvsi_running_add(kvsi_running *r, double value)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
+    const double deviation = value - r->mean;
 
-    return (x > y) - (x < y);
+    r->mean += deviation / (double)++r->count;
+    r->squares += deviation * (value - r->mean);
 }
 
-double kvsi_median(const double *values, size_t count)
+kvsi_estimate kvsi_running_estimate(const kvsi_running *r)
 {
-    double sorted[MOST];
+    const double n = (double)r->count;
 
-    if (count == 0 || count > MOST)
-        return NAN;
-    memcpy(sorted, values, count * sizeof *values);
-    qsort(sorted, count, sizeof *sorted, compare);
-    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+    return (kvsi_estimate){
+        .mean = r->count ? r->mean : NAN,
+        .error = r->count > 1 ? sqrt(r->squares / (n - 1) / n) : NAN,
+        .count = r->count,
+    };
+}
+
+double kvsi_error_of_sums(double sum, double squares, double count)
+{
+    const double mean = sum / count;
+
+    return count > 1 ? sqrt(fmax(squares / count - mean * mean, 0) / (count - 1)) : NAN;
 }
 
 /* ---- Student's t ----------------------------------------------------------------------------- */
 
-/* The continued fraction of the incomplete beta function, from its end: term m of it is
- * d_2m = m (b-m) x / ((a+2m-1)(a+2m)),  d_2m+1 = -(a+m)(a+b+m) x / ((a+2m)(a+2m+1)).
- * For x < (a+1)/(a+b+2) two hundred terms are far more than enough. */
+/* Continued fraction of the incomplete beta function, 1 / (1 + d_1 / (1 + d_2 / (1 + ...))), with
+ *     d_2m = m (b-m) x / ((a+2m-1)(a+2m)),  d_2m+1 = -(a+m)(a+b+m) x / ((a+2m)(a+2m+1)),
+ * evaluated from its last term.  For x < (a+1)/(a+b+2) it converges long before m = 200. */
 static double beta_fraction(double a, double b, double x)
 {
     double f = 1;
@@ -66,7 +70,7 @@ static double beta_fraction(double a, double b, double x)
     return 1 / f;
 }
 
-/* The regularised incomplete beta function. */
+/* Regularized incomplete beta function I_x(a, b). */
 static double incomplete_beta(double a, double b, double x)
 {
     double front;
@@ -79,22 +83,24 @@ static double incomplete_beta(double a, double b, double x)
     return front * beta_fraction(a, b, x) / a;
 }
 
-double kvsi_t_two_sided(double t, double freedom)
+double kvsi_t_two_sided(double t, double degrees_of_freedom)
 {
+    const double n = degrees_of_freedom;
+
     if (isnan(t))
         return NAN;
-    return isinf(t) ? 0 : incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t));
+    return isinf(t) ? 0 : incomplete_beta(n / 2, 0.5, n / (n + t * t));
 }
 
-/* t with P(|T| >= t) = 0.05: halving an interval that surely holds it (12.7 for 1 degree). */
-static double t_95(double freedom)
+/* t with P(|T| >= t) = 0.05, by bisection: it is 12.7 for 1 degree of freedom and less for more. */
+static double t_95(double degrees_of_freedom)
 {
     double low = 0, high = 20;
 
     for (int i = 0; i < 60; i++) {
         const double middle = (low + high) / 2;
 
-        if (kvsi_t_two_sided(middle, freedom) > 0.05)
+        if (kvsi_t_two_sided(middle, degrees_of_freedom) > 0.05)
             low = middle;
         else
             high = middle;
@@ -110,10 +116,10 @@ double kvsi_half_interval(const kvsi_estimate *estimate)
 kvsi_paired_test kvsi_paired_t(const double *ours, const double *theirs, size_t count)
 {
     kvsi_paired_test test = {.t = NAN, .p = NAN};
-    double differences[MOST] = {0};
+    double differences[KVSI_PAIRS_MAX] = {0};
     size_t pairs = 0;
 
-    for (size_t i = 0; i < count && i < MOST; i++) {
+    for (size_t i = 0; i < count && i < KVSI_PAIRS_MAX; i++) {
         if (!isfinite(ours[i]) || !isfinite(theirs[i]))
             continue;
         differences[pairs++] = ours[i] - theirs[i];
