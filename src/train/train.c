@@ -50,11 +50,11 @@ static kvs_status create_trainer(run *r, kvs_err *err)
     const kvs_train_job *job = r->job;
 
     TRY(kvsi_trainer_check_evaluation(job->eval_sequences, err));
-    if (job->model->share && job->sample && job->sample_every > 0)
+    if (job->model->shards && job->sample && job->sample_every > 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "cannot make samples with shard parameters: no rank has all weights");
     TRY(kvs_trainer_create(&r->trainer, job->model, job->task, &job->config, err));
-    kvsi_trainer_be_lazy(r->trainer);
+    kvsi_trainer_set_async_gather(r->trainer);
     r->settings = kvsi_run_settings(job);
     r->requests = kvsi_alloc(r->comm->size, sizeof *r->requests);
     r->layers = kvsi_alloc(job->model->config.layers, sizeof *r->layers);
@@ -215,7 +215,7 @@ static kvs_status report_progress(const run *r, const kvs_step_record *record, i
     const kvs_train_job *job = r->job;
     const int own = job->progress ? job->progress(job->user, record) : 0;
 
-    TRY(kvsi_comm_gather(r->comm, r->requests, &own, sizeof own, err));
+    TRY(kvsi_comm_all_gather(r->comm, r->requests, &own, sizeof own, err));
     *request = 0;
     for (size_t i = 0; i < r->comm->size; i++)
         *request |= r->requests[i];
@@ -229,7 +229,7 @@ static kvs_status sample(const run *r, uint64_t step, kvs_err *err)
 
     if (!job->sample || job->sample_every == 0 || step % job->sample_every != 0)
         return KVS_OK;
-    TRY(kvsi_trainer_settle(r->trainer, err));
+    TRY(kvsi_trainer_wait(r->trainer, err));
     if (!r->is_first)
         return KVS_OK;
     job->sample(job->user, job->model, step, &made);
@@ -260,7 +260,7 @@ static kvs_status save(run *r, const kvs_step_record *record, int request, kvs_e
     progress.seconds = seconds_so_far(r);
     state.run = kvsi_progress_to_json(&progress, r->settings);
     state.tokenizer = job->tokenizer;
-    TRY_OUT(kvsi_trainer_settle(r->trainer, err));
+    TRY_OUT(kvsi_trainer_wait(r->trainer, err));
     st = state.run ? kvsi_checkpoint_write(r->ckpt_dir, &state, is_best, err)
                    : kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checkpoint");
     r->unproven = 1;
@@ -277,13 +277,13 @@ static kvs_status finish(run *r, kvs_err *err)
     kvs_train_result *result = r->result;
 
     TRY(kvs_trainer_evaluate(r->trainer, job->eval_sequences, &result->final, err));
-    TRY(kvsi_trainer_settle(r->trainer, err));
+    TRY(kvsi_trainer_wait(r->trainer, err));
     result->seconds = seconds_so_far(r);
     result->tokens = r->progress.tokens;
     result->step_at_99 = r->progress.step_at_99;
     if (r->folder)
         TRY(kvsi_run_finish(r->folder, result, job->model, job->tokenizer, err));
-    else if (job->out && job->model->share)
+    else if (job->out && job->model->shards)
         TRY(kvs_model_save(job->model, job->out, err)); /* sends this rank's part to rank 0 */
     return prune(r, err);
 }
