@@ -119,7 +119,7 @@ static void samples_give_best_and_median(void **state)
 static void probes_do_their_work(void **state)
 {
     enum { PARTS = 7, NUMBERS = 1001 };
-    real *x = kvsi_probe_numbers(NUMBERS), sums[PARTS];
+    real *x = kvsi_probe_values(NUMBERS), sums[PARTS];
     const char *level;
 
     (void)state;

@@ -150,7 +150,7 @@ static void set_clamped(real *numbers, size_t n)
 static void check_attention(const shifting *s, const setting *with, uint64_t seed)
 {
     const kvsi_form *form = kvsi_form_get(s->form);
-    const size_t numbers = form->numbers(s->window, HEAD_SIZE);
+    const size_t numbers = form->params(s->window, HEAD_SIZE);
     const kvsi_limits limits = {.tokens = TOKENS,
                                 .sequences = ARRAY_SIZE(ragged),
                                 .head_rows = 1,
@@ -160,7 +160,7 @@ static void check_attention(const shifting *s, const setting *with, uint64_t see
                                 .head_size = HEAD_SIZE,
                                 .ffn = 1,
                                 .vocab = 1,
-                                .shift_numbers = numbers,
+                                .shift_params = numbers,
                                 .training = 1};
     operation o = {.outputs = TOKENS * HEADS * HEAD_SIZE,
                    .operands = {{"qkv", TOKENS * (HEADS + 2 * KV_HEADS) * HEAD_SIZE, OVERWRITES},

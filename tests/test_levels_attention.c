@@ -53,7 +53,7 @@ static size_t width_of(const shape *s)
 /* Learned by a head. */
 static size_t numbers_of(const shape *s)
 {
-    return s->targets ? kvsi_form_get(s->form)->numbers(s->window, s->head_size) : 0;
+    return s->targets ? kvsi_form_get(s->form)->params(s->window, s->head_size) : 0;
 }
 
 /* ---- what is given ---- */
@@ -252,7 +252,7 @@ static void check_shape(const shape *s)
                           .head_size = s->head_size,
                           .ffn = 1,
                           .vocab = 1,
-                          .shift_numbers = numbers_of(s)};
+                          .shift_params = numbers_of(s)};
     char what[256];
 
     snprintf(

@@ -348,7 +348,7 @@ static void current_taps(real *out, const first_layer *l, const float *learned, 
 {
     const kvs_shift_config *shift = &l->config->shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
-    const size_t size = l->shape.head_size, count = form->numbers(shift->window, size);
+    const size_t size = l->shape.head_size, count = form->params(shift->window, size);
     real numbers[KVSI_TAPS_MAX * DIM], taps[KVSI_TAPS_MAX * DIM];
     double logit = 0;
 

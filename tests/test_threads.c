@@ -118,7 +118,7 @@ static void unit_rows(kvsi_context *c, memory *m)
 static kvsi_shift take_shift(memory *m, kvs_shift_form form, size_t heads)
 {
     const size_t window = kvsi_form_get(form)->window_max;
-    const size_t numbers = kvsi_form_get(form)->numbers(window, HEAD_SIZE);
+    const size_t numbers = kvsi_form_get(form)->params(window, HEAD_SIZE);
 
     return (kvsi_shift){.form = form,
                         .window = window,
@@ -249,7 +249,7 @@ static const kvsi_limits limits = {.tokens = N,
                                    .head_size = HEAD_SIZE,
                                    .ffn = WIDE,
                                    .vocab = VOCAB,
-                                   .shift_numbers = HEAD_SIZE * KVSI_TAPS_MAX,
+                                   .shift_params = HEAD_SIZE * KVSI_TAPS_MAX,
                                    .training = 1};
 
 static memory perform(const kvsi_ops *ops, size_t which, int threads)

@@ -40,7 +40,7 @@ static kvs_status load(bench *b, size_t length, kvs_err *err)
     const kvs_batch batch = {.sequences = 1, .starts = starts, .ids = b->ids};
     const size_t width = kvsi_layer_shape_of(&b->model->config, 0).qkv_width;
     kvsi_context *c = &b->pass->context;
-    real *numbers = kvsi_probe_numbers(length * width);
+    real *numbers = kvsi_probe_values(length * width);
     kvs_status st = KVS_OK;
 
     if (!numbers || !b->ids || !b->gradients) {

@@ -213,7 +213,7 @@ static kvs_status prepare_comparison(kvs_bench_inference *b, kvs_err *err)
 {
     b->peak_rss = kvsi_memory_peak();
     kvsi_probe_init(&b->probe, b->rt->ops, b->rt->threads);
-    b->numbers = kvsi_probe_numbers(READ_NUMBERS);
+    b->numbers = kvsi_probe_values(READ_NUMBERS);
     if (!b->numbers)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %d numbers to read", READ_NUMBERS);
     return b->options.unshifted ? contender_init(&b->unshifted, b, b->options.unshifted, err)

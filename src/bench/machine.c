@@ -156,7 +156,7 @@ static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *
     b->x = rt->ops->alloc(&b->context, x * sizeof *b->x);
     b->y = rt->ops->alloc(&b->context, y * sizeof *b->y);
     b->w = rt->ops->alloc(&b->context, w * sizeof *b->w);
-    b->numbers = kvsi_probe_numbers(larger(larger(x, y), w));
+    b->numbers = kvsi_probe_values(larger(larger(x, y), w));
     b->far = rt->ops->alloc(&b->context, READ_BYTES);
     if (!b->context.workspace || !b->x || !b->y || !b->w || !b->numbers || !b->far)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for an array of %zu MiB",

@@ -50,7 +50,7 @@ double kvsi_probe_read(kvsi_probe *probe, const real *x, size_t n)
     return (double)n * sizeof *x / (kvsi_clock_seconds() - started);
 }
 
-real *kvsi_probe_numbers(size_t count)
+real *kvsi_probe_values(size_t count)
 {
     real *x = kvsi_alloc(count, sizeof *x);
 

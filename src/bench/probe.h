@@ -20,6 +20,6 @@ double kvsi_probe_peak(kvsi_probe *probe); /* floating-point operations a second
 double kvsi_probe_read(kvsi_probe *probe, const real *x, size_t n);
 
 /* Numbers between -1 and 1 to work on, in fresh host memory (kvsi_free); NULL if there is none. */
-real *kvsi_probe_numbers(size_t count);
+real *kvsi_probe_values(size_t count);
 
 #endif

@@ -96,21 +96,21 @@ typedef struct kvsi_shift {
 } kvsi_shift;
 
 /* Tokens between the tails that are kept; of cached keys, as many are a tile. */
-enum { KVSI_MARK = 64 };
+enum { KVSI_SNAPSHOT = 64 };
 
 /* One sequence's part of the batch: rows start .. start+len-1, at positions past .. past+len-1.
  * Training and scoring give no cache (k = NULL) and past = 0.  With a cache, the new K^ (rotated)
  * and V^ are written behind those already there, and the raw last rows, which the next chunk's
  * shift needs, are read from and left in the tails.  A tail is [window, heads * head_size], oldest
  * row first, zeros where nothing came before.  Number 0 is the one to go on with; number i, for
- * every i that the chunk reaches, is what it was after KVSI_MARK * i tokens. */
+ * every i that the chunk reaches, is what it was after KVSI_SNAPSHOT * i tokens. */
 typedef struct kvsi_span {
     size_t start, len, past;
     void *k, *v;     /* [kv_heads, capacity, head_size] reals, or with `halves` F16 */
-    int halves;      /* K^ and V^ are rounded to F16, also where there is no cache */
+    int f16;         /* K^ and V^ are rounded to F16, also where there is no cache */
     size_t capacity; /* rows of the cache */
-    size_t first;    /* the position of row 0, a multiple of KVSI_MARK; earlier keys are gone */
-    size_t marks;    /* tails beside number 0 */
+    size_t first;    /* the position of row 0, a multiple of KVSI_SNAPSHOT; earlier keys are gone */
+    size_t snapshots;               /* tails beside number 0 */
     real *tail_q, *tail_k, *tail_v; /* 1 + marks tails; NULL where that target is not shifted */
 } kvsi_span;
 
@@ -151,7 +151,7 @@ typedef struct kvsi_limits {
     size_t tokens, sequences, head_rows;
     size_t dim, heads, kv_heads, head_size; /* where layers differ: the most of each */
     size_t ffn, vocab;                      /* vocab: logits */
-    size_t shift_numbers;                   /* learned a head, at most */
+    size_t shift_params;                    /* learned a head, at most */
     int training;
 } kvsi_limits;
 

@@ -18,13 +18,13 @@ typedef struct kvsi_form {
     size_t window_max;
     int can_be_identity;
     /* Learned numbers of one head, which are those of its taps (0 = none are learned). */
-    size_t (*numbers)(size_t window, size_t head_size);
-    void (*taps)(real *taps, const real *numbers, size_t window, size_t head_size);
-    /* d_numbers = what d_taps says (overwritten; double, because sums follow). */
-    void (*backward)(double *d_numbers, const double *d_taps, const real *numbers, size_t window,
+    size_t (*params)(size_t window, size_t head_size);
+    void (*taps)(real *taps, const real *params, size_t window, size_t head_size);
+    /* d_params = what d_taps says (overwritten; double, because sums follow). */
+    void (*backward)(double *d_params, const double *d_taps, const real *params, size_t window,
                      size_t head_size);
     /* Turns a set of initial taps into the numbers that give them; NULL = there are none. */
-    void (*from_taps)(double *numbers, const double *taps, size_t window);
+    void (*from_taps)(double *params, const double *taps, size_t window);
     int per_channel; /* numbers are [head_size, window + 1]: from_taps makes them row by row */
     int gated;       /* a number per token instead of taps: the shift's `gates` */
 } kvsi_form;

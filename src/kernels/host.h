@@ -25,9 +25,9 @@ typedef struct kvsi_target {
 } kvsi_target;
 
 /* The learned numbers of one head; NULL where the form has none. */
-const real *kvsi_head_numbers(const kvsi_shift *shift, size_t head, size_t head_size);
+const real *kvsi_head_params(const kvsi_shift *shift, size_t head, size_t head_size);
 /* The most numbers that a head of any target learns. */
-size_t kvsi_shift_numbers(const kvsi_attention *a);
+size_t kvsi_shift_params(const kvsi_attention *a);
 
 kvsi_target kvsi_target_q(const kvsi_attention *a);
 kvsi_target kvsi_target_k(const kvsi_attention *a);
@@ -47,11 +47,11 @@ void kvsi_keep_factors(real factors[4], const kvsi_dropout *d, uint64_t block);
 
 /* Rounds `count` new numbers of K^ or V^ to F16: into a cache of halves, from its number `at` on;
  * without a cache in place. */
-void kvsi_put_halves(void *cache, size_t at, real *x, size_t count);
+void kvsi_store_f16(void *cache, size_t at, real *x, size_t count);
 
 /* Leaves in the spans' tails the last raw rows of (old tail, new rows): what the next chunk's shift
  * will look back on.  Chunks shorter than the window, and empty ones, keep part of the old tail.
  * Marks that the chunk reaches are left on the way. */
-void kvsi_keep_tails(const kvsi_attention *a, const real *qkv);
+void kvsi_update_tails(const kvsi_attention *a, const real *qkv);
 
 #endif

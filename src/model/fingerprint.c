@@ -51,8 +51,8 @@ kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err
     for (size_t i = 0; i < model->layout.count; i++) {
         const kvsi_parameter *p = &model->layout.list[i];
 
-        if (model->numbers[i])
-            TRY_OUT(add_numbers(stream, model->context, model->numbers[i], p->count, err));
+        if (model->values[i])
+            TRY_OUT(add_numbers(stream, model->context, model->values[i], p->count, err));
         else
             TRY_OUT(add_view(stream, kvsi_weights_find(model->weights, p->name), err));
     }

@@ -56,7 +56,7 @@ static void fill_taps(real *out, const kvsi_parameter *p, const kvs_model_config
     const kvsi_form *form = kvsi_form_get(c->shift.form);
     const size_t head_size = kvsi_layer_shape_of(c, p->layer).head_size;
     const size_t step =
-        form->per_channel ? c->shift.window + 1 : form->numbers(c->shift.window, head_size);
+        form->per_channel ? c->shift.window + 1 : form->params(c->shift.window, head_size);
 
     for (size_t at = 0; at < p->count; at += step) {
         double taps[KVSI_TAPS_MAX], numbers[KVSI_TAPS_MAX];
@@ -101,7 +101,7 @@ kvs_status kvsi_parameter_make(float *out, const kvsi_parameter *p, const kvs_mo
 {
     real *block;
 
-    if (sizeof(real) == sizeof(float) && !p->turned) { /* the same numbers in the same places */
+    if (sizeof(real) == sizeof(float) && !p->transposed) { /* the same numbers in the same places */
         kvsi_parameter_fill((real *)(void *)out, p, config, seed, threads);
         return KVS_OK;
     }

@@ -116,8 +116,8 @@ static kvs_status check_finite(const kvsi_weights_tensor *t, const kvsi_paramete
     return KVS_OK;
 }
 
-kvs_status kvsi_weights_numbers(float *out, const kvsi_parameter *p,
-                                const kvsi_weights_tensor *tensor, kvs_err *err)
+kvs_status kvsi_weights_values(float *out, const kvsi_parameter *p,
+                               const kvsi_weights_tensor *tensor, kvs_err *err)
 {
     kvsi_weights_read(out, tensor);
     return kvsi_group_of(p->role) == KVSI_MATRICES ? KVS_OK : check_finite(tensor, p, out, err);
@@ -138,7 +138,7 @@ static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_w
     if (!numbers)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu numbers", p->name,
                          p->count);
-    st = kvsi_weights_numbers(numbers, p, t, err);
+    st = kvsi_weights_values(numbers, p, t, err);
     if (st == KVS_OK)
         st = kvsi_model_set(m, p, numbers, err);
     kvsi_free(numbers);
@@ -151,7 +151,7 @@ kvs_status kvsi_model_set_weights(kvs_model *m, const kvsi_weights *weights, kvs
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
 
-        if (m->numbers[i] || m->share)
+        if (m->values[i] || m->share)
             TRY(set_tensor(m, p, kvsi_weights_find(weights, p->name), err));
     }
     return KVS_OK;

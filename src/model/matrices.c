@@ -10,11 +10,11 @@ static kvsi_matrix matrix_at(const kvs_model *m, size_t index)
     const kvsi_parameter *p = &m->layout.list[index];
     const kvsi_weights_tensor *file;
 
-    if (m->numbers[index])
+    if (m->values[index])
         return (kvsi_matrix){.type = KVSI_REAL_TYPE,
-                             .rows = p->shape[p->turned ? 1 : 0],
-                             .cols = p->shape[p->turned ? 0 : 1],
-                             .data = m->numbers[index]};
+                             .rows = p->shape[p->transposed ? 1 : 0],
+                             .cols = p->shape[p->transposed ? 0 : 1],
+                             .data = m->values[index]};
     file = kvsi_weights_find(m->weights, p->name);
     return (kvsi_matrix){
         .type = file->view.dtype,

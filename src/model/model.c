@@ -87,8 +87,8 @@ kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_co
     m->comm = rt->comm;
     TRY_OUT(kvs_model_config_finish(&m->config, err));
     TRY_OUT(kvsi_layout_init(&m->layout, &m->config, err));
-    m->numbers = kvsi_alloc(m->layout.count, sizeof *m->numbers);
-    if (!m->numbers) {
+    m->values = kvsi_alloc(m->layout.count, sizeof *m->values);
+    if (!m->values) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tensors", m->layout.count);
         goto out;
     }
@@ -137,9 +137,9 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
         const kvsi_parameter *p = &m->layout.list[i];
 
         if (kvsi_group_of(p->role) != KVSI_MATRICES)
-            m->numbers[i] = kvsi_model_small(m, (ptrdiff_t)p->offset);
+            m->values[i] = kvsi_model_small(m, (ptrdiff_t)p->offset);
         else if (!m->share)
-            m->numbers[i] = m->parameters + p->offset;
+            m->values[i] = m->parameters + p->offset;
     }
     TRY_OUT(kvsi_matrices_init(&m->matrices, m, err));
     *out = m;
@@ -185,9 +185,9 @@ static void release_tensors(const kvs_model *m)
 {
     const kvsi_context *c = &m->context;
 
-    for (size_t i = 0; m->numbers && i < m->layout.count; i++)
+    for (size_t i = 0; m->values && i < m->layout.count; i++)
         if (kvsi_group_of(m->layout.list[i].role) == KVSI_MATRICES)
-            c->ops->release(c, m->numbers[i]);
+            c->ops->release(c, m->values[i]);
     for (size_t i = 0; m->views && i < m->layout.count; i++)
         c->ops->disown(c, m->views[i]);
     c->ops->release(c, m->small);
@@ -205,7 +205,7 @@ void kvs_model_free(kvs_model *model)
     kvsi_matrices_release(&model->matrices);
     release_tables(&model->tables, &model->context);
     release_tables(&model->sliding_tables, &model->context);
-    kvsi_free(model->numbers);
+    kvsi_free(model->values);
     kvsi_free(model->views);
     if (model->share)
         kvsi_share_release(model->share);

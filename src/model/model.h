@@ -27,7 +27,7 @@ struct kvs_model {
                               matrices are a file's */
     real *small;           /* its gains, biases and shift numbers, or a block of these alone */
     kvsi_weights *weights; /* the mapped file that has the matrices; NULL with a block */
-    real **numbers;        /* [layout.count] tensors in the layout's order; NULL: see `views`, or
+    real **values;         /* [layout.count] tensors in the layout's order; NULL: see `views`, or
                               not here now */
     const void **views;    /* [layout.count] matrices in the file's type, adopted by the backend;
                               NULL with a block */
@@ -78,8 +78,8 @@ kvs_status kvsi_spread_read(const kvs_model *model, const kvsi_parameter *p, flo
 /* Whether an open model has all tensors that a model's layout asks for, and no others. */
 kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weights, kvs_err *err);
 /* Numbers of a tensor of a file that fits, in the order of files; small tensors must be finite. */
-kvs_status kvsi_weights_numbers(float *out, const kvsi_parameter *p,
-                                const kvsi_weights_tensor *tensor, kvs_err *err);
+kvs_status kvsi_weights_values(float *out, const kvsi_parameter *p,
+                               const kvsi_weights_tensor *tensor, kvs_err *err);
 /* Sets all tensors of every rank's model from the weights that rank 0 has open; others give NULL.
  * All ranks together. */
 kvs_status kvsi_model_share_weights(kvs_model *model, const kvsi_weights *weights, kvs_err *err);

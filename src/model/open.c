@@ -9,7 +9,7 @@ static int is_view(const kvs_model *m, const kvsi_parameter *p)
     const kvsi_weights_tensor *t = kvsi_weights_find(m->weights, p->name);
     const int is_head = (ptrdiff_t)p->offset == m->layout.head;
 
-    if (p->turned || t->view.dtype == KVSI_Q6_K)
+    if (p->transposed || t->view.dtype == KVSI_Q6_K)
         return 0;
     if (t->view.dtype == KVSI_F32 && (uintptr_t)t->view.data % _Alignof(float) != 0)
         return 0;
@@ -38,10 +38,10 @@ static kvs_status place_tensors(kvs_model *m, kvs_err *err)
         const kvsi_parameter *p = &m->layout.list[i];
 
         if (kvsi_group_of(p->role) != KVSI_MATRICES) {
-            m->numbers[i] = kvsi_model_small(m, (ptrdiff_t)p->offset);
+            m->values[i] = kvsi_model_small(m, (ptrdiff_t)p->offset);
         } else if (!is_view(m, p)) {
-            m->numbers[i] = c->ops->alloc(c, p->count * sizeof *m->numbers[i]);
-            if (!m->numbers[i])
+            m->values[i] = c->ops->alloc(c, p->count * sizeof *m->values[i]);
+            if (!m->values[i])
                 return fail_memory(m, p->count, err);
         } else {
             const kvsi_file_tensor *view = &kvsi_weights_find(m->weights, p->name)->view;

@@ -93,7 +93,7 @@ static ptrdiff_t add_turned(const listing *l, kvsi_role role, size_t in, size_t 
 {
     const ptrdiff_t index = add_part(l, role, in, out, 0, folder, part);
 
-    l->layout->list[index].turned = 1;
+    l->layout->list[index].transposed = 1;
     return index;
 }
 
@@ -102,7 +102,7 @@ static ptrdiff_t add_shift(const listing *l, unsigned target, const char *part)
     const kvs_shift_config *shift = &l->config->shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
     const size_t heads = target == KVS_SHIFT_Q ? l->shape.heads : l->shape.kv_heads;
-    const size_t numbers = form->numbers(shift->window, l->shape.head_size);
+    const size_t numbers = form->params(shift->window, l->shape.head_size);
     const char *folder = l->names->attention;
 
     if (!(shift->targets & target) || (numbers == 0 && !form->gated))
@@ -289,5 +289,5 @@ size_t kvsi_file_index(const kvsi_parameter *p, size_t i)
 {
     const size_t in = p->shape[0], out = p->shape[1];
 
-    return p->turned ? i % in * out + i / in : i;
+    return p->transposed ? i % in * out + i / in : i;
 }

@@ -38,9 +38,9 @@ typedef struct kvsi_parameter {
     char name[KVSI_NAME_SIZE]; /* as in files */
     kvsi_role role;
     size_t rank, shape[KVSI_PARAMETER_RANK_MAX], count; /* as in files */
-    int turned;    /* a matrix that files store input x output; the block has output x input */
-    size_t layer;  /* where it belongs to one */
-    size_t offset; /* in the block */
+    int transposed; /* a matrix that files store input x output; the block has output x input */
+    size_t layer;   /* where it belongs to one */
+    size_t offset;  /* in the block */
 } kvsi_parameter;
 
 enum { KVSI_ABSENT = -1 }; /* as an offset: the model has no such tensor */

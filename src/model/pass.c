@@ -77,7 +77,7 @@ static void load_spans(kvsi_pass *p, const kvs_batch *b, kvsi_state *const *stat
         const size_t start = b->starts[s] - first, len = b->starts[s + 1] - b->starts[s];
         const size_t past = states ? states[s]->length : 0;
 
-        p->spans[s] = (kvsi_span){.start = start, .len = len, .halves = p->limits.halves};
+        p->spans[s] = (kvsi_span){.start = start, .len = len, .f16 = p->limits.f16};
         p->states[s] = states ? states[s] : NULL;
         if (states)
             kvsi_state_make_room(states[s], len);

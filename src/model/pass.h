@@ -46,7 +46,7 @@ typedef struct kvsi_pass_limits {
     size_t head_rows; /* rows whose logits or loss are wanted at once */
     int training;
     int recompute; /* training: layers keep their input alone, the rest is computed again */
-    int halves;    /* sequences without a state: keys and values are rounded to F16, as a cache of
+    int f16;       /* sequences without a state: keys and values are rounded to F16, as a cache of
                       halves would have them */
 } kvsi_pass_limits;
 

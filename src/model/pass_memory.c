@@ -69,7 +69,7 @@ static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_lim
         .head_size = most.head_size,
         .ffn = c->ffn,
         .vocab = kvsi_pass_logit_count(c),
-        .shift_numbers = kvsi_form_get(c->shift.form)->numbers(c->shift.window, most.head_size),
+        .shift_params = kvsi_form_get(c->shift.form)->params(c->shift.window, most.head_size),
         .training = limits->training,
     };
 }

@@ -17,8 +17,8 @@ static kvs_status copy_tensors(kvs_model *to, const kvs_model *from, kvs_err *er
         if (!p || p->count != old->count)
             return kvsi_fail(err, KVS_E_INVALID, "tensor '%s' has no place in the new model",
                              old->name);
-        if (from->numbers[i])
-            c->ops->copy(c, to->numbers[p - to->layout.list], from->numbers[i],
+        if (from->values[i])
+            c->ops->copy(c, to->values[p - to->layout.list], from->values[i],
                          p->count * sizeof(real));
     }
     return kvsi_sync(c, err);

@@ -11,7 +11,7 @@ void kvsi_model_place(kvs_model *model, size_t unit, real *numbers)
         const kvsi_parameter *p = &model->layout.list[i];
 
         if (p->offset >= range.from && p->offset < range.from + range.count)
-            model->numbers[i] = numbers + (p->offset - range.from);
+            model->values[i] = numbers + (p->offset - range.from);
     }
     kvsi_matrices_place(&model->matrices, model, unit);
 }
@@ -107,7 +107,7 @@ kvs_status kvsi_model_share_weights(kvs_model *model, const kvsi_weights *weight
         const kvsi_parameter *p = &model->layout.list[i];
 
         if (weights)
-            TRY_OUT(kvsi_weights_numbers(numbers, p, kvsi_weights_find(weights, p->name), err));
+            TRY_OUT(kvsi_weights_values(numbers, p, kvsi_weights_find(weights, p->name), err));
         TRY_OUT(share_tensor(model, p, numbers, chunk, err));
     }
 out:

@@ -14,14 +14,14 @@ static size_t smaller(size_t x, size_t y)
 /* How far back a layer with a sliding window can be rewound at least. */
 static size_t reach_of(const kvs_model_config *c)
 {
-    return c->sliding_window > KVSI_MARK ? c->sliding_window : KVSI_MARK;
+    return c->sliding_window > KVSI_SNAPSHOT ? c->sliding_window : KVSI_SNAPSHOT;
 }
 
 /* Rows before the next token that such a layer must not forget: a rewind to the end of its reach
- * starts up to KVSI_MARK tokens before that, and the first of these sees a whole window. */
+ * starts up to KVSI_SNAPSHOT tokens before that, and the first of these sees a whole window. */
 static size_t rows_wanted(const kvs_model_config *c)
 {
-    return reach_of(c) + KVSI_MARK - 1 + c->sliding_window;
+    return reach_of(c) + KVSI_SNAPSHOT - 1 + c->sliding_window;
 }
 
 /* Forgetting goes by whole marks, because the tiles of attention do too. */
@@ -29,7 +29,7 @@ static size_t sliding_rows(const kvs_model_config *c, size_t capacity)
 {
     if (c->sliding_window == 0 || c->sliding_window >= capacity)
         return capacity;
-    return smaller(rows_wanted(c) + KVSI_MARK + KVSI_STATE_CHUNK, capacity);
+    return smaller(rows_wanted(c) + KVSI_SNAPSHOT + KVSI_STATE_CHUNK, capacity);
 }
 
 static size_t rows_of(const kvsi_state *state, kvsi_layer_shape shape)
@@ -46,7 +46,7 @@ static size_t tail_width(kvsi_layer_shape shape, unsigned target)
 static kvsi_state_place layer_values(const kvsi_state *state, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
-    const size_t rows = (1 + state->marks) * state->config->shift.window;
+    const size_t rows = (1 + state->snapshots) * state->config->shift.window;
     const unsigned targets = state->config->shift.targets;
 
     return (kvsi_state_place){
@@ -89,7 +89,7 @@ static kvsi_state plan(const kvs_model_config *config, size_t capacity, kvsi_dty
         .config = config,
         .capacity = capacity,
         .cache = cache,
-        .marks = config->shift.targets ? capacity / KVSI_MARK : 0,
+        .snapshots = config->shift.targets ? capacity / KVSI_SNAPSHOT : 0,
         .sliding_rows = sliding_rows(config, capacity),
     };
 }
@@ -187,8 +187,8 @@ void kvsi_state_attach(kvsi_span *span, const kvsi_state *state, size_t layer)
     span->first = shape.sliding_window > 0 ? state->sliding_first : 0;
     span->k = state->k + cache_at(state, layer);
     span->v = state->v + cache_at(state, layer);
-    span->halves = state->cache == KVSI_F16;
-    span->marks = state->marks;
+    span->f16 = state->cache == KVSI_F16;
+    span->snapshots = state->snapshots;
     span->tail_q = tail_at(state->tail_q, at->tail_q);
     span->tail_k = tail_at(state->tail_k, at->tail_k);
     span->tail_v = tail_at(state->tail_v, at->tail_v);
@@ -227,7 +227,7 @@ void kvsi_state_make_room(kvsi_state *state, size_t count)
 
     if (state->length - state->sliding_first + count <= state->sliding_rows)
         return;
-    first = (state->length - rows_wanted(state->config)) / KVSI_MARK * KVSI_MARK;
+    first = (state->length - rows_wanted(state->config)) / KVSI_SNAPSHOT * KVSI_SNAPSHOT;
     for (size_t l = 0; l < state->config->layers; l++)
         if (kvsi_layer_shape_of(state->config, l).sliding_window > 0)
             forget_rows(state, l, first - state->sliding_first);
@@ -240,7 +240,7 @@ void kvsi_state_make_room(kvsi_state *state, size_t count)
  * all tails of the layer have. */
 static void restore_tail(const kvsi_state *state, real *tails, size_t values, size_t mark)
 {
-    const size_t count = values / (1 + state->marks);
+    const size_t count = values / (1 + state->snapshots);
     kvsi_context c = state->model->context;
 
     if (!tails)
@@ -273,7 +273,7 @@ void kvsi_state_reset(kvsi_state *state)
 /* Where feeding starts again to reach a length: without a shift one token is enough. */
 static size_t start_before(const kvsi_state *state, size_t length)
 {
-    return state->config->shift.targets ? (length - 1) / KVSI_MARK * KVSI_MARK : length - 1;
+    return state->config->shift.targets ? (length - 1) / KVSI_SNAPSHOT * KVSI_SNAPSHOT : length - 1;
 }
 
 size_t kvsi_state_earliest(const kvsi_state *state)
@@ -283,15 +283,16 @@ size_t kvsi_state_earliest(const kvsi_state *state)
 
     if (state->sliding_first == 0)
         return 1;
-    return start_before(state, whole + 1) == whole ? whole + 1
-                                                   : (whole / KVSI_MARK + 1) * KVSI_MARK + 1;
+    return start_before(state, whole + 1) == whole
+               ? whole + 1
+               : (whole / KVSI_SNAPSHOT + 1) * KVSI_SNAPSHOT + 1;
 }
 
 void kvsi_state_cut(kvsi_state *state, size_t length)
 {
     state->length = start_before(state, length);
     if (state->config->shift.targets)
-        restore_tails(state, state->length / KVSI_MARK);
+        restore_tails(state, state->length / KVSI_SNAPSHOT);
 }
 
 /* ---- contents ---- */
@@ -301,7 +302,7 @@ int kvsi_state_claim(kvsi_state *state, size_t length, size_t sliding_first)
     const size_t window = state->config->sliding_window;
 
     if (length > state->capacity || sliding_first > length ||
-        length - sliding_first > state->sliding_rows || sliding_first % KVSI_MARK != 0)
+        length - sliding_first > state->sliding_rows || sliding_first % KVSI_SNAPSHOT != 0)
         return 0;
     if (sliding_first > 0 && (window == 0 || window > length + 1 - sliding_first))
         return 0; /* the next token would miss keys */
@@ -332,7 +333,7 @@ static kvsi_state_part cache_part(const kvsi_state *state, unsigned char *cache,
 static kvsi_state_part tail_part(const kvsi_state *state, real *tail, unsigned target, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
-    const size_t tails = 1 + state->length / KVSI_MARK, window = state->config->shift.window;
+    const size_t tails = 1 + state->length / KVSI_SNAPSHOT, window = state->config->shift.window;
 
     return (kvsi_state_part){
         .rank = 3,

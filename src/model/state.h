@@ -3,7 +3,7 @@
  * Per layer: the cache of K^ (shifted and rotated) and V^ (shifted), and beside it the RAW last
  * `window` rows of whatever is shifted: its tail.  Raw, because the next token's shift needs them,
  * and they cannot be had back from the shifted ones.  So the tail is also kept as it was at every
- * KVSI_MARK tokens: to go back, one takes the tail of the mark before and feeds the few tokens from
+ * KVSI_SNAPSHOT tokens: to go back, one takes the tail of the mark before and feeds the few tokens from
  * there on again.  The state is the sequence's, never the model's.
  *
  * A layer with a sliding window holds only the rows that it, or a rewind, may still want:
@@ -29,9 +29,9 @@ typedef struct kvsi_state {
     const kvs_model *model;         /* borrowed */
     const kvs_model_config *config; /* its */
     size_t length, capacity;
-    size_t marks;                   /* that there is room for */
+    size_t snapshots;               /* that there is room for */
     size_t sliding_rows;            /* of the cache, in layers with a sliding window */
-    size_t sliding_first;           /* position of the first of them, a multiple of KVSI_MARK */
+    size_t sliding_first;           /* position of the first of them, a multiple of KVSI_SNAPSHOT */
     kvsi_dtype cache;               /* type of k and v: KVSI_REAL_TYPE or KVSI_F16 */
     unsigned char *k, *v;           /* layer by layer [kv_heads, rows, head_size] */
     real *tail_q, *tail_k, *tail_v; /* layer by layer [1 + marks, window, heads * head_size];
@@ -61,7 +61,7 @@ void kvsi_state_make_room(kvsi_state *state, size_t count);
 /* The shortest length but 0 that the state can go back to. */
 size_t kvsi_state_earliest(const kvsi_state *state);
 /* Back to a shorter length, not 0 and no less than the earliest: the state is left a little before
- * it (at most KVSI_MARK tokens), and those tokens must be fed again. */
+ * it (at most KVSI_SNAPSHOT tokens), and those tokens must be fed again. */
 void kvsi_state_cut(kvsi_state *state, size_t length);
 
 /* Makes an empty state one whose contents are still to be put in; 0 = no state looks like that. */

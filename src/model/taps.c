@@ -96,7 +96,7 @@ kvs_status kvs_model_taps(const kvs_model *model, size_t layer, unsigned target,
     if (shift->form == KVS_SHIFT_DATA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form 'data' has no fixed taps");
     head_size = kvsi_layer_shape_of(&model->config, layer).head_size;
-    TRY_OUT(read_head(&numbers, model, layer, target, head, form->numbers(shift->window, head_size),
+    TRY_OUT(read_head(&numbers, model, layer, target, head, form->params(shift->window, head_size),
                       err));
     channels = kvsi_alloc((shift->window + 1) * head_size, sizeof *channels);
     if (!channels) {

@@ -53,7 +53,7 @@ kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float
     TRY(find_tensor(&p, model, name, count, err));
     if (model->share && kvsi_group_of(p->role) == KVSI_MATRICES)
         return kvsi_spread_read(model, p, out, err);
-    numbers = model->numbers[p - model->layout.list];
+    numbers = model->values[p - model->layout.list];
     if (numbers)
         return download_tensor(out, model->context, p, numbers, err);
     kvsi_weights_read(out, kvsi_weights_find(model->weights, name));
@@ -77,7 +77,7 @@ static void put_spread(kvs_model *m, kvsi_range range, const real *values)
 kvs_status kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first,
                           const real *values, size_t count, kvs_err *err)
 {
-    real *numbers = model->numbers[p - model->layout.list];
+    real *numbers = model->values[p - model->layout.list];
     kvsi_context *c = &model->context;
 
     if (model->share)

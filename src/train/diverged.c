@@ -44,7 +44,7 @@ static int find_weight(char *where, kvsi_pass *p)
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *tensor = &m->layout.list[i];
         const int finite = m->share ? share_is_finite(p, m->share, tensor, m->parameters)
-                                    : is_finite(p, m->numbers[i], tensor->count);
+                                    : is_finite(p, m->values[i], tensor->count);
 
         if (!finite) {
             snprintf(where, KVSI_WHERE_SIZE, "weight '%s'", tensor->name);

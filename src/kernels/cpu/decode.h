@@ -26,7 +26,7 @@ typedef struct run {
     float factor;
 } run;
 
-typedef uint16_t halves_of_vec __attribute__((vector_size(2 * VEC), aligned(1), may_alias));
+typedef uint16_t f16_of_vec __attribute__((vector_size(2 * VEC), aligned(1), may_alias));
 typedef uint8_t bytes16 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef int8_t signed16 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef int16_t shorts16 __attribute__((vector_size(32), aligned(1), may_alias));
@@ -47,7 +47,7 @@ INLINE void vecs_from_bytes(vec *out, bytes16 bytes)
 
 INLINE veci vec_widen(const void *halves)
 {
-    return __builtin_convertvector(*(const halves_of_vec *)halves, veci);
+    return __builtin_convertvector(*(const f16_of_vec *)halves, veci);
 }
 
 /* The exponent is moved by a product, which is exact and right for subnormal numbers too; infinite

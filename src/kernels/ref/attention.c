@@ -15,9 +15,9 @@
 #include <string.h>
 
 typedef struct work {
-    double *d_taps;    /* [KVSI_TAPS_MAX, head_size] */
-    double *d_numbers; /* [numbers of a head] */
-    real *taps;        /* [KVSI_TAPS_MAX, head_size] */
+    double *d_taps;   /* [KVSI_TAPS_MAX, head_size] */
+    double *d_params; /* [numbers of a head] */
+    real *taps;       /* [KVSI_TAPS_MAX, head_size] */
     real *q, *k, *v, *d_q, *d_k, *d_v;
 } work;
 
@@ -27,7 +27,7 @@ size_t kvsi_ref_attention_workspace(const kvsi_limits *limits)
         limits->tokens * (limits->heads + 2 * limits->kv_heads) * limits->head_size;
     const size_t taps = KVSI_TAPS_MAX * limits->head_size;
 
-    return (taps + limits->shift_numbers) * sizeof(double) +
+    return (taps + limits->shift_params) * sizeof(double) +
            (taps + mixed * (limits->training ? 2 : 1)) * sizeof(real);
 }
 
@@ -39,8 +39,8 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
     work w;
 
     w.d_taps = (double *)c->workspace;
-    w.d_numbers = w.d_taps + taps;
-    w.taps = (real *)(w.d_numbers + kvsi_shift_numbers(a));
+    w.d_params = w.d_taps + taps;
+    w.taps = (real *)(w.d_params + kvsi_shift_params(a));
     w.q = w.taps + taps;
     w.k = w.q + q;
     w.v = w.k + k;
@@ -53,7 +53,7 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
 /* The K^ (or V^) of one head of a sequence: in its cache, or in `block`. */
 typedef struct kept_rows {
     void *at;
-    int halves; /* F16, not reals */
+    int f16; /* F16, not reals */
 } kept_rows;
 
 static kept_rows rows_of(void *cache, real *block, const kvsi_span *span, size_t kv_head,
@@ -63,15 +63,14 @@ static kept_rows rows_of(void *cache, real *block, const kvsi_span *span, size_t
 
     if (!cache)
         return (kept_rows){block + (span->start * a->kv_heads + kv_head * span->len) * d, 0};
-    if (span->halves)
+    if (span->f16)
         return (kept_rows){(uint16_t *)cache + in_cache, 1};
     return (kept_rows){(real *)cache + in_cache, 0};
 }
 
 static real number_at(kept_rows x, size_t i)
 {
-    return x.halves ? (real)kvsi_f16_to_float(((const uint16_t *)x.at)[i])
-                    : ((const real *)x.at)[i];
+    return x.f16 ? (real)kvsi_f16_to_float(((const uint16_t *)x.at)[i]) : ((const real *)x.at)[i];
 }
 
 /* ---- shift and rotation ---- */
@@ -109,13 +108,13 @@ static void taps_at(real *taps, const kvsi_shift *shift, size_t row, size_t head
         taps[d + i] = 1 - taps[i];
     }
     if (shift->window > 0 && !form->gated)
-        form->taps(taps, kvsi_head_numbers(shift, head, d), shift->window, d);
+        form->taps(taps, kvsi_head_params(shift, head, d), shift->window, d);
 }
 
 /* Row t of one head, shifted and, if `rotary`, rotated. */
-static void mix_row(real *out, const work *w, kvsi_target target, const real *tail, const real *qkv,
-                    const kvsi_span *span, size_t t, size_t head, const kvsi_attention *a,
-                    size_t rotary)
+static void shift_row(real *out, const work *w, kvsi_target target, const real *tail,
+                      const real *qkv, const kvsi_span *span, size_t t, size_t head,
+                      const kvsi_attention *a, size_t rotary)
 {
     const real *rows[KVSI_TAPS_MAX];
 
@@ -131,14 +130,14 @@ static void keep_row(kept_rows kept, real *row, const kvsi_span *span, size_t t,
 {
     const size_t at = (span->past - span->first + t) * d;
 
-    if (span->halves)
-        kvsi_put_halves(kept.halves ? kept.at : NULL, at, row, d);
-    if (!kept.halves && (real *)kept.at + at != row)
+    if (span->f16)
+        kvsi_store_f16(kept.f16 ? kept.at : NULL, at, row, d);
+    if (!kept.f16 && (real *)kept.at + at != row)
         memcpy((real *)kept.at + at, row, d * sizeof *row);
 }
 
-static void mix_keys(const work *w, const real *qkv, const kvsi_span *span, size_t head,
-                     const kvsi_attention *a)
+static void shift_rotate_keys(const work *w, const real *qkv, const kvsi_span *span, size_t head,
+                              const kvsi_attention *a)
 {
     const size_t d = a->head_size;
     const kept_rows k = rows_of(span->k, w->k, span, head, a),
@@ -147,24 +146,24 @@ static void mix_keys(const work *w, const real *qkv, const kvsi_span *span, size
     real *new_v = rows_of(NULL, w->v, span, head, a).at;
 
     for (size_t t = 0; t < span->len; t++, new_k += d, new_v += d) {
-        mix_row(new_k, w, kvsi_target_k(a), span->tail_k, qkv, span, t, head, a, a->rotary);
-        mix_row(new_v, w, kvsi_target_v(a), span->tail_v, qkv, span, t, head, a, 0);
+        shift_row(new_k, w, kvsi_target_k(a), span->tail_k, qkv, span, t, head, a, a->rotary);
+        shift_row(new_v, w, kvsi_target_v(a), span->tail_v, qkv, span, t, head, a, 0);
         keep_row(k, new_k, span, t, d);
         keep_row(v, new_v, span, t, d);
     }
 }
 
-static void mix_all(const work *w, const real *qkv, const kvsi_attention *a)
+static void shift_rotate_all(const work *w, const real *qkv, const kvsi_attention *a)
 {
     for (size_t s = 0; s < a->sequences; s++) {
         const kvsi_span *span = &a->spans[s];
 
         for (size_t t = 0; t < span->len; t++)
             for (size_t h = 0; h < a->heads; h++)
-                mix_row(w->q + ((span->start + t) * a->heads + h) * a->head_size, w,
-                        kvsi_target_q(a), span->tail_q, qkv, span, t, h, a, a->rotary);
+                shift_row(w->q + ((span->start + t) * a->heads + h) * a->head_size, w,
+                          kvsi_target_q(a), span->tail_q, qkv, span, t, h, a, a->rotary);
         for (size_t h = 0; h < a->kv_heads; h++)
-            mix_keys(w, qkv, span, h, a);
+            shift_rotate_keys(w, qkv, span, h, a);
     }
 }
 
@@ -244,7 +243,7 @@ void kvsi_ref_attention_forward(kvsi_context *c, real *out, real *logsum, const 
     const work w = work_in(c, a);
     const size_t d = a->head_size, group = a->heads / a->kv_heads;
 
-    mix_all(&w, qkv, a);
+    shift_rotate_all(&w, qkv, a);
     for (size_t s = 0; s < a->sequences; s++) {
         const kvsi_span *span = &a->spans[s];
 
@@ -258,7 +257,7 @@ void kvsi_ref_attention_forward(kvsi_context *c, real *out, real *logsum, const 
                 logsum[row] = (real)attend(out + row * d, &q, k, v);
             }
     }
-    kvsi_keep_tails(a, qkv);
+    kvsi_update_tails(a, qkv);
 }
 
 /* ---- backward ---- */
@@ -268,7 +267,7 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
                             const real *out, double logsum)
 {
     const size_t d = q->a->head_size;
-    const double shared = dot(d_out, out, d);
+    const double delta = dot(d_out, out, d);
     real *d_q = w->d_q + (q->q - w->q);
 
     for (size_t s = q->first; s <= q->last; s++) {
@@ -276,7 +275,7 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
         const double p = exp(score(q, (kept_rows){w->k + kv, 0}, s) - logsum);
         const double keep =
             (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
-        const double d_score = p * (keep * dot(d_out, w->v + at, d) - shared) * (double)q->a->scale;
+        const double d_score = p * (keep * dot(d_out, w->v + at, d) - delta) * (double)q->a->scale;
 
         for (size_t i = 0; i < d; i++) {
             d_q[i] += (real)(d_score * (double)w->k[at + i]);
@@ -287,9 +286,9 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
 }
 
 /* d_x_t += sum_j taps_{t+window-j}[j] * d_x^_{t+window-j}: row t's part in later rows. */
-static void unmix_row(real *d_x, const work *w, const real *d_mixed, size_t stride,
-                      const kvsi_shift *shift, const kvsi_span *span, size_t t, size_t head,
-                      size_t d)
+static void shift_row_backward(real *d_x, const work *w, const real *d_shifted, size_t stride,
+                               const kvsi_shift *shift, const kvsi_span *span, size_t t,
+                               size_t head, size_t d)
 {
     memset(d_x, 0, d * sizeof *d_x);
     for (size_t ahead = 0; ahead <= shift->window && t + ahead < span->len; ahead++) {
@@ -297,52 +296,52 @@ static void unmix_row(real *d_x, const work *w, const real *d_mixed, size_t stri
 
         taps_at(w->taps, shift, span->start + t + ahead, head, d);
         for (size_t i = 0; i < d; i++)
-            d_x[i] += taps[i] * d_mixed[(t + ahead) * stride + i];
+            d_x[i] += taps[i] * d_shifted[(t + ahead) * stride + i];
     }
 }
 
 /* What row t says of its taps (added to w->d_taps) or of its gate. */
-static void taps_backward(const work *w, const real *d_mixed, const real *const *rows,
+static void taps_backward(const work *w, const real *d_shifted, const real *const *rows,
                           const kvsi_shift *shift, size_t row, size_t head, size_t d)
 {
     if (shift->window > 0 && kvsi_form_get(shift->form)->gated) {
         const double gate = gate_of(shift, row, head);
-        const double before = rows[0] ? dot(d_mixed, rows[0], d) : 0;
+        const double before = rows[0] ? dot(d_shifted, rows[0], d) : 0;
         shift->d_gates[row * shift->gate_stride + head] =
-            (real)((before - dot(d_mixed, rows[1], d)) * gate * (1 - gate));
+            (real)((before - dot(d_shifted, rows[1], d)) * gate * (1 - gate));
         return;
     }
     for (size_t j = 0; j <= shift->window; j++)
         for (size_t i = 0; rows[j] && i < d; i++)
-            w->d_taps[j * d + i] += (double)d_mixed[i] * (double)rows[j][i];
+            w->d_taps[j * d + i] += (double)d_shifted[i] * (double)rows[j][i];
 }
 
 /* One head of one sequence, from d_x^ back to d_x (into d_qkv) and to the learned numbers.
- * `d_mixed` is [len, d] with the given stride, and loses its rotation here. */
-static void unmix_head(real *d_qkv, const work *w, real *d_mixed, size_t stride, kvsi_target target,
-                       const real *qkv, const kvsi_span *span, size_t head, const kvsi_attention *a,
-                       size_t rotary)
+ * `d_shifted` is [len, d] with the given stride, and loses its rotation here. */
+static void shift_head_backward(real *d_qkv, const work *w, real *d_shifted, size_t stride,
+                                kvsi_target target, const real *qkv, const kvsi_span *span,
+                                size_t head, const kvsi_attention *a, size_t rotary)
 {
     const kvsi_shift *shift = target.shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
-    const size_t d = a->head_size, numbers = form->numbers(shift->window, d);
+    const size_t d = a->head_size, numbers = form->params(shift->window, d);
 
     memset(w->d_taps, 0, KVSI_TAPS_MAX * d * sizeof *w->d_taps);
     for (size_t t = 0; rotary > 0 && t < span->len; t++)
-        kvsi_ref_rotate_row(d_mixed + t * stride, a->rotations + t * rotary, rotary, -1);
+        kvsi_ref_rotate_row(d_shifted + t * stride, a->rotations + t * rotary, rotary, -1);
     for (size_t t = 0; t < span->len; t++) {
         const real *rows[KVSI_TAPS_MAX];
         real *d_x = d_qkv + (span->start + t) * kvsi_qkv_width(a) + target.column + head * d;
 
         raw_rows(rows, target, NULL, qkv, span, t, head, a);
-        unmix_row(d_x, w, d_mixed, stride, shift, span, t, head, d);
-        taps_backward(w, d_mixed + t * stride, rows, shift, span->start + t, head, d);
+        shift_row_backward(d_x, w, d_shifted, stride, shift, span, t, head, d);
+        taps_backward(w, d_shifted + t * stride, rows, shift, span->start + t, head, d);
     }
     if (shift->window == 0 || numbers == 0)
         return;
-    form->backward(w->d_numbers, w->d_taps, kvsi_head_numbers(shift, head, d), shift->window, d);
+    form->backward(w->d_params, w->d_taps, kvsi_head_params(shift, head, d), shift->window, d);
     for (size_t i = 0; i < numbers; i++)
-        shift->gradient[head * numbers + i] += (real)w->d_numbers[i];
+        shift->gradient[head * numbers + i] += (real)w->d_params[i];
 }
 
 void kvsi_ref_attention_backward(kvsi_context *c, real *d_qkv, const real *d_out, const real *out,
@@ -351,7 +350,7 @@ void kvsi_ref_attention_backward(kvsi_context *c, real *d_qkv, const real *d_out
     const work w = work_in(c, a);
     const size_t d = a->head_size, group = a->heads / a->kv_heads;
 
-    mix_all(&w, qkv, a);
+    shift_rotate_all(&w, qkv, a);
     memset(w.d_q, 0, a->tokens * kvsi_qkv_width(a) * sizeof *w.d_q);
     for (size_t s = 0; s < a->sequences; s++) {
         const kvsi_span *span = &a->spans[s];
@@ -365,12 +364,13 @@ void kvsi_ref_attention_backward(kvsi_context *c, real *d_qkv, const real *d_out
                                 out + row * d, (double)logsum[row]);
             }
         for (size_t h = 0; h < a->heads; h++)
-            unmix_head(d_qkv, &w, w.d_q + (span->start * a->heads + h) * d, a->heads * d,
-                       kvsi_target_q(a), qkv, span, h, a, a->rotary);
+            shift_head_backward(d_qkv, &w, w.d_q + (span->start * a->heads + h) * d, a->heads * d,
+                                kvsi_target_q(a), qkv, span, h, a, a->rotary);
         for (size_t h = 0; h < a->kv_heads; h++) {
             const size_t at = start + h * span->len * d;
-            unmix_head(d_qkv, &w, w.d_k + at, d, kvsi_target_k(a), qkv, span, h, a, a->rotary);
-            unmix_head(d_qkv, &w, w.d_v + at, d, kvsi_target_v(a), qkv, span, h, a, 0);
+            shift_head_backward(d_qkv, &w, w.d_k + at, d, kvsi_target_k(a), qkv, span, h, a,
+                                a->rotary);
+            shift_head_backward(d_qkv, &w, w.d_v + at, d, kvsi_target_v(a), qkv, span, h, a, 0);
         }
     }
 }

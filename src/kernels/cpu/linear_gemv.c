@@ -1,23 +1,23 @@
-#include "kernels/cpu/few.h"
+#include "kernels/cpu/linear_gemv.h"
 
-#include "kernels/cpu/blocks.h"
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemv_q.h"
 #include "kernels/rounding.h"
 #include "parallel/threads.h"
 
 /* Tokens that share a row, and rows at once. */
-enum { TOGETHER = BLOCK_TOKENS_MAX, ROWS_TOGETHER = 32 };
+enum { TOGETHER = GEMV_Q_TOKENS_MAX, ROWS_TOGETHER = 32 };
 enum { PIECES_WANTED = 8, PIECE_BYTES = 1 << 13 };
 
-typedef struct few {
+typedef struct gemv {
     const kvsi_matrix *w;
     size_t n;
     const float *x;
     const block_pair *prepared; /* x as whole numbers, where the weights are such */
     float *y;
     const float *residual;
-} few;
+} gemv;
 
 /* sums[t] = row . x[t] for `tokens` rows of x; type and tokens are constants at every call.  Runs
  * are summed by turns in two places, so that one need not wait for the other. */
@@ -108,7 +108,7 @@ static void dot_blocks(kvsi_dtype type, size_t tokens, float *sums, const unsign
 }
 
 /* Rows row .. row+count-1 of the weights times `tokens` tokens from `token` on. */
-static void dot_rows(const few *f, size_t row, size_t count, size_t token, size_t tokens,
+static void dot_rows(const gemv *f, size_t row, size_t count, size_t token, size_t tokens,
                      float *sums)
 {
     const kvsi_matrix *w = f->w;
@@ -116,7 +116,7 @@ static void dot_rows(const few *f, size_t row, size_t count, size_t token, size_
         (const unsigned char *)w->data + row * kvsi_dtype_bytes(w->type, w->cols);
 
     if (f->prepared) {
-        LEVEL(multiply_blocks)
+        LEVEL(gemv_q)
         (sums, w->type, rows, count, f->prepared + token * count_pairs(w->cols), tokens, w->cols);
         return;
     }
@@ -127,7 +127,7 @@ static void dot_rows(const few *f, size_t row, size_t count, size_t token, size_
 }
 
 /* One token's sums of rows that are columns of y in the same order. */
-static void put_in_order(const few *f, size_t row, size_t count, const float *sums)
+static void put_in_order(const gemv *f, size_t row, size_t count, const float *sums)
 {
     const float *residual = f->residual ? f->residual + row : NULL;
     const float *bias = f->w->bias ? f->w->bias + row : NULL;
@@ -137,7 +137,7 @@ static void put_in_order(const few *f, size_t row, size_t count, const float *su
 }
 
 /* Sums of rows for tokens from `token` on. */
-static void put(const few *f, size_t row, size_t count, size_t token, size_t tokens,
+static void put(const gemv *f, size_t row, size_t count, size_t token, size_t tokens,
                 const float *sums)
 {
     const size_t stride = kvsi_matrix_stride(f->w);
@@ -155,7 +155,7 @@ static void put(const few *f, size_t row, size_t count, size_t token, size_t tok
 }
 
 /* A few rows for all tokens. */
-static void multiply_rows(const few *f, size_t row, size_t count)
+static void multiply_rows(const gemv *f, size_t row, size_t count)
 {
     for (size_t t = 0; t < f->n; t += TOGETHER) {
         const size_t tokens = f->n - t < TOGETHER ? f->n - t : TOGETHER;
@@ -175,13 +175,13 @@ static block_pair *prepare(const kvsi_context *c, const float *x, const kvsi_mat
         (block_pair *)(c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads));
 
     for (size_t t = 0; t < n; t++)
-        LEVEL(prepare_blocks)(pairs + t * count_pairs(w->cols), w->type, x + t * w->cols, w->cols);
+        LEVEL(gemv_q_pack)(pairs + t * count_pairs(w->cols), w->type, x + t * w->cols, w->cols);
     return pairs;
 }
 
-int LEVEL(are_few)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
+int LEVEL(gemv_suits)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
 {
-    return n <= FEW_TOKENS && w->cols > 0 &&
+    return n <= GEMV_TOKENS_MAX && w->cols > 0 &&
            (!kvsi_rounds_inputs(w->type) ||
             n * count_pairs(w->cols) * sizeof(block_pair) <= LEVEL(gemm_workspace)(c->threads));
 }
@@ -204,7 +204,7 @@ static size_t piece_count(const kvsi_matrix *w)
 }
 
 /* Piece i of all parts' pieces. */
-static void multiply_piece(few f, size_t i)
+static void multiply_piece(gemv f, size_t i)
 {
     size_t rows, end;
 
@@ -219,10 +219,10 @@ static void multiply_piece(few f, size_t i)
         multiply_rows(&f, row, end - row < ROWS_TOGETHER ? end - row : ROWS_TOGETHER);
 }
 
-void LEVEL(linear_few)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
-                       size_t n, const float *residual)
+void LEVEL(linear_gemv)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
+                        size_t n, const float *residual)
 {
-    const few f = {w, n, x, kvsi_rounds_inputs(w->type) ? prepare(c, x, w, n) : NULL, y, residual};
+    const gemv f = {w, n, x, kvsi_rounds_inputs(w->type) ? prepare(c, x, w, n) : NULL, y, residual};
     size_t pieces = 0;
 
     for (const kvsi_matrix *part = w; part; part = part->next)

@@ -1,4 +1,4 @@
-#include "kernels/cpu/many.h"
+#include "kernels/cpu/linear_int16.h"
 
 #ifdef __AVX2__
 
@@ -16,7 +16,7 @@ enum { ROWS = 4, VECTORS = 2, COLS = VECTORS * VEC };
 /* Inputs that weights are spread for at once, and columns of a piece: both stay in the caches. */
 enum { BLOCK = KVSI_ROUND_BLOCK, DEPTH = 256, BLOCKS = DEPTH / BLOCK, PIECE_COLS = 128 };
 
-/* Pieces are cut down to so many rows until there are enough of them. */
+/* Pieces are cut down to so product rows until there are enough of them. */
 enum { PIECES_WANTED = 8, PIECE_ROWS_MIN = 96 };
 
 static size_t least(size_t x, size_t y)
@@ -175,17 +175,17 @@ __attribute__((noinline)) static void multiply_tile(tile *t, const input_block *
 
 /* ---- pieces ---- */
 
-typedef struct many {
+typedef struct product {
     const kvsi_matrix *w;
     const float *x, *residual;
     float *y;
     const input_block *inputs; /* of the span: [panels of ROWS][blocks of a row] */
     size_t row, rows;          /* the span's */
     size_t blocks;
-} many;
+} product;
 
 /* Adds a tile to rows and columns of y, which start from residual and bias at the first block. */
-static void add_tile(const many *m, const tile *t, size_t row, size_t col, int first)
+static void add_tile(const product *m, const tile *t, size_t row, size_t col, int first)
 {
     const kvsi_matrix *w = m->w;
     const size_t stride = kvsi_matrix_stride(w);
@@ -210,7 +210,7 @@ static void add_tile(const many *m, const tile *t, size_t row, size_t col, int f
 }
 
 /* Rows row .. row+ROWS-1 of the span and a panel of columns, for some blocks. */
-static void multiply_panel(const many *m, size_t row, size_t col, const weight_block *b,
+static void multiply_panel(const product *m, size_t row, size_t col, const weight_block *b,
                            size_t first, size_t blocks)
 {
     tile t = {0};
@@ -219,7 +219,7 @@ static void multiply_panel(const many *m, size_t row, size_t col, const weight_b
     add_tile(m, &t, row, col, first == 0);
 }
 
-static void multiply_piece(const many *m, size_t row, size_t rows, size_t col, size_t cols,
+static void multiply_piece(const product *m, size_t row, size_t rows, size_t col, size_t cols,
                            weight_block *b)
 {
     for (size_t first = 0; first < m->blocks; first += BLOCKS) {
@@ -234,7 +234,7 @@ static void multiply_piece(const many *m, size_t row, size_t rows, size_t col, s
     }
 }
 
-static void pack_inputs(const kvsi_context *c, const many *m, input_block *out)
+static void pack_inputs(const kvsi_context *c, const product *m, input_block *out)
 {
     KVSI_PARALLEL_PIECES(c->threads, i, divide_up(m->rows, ROWS)) {
         const float *x = m->x + (m->row + i * ROWS) * m->w->cols;
@@ -245,7 +245,7 @@ static void pack_inputs(const kvsi_context *c, const many *m, input_block *out)
     }
 }
 
-static void multiply_span(const kvsi_context *c, const many *m, weight_block *weights)
+static void multiply_span(const kvsi_context *c, const product *m, weight_block *weights)
 {
     const size_t across = divide_up(m->w->rows, PIECE_COLS);
     size_t down = 1, rows;
@@ -271,13 +271,13 @@ static size_t span_rows(const kvsi_context *c, const kvsi_matrix *w)
     return room / (w->cols / BLOCK * sizeof(input_block)) * ROWS;
 }
 
-int LEVEL(has_many)(const kvsi_context *c, const kvsi_matrix *w)
+int LEVEL(int16_suits)(const kvsi_context *c, const kvsi_matrix *w)
 {
     return kvsi_rounds_inputs(w->type) && span_rows(c, w) >= PIECE_ROWS_MIN;
 }
 
-void LEVEL(linear_many)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
-                        size_t n, const float *residual)
+void LEVEL(linear_int16)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
+                         size_t n, const float *residual)
 {
     weight_block *weights =
         (weight_block *)(c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads));
@@ -286,7 +286,7 @@ void LEVEL(linear_many)(const kvsi_context *c, float *y, const float *x, const k
     const size_t span = span_rows(c, w);
 
     for (size_t row = 0; row < n; row += span) {
-        const many m = {w, x, residual, y, inputs, row, least(span, n - row), w->cols / BLOCK};
+        const product m = {w, x, residual, y, inputs, row, least(span, n - row), w->cols / BLOCK};
 
         pack_inputs(c, &m, inputs);
         multiply_span(c, &m, weights);
@@ -295,16 +295,16 @@ void LEVEL(linear_many)(const kvsi_context *c, float *y, const float *x, const k
 
 #else
 
-int LEVEL(has_many)(const kvsi_context *c, const kvsi_matrix *w)
+int LEVEL(int16_suits)(const kvsi_context *c, const kvsi_matrix *w)
 {
     (void)c;
     (void)w;
     return 0;
 }
 
-/* has_many says that it is never called. */
-void LEVEL(linear_many)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
-                        size_t n, const float *residual)
+/* int16_suits says that it is never called. */
+void LEVEL(linear_int16)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
+                         size_t n, const float *residual)
 {
     (void)c;
     (void)y;

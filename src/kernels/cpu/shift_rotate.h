@@ -1,17 +1,17 @@
-/* kernels/cpu/mix.h - shift and rotation of one head of one sequence, and their adjoints.
+/* kernels/cpu/shift_rotate.h - shift and rotation of one head of one sequence, and their adjoints.
  *
  *     forward    x^_t = rotate(sum_j taps[j] * x_{t-window+j}, position t)
  *     backward   d_x_t = sum_j taps[j] * u_{t+window-j},   u = rotated back d_x^
  *                d_taps[j] = sum_t u_t * x_{t-window+j}
  *
  * all channel by channel; or, with gates, x^_t = a_t x_{t-1} + (1 - a_t) x_t. */
-#ifndef KVSI_KERNELS_CPU_MIX_H
-#define KVSI_KERNELS_CPU_MIX_H
+#ifndef KVSI_KERNELS_CPU_SHIFT_ROTATE_H
+#define KVSI_KERNELS_CPU_SHIFT_ROTATE_H
 
 #include "kernels/cpu/level.h"
 #include "kernels/forms.h"
 
-typedef struct mixing {
+typedef struct shift_rotation {
     size_t len, head_size, window;
     const float *taps;  /* [window + 1, head_size]; unused where window = 0 or there are gates */
     const float *gates; /* logit of row t at gates[t * gate_stride]; NULL = taps */
@@ -22,21 +22,22 @@ typedef struct mixing {
     size_t tail_stride;
     const float *rotations; /* of the first row's position */
     size_t rotary;          /* channels that rotate */
-} mixing;
+} shift_rotation;
 
 /* One of q, k, v of one sequence, one head; `taps` are the head's, from LEVEL(make_taps). */
-mixing LEVEL(mixing_of)(const kvsi_attention *a, unsigned target, const kvsi_span *span,
-                        size_t head, const float *qkv, const float *taps);
+shift_rotation LEVEL(shift_rotation_of)(const kvsi_attention *a, unsigned target,
+                                        const kvsi_span *span, size_t head, const float *qkv,
+                                        const float *taps);
 
 /* The taps of all heads of q, then k, then v: [heads + 2 kv_heads, KVSI_TAPS_MAX, head_size]. */
 void LEVEL(make_taps)(float *taps, const kvsi_attention *a);
 
-void LEVEL(mix)(float *out, size_t stride, const mixing *m);
+void LEVEL(shift_rotate)(float *out, size_t stride, const shift_rotation *m);
 
-/* d_mixed (stride) is used up; d_x goes to d_raw (same stride as raw).  With taps, d_taps
+/* d_shifted (stride) is used up; d_x goes to d_raw (same stride as raw).  With taps, d_taps
  * [window + 1, head_size] is overwritten, using `sums` of the same size; with gates, d_gates (same
  * stride as gates) is. */
-void LEVEL(unmix)(float *d_raw, double *d_taps, float *sums, float *d_gates, float *d_mixed,
-                  size_t stride, const mixing *m);
+void LEVEL(shift_rotate_backward)(float *d_raw, double *d_taps, float *sums, float *d_gates,
+                                  float *d_shifted, size_t stride, const shift_rotation *m);
 
 #endif

@@ -1,4 +1,4 @@
-#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/gemv_q.h"
 
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/round.h"
@@ -51,7 +51,7 @@ static void prepare_block(block_pair *pair, kvsi_dtype type, int second, const f
         pair->step[LANES / 2 * second + j] = step;
 }
 
-void LEVEL(prepare_blocks)(block_pair *out, kvsi_dtype type, const float *x, size_t cols)
+void LEVEL(gemv_q_pack)(block_pair *out, kvsi_dtype type, const float *x, size_t cols)
 {
     for (size_t i = 0; i < cols; i += 2 * BLOCK, out++) {
         prepare_block(out, type, 0, x + i);
@@ -219,7 +219,7 @@ INLINE void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *s
         return;
     }
     for (size_t r = 0; r < count; r++) {
-        __m256 totals[BLOCK_TOKENS_MAX];
+        __m256 totals[GEMV_Q_TOKENS_MAX];
 
         multiply_lanes(type, tokens, totals, rows + r * bytes, x, cols);
 #pragma GCC unroll 4
@@ -293,8 +293,8 @@ INLINE void multiply_tokens(kvsi_dtype type, size_t count, size_t tokens, float 
     }
 }
 
-void LEVEL(multiply_blocks)(float *sums, kvsi_dtype type, const unsigned char *rows, size_t count,
-                            const block_pair *x, size_t tokens, size_t cols)
+void LEVEL(gemv_q)(float *sums, kvsi_dtype type, const unsigned char *rows, size_t count,
+                   const block_pair *x, size_t tokens, size_t cols)
 {
     if (type == KVSI_Q8_0)
         multiply_tokens(KVSI_Q8_0, count, tokens, sums, rows, x, cols);

@@ -1,9 +1,9 @@
-/* kernels/cpu/blocks.h - a few tokens times weights of whole numbers, Q8_0 and Q4_0, in integers.
+/* kernels/cpu/gemv_q.h - a few tokens times weights of whole numbers, Q8_0 and Q4_0, in integers.
  *
  * Inputs are rounded to 16 bits (kernels/rounding.h) and laid out as the products want them, once a
  * layer; then every row of weights is read once, in order. */
-#ifndef KVSI_KERNELS_CPU_BLOCKS_H
-#define KVSI_KERNELS_CPU_BLOCKS_H
+#ifndef KVSI_KERNELS_CPU_GEMV_Q_H
+#define KVSI_KERNELS_CPU_GEMV_Q_H
 
 #include "kernels/backend.h"
 #include "kernels/cpu/level.h"
@@ -27,12 +27,12 @@ static inline size_t count_pairs(size_t cols)
 }
 
 /* `cols` is a whole number of blocks. */
-void LEVEL(prepare_blocks)(block_pair *out, kvsi_dtype type, const float *x, size_t cols);
+void LEVEL(gemv_q_pack)(block_pair *out, kvsi_dtype type, const float *x, size_t cols);
 
 /* sums[r * tokens + t] = row r . token t, for `count` rows of weights one behind the other and
- * `tokens` rows of pairs, tokens <= BLOCK_TOKENS_MAX. */
-enum { BLOCK_TOKENS_MAX = 4 };
-void LEVEL(multiply_blocks)(float *sums, kvsi_dtype type, const unsigned char *rows, size_t count,
-                            const block_pair *x, size_t tokens, size_t cols);
+ * `tokens` rows of pairs, tokens <= GEMV_Q_TOKENS_MAX. */
+enum { GEMV_Q_TOKENS_MAX = 4 };
+void LEVEL(gemv_q)(float *sums, kvsi_dtype type, const unsigned char *rows, size_t count,
+                   const block_pair *x, size_t tokens, size_t cols);
 
 #endif
