@@ -29,7 +29,7 @@ struct kvs_bench_inference {
     float *logits;   /* [batch, vocab] */
     kvs_feed *feeds; /* [batch] */
     kvsi_probe probe;
-    real *numbers; /* [READ_NUMBERS], to read */
+    real *values; /* [READ_NUMBERS], to read */
     kvsi_samples reads;
     size_t rounds;
     double load, start_rss, peak_rss;
@@ -127,7 +127,7 @@ void kvs_bench_inference_free(kvs_bench_inference *bench)
     contender_release(&bench->measured, bench->options.batch);
     contender_release(&bench->unshifted, bench->options.batch);
     kvsi_samples_release(&bench->reads);
-    kvsi_free(bench->numbers);
+    kvsi_free(bench->values);
     kvsi_free(bench->feeds);
     kvsi_free(bench->logits);
     kvsi_free(bench->ids);
@@ -213,9 +213,9 @@ static kvs_status prepare_comparison(kvs_bench_inference *b, kvs_err *err)
 {
     b->peak_rss = kvsi_memory_peak();
     kvsi_probe_init(&b->probe, b->rt->ops, b->rt->threads);
-    b->numbers = kvsi_probe_values(READ_NUMBERS);
-    if (!b->numbers)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %d numbers to read", READ_NUMBERS);
+    b->values = kvsi_probe_values(READ_NUMBERS);
+    if (!b->values)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %d values to read", READ_NUMBERS);
     return b->options.unshifted ? contender_init(&b->unshifted, b, b->options.unshifted, err)
                                 : KVS_OK;
 }
@@ -225,7 +225,7 @@ kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err)
     kvs_bench_inference *b = bench;
 
     if (b->rounds > 0)
-        TRY(kvsi_samples_add(&b->reads, kvsi_probe_read(&b->probe, b->numbers, READ_NUMBERS), err));
+        TRY(kvsi_samples_add(&b->reads, kvsi_probe_read(&b->probe, b->values, READ_NUMBERS), err));
     for (size_t turn = 0; turn < 2; turn++) {
         contender *c = (b->rounds + turn) % 2 == 0 ? &b->measured : &b->unshifted;
 

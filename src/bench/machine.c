@@ -60,7 +60,7 @@ typedef struct bench {
         kvsi_samples peak, forward, backward_input, backward_weight;
     } gemm[KVS_BENCH_GEMMS_MAX];
     real *x, *y, *w; /* of the largest product */
-    real *numbers;   /* on the host: what every product starts from, so that none overflows */
+    real *values;   /* on the host: what every product starts from, so that none overflows */
     real *far;       /* READ_BYTES */
 } bench;
 
@@ -94,9 +94,9 @@ static void fill_product(bench *b, const kvs_bench_gemm *g)
 {
     kvsi_context *c = &b->context;
 
-    c->ops->upload(c, b->x, b->numbers, g->tokens * g->cols * sizeof(real));
-    c->ops->upload(c, b->y, b->numbers, g->tokens * g->rows * sizeof(real));
-    c->ops->upload(c, b->w, b->numbers, g->rows * g->cols * sizeof(real));
+    c->ops->upload(c, b->x, b->values, g->tokens * g->cols * sizeof(real));
+    c->ops->upload(c, b->y, b->values, g->tokens * g->rows * sizeof(real));
+    c->ops->upload(c, b->w, b->values, g->rows * g->cols * sizeof(real));
 }
 
 static kvs_status measure(kvsi_samples *samples, bench *b, const kvs_bench_gemm *g, product *run,
@@ -156,9 +156,9 @@ static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *
     b->x = rt->ops->alloc(&b->context, x * sizeof *b->x);
     b->y = rt->ops->alloc(&b->context, y * sizeof *b->y);
     b->w = rt->ops->alloc(&b->context, w * sizeof *b->w);
-    b->numbers = kvsi_probe_values(larger(larger(x, y), w));
+    b->values = kvsi_probe_values(larger(larger(x, y), w));
     b->far = rt->ops->alloc(&b->context, READ_BYTES);
-    if (!b->context.workspace || !b->x || !b->y || !b->w || !b->numbers || !b->far)
+    if (!b->context.workspace || !b->x || !b->y || !b->w || !b->values || !b->far)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for an array of %zu MiB",
                          READ_BYTES >> 20);
     kvsi_probe_init(&b->all, rt->ops, rt->threads);
@@ -197,7 +197,7 @@ static void release(bench *b, const kvs_runtime *rt)
     rt->ops->release(&b->context, b->y);
     rt->ops->release(&b->context, b->w);
     rt->ops->release(&b->context, b->far);
-    kvsi_free(b->numbers);
+    kvsi_free(b->values);
     kvsi_free(b);
 }
 

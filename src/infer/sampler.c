@@ -234,7 +234,7 @@ static size_t cut(candidate *list, size_t count, const kvs_sampling *o)
     qsort(list, count, sizeof *list, by_weight);
     while (kept < count && (kept == 0 || o->top_p == 1 || sum < share))
         sum += list[kept++].weight;
-    return kept > 0 ? kept : 1; /* none, if weights are not numbers */
+    return kept > 0 ? kept : 1; /* none, if weights are not values */
 }
 
 static int32_t draw(kvs_sampler *s, size_t kept)

@@ -21,7 +21,7 @@ typedef struct saved {
     const char *checksum, *weights; /* in `about` */
 } saved;
 
-/* A file that does not say its cache's type has plain numbers. */
+/* A file that does not say its cache's type has plain values. */
 static kvs_status read_cache(saved *f, kvs_err *err)
 {
     const char *plain = kvsi_dtype_name(KVSI_REAL_TYPE), *halves = kvsi_dtype_name(KVSI_F16);

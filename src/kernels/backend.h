@@ -70,8 +70,8 @@ typedef struct kvsi_norm {
     double eps;
 } kvsi_norm;
 
-/* Which numbers are dropped: a pure function of seed, index and place, so that the backward pass
- * finds the same ones again.  Kept numbers grow by 1 / (1 - rate).  An index is the number of a
+/* Which values are dropped: a pure function of seed, index and place, so that the backward pass
+ * finds the same ones again.  Kept values grow by 1 / (1 - rate).  An index is the number of a
  * sequence times KVSI_DROPOUT_SITES, and where in the model it is: what is dropped of a sequence
  * does not depend on those beside it in a batch. */
 enum { KVSI_DROPOUT_SITES = 65536 };
@@ -82,7 +82,7 @@ typedef struct kvsi_dropout {
 } kvsi_dropout;
 
 /* The shift of one of q, k, v: x^_t = sum_j taps[j] * x_{t-window+j}, oldest tap first.
- * window 0 means "not shifted".  `parameters` are the learned numbers, which the form makes taps;
+ * window 0 means "not shifted".  `parameters` are the parameters, which the form makes taps;
  * see kernels/forms.h.  The form `data` has a number a_t per token and head instead: its logits are
  * in `gates`, computed by the model as a linear layer of its own. */
 typedef struct kvsi_shift {

@@ -1,4 +1,4 @@
-/* kernels/forms.h - the forms of the shift: how a head's learned numbers become its taps.
+/* kernels/forms.h - the forms of the shift: how a head's parameters become its taps.
  *
  * Kernels see taps only: one per channel and token back, taps[j * head_size + i] for channel i of
  * the token window-j back (oldest first).  A new form is one row of the table in forms.c.
@@ -17,15 +17,15 @@ typedef struct kvsi_form {
     const char *name;
     size_t window_max;
     int can_be_identity;
-    /* Learned numbers of one head, which are those of its taps (0 = none are learned). */
+    /* Parameters of one head, which are those of its taps (0 = none are learned). */
     size_t (*params)(size_t window, size_t head_size);
     void (*taps)(real *taps, const real *params, size_t window, size_t head_size);
     /* d_params = what d_taps says (overwritten; double, because sums follow). */
     void (*backward)(double *d_params, const double *d_taps, const real *params, size_t window,
                      size_t head_size);
-    /* Turns a set of initial taps into the numbers that give them; NULL = there are none. */
+    /* Turns a set of initial taps into the values that give them; NULL = there are none. */
     void (*from_taps)(double *params, const double *taps, size_t window);
-    int per_channel; /* numbers are [head_size, window + 1]: from_taps makes them row by row */
+    int per_channel; /* values are [head_size, window + 1]: from_taps makes them row by row */
     int gated;       /* a number per token instead of taps: the shift's `gates` */
 } kvsi_form;
 

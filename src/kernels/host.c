@@ -66,23 +66,23 @@ kvsi_target kvsi_target_v(const kvsi_attention *a)
     return (kvsi_target){&a->v_shift, a->kv_heads, (a->heads + a->kv_heads) * a->head_size};
 }
 
-static size_t numbers_of(const kvsi_shift *shift, size_t head_size)
+static size_t params_of(const kvsi_shift *shift, size_t head_size)
 {
     return shift->window > 0 ? kvsi_form_get(shift->form)->params(shift->window, head_size) : 0;
 }
 
 const real *kvsi_head_params(const kvsi_shift *shift, size_t head, size_t head_size)
 {
-    const size_t numbers = numbers_of(shift, head_size);
+    const size_t params = params_of(shift, head_size);
 
-    return numbers > 0 ? shift->parameters + head * numbers : NULL;
+    return params > 0 ? shift->parameters + head * params : NULL;
 }
 
 size_t kvsi_shift_params(const kvsi_attention *a)
 {
-    const size_t q = numbers_of(&a->q_shift, a->head_size);
-    const size_t k = numbers_of(&a->k_shift, a->head_size);
-    const size_t v = numbers_of(&a->v_shift, a->head_size);
+    const size_t q = params_of(&a->q_shift, a->head_size);
+    const size_t k = params_of(&a->k_shift, a->head_size);
+    const size_t v = params_of(&a->v_shift, a->head_size);
 
     return q > k ? (q > v ? q : v) : (k > v ? k : v);
 }

@@ -24,9 +24,9 @@ typedef struct kvsi_target {
     size_t heads, column; /* first column in a row of qkv */
 } kvsi_target;
 
-/* The learned numbers of one head; NULL where the form has none. */
+/* The parameters of one head; NULL where the form has none. */
 const real *kvsi_head_params(const kvsi_shift *shift, size_t head, size_t head_size);
-/* The most numbers that a head of any target learns. */
+/* The most values that a head of any target learns. */
 size_t kvsi_shift_params(const kvsi_attention *a);
 
 kvsi_target kvsi_target_q(const kvsi_attention *a);
@@ -42,10 +42,10 @@ real kvsi_keep_weight(const kvsi_attention *a, const kvsi_span *span, size_t row
 /* The factors of four weights, keys 4 * block to 4 * block + 3. */
 void kvsi_keep_weights(real factors[4], const kvsi_attention *a, const kvsi_span *span, size_t row,
                        size_t head, size_t block);
-/* The factors of the numbers at 4 * block to 4 * block + 3. */
+/* The factors of the values at 4 * block to 4 * block + 3. */
 void kvsi_keep_factors(real factors[4], const kvsi_dropout *d, uint64_t block);
 
-/* Rounds `count` new numbers of K^ or V^ to F16: into a cache of halves, from its number `at` on;
+/* Rounds `count` new values of K^ or V^ to F16: into a cache of halves, from its number `at` on;
  * without a cache in place. */
 void kvsi_store_f16(void *cache, size_t at, real *x, size_t count);
 

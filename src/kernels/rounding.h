@@ -1,8 +1,8 @@
-/* kernels/rounding.h - weights that are whole numbers multiply inputs that are whole numbers.
+/* kernels/rounding.h - weights that are integers multiply inputs that are integers.
  *
  * Inputs of a layer whose weights are Q8_0 or Q4_0 are rounded to 16 bits: each 32 of them have a
  * step in common, their largest magnitude / 32767.  Products can then be summed as integers, and
- * every path, for one token or many, plain or fast, multiplies the same numbers.  The error is of
+ * every path, for one token or many, plain or fast, multiplies the same values.  The error is of
  * the size of float32's own after a few operations, and far below that of the weights. */
 #ifndef KVSI_KERNELS_ROUNDING_H
 #define KVSI_KERNELS_ROUNDING_H
@@ -21,7 +21,7 @@ static inline int kvsi_rounds_inputs(kvsi_dtype weights)
     return weights == KVSI_Q8_0 || weights == KVSI_Q4_0;
 }
 
-/* The whole numbers of one block; returns their step, which is NaN if one of x is not finite. */
+/* The integers of one block; returns their step, which is NaN if one of x is not finite. */
 static inline float kvsi_round_block(int16_t out[KVSI_ROUND_BLOCK], const float *x)
 {
     float top = 0, sum = 0, inverse;

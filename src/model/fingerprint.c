@@ -6,7 +6,7 @@
 
 enum { CHUNK = 4096 };
 
-static kvs_status add_numbers(kvsi_checksum_stream *stream, kvsi_context c, const real *numbers,
+static kvs_status add_values(kvsi_checksum_stream *stream, kvsi_context c, const real *values,
                               size_t count, kvs_err *err)
 {
     real chunk[CHUNK];
@@ -14,7 +14,7 @@ static kvs_status add_numbers(kvsi_checksum_stream *stream, kvsi_context c, cons
     for (size_t at = 0; at < count; at += CHUNK) {
         const size_t n = count - at < CHUNK ? count - at : CHUNK;
 
-        c.ops->download(&c, chunk, numbers + at, n * sizeof *chunk);
+        c.ops->download(&c, chunk, values + at, n * sizeof *chunk);
         TRY(kvsi_sync(&c, err));
         kvsi_checksum_add(stream, chunk, n * sizeof *chunk);
     }
@@ -26,19 +26,19 @@ static kvs_status add_view(kvsi_checksum_stream *stream, const kvsi_weights_tens
 {
     const size_t rows = t->view.shape[0], cols = t->view.shape[1];
     float *row = kvsi_alloc(cols, sizeof *row);
-    real *numbers = kvsi_alloc(cols, sizeof *numbers);
+    real *values = kvsi_alloc(cols, sizeof *values);
     kvs_status st = KVS_OK;
 
-    if (!row || !numbers)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a row of %zu numbers", cols);
+    if (!row || !values)
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a row of %zu values", cols);
     for (size_t r = 0; st == KVS_OK && r < rows; r++) {
         kvsi_weights_read_rows(row, t, r, 1);
         for (size_t i = 0; i < cols; i++)
-            numbers[i] = (real)row[i];
-        kvsi_checksum_add(stream, numbers, cols * sizeof *numbers);
+            values[i] = (real)row[i];
+        kvsi_checksum_add(stream, values, cols * sizeof *values);
     }
     kvsi_free(row);
-    kvsi_free(numbers);
+    kvsi_free(values);
     return st;
 }
 
@@ -52,7 +52,7 @@ kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err
         const kvsi_parameter *p = &model->layout.list[i];
 
         if (model->values[i])
-            TRY_OUT(add_numbers(stream, model->context, model->values[i], p->count, err));
+            TRY_OUT(add_values(stream, model->context, model->values[i], p->count, err));
         else
             TRY_OUT(add_view(stream, kvsi_weights_find(model->weights, p->name), err));
     }

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { PIECE = 1 << 14 }; /* numbers drawn in one go */
+enum { PIECE = 1 << 14 }; /* params drawn in one go */
 
 /* Number i is the generator's number i, whichever thread draws it. */
 static void fill_normal(real *out, size_t count, double deviation, const kvsi_random *random,
@@ -49,7 +49,7 @@ static void make_unit_rows(real *rows, size_t count, size_t cols)
     }
 }
 
-/* Taps drawn set by set, for a head or (per channel) for a channel, as numbers of the form. */
+/* Taps drawn set by set, for a head or (per channel) for a channel, as params of the form. */
 static void fill_taps(real *out, const kvsi_parameter *p, const kvs_model_config *c,
                       kvsi_random *random)
 {
@@ -59,12 +59,12 @@ static void fill_taps(real *out, const kvsi_parameter *p, const kvs_model_config
         form->per_channel ? c->shift.window + 1 : form->params(c->shift.window, head_size);
 
     for (size_t at = 0; at < p->count; at += step) {
-        double taps[KVSI_TAPS_MAX], numbers[KVSI_TAPS_MAX];
+        double taps[KVSI_TAPS_MAX], params[KVSI_TAPS_MAX];
 
         kvsi_taps_draw(taps, c->shift.window, c->shift.init, random);
-        form->from_taps(numbers, taps, c->shift.window);
+        form->from_taps(params, taps, c->shift.window);
         for (size_t j = 0; j < step; j++)
-            out[at + j] = (real)numbers[j];
+            out[at + j] = (real)params[j];
     }
 }
 
@@ -101,13 +101,13 @@ kvs_status kvsi_parameter_make(float *out, const kvsi_parameter *p, const kvs_mo
 {
     real *block;
 
-    if (sizeof(real) == sizeof(float) && !p->transposed) { /* the same numbers in the same places */
+    if (sizeof(real) == sizeof(float) && !p->transposed) { /* the same params in the same places */
         kvsi_parameter_fill((real *)(void *)out, p, config, seed, threads);
         return KVS_OK;
     }
     block = kvsi_alloc(p->count, sizeof *block);
     if (!block)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu numbers", p->name,
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu params", p->name,
                          p->count);
     kvsi_parameter_fill(block, p, config, seed, threads);
     for (size_t i = 0; i < p->count; i++)

@@ -72,7 +72,7 @@ kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weigh
 static kvs_status check_context(const kvs_model_config *c, const kvsi_layout *layout,
                                 const char *file, kvs_err *err)
 {
-    enum { ALWAYS = 1 << 23, OF_WEIGHTS = 16 }; /* numbers that are fine, and numbers a weight */
+    enum { ALWAYS = 1 << 23, OF_WEIGHTS = 16 }; /* values that are fine, and values a weight */
     const size_t rotary = kvsi_rotary_channels(c, c->heads);
 
     if (rotary > 0 && c->context > (ALWAYS + OF_WEIGHTS * kvsi_layout_total(layout)) / rotary)
@@ -102,17 +102,17 @@ kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err)
     return st;
 }
 
-/* ---- numbers ---- */
+/* ---- values ---- */
 
 /* A gain or a shift that is not finite would spoil every later token without a trace in the other
  * weights; there are few enough of them to look at each. */
 static kvs_status check_finite(const kvsi_weights_tensor *t, const kvsi_parameter *p,
-                               const float *numbers, kvs_err *err)
+                               const float *values, kvs_err *err)
 {
     for (size_t i = 0; i < p->count; i++)
-        if (!isfinite(numbers[i]))
+        if (!isfinite(values[i]))
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': tensor '%s' has %g at %zu", t->file, p->name,
-                             (double)numbers[i], i);
+                             (double)values[i], i);
     return KVS_OK;
 }
 
@@ -130,18 +130,18 @@ static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_w
 {
     const int is_small = kvsi_group_of(p->role) != KVSI_MATRICES;
     kvs_status st;
-    float *numbers;
+    float *values;
 
     if (t->view.dtype == KVSI_F32 && t->interleaved_heads == 0 && !is_small)
         return kvsi_model_set(m, p, t->view.data, err);
-    numbers = kvsi_alloc(p->count, sizeof *numbers);
-    if (!numbers)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu numbers", p->name,
+    values = kvsi_alloc(p->count, sizeof *values);
+    if (!values)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu values", p->name,
                          p->count);
-    st = kvsi_weights_values(numbers, p, t, err);
+    st = kvsi_weights_values(values, p, t, err);
     if (st == KVS_OK)
-        st = kvsi_model_set(m, p, numbers, err);
-    kvsi_free(numbers);
+        st = kvsi_model_set(m, p, values, err);
+    kvsi_free(values);
     return st;
 }
 

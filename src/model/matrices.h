@@ -30,7 +30,7 @@ typedef struct kvsi_matrices {
     kvsi_matrix embed, positions, head; /* no data: the model has none */
 } kvsi_matrices;
 
-/* From a model whose tensors have their places: in model.numbers, or else in model.weights; where
+/* From a model whose tensors have their places: in model.values, or else in model.weights; where
  * weights are spread over ranks, units get places later. */
 kvs_status kvsi_matrices_init(kvsi_matrices *out, const kvs_model *model, kvs_err *err);
 void kvsi_matrices_place(kvsi_matrices *out, const kvs_model *model, size_t unit);

@@ -12,7 +12,7 @@ static kvs_status upload_table(real **out, kvsi_context *c, real *host, size_t c
     *out = c->ops->alloc(c, count * sizeof *host);
     if (!host || !*out) {
         kvsi_free(host);
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a table of %zu numbers", count);
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a table of %zu values", count);
     }
     c->ops->upload(c, *out, host, count * sizeof *host);
     kvsi_free(host);
@@ -102,18 +102,18 @@ out:
 }
 
 /* Numbers of the block that this process holds. */
-static kvs_status find_share(size_t *numbers, kvs_model *m, int spread, kvs_err *err)
+static kvs_status find_share(size_t *values, kvs_model *m, int spread, kvs_err *err)
 {
     kvs_status st;
 
-    *numbers = kvsi_layout_total(&m->layout);
+    *values = kvsi_layout_total(&m->layout);
     if (!spread)
         return KVS_OK;
     m->share = kvsi_alloc(1, sizeof *m->share);
     if (!m->share)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a model");
     st = kvsi_share_init(m->share, &m->layout, m->config.layers, m->comm->size, m->comm->rank, err);
-    *numbers = m->share->total;
+    *values = m->share->total;
     return st;
 }
 
@@ -121,15 +121,15 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
                                kvs_err *err)
 {
     kvs_model *m = NULL;
-    size_t numbers;
+    size_t values;
     kvs_status st;
 
     *out = NULL;
     TRY_OUT(kvsi_model_begin(&m, rt, config, err));
-    TRY_OUT(find_share(&numbers, m, rt->spread, err));
-    m->parameters = rt->ops->alloc(&m->context, numbers * sizeof(real));
+    TRY_OUT(find_share(&values, m, rt->spread, err));
+    m->parameters = rt->ops->alloc(&m->context, values * sizeof(real));
     if (!m->parameters) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu parameters", numbers);
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu parameters", values);
         goto out;
     }
     m->small = m->parameters + (m->share ? m->share->matrices : m->layout.group_start[KVSI_GAINS]);
@@ -163,7 +163,7 @@ kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt, const kvs_model_co
         largest = m->layout.list[i].count > largest ? m->layout.list[i].count : largest;
     values = kvsi_alloc(largest, sizeof *values);
     if (!values) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tensor of %zu numbers", largest);
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tensor of %zu values", largest);
         goto out;
     }
     for (size_t i = 0; i < m->layout.count; i++) {

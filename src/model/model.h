@@ -25,7 +25,7 @@ struct kvs_model {
     kvsi_share *share;     /* the weights are spread over the ranks; NULL = all of them are here */
     real *parameters;      /* the block described by `layout`, or this rank's share of it; NULL: the
                               matrices are a file's */
-    real *small;           /* its gains, biases and shift numbers, or a block of these alone */
+    real *small;           /* its gains, biases and shift parameters, or a block of these alone */
     kvsi_weights *weights; /* the mapped file that has the matrices; NULL with a block */
     real **values;         /* [layout.count] tensors in the layout's order; NULL: see `views`, or
                               not here now */
@@ -57,18 +57,18 @@ kvs_status kvsi_model_must_own(const kvs_model *model, const char *what, kvs_err
 /* KVS_E_UNSUPPORTED where the weights are spread over ranks. */
 kvs_status kvsi_model_must_be_whole(const kvs_model *model, kvs_err *err);
 
-/* Sets numbers of a tensor from `first` on, in the block's order: those of them that are here. */
+/* Sets values of a tensor from `first` on, in the block's order: those of them that are here. */
 kvs_status kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first,
                           const real *values, size_t count, kvs_err *err);
-/* Sets a tensor that is in memory from float32 numbers in file order, at any alignment. */
+/* Sets a tensor that is in memory from float32 values in file order, at any alignment. */
 kvs_status kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32,
                           kvs_err *err);
 
 /* ---- weights that are spread over ranks ---- */
 
-/* Says where all numbers of a unit are now. */
-void kvsi_model_place(kvs_model *model, size_t unit, real *numbers);
-/* One tensor in the order of files, whatever rank its numbers are on; out NULL = this rank does not
+/* Says where all values of a unit are now. */
+void kvsi_model_place(kvs_model *model, size_t unit, real *values);
+/* One tensor in the order of files, whatever rank its values are on; out NULL = this rank does not
  * want it.  All ranks together. */
 kvs_status kvsi_spread_read(const kvs_model *model, const kvsi_parameter *p, float *out,
                             kvs_err *err);
@@ -85,7 +85,7 @@ kvs_status kvsi_weights_values(float *out, const kvsi_parameter *p,
 kvs_status kvsi_model_share_weights(kvs_model *model, const kvsi_weights *weights, kvs_err *err);
 
 /* Whether an open model has all tensors that its configuration asks for, in their shapes and as
- * numbers that can be read, and no others. */
+ * values that can be read, and no others. */
 kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err);
 /* Sets all tensors that are in memory from an open model that passes the same check for this one's
  * configuration. */

@@ -18,9 +18,9 @@ static int is_view(const kvs_model *m, const kvsi_parameter *p)
     return 1;
 }
 
-static kvs_status fail_memory(const kvs_model *m, size_t numbers, kvs_err *err)
+static kvs_status fail_memory(const kvs_model *m, size_t values, kvs_err *err)
 {
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu numbers of '%s'", numbers,
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu values of '%s'", values,
                      kvsi_weights_path(m->weights));
 }
 

@@ -102,16 +102,16 @@ static ptrdiff_t add_shift(const listing *l, unsigned target, const char *part)
     const kvs_shift_config *shift = &l->config->shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
     const size_t heads = target == KVS_SHIFT_Q ? l->shape.heads : l->shape.kv_heads;
-    const size_t numbers = form->params(shift->window, l->shape.head_size);
+    const size_t values = form->params(shift->window, l->shape.head_size);
     const char *folder = l->names->attention;
 
-    if (!(shift->targets & target) || (numbers == 0 && !form->gated))
+    if (!(shift->targets & target) || (values == 0 && !form->gated))
         return KVSI_ABSENT;
     if (form->gated)
         return add_part(l, KVSI_GATE, heads, l->config->dim, 0, folder, part);
     if (form->per_channel)
         return add_part(l, KVSI_TAPS, heads, l->shape.head_size, shift->window + 1, folder, part);
-    return add_part(l, KVSI_TAPS, heads, numbers > 1 ? numbers : 0, 0, folder, part);
+    return add_part(l, KVSI_TAPS, heads, values > 1 ? values : 0, 0, folder, part);
 }
 
 static void add_shifts(const listing *l, kvsi_layer_offsets *at)

@@ -1,9 +1,9 @@
 /* model/parameters.h - where every tensor of the model lies, and what it is called in files.
  *
- * All parameters are one block of numbers; gradients and the optimizer's moments are blocks of the
+ * All parameters are one block of values; gradients and the optimizer's moments are blocks of the
  * same layout.  The block has three runs, one per group that the optimizer treats alike:
  *
- *     | matrices and embeddings | norm gains and biases | shift numbers |
+ *     | matrices and embeddings | norm gains and biases | shift parameters |
  *
  * Inside a run tensors keep their order in files.  q, k, v stand next to each other, and gate, up,
  * and the shifts of a layer, so that fused matrices are views. */
@@ -28,7 +28,7 @@ typedef enum kvsi_role {
     KVSI_HEAD,
     KVSI_GAIN,
     KVSI_BIAS,
-    KVSI_TAPS, /* numbers of the shift's taps */
+    KVSI_TAPS, /* values of the shift's taps */
     KVSI_GATE, /* vectors of the form `data` */
 } kvsi_role;
 

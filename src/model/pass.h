@@ -95,7 +95,7 @@ kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_
                             kvs_err *err);
 void kvsi_pass_free(kvsi_pass *pass);
 
-/* Whether the model's dropout acts in the passes to come, and which numbers it drops: a function of
+/* Whether the model's dropout acts in the passes to come, and which values it drops: a function of
  * the seed and the sequence, of which `number` is the first's.  Off at first. */
 void kvsi_pass_set_dropout(kvsi_pass *pass, int on, uint64_t seed, uint64_t number);
 
@@ -172,7 +172,7 @@ static inline size_t kvsi_site_mlp(size_t layer)
 /* The dropout of a site as the backend wants it, for the first sequence; rate 0 where there is none
  * or it is off. */
 kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site);
-/* Drops numbers of x[n, dim], sequence by sequence. */
+/* Drops values of x[n, dim], sequence by sequence. */
 void kvsi_pass_drop(kvsi_pass *pass, real *x, const kvsi_dropout *first);
 
 /* Heads of the targets that have gates. */

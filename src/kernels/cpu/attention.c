@@ -1,7 +1,7 @@
 /* Causal attention over ragged sequences, in tiles, with a running softmax: memory is linear in the
  * length.  First q^, k^, v^ (shifted, rotated) are formed once, where the tiles want them:
  *
- *     q^   [sequence][kv_head][len * group][head_size]   the query heads that delta a KV head are
+ *     q^   [sequence][kv_head][len * group][head_size]   the query heads that share a KV head are
  *                                                        rows of one matrix; row r is token r/group
  *     k^ v^ [sequence][kv_head][len][head_size]          or the sequence's cache
  *
@@ -32,8 +32,8 @@ typedef struct work {
     float *d_q, *d_k, *d_v;        /* their gradients */
     float *d_out, *delta, *logsum; /* backward: d_out as q^ is laid out, <d_out, out>, log-sums */
     float *taps;                   /* [heads + 2 kv_heads, KVSI_TAPS_MAX, head_size] */
-    double *d_params;              /* [sequences, heads + 2 kv_heads, numbers] of the shifts */
-    size_t numbers;                /* learned a head, at most */
+    double *d_params;              /* [sequences, heads + 2 kv_heads, params] of the shifts */
+    size_t params;                /* learned a head, at most */
     float *scratch;                /* [threads, scratch_size(head_size)] */
 } work;
 
@@ -63,7 +63,7 @@ static size_t take(size_t *used, size_t floats)
 }
 
 static plan make_plan(size_t tokens, size_t sequences, size_t heads, size_t kv_heads,
-                      size_t head_size, size_t numbers, int threads)
+                      size_t head_size, size_t params, int threads)
 {
     const size_t q = tokens * heads * head_size, k = tokens * kv_heads * head_size;
     size_t used = 0;
@@ -75,7 +75,7 @@ static plan make_plan(size_t tokens, size_t sequences, size_t heads, size_t kv_h
     p.k = take(&used, k);
     p.v = take(&used, k);
     p.forward_end = used;
-    p.d_params = take(&used, 2 * sequences * (heads + 2 * kv_heads) * numbers);
+    p.d_params = take(&used, 2 * sequences * (heads + 2 * kv_heads) * params);
     p.d_q = take(&used, q);
     p.d_k = take(&used, k);
     p.d_v = take(&used, k);
@@ -96,8 +96,8 @@ size_t LEVEL(attention_workspace)(const kvsi_limits *l, int threads)
 
 static work work_in(const kvsi_context *c, const kvsi_attention *a)
 {
-    const size_t numbers = kvsi_shift_params(a);
-    const plan p = make_plan(a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size, numbers,
+    const size_t params = kvsi_shift_params(a);
+    const plan p = make_plan(a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size, params,
                              c->threads);
     float *base = (float *)c->workspace;
 
@@ -113,7 +113,7 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
         .logsum = base + p.logsum,
         .taps = base + p.taps,
         .d_params = (double *)(base + p.d_params),
-        .numbers = numbers,
+        .params = params,
         .scratch = base + p.scratch,
     };
 }
@@ -126,7 +126,7 @@ typedef struct head_view {
     size_t kv_head;
     size_t rows, keys, past, group, head_size;
     const float *q;    /* [rows, head_size] */
-    size_t q_at;       /* of q, in numbers from the start of the workspace's q */
+    size_t q_at;       /* of q, in params from the start of the workspace's q */
     const void *k, *v; /* [keys, head_size] from key span->first on */
     int f16;           /* of these */
 } head_view;
@@ -142,7 +142,7 @@ static size_t k_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv
     return (span->start * a->kv_heads + kv_head * span->len) * a->head_size;
 }
 
-/* Of a head in its cache, in numbers. */
+/* Of a head in its cache, in params. */
 static size_t cache_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
 {
     return kv_head * span->capacity * a->head_size;
@@ -189,7 +189,7 @@ static const float *rows_from(const head_view *h, const void *rows, size_t key, 
 
     if (!h->f16)
         return (const float *)rows + at;
-    decode_numbers(tile, KVSI_F16, rows, at, count * d);
+    decode_values(tile, KVSI_F16, rows, at, count * d);
     return tile;
 }
 
@@ -499,7 +499,7 @@ static void probability_row(float *scores, float *d_scores, const float *keep, s
     }
 }
 
-/* One tile of scores: its delta of d_q, d_k, d_v.  keys and values are already transposed. */
+/* One tile of scores: its part of d_q, d_k, d_v.  keys and values are already transposed. */
 static void backward_tile(const work *w, const scratch *s, const head_view *h, size_t k_at,
                           size_t row, size_t m, size_t key, size_t n)
 {
@@ -545,7 +545,7 @@ static void backward_head(const work *w, const kvsi_attention *a, const kvsi_spa
     }
 }
 
-/* One head of q, k or v of one sequence: d_shifted back to d_qkv and to the shift's numbers. */
+/* One head of q, k or v of one sequence: d_shifted back to d_qkv and to the shift's params. */
 static void shift_target_backward(const work *w, float *d_qkv, const float *qkv,
                                   const kvsi_attention *a, size_t sequence, kvsi_target target,
                                   unsigned which, size_t head, float *d_shifted, size_t stride)
@@ -562,7 +562,7 @@ static void shift_target_backward(const work *w, float *d_qkv, const float *qkv,
     (d_qkv + (m.raw - qkv), s.d_taps, s.tap_sums,
      m.gates ? shift->d_gates + (m.gates - shift->gates) : NULL, d_shifted, stride, &m);
     if (m.window > 0 && form->backward)
-        form->backward(w->d_params + (sequence * (a->heads + 2 * a->kv_heads) + slot) * w->numbers,
+        form->backward(w->d_params + (sequence * (a->heads + 2 * a->kv_heads) + slot) * w->params,
                        s.d_taps, kvsi_head_params(shift, head, a->head_size), m.window,
                        a->head_size);
 }
@@ -583,21 +583,21 @@ static void shift_head_backward(const work *w, float *d_qkv, const float *qkv,
                           w->d_v + at, d);
 }
 
-/* Adds the sequences' gradients of one target's numbers, in order; `slot` is its first head. */
-static void reduce_numbers(const work *w, const kvsi_attention *a, kvsi_target target, size_t slot)
+/* Adds the sequences' gradients of one target's params, in order; `slot` is its first head. */
+static void reduce_params(const work *w, const kvsi_attention *a, kvsi_target target, size_t slot)
 {
     const kvsi_form *form = kvsi_form_get(target.shift->form);
     const size_t slots = a->heads + 2 * a->kv_heads;
-    const size_t numbers =
+    const size_t params =
         target.shift->window > 0 ? form->params(target.shift->window, a->head_size) : 0;
 
     for (size_t head = 0; head < target.heads; head++)
-        for (size_t i = 0; i < numbers; i++) {
+        for (size_t i = 0; i < params; i++) {
             double sum = 0;
 
             for (size_t s = 0; s < a->sequences; s++)
-                sum += w->d_params[(s * slots + slot + head) * w->numbers + i];
-            target.shift->gradient[head * numbers + i] += (float)sum;
+                sum += w->d_params[(s * slots + slot + head) * w->params + i];
+            target.shift->gradient[head * params + i] += (float)sum;
         }
 }
 
@@ -615,7 +615,7 @@ void LEVEL(attention_backward)(kvsi_context *c, float *d_qkv, const float *d_out
         backward_head(&w, a, &a->spans[s], kv_head);
         shift_head_backward(&w, d_qkv, qkv, a, s, kv_head);
     }
-    reduce_numbers(&w, a, kvsi_target_q(a), 0);
-    reduce_numbers(&w, a, kvsi_target_k(a), a->heads);
-    reduce_numbers(&w, a, kvsi_target_v(a), a->heads + a->kv_heads);
+    reduce_params(&w, a, kvsi_target_q(a), 0);
+    reduce_params(&w, a, kvsi_target_k(a), a->heads);
+    reduce_params(&w, a, kvsi_target_v(a), a->heads + a->kv_heads);
 }

@@ -50,7 +50,7 @@ INLINE veci vec_widen(const void *halves)
     return __builtin_convertvector(*(const f16_of_vec *)halves, veci);
 }
 
-/* The exponent is moved by a product, which is exact and right for subnormal numbers too; infinite
+/* The exponent is moved by a product, which is exact and right for subnormal values too; infinite
  * ones, which no weight is, come out as 65536 and more. */
 INLINE vec vec_from_f16(const void *at)
 {
@@ -111,8 +111,8 @@ INLINE run decode_run(kvsi_dtype type, const unsigned char *at)
     return r;
 }
 
-/* `count` numbers from number `from` on of a row, both whole runs or up to the row's end. */
-INLINE void decode_numbers(float *out, kvsi_dtype type, const void *row, size_t from, size_t count)
+/* `count` values from number `from` on of a row, both whole runs or up to the row's end. */
+INLINE void decode_values(float *out, kvsi_dtype type, const void *row, size_t from, size_t count)
 {
     const unsigned char *at = (const unsigned char *)row + kvsi_dtype_bytes(type, from);
     const size_t whole = type == KVSI_Q4_K ? 0 : count / RUN * RUN;
@@ -133,22 +133,22 @@ static inline void decode_row(float *out, kvsi_dtype type, const void *row, size
 {
     switch (type) {
     case KVSI_F16:
-        decode_numbers(out, KVSI_F16, row, from, count);
+        decode_values(out, KVSI_F16, row, from, count);
         break;
     case KVSI_BF16:
-        decode_numbers(out, KVSI_BF16, row, from, count);
+        decode_values(out, KVSI_BF16, row, from, count);
         break;
     case KVSI_Q8_0:
-        decode_numbers(out, KVSI_Q8_0, row, from, count);
+        decode_values(out, KVSI_Q8_0, row, from, count);
         break;
     case KVSI_Q4_0:
-        decode_numbers(out, KVSI_Q4_0, row, from, count);
+        decode_values(out, KVSI_Q4_0, row, from, count);
         break;
     case KVSI_Q4_K:
-        decode_numbers(out, KVSI_Q4_K, row, from, count);
+        decode_values(out, KVSI_Q4_K, row, from, count);
         break;
     default:
-        decode_numbers(out, KVSI_F32, row, from, count);
+        decode_values(out, KVSI_F32, row, from, count);
     }
 }
 

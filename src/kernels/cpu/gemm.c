@@ -95,7 +95,7 @@ static void pack_rows(const gemm *g, const span *s, float *packed, size_t piece)
 
         if (g->weights && kvsi_rounds_inputs(g->weights->type)) {
             for (size_t i = 0; i < count; i++)
-                round_numbers(rounded + i * DEPTH, v.at + i * v.row, depth);
+                round_values(rounded + i * DEPTH, v.at + i * v.row, depth);
             v = (matrix_view){rounded, DEPTH, 1};
         }
         pack_panel(packed + (packed_panel(s, inner, row) - s->packed), v, ROWS, count, depth);

@@ -19,13 +19,13 @@ static float round_to_shorts(int16_t out[BLOCK], const float *x)
 
 /* Inputs of a block by pairs: the first of each go to one quarter, the second to another; the sums
  * of both are what the lanes start from. */
-static void place_q4_0(block_pair *pair, int second, const int16_t numbers[BLOCK])
+static void place_q4_0(block_pair *pair, int second, const int16_t values[BLOCK])
 {
     enum { PAIRS = BLOCK / 4 }; /* in half a block */
     int32_t sums[PAIRS] = {0};
 
     for (int i = 0; i < BLOCK / 2; i += VEC) {
-        const veci both = *(const veci *)(const void *)(numbers + 2 * i);
+        const veci both = *(const veci *)(const void *)(values + 2 * i);
         const veci even = both << 16 >> 16, odd = both >> 16;
         const int half = i / PAIRS, at = PAIRS * second + i % PAIRS;
         int32_t *sum = sums + i % PAIRS;
@@ -40,13 +40,13 @@ static void place_q4_0(block_pair *pair, int second, const int16_t numbers[BLOCK
 
 static void prepare_block(block_pair *pair, kvsi_dtype type, int second, const float *x)
 {
-    _Alignas(VEC_BYTES) int16_t numbers[BLOCK] = {0};
-    const float step = x ? round_to_shorts(numbers, x) : 0.0f;
+    _Alignas(VEC_BYTES) int16_t values[BLOCK] = {0};
+    const float step = x ? round_to_shorts(values, x) : 0.0f;
 
     if (type == KVSI_Q8_0)
-        memcpy(pair->x[2 * second], numbers, sizeof numbers);
+        memcpy(pair->x[2 * second], values, sizeof values);
     else
-        place_q4_0(pair, second, numbers);
+        place_q4_0(pair, second, values);
     for (int j = 0; j < LANES / 2; j++)
         pair->step[LANES / 2 * second + j] = step;
 }
@@ -231,7 +231,7 @@ INLINE void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *s
 #else
 
 /* Number i of a block of weights, before its factor. */
-static int whole_number(kvsi_dtype type, const unsigned char *at, int i)
+static int integer_at(kvsi_dtype type, const unsigned char *at, int i)
 {
     if (type == KVSI_Q8_0)
         return (int8_t)at[2 + i];
@@ -252,7 +252,7 @@ static float multiply_block(kvsi_dtype type, const unsigned char *at, const bloc
     int32_t sum = 0;
 
     for (int i = 0; i < BLOCK; i++)
-        sum += whole_number(type, at, i) * input_at(x, type, second, i);
+        sum += integer_at(type, at, i) * input_at(x, type, second, i);
     return (float)sum * (one_from_f16(at) * x->step[LANES / 2 * second]);
 }
 

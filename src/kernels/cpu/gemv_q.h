@@ -1,4 +1,4 @@
-/* kernels/cpu/gemv_q.h - a few tokens times weights of whole numbers, Q8_0 and Q4_0, in integers.
+/* kernels/cpu/gemv_q.h - a few tokens times weights of integers, Q8_0 and Q4_0, in integers.
  *
  * Inputs are rounded to 16 bits (kernels/rounding.h) and laid out as the products want them, once a
  * layer; then every row of weights is read once, in order. */
@@ -16,7 +16,7 @@ enum { BLOCK = 32, LANES = 8, QUARTERS = 4, QUARTER = 16 };
  * 2j + 1 of all quarters. */
 typedef struct block_pair {
     int16_t x[QUARTERS][QUARTER];
-    int32_t start[LANES]; /* Q4_0: what its numbers, 8 too large, add too much, negated */
+    int32_t start[LANES]; /* Q4_0: what its values, 8 too large, add too much, negated */
     float step[LANES];    /* the first block's four times, then the second's */
 } block_pair;
 

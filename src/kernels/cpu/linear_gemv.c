@@ -14,7 +14,7 @@ typedef struct gemv {
     const kvsi_matrix *w;
     size_t n;
     const float *x;
-    const block_pair *prepared; /* x as whole numbers, where the weights are such */
+    const block_pair *prepared; /* x as integers, where the weights are such */
     float *y;
     const float *residual;
 } gemv;
@@ -96,14 +96,14 @@ static void dot_blocks(kvsi_dtype type, size_t tokens, float *sums, const unsign
 {
     enum { BLOCK_MAX = 256 };
     const size_t block = kvsi_dtype_block(type);
-    float numbers[BLOCK_MAX];
+    float values[BLOCK_MAX];
 
     for (size_t t = 0; t < tokens; t++)
         sums[t] = 0;
     for (size_t i = 0; i < cols; i += block) {
-        kvsi_dtype_decode(numbers, type, row + kvsi_dtype_bytes(type, i), block);
+        kvsi_dtype_decode(values, type, row + kvsi_dtype_bytes(type, i), block);
         for (size_t t = 0; t < tokens; t++)
-            sums[t] += dot(numbers, x + t * cols + i, block);
+            sums[t] += dot(values, x + t * cols + i, block);
     }
 }
 

@@ -16,7 +16,7 @@ enum { ROWS = 4, VECTORS = 2, COLS = VECTORS * VEC };
 /* Inputs that weights are spread for at once, and columns of a piece: both stay in the caches. */
 enum { BLOCK = KVSI_ROUND_BLOCK, DEPTH = 256, BLOCKS = DEPTH / BLOCK, PIECE_COLS = 128 };
 
-/* Pieces are cut down to so product rows until there are enough of them. */
+/* Pieces are cut down to so many rows until there are enough of them. */
 enum { PIECES_WANTED = 8, PIECE_ROWS_MIN = 96 };
 
 static size_t least(size_t x, size_t y)
@@ -42,14 +42,14 @@ static void pack_block(input_block *out, const float *x, size_t stride, size_t r
     memset(out, 0, sizeof *out);
     for (size_t r = 0; r < rows; r++) {
         vec whole[ROUND_VECTORS];
-        int16_t numbers[BLOCK];
+        int16_t values[BLOCK];
 
         out->step[r] = round_block(whole, x + r * stride);
         for (int j = 0; j < ROUND_VECTORS; j++)
-            *(shorts_of_vec *)(numbers + j * VEC) =
+            *(shorts_of_vec *)(values + j * VEC) =
                 __builtin_convertvector(__builtin_convertvector(whole[j], veci), shorts_of_vec);
         for (int p = 0; p < BLOCK / 2; p++)
-            memcpy(out->x[p][r], numbers + 2 * p, sizeof out->x[p][r]);
+            memcpy(out->x[p][r], values + 2 * p, sizeof out->x[p][r]);
     }
 }
 
@@ -61,7 +61,7 @@ typedef struct weight_block {
     float factor[COLS];
 } weight_block;
 
-/* The whole numbers of a block. */
+/* The integers of a block. */
 INLINE void spread_block(int16_t out[BLOCK], kvsi_dtype type, const unsigned char *at)
 {
     if (type == KVSI_Q8_0) {
@@ -79,10 +79,10 @@ static void spread_columns(weight_block *out, const kvsi_matrix *w, size_t col, 
                            size_t block)
 {
     const size_t bytes = w->cols / BLOCK * run_bytes(w->type);
-    int16_t numbers[COLS][BLOCK];
+    int16_t values[COLS][BLOCK];
 
     if (count < COLS)
-        memset(numbers, 0, sizeof numbers);
+        memset(values, 0, sizeof values);
     for (size_t j = 0; j < COLS; j++) {
         const unsigned char *at = (const unsigned char *)w->data +
                                   kvsi_matrix_row(w, col + (j < count ? j : 0)) * bytes +
@@ -90,11 +90,11 @@ static void spread_columns(weight_block *out, const kvsi_matrix *w, size_t col, 
 
         out->factor[j] = j < count ? one_from_f16(at) : 0.0f;
         if (w->type == KVSI_Q8_0)
-            spread_block(numbers[j], KVSI_Q8_0, at);
+            spread_block(values[j], KVSI_Q8_0, at);
         else
-            spread_block(numbers[j], KVSI_Q4_0, at);
+            spread_block(values[j], KVSI_Q4_0, at);
     }
-    transpose((float *)out->w, COLS, (const float *)numbers, BLOCK / 2, COLS, BLOCK / 2);
+    transpose((float *)out->w, COLS, (const float *)values, BLOCK / 2, COLS, BLOCK / 2);
 }
 
 /* A panel: columns col .. col+count-1, blocks from `first` on; columns that are not there are 0. */

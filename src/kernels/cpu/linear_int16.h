@@ -1,9 +1,9 @@
-/* kernels/cpu/linear_int16.h - linear layers for many tokens whose weights are whole numbers, in integers.
+/* kernels/cpu/linear_int16.h - linear layers for many tokens whose weights are integers, in integers.
  *
  * Inputs are rounded to 16 bits (kernels/rounding.h) and packed into panels of a few tokens;
  * weights are spread to 16 bits in panels of a few columns, block by block.  Sums over 32 inputs
  * are exact; their products with the factors of both sides are added in a fixed order.  Twice as
- * many numbers fit into a register as in float32. */
+ * many values fit into a register as in float32. */
 #ifndef KVSI_KERNELS_CPU_LINEAR_INT16_H
 #define KVSI_KERNELS_CPU_LINEAR_INT16_H
 

@@ -7,7 +7,7 @@
 
 enum { ROUND_VECTORS = KVSI_ROUND_BLOCK / VEC };
 
-/* A block's whole numbers, still as floats; returns their step, NaN if one of x is not finite. */
+/* A block's integers, still as floats; returns their step, NaN if one of x is not finite. */
 INLINE float round_block(vec out[ROUND_VECTORS], const float *x)
 {
     const vec magic = vec_all(12582912.0f); /* 1.5 * 2^23: adding it rounds to a whole number */
@@ -30,8 +30,8 @@ INLINE float round_block(vec out[ROUND_VECTORS], const float *x)
     return (inverse > 0 ? largest / (float)KVSI_ROUND_TOP : 0.0f) + vec_sum(nothing);
 }
 
-/* `count` numbers, whole blocks, as what they are rounded to. */
-static inline void round_numbers(float *out, const float *x, size_t count)
+/* `count` values, whole blocks, as what they are rounded to. */
+static inline void round_values(float *out, const float *x, size_t count)
 {
     for (size_t i = 0; i < count; i += KVSI_ROUND_BLOCK) {
         vec whole[ROUND_VECTORS];

@@ -121,7 +121,7 @@ static void rotate(float *row, const float *rotation, size_t rotary, float turn)
     }
 }
 
-/* out = (x or 0) * a + y * b, for one token's numbers a and b */
+/* out = (x or 0) * a + y * b, for one token's values a and b */
 static void gate_rows(float *restrict out, const float *restrict x, float a,
                       const float *restrict y, float b, size_t n)
 {

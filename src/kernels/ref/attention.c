@@ -16,7 +16,7 @@
 
 typedef struct work {
     double *d_taps;   /* [KVSI_TAPS_MAX, head_size] */
-    double *d_params; /* [numbers of a head] */
+    double *d_params; /* [params of a head] */
     real *taps;       /* [KVSI_TAPS_MAX, head_size] */
     real *q, *k, *v, *d_q, *d_k, *d_v;
 } work;
@@ -68,7 +68,7 @@ static kept_rows rows_of(void *cache, real *block, const kvsi_span *span, size_t
     return (kept_rows){(real *)cache + in_cache, 0};
 }
 
-static real number_at(kept_rows x, size_t i)
+static real value_at(kept_rows x, size_t i)
 {
     return x.f16 ? (real)kvsi_f16_to_float(((const uint16_t *)x.at)[i]) : ((const real *)x.at)[i];
 }
@@ -212,7 +212,7 @@ static double score(const query *q, kept_rows k, size_t s)
     double sum = 0;
 
     for (size_t i = 0; i < a->head_size; i++)
-        sum += (double)q->q[i] * (double)number_at(k, (s - q->origin) * a->head_size + i);
+        sum += (double)q->q[i] * (double)value_at(k, (s - q->origin) * a->head_size + i);
     return sum * (double)a->scale - slope * (double)(q->last - s);
 }
 
@@ -232,7 +232,7 @@ static double attend(real *out, const query *q, kept_rows k, kept_rows v)
             exp(score(q, k, s) - top) / sum *
             (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
         for (size_t i = 0; i < d; i++)
-            out[i] += (real)(p * (double)number_at(v, (s - q->origin) * d + i));
+            out[i] += (real)(p * (double)value_at(v, (s - q->origin) * d + i));
     }
     return top + log(sum);
 }
@@ -316,7 +316,7 @@ static void taps_backward(const work *w, const real *d_shifted, const real *cons
             w->d_taps[j * d + i] += (double)d_shifted[i] * (double)rows[j][i];
 }
 
-/* One head of one sequence, from d_x^ back to d_x (into d_qkv) and to the learned numbers.
+/* One head of one sequence, from d_x^ back to d_x (into d_qkv) and to the learned params.
  * `d_shifted` is [len, d] with the given stride, and loses its rotation here. */
 static void shift_head_backward(real *d_qkv, const work *w, real *d_shifted, size_t stride,
                                 kvsi_target target, const real *qkv, const kvsi_span *span,
@@ -324,7 +324,7 @@ static void shift_head_backward(real *d_qkv, const work *w, real *d_shifted, siz
 {
     const kvsi_shift *shift = target.shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
-    const size_t d = a->head_size, numbers = form->params(shift->window, d);
+    const size_t d = a->head_size, params = form->params(shift->window, d);
 
     memset(w->d_taps, 0, KVSI_TAPS_MAX * d * sizeof *w->d_taps);
     for (size_t t = 0; rotary > 0 && t < span->len; t++)
@@ -337,11 +337,11 @@ static void shift_head_backward(real *d_qkv, const work *w, real *d_shifted, siz
         shift_row_backward(d_x, w, d_shifted, stride, shift, span, t, head, d);
         taps_backward(w, d_shifted + t * stride, rows, shift, span->start + t, head, d);
     }
-    if (shift->window == 0 || numbers == 0)
+    if (shift->window == 0 || params == 0)
         return;
     form->backward(w->d_params, w->d_taps, kvsi_head_params(shift, head, d), shift->window, d);
-    for (size_t i = 0; i < numbers; i++)
-        shift->gradient[head * numbers + i] += (real)w->d_params[i];
+    for (size_t i = 0; i < params; i++)
+        shift->gradient[head * params + i] += (real)w->d_params[i];
 }
 
 void kvsi_ref_attention_backward(kvsi_context *c, real *d_qkv, const real *d_out, const real *out,

@@ -9,10 +9,10 @@ real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col)
     const unsigned char *at = (const unsigned char *)w->data +
                               row * kvsi_dtype_bytes(w->type, w->cols) +
                               kvsi_dtype_bytes(w->type, from);
-    float numbers[BLOCK_MAX];
+    float values[BLOCK_MAX];
 
-    kvsi_dtype_decode(numbers, w->type, at, block);
-    return (real)numbers[col - from];
+    kvsi_dtype_decode(values, w->type, at, block);
+    return (real)values[col - from];
 }
 
 /* Input i as it meets the weights: rounded anew for each number where they are whole. */
