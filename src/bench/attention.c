@@ -1,5 +1,4 @@
-/* Attention alone: one layer's operation, forward and backward, in the surroundings that a pass
- * gives it. */
+/* Measures attention alone: one layer's operation, forward and backward, in the memory of a pass. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "bench/probe.h"
@@ -16,7 +15,7 @@ typedef struct bench {
     kvsi_samples forward, backward, both, peaks;
 } bench;
 
-/* A body with one layer and as little as possible around its attention. */
+/* One layer with nothing but attention. */
 static kvs_model_config config_of(const kvs_bench_attention_options *o)
 {
     kvs_model_config c;

@@ -1,7 +1,6 @@
-/* Inference, measured: rounds of the machine's reading, prompts and generation, and the same
- * without the shift.
+/* Measures inference in rounds: memory reading, prompts, generation, and the same without the shift.
  *
- * Both models take turns within a round, and who comes first alternates. */
+ * Both models take turns within a round; which one comes first alternates. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -81,7 +80,7 @@ static kvs_status make_tokens(kvs_bench_inference *b, kvs_err *err)
     const kvs_bench_infer_options *o = &b->options;
     const size_t count = largest(o->prompt, largest(o->depth, o->generate));
     const size_t vocab = b->measured.model->config.vocab;
-    const size_t dim = b->measured.model->config.dim; /* as many logits where there is no head */
+    const size_t dim = b->measured.model->config.dim; /* number of logits if there is no head */
     kvsi_random random;
 
     kvsi_random_init(&random, 1, KVSI_RANDOM_DATA, 0);
@@ -136,7 +135,7 @@ void kvs_bench_inference_free(kvs_bench_inference *bench)
 
 /* ---- rounds ---- */
 
-/* Every sequence is fed `count` tokens from `from` on, in one call. */
+/* Feeds every sequence `count` tokens from `from` on, in one call. */
 static kvs_status feed_all(kvs_bench_inference *b, contender *c, size_t from, size_t count,
                            size_t sequences, kvs_err *err)
 {
@@ -162,7 +161,7 @@ static kvs_status read_prompt(kvs_bench_inference *b, contender *c, double *seco
     return st;
 }
 
-/* Sequences as long as they should be before the first generated token. */
+/* Rewinds or feeds all sequences to the depth at which generation starts. */
 static kvs_status go_to_depth(kvs_bench_inference *b, contender *c, kvs_err *err)
 {
     const size_t depth = b->options.depth;
@@ -189,7 +188,7 @@ static kvs_status generate(kvs_bench_inference *b, contender *c, double *seconds
     return KVS_OK;
 }
 
-/* Generation comes first: it begins where the last round's ended. */
+/* Generation comes first, at the depth that the round before left. */
 static kvs_status run(kvs_bench_inference *b, contender *c, kvs_err *err)
 {
     const int counts = b->rounds > 0;
@@ -208,7 +207,7 @@ static kvs_status run(kvs_bench_inference *b, contender *c, kvs_err *err)
     return KVS_OK;
 }
 
-/* After the first round: memory is that of the measured model alone. */
+/* Runs after the first round, so that the memory measured is that of one model. */
 static kvs_status prepare_comparison(kvs_bench_inference *b, kvs_err *err)
 {
     b->peak_rss = kvsi_memory_peak();

@@ -1,4 +1,4 @@
-/* The limits of the machine: multiply-adds, products of matrices, reading from memory. */
+/* Measures the machine: multiply-adds, matrix products, reading from memory. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "bench/probe.h"
@@ -7,7 +7,7 @@
 
 /* Much larger than any cache. */
 static const size_t READ_BYTES = (size_t)512 << 20;
-/* Small products are repeated up to this many operations, that the clock may see them. */
+/* Small products are repeated up to this many operations, for the clock's resolution. */
 static const double FLOPS_MIN = 1e9;
 
 enum { SITES = 4 };
@@ -59,8 +59,8 @@ typedef struct bench {
     struct {
         kvsi_samples peak, forward, backward_input, backward_weight;
     } gemm[KVS_BENCH_GEMMS_MAX];
-    real *x, *y, *w; /* of the largest product */
-    real *values;   /* on the host: what every product starts from, so that none overflows */
+    real *x, *y, *w; /* sized for the largest product */
+    real *values;    /* host memory: the initial operands of every product */
     real *far;       /* READ_BYTES */
 } bench;
 
@@ -142,7 +142,7 @@ static size_t larger(size_t x, size_t y)
 
 static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *rt, kvs_err *err)
 {
-    const kvsi_limits smallest = {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}; /* products need no more */
+    const kvsi_limits smallest = {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}; /* enough for products */
     size_t x = 0, y = 0, w = 0;
 
     for (size_t i = 0; i < m->gemms; i++) {

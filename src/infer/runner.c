@@ -1,5 +1,5 @@
-/* Many sequences in one pass: parts of what is still to be fed go side by side into a ragged batch,
- * as many tokens as the pass was planned for, until nothing is left. */
+/* Many sequences in one pass: parts of the pending tokens of all feeds form a ragged batch, up to the
+ * planned number of tokens, until nothing is left. */
 #include "base/memory.h"
 #include "infer/session.h"
 
@@ -79,7 +79,7 @@ void kvs_runner_free(kvs_runner *runner)
 
 /* ---- checks ---- */
 
-/* `who` begins the message: empty, or which sequence it is about. */
+/* `who` is the start of the message: empty, or the sequence. */
 static kvs_status check_feed(const kvs_feed *feed, const char *who, kvs_err *err)
 {
     const kvs_session *s = feed->session;
@@ -122,14 +122,14 @@ static kvs_status check_feeds(const kvs_runner *r, const kvs_feed *feeds, size_t
 
 /* ---- one pass ---- */
 
-/* The number of a position among those that a feed adds. */
+/* Index of a position among the tokens of a feed. */
 static size_t place_in_feed(const kvs_feed *feed, size_t position)
 {
     return position - (feed->session->goal - feed->count);
 }
 
-/* What the head shall be asked at a place of a feed; -1 = nothing.  The likeliest token is found on
- * the way to any target. */
+/* The target of the head at an index of a feed; -1 = none.  Any target gives the likeliest token
+ * too. */
 static int32_t target_at(const kvs_feed *feed, size_t place)
 {
     if (feed->logprobs && feed->targets && feed->targets[place] >= 0)
@@ -137,7 +137,7 @@ static int32_t target_at(const kvs_feed *feed, size_t place)
     return feed->best ? 0 : -1;
 }
 
-/* Takes up to `room` tokens of a feed into the batch and says how many. */
+/* Adds up to `room` tokens of a feed to the batch; returns how many. */
 static size_t add_part(kvs_runner *r, const kvs_feed *feed, size_t room)
 {
     kvs_session *s = feed->session;
@@ -166,7 +166,7 @@ static void make_batch(kvs_runner *r, const kvs_feed *feeds, size_t count)
         room -= add_part(r, &feeds[f], room);
 }
 
-/* Gives the feeds what the head said of their rows. */
+/* Copies the results of the head to the feeds. */
 static void hand_out_scores(const kvs_runner *r)
 {
     const kvsi_pass *p = r->pass;
@@ -208,7 +208,7 @@ kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t cou
 
 /* ---- feeding ---- */
 
-/* The logits after the last tokens of the sessions that were gathered in r->feeds. */
+/* Logits after the last token of each session in r->feeds. */
 static kvs_status hand_out_logits(kvs_runner *r, kvs_err *err)
 {
     for (size_t i = 0; i < r->parts; i++)
@@ -232,7 +232,7 @@ static kvs_status give_logits(kvs_runner *r, const kvs_feed *feeds, size_t count
     return r->parts > 0 ? hand_out_logits(r, err) : KVS_OK;
 }
 
-/* Appends the ids of a feed behind those of its session, to be run. */
+/* Appends the ids of a feed to those of its session. */
 static void note_ids(const kvs_feed *feed)
 {
     kvs_session *s = feed->session;

@@ -1,4 +1,4 @@
-/* A session becomes a file: everything is brought to host memory, summed, and written at once. */
+/* Saving a session: everything is downloaded, summed, and written. */
 #include "base/json.h"
 #include "base/memory.h"
 #include "formats/hf.h"
@@ -21,7 +21,7 @@ static kvs_status download_part(kvsi_context c, unsigned char *out, const kvsi_s
     return kvsi_sync(&c, err);
 }
 
-/* The text of the first tensor (kvsi_free). */
+/* The JSON text of the first tensor (kvsi_free). */
 static kvs_status describe(char **out, const kvs_session *s, const char *checksum, kvs_err *err)
 {
     const kvsi_state *state = &s->state;
@@ -47,12 +47,12 @@ out:
     return st;
 }
 
-/* A session's tensors in host memory: what a file holds. */
+/* The tensors of the file, in host memory. */
 typedef struct image {
     size_t count;
-    kvsi_state_part *parts;    /* [count - KVSI_SESSION_OTHERS], own the names */
+    kvsi_state_part *parts;    /* [count - KVSI_SESSION_OTHERS]; they hold the names */
     kvsi_file_tensor *tensors; /* [count] */
-    unsigned char *values;    /* of all parts */
+    unsigned char *values;     /* the contents of all parts */
     char *about;
 } image;
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* ---- free, clamp: a number per tap; gate: one number a head ---- */
+/* ---- free, clamp: one parameter per tap; gate: one per head ---- */
 
 static size_t one_per_tap(size_t window, size_t head_size)
 {
@@ -59,7 +59,7 @@ static void clamp_taps(real *taps, const real *params, size_t window, size_t hea
     }
 }
 
-/* The gradient stops outside [0,1] and passes on its edges. */
+/* The gradient is 0 outside [0,1] and passes at 0 and 1. */
 static void clamp_backward(double *d_params, const double *d_taps, const real *params,
                            size_t window, size_t head_size)
 {
@@ -95,7 +95,7 @@ static void gate_backward(double *d_params, const double *d_taps, const real *pa
 
 static void gate_from_taps(double *params, const double *taps, size_t window)
 {
-    const double tiny = 1e-6; /* keeps the logit of a draw at the very edge finite */
+    const double tiny = 1e-6; /* keeps the logit finite if the draw is 0 or 1 */
     const double current = fmin(fmax(taps[window], tiny), 1.0 - tiny);
 
     params[0] = log(current / (1.0 - current));
@@ -124,7 +124,7 @@ static void channel_backward(double *d_params, const double *d_taps, const real 
             d_params[i * (window + 1) + j] = d_taps[j * head_size + i];
 }
 
-/* ---- hard: the upper half of the channels is the previous token's; data: gates, not taps ---- */
+/* ---- hard: the upper half of the channels comes from the previous token; data: no taps ---- */
 
 static size_t nothing_learned(size_t window, size_t head_size)
 {

@@ -141,7 +141,7 @@ real kvsi_keep_weight(const kvsi_attention *a, const kvsi_span *span, size_t row
     return factors[key % 4];
 }
 
-/* ---- state ---- */
+/* ---- cache and tails ---- */
 
 void kvsi_store_f16(void *cache, size_t at, real *x, size_t count)
 {
@@ -166,8 +166,9 @@ static void copy_tail(real *to, const real *tail, kvsi_target target, const kvsi
 {
     const size_t window = target.shift->window, row = target.heads * a->head_size;
 
-    for (size_t j = 0; j < window; j++) { /* ascending: a row moves only to one already copied */
-        const size_t source = len + j;    /* counted from the old tail's oldest row */
+    for (size_t j = 0; j < window;
+         j++) { /* ascending, so that no source row is overwritten before it is read */
+        const size_t source = len + j; /* index into (old tail, new rows) */
         const real *from =
             source < window
                 ? tail + source * row

@@ -1,5 +1,4 @@
-/* Which weights these are, in 64 bits: the same for a model that was loaded and one that was
- * opened. */
+/* A 64-bit checksum of a model's weights, the same whether it was loaded or opened. */
 #include "base/checksum.h"
 #include "base/memory.h"
 #include "model/model.h"
@@ -7,7 +6,7 @@
 enum { CHUNK = 4096 };
 
 static kvs_status add_values(kvsi_checksum_stream *stream, kvsi_context c, const real *values,
-                              size_t count, kvs_err *err)
+                             size_t count, kvs_err *err)
 {
     real chunk[CHUNK];
 
@@ -21,7 +20,7 @@ static kvs_status add_values(kvsi_checksum_stream *stream, kvsi_context c, const
     return KVS_OK;
 }
 
-/* A tensor that only the file has, row by row. */
+/* A tensor that is only in the file, row by row. */
 static kvs_status add_view(kvsi_checksum_stream *stream, const kvsi_weights_tensor *t, kvs_err *err)
 {
     const size_t rows = t->view.shape[0], cols = t->view.shape[1];

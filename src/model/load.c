@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- does it fit? ---- */
+/* ---- checks ---- */
 
 static void shape_text(char *out, size_t size, const size_t *shape, size_t rank)
 {
@@ -35,7 +35,7 @@ static kvs_status check_tensor(const kvsi_weights_tensor *t, const kvsi_paramete
                      p->name, found, expected);
 }
 
-/* Called when all of the layout's are known to be there: a file that has as many has no others. */
+/* Refuses tensors that are not in the layout.  Call it when all of the layout's were found. */
 static kvs_status check_strangers(const kvsi_layout *layout, const kvsi_weights *weights,
                                   kvs_err *err)
 {
@@ -67,12 +67,15 @@ kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weigh
     return check_strangers(layout, weights, err);
 }
 
-/* The table of rotations has as many rows as the context: a small file must not claim a large
- * one. */
+/* The table of rotations has one row per position of the context: a small file must not make us
+ * allocate a large one. */
 static kvs_status check_context(const kvs_model_config *c, const kvsi_layout *layout,
                                 const char *file, kvs_err *err)
 {
-    enum { ALWAYS = 1 << 23, OF_WEIGHTS = 16 }; /* values that are fine, and values a weight */
+    enum {
+        ALWAYS = 1 << 23,
+        OF_WEIGHTS = 16
+    }; /* table size that is always allowed, and per weight */
     const size_t rotary = kvsi_rotary_channels(c, c->heads);
 
     if (rotary > 0 && c->context > (ALWAYS + OF_WEIGHTS * kvsi_layout_total(layout)) / rotary)
@@ -82,8 +85,8 @@ static kvs_status check_context(const kvs_model_config *c, const kvsi_layout *la
     return KVS_OK;
 }
 
-/* Before anything is allocated by what the configuration says: a small file must not ask for all
- * memory there is. */
+/* Runs before anything is allocated from the configuration, so that a small file cannot make us
+ * allocate all memory. */
 kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err)
 {
     const kvs_model_config *config = kvsi_weights_config(weights);
@@ -104,8 +107,8 @@ kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err)
 
 /* ---- values ---- */
 
-/* A gain or a shift that is not finite would spoil every later token without a trace in the other
- * weights; there are few enough of them to look at each. */
+/* A gain or a shift that is not finite would spoil every later token; there are few enough to check
+ * each. */
 static kvs_status check_finite(const kvsi_weights_tensor *t, const kvsi_parameter *p,
                                const float *values, kvs_err *err)
 {
@@ -123,8 +126,8 @@ kvs_status kvsi_weights_values(float *out, const kvsi_parameter *p,
     return kvsi_group_of(p->role) == KVSI_MATRICES ? KVS_OK : check_finite(tensor, p, out, err);
 }
 
-/* float32 in our order is taken from the file as it is; all else passes through memory for one
- * tensor. */
+/* float32 in our order is read from the file directly; everything else is decoded into a buffer for
+ * one tensor. */
 static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_weights_tensor *t,
                              kvs_err *err)
 {

@@ -25,7 +25,7 @@ static kvsi_matrix matrix_at(const kvs_model *m, size_t index)
     };
 }
 
-/* Of the matrix that starts at an offset of the block. */
+/* Index of the tensor at an offset of the block. */
 static size_t index_of(const kvsi_layout *layout, ptrdiff_t offset)
 {
     size_t i = 0;
@@ -60,7 +60,7 @@ static void add_part(kvsi_linear *linear, const kvsi_matrix *w)
         linear->part[linear->parts++] = *w;
 }
 
-/* `tensors` of them stand one behind the other in the layout, from an offset on. */
+/* A linear layer of `tensors` consecutive tensors of the layout, from an offset on. */
 static kvsi_linear make_linear(const kvs_model *m, ptrdiff_t offset, size_t tensors, ptrdiff_t bias)
 {
     kvsi_linear linear = {0};

@@ -19,12 +19,12 @@ static kvs_status upload_table(real **out, kvsi_context *c, real *host, size_t c
     return kvsi_sync(c, err);
 }
 
-/* Pair i turns by position * base^(-2i/rotary); computed in double, kept in real. */
+/* Pair i rotates by position * base^(-2i/rotary); computed in double, stored as real. */
 static kvs_status make_rotations(real **out, kvs_model *m, size_t rotary, kvs_err *err)
 {
     const size_t half = rotary / 2, rows = m->config.context;
     real *host = kvsi_alloc(rows * rotary, sizeof *host);
-    double *turns = kvsi_alloc(half, sizeof *turns); /* at each position */
+    double *turns = kvsi_alloc(half, sizeof *turns); /* angle per position */
 
     if (!host || !turns) {
         kvsi_free(host);
@@ -101,7 +101,7 @@ out:
     return st;
 }
 
-/* Numbers of the block that this process holds. */
+/* Number of values of the block that this process holds. */
 static kvs_status find_share(size_t *values, kvs_model *m, int spread, kvs_err *err)
 {
     kvs_status st;

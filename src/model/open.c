@@ -1,9 +1,9 @@
-/* Opening a model for running: its matrices stay where the mapped file has them. */
+/* Opening a model for running: its matrices stay in the mapped file. */
 #include "base/memory.h"
 #include "base/read_ahead.h"
 #include "model/model.h"
 
-/* Whether the forward pass can read a matrix where it is. */
+/* Whether kernels can use a matrix as it is in the file. */
 static int is_view(const kvs_model *m, const kvsi_parameter *p)
 {
     const kvsi_weights_tensor *t = kvsi_weights_find(m->weights, p->name);
@@ -54,8 +54,7 @@ static kvs_status place_tensors(kvs_model *m, kvs_err *err)
     return KVS_OK;
 }
 
-/* The few tensors that are read now stand all over the file: asked for at once, they come
- * sooner. */
+/* The small tensors are all over the file: reading ahead all of them at once is faster. */
 static void ask_for_small_tensors(const kvs_model *m)
 {
     for (size_t i = 0; i < m->layout.count; i++) {

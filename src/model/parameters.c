@@ -62,10 +62,10 @@ static ptrdiff_t add(kvsi_layout *layout, kvsi_role role, size_t a, size_t b, si
         p->shape[p->rank] = shape[p->rank];
         p->count *= shape[p->rank];
     }
-    return (ptrdiff_t)layout->count++; /* turned into an offset once all have their place */
+    return (ptrdiff_t)layout->count++; /* an index; becomes an offset when all tensors are placed */
 }
 
-/* A list under construction: the layer whose parts are added, and its names. */
+/* The list under construction: the current layer and its names. */
 typedef struct listing {
     kvsi_layout *layout;
     const kvs_model_config *config;

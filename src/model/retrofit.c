@@ -1,9 +1,9 @@
-/* A trained ordinary model becomes a shifted one that computes the same, and can be trained on. */
+/* Turns a trained model without a shift into a shifted one that computes the same. */
 #include "base/memory.h"
 #include "model/model.h"
 
-/* Of weights that are spread over ranks both models have the same share of the matrices: a shift
- * adds none. */
+/* With weights sharded over ranks, both models have the same part of the matrices: a shift adds
+ * none. */
 static kvs_status copy_tensors(kvs_model *to, const kvs_model *from, kvs_err *err)
 {
     kvsi_context *c = &to->context;

@@ -11,20 +11,20 @@ static size_t smaller(size_t x, size_t y)
 
 /* ---- sizes ---- */
 
-/* How far back a layer with a sliding window can be rewound at least. */
+/* How far back a layer with a sliding window can always be rewound. */
 static size_t reach_of(const kvs_model_config *c)
 {
     return c->sliding_window > KVSI_SNAPSHOT ? c->sliding_window : KVSI_SNAPSHOT;
 }
 
-/* Rows before the next token that such a layer must not forget: a rewind to the end of its reach
- * starts up to KVSI_SNAPSHOT tokens before that, and the first of these sees a whole window. */
+/* Rows before the next token that such a layer must keep: the longest rewind starts up to
+ * KVSI_SNAPSHOT tokens earlier, and the first of those tokens needs a whole window. */
 static size_t rows_wanted(const kvs_model_config *c)
 {
     return reach_of(c) + KVSI_SNAPSHOT - 1 + c->sliding_window;
 }
 
-/* Forgetting goes by whole marks, because the tiles of attention do too. */
+/* Rows are dropped in multiples of KVSI_SNAPSHOT, the size of attention's tiles. */
 static size_t sliding_rows(const kvs_model_config *c, size_t capacity)
 {
     if (c->sliding_window == 0 || c->sliding_window >= capacity)
@@ -42,7 +42,7 @@ static size_t tail_width(kvsi_layer_shape shape, unsigned target)
     return (target == KVS_SHIFT_Q ? shape.heads : shape.kv_heads) * shape.head_size;
 }
 
-/* Values of one layer: of its K^ (V^ has as many), and of the tails of each target. */
+/* Values of one layer: in k (v has as many), and in the tails of each target. */
 static kvsi_state_place layer_values(const kvsi_state *state, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
@@ -57,7 +57,7 @@ static kvsi_state_place layer_values(const kvsi_state *state, size_t layer)
     };
 }
 
-/* Where layers start, places[layers + 1] unless NULL; returns where the last one ends. */
+/* Fills places[layers + 1], unless NULL; returns the end of the last layer. */
 static kvsi_state_place lay_out(kvsi_state_place *places, const kvsi_state *state)
 {
     kvsi_state_place at = {0};
@@ -170,7 +170,7 @@ void kvsi_state_release(kvsi_state *state)
     *state = (kvsi_state){0};
 }
 
-/* ---- going on ---- */
+/* ---- adding tokens ---- */
 
 static real *tail_at(real *tails, size_t values)
 {
@@ -234,10 +234,10 @@ void kvsi_state_make_room(kvsi_state *state, size_t count)
     state->sliding_first = first;
 }
 
-/* ---- going back ---- */
+/* ---- rewinding ---- */
 
-/* One layer's tail of one target becomes that of mark number `mark`, or zeros.  `values` is what
- * all tails of the layer have. */
+/* Restores one layer's tail of one target from a snapshot; 0 = zeros.  `values` is the size of all
+ * tails of the layer. */
 static void restore_tail(const kvsi_state *state, real *tails, size_t values, size_t mark)
 {
     const size_t count = values / (1 + state->snapshots);
@@ -251,7 +251,7 @@ static void restore_tail(const kvsi_state *state, real *tails, size_t values, si
         c.ops->copy(&c, tails, tails + mark * count, count * sizeof *tails);
 }
 
-/* The tails become those of mark number `mark`, or those of an empty sequence. */
+/* Restores all tails from a snapshot; 0 = those of an empty sequence. */
 static void restore_tails(kvsi_state *state, size_t mark)
 {
     for (size_t l = 0; l < state->config->layers; l++) {
@@ -270,7 +270,7 @@ void kvsi_state_reset(kvsi_state *state)
     restore_tails(state, 0);
 }
 
-/* Where feeding starts again to reach a length: without a shift one token is enough. */
+/* The length to feed from again to reach `length`: without a shift one token is enough. */
 static size_t start_before(const kvsi_state *state, size_t length)
 {
     return state->config->shift.targets ? (length - 1) / KVSI_SNAPSHOT * KVSI_SNAPSHOT : length - 1;
@@ -278,7 +278,7 @@ static size_t start_before(const kvsi_state *state, size_t length)
 
 size_t kvsi_state_earliest(const kvsi_state *state)
 {
-    /* The first token that sees a whole window of what is held. */
+    /* The first position with a whole window of rows in the cache. */
     const size_t whole = state->sliding_first + state->config->sliding_window - 1;
 
     if (state->sliding_first == 0)
@@ -311,7 +311,7 @@ int kvsi_state_claim(kvsi_state *state, size_t length, size_t sliding_first)
     return 1;
 }
 
-enum { LAST_PARTS = 1, LAYER_PARTS = 5 }; /* of the whole, and of a layer: k, v and the tails */
+enum { LAST_PARTS = 1, LAYER_PARTS = 5 }; /* `last`, and per layer k, v and the tails */
 
 static kvsi_state_part cache_part(const kvsi_state *state, unsigned char *cache, size_t layer)
 {

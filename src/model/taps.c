@@ -1,4 +1,4 @@
-/* What the shift of a model mixes with, head by head. */
+/* The taps of a model's shift, head by head. */
 #include "base/memory.h"
 #include "kernels/forms.h"
 #include "model/layer.h"
@@ -42,7 +42,7 @@ static const kvsi_parameter *find_tensor(const kvs_model *model, size_t layer, u
     return kvsi_layout_find(&model->layout, name);
 }
 
-/* The `each` learned params of a head, in fresh memory (kvsi_free); form hard has none. */
+/* The `each` parameters of a head, newly allocated (kvsi_free); form hard has none. */
 static kvs_status read_head(real **out, const kvs_model *model, size_t layer, unsigned target,
                             size_t head, size_t each, kvs_err *err)
 {

@@ -1,4 +1,4 @@
-/* Tensors of a model by name, as float32 in the order of files. */
+/* Tensors of a model by name, as float32 in file order. */
 #include "model/model.h"
 
 #include <string.h>
@@ -24,8 +24,7 @@ static kvs_status find_tensor(const kvsi_parameter **out, const kvs_model *model
     return KVS_OK;
 }
 
-/* Files and callers speak float32; a backend may hold another type of number, so values pass
- * through a small buffer rather than being copied as bytes. */
+/* Files and callers use float32, the backend `real`: values are converted in a small buffer. */
 enum { CONVERT_CHUNK = 1024 };
 
 static kvs_status download_tensor(float *out, kvsi_context c, const kvsi_parameter *p,
@@ -60,7 +59,7 @@ kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float
     return KVS_OK;
 }
 
-/* Of a spread model, into the share: what is where a pass wants it is only a copy. */
+/* A sharded model: into this rank's shards.  Gathered blocks are only copies. */
 static void put_spread(kvs_model *m, kvsi_range range, const real *values)
 {
     kvsi_context *c = &m->context;

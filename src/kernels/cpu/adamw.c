@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { VALUES_MIN = 1 << 15, SUMS_MAX = 256 }; /* values in a piece; most pieces */
+enum { VALUES_MIN = 1 << 15, SUMS_MAX = 256 }; /* least values per piece; most pieces */
 
 static size_t values_per_piece(size_t n)
 {
@@ -13,7 +13,7 @@ static size_t values_per_piece(size_t n)
     return fair > VALUES_MIN ? fair : VALUES_MIN;
 }
 
-/* Float sums over short runs, joined in double: neither slow nor blind to small values. */
+/* Float sums over short runs, added in double: fast, and small values are not lost. */
 static double sum_squares(const float *g, size_t n)
 {
     enum { RUN = 1024 };

@@ -1,14 +1,14 @@
 /* Causal attention over ragged sequences, in tiles, with a running softmax: memory is linear in the
- * length.  First q^, k^, v^ (shifted, rotated) are formed once, where the tiles want them:
+ * length.  First q^, k^, v^ (shifted, rotated) are computed once, in the layout of the tiles:
  *
  *     q^   [sequence][kv_head][len * group][head_size]   the query heads that share a KV head are
  *                                                        rows of one matrix; row r is token r/group
  *     k^ v^ [sequence][kv_head][len][head_size]          or the sequence's cache
  *
- * A cache of halves is filled from there, and read tile by tile into scratch: all rows that see a
- * key see it rounded, those of its own chunk too.  Then
- * each piece of work is one block of such rows (forward) or one KV head of one sequence
- * (backward).  The backward pass computes the probabilities again from q^, k^ and the log-sums. */
+ * An F16 cache is written from there and read tile by tile into scratch, so that every row uses the
+ * rounded keys, those of its own chunk included.  Work is then split into blocks of rows (forward)
+ * or KV heads of sequences (backward).  The backward pass recomputes the probabilities from q^, k^
+ * and the log-sums. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/shift_rotate.h"
@@ -23,22 +23,23 @@ enum {
     ROWS = 96,
     KEYS = KVSI_SNAPSHOT,
     FEW_ROWS = 4
-}; /* of a tile of scores; FEW_ROWS: no packing of keys */
+}; /* rows and keys of a tile of scores; below FEW_ROWS keys are not transposed */
 
 /* ---- workspace ---- */
 
 typedef struct work {
-    float *q, *k, *v;              /* mixed; layouts above */
-    float *d_q, *d_k, *d_v;        /* their gradients */
-    float *d_out, *delta, *logsum; /* backward: d_out as q^ is laid out, <d_out, out>, log-sums */
-    float *taps;                   /* [heads + 2 kv_heads, KVSI_TAPS_MAX, head_size] */
-    double *d_params;              /* [sequences, heads + 2 kv_heads, params] of the shifts */
-    size_t params;                /* learned a head, at most */
-    float *scratch;                /* [threads, scratch_size(head_size)] */
+    float *q, *k, *v;       /* shifted and rotated; layouts above */
+    float *d_q, *d_k, *d_v; /* their gradients */
+    float *d_out, *delta,
+        *logsum; /* backward, in q^'s layout: d_out; delta = <d_out, out> and log-sum of each row */
+    float *taps; /* [heads + 2 kv_heads, KVSI_TAPS_MAX, head_size] */
+    double *d_params; /* [sequences, heads + 2 kv_heads, params] */
+    size_t params;    /* most parameters per head */
+    float *scratch;   /* [threads, scratch_size(head_size)] */
 } work;
 
 /* Per thread: gradients of taps (as doubles) and their running sums, transposed keys and values,
- * a tile of a cache of halves, scores and their gradients, output rows, max and sum, one row's
+ * a tile of an F16 cache, scores and their gradients, output rows, max and sum, one row's
  * dropout factors. */
 static size_t scratch_size(size_t head_size)
 {
@@ -48,7 +49,7 @@ static size_t scratch_size(size_t head_size)
     return (floats + 15) / 16 * 16;
 }
 
-/* Where the parts of `work` start, in floats; the forward pass needs the first of them only. */
+/* Offsets of the parts of `work`, in floats; the forward pass uses those up to forward_end. */
 typedef struct plan {
     size_t scratch, taps, q, k, v, forward_end;
     size_t d_params, d_q, d_k, d_v, d_out, delta, logsum, end;
@@ -97,8 +98,8 @@ size_t LEVEL(attention_workspace)(const kvsi_limits *l, int threads)
 static work work_in(const kvsi_context *c, const kvsi_attention *a)
 {
     const size_t params = kvsi_shift_params(a);
-    const plan p = make_plan(a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size, params,
-                             c->threads);
+    const plan p =
+        make_plan(a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size, params, c->threads);
     float *base = (float *)c->workspace;
 
     return (work){
@@ -126,9 +127,9 @@ typedef struct head_view {
     size_t kv_head;
     size_t rows, keys, past, group, head_size;
     const float *q;    /* [rows, head_size] */
-    size_t q_at;       /* of q, in params from the start of the workspace's q */
+    size_t q_at;       /* offset of q in the workspace's q */
     const void *k, *v; /* [keys, head_size] from key span->first on */
-    int f16;           /* of these */
+    int f16;           /* k and v are F16 */
 } head_view;
 
 static size_t q_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
@@ -136,19 +137,19 @@ static size_t q_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv
     return (span->start * a->heads + kv_head * (a->heads / a->kv_heads) * span->len) * a->head_size;
 }
 
-/* Of the chunk's own k^ or v^ in the workspace. */
+/* Offset of a head's new k^ or v^ in the workspace. */
 static size_t k_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
 {
     return (span->start * a->kv_heads + kv_head * span->len) * a->head_size;
 }
 
-/* Of a head in its cache, in params. */
+/* Offset of a head in its cache, in values. */
 static size_t cache_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
 {
     return kv_head * span->capacity * a->head_size;
 }
 
-/* Where all k^ or v^ of a head are that the chunk sees. */
+/* All k^ or v^ of a head that the chunk attends to. */
 static const void *keys_of(const void *cache, const float *fresh, const kvsi_attention *a,
                            const kvsi_span *span, size_t kv_head)
 {
@@ -181,7 +182,8 @@ static head_view view_head(const work *w, const kvsi_attention *a, const kvsi_sp
     };
 }
 
-/* Rows of the head's k or v from `key` on as floats: as they lie, or `count` of them in `tile`. */
+/* Rows of the head's k or v from `key` on as floats: in place, or `count` of them decoded into
+ * `tile`. */
 static const float *rows_from(const head_view *h, const void *rows, size_t key, size_t count,
                               float *tile)
 {
@@ -193,7 +195,7 @@ static const float *rows_from(const head_view *h, const void *rows, size_t key, 
     return tile;
 }
 
-/* Row r sees keys first_key(r) to last_key(r), and stands at the last one. */
+/* Row r attends to keys first_key(r) to last_key(r), its own position. */
 static size_t last_key(const head_view *h, size_t r)
 {
     return h->past + r / h->group;
@@ -227,7 +229,7 @@ static shift_rotation shift_rotation_of(const work *w, const kvsi_attention *a, 
     return LEVEL(shift_rotation_of)(a, target, span, head, qkv, taps_of(w, a, target, head));
 }
 
-/* The chunk's rows of k^ or v^, into the cache or else into `fresh`. */
+/* Computes the chunk's rows of k^ or v^, in the cache or in `fresh`. */
 static void shift_rotate_keys(void *cache, float *fresh, const shift_rotation *m,
                               const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
 {
@@ -301,7 +303,7 @@ static size_t whole_vectors(size_t n)
     return (n + VEC - 1) / VEC * VEC;
 }
 
-/* scores[m, n] = rows . keys^T; for a few rows the keys are read as they are. */
+/* scores[m, n] = rows . keys^T; with few rows the keys are not transposed first. */
 static void score_tile(float *scores, float *transposed, const float *rows, size_t m,
                        const float *keys, size_t n, size_t d)
 {
@@ -317,14 +319,14 @@ static void score_tile(float *scores, float *transposed, const float *rows, size
     tile_multiply(scores, KEYS, (tile_a){rows, d, 1}, transposed, KEYS, m, padded, d, 0);
 }
 
-/* The factor that finish_scores leaves for the exponential, where it costs nothing. */
+/* The scale, if finish_scores leaves it to the exponential, where it costs nothing. */
 static float late_scale(const head_view *h)
 {
     return h->a->slopes ? 1.0f : h->a->scale;
 }
 
-/* Row r's products with n keys from `key` on become its scores but for late_scale: lowered by
- * distance, and -infinity for keys it does not see and for the padding. */
+/* Turns row r's products with n keys from `key` on into scores, except for late_scale: subtracts
+ * slope * distance, sets masked keys and the padding to -infinity. */
 static void finish_scores(float *scores, const head_view *h, size_t r, size_t key, size_t n)
 {
     const size_t padded = whole_vectors(n), first = first_key(h, r), next = last_key(h, r) + 1;
@@ -343,7 +345,7 @@ static void finish_scores(float *scores, const head_view *h, size_t r, size_t ke
         scores[j] = -INFINITY;
 }
 
-/* Dropout's factors for row r and n keys from `key` on; `key` is a multiple of 4. */
+/* Dropout factors for row r and n keys from `key` on; `key` is a multiple of 4. */
 static void keep_factors(float *keep, const head_view *h, size_t r, size_t key, size_t n)
 {
     const size_t row = r / h->group, head = head_of_row(h, r);
@@ -352,9 +354,8 @@ static void keep_factors(float *keep, const head_view *h, size_t r, size_t key, 
         kvsi_keep_weights(keep + j, h->a, h->span, row, head, (key + j) / 4);
 }
 
-/* Takes one row's scores into its running softmax: scores become exp(scale score - top), the sum
- * and what was summed before are brought to the new top.  Returns the factor for the output so far.
- */
+/* One step of the running softmax of a row: scores become exp(scale * score - top), *sum is rescaled
+ * to the new *top.  Returns the factor that rescales the output so far. */
 static float softmax_row(float *scores, size_t padded, float scale, float *top, float *sum)
 {
     vec most = vec_all(-INFINITY), total = {0};
@@ -400,7 +401,7 @@ static void attend(const scratch *s, const head_view *h, size_t row, size_t m)
 
     memset(s->out, 0, m * d * sizeof *s->out);
     for (size_t i = 0; i < m; i++) {
-        s->top[i] = -1e30f; /* finite, so that top - best never is inf - inf */
+        s->top[i] = -1e30f; /* finite, so that top - best is never inf - inf */
         s->sum[i] = 0.0f;
     }
     for (size_t key = first_key(h, row) / KEYS * KEYS; key < keys; key += KEYS) {
@@ -456,7 +457,7 @@ void LEVEL(attention_forward)(kvsi_context *c, float *out, float *logsum, const 
     shift_rotate_all(c, &w, qkv, a);
     for (size_t s = 0; s < a->sequences; s++)
         most = blocks_of(a, &a->spans[s]) > most ? blocks_of(a, &a->spans[s]) : most;
-    /* Piece = (block, sequence, head), last blocks first: they see the most keys. */
+    /* Piece = (block, sequence, head); the last blocks, which have the most keys, come first. */
     KVSI_PARALLEL_PIECES(c->threads, i, most * a->sequences * a->kv_heads) {
         const size_t block = most - 1 - i / (a->sequences * a->kv_heads);
         const kvsi_span *span = &a->spans[i / a->kv_heads % a->sequences];
@@ -469,7 +470,7 @@ void LEVEL(attention_forward)(kvsi_context *c, float *out, float *logsum, const 
 
 /* ---- backward ---- */
 
-/* d_out and the log-sums as q^ is laid out, and <d_out, out> of each row. */
+/* Copies d_out and the log-sums into q^'s layout, and computes delta. */
 static void gather_rows(const work *w, const float *d_out, const float *out, const float *logsum,
                         const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
 {
@@ -485,8 +486,8 @@ static void gather_rows(const work *w, const float *d_out, const float *out, con
     }
 }
 
-/* scores -> p, d_scores -> p * (keep * d_p - delta) * scale; then p drops what was dropped.
- * `late` is the factor that the scores still lack. */
+/* scores -> p, d_scores -> p * (keep * d_p - delta) * scale; p -> keep * p.  `late` is
+ * late_scale. */
 static void probability_row(float *scores, float *d_scores, const float *keep, size_t padded,
                             float late, float scale, float logsum, float delta)
 {
@@ -499,7 +500,7 @@ static void probability_row(float *scores, float *d_scores, const float *keep, s
     }
 }
 
-/* One tile of scores: its part of d_q, d_k, d_v.  keys and values are already transposed. */
+/* Adds one tile's contribution to d_q, d_k, d_v.  Keys and values are already transposed. */
 static void backward_tile(const work *w, const scratch *s, const head_view *h, size_t k_at,
                           size_t row, size_t m, size_t key, size_t n)
 {
@@ -523,7 +524,7 @@ static void backward_tile(const work *w, const scratch *s, const head_view *h, s
                   rows_from(h, h->k, key, n, s->tile), d, m, d, n, 1);
 }
 
-/* d_q, d_k, d_v of one KV head of one sequence, still rotated and shifted. */
+/* Gradients of q^, k^, v^ of one KV head of one sequence. */
 static void backward_head(const work *w, const kvsi_attention *a, const kvsi_span *span,
                           size_t kv_head)
 {
@@ -545,7 +546,7 @@ static void backward_head(const work *w, const kvsi_attention *a, const kvsi_spa
     }
 }
 
-/* One head of q, k or v of one sequence: d_shifted back to d_qkv and to the shift's params. */
+/* One head of q, k or v of one sequence: from d_shifted to d_qkv and to the parameters' gradient. */
 static void shift_target_backward(const work *w, float *d_qkv, const float *qkv,
                                   const kvsi_attention *a, size_t sequence, kvsi_target target,
                                   unsigned which, size_t head, float *d_shifted, size_t stride)
@@ -555,8 +556,9 @@ static void shift_target_backward(const work *w, float *d_qkv, const float *qkv,
     const kvsi_form *form = kvsi_form_get(shift->form);
     const shift_rotation m = shift_rotation_of(w, a, which, span, head, qkv);
     const scratch s = scratch_of_thread(w, a->head_size);
-    const size_t slot = (size_t)(taps_of(w, a, which, head) - w->taps) /
-                        (KVSI_TAPS_MAX * a->head_size); /* number of the head among q, k, v */
+    const size_t slot =
+        (size_t)(taps_of(w, a, which, head) - w->taps) /
+        (KVSI_TAPS_MAX * a->head_size); /* index of the head among those of q, k, v */
 
     LEVEL(shift_rotate_backward)
     (d_qkv + (m.raw - qkv), s.d_taps, s.tap_sums,
@@ -583,7 +585,7 @@ static void shift_head_backward(const work *w, float *d_qkv, const float *qkv,
                           w->d_v + at, d);
 }
 
-/* Adds the sequences' gradients of one target's params, in order; `slot` is its first head. */
+/* Sums one target's parameter gradients over the sequences, in order; `slot` is its first head. */
 static void reduce_params(const work *w, const kvsi_attention *a, kvsi_target target, size_t slot)
 {
     const kvsi_form *form = kvsi_form_get(target.shift->form);

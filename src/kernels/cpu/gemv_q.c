@@ -5,7 +5,7 @@
 
 /* ---- inputs ---- */
 
-/* x rounded; returns its step. */
+/* Rounds x; returns its step. */
 static float round_to_shorts(int16_t out[BLOCK], const float *x)
 {
     vec whole[ROUND_VECTORS];
@@ -17,8 +17,7 @@ static float round_to_shorts(int16_t out[BLOCK], const float *x)
     return step;
 }
 
-/* Inputs of a block by pairs: the first of each go to one quarter, the second to another; the sums
- * of both are what the lanes start from. */
+/* Even inputs of a block go to one quarter, odd ones to another; their sums initialise the lanes. */
 static void place_q4_0(block_pair *pair, int second, const int16_t values[BLOCK])
 {
     enum { PAIRS = BLOCK / 4 }; /* in half a block */
@@ -63,10 +62,10 @@ void LEVEL(gemv_q_pack)(block_pair *out, kvsi_dtype type, const float *x, size_t
 
 #ifdef __AVX2__
 
-/* One pair of blocks of weights, spread to 16 bits, and their factors. */
+/* One pair of blocks of weights, widened to 16 bits, and their factors. */
 typedef struct spread {
     __m256i w[QUARTERS];
-    __m256 factor[2]; /* Q8_0: of the first and the second block; Q4_0: of both, half and half */
+    __m256 factor[2]; /* Q8_0: first block, second block; Q4_0: both, four lanes each */
 } spread;
 
 INLINE __m128i load16(const void *at)
@@ -74,7 +73,7 @@ INLINE __m128i load16(const void *at)
     return _mm_loadu_si128((const __m128i *)at);
 }
 
-/* A half that stands at `at`, eight times. */
+/* The F16 at `at`, in all eight lanes. */
 INLINE __m128i load_half(const unsigned char *at)
 {
     int16_t half;
@@ -101,7 +100,7 @@ INLINE spread spread_q8_0(const unsigned char *at, int both)
 INLINE spread spread_q4_0(const unsigned char *at, int both)
 {
     const __m256i low = _mm256_set1_epi16(15);
-    const unsigned char *next = both ? at + 18 : at; /* whose inputs are then 0 */
+    const unsigned char *next = both ? at + 18 : at; /* whose inputs are 0 in that case */
     const __m256i words =
         _mm256_inserti128_si256(_mm256_castsi128_si256(load16(at + 2)), load16(next + 2), 1);
     spread s = {
@@ -122,7 +121,7 @@ INLINE __m256i add_products(__m256i sum, __m256i w, const int16_t *x)
 #endif
 }
 
-/* total + the products of one pair */
+/* total + products of one pair */
 INLINE __m256 add_pair(kvsi_dtype type, __m256 total, const spread *s, const block_pair *x)
 {
     if (type == KVSI_Q4_0) {
@@ -145,7 +144,7 @@ INLINE __m256 add_pair(kvsi_dtype type, __m256 total, const spread *s, const blo
     return total;
 }
 
-/* Adds one pair of blocks of a row; `both`: its second block is there. */
+/* Adds one pair of blocks of a row; `both` = it has a second block. */
 INLINE void add_pairs(kvsi_dtype type, size_t tokens, __m256 *totals, const unsigned char *at,
                       const block_pair *x, size_t pairs, int both)
 {
@@ -186,7 +185,7 @@ INLINE __m128 sum_lanes(const __m256 t[4])
     return _mm_shuffle_ps(low, high, 0x88) + _mm_shuffle_ps(low, high, 0xdd);
 }
 
-/* One token: rows by four, whose lanes are summed together. */
+/* One token: four rows at a time, whose lanes are summed together. */
 INLINE void multiply_token(kvsi_dtype type, size_t count, float *sums, const unsigned char *rows,
                            const block_pair *x, size_t cols)
 {
@@ -230,7 +229,7 @@ INLINE void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *s
 
 #else
 
-/* Number i of a block of weights, before its factor. */
+/* Value i of a block of weights, without the block's factor. */
 static int integer_at(kvsi_dtype type, const unsigned char *at, int i)
 {
     if (type == KVSI_Q8_0)
@@ -238,7 +237,7 @@ static int integer_at(kvsi_dtype type, const unsigned char *at, int i)
     return (i < 16 ? at[2 + i] & 15 : at[2 + i - 16] >> 4) - 8;
 }
 
-/* Where its input stands in a pair. */
+/* The input that is multiplied with value i. */
 static int16_t input_at(const block_pair *pair, kvsi_dtype type, int second, int i)
 {
     if (type == KVSI_Q8_0)

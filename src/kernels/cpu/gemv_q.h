@@ -1,7 +1,7 @@
-/* kernels/cpu/gemv_q.h - a few tokens times weights of integers, Q8_0 and Q4_0, in integers.
+/* kernels/cpu/gemv_q.h - Q8_0 and Q4_0 weights times a few tokens, in integers.
  *
- * Inputs are rounded to 16 bits (kernels/rounding.h) and laid out as the products want them, once a
- * layer; then every row of weights is read once, in order. */
+ * Inputs are rounded to 16 bits (kernels/rounding.h) and packed once per layer; then every row of weights is read
+ * once, in order. */
 #ifndef KVSI_KERNELS_CPU_GEMV_Q_H
 #define KVSI_KERNELS_CPU_GEMV_Q_H
 
@@ -10,17 +10,17 @@
 
 enum { BLOCK = 32, LANES = 8, QUARTERS = 4, QUARTER = 16 };
 
-/* Two blocks of inputs.  For Q8_0 quarters are in order.  For Q4_0 they are as the halves of bytes
- * come out of 16-bit words: the first eight of each quarter are of the first block, the others of
- * the second; word i has inputs 2i, 16 + 2i, 2i + 1 and 16 + 2i + 1.  Lane j sums words 2j and
- * 2j + 1 of all quarters. */
+/* Two blocks of inputs.  For Q8_0 the quarters are in order.  For Q4_0 they match the nibbles of 16-bit
+ * words of weights: the first eight inputs of each quarter belong to the first block, the others to
+ * the second; word i holds the weights of inputs 2i, 16 + 2i, 2i + 1 and 16 + 2i + 1.  Lane j sums
+ * words 2j and 2j + 1 of all quarters. */
 typedef struct block_pair {
     int16_t x[QUARTERS][QUARTER];
-    int32_t start[LANES]; /* Q4_0: what its values, 8 too large, add too much, negated */
-    float step[LANES];    /* the first block's four times, then the second's */
+    int32_t start[LANES]; /* Q4_0: -8 * sum of the inputs, because stored values are 8 too large */
+    float step[LANES];    /* first block's in four lanes, then the second's */
 } block_pair;
 
-/* Pairs that a row of inputs has; the second block of the last may be none, of zeros. */
+/* Pairs per row of inputs; the second block of the last pair may be missing (zeros). */
 static inline size_t count_pairs(size_t cols)
 {
     return (cols + 2 * BLOCK - 1) / (2 * BLOCK);
@@ -29,7 +29,7 @@ static inline size_t count_pairs(size_t cols)
 /* `cols` is a whole number of blocks. */
 void LEVEL(gemv_q_pack)(block_pair *out, kvsi_dtype type, const float *x, size_t cols);
 
-/* sums[r * tokens + t] = row r . token t, for `count` rows of weights one behind the other and
+/* sums[r * tokens + t] = row r . token t, for `count` consecutive rows of weights and
  * `tokens` rows of pairs, tokens <= GEMV_Q_TOKENS_MAX. */
 enum { GEMV_Q_TOKENS_MAX = 4 };
 void LEVEL(gemv_q)(float *sums, kvsi_dtype type, const unsigned char *rows, size_t count,

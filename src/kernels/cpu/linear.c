@@ -1,4 +1,4 @@
-/* Linear layers: products of large matrices, and a path of their own for few tokens. */
+/* Linear layers: gemm, or one of the other paths for few tokens and quantized weights. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/linear_gemv.h"
@@ -79,7 +79,7 @@ void LEVEL(linear_backward_weight)(kvsi_context *c, float *d_w, const float *d_y
     LEVEL(gemm)(c, &product);
 }
 
-/* Pieces are columns: each adds all rows, in order, to its own columns. */
+/* Split by columns: each piece adds all rows in order. */
 void LEVEL(linear_backward_bias)(kvsi_context *c, float *d_bias, const float *d_y, size_t n,
                                  size_t rows)
 {

@@ -6,7 +6,7 @@
 #include "kernels/rounding.h"
 #include "parallel/threads.h"
 
-/* Tokens that share a row, and rows at once. */
+/* Tokens per row of weights that is read, and rows per call. */
 enum { TOGETHER = GEMV_Q_TOKENS_MAX, ROWS_TOGETHER = 32 };
 enum { PIECES_WANTED = 8, PIECE_BYTES = 1 << 13 };
 
@@ -14,13 +14,13 @@ typedef struct gemv {
     const kvsi_matrix *w;
     size_t n;
     const float *x;
-    const block_pair *prepared; /* x as integers, where the weights are such */
+    const block_pair *prepared; /* x rounded to integers, if the weights are */
     float *y;
     const float *residual;
 } gemv;
 
-/* sums[t] = row . x[t] for `tokens` rows of x; type and tokens are constants at every call.  Runs
- * are summed by turns in two places, so that one need not wait for the other. */
+/* sums[t] = row . x[t] for `tokens` rows of x; type and tokens are constants at every call.  Even and odd
+ * runs have separate sums, which halves the dependency chain. */
 INLINE void dot_run(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
                     const float *x, size_t cols)
 {
@@ -90,7 +90,7 @@ static void dot_row(kvsi_dtype type, size_t tokens, float *sums, const unsigned 
     }
 }
 
-/* Types without runs, a block at a time through float32. */
+/* Types without runs: blocks are decoded to float32. */
 static void dot_blocks(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
                        const float *x, size_t cols)
 {
@@ -126,7 +126,7 @@ static void dot_rows(const gemv *f, size_t row, size_t count, size_t token, size
                                                       f->x + token * w->cols, w->cols);
 }
 
-/* One token's sums of rows that are columns of y in the same order. */
+/* Stores the sums of one token; rows are in y's order. */
 static void put_in_order(const gemv *f, size_t row, size_t count, const float *sums)
 {
     const float *residual = f->residual ? f->residual + row : NULL;
@@ -136,7 +136,7 @@ static void put_in_order(const gemv *f, size_t row, size_t count, const float *s
         f->y[row + r] = sums[r] + (residual ? residual[r] : 0.0f) + (bias ? bias[r] : 0.0f);
 }
 
-/* Sums of rows for tokens from `token` on. */
+/* Stores the sums of several tokens, in any order of rows. */
 static void put(const gemv *f, size_t row, size_t count, size_t token, size_t tokens,
                 const float *sums)
 {
@@ -154,7 +154,7 @@ static void put(const gemv *f, size_t row, size_t count, size_t token, size_t to
     }
 }
 
-/* A few rows for all tokens. */
+/* Some rows, all tokens. */
 static void multiply_rows(const gemv *f, size_t row, size_t count)
 {
     for (size_t t = 0; t < f->n; t += TOGETHER) {
@@ -186,7 +186,7 @@ int LEVEL(gemv_suits)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
             n * count_pairs(w->cols) * sizeof(block_pair) <= LEVEL(gemm_workspace)(c->threads));
 }
 
-/* Rows a piece: some tens of pieces, but none so small that taking it costs more than doing it. */
+/* Rows per piece: enough pieces for all threads, but none smaller than PIECE_BYTES. */
 static size_t piece_rows(const kvsi_matrix *w)
 {
     const size_t share = w->rows / PIECES_WANTED,
@@ -203,7 +203,7 @@ static size_t piece_count(const kvsi_matrix *w)
     return (w->rows + rows - 1) / rows;
 }
 
-/* Piece i of all parts' pieces. */
+/* Piece i, counted over the pieces of all parts. */
 static void multiply_piece(gemv f, size_t i)
 {
     size_t rows, end;

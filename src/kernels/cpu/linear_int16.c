@@ -13,10 +13,10 @@
 /* The inner kernel holds ROWS x VECTORS vectors of sums; a panel of weights has COLS columns. */
 enum { ROWS = 4, VECTORS = 2, COLS = VECTORS * VEC };
 
-/* Inputs that weights are spread for at once, and columns of a piece: both stay in the caches. */
+/* Inputs per unpacked panel of weights, and columns per piece: both stay in the caches. */
 enum { BLOCK = KVSI_ROUND_BLOCK, DEPTH = 256, BLOCKS = DEPTH / BLOCK, PIECE_COLS = 128 };
 
-/* Pieces are cut down to so many rows until there are enough of them. */
+/* Pieces are halved down to PIECE_ROWS_MIN rows until there are PIECES_WANTED. */
 enum { PIECES_WANTED = 8, PIECE_ROWS_MIN = 96 };
 
 static size_t least(size_t x, size_t y)
@@ -61,7 +61,7 @@ typedef struct weight_block {
     float factor[COLS];
 } weight_block;
 
-/* The integers of a block. */
+/* Unpacks a block to 16 bits. */
 INLINE void spread_block(int16_t out[BLOCK], kvsi_dtype type, const unsigned char *at)
 {
     if (type == KVSI_Q8_0) {
@@ -97,7 +97,7 @@ static void spread_columns(weight_block *out, const kvsi_matrix *w, size_t col, 
     transpose((float *)out->w, COLS, (const float *)values, BLOCK / 2, COLS, BLOCK / 2);
 }
 
-/* A panel: columns col .. col+count-1, blocks from `first` on; columns that are not there are 0. */
+/* A panel: columns col .. col+count-1, blocks from `first` on; missing columns are 0. */
 static void spread_panel(weight_block *out, const kvsi_matrix *w, size_t col, size_t count,
                          size_t first, size_t blocks)
 {
@@ -140,7 +140,7 @@ INLINE void multiply_block(__m256i sums[ROWS][VECTORS], const input_block *a, co
 #pragma GCC unroll 4
         for (int j = 0; j < VECTORS; j++) {
             w[j] = load_words(b->w[p][j * VEC]);
-            __asm__("" : "+x"(w[j])); /* is read once, not by every product */
+            __asm__("" : "+x"(w[j])); /* keep it in a register */
         }
 #pragma GCC unroll 16
         for (int i = 0; i < ROWS; i++) {
@@ -156,7 +156,7 @@ INLINE void multiply_block(__m256i sums[ROWS][VECTORS], const input_block *a, co
     }
 }
 
-/* Not inlined: registers are for the sums, the tile stays in memory. */
+/* Not inlined, so that the registers hold the sums and the tile stays in memory. */
 __attribute__((noinline)) static void multiply_tile(tile *t, const input_block *a,
                                                     const weight_block *b, size_t blocks)
 {
@@ -179,12 +179,12 @@ typedef struct product {
     const kvsi_matrix *w;
     const float *x, *residual;
     float *y;
-    const input_block *inputs; /* of the span: [panels of ROWS][blocks of a row] */
-    size_t row, rows;          /* the span's */
+    const input_block *inputs; /* packed inputs of the span: [panels of ROWS][blocks per row] */
+    size_t row, rows;          /* first row and rows of the span */
     size_t blocks;
 } product;
 
-/* Adds a tile to rows and columns of y, which start from residual and bias at the first block. */
+/* Adds a tile to y; at the first block y starts from residual and bias. */
 static void add_tile(const product *m, const tile *t, size_t row, size_t col, int first)
 {
     const kvsi_matrix *w = m->w;
@@ -262,7 +262,7 @@ static void multiply_span(const kvsi_context *c, const product *m, weight_block 
     }
 }
 
-/* Tokens whose inputs are packed at once: what the workspace has room for. */
+/* Tokens whose inputs are packed at once, limited by the workspace. */
 static size_t span_rows(const kvsi_context *c, const kvsi_matrix *w)
 {
     const size_t weights = (size_t)c->threads * (PIECE_COLS / COLS * BLOCKS) * sizeof(weight_block);
@@ -302,7 +302,7 @@ int LEVEL(int16_suits)(const kvsi_context *c, const kvsi_matrix *w)
     return 0;
 }
 
-/* int16_suits says that it is never called. */
+/* Never called: int16_suits is 0. */
 void LEVEL(linear_int16)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                          size_t n, const float *residual)
 {

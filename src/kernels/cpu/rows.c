@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { PIECE_VALUES = 1 << 14 }; /* a multiple of 4: dropout's words come in fours */
+enum { PIECE_VALUES = 1 << 14 }; /* a multiple of 4: dropout draws four words at a time */
 
 static size_t pieces_of(size_t count)
 {

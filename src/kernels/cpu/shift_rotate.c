@@ -67,8 +67,7 @@ static const float *raw_row(const shift_rotation *m, size_t t, size_t back)
 
 /* ---- rows, channel by channel ---- */
 
-/* Heads are a few vectors wide: a loop that the compiler cuts up by itself costs more than it
- * does. */
+/* Heads are a few vectors wide: the compiler's own vectorised loops have too much overhead. */
 #define FOR_CHANNELS(i, n, of_vectors, of_one)                                                     \
     do {                                                                                           \
         size_t i = 0;                                                                              \
@@ -121,7 +120,7 @@ static void rotate(float *row, const float *rotation, size_t rotary, float turn)
     }
 }
 
-/* out = (x or 0) * a + y * b, for one token's values a and b */
+/* out = a * x + b * y with one a and b per token; x NULL = 0 */
 static void gate_rows(float *restrict out, const float *restrict x, float a,
                       const float *restrict y, float b, size_t n)
 {
@@ -202,7 +201,7 @@ static void gate_backward(float *d_gate, const float *u, const shift_rotation *m
     *d_gate = gain * gate * (1.0f - gate);
 }
 
-/* Float sums over short runs of rows, joined in double. */
+/* Adds float sums over short runs of rows to double sums. */
 static void flush(double *d_taps, float *sums, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -211,7 +210,7 @@ static void flush(double *d_taps, float *sums, size_t count)
     }
 }
 
-/* The common case, a window of one, in one go: d_raw of row t, and what it adds to both taps. */
+/* Window 1, the common case, in one loop: d_raw of row t and its contribution to both taps. */
 static void shift_pair_backward(float *row, float *sums, const float *u, const float *next,
                                 const shift_rotation *m, size_t t)
 {

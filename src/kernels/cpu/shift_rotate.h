@@ -1,10 +1,10 @@
 /* kernels/cpu/shift_rotate.h - shift and rotation of one head of one sequence, and their adjoints.
  *
  *     forward    x^_t = rotate(sum_j taps[j] * x_{t-window+j}, position t)
- *     backward   d_x_t = sum_j taps[j] * u_{t+window-j},   u = rotated back d_x^
+ *     backward   d_x_t = sum_j taps[j] * u_{t+window-j},   u = d_x^ rotated back
  *                d_taps[j] = sum_t u_t * x_{t-window+j}
  *
- * all channel by channel; or, with gates, x^_t = a_t x_{t-1} + (1 - a_t) x_t. */
+ * per channel; or, with gates, x^_t = a_t x_{t-1} + (1 - a_t) x_t. */
 #ifndef KVSI_KERNELS_CPU_SHIFT_ROTATE_H
 #define KVSI_KERNELS_CPU_SHIFT_ROTATE_H
 
@@ -18,13 +18,13 @@ typedef struct shift_rotation {
     size_t gate_stride;
     const float *raw; /* row t at raw + t * raw_stride */
     size_t raw_stride;
-    const float *tail; /* the `window` rows before, or NULL = nothing before */
+    const float *tail; /* the `window` rows before; NULL = start of the sequence */
     size_t tail_stride;
-    const float *rotations; /* of the first row's position */
+    const float *rotations; /* from the first row's position on */
     size_t rotary;          /* channels that rotate */
 } shift_rotation;
 
-/* One of q, k, v of one sequence, one head; `taps` are the head's, from LEVEL(make_taps). */
+/* Describes one head of q, k or v of one sequence; `taps` are the head's, from make_taps. */
 shift_rotation LEVEL(shift_rotation_of)(const kvsi_attention *a, unsigned target,
                                         const kvsi_span *span, size_t head, const float *qkv,
                                         const float *taps);
@@ -34,9 +34,9 @@ void LEVEL(make_taps)(float *taps, const kvsi_attention *a);
 
 void LEVEL(shift_rotate)(float *out, size_t stride, const shift_rotation *m);
 
-/* d_shifted (stride) is used up; d_x goes to d_raw (same stride as raw).  With taps, d_taps
- * [window + 1, head_size] is overwritten, using `sums` of the same size; with gates, d_gates (same
- * stride as gates) is. */
+/* d_raw (stride of raw) from d_shifted, which is rotated back in place.  With taps, d_taps
+ * [window + 1, head_size] is overwritten (`sums` is scratch of that size); with gates, d_gates
+ * (stride of gates). */
 void LEVEL(shift_rotate_backward)(float *d_raw, double *d_taps, float *sums, float *d_gates,
                                   float *d_shifted, size_t stride, const shift_rotation *m);
 

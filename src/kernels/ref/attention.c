@@ -1,10 +1,10 @@
 /* Reference attention: the definition, row by row.
  *
  *     x^_t = rotate(shift(x)_t, t)  for q and k,  shift only for v
- *     out_t = sum_s p_ts m_ts v^_s,   p_ts = exp(score_ts - logsum_t),  m = dropout's factors
- *     score_ts = q^_t . k^_s * scale - slope * (t - s),  over the keys s that t sees
+ *     out_t = sum_s p_ts m_ts v^_s,   p_ts = exp(score_ts - logsum_t),  m = dropout factors
+ *     score_ts = q^_t . k^_s * scale - slope * (t - s),  over the keys s visible to t
  *
- * Workspace, in this order: q^ k^ v^, their gradients (training), and room for one head's taps.
+ * Workspace, in this order: q^ k^ v^, their gradients (training), and one head's taps.
  * q^ is [tokens, heads, head_size]; k^ and v^ are [kv_heads, len, head_size] sequence by sequence,
  * as in a cache. */
 #include "kernels/forms.h"
@@ -16,7 +16,7 @@
 
 typedef struct work {
     double *d_taps;   /* [KVSI_TAPS_MAX, head_size] */
-    double *d_params; /* [params of a head] */
+    double *d_params; /* [parameters per head] */
     real *taps;       /* [KVSI_TAPS_MAX, head_size] */
     real *q, *k, *v, *d_q, *d_k, *d_v;
 } work;
@@ -53,7 +53,7 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
 /* The K^ (or V^) of one head of a sequence: in its cache, or in `block`. */
 typedef struct kept_rows {
     void *at;
-    int f16; /* F16, not reals */
+    int f16; /* F16 instead of real */
 } kept_rows;
 
 static kept_rows rows_of(void *cache, real *block, const kvsi_span *span, size_t kv_head,
@@ -75,14 +75,14 @@ static real value_at(kept_rows x, size_t i)
 
 /* ---- shift and rotation ---- */
 
-/* The raw rows that make up row t of one head, oldest first; NULL = before the start. */
+/* The raw rows that row t of one head is a sum of, oldest first; NULL = before the start. */
 static void raw_rows(const real **rows, kvsi_target target, const real *tail, const real *qkv,
                      const kvsi_span *span, size_t t, size_t head, const kvsi_attention *a)
 {
     const size_t window = target.shift->window, column = head * a->head_size;
 
     for (size_t j = 0; j <= window; j++) {
-        const size_t source = t + j; /* counted from the tail's oldest row */
+        const size_t source = t + j; /* index into (tail, new rows) */
         if (source >= window)
             rows[j] =
                 qkv + (span->start + source - window) * kvsi_qkv_width(a) + target.column + column;
@@ -96,7 +96,7 @@ static double gate_of(const kvsi_shift *shift, size_t row, size_t head)
     return 1.0 / (1.0 + exp(-(double)shift->gates[row * shift->gate_stride + head]));
 }
 
-/* The taps of one head at one row of the batch; only gates make them differ from row to row. */
+/* The taps of one head at one row of the batch; they depend on the row only with gates. */
 static void taps_at(real *taps, const kvsi_shift *shift, size_t row, size_t head, size_t d)
 {
     const kvsi_form *form = kvsi_form_get(shift->form);
@@ -125,7 +125,7 @@ static void shift_row(real *out, const work *w, kvsi_target target, const real *
         kvsi_ref_rotate_row(out, a->rotations + (span->past + t) * rotary, rotary, 1);
 }
 
-/* Puts row t of K^ or V^, which was made at `row`, where it is kept. */
+/* Stores row t of K^ or V^, computed at `row`. */
 static void keep_row(kept_rows kept, real *row, const kvsi_span *span, size_t t, size_t d)
 {
     const size_t at = (span->past - span->first + t) * d;
@@ -173,7 +173,7 @@ typedef struct query {
     const kvsi_attention *a;
     const kvsi_span *span;
     size_t row, head;   /* in the batch */
-    size_t first, last; /* keys it sees: first <= s <= last, and it stands at `last` */
+    size_t first, last; /* visible keys: first <= s <= last = its own position */
     size_t origin;      /* the key in row 0 of the cache */
     const real *q;
 } query;
@@ -262,7 +262,7 @@ void kvsi_ref_attention_forward(kvsi_context *c, real *out, real *logsum, const 
 
 /* ---- backward ---- */
 
-/* Gradients of one query row: d_q, and its share of d_k and d_v, which start at kv. */
+/* Gradients of one query row: d_q, and its contributions to d_k and d_v, which start at kv. */
 static void attend_backward(const work *w, const query *q, size_t kv, const real *d_out,
                             const real *out, double logsum)
 {
@@ -285,7 +285,7 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
     }
 }
 
-/* d_x_t += sum_j taps_{t+window-j}[j] * d_x^_{t+window-j}: row t's part in later rows. */
+/* d_x_t += sum_j taps_{t+window-j}[j] * d_x^_{t+window-j}: the contributions of row t to later rows. */
 static void shift_row_backward(real *d_x, const work *w, const real *d_shifted, size_t stride,
                                const kvsi_shift *shift, const kvsi_span *span, size_t t,
                                size_t head, size_t d)
@@ -300,7 +300,7 @@ static void shift_row_backward(real *d_x, const work *w, const real *d_shifted, 
     }
 }
 
-/* What row t says of its taps (added to w->d_taps) or of its gate. */
+/* Gradient of row t's taps (added to w->d_taps) or of its gate. */
 static void taps_backward(const work *w, const real *d_shifted, const real *const *rows,
                           const kvsi_shift *shift, size_t row, size_t head, size_t d)
 {
