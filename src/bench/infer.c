@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-enum { READ_NUMBERS = 1 << 26 }; /* 256 MB, beyond any cache */
+enum { READ_VALUES = 1 << 26 }; /* 256 MB, beyond any cache */
 
 typedef struct contender {
     kvs_model *model;
@@ -28,7 +28,7 @@ struct kvs_bench_inference {
     float *logits;   /* [batch, vocab] */
     kvs_feed *feeds; /* [batch] */
     kvsi_probe probe;
-    real *values; /* [READ_NUMBERS], to read */
+    real *values; /* [READ_VALUES], to read */
     kvsi_samples reads;
     size_t rounds;
     double load, start_rss, peak_rss;
@@ -212,9 +212,9 @@ static kvs_status prepare_comparison(kvs_bench_inference *b, kvs_err *err)
 {
     b->peak_rss = kvsi_memory_peak();
     kvsi_probe_init(&b->probe, b->rt->ops, b->rt->threads);
-    b->values = kvsi_probe_values(READ_NUMBERS);
+    b->values = kvsi_probe_values(READ_VALUES);
     if (!b->values)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %d values to read", READ_NUMBERS);
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %d values to read", READ_VALUES);
     return b->options.unshifted ? contender_init(&b->unshifted, b, b->options.unshifted, err)
                                 : KVS_OK;
 }
@@ -224,7 +224,7 @@ kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err)
     kvs_bench_inference *b = bench;
 
     if (b->rounds > 0)
-        TRY(kvsi_samples_add(&b->reads, kvsi_probe_read(&b->probe, b->values, READ_NUMBERS), err));
+        TRY(kvsi_samples_add(&b->reads, kvsi_probe_read(&b->probe, b->values, READ_VALUES), err));
     for (size_t turn = 0; turn < 2; turn++) {
         contender *c = (b->rounds + turn) % 2 == 0 ? &b->measured : &b->unshifted;
 

@@ -30,8 +30,8 @@ static void linear(kvsi_pass *p, real *y, const real *x, const kvsi_linear *w, c
 }
 
 /* out = x + dropout(in W^T), or without x in a body without residuals. */
-static void join(kvsi_pass *p, real *out, const real *in, const kvsi_linear *w, const real *x,
-                 size_t site)
+static void add_branch(kvsi_pass *p, real *out, const real *in, const kvsi_linear *w, const real *x,
+                       size_t site)
 {
     const kvs_model_config *c = &p->model->config;
     const kvsi_dropout drop = kvsi_pass_dropout(p, c->dropout_residual, site);
@@ -65,7 +65,7 @@ static void forward_attention(kvsi_pass *p, size_t l)
     if (gates.rows > 0)
         k->ops->linear_forward(k, m->gates, in, &gates, p->tokens, NULL);
     k->ops->attention_forward(k, m->mixed, m->logsum, m->qkv, &attention);
-    join(p, m->middle, m->mixed, &w->o, m->x, kvsi_site_attention(l));
+    add_branch(p, m->middle, m->mixed, &w->o, m->x, kvsi_site_attention(l));
 }
 
 /* m->up from m->middle */
@@ -90,7 +90,7 @@ static void forward_mlp(kvsi_pass *p, size_t l, real *out)
         k->ops->gelu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
     else
         k->ops->swiglu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
-    join(p, out, p->hidden, &p->model->matrices.layers[l].down, m->middle, kvsi_site_mlp(l));
+    add_branch(p, out, p->hidden, &p->model->matrices.layers[l].down, m->middle, kvsi_site_mlp(l));
 }
 
 void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer)

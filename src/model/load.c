@@ -36,8 +36,8 @@ static kvs_status check_tensor(const kvsi_weights_tensor *t, const kvsi_paramete
 }
 
 /* Refuses tensors that are not in the layout.  Call it when all of the layout's were found. */
-static kvs_status check_strangers(const kvsi_layout *layout, const kvsi_weights *weights,
-                                  kvs_err *err)
+static kvs_status check_unknown_tensors(const kvsi_layout *layout, const kvsi_weights *weights,
+                                        kvs_err *err)
 {
     if (kvsi_weights_count(weights) == layout->count)
         return KVS_OK;
@@ -64,7 +64,7 @@ kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weigh
                              kvsi_weights_file(weights), p->name);
         TRY(check_tensor(t, p, err));
     }
-    return check_strangers(layout, weights, err);
+    return check_unknown_tensors(layout, weights, err);
 }
 
 /* The table of rotations has one row per position of the context: a small file must not make us

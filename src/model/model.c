@@ -24,23 +24,23 @@ static kvs_status make_rotations(real **out, kvs_model *m, size_t rotary, kvs_er
 {
     const size_t half = rotary / 2, rows = m->config.context;
     real *host = kvsi_alloc(rows * rotary, sizeof *host);
-    double *turns = kvsi_alloc(half, sizeof *turns); /* angle per position */
+    double *angles = kvsi_alloc(half, sizeof *angles); /* angle per position */
 
-    if (!host || !turns) {
+    if (!host || !angles) {
         kvsi_free(host);
-        kvsi_free(turns);
+        kvsi_free(angles);
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the rotations of %zu tokens", rows);
     }
     for (size_t i = 0; i < half; i++)
-        turns[i] = pow(m->config.rope_base, -2.0 * (double)i / (double)rotary);
+        angles[i] = pow(m->config.rope_base, -2.0 * (double)i / (double)rotary);
     for (size_t t = 0; t < rows; t++)
         for (size_t i = 0; i < half; i++) {
-            const double angle = (double)t * turns[i];
+            const double angle = (double)t * angles[i];
 
             host[t * rotary + i] = (real)cos(angle);
             host[t * rotary + half + i] = (real)sin(angle);
         }
-    kvsi_free(turns);
+    kvsi_free(angles);
     return upload_table(out, &m->context, host, rows * rotary, err);
 }
 

@@ -55,7 +55,7 @@ static kvs_status place_tensors(kvs_model *m, kvs_err *err)
 }
 
 /* The small tensors are all over the file: reading ahead all of them at once is faster. */
-static void ask_for_small_tensors(const kvs_model *m)
+static void read_ahead_small_tensors(const kvs_model *m)
 {
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
@@ -79,7 +79,7 @@ kvs_status kvs_model_open(kvs_model **out, kvs_runtime *rt, const char *path, kv
     m->weights = weights;
     m->ids = *kvsi_weights_token_ids(weights);
     weights = NULL;
-    ask_for_small_tensors(m);
+    read_ahead_small_tensors(m);
     TRY_OUT(place_tensors(m, err));
     TRY_OUT(kvsi_model_set_weights(m, m->weights, err));
     TRY_OUT(kvsi_matrices_init(&m->matrices, m, err));

@@ -88,8 +88,8 @@ static ptrdiff_t add_part(const listing *l, kvsi_role role, size_t a, size_t b, 
 }
 
 /* A matrix that maps `in` to `out`, stored input x output. */
-static ptrdiff_t add_turned(const listing *l, kvsi_role role, size_t in, size_t out,
-                            const char *folder, const char *part)
+static ptrdiff_t add_transposed(const listing *l, kvsi_role role, size_t in, size_t out,
+                                const char *folder, const char *part)
 {
     const ptrdiff_t index = add_part(l, role, in, out, 0, folder, part);
 
@@ -151,9 +151,9 @@ static void list_gpt2_layer(const listing *l, kvsi_layer_offsets *at)
         at->input_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "ln_1.", "weight");
         at->input_norm_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "ln_1.", "bias");
     }
-    at->qkv = add_turned(l, KVSI_PROJECTION, c->dim, width, "attn.", "c_attn.weight");
+    at->qkv = add_transposed(l, KVSI_PROJECTION, c->dim, width, "attn.", "c_attn.weight");
     at->qkv_bias = add_part(l, KVSI_BIAS, width, 0, 0, "attn.", "c_attn.bias");
-    at->o = add_turned(l, KVSI_OUTPUT, c->dim, c->dim, "attn.", "c_proj.weight");
+    at->o = add_transposed(l, KVSI_OUTPUT, c->dim, c->dim, "attn.", "c_proj.weight");
     at->o_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "attn.", "c_proj.bias");
     add_shifts(l, at);
     if (c->no_mlp)
@@ -162,9 +162,9 @@ static void list_gpt2_layer(const listing *l, kvsi_layer_offsets *at)
         at->post_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "ln_2.", "weight");
         at->post_norm_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "ln_2.", "bias");
     }
-    at->up = add_turned(l, KVSI_UP, c->dim, c->ffn, "mlp.", "c_fc.weight");
+    at->up = add_transposed(l, KVSI_UP, c->dim, c->ffn, "mlp.", "c_fc.weight");
     at->up_bias = add_part(l, KVSI_BIAS, c->ffn, 0, 0, "mlp.", "c_fc.bias");
-    at->down = add_turned(l, KVSI_DOWN, c->ffn, c->dim, "mlp.", "c_proj.weight");
+    at->down = add_transposed(l, KVSI_DOWN, c->ffn, c->dim, "mlp.", "c_proj.weight");
     at->down_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "mlp.", "c_proj.bias");
 }
 

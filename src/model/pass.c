@@ -80,7 +80,7 @@ static void load_spans(kvsi_pass *p, const kvs_batch *b, kvsi_state *const *stat
         p->spans[s] = (kvsi_span){.start = start, .len = len, .f16 = p->limits.f16};
         p->states[s] = states ? states[s] : NULL;
         if (states)
-            kvsi_state_make_room(states[s], len);
+            kvsi_state_drop_rows(states[s], len);
         for (size_t t = 0; t < len; t++)
             p->host_positions[start + t] = (int32_t)(past + t);
     }

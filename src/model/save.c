@@ -21,7 +21,7 @@ static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_er
 }
 
 /* The other ranks, while rank 0 writes: they send their part of each tensor. */
-static kvs_status attend_save(const kvs_model *model, kvs_err *err)
+static kvs_status send_tensors(const kvs_model *model, kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
@@ -54,7 +54,7 @@ kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
     char *weights, *config;
 
     if (model->share && model->comm->rank > 0)
-        return attend_save(model, err);
+        return send_tensors(model, err);
     weights = kvsi_path_join(dir, "model.safetensors");
     config = kvsi_path_join(dir, "config.json");
     if (!weights || !config) {

@@ -201,7 +201,7 @@ static void move_down(kvsi_context *c, unsigned char *bytes, size_t by, size_t c
         c->ops->copy(c, bytes + at, bytes + at + by, smaller(by, count - at));
 }
 
-static void forget_rows(kvsi_state *state, size_t layer, size_t count)
+static void drop_layer_rows(kvsi_state *state, size_t layer, size_t count)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
     const size_t row = kvsi_dtype_bytes(state->cache, shape.head_size);
@@ -221,7 +221,7 @@ size_t kvsi_state_chunk(const kvsi_state *state)
     return state->sliding_rows < state->capacity ? KVSI_STATE_CHUNK : state->capacity;
 }
 
-void kvsi_state_make_room(kvsi_state *state, size_t count)
+void kvsi_state_drop_rows(kvsi_state *state, size_t count)
 {
     size_t first;
 
@@ -230,7 +230,7 @@ void kvsi_state_make_room(kvsi_state *state, size_t count)
     first = (state->length - rows_wanted(state->config)) / KVSI_SNAPSHOT * KVSI_SNAPSHOT;
     for (size_t l = 0; l < state->config->layers; l++)
         if (kvsi_layer_shape_of(state->config, l).sliding_window > 0)
-            forget_rows(state, l, first - state->sliding_first);
+            drop_layer_rows(state, l, first - state->sliding_first);
     state->sliding_first = first;
 }
 
@@ -238,28 +238,28 @@ void kvsi_state_make_room(kvsi_state *state, size_t count)
 
 /* Restores one layer's tail of one target from a snapshot; 0 = zeros.  `values` is the size of all
  * tails of the layer. */
-static void restore_tail(const kvsi_state *state, real *tails, size_t values, size_t mark)
+static void restore_tail(const kvsi_state *state, real *tails, size_t values, size_t snapshot)
 {
     const size_t count = values / (1 + state->snapshots);
     kvsi_context c = state->model->context;
 
     if (!tails)
         return;
-    if (mark == 0)
+    if (snapshot == 0)
         c.ops->zero(&c, tails, count * sizeof *tails);
     else
-        c.ops->copy(&c, tails, tails + mark * count, count * sizeof *tails);
+        c.ops->copy(&c, tails, tails + snapshot * count, count * sizeof *tails);
 }
 
 /* Restores all tails from a snapshot; 0 = those of an empty sequence. */
-static void restore_tails(kvsi_state *state, size_t mark)
+static void restore_tails(kvsi_state *state, size_t snapshot)
 {
     for (size_t l = 0; l < state->config->layers; l++) {
         const kvsi_state_place *at = &state->places[l], *end = at + 1;
 
-        restore_tail(state, tail_at(state->tail_q, at->tail_q), end->tail_q - at->tail_q, mark);
-        restore_tail(state, tail_at(state->tail_k, at->tail_k), end->tail_k - at->tail_k, mark);
-        restore_tail(state, tail_at(state->tail_v, at->tail_v), end->tail_v - at->tail_v, mark);
+        restore_tail(state, tail_at(state->tail_q, at->tail_q), end->tail_q - at->tail_q, snapshot);
+        restore_tail(state, tail_at(state->tail_k, at->tail_k), end->tail_k - at->tail_k, snapshot);
+        restore_tail(state, tail_at(state->tail_v, at->tail_v), end->tail_v - at->tail_v, snapshot);
     }
 }
 

@@ -56,7 +56,7 @@ void kvsi_state_attach(kvsi_span *span, const kvsi_state *state, size_t layer);
 /* The most tokens that one pass may add, even if more would fit. */
 size_t kvsi_state_chunk(const kvsi_state *state);
 /* Drops rows as needed to add `count` tokens, at most a chunk. */
-void kvsi_state_make_room(kvsi_state *state, size_t count);
+void kvsi_state_drop_rows(kvsi_state *state, size_t count);
 
 /* The shortest length, besides 0, that the state can be rewound to. */
 size_t kvsi_state_earliest(const kvsi_state *state);

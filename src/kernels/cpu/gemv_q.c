@@ -37,7 +37,7 @@ static void place_q4_0(block_pair *pair, int second, const int16_t values[BLOCK]
         pair->start[LANES / 2 * second + j] = -8 * (sums[2 * j] + sums[2 * j + 1]);
 }
 
-static void prepare_block(block_pair *pair, kvsi_dtype type, int second, const float *x)
+static void pack_block(block_pair *pair, kvsi_dtype type, int second, const float *x)
 {
     _Alignas(VEC_BYTES) int16_t values[BLOCK] = {0};
     const float step = x ? round_to_shorts(values, x) : 0.0f;
@@ -53,8 +53,8 @@ static void prepare_block(block_pair *pair, kvsi_dtype type, int second, const f
 void LEVEL(gemv_q_pack)(block_pair *out, kvsi_dtype type, const float *x, size_t cols)
 {
     for (size_t i = 0; i < cols; i += 2 * BLOCK, out++) {
-        prepare_block(out, type, 0, x + i);
-        prepare_block(out, type, 1, i + BLOCK < cols ? x + i + BLOCK : NULL);
+        pack_block(out, type, 0, x + i);
+        pack_block(out, type, 1, i + BLOCK < cols ? x + i + BLOCK : NULL);
     }
 }
 
@@ -63,10 +63,10 @@ void LEVEL(gemv_q_pack)(block_pair *out, kvsi_dtype type, const float *x, size_t
 #ifdef __AVX2__
 
 /* One pair of blocks of weights, widened to 16 bits, and their factors. */
-typedef struct spread {
+typedef struct unpacked {
     __m256i w[QUARTERS];
     __m256 factor[2]; /* Q8_0: first block, second block; Q4_0: both, four lanes each */
-} spread;
+} unpacked;
 
 INLINE __m128i load16(const void *at)
 {
@@ -74,7 +74,7 @@ INLINE __m128i load16(const void *at)
 }
 
 /* The F16 at `at`, in all eight lanes. */
-INLINE __m128i load_half(const unsigned char *at)
+INLINE __m128i load_f16(const unsigned char *at)
 {
     int16_t half;
 
@@ -82,32 +82,32 @@ INLINE __m128i load_half(const unsigned char *at)
     return _mm_set1_epi16(half);
 }
 
-INLINE spread spread_q8_0(const unsigned char *at, int both)
+INLINE unpacked unpack_q8_0(const unsigned char *at, int both)
 {
     const unsigned char *next = at + 34;
-    spread s = {.w = {_mm256_cvtepi8_epi16(load16(at + 2)), _mm256_cvtepi8_epi16(load16(at + 18)),
-                      _mm256_setzero_si256(), _mm256_setzero_si256()},
-                .factor = {_mm256_cvtph_ps(load_half(at)), _mm256_setzero_ps()}};
+    unpacked s = {.w = {_mm256_cvtepi8_epi16(load16(at + 2)), _mm256_cvtepi8_epi16(load16(at + 18)),
+                        _mm256_setzero_si256(), _mm256_setzero_si256()},
+                  .factor = {_mm256_cvtph_ps(load_f16(at)), _mm256_setzero_ps()}};
 
     if (both) {
         s.w[2] = _mm256_cvtepi8_epi16(load16(next + 2));
         s.w[3] = _mm256_cvtepi8_epi16(load16(next + 18));
-        s.factor[1] = _mm256_cvtph_ps(load_half(next));
+        s.factor[1] = _mm256_cvtph_ps(load_f16(next));
     }
     return s;
 }
 
-INLINE spread spread_q4_0(const unsigned char *at, int both)
+INLINE unpacked unpack_q4_0(const unsigned char *at, int both)
 {
     const __m256i low = _mm256_set1_epi16(15);
     const unsigned char *next = both ? at + 18 : at; /* whose inputs are 0 in that case */
     const __m256i words =
         _mm256_inserti128_si256(_mm256_castsi128_si256(load16(at + 2)), load16(next + 2), 1);
-    spread s = {
+    unpacked s = {
         .w = {_mm256_and_si256(words, low), _mm256_and_si256(_mm256_srli_epi16(words, 4), low),
               _mm256_and_si256(_mm256_srli_epi16(words, 8), low), _mm256_srli_epi16(words, 12)}};
 
-    s.factor[0] = _mm256_cvtph_ps(_mm_unpacklo_epi64(load_half(at), load_half(next)));
+    s.factor[0] = _mm256_cvtph_ps(_mm_unpacklo_epi64(load_f16(at), load_f16(next)));
     return s;
 }
 
@@ -122,7 +122,7 @@ INLINE __m256i add_products(__m256i sum, __m256i w, const int16_t *x)
 }
 
 /* total + products of one pair */
-INLINE __m256 add_pair(kvsi_dtype type, __m256 total, const spread *s, const block_pair *x)
+INLINE __m256 add_pair(kvsi_dtype type, __m256 total, const unpacked *s, const block_pair *x)
 {
     if (type == KVSI_Q4_0) {
         __m256i sum = _mm256_loadu_si256((const __m256i *)(const void *)x->start);
@@ -148,7 +148,7 @@ INLINE __m256 add_pair(kvsi_dtype type, __m256 total, const spread *s, const blo
 INLINE void add_pairs(kvsi_dtype type, size_t tokens, __m256 *totals, const unsigned char *at,
                       const block_pair *x, size_t pairs, int both)
 {
-    const spread s = type == KVSI_Q8_0 ? spread_q8_0(at, both) : spread_q4_0(at, both);
+    const unpacked s = type == KVSI_Q8_0 ? unpack_q8_0(at, both) : unpack_q4_0(at, both);
 
 #pragma GCC unroll 4
     for (size_t t = 0; t < tokens; t++)

@@ -14,7 +14,7 @@ typedef struct gemv {
     const kvsi_matrix *w;
     size_t n;
     const float *x;
-    const block_pair *prepared; /* x rounded to integers, if the weights are */
+    const block_pair *packed; /* x rounded to integers, if the weights are */
     float *y;
     const float *residual;
 } gemv;
@@ -115,9 +115,9 @@ static void dot_rows(const gemv *f, size_t row, size_t count, size_t token, size
     const unsigned char *rows =
         (const unsigned char *)w->data + row * kvsi_dtype_bytes(w->type, w->cols);
 
-    if (f->prepared) {
+    if (f->packed) {
         LEVEL(gemv_q)
-        (sums, w->type, rows, count, f->prepared + token * count_pairs(w->cols), tokens, w->cols);
+        (sums, w->type, rows, count, f->packed + token * count_pairs(w->cols), tokens, w->cols);
         return;
     }
     for (size_t r = 0; r < count; r++)
@@ -127,7 +127,7 @@ static void dot_rows(const gemv *f, size_t row, size_t count, size_t token, size
 }
 
 /* Stores the sums of one token; rows are in y's order. */
-static void put_in_order(const gemv *f, size_t row, size_t count, const float *sums)
+static void store_in_order(const gemv *f, size_t row, size_t count, const float *sums)
 {
     const float *residual = f->residual ? f->residual + row : NULL;
     const float *bias = f->w->bias ? f->w->bias + row : NULL;
@@ -137,8 +137,8 @@ static void put_in_order(const gemv *f, size_t row, size_t count, const float *s
 }
 
 /* Stores the sums of several tokens, in any order of rows. */
-static void put(const gemv *f, size_t row, size_t count, size_t token, size_t tokens,
-                const float *sums)
+static void store(const gemv *f, size_t row, size_t count, size_t token, size_t tokens,
+                  const float *sums)
 {
     const size_t stride = kvsi_matrix_stride(f->w);
 
@@ -163,13 +163,13 @@ static void multiply_rows(const gemv *f, size_t row, size_t count)
 
         dot_rows(f, row, count, t, tokens, sums);
         if (f->n == 1 && f->w->paired == 0)
-            put_in_order(f, row, count, sums);
+            store_in_order(f, row, count, sums);
         else
-            put(f, row, count, t, tokens, sums);
+            store(f, row, count, t, tokens, sums);
     }
 }
 
-static block_pair *prepare(const kvsi_context *c, const float *x, const kvsi_matrix *w, size_t n)
+static block_pair *pack(const kvsi_context *c, const float *x, const kvsi_matrix *w, size_t n)
 {
     block_pair *pairs =
         (block_pair *)(c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads));
@@ -222,7 +222,7 @@ static void multiply_piece(gemv f, size_t i)
 void LEVEL(linear_gemv)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                         size_t n, const float *residual)
 {
-    const gemv f = {w, n, x, kvsi_rounds_inputs(w->type) ? prepare(c, x, w, n) : NULL, y, residual};
+    const gemv f = {w, n, x, kvsi_rounds_inputs(w->type) ? pack(c, x, w, n) : NULL, y, residual};
     size_t pieces = 0;
 
     for (const kvsi_matrix *part = w; part; part = part->next)

@@ -62,7 +62,7 @@ typedef struct weight_block {
 } weight_block;
 
 /* Unpacks a block to 16 bits. */
-INLINE void spread_block(int16_t out[BLOCK], kvsi_dtype type, const unsigned char *at)
+INLINE void unpack_block(int16_t out[BLOCK], kvsi_dtype type, const unsigned char *at)
 {
     if (type == KVSI_Q8_0) {
         for (int i = 0; i < BLOCK; i++)
@@ -75,7 +75,7 @@ INLINE void spread_block(int16_t out[BLOCK], kvsi_dtype type, const unsigned cha
     }
 }
 
-static void spread_columns(weight_block *out, const kvsi_matrix *w, size_t col, size_t count,
+static void unpack_columns(weight_block *out, const kvsi_matrix *w, size_t col, size_t count,
                            size_t block)
 {
     const size_t bytes = w->cols / BLOCK * run_bytes(w->type);
@@ -90,19 +90,19 @@ static void spread_columns(weight_block *out, const kvsi_matrix *w, size_t col, 
 
         out->factor[j] = j < count ? one_from_f16(at) : 0.0f;
         if (w->type == KVSI_Q8_0)
-            spread_block(values[j], KVSI_Q8_0, at);
+            unpack_block(values[j], KVSI_Q8_0, at);
         else
-            spread_block(values[j], KVSI_Q4_0, at);
+            unpack_block(values[j], KVSI_Q4_0, at);
     }
     transpose((float *)out->w, COLS, (const float *)values, BLOCK / 2, COLS, BLOCK / 2);
 }
 
 /* A panel: columns col .. col+count-1, blocks from `first` on; missing columns are 0. */
-static void spread_panel(weight_block *out, const kvsi_matrix *w, size_t col, size_t count,
+static void unpack_panel(weight_block *out, const kvsi_matrix *w, size_t col, size_t count,
                          size_t first, size_t blocks)
 {
     for (size_t b = 0; b < blocks; b++)
-        spread_columns(&out[b], w, col, count, first + b);
+        unpack_columns(&out[b], w, col, count, first + b);
 }
 
 /* ---- the inner kernel ---- */
@@ -226,7 +226,7 @@ static void multiply_piece(const product *m, size_t row, size_t rows, size_t col
         const size_t blocks = least(BLOCKS, m->blocks - first);
 
         for (size_t j = 0; j < cols; j += COLS)
-            spread_panel(b + j / COLS * BLOCKS, m->w, col + j, least(COLS, cols - j), first,
+            unpack_panel(b + j / COLS * BLOCKS, m->w, col + j, least(COLS, cols - j), first,
                          blocks);
         for (size_t i = row; i < row + rows; i += ROWS)
             for (size_t j = 0; j < cols; j += COLS)
