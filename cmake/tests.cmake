@@ -18,7 +18,7 @@ list(REMOVE_ITEM helper_sources "" ${test_sources})
 
 # Finite differences need more digits than float has.  Their tests use the model and the layers below.
 set(double_sources ${library_sources})
-list(FILTER double_sources INCLUDE REGEX "/src/(base|parallel|kernels|kernels/ref|model|formats)/[^/]+$")
+list(FILTER double_sources INCLUDE REGEX "/src/(base|config|parallel|kernels|kernels/ref|model|formats)/[^/]+$")
 add_library(kvshift_double STATIC EXCLUDE_FROM_ALL ${double_sources})
 kvshift_own_code(kvshift_double)
 add_dependencies(kvshift_double kvshift_commit)

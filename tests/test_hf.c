@@ -279,7 +279,7 @@ static void what_gpt2_cannot_be_is_refused(void **state)
         {"{\"n_embd\": null}", "'n_embd'"},
         {"{\"n_inner\": 0}", "'n_inner'"},
         {"{\"n_head\": 7}", "heads 7"},
-        {"{\"attn_pdrop\": 1}", "attention dropout"},
+        {"{\"attn_pdrop\": 1}", "dropout attention"},
         {"{\"activation_function\": \"relu\"}", "'activation_function'"},
         {"{\"scale_attn_weights\": false}", "'scale_attn_weights'"},
         {"{\"scale_attn_by_inverse_layer_idx\": true}", "'scale_attn_by_inverse_layer_idx'"},

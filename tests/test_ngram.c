@@ -249,9 +249,9 @@ static void bad_settings_are_refused(void **state)
         kvs_ngram_config config;
         const char *says;
     } cases[] = {
-        {{.alphabet = 0, .pairs = 1, .answers = 1}, "alphabet is '0', expected 1 to 8192"},
-        {{.alphabet = 3, .pairs = 0, .answers = 1}, "pairs is '0'"},
-        {{.alphabet = 3, .pairs = 1, .answers = 0}, "answers is '0'"},
+        {{.alphabet = 0, .pairs = 1, .answers = 1}, "alphabet is 0, expected 1 to 8192"},
+        {{.alphabet = 3, .pairs = 0, .answers = 1}, "pairs is 0"},
+        {{.alphabet = 3, .pairs = 1, .answers = 0}, "answers is 0"},
         {{.alphabet = 3, .pairs = 10, .answers = 1}, "pairs is '10', expected at most 9"},
         {{.alphabet = SIZE_MAX, .pairs = 1, .answers = 1}, "alphabet is"},
         {{.alphabet = 8000, .pairs = SIZE_MAX, .answers = 1}, "pairs is"},

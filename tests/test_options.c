@@ -28,23 +28,24 @@ static const char *const shifts[] = {"none", "k", "kv", NULL};
 #define ROW(option, type, member)                                                                  \
     .name = (option), .kind = (type), .offset = offsetof(settings, member), .group = "Options"
 
-static const kvsi_option options[] = {
-    {ROW("quiet", KVSI_OPTION_FLAG, quiet), .help = "say nothing"},
-    {ROW("window", KVSI_OPTION_SIZE, window), .placeholder = "N", .help = "reach", .low = 1,
+static const kvsi_setting options[] = {
+    {ROW("quiet", KVSI_SETTING_FLAG, quiet), .help = "say nothing"},
+    {ROW("window", KVSI_SETTING_SIZE, window), .placeholder = "N", .help = "reach", .low = 1,
      .high = 3},
-    {ROW("kv-heads", KVSI_OPTION_SIZE, kv_heads), .placeholder = "N", .help = "heads",
+    {ROW("kv-heads", KVSI_SETTING_SIZE, kv_heads), .placeholder = "N", .help = "heads",
      .automatic = "as many as heads"},
-    {ROW("seed", KVSI_OPTION_UINT64, seed), .placeholder = "N", .help = "seed"},
-    {ROW("rate", KVSI_OPTION_REAL, rate), .placeholder = "X", .help = "rate"},
-    {ROW("out", KVSI_OPTION_TEXT, out), .placeholder = "DIR", .help = "folder"},
-    {ROW("shift", KVSI_OPTION_CHOICE, shift), .placeholder = "NAME", .help = "kind",
+    {ROW("seed", KVSI_SETTING_UINT64, seed), .placeholder = "N", .help = "seed"},
+    {ROW("rate", KVSI_SETTING_REAL, rate), .placeholder = "X", .help = "rate"},
+    {ROW("out", KVSI_SETTING_TEXT, out), .placeholder = "DIR", .help = "folder"},
+    {ROW("shift", KVSI_SETTING_CHOICE, shift), .placeholder = "NAME", .help = "kind",
      .choices = shifts},
-    {ROW("layers", KVSI_OPTION_SIZES, layers), .placeholder = "N,...", .help = "layers",
+    {ROW("layers", KVSI_SETTING_SIZES, layers), .placeholder = "N,...", .help = "layers",
      .automatic = "all", .high = 9},
-    {ROW("slopes", KVSI_OPTION_REALS, slopes), .placeholder = "X,...", .help = "slopes",
+    {ROW("slopes", KVSI_SETTING_REALS, slopes), .placeholder = "X,...", .help = "slopes",
      .automatic = "falling"},
-    {ROW("words", KVSI_OPTION_TEXT, words), .placeholder = "TEXT", .help = "words", .repeats = 1},
-    {ROW("note", KVSI_OPTION_TEXT, note), .placeholder = "TEXT", .help = "note", .may_be_empty = 1},
+    {ROW("words", KVSI_SETTING_TEXT, words), .placeholder = "TEXT", .help = "words", .repeats = 1},
+    {ROW("note", KVSI_SETTING_TEXT, note), .placeholder = "TEXT", .help = "note",
+     .may_be_empty = 1},
 };
 
 enum { QUIET, WINDOW, KV_HEADS, SEED, RATE, OUT, SHIFT, LAYERS, SLOPES, WORDS };
@@ -54,8 +55,7 @@ static const kvsi_command_options command = {
     .purpose = "Tries things.",
     .argument = "RUN",
     .max_arguments = 2,
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
 };
 
 static settings values;
@@ -167,11 +167,11 @@ static void what_is_no_number_is_refused(void **state)
     }
 }
 
-static void check_print(const kvsi_option *option, const char *expected)
+static void check_print(const kvsi_setting *option, const char *expected)
 {
     kvsi_text text = {0};
 
-    kvsi_option_print(&text, option, &values);
+    kvsi_setting_print(&text, option, &values);
     assert_int_equal(kvsi_text_check(&text, &err), KVS_OK);
     assert_string_equal(text.data, expected);
     kvsi_text_release(&text);
@@ -317,12 +317,12 @@ static void help_shows_the_table(void **state)
 
 static void long_help_is_wrapped(void **state)
 {
-    const kvsi_option wordy = {
-        ROW("rather-a-long-option-name", KVSI_OPTION_FLAG, quiet),
-        .help = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-                "fifteen sixteen seventeen eighteen nineteen twenty"};
+    const kvsi_setting wordy[] = {
+        {ROW("rather-a-long-option-name", KVSI_SETTING_FLAG, quiet),
+         .help = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+                 "fifteen sixteen seventeen eighteen nineteen twenty"}};
     const kvsi_command_options one = {
-        .command = "kvshift try", .purpose = "Tries things.", .options = &wordy, .count = 1};
+        .command = "kvshift try", .purpose = "Tries things.", .tables = KVSI_OPTIONS(wordy)};
     kvsi_text text = {0};
 
     (void)state;

@@ -25,7 +25,7 @@ static void every_model_can_be_trained(void **state)
         kvs_train_config train;
 
         assert_int_equal(kvs_train_config_preset(&train, "paper-3b", &err), KVS_E_INVALID);
-        assert_string_equal(err.message, "unknown preset 'paper-3b'");
+        assert_string_equal(err.message, "unknown preset 'paper-3b'; did you mean 'paper-13b'?");
     }
 }
 

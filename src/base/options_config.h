@@ -1,24 +1,22 @@
 /* base/options_config.h - a command's options in a configuration file.
  *
- * Keys are the names of options, with - or _, sections the groups of the help in lower case with -
- * for blanks; a key stands in its group's section or before all sections. */
+ * Keys are the names of options, with - or _.  Sections are the groups of the help in lower case,
+ * with - for blanks.  A key stands in its group's section or before all sections. */
 #ifndef KVSI_BASE_OPTIONS_CONFIG_H
 #define KVSI_BASE_OPTIONS_CONFIG_H
 
 #include "base/json.h"
 #include "base/options.h"
 
-/* Reads parsed->config.  What is already given elsewhere keeps its value, but is checked. */
+/* Adds the entries of parsed->config to the assignments. */
 kvs_status kvsi_options_read_file(kvsi_parsed_options *parsed, const kvsi_command_options *command,
-                                  void *settings, kvs_err *err);
+                                  kvs_err *err);
 
-/* Every value that is not given, and for which the settings say something else than `before`, is
- * from `source`. */
-kvs_status kvsi_options_mark_changes(kvsi_parsed_options *parsed,
-                                     const kvsi_command_options *command, const void *before,
-                                     const void *settings, kvsi_option_source source, kvs_err *err);
+/* Sets the source of every value that was not given and that differs from `before`. */
+void kvsi_options_mark_changes(kvsi_parsed_options *parsed, const kvsi_command_options *command,
+                               const void *before, const void *settings, kvsi_option_source source);
 
-/* Appends all settings as a TOML file, with where each came from or what each means; read as a
+/* Appends all settings as a TOML file, with the source or the meaning of each.  Read as a
  * configuration file it gives the same settings. */
 void kvsi_options_print_config(kvsi_text *text, const kvsi_command_options *command,
                                const void *settings, const kvsi_parsed_options *parsed);

@@ -1,4 +1,4 @@
-/* From settings to a configuration file. */
+/* Prints settings as a configuration file. */
 #include "base/options_config.h"
 
 #include <stdio.h>
@@ -8,24 +8,15 @@ enum { COMMENT_COLUMN = 34, EXPLANATION_WIDTH = 98 };
 
 /* ---- changes ---- */
 
-kvs_status kvsi_options_mark_changes(kvsi_parsed_options *parsed,
-                                     const kvsi_command_options *command, const void *before,
-                                     const void *settings, kvsi_option_source source, kvs_err *err)
+void kvsi_options_mark_changes(kvsi_parsed_options *parsed, const kvsi_command_options *command,
+                               const void *before, const void *settings, kvsi_option_source source)
 {
-    kvs_status st = KVS_OK;
+    for (size_t i = 0; i < kvsi_command_count(command); i++) {
+        const kvsi_setting row = kvsi_command_row(command, i);
 
-    for (size_t i = 0; st == KVS_OK && i < command->count; i++) {
-        kvsi_text then = {0}, now = {0};
-
-        kvsi_option_print(&then, command->options + i, before);
-        kvsi_option_print(&now, command->options + i, settings);
-        st = kvsi_text_check(then.failed ? &then : &now, err);
-        if (st == KVS_OK && !kvsi_option_is_given(parsed, i) && strcmp(then.data, now.data) != 0)
+        if (!kvsi_option_is_given(parsed, i) && !kvsi_setting_equal(&row, before, settings))
             parsed->source[i] = source;
-        kvsi_text_release(&then);
-        kvsi_text_release(&now);
     }
-    return st;
 }
 
 /* ---- values ---- */
@@ -66,23 +57,26 @@ static void add_comment(kvsi_text *text, const char *words)
     }
 }
 
-static void add_value(kvsi_text *text, const kvsi_option *option, const char *words)
+static void add_value(kvsi_text *text, const kvsi_setting *row, const char *words)
 {
-    switch (option->kind) {
-    case KVSI_OPTION_FLAG:
+    switch (row->kind) {
+    case KVSI_SETTING_FLAG:
         kvsi_text_add(text, strcmp(words, "yes") == 0 ? "true" : "false");
         return;
-    case KVSI_OPTION_SIZE:
-    case KVSI_OPTION_UINT64:
-    case KVSI_OPTION_REAL:
+    case KVSI_SETTING_SIZE:
+    case KVSI_SETTING_UINT64:
+    case KVSI_SETTING_REAL:
         kvsi_text_add(text, words);
         return;
-    case KVSI_OPTION_SIZES:
-    case KVSI_OPTION_REALS:
+    case KVSI_SETTING_SIZES:
+    case KVSI_SETTING_REALS:
+    case KVSI_SETTING_BITS:
+    case KVSI_SETTING_OPTIONAL:
         kvsi_text_format(text, "[%s]", words);
         return;
-    case KVSI_OPTION_TEXT:
-    case KVSI_OPTION_CHOICE:
+    case KVSI_SETTING_TEXT:
+    case KVSI_SETTING_CHOICE:
+    case KVSI_SETTING_ENUM:
         add_string(text, words);
         return;
     }
@@ -90,8 +84,8 @@ static void add_value(kvsi_text *text, const kvsi_option *option, const char *wo
 
 /* ---- lines ---- */
 
-static void add_source(kvsi_text *text, const kvsi_parsed_options *parsed,
-                       const kvsi_option *option, size_t index)
+static void add_source(kvsi_text *text, const kvsi_parsed_options *parsed, const kvsi_setting *row,
+                       size_t index)
 {
     char variable[64];
 
@@ -108,17 +102,17 @@ static void add_source(kvsi_text *text, const kvsi_parsed_options *parsed,
         add_comment(text, parsed->model);
         return;
     case KVSI_FROM_OTHERS:
-        kvsi_text_add(text, "worked out from the rest");
+        kvsi_text_add(text, "computed from other settings");
         return;
     case KVSI_FROM_START:
-        return; /* has no value yet */
+        return; /* no value yet */
     case KVSI_FROM_FILE:
         kvsi_text_add(text, "file ");
         add_comment(text, parsed->config);
         kvsi_text_format(text, ":%zu", parsed->line[index]);
         return;
     case KVSI_FROM_ENVIRONMENT:
-        kvsi_option_environment(variable, sizeof variable, option);
+        kvsi_option_environment(variable, sizeof variable, row);
         kvsi_text_format(text, "environment %s", variable);
         return;
     case KVSI_FROM_COMMAND_LINE:
@@ -127,63 +121,63 @@ static void add_source(kvsi_text *text, const kvsi_parsed_options *parsed,
     }
 }
 
-/* Is there nothing that a file could say?  No text, or one that is not UTF-8. */
-static int is_unsayable(const kvsi_option *option, const char *words)
+/* A text that is not set or is not UTF-8 cannot stand in a file. */
+static int cannot_write(const kvsi_setting *row, const char *words)
 {
-    const int is_text = option->kind == KVSI_OPTION_TEXT || option->kind == KVSI_OPTION_CHOICE;
+    const int is_text = row->kind == KVSI_SETTING_TEXT || row->kind == KVSI_SETTING_CHOICE ||
+                        row->kind == KVSI_SETTING_ENUM;
 
     return is_text && (!*words || !is_utf8(words));
 }
 
-/* Has the command something to decide itself? */
-static int is_open(const kvsi_option *option, const char *words)
+static int is_automatic(const kvsi_setting *row, const char *words)
 {
-    return option->automatic && (!*words || strcmp(words, "0") == 0);
+    return row->automatic && (!*words || strcmp(words, "0") == 0);
 }
 
 typedef void add_setting(kvsi_text *text, const kvsi_parsed_options *parsed,
-                         const kvsi_option *option, size_t index, const char *words);
+                         const kvsi_setting *row, size_t index, const char *words);
 
-/* The value and its source; a comment, where a file can or need not say it. */
+/* Adds the value and its source; as a comment, if a file cannot or need not have it. */
 static void add_with_source(kvsi_text *text, const kvsi_parsed_options *parsed,
-                            const kvsi_option *option, size_t index, const char *words)
+                            const kvsi_setting *row, size_t index, const char *words)
 {
     const size_t start = text->length;
-    const int hidden = parsed->source[index] == KVSI_FROM_MODEL || is_unsayable(option, words);
+    const int hidden = parsed->source[index] == KVSI_FROM_MODEL || cannot_write(row, words);
 
     if (parsed->source[index] == KVSI_FROM_START) {
-        kvsi_text_format(text, "# %s is worked out at the start\n", option->name);
+        kvsi_text_format(text, "# %s is computed at the start\n", row->name);
         return;
     }
     if (hidden && !*words) {
-        kvsi_text_format(text, "# %s is not set%s%s\n", option->name, option->automatic ? ": " : "",
-                         option->automatic ? option->automatic : "");
+        kvsi_text_format(text, "# %s is not set%s%s\n", row->name, row->automatic ? ": " : "",
+                         row->automatic ? row->automatic : "");
         return;
     }
-    kvsi_text_format(text, "%s%s = ", hidden ? "# " : "", option->name);
+    kvsi_text_format(text, "%s%s = ", hidden ? "# " : "", row->name);
     if (hidden)
         add_comment(text, words);
     else
-        add_value(text, option, words);
+        add_value(text, row, words);
     while (!text->failed && text->length - start < COMMENT_COLUMN)
         kvsi_text_add(text, " ");
     kvsi_text_add(text, " # ");
-    add_source(text, parsed, option, index);
-    if (is_open(option, words))
-        kvsi_text_format(text, ": %s", option->automatic);
+    add_source(text, parsed, row, index);
+    if (is_automatic(row, words))
+        kvsi_text_format(text, ": %s", row->automatic);
     kvsi_text_add(text, "\n");
 }
 
 /* ---- explanations ---- */
 
-static void add_explanation(kvsi_text *text, const kvsi_option *option)
+static void add_explanation(kvsi_text *text, const kvsi_setting *row)
 {
     kvsi_text words = {0};
     size_t column = 0;
 
-    kvsi_option_explain(&words, option);
-    if (option->automatic)
-        kvsi_text_format(&words, "; if left alone: %s", option->automatic);
+    kvsi_option_explain(&words, row);
+    if (row->automatic)
+        kvsi_text_format(&words, "; if left alone: %s", row->automatic);
     for (const char *word = words.failed ? "" : words.data; *word;) {
         const size_t length = strcspn(word, " ");
         const int breaks = column == 0 || column + 1 + length > EXPLANATION_WIDTH;
@@ -199,20 +193,20 @@ static void add_explanation(kvsi_text *text, const kvsi_option *option)
     kvsi_text_release(&words);
 }
 
-/* What it means, then the value; as a comment with a stand-in where there is none. */
+/* Adds the meaning, then the value; as a comment with the placeholder if there is none. */
 static void add_with_meaning(kvsi_text *text, const kvsi_parsed_options *parsed,
-                             const kvsi_option *option, size_t index, const char *words)
+                             const kvsi_setting *row, size_t index, const char *words)
 {
     const int hidden = parsed->source[index] == KVSI_FROM_MODEL ||
-                       parsed->source[index] == KVSI_FROM_START || is_unsayable(option, words);
+                       parsed->source[index] == KVSI_FROM_START || cannot_write(row, words);
 
     kvsi_text_add(text, "\n");
-    add_explanation(text, option);
-    kvsi_text_format(text, "%s%s = ", hidden ? "# " : "", option->name);
-    if (is_unsayable(option, words))
-        kvsi_text_format(text, "\"%s\"", option->placeholder);
+    add_explanation(text, row);
+    kvsi_text_format(text, "%s%s = ", hidden ? "# " : "", row->name);
+    if (cannot_write(row, words))
+        kvsi_text_format(text, "\"%s\"", row->placeholder);
     else
-        add_value(text, option, words);
+        add_value(text, row, words);
     kvsi_text_add(text, "\n");
 }
 
@@ -221,26 +215,28 @@ static void add_with_meaning(kvsi_text *text, const kvsi_parsed_options *parsed,
 static void add_settings(kvsi_text *text, const kvsi_command_options *command, const void *settings,
                          const kvsi_parsed_options *parsed, add_setting *add)
 {
+    size_t order[KVSI_OPTIONS_MAX];
     const char *group = NULL;
 
-    for (size_t i = 0; i < command->count; i++) {
-        const kvsi_option *option = command->options + i;
+    kvsi_command_order(order, command);
+    for (size_t i = 0; i < kvsi_command_count(command); i++) {
+        const kvsi_setting row = kvsi_command_row(command, order[i]);
         kvsi_text words = {0};
 
-        if (!group || strcmp(group, option->group) != 0) {
+        if (!group || strcmp(group, row.group) != 0) {
             char section[64];
 
-            kvsi_options_section(section, sizeof section, option->group);
+            kvsi_options_section(section, sizeof section, row.group);
             kvsi_text_format(text, "\n[%s]\n", section);
         }
-        group = option->group;
-        if (option->repeats)
-            continue; /* is for the command line */
-        kvsi_option_print(&words, option, settings);
+        group = row.group;
+        if (row.repeats)
+            continue; /* only on the command line */
+        kvsi_setting_print(&words, &row, settings);
         if (words.failed)
             text->failed = 1;
         else
-            add(text, parsed, option, i, words.data);
+            add(text, parsed, &row, order[i], words.data);
         kvsi_text_release(&words);
     }
 }
@@ -249,7 +245,7 @@ void kvsi_options_print_config(kvsi_text *text, const kvsi_command_options *comm
                                const void *settings, const kvsi_parsed_options *parsed)
 {
     kvsi_text_format(text,
-                     "# Settings of '%s', and where each came from.\n"
+                     "# Settings of '%s' and their sources.\n"
                      "# '%s --config FILE' takes this file.\n",
                      command->command, command->command);
     add_settings(text, command, settings, parsed, add_with_source);

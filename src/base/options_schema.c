@@ -3,81 +3,86 @@
 
 #include <string.h>
 
-static const char *type_of(const kvsi_option *option)
+static const char *type_of(const kvsi_setting *row)
 {
-    switch (option->kind) {
-    case KVSI_OPTION_FLAG:
+    switch (row->kind) {
+    case KVSI_SETTING_FLAG:
         return "boolean";
-    case KVSI_OPTION_SIZE:
-    case KVSI_OPTION_UINT64:
+    case KVSI_SETTING_SIZE:
+    case KVSI_SETTING_UINT64:
         return "integer";
-    case KVSI_OPTION_REAL:
+    case KVSI_SETTING_REAL:
         return "number";
-    case KVSI_OPTION_SIZES:
-    case KVSI_OPTION_REALS:
+    case KVSI_SETTING_SIZES:
+    case KVSI_SETTING_REALS:
+    case KVSI_SETTING_BITS:
+    case KVSI_SETTING_OPTIONAL:
         return "array";
-    case KVSI_OPTION_TEXT:
-    case KVSI_OPTION_CHOICE:
+    case KVSI_SETTING_TEXT:
+    case KVSI_SETTING_CHOICE:
+    case KVSI_SETTING_ENUM:
         break;
     }
     return "string";
 }
 
-static void set_limits(json_t *schema, const kvsi_option *option)
+static void set_limits(json_t *schema, const kvsi_setting *row)
 {
-    json_object_set_new(schema, "minimum", json_real(option->low));
-    if (option->high > 0)
-        json_object_set_new(schema, "maximum", json_real(option->high));
+    json_object_set_new(schema, row->open_low ? "exclusiveMinimum" : "minimum",
+                        json_real(row->low));
+    if (row->high > 0)
+        json_object_set_new(schema, row->open_high ? "exclusiveMaximum" : "maximum",
+                            json_real(row->high));
 }
 
-static json_t *choices_of(const kvsi_option *option)
+static json_t *choices_of(const kvsi_setting *row)
 {
     json_t *list = json_array();
+    const char *choice;
 
-    for (size_t i = 0; option->choices[i]; i++)
-        json_array_append_new(list, json_string(option->choices[i]));
+    for (size_t i = 0; (choice = kvsi_setting_choice(row, i)); i++)
+        json_array_append_new(list, json_string(choice));
     return list;
 }
 
-/* NULL where there is no default, or the command decides. */
-static json_t *default_of(const kvsi_option *option, const void *settings)
+/* NULL if there is no default or the command decides. */
+static json_t *default_of(const kvsi_setting *row, const void *settings)
 {
-    kvsi_text words = {0};
-    json_t *value = NULL;
+    const int is_named = row->kind == KVSI_SETTING_CHOICE || row->kind == KVSI_SETTING_ENUM;
+    const char *text;
 
-    kvsi_option_print(&words, option, settings);
-    if (option->kind == KVSI_OPTION_FLAG)
-        value = json_boolean(strcmp(words.data ? words.data : "", "yes") == 0);
-    else if (option->kind == KVSI_OPTION_CHOICE && words.length > 0)
-        value = json_string(words.data);
-    else if (words.length > 0 && !option->automatic)
-        value = option->kind == KVSI_OPTION_TEXT ? json_string(words.data)
-                                                 : json_loads(words.data, JSON_DECODE_ANY, NULL);
-    kvsi_text_release(&words);
-    return value;
+    if (row->kind == KVSI_SETTING_FLAG)
+        return kvsi_setting_to_json(row, settings);
+    if (row->automatic && !(is_named && !kvsi_setting_is_automatic(row, settings)))
+        return NULL;
+    if (row->kind == KVSI_SETTING_TEXT) {
+        text = *(const char *const *)(const void *)((const char *)settings + row->offset);
+        return text ? json_string(text) : NULL;
+    }
+    return kvsi_setting_to_json(row, settings);
 }
 
-static json_t *option_schema(const kvsi_option *option, const void *settings)
+static json_t *option_schema(const kvsi_setting *row, const void *settings)
 {
-    const char *const type = type_of(option);
-    json_t *schema = json_pack("{s:s, s:s, s:o*}", "type", type, "description", option->help,
-                               "default", default_of(option, settings));
+    const char *const type = type_of(row);
+    json_t *schema = json_pack("{s:s, s:s, s:o*}", "type", type, "description", row->help,
+                               "default", default_of(row, settings));
     json_t *item = NULL;
 
     if (strcmp(type, "array") == 0) {
-        item = json_pack("{s:s}", "type", option->kind == KVSI_OPTION_SIZES ? "integer" : "number");
-        set_limits(item, option);
+        item = json_pack("{s:s}", "type", row->kind == KVSI_SETTING_REALS ? "number" : "integer");
+        set_limits(item, row);
         json_object_set_new(schema, "items", item);
         json_object_set_new(schema, "maxItems", json_integer(KVSI_LIST_MAX));
     } else if (strcmp(type, "integer") == 0 || strcmp(type, "number") == 0) {
-        set_limits(schema, option);
-    } else if (option->kind == KVSI_OPTION_CHOICE) {
-        json_object_set_new(schema, "enum", choices_of(option));
+        set_limits(schema, row);
+    } else if (kvsi_setting_choice(row, 0)) {
+        json_object_set_new(schema, "enum", choices_of(row));
     }
     return schema;
 }
 
-/* The section's schema, a borrowed reference, made where there is none yet. */
+/* The section's schema, a borrowed reference; created if there is none yet. */
 static json_t *section_schema(json_t *properties, const char *group)
 {
     char name[64];
@@ -93,24 +98,26 @@ static json_t *section_schema(json_t *properties, const char *group)
 json_t *kvsi_options_schema(const kvsi_command_options *command, const void *settings)
 {
     json_t *properties = json_object();
+    size_t order[KVSI_OPTIONS_MAX];
 
-    for (size_t i = 0; i < command->count; i++) {
-        const kvsi_option *option = command->options + i;
-        json_t *section = section_schema(properties, option->group);
+    kvsi_command_order(order, command);
+    for (size_t i = 0; i < kvsi_command_count(command); i++) {
+        const kvsi_setting row = kvsi_command_row(command, order[i]);
+        json_t *section = section_schema(properties, row.group);
 
-        if (option->repeats)
-            continue; /* is for the command line */
-        json_object_set_new(json_object_get(section, "properties"), option->name,
-                            option_schema(option, settings));
+        if (row.repeats)
+            continue; /* only on the command line */
+        json_object_set_new(json_object_get(section, "properties"), row.name,
+                            option_schema(&row, settings));
     }
-    for (size_t i = 0; i < command->count; i++) { /* the same keys before all sections */
-        const kvsi_option *option = command->options + i;
-        json_t *section = json_object_get(properties, option->name), *alone;
+    for (size_t i = 0; i < kvsi_command_count(command); i++) { /* keys before all sections */
+        const kvsi_setting row = kvsi_command_row(command, order[i]);
+        json_t *section = json_object_get(properties, row.name), *alone;
 
-        if (option->repeats)
+        if (row.repeats)
             continue;
-        alone = option_schema(option, settings);
-        json_object_set_new(properties, option->name,
+        alone = option_schema(&row, settings);
+        json_object_set_new(properties, row.name,
                             section ? json_pack("{s:[O, o]}", "anyOf", section, alone) : alone);
     }
     return json_pack("{s:s, s:s, s:s, s:o, s:b}", "$schema",

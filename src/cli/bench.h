@@ -14,13 +14,13 @@ typedef struct kvsi_bench_run {
 /* The rows of those options, for a verb whose settings have a kvsi_bench_run `run`. */
 /* clang-format off */
 #define KVSI_BENCH_ROWS(settings)                                                                  \
-    {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = offsetof(settings, run.threads),       \
+    {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, run.threads),       \
      .group = "Run", .placeholder = "N", .help = "number of threads",                              \
      .automatic = "every core", .high = 1024},                                                     \
-    {.name = "cpu-level", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, run.cpu_level),   \
+    {.name = "cpu-level", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, run.cpu_level),   \
      .group = "Run", .placeholder = "NAME", .help = "processor code to run",                       \
      .automatic = "auto"},                                                                         \
-    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = offsetof(settings, run.json),             \
+    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, run.json),             \
      .group = "Run", .help = "print one JSON object"}
 /* clang-format on */
 

@@ -1,5 +1,6 @@
 /* kvshift bench attention */
 #include "cli/bench.h"
+#include "config/config.h"
 
 #include <stdio.h>
 
@@ -11,23 +12,22 @@ typedef struct settings {
 
 #define FIELD(name) offsetof(settings, name)
 
-static const char *const shifts[] = {"none", "k", "v", "kv", "qkv", "gate", "clamp", "smear", NULL};
-
 /* clang-format off */
-static const kvsi_option options[] = {
-    {.name = "len", .kind = KVSI_OPTION_SIZE, .offset = FIELD(bench.length), .group = "Attention",
+static const kvsi_setting options[] = {
+    {.name = "len", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.length), .group = "Attention",
      .placeholder = "N", .help = "tokens of the sequence", .low = 1, .high = 1 << 24},
-    {.name = "head-size", .kind = KVSI_OPTION_SIZE, .offset = FIELD(bench.head_size),
+    {.name = "head-size", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.head_size),
      .group = "Attention", .placeholder = "N", .help = "channels of a head", .low = 1,
      .high = 4096},
-    {.name = "heads", .kind = KVSI_OPTION_SIZE, .offset = FIELD(bench.heads), .group = "Attention",
+    {.name = "heads", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.heads), .group = "Attention",
      .placeholder = "N", .help = "attention heads", .low = 1, .high = 4096},
-    {.name = "kv-heads", .kind = KVSI_OPTION_SIZE, .offset = FIELD(bench.kv_heads),
+    {.name = "kv-heads", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.kv_heads),
      .group = "Attention", .placeholder = "N", .help = "heads of keys and values",
      .automatic = "as many as --heads", .high = 4096},
-    {.name = "shift", .kind = KVSI_OPTION_CHOICE, .offset = FIELD(shift), .group = "Attention",
-     .placeholder = "NAME", .help = "what is mixed with the token before", .choices = shifts},
-    {.name = "rounds", .kind = KVSI_OPTION_SIZE, .offset = FIELD(bench.rounds), .group = "Run",
+    {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Attention",
+     .placeholder = "NAME", .help = "what is mixed with the token before", .names = kvsi_shift_target_names,
+     .aliases = kvsi_shift_aliases},
+    {.name = "rounds", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.rounds), .group = "Run",
      .placeholder = "N", .help = "times that it is measured", .low = 1, .high = 1000000},
     KVSI_BENCH_ROWS(settings),
 };
@@ -39,8 +39,7 @@ static const kvsi_command_options command = {
                "positions included, against the machine's peak in the same rounds.",
     .notes = "Counted are the causal halves of two products forward and four backward; what is "
              "computed\ntwice is counted once.  Rates are those of the median round.",
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
 };
 
 static json_t *part_to_json(double flops, kvs_spread seconds, double peak)

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "cli/bench.h"
 #include "cli/model_input.h"
+#include "config/config.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,34 +19,34 @@ typedef struct settings {
 
 #define FIELD(name) offsetof(settings, name)
 
-static const char *const shifts[] = {"none", "k", "v", "kv", "qkv", "gate", "clamp", "smear", NULL};
 static const char *const dtypes[] = {"f32", "bf16", "f16", "q8_0", "q4_0", NULL};
 
 /* clang-format off */
-static const kvsi_option options[] = {
-    {.name = "model", .letter = 'm', .kind = KVSI_OPTION_TEXT, .offset = FIELD(model),
+static const kvsi_setting options[] = {
+    {.name = "model", .letter = 'm', .kind = KVSI_SETTING_TEXT, .offset = FIELD(model),
      .group = "Model", .placeholder = "NAME|PATH",
      .help = "a bench model or preset with random weights, or a model's folder or file"},
-    {.name = "dtype", .kind = KVSI_OPTION_CHOICE, .offset = FIELD(dtype), .group = "Model",
+    {.name = "dtype", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(dtype), .group = "Model",
      .placeholder = "NAME", .help = "type of the matrices",
      .automatic = "f32; that of a folder or file as it is", .choices = dtypes},
-    {.name = "shift", .kind = KVSI_OPTION_CHOICE, .offset = FIELD(shift), .group = "Model",
+    {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Model",
      .placeholder = "NAME", .help = "what a model with random weights mixes with the token before",
-     .automatic = "none", .choices = shifts},
-    {.name = "prompt", .kind = KVSI_OPTION_SIZE, .offset = FIELD(prompt), .group = "Work",
+     .automatic = "none", .names = kvsi_shift_target_names,
+     .aliases = kvsi_shift_aliases},
+    {.name = "prompt", .kind = KVSI_SETTING_SIZE, .offset = FIELD(prompt), .group = "Work",
      .placeholder = "N", .help = "tokens of a prompt, 0 = none", .high = 1 << 24},
-    {.name = "gen", .kind = KVSI_OPTION_SIZE, .offset = FIELD(generate), .group = "Work",
+    {.name = "gen", .kind = KVSI_SETTING_SIZE, .offset = FIELD(generate), .group = "Work",
      .placeholder = "N", .help = "tokens that are generated, 0 = none", .high = 1 << 24},
-    {.name = "depth", .kind = KVSI_OPTION_SIZE, .offset = FIELD(depth), .group = "Work",
+    {.name = "depth", .kind = KVSI_SETTING_SIZE, .offset = FIELD(depth), .group = "Work",
      .placeholder = "N", .help = "tokens that are there before those generated",
      .high = 1 << 24},
-    {.name = "batch", .kind = KVSI_OPTION_SIZE, .offset = FIELD(batch), .group = "Work",
+    {.name = "batch", .kind = KVSI_SETTING_SIZE, .offset = FIELD(batch), .group = "Work",
      .placeholder = "N", .help = "sequences that are generated together", .low = 1,
      .high = 4096},
-    {.name = "kv-cache", .kind = KVSI_OPTION_CHOICE, .offset = FIELD(cache), .group = "Work",
+    {.name = "kv-cache", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(cache), .group = "Work",
      .placeholder = "NAME", .help = "type of keys and values that are kept",
      .choices = kvsi_kv_cache_names},
-    {.name = "rounds", .kind = KVSI_OPTION_SIZE, .offset = FIELD(rounds), .group = "Run",
+    {.name = "rounds", .kind = KVSI_SETTING_SIZE, .offset = FIELD(rounds), .group = "Run",
      .placeholder = "N", .help = "times that it is measured, after one of warm-up", .low = 1,
      .high = 1000000},
     KVSI_BENCH_ROWS(settings),
@@ -61,8 +62,7 @@ static const kvsi_command_options command = {
              "that a token is\nmultiplied with, shared by the sequences of a batch, and of keys "
              "and values; read_gb_s is what\ngeneration reads of them.  Rates are those of the "
              "median round.",
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
 };
 
 /* ---- models ---------------------------------------------------------------------------------- */

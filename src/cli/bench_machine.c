@@ -9,8 +9,8 @@ typedef struct settings {
 } settings;
 
 /* clang-format off */
-static const kvsi_option options[] = {
-    {.name = "rounds", .kind = KVSI_OPTION_SIZE, .offset = offsetof(settings, rounds),
+static const kvsi_setting options[] = {
+    {.name = "rounds", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, rounds),
      .group = "Run", .placeholder = "N", .help = "times that everything is measured", .low = 1,
      .high = 1000000},
     KVSI_BENCH_ROWS(settings),
@@ -24,8 +24,7 @@ static const kvsi_command_options command = {
                "training needs, as the trainer calls them, each right after a peak.",
     .notes = "Rates are medians over the rounds.  GFLOP/s are thousands of millions of operations, "
              "a\nmultiply-add being two; GB/s thousands of millions of bytes.",
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
 };
 
 /* Of the three products together: a step does each once, so times add up, not rates. */

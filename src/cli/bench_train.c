@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/bench.h"
+#include "config/config.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,29 +17,29 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 static const char *const models[] = {"tiny", "small", "kvlm", "s124", "gpt2", NULL};
-static const char *const shifts[] = {"none", "k", "v", "kv", "qkv", "gate", "clamp", "smear", NULL};
 
 /* clang-format off */
-static const kvsi_option options[] = {
-    {.name = "model", .letter = 'm', .kind = KVSI_OPTION_CHOICE, .offset = FIELD(model),
+static const kvsi_setting options[] = {
+    {.name = "model", .letter = 'm', .kind = KVSI_SETTING_CHOICE, .offset = FIELD(model),
      .group = "Training", .placeholder = "NAME", .help = "what is trained", .choices = models},
-    {.name = "shift", .kind = KVSI_OPTION_CHOICE, .offset = FIELD(shift), .group = "Training",
-     .placeholder = "NAME", .help = "what is mixed with the token before", .choices = shifts},
-    {.name = "batch", .kind = KVSI_OPTION_SIZE, .offset = FIELD(batch), .group = "Training",
+    {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Training",
+     .placeholder = "NAME", .help = "what is mixed with the token before", .names = kvsi_shift_target_names,
+     .aliases = kvsi_shift_aliases},
+    {.name = "batch", .kind = KVSI_SETTING_SIZE, .offset = FIELD(batch), .group = "Training",
      .placeholder = "N", .help = "sequences a step", .automatic = "the model's", .high = 1 << 20},
-    {.name = "length", .kind = KVSI_OPTION_SIZE, .offset = FIELD(length), .group = "Training",
+    {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(length), .group = "Training",
      .placeholder = "N", .help = "tokens of a sequence", .automatic = "the model's",
      .high = 1 << 24},
-    {.name = "recompute", .kind = KVSI_OPTION_FLAG, .offset = FIELD(recompute),
+    {.name = "recompute", .kind = KVSI_SETTING_FLAG, .offset = FIELD(recompute),
      .group = "Training", .help = "compute layers again in the backward pass: less memory"},
-    {.name = "steps", .kind = KVSI_OPTION_SIZE, .offset = FIELD(steps), .group = "Run",
+    {.name = "steps", .kind = KVSI_SETTING_SIZE, .offset = FIELD(steps), .group = "Run",
      .placeholder = "N", .help = "steps that are measured, after two of warm-up",
      .automatic = "5 to 100, by model", .high = 1000000},
-    {.name = "profile", .kind = KVSI_OPTION_FLAG, .offset = FIELD(profile), .group = "Run",
+    {.name = "profile", .kind = KVSI_SETTING_FLAG, .offset = FIELD(profile), .group = "Run",
      .help = "time every operation of the step"},
-    {.name = "save", .kind = KVSI_OPTION_TEXT, .offset = FIELD(save), .group = "Run",
+    {.name = "save", .kind = KVSI_SETTING_TEXT, .offset = FIELD(save), .group = "Run",
      .placeholder = "DIR", .help = "write the first weights and the batch there, for others"},
-    {.name = "paced", .kind = KVSI_OPTION_FLAG, .offset = FIELD(paced), .group = "Run",
+    {.name = "paced", .kind = KVSI_SETTING_FLAG, .offset = FIELD(paced), .group = "Run",
      .help = "do a step for every line of standard input, and answer it with a line of JSON"},
     KVSI_BENCH_ROWS(settings),
 };
@@ -56,8 +57,7 @@ static const kvsi_command_options command = {
              "minus 1.\n\n"
              "--paced is for measuring other programs in between (bench/vs_pytorch): there are no "
              "steps\nwithout the shift, and the result follows at the end of the input.",
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
 };
 
 /* ---- results --------------------------------------------------------------------------------- */

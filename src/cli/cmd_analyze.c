@@ -18,20 +18,20 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_option options[] = {
-    {.name = "length", .kind = KVSI_OPTION_SIZE, .offset = FIELD(lens.length), .group = "Scores",
+static const kvsi_setting options[] = {
+    {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.length), .group = "Scores",
      .placeholder = "N", .help = "random tokens that come twice; half the context at most",
      .low = 2, .high = 4096},
-    {.name = "sequences", .kind = KVSI_OPTION_SIZE, .offset = FIELD(lens.sequences),
+    {.name = "sequences", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.sequences),
      .group = "Scores", .placeholder = "N", .help = "sequences to average over", .low = 1,
      .high = 65536},
-    {.name = "seed", .kind = KVSI_OPTION_UINT64, .offset = FIELD(lens.seed), .group = "Scores",
+    {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(lens.seed), .group = "Scores",
      .placeholder = "N", .help = "of the tokens"},
-    {.name = "first-id", .kind = KVSI_OPTION_SIZE, .offset = FIELD(lens.first_id),
+    {.name = "first-id", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.first_id),
      .group = "Scores", .placeholder = "ID", .help = "lower ids are not drawn"},
-    {.name = "svg", .kind = KVSI_OPTION_TEXT, .offset = FIELD(svg), .group = "Output",
+    {.name = "svg", .kind = KVSI_SETTING_TEXT, .offset = FIELD(svg), .group = "Output",
      .placeholder = "FILE", .help = "draw the patterns of all heads; needs gnuplot"},
-    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Output",
+    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object"},
     KVSI_RUN_ROWS(settings),
 };
@@ -49,8 +49,7 @@ static const kvsi_command_options command = {
     .argument = "MODEL",
     .min_arguments = 1,
     .max_arguments = 1,
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
 };
 
 typedef struct analysis {

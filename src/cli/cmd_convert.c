@@ -1,13 +1,17 @@
 /* kvshift convert: a model into another format, or random weights into any. */
 #include "cli/cli.h"
-#include "cli/train_options.h"
+#include "cli/model_options.h"
 #include "cli/watch.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct convert_settings {
-    kvsi_train_settings model; /* of random weights; must be first, see train_options.h */
+    const char *preset; /* of random weights, like the next four */
+    kvs_model_config model;
+    double dropout;
+    uint64_t seed;
+    size_t threads;
     const char *format, *dtype, *tokenizer, *shard_size;
     int overwrite, quiet;
 } convert_settings;
@@ -20,9 +24,9 @@ static const char *const dtype_names[] = {"keep", "f32", "f16", "bf16", "q8_0", 
 
 #define FIELD(name) offsetof(convert_settings, name)
 
-static const kvsi_option own_options[] = {
+static const kvsi_setting own_options[] = {
     {.name = "format",
-     .kind = KVSI_OPTION_CHOICE,
+     .kind = KVSI_SETTING_CHOICE,
      .offset = FIELD(format),
      .group = "Output",
      .placeholder = "NAME",
@@ -30,7 +34,7 @@ static const kvsi_option own_options[] = {
              "gguf-llama refuses what other programs would compute otherwise",
      .choices = format_names},
     {.name = "dtype",
-     .kind = KVSI_OPTION_CHOICE,
+     .kind = KVSI_SETTING_CHOICE,
      .offset = FIELD(dtype),
      .group = "Output",
      .placeholder = "NAME",
@@ -38,7 +42,7 @@ static const kvsi_option own_options[] = {
              "a number, are for GGUF",
      .choices = dtype_names},
     {.name = "shard-size",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(shard_size),
      .group = "Output",
      .placeholder = "SIZE",
@@ -46,72 +50,75 @@ static const kvsi_option own_options[] = {
      .automatic = "5GB"},
     {.name = "tokenizer",
      .letter = 't',
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(tokenizer),
      .group = "Output",
      .placeholder = "FILE",
      .help = "the tokenizer that goes along; 'none' leaves it out",
      .automatic = "that of IN, if it has one"},
     {.name = "overwrite",
-     .kind = KVSI_OPTION_FLAG,
+     .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(overwrite),
      .group = "Output",
      .help = "replace what is at OUT: a file, or a folder with a model and nothing else"},
     {.name = "seed",
-     .kind = KVSI_OPTION_UINT64,
-     .offset = FIELD(model.train.seed),
+     .kind = KVSI_SETTING_UINT64,
+     .offset = FIELD(seed),
      .group = "Run",
      .placeholder = "N",
      .help = "of random weights",
      .high = 999999999999999},
     {.name = "threads",
-     .kind = KVSI_OPTION_SIZE,
-     .offset = FIELD(model.threads),
+     .kind = KVSI_SETTING_SIZE,
+     .offset = FIELD(threads),
      .group = "Run",
      .placeholder = "N",
      .help = "that draw random weights",
      .automatic = "every core",
      .high = 1024},
     {.name = "quiet",
-     .kind = KVSI_OPTION_FLAG,
+     .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(quiet),
      .group = "Run",
      .help = "show no progress"},
 };
 
-enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options };
-_Static_assert((int)OWN_OPTIONS <= (int)KVSI_OPTIONS_BESIDE_MODEL,
-               "raise KVSI_OPTIONS_BESIDE_MODEL");
+static const kvsi_setting random_options[] = {
+    {.name = "random",
+     .kind = KVSI_SETTING_TEXT,
+     .offset = FIELD(preset),
+     .group = "Random weights",
+     .placeholder = "NAME",
+     .help = "write random weights instead of IN: those of a config.json or of a preset, which the "
+             "model options override",
+     .examples = kvs_preset_name,
+     .automatic = "none"},
+};
 
-/* The table: the model options of 'kvshift train', then ours. */
-static void make_command(kvsi_command_options *command, kvsi_option *table)
-{
-    const size_t count = kvsi_model_option_count();
+static const kvsi_setting dropout_option[] = {{KVSI_DROPOUT_ROW(FIELD(dropout))}};
 
-    memcpy(table, kvsi_train_command.options, count * sizeof *table);
-    memcpy(table + count, own_options, sizeof own_options);
-    table[0].name = "random";
-    table[0].group = "Random weights";
-    table[0].help = "write random weights instead of IN: of a preset, one of paper-1.5b, -2.9b, "
-                    "-6.7b, -13b, -19b, kvlm, desk-1m, -3m, -10m, -30m and -110m, or of a "
-                    "config.json; the model options change it";
-    for (size_t i = 1; i < count; i++)
-        table[i].group = "Model, of random weights";
-    *command = (kvsi_command_options){
-        .command = "kvshift convert",
-        .purpose = "Writes the model IN, of any format that is read, as OUT, tensor by tensor; or "
-                   "with --random, which takes no IN, a new one.  OUT appears whole or not at all.",
-        .notes = "Formats: hf is a folder with config.json and safetensors; a shifted Llama comes "
-                 "with\nmodeling_kvshift.py, with which transformers runs it (trust_remote_code).  "
-                 "gguf is\narchitecture llama where that computes the same, else kvshift.  llama2c "
-                 "is for plain\nLlama models.  docs/formats.md says what is stored where.",
-        .argument = "[IN] OUT",
-        .min_arguments = 1,
-        .max_arguments = 2,
-        .options = table,
-        .count = count + OWN_OPTIONS,
-    };
-}
+static const char MODEL[] = "Model, of random weights";
+
+static const kvsi_command_options command = {
+    .command = "kvshift convert",
+    .purpose = "Writes the model IN, of any supported format, as OUT, tensor by tensor; or, with "
+               "--random, which takes no IN, a new one.  OUT appears whole or not at all.",
+    .notes = "Formats: hf is a folder with config.json and safetensors; a shifted Llama comes "
+             "with\nmodeling_kvshift.py, with which transformers runs it (trust_remote_code).  "
+             "gguf is\narchitecture llama where that computes the same, else kvshift.  llama2c "
+             "is for plain\nLlama models.  docs/formats.md describes what is stored where.",
+    .argument = "[IN] OUT",
+    .min_arguments = 1,
+    .max_arguments = 2,
+    .tables =
+        (const kvsi_option_table[]){
+            KVSI_OPTION_ROWS(random_options),
+            {&kvsi_model_settings, FIELD(model), MODEL},
+            {&(const kvsi_settings)KVSI_SETTINGS(dropout_option), 0, MODEL},
+            KVSI_OPTION_ROWS(own_options),
+            {0},
+        },
+};
 
 /* ---- from words to values -------------------------------------------------------------------- */
 
@@ -138,37 +145,37 @@ static kvs_status parse_size(uint64_t *out, const char *text, kvs_err *err)
                      "option '--shard-size': expected a size such as 500MB, found '%s'", text);
 }
 
-/* Either a model comes in, or random weights have a description. */
+/* Either there is a model to convert, or random weights have a description. */
 static kvs_status check_input(const convert_settings *s, const kvsi_parsed_options *parsed,
-                              const kvsi_command_options *command, kvs_err *err)
+                              kvs_err *err)
 {
-    const size_t models = s->model.preset ? 0 : kvsi_model_option_count();
-
-    if (s->model.preset && parsed->argument_count == 2)
+    if (s->preset && parsed->argument_count == 2)
         return kvsi_fail(err, KVS_E_INVALID, "option '--random' takes no model, found '%s'",
                          parsed->arguments[0]);
-    if (!s->model.preset && parsed->argument_count == 1)
+    if (!s->preset && parsed->argument_count == 1)
         return kvsi_fail(err, KVS_E_INVALID,
                          "expected IN and OUT, found '%s' alone; see 'kvshift convert --help'",
                          parsed->arguments[0]);
-    for (size_t i = 1; i < models; i++)
-        if (parsed->source[i] == KVSI_FROM_COMMAND_LINE)
-            return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--random'",
-                             command->options[i].name);
+    for (size_t i = 0; !s->preset && i < kvsi_command_count(&command); i++) {
+        const kvsi_setting row = kvsi_command_row(&command, i);
+
+        if (strcmp(row.group, MODEL) == 0 && parsed->source[i] == KVSI_FROM_COMMAND_LINE)
+            return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--random'", row.name);
+    }
     return KVS_OK;
 }
 
 static kvs_status make_options(kvs_convert_options *out, const convert_settings *s,
                                const kvsi_parsed_options *parsed, kvs_err *err)
 {
-    const int random = s->model.preset != NULL;
+    const int random = s->preset != NULL;
 
     kvs_convert_options_init(out);
     out->in = random ? NULL : parsed->arguments[0];
     out->out = parsed->arguments[random ? 0 : 1];
-    out->config = random ? &s->model.model : NULL;
-    out->seed = s->model.train.seed;
-    out->threads = (int)s->model.threads;
+    out->config = random ? &s->model : NULL;
+    out->seed = s->seed;
+    out->threads = (int)s->threads;
     out->tokenizer = s->tokenizer;
     out->overwrite = s->overwrite;
     TRY(kvs_format_parse(&out->format, s->format, err));
@@ -204,41 +211,42 @@ static void show_remark(void *user, const char *text)
 }
 
 static kvs_status convert(const convert_settings *s, const kvsi_parsed_options *parsed,
-                          const kvsi_command_options *command, kvs_err *err)
+                          kvs_err *err)
 {
     kvs_convert_options options;
     kvsi_watch watch;
     kvs_status st;
 
-    TRY_OUT(check_input(s, parsed, command, err));
-    TRY_OUT(make_options(&options, s, parsed, err));
+    TRY(check_input(s, parsed, err));
+    TRY(make_options(&options, s, parsed, err));
     options.progress = show_progress;
     options.remark = show_remark;
     options.user = &watch;
     kvsi_watch_start(&watch, s->quiet);
     st = kvs_convert(&options, err);
     kvsi_watch_end(&watch);
-out:
     return st;
 }
 
 int kvsi_cmd_convert(int argc, char **argv)
 {
-    convert_settings settings = {.format = format_names[0], .dtype = dtype_names[0]};
-    kvsi_option table[KVSI_OPTIONS_MAX];
-    kvsi_command_options command;
+    convert_settings s = {.format = format_names[0], .dtype = dtype_names[0], .seed = 1};
     kvsi_parsed_options parsed = {0};
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    make_command(&command, table);
-    TRY_OUT(
-        kvsi_model_settings_parse(&settings.model, &parsed, &command, argc - 2, argv + 2, &err));
-    if (parsed.help)
-        TRY_OUT(kvsi_cli_help(&command, &settings, &err));
-    else
-        TRY_OUT(convert(&settings, &parsed, &command, &err));
+    kvsi_model_set_defaults(&s.model, KVS_BODY_LLAMA);
+    TRY_OUT(kvsi_options_collect(&parsed, &command, argc - 2, argv + 2, &err));
+    if (parsed.help) {
+        TRY_OUT(kvsi_cli_help(&command, &s, &err));
+        goto out;
+    }
+    TRY_OUT(kvsi_model_start(&s.model, NULL, &parsed, &command, "random", &err));
+    TRY_OUT(kvsi_options_apply(&parsed, &command, &s, &err));
+    TRY_OUT(kvsi_model_finish(&s.model, s.dropout, &parsed, &command, &err));
+    TRY_OUT(convert(&s, &parsed, &err));
 out:
+    kvsi_options_release(&parsed);
     if (st != KVS_OK && kvsi_watch_stopped())
         return kvsi_cli_fail(&err), 128 + kvsi_watch_stopped();
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);

@@ -23,32 +23,32 @@ typedef struct data_settings {
 
 static const char *const yes_or_no[] = {"yes", "no", NULL};
 
-static const kvsi_option build_options[] = {
+static const kvsi_setting build_options[] = {
     {.name = "tokenizer",
      .letter = 't',
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(tokenizer),
      .group = "Options",
      .placeholder = "FILE",
      .help = "tokenizer of the corpus, or 'bytes'; needed"},
     {.name = "out",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(out),
      .group = "Options",
      .placeholder = "DIR",
      .help = "folder of the corpus, new or empty; needed"},
     {.name = "overwrite",
-     .kind = KVSI_OPTION_FLAG,
+     .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(overwrite),
      .group = "Options",
      .help = "replace a corpus that is there"},
     {.name = "quiet",
-     .kind = KVSI_OPTION_FLAG,
+     .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(quiet),
      .group = "Options",
      .help = "show no progress"},
     {.name = "separator",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(separator),
      .group = "Documents",
      .placeholder = "TEXT",
@@ -56,14 +56,14 @@ static const kvsi_option build_options[] = {
      .may_be_empty = 1,
      .automatic = "<|endoftext|>"},
     {.name = "field",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(field),
      .group = "Documents",
      .placeholder = "NAME",
      .help = "field of each line of .jsonl that is the document",
      .automatic = "text"},
     {.name = "eos",
-     .kind = KVSI_OPTION_CHOICE,
+     .kind = KVSI_SETTING_CHOICE,
      .offset = FIELD(eos),
      .group = "Documents",
      .placeholder = "ANSWER",
@@ -71,20 +71,20 @@ static const kvsi_option build_options[] = {
      .help = "end each document with the tokenizer's EOS",
      .automatic = "yes if it has one"},
     {.name = "valid",
-     .kind = KVSI_OPTION_REAL,
+     .kind = KVSI_SETTING_REAL,
      .offset = FIELD(valid),
      .group = "Split",
      .placeholder = "FRACTION",
      .help = "of the documents for validation; of a document that is alone, its end",
      .high = 0.9},
     {.name = "seed",
-     .kind = KVSI_OPTION_UINT64,
+     .kind = KVSI_SETTING_UINT64,
      .offset = FIELD(seed),
      .group = "Split",
      .placeholder = "N",
      .help = "decides, with a document's number, on which side it is"},
     {.name = "shard-tokens",
-     .kind = KVSI_OPTION_UINT64,
+     .kind = KVSI_SETTING_UINT64,
      .offset = FIELD(shard_tokens),
      .group = "Split",
      .placeholder = "N",
@@ -101,14 +101,14 @@ static const kvsi_command_options build_command = {
     .argument = "FILE",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,
-    .options = build_options,
-    .count = sizeof build_options / sizeof *build_options,
+    .tables = KVSI_OPTIONS(build_options),
     .takes_config = 1,
 };
 
-static const kvsi_option read_options[] = {
+/* 'check' has the first row only. */
+static const kvsi_setting read_options[] = {
     {.name = "vocab",
-     .kind = KVSI_OPTION_SIZE,
+     .kind = KVSI_SETTING_SIZE,
      .offset = FIELD(vocab),
      .group = "Options",
      .placeholder = "N",
@@ -116,13 +116,11 @@ static const kvsi_option read_options[] = {
      .automatic = "as CORPUS says",
      .low = 1},
     {.name = "json",
-     .kind = KVSI_OPTION_FLAG,
+     .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(json),
      .group = "Options",
      .help = "print one JSON object"},
 };
-
-enum { READ_OPTIONS = sizeof read_options / sizeof *read_options };
 
 static const kvsi_command_options info_command = {
     .command = "kvshift data info",
@@ -131,8 +129,7 @@ static const kvsi_command_options info_command = {
     .argument = "CORPUS",
     .min_arguments = 1,
     .max_arguments = 1,
-    .options = read_options,
-    .count = READ_OPTIONS,
+    .tables = KVSI_OPTIONS(read_options),
 };
 
 static const kvsi_command_options check_command = {
@@ -142,8 +139,7 @@ static const kvsi_command_options check_command = {
     .argument = "CORPUS",
     .min_arguments = 1,
     .max_arguments = 1,
-    .options = read_options,
-    .count = READ_OPTIONS - 1, /* there is nothing to say as JSON */
+    .tables = (const kvsi_option_table[]){{.table = &(const kvsi_settings){read_options, 1}}, {0}},
 };
 
 /* ---- info ------------------------------------------------------------------------------------ */

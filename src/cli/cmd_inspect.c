@@ -2,7 +2,7 @@
  * sound. */
 #include "cli/cli.h"
 #include "cli/coefficients.h"
-#include "cli/train_options.h"
+#include "config/config.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,14 +12,14 @@ typedef struct inspect_settings {
     int check, json;
 } inspect_settings;
 
-static const kvsi_option options[] = {
+static const kvsi_setting options[] = {
     {.name = "check",
-     .kind = KVSI_OPTION_FLAG,
+     .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(inspect_settings, check),
      .group = "Options",
      .help = "read everything: checksums, where there are any, and that every number is finite"},
     {.name = "json",
-     .kind = KVSI_OPTION_FLAG,
+     .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(inspect_settings, json),
      .group = "Options",
      .help = "print one JSON object"},
@@ -35,8 +35,7 @@ static const kvsi_command_options command = {
     .argument = "MODEL",
     .min_arguments = 1,
     .max_arguments = 1,
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
 };
 
 /* ---- finding out ----------------------------------------------------------------------------- */
@@ -90,12 +89,6 @@ static uint64_t full_cache_bytes(const inspection *in)
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-/* --dropout is a short way to say three others. */
-static int is_shown(const kvsi_option *option)
-{
-    return kvsi_is_model_option(option) && strcmp(option->name, "dropout") != 0;
-}
-
 static int is_essential(const char *name)
 {
     static const char *const essentials[] = {"body",     "shift", "layers",  "dim",   "heads",
@@ -107,102 +100,49 @@ static int is_essential(const char *name)
     return 0;
 }
 
-/* Head counts of sliding layers that are as the others say nothing. */
-static void set_shown(kvsi_train_settings *shown, const kvs_model_config *config)
+/* Prints a setting if it is essential or differs from that of a plain model. */
+static kvs_status print_setting(const kvsi_setting *row, const kvs_model_config *config,
+                                const kvs_model_config *plain, kvs_err *err)
 {
-    kvs_model_config c = *config;
-
-    if (c.sliding_heads == c.heads && c.sliding_kv_heads == c.kv_heads)
-        c.sliding_heads = c.sliding_kv_heads = 0;
-    *shown = (kvsi_train_settings){0};
-    kvsi_train_settings_from_model(shown, &c);
-}
-
-static kvs_status print_option(const kvsi_option *option, const kvsi_train_settings *shown,
-                               const kvsi_train_settings *usual, kvs_err *err)
-{
-    kvsi_text value = {0}, default_value = {0};
+    kvsi_text value = {0};
     kvs_status st;
 
-    kvsi_option_print(&value, option, shown);
-    kvsi_option_print(&default_value, option, usual);
+    if (!is_essential(row->name) && kvsi_setting_equal(row, config, plain))
+        return KVS_OK;
+    kvsi_setting_print(&value, row, config);
     TRY_OUT(kvsi_text_check(&value, err));
-    TRY_OUT(kvsi_text_check(&default_value, err));
-    if (is_essential(option->name) || strcmp(value.data, default_value.data) != 0)
-        printf("  %-22s%s\n", option->name, value.data);
+    printf("  %-22s%s\n", row->name, value.data);
 out:
     kvsi_text_release(&value);
-    kvsi_text_release(&default_value);
     return st;
 }
 
 static kvs_status print_configuration(const kvs_model_config *config, kvs_err *err)
 {
-    kvsi_train_settings shown, usual = {0};
-    kvs_model_config plain;
+    kvs_model_config shown = *config, plain;
 
     kvs_model_config_init(&plain);
     kvs_model_config_set_body(&plain, config->body);
-    kvsi_train_settings_from_model(&usual, &plain);
-    set_shown(&shown, config);
+    /* Head counts of sliding layers are only of interest if they differ from the others. */
+    if (shown.sliding_heads == shown.heads && shown.sliding_kv_heads == shown.kv_heads)
+        shown.sliding_heads = shown.sliding_kv_heads = 0;
     printf("configuration\n");
-    for (size_t i = 0; i < kvsi_train_command.count; i++)
-        if (is_shown(kvsi_train_command.options + i))
-            TRY(print_option(kvsi_train_command.options + i, &shown, &usual, err));
+    for (size_t i = 0; i < kvsi_model_settings.count; i++)
+        TRY(print_setting(kvsi_model_settings.rows + i, &shown, &plain, err));
     return KVS_OK;
 }
 
-static json_t *list_to_json(const kvsi_number_list *list, int whole)
-{
-    json_t *array = json_array();
-
-    for (size_t i = 0; i < list->count; i++)
-        json_array_append_new(array, whole ? json_integer((json_int_t)list->numbers[i])
-                                           : json_real(list->numbers[i]));
-    return array;
-}
-
-static json_t *option_to_json(const kvsi_option *option, const kvsi_train_settings *settings)
-{
-    const void *value = (const char *)settings + option->offset;
-
-    switch (option->kind) {
-    case KVSI_OPTION_FLAG:
-        return json_boolean(*(const int *)value);
-    case KVSI_OPTION_SIZE:
-        return json_integer((json_int_t) * (const size_t *)value);
-    case KVSI_OPTION_UINT64:
-        return json_integer((json_int_t) * (const uint64_t *)value);
-    case KVSI_OPTION_REAL:
-        return json_real(*(const double *)value);
-    case KVSI_OPTION_SIZES:
-    case KVSI_OPTION_REALS:
-        return list_to_json(value, option->kind == KVSI_OPTION_SIZES);
-    case KVSI_OPTION_TEXT:
-    case KVSI_OPTION_CHOICE:
-        break;
-    }
-    return json_string(*(const char *const *)value);
-}
-
-/* Every model option: --kv-heads is "kv_heads". */
+/* Every setting under the name of its option: --kv-heads is "kv_heads". */
 static json_t *configuration_to_json(const kvs_model_config *config)
 {
     json_t *object = json_object();
-    kvsi_train_settings shown = {0};
 
-    kvsi_train_settings_from_model(&shown, config);
-    for (size_t i = 0; i < kvsi_train_command.count; i++) {
-        const kvsi_option *option = kvsi_train_command.options + i;
-        char key[64];
+    for (size_t i = 0; i < kvsi_model_settings.count; i++) {
+        const kvsi_setting *row = kvsi_model_settings.rows + i;
+        char key[KVSI_SETTING_KEY];
 
-        if (!is_shown(option))
-            continue;
-        snprintf(key, sizeof key, "%s", option->name);
-        for (char *c = key; *c; c++)
-            if (*c == '-')
-                *c = '_';
-        json_object_set_new(object, key, option_to_json(option, &shown));
+        kvsi_setting_key(key, row);
+        json_object_set_new(object, key, kvsi_setting_to_json(row, config));
     }
     return object;
 }

@@ -18,34 +18,34 @@ static const char CLUSTER[] = "Machines", WORK[] = "Work", OUTPUT[] = "Output";
 #define FIELD(name) offsetof(plan_settings, name)
 
 /* clang-format off */
-static const kvsi_option options[] = {
-    {.name = "model", .kind = KVSI_OPTION_TEXT, .offset = FIELD(model), .group = WORK,
+static const kvsi_setting options[] = {
+    {.name = "model", .kind = KVSI_SETTING_TEXT, .offset = FIELD(model), .group = WORK,
      .placeholder = "NAME", .help = "a preset as in 'kvshift train', or a config.json",
      .automatic = "must be given"},
-    {.name = "batch-tokens", .kind = KVSI_OPTION_UINT64, .offset = FIELD(batch_tokens),
+    {.name = "batch-tokens", .kind = KVSI_SETTING_UINT64, .offset = FIELD(batch_tokens),
      .group = WORK, .placeholder = "N",
      .help = "tokens a step, whole sequences as long as the context",
      .automatic = "the preset's batch; else one sequence a rank"},
-    {.name = "accumulate", .kind = KVSI_OPTION_SIZE, .offset = FIELD(accumulate), .group = WORK,
+    {.name = "accumulate", .kind = KVSI_SETTING_SIZE, .offset = FIELD(accumulate), .group = WORK,
      .placeholder = "N", .help = "parts that a batch is computed in",
      .automatic = "parts as large as the preset's; else of one sequence"},
-    {.name = "recompute", .kind = KVSI_OPTION_FLAG, .offset = FIELD(recompute), .group = WORK,
+    {.name = "recompute", .kind = KVSI_SETTING_FLAG, .offset = FIELD(recompute), .group = WORK,
      .help = "compute layers again in the backward pass"},
-    {.name = "tokens", .kind = KVSI_OPTION_UINT64, .offset = FIELD(tokens), .group = WORK,
+    {.name = "tokens", .kind = KVSI_SETTING_UINT64, .offset = FIELD(tokens), .group = WORK,
      .placeholder = "N", .help = "tokens of the whole run", .automatic = "the preset's"},
-    {.name = "ranks", .kind = KVSI_OPTION_SIZE, .offset = FIELD(ranks), .group = CLUSTER,
+    {.name = "ranks", .kind = KVSI_SETTING_SIZE, .offset = FIELD(ranks), .group = CLUSTER,
      .placeholder = "N", .help = "processes, one a machine", .low = 1},
-    {.name = "node-flops", .kind = KVSI_OPTION_REAL, .offset = FIELD(node_flops),
+    {.name = "node-flops", .kind = KVSI_SETTING_REAL, .offset = FIELD(node_flops),
      .group = CLUSTER, .placeholder = "X",
      .help = "operations a second that a rank reaches in training; see 'kvshift bench train'"},
-    {.name = "link-gbps", .kind = KVSI_OPTION_REAL, .offset = FIELD(link_gbps), .group = CLUSTER,
+    {.name = "link-gbps", .kind = KVSI_SETTING_REAL, .offset = FIELD(link_gbps), .group = CLUSTER,
      .placeholder = "X", .help = "Gbit/s to and from each rank"},
-    {.name = "memory-bandwidth", .kind = KVSI_OPTION_REAL, .offset = FIELD(memory_bandwidth),
+    {.name = "memory-bandwidth", .kind = KVSI_SETTING_REAL, .offset = FIELD(memory_bandwidth),
      .group = CLUSTER, .placeholder = "X", .help = "GB/s of a rank's memory"},
-    {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = FIELD(threads), .group = CLUSTER,
+    {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = FIELD(threads), .group = CLUSTER,
      .placeholder = "N", .help = "threads of a rank, which have a little memory each", .low = 1,
      .high = 1024},
-    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = OUTPUT,
+    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = OUTPUT,
      .help = "print one JSON object"},
 };
 /* clang-format on */
@@ -57,8 +57,7 @@ static const kvsi_command_options command = {
     .notes = "A step's time is that of its work at --node-flops, of the update at "
              "--memory-bandwidth, and of\nthe transfers at --link-gbps, one after the other, or "
              "overlapped as 'mpirun kvshift train' does\nit.  See docs/cluster.md.",
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
 };
 
 enum { SHARDS = KVS_SHARD_PARAMETERS + 1 };

@@ -28,27 +28,27 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_option options[] = {
+static const kvsi_setting options[] = {
     KVSI_MODEL_ROWS(settings),
-    {.name = "data", .kind = KVSI_OPTION_TEXT, .offset = FIELD(data), .group = "Input",
+    {.name = "data", .kind = KVSI_SETTING_TEXT, .offset = FIELD(data), .group = "Input",
      .placeholder = "PATH", .help = "measure the held-out validation split of a corpus, or the "
      "last 5 % of a .bin, instead of files"},
-    {.name = "field", .kind = KVSI_OPTION_TEXT, .offset = FIELD(field), .group = "Input",
+    {.name = "field", .kind = KVSI_SETTING_TEXT, .offset = FIELD(field), .group = "Input",
      .placeholder = "NAME", .help = "field of each line of .jsonl that is the text",
      .automatic = "text"},
-    {.name = "against", .kind = KVSI_OPTION_TEXT, .offset = FIELD(against), .group = "Measure",
+    {.name = "against", .kind = KVSI_SETTING_TEXT, .offset = FIELD(against), .group = "Measure",
      .placeholder = "MODEL", .help = "how far predictions are from those of this model, which has "
      "the same\ntokens: as when weights were rounded"},
-    {.name = "window", .kind = KVSI_OPTION_SIZE, .offset = FIELD(window), .group = "Measure",
+    {.name = "window", .kind = KVSI_SETTING_SIZE, .offset = FIELD(window), .group = "Measure",
      .placeholder = "N", .help = "tokens that a prediction sees at most, itself not counted",
      .automatic = "the model's context"},
-    {.name = "stride", .kind = KVSI_OPTION_SIZE, .offset = FIELD(stride), .group = "Measure",
+    {.name = "stride", .kind = KVSI_SETTING_SIZE, .offset = FIELD(stride), .group = "Measure",
      .placeholder = "N", .help = "tokens from one window's start to the next",
      .automatic = "half of --window"},
     KVSI_RUN_ROWS(settings),
-    {.name = "quiet", .kind = KVSI_OPTION_FLAG, .offset = FIELD(quiet), .group = "Run",
+    {.name = "quiet", .kind = KVSI_SETTING_FLAG, .offset = FIELD(quiet), .group = "Run",
      .help = "no progress"},
-    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Run",
+    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Run",
      .help = "print the result as one JSON object"},
 };
 /* clang-format on */
@@ -64,8 +64,7 @@ static const kvsi_command_options command = {
         "between all.",
     .argument = "FILE",
     .max_arguments = FILES_MAX,
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
     .takes_config = 1,
 };
 

@@ -3,28 +3,28 @@
 
 #include <stdio.h>
 
-static const kvsi_option options[] = {
+static const kvsi_setting options[] = {
     {.name = "title",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(kvs_report_options, title),
      .group = "Options",
      .placeholder = "TEXT",
      .help = "heading of the page",
      .automatic = "Training runs"},
     {.name = "html",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(kvs_report_options, html),
      .group = "Options",
      .placeholder = "FILE",
      .help = "write a page with curves, tables and commands; needs gnuplot"},
     {.name = "svg",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(kvs_report_options, svg),
      .group = "Options",
      .placeholder = "FILE",
      .help = "write the curves alone; needs gnuplot"},
     {.name = "json",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(kvs_report_options, json),
      .group = "Options",
      .placeholder = "FILE",
@@ -45,8 +45,7 @@ static const kvsi_command_options command = {
     .argument = "RUN",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
 };
 
 static kvs_status report(const kvs_report_options *settings, const kvsi_parsed_options *parsed,

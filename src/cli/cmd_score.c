@@ -21,26 +21,26 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_option options[] = {
+static const kvsi_setting options[] = {
     KVSI_MODEL_ROWS(settings),
-    {.name = "context", .kind = KVSI_OPTION_TEXT, .offset = FIELD(context), .group = "Input",
+    {.name = "context", .kind = KVSI_SETTING_TEXT, .offset = FIELD(context), .group = "Input",
      .placeholder = "TEXT", .help = "text before the continuation", .may_be_empty = 1,
      .automatic = "empty: BOS, or EOS where there is none"},
-    {.name = "continuation", .kind = KVSI_OPTION_TEXT, .offset = FIELD(continuation),
+    {.name = "continuation", .kind = KVSI_SETTING_TEXT, .offset = FIELD(continuation),
      .group = "Input", .placeholder = "TEXT", .help = "text to score",
      .automatic = "JSON lines, from --file or standard input"},
-    {.name = "ids", .kind = KVSI_OPTION_TEXT, .offset = FIELD(ids), .group = "Input",
+    {.name = "ids", .kind = KVSI_SETTING_TEXT, .offset = FIELD(ids), .group = "Input",
      .placeholder = "N,...", .help = "the context as token ids; nothing is added"},
-    {.name = "continuation-ids", .kind = KVSI_OPTION_TEXT, .offset = FIELD(continuation_ids),
+    {.name = "continuation-ids", .kind = KVSI_SETTING_TEXT, .offset = FIELD(continuation_ids),
      .group = "Input", .placeholder = "N,...", .help = "the continuation as token ids"},
-    {.name = "file", .letter = 'f', .kind = KVSI_OPTION_TEXT, .offset = FIELD(file),
+    {.name = "file", .letter = 'f', .kind = KVSI_SETTING_TEXT, .offset = FIELD(file),
      .group = "Input", .placeholder = "FILE", .help = "JSON lines, - for standard input"},
-    {.name = "step-by-step", .kind = KVSI_OPTION_FLAG, .offset = FIELD(step_by_step),
+    {.name = "step-by-step", .kind = KVSI_SETTING_FLAG, .offset = FIELD(step_by_step),
      .group = "Measure", .help = "feed one token at a time, as generating does"},
     KVSI_RUN_ROWS(settings),
-    {.name = "quiet", .kind = KVSI_OPTION_FLAG, .offset = FIELD(quiet), .group = "Run",
+    {.name = "quiet", .kind = KVSI_SETTING_FLAG, .offset = FIELD(quiet), .group = "Run",
      .help = "no progress"},
-    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Run",
+    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Run",
      .help = "accepted as by other commands; results are JSON lines with it and without"},
 };
 /* clang-format on */
@@ -56,8 +56,7 @@ static const kvsi_command_options command = {
         "what came before it is printed.\n\nTexts are split as lm-evaluation-harness splits them: "
         "space at the end of the context belongs to the\ncontinuation, whose tokens are those of "
         "both texts together after as many as the context has.",
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
     .takes_config = 1,
 };
 

@@ -23,7 +23,7 @@ typedef struct tokenizer_settings {
 
 #define TOKENIZER_OPTION                                                                           \
     {                                                                                              \
-        .name = "tokenizer", .letter = 't', .kind = KVSI_OPTION_TEXT,                              \
+        .name = "tokenizer", .letter = 't', .kind = KVSI_SETTING_TEXT,                             \
         .offset = offsetof(tokenizer_settings, tokenizer), .group = "Options",                     \
         .placeholder = "FILE",                                                                     \
         .help = "tokenizer.json, a SentencePiece model, llama2.c's tokenizer.bin, GGUF, a "        \
@@ -32,21 +32,21 @@ typedef struct tokenizer_settings {
 
 #define JSON_OPTION                                                                                \
     {                                                                                              \
-        .name = "json", .kind = KVSI_OPTION_FLAG, .offset = offsetof(tokenizer_settings, json),    \
+        .name = "json", .kind = KVSI_SETTING_FLAG, .offset = offsetof(tokenizer_settings, json),   \
         .group = "Options", .help = "print one JSON object"                                        \
     }
 
-static const kvsi_option encode_options[] = {
+static const kvsi_setting encode_options[] = {
     TOKENIZER_OPTION,
     {.name = "text",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, text),
      .group = "Options",
      .placeholder = "TEXT",
      .help = "what to encode",
      .automatic = "standard input"},
     {.name = "no-special",
-     .kind = KVSI_OPTION_FLAG,
+     .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(tokenizer_settings, no_special),
      .group = "Options",
      .help = "put no first or last token around the text; special tokens that the text spells are "
@@ -54,13 +54,13 @@ static const kvsi_option encode_options[] = {
     JSON_OPTION,
 };
 
-static const kvsi_option decode_options[] = {TOKENIZER_OPTION};
+static const kvsi_setting decode_options[] = {TOKENIZER_OPTION};
 
-static const kvsi_option info_options[] = {TOKENIZER_OPTION, JSON_OPTION};
+static const kvsi_setting info_options[] = {TOKENIZER_OPTION, JSON_OPTION};
 
-static const kvsi_option train_options[] = {
+static const kvsi_setting train_options[] = {
     {.name = "vocab",
-     .kind = KVSI_OPTION_SIZE,
+     .kind = KVSI_SETTING_SIZE,
      .offset = offsetof(tokenizer_settings, vocab),
      .group = "Options",
      .placeholder = "N",
@@ -68,24 +68,24 @@ static const kvsi_option train_options[] = {
      .low = 256,
      .high = 4194304},
     {.name = "out",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, out),
      .group = "Options",
      .placeholder = "FILE",
      .help = "the tokenizer.json to write; needed"},
     {.name = "overwrite",
-     .kind = KVSI_OPTION_FLAG,
+     .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(tokenizer_settings, overwrite),
      .group = "Options",
      .help = "replace a file that is there"},
     {.name = "special",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, special),
      .group = "Options",
      .placeholder = "TEXT",
      .help = "a string that is one token and ends what stands before it; as often as needed"},
     {.name = "threads",
-     .kind = KVSI_OPTION_SIZE,
+     .kind = KVSI_SETTING_SIZE,
      .offset = offsetof(tokenizer_settings, threads),
      .group = "Options",
      .placeholder = "N",
@@ -93,7 +93,7 @@ static const kvsi_option train_options[] = {
      .automatic = "every core",
      .high = 1024},
     {.name = "separator",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, separator),
      .group = "Documents",
      .placeholder = "TEXT",
@@ -101,7 +101,7 @@ static const kvsi_option train_options[] = {
      .may_be_empty = 1,
      .automatic = "<|endoftext|>"},
     {.name = "field",
-     .kind = KVSI_OPTION_TEXT,
+     .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, field),
      .group = "Documents",
      .placeholder = "NAME",
@@ -111,8 +111,7 @@ static const kvsi_option train_options[] = {
 
 #define COMMAND(verb, ...)                                                                         \
     {                                                                                              \
-        .command = "kvshift tokenizer " #verb, .options = verb##_options,                          \
-        .count = sizeof verb##_options / sizeof *verb##_options, __VA_ARGS__                       \
+        .command = "kvshift tokenizer " #verb, .tables = KVSI_OPTIONS(verb##_options), __VA_ARGS__ \
     }
 
 static const kvsi_command_options encode_command =
@@ -332,7 +331,7 @@ static kvs_status train(const tokenizer_settings *settings, const kvsi_parsed_op
     if (!settings->out)
         return kvsi_fail(err, KVS_E_INVALID, "option '--out' is needed: the file to write");
     if (!settings->overwrite && kvsi_file_exists(settings->out))
-        return kvsi_fail(err, KVS_E_INVALID, "'%s' is there already; --overwrite replaces it",
+        return kvsi_fail(err, KVS_E_INVALID, "'%s' already exists; --overwrite replaces it",
                          settings->out);
     st = kvs_tokenizer_train(&t, (const char *const *)parsed->arguments, parsed->argument_count,
                              &training, err);

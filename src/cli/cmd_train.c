@@ -10,6 +10,7 @@
 #include "cli/train_plan.h"
 #include "cli/train_result.h"
 #include "cli/train_samples.h"
+#include "config/config.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -49,18 +50,19 @@ static const char *plural(size_t count)
     return count == 1 ? "" : "s";
 }
 
-static void announce_model(const kvsi_workshop *w, const kvsi_train_settings *s)
+static void announce_model(const kvsi_workshop *w, const kvsi_train_options *s)
 {
     const kvs_model_config *model = &s->model;
     const int shifted = model->shift.targets != 0;
     char parameters[32];
 
     kvsi_format_count(parameters, sizeof parameters, (double)kvs_model_parameters(w->model));
-    fprintf(stderr, "model: %s, %s parameters, %zu layer%s, dim %zu, %zu head%s, shift %s", s->body,
-            parameters, model->layers, plural(model->layers), model->dim, model->heads,
-            plural(model->heads), s->shift);
+    fprintf(stderr, "model: %s, %s parameters, %zu layer%s, dim %zu, %zu head%s, shift %s",
+            kvs_body_name(model->body), parameters, model->layers, plural(model->layers),
+            model->dim, model->heads, plural(model->heads),
+            kvs_shift_targets_name(model->shift.targets));
     if (shifted && model->shift.form != KVS_SHIFT_FREE)
-        fprintf(stderr, " %s", s->shift_form);
+        fprintf(stderr, " %s", kvs_shift_form_name(model->shift.form));
     if (shifted && model->shift.window > 1)
         fprintf(stderr, " window %zu", model->shift.window);
     if (s->init_from)
@@ -68,7 +70,7 @@ static void announce_model(const kvsi_workshop *w, const kvsi_train_settings *s)
     fprintf(stderr, "\n");
 }
 
-static void announce_task(const kvsi_workshop *w, const kvsi_train_settings *s)
+static void announce_task(const kvsi_workshop *w, const kvsi_train_options *s)
 {
     fprintf(stderr, "task: %s, ", s->task);
     if (kvsi_train_is_task(s, "ngram"))
@@ -78,13 +80,14 @@ static void announce_task(const kvsi_workshop *w, const kvsi_train_settings *s)
         fprintf(stderr, "%zu letters of %zu, up to %zu hops", s->hopk.length, s->hopk.letters,
                 s->hopk.hops);
     else if (kvsi_train_is_task(s, "igsm"))
-        fprintf(stderr, "mode %s, %zu to %zu operations, %zu tokens", s->igsm_mode, s->igsm.min_op,
+        fprintf(stderr, "mode %s, %zu to %zu operations, %zu tokens",
+                kvsi_name_of(kvsi_igsm_mode_names, (int)s->igsm.mode), s->igsm.min_op,
                 s->igsm.max_op, kvs_task_vocab(w->task));
     else
         fprintf(stderr, "vocabulary %zu, pool %zu", s->induction.vocab, s->induction.pool);
 }
 
-static void announce(const kvsi_workshop *w, const kvsi_train_settings *s, uint64_t first_step)
+static void announce(const kvsi_workshop *w, const kvsi_train_options *s, uint64_t first_step)
 {
     const int threads = kvs_runtime_threads(w->rt);
     const size_t ranks = kvs_comm_size(w->comm);
@@ -107,7 +110,7 @@ static void announce(const kvsi_workshop *w, const kvsi_train_settings *s, uint6
 /* What the callbacks need. */
 typedef struct watcher {
     const kvsi_workshop *w;
-    const kvsi_train_settings *s;
+    const kvsi_train_options *s;
     kvsi_progress progress;
     kvsi_train_samples samples;
     double started; /* clock seconds */
@@ -167,7 +170,7 @@ static void on_notice(void *user, const char *line)
     fprintf(stderr, "kvshift: %s\n", line);
 }
 
-static kvs_resume resume_of(const kvsi_train_settings *s)
+static kvs_resume resume_of(const kvsi_train_options *s)
 {
     if (!s->resume)
         return KVS_RESUME_NEVER;
@@ -187,7 +190,7 @@ static void tell_stop(const watcher *watch, const kvs_train_result *result)
 }
 
 /* Epochs per step: batch / windows of the training split.  0 = not training on a corpus. */
-static double epochs_of_step(const kvsi_workshop *w, const kvsi_train_settings *s)
+static double epochs_of_step(const kvsi_workshop *w, const kvsi_train_options *s)
 {
     const uint64_t windows =
         w->corpus ? kvs_corpus_windows(w->corpus, KVS_SPLIT_TRAIN, s->model.context) : 0;
@@ -195,7 +198,7 @@ static double epochs_of_step(const kvsi_workshop *w, const kvsi_train_settings *
     return windows > 0 ? (double)s->train.batch / (double)windows : 0;
 }
 
-static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, const char *line,
+static kvs_status train(const kvsi_workshop *w, const kvsi_train_options *s, const char *line,
                         const kvsi_run_files *files, kvs_err *err)
 {
     watcher watch = {.w = w, .s = s, .started = kvsi_clock_seconds()};
@@ -204,18 +207,18 @@ static kvs_status train(const kvsi_workshop *w, const kvsi_train_settings *s, co
         .model = w->model,
         .task = w->task,
         .config = s->train,
-        .eval_every = s->eval_every,
-        .eval_sequences = s->eval_sequences,
+        .eval_every = s->job.eval_every,
+        .eval_sequences = s->job.eval_sequences,
         .out = s->out,
         .command = line,
         .files = files->list,
         .file_count = files->count,
         .tokenizer = w->tokenizer,
-        .checkpoint_every = s->checkpoint_every,
-        .keep = s->keep,
+        .checkpoint_every = s->job.checkpoint_every,
+        .keep = s->job.keep,
         .resume = resume_of(s),
         .progress = on_step,
-        .sample_every = s->sample_every,
+        .sample_every = s->job.sample_every,
         .sample = on_sample,
         .notice = on_notice,
         .user = &watch,
@@ -244,17 +247,17 @@ out:
     return st;
 }
 
-static kvs_status print_settings(kvsi_train_settings *s, kvsi_parsed_options *parsed, kvs_err *err)
+static kvs_status print_settings(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
     TRY(kvsi_train_look_ahead(s, parsed, err));
     return kvsi_cli_print_config(&kvsi_train_command, s, parsed, err);
 }
 
 /* Makes everything ready, and then trains, or says what it would take or be fed. */
-static kvs_status train_or_plan(kvs_comm *comm, kvsi_train_settings *s, kvsi_parsed_options *parsed,
+static kvs_status train_or_plan(kvs_comm *comm, kvsi_train_options *s, kvsi_parsed_options *parsed,
                                 const char *line, kvs_err *err)
 {
-    const kvsi_train_settings before = *s;
+    const kvsi_train_options before = *s;
     kvsi_workshop w = {.comm = comm};
     kvsi_run_files files = {0};
     kvs_status st;
@@ -269,7 +272,7 @@ static kvs_status train_or_plan(kvs_comm *comm, kvsi_train_settings *s, kvsi_par
         TRY_OUT(kvsi_show_task(w.task, w.tokenizer, s->train.seed, s->show, err));
         goto out;
     }
-    TRY_OUT(kvsi_train_mark_sources(s, &before, parsed, err));
+    kvsi_train_mark_sources(s, &before, parsed);
     TRY_OUT(kvsi_run_files_make(&files, s, parsed, line, &w, err));
     TRY_OUT(train(&w, s, line, &files, err));
 out:
@@ -282,14 +285,14 @@ out:
 static kvs_status run(kvs_comm *comm, int argc, char **argv, kvs_err *err)
 {
     const int is_first = kvs_comm_rank(comm) == 0;
-    kvsi_train_settings settings;
+    kvsi_train_options settings;
     kvsi_parsed_options parsed = {0};
     kvsi_text line = {0};
     kvs_status st;
 
     kvsi_cli_quote_line(&line, argc, argv);
     TRY_OUT(kvsi_text_check(&line, err));
-    st = kvsi_train_settings_parse(&settings, &parsed, argc - 2, argv + 2, err);
+    st = kvsi_train_options_parse(&settings, &parsed, argc - 2, argv + 2, err);
     TRY_OUT(kvs_comm_agree(comm, st, err));
     if (parsed.help && is_first)
         TRY_OUT(kvsi_cli_help(&kvsi_train_command, &settings, err));

@@ -8,9 +8,9 @@ typedef struct version_settings {
     int json;
 } version_settings;
 
-static const kvsi_option options[] = {
+static const kvsi_setting options[] = {
     {.name = "json",
-     .kind = KVSI_OPTION_FLAG,
+     .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(version_settings, json),
      .group = "Options",
      .help = "print one JSON object"},
@@ -19,8 +19,7 @@ static const kvsi_option options[] = {
 static const kvsi_command_options command = {
     .command = "kvshift version",
     .purpose = "Says what this build is and what it can use on this machine.",
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
 };
 
 /* What a build or a machine may lack. */

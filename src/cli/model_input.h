@@ -16,21 +16,21 @@ extern const char *const kvsi_kv_cache_names[];
 /* The rows of those options, for a command whose settings have a kvsi_model_input `input`. */
 /* clang-format off */
 #define KVSI_MODEL_ROWS(settings)                                                                  \
-    {.name = "model", .letter = 'm', .kind = KVSI_OPTION_TEXT,                                     \
+    {.name = "model", .letter = 'm', .kind = KVSI_SETTING_TEXT,                                     \
      .offset = offsetof(settings, input.model), .group = "Input", .placeholder = "MODEL",          \
      .help = "a folder with config.json and safetensors, or a file: GGUF, llama2.c; needed"},      \
-    {.name = "tokenizer", .letter = 't', .kind = KVSI_OPTION_TEXT,                                 \
+    {.name = "tokenizer", .letter = 't', .kind = KVSI_SETTING_TEXT,                                 \
      .offset = offsetof(settings, input.tokenizer), .group = "Input", .placeholder = "FILE",       \
      .help = "its tokenizer: tokenizer.json, .model, .bin, GGUF",                                  \
      .automatic = "in the model's folder, in or beside its file"}
 #define KVSI_RUN_ROWS(settings)                                                                    \
-    {.name = "threads", .kind = KVSI_OPTION_SIZE, .offset = offsetof(settings, input.threads),     \
+    {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, input.threads),     \
      .group = "Run", .placeholder = "N", .help = "number of threads",                              \
      .automatic = "every core", .high = 1024},                                                     \
-    {.name = "cpu-level", .kind = KVSI_OPTION_TEXT, .offset = offsetof(settings, input.cpu_level), \
+    {.name = "cpu-level", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, input.cpu_level), \
      .group = "Run", .placeholder = "NAME", .help = "processor code to run",                       \
      .automatic = "auto"},                                                                         \
-    {.name = "kv-cache", .kind = KVSI_OPTION_CHOICE, .offset = offsetof(settings, input.kv_cache), \
+    {.name = "kv-cache", .kind = KVSI_SETTING_CHOICE, .offset = offsetof(settings, input.kv_cache), \
      .group = "Run", .placeholder = "TYPE",                                                        \
      .help = "numbers of kept keys and values: f16 takes half the memory", .automatic = "f32",     \
      .choices = kvsi_kv_cache_names}

@@ -38,18 +38,18 @@ static void list_text(void)
     printf("\n'kvshift repro NAME --dry-run --scale desk' says what an experiment takes.\n");
 }
 
+static const kvsi_setting list_options[] = {{.name = "json",
+                                             .kind = KVSI_SETTING_FLAG,
+                                             .group = "Options",
+                                             .help = "with what is scaled, as JSON"}};
+static const kvsi_command_options list_command = {
+    .command = "kvshift repro list",
+    .purpose = "Names the experiments, the paper's figures and what is claimed.",
+    .tables = KVSI_OPTIONS(list_options),
+};
+
 int kvsi_repro_list(int argc, char **argv)
 {
-    static const kvsi_option list_options[] = {{.name = "json",
-                                                .kind = KVSI_OPTION_FLAG,
-                                                .group = "Options",
-                                                .help = "with what is scaled, as JSON"}};
-    static const kvsi_command_options list_command = {
-        .command = "kvshift repro list",
-        .purpose = "Names the experiments, the paper's figures and what is claimed.",
-        .options = list_options,
-        .count = 1,
-    };
     kvsi_parsed_options parsed = {0};
     kvs_err err = {.status = KVS_OK};
     kvs_status st;
@@ -94,29 +94,29 @@ out:
 }
 
 /* clang-format off */
-static const kvsi_option report_options[] = {
-    {.name = "html", .kind = KVSI_OPTION_TEXT, .offset = offsetof(report_settings, html),
+static const kvsi_setting report_options[] = {
+    {.name = "html", .kind = KVSI_SETTING_TEXT, .offset = offsetof(report_settings, html),
      .group = "Options", .placeholder = "FILE", .help = "where the page goes",
      .automatic = "DIR/report.html"},
-    {.name = "markdown", .kind = KVSI_OPTION_TEXT, .offset = offsetof(report_settings, markdown),
+    {.name = "markdown", .kind = KVSI_SETTING_TEXT, .offset = offsetof(report_settings, markdown),
      .group = "Options", .placeholder = "FILE",
      .help = "also write all verdicts as a table of Markdown, to be kept in DIR",
      .automatic = "no"},
 };
 /* clang-format on */
 
+static const kvsi_command_options report_command = {
+    .command = "kvshift repro report",
+    .purpose = "Joins finished experiments, DIR itself or the folders in it, into one page "
+               "with all verdicts, figures, commands and times.",
+    .argument = "DIR",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .tables = KVSI_OPTIONS(report_options),
+};
+
 int kvsi_repro_report(int argc, char **argv)
 {
-    static const kvsi_command_options report_command = {
-        .command = "kvshift repro report",
-        .purpose = "Joins finished experiments, DIR itself or the folders in it, into one page "
-                   "with all verdicts, figures, commands and times.",
-        .argument = "DIR",
-        .min_arguments = 1,
-        .max_arguments = 1,
-        .options = report_options,
-        .count = sizeof report_options / sizeof *report_options,
-    };
     report_settings s = {0};
     kvsi_parsed_options parsed = {0};
     kvs_err err = {.status = KVS_OK};

@@ -52,11 +52,11 @@ static void add_environment(kvsi_text *text, const kvs_runtime *rt)
     add_json(text, facts);
 }
 
-kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_settings *s,
+kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_options *s,
                                const kvsi_parsed_options *parsed, const char *line,
                                const kvsi_workshop *w, kvs_err *err)
 {
-    kvsi_train_settings run = *s;
+    kvsi_train_options run = *s;
 
     *out = (kvsi_run_files){0};
     run.resume = NULL; /* this time's business, not the run's */

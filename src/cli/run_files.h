@@ -23,7 +23,7 @@ typedef struct kvsi_run_files {
 } kvsi_run_files;
 
 /* `line` is the command line as a shell takes it. */
-kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_settings *s,
+kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_options *s,
                                const kvsi_parsed_options *parsed, const char *line,
                                const kvsi_workshop *w, kvs_err *err);
 void kvsi_run_files_release(kvsi_run_files *files);

@@ -15,30 +15,30 @@ typedef struct settings {
 
 /* clang-format off */
 #define INPUT_ROWS                                                                                 \
-    {.name = "length", .kind = KVSI_OPTION_SIZE, .offset = FIELD(problem.length),                  \
+    {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.length),                  \
      .group = "Input", .placeholder = "N", .help = "tokens", .low = 4, .high = 16384},             \
-    {.name = "dim", .kind = KVSI_OPTION_SIZE, .offset = FIELD(problem.dim), .group = "Input",      \
+    {.name = "dim", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.dim), .group = "Input",      \
      .placeholder = "N", .help = "channels of a token", .low = 1, .high = 16384},                  \
-    {.name = "slope", .kind = KVSI_OPTION_REAL, .offset = FIELD(problem.slope), .group = "Input",  \
+    {.name = "slope", .kind = KVSI_SETTING_REAL, .offset = FIELD(problem.slope), .group = "Input",  \
      .placeholder = "M", .help = "how scores fall with distance, a token", .high = 1e6},           \
-    {.name = "inputs", .kind = KVSI_OPTION_SIZE, .offset = FIELD(problem.inputs),                  \
+    {.name = "inputs", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.inputs),                  \
      .group = "Input", .placeholder = "N", .help = "random inputs, of which the worst counts",     \
      .low = 1, .high = 1e9},                                                                       \
-    {.name = "seed", .kind = KVSI_OPTION_UINT64, .offset = FIELD(problem.seed), .group = "Input",  \
+    {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(problem.seed), .group = "Input",  \
      .placeholder = "N", .help = "of the random inputs"},                                          \
-    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Output",           \
+    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",           \
      .help = "print one JSON object"}
 
-static const kvsi_option options1[] = {
-    {.name = "p", .kind = KVSI_OPTION_REALS, .offset = FIELD(p), .group = "Theorem",
+static const kvsi_setting options1[] = {
+    {.name = "p", .kind = KVSI_SETTING_REALS, .offset = FIELD(p), .group = "Theorem",
      .placeholder = "P,P,...", .help = "slopes of the first layer", .low = 1e-6, .high = 700},
-    {.name = "sigma", .kind = KVSI_OPTION_REAL, .offset = FIELD(problem.sigma), .group = "Theorem",
+    {.name = "sigma", .kind = KVSI_SETTING_REAL, .offset = FIELD(problem.sigma), .group = "Theorem",
      .placeholder = "S", .help = "what scores are divided by", .low = 1e-6, .high = 1e6},
     INPUT_ROWS,
 };
 
-static const kvsi_option options2[] = {
-    {.name = "sigma", .kind = KVSI_OPTION_REALS, .offset = FIELD(sigmas), .group = "Theorem",
+static const kvsi_setting options2[] = {
+    {.name = "sigma", .kind = KVSI_SETTING_REALS, .offset = FIELD(sigmas), .group = "Theorem",
      .placeholder = "S,S,...", .help = "what scores are divided by", .low = 1e-6, .high = 1e6},
     INPUT_ROWS,
 };
@@ -49,8 +49,7 @@ static const kvsi_command_options command1 = {
     .purpose = "Two ordinary layers, twice as wide as the tokens, that approximate an induction "
                "head: the first copies the token before with slope p, the second looks up.  The "
                "error falls as e^-p, if the first layer does not attend to itself.",
-    .options = options1,
-    .count = sizeof options1 / sizeof *options1,
+    .tables = KVSI_OPTIONS(options1),
 };
 
 static const kvsi_command_options command2 = {
@@ -58,8 +57,7 @@ static const kvsi_command_options command2 = {
     .purpose = "One layer of KV shifting attention with α = (0, 1), β = (1, 0) against an "
                "induction head: equal where the first and the last key are masked out, as the "
                "theorem is printed only nearly.",
-    .options = options2,
-    .count = sizeof options2 / sizeof *options2,
+    .tables = KVSI_OPTIONS(options2),
 };
 
 static void set_defaults(settings *s)

@@ -16,26 +16,26 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_option options[] = {
-    {.name = "T", .kind = KVSI_OPTION_SIZES, .offset = FIELD(T), .group = "Landscape",
+static const kvsi_setting options[] = {
+    {.name = "T", .kind = KVSI_SETTING_SIZES, .offset = FIELD(T), .group = "Landscape",
      .placeholder = "N,N,...", .help = "different tokens, for the exact loss", .low = 4,
      .high = 1 << 20},
-    {.name = "figure", .kind = KVSI_OPTION_SIZES, .offset = FIELD(figure), .group = "Landscape",
+    {.name = "figure", .kind = KVSI_SETTING_SIZES, .offset = FIELD(figure), .group = "Landscape",
      .placeholder = "N,N,...", .help = "constants for O(T), for the loss as the paper draws it",
      .high = 1 << 20},
-    {.name = "grid", .kind = KVSI_OPTION_SIZE, .offset = FIELD(grid), .group = "Landscape",
+    {.name = "grid", .kind = KVSI_SETTING_SIZE, .offset = FIELD(grid), .group = "Landscape",
      .placeholder = "N", .help = "steps of a side, in search of the lowest place", .low = 1,
      .high = 4096},
-    {.name = "lr", .kind = KVSI_OPTION_REAL, .offset = FIELD(lr), .group = "Descent",
+    {.name = "lr", .kind = KVSI_SETTING_REAL, .offset = FIELD(lr), .group = "Descent",
      .placeholder = "RATE", .help = "of Adam, on all four coefficients", .low = 1e-9, .high = 10},
-    {.name = "steps", .kind = KVSI_OPTION_UINT64, .offset = FIELD(steps), .group = "Descent",
+    {.name = "steps", .kind = KVSI_SETTING_UINT64, .offset = FIELD(steps), .group = "Descent",
      .placeholder = "N", .help = "from α = β = (½, ½) on", .high = 1e9},
-    {.name = "svg", .kind = KVSI_OPTION_TEXT, .offset = FIELD(svg), .group = "Output",
+    {.name = "svg", .kind = KVSI_SETTING_TEXT, .offset = FIELD(svg), .group = "Output",
      .placeholder = "FILE", .help = "draw contours and lines of descent; needs gnuplot"},
-    {.name = "columns", .kind = KVSI_OPTION_SIZE, .offset = FIELD(columns), .group = "Output",
+    {.name = "columns", .kind = KVSI_SETTING_SIZE, .offset = FIELD(columns), .group = "Output",
      .placeholder = "N", .help = "panels in a row of the drawing", .low = 1,
      .high = KVS_PANELS_MAX},
-    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Output",
+    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object"},
 };
 /* clang-format on */
@@ -45,8 +45,7 @@ static const kvsi_command_options command = {
     .purpose = "Theorem 3's loss on the square α2 = 1 - α1, β2 = 1 - β1 for several T: where it is "
                "lowest, and where all four coefficients go when they are free.  An induction head "
                "is α1 = 0, β1 = 1.",
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
 };
 
 typedef struct landscape {

@@ -16,34 +16,34 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_option options[] = {
-    {.name = "T", .kind = KVSI_OPTION_SIZE, .offset = FIELD(T), .group = "Theorem",
+static const kvsi_setting options[] = {
+    {.name = "T", .kind = KVSI_SETTING_SIZE, .offset = FIELD(T), .group = "Theorem",
      .placeholder = "N", .help = "different tokens; one of them comes again at the end",
      .low = 3, .high = 1 << 20},
-    {.name = "i", .kind = KVSI_OPTION_SIZE, .offset = FIELD(i), .group = "Theorem",
+    {.name = "i", .kind = KVSI_SETTING_SIZE, .offset = FIELD(i), .group = "Theorem",
      .placeholder = "N", .help = "which of them it is, from 1 on",
      .automatic = "any of 2 to T - 2, which are all alike"},
-    {.name = "alpha", .kind = KVSI_OPTION_REALS, .offset = FIELD(alpha), .group = "Theorem",
+    {.name = "alpha", .kind = KVSI_SETTING_REALS, .offset = FIELD(alpha), .group = "Theorem",
      .placeholder = "A1,A2", .help = "of keys: the token itself, the one before", .low = -500,
      .high = 500},
-    {.name = "beta", .kind = KVSI_OPTION_REALS, .offset = FIELD(beta), .group = "Theorem",
+    {.name = "beta", .kind = KVSI_SETTING_REALS, .offset = FIELD(beta), .group = "Theorem",
      .placeholder = "B1,B2", .help = "of values", .low = -1e6, .high = 1e6},
-    {.name = "printed", .kind = KVSI_OPTION_FLAG, .offset = FIELD(printed), .group = "Theorem",
+    {.name = "printed", .kind = KVSI_SETTING_FLAG, .offset = FIELD(printed), .group = "Theorem",
      .help = "the formula as the paper prints it, with exact counts for its O(T)"},
-    {.name = "gradient", .kind = KVSI_OPTION_FLAG, .offset = FIELD(gradient), .group = "Output",
+    {.name = "gradient", .kind = KVSI_SETTING_FLAG, .offset = FIELD(gradient), .group = "Output",
      .help = "also how the loss changes with each coefficient"},
-    {.name = "brute-force", .kind = KVSI_OPTION_FLAG, .offset = FIELD(brute_force),
+    {.name = "brute-force", .kind = KVSI_SETTING_FLAG, .offset = FIELD(brute_force),
      .group = "Checks", .help = "compare with attention worked out place by place, for every i"},
-    {.name = "network", .kind = KVSI_OPTION_FLAG, .offset = FIELD(network), .group = "Checks",
+    {.name = "network", .kind = KVSI_SETTING_FLAG, .offset = FIELD(network), .group = "Checks",
      .help = "compare with a model whose embeddings stand at right angles"},
-    {.name = "samples", .kind = KVSI_OPTION_SIZE, .offset = FIELD(samples), .group = "Checks",
+    {.name = "samples", .kind = KVSI_SETTING_SIZE, .offset = FIELD(samples), .group = "Checks",
      .placeholder = "N", .help = "models with random embeddings to average over; 0 = none",
      .high = 1e9},
-    {.name = "dim", .kind = KVSI_OPTION_SIZE, .offset = FIELD(dim), .group = "Checks",
+    {.name = "dim", .kind = KVSI_SETTING_SIZE, .offset = FIELD(dim), .group = "Checks",
      .placeholder = "D", .help = "their width", .low = 1, .high = 16384},
-    {.name = "seed", .kind = KVSI_OPTION_UINT64, .offset = FIELD(seed), .group = "Checks",
+    {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(seed), .group = "Checks",
      .placeholder = "N", .help = "of their embeddings"},
-    {.name = "json", .kind = KVSI_OPTION_FLAG, .offset = FIELD(json), .group = "Output",
+    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object"},
 };
 /* clang-format on */
@@ -52,8 +52,7 @@ static const kvsi_command_options command = {
     .command = "kvshift theory theorem3",
     .purpose = "The loss of a one-layer network on x_1 ... x_T, x_i, whose answer is x_{i+1}: "
                "identity weights, no positions, embeddings of infinite width.",
-    .options = options,
-    .count = sizeof options / sizeof *options,
+    .tables = KVSI_OPTIONS(options),
 };
 
 typedef struct answer {

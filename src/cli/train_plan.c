@@ -13,7 +13,7 @@ static void print_bytes(const char *what, double bytes)
 }
 
 /* Who runs where. */
-static void print_ranks(const kvs_comm *comm, const kvsi_train_settings *s)
+static void print_ranks(const kvs_comm *comm, const kvsi_train_options *s)
 {
     const size_t ranks = kvs_comm_size(comm);
 
@@ -26,14 +26,14 @@ static void print_ranks(const kvs_comm *comm, const kvsi_train_settings *s)
     }
 }
 
-static void print_exchange(const kvs_plan *plan, const kvsi_train_settings *s)
+static void print_exchange(const kvs_plan *plan, const kvsi_train_options *s)
 {
-    printf("sent by a rank in a step, shard %s\n", s->shard);
+    printf("sent by a rank in a step, shard %s\n", kvs_shard_name(s->train.shard));
     print_bytes("gradients", plan->gradients_sent);
     print_bytes("weights", plan->weights_sent);
 }
 
-kvs_status kvsi_train_plan_print(const kvsi_workshop *w, const kvsi_train_settings *s, kvs_err *err)
+kvs_status kvsi_train_plan_print(const kvsi_workshop *w, const kvsi_train_options *s, kvs_err *err)
 {
     kvs_plan plan;
     char parameters[32], work[32], tokens[32];

@@ -5,7 +5,6 @@
 #include "cli/workshop.h"
 
 /* Of several ranks all ask, and the first prints. */
-kvs_status kvsi_train_plan_print(const kvsi_workshop *w, const kvsi_train_settings *s,
-                                 kvs_err *err);
+kvs_status kvsi_train_plan_print(const kvsi_workshop *w, const kvsi_train_options *s, kvs_err *err);
 
 #endif

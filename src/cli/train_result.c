@@ -30,7 +30,7 @@ static json_t *lengths_to_json(const kvs_evaluation *final)
 static kvs_status print_json(const kvsi_train_outcome *o, kvs_err *err)
 {
     const kvsi_workshop *w = o->w;
-    const kvsi_train_settings *s = o->s;
+    const kvsi_train_options *s = o->s;
     const kvs_train_result *result = o->result;
     json_t *const step_at_99 =
         result->step_at_99 ? json_integer((json_int_t)result->step_at_99) : json_null();
@@ -80,15 +80,15 @@ static void print_lengths(const kvs_evaluation *final)
     printf("\n");
 }
 
-static void print_accuracy(const kvsi_workshop *w, const kvsi_train_settings *s,
+static void print_accuracy(const kvsi_workshop *w, const kvsi_train_options *s,
                            const kvs_evaluation *final)
 {
     if (isnan(final->accuracy))
         printf("accuracy  unknown: nothing is scored in %zu sequences (loss %.4f)\n",
-               s->eval_sequences, final->loss);
+               s->job.eval_sequences, final->loss);
     else
         printf("accuracy  %.2f %% on %zu %ssequences (loss %.4f)\n", 100 * final->accuracy,
-               s->eval_sequences, kvsi_train_is_task(s, "ngram") ? "" : "fresh ", final->loss);
+               s->job.eval_sequences, kvsi_train_is_task(s, "ngram") ? "" : "fresh ", final->loss);
     if (final->buckets > 0)
         print_lengths(final);
     if (kvsi_train_is_task(s, "ngram"))
@@ -99,7 +99,7 @@ static void print_accuracy(const kvsi_workshop *w, const kvsi_train_settings *s,
 static void print_summary(const kvsi_train_outcome *o)
 {
     const kvsi_workshop *w = o->w;
-    const kvsi_train_settings *s = o->s;
+    const kvsi_train_options *s = o->s;
     const kvs_train_result *result = o->result;
     char duration[32], rate[32];
 
@@ -107,7 +107,7 @@ static void print_summary(const kvsi_train_outcome *o)
     kvsi_format_count(rate, sizeof rate, token_rate(result));
     if (s->data)
         printf("loss      %.4f, perplexity %.3f on %zu windows of the validation text\n",
-               result->final.loss, exp(result->final.loss), s->eval_sequences);
+               result->final.loss, exp(result->final.loss), s->job.eval_sequences);
     else
         print_accuracy(w, s, &result->final);
     if (s->data)

@@ -7,7 +7,7 @@
 
 typedef struct kvsi_train_outcome {
     const kvsi_workshop *w;
-    const kvsi_train_settings *s;
+    const kvsi_train_options *s;
     const kvs_train_result *result;
     const kvsi_train_profile *profile; /* shown if the settings ask for it */
 } kvsi_train_outcome;

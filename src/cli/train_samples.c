@@ -46,7 +46,7 @@ static kvs_status read_prompt(kvsi_train_samples *t, const kvs_corpus *corpus, s
     return KVS_OK;
 }
 
-static kvs_status check_asked(const kvsi_workshop *w, const kvsi_train_settings *s, kvs_err *err)
+static kvs_status check_asked(const kvsi_workshop *w, const kvsi_train_options *s, kvs_err *err)
 {
     if (!s->data)
         return kvsi_fail(err, KVS_E_INVALID, "option '--sample-every' needs '--data'");
@@ -60,12 +60,12 @@ static kvs_status check_asked(const kvsi_workshop *w, const kvsi_train_settings 
 }
 
 kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_workshop *w,
-                                   const kvsi_train_settings *s, kvs_err *err)
+                                   const kvsi_train_options *s, kvs_err *err)
 {
     kvs_status st;
 
     *samples = (kvsi_train_samples){.tokens = s->sample_tokens};
-    if (s->sample_every == 0)
+    if (s->job.sample_every == 0)
         return KVS_OK;
     TRY_OUT(check_asked(w, s, err));
     samples->tokenizer = w->tokenizer;

@@ -16,7 +16,7 @@ typedef struct kvsi_train_samples {
 /* Settles the prompt, if --sample-every asks for samples; what cannot be sampled is refused here,
  * before training begins. */
 kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_workshop *w,
-                                   const kvsi_train_settings *s, kvs_err *err);
+                                   const kvsi_train_options *s, kvs_err *err);
 void kvsi_train_samples_release(kvsi_train_samples *samples);
 
 /* Makes a text, the same for the same weights; *out is borrowed until the next call. */

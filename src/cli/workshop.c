@@ -15,7 +15,7 @@ enum { TEXT_CONTEXT = 256, TEXT_EVAL_WINDOWS = 256 };
 
 /* Checks that the memory a run still has to allocate is free.  A model that is loaded from a file
  * allocates its weights first; `weights_alone` checks only those. */
-static kvs_status check_memory(const kvsi_workshop *w, const kvsi_train_settings *s,
+static kvs_status check_memory(const kvsi_workshop *w, const kvsi_train_options *s,
                                const kvs_model_config *config, int weights_alone, kvs_err *err)
 {
     kvs_plan plan;
@@ -47,7 +47,7 @@ static kvs_status retrofit_model(kvsi_workshop *w, const char *targets, kvs_err 
     return KVS_OK;
 }
 
-static kvs_status load_model(kvsi_workshop *w, kvsi_train_settings *s,
+static kvs_status load_model(kvsi_workshop *w, kvsi_train_options *s,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
     kvs_model_config config;
@@ -58,7 +58,7 @@ static kvs_status load_model(kvsi_workshop *w, kvsi_train_settings *s,
     TRY(kvsi_train_check_agreement(s, parsed, kvs_model_get_config(w->model), err));
     if (s->retrofit)
         TRY(retrofit_model(w, s->retrofit, err));
-    kvsi_train_settings_from_model(s, kvs_model_get_config(w->model));
+    s->model = *kvs_model_get_config(w->model);
     return KVS_OK;
 }
 
@@ -76,7 +76,7 @@ static int is_text_file(const char *path)
 
 /* A file of token ids does not contain the size of its vocabulary, so --vocab must give it.  A text
  * file must be made into a corpus first. */
-static kvs_status check_file(const kvsi_train_settings *s, size_t vocab, kvs_err *err)
+static kvs_status check_file(const kvsi_train_options *s, size_t vocab, kvs_err *err)
 {
     if (is_text_file(s->data))
         return kvsi_fail(err, KVS_E_INVALID,
@@ -94,7 +94,7 @@ static kvs_status check_file(const kvsi_train_settings *s, size_t vocab, kvs_err
 
 /* Opens a corpus, or a file of ids.  The validation split of a file of ids is --valid-data, or the
  * end of the file. */
-static kvs_status open_corpus(kvsi_workshop *w, const kvsi_train_settings *s,
+static kvs_status open_corpus(kvsi_workshop *w, const kvsi_train_options *s,
                               const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const int is_file = kvsi_file_exists(s->data) && !kvsi_is_folder(s->data);
@@ -125,7 +125,7 @@ static uint64_t usual_eval_every(uint64_t steps)
 }
 
 /* Text brings its vocabulary; windows are as long as the context. */
-static kvs_status open_text(kvsi_workshop *w, kvsi_train_settings *s,
+static kvs_status open_text(kvsi_workshop *w, kvsi_train_options *s,
                             const kvsi_parsed_options *parsed, kvs_err *err)
 {
     uint64_t windows;
@@ -138,15 +138,15 @@ static kvs_status open_text(kvsi_workshop *w, kvsi_train_settings *s,
     TRY(kvs_corpus_task(&w->task, w->corpus, s->model.context, err));
     windows = kvs_corpus_windows(w->corpus, KVS_SPLIT_VALID, s->model.context);
     if (!kvsi_train_is_given(parsed, "eval-sequences"))
-        s->eval_sequences = windows < TEXT_EVAL_WINDOWS ? (size_t)windows : TEXT_EVAL_WINDOWS;
+        s->job.eval_sequences = windows < TEXT_EVAL_WINDOWS ? (size_t)windows : TEXT_EVAL_WINDOWS;
     if (!kvsi_train_is_given(parsed, "eval-every"))
-        s->eval_every = usual_eval_every(s->train.steps);
+        s->job.eval_every = usual_eval_every(s->train.steps);
     return KVS_OK;
 }
 
 /* A model that training starts from must have the tokenizer of the data: with another one the same
  * ids stand for other text. */
-static kvs_status compare_tokenizers(const kvsi_workshop *w, const kvsi_train_settings *s,
+static kvs_status compare_tokenizers(const kvsi_workshop *w, const kvsi_train_options *s,
                                      kvs_err *err)
 {
     const kvsi_model_input input = {.model = s->init_from};
@@ -182,12 +182,12 @@ out:
 /* ---- the task -------------------------------------------------------------------------------- */
 
 /* A plan for a model without a word on what it is to learn is one for text. */
-static int plans_text(const kvsi_train_settings *s, const kvsi_parsed_options *parsed)
+static int plans_text(const kvsi_train_options *s, const kvsi_parsed_options *parsed)
 {
     return s->dry_run && s->preset && !s->init_from && !kvsi_train_names_task(s, parsed);
 }
 
-static kvs_status create_igsm(kvsi_workshop *w, const kvsi_train_settings *s, kvs_err *err)
+static kvs_status create_igsm(kvsi_workshop *w, const kvsi_train_options *s, kvs_err *err)
 {
     kvs_igsm_config config = s->igsm;
 
@@ -199,7 +199,7 @@ static kvs_status create_igsm(kvsi_workshop *w, const kvsi_train_settings *s, kv
 
 /* The task knows how many tokens it has; a model may have more, but for ngram, whose number is what
  * its options say. */
-static kvs_status take_vocab(const kvsi_workshop *w, kvsi_train_settings *s,
+static kvs_status take_vocab(const kvsi_workshop *w, kvsi_train_options *s,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const size_t vocab = kvs_task_vocab(w->task);
@@ -215,7 +215,7 @@ static kvs_status take_vocab(const kvsi_workshop *w, kvsi_train_settings *s,
 }
 
 /* The words of induction are the model's; other tasks and text bring their own number. */
-static kvs_status create_task(kvsi_workshop *w, kvsi_train_settings *s,
+static kvs_status create_task(kvsi_workshop *w, kvsi_train_options *s,
                               const kvsi_parsed_options *parsed, kvs_err *err)
 {
     if (s->data)
@@ -234,7 +234,7 @@ static kvs_status create_task(kvsi_workshop *w, kvsi_train_settings *s,
 }
 
 /* Opens the data and completes the configuration of the model.  Allocates no new model yet. */
-static kvs_status prepare(kvsi_workshop *w, kvsi_train_settings *s,
+static kvs_status prepare(kvsi_workshop *w, kvsi_train_options *s,
                           const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const kvs_runtime_options runtime = {
@@ -244,7 +244,7 @@ static kvs_status prepare(kvsi_workshop *w, kvsi_train_settings *s,
         .spread = s->train.shard == KVS_SHARD_PARAMETERS,
     };
 
-    if ((s->resume || s->checkpoint_every > 0) && !s->out && !s->dry_run)
+    if ((s->resume || s->job.checkpoint_every > 0) && !s->out && !s->dry_run)
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--out'",
                          s->resume ? "resume" : "checkpoint-every");
     if (s->valid_data && !s->data)
@@ -267,7 +267,7 @@ static kvs_status prepare(kvsi_workshop *w, kvsi_train_settings *s,
 }
 
 /* All ranks check the memory before any of them allocates it. */
-kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
+kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_options *s,
                                  const kvsi_parsed_options *parsed, kvs_err *err)
 {
     kvs_status st = prepare(w, s, parsed, err);

@@ -16,7 +16,7 @@ typedef struct kvsi_workshop {
 
 /* Makes all that the settings ask for, and fills in what they leave open.  Nothing is written.  All
  * ranks together: they succeed or fail alike. */
-kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_settings *s,
+kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_options *s,
                                  const kvsi_parsed_options *parsed, kvs_err *err);
 void kvsi_workshop_clear(kvsi_workshop *w);
 

@@ -4,6 +4,8 @@
  * Hugging Face's own files, an optional key may be null. */
 #include "formats/hf.h"
 
+#include "config/config.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -20,153 +22,103 @@ static const struct {
 
 /* ---- the keys -------------------------------------------------------------------------------- */
 
-typedef enum value_kind {
-    WHOLE,  /* size_t */
-    REAL,   /* double */
-    FLAG,   /* int */
-    ABSENT, /* int that says the opposite of the key: no_norm for "norm" */
-} value_kind;
-
 enum { LLAMA = 1 << KVS_BODY_LLAMA, GPT2 = 1 << KVS_BODY_GPT2, REQUIRED = 1 << 2 };
 
+/* Hugging Face's key of a setting.  All other settings of a model are in our object, under their own
+ * keys and only if they differ from the plain model. */
 typedef struct config_key {
-    const char *key;
-    size_t offset;
-    value_kind kind;
+    const char *key, *setting;
     unsigned of; /* the bodies whose files have it; REQUIRED */
 } config_key;
 
-#define FIELD(name) offsetof(kvs_model_config, name)
-
-/* Hugging Face's. */
 static const config_key hf_keys[] = {
-    {"vocab_size", FIELD(vocab), WHOLE, LLAMA | GPT2 | REQUIRED},
-    {"hidden_size", FIELD(dim), WHOLE, LLAMA | REQUIRED},
-    {"intermediate_size", FIELD(ffn), WHOLE, LLAMA | REQUIRED},
-    {"num_hidden_layers", FIELD(layers), WHOLE, LLAMA | REQUIRED},
-    {"num_attention_heads", FIELD(heads), WHOLE, LLAMA | REQUIRED},
-    {"num_key_value_heads", FIELD(kv_heads), WHOLE, LLAMA},
-    {"max_position_embeddings", FIELD(context), WHOLE, LLAMA},
-    {"rope_theta", FIELD(rope_base), REAL, LLAMA},
-    {"rms_norm_eps", FIELD(norm_eps), REAL, LLAMA},
-    {"n_embd", FIELD(dim), WHOLE, GPT2 | REQUIRED},
-    {"n_inner", FIELD(ffn), WHOLE, GPT2},
-    {"n_layer", FIELD(layers), WHOLE, GPT2 | REQUIRED},
-    {"n_head", FIELD(heads), WHOLE, GPT2 | REQUIRED},
-    {"n_positions", FIELD(context), WHOLE, GPT2},
-    {"layer_norm_epsilon", FIELD(norm_eps), REAL, GPT2},
-    {"embd_pdrop", FIELD(dropout_embedding), REAL, GPT2},
-    {"attn_pdrop", FIELD(dropout_attention), REAL, GPT2},
-    {"resid_pdrop", FIELD(dropout_residual), REAL, GPT2},
-    {"initializer_range", FIELD(init_std), REAL, LLAMA | GPT2},
-    {"tie_word_embeddings", FIELD(tied), FLAG, LLAMA | GPT2},
+    {"vocab_size", "vocab", LLAMA | GPT2 | REQUIRED},
+    {"hidden_size", "dim", LLAMA | REQUIRED},
+    {"intermediate_size", "ffn", LLAMA | REQUIRED},
+    {"num_hidden_layers", "layers", LLAMA | REQUIRED},
+    {"num_attention_heads", "heads", LLAMA | REQUIRED},
+    {"num_key_value_heads", "kv-heads", LLAMA},
+    {"max_position_embeddings", "context", LLAMA},
+    {"rope_theta", "rope-base", LLAMA},
+    {"rms_norm_eps", "norm-eps", LLAMA},
+    {"n_embd", "dim", GPT2 | REQUIRED},
+    {"n_inner", "ffn", GPT2},
+    {"n_layer", "layers", GPT2 | REQUIRED},
+    {"n_head", "heads", GPT2 | REQUIRED},
+    {"n_positions", "context", GPT2},
+    {"layer_norm_epsilon", "norm-eps", GPT2},
+    {"embd_pdrop", "dropout-embedding", GPT2},
+    {"attn_pdrop", "dropout-attention", GPT2},
+    {"resid_pdrop", "dropout-residual", GPT2},
+    {"initializer_range", "init-std", LLAMA | GPT2},
+    {"tie_word_embeddings", "tied", LLAMA | GPT2},
 };
 
-/* Ours, inside the object; written where they differ from the plain model. */
-static const config_key own_keys[] = {
-    {"kv_heads", FIELD(kv_heads), WHOLE, GPT2},
-    {"rope_theta", FIELD(rope_base), REAL, GPT2},
-    {"rotary_fraction", FIELD(rotary_fraction), REAL, LLAMA | GPT2},
-    {"score_scale", FIELD(score_scale), REAL, LLAMA | GPT2},
-    {"sliding_window", FIELD(sliding_window), WHOLE, LLAMA | GPT2},
-    {"sliding_heads", FIELD(sliding_heads), WHOLE, LLAMA | GPT2},
-    {"sliding_kv_heads", FIELD(sliding_kv_heads), WHOLE, LLAMA | GPT2},
-    {"dropout_embedding", FIELD(dropout_embedding), REAL, LLAMA},
-    {"dropout_attention", FIELD(dropout_attention), REAL, LLAMA},
-    {"dropout_residual", FIELD(dropout_residual), REAL, LLAMA},
-    {"residual", FIELD(no_residual), ABSENT, LLAMA | GPT2},
-    {"mlp", FIELD(no_mlp), ABSENT, LLAMA | GPT2},
-    {"norm", FIELD(no_norm), ABSENT, LLAMA | GPT2},
-    {"identity_projections", FIELD(identity_projections), FLAG, LLAMA | GPT2},
-    {"unit_embeddings", FIELD(unit_embeddings), FLAG, LLAMA | GPT2},
-};
-
-/* Ours that are no single number. */
-static const char *const own_words[] = {
-    "body", "targets", "form", "window", "init", "positions", "slopes", "sliding_layers", "head",
-};
-
-enum {
-    HF_KEYS = sizeof hf_keys / sizeof *hf_keys,
-    OWN_KEYS = sizeof own_keys / sizeof *own_keys,
-    OWN_WORDS = sizeof own_words / sizeof *own_words,
-};
+enum { HF_KEYS = sizeof hf_keys / sizeof *hf_keys };
 
 static int is_of(const config_key *key, kvs_body body)
 {
     return (key->of & 1u << body) != 0;
 }
 
+static const kvsi_setting *setting_of(const config_key *key)
+{
+    return kvsi_settings_find(&kvsi_model_settings, key->setting);
+}
+
+/* Whether the setting is in our object; the body is there too, but is handled apart. */
+static int is_own(const kvsi_setting *row, kvs_body body)
+{
+    for (size_t i = 0; i < HF_KEYS; i++)
+        if (is_of(hf_keys + i, body) && strcmp(hf_keys[i].setting, row->name) == 0)
+            return 0;
+    return strcmp(row->name, "body") != 0;
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static json_t *value_to_json(const config_key *key, const kvs_model_config *config)
-{
-    const void *value = (const char *)config + key->offset;
-
-    switch (key->kind) {
-    case WHOLE:
-        return json_integer((json_int_t) * (const size_t *)value);
-    case REAL:
-        return json_real(*(const double *)value);
-    case FLAG:
-        return json_boolean(*(const int *)value);
-    case ABSENT:
-        break;
-    }
-    return json_boolean(!*(const int *)value);
-}
-
-/* Adds the keys of a table; those that say the same as `plain`, if it is given, are left out. */
-static int set_keys(json_t *object, const config_key *keys, size_t count,
-                    const kvs_model_config *config, const kvs_model_config *plain)
+static int set_hf_keys(json_t *object, const kvs_model_config *config)
 {
     int failed = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        json_t *value, *usual;
+    for (size_t i = 0; i < HF_KEYS; i++)
+        if (is_of(hf_keys + i, config->body))
+            failed |= json_object_set_new(object, hf_keys[i].key,
+                                          kvsi_setting_to_json(setting_of(hf_keys + i), config));
+    return failed;
+}
 
-        if (!is_of(keys + i, config->body))
+/* A shift is written whole, whatever its values; no shift has no settings. */
+static int is_written(const kvsi_setting *row, const kvs_model_config *config,
+                      const kvs_model_config *plain)
+{
+    if (strncmp(row->name, "shift", 5) == 0)
+        return config->shift.targets != 0;
+    return !kvsi_setting_equal(row, config, plain);
+}
+
+static int set_own_keys(json_t *object, const kvs_model_config *config,
+                        const kvs_model_config *plain)
+{
+    int failed = 0;
+
+    for (size_t i = 0; i < kvsi_model_settings.count; i++) {
+        const kvsi_setting *row = kvsi_model_settings.rows + i;
+        char key[KVSI_SETTING_KEY];
+        json_t *value;
+
+        if (!is_own(row, config->body) || !is_written(row, config, plain))
             continue;
-        value = value_to_json(keys + i, config);
-        usual = plain ? value_to_json(keys + i, plain) : NULL;
-        if (!json_equal(value, usual))
-            failed |= json_object_set(object, keys[i].key, value);
-        json_decref(value);
-        json_decref(usual);
+        kvsi_setting_file_key(key, row);
+        value = kvsi_setting_to_json(row, config);
+        if (row->negated)
+            value = json_boolean(!json_is_true(value)); /* both are constants of jansson */
+        failed |= json_object_set_new(object, key, value);
     }
     return failed;
 }
 
-static int set_shift(json_t *object, const kvs_shift_config *shift)
-{
-    if (shift->targets == 0)
-        return 0;
-    return json_object_update_new(
-        object, json_pack("{s:s, s:s, s:I, s:s}", "targets", kvs_shift_targets_name(shift->targets),
-                          "form", kvs_shift_form_name(shift->form), "window",
-                          (json_int_t)shift->window, "init", kvs_shift_init_name(shift->init)));
-}
-
-static int set_lists(json_t *object, const kvs_model_config *config)
-{
-    json_t *slopes = json_array(), *layers = json_array();
-    int failed = 0;
-
-    for (size_t i = 0; i < config->slopes; i++)
-        failed |= json_array_append_new(slopes, json_real(config->slope[i]));
-    for (size_t l = 0; l < KVS_LISTED_LAYERS_MAX; l++)
-        if (config->sliding_layers >> l & 1)
-            failed |= json_array_append_new(layers, json_integer((json_int_t)l));
-    if (config->slopes > 0)
-        failed |= json_object_set(object, "slopes", slopes);
-    if (config->sliding_layers != 0)
-        failed |= json_object_set(object, "sliding_layers", layers);
-    json_decref(slopes);
-    json_decref(layers);
-    return failed;
-}
-
-/* What the plain model has; 0 stands for "as the others" here as in kvs_model_config_finish. */
+/* The plain model; 0 means "as the others", as in kvs_model_config_finish. */
 static void set_plain(kvs_model_config *plain, kvs_body body)
 {
     kvs_model_config_init(plain);
@@ -198,14 +150,7 @@ static json_t *own_to_json(const kvs_model_config *config)
 
     set_plain(&plain, config->body);
     c = without_defaults(config, &plain);
-    failed |= set_shift(object, &c.shift);
-    if (c.positions != plain.positions)
-        failed |=
-            json_object_set_new(object, "positions", json_string(kvs_positions_name(c.positions)));
-    if (c.head != plain.head)
-        failed |= json_object_set_new(object, "head", json_string(kvs_head_name(c.head)));
-    failed |= set_keys(object, own_keys, OWN_KEYS, &c, &plain);
-    failed |= set_lists(object, &c);
+    failed |= set_own_keys(object, &c, &plain);
     /* Hugging Face's GPT-2 is tied; and a body is only named where it is not Llama's. */
     if (c.body == KVS_BODY_GPT2 && (json_object_size(object) > 0 || !c.tied))
         failed |= json_object_set_new(object, "body", json_string(kvs_body_name(c.body)));
@@ -235,7 +180,7 @@ json_t *kvsi_hf_config_to_json(const kvs_model_config *config)
 
     failed |= json_object_set_new(object, "model_type", json_string(type));
     failed |= json_object_set_new(object, "architectures", json_pack("[s]", model));
-    failed |= set_keys(object, hf_keys, HF_KEYS, config, NULL);
+    failed |= set_hf_keys(object, config);
     if (!plain)
         failed |= json_object_set(object, SHIFT_KEY, own);
     json_decref(own);
@@ -267,38 +212,19 @@ static int is_given(const json_t *object, const char *key)
     return value && !json_is_null(value);
 }
 
-static kvs_status read_value(const config_key *key, kvs_model_config *config, const json_t *object,
-                             const char *what, kvs_err *err)
+static kvs_status read_hf_keys(kvs_model_config *config, const json_t *object, const char *what,
+                               kvs_err *err)
 {
-    void *value = (char *)config + key->offset;
-    int flag = 0;
+    for (size_t i = 0; i < HF_KEYS; i++) {
+        const config_key *key = hf_keys + i;
 
-    switch (key->kind) {
-    case WHOLE:
-        return kvsi_json_get_size(value, object, key->key, what, err);
-    case REAL:
-        return kvsi_json_get_real(value, object, key->key, what, err);
-    case FLAG:
-        return kvsi_json_get_bool(value, object, key->key, what, err);
-    case ABSENT:
-        break;
-    }
-    TRY(kvsi_json_get_bool(&flag, object, key->key, what, err));
-    *(int *)value = !flag;
-    return KVS_OK;
-}
-
-static kvs_status read_keys(kvs_model_config *config, const config_key *keys, size_t count,
-                            const json_t *object, const char *what, kvs_err *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (!is_of(keys + i, config->body))
+        if (!is_of(key, config->body))
             continue;
-        if (keys[i].of & REQUIRED)
-            TRY(kvsi_json_require(object, keys[i].key, what, err));
-        else if (!is_given(object, keys[i].key))
+        if (key->of & REQUIRED)
+            TRY(kvsi_json_require(object, key->key, what, err));
+        else if (!is_given(object, key->key))
             continue;
-        TRY(read_value(keys + i, config, object, what, err));
+        TRY(kvsi_setting_from_json(setting_of(key), config, object, key->key, what, err));
     }
     return KVS_OK;
 }
@@ -309,9 +235,11 @@ static kvs_status check_sizes(const kvs_model_config *config, const json_t *obje
 {
     for (size_t i = 0; i < HF_KEYS; i++) {
         const config_key *key = hf_keys + i;
+        const kvsi_setting *row = setting_of(key);
 
-        if (key->kind == WHOLE && is_of(key, config->body) && is_given(object, key->key) &&
-            *(const size_t *)(const void *)((const char *)config + key->offset) == 0)
+        if (row->kind == KVSI_SETTING_SIZE && is_of(key, config->body) &&
+            is_given(object, key->key) &&
+            *(const size_t *)(const void *)((const char *)config + row->offset) == 0)
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected at least 1, found 0",
                              what, key->key);
     }
@@ -452,104 +380,46 @@ static kvs_status check_head_dim(const kvs_model_config *config, const json_t *o
 
 /* ---- reading: our object --------------------------------------------------------------------- */
 
-static int is_own_key(const char *key, kvs_body body)
+/* The setting with that key in our object; NULL if there is none. */
+static const kvsi_setting *find_own(const char *key, kvs_body body)
 {
-    for (size_t i = 0; i < OWN_WORDS; i++)
-        if (strcmp(own_words[i], key) == 0)
-            return 1;
-    for (size_t i = 0; i < OWN_KEYS; i++)
-        if (is_of(own_keys + i, body) && strcmp(own_keys[i].key, key) == 0)
-            return 1;
-    return 0;
+    for (size_t i = 0; i < kvsi_model_settings.count; i++) {
+        const kvsi_setting *row = kvsi_model_settings.rows + i;
+        char name[KVSI_SETTING_KEY];
+
+        kvsi_setting_file_key(name, row);
+        if (is_own(row, body) && strcmp(name, key) == 0)
+            return row;
+    }
+    return NULL;
 }
 
-static kvs_status check_own_keys(json_t *own, kvs_body body, const char *what, kvs_err *err)
+const kvsi_setting *kvsi_hf_setting(const char *key, kvs_body body)
+{
+    for (size_t i = 0; i < HF_KEYS; i++)
+        if (is_of(hf_keys + i, body) && strcmp(hf_keys[i].key, key) == 0)
+            return setting_of(hf_keys + i);
+    return find_own(key, body);
+}
+
+/* Reads the settings of the object's keys; a key that is not one of ours is refused. */
+static kvs_status read_own(kvs_model_config *config, json_t *own, const char *what, kvs_err *err)
 {
     const char *key;
     json_t *value;
 
     json_object_foreach(own, key, value) {
-        if (!is_own_key(key, body))
+        const kvsi_setting *found = find_own(key, config->body);
+
+        if (!found && strcmp(key, "body") != 0) /* which was read first */
             return refuse_key(key, SHIFT_KEY, what, err);
+        if (!found || json_is_null(value))
+            continue;
+        TRY(kvsi_setting_from_json(found, config, own, key, what, err));
+        if (found->negated)
+            *(int *)(void *)((char *)config + found->offset) = !json_is_true(value);
     }
     return KVS_OK;
-}
-
-static kvs_status read_shift(kvs_shift_config *shift, const json_t *own, const char *what,
-                             kvs_err *err)
-{
-    const char *targets = kvs_shift_targets_name(shift->targets);
-    const char *form = kvs_shift_form_name(shift->form), *init = kvs_shift_init_name(shift->init);
-    kvs_err inner;
-
-    TRY(kvsi_json_get_text(&targets, own, "targets", what, err));
-    TRY(kvsi_json_get_text(&form, own, "form", what, err));
-    TRY(kvsi_json_get_text(&init, own, "init", what, err));
-    TRY(kvsi_json_get_size(&shift->window, own, "window", what, err));
-    TRY(kvsi_in_file(kvs_shift_targets_parse(&shift->targets, targets, &inner), &inner, what, err));
-    TRY(kvsi_in_file(kvs_shift_form_parse(&shift->form, form, &inner), &inner, what, err));
-    return kvsi_in_file(kvs_shift_init_parse(&shift->init, init, &inner), &inner, what, err);
-}
-
-static kvs_status read_choices(kvs_model_config *config, const json_t *own, const char *what,
-                               kvs_err *err)
-{
-    const char *positions = kvs_positions_name(config->positions);
-    const char *head = kvs_head_name(config->head);
-    kvs_err inner;
-
-    TRY(kvsi_json_get_text(&positions, own, "positions", what, err));
-    TRY(kvsi_json_get_text(&head, own, "head", what, err));
-    TRY(kvsi_in_file(kvs_positions_parse(&config->positions, positions, &inner), &inner, what,
-                     err));
-    return kvsi_in_file(kvs_head_parse(&config->head, head, &inner), &inner, what, err);
-}
-
-/* An optional list of at most `most` members; *out is NULL if there is none. */
-static kvs_status get_list(json_t **out, const json_t *own, const char *key, size_t most,
-                           const char *what, kvs_err *err)
-{
-    *out = json_object_get(own, key);
-    if (*out && !json_is_array(*out))
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected a list", what, key);
-    if (json_array_size(*out) > most)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected at most %zu, found %zu", what,
-                         key, most, json_array_size(*out));
-    return KVS_OK;
-}
-
-static kvs_status read_lists(kvs_model_config *config, const json_t *own, const char *what,
-                             kvs_err *err)
-{
-    json_t *list, *member;
-    size_t i;
-
-    TRY(get_list(&list, own, "slopes", KVS_SLOPES_MAX, what, err));
-    json_array_foreach(list, i, member) {
-        if (!json_is_number(member))
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'slopes': expected numbers", what);
-        config->slope[config->slopes++] = json_number_value(member);
-    }
-    TRY(get_list(&list, own, "sliding_layers", KVS_LISTED_LAYERS_MAX, what, err));
-    json_array_foreach(list, i, member) {
-        const json_int_t layer = json_integer_value(member);
-
-        if (!json_is_integer(member) || layer < 0 || layer >= KVS_LISTED_LAYERS_MAX)
-            return kvsi_fail(err, KVS_E_FORMAT,
-                             "'%s': key 'sliding_layers': expected whole numbers from 0 to %d",
-                             what, KVS_LISTED_LAYERS_MAX - 1);
-        config->sliding_layers |= (uint64_t)1 << layer;
-    }
-    return KVS_OK;
-}
-
-static kvs_status read_own(kvs_model_config *config, json_t *own, const char *what, kvs_err *err)
-{
-    TRY(check_own_keys(own, config->body, what, err));
-    TRY(read_shift(&config->shift, own, what, err));
-    TRY(read_choices(config, own, what, err));
-    TRY(read_keys(config, own_keys, OWN_KEYS, own, what, err));
-    return read_lists(config, own, what, err);
 }
 
 /* An object that says nothing has most likely lost what it should say. */
@@ -653,7 +523,7 @@ kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object,
     TRY(check_kind(object, body, own == NULL, what, err));
     TRY(check_supported(body, object, what, err));
     set_hf_defaults(&config, body);
-    TRY(read_keys(&config, hf_keys, HF_KEYS, object, what, err));
+    TRY(read_hf_keys(&config, object, what, err));
     TRY(check_sizes(&config, object, what, err));
     TRY(read_rope_parameters(&config, object, what, err));
     if (own)

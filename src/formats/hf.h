@@ -4,18 +4,22 @@
  *     "kvshift": {"targets": "kv", "form": "free", "window": 1, "init": "uniform"}
  *
  * Plain models carry no such object, so that other tools read them; all others name the
- * architecture "KVShiftForCausalLM", so that those tools refuse them, not run them wrong.  The keys
- * of the object are in hf.c; each may be left out and then has the plain model's value. */
+ * architecture "KVShiftForCausalLM", so that those tools refuse them instead of running them wrongly.
+ * The object has the settings of config/model.c that Hugging Face has no key for; each may be left
+ * out and then has the plain model's value. */
 #ifndef KVSI_FORMATS_HF_H
 #define KVSI_FORMATS_HF_H
 
-#include "base/json.h"
+#include "base/setting.h"
 
-json_t *
-kvsi_hf_config_to_json(const kvs_model_config *config); /* a new reference, NULL: no memory */
+/* A new reference; NULL if memory runs out. */
+json_t *kvsi_hf_config_to_json(const kvs_model_config *config);
 /* `what` names the source in messages.  The result is checked (kvs_model_config_finish). */
 kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object, const char *what,
                                     kvs_err *err);
+
+/* The setting of a key of config.json or of the object in it; NULL if the key is not a setting. */
+const kvsi_setting *kvsi_hf_setting(const char *key, kvs_body body);
 
 kvs_status kvsi_hf_config_write(const kvs_model_config *config, const char *path, kvs_err *err);
 

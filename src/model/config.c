@@ -1,35 +1,9 @@
-/* The model's configuration: defaults, and the checks that keep all after it simple. */
-#include "base/status.h"
+/* Checks of a model's configuration, so that the code behind it can rely on it. */
+#include "config/config.h"
 #include "kernels/forms.h"
 #include "model/layer.h"
 
 #include <math.h>
-
-enum {
-    SIZE_LIMIT = 1 << 24,   /* of any single dimension: keeps products inside 64 bits */
-    LAYERS_LIMIT = 1 << 12, /* keeps the list of tensors small, whatever a file claims */
-};
-
-void kvs_model_config_init(kvs_model_config *config)
-{
-    *config = (kvs_model_config){
-        .dim = 128,
-        .layers = 1,
-        .heads = 4,
-        .context = 512,
-        .rope_base = 100000.0,
-        .rotary_fraction = 1.0,
-        .norm_eps = 1e-5,
-        .init_std = 0.02,
-        .shift = {.form = KVS_SHIFT_FREE, .init = KVS_SHIFT_INIT_UNIFORM, .window = 1},
-    };
-}
-
-void kvs_model_config_set_body(kvs_model_config *config, kvs_body body)
-{
-    config->body = body;
-    config->positions = body == KVS_BODY_GPT2 ? KVS_POSITIONS_LEARNED : KVS_POSITIONS_ROPE;
-}
 
 /* A fraction such as 1/3 comes with a rounding error of its own. */
 size_t kvsi_rotary_channels(const kvs_model_config *c, size_t heads)
@@ -42,28 +16,6 @@ size_t kvsi_rotary_channels(const kvs_model_config *c, size_t heads)
 
 /* ---- checks ---- */
 
-static kvs_status check_sizes(const kvs_model_config *c, kvs_err *err)
-{
-    const struct {
-        const char *name;
-        size_t value, high;
-    } sizes[] = {{"vocab", c->vocab, SIZE_LIMIT},
-                 {"dim", c->dim, SIZE_LIMIT},
-                 {"layers", c->layers, LAYERS_LIMIT},
-                 {"heads", c->heads, SIZE_LIMIT},
-                 {"ffn", c->ffn, SIZE_LIMIT},
-                 {"context", c->context, SIZE_LIMIT},
-                 {"kv heads", c->kv_heads, SIZE_LIMIT},
-                 {"sliding heads", c->sliding_heads, SIZE_LIMIT},
-                 {"sliding kv heads", c->sliding_kv_heads, SIZE_LIMIT}};
-
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < 1 || sizes[i].value > sizes[i].high)
-            return kvsi_fail(err, KVS_E_INVALID, "%s is %zu, expected 1 to %zu", sizes[i].name,
-                             sizes[i].value, sizes[i].high);
-    return KVS_OK;
-}
-
 static kvs_status check_heads(size_t dim, size_t heads, size_t kv_heads, kvs_err *err)
 {
     if (dim % heads != 0)
@@ -74,29 +26,6 @@ static kvs_status check_heads(size_t dim, size_t heads, size_t kv_heads, kvs_err
     if (heads % kv_heads != 0)
         return kvsi_fail(err, KVS_E_INVALID, "heads %zu is not divisible by kv heads %zu", heads,
                          kv_heads);
-    return KVS_OK;
-}
-
-static kvs_status check_reals(const kvs_model_config *c, kvs_err *err)
-{
-    const struct {
-        const char *name;
-        double value, low, high; /* low <= value < high */
-    } reals[] = {
-        {"rope base", c->rope_base, nextafter(1, 2), 1e30},
-        {"rotary fraction", c->rotary_fraction, 0, nextafter(1, 2)},
-        {"score scale", c->score_scale, 0, 1e30},
-        {"norm eps", c->norm_eps, 0, 1},
-        {"init std", c->init_std, 0, 1e30},
-        {"embedding dropout", c->dropout_embedding, 0, 1},
-        {"attention dropout", c->dropout_attention, 0, 1},
-        {"residual dropout", c->dropout_residual, 0, 1},
-    };
-
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-        if (!(reals[i].value >= reals[i].low && reals[i].value < reals[i].high))
-            return kvsi_fail(err, KVS_E_INVALID, "%s is %g, expected %g to below %g", reals[i].name,
-                             reals[i].value, reals[i].low, reals[i].high);
     return KVS_OK;
 }
 
@@ -115,8 +44,6 @@ static kvs_status check_rotation(const kvs_model_config *c, size_t heads, kvs_er
 
 static kvs_status check_positions(const kvs_model_config *c, kvs_err *err)
 {
-    if (!kvs_positions_name(c->positions))
-        return kvsi_fail(err, KVS_E_INVALID, "unknown positions %d", (int)c->positions);
     if (c->rotary_fraction != 1.0 && c->positions != KVS_POSITIONS_ROPE)
         return kvsi_fail(err, KVS_E_INVALID, "a rotary fraction needs positions rope, found %s",
                          kvs_positions_name(c->positions));
@@ -158,9 +85,6 @@ static kvs_status check_sliding(const kvs_model_config *c, kvs_err *err)
 
 static kvs_status check_head(const kvs_model_config *c, kvs_err *err)
 {
-    if (!kvs_head_name(c->head) || !kvs_body_name(c->body))
-        return kvsi_fail(err, KVS_E_INVALID, "unknown head %d or body %d", (int)c->head,
-                         (int)c->body);
     if (c->head == KVS_HEAD_NONE && c->tied)
         return kvsi_fail(err, KVS_E_INVALID, "head none has nothing to tie to the embeddings");
     if (c->head == KVS_HEAD_NONE && c->vocab > c->dim)
@@ -174,15 +98,6 @@ static kvs_status check_shift(const kvs_model_config *c, kvs_err *err)
     const kvs_shift_config *s = &c->shift;
     const kvsi_form *form = kvsi_form_get(s->form);
 
-    if (!kvs_shift_targets_name(s->targets))
-        return kvsi_fail(err, KVS_E_INVALID, "shift targets %u are none of none, k, v, kv, qkv",
-                         s->targets);
-    if (!form || !kvs_shift_init_name(s->init))
-        return kvsi_fail(err, KVS_E_INVALID, "unknown shift form %d or init %d", (int)s->form,
-                         (int)s->init);
-    if (s->window < 1 || s->window > KVS_SHIFT_WINDOW_MAX)
-        return kvsi_fail(err, KVS_E_INVALID, "shift window is %zu, expected 1 to %d", s->window,
-                         KVS_SHIFT_WINDOW_MAX);
     if (s->targets == 0)
         return KVS_OK;
     if (s->window > form->window_max)
@@ -219,10 +134,11 @@ static void fill_in(kvs_model_config *c)
 kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err)
 {
     fill_in(config);
-    TRY(check_sizes(config, err));
+    TRY(kvsi_settings_check(&kvsi_model_settings, config, err));
+    if (config->context < 1)
+        return kvsi_fail(err, KVS_E_INVALID, "context is 0, expected at least 1");
     TRY(check_heads(config->dim, config->heads, config->kv_heads, err));
     TRY(check_heads(config->dim, config->sliding_heads, config->sliding_kv_heads, err));
-    TRY(check_reals(config, err));
     TRY(check_sliding(config, err));
     TRY(check_positions(config, err));
     TRY(check_head(config, err));

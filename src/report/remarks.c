@@ -60,8 +60,8 @@ static void remark_on_data(kvs_report *report, const kvsi_arm *arm, const kvsi_a
         return;
     kvsi_text_format(&remark, "not comparable: '%s' and '%s' have different data (%s: %s and %s)",
                      first->label, arm->label, name,
-                     kvsi_setting(theirs, name) ? kvsi_setting(theirs, name) : "none",
-                     kvsi_setting(ours, name) ? kvsi_setting(ours, name) : "none");
+                     kvsi_run_setting(theirs, name) ? kvsi_run_setting(theirs, name) : "none",
+                     kvsi_run_setting(ours, name) ? kvsi_run_setting(ours, name) : "none");
     keep(report, &remark, failed);
 }
 

@@ -1,5 +1,8 @@
 #include "report/settings.h"
 
+#include "config/config.h"
+#include "formats/hf.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,30 +25,23 @@ void kvsi_describe_shift(char *out, size_t size, const kvs_shift_config *shift)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* What the front of the list says already, and what cannot change a result: the seed is the one
- * thing repetitions differ in, a path names data but is none, and evaluations only look. */
-static const char *const left_out[] = {
-    "architectures", "model_type",
-    "vocab_size",    "hidden_size",
-    "n_embd",        "intermediate_size",
-    "n_inner",       "num_hidden_layers",
-    "n_layer",       "num_attention_heads",
-    "n_head",        "num_key_value_heads",
-    "kv_heads",      "max_position_embeddings",
-    "n_positions",   "body",
-    "targets",       "form",
-    "window",        "init",
-    "steps",         "seed",
-    "path",          "eval_every",
-};
+/* The settings at the front of the list, after the shift. */
+static const char *const front[] = {"body",     "layers", "dim",     "heads",
+                                    "kv-heads", "ffn",    "context", "vocab"};
 
-static int is_left_out(const char *key)
+/* Keys of the log that are not in the list: the steps are at its front, repetitions differ in the
+ * seed alone, a path is not the data itself, and evaluations do not change the result. */
+static const char *const left_out[] = {"steps", "seed", "path", "eval_every"};
+
+static int is_among(const char *name, const char *const *names, size_t count)
 {
-    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-        if (strcmp(key, left_out[i]) == 0)
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(name, names[i]) == 0)
             return 1;
     return 0;
 }
+
+#define IS_AMONG(name, names) is_among(name, names, sizeof(names) / sizeof *(names))
 
 static json_t *in_words(const json_t *value)
 {
@@ -66,46 +62,63 @@ static json_t *in_words(const json_t *value)
     return words;
 }
 
-/* Members of an object, and of objects within it, under their keys with blanks. */
+static int add(json_t *list, const char *prefix, const char *key, json_t *words)
+{
+    char name[96];
+
+    snprintf(name, sizeof name, "%s%s", prefix, key);
+    for (char *c = name; *c; c++)
+        *c = *c == '_' || *c == '-' ? ' ' : *c;
+    return json_object_set_new(list, name, words);
+}
+
+/* Members of an object under their keys with blanks. */
 static int add_members(json_t *list, const char *prefix, const json_t *object)
 {
     const char *key;
     json_t *value;
     int failed = 0;
 
-    json_object_foreach((json_t *)object, key, value) {
-        char name[96];
-
-        if (is_left_out(key))
-            continue;
-        if (json_is_object(value)) {
-            failed |= add_members(list, prefix, value);
-            continue;
-        }
-        snprintf(name, sizeof name, "%s%s", prefix, key);
-        for (char *c = name; *c; c++)
-            *c = *c == '_' ? ' ' : *c;
-        failed |= json_object_set_new(list, name, in_words(value));
-    }
+    json_object_foreach((json_t *)object, key, value)
+        if (!IS_AMONG(key, left_out))
+            failed |= add(list, prefix, key, in_words(value));
     return failed;
 }
 
-static int add_model(json_t *list, const kvs_model_config *model)
+static int add_front(json_t *list, const kvs_model_config *model)
 {
-    const struct {
-        const char *name;
-        size_t value;
-    } sizes[] = {{"layers", model->layers},     {"dim", model->dim}, {"heads", model->heads},
-                 {"kv heads", model->kv_heads}, {"ffn", model->ffn}, {"context", model->context},
-                 {"vocab", model->vocab}};
     char shift[96];
     int failed = 0;
 
     kvsi_describe_shift(shift, sizeof shift, &model->shift);
-    failed |= json_object_set_new(list, "shift", json_string(shift));
-    failed |= json_object_set_new(list, "body", json_string(kvs_body_name(model->body)));
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        failed |= json_object_set_new(list, sizes[i].name, json_sprintf("%zu", sizes[i].value));
+    failed |= add(list, "", "shift", json_string(shift));
+    for (size_t i = 0; i < sizeof front / sizeof *front; i++) {
+        const kvsi_setting *row = kvsi_settings_find(&kvsi_model_settings, front[i]);
+        kvsi_text words = {0};
+
+        kvsi_setting_print(&words, row, model);
+        failed |= words.failed || add(list, "", front[i], json_string(words.data));
+        kvsi_text_release(&words);
+    }
+    return failed;
+}
+
+/* The model's other settings, those of our object included.  All other keys are the same for all
+ * models. */
+static int add_model(json_t *list, const json_t *object, kvs_body body)
+{
+    const char *key;
+    json_t *value;
+    int failed = 0;
+
+    json_object_foreach((json_t *)object, key, value) {
+        const kvsi_setting *row = kvsi_hf_setting(key, body);
+
+        if (json_is_object(value))
+            failed |= add_model(list, value, body);
+        else if (row && !IS_AMONG(row->name, front) && strncmp(row->name, "shift", 5) != 0)
+            failed |= add(list, "", row->negated ? row->key : row->name, in_words(value));
+    }
     return failed;
 }
 
@@ -115,11 +128,11 @@ json_t *kvsi_settings_list(const json_t *line, const kvs_model_config *model,
     json_t *list = json_object();
     int failed = !list;
 
-    failed |= add_model(list, model);
+    failed |= add_front(list, model);
     failed |= json_object_set_new(list, "steps", json_sprintf("%" PRIu64, planned_steps));
     failed |= add_members(list, "", json_object_get(line, "train"));
     failed |= add_members(list, DATA, json_object_get(line, "task"));
-    failed |= add_members(list, "", json_object_get(line, "model"));
+    failed |= add_model(list, json_object_get(line, "model"), model->body);
     if (!failed)
         return list;
     json_decref(list);
@@ -128,14 +141,14 @@ json_t *kvsi_settings_list(const json_t *line, const kvs_model_config *model,
 
 /* ---- what differs ---------------------------------------------------------------------------- */
 
-const char *kvsi_setting(const json_t *list, const char *name)
+const char *kvsi_run_setting(const json_t *list, const char *name)
 {
     return json_string_value(json_object_get(list, name));
 }
 
 int kvsi_settings_differ(const json_t *a, const json_t *b, const char *name)
 {
-    const char *ours = kvsi_setting(a, name), *theirs = kvsi_setting(b, name);
+    const char *ours = kvsi_run_setting(a, name), *theirs = kvsi_run_setting(b, name);
 
     return ours && theirs ? strcmp(ours, theirs) != 0 : ours != theirs;
 }
@@ -203,7 +216,7 @@ void kvsi_settings_label(kvsi_text *out, const json_t *const *lists, size_t coun
     if (json_object_size(said) == 0)
         failed |= json_object_set_new(said, "shift", json_true());
     for (void *at = json_object_iter(said); at; at = json_object_iter_next(said, at)) {
-        const char *name = json_object_iter_key(at), *words = kvsi_setting(lists[which], name);
+        const char *name = json_object_iter_key(at), *words = kvsi_run_setting(lists[which], name);
 
         kvsi_text_format(out, "%s%s %s", at == json_object_iter(said) ? "" : ", ", name,
                          words ? words : "-");

@@ -21,7 +21,7 @@ json_t *kvsi_settings_list(const json_t *line, const kvs_model_config *model,
                            uint64_t planned_steps);
 
 /* What the list says about one thing; NULL if nothing. */
-const char *kvsi_setting(const json_t *list, const char *name);
+const char *kvsi_run_setting(const json_t *list, const char *name);
 int kvsi_settings_differ(const json_t *a, const json_t *b, const char *name);
 /* The first setting in which their data, or how much of it is evaluated, differ: then their losses
  * cannot be compared.  NULL if there is none. */

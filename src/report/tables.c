@@ -194,7 +194,7 @@ static int is_due(const kvs_report *report, size_t arm, const char *name)
     int differs = 0;
 
     for (size_t i = 0; i < arm; i++)
-        if (kvsi_setting(settings_of(report, i), name))
+        if (kvsi_run_setting(settings_of(report, i), name))
             return 0;
     for (size_t i = 0; i < report->arms.count; i++)
         differs |= kvsi_settings_differ(settings_of(report, i), settings_of(report, arm), name);
@@ -218,7 +218,7 @@ void kvsi_table_of_settings(kvsi_grid *grid, const kvs_report *report)
                 continue;
             kvsi_grid_add(grid, "%s", name);
             for (size_t i = 0; i < arms; i++) {
-                const char *words = kvsi_setting(settings_of(report, i), name);
+                const char *words = kvsi_run_setting(settings_of(report, i), name);
 
                 kvsi_grid_add(grid, "%s", words ? words : "-");
             }

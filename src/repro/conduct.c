@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/memory.h"
+#include "config/config.h"
 #include "data/task.h"
 #include "formats/hf.h"
 #include "repro/reuse.h"
@@ -76,31 +77,30 @@ char *kvsi_conduct_describe(const kvsi_planned *run, const kvs_model_config *mod
 {
     json_t *const json = json_pack("{s:o, s:o}", "model", kvsi_hf_config_to_json(model), "task",
                                    describe_task(run, task));
-    json_t *const train = kvsi_train_settings(&run->train);
     char *text = NULL;
 
-    /* Accumulation changes memory use, not the result. */
-    json_object_del(train, "accumulate");
-    if (json && train && json_object_update(json, train) == 0)
+    if (json && kvsi_settings_to_json(json, &kvsi_train_settings, &run->train, KVSI_RESULT) == 0)
         text = json_dumps(json, JSON_INDENT(1) | JSON_SORT_KEYS);
-    json_decref(train);
     json_decref(json);
     return text;
 }
 
-/* Settings that files of earlier versions lack.  All experiments used the defaults then. */
+/* Settings that files of earlier versions do not have, with their defaults: no experiment had other
+ * values then. */
 static json_t *added_later(void)
 {
-    static const char *const keys[] = {"eps", "shift_lr", "only_shift", "eval_dropout"};
+    static const char *const names[] = {"eps", "shift-lr", "only-shift", "eval-dropout"};
     json_t *const added = json_object();
     kvs_train_config config;
-    json_t *train;
 
     kvs_train_config_init(&config);
-    train = kvsi_train_settings(&config);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        json_object_set(added, keys[i], json_object_get(train, keys[i]));
-    json_decref(train);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const kvsi_setting *row = kvsi_settings_find(&kvsi_train_settings, names[i]);
+        char key[KVSI_SETTING_KEY];
+
+        kvsi_setting_file_key(key, row);
+        json_object_set_new(added, key, kvsi_setting_to_json(row, &config));
+    }
     return added;
 }
 

@@ -48,7 +48,7 @@ static int was_evaluated_so(const char *dir, const search *s)
     const char *sequences;
     int same = kvsi_run_open(&log, dir, NULL) == KVS_OK;
 
-    sequences = same ? kvsi_setting(log.settings, "eval sequences") : NULL;
+    sequences = same ? kvsi_run_setting(log.settings, "eval sequences") : NULL;
     same = sequences && strtoull(sequences, NULL, 10) == s->eval_sequences;
     for (uint64_t step = every; same && every > 0 && step <= s->run->train.steps; step += every)
         same = isfinite(kvsi_run_loss_at(&log, step));

@@ -28,23 +28,3 @@ double kvs_shift_learning_rate(const kvs_train_config *config, uint64_t step)
         own.lr = config->shift_lr;
     return kvs_learning_rate(&own, step);
 }
-
-static const char *const schedule_names[] = {"constant", "linear", "cosine"};
-
-enum { SCHEDULES = sizeof schedule_names / sizeof *schedule_names };
-
-const char *kvs_schedule_name(kvs_schedule schedule)
-{
-    return (size_t)schedule < SCHEDULES ? schedule_names[schedule] : NULL;
-}
-
-kvs_status kvs_schedule_parse(kvs_schedule *out, const char *name, kvs_err *err)
-{
-    for (int i = 0; i < SCHEDULES; i++)
-        if (strcmp(schedule_names[i], name) == 0) {
-            *out = (kvs_schedule)i;
-            return KVS_OK;
-        }
-    return kvsi_fail(err, KVS_E_INVALID,
-                     "unknown schedule '%s', expected constant, linear or cosine", name);
-}

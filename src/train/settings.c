@@ -1,5 +1,6 @@
 #include "train/settings.h"
 
+#include "config/config.h"
 #include "data/task.h"
 #include "formats/hf.h"
 #include "model/model.h"
@@ -7,31 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-json_t *kvsi_train_settings(const kvs_train_config *c)
-{
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:b, s:f, "
-        "s:I}",
-        "steps", (json_int_t)c->steps, "batch", (json_int_t)c->batch, "accumulate",
-        (json_int_t)c->accumulate, "warmup", (json_int_t)c->warmup, "schedule",
-        kvs_schedule_name(c->schedule), "lr", c->lr, "lr_floor", c->lr_floor, "beta1", c->beta1,
-        "beta2", c->beta2, "eps", c->eps, "weight_decay", c->weight_decay, "shift_lr", c->shift_lr,
-        "shift_decay", c->shift_decay, "decay_all", c->decay_all, "only_shift", c->only_shift,
-        "eval_dropout", c->eval_dropout, "clip", c->clip, "seed", (json_int_t)c->seed);
-}
-
 static json_t *job_settings(const kvs_train_job *job)
 {
-    json_t *settings = kvsi_train_settings(&job->config);
+    json_t *object = json_object();
 
-    if (settings &&
-        (json_object_set_new(settings, "eval_every", json_integer((json_int_t)job->eval_every)) ||
-         json_object_set_new(settings, "eval_sequences",
-                             json_integer((json_int_t)job->eval_sequences)))) {
-        json_decref(settings);
+    if (kvsi_settings_to_json(object, &kvsi_train_settings, &job->config,
+                              KVSI_RESULT | KVSI_LOGGED) ||
+        kvsi_settings_to_json(object, &kvsi_job_settings, job, KVSI_RESULT | KVSI_LOGGED)) {
+        json_decref(object);
         return NULL;
     }
-    return settings;
+    return object;
 }
 
 json_t *kvsi_run_settings(const kvs_train_job *job)
@@ -70,13 +57,18 @@ static char *value_text(const json_t *value)
                  : json_dumps(json_null(), JSON_ENCODE_ANY);
 }
 
+/* Whether a resumed run may have another value of this setting. */
 static int may_change(const char *key)
 {
-    static const char *const keys[] = {"steps", "eval_every", "eval_sequences"};
+    const kvsi_settings *const tables[] = {&kvsi_train_settings, &kvsi_job_settings};
+    char name[KVSI_SETTING_KEY];
 
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(keys[i], key) == 0)
-            return 1;
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (size_t i = 0; i < tables[t]->count; i++) {
+            kvsi_setting_file_key(name, tables[t]->rows + i);
+            if (strcmp(name, key) == 0)
+                return (tables[t]->rows[i].use & KVSI_MAY_CHANGE) != 0;
+        }
     return 0;
 }
 

@@ -6,9 +6,6 @@
 #include "base/json.h"
 #include "parallel/comm.h"
 
-/* The training configuration without what changes only how a result is computed (recompute, shard,
- * deterministic).  A new reference; NULL if out of memory. */
-json_t *kvsi_train_settings(const kvs_train_config *config);
 json_t *kvsi_run_settings(const kvs_train_job *job); /* a new reference; NULL if out of memory */
 /* A run goes on with the settings it had before: model, task and training, but for how long it goes
  * and how it is evaluated.  `what` names the source of those in messages. */

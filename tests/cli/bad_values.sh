@@ -28,7 +28,7 @@ refused() {
 refused 2 "heads" --dim 64 --heads 5
 refused 2 "kv heads" --heads 4 --kv-heads 8
 refused 2 "kv heads" --heads 4 --kv-heads 3
-refused 2 "option '--heads': expected a whole number of at least 1, found '0'" --heads 0
+refused 2 "option '--heads': expected a whole number from 1 to 16777216, found '0'" --heads 0
 refused 2 "option '--shift-window': expected a whole number from 1 to 3, found '0'" --shift-window 0
 refused 2 "option '--shift-window'" --shift-window 4
 refused 2 "window" --shift-form gate --shift-window 2
@@ -43,10 +43,10 @@ refused 2 "option '--slopes': expected a number of at least 0, found 'steep'" --
 refused 2 "slopes need positions alibi" --slopes 0.5
 refused 2 "3 slopes for 4 heads" --positions alibi --slopes 1,2,3
 refused 2 "option '--sliding-layers'" --sliding-window 4 --sliding-layers 1,
-refused 2 "0 to 63, found 64" --sliding-window 4 --sliding-layers 64
+refused 2 "0 to 63, found '64'" --sliding-window 4 --sliding-layers 64
 refused 2 "beyond the last of 2 layers" --layers 2 --sliding-window 4 --sliding-layers 2
 refused 2 "sliding window" --sliding-heads 2
-refused 2 "attention dropout" --dropout 0.1 --dropout-attention 1
+refused 2 "option '--dropout-attention'" --dropout 0.1 --dropout-attention 1
 refused 2 "option '--dropout'" --dropout 1.5
 refused 2 "head none" --head none --tied --vocab 64 --pool 32
 refused 2 "128 logits for a vocabulary of 1000" --head none --vocab 1000
@@ -59,7 +59,7 @@ refused 2 "option '--vocab' is 100, but task ngram has 50 tokens" \
     --task ngram --alphabet 20 --pairs 5 --answers 30 --vocab 100
 refused 2 "pairs" --task ngram --alphabet 3 --pairs 10
 refused 2 "pool" --vocab 100 --pool 128
-refused 2 "option '--lr': expected a number of at least 0, found '-0.001'" --lr -0.001
+refused 2 "option '--lr': expected a number from 0 to below 1000, found '-0.001'" --lr -0.001
 refused 2 "option '--lr'" --lr fast
 refused 2 "option '--lr'" --lr nan
 refused 2 "option '--steps'" --steps 1e3

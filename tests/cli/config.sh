@@ -55,8 +55,8 @@ is '6 from preset desk-10m' layers --config run.toml --model desk-10m
 is '"gate" from command line' shift-form --shift gate
 # A preset's batch is computed in parts; another batch in parts no larger.
 is '240 from preset paper-19b' accumulate --model paper-19b
-is '60 from worked out from the rest' accumulate --model paper-19b --batch 60
-is '5 from worked out from the rest' accumulate --model paper-1.5b --batch 10
+is '60 from computed from other settings' accumulate --model paper-19b --batch 60
+is '5 from computed from other settings' accumulate --model paper-1.5b --batch 10
 is '2 from command line' accumulate --model paper-1.5b --batch 10 --accumulate 2
 
 # A task and a text exclude each other, unless one was said later.
@@ -116,8 +116,8 @@ wrong 2 "1: key 'shift': expected none, k, v, kv, qkv, gate, clamp or smear, fou
     'shift = "vk"'
 wrong 2 "1: key 'tied': expected true or false, found 1" 'tied = 1'
 wrong 2 "1: key 'slopes': expected an array of numbers, found 1" 'slopes = 1'
-wrong 2 "1: key 'config' has no place in a file" 'config = "other.toml"'
-wrong 2 "1: key 'print-config' has no place in a file" 'print-config = "values"'
+wrong 2 "1: key 'config' is not allowed in a file" 'config = "other.toml"'
+wrong 2 "1: key 'print-config' is not allowed in a file" 'print-config = "values"'
 wrong 1 "1: expected =, found the end of the line" 'steps'
 wrong 1 "1: expected a number" 'steps = five'
 refused 2 "'--config' is given twice" --config run.toml --config run.toml
@@ -145,7 +145,7 @@ for file in config.resolved.toml command.txt env.json; do
     [[ -s flags/$file ]] || fail "no $file"
 done
 [[ $(cat flags/command.txt) == *" train --dim 32 "*" --out flags" ]] || fail "$(cat flags/command.txt)"
-grep -q '^kv-heads = 2 .*# worked out from the rest' flags/config.resolved.toml ||
+grep -q '^kv-heads = 2 .*# computed from other settings' flags/config.resolved.toml ||
     fail "$(grep kv-heads flags/config.resolved.toml)"
 for key in version commit compiler blas threads cpu_level processor started; do
     grep -q "\"$key\": " flags/env.json || fail "env.json lacks '$key'"
@@ -201,15 +201,15 @@ steps = 2
 quiet = true
 END
 "$KVSHIFT" train --config text.toml --print-config >shown.toml
-grep -q '^# vocab is worked out' shown.toml || fail "$(grep vocab shown.toml)"
-grep -q '^# eval-sequences is worked out' shown.toml || fail "$(grep eval shown.toml)"
-grep -q '^# eval-every is worked out' shown.toml || fail "$(grep eval shown.toml)"
+grep -q '^# vocab is computed' shown.toml || fail "$(grep vocab shown.toml)"
+grep -q '^# eval-sequences is computed' shown.toml || fail "$(grep eval shown.toml)"
+grep -q '^# eval-every is computed' shown.toml || fail "$(grep eval shown.toml)"
 "$KVSHIFT" train --config text.toml --out text >/dev/null
 "$KVSHIFT" train --config shown.toml --out text-shown >/dev/null
 "$KVSHIFT" train --config text/config.resolved.toml --out text-resolved >/dev/null
 cmp text/model.safetensors text-shown/model.safetensors || fail "text from what was printed"
 cmp text/model.safetensors text-resolved/model.safetensors || fail "text from resolved settings"
-grep -q '^vocab = 256 .*# worked out from the rest' text/config.resolved.toml ||
+grep -q '^vocab = 256 .*# computed from other settings' text/config.resolved.toml ||
     fail "$(grep vocab text/config.resolved.toml)"
 
 # Other commands take files too.
@@ -229,7 +229,7 @@ grep -q '^\[' out || fail "ppl --print-config"
 # The reference names every key once, with its default; it is what the command itself explains.
 "$KVSHIFT" train --print-config explained | diff "$examples/reference.toml" - ||
     fail "renew it: kvshift train --print-config explained >examples/configs/reference.toml"
-"$KVSHIFT" train --print-config | sed -n 's/^\(# \)\{0,1\}\([a-z0-9-]*\) \(=\|is not set\|is worked out\).*/\2/p' |
+"$KVSHIFT" train --print-config | sed -n 's/^\(# \)\{0,1\}\([a-z0-9-]*\) \(=\|is not set\|is computed\).*/\2/p' |
     sort >all-keys
 sed -n 's/^\(# \)\{0,1\}\([a-z0-9-]*\) = .*/\2/p' "$examples/reference.toml" | sort >its-keys
 [[ $(wc -l <all-keys) -gt 60 ]] || fail "only $(wc -l <all-keys) keys"

@@ -123,7 +123,7 @@ refused 2 "no BOS" generate -m run -t bytes -p ''
 refused 2 "at least one id" generate -m run --ids ,
 refused 2 "expected a text, found nothing" generate -m run -p x --stop ''
 echo 'stop = "x"' >stop.toml
-refused 2 "has no place in a file" generate -m run -p x --config stop.toml
+refused 2 "is not allowed in a file" generate -m run -p x --config stop.toml
 refused 2 "repeat penalty" generate -m run -p x --repeat-penalty 1e9
 refused 2 "'--samples'" generate -m run -p x --samples 0
 refused 1 "the prompt has 100 tokens, the model's context is 64" \

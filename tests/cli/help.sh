@@ -51,7 +51,7 @@ grep -q '^usage: ' "$work/err" || fail "no command prints no usage"
 # Defaults are shown, and stay true whatever else is on the line.
 run train --dim 64 --help
 grep -q -- '--dim N .*(default: 128)' "$work/out" || fail "the default of --dim is not shown"
-grep -q -- '--shift NAME .*none, k, v, kv, qkv, gate' "$work/out" || fail "no shifts are shown"
+tr -s ' \n' ' ' <"$work/out" | grep -q -- '--shift NAME .*none, k, v, kv, qkv, gate' || fail "no shifts are shown"
 grep -q -- '--positions NAME .*rope, alibi, learned or none' "$work/out" || fail "no positions"
 
 # Version, for people and for programs.

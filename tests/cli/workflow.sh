@@ -26,7 +26,7 @@ small=(--dim 32 --heads 2 --layers 1 --context 32 --batch 4)
 # ---- a tokenizer that is there stays, unless it is told to go ----
 
 cp tok.json kept.json
-refused 2 "'tok.json' is there already; --overwrite replaces it" \
+refused 2 "'tok.json' already exists; --overwrite replaces it" \
     tokenizer train other.txt --vocab 270 --out tok.json
 cmp tok.json kept.json || fail "a refused tokenizer was written"
 "$KVSHIFT" tokenizer train other.txt --vocab 270 --out kept.json --overwrite >/dev/null 2>&1
@@ -37,7 +37,7 @@ cmp tok.json kept.json || fail "a refused tokenizer was written"
 "$KVSHIFT" train --data corpus "${small[@]}" --steps 40 --dropout 0.1 --out run >out 2>err
 evaluations=$(grep -c '"eval_loss"' run/train.jsonl)
 ((evaluations >= 10 && evaluations <= 20)) || fail "$evaluations evaluations by default"
-grep -q '^eval-every = 2 .*# worked out from the rest' run/config.resolved.toml ||
+grep -q '^eval-every = 2 .*# computed from other settings' run/config.resolved.toml ||
     fail "$(grep eval-every run/config.resolved.toml)"
 grep -Eq '^step 40/40  epoch [0-9]+\.[0-9]{2}  loss ' err || fail "no epoch is told: $(cat err)"
 windows=$(head -1 run/train.jsonl | sed 's/.*"train_windows":\([0-9]*\).*/\1/')
@@ -175,7 +175,7 @@ wait "$pid" 2>/dev/null || true
 [[ -s long/config.json ]] || fail "what does no harm is gone"
 for command in "generate -p x" "ppl text.txt" "score --context x --continuation y"; do
     # shellcheck disable=SC2086
-    refused 1 "'long' is a run that has not ended: it has no model yet; its newest checkpoint is 'long/ckpt/latest'" \
+    refused 1 "'long' is a run that has not finished and has no model yet; its newest checkpoint is 'long/ckpt/latest'" \
         ${command%% *} -m long ${command#* }
 done
 refused 1 "'long/ckpt/latest'" train --init-from long --data corpus --out new

@@ -1,0 +1,151 @@
+/* base/setting.h - one row describes one setting: a field of a configuration struct.
+ *
+ *     struct config { size_t dim; kvs_head head; };
+ *     static const kvsi_setting rows[] = {
+ *         {.name = "dim", .kind = KVSI_SETTING_SIZE, .offset = offsetof(struct config, dim),
+ *          .low = 1, ...},
+ *         {.name = "head", .kind = KVSI_SETTING_ENUM, .offset = offsetof(struct config, head),
+ *          .names = head_names, ...},
+ *     };
+ *
+ * Everything that reads, prints, compares or checks settings works on rows: command-line options
+ * and their help, configuration files and their schema, config.json, the log of a run, the check
+ * when a run is resumed, and the labels of reports.  src/config/ has the tables of the model, of
+ * training and of the tasks; each command has a table of its own options. */
+#ifndef KVSI_BASE_SETTING_H
+#define KVSI_BASE_SETTING_H
+
+#include "base/json.h"
+#include "base/names.h"
+#include "base/text.h"
+
+typedef enum kvsi_setting_kind {
+    KVSI_SETTING_FLAG,     /* int, 0 or 1 */
+    KVSI_SETTING_SIZE,     /* size_t */
+    KVSI_SETTING_UINT64,   /* uint64_t */
+    KVSI_SETTING_REAL,     /* double */
+    KVSI_SETTING_TEXT,     /* const char *, borrowed; NULL = not set */
+    KVSI_SETTING_CHOICE,   /* const char *, one of `choices`, or of `names` and `aliases` */
+    KVSI_SETTING_ENUM,     /* an enum or unsigned, one of `names` */
+    KVSI_SETTING_SIZES,    /* kvsi_number_list of whole numbers, written 0,2,5 */
+    KVSI_SETTING_REALS,    /* size_t count, followed by an array of KVSI_LIST_MAX doubles */
+    KVSI_SETTING_BITS,     /* uint64_t, written as the list of the bits that are 1: 0,2,5 */
+    KVSI_SETTING_OPTIONAL, /* size_t, SIZE_MAX = not set; in files a list of at most one number */
+} kvsi_setting_kind;
+
+enum { KVSI_LIST_MAX = 64 };
+
+typedef struct kvsi_number_list { /* a KVSI_SETTING_REALS has the same layout */
+    size_t count;
+    double numbers[KVSI_LIST_MAX];
+} kvsi_number_list;
+
+typedef struct kvsi_text_list {
+    const char *texts[KVSI_LIST_MAX]; /* borrowed */
+    size_t count;
+} kvsi_text_list;
+
+/* Another name for a value of an enum that also gives a second setting its value: the shift 'gate'
+ * is the target kv with the form gate. */
+typedef struct kvsi_alias {
+    const char *name; /* NULL ends a list */
+    int value;
+    const char *also; /* the name of the second setting, an enum too */
+    int also_value;
+} kvsi_alias;
+
+/* What a setting means for a training run. */
+enum {
+    KVSI_RESULT = 1,     /* it changes the result.  It is in the log, and runs that are compared or
+                            taken over must agree in it */
+    KVSI_LOGGED = 2,     /* it is in the log, but does not change the result */
+    KVSI_MAY_CHANGE = 4, /* a resumed run may have another value */
+    KVSI_PER_START = 8,  /* it belongs to one start of the command, not to the run */
+};
+
+typedef struct kvsi_setting {
+    const char *name; /* of the option, without dashes; in JSON with _ for - */
+    char letter;      /* of the short option, -t; 0 = none */
+    kvsi_setting_kind kind;
+    size_t offset;           /* of the field within its struct */
+    const char *group;       /* heading in the help, section of a configuration file */
+    const char *placeholder; /* "N", "DIR" in the help; flags have none */
+    const char *help;
+    const char *value;          /* the default, as text; NULL = 0, NULL or empty */
+    const char *automatic;      /* what 0, NULL or an empty list means, where that is automatic */
+    const char *const *choices; /* ends with NULL */
+    const kvsi_name *names;     /* of the values of an enum */
+    const kvsi_alias *aliases;  /* may be NULL */
+    const char *(*examples)(size_t index); /* values of a text, for the help; NULL past the end */
+    const char *implied;     /* the value of an option that stands alone; NULL = it needs a value */
+    double low, high;        /* limits of a number; high = 0 means no upper limit */
+    int open_low, open_high; /* the limit itself is excluded */
+    int may_be_empty;        /* a text may be "" */
+    int repeats;             /* a text: the field is a kvsi_text_list; each one given adds to it */
+    unsigned use;            /* KVSI_RESULT ... */
+    const char *key; /* in our part of a model's config.json; NULL = the name with _ for - */
+    int negated;     /* a flag whose key there has the opposite meaning: no-mlp is "mlp" */
+} kvsi_setting;
+
+typedef struct kvsi_settings { /* a table */
+    const kvsi_setting *rows;
+    size_t count;
+} kvsi_settings;
+
+#define KVSI_SETTINGS(table)                                                                       \
+    {                                                                                              \
+        (table), sizeof(table) / sizeof *(table)                                                   \
+    }
+
+/* The row with that name; NULL if there is none. */
+const kvsi_setting *kvsi_settings_find(const kvsi_settings *table, const char *name);
+
+/* Sets a struct of `size` bytes to the defaults. */
+void kvsi_settings_init(const kvsi_settings *table, void *config, size_t size);
+/* The same for a struct that is all zeros. */
+void kvsi_settings_set(const kvsi_settings *table, void *config);
+
+/* Value number i = 0, 1, ... of a choice or an enum, aliases last; NULL past the end. */
+const char *kvsi_setting_choice(const kvsi_setting *row, size_t i);
+/* Appends all of them: "none, k or kv". */
+void kvsi_setting_add_choices(kvsi_text *text, const kvsi_setting *row);
+/* The alias of that name; NULL if there is none. */
+const kvsi_alias *kvsi_setting_alias(const kvsi_setting *row, const char *name);
+
+/* Sets the field from text: "128", "2e-3", "yes", "gate", "0,2,5".  An alias sets the field only,
+ * not the second setting.  Messages start with `origin`.  A text is borrowed. */
+kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char *origin,
+                              const char *text, kvs_err *err);
+/* Appends the value as text that kvsi_setting_store reads; "" for a text that is not set and for an
+ * empty list. */
+void kvsi_setting_print(kvsi_text *text, const kvsi_setting *row, const void *config);
+/* Whether the value is written as a list of numbers. */
+int kvsi_setting_is_list(const kvsi_setting *row);
+void kvsi_setting_clear(const kvsi_setting *row, void *config); /* to the empty list */
+void kvsi_setting_copy(const kvsi_setting *row, void *to, const void *from);
+int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b);
+/* Does the field have the value that `automatic` describes? */
+int kvsi_setting_is_automatic(const kvsi_setting *row, const void *config);
+
+/* Whether the value is within the row's limits and, for an enum, has a name. */
+kvs_status kvsi_setting_check(const kvsi_setting *row, const void *config, kvs_err *err);
+kvs_status kvsi_settings_check(const kvsi_settings *table, const void *config, kvs_err *err);
+
+enum { KVSI_SETTING_KEY = 64 }; /* size of a key's buffer */
+
+/* The name with _ for -. */
+void kvsi_setting_key(char out[KVSI_SETTING_KEY], const kvsi_setting *row);
+/* The key in config.json and the log. */
+void kvsi_setting_file_key(char out[KVSI_SETTING_KEY], const kvsi_setting *row);
+/* The value as JSON, a new reference; NULL if memory runs out. */
+json_t *kvsi_setting_to_json(const kvsi_setting *row, const void *config);
+/* Sets the field from the value of `key` in a JSON object, if it has one; `what` names the file in
+ * messages. */
+kvs_status kvsi_setting_from_json(const kvsi_setting *row, void *config, const json_t *object,
+                                  const char *key, const char *what, kvs_err *err);
+/* Adds the rows with a bit of `use` to a JSON object, under their keys of files and in the table's
+ * order.  Returns nonzero if memory runs out. */
+int kvsi_settings_to_json(json_t *object, const kvsi_settings *table, const void *config,
+                          unsigned use);
+
+#endif

@@ -1,0 +1,106 @@
+/* The settings of a model. */
+#include "config/rows.h"
+
+const char kvsi_group_model[] = "Model";
+
+#define GROUP kvsi_group_model
+#define FIELD(member) offsetof(kvs_model_config, member)
+
+/* Limits that keep products of sizes within 64 bits, and the list of tensors small. */
+enum { SIZE_LIMIT = 1 << 24, LAYERS_LIMIT = 1 << 12 };
+
+/* A KVSI_SETTING_REALS is a count followed by its array. */
+_Static_assert(FIELD(slope) == FIELD(slopes) + offsetof(kvsi_number_list, numbers) &&
+                   (int)KVS_SLOPES_MAX == (int)KVSI_LIST_MAX,
+               "slopes have the layout of a kvsi_number_list");
+
+/* clang-format off */
+static const kvsi_setting rows[] = {
+    {ENUM("body", body, GROUP, "architecture around the attention", kvsi_body_names),
+     .value = "llama"},
+
+    {ENUM("shift", shift.targets, GROUP, "what is mixed with the previous tokens",
+          kvsi_shift_target_names),
+     .aliases = kvsi_shift_aliases, .value = "none", .key = "targets"},
+    {ENUM("shift-form", shift.form, GROUP, "how taps are computed from parameters",
+          kvsi_shift_form_names),
+     .value = "free", .key = "form"},
+    {SIZE("shift-window", shift.window, GROUP, "number of previous tokens that are mixed in"),
+     .low = 1, .high = KVS_SHIFT_WINDOW_MAX, .value = "1", .key = "window"},
+    {ENUM("shift-init", shift.init, GROUP, "initial taps", kvsi_shift_init_names),
+     .value = "uniform", .key = "init"},
+
+    {SIZE("layers", layers, GROUP, "number of layers"), .low = 1, .high = LAYERS_LIMIT,
+     .value = "1"},
+    {SIZE("dim", dim, GROUP, "width of the model"), .low = 1, .high = SIZE_LIMIT, .value = "128"},
+    {SIZE("heads", heads, GROUP, "attention heads; must divide --dim"), .low = 1,
+     .high = SIZE_LIMIT, .value = "4"},
+    {SIZE("kv-heads", kv_heads, GROUP, "key and value heads; must divide --heads"),
+     .high = SIZE_LIMIT, .automatic = "as many as --heads"},
+    {SIZE("ffn", ffn, GROUP, "width of the MLP"), .high = SIZE_LIMIT,
+     .automatic = "8/3 of --dim, rounded up to 16; gpt2: 4 times --dim"},
+    {SIZE("context", context, GROUP, "longest sequence in tokens"), .high = SIZE_LIMIT,
+     .automatic = "what the task needs", .value = "512"},
+    {SIZE("vocab", vocab, GROUP,
+          "number of tokens; tasks other than induction have their own number"),
+     .low = 1, .high = SIZE_LIMIT},
+
+    {ENUM("positions", positions, GROUP, "positional encoding", kvsi_positions_names),
+     .automatic = "rope; gpt2: learned", .value = "rope"},
+    {ENUM("head", head, GROUP, "how the last hidden state becomes logits", kvsi_head_names),
+     .value = "linear"},
+    {FLAG("tied", tied, GROUP, "share the embedding table with the output head")},
+    {REAL("rope-base", rope_base, GROUP, "base of the rotary frequencies"), .low = 1,
+     .open_low = 1, .high = 1e30, .value = "1e5", .key = "rope_theta"},
+    {REAL("rotary-fraction", rotary_fraction, GROUP, "fraction of a head's channels that rotate"),
+     .high = 1, .value = "1"},
+    {ROW("slopes", KVSI_SETTING_REALS, slopes, GROUP, "X,...",
+         "slopes of alibi: one for all heads, or one per head"),
+     .automatic = "2^-8i/heads for head i"},
+    {REAL("score-scale", score_scale, GROUP, "factor of the attention scores"), .high = 1e30,
+     .automatic = "1 / root of the head size"},
+    {SIZE("sliding-window", sliding_window, GROUP,
+          "tokens that attention sees, the current one included"),
+     .automatic = "all"},
+    {ROW("sliding-layers", KVSI_SETTING_BITS, sliding_layers, GROUP, "N,...",
+         "layers with the sliding window; the first is 0"),
+     .high = KVS_LISTED_LAYERS_MAX - 1, .automatic = "every layer"},
+    {SIZE("sliding-heads", sliding_heads, GROUP, "attention heads of layers with that window"),
+     .high = SIZE_LIMIT, .automatic = "as the others"},
+    {SIZE("sliding-kv-heads", sliding_kv_heads, GROUP,
+          "key and value heads of layers with that window"),
+     .high = SIZE_LIMIT, .automatic = "as the others"},
+
+    {REAL("dropout-embedding", dropout_embedding, GROUP, "dropout of the embeddings"), .high = 1,
+     .open_high = 1},
+    {REAL("dropout-attention", dropout_attention, GROUP, "dropout of the attention weights"),
+     .high = 1, .open_high = 1},
+    {REAL("dropout-residual", dropout_residual, GROUP,
+          "dropout of the outputs of attention and MLP"),
+     .high = 1, .open_high = 1},
+    {FLAG("no-residual", no_residual, GROUP, "layers replace their input instead of adding to it"),
+     .key = "residual", .negated = 1},
+    {FLAG("no-mlp", no_mlp, GROUP, "attention only"), .key = "mlp", .negated = 1},
+    {FLAG("no-norm", no_norm, GROUP, "no norms"), .key = "norm", .negated = 1},
+    {REAL("norm-eps", norm_eps, GROUP, "epsilon of the norms"), .high = 1, .open_high = 1,
+     .value = "1e-5"},
+    {REAL("init-std", init_std, GROUP, "standard deviation of initial weights"), .high = 1e30,
+     .value = "0.02"},
+    {FLAG("identity-projections", identity_projections, GROUP,
+          "the matrices of attention start as identities")},
+    {FLAG("unit-embeddings", unit_embeddings, GROUP, "embeddings start with length 1")},
+};
+/* clang-format on */
+
+const kvsi_settings kvsi_model_settings = KVSI_SETTINGS(rows);
+
+void kvs_model_config_init(kvs_model_config *config)
+{
+    kvsi_settings_init(&kvsi_model_settings, config, sizeof *config);
+}
+
+void kvs_model_config_set_body(kvs_model_config *config, kvs_body body)
+{
+    config->body = body;
+    config->positions = body == KVS_BODY_GPT2 ? KVS_POSITIONS_LEARNED : KVS_POSITIONS_ROPE;
+}

@@ -1,0 +1,156 @@
+#include "convert/convert_source.h"
+
+#include "model/model.h"
+#include "parallel/threads.h"
+
+#include <stdio.h>
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+/* KVS_DTYPE_KEEP keeps plain types; values of quantized blocks are exact in float32. */
+static kvsi_dtype plain_dtype(kvsi_dtype dtype)
+{
+    return dtype == KVSI_F16 || dtype == KVSI_BF16 ? dtype : KVSI_F32;
+}
+
+/* Position embeddings stay exact; rows that are not whole blocks become F16. */
+static kvsi_dtype block_dtype(kvsi_dtype dtype, const kvsi_parameter *p)
+{
+    if (p->role == KVSI_POSITION)
+        return KVSI_F32;
+    return p->shape[p->rank - 1] % kvsi_dtype_block(dtype) == 0 ? dtype : KVSI_F16;
+}
+
+static kvsi_dtype wanted_dtype(const kvsi_convert_source *s, const kvsi_parameter *p)
+{
+    switch (s->options->dtype) {
+    case KVS_DTYPE_F16:
+        return KVSI_F16;
+    case KVS_DTYPE_BF16:
+        return KVSI_BF16;
+    case KVS_DTYPE_Q8_0:
+        return block_dtype(KVSI_Q8_0, p);
+    case KVS_DTYPE_Q4_0:
+        return block_dtype(KVSI_Q4_0, p);
+    case KVS_DTYPE_KEEP:
+        if (s->weights)
+            return plain_dtype(kvsi_weights_find(s->weights, p->name)->view.dtype);
+        break;
+    case KVS_DTYPE_F32:
+        break;
+    }
+    return KVSI_F32;
+}
+
+static void describe(const void *self, size_t index, kvsi_file_tensor *out)
+{
+    const kvsi_convert_source *s = self;
+    const kvsi_parameter *p = &s->layout.list[index];
+
+    kvsi_parameter_describe(p, wanted_dtype(s, p), out);
+}
+
+static kvs_status report(kvsi_convert_source *s, size_t index, kvs_err *err)
+{
+    const kvs_convert_options *o = s->options;
+    kvsi_file_tensor tensor;
+
+    describe(s, index, &tensor);
+    s->done += kvsi_file_tensor_bytes(&tensor);
+    if (o->progress && o->progress(o->user, s->done, s->all))
+        return kvsi_fail(err, KVS_E_LIMIT, "stopped after tensor '%s'", tensor.name);
+    return KVS_OK;
+}
+
+static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_err *err)
+{
+    kvsi_convert_source *s = (kvsi_convert_source *)self; /* for the progress counter */
+    const kvsi_parameter *p = &s->layout.list[index];
+
+    if (s->weights)
+        kvsi_weights_read(out, kvsi_weights_find(s->weights, p->name));
+    else
+        TRY(kvsi_parameter_make(out, p, &s->config, s->options->seed, s->threads, err));
+    return report(s, index, err);
+}
+
+kvsi_tensor_source kvsi_convert_tensors(kvsi_convert_source *s)
+{
+    return (kvsi_tensor_source){s->layout.count, describe, read_tensor, s};
+}
+
+void kvsi_convert_remark(const kvsi_convert_source *s)
+{
+    const kvs_dtype dtype = s->options->dtype;
+    const kvsi_parameter *first = NULL;
+    size_t count = 0;
+    char text[256];
+
+    if (!s->options->remark || (dtype != KVS_DTYPE_Q8_0 && dtype != KVS_DTYPE_Q4_0))
+        return;
+    for (size_t i = 0; i < s->layout.count; i++) {
+        const kvsi_parameter *p = &s->layout.list[i];
+
+        if (kvsi_group_of(p->role) == KVSI_MATRICES && wanted_dtype(s, p) == KVSI_F16) {
+            first = first ? first : p;
+            count++;
+        }
+    }
+    if (!first)
+        return;
+    snprintf(text, sizeof text,
+             "%zu of %zu tensors are F16, because their rows are not whole blocks of %zu: '%s' has "
+             "rows of %zu",
+             count, s->layout.count, kvsi_dtype_block(KVSI_Q8_0), first->name,
+             first->shape[first->rank - 1]);
+    s->options->remark(s->options->user, text);
+}
+
+kvsi_dtype kvsi_convert_dtype(const kvsi_convert_source *s)
+{
+    return wanted_dtype(s, &s->layout.list[0]); /* the embeddings */
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static kvs_status open_input(kvsi_convert_source *s, kvs_err *err)
+{
+    const kvs_convert_options *o = s->options;
+
+    if (!o->in) {
+        s->config = *o->config;
+        return kvs_model_config_finish(&s->config, err);
+    }
+    TRY(kvsi_weights_open(&s->weights, o->in, err));
+    TRY(kvsi_weights_check(s->weights, err));
+    s->config = *kvsi_weights_config(s->weights);
+    return KVS_OK;
+}
+
+kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvs_convert_options *options,
+                                    kvs_err *err)
+{
+    kvs_status st;
+
+    *s = (kvsi_convert_source){.options = options};
+    s->threads = options->threads > 0 ? options->threads : kvsi_threads_available();
+    TRY_OUT(open_input(s, err));
+    TRY_OUT(kvsi_layout_init(&s->layout, &s->config, err));
+    for (size_t i = 0; i < s->layout.count; i++) {
+        kvsi_file_tensor tensor;
+
+        describe(s, i, &tensor);
+        s->all += kvsi_file_tensor_bytes(&tensor);
+    }
+out:
+    if (st != KVS_OK)
+        kvsi_convert_source_release(s);
+    return st;
+}
+
+void kvsi_convert_source_release(kvsi_convert_source *s)
+{
+    kvsi_layout_release(&s->layout);
+    kvsi_weights_close(s->weights);
+    *s = (kvsi_convert_source){0};
+}

@@ -1,0 +1,74 @@
+#include "formats/llama_layout.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+kvs_status kvsi_check_plain_llama(const kvs_model_config *c, const char *format, kvs_err *err)
+{
+    const struct {
+        const char *part;
+        int there;
+    } parts[] = {
+        {"GPT-2's body", c->body != KVS_BODY_LLAMA},
+        {"shifted keys, values or queries", c->shift.targets != 0},
+        {"positions other than rotary ones", c->positions != KVS_POSITIONS_ROPE},
+        {"partial rotary embeddings", c->rotary_fraction != 1.0},
+        {"a score scale", c->score_scale != 0},
+        {"a sliding window", c->sliding_window != 0},
+        {"a head that is not linear", c->head != KVS_HEAD_LINEAR},
+        {"layers without residual, MLP or norms", c->no_residual || c->no_mlp || c->no_norm},
+    };
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].there)
+            return kvsi_fail(err, KVS_E_UNSUPPORTED, "format %s does not support %s", format,
+                             parts[i].part);
+    return KVS_OK;
+}
+
+/* Interleaves rows [heads * head_size, columns] in place. */
+static kvs_status interleave_rows(float *rows, size_t heads, size_t head_size, size_t columns,
+                                  kvs_err *err)
+{
+    const size_t size = head_size * columns, half = head_size / 2;
+    float *head = kvsi_alloc(size, sizeof *head);
+
+    if (!head)
+        return kvsi_no_memory(err, "a head of %zu numbers", size);
+    for (size_t h = 0; h < heads; h++) {
+        memcpy(head, rows + h * size, size * sizeof *head);
+        for (size_t i = 0; i < head_size; i++)
+            memcpy(rows + h * size + i * columns, head + (i % 2 * half + i / 2) * columns,
+                   columns * sizeof *head);
+    }
+    kvsi_free(head);
+    return KVS_OK;
+}
+
+static void describe(const void *self, size_t index, kvsi_file_tensor *out)
+{
+    const kvsi_interleaved *s = self;
+
+    s->ours->describe(s->ours->self, index, out);
+}
+
+static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_err *err)
+{
+    const kvsi_interleaved *s = self;
+    const size_t head_size = s->config->dim / s->config->heads;
+    kvsi_file_tensor tensor;
+    kvs_status st;
+
+    TRY_OUT(s->ours->read(s->ours->self, index, out, err));
+    describe(self, index, &tensor);
+    if (strstr(tensor.name, ".q_proj.") || strstr(tensor.name, ".k_proj."))
+        st = interleave_rows(out, tensor.shape[0] / head_size, head_size, tensor.shape[1], err);
+out:
+    return st;
+}
+
+kvsi_tensor_source kvsi_interleave(const kvsi_interleaved *self)
+{
+    return (kvsi_tensor_source){self->ours->count, describe, read_tensor, self};
+}
