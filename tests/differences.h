@@ -38,7 +38,8 @@ typedef struct operation {
 /* A trial of the reference operations. */
 trial differences_start(const kvsi_limits *limits, uint64_t seed);
 real *differences_normal(trial *t, size_t count); /* fresh memory */
-/* Checks and releases the trial.  x and d_y may be set beforehand; those that are NULL are drawn. */
+/* Checks and releases the trial.  x and d_y may be set beforehand; those that are NULL are
+ * drawn. */
 void differences_check(trial *t, const operation *o);
 
 /* Compares with values computed by hand: differences cannot detect a wrong forward pass. */

@@ -14,9 +14,9 @@ typedef struct output {
     const char *name;
     const real *values;
     size_t count;
-    int gaps; /* may keep its initial NaN, where the reference does */
-    size_t
-        terms; /* not 0: it is a sum over output terms - 1, whose size is used for the tolerance too */
+    int gaps;     /* may keep its initial NaN, where the reference does */
+    size_t terms; /* not 0: it is a sum over output terms - 1, whose size is used for the tolerance
+                  too */
 } output;
 
 typedef struct run {
@@ -40,8 +40,8 @@ real *levels_written(run *r, const char *name, size_t n);
 /* Any other output. */
 real *levels_listed(run *r, const char *name, real *values, size_t n, int gaps);
 
-/* Integers up to `large`: their products and sums are exact in float, so large scores equal those of
- * the reference and softmax results can be compared. */
+/* Integers up to `large`: their products and sums are exact in float, so large scores equal those
+ * of the reference and softmax results can be compared. */
 real levels_whole(real x, double large);
 
 /* ---- calling it ---- */

@@ -1,5 +1,5 @@
-/* Every CPU level against the reference, in every operation except attention, on shapes that are odd,
- * tiny, or cross tile edges. */
+/* Every CPU level against the reference, in every operation except attention, on shapes that are
+ * odd, tiny, or cross tile edges. */
 #include "levels.h"
 
 #include <math.h>
@@ -350,8 +350,8 @@ static int32_t *given_rows(run *r, size_t count, size_t n)
     return rows;
 }
 
-/* Guesses as floats, so that they are compared too: below 25000 the tolerance requires equality.  Of
- * equal logits the first is the guess. */
+/* Guesses as floats, so that they are compared too: below 25000 the tolerance requires equality.
+ * Of equal logits the first is the guess. */
 static void list_guesses(run *r, const int32_t *guesses, size_t count)
 {
     real *values = levels_written(r, "row_guess", count);

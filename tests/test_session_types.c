@@ -1,5 +1,5 @@
-/* Sessions of models whose weights stay in their file, in every type, and sessions with an F16 cache:
- * after any steps the logits are those of one pass. */
+/* Sessions of models whose weights stay in their file, in every type, and sessions with an F16
+ * cache: after any steps the logits are those of one pass. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -109,8 +109,8 @@ static void check_types(kvs_runtime *rt, kvs_dtype cache, double least)
     }
 }
 
-/* The reference, which decodes a block for each value, would take minutes; test_levels.c compares it
- * with the others. */
+/* The reference, which decodes a block for each value, would take minutes; test_levels.c compares
+ * it with the others. */
 static void opened_models_of_every_type_walk(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* A sequence gives the same logits however it is split into chunks and whatever else is in the batch;
- * the state between chunks holds the raw rows that the shift needs, and sequences do not affect each
- * other. */
+/* A sequence gives the same logits however it is split into chunks and whatever else is in the
+ * batch; the state between chunks holds the raw rows that the shift needs, and sequences do not
+ * affect each other. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "family.h"

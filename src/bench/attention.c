@@ -1,4 +1,5 @@
-/* Measures attention alone: one layer's operation, forward and backward, in the memory of a pass. */
+/* Measures attention alone: one layer's operation, forward and backward, in the memory of a
+ * pass. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "bench/probe.h"

@@ -1,4 +1,5 @@
-/* Measures inference in rounds: memory reading, prompts, generation, and the same without the shift.
+/* Measures inference in rounds: memory reading, prompts, generation, and the same without the
+ * shift.
  *
  * Both models take turns within a round; which one comes first alternates. */
 #include "base/clock.h"

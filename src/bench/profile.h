@@ -1,7 +1,7 @@
 /* bench/profile.h - time per operation: a table of operations that time and forward.
  *
- * A model created with `table` runs the same code and adds the time of each operation here.  Without
- * a profile the real table is used, at no cost. */
+ * A model created with `table` runs the same code and adds the time of each operation here.
+ * Without a profile the real table is used, at no cost. */
 #ifndef KVSI_BENCH_PROFILE_H
 #define KVSI_BENCH_PROFILE_H
 

@@ -1,7 +1,7 @@
 /* Measures training in rounds: peak, a step, and the same step without the shift.
  *
- * The two models take turns within a round; which one comes first alternates, so that changes of the
- * machine's speed affect both. */
+ * The two models take turns within a round; which one comes first alternates, so that changes of
+ * the machine's speed affect both. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "bench/probe.h"

@@ -1,5 +1,5 @@
-/* Many sequences in one pass: parts of the pending tokens of all feeds form a ragged batch, up to the
- * planned number of tokens, until nothing is left. */
+/* Many sequences in one pass: parts of the pending tokens of all feeds form a ragged batch, up to
+ * the planned number of tokens, until nothing is left. */
 #include "base/memory.h"
 #include "infer/session.h"
 

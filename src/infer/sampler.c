@@ -205,8 +205,8 @@ static double total_weight(const candidate *list, size_t count)
     return total;
 }
 
-/* Keeps, in any order, the candidates that may pass top_p and min_p.  Candidates so light that all of
- * them together stay below 1 - top_p cannot be among the kept ones. */
+/* Keeps, in any order, the candidates that may pass top_p and min_p.  Candidates so light that all
+ * of them together stay below 1 - top_p cannot be among the kept ones. */
 static size_t drop_light(candidate *list, size_t count, const kvs_sampling *o)
 {
     const double spare = (1 - o->top_p) * total_weight(list, count) / (double)count;

@@ -6,8 +6,8 @@
  *     layers.0.k  .v   [kv_heads, held, head_size] the cache, F32 or F16; held = length -
  *                      sliding_first in layers with a sliding window, length in the others
  *     layers.0.q_tail .k_tail .v_tail
- *                      [1 + length / 64, window, width] raw rows: the current tail, then its snapshots every
- *                      64 tokens; only of shifted targets
+ *                      [1 + length / 64, window, width] raw rows: the current tail, then its
+ *                      snapshots every 64 tokens; only of shifted targets
  *
  * Shared by session_save.c and session_load.c. */
 #ifndef KVSI_INFER_SESSION_FILE_H

@@ -37,12 +37,13 @@ typedef struct kvsi_matrix {
     size_t rows, cols; /* outputs, inputs; whole blocks of the type */
     const void *data;  /* NULL = the identity matrix; only for the head */
     const real *bias;  /* [rows], or NULL */
-    size_t
-        stride; /* distance between rows of y, if the matrix computes only some of its columns; 0 = rows */
-    size_t
-        paired; /* head size, if the file stores rotary pairs (2i, 2i + 1) in adjacent rows; y and bias always have the pairs (i, i + head_size / 2).  0 = rows are in y's order */
-    const struct kvsi_matrix *
-        next; /* computes the following columns of y; same type, cols and stride.  Only for linear_forward */
+    /* Distance between rows of y, if the matrix computes only some of its columns; 0 = rows. */
+    size_t stride;
+    /* Head size, if the file stores rotary pairs (2i, 2i + 1) in adjacent rows; y and bias always
+     * have the pairs (i, i + head_size / 2).  0 = rows are in y's order. */
+    size_t paired;
+    /* Computes the following columns of y; same type, cols and stride.  Only for linear_forward. */
+    const struct kvsi_matrix *next;
 } kvsi_matrix;
 
 static inline size_t kvsi_matrix_stride(const kvsi_matrix *w)
@@ -82,10 +83,10 @@ typedef struct kvsi_dropout {
     uint64_t seed, index;
 } kvsi_dropout;
 
-/* The shift of one of q, k, v: x^_t = sum_j taps[j] * x_{t-window+j}, oldest tap first.
- * window 0 = not shifted.  The form turns `parameters` into taps; see kernels/forms.h.  The form
- * `data` has one coefficient a_t per token and head instead; the model computes its logits, `gates`,
- * with a linear layer. */
+/* The shift of one of q, k, v: x^_t = sum_j taps[j] * x_{t-window+j}, oldest tap first.  window 0 =
+ * not shifted.  The form turns `parameters` into taps; see kernels/forms.h.  The form `data` has
+ * one coefficient a_t per token and head instead; the model computes its logits, `gates`, with a
+ * linear layer. */
 typedef struct kvsi_shift {
     kvs_shift_form form;
     size_t window;

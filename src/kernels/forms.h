@@ -20,7 +20,8 @@ typedef struct kvsi_form {
     /* Number of parameters per head; 0 = the form learns no taps. */
     size_t (*params)(size_t window, size_t head_size);
     void (*taps)(real *taps, const real *params, size_t window, size_t head_size);
-    /* Chain rule: d_params (overwritten) from d_taps.  Double, because callers sum over sequences. */
+    /* Chain rule: d_params (overwritten) from d_taps.  Double, because callers sum over
+     * sequences. */
     void (*backward)(double *d_params, const double *d_taps, const real *params, size_t window,
                      size_t head_size);
     /* The inverse of `taps`, for initial values; NULL = the form has no parameters. */

@@ -12,8 +12,8 @@ static const real *normalise(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdif
     return p->normed;
 }
 
-/* y = residual + x W^T + bias.  Each part computes its own columns of y; consecutive parts of one type
- * are one operation. */
+/* y = residual + x W^T + bias.  Each part computes its own columns of y; consecutive parts of one
+ * type are one operation. */
 static void linear(kvsi_pass *p, real *y, const real *x, const kvsi_linear *w, const real *residual)
 {
     kvsi_context *k = &p->context;

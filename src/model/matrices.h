@@ -28,8 +28,8 @@ typedef struct kvsi_matrices {
     kvsi_matrix embed, positions, head; /* data NULL: the model has none */
 } kvsi_matrices;
 
-/* Builds the matrices from model.values and model.views.  With weights sharded over ranks the blocks
- * are placed later, by kvsi_matrices_place. */
+/* Builds the matrices from model.values and model.views.  With weights sharded over ranks the
+ * blocks are placed later, by kvsi_matrices_place. */
 kvs_status kvsi_matrices_init(kvsi_matrices *out, const kvs_model *model, kvs_err *err);
 void kvsi_matrices_place(kvsi_matrices *out, const kvs_model *model, size_t unit);
 void kvsi_matrices_release(kvsi_matrices *matrices);

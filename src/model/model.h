@@ -20,17 +20,16 @@ struct kvs_model {
     kvs_model_config config;
     kvsi_token_ids ids; /* from the files that the model was read from */
     kvsi_layout layout;
-    kvsi_context context; /* without a workspace: for memory and transfers */
-    kvs_comm *comm;       /* whose ranks train it; borrowed */
-    kvsi_share *share;    /* weights sharded over the ranks; NULL = this process has all of them */
-    real *
-        parameters; /* the block described by `layout`, or this rank's part of it; NULL: the matrices are in a file */
-    real
-        *small; /* gains, biases and shift parameters: part of the block, or a block of their own */
+    kvsi_context context;  /* without a workspace: for memory and transfers */
+    kvs_comm *comm;        /* whose ranks train it; borrowed */
+    kvsi_share *share;     /* weights sharded over the ranks; NULL = this process has all of them */
+    real *parameters;      /* the block described by `layout`, or this rank's part of it; NULL: the
+                              matrices are in a file */
+    real *small;           /* gains, biases and shift parameters, in the block or allocated alone */
     kvsi_weights *weights; /* the mapped file that has the matrices; NULL with a block */
-    real **
-        values; /* [layout.count] tensors in the layout's order; NULL: in `views`, or not here now */
-    const void **views; /* [layout.count] matrices in the file's type, adopted by the backend;
+    real **values;         /* [layout.count] tensors in the layout's order; NULL: in `views`, or not
+                              here now */
+    const void **views;    /* [layout.count] matrices in the file's type, adopted by the backend;
                               NULL with a block */
     kvsi_matrices matrices;
     kvsi_tables tables, sliding_tables; /* for ordinary layers, and for those with a window */
@@ -86,8 +85,8 @@ kvs_status kvsi_weights_values(float *out, const kvsi_parameter *p,
  * NULL.  Collective. */
 kvs_status kvsi_model_share_weights(kvs_model *model, const kvsi_weights *weights, kvs_err *err);
 
-/* Checks that an open model has all tensors of its configuration, with the right shapes and readable
- * types, and no others. */
+/* Checks that an open model has all tensors of its configuration, with the right shapes and
+ * readable types, and no others. */
 kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err);
 /* Sets all tensors that are in memory from an open model with the same tensors. */
 kvs_status kvsi_model_set_weights(kvs_model *model, const kvsi_weights *weights, kvs_err *err);

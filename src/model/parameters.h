@@ -1,12 +1,12 @@
 /* model/parameters.h - the offset and the file name of every tensor.
  *
- * All parameters are one block; gradients and the optimizer's moments are blocks of the same layout.
- * The block has three parts, one per group of the optimizer:
+ * All parameters are one block; gradients and the optimizer's moments are blocks of the same
+ * layout.  The block has three parts, one per group of the optimizer:
  *
  *     | matrices and embeddings | norm gains and biases | shift parameters |
  *
- * Within a part tensors are in file order.  q, k, v are adjacent, so are gate and up, and the shifts
- * of a layer: fused matrices are views. */
+ * Within a part tensors are in file order.  q, k, v are adjacent, so are gate and up, and the
+ * shifts of a layer: fused matrices are views. */
 #ifndef KVSI_MODEL_PARAMETERS_H
 #define KVSI_MODEL_PARAMETERS_H
 
@@ -45,8 +45,8 @@ typedef struct kvsi_parameter {
 
 enum { KVSI_ABSENT = -1 }; /* as an offset: the model has no such tensor */
 
-/* Offsets of one layer's tensors.  `up` is [gate; up] in the Llama body; the shifts are absent if they have no
- * parameters. */
+/* Offsets of one layer's tensors.  `up` is [gate; up] in the Llama body; the shifts are absent if
+ * they have no parameters. */
 typedef struct kvsi_layer_offsets {
     ptrdiff_t input_norm, input_norm_bias, qkv, qkv_bias, o, o_bias;
     ptrdiff_t post_norm, post_norm_bias, up, up_bias, down, down_bias;

@@ -1,7 +1,8 @@
 /* model/pass.h - one forward (and backward) pass over a ragged batch, with all its memory planned.
  *
  * The same forward serves training, scoring, prefill, a chunk and a single token: with states it
- * continues each sequence where its state left off, without states every sequence starts at position 0.
+ * continues each sequence where its state left off, without states every sequence starts at
+ * position 0.
  *
  *     kvsi_pass_load(pass, &batch, states, &err);     checks and uploads; states may be NULL
  *     kvsi_pass_forward(pass);
@@ -15,8 +16,8 @@
 #include "model/share.h"
 #include "model/state.h"
 
-/* Callbacks for weights and gradients that are not all in memory: the pass requests them and reports
- * when it is done with them, unit by unit (model/share.h). */
+/* Callbacks for weights and gradients that are not all in memory: the pass requests them and
+ * reports when it is done with them, unit by unit (model/share.h). */
 typedef struct kvsi_supply {
     void *user;
     /* Makes model->matrices of the unit valid until the next call. */

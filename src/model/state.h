@@ -1,10 +1,10 @@
 /* model/state.h - what a sequence carries from one chunk of tokens to the next.
  *
  * Per layer: the cache of K^ (shifted and rotated) and V^ (shifted), and the tails: the last
- * `window` RAW rows of each shifted target.  Raw, because the shift of the next token needs them and
- * they cannot be recovered from shifted rows.  A snapshot of the tail is kept every KVSI_SNAPSHOT
- * tokens: a rewind restores the snapshot before the new length and feeds the few tokens after it
- * again.  The state belongs to a sequence, not to the model.
+ * `window` RAW rows of each shifted target.  Raw, because the shift of the next token needs them
+ * and they cannot be recovered from shifted rows.  A snapshot of the tail is kept every
+ * KVSI_SNAPSHOT tokens: a rewind restores the snapshot before the new length and feeds the few
+ * tokens after it again.  The state belongs to a sequence, not to the model.
  *
  * A layer with a sliding window keeps only the rows that it, or a rewind, may still need:
  *
@@ -29,15 +29,15 @@ typedef struct kvsi_state {
     const kvs_model *model;         /* borrowed */
     const kvs_model_config *config; /* the model's */
     size_t length, capacity;
-    size_t snapshots;     /* most snapshots per tail */
-    size_t sliding_rows;  /* rows of the cache in layers with a sliding window */
-    size_t sliding_first; /* position of row 0 there, a multiple of KVSI_SNAPSHOT */
-    kvsi_dtype cache;     /* type of k and v: KVSI_REAL_TYPE or KVSI_F16 */
-    unsigned char *k, *v; /* layer by layer [kv_heads, rows, head_size] */
-    real *tail_q, *tail_k,
-        *tail_v; /* layer by layer [1 + snapshots, window, heads * head_size]; NULL = not shifted */
-    kvsi_state_place *places; /* [layers + 1]; the last one is the end */
-    real *last; /* [dim] the last token's output after the final norm, for its logits */
+    size_t snapshots;               /* most snapshots per tail */
+    size_t sliding_rows;            /* rows of the cache in layers with a sliding window */
+    size_t sliding_first;           /* position of row 0 there, a multiple of KVSI_SNAPSHOT */
+    kvsi_dtype cache;               /* type of k and v: KVSI_REAL_TYPE or KVSI_F16 */
+    unsigned char *k, *v;           /* layer by layer [kv_heads, rows, head_size] */
+    real *tail_q, *tail_k, *tail_v; /* layer by layer [1 + snapshots, window, heads * head_size];
+                                       NULL = not shifted */
+    kvsi_state_place *places;       /* [layers + 1]; the last one is the end */
+    real *last;                     /* [dim] the last token's output after the final norm */
 } kvsi_state;
 
 /* The cache type for a public type name. */
@@ -60,8 +60,8 @@ void kvsi_state_drop_rows(kvsi_state *state, size_t count);
 
 /* The shortest length, besides 0, that the state can be rewound to. */
 size_t kvsi_state_earliest(const kvsi_state *state);
-/* Rewinds to at most KVSI_SNAPSHOT tokens before `length`, which is not 0 and not below the earliest;
- * the caller must feed the missing tokens again. */
+/* Rewinds to at most KVSI_SNAPSHOT tokens before `length`, which is not 0 and not below the
+ * earliest; the caller must feed the missing tokens again. */
 void kvsi_state_cut(kvsi_state *state, size_t length);
 
 /* Sets the length of an empty state whose contents are filled in afterwards; 0 = these values are

@@ -28,14 +28,13 @@ enum {
 /* ---- workspace ---- */
 
 typedef struct work {
-    float *q, *k, *v;       /* shifted and rotated; layouts above */
-    float *d_q, *d_k, *d_v; /* their gradients */
-    float *d_out, *delta,
-        *logsum; /* backward, in q^'s layout: d_out; delta = <d_out, out> and log-sum of each row */
-    float *taps; /* [heads + 2 kv_heads, KVSI_TAPS_MAX, head_size] */
-    double *d_params; /* [sequences, heads + 2 kv_heads, params] */
-    size_t params;    /* most parameters per head */
-    float *scratch;   /* [threads, scratch_size(head_size)] */
+    float *q, *k, *v;              /* shifted and rotated; layouts above */
+    float *d_q, *d_k, *d_v;        /* their gradients */
+    float *d_out, *delta, *logsum; /* backward, in q^'s layout; delta = <d_out, out> of each row */
+    float *taps;                   /* [heads + 2 kv_heads, KVSI_TAPS_MAX, head_size] */
+    double *d_params;              /* [sequences, heads + 2 kv_heads, params] */
+    size_t params;                 /* most parameters per head */
+    float *scratch;                /* [threads, scratch_size(head_size)] */
 } work;
 
 /* Per thread: gradients of taps (as doubles) and their running sums, transposed keys and values,
@@ -354,8 +353,8 @@ static void keep_factors(float *keep, const head_view *h, size_t r, size_t key, 
         kvsi_keep_weights(keep + j, h->a, h->span, row, head, (key + j) / 4);
 }
 
-/* One step of the running softmax of a row: scores become exp(scale * score - top), *sum is rescaled
- * to the new *top.  Returns the factor that rescales the output so far. */
+/* One step of the running softmax of a row: scores become exp(scale * score - top), *sum is
+ * rescaled to the new *top.  Returns the factor that rescales the output so far. */
 static float softmax_row(float *scores, size_t padded, float scale, float *top, float *sum)
 {
     vec most = vec_all(-INFINITY), total = {0};
@@ -546,7 +545,8 @@ static void backward_head(const work *w, const kvsi_attention *a, const kvsi_spa
     }
 }
 
-/* One head of q, k or v of one sequence: from d_shifted to d_qkv and to the parameters' gradient. */
+/* One head of q, k or v of one sequence: from d_shifted to d_qkv and to the parameters'
+ * gradient. */
 static void shift_target_backward(const work *w, float *d_qkv, const float *qkv,
                                   const kvsi_attention *a, size_t sequence, kvsi_target target,
                                   unsigned which, size_t head, float *d_shifted, size_t stride)

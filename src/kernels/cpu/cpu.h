@@ -1,12 +1,13 @@
-/* kernels/cpu/cpu.h - the operations of the CPU backend at one level; see kernels/operations.def. */
+/* kernels/cpu/cpu.h - the operations of the CPU backend at one level; see
+ * kernels/operations.def. */
 #ifndef KVSI_KERNELS_CPU_H
 #define KVSI_KERNELS_CPU_H
 
 #include "kernels/backend.h"
 #include "kernels/cpu/level.h"
 
-/* Row-wise operations are split into pieces by the number of rows alone; at most PIECES_MAX, so that
- * sums per piece fit a planned buffer. */
+/* Row-wise operations are split into pieces by the number of rows alone; at most PIECES_MAX, so
+ * that sums per piece fit a planned buffer. */
 enum { PIECES_MAX = 64, PIECE_ROWS_MIN = 32 };
 
 typedef struct pieces {

@@ -50,8 +50,8 @@ INLINE veci vec_widen(const void *halves)
     return __builtin_convertvector(*(const f16_of_vec *)halves, veci);
 }
 
-/* The exponent is adjusted by a multiplication, which is exact, also for subnormals.  Infinity, which
- * weights do not have, becomes 65536. */
+/* The exponent is adjusted by a multiplication, which is exact, also for subnormals.  Infinity,
+ * which weights do not have, becomes 65536. */
 INLINE vec vec_from_f16(const void *at)
 {
 #ifdef __F16C__

@@ -17,7 +17,8 @@ static float round_to_shorts(int16_t out[BLOCK], const float *x)
     return step;
 }
 
-/* Even inputs of a block go to one quarter, odd ones to another; their sums initialise the lanes. */
+/* Even inputs of a block go to one quarter, odd ones to another; their sums initialise the
+ * lanes. */
 static void place_q4_0(block_pair *pair, int second, const int16_t values[BLOCK])
 {
     enum { PAIRS = BLOCK / 4 }; /* in half a block */

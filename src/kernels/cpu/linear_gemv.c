@@ -19,8 +19,8 @@ typedef struct gemv {
     const float *residual;
 } gemv;
 
-/* sums[t] = row . x[t] for `tokens` rows of x; type and tokens are constants at every call.  Even and odd
- * runs have separate sums, which halves the dependency chain. */
+/* sums[t] = row . x[t] for `tokens` rows of x; type and tokens are constants at every call.  Even
+ * and odd runs have separate sums, which halves the dependency chain. */
 INLINE void dot_run(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
                     const float *x, size_t cols)
 {

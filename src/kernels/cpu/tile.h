@@ -2,8 +2,9 @@
  *
  *     C[m,n] (+)= A[m,k] B[k,n]
  *
- * A is read one value at a time at a[i * a_row + p * a_col], so either orientation costs the same; the
- * rows of B and C are contiguous.  The inner kernel holds ROWS x 2 vectors of C in registers. */
+ * A is read one value at a time at a[i * a_row + p * a_col], so either orientation costs the same;
+ * the rows of B and C are contiguous.  The inner kernel holds ROWS x 2 vectors of C in
+ * registers. */
 #ifndef KVSI_KERNELS_CPU_TILE_H
 #define KVSI_KERNELS_CPU_TILE_H
 

@@ -285,7 +285,8 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
     }
 }
 
-/* d_x_t += sum_j taps_{t+window-j}[j] * d_x^_{t+window-j}: the contributions of row t to later rows. */
+/* d_x_t += sum_j taps_{t+window-j}[j] * d_x^_{t+window-j}: the contributions of row t to later
+ * rows. */
 static void shift_row_backward(real *d_x, const work *w, const real *d_shifted, size_t stride,
                                const kvsi_shift *shift, const kvsi_span *span, size_t t,
                                size_t head, size_t d)
