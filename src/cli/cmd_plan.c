@@ -1,4 +1,4 @@
-/* kvshift plan: what training a model would take on machines that need not be there. */
+/* kvshift plan: memory, traffic and time of training a model on a cluster, computed. */
 #include "base/text.h"
 #include "cli/cli.h"
 
@@ -24,26 +24,26 @@ static const kvsi_setting options[] = {
      .automatic = "must be given"},
     {.name = "batch-tokens", .kind = KVSI_SETTING_UINT64, .offset = FIELD(batch_tokens),
      .group = WORK, .placeholder = "N",
-     .help = "tokens a step, whole sequences as long as the context",
-     .automatic = "the preset's batch; else one sequence a rank"},
+     .help = "tokens per step, in whole sequences as long as the context",
+     .automatic = "the preset's batch; else one sequence per rank"},
     {.name = "accumulate", .kind = KVSI_SETTING_SIZE, .offset = FIELD(accumulate), .group = WORK,
-     .placeholder = "N", .help = "parts that a batch is computed in",
-     .automatic = "parts as large as the preset's; else of one sequence"},
+     .placeholder = "N", .help = "micro-batches per batch",
+     .automatic = "micro-batches as large as the preset's; else of one sequence"},
     {.name = "recompute", .kind = KVSI_SETTING_FLAG, .offset = FIELD(recompute), .group = WORK,
-     .help = "compute layers again in the backward pass"},
+     .help = "recompute layers in the backward pass"},
     {.name = "tokens", .kind = KVSI_SETTING_UINT64, .offset = FIELD(tokens), .group = WORK,
      .placeholder = "N", .help = "tokens of the whole run", .automatic = "the preset's"},
     {.name = "ranks", .kind = KVSI_SETTING_SIZE, .offset = FIELD(ranks), .group = CLUSTER,
-     .placeholder = "N", .help = "processes, one a machine", .low = 1},
+     .placeholder = "N", .help = "processes, one per machine", .low = 1},
     {.name = "node-flops", .kind = KVSI_SETTING_REAL, .offset = FIELD(node_flops),
      .group = CLUSTER, .placeholder = "X",
-     .help = "operations a second that a rank reaches in training; see 'kvshift bench train'"},
+     .help = "operations per second that a rank reaches in training; see 'kvshift bench train'"},
     {.name = "link-gbps", .kind = KVSI_SETTING_REAL, .offset = FIELD(link_gbps), .group = CLUSTER,
      .placeholder = "X", .help = "Gbit/s to and from each rank"},
     {.name = "memory-bandwidth", .kind = KVSI_SETTING_REAL, .offset = FIELD(memory_bandwidth),
-     .group = CLUSTER, .placeholder = "X", .help = "GB/s of a rank's memory"},
+     .group = CLUSTER, .placeholder = "X", .help = "memory bandwidth of a rank in GB/s"},
     {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = FIELD(threads), .group = CLUSTER,
-     .placeholder = "N", .help = "threads of a rank, which have a little memory each", .low = 1,
+     .placeholder = "N", .help = "threads per rank; each needs a little memory", .low = 1,
      .high = 1024},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = OUTPUT,
      .help = "print one JSON object"},
@@ -52,11 +52,12 @@ static const kvsi_setting options[] = {
 
 static const kvsi_command_options command = {
     .command = "kvshift plan",
-    .purpose = "Says what training a model would take on many machines, for every way to shard it: "
-               "memory of a rank, work, bytes from rank to rank, and time.",
-    .notes = "A step's time is that of its work at --node-flops, of the update at "
-             "--memory-bandwidth, and of\nthe transfers at --link-gbps, one after the other, or "
-             "overlapped as 'mpirun kvshift train' does\nit.  See docs/cluster.md.",
+    .purpose =
+        "Computes what training a model would need on many machines, for every way to shard it: "
+        "memory per rank, operations, bytes between ranks, and time.",
+    .notes = "The time of a step is that of its passes at --node-flops, of the update at "
+             "--memory-bandwidth, and\nof the transfers at --link-gbps, one after another (in "
+             "turn), or overlapped as in\n'mpirun kvshift train'.  See docs/cluster.md.",
     .tables = KVSI_OPTIONS(options),
 };
 
@@ -66,7 +67,7 @@ typedef struct planning {
     const plan_settings *s;
     kvs_model_config model;
     kvs_train_config train;
-    uint64_t tokens; /* of the whole run; 0 = nobody says */
+    uint64_t tokens; /* of the whole run; 0 = unknown */
     kvs_cluster_plan plans[SHARDS];
 } planning;
 
@@ -82,7 +83,7 @@ static int is_preset(const char *name)
     return 0;
 }
 
-/* The model, and how it would be trained if nothing else is said. */
+/* The model, and the preset's training settings or defaults. */
 static kvs_status find_model(planning *p, kvs_err *err)
 {
     const char *name = p->s->model;
@@ -101,7 +102,7 @@ static kvs_status find_model(planning *p, kvs_err *err)
     return kvs_model_config_finish(&p->model, err);
 }
 
-static kvs_status settle(planning *p, kvs_err *err)
+static kvs_status apply_settings(planning *p, kvs_err *err)
 {
     const plan_settings *s = p->s;
     const size_t part = p->train.batch / p->train.accumulate;
@@ -135,7 +136,7 @@ static kvs_status make_plans(planning *p, kvs_err *err)
     kvs_status st;
 
     TRY_OUT(find_model(p, err));
-    TRY_OUT(settle(p, err));
+    TRY_OUT(apply_settings(p, err));
     TRY_OUT(kvs_runtime_create(&rt, &runtime, err));
     for (int i = 0; i < SHARDS; i++) {
         p->train.shard = (kvs_shard)i;
@@ -154,7 +155,7 @@ static double steps_of(const planning *p)
     return (double)p->tokens / p->plans[0].plan.tokens_per_step;
 }
 
-/* A row of the table: one number of each plan. */
+/* A row of the table: one value per plan. */
 static void print_row(const planning *p, const char *label, double (*of)(const kvs_cluster_plan *),
                       void (*format)(char *, size_t, double), double factor, const char *unit)
 {
@@ -191,14 +192,14 @@ OF(overlapped, c->overlapped_step_seconds)
 
 static void print_bytes(const planning *p)
 {
-    printf("memory of a rank\n");
+    printf("memory per rank\n");
     print_row(p, "weights", weights, kvsi_format_count, 1, "B");
     print_row(p, "gradients", gradients, kvsi_format_count, 1, "B");
     print_row(p, "moments", moments, kvsi_format_count, 1, "B");
     print_row(p, "exchange", exchange, kvsi_format_count, 1, "B");
     print_row(p, "passes", passes, kvsi_format_count, 1, "B");
     print_row(p, "total", total, kvsi_format_count, 1, "B");
-    printf("sent by a rank in a step\n");
+    printf("sent per rank and step\n");
     print_row(p, "gradients", gradients_sent, kvsi_format_count, 1, "B");
     print_row(p, "weights", weights_sent, kvsi_format_count, 1, "B");
 }
@@ -207,7 +208,7 @@ static void print_times(const planning *p)
 {
     char tokens[32];
 
-    printf("a step\n");
+    printf("time per step\n");
     print_row(p, "passes", computing, kvsi_format_duration, 1, "");
     print_row(p, "update", updating, kvsi_format_duration, 1, "");
     print_row(p, "transfers", sending, kvsi_format_duration, 1, "");
@@ -216,12 +217,12 @@ static void print_times(const planning *p)
     if (p->tokens == 0)
         return;
     kvsi_format_count(tokens, sizeof tokens, (double)p->tokens);
-    printf("%s tokens\n", tokens);
+    printf("time for %s tokens\n", tokens);
     print_row(p, "in turn", in_turn, kvsi_format_duration, steps_of(p), "");
     print_row(p, "overlapped", overlapped, kvsi_format_duration, steps_of(p), "");
 }
 
-static void print_people(const planning *p)
+static void print_text(const planning *p)
 {
     const kvs_plan *plan = &p->plans[0].plan;
     char parameters[32], tokens[32], work[32], flops[32];
@@ -231,7 +232,7 @@ static void print_people(const planning *p)
     kvsi_format_count(work, sizeof work, plan->flops_per_token * plan->tokens_per_step);
     kvsi_format_count(flops, sizeof flops, p->s->node_flops);
     printf("model         %s, %s parameters\n", p->s->model, parameters);
-    printf("a step        %s tokens, %sFLOP; a rank has %zu of %zu sequences, in %zu pass%s\n",
+    printf("step          %s tokens, %sFLOP; %zu of %zu sequences per rank, in %zu pass%s\n",
            tokens, work, p->train.batch / plan->ranks, p->train.batch, plan->passes,
            plan->passes == 1 ? "" : "es");
     printf("machines      %zu ranks of %sFLOP/s, %g Gbit/s, memory %g GB/s\n", plan->ranks, flops,
@@ -311,7 +312,7 @@ int kvsi_cmd_plan(int argc, char **argv)
     if (settings.json)
         TRY_OUT(print_json(&p, &err));
     else
-        print_people(&p);
+        print_text(&p);
 out:
     kvsi_options_release(&parsed);
     return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);

@@ -262,7 +262,7 @@ static kvs_status train_or_plan(kvs_comm *comm, kvsi_train_options *s, kvsi_pars
     kvsi_run_files files = {0};
     kvs_status st;
 
-    kvs_comm_set_patience(comm, 60 * s->rank_timeout);
+    kvs_comm_set_timeout(comm, 60 * s->rank_timeout);
     TRY_OUT(kvsi_workshop_furnish(&w, s, parsed, err));
     if (s->dry_run) {
         st = kvs_comm_agree(comm, kvsi_train_plan_print(&w, s, err), err);

@@ -2,18 +2,19 @@
 
 #include "cli/cli.h"
 
+/* A failure that all ranks know is printed by rank 0; one of this rank alone ends all ranks. */
 static int report(kvs_comm *comm, const kvs_err *err)
 {
     const size_t rank = kvs_comm_rank(comm);
-    const int together = kvs_comm_size(comm) == 1 || kvs_comm_all_know(comm);
-    kvs_err told;
+    const int known = kvs_comm_size(comm) == 1 || kvs_comm_all_know(comm);
+    kvs_err numbered;
 
-    if (together && rank > 0)
+    if (known && rank > 0)
         return kvsi_cli_exit_code(err);
-    if (together)
+    if (known)
         return kvsi_cli_fail(err);
-    kvsi_fail(&told, err->status, "rank %zu: %.480s", rank, err->message);
-    kvs_comm_abort(comm, kvsi_cli_fail(&told));
+    kvsi_fail(&numbered, err->status, "rank %zu: %.480s", rank, err->message);
+    kvs_comm_abort(comm, kvsi_cli_fail(&numbered));
     return KVSI_EXIT_FAILED;
 }
 

@@ -12,12 +12,12 @@ static void print_bytes(const char *what, double bytes)
     printf("  %-12s%sB\n", what, text);
 }
 
-/* Who runs where. */
+/* Host and threads of each rank. */
 static void print_ranks(const kvs_comm *comm, const kvsi_train_options *s)
 {
     const size_t ranks = kvs_comm_size(comm);
 
-    printf("ranks         %zu, %zu sequences a step each\n", ranks, s->train.batch / ranks);
+    printf("ranks         %zu, %zu sequences per step each\n", ranks, s->train.batch / ranks);
     for (size_t r = 0; r < ranks; r++) {
         const int threads = s->threads > 0 ? (int)s->threads : kvs_comm_cores(comm, r);
 
@@ -28,7 +28,7 @@ static void print_ranks(const kvs_comm *comm, const kvsi_train_options *s)
 
 static void print_exchange(const kvs_plan *plan, const kvsi_train_options *s)
 {
-    printf("sent by a rank in a step, shard %s\n", kvs_shard_name(s->train.shard));
+    printf("sent per rank and step, shard %s\n", kvs_shard_name(s->train.shard));
     print_bytes("gradients", plan->gradients_sent);
     print_bytes("weights", plan->weights_sent);
 }
@@ -45,11 +45,11 @@ kvs_status kvsi_train_plan_print(const kvsi_workshop *w, const kvsi_train_option
     kvsi_format_count(tokens, sizeof tokens, plan.tokens_per_step);
     kvsi_format_count(work, sizeof work, plan.flops_per_token * plan.tokens_per_step);
     if (!w->task)
-        printf("planned for   text in windows of %zu tokens; no --data or --task is given\n",
+        printf("planned for   text in windows of %zu tokens; no --data or --task was given\n",
                s->model.context);
     if (plan.ranks > 1)
         print_ranks(w->comm, s);
-    printf("parameters    %s\n%s\n", parameters, plan.ranks > 1 ? "memory of a rank" : "memory");
+    printf("parameters    %s\n%s\n", parameters, plan.ranks > 1 ? "memory per rank" : "memory");
     print_bytes("weights", (double)plan.weight_bytes);
     print_bytes("gradients", (double)plan.gradient_bytes);
     print_bytes("moments", (double)plan.moment_bytes);
@@ -59,6 +59,6 @@ kvs_status kvsi_train_plan_print(const kvsi_workshop *w, const kvsi_train_option
     print_bytes("total", (double)plan.total_bytes);
     if (plan.ranks > 1)
         print_exchange(&plan, s);
-    printf("a step        %s tokens on average, %sFLOP\n", tokens, work);
+    printf("step          %s tokens on average, %sFLOP\n", tokens, work);
     return KVS_OK;
 }

@@ -28,10 +28,10 @@ typedef struct kvsi_matrices {
     kvsi_matrix embed, positions, head; /* data NULL: the model has none */
 } kvsi_matrices;
 
-/* Builds the matrices from model.values and model.views.  With weights sharded over ranks the
- * blocks are placed later, by kvsi_matrices_place. */
+/* Builds the matrices from model.values and model.views.  With parameters sharded over ranks the
+ * blocks are set later, by kvsi_matrices_set_block. */
 kvs_status kvsi_matrices_init(kvsi_matrices *out, const kvs_model *model, kvs_err *err);
-void kvsi_matrices_place(kvsi_matrices *out, const kvs_model *model, size_t unit);
+void kvsi_matrices_set_block(kvsi_matrices *out, const kvs_model *model, size_t block);
 void kvsi_matrices_release(kvsi_matrices *matrices);
 
 #endif

@@ -7,7 +7,7 @@
 #include "model/layer.h"
 #include "model/matrices.h"
 #include "model/parameters.h"
-#include "model/share.h"
+#include "model/shard_layout.h"
 #include "parallel/comm.h"
 
 /* Tables of attention; NULL if the kind of positions does not use them. */
@@ -20,17 +20,18 @@ struct kvs_model {
     kvs_model_config config;
     kvsi_token_ids ids; /* from the files that the model was read from */
     kvsi_layout layout;
-    kvsi_context context;  /* without a workspace: for memory and transfers */
-    kvs_comm *comm;        /* whose ranks train it; borrowed */
-    kvsi_share *share;     /* weights sharded over the ranks; NULL = this process has all of them */
-    real *parameters;      /* the block described by `layout`, or this rank's part of it; NULL: the
+    kvsi_context context; /* without a workspace: for memory and transfers */
+    kvs_comm *comm;       /* whose ranks train it; borrowed */
+    /* The parameters are sharded over the ranks (ZeRO stage 3); NULL = all are in this process. */
+    kvsi_shard_layout *shards;
+    real *parameters; /* one buffer in the order of `layout`, or this rank's shards; NULL: the
                               matrices are in a file */
-    real *small;           /* gains, biases and shift parameters, in the block or allocated alone */
-    kvsi_weights *weights; /* the mapped file that has the matrices; NULL with a block */
-    real **values;         /* [layout.count] tensors in the layout's order; NULL: in `views`, or not
-                              here now */
+    real *small;      /* gains, biases and shift parameters, in the buffer or allocated alone */
+    kvsi_weights *weights; /* the mapped file that has the matrices; NULL with a buffer */
+    real **values;         /* [layout.count] tensors in the layout's order; NULL: in `views`, or
+                              the block is not gathered */
     const void **views;    /* [layout.count] matrices in the file's type, adopted by the backend;
-                              NULL with a block */
+                              NULL with a buffer */
     kvsi_matrices matrices;
     kvsi_tables tables, sliding_tables; /* for ordinary layers, and for those with a window */
 };
@@ -54,7 +55,7 @@ kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err
 /* KVS_E_UNSUPPORTED if the weights are in a file; `what` ends the message ("trained"). */
 kvs_status kvsi_model_must_own(const kvs_model *model, const char *what, kvs_err *err);
 
-/* KVS_E_UNSUPPORTED if the weights are sharded over ranks. */
+/* KVS_E_UNSUPPORTED if the parameters are sharded over ranks. */
 kvs_status kvsi_model_must_be_whole(const kvs_model *model, kvs_err *err);
 
 /* Sets values of a tensor from `first` on, in the block's order.  Values that this rank does not
@@ -65,14 +66,17 @@ kvs_status kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t firs
 kvs_status kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32,
                           kvs_err *err);
 
-/* ---- weights that are sharded over ranks ---- */
+/* ---- parameters that are sharded over ranks: sharded.c ---- */
 
-/* Sets where all values of a unit are. */
-void kvsi_model_place(kvs_model *model, size_t unit, real *values);
-/* One tensor in file order, gathered from all ranks; out NULL = this rank does not need it.
- * Collective. */
-kvs_status kvsi_spread_read(const kvs_model *model, const kvsi_parameter *p, float *out,
-                            kvs_err *err);
+/* Points the tensors of a block at `values`, which holds the whole block. */
+void kvsi_model_set_block(kvs_model *model, size_t block, real *values);
+/* Collective, blocking: out[bucket->all.count] = every rank's shard of a bucket; `shard` is this
+ * rank's.  Backend memory. */
+kvs_status kvsi_bucket_all_gather(real *out, const real *shard, const kvsi_shard_layout *layout,
+                                  const kvsi_bucket *bucket, const kvs_comm *comm, kvs_err *err);
+/* Collective: one tensor in file order; out NULL = this rank does not need it. */
+kvs_status kvsi_sharded_read(const kvs_model *model, const kvsi_parameter *p, float *out,
+                             kvs_err *err);
 
 /* ---- weights of files ---- */
 
@@ -81,9 +85,10 @@ kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weigh
 /* The values of a file's tensor in file order; small tensors must be finite. */
 kvs_status kvsi_weights_values(float *out, const kvsi_parameter *p,
                                const kvsi_weights_tensor *tensor, kvs_err *err);
-/* Sets all tensors of every rank's model from the weights that rank 0 has open; other ranks pass
- * NULL.  Collective. */
-kvs_status kvsi_model_share_weights(kvs_model *model, const kvsi_weights *weights, kvs_err *err);
+/* Collective: sets all tensors of every rank's model from the weights that rank 0 has open; the
+ * other ranks pass NULL. */
+kvs_status kvsi_model_broadcast_weights(kvs_model *model, const kvsi_weights *weights,
+                                        kvs_err *err);
 
 /* Checks that an open model has all tensors of its configuration, with the right shapes and
  * readable types, and no others. */

@@ -13,22 +13,22 @@
 #ifndef KVSI_MODEL_PASS_H
 #define KVSI_MODEL_PASS_H
 
-#include "model/share.h"
+#include "model/shard_layout.h"
 #include "model/state.h"
 
-/* Callbacks for weights and gradients that are not all in memory: the pass requests them and
- * reports when it is done with them, unit by unit (model/share.h). */
-typedef struct kvsi_supply {
+/* Callbacks of a pass whose parameters or gradients are sharded over ranks (train/zero).  `block`
+ * is a block of model/shard_layout.h.  A pass without hooks finds everything in memory. */
+typedef struct kvsi_pass_hooks {
     void *user;
-    /* Makes model->matrices of the unit valid until the next call. */
-    void (*weights)(void *user, size_t unit);
-    /* The pass is about to add to the unit's gradients. */
-    void (*gradients)(void *user, size_t unit);
-    /* The gradient of the value at an offset of the block; NULL = gradients are one block. */
-    real *(*gradient)(void *user, size_t offset);
-    /* The pass has added everything to the unit's gradients. */
-    void (*complete)(void *user, size_t unit);
-} kvsi_supply;
+    /* The pass needs the block's parameters, in model->matrices, until the next call. */
+    void (*params_needed)(void *user, size_t block);
+    /* The pass begins to add to the block's gradients, until gradients_ready. */
+    void (*gradients_needed)(void *user, size_t block);
+    /* Address of the gradient of the parameter at `offset`; NULL = all are in one buffer. */
+    real *(*gradient_at)(void *user, size_t offset);
+    /* The pass has added all it has to the block's gradients. */
+    void (*gradients_ready)(void *user, size_t block);
+} kvsi_pass_hooks;
 
 /* Activations of one layer that its backward pass needs.  Without training all layers share one
  * struct's memory; with recomputation they share everything but x. */
@@ -85,7 +85,7 @@ typedef struct kvsi_pass {
      * layer's qkv, mixed and logsum, if no backward pass follows. */
     void (*watch)(void *user, size_t layer);
     void *watcher;
-    const kvsi_supply *supply; /* borrowed; NULL = everything is in memory */
+    const kvsi_pass_hooks *hooks; /* borrowed; NULL = none */
 } kvsi_pass;
 
 /* Bytes of backend memory that kvsi_pass_create allocates. */
@@ -128,29 +128,29 @@ kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *const *host_logits, rea
 
 /* ---- shared by forward.c and backward.c ---- */
 
-static inline void kvsi_pass_want_weights(const kvsi_pass *pass, size_t unit)
+static inline void kvsi_pass_need_params(const kvsi_pass *pass, size_t block)
 {
-    if (pass->supply)
-        pass->supply->weights(pass->supply->user, unit);
+    if (pass->hooks)
+        pass->hooks->params_needed(pass->hooks->user, block);
 }
 
-static inline void kvsi_pass_begin_gradients(const kvsi_pass *pass, size_t unit)
+static inline void kvsi_pass_need_gradients(const kvsi_pass *pass, size_t block)
 {
-    if (pass->supply)
-        pass->supply->gradients(pass->supply->user, unit);
+    if (pass->hooks)
+        pass->hooks->gradients_needed(pass->hooks->user, block);
 }
 
-static inline void kvsi_pass_complete(const kvsi_pass *pass, size_t unit)
+static inline void kvsi_pass_gradients_ready(const kvsi_pass *pass, size_t block)
 {
-    if (pass->supply)
-        pass->supply->complete(pass->supply->user, unit);
+    if (pass->hooks)
+        pass->hooks->gradients_ready(pass->hooks->user, block);
 }
 
-/* The gradient of the value at an offset of the block. */
+/* Address of the gradient of the parameter at an offset of the layout. */
 static inline real *kvsi_pass_gradient(const kvsi_pass *pass, real *gradients, ptrdiff_t offset)
 {
-    if (pass->supply && pass->supply->gradient)
-        return pass->supply->gradient(pass->supply->user, (size_t)offset);
+    if (pass->hooks && pass->hooks->gradient_at)
+        return pass->hooks->gradient_at(pass->hooks->user, (size_t)offset);
     return gradients + offset;
 }
 

@@ -20,7 +20,7 @@ static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_er
     return kvs_model_read_tensor(model, p->name, out, p->count, err);
 }
 
-/* The other ranks, while rank 0 writes: they send their part of each tensor. */
+/* The other ranks take part in the all-gather of each tensor while rank 0 writes. */
 static kvs_status send_tensors(const kvs_model *model, kvs_err *err)
 {
     kvs_status st = KVS_OK;
@@ -29,7 +29,7 @@ static kvs_status send_tensors(const kvs_model *model, kvs_err *err)
         const kvsi_parameter *p = &model->layout.list[i];
 
         if (kvsi_group_of(p->role) == KVSI_MATRICES)
-            st = kvsi_spread_read(model, p, NULL, err);
+            st = kvsi_sharded_read(model, p, NULL, err);
     }
     return st;
 }
@@ -53,7 +53,7 @@ kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
     kvs_status st = KVS_OK;
     char *weights, *config;
 
-    if (model->share && model->comm->rank > 0)
+    if (model->shards && model->comm->rank > 0)
         return send_tensors(model, err);
     weights = kvsi_path_join(dir, "model.safetensors");
     config = kvsi_path_join(dir, "config.json");
