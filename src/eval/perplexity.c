@@ -55,7 +55,7 @@ static kvs_status measurement_init(measurement *m, const kvs_model *model,
 
     if (o->reference)
         TRY(kvsi_pass_create(&m->reference, o->reference, &limits, err));
-    limits.halves = o->cache == KVS_DTYPE_F16;
+    limits.f16 = o->cache == KVS_DTYPE_F16;
     TRY(kvsi_pass_create(&m->pass, model, &limits, err));
     if (o->reference)
         TRY(kvsi_divergence_init(&m->divergence, m->pass, m->reference, err));

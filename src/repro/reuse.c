@@ -60,7 +60,8 @@ static int has_same_evaluations(const char *dir, const search *s)
 static int is_same(const char *dir, const search *s)
 {
     return has_same_plan(dir, s->planned) &&
-           kvsi_run_state(dir, s->run->train.steps) == KVS_RUN_DONE && has_same_evaluations(dir, s);
+           kvsi_run_state(dir, s->run->train.steps) == KVS_RUN_DONE &&
+           has_same_evaluations(dir, s);
 }
 
 /* ---- taking it over -------------------------------------------------------------------------- */
@@ -91,8 +92,8 @@ out:
     return st;
 }
 
-/* planned.json comes first and result.json, which completes the run, last.  measured.json is not
- * copied: it belongs to the other experiment. */
+/* planned.json is copied first, and result.json, which marks a run as finished, last.
+ * measured.json is not copied: it belongs to the other experiment. */
 static kvs_status copy_run(const char *from, const char *to, kvs_err *err)
 {
     int made;

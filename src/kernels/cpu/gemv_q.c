@@ -1,11 +1,11 @@
-#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/gemv_q.h"
 
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/round.h"
 
 /* ---- inputs ---- */
 
-/* x rounded; returns its step. */
+/* Rounds x; returns its step. */
 static float round_to_shorts(int16_t out[BLOCK], const float *x)
 {
     vec whole[ROUND_VECTORS];
@@ -17,15 +17,15 @@ static float round_to_shorts(int16_t out[BLOCK], const float *x)
     return step;
 }
 
-/* Inputs of a block by pairs: the first of each go to one quarter, the second to another; the sums
- * of both are what the lanes start from. */
-static void place_q4_0(block_pair *pair, int second, const int16_t numbers[BLOCK])
+/* Even inputs of a block go to one quarter, odd ones to another; their sums initialise the
+ * lanes. */
+static void place_q4_0(block_pair *pair, int second, const int16_t values[BLOCK])
 {
     enum { PAIRS = BLOCK / 4 }; /* in half a block */
     int32_t sums[PAIRS] = {0};
 
     for (int i = 0; i < BLOCK / 2; i += VEC) {
-        const veci both = *(const veci *)(const void *)(numbers + 2 * i);
+        const veci both = *(const veci *)(const void *)(values + 2 * i);
         const veci even = both << 16 >> 16, odd = both >> 16;
         const int half = i / PAIRS, at = PAIRS * second + i % PAIRS;
         int32_t *sum = sums + i % PAIRS;
@@ -38,24 +38,24 @@ static void place_q4_0(block_pair *pair, int second, const int16_t numbers[BLOCK
         pair->start[LANES / 2 * second + j] = -8 * (sums[2 * j] + sums[2 * j + 1]);
 }
 
-static void prepare_block(block_pair *pair, kvsi_dtype type, int second, const float *x)
+static void pack_block(block_pair *pair, kvsi_dtype type, int second, const float *x)
 {
-    _Alignas(VEC_BYTES) int16_t numbers[BLOCK] = {0};
-    const float step = x ? round_to_shorts(numbers, x) : 0.0f;
+    _Alignas(VEC_BYTES) int16_t values[BLOCK] = {0};
+    const float step = x ? round_to_shorts(values, x) : 0.0f;
 
     if (type == KVSI_Q8_0)
-        memcpy(pair->x[2 * second], numbers, sizeof numbers);
+        memcpy(pair->x[2 * second], values, sizeof values);
     else
-        place_q4_0(pair, second, numbers);
+        place_q4_0(pair, second, values);
     for (int j = 0; j < LANES / 2; j++)
         pair->step[LANES / 2 * second + j] = step;
 }
 
-void LEVEL(prepare_blocks)(block_pair *out, kvsi_dtype type, const float *x, size_t cols)
+void LEVEL(gemv_q_pack)(block_pair *out, kvsi_dtype type, const float *x, size_t cols)
 {
     for (size_t i = 0; i < cols; i += 2 * BLOCK, out++) {
-        prepare_block(out, type, 0, x + i);
-        prepare_block(out, type, 1, i + BLOCK < cols ? x + i + BLOCK : NULL);
+        pack_block(out, type, 0, x + i);
+        pack_block(out, type, 1, i + BLOCK < cols ? x + i + BLOCK : NULL);
     }
 }
 
@@ -63,19 +63,19 @@ void LEVEL(prepare_blocks)(block_pair *out, kvsi_dtype type, const float *x, siz
 
 #ifdef __AVX2__
 
-/* One pair of blocks of weights, spread to 16 bits, and their factors. */
-typedef struct spread {
+/* One pair of blocks of weights, widened to 16 bits, and their factors. */
+typedef struct unpacked {
     __m256i w[QUARTERS];
-    __m256 factor[2]; /* Q8_0: of the first and the second block; Q4_0: of both, half and half */
-} spread;
+    __m256 factor[2]; /* Q8_0: first block, second block; Q4_0: both, four lanes each */
+} unpacked;
 
 INLINE __m128i load16(const void *at)
 {
     return _mm_loadu_si128((const __m128i *)at);
 }
 
-/* A half that stands at `at`, eight times. */
-INLINE __m128i load_half(const unsigned char *at)
+/* The F16 at `at`, in all eight lanes. */
+INLINE __m128i load_f16(const unsigned char *at)
 {
     int16_t half;
 
@@ -83,32 +83,32 @@ INLINE __m128i load_half(const unsigned char *at)
     return _mm_set1_epi16(half);
 }
 
-INLINE spread spread_q8_0(const unsigned char *at, int both)
+INLINE unpacked unpack_q8_0(const unsigned char *at, int both)
 {
     const unsigned char *next = at + 34;
-    spread s = {.w = {_mm256_cvtepi8_epi16(load16(at + 2)), _mm256_cvtepi8_epi16(load16(at + 18)),
-                      _mm256_setzero_si256(), _mm256_setzero_si256()},
-                .factor = {_mm256_cvtph_ps(load_half(at)), _mm256_setzero_ps()}};
+    unpacked s = {.w = {_mm256_cvtepi8_epi16(load16(at + 2)), _mm256_cvtepi8_epi16(load16(at + 18)),
+                        _mm256_setzero_si256(), _mm256_setzero_si256()},
+                  .factor = {_mm256_cvtph_ps(load_f16(at)), _mm256_setzero_ps()}};
 
     if (both) {
         s.w[2] = _mm256_cvtepi8_epi16(load16(next + 2));
         s.w[3] = _mm256_cvtepi8_epi16(load16(next + 18));
-        s.factor[1] = _mm256_cvtph_ps(load_half(next));
+        s.factor[1] = _mm256_cvtph_ps(load_f16(next));
     }
     return s;
 }
 
-INLINE spread spread_q4_0(const unsigned char *at, int both)
+INLINE unpacked unpack_q4_0(const unsigned char *at, int both)
 {
     const __m256i low = _mm256_set1_epi16(15);
-    const unsigned char *next = both ? at + 18 : at; /* whose inputs are then 0 */
+    const unsigned char *next = both ? at + 18 : at; /* whose inputs are 0 in that case */
     const __m256i words =
         _mm256_inserti128_si256(_mm256_castsi128_si256(load16(at + 2)), load16(next + 2), 1);
-    spread s = {
+    unpacked s = {
         .w = {_mm256_and_si256(words, low), _mm256_and_si256(_mm256_srli_epi16(words, 4), low),
               _mm256_and_si256(_mm256_srli_epi16(words, 8), low), _mm256_srli_epi16(words, 12)}};
 
-    s.factor[0] = _mm256_cvtph_ps(_mm_unpacklo_epi64(load_half(at), load_half(next)));
+    s.factor[0] = _mm256_cvtph_ps(_mm_unpacklo_epi64(load_f16(at), load_f16(next)));
     return s;
 }
 
@@ -122,8 +122,8 @@ INLINE __m256i add_products(__m256i sum, __m256i w, const int16_t *x)
 #endif
 }
 
-/* total + the products of one pair */
-INLINE __m256 add_pair(kvsi_dtype type, __m256 total, const spread *s, const block_pair *x)
+/* total + products of one pair */
+INLINE __m256 add_pair(kvsi_dtype type, __m256 total, const unpacked *s, const block_pair *x)
 {
     if (type == KVSI_Q4_0) {
         __m256i sum = _mm256_loadu_si256((const __m256i *)(const void *)x->start);
@@ -145,11 +145,11 @@ INLINE __m256 add_pair(kvsi_dtype type, __m256 total, const spread *s, const blo
     return total;
 }
 
-/* Adds one pair of blocks of a row; `both`: its second block is there. */
+/* Adds one pair of blocks of a row; `both` = it has a second block. */
 INLINE void add_pairs(kvsi_dtype type, size_t tokens, __m256 *totals, const unsigned char *at,
                       const block_pair *x, size_t pairs, int both)
 {
-    const spread s = type == KVSI_Q8_0 ? spread_q8_0(at, both) : spread_q4_0(at, both);
+    const unpacked s = type == KVSI_Q8_0 ? unpack_q8_0(at, both) : unpack_q4_0(at, both);
 
 #pragma GCC unroll 4
     for (size_t t = 0; t < tokens; t++)
@@ -186,7 +186,7 @@ INLINE __m128 sum_lanes(const __m256 t[4])
     return _mm_shuffle_ps(low, high, 0x88) + _mm_shuffle_ps(low, high, 0xdd);
 }
 
-/* One token: rows by four, whose lanes are summed together. */
+/* One token: four rows at a time, whose lanes are summed together. */
 INLINE void multiply_token(kvsi_dtype type, size_t count, float *sums, const unsigned char *rows,
                            const block_pair *x, size_t cols)
 {
@@ -219,7 +219,7 @@ INLINE void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *s
         return;
     }
     for (size_t r = 0; r < count; r++) {
-        __m256 totals[BLOCK_TOKENS_MAX];
+        __m256 totals[GEMV_Q_TOKENS_MAX];
 
         multiply_lanes(type, tokens, totals, rows + r * bytes, x, cols);
 #pragma GCC unroll 4
@@ -230,15 +230,15 @@ INLINE void multiply_rows(kvsi_dtype type, size_t count, size_t tokens, float *s
 
 #else
 
-/* Number i of a block of weights, before its factor. */
-static int whole_number(kvsi_dtype type, const unsigned char *at, int i)
+/* Value i of a block of weights, without the block's factor. */
+static int integer_at(kvsi_dtype type, const unsigned char *at, int i)
 {
     if (type == KVSI_Q8_0)
         return (int8_t)at[2 + i];
     return (i < 16 ? at[2 + i] & 15 : at[2 + i - 16] >> 4) - 8;
 }
 
-/* Where its input stands in a pair. */
+/* The input that is multiplied with value i. */
 static int16_t input_at(const block_pair *pair, kvsi_dtype type, int second, int i)
 {
     if (type == KVSI_Q8_0)
@@ -252,7 +252,7 @@ static float multiply_block(kvsi_dtype type, const unsigned char *at, const bloc
     int32_t sum = 0;
 
     for (int i = 0; i < BLOCK; i++)
-        sum += whole_number(type, at, i) * input_at(x, type, second, i);
+        sum += integer_at(type, at, i) * input_at(x, type, second, i);
     return (float)sum * (one_from_f16(at) * x->step[LANES / 2 * second]);
 }
 
@@ -293,8 +293,8 @@ INLINE void multiply_tokens(kvsi_dtype type, size_t count, size_t tokens, float 
     }
 }
 
-void LEVEL(multiply_blocks)(float *sums, kvsi_dtype type, const unsigned char *rows, size_t count,
-                            const block_pair *x, size_t tokens, size_t cols)
+void LEVEL(gemv_q)(float *sums, kvsi_dtype type, const unsigned char *rows, size_t count,
+                   const block_pair *x, size_t tokens, size_t cols)
 {
     if (type == KVSI_Q8_0)
         multiply_tokens(KVSI_Q8_0, count, tokens, sums, rows, x, cols);

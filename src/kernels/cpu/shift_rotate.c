@@ -1,4 +1,4 @@
-#include "kernels/cpu/mix.h"
+#include "kernels/cpu/shift_rotate.h"
 
 #include "kernels/cpu/vector.h"
 #include "kernels/host.h"
@@ -12,8 +12,9 @@ static kvsi_target target_of(const kvsi_attention *a, unsigned target)
                                    : kvsi_target_v(a);
 }
 
-mixing LEVEL(mixing_of)(const kvsi_attention *a, unsigned target, const kvsi_span *span,
-                        size_t head, const float *qkv, const float *taps)
+shift_rotation LEVEL(shift_rotation_of)(const kvsi_attention *a, unsigned target,
+                                        const kvsi_span *span, size_t head, const float *qkv,
+                                        const float *taps)
 {
     const kvsi_target t = target_of(a, target);
     const float *tail = target == KVS_SHIFT_Q   ? span->tail_q
@@ -23,7 +24,7 @@ mixing LEVEL(mixing_of)(const kvsi_attention *a, unsigned target, const kvsi_spa
     const int rotates = target != KVS_SHIFT_V && a->rotary > 0;
     const int gated = t.shift->window > 0 && kvsi_form_get(t.shift->form)->gated;
 
-    return (mixing){
+    return (shift_rotation){
         .len = span->len,
         .head_size = a->head_size,
         .window = t.shift->window,
@@ -50,14 +51,14 @@ void LEVEL(make_taps)(float *taps, const kvsi_attention *a)
         const size_t window = t.shift->window;
 
         for (size_t head = 0; window > 0 && form->taps && head < t.heads; head++)
-            form->taps(taps + head * size, kvsi_head_numbers(t.shift, head, a->head_size), window,
+            form->taps(taps + head * size, kvsi_head_params(t.shift, head, a->head_size), window,
                        a->head_size);
         taps += t.heads * size;
     }
 }
 
 /* The raw row `back` tokens before row t; NULL = before the start. */
-static const float *raw_row(const mixing *m, size_t t, size_t back)
+static const float *raw_row(const shift_rotation *m, size_t t, size_t back)
 {
     if (t >= back)
         return m->raw + (t - back) * m->raw_stride;
@@ -66,8 +67,7 @@ static const float *raw_row(const mixing *m, size_t t, size_t back)
 
 /* ---- rows, channel by channel ---- */
 
-/* Heads are a few vectors wide: a loop that the compiler cuts up by itself costs more than it
- * does. */
+/* Heads are a few vectors wide: the compiler's own vectorised loops have too much overhead. */
 #define FOR_CHANNELS(i, n, of_vectors, of_one)                                                     \
     do {                                                                                           \
         size_t i = 0;                                                                              \
@@ -120,7 +120,7 @@ static void rotate(float *row, const float *rotation, size_t rotary, float turn)
     }
 }
 
-/* out = (x or 0) * a + y * b, for one token's numbers a and b */
+/* out = a * x + b * y with one a and b per token; x NULL = 0 */
 static void gate_rows(float *restrict out, const float *restrict x, float a,
                       const float *restrict y, float b, size_t n)
 {
@@ -128,14 +128,14 @@ static void gate_rows(float *restrict out, const float *restrict x, float a,
         out[i] = (x ? a * x[i] : 0.0f) + b * y[i];
 }
 
-static float gate_at(const mixing *m, size_t t)
+static float gate_at(const shift_rotation *m, size_t t)
 {
     return 1.0f / (1.0f + exp_one(-m->gates[t * m->gate_stride]));
 }
 
 /* ---- forward ---- */
 
-static void mix_row(float *row, const mixing *m, size_t t)
+static void shift_row(float *row, const shift_rotation *m, size_t t)
 {
     const size_t n = m->head_size, window = m->window;
     const float *now = raw_row(m, t, 0), *before = window > 0 ? raw_row(m, t, 1) : NULL;
@@ -158,10 +158,10 @@ static void mix_row(float *row, const mixing *m, size_t t)
             add_row(row, raw_row(m, t, back), m->taps + (window - back) * n, n);
 }
 
-void LEVEL(mix)(float *out, size_t stride, const mixing *m)
+void LEVEL(shift_rotate)(float *out, size_t stride, const shift_rotation *m)
 {
     for (size_t t = 0; t < m->len; t++) {
-        mix_row(out + t * stride, m, t);
+        shift_row(out + t * stride, m, t);
         if (m->rotary > 0)
             rotate(out + t * stride, m->rotations + t * m->rotary, m->rotary, 1.0f);
     }
@@ -169,7 +169,8 @@ void LEVEL(mix)(float *out, size_t stride, const mixing *m)
 
 /* ---- backward ---- */
 
-static void unmix_row(float *row, const float *u, size_t stride, const mixing *m, size_t t)
+static void shift_row_backward(float *row, const float *u, size_t stride, const shift_rotation *m,
+                               size_t t)
 {
     const size_t n = m->head_size, window = m->window;
     const int more = t + 1 < m->len;
@@ -191,7 +192,7 @@ static void unmix_row(float *row, const float *u, size_t stride, const mixing *m
         add_row(row, u + ahead * stride, m->taps + (window - ahead) * n, n);
 }
 
-static void gate_backward(float *d_gate, const float *u, const mixing *m, size_t t)
+static void gate_backward(float *d_gate, const float *u, const shift_rotation *m, size_t t)
 {
     const float gate = gate_at(m, t), *before = raw_row(m, t, 1);
     const float gain =
@@ -200,7 +201,7 @@ static void gate_backward(float *d_gate, const float *u, const mixing *m, size_t
     *d_gate = gain * gate * (1.0f - gate);
 }
 
-/* Float sums over short runs of rows, joined in double. */
+/* Adds float sums over short runs of rows to double sums. */
 static void flush(double *d_taps, float *sums, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -209,9 +210,9 @@ static void flush(double *d_taps, float *sums, size_t count)
     }
 }
 
-/* The common case, a window of one, in one go: d_raw of row t, and what it adds to both taps. */
-static void unmix_pair(float *row, float *sums, const float *u, const float *next, const mixing *m,
-                       size_t t)
+/* Window 1, the common case, in one loop: d_raw of row t and its contribution to both taps. */
+static void shift_pair_backward(float *row, float *sums, const float *u, const float *next,
+                                const shift_rotation *m, size_t t)
 {
     const size_t n = m->head_size;
     const float *now = raw_row(m, t, 0), *before = raw_row(m, t, 1);
@@ -232,12 +233,12 @@ static void unmix_pair(float *row, float *sums, const float *u, const float *nex
     }
 }
 
-static void unmix_any(float *row, float *sums, float *d_gate, const float *u, size_t stride,
-                      const mixing *m, size_t t)
+static void shift_any_backward(float *row, float *sums, float *d_gate, const float *u,
+                               size_t stride, const shift_rotation *m, size_t t)
 {
     const size_t n = m->head_size;
 
-    unmix_row(row, u, stride, m, t);
+    shift_row_backward(row, u, stride, m, t);
     if (m->gates)
         gate_backward(d_gate, u, m, t);
     for (size_t back = 0; m->window > 0 && !m->gates && back <= m->window; back++)
@@ -245,8 +246,8 @@ static void unmix_any(float *row, float *sums, float *d_gate, const float *u, si
             add_row(sums + (m->window - back) * n, raw_row(m, t, back), u, n);
 }
 
-void LEVEL(unmix)(float *d_raw, double *d_taps, float *sums, float *d_gates, float *d_mixed,
-                  size_t stride, const mixing *m)
+void LEVEL(shift_rotate_backward)(float *d_raw, double *d_taps, float *sums, float *d_gates,
+                                  float *d_shifted, size_t stride, const shift_rotation *m)
 {
     enum { RUN = 64 };
     const size_t taps = m->window > 0 && !m->gates ? (m->window + 1) * m->head_size : 0;
@@ -254,15 +255,16 @@ void LEVEL(unmix)(float *d_raw, double *d_taps, float *sums, float *d_gates, flo
     memset(d_taps, 0, taps * sizeof *d_taps);
     memset(sums, 0, taps * sizeof *sums);
     for (size_t t = 0; m->rotary > 0 && t < m->len; t++)
-        rotate(d_mixed + t * stride, m->rotations + t * m->rotary, m->rotary, -1.0f);
+        rotate(d_shifted + t * stride, m->rotations + t * m->rotary, m->rotary, -1.0f);
     for (size_t t = 0; t < m->len; t++) {
-        const float *u = d_mixed + t * stride;
+        const float *u = d_shifted + t * stride;
         float *row = d_raw + t * m->raw_stride;
 
         if (taps > 0 && m->window == 1 && raw_row(m, t, 1) && t + 1 < m->len)
-            unmix_pair(row, sums, u, u + stride, m, t);
+            shift_pair_backward(row, sums, u, u + stride, m, t);
         else
-            unmix_any(row, sums, m->gates ? d_gates + t * m->gate_stride : NULL, u, stride, m, t);
+            shift_any_backward(row, sums, m->gates ? d_gates + t * m->gate_stride : NULL, u, stride,
+                               m, t);
         if (t % RUN == RUN - 1)
             flush(d_taps, sums, taps);
     }

@@ -1,4 +1,4 @@
-#include "kernels/cpu/many.h"
+#include "kernels/cpu/linear_int16.h"
 
 #ifdef __AVX2__
 
@@ -13,10 +13,10 @@
 /* The inner kernel holds ROWS x VECTORS vectors of sums; a panel of weights has COLS columns. */
 enum { ROWS = 4, VECTORS = 2, COLS = VECTORS * VEC };
 
-/* Inputs that weights are spread for at once, and columns of a piece: both stay in the caches. */
+/* Inputs per unpacked panel of weights, and columns per piece: both stay in the caches. */
 enum { BLOCK = KVSI_ROUND_BLOCK, DEPTH = 256, BLOCKS = DEPTH / BLOCK, PIECE_COLS = 128 };
 
-/* Pieces are cut down to so many rows until there are enough of them. */
+/* Pieces are halved down to PIECE_ROWS_MIN rows until there are PIECES_WANTED. */
 enum { PIECES_WANTED = 8, PIECE_ROWS_MIN = 96 };
 
 static size_t least(size_t x, size_t y)
@@ -42,14 +42,14 @@ static void pack_block(input_block *out, const float *x, size_t stride, size_t r
     memset(out, 0, sizeof *out);
     for (size_t r = 0; r < rows; r++) {
         vec whole[ROUND_VECTORS];
-        int16_t numbers[BLOCK];
+        int16_t values[BLOCK];
 
         out->step[r] = round_block(whole, x + r * stride);
         for (int j = 0; j < ROUND_VECTORS; j++)
-            *(shorts_of_vec *)(numbers + j * VEC) =
+            *(shorts_of_vec *)(values + j * VEC) =
                 __builtin_convertvector(__builtin_convertvector(whole[j], veci), shorts_of_vec);
         for (int p = 0; p < BLOCK / 2; p++)
-            memcpy(out->x[p][r], numbers + 2 * p, sizeof out->x[p][r]);
+            memcpy(out->x[p][r], values + 2 * p, sizeof out->x[p][r]);
     }
 }
 
@@ -61,8 +61,8 @@ typedef struct weight_block {
     float factor[COLS];
 } weight_block;
 
-/* The whole numbers of a block. */
-INLINE void spread_block(int16_t out[BLOCK], kvsi_dtype type, const unsigned char *at)
+/* Unpacks a block to 16 bits. */
+INLINE void unpack_block(int16_t out[BLOCK], kvsi_dtype type, const unsigned char *at)
 {
     if (type == KVSI_Q8_0) {
         for (int i = 0; i < BLOCK; i++)
@@ -75,14 +75,14 @@ INLINE void spread_block(int16_t out[BLOCK], kvsi_dtype type, const unsigned cha
     }
 }
 
-static void spread_columns(weight_block *out, const kvsi_matrix *w, size_t col, size_t count,
+static void unpack_columns(weight_block *out, const kvsi_matrix *w, size_t col, size_t count,
                            size_t block)
 {
     const size_t bytes = w->cols / BLOCK * run_bytes(w->type);
-    int16_t numbers[COLS][BLOCK];
+    int16_t values[COLS][BLOCK];
 
     if (count < COLS)
-        memset(numbers, 0, sizeof numbers);
+        memset(values, 0, sizeof values);
     for (size_t j = 0; j < COLS; j++) {
         const unsigned char *at = (const unsigned char *)w->data +
                                   kvsi_matrix_row(w, col + (j < count ? j : 0)) * bytes +
@@ -90,19 +90,19 @@ static void spread_columns(weight_block *out, const kvsi_matrix *w, size_t col, 
 
         out->factor[j] = j < count ? one_from_f16(at) : 0.0f;
         if (w->type == KVSI_Q8_0)
-            spread_block(numbers[j], KVSI_Q8_0, at);
+            unpack_block(values[j], KVSI_Q8_0, at);
         else
-            spread_block(numbers[j], KVSI_Q4_0, at);
+            unpack_block(values[j], KVSI_Q4_0, at);
     }
-    transpose((float *)out->w, COLS, (const float *)numbers, BLOCK / 2, COLS, BLOCK / 2);
+    transpose((float *)out->w, COLS, (const float *)values, BLOCK / 2, COLS, BLOCK / 2);
 }
 
-/* A panel: columns col .. col+count-1, blocks from `first` on; columns that are not there are 0. */
-static void spread_panel(weight_block *out, const kvsi_matrix *w, size_t col, size_t count,
+/* A panel: columns col .. col+count-1, blocks from `first` on; missing columns are 0. */
+static void unpack_panel(weight_block *out, const kvsi_matrix *w, size_t col, size_t count,
                          size_t first, size_t blocks)
 {
     for (size_t b = 0; b < blocks; b++)
-        spread_columns(&out[b], w, col, count, first + b);
+        unpack_columns(&out[b], w, col, count, first + b);
 }
 
 /* ---- the inner kernel ---- */
@@ -140,7 +140,7 @@ INLINE void multiply_block(__m256i sums[ROWS][VECTORS], const input_block *a, co
 #pragma GCC unroll 4
         for (int j = 0; j < VECTORS; j++) {
             w[j] = load_words(b->w[p][j * VEC]);
-            __asm__("" : "+x"(w[j])); /* is read once, not by every product */
+            __asm__("" : "+x"(w[j])); /* keep it in a register */
         }
 #pragma GCC unroll 16
         for (int i = 0; i < ROWS; i++) {
@@ -156,7 +156,7 @@ INLINE void multiply_block(__m256i sums[ROWS][VECTORS], const input_block *a, co
     }
 }
 
-/* Not inlined: registers are for the sums, the tile stays in memory. */
+/* Not inlined, so that the registers hold the sums and the tile stays in memory. */
 __attribute__((noinline)) static void multiply_tile(tile *t, const input_block *a,
                                                     const weight_block *b, size_t blocks)
 {
@@ -175,17 +175,17 @@ __attribute__((noinline)) static void multiply_tile(tile *t, const input_block *
 
 /* ---- pieces ---- */
 
-typedef struct many {
+typedef struct product {
     const kvsi_matrix *w;
     const float *x, *residual;
     float *y;
-    const input_block *inputs; /* of the span: [panels of ROWS][blocks of a row] */
-    size_t row, rows;          /* the span's */
+    const input_block *inputs; /* packed inputs of the span: [panels of ROWS][blocks per row] */
+    size_t row, rows;          /* first row and rows of the span */
     size_t blocks;
-} many;
+} product;
 
-/* Adds a tile to rows and columns of y, which start from residual and bias at the first block. */
-static void add_tile(const many *m, const tile *t, size_t row, size_t col, int first)
+/* Adds a tile to y; at the first block y starts from residual and bias. */
+static void add_tile(const product *m, const tile *t, size_t row, size_t col, int first)
 {
     const kvsi_matrix *w = m->w;
     const size_t stride = kvsi_matrix_stride(w);
@@ -210,7 +210,7 @@ static void add_tile(const many *m, const tile *t, size_t row, size_t col, int f
 }
 
 /* Rows row .. row+ROWS-1 of the span and a panel of columns, for some blocks. */
-static void multiply_panel(const many *m, size_t row, size_t col, const weight_block *b,
+static void multiply_panel(const product *m, size_t row, size_t col, const weight_block *b,
                            size_t first, size_t blocks)
 {
     tile t = {0};
@@ -219,14 +219,14 @@ static void multiply_panel(const many *m, size_t row, size_t col, const weight_b
     add_tile(m, &t, row, col, first == 0);
 }
 
-static void multiply_piece(const many *m, size_t row, size_t rows, size_t col, size_t cols,
+static void multiply_piece(const product *m, size_t row, size_t rows, size_t col, size_t cols,
                            weight_block *b)
 {
     for (size_t first = 0; first < m->blocks; first += BLOCKS) {
         const size_t blocks = least(BLOCKS, m->blocks - first);
 
         for (size_t j = 0; j < cols; j += COLS)
-            spread_panel(b + j / COLS * BLOCKS, m->w, col + j, least(COLS, cols - j), first,
+            unpack_panel(b + j / COLS * BLOCKS, m->w, col + j, least(COLS, cols - j), first,
                          blocks);
         for (size_t i = row; i < row + rows; i += ROWS)
             for (size_t j = 0; j < cols; j += COLS)
@@ -234,7 +234,7 @@ static void multiply_piece(const many *m, size_t row, size_t rows, size_t col, s
     }
 }
 
-static void pack_inputs(const kvsi_context *c, const many *m, input_block *out)
+static void pack_inputs(const kvsi_context *c, const product *m, input_block *out)
 {
     KVSI_PARALLEL_PIECES(c->threads, i, divide_up(m->rows, ROWS)) {
         const float *x = m->x + (m->row + i * ROWS) * m->w->cols;
@@ -245,7 +245,7 @@ static void pack_inputs(const kvsi_context *c, const many *m, input_block *out)
     }
 }
 
-static void multiply_span(const kvsi_context *c, const many *m, weight_block *weights)
+static void multiply_span(const kvsi_context *c, const product *m, weight_block *weights)
 {
     const size_t across = divide_up(m->w->rows, PIECE_COLS);
     size_t down = 1, rows;
@@ -262,7 +262,7 @@ static void multiply_span(const kvsi_context *c, const many *m, weight_block *we
     }
 }
 
-/* Tokens whose inputs are packed at once: what the workspace has room for. */
+/* Tokens whose inputs are packed at once, limited by the workspace. */
 static size_t span_rows(const kvsi_context *c, const kvsi_matrix *w)
 {
     const size_t weights = (size_t)c->threads * (PIECE_COLS / COLS * BLOCKS) * sizeof(weight_block);
@@ -271,13 +271,13 @@ static size_t span_rows(const kvsi_context *c, const kvsi_matrix *w)
     return room / (w->cols / BLOCK * sizeof(input_block)) * ROWS;
 }
 
-int LEVEL(has_many)(const kvsi_context *c, const kvsi_matrix *w)
+int LEVEL(int16_suits)(const kvsi_context *c, const kvsi_matrix *w)
 {
     return kvsi_rounds_inputs(w->type) && span_rows(c, w) >= PIECE_ROWS_MIN;
 }
 
-void LEVEL(linear_many)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
-                        size_t n, const float *residual)
+void LEVEL(linear_int16)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
+                         size_t n, const float *residual)
 {
     weight_block *weights =
         (weight_block *)(c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads));
@@ -286,7 +286,7 @@ void LEVEL(linear_many)(const kvsi_context *c, float *y, const float *x, const k
     const size_t span = span_rows(c, w);
 
     for (size_t row = 0; row < n; row += span) {
-        const many m = {w, x, residual, y, inputs, row, least(span, n - row), w->cols / BLOCK};
+        const product m = {w, x, residual, y, inputs, row, least(span, n - row), w->cols / BLOCK};
 
         pack_inputs(c, &m, inputs);
         multiply_span(c, &m, weights);
@@ -295,16 +295,16 @@ void LEVEL(linear_many)(const kvsi_context *c, float *y, const float *x, const k
 
 #else
 
-int LEVEL(has_many)(const kvsi_context *c, const kvsi_matrix *w)
+int LEVEL(int16_suits)(const kvsi_context *c, const kvsi_matrix *w)
 {
     (void)c;
     (void)w;
     return 0;
 }
 
-/* has_many says that it is never called. */
-void LEVEL(linear_many)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
-                        size_t n, const float *residual)
+/* Never called: int16_suits is 0. */
+void LEVEL(linear_int16)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
+                         size_t n, const float *residual)
 {
     (void)c;
     (void)y;

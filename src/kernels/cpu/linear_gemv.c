@@ -1,26 +1,26 @@
-#include "kernels/cpu/few.h"
+#include "kernels/cpu/linear_gemv.h"
 
-#include "kernels/cpu/blocks.h"
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemv_q.h"
 #include "kernels/rounding.h"
 #include "parallel/threads.h"
 
-/* Tokens that share a row, and rows at once. */
-enum { TOGETHER = BLOCK_TOKENS_MAX, ROWS_TOGETHER = 32 };
+/* Tokens per row of weights that is read, and rows per call. */
+enum { TOGETHER = GEMV_Q_TOKENS_MAX, ROWS_TOGETHER = 32 };
 enum { PIECES_WANTED = 8, PIECE_BYTES = 1 << 13 };
 
-typedef struct few {
+typedef struct gemv {
     const kvsi_matrix *w;
     size_t n;
     const float *x;
-    const block_pair *prepared; /* x as whole numbers, where the weights are such */
+    const block_pair *packed; /* x rounded to integers, if the weights are */
     float *y;
     const float *residual;
-} few;
+} gemv;
 
-/* sums[t] = row . x[t] for `tokens` rows of x; type and tokens are constants at every call.  Runs
- * are summed by turns in two places, so that one need not wait for the other. */
+/* sums[t] = row . x[t] for `tokens` rows of x; type and tokens are constants at every call.  Even
+ * and odd runs have separate sums, which halves the dependency chain. */
 INLINE void dot_run(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
                     const float *x, size_t cols)
 {
@@ -90,34 +90,34 @@ static void dot_row(kvsi_dtype type, size_t tokens, float *sums, const unsigned 
     }
 }
 
-/* Types without runs, a block at a time through float32. */
+/* Types without runs: blocks are decoded to float32. */
 static void dot_blocks(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
                        const float *x, size_t cols)
 {
     enum { BLOCK_MAX = 256 };
     const size_t block = kvsi_dtype_block(type);
-    float numbers[BLOCK_MAX];
+    float values[BLOCK_MAX];
 
     for (size_t t = 0; t < tokens; t++)
         sums[t] = 0;
     for (size_t i = 0; i < cols; i += block) {
-        kvsi_dtype_decode(numbers, type, row + kvsi_dtype_bytes(type, i), block);
+        kvsi_dtype_decode(values, type, row + kvsi_dtype_bytes(type, i), block);
         for (size_t t = 0; t < tokens; t++)
-            sums[t] += dot(numbers, x + t * cols + i, block);
+            sums[t] += dot(values, x + t * cols + i, block);
     }
 }
 
 /* Rows row .. row+count-1 of the weights times `tokens` tokens from `token` on. */
-static void dot_rows(const few *f, size_t row, size_t count, size_t token, size_t tokens,
+static void dot_rows(const gemv *f, size_t row, size_t count, size_t token, size_t tokens,
                      float *sums)
 {
     const kvsi_matrix *w = f->w;
     const unsigned char *rows =
         (const unsigned char *)w->data + row * kvsi_dtype_bytes(w->type, w->cols);
 
-    if (f->prepared) {
-        LEVEL(multiply_blocks)
-        (sums, w->type, rows, count, f->prepared + token * count_pairs(w->cols), tokens, w->cols);
+    if (f->packed) {
+        LEVEL(gemv_q)
+        (sums, w->type, rows, count, f->packed + token * count_pairs(w->cols), tokens, w->cols);
         return;
     }
     for (size_t r = 0; r < count; r++)
@@ -126,8 +126,8 @@ static void dot_rows(const few *f, size_t row, size_t count, size_t token, size_
                                                       f->x + token * w->cols, w->cols);
 }
 
-/* One token's sums of rows that are columns of y in the same order. */
-static void put_in_order(const few *f, size_t row, size_t count, const float *sums)
+/* Stores the sums of one token; rows are in y's order. */
+static void store_in_order(const gemv *f, size_t row, size_t count, const float *sums)
 {
     const float *residual = f->residual ? f->residual + row : NULL;
     const float *bias = f->w->bias ? f->w->bias + row : NULL;
@@ -136,9 +136,9 @@ static void put_in_order(const few *f, size_t row, size_t count, const float *su
         f->y[row + r] = sums[r] + (residual ? residual[r] : 0.0f) + (bias ? bias[r] : 0.0f);
 }
 
-/* Sums of rows for tokens from `token` on. */
-static void put(const few *f, size_t row, size_t count, size_t token, size_t tokens,
-                const float *sums)
+/* Stores the sums of several tokens, in any order of rows. */
+static void store(const gemv *f, size_t row, size_t count, size_t token, size_t tokens,
+                  const float *sums)
 {
     const size_t stride = kvsi_matrix_stride(f->w);
 
@@ -154,8 +154,8 @@ static void put(const few *f, size_t row, size_t count, size_t token, size_t tok
     }
 }
 
-/* A few rows for all tokens. */
-static void multiply_rows(const few *f, size_t row, size_t count)
+/* Some rows, all tokens. */
+static void multiply_rows(const gemv *f, size_t row, size_t count)
 {
     for (size_t t = 0; t < f->n; t += TOGETHER) {
         const size_t tokens = f->n - t < TOGETHER ? f->n - t : TOGETHER;
@@ -163,30 +163,30 @@ static void multiply_rows(const few *f, size_t row, size_t count)
 
         dot_rows(f, row, count, t, tokens, sums);
         if (f->n == 1 && f->w->paired == 0)
-            put_in_order(f, row, count, sums);
+            store_in_order(f, row, count, sums);
         else
-            put(f, row, count, t, tokens, sums);
+            store(f, row, count, t, tokens, sums);
     }
 }
 
-static block_pair *prepare(const kvsi_context *c, const float *x, const kvsi_matrix *w, size_t n)
+static block_pair *pack(const kvsi_context *c, const float *x, const kvsi_matrix *w, size_t n)
 {
     block_pair *pairs =
         (block_pair *)(c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads));
 
     for (size_t t = 0; t < n; t++)
-        LEVEL(prepare_blocks)(pairs + t * count_pairs(w->cols), w->type, x + t * w->cols, w->cols);
+        LEVEL(gemv_q_pack)(pairs + t * count_pairs(w->cols), w->type, x + t * w->cols, w->cols);
     return pairs;
 }
 
-int LEVEL(are_few)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
+int LEVEL(gemv_suits)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
 {
-    return n <= FEW_TOKENS && w->cols > 0 &&
+    return n <= GEMV_TOKENS_MAX && w->cols > 0 &&
            (!kvsi_rounds_inputs(w->type) ||
             n * count_pairs(w->cols) * sizeof(block_pair) <= LEVEL(gemm_workspace)(c->threads));
 }
 
-/* Rows a piece: some tens of pieces, but none so small that taking it costs more than doing it. */
+/* Rows per piece: enough pieces for all threads, but none smaller than PIECE_BYTES. */
 static size_t piece_rows(const kvsi_matrix *w)
 {
     const size_t share = w->rows / PIECES_WANTED,
@@ -203,8 +203,8 @@ static size_t piece_count(const kvsi_matrix *w)
     return (w->rows + rows - 1) / rows;
 }
 
-/* Piece i of all parts' pieces. */
-static void multiply_piece(few f, size_t i)
+/* Piece i, counted over the pieces of all parts. */
+static void multiply_piece(gemv f, size_t i)
 {
     size_t rows, end;
 
@@ -219,10 +219,10 @@ static void multiply_piece(few f, size_t i)
         multiply_rows(&f, row, end - row < ROWS_TOGETHER ? end - row : ROWS_TOGETHER);
 }
 
-void LEVEL(linear_few)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
-                       size_t n, const float *residual)
+void LEVEL(linear_gemv)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
+                        size_t n, const float *residual)
 {
-    const few f = {w, n, x, kvsi_rounds_inputs(w->type) ? prepare(c, x, w, n) : NULL, y, residual};
+    const gemv f = {w, n, x, kvsi_rounds_inputs(w->type) ? pack(c, x, w, n) : NULL, y, residual};
     size_t pieces = 0;
 
     for (const kvsi_matrix *part = w; part; part = part->next)
