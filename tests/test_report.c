@@ -422,7 +422,7 @@ static void runs_that_differ_in_their_seed_are_averaged(void **state)
     assert_near(none->loss, 7.3 / 3);
 
     assert_null(kvs_report_difference(report, 1));
-    assert_int_equal(d->arm, 0); /* minus the arm without a shift, whatever the order */
+    assert_int_equal(d->arm, 0); /* minus the arm without a shift, in any order */
     assert_int_equal(d->baseline, 1);
     assert_int_equal(d->step, 40);
     assert_int_equal(d->seeds, 3);
