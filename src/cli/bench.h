@@ -34,11 +34,7 @@ void kvsi_bench_print_runtime(const kvs_runtime *rt);
 double kvsi_bench_giga(double x);
 double kvsi_bench_mega(double x);
 
-/* One verb each: the words after it, and nothing. */
-int kvsi_bench_machine(int argc, char **argv, const void *what);
-int kvsi_bench_train(int argc, char **argv, const void *what);
-int kvsi_bench_attention(int argc, char **argv, const void *what);
-int kvsi_bench_infer(int argc, char **argv, const void *what);
-int kvsi_bench_compare(int argc, char **argv, const void *what);
+extern const kvsi_command kvsi_bench_machine, kvsi_bench_train, kvsi_bench_attention,
+    kvsi_bench_infer, kvsi_bench_compare;
 
 #endif

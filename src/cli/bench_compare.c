@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift bench compare",
     .purpose = "Prints every number that two results of 'kvshift bench ... --json' share, and the "
                "second over the first.  What was not measured the same way is said first.",
@@ -79,12 +79,14 @@ static size_t walk(const char *prefix, json_t *a, const json_t *b, int settings)
     return shared;
 }
 
-static kvs_status compare(char **files, kvs_err *err)
+static kvs_status run(void *settings, const kvsi_call *call, kvs_err *err)
 {
+    char *const *files = call->parsed->arguments;
     const size_t limit = (size_t)16 << 20;
     json_t *a = NULL, *b = NULL;
     kvs_status st;
 
+    (void)settings;
     TRY_OUT(kvsi_json_read(&a, files[0], limit, err));
     TRY_OUT(kvsi_json_read(&b, files[1], limit, err));
     if (walk("", a, b, 1) == 0) {
@@ -100,15 +102,9 @@ out:
     return st;
 }
 
-int kvsi_bench_compare(int argc, char **argv, const void *what)
-{
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    (void)what;
-    TRY_OUT(kvsi_options_parse(&parsed, &command, NULL, argc, argv, &err));
-    TRY_OUT(parsed.help ? kvsi_cli_help(&command, NULL, &err) : compare(parsed.arguments, &err));
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
+const kvsi_command kvsi_bench_compare = {
+    .name = "compare",
+    .summary = "two results side by side",
+    .options = &options,
+    .run = run,
+};

@@ -19,12 +19,13 @@ typedef struct settings {
 static const char *const models[] = {"tiny", "small", "kvlm", "s124", "gpt2", NULL};
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "model", .letter = 'm', .kind = KVSI_SETTING_CHOICE, .offset = FIELD(model),
-     .group = "Training", .placeholder = "NAME", .help = "what is trained", .choices = models},
+     .group = "Training", .placeholder = "NAME", .help = "what is trained", .choices = models,
+     .value = "tiny"},
     {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Training",
      .placeholder = "NAME", .help = "what is mixed with the token before", .names = kvsi_shift_target_names,
-     .aliases = kvsi_shift_aliases},
+     .aliases = kvsi_shift_aliases, .value = "kv"},
     {.name = "batch", .kind = KVSI_SETTING_SIZE, .offset = FIELD(batch), .group = "Training",
      .placeholder = "N", .help = "sequences a step", .automatic = "the model's", .high = 1 << 20},
     {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(length), .group = "Training",
@@ -45,7 +46,7 @@ static const kvsi_setting options[] = {
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift bench train",
     .purpose = "Training steps (forward, backward, AdamW) on one batch of random tokens, against "
                "the machine's peak in the same rounds.  With a shift, steps of the same model "
@@ -57,7 +58,7 @@ static const kvsi_command_options command = {
              "minus 1.\n\n"
              "--paced is for measuring other programs in between (bench/vs_pytorch): there are no "
              "steps\nwithout the shift, and the result follows at the end of the input.",
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
 };
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -273,14 +274,16 @@ static kvs_status save(const kvs_bench_training *bench, const char *dir, kvs_err
     return st == KVS_OK ? kvs_bench_training_save(bench, dir, err) : st;
 }
 
-static kvs_status measure(const settings *s, kvs_err *err)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const settings *s = data;
     kvs_bench_train_options o = {0};
     kvs_bench_train_result result;
     kvs_bench_training *bench = NULL;
     kvs_runtime *rt = NULL;
     kvs_status st;
 
+    (void)call;
     TRY_OUT(check_save(s, err));
     TRY_OUT(choose(&o, s, err));
     TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
@@ -299,16 +302,10 @@ out:
     return st;
 }
 
-int kvsi_bench_train(int argc, char **argv, const void *what)
-{
-    settings s = {.model = "tiny", .shift = "kv"};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    (void)what;
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
-    TRY_OUT(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
+const kvsi_command kvsi_bench_train = {
+    .name = "train",
+    .summary = "training steps against that peak and without the shift",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .run = run,
+};

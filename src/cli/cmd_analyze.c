@@ -18,7 +18,7 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.length), .group = "Scores",
      .placeholder = "N", .help = "random tokens that come twice; half the context at most",
      .low = 2, .high = 4096},
@@ -37,7 +37,7 @@ static const kvsi_setting options[] = {
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift analyze",
     .purpose = "Prints the coefficients of every KV head and what they add up to, and reads every "
                "head on random tokens that come twice: how much of its attention goes to the token "
@@ -49,7 +49,7 @@ static const kvsi_command_options command = {
     .argument = "MODEL",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
 };
 
 typedef struct analysis {
@@ -196,27 +196,35 @@ static kvs_status print_json(const analysis *a, const settings *s, kvs_err *err)
         err);
 }
 
-int kvsi_cmd_analyze(int argc, char **argv)
+static void set_defaults(void *data)
 {
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    settings s = {.json = 0};
-    analysis a = {.count = 0};
+    settings *s = data;
+
+    kvs_lens_options_init(&s->lens);
+}
+
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
+{
+    settings *s = data;
+    analysis a = {0};
     kvs_status st;
 
-    kvs_lens_options_init(&s.lens);
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &s, &err));
-        goto out;
-    }
-    s.input.model = parsed.arguments[0];
-    TRY_OUT(analyze(&a, &s, &err));
-    if (s.json)
-        TRY_OUT(print_json(&a, &s, &err));
+    s->input.model = call->parsed->arguments[0];
+    TRY_OUT(analyze(&a, s, err));
+    if (s->json)
+        TRY_OUT(print_json(&a, s, err));
     else
-        print_people(&a, &s);
+        print_people(&a, s);
 out:
     analysis_release(&a);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    return st;
 }
+
+const kvsi_command kvsi_cmd_analyze = {
+    .name = "analyze",
+    .summary = "measure what the heads of a model attend to, and its shift",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .set_defaults = set_defaults,
+    .run = run,
+};

@@ -1,6 +1,7 @@
 /* kvshift convert: a model into another format, or random weights into any. */
 #include "cli/cli.h"
 #include "cli/model_options.h"
+#include "cli/signals.h"
 #include "cli/watch.h"
 
 #include <stdio.h>
@@ -12,35 +13,33 @@ typedef struct convert_settings {
     double dropout;
     uint64_t seed;
     size_t threads;
-    const char *format, *dtype, *tokenizer, *shard_size;
+    kvs_format format;
+    kvs_dtype dtype;
+    const char *tokenizer, *shard_size;
     int overwrite, quiet;
 } convert_settings;
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static const char *const format_names[] = {"auto",    "hf",         "gguf", "gguf-llama",
-                                           "llama2c", "llama2c-v1", NULL};
-static const char *const dtype_names[] = {"keep", "f32", "f16", "bf16", "q8_0", "q4_0", NULL};
-
 #define FIELD(name) offsetof(convert_settings, name)
 
-static const kvsi_setting own_options[] = {
+static const kvsi_setting output_rows[] = {
     {.name = "format",
-     .kind = KVSI_SETTING_CHOICE,
+     .kind = KVSI_SETTING_ENUM,
      .offset = FIELD(format),
      .group = "Output",
      .placeholder = "NAME",
      .help = "auto goes by the name of OUT: .gguf, .bin (llama2c), anything else is a folder (hf); "
              "gguf-llama refuses what other programs would compute otherwise",
-     .choices = format_names},
+     .names = kvsi_format_names},
     {.name = "dtype",
-     .kind = KVSI_SETTING_CHOICE,
+     .kind = KVSI_SETTING_ENUM,
      .offset = FIELD(dtype),
      .group = "Output",
      .placeholder = "NAME",
      .help = "type of the matrices' numbers; keep: as IN has them; q8_0 and q4_0, 8.5 and 4.5 bits "
              "a number, are for GGUF",
-     .choices = dtype_names},
+     .names = kvsi_dtype_names},
     {.name = "shard-size",
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(shard_size),
@@ -67,6 +66,7 @@ static const kvsi_setting own_options[] = {
      .group = "Run",
      .placeholder = "N",
      .help = "of random weights",
+     .value = "1",
      .high = 999999999999999},
     {.name = "threads",
      .kind = KVSI_SETTING_SIZE,
@@ -83,7 +83,7 @@ static const kvsi_setting own_options[] = {
      .help = "show no progress"},
 };
 
-static const kvsi_setting random_options[] = {
+static const kvsi_setting random_rows[] = {
     {.name = "random",
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(preset),
@@ -95,11 +95,11 @@ static const kvsi_setting random_options[] = {
      .automatic = "none"},
 };
 
-static const kvsi_setting dropout_option[] = {{KVSI_DROPOUT_ROW(FIELD(dropout))}};
+static const kvsi_setting dropout_row[] = {{KVSI_DROPOUT_ROW(FIELD(dropout))}};
 
 static const char MODEL[] = "Model, of random weights";
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift convert",
     .purpose = "Writes the model IN, of any supported format, as OUT, tensor by tensor; or, with "
                "--random, which takes no IN, a new one.  OUT appears whole or not at all.",
@@ -112,10 +112,10 @@ static const kvsi_command_options command = {
     .max_arguments = 2,
     .tables =
         (const kvsi_option_table[]){
-            KVSI_OPTION_ROWS(random_options),
+            KVSI_OPTION_ROWS(random_rows),
             {&kvsi_model_settings, FIELD(model), MODEL},
-            {&(const kvsi_settings)KVSI_SETTINGS(dropout_option), 0, MODEL},
-            KVSI_OPTION_ROWS(own_options),
+            {&(const kvsi_settings)KVSI_SETTINGS(dropout_row), 0, MODEL},
+            KVSI_OPTION_ROWS(output_rows),
             {0},
         },
 };
@@ -156,8 +156,8 @@ static kvs_status check_input(const convert_settings *s, const kvsi_parsed_optio
         return kvsi_fail(err, KVS_E_INVALID,
                          "expected IN and OUT, found '%s' alone; see 'kvshift convert --help'",
                          parsed->arguments[0]);
-    for (size_t i = 0; !s->preset && i < kvsi_command_count(&command); i++) {
-        const kvsi_setting row = kvsi_command_row(&command, i);
+    for (size_t i = 0; !s->preset && i < kvsi_command_count(&options); i++) {
+        const kvsi_setting row = kvsi_command_row(&options, i);
 
         if (strcmp(row.group, MODEL) == 0 && parsed->source[i] == KVSI_FROM_COMMAND_LINE)
             return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--random'", row.name);
@@ -178,8 +178,8 @@ static kvs_status make_options(kvs_convert_options *out, const convert_settings 
     out->threads = (int)s->threads;
     out->tokenizer = s->tokenizer;
     out->overwrite = s->overwrite;
-    TRY(kvs_format_parse(&out->format, s->format, err));
-    TRY(kvs_dtype_parse(&out->dtype, s->dtype, err));
+    out->format = s->format;
+    out->dtype = s->dtype;
     if (s->shard_size)
         TRY(parse_size(&out->shard_bytes, s->shard_size, err));
     return KVS_OK;
@@ -194,12 +194,12 @@ static int show_progress(void *user, uint64_t done, uint64_t all)
     double elapsed;
 
     if (!kvsi_watch_is_due(watch, &elapsed))
-        return kvsi_watch_stopped();
+        return kvsi_stop_signal();
     kvsi_format_duration(time, sizeof time, elapsed);
     snprintf(line, sizeof line, "writing %.0f %%  %.2f of %.2f GB  %s",
              100 * (double)done / (double)all, (double)done / 1e9, (double)all / 1e9, time);
     kvsi_watch_show(watch, line);
-    return kvsi_watch_stopped();
+    return kvsi_stop_signal();
 }
 
 static void show_remark(void *user, const char *text)
@@ -210,44 +210,47 @@ static void show_remark(void *user, const char *text)
         fprintf(stderr, "%s\n", text);
 }
 
-static kvs_status convert(const convert_settings *s, const kvsi_parsed_options *parsed,
-                          kvs_err *err)
+static void set_defaults(void *data)
 {
-    kvs_convert_options options;
+    convert_settings *s = data;
+
+    kvsi_model_set_defaults(&s->model, KVS_BODY_LLAMA);
+}
+
+/* --random and --body decide the defaults of the model options. */
+static kvs_status apply(void *data, kvsi_parsed_options *parsed, kvs_err *err)
+{
+    convert_settings *s = data;
+
+    TRY(kvsi_model_start(&s->model, NULL, parsed, &options, "random", err));
+    TRY(kvsi_options_apply(parsed, &options, s, err));
+    return kvsi_model_finish(&s->model, s->dropout, parsed, &options, err);
+}
+
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
+{
+    const convert_settings *s = data;
+    kvs_convert_options how;
     kvsi_watch watch;
     kvs_status st;
 
-    TRY(check_input(s, parsed, err));
-    TRY(make_options(&options, s, parsed, err));
-    options.progress = show_progress;
-    options.remark = show_remark;
-    options.user = &watch;
+    TRY(check_input(s, call->parsed, err));
+    TRY(make_options(&how, s, call->parsed, err));
+    how.progress = show_progress;
+    how.remark = show_remark;
+    how.user = &watch;
     kvsi_watch_start(&watch, s->quiet);
-    st = kvs_convert(&options, err);
+    st = kvs_convert(&how, err);
     kvsi_watch_end(&watch);
     return st;
 }
 
-int kvsi_cmd_convert(int argc, char **argv)
-{
-    convert_settings s = {.format = format_names[0], .dtype = dtype_names[0], .seed = 1};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    kvsi_model_set_defaults(&s.model, KVS_BODY_LLAMA);
-    TRY_OUT(kvsi_options_collect(&parsed, &command, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &s, &err));
-        goto out;
-    }
-    TRY_OUT(kvsi_model_start(&s.model, NULL, &parsed, &command, "random", &err));
-    TRY_OUT(kvsi_options_apply(&parsed, &command, &s, &err));
-    TRY_OUT(kvsi_model_finish(&s.model, s.dropout, &parsed, &command, &err));
-    TRY_OUT(convert(&s, &parsed, &err));
-out:
-    kvsi_options_release(&parsed);
-    if (st != KVS_OK && kvsi_watch_stopped())
-        return kvsi_cli_fail(&err), 128 + kvsi_watch_stopped();
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
+const kvsi_command kvsi_cmd_convert = {
+    .name = "convert",
+    .summary = "write a model in another format",
+    .options = &options,
+    .settings_size = sizeof(convert_settings),
+    .set_defaults = set_defaults,
+    .apply = apply,
+    .run = run,
+};

@@ -1,7 +1,7 @@
 /* kvshift data: corpora made from text, described and checked. */
 #include "cli/cli.h"
 #include "cli/run_files.h"
-#include "cli/verbs.h"
+#include "cli/signals.h"
 #include "cli/watch.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ typedef struct data_settings {
 
 static const char *const yes_or_no[] = {"yes", "no", NULL};
 
-static const kvsi_setting build_options[] = {
+static const kvsi_setting build_rows[] = {
     {.name = "tokenizer",
      .letter = 't',
      .kind = KVSI_SETTING_TEXT,
@@ -92,7 +92,7 @@ static const kvsi_setting build_options[] = {
      .low = 1},
 };
 
-static const kvsi_command_options build_command = {
+static const kvsi_command_options build_options = {
     .command = "kvshift data build",
     .purpose = "Encodes text files into a corpus folder to train on.  Each line of a .jsonl is a "
                "document; any other file is text: one document, or several with separators between "
@@ -101,12 +101,12 @@ static const kvsi_command_options build_command = {
     .argument = "FILE",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,
-    .tables = KVSI_OPTIONS(build_options),
+    .tables = KVSI_OPTIONS(build_rows),
     .takes_config = 1,
 };
 
 /* 'check' has the first row only. */
-static const kvsi_setting read_options[] = {
+static const kvsi_setting read_rows[] = {
     {.name = "vocab",
      .kind = KVSI_SETTING_SIZE,
      .offset = FIELD(vocab),
@@ -122,24 +122,24 @@ static const kvsi_setting read_options[] = {
      .help = "print one JSON object"},
 };
 
-static const kvsi_command_options info_command = {
+static const kvsi_command_options info_options = {
     .command = "kvshift data info",
     .purpose = "Prints what a corpus holds.  CORPUS is a folder of 'kvshift data build', a shard "
                "in one, or a .bin file of llm.c or nanoGPT.",
     .argument = "CORPUS",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables = KVSI_OPTIONS(read_options),
+    .tables = KVSI_OPTIONS(read_rows),
 };
 
-static const kvsi_command_options check_command = {
+static const kvsi_command_options check_options = {
     .command = "kvshift data check",
     .purpose = "Reads a corpus whole: checksums, ids within the vocabulary, document starts, and "
                "the tokenizer beside them.  Fails with one line that says what is wrong.",
     .argument = "CORPUS",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables = (const kvsi_option_table[]){{.table = &(const kvsi_settings){read_options, 1}}, {0}},
+    .tables = (const kvsi_option_table[]){{.table = &(const kvsi_settings){read_rows, 1}}, {0}},
 };
 
 /* ---- info ------------------------------------------------------------------------------------ */
@@ -237,13 +237,13 @@ static kvs_status open_corpus(kvs_corpus **out, const data_settings *settings, c
     return kvs_corpus_open(out, path, &options, err);
 }
 
-static kvs_status info(const data_settings *settings, const kvsi_parsed_options *parsed,
-                       kvs_err *err)
+static kvs_status info(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const data_settings *settings = data;
     kvs_corpus *corpus = NULL;
     kvs_status st;
 
-    TRY_OUT(open_corpus(&corpus, settings, parsed->arguments[0], err));
+    TRY_OUT(open_corpus(&corpus, settings, call->parsed->arguments[0], err));
     if (settings->json)
         TRY_OUT(kvsi_cli_print_json(info_to_json(corpus), err));
     else
@@ -269,14 +269,13 @@ static void print_soundness(const char *path, const kvs_corpus_info *info)
            info->tokenizer_hash ? "" : "; its format has no checksums");
 }
 
-static kvs_status check(const data_settings *settings, const kvsi_parsed_options *parsed,
-                        kvs_err *err)
+static kvs_status check(void *data, const kvsi_call *call, kvs_err *err)
 {
-    const char *path = parsed->arguments[0];
+    const char *path = call->parsed->arguments[0];
     kvs_corpus *corpus = NULL;
     kvs_status st;
 
-    TRY_OUT(open_corpus(&corpus, settings, path, err));
+    TRY_OUT(open_corpus(&corpus, data, path, err));
     TRY_OUT(kvs_corpus_check(corpus, err));
     print_soundness(path, kvs_corpus_get_info(corpus));
 out:
@@ -294,14 +293,14 @@ static int show_progress(void *user, const kvs_corpus_progress *p)
     double elapsed;
 
     if (!kvsi_watch_is_due(watch, &elapsed))
-        return kvsi_watch_stopped();
+        return kvsi_stop_signal();
     kvsi_format_count(documents, sizeof documents, (double)p->documents);
     kvsi_format_count(tokens, sizeof tokens, (double)p->tokens);
     kvsi_format_duration(time, sizeof time, elapsed);
     snprintf(line, sizeof line, "%s %.0f %%  %s documents  %s tokens  %s",
              p->counting ? "counting" : "encoding", 100 * share, documents, tokens, time);
     kvsi_watch_show(watch, line);
-    return kvsi_watch_stopped();
+    return kvsi_stop_signal();
 }
 
 static void show_remark(void *user, const char *text)
@@ -335,16 +334,16 @@ static kvs_status plan_build(kvs_corpus_plan *plan, const data_settings *setting
     return KVS_OK;
 }
 
-static kvs_status build(const data_settings *settings, const kvsi_parsed_options *parsed,
-                        kvs_err *err)
+static kvs_status build(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const data_settings *settings = data;
     kvsi_watch watch;
     kvs_corpus_plan plan;
     kvs_corpus *corpus = NULL;
     kvs_status st;
 
     kvs_corpus_plan_init(&plan);
-    TRY_OUT(plan_build(&plan, settings, parsed, err));
+    TRY_OUT(plan_build(&plan, settings, call->parsed, err));
     plan.progress = show_progress;
     plan.remark = show_remark;
     plan.user = &watch;
@@ -360,63 +359,39 @@ out:
     return st;
 }
 
-/* ---- which of the three ---------------------------------------------------------------------- */
+/* ---- the commands ---------------------------------------------------------------------------- */
 
-typedef struct action {
-    const kvsi_command_options *command;
-    kvs_status (*run)(const data_settings *settings, const kvsi_parsed_options *parsed,
-                      kvs_err *err);
-} action;
-
-static void set_defaults(data_settings *settings)
+static void set_defaults(void *data)
 {
+    data_settings *s = data;
     kvs_corpus_plan plan;
 
     kvs_corpus_plan_init(&plan);
-    *settings = (data_settings){.field = plan.field,
-                                .separator = plan.separator,
-                                .valid = plan.valid,
-                                .seed = plan.seed,
-                                .shard_tokens = plan.shard_tokens};
+    s->field = plan.field;
+    s->separator = plan.separator;
+    s->valid = plan.valid;
+    s->seed = plan.seed;
+    s->shard_tokens = plan.shard_tokens;
 }
 
-static int run(int argc, char **argv, const void *what)
-{
-    const action *chosen = what;
-    kvsi_parsed_options parsed = {0};
-    data_settings settings;
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    set_defaults(&settings);
-    TRY_OUT(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
-    if (parsed.help)
-        TRY_OUT(kvsi_cli_help(chosen->command, &settings, &err));
-    else if (parsed.print_config)
-        TRY_OUT(kvsi_cli_print_config(chosen->command, &settings, &parsed, &err));
-    else
-        TRY_OUT(chosen->run(&settings, &parsed, &err));
-out:
-    kvsi_options_release(&parsed);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
-
-int kvsi_cmd_data(int argc, char **argv)
-{
-    static const action build_action = {&build_command, build}, info_action = {&info_command, info},
-                        check_action = {&check_command, check};
-    static const kvsi_verb verbs[] = {
-        {"build", "encode text files into a corpus", run, &build_action},
-        {"info", "say what a corpus holds", run, &info_action},
-        {"check", "read a corpus whole and say whether it is sound", run, &check_action},
-    };
-    static const kvsi_verb_list list = {
-        .name = "data",
-        .usage = "build|info|check [OPTION]... ARGUMENT...",
-        .purpose = "Makes corpora to train on from text, and looks after them.",
-        .verbs = verbs,
-        .count = sizeof verbs / sizeof *verbs,
+#define VERB(verb, about)                                                                          \
+    static const kvsi_command verb##_command = {                                                   \
+        .name = #verb,                                                                             \
+        .summary = (about),                                                                        \
+        .options = &verb##_options,                                                                \
+        .settings_size = sizeof(data_settings),                                                    \
+        .set_defaults = set_defaults,                                                              \
+        .run = verb,                                                                               \
     };
 
-    return kvsi_cli_run_verb(&list, argc, argv);
-}
+VERB(build, "encode text files into a corpus")
+VERB(info, "print what a corpus contains")
+VERB(check, "read all of a corpus and check it")
+
+const kvsi_command kvsi_cmd_data = {
+    .name = "data",
+    .summary = "build a corpus from text, describe it, check it",
+    .usage = "build|info|check [OPTION]... ARGUMENT...",
+    .purpose = "Builds corpora to train on from text, describes and checks them.",
+    .verbs = (const kvsi_command *const[]){&build_command, &info_command, &check_command, NULL},
+};

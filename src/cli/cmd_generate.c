@@ -21,7 +21,7 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "prompt", .letter = 'p', .kind = KVSI_SETTING_TEXT, .offset = FIELD(prompt),
      .group = "Input", .placeholder = "TEXT", .may_be_empty = 1,
@@ -32,10 +32,11 @@ static const kvsi_setting options[] = {
      .placeholder = "N,...", .help = "token ids to go on from, as they are; nothing is added",
      .automatic = "use the text"},
     {.name = "new-tokens", .letter = 'n', .kind = KVSI_SETTING_SIZE, .offset = FIELD(tokens),
-     .group = "Output", .placeholder = "N", .help = "tokens to make, at most", .low = 1},
+     .group = "Output", .placeholder = "N", .help = "tokens to make, at most", .low = 1,
+     .value = "128"},
     {.name = "samples", .kind = KVSI_SETTING_SIZE, .offset = FIELD(samples), .group = "Output",
      .placeholder = "K", .help = "continuations to make; the seed of each is 1 more than the last",
-     .low = 1},
+     .low = 1, .value = "1"},
     {.name = "stop", .kind = KVSI_SETTING_TEXT, .offset = FIELD(stops), .group = "Output",
      .placeholder = "TEXT", .repeats = 1,
      .help = "end before this text comes; may be given several times"},
@@ -69,14 +70,14 @@ static const kvsi_setting options[] = {
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift generate",
     .purpose = "Goes on from a text.  The text that comes is printed as it comes, whole characters "
                "only, without the prompt.",
     .notes = "The JSON object has ids (the new ones), text, logprobs (natural, of the model alone: "
              "temperature\n1, nothing cut off), prompt_tokens, finish (length, eos, stop or "
              "context), sample and seed.\nWithout a tokenizer, --ids prints that object.",
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
     .takes_config = 1,
 };
 
@@ -318,7 +319,7 @@ static kvs_status prepare(generation *g, kvs_err *err)
         context - g->prompt_count < s->tokens ? context - g->prompt_count : s->tokens;
     const double start = kvsi_clock_seconds();
     const kvs_session_options how = {.capacity = g->prompt_count + room,
-                                     .cache = kvsi_kv_cache(&s->input)};
+                                     .cache = s->input.kv_cache};
 
     TRY(kvsi_check_cache(g->m->model, &how, s->samples > 1 ? 2 : 1, "--new-tokens and --kv-cache",
                          err));
@@ -375,43 +376,41 @@ out:
     return st;
 }
 
-static kvs_status check_settings(const settings *s, kvs_err *err)
+static void set_defaults(void *data)
 {
+    settings *s = data;
+
+    kvs_sampling_init(&s->sampling);
+}
+
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
+{
+    const settings *s = data;
+    kvsi_loaded_model loaded = {0};
+    generation g = {.s = s, .m = &loaded};
+    int32_t *prompt = NULL;
+    kvs_status st;
+
+    (void)call;
     if ((s->prompt != NULL) + (s->file != NULL) + (s->ids != NULL) > 1)
         return kvsi_fail(err, KVS_E_INVALID,
                          "options '--prompt', '--file' and '--ids' exclude each other");
-    return KVS_OK;
-}
-
-int kvsi_cmd_generate(int argc, char **argv)
-{
-    settings s = {.tokens = 128, .samples = 1};
-    kvsi_parsed_options parsed = {0};
-    kvsi_loaded_model loaded = {0};
-    generation g = {.s = &s, .m = &loaded};
-    int32_t *prompt = NULL;
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    kvs_sampling_init(&s.sampling);
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &s, &err));
-        goto out;
-    }
-    if (parsed.print_config) {
-        TRY_OUT(kvsi_cli_print_config(&command, &s, &parsed, &err));
-        goto out;
-    }
-    TRY_OUT(check_settings(&s, &err));
-    TRY_OUT(kvsi_model_input_load(&loaded, &s.input, !s.ids || s.stops.count > 0, &err));
-    TRY_OUT(read_prompt(&prompt, &g.prompt_count, &s, &loaded, &err));
+    TRY_OUT(kvsi_model_input_load(&loaded, &s->input, !s->ids || s->stops.count > 0, err));
+    TRY_OUT(read_prompt(&prompt, &g.prompt_count, s, &loaded, err));
     g.prompt = prompt;
-    g.shows_text = !s.json && loaded.tokenizer;
-    TRY_OUT(generate(&g, &err));
+    g.shows_text = !s->json && loaded.tokenizer;
+    TRY_OUT(generate(&g, err));
 out:
     kvs_ids_free(prompt);
     kvsi_loaded_model_release(&loaded);
-    kvsi_options_release(&parsed);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    return st;
 }
+
+const kvsi_command kvsi_cmd_generate = {
+    .name = "generate",
+    .summary = "continue a text with a trained model",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .set_defaults = set_defaults,
+    .run = run,
+};

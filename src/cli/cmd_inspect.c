@@ -12,7 +12,7 @@ typedef struct inspect_settings {
     int check, json;
 } inspect_settings;
 
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "check",
      .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(inspect_settings, check),
@@ -25,7 +25,7 @@ static const kvsi_setting options[] = {
      .help = "print one JSON object"},
 };
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift inspect",
     .purpose = "Prints a model's format, its configuration in the words of 'kvshift train', where "
                "it is essential or not the default, its parameters, the memory it takes, and the "
@@ -35,7 +35,7 @@ static const kvsi_command_options command = {
     .argument = "MODEL",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
 };
 
 /* ---- finding out ----------------------------------------------------------------------------- */
@@ -267,22 +267,23 @@ static kvs_status print_json(const inspection *in, kvs_err *err)
     /* clang-format on */
 }
 
-int kvsi_cmd_inspect(int argc, char **argv)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
-    inspect_settings settings = {0};
-    kvsi_parsed_options parsed = {0};
+    const inspect_settings *s = data;
     inspection in = {0};
-    kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &settings, &err));
-        goto out;
-    }
-    TRY_OUT(inspect(&in, parsed.arguments[0], settings.check, &err));
-    TRY_OUT(settings.json ? print_json(&in, &err) : print_people(&in, &err));
+    TRY_OUT(inspect(&in, call->parsed->arguments[0], s->check, err));
+    TRY_OUT(s->json ? print_json(&in, err) : print_people(&in, err));
 out:
     kvsi_coefficients_release(&in.coefficients);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    return st;
 }
+
+const kvsi_command kvsi_cmd_inspect = {
+    .name = "inspect",
+    .summary = "print what a model is, the memory it needs, and its shift coefficients",
+    .options = &options,
+    .settings_size = sizeof(inspect_settings),
+    .run = run,
+};

@@ -18,7 +18,7 @@ static const char CLUSTER[] = "Machines", WORK[] = "Work", OUTPUT[] = "Output";
 #define FIELD(name) offsetof(plan_settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "model", .kind = KVSI_SETTING_TEXT, .offset = FIELD(model), .group = WORK,
      .placeholder = "NAME", .help = "a preset as in 'kvshift train', or a config.json",
      .automatic = "must be given"},
@@ -34,30 +34,33 @@ static const kvsi_setting options[] = {
     {.name = "tokens", .kind = KVSI_SETTING_UINT64, .offset = FIELD(tokens), .group = WORK,
      .placeholder = "N", .help = "tokens of the whole run", .automatic = "the preset's"},
     {.name = "ranks", .kind = KVSI_SETTING_SIZE, .offset = FIELD(ranks), .group = CLUSTER,
-     .placeholder = "N", .help = "processes, one a machine", .low = 1},
+     .placeholder = "N", .help = "processes, one a machine", .low = 1,
+     .value = "1"},
     {.name = "node-flops", .kind = KVSI_SETTING_REAL, .offset = FIELD(node_flops),
      .group = CLUSTER, .placeholder = "X",
-     .help = "operations a second that a rank reaches in training; see 'kvshift bench train'"},
+     .help = "operations a second that a rank reaches in training; see 'kvshift bench train'",
+     .value = "1e12"},
     {.name = "link-gbps", .kind = KVSI_SETTING_REAL, .offset = FIELD(link_gbps), .group = CLUSTER,
-     .placeholder = "X", .help = "Gbit/s to and from each rank"},
+     .placeholder = "X", .help = "Gbit/s to and from each rank", .value = "100"},
     {.name = "memory-bandwidth", .kind = KVSI_SETTING_REAL, .offset = FIELD(memory_bandwidth),
-     .group = CLUSTER, .placeholder = "X", .help = "GB/s of a rank's memory"},
+     .group = CLUSTER, .placeholder = "X", .help = "GB/s of a rank's memory",
+     .value = "100"},
     {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = FIELD(threads), .group = CLUSTER,
      .placeholder = "N", .help = "threads of a rank, which have a little memory each", .low = 1,
-     .high = 1024},
+     .high = 1024, .value = "1"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = OUTPUT,
      .help = "print one JSON object"},
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift plan",
     .purpose = "Says what training a model would take on many machines, for every way to shard it: "
                "memory of a rank, work, bytes from rank to rank, and time.",
     .notes = "A step's time is that of its work at --node-flops, of the update at "
              "--memory-bandwidth, and of\nthe transfers at --link-gbps, one after the other, or "
              "overlapped as 'mpirun kvshift train' does\nit.  See docs/cluster.md.",
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
 };
 
 enum { SHARDS = KVS_SHARD_PARAMETERS + 1 };
@@ -293,26 +296,22 @@ static kvs_status print_json(const planning *p, kvs_err *err)
                                err);
 }
 
-int kvsi_cmd_plan(int argc, char **argv)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
-    plan_settings settings = {
-        .ranks = 1, .threads = 1, .node_flops = 1e12, .link_gbps = 100, .memory_bandwidth = 100};
-    planning p = {.s = &settings};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
+    planning p = {.s = data};
 
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &settings, &err));
-        goto out;
-    }
-    TRY_OUT(make_plans(&p, &err));
-    if (settings.json)
-        TRY_OUT(print_json(&p, &err));
-    else
-        print_people(&p);
-out:
-    kvsi_options_release(&parsed);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    (void)call;
+    TRY(make_plans(&p, err));
+    if (p.s->json)
+        return print_json(&p, err);
+    print_people(&p);
+    return KVS_OK;
 }
+
+const kvsi_command kvsi_cmd_plan = {
+    .name = "plan",
+    .summary = "compute the memory and time that training needs on many machines",
+    .options = &options,
+    .settings_size = sizeof(plan_settings),
+    .run = run,
+};

@@ -28,7 +28,7 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "data", .kind = KVSI_SETTING_TEXT, .offset = FIELD(data), .group = "Input",
      .placeholder = "PATH", .help = "measure the held-out validation split of a corpus, or the "
@@ -53,7 +53,7 @@ static const kvsi_setting options[] = {
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift ppl",
     .purpose = "Loss and perplexity of texts, per token and per byte, with the standard error of "
                "the mean.  Every token but a text's first is predicted once.",
@@ -64,7 +64,7 @@ static const kvsi_command_options command = {
         "between all.",
     .argument = "FILE",
     .max_arguments = FILES_MAX,
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
     .takes_config = 1,
 };
 
@@ -439,7 +439,7 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
                                  .starts = t.starts,
                                  .texts = t.texts,
                                  .reference = reference,
-                                 .cache = kvsi_kv_cache(&s->input)};
+                                 .cache = s->input.kv_cache};
     if (!s->quiet && isatty(STDERR_FILENO))
         o.progress = show_progress;
     TRY_OUT(kvs_perplexity(&result, m->model, t.ids, t.count, &o, err));
@@ -458,32 +458,26 @@ out:
     return st;
 }
 
-int kvsi_cmd_ppl(int argc, char **argv)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
-    settings s = {0};
-    kvsi_parsed_options parsed = {0};
+    settings *s = data;
     kvsi_loaded_model loaded = {0};
-    kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &s, &err));
-        goto out;
-    }
-    if (parsed.print_config) {
-        TRY_OUT(kvsi_cli_print_config(&command, &s, &parsed, &err));
-        goto out;
-    }
-    if ((s.data != NULL) == (parsed.argument_count > 0)) {
-        st = kvsi_fail(&err, KVS_E_INVALID, "expected FILE... or '--data', found %s",
-                       s.data ? "both" : "neither");
-        goto out;
-    }
-    TRY_OUT(kvsi_model_input_load(&loaded, &s.input, !s.data, &err));
-    TRY_OUT(measure(&s, &loaded, &parsed, &err));
+    if ((s->data != NULL) == (call->parsed->argument_count > 0))
+        return kvsi_fail(err, KVS_E_INVALID, "expected FILE... or '--data', found %s",
+                         s->data ? "both" : "neither");
+    TRY_OUT(kvsi_model_input_load(&loaded, &s->input, !s->data, err));
+    TRY_OUT(measure(s, &loaded, call->parsed, err));
 out:
     kvsi_loaded_model_release(&loaded);
-    kvsi_options_release(&parsed);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    return st;
 }
+
+const kvsi_command kvsi_cmd_ppl = {
+    .name = "ppl",
+    .summary = "measure how well a model predicts a text",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .run = run,
+};

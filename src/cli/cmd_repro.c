@@ -1,13 +1,12 @@
 /* kvshift repro: the paper's experiments, each one command. */
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "cli/ranks.h"
 #include "cli/repro.h"
+#include "cli/signals.h"
 #include "kvshift/kvshift_lab.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,9 +22,9 @@ typedef struct settings {
 static const char *const scales[] = {"smoke", "desk", "paper", NULL};
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "scale", .kind = KVSI_SETTING_CHOICE, .offset = offsetof(settings, scale),
-     .group = "Experiment", .placeholder = "SCALE", .choices = scales,
+     .group = "Experiment", .placeholder = "SCALE", .choices = scales, .value = "smoke",
      .help = "how large it is done"},
     {.name = "seeds", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, seeds),
      .group = "Experiment", .placeholder = "N", .high = 64,
@@ -66,7 +65,7 @@ static const kvsi_setting options[] = {
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift repro",
     .purpose = "Does an experiment of the paper and compares what comes out with what the paper "
                "says.",
@@ -84,27 +83,10 @@ static const kvsi_command_options command = {
     .argument = "NAME",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
 };
 
 /* ---- progress -------------------------------------------------------------------------------- */
-
-static volatile sig_atomic_t stop_signal;
-
-static void note_stop(int number)
-{
-    stop_signal = number;
-}
-
-/* The first signal asks for an orderly end; after it, the default action is back. */
-static void catch_signals(void)
-{
-    struct sigaction stop = {.sa_handler = note_stop, .sa_flags = (int)SA_RESETHAND};
-
-    sigemptyset(&stop.sa_mask);
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
-}
 
 typedef struct watcher {
     kvsi_progress progress;
@@ -156,7 +138,7 @@ static int on_progress(void *user, const kvs_repro_progress *p)
     } else {
         begin_run(w, p);
     }
-    return stop_signal != 0;
+    return kvsi_stop_signal() != 0;
 }
 
 static void on_notice(void *user, const char *line)
@@ -267,7 +249,7 @@ static kvs_status run(kvs_repro *repro, const kvs_repro_options *o, const settin
 
     if (!s->quiet && is_first)
         announce(stderr, repro, o, kvs_comm_size(comm));
-    catch_signals();
+    kvsi_catch_stop();
     TRY_OUT(kvs_repro_run(repro, &finished, err));
     if (!is_first)
         goto out;
@@ -281,9 +263,11 @@ out:
     return st;
 }
 
-static kvs_status reproduce(kvs_comm *comm, const char *name, const settings *s, const char *line,
-                            kvs_err *err)
+static kvs_status reproduce(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const settings *s = data;
+    const char *name = call->parsed->arguments[0];
+    kvs_comm *comm = call->comm;
     watcher watch = {.quiet = s->quiet};
     kvsi_text out = {0};
     kvs_repro_options o = {
@@ -294,7 +278,7 @@ static kvs_status reproduce(kvs_comm *comm, const char *name, const settings *s,
         .text_count = s->text.count,
         .model = s->model,
         .dropout = s->dropout,
-        .command = line,
+        .command = call->line,
         .progress = on_progress,
         .notice = on_notice,
         .user = &watch,
@@ -331,36 +315,12 @@ out:
     return st;
 }
 
-/* Everything that ranks do together. */
-static kvs_status parse_and_reproduce(kvs_comm *comm, int argc, char **argv, kvs_err *err)
-{
-    settings s = {.scale = "smoke"};
-    kvsi_parsed_options parsed = {0};
-    kvsi_text line = {0};
-    kvs_status st;
-
-    kvsi_cli_quote_line(&line, argc, argv);
-    TRY_OUT(kvsi_text_check(&line, err));
-    st = kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, err);
-    TRY_OUT(kvs_comm_agree(comm, st, err));
-    if (!parsed.help)
-        TRY_OUT(reproduce(comm, parsed.arguments[0], &s, line.data, err));
-    else if (kvs_comm_rank(comm) == 0)
-        TRY_OUT(kvsi_cli_help(&command, &s, err));
-out:
-    kvsi_options_release(&parsed);
-    kvsi_text_release(&line);
-    return st;
-}
-
-int kvsi_cmd_repro(int argc, char **argv)
-{
-    int code;
-
-    if (argc > 2 && strcmp(argv[2], "list") == 0)
-        return kvsi_repro_list(argc - 3, argv + 3);
-    if (argc > 2 && strcmp(argv[2], "report") == 0)
-        return kvsi_repro_report(argc - 3, argv + 3);
-    code = kvsi_cli_on_ranks(parse_and_reproduce, argc, argv);
-    return code == KVSI_EXIT_DONE && stop_signal ? 128 + stop_signal : code;
-}
+const kvsi_command kvsi_cmd_repro = {
+    .name = "repro",
+    .summary = "run the paper's experiments and compare the results",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .run = reproduce,
+    .on_ranks = 1,
+    .verbs = (const kvsi_command *const[]){&kvsi_repro_list, &kvsi_repro_report, NULL},
+};

@@ -21,7 +21,7 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "context", .kind = KVSI_SETTING_TEXT, .offset = FIELD(context), .group = "Input",
      .placeholder = "TEXT", .help = "text before the continuation", .may_be_empty = 1,
@@ -45,7 +45,7 @@ static const kvsi_setting options[] = {
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift score",
     .purpose = "Log-probabilities of a continuation after its context.",
     .notes =
@@ -56,7 +56,7 @@ static const kvsi_command_options command = {
         "what came before it is printed.\n\nTexts are split as lm-evaluation-harness splits them: "
         "space at the end of the context belongs to the\ncontinuation, whose tokens are those of "
         "both texts together after as many as the context has.",
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
     .takes_config = 1,
 };
 
@@ -300,37 +300,33 @@ static kvs_status check_settings(const settings *s, kvs_err *err)
     return KVS_OK;
 }
 
-int kvsi_cmd_score(int argc, char **argv)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
-    settings s = {0};
-    kvsi_parsed_options parsed = {0};
+    const settings *s = data;
     kvsi_loaded_model loaded = {0};
-    scorer c = {.s = &s, .m = &loaded};
-    kvs_session_options how = {0};
-    kvs_err err = {.status = KVS_OK};
+    scorer c = {.s = s, .m = &loaded};
+    const kvs_session_options how = {.cache = s->input.kv_cache};
     kvs_status st;
 
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &s, &err));
-        goto out;
-    }
-    if (parsed.print_config) {
-        TRY_OUT(kvsi_cli_print_config(&command, &s, &parsed, &err));
-        goto out;
-    }
-    TRY_OUT(check_settings(&s, &err));
-    TRY_OUT(kvsi_model_input_load(&loaded, &s.input, s.continuation != NULL, &err));
-    how.cache = kvsi_kv_cache(&s.input);
-    TRY_OUT(kvsi_check_cache(loaded.model, &how, 1, "--kv-cache", &err));
-    TRY_OUT(kvs_session_create_with(&c.session, loaded.model, &how, &err));
-    if (s.continuation || s.continuation_ids)
-        TRY_OUT(score_options(&c, &err));
+    (void)call;
+    TRY_OUT(check_settings(s, err));
+    TRY_OUT(kvsi_model_input_load(&loaded, &s->input, s->continuation != NULL, err));
+    TRY_OUT(kvsi_check_cache(loaded.model, &how, 1, "--kv-cache", err));
+    TRY_OUT(kvs_session_create_with(&c.session, loaded.model, &how, err));
+    if (s->continuation || s->continuation_ids)
+        TRY_OUT(score_options(&c, err));
     else
-        TRY_OUT(score_file(&c, &err));
+        TRY_OUT(score_file(&c, err));
 out:
     kvs_session_free(c.session);
     kvsi_loaded_model_release(&loaded);
-    kvsi_options_release(&parsed);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    return st;
 }
+
+const kvsi_command kvsi_cmd_score = {
+    .name = "score",
+    .summary = "compute the probability of a continuation of a text",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .run = run,
+};

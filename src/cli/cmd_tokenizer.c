@@ -2,7 +2,6 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "cli/verbs.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,11 +11,10 @@
 #include <unistd.h>
 
 typedef struct tokenizer_settings {
-    const char *tokenizer, *text, *out, *special, *field, *separator;
+    const char *tokenizer, *text, *out, *field, *separator;
+    kvsi_text_list special;
     size_t vocab, threads;
     int no_special, json, overwrite;
-    const char **specials; /* every --special; borrowed */
-    size_t special_count;
 } tokenizer_settings;
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -36,7 +34,7 @@ typedef struct tokenizer_settings {
         .group = "Options", .help = "print one JSON object"                                        \
     }
 
-static const kvsi_setting encode_options[] = {
+static const kvsi_setting encode_rows[] = {
     TOKENIZER_OPTION,
     {.name = "text",
      .kind = KVSI_SETTING_TEXT,
@@ -54,11 +52,11 @@ static const kvsi_setting encode_options[] = {
     JSON_OPTION,
 };
 
-static const kvsi_setting decode_options[] = {TOKENIZER_OPTION};
+static const kvsi_setting decode_rows[] = {TOKENIZER_OPTION};
 
-static const kvsi_setting info_options[] = {TOKENIZER_OPTION, JSON_OPTION};
+static const kvsi_setting info_rows[] = {TOKENIZER_OPTION, JSON_OPTION};
 
-static const kvsi_setting train_options[] = {
+static const kvsi_setting train_rows[] = {
     {.name = "vocab",
      .kind = KVSI_SETTING_SIZE,
      .offset = offsetof(tokenizer_settings, vocab),
@@ -66,7 +64,8 @@ static const kvsi_setting train_options[] = {
      .placeholder = "N",
      .help = "tokens, with the 256 bytes and the special ones",
      .low = 256,
-     .high = 4194304},
+     .high = 4194304,
+     .value = "32000"},
     {.name = "out",
      .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, out),
@@ -83,7 +82,9 @@ static const kvsi_setting train_options[] = {
      .offset = offsetof(tokenizer_settings, special),
      .group = "Options",
      .placeholder = "TEXT",
-     .help = "a string that is one token and ends what stands before it; as often as needed"},
+     .repeats = 1,
+     .help = "text of a special token, which is never merged with other text; may be given several "
+             "times"},
     {.name = "threads",
      .kind = KVSI_SETTING_SIZE,
      .offset = offsetof(tokenizer_settings, threads),
@@ -111,22 +112,22 @@ static const kvsi_setting train_options[] = {
 
 #define COMMAND(verb, ...)                                                                         \
     {                                                                                              \
-        .command = "kvshift tokenizer " #verb, .tables = KVSI_OPTIONS(verb##_options), __VA_ARGS__ \
+        .command = "kvshift tokenizer " #verb, .tables = KVSI_OPTIONS(verb##_rows), __VA_ARGS__ \
     }
 
-static const kvsi_command_options encode_command =
+static const kvsi_command_options encode_options =
     COMMAND(encode, .purpose = "Prints the token ids of a text on one line, separated by spaces.");
 
-static const kvsi_command_options decode_command =
+static const kvsi_command_options decode_options =
     COMMAND(decode,
             .purpose = "Prints the text of token ids, from the command line or else from standard "
                        "input, byte for byte and with nothing behind it.",
             .argument = "ID", .max_arguments = SIZE_MAX);
 
-static const kvsi_command_options info_command =
+static const kvsi_command_options info_options =
     COMMAND(info, .purpose = "Says what a tokenizer is.");
 
-static const kvsi_command_options train_command = COMMAND(
+static const kvsi_command_options train_options = COMMAND(
     train,
     .purpose = "Learns a byte-level BPE tokenizer, with GPT-2's rules for words, from text files, "
                "and writes it as a tokenizer.json.  Each line of a .jsonl is a document; any other "
@@ -176,9 +177,9 @@ static kvs_status print_ids(const int32_t *ids, size_t count, int as_json, kvs_e
                                err);
 }
 
-static kvs_status encode(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
-                         kvs_err *err)
+static kvs_status encode(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const tokenizer_settings *settings = data;
     const unsigned flags = settings->no_special ? KVS_ENCODE_NO_SPECIAL : 0;
     kvs_tokenizer *t = NULL;
     kvsi_text text = {0};
@@ -186,7 +187,7 @@ static kvs_status encode(const tokenizer_settings *settings, const kvsi_parsed_o
     size_t count = 0;
     kvs_status st;
 
-    (void)parsed;
+    (void)call;
     TRY_OUT(load(&t, settings, err));
     if (settings->text)
         kvsi_text_add(&text, settings->text);
@@ -230,9 +231,10 @@ static kvs_status parse_ids(id_list *list, const char *text, kvs_err *err)
     }
 }
 
-static kvs_status decode(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
-                         kvs_err *err)
+static kvs_status decode(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const tokenizer_settings *settings = data;
+    const kvsi_parsed_options *parsed = call->parsed;
     kvs_tokenizer *t = NULL;
     kvsi_text words = {0};
     id_list list = {0};
@@ -277,14 +279,14 @@ static void print_id(const char *label, int32_t id)
         printf("  %-16s%" PRId32 "\n", label, id);
 }
 
-static kvs_status info(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
-                       kvs_err *err)
+static kvs_status info(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const tokenizer_settings *settings = data;
     kvs_tokenizer *t = NULL;
     char hash[20];
     kvs_status st;
 
-    (void)parsed;
+    (void)call;
     TRY_OUT(load(&t, settings, err));
     snprintf(hash, sizeof hash, "%016" PRIx64, kvs_tokenizer_hash(t));
     if (settings->json) {
@@ -313,14 +315,15 @@ static int show_progress(void *user, size_t done, size_t wanted)
     return 0;
 }
 
-static kvs_status train(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
-                        kvs_err *err)
+static kvs_status train(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const tokenizer_settings *settings = data;
+    const kvsi_parsed_options *parsed = call->parsed;
     const int watched = isatty(STDERR_FILENO);
     const kvs_tokenizer_training training = {
         .vocab = settings->vocab,
-        .special = settings->special_count ? settings->specials : &settings->special,
-        .specials = settings->special_count ? settings->special_count : settings->special != NULL,
+        .special = settings->special.texts,
+        .specials = settings->special.count,
         .field = settings->field,
         .separator = settings->separator,
         .threads = (int)settings->threads,
@@ -349,70 +352,27 @@ out:
     return st;
 }
 
-/* ---- which of the four ----------------------------------------------------------------------- */
+/* ---- the commands ---------------------------------------------------------------------------- */
 
-typedef struct action {
-    const kvsi_command_options *command;
-    kvs_status (*run)(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
-                      kvs_err *err);
-} action;
-
-/* Of an option that is given twice the parser keeps the last; of this one all count. */
-static void collect_specials(tokenizer_settings *settings, int argc, char **argv)
-{
-    static const char name[] = "--special";
-    const size_t length = strlen(name);
-
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], name) == 0 && i + 1 < argc)
-            settings->specials[settings->special_count++] = argv[++i];
-        else if (strncmp(argv[i], name, length) == 0 && argv[i][length] == '=')
-            settings->specials[settings->special_count++] = argv[i] + length + 1;
-    }
-}
-
-static int run(int argc, char **argv, const void *what)
-{
-    const action *chosen = what;
-    tokenizer_settings settings = {.vocab = 32000};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    settings.specials = kvsi_alloc((size_t)argc, sizeof *settings.specials);
-    if (!settings.specials) {
-        st = kvsi_fail(&err, KVS_E_NOMEM, "out of memory for the command line");
-        goto out;
-    }
-    collect_specials(&settings, argc, argv);
-    TRY_OUT(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
-    if (parsed.help)
-        TRY_OUT(kvsi_cli_help(chosen->command, &settings, &err));
-    else
-        TRY_OUT(chosen->run(&settings, &parsed, &err));
-out:
-    kvsi_free(settings.specials);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
-
-int kvsi_cmd_tokenizer(int argc, char **argv)
-{
-    static const action encode_action = {&encode_command, encode},
-                        decode_action = {&decode_command, decode},
-                        info_action = {&info_command, info}, train_action = {&train_command, train};
-    static const kvsi_verb verbs[] = {
-        {"encode", "text to token ids", run, &encode_action},
-        {"decode", "token ids to text", run, &decode_action},
-        {"info", "say what a tokenizer is", run, &info_action},
-        {"train", "learn a tokenizer from text files", run, &train_action},
-    };
-    static const kvsi_verb_list list = {
-        .name = "tokenizer",
-        .usage = "encode|decode|info|train [OPTION]... [ARGUMENT]...",
-        .purpose = "Turns text into token ids and back, and learns tokenizers.",
-        .verbs = verbs,
-        .count = sizeof verbs / sizeof *verbs,
+#define VERB(verb, about)                                                                          \
+    static const kvsi_command verb##_command = {                                                   \
+        .name = #verb,                                                                             \
+        .summary = (about),                                                                        \
+        .options = &verb##_options,                                                                \
+        .settings_size = sizeof(tokenizer_settings),                                               \
+        .run = verb,                                                                               \
     };
 
-    return kvsi_cli_run_verb(&list, argc, argv);
-}
+VERB(encode, "text to token ids")
+VERB(decode, "token ids to text")
+VERB(info, "print what a tokenizer is")
+VERB(train, "train a tokenizer on text files")
+
+const kvsi_command kvsi_cmd_tokenizer = {
+    .name = "tokenizer",
+    .summary = "convert text to token ids and back; train a tokenizer",
+    .usage = "encode|decode|info|train [OPTION]... [ARGUMENT]...",
+    .purpose = "Converts text to token ids and back, and trains tokenizers.",
+    .verbs = (const kvsi_command *const[]){&encode_command, &decode_command, &info_command,
+                                           &train_command, NULL},
+};

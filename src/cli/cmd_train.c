@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "cli/ranks.h"
 #include "cli/run_files.h"
 #include "cli/show_task.h"
+#include "cli/signals.h"
 #include "cli/train_plan.h"
 #include "cli/train_result.h"
 #include "cli/train_samples.h"
@@ -19,31 +19,6 @@
 #include <string.h>
 
 /* ---- the run --------------------------------------------------------------------------------- */
-
-static volatile sig_atomic_t stop_signal, save_signal;
-
-static void note_stop(int number)
-{
-    stop_signal = number;
-}
-
-static void note_save(int number)
-{
-    save_signal = number;
-}
-
-/* The first signal asks for an orderly end; after it, the default action is back. */
-static void catch_signals(void)
-{
-    struct sigaction stop = {.sa_handler = note_stop, .sa_flags = (int)SA_RESETHAND};
-    struct sigaction save = {.sa_handler = note_save, .sa_flags = SA_RESTART};
-
-    sigemptyset(&stop.sa_mask);
-    sigemptyset(&save.sa_mask);
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGUSR1, &save, NULL);
-}
 
 static const char *plural(size_t count)
 {
@@ -143,9 +118,8 @@ static int on_step(void *user, const kvs_step_record *record)
     kvsi_progress_step(&watch->progress, record);
     kvsi_train_profile_add(&watch->profile, record);
     watch->time_is_up = record->step < watch->s->train.steps && is_time_up(watch);
-    wish = stop_signal || watch->time_is_up ? KVS_PROGRESS_STOP : 0;
-    wish |= save_signal ? KVS_PROGRESS_SAVE : 0;
-    save_signal = 0;
+    wish = kvsi_stop_signal() || watch->time_is_up ? KVS_PROGRESS_STOP : 0;
+    wish |= kvsi_take_save_signal() ? KVS_PROGRESS_SAVE : 0;
     return wish;
 }
 
@@ -181,9 +155,9 @@ static void tell_stop(const watcher *watch, const kvs_train_result *result)
 {
     const char *saved = watch->s->out ? "; --resume continues from there" : "";
 
-    if (stop_signal)
+    if (kvsi_stop_signal())
         fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n",
-                stop_signal == SIGINT ? "SIGINT" : "SIGTERM", result->steps, saved);
+                kvsi_stop_signal() == SIGINT ? "SIGINT" : "SIGTERM", result->steps, saved);
     else if (watch->time_is_up)
         fprintf(stderr, "stopped after %g minutes, as --max-time says, after step %" PRIu64 "%s\n",
                 watch->s->max_time, result->steps, saved);
@@ -231,7 +205,8 @@ static kvs_status train(const kvsi_workshop *w, const kvsi_train_options *s, con
         st = kvsi_train_samples_init(&watch.samples, w, s, err);
     TRY_OUT(kvs_comm_agree(w->comm, st, err));
     watch.profile.planned = (double)plan.total_bytes;
-    catch_signals();
+    kvsi_catch_stop();
+    kvsi_catch_save();
     kvsi_progress_start(&watch.progress, s->train.steps, epochs_of_step(w, s), is_silent(&watch));
     st = kvs_train(&job, &result, err);
     kvsi_progress_end(&watch.progress);
@@ -247,68 +222,46 @@ out:
     return st;
 }
 
-static kvs_status print_settings(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err)
+/* Sets everything up, then trains, or prints the plan or samples of the task. */
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
-    TRY(kvsi_train_look_ahead(s, parsed, err));
-    return kvsi_cli_print_config(&kvsi_train_command, s, parsed, err);
-}
-
-/* Makes everything ready, and then trains, or says what it would take or be fed. */
-static kvs_status train_or_plan(kvs_comm *comm, kvsi_train_options *s, kvsi_parsed_options *parsed,
-                                const char *line, kvs_err *err)
-{
+    kvsi_train_options *s = data;
     const kvsi_train_options before = *s;
-    kvsi_workshop w = {.comm = comm};
+    kvsi_workshop w = {.comm = call->comm};
     kvsi_run_files files = {0};
     kvs_status st;
 
-    kvs_comm_set_patience(comm, 60 * s->rank_timeout);
-    TRY_OUT(kvsi_workshop_furnish(&w, s, parsed, err));
+    kvs_comm_set_patience(call->comm, 60 * s->rank_timeout);
+    TRY_OUT(kvsi_workshop_furnish(&w, s, call->parsed, err));
     if (s->dry_run) {
-        st = kvs_comm_agree(comm, kvsi_train_plan_print(&w, s, err), err);
+        st = kvs_comm_agree(call->comm, kvsi_train_plan_print(&w, s, err), err);
         goto out;
     }
     if (s->show > 0) {
         TRY_OUT(kvsi_show_task(w.task, w.tokenizer, s->train.seed, s->show, err));
         goto out;
     }
-    kvsi_train_mark_sources(s, &before, parsed);
-    TRY_OUT(kvsi_run_files_make(&files, s, parsed, line, &w, err));
-    TRY_OUT(train(&w, s, line, &files, err));
+    kvsi_train_mark_sources(s, &before, call->parsed);
+    TRY_OUT(kvsi_run_files_make(&files, s, call->parsed, call->line, &w, err));
+    TRY_OUT(train(&w, s, call->line, &files, err));
 out:
     kvsi_run_files_release(&files);
     kvsi_workshop_clear(&w);
     return st;
 }
 
-/* Everything that ranks do together. */
-static kvs_status run(kvs_comm *comm, int argc, char **argv, kvs_err *err)
+static void set_defaults(void *settings)
 {
-    const int is_first = kvs_comm_rank(comm) == 0;
-    kvsi_train_options settings;
-    kvsi_parsed_options parsed = {0};
-    kvsi_text line = {0};
-    kvs_status st;
-
-    kvsi_cli_quote_line(&line, argc, argv);
-    TRY_OUT(kvsi_text_check(&line, err));
-    st = kvsi_train_options_parse(&settings, &parsed, argc - 2, argv + 2, err);
-    TRY_OUT(kvs_comm_agree(comm, st, err));
-    if (parsed.help && is_first)
-        TRY_OUT(kvsi_cli_help(&kvsi_train_command, &settings, err));
-    else if (parsed.print_config && is_first)
-        TRY_OUT(print_settings(&settings, &parsed, err));
-    else if (!parsed.help && !parsed.print_config)
-        TRY_OUT(train_or_plan(comm, &settings, &parsed, line.data, err));
-out:
-    kvsi_options_release(&parsed);
-    kvsi_text_release(&line);
-    return st;
+    kvsi_train_set_defaults(settings, KVS_BODY_LLAMA);
 }
 
-int kvsi_cmd_train(int argc, char **argv)
-{
-    const int code = kvsi_cli_on_ranks(run, argc, argv);
-
-    return code == KVSI_EXIT_DONE && stop_signal ? 128 + stop_signal : code;
-}
+const kvsi_command kvsi_cmd_train = {
+    .name = "train",
+    .summary = "train a model on a task or on text",
+    .options = &kvsi_train_command,
+    .settings_size = sizeof(kvsi_train_options),
+    .set_defaults = set_defaults,
+    .apply = kvsi_train_options_apply,
+    .run = run,
+    .on_ranks = 1,
+};

@@ -89,12 +89,8 @@ out:
     return st;
 }
 
-const char *const kvsi_kv_cache_names[] = {"f32", "f16", NULL};
-
-kvs_dtype kvsi_kv_cache(const kvsi_model_input *input)
-{
-    return input->kv_cache && strcmp(input->kv_cache, "f16") == 0 ? KVS_DTYPE_F16 : KVS_DTYPE_F32;
-}
+const kvsi_name kvsi_kv_cache_names[] = {
+    {"f32", KVS_DTYPE_F32}, {"f16", KVS_DTYPE_F16}, {NULL, 0}};
 
 kvs_status kvsi_check_cache(const kvs_model *model, const kvs_session_options *how, size_t sessions,
                             const char *hint, kvs_err *err)

@@ -8,10 +8,10 @@ typedef struct kvsi_model_input {
     const char *model, *tokenizer; /* options -m and -t */
     size_t threads;
     const char *cpu_level;
-    const char *kv_cache; /* option --kv-cache; NULL = f32 */
+    kvs_dtype kv_cache;
 } kvsi_model_input;
 
-extern const char *const kvsi_kv_cache_names[];
+extern const kvsi_name kvsi_kv_cache_names[]; /* types that a KV cache can have */
 
 /* The rows of those options, for a command whose settings have a kvsi_model_input `input`. */
 /* clang-format off */
@@ -30,10 +30,10 @@ extern const char *const kvsi_kv_cache_names[];
     {.name = "cpu-level", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, input.cpu_level), \
      .group = "Run", .placeholder = "NAME", .help = "processor code to run",                       \
      .automatic = "auto"},                                                                         \
-    {.name = "kv-cache", .kind = KVSI_SETTING_CHOICE, .offset = offsetof(settings, input.kv_cache), \
+    {.name = "kv-cache", .kind = KVSI_SETTING_ENUM, .offset = offsetof(settings, input.kv_cache),   \
      .group = "Run", .placeholder = "TYPE",                                                        \
-     .help = "numbers of kept keys and values: f16 takes half the memory", .automatic = "f32",     \
-     .choices = kvsi_kv_cache_names}
+     .help = "type of the KV cache: f16 takes half the memory", .value = "f32",                    \
+     .names = kvsi_kv_cache_names}
 /* clang-format on */
 
 typedef struct kvsi_loaded_model {
@@ -51,9 +51,6 @@ void kvsi_loaded_model_release(kvsi_loaded_model *loaded);
 /* That tokenizer alone; NULL if there is none and none is needed. */
 kvs_status kvsi_model_tokenizer(kvs_tokenizer **out, const kvsi_model_input *input, int needed,
                                 kvs_err *err);
-
-/* The type that --kv-cache names. */
-kvs_dtype kvsi_kv_cache(const kvsi_model_input *input);
 
 /* Whether there is memory for the caches of that many sessions; the weights stay in their file.
  * `hint` names options that need less. */

@@ -1,9 +1,9 @@
-/* cli/repro.h - the commands of 'kvshift repro' that do no experiment. */
+/* cli/repro.h - the verbs of 'kvshift repro' that do not run an experiment. */
 #ifndef KVSI_CLI_REPRO_H
 #define KVSI_CLI_REPRO_H
 
-/* Get the words after 'repro list' and 'repro report'; return the exit code. */
-int kvsi_repro_list(int argc, char **argv);
-int kvsi_repro_report(int argc, char **argv);
+#include "cli/cli.h"
+
+extern const kvsi_command kvsi_repro_list, kvsi_repro_report;
 
 #endif

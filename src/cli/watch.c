@@ -1,26 +1,16 @@
 #include "cli/watch.h"
 
 #include "base/clock.h"
+#include "cli/signals.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
 static const double QUIET_SECONDS = 2, TERMINAL_SECONDS = 0.1, PLAIN_SECONDS = 10;
 
-static volatile sig_atomic_t stopped;
-
-static void on_signal(int number)
-{
-    stopped = number;
-}
-
 void kvsi_watch_start(kvsi_watch *watch, int quiet)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    kvsi_catch_stop();
     *watch = (kvsi_watch){
         .quiet = quiet, .terminal = isatty(STDERR_FILENO), .started = kvsi_clock_seconds()};
 }
@@ -48,9 +38,4 @@ void kvsi_watch_end(kvsi_watch *watch)
     if (watch->line_open)
         fputc('\n', stderr);
     watch->line_open = 0;
-}
-
-int kvsi_watch_stopped(void)
-{
-    return stopped;
 }

@@ -18,7 +18,4 @@ int kvsi_watch_is_due(kvsi_watch *watch, double *elapsed);
 void kvsi_watch_show(kvsi_watch *watch, const char *line);
 void kvsi_watch_end(kvsi_watch *watch); /* leaves the line in place, ready for others */
 
-/* The signal that asks for an end; 0 = none. */
-int kvsi_watch_stopped(void);
-
 #endif
