@@ -9,7 +9,7 @@ file(GLOB command_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.c)
 # OpenMP's flags go to few places only: this folder, the tokenizer's counting of words, the drawing of
 # weights and, below, the kernels of each processor level.
 file(GLOB parallel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/parallel/*.c)
-list(APPEND parallel_sources ${PROJECT_SOURCE_DIR}/src/tokenizer/count.c
+list(APPEND parallel_sources ${PROJECT_SOURCE_DIR}/src/tokenizer/word_counts.c
      ${PROJECT_SOURCE_DIR}/src/model/init.c)
 separate_arguments(openmp_flags UNIX_COMMAND "${OpenMP_C_FLAGS}")
 set_source_files_properties(${parallel_sources} PROPERTIES COMPILE_OPTIONS "${openmp_flags}")

@@ -102,6 +102,23 @@ void support_remove_dir(char *path)
     kvsi_free(path);
 }
 
+char *support_dir;
+
+int support_dir_setup(void **state)
+{
+    (void)state;
+    support_dir = support_make_dir();
+    return 0;
+}
+
+int support_dir_teardown(void **state)
+{
+    (void)state;
+    support_remove_dir(support_dir);
+    support_dir = NULL;
+    return 0;
+}
+
 /* ---- models ---- */
 
 const char *support_level(size_t index)

@@ -38,6 +38,11 @@ void support_fill_ids(int32_t *out, size_t count, uint64_t seed, size_t vocab);
 char *support_make_dir(void); /* a fresh folder; end it with support_remove_dir */
 void support_remove_dir(char *path);
 
+/* Setup and teardown of tests or groups that work in one folder, support_dir. */
+extern char *support_dir;
+int support_dir_setup(void **state);
+int support_dir_teardown(void **state);
+
 /* ---- models ---- */
 
 /* Name of the index-th CPU level that this machine can run, NULL past the end. */

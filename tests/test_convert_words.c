@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *dir;
-
 static const char *const texts[] = {
     "",
     "the cat sat on the mat, the other cat did not",
@@ -23,20 +21,6 @@ static const char *const texts[] = {
 };
 
 enum { TEXTS = sizeof texts / sizeof *texts };
-
-static int set_up(void **state)
-{
-    (void)state;
-    dir = support_make_dir();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
 
 static kvs_tokenizer *load(const char *path)
 {
@@ -88,7 +72,7 @@ static kvs_status write_with(const char *tokenizer, const char *out, int shifted
 
 static void expect_round_trip(const char *tokenizer, const char *name, int shifted)
 {
-    char *out = kvsi_path_join(dir, name);
+    char *out = kvsi_path_join(support_dir, name);
     kvs_tokenizer *before = load(tokenizer), *after;
     kvs_err err;
 
@@ -107,7 +91,7 @@ static void expect_round_trip(const char *tokenizer, const char *name, int shift
 /* What the file calls its vocabulary; "" if it has none of its own kind. */
 static void expect_kind(const char *name, const char *kind)
 {
-    char *path = kvsi_path_join(dir, name);
+    char *path = kvsi_path_join(support_dir, name);
     const char *found = "";
     kvsi_gguf *file;
     size_t size = 0;
@@ -122,7 +106,7 @@ static void expect_kind(const char *name, const char *kind)
 
 static char *write_text(const char *name, const char *text)
 {
-    char *path = kvsi_path_join(dir, name);
+    char *path = kvsi_path_join(support_dir, name);
 
     assert_int_equal(kvsi_file_write_text(path, text, NULL), KVS_OK);
     return path;
@@ -135,7 +119,7 @@ static char *learn_byte_level(void)
     static const char *const special[] = {"<|end|>"};
     char *corpus = write_text("corpus.txt", "the cat sat on the mat the other cat sat too 12345 "
                                             "don't don't the cat's mat");
-    char *path = kvsi_path_join(dir, "learned.json");
+    char *path = kvsi_path_join(support_dir, "learned.json");
     const kvs_tokenizer_training training = {.vocab = 290, .special = special, .specials = 1};
     kvs_tokenizer *t;
 
@@ -205,13 +189,13 @@ static void other_words_go_along_whole(void **state)
         const char *document, *reason;
     } cases[] = {
         {LLAMA_LIKE("\"t h\", \"a t\", \"th e\", \"c at\", \"\xe2\x96\x81 the\"", PREPEND),
-         "merges that no scores can order"},
+         "merges whose order no scores give"},
         {LLAMA_LIKE("\"t he\", \"t h\", \"a t\", \"h e\", \"th e\", \"c at\", \"\xe2\x96\x81 the\"",
                     PREPEND),
-         "merges that no scores can order"},
+         "merges whose order no scores give"},
         {LLAMA_LIKE(EVERY_CUT, "{\"type\": \"Lowercase\"}"), "its normalizer"},
     };
-    char *out = kvsi_path_join(dir, "refused.gguf");
+    char *out = kvsi_path_join(support_dir, "refused.gguf");
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -274,11 +258,14 @@ static void real_tokenizers_go_along(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(byte_level_words_go_along, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(merges_that_scores_can_say_become_scores, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(other_words_go_along_whole, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(real_tokenizers_go_along, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(byte_level_words_go_along, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(merges_that_scores_can_say_become_scores, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(other_words_go_along_whole, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(real_tokenizers_go_along, support_dir_setup,
+                                        support_dir_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -361,12 +361,12 @@ static void another_tokenizer_is_refused(void **state)
     assert_int_equal(kvs_corpus_open(&corpus, out, &(kvs_corpus_options){.tokenizer = bytes}, &err),
                      KVS_E_INVALID);
     assert_null(corpus);
-    assert_non_null(strstr(err.message, "the tokenizer is another than that of"));
+    assert_non_null(strstr(err.message, "the tokenizer differs from that of"));
     kvsi_free(train_tokenizer(259));
     assert_int_equal(rename(path, beside), 0);
     assert_int_equal(kvs_corpus_open(&corpus, out, NULL, NULL), KVS_OK);
     assert_int_equal(kvs_corpus_check(corpus, &err), KVS_E_INVALID);
-    assert_non_null(strstr(err.message, "the tokenizer is another than that of"));
+    assert_non_null(strstr(err.message, "the tokenizer differs from that of"));
     assert_int_equal(kvs_corpus_tokenizer(&found, corpus, &err), KVS_E_INVALID);
     assert_null(found);
     kvs_corpus_free(corpus);
@@ -399,8 +399,8 @@ static void bad_texts_leave_nothing(void **state)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"", "a.txt' holds no text"},
-        {"<|endoftext|>\n<|endoftext|>", "a.txt' holds no text"},
+        {"", "a.txt' contains no text"},
+        {"<|endoftext|>\n<|endoftext|>", "a.txt' contains no text"},
         {"a", "the text has 1 token, expected at least 2"},
         {"abcdefghij", "the validation split has 1 token, expected a document of at least 2"},
         {"a<|endoftext|>b", "the training split has 1 token"},
@@ -470,7 +470,7 @@ static void folders_are_not_overwritten(void **state)
     kvs_corpus_free(corpus);
     plan.overwrite = 0;
     assert_int_equal(build_file(path, &plan, out, &err), KVS_E_EXISTS);
-    assert_non_null(strstr(err.message, "holds a corpus already"));
+    assert_non_null(strstr(err.message, "already holds a corpus"));
     assert_null(strstr(err.message, "--")); /* the command adds the hint */
     plan.overwrite = 1;
     stranger = write_bytes("corpus/notes.md", "mine", 4);
@@ -530,12 +530,13 @@ static void damaged_records_are_refused(void **state)
     expect_refusal("\"version\": 1", "\"version\": 2", "expected 'kvshift corpus' version 1");
     expect_refusal("\"vocab\": 256", "\"vocab\": 257", "vocabulary of 256, expected 257");
     expect_refusal("\"vocab\": 256", "\"vocab\": -1", "key 'vocab'");
-    expect_refusal("train-00000.shard", "../train-00000.shard", "is no name of a shard");
+    expect_refusal("train-00000.shard", "../train-00000.shard", "is not a shard name");
     expect_refusal("train-00000.shard", "train-00001.shard", "cannot open");
     expect_refusal("train-00000.shard", "valid-00000.shard", "corpus.json expects");
     expect_refusal("\"tokenizer\": \"bytes\"", "\"tokenizer\": \"/etc/passwd\"",
                    "expected bytes or tokenizer.json");
-    expect_refusal("\"tokenizer_hash\": \"", "\"tokenizer_hash\": \"g", "expected 16 digits");
+    expect_refusal("\"tokenizer_hash\": \"", "\"tokenizer_hash\": \"g",
+                   "expected 16 hexadecimal digits");
     expect_refusal("\"by\": \"position\"", "\"by\": \"luck\"", "unknown split rule 'luck'");
     expect_refusal("\"sources\": [", "\"sources\": [7, ", "key 'name' is missing");
     expect_refusal("}", "", "malformed JSON");

@@ -12,27 +12,11 @@
 
 static const char SEPARATOR[] = "<|endoftext|>";
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = support_make_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 /* ---- helpers --------------------------------------------------------------------------------- */
 
 static char *write_bytes(const char *name, const void *data, size_t size)
 {
-    char *path = kvsi_path_join(dir, name);
+    char *path = kvsi_path_join(support_dir, name);
     FILE *file = fopen(path, "wb");
 
     assert_non_null(file);
@@ -303,13 +287,13 @@ static void what_is_no_text_is_refused(void **state)
 {
     /* one byte, in a frame with a window of 64 MB */
     static const char wide[] = {'\x28', '\xb5', '\x2f', '\xfd', 0, '\x80', 9, 0, 0, 'a'};
-    char *path = kvsi_path_join(dir, "folder.txt");
+    char *path = kvsi_path_join(support_dir, "folder.txt");
     kvs_err err;
     kvsi_text found = {0};
     int made;
 
     (void)state;
-    expect_failure("a.txt.zst", "plain text", 10, "is no sound zstd file");
+    expect_failure("a.txt.zst", "plain text", 10, "is not a valid zstd file");
     expect_failure("a.txt.zst", wide, sizeof wide, "too much memory");
     expect_failure("a.json", "[]", 2, "expected JSON lines");
     expect_failure("a.txt", wide, sizeof wide, "is a zstd file: expected a name that ends in .zst");
@@ -324,16 +308,24 @@ static void what_is_no_text_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(separators_cut_text, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(separators_are_found_across_reads, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(bytes_are_kept, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(long_documents_come_in_pieces, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(separators_cut_text, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(separators_are_found_across_reads, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(bytes_are_kept, support_dir_setup, support_dir_teardown),
+        cmocka_unit_test_setup_teardown(long_documents_come_in_pieces, support_dir_setup,
+                                        support_dir_teardown),
         cmocka_unit_test(cuts_are_between_lines_or_characters),
-        cmocka_unit_test_setup_teardown(lines_of_json_are_documents, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(bad_lines_are_refused, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(compressed_files_are_read, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(long_compressed_text_is_whole, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(what_is_no_text_is_refused, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(lines_of_json_are_documents, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(bad_lines_are_refused, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(compressed_files_are_read, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(long_compressed_text_is_whole, support_dir_setup,
+                                        support_dir_teardown),
+        cmocka_unit_test_setup_teardown(what_is_no_text_is_refused, support_dir_setup,
+                                        support_dir_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 /* ---- statistics ---- */
 
 typedef struct statistics {
-    double parameters, told, needed, problem_words, solution_words, sentences, steps, abstract;
+    double parameters, stated, needed, problem_words, solution_words, sentences, steps, abstract;
     double by_count[64], by_sources[5], by_layers[5], by_answer[KVSI_IGSM_MODULUS], by_op[64];
     double by_degree[5]; /* sources, the random number included */
 } statistics;
@@ -57,28 +57,28 @@ static void add(statistics *s, const kvsi_igsm_problem *p, const kvsi_igsm_words
     /* the line with the answer, and the end: not part of what was measured */
     const size_t official_end = words->mode == KVS_IGSM_OFFICIAL ? 4 : 0;
     uint8_t needed[KVSI_IGSM_PARAMETERS_MAX];
-    kvsi_igsm_told told;
+    kvsi_igsm_text text;
 
-    kvsi_igsm_tell(&told, words, p);
-    assert_false(told.overflow);
+    kvsi_igsm_write(&text, words, p);
+    assert_false(text.overflow);
     s->parameters += share * (double)p->count;
     s->needed += share * (double)kvsi_igsm_needed(needed, p);
-    s->problem_words += share * (double)(told.problem_count - 1);
-    s->solution_words += share * (double)(told.count - told.problem_count - official_end);
-    s->sentences += share * (double)p->told_count;
+    s->problem_words += share * (double)(text.problem_count - 1);
+    s->solution_words += share * (double)(text.count - text.problem_count - official_end);
+    s->sentences += share * (double)p->stated_count;
     s->steps += share * (double)p->solved_count;
     s->abstract += share * p->parameters[p->asked].is_abstract;
     s->by_count[p->count] += share;
     s->by_op[p->operations] += share;
     s->by_layers[p->layers] += share;
     s->by_answer[p->parameters[p->asked].value] += share;
-    for (size_t i = 0; i < p->told_count; i++) {
-        const kvsi_igsm_parameter *q = &p->parameters[p->told[i]];
+    for (size_t i = 0; i < p->stated_count; i++) {
+        const kvsi_igsm_parameter *q = &p->parameters[p->stated[i]];
         const int number = q->source_count == 0 || q->joined != KVSI_IGSM_NOTHING;
 
         s->by_sources[q->source_count] += 1;
         s->by_degree[q->source_count + (size_t)number] += 1;
-        s->told += 1;
+        s->stated += 1;
     }
 }
 
@@ -94,8 +94,8 @@ static void measure(statistics *s, const kvs_igsm_config *c, size_t problems)
         add(s, &p, &words, 1 / (double)problems);
     }
     for (size_t i = 0; i < 5; i++) {
-        s->by_sources[i] /= s->told;
-        s->by_degree[i] /= s->told;
+        s->by_sources[i] /= s->stated;
+        s->by_degree[i] /= s->stated;
     }
 }
 
@@ -343,19 +343,19 @@ static void words_are_all_different(void **state)
 
 /* ---- grading ---- */
 
-static void told_problem(kvsi_igsm_problem *p, kvsi_igsm_told *told, kvsi_igsm_words *words,
+static void make_problem(kvsi_igsm_problem *p, kvsi_igsm_text *text, kvsi_igsm_words *words,
                          const kvs_igsm_config *c, uint64_t index)
 {
     kvsi_igsm_words_init(words, c);
     draw_one(p, c, index);
-    kvsi_igsm_tell(told, words, p);
+    kvsi_igsm_write(text, words, p);
 }
 
 static kvs_igsm_grade grade(const kvsi_igsm_words *words, const kvsi_igsm_problem *p,
-                            const kvsi_igsm_told *told)
+                            const kvsi_igsm_text *text)
 {
-    const uint16_t *written = told->words + told->problem_count;
-    const size_t count = told->count - told->problem_count;
+    const uint16_t *written = text->words + text->problem_count;
+    const size_t count = text->count - text->problem_count;
     const int ended = count > 0 && written[count - 1] == KVSI_IGSM_END;
     kvs_igsm_grade g;
 
@@ -381,13 +381,13 @@ static void reference_solutions_are_right(void **state)
         for (uint64_t i = 0; i < 200; i++) {
             kvsi_igsm_problem p;
             kvsi_igsm_words words;
-            kvsi_igsm_told told;
+            kvsi_igsm_text text;
             kvs_igsm_grade g;
 
-            told_problem(&p, &told, &words, graded_configs(c), i);
-            g = grade(&words, &p, &told);
+            make_problem(&p, &text, &words, graded_configs(c), i);
+            g = grade(&words, &p, &text);
             assert_true(g.solved && g.first_right && !g.asked_missing && g.strict);
-            assert_int_equal(kvsi_igsm_read_number(&words, told.words[told.answer]),
+            assert_int_equal(kvsi_igsm_read_number(&words, text.words[text.answer]),
                              p.parameters[p.asked].value);
         }
 }
@@ -400,29 +400,29 @@ static void wrong_words_are_found(void **state)
     for (size_t c = 0; graded_configs(c); c++) {
         kvsi_igsm_problem p;
         kvsi_igsm_words words;
-        kvsi_igsm_told told;
+        kvsi_igsm_text text;
 
-        told_problem(&p, &told, &words, graded_configs(c), 3);
-        for (size_t at = told.problem_count; at + 1 < told.count; at++) {
-            kvsi_igsm_told changed = told;
-            const int number = kvsi_igsm_read_number(&words, told.words[at]);
+        make_problem(&p, &text, &words, graded_configs(c), 3);
+        for (size_t at = text.problem_count; at + 1 < text.count; at++) {
+            kvsi_igsm_text changed = text;
+            const int number = kvsi_igsm_read_number(&words, text.words[at]);
 
             changed.words[at] =
-                number >= 0 ? (uint16_t)(told.words[at] + (number == 22 ? -1 : 1)) : KVSI_IGSM_END;
+                number >= 0 ? (uint16_t)(text.words[at] + (number == 22 ? -1 : 1)) : KVSI_IGSM_END;
             if (grade(&words, &p, &changed).strict)
                 fail_msg("word %zu changed, and still right", at);
-            if (at == told.answer && words.mode == KVS_IGSM_PAPER)
+            if (at == text.answer && words.mode == KVS_IGSM_PAPER)
                 assert_false(grade(&words, &p, &changed).solved);
         }
     }
 }
 
 /* Moves the lines of a solution: the first to the end. */
-static void swap_lines(kvsi_igsm_told *told)
+static void swap_lines(kvsi_igsm_text *text)
 {
     uint16_t moved[KVSI_IGSM_WORDS_MAX];
-    uint16_t *start = told->words + told->problem_count;
-    const size_t count = told->count - told->problem_count - 1; /* without the end */
+    uint16_t *start = text->words + text->problem_count;
+    const size_t count = text->count - text->problem_count - 1; /* without the end */
     size_t line = 0;
 
     while (start[line] != KVSI_IGSM_LINE)
@@ -438,21 +438,21 @@ static void order_and_omissions_count(void **state)
     const kvs_igsm_config c = paper(3, 12, 12);
     kvsi_igsm_problem p;
     kvsi_igsm_words words;
-    kvsi_igsm_told told, changed;
+    kvsi_igsm_text text, changed;
     kvs_igsm_grade g;
 
     (void)state;
-    told_problem(&p, &told, &words, &c, 5);
-    changed = told;
+    make_problem(&p, &text, &words, &c, 5);
+    changed = text;
     swap_lines(&changed); /* letters are out of order now, and sources may be missing */
     g = grade(&words, &p, &changed);
     assert_true(g.solved && !g.strict);
-    changed = told;
+    changed = text;
     changed.count--; /* no end */
     g = grade(&words, &p, &changed);
     assert_true(g.solved && !g.strict);
-    changed = told;
-    changed.count = told.problem_count;
+    changed = text;
+    changed.count = text.problem_count;
     g = grade(&words, &p, &changed);
     assert_true(!g.solved && g.asked_missing && !g.strict);
 }

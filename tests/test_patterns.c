@@ -3,31 +3,16 @@
  * a message that names it.  None may take time out of proportion to the text. */
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "model_files.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
-
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = support_make_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
 
 /* ---- expressions, none with an escape that means something else to PCRE2 --------------------- */
 
@@ -258,7 +243,7 @@ static void oracle_release(oracle *o)
     pcre2_code_free(o->code);
 }
 
-/* 1 = found, 0 = none, -1 = gave up. */
+/* 1 = found, 0 = none, -1 = failed. */
 static int oracle_next(const oracle *o, const kvsi_text *text, size_t from, size_t *start,
                        size_t *end)
 {
@@ -270,7 +255,7 @@ static int oracle_next(const oracle *o, const kvsi_text *text, size_t from, size
     return code >= 0 ? 1 : code == PCRE2_ERROR_NOMATCH ? 0 : -1;
 }
 
-/* PCRE2 itself gave up, or the text is a run on which the expression takes quadratic time.  Few
+/* PCRE2 itself failed, or the text is a run on which the expression takes quadratic time.  Few
  * pairs of expression and text are like that. */
 static int may_refuse(int known, kvs_status st, const kvs_err *err)
 {
@@ -361,7 +346,7 @@ static kvs_status load(kvs_tokenizer **out, const char *expression, int replace,
         kvsi_text_format(&json, "\": %u", i);
     }
     kvsi_text_add(&json, "}}}");
-    path = write_file(dir, "tokenizer.json", json.data, json.length);
+    path = write_file(support_dir, "tokenizer.json", json.data, json.length);
     st = kvs_tokenizer_load(out, path, err);
     kvsi_free(path);
     kvsi_text_release(&json);
@@ -501,7 +486,7 @@ static void costly(void **state)
             fail_msg("'%s': %s", list[i], err.message);
         st = there_and_back(t, &text, &found, &err);
         if (st != KVS_E_LIMIT ||
-            (!strstr(err.message, "steps per byte of the text") && !strstr(err.message, "gave up")))
+            (!strstr(err.message, "steps per byte of the text") && !strstr(err.message, "failed")))
             fail_msg("'%s': expected a refusal, found %d '%s'", list[i], st, err.message);
         kvsi_text_release(&found);
         kvs_tokenizer_free(t);
@@ -557,5 +542,5 @@ int main(void)
         cmocka_unit_test(ordinary),
     };
 
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, support_dir_setup, support_dir_teardown);
 }

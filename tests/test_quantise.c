@@ -139,7 +139,7 @@ static const struct {
      NULL},
     {{SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1)},
      {.vocab = 19, .dim = 64, .ffn = 40, .context = 16},
-     "2 of 23 tensors are F16, because their rows are no whole blocks of 32: "
+     "2 of 23 tensors are F16, because their rows are not whole blocks of 32: "
      "'model.layers.0.mlp.down_proj.weight' has rows of 40"},
     {{.positions = KVS_POSITIONS_LEARNED},
      {.vocab = 19, .dim = 64, .ffn = 32, .context = 16},
@@ -274,7 +274,7 @@ static void numbers_that_blocks_cannot_hold_are_named(void **state)
             assert_int_equal(kvs_model_write_tensor(model, p->name, numbers, p->count, NULL),
                              KVS_OK);
             assert_int_equal(kvs_model_save(model, dir, NULL), KVS_OK);
-            expect_refusal(&options, KVS_E_LIMIT, "tensor 'blk.1.ffn_up.weight' has a number of");
+            expect_refusal(&options, KVS_E_LIMIT, "tensor 'blk.1.ffn_up.weight' has the value");
         }
     kvsi_free(numbers);
     kvs_model_free(model);

@@ -176,7 +176,7 @@ static void hostile_numbers_are_refused(void **state)
         {starts + 8, 8, 5, "document 1 goes from token 5 to 4"},
         {starts + 16, 8, 9, "document 2 goes from token 9 to 9"},
         {starts + 16, 8, 10, "document 1 goes from token 3 to 10 of 9"},
-        {starts + 16, 8, UINT64_MAX, "expected starts that rise"},
+        {starts + 16, 8, UINT64_MAX, "expected increasing starts"},
     };
     size_t size = 0;
     char *whole = NULL;
@@ -238,13 +238,13 @@ static void foreign_files_are_read(void **state)
     write_llmc(20240520, 1, 4, narrow, sizeof narrow);
     expect_ids(50257, KVSI_SHARD_LLMC, expected, 4);
     expect_refusal(50256, "has id 50256");
-    expect_refusal(0, "llm.c's ids, say how large its vocabulary is");
+    expect_refusal(0, "llm.c's ids, give the size of its vocabulary");
     write_llmc(20240801, 7, 4, wide, sizeof wide);
     expect_ids(128256, KVSI_SHARD_LLMC, expected_wide, 4);
     write_bytes(narrow, sizeof narrow);
     expect_ids(50257, KVSI_SHARD_NANOGPT, expected, 4);
     expect_refusal(50256, "has id 50256");
-    expect_refusal(0, "nanoGPT's ids, say how large its vocabulary is");
+    expect_refusal(0, "nanoGPT's ids, give the size of its vocabulary");
 }
 
 static void bad_foreign_files_are_refused(void **state)
@@ -259,9 +259,9 @@ static void bad_foreign_files_are_refused(void **state)
     write_llmc(20240520, 1, 3, ids, 7);
     expect_refusal(10, "claims 3 tokens");
     write_llmc(20240520, 1, 0, ids, 0);
-    expect_refusal(10, "holds no tokens");
+    expect_refusal(10, "contains no tokens");
     write_bytes(ids, 7);
-    expect_refusal(10, "no whole number of 16-bit ids");
+    expect_refusal(10, "not a whole number of 16-bit ids");
     write_bytes(ids, 0);
     expect_refusal(10, "is empty");
     assert_int_equal(remove(path), 0);

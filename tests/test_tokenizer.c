@@ -14,26 +14,10 @@
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = support_make_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 static kvs_status load_file(kvs_tokenizer **out, const char *name, const void *data, size_t size,
                             kvs_err *err)
 {
-    char *path = kvsi_path_join(dir, name);
+    char *path = kvsi_path_join(support_dir, name);
     FILE *file = fopen(path, "wb");
     kvs_status st;
 
@@ -467,7 +451,7 @@ static void test_sentencepiece(void **state)
 
 static void write_beside(const char *name, const char *text)
 {
-    char *path = kvsi_path_join(dir, name);
+    char *path = kvsi_path_join(support_dir, name);
 
     if (text)
         assert_int_equal(kvsi_file_write_text(path, text, NULL), KVS_OK);
@@ -580,9 +564,9 @@ static void test_hostile_beside(void **state)
         {"tokenizer_config.json",
          "{\"added_tokens_decoder\": {\"9999999999\": {\"content\": \"x\"}}}", "too large"},
         {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"4\": {\"content\": \"x\"}}}",
-         "'x' has id 4, which is another token's"},
+         "'x' has id 4, which belongs to another token"},
         {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"9\": {\"content\": \"a\"}}}",
-         "'a' has id 9, which is another token's"},
+         "'a' has id 9, which belongs to another token"},
         {"tokenizer_config.json", "{\"additional_special_tokens\": \"x\"}", "expected a list"},
         {"added_tokens.json", "{\"x\": \"8\"}", "token 'x': expected a whole number"},
         {"added_tokens.json", "{\"x\": -8}", "token 'x': expected a whole number"},
@@ -613,7 +597,7 @@ static void test_beside_json(void **state)
         "{\"added_tokens\": [{\"id\": 0, \"content\": \"<|endoftext|>\", \"special\": true},"
         "{\"id\": 1, \"content\": \"<|im_end|>\", \"special\": true}],"
         "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 2}, \"merges\": []}}";
-    char *saved = kvsi_path_join(dir, "saved"), *path;
+    char *saved = kvsi_path_join(support_dir, "saved"), *path;
     kvs_tokenizer *t, *again;
     int made;
 
@@ -681,7 +665,7 @@ static void test_gguf_frames(void **state)
         if (load_file(&t, "words.gguf", file.data, file.length, &err) != KVS_OK)
             fail_msg("%s", err.message);
         expect_ids(t, "a", cases[i].ids);
-        path = kvsi_path_join(dir, "saved.json");
+        path = kvsi_path_join(support_dir, "saved.json");
         assert_int_equal(kvs_tokenizer_save(t, path, NULL), KVS_OK);
         assert_int_equal(kvs_tokenizer_load(&again, path, NULL), KVS_OK);
         expect_ids(again, "a", cases[i].ids);
@@ -710,7 +694,7 @@ static void test_refusals(void **state)
     (void)state;
     expect_refused("{}", KVS_E_FORMAT, "'model'");
     expect_refused("{\"model\": {\"vocab\": {}, \"merges\": []}}", KVS_E_FORMAT, "empty");
-    expect_refused("{\"model\": {\"vocab\": {\"a\": 0, \"b\": 0}}}", KVS_E_FORMAT, "id is there");
+    expect_refused("{\"model\": {\"vocab\": {\"a\": 0, \"b\": 0}}}", KVS_E_FORMAT, "id occurs");
     expect_refused("{\"model\": {\"vocab\": {\"a\": 0, \"a\": 1}}}", KVS_E_FORMAT, "duplicate");
     expect_refused("{\"model\": {\"vocab\": {\"a\": 99999999999}}}", KVS_E_FORMAT, "99999999999");
     expect_refused("{\"model\": {\"vocab\": {\"a\": -1}}}", KVS_E_FORMAT, "whole number");
@@ -739,7 +723,7 @@ static void test_refusals(void **state)
                    KVS_E_UNSUPPORTED, "decoder 'CTC'");
     expect_refused("{\"model\": {\"vocab\": {\"a\": 0}}, \"added_tokens\": [{\"id\": 0, "
                    "\"content\": \"b\"}]}",
-                   KVS_E_FORMAT, "id is there twice");
+                   KVS_E_FORMAT, "id occurs twice");
     expect_refused("{\"model\": {\"vocab\": {\"a\": 0}}, \"added_tokens\": [{\"id\": 1, "
                    "\"content\": \"a\"}]}",
                    KVS_E_FORMAT, "the vocabulary has it as 0");
@@ -748,8 +732,8 @@ static void test_refusals(void **state)
         "\"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"x\"}}, "
         "{\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"x\": {\"ids\": [7]}}}}",
         KVS_E_FORMAT, "outside the vocabulary");
-    expect_refused("\x7f\x45LF what is this", KVS_E_FORMAT, "is no tokenizer");
-    expect_refused("", KVS_E_FORMAT, "is no tokenizer");
+    expect_refused("\x7f\x45LF what is this", KVS_E_FORMAT, "is not a tokenizer");
+    expect_refused("", KVS_E_FORMAT, "is not a tokenizer");
 }
 
 static void test_deep_sequences(void **state)
@@ -810,5 +794,5 @@ int main(void)
         cmocka_unit_test(test_gguf_frames),
     };
 
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, support_dir_setup, support_dir_teardown);
 }

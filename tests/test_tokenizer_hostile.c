@@ -5,25 +5,9 @@
 
 #include <string.h>
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = support_make_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 static kvs_status load(kvs_tokenizer **t, const kvsi_text *file, kvs_err *err)
 {
-    char *path = write_file(dir, "tokenizer", file->data, file->length);
+    char *path = write_file(support_dir, "tokenizer", file->data, file->length);
     const kvs_status st = kvs_tokenizer_load(t, path, err);
 
     kvsi_free(path);
@@ -84,11 +68,11 @@ static void many_steps(void **state)
     put_steps(&json, "pre_tokenizer", "pretokenizers", "{\"type\": \"Digits\"}", 64);
     kvs_tokenizer_free(expect_loaded(&json));
     put_steps(&json, "pre_tokenizer", "pretokenizers", "{\"type\": \"Digits\"}", 65);
-    expect_refused(&json, KVS_E_LIMIT, "more than 64 steps");
+    expect_refused(&json, KVS_E_LIMIT, "more than 64 normalizers");
     put_steps(&json, "decoder", "decoders", "{\"type\": \"Fuse\"}", 65);
-    expect_refused(&json, KVS_E_LIMIT, "more than 64 steps");
+    expect_refused(&json, KVS_E_LIMIT, "more than 64 normalizers");
     put_steps(&json, "normalizer", "normalizers", "{\"type\": \"NFC\"}", 65);
-    expect_refused(&json, KVS_E_LIMIT, "more than 64 steps");
+    expect_refused(&json, KVS_E_LIMIT, "more than 64 normalizers");
 }
 
 /* Each of these doubles a text, or does worse. */
@@ -144,7 +128,7 @@ static void empty_replacement(void **state)
 
     (void)state;
     put_document(&json, "decoder", "{\"type\": \"Metaspace\", \"replacement\": \"\"}");
-    expect_refused(&json, KVS_E_FORMAT, "Metaspace without its replacement");
+    expect_refused(&json, KVS_E_FORMAT, "of a Metaspace is empty");
 }
 
 /* Matches that end inside a character. */
@@ -240,5 +224,5 @@ int main(void)
         cmocka_unit_test(empty_tokens),        cmocka_unit_test(words_without_ids),
     };
 
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, support_dir_setup, support_dir_teardown);
 }

@@ -10,22 +10,6 @@
 #include <string.h>
 #include <zstd.h>
 
-static char *dir;
-
-static int make_dir(void **state)
-{
-    (void)state;
-    dir = support_make_dir();
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 /* ---- helpers --------------------------------------------------------------------------------- */
 
 /* Text with everything that decides where words end: spaces of all kinds, letters of several bytes,
@@ -89,7 +73,7 @@ static void expect_equal_counts(const kvsi_word_counts *found, const kvsi_word_c
 
 static char *write_bytes(const char *name, const char *data, size_t size)
 {
-    char *path = kvsi_path_join(dir, name);
+    char *path = kvsi_path_join(support_dir, name);
     FILE *file = fopen(path, "wb");
 
     assert_non_null(file);
@@ -269,5 +253,5 @@ int main(void)
         cmocka_unit_test(what_is_no_text_is_refused),
     };
 
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, support_dir_setup, support_dir_teardown);
 }

@@ -114,8 +114,8 @@ static void gguf_tensors(void **state)
     } cases[] = {
         {RANK, 4, 5, "'blk.1.attn_k.weight' has 5 dimensions, expected at most 4"},
         {RANK, 4, 0xffffffff, "has 4294967295 dimensions"},
-        {INNER, 8, 1ULL << 62, "'blk.1.attn_k.weight' has a shape beyond any memory"},
-        {OUTER, 8, UINT64_MAX, "'blk.1.attn_k.weight' has a shape beyond any memory"},
+        {INNER, 8, 1ULL << 62, "'blk.1.attn_k.weight' has a shape whose size overflows"},
+        {OUTER, 8, UINT64_MAX, "'blk.1.attn_k.weight' has a shape whose size overflows"},
         {OUTER, 8, 1ULL << 40, "beyond the file's"},
         {INNER, 8, 15,
          "'model.layers.1.self_attn.k_proj.weight' has shape (8,15), the "
@@ -148,10 +148,10 @@ static void gguf_header(void **state)
         const char *message;
     } cases[] = {
         {4, 4, 1, "GGUF version 1, expected 2 or 3"},
-        {8, 8, UINT64_MAX, "claims 18446744073709551615 tensors, but has room for at most"},
-        {8, 8, 1ULL << 61, "tensors, but has room for at most"},
+        {8, 8, UINT64_MAX, "claims 18446744073709551615 tensors, but its size allows at most"},
+        {8, 8, 1ULL << 61, "tensors, but its size allows at most"},
         {8, 8, 0, "vocab is 0"},
-        {16, 8, UINT64_MAX, "18446744073709551615 keys of metadata"},
+        {16, 8, UINT64_MAX, "18446744073709551615 metadata keys"},
     };
     fixture *f = *state;
 
@@ -201,7 +201,7 @@ static void gguf_names(void **state)
     } cases[] = {
         {"blk.1.attn_k.weight", "blk.0.attn_k.weight",
          "the tensor 'model.layers.0.self_attn.k_proj.weight' twice"},
-        {"blk.1.attn_k.weight", "blk.1.attn_x.weight", "tensor 'blk.1.attn_x.weight', which no"},
+        {"blk.1.attn_k.weight", "blk.1.attn_x.weight", "unknown tensor 'blk.1.attn_x.weight'"},
         {"blk.1.attn_k.weight", "blk.7.attn_k.weight",
          "no tensor 'model.layers.1.self_attn.k_proj.weight'"},
         {"blk.1.attn_k.weight", "blk.1.attn\0k.weight", "expected 1 to 256 and no NUL"},
@@ -229,7 +229,7 @@ static void gguf_configurations(void **state)
         {"{\"a\"", "file"},
         {"[[[[[[", "file"},
         {"{\"model_type\":\"gpt2\",\"vocab_size\":5,\"n_embd\":8,\"n_layer\":1,\"n_head\":2}",
-         "has the body gpt2, expected llama in GGUF"},
+         "body is gpt2, expected llama in GGUF"},
         {"{\"model_type\":\"llama\"}", "vocab_size"},
     };
     fixture *f = *state;
@@ -419,7 +419,7 @@ static void no_models(void **state)
     expect_refusal(f, "is neither safetensors nor GGUF nor a llama2.c model");
     restart(f);
     kvsi_text_add(&f->file, "{\"a\": 1}");
-    expect_refusal(f, "is no model, expected a folder, safetensors, GGUF or llama2.c");
+    expect_refusal(f, "is not a model: expected a folder, safetensors, GGUF or llama2.c");
     f->file.length = 0;
     expect_refusal(f, "has 0 bytes, too few for any model");
     kvsi_free(nowhere);
@@ -510,7 +510,7 @@ static void gguf_keys_that_change_results(void **state)
     expect_refusal(f, "'llama.attention.causal': expected 1, found 0");
     make_gguf(f);
     add_gguf_text(&f->file, "llama.rope.scaling.type", "yarn");
-    expect_refusal(f, "expected 'none', found 'yarn'; scaled positions are unknown here");
+    expect_refusal(f, "expected 'none', found 'yarn'; scaled positions are not supported");
     make_gguf(f);
     add_gguf_text(&f->file, "llama.logit_scale", "1");
     expect_refusal(f, "key 'llama.logit_scale': expected a whole number");

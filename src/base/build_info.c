@@ -1,4 +1,4 @@
-/* What this build is: the compiler's and libraries' names come from the build system. */
+/* Information on this build; the build system provides the names of compiler and libraries. */
 #include "base/commit.h"
 #include "kvshift/kvshift.h"
 

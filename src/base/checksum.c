@@ -1,6 +1,7 @@
 #include "base/checksum.h"
 
 #include "base/files.h"
+#include "base/memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ kvs_status kvsi_checksum_create(kvsi_checksum_stream **out, kvs_err *err)
 
     *out = NULL;
     if (!state)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checksum");
+        return kvsi_no_memory(err, "a checksum");
     XXH64_reset(state, 0);
     *out = (kvsi_checksum_stream *)state; /* the library's own type, under our name */
     return KVS_OK;

@@ -1,4 +1,4 @@
-/* base/checksum.h - XXH64 of memory and of whole files: finds damage, not malice. */
+/* base/checksum.h - XXH64 of memory and of files.  Detects damage, not manipulation. */
 #ifndef KVSI_BASE_CHECKSUM_H
 #define KVSI_BASE_CHECKSUM_H
 
@@ -9,7 +9,7 @@
 uint64_t kvsi_checksum(const void *data, size_t size);
 kvs_status kvsi_checksum_file(uint64_t *out, const char *path, kvs_err *err);
 
-/* Piece by piece: what was added so far has the same sum as if it were one block. */
+/* Incremental: the sum of all data added so far. */
 typedef struct kvsi_checksum_stream kvsi_checksum_stream;
 kvs_status kvsi_checksum_create(kvsi_checksum_stream **out, kvs_err *err);
 void kvsi_checksum_add(kvsi_checksum_stream *stream, const void *data, size_t size);

@@ -1,7 +1,7 @@
-/* base/clock.h - time that only goes forward. */
+/* base/clock.h - monotonic time. */
 #ifndef KVSI_BASE_CLOCK_H
 #define KVSI_BASE_CLOCK_H
 
-double kvsi_clock_seconds(void); /* since some fixed moment; only differences mean anything */
+double kvsi_clock_seconds(void); /* since an arbitrary moment; use differences */
 
 #endif

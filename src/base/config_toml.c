@@ -1,5 +1,6 @@
 /* Settings as TOML, the part of it that base/config_file.h names. */
 #include "base/config_file.h"
+#include "base/utf8.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -78,30 +79,13 @@ static kvs_status read_name(kvsi_config_reader *r, kvsi_text *name, const char *
 
 /* ---- strings ---- */
 
-static void add_utf8(kvsi_text *text, uint32_t c)
-{
-    char bytes[4];
-    size_t count = 0;
-
-    if (c < 0x80) {
-        bytes[count++] = (char)c;
-    } else {
-        const size_t more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-        static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
-
-        bytes[count++] = (char)(lead[more] | c >> (6 * more));
-        for (size_t i = more; i-- > 0;)
-            bytes[count++] = (char)(0x80 | (c >> (6 * i) & 0x3f));
-    }
-    kvsi_text_add_bytes(text, bytes, count);
-}
-
 /* The four or eight hexadecimal digits of \u and \U. */
 static kvs_status read_code_point(kvsi_config_reader *r, kvsi_text *text, size_t count,
                                   kvs_err *err)
 {
     static const char hex[] = "0123456789abcdef0123456789ABCDEF";
     uint32_t c = 0;
+    char bytes[4];
 
     for (size_t i = 0; i < count; i++) {
         if (!is_one_of(peek(r, i), hex))
@@ -111,7 +95,7 @@ static kvs_status read_code_point(kvsi_config_reader *r, kvsi_text *text, size_t
     if (c == 0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
         return fail_expected(r, "a character's number", err);
     r->at += count;
-    add_utf8(text, c);
+    kvsi_text_add_bytes(text, bytes, kvsi_utf8_put(bytes, c));
     return KVS_OK;
 }
 

@@ -14,21 +14,21 @@ struct kvsi_documents {
     const char *path, *field, *separator;
     kvsi_source *source;
     int lines; /* .jsonl */
-    int ended; /* the source has no more */
+    int ended; /* the source is at its end */
 
-    char *buffer; /* read and not yet handed out: from `begin` to `end` */
+    char *buffer; /* read but not yet returned: from `begin` to `end` */
     size_t begin, end, capacity;
-    size_t searched; /* bytes from `begin` on in which no separator or line end begins */
+    size_t searched; /* bytes from `begin` on in which no separator or line end starts */
 
-    uint64_t line;   /* .jsonl: number of the last one taken */
-    json_t *value;   /* .jsonl: the line whose text is being handed out */
-    size_t handed;   /* bytes of that text, or of the document of a text, so far */
-    int after_break; /* text: a line end may follow that belongs to the separator */
+    uint64_t line;   /* .jsonl: number of the last line read */
+    json_t *value;   /* .jsonl: the line whose text is being returned */
+    size_t handed;   /* bytes of the current document returned so far */
+    int after_break; /* text: a line end that belongs to the separator may follow */
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Is the name NAME.ending or NAME.ending.zst? */
+/* Whether the name is NAME.ending or NAME.ending.zst. */
 static int has_kind(const char *path, const char *ending)
 {
     char compressed[16];
@@ -52,7 +52,7 @@ kvs_status kvsi_documents_open(kvsi_documents **out, const char *path, const cha
                          path);
     documents = kvsi_alloc(1, sizeof *documents);
     if (!documents)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     *documents = (kvsi_documents){.path = path,
                                   .field = field ? field : KVSI_DEFAULT_FIELD,
                                   .separator = separator ? separator : KVSI_DEFAULT_SEPARATOR,
@@ -97,22 +97,22 @@ static char *text_of(const kvsi_documents *d)
     return d->buffer + d->begin;
 }
 
-/* Room for one more block behind `end`. */
-static kvs_status make_room(kvsi_documents *d, kvs_err *err)
+/* Makes the capacity behind `end` at least one block. */
+static kvs_status reserve_block(kvsi_documents *d, kvs_err *err)
 {
     const size_t size = held(d);
     char *larger;
 
     if (d->capacity - d->end >= BLOCK)
         return KVS_OK;
-    if (size + BLOCK <= d->capacity / 4 * 3) { /* at most 3 bytes move for each that is read */
+    if (size + BLOCK <= d->capacity / 4 * 3) { /* moves at most 3 bytes per byte read */
         memmove(d->buffer, text_of(d), size);
     } else {
         const size_t capacity = 2 * (size + BLOCK);
 
         larger = kvsi_alloc(capacity, 1);
         if (!larger)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a document of '%s'", d->path);
+            return kvsi_no_memory(err, "a document of '%s'", d->path);
         if (size > 0)
             memcpy(larger, text_of(d), size);
         kvsi_free(d->buffer);
@@ -128,7 +128,7 @@ static kvs_status read_more(kvsi_documents *d, kvs_err *err)
 {
     size_t got = 0;
 
-    TRY(make_room(d, err));
+    TRY(reserve_block(d, err));
     TRY(kvsi_source_read(d->source, d->buffer + d->end, BLOCK, &got, err));
     d->end += got;
     d->ended = got == 0;
@@ -141,7 +141,7 @@ static void take(kvsi_documents *d, size_t size)
     d->searched = 0;
 }
 
-/* Where `mark` begins in what is held, or NULL; what was looked at once is not looked at again. */
+/* The position of `mark` in the buffered text, or NULL.  Searched bytes are not searched again. */
 static const char *find(kvsi_documents *d, const char *mark)
 {
     const size_t length = strlen(mark), size = held(d);
@@ -160,7 +160,7 @@ static const char *find(kvsi_documents *d, const char *mark)
     return NULL;
 }
 
-/* ---- cutting --------------------------------------------------------------------------------- */
+/* ---- splitting long documents ---------------------------------------------------------------- */
 
 static int is_space(char c)
 {
@@ -186,7 +186,7 @@ size_t kvsi_text_cut(const char *text, size_t size, size_t at)
     }
     if (line)
         return line;
-    /* No character has more than three bytes behind its first; other bytes are no text. */
+    /* A character has at most three bytes after its first; longer runs are not text. */
     while (at - character < 3 && character > 1 && continues_character(text[character]))
         character--;
     return continues_character(text[character]) ? at : character;
@@ -194,7 +194,7 @@ size_t kvsi_text_cut(const char *text, size_t size, size_t at)
 
 /* ---- .txt ------------------------------------------------------------------------------------ */
 
-/* Drops the line end that follows a separator. */
+/* Drops the line end after a separator. */
 static kvs_status skip_line_end(kvsi_documents *d, kvs_err *err)
 {
     size_t skipped = 0;
@@ -249,7 +249,7 @@ static int is_blank(const char *text, size_t size)
     return i == size;
 }
 
-/* The next line without its end; only the end of the file gives an empty one with *found = 0. */
+/* The next line without its line end; *found = 0 only at the end of the file. */
 static kvs_status next_line(kvsi_documents *d, const char **line, size_t *size, int *found,
                             kvs_err *err)
 {
@@ -335,7 +335,7 @@ static kvs_status next_field(kvsi_documents *d, kvsi_document_piece *piece, int 
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
-/* Pieces of .txt with empty documents left out. */
+/* Pieces of .txt files without empty documents. */
 static kvs_status next_full_text(kvsi_documents *d, kvsi_document_piece *piece, int *found,
                                  kvs_err *err)
 {

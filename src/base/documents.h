@@ -1,12 +1,11 @@
-/* base/documents.h - the documents of text files, one after the other, in pieces of bounded size.
+/* base/documents.h - iterates over the documents of text files, in pieces of bounded size.
  *
  *     .jsonl    one field of each line
- *     others    text: the whole file, or what lies between separators; one line end right after a
+ *     others    text: the whole file, or the parts between separators; a line end right after a
  *               separator belongs to the separator.  .json and compressed files are refused.
  *
- * Either may be compressed, with .zst behind its name.  Empty documents are left out.  A document
- * comes as one piece, or, above KVSI_PIECE_BYTES, as several that are cut at line ends where
- * possible. */
+ * Both may be compressed, with .zst appended to the name.  Empty documents are skipped.  A document
+ * is one piece or, above KVSI_PIECE_BYTES, several, split at line ends where possible. */
 #ifndef KVSI_BASE_DOCUMENTS_H
 #define KVSI_BASE_DOCUMENTS_H
 
@@ -21,25 +20,24 @@ typedef struct kvsi_documents kvsi_documents;
 
 typedef struct kvsi_document_piece {
     const char *text; /* any bytes; valid until the next call */
-    size_t size;      /* 0 is possible where a document of several pieces ends */
-    int last;         /* of its document */
+    size_t size;      /* may be 0 at the end of a document of several pieces */
+    int last;         /* the last piece of its document */
 } kvsi_document_piece;
 
-/* The strings are borrowed; NULL stands for the default.  With the separator "" a text is one
- * document. */
+/* The strings are borrowed; NULL = default.  With separator "" a text file is one document. */
 kvs_status kvsi_documents_open(kvsi_documents **out, const char *path, const char *field,
                                const char *separator, kvs_err *err);
 void kvsi_documents_close(kvsi_documents *documents);
-/* *found = 0 means there are no more. */
+/* *found = 0: no more documents. */
 kvs_status kvsi_documents_next(kvsi_documents *documents, kvsi_document_piece *piece, int *found,
                                kvs_err *err);
 
-/* Of the file itself, so far. */
+/* Bytes and checksum of the file read so far. */
 uint64_t kvsi_documents_bytes(const kvsi_documents *documents);
 uint64_t kvsi_documents_checksum(const kvsi_documents *documents);
 
-/* Where to cut a text of `size` bytes at `at` (0 < at < size) or up to an eighth before: after a
- * line end between two words, or after any line end, or else where a character ends. */
+/* Where to split a text of `size` bytes at `at` (0 < at < size) or up to an eighth before: after a
+ * line end between two words, else after any line end, else at a character boundary. */
 size_t kvsi_text_cut(const char *text, size_t size, size_t at);
 
 #endif

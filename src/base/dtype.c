@@ -1,15 +1,15 @@
-/* Halves and blocks are converted by bits and in a fixed order, so that every processor gives the
- * same numbers. */
+/* f16 and quantized blocks are converted by bit operations in a fixed order, so that every
+ * processor gives the same values. */
 #include "base/dtype.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { RUN = 32, SUPER = 256 }; /* numbers of a block of Q8_0 and Q4_0, and of Q4_K */
+enum { RUN = 32, SUPER = 256 }; /* values per block of Q8_0 and Q4_0, and of Q4_K */
 
 static const struct {
     const char *name;
-    size_t block, bytes; /* numbers and bytes of a block */
+    size_t block, bytes; /* values and bytes per block */
     int weight;
 } dtypes[KVSI_DTYPES] = {
     [KVSI_F32] = {"F32", 1, 4, 1},
@@ -45,7 +45,7 @@ int kvsi_dtype_is_weight(kvsi_dtype dtype)
     return dtypes[dtype].weight;
 }
 
-/* ---- halves ---- */
+/* ---- f16 and bf16 ---- */
 
 static float from_bits(uint32_t bits)
 {
@@ -85,9 +85,9 @@ static uint16_t float_to_f16(float value)
 
     if (magnitude > 0x7f800000) /* NaN stays NaN, and quiet */
         return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
-    if (magnitude >= 0x477ff000) /* from 65520 on, rounding leaves the range */
+    if (magnitude >= 0x477ff000) /* values from 65520 on round to infinity */
         return (uint16_t)(sign | 0x7c00);
-    if (magnitude < 0x38800000) { /* below 2^-14: adding 0.5 leaves the multiples of 2^-24 */
+    if (magnitude < 0x38800000) { /* below 2^-14: adding 0.5 rounds to multiples of 2^-24 */
         const float rounded = from_bits(magnitude) + 0.5F;
 
         return (uint16_t)(sign | (to_bits(rounded) - to_bits(0.5F)));
@@ -100,7 +100,7 @@ static uint16_t float_to_bf16(float value)
 {
     const uint32_t bits = to_bits(value);
 
-    if ((bits & 0x7fffffff) > 0x7f800000) /* rounding must not make a NaN infinite */
+    if ((bits & 0x7fffffff) > 0x7f800000) /* rounding must not turn a NaN into infinity */
         return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
@@ -118,7 +118,7 @@ static void put_half(unsigned char *at, uint16_t half)
     memcpy(at, &half, sizeof half);
 }
 
-/* ---- blocks ---- */
+/* ---- quantized blocks ---- */
 
 static void decode_q8_0(float *out, const unsigned char *block)
 {
@@ -138,8 +138,8 @@ static void decode_q4_0(float *out, const unsigned char *block)
     }
 }
 
-/* Scale and offset of run `r` of eight, six bits each: four runs plain, the other four with their
- * upper two bits in the upper bits of those. */
+/* Scale and offset of run `r` of eight, six bits each.  Runs 0-3 are stored directly; the upper two
+ * bits of runs 4-7 are in the upper bits of those. */
 static void run_scale(int *scale, int *offset, const unsigned char *packed, int r)
 {
     if (r < 4) {
@@ -167,8 +167,8 @@ static void decode_q4_k(float *out, const unsigned char *block)
     }
 }
 
-/* Each half of the block is four runs of 32, whose numbers share bytes: those of runs 0 and 2, and
- * of runs 1 and 3, the lower four bits; those of all four the upper two. */
+/* Each half of the block is four runs of 32.  Runs 0 and 2, and runs 1 and 3, share bytes for the
+ * lower four bits; all four share bytes for the upper two. */
 static void decode_q6_k(float *out, const unsigned char *block)
 {
     const unsigned char *upper = block + SUPER / 2, *scales = upper + SUPER / 4;
@@ -183,7 +183,7 @@ static void decode_q6_k(float *out, const unsigned char *block)
     }
 }
 
-/* The number of largest magnitude; the first of equals. */
+/* The value of largest magnitude; the first of equals. */
 static float extreme(const float *in)
 {
     float most = 0;
@@ -193,8 +193,8 @@ static float extreme(const float *in)
     return most;
 }
 
-/* Of a factor so small that numbers could not be divided by it (nor would it be left of a half),
- * 0: all of the block is. */
+/* 1 / scale, or 0 if the scale is too small for the division (and for f16): then all values of the
+ * block are 0. */
 static float inverse_of(float d)
 {
     const float inverse = d != 0 ? 1.0F / d : 0.0F;

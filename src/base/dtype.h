@@ -1,16 +1,16 @@
-/* base/dtype.h - the types of numbers in files and in weights: plain ones, halves, and blocks of
- * small whole numbers with a common factor, as GGUF has them.
+/* base/dtype.h - types of values in files and weights: plain types, and GGUF's quantized blocks of
+ * small integers with a common scale.
  *
- *     Q8_0   32 numbers: a half d, then 32 signed bytes q;            d * q
- *     Q4_0   32 numbers: a half d, then 16 bytes; number i is the low four bits of byte i, number
- *            16 + i the high ones;                                    d * (q - 8)
- *     Q4_K   256 numbers in eight runs of 32: halves d and m, then 12 bytes with a six-bit scale s
- *            and offset o a run, then 128 bytes of four bits;         d * s * q - m * o
- *     Q6_K   256 numbers in sixteen runs of 16: 128 bytes with their lower four bits, 64 with their
- *            upper two, 16 signed scales s, a half d;                 d * s * (q - 32)
+ *     Q8_0   32 values: f16 d, then 32 signed bytes q;                d * q
+ *     Q4_0   32 values: f16 d, then 16 bytes; value i is the low four bits of byte i, value 16 + i
+ *            the high four;                                           d * (q - 8)
+ *     Q4_K   256 values in eight runs of 32: f16 d and m, 12 bytes with a six-bit scale s and
+ *            offset o per run, 128 bytes of four bits;                d * s * q - m * o
+ *     Q6_K   256 values in sixteen runs of 16: 128 bytes with the lower four bits, 64 with the
+ *            upper two, 16 signed scales s, f16 d;                    d * s * (q - 32)
  *
- * Everything here is plain C and gives the same bits on every processor; kernels have fast versions
- * of what they need. */
+ * This code is plain C and gives the same bits on every processor; kernels have fast versions of
+ * the parts they need. */
 #ifndef KVSI_BASE_DTYPE_H
 #define KVSI_BASE_DTYPE_H
 
@@ -32,18 +32,18 @@ typedef enum kvsi_dtype {
     KVSI_DTYPES
 } kvsi_dtype;
 
-const char *kvsi_dtype_name(kvsi_dtype dtype); /* as safetensors and GGUF write it: "F32", "Q8_0" */
+const char *kvsi_dtype_name(kvsi_dtype dtype); /* as in safetensors and GGUF: "F32", "Q8_0" */
 
-/* Numbers come in blocks: 1 of the plain types, 32 or 256 of the others. */
+/* Values per block: 1 for plain types, otherwise 32 or 256. */
 size_t kvsi_dtype_block(kvsi_dtype dtype);
-/* Bytes of `count` numbers, a whole number of blocks. */
+/* Bytes of `count` values, a whole number of blocks. */
 size_t kvsi_dtype_bytes(kvsi_dtype dtype, size_t count);
 
-/* Whether numbers of the type can be weights: F32, F16, BF16 and the blocks. */
+/* Whether weights may have this type: F32, F16, BF16 and the quantized blocks. */
 int kvsi_dtype_is_weight(kvsi_dtype dtype);
-/* Numbers of such a type as float32, exactly, and the other way: rounded to nearest, ties to even
- * (F16, BF16); Q8_0 and Q4_0 as GGUF's own tools round them; Q4_K and Q6_K are read only.  `data`
- * may be at any alignment; `count` is a whole number of blocks.  What becomes blocks is finite. */
+/* Converts values to float32, exactly, and back: F16 and BF16 round to nearest, ties to even; Q8_0
+ * and Q4_0 round as in GGUF's tools; Q4_K and Q6_K are read only.  `data` may be unaligned; `count`
+ * is a whole number of blocks.  Values to quantize must be finite. */
 void kvsi_dtype_decode(float *out, kvsi_dtype dtype, const void *data, size_t count);
 void kvsi_dtype_encode(void *out, kvsi_dtype dtype, const float *in, size_t count);
 

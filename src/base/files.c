@@ -20,14 +20,9 @@ kvs_status(kvsi_fail_errno)(kvs_err *err, const char *action, const char *path)
                      path, reason);
 }
 
-static kvs_status fail_memory(kvs_err *err, const char *path)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-}
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The size of an open file that must be regular and within the limit. */
+/* The size of an open file, which must be regular and within the limit. */
 static kvs_status check_size(size_t *size, int fd, const char *path, size_t limit, kvs_err *err)
 {
     struct stat info;
@@ -37,7 +32,7 @@ static kvs_status check_size(size_t *size, int fd, const char *path, size_t limi
     if (!S_ISREG(info.st_mode))
         return kvsi_fail(err, KVS_E_IO, "cannot read '%s': not a regular file", path);
     if ((uintmax_t)info.st_size > limit)
-        return kvsi_fail(err, KVS_E_LIMIT, "'%s' has %ju bytes, at most %zu are read", path,
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s' has %ju bytes, expected at most %zu", path,
                          (uintmax_t)info.st_size, limit);
     *size = (size_t)info.st_size;
     return KVS_OK;
@@ -64,7 +59,7 @@ kvs_status kvsi_file_read(char **out, size_t *size, const char *path, size_t lim
     kvs_status st = KVS_OK;
     size_t length = 0;
     char *data = NULL;
-    /* Without O_NONBLOCK, opening a pipe would wait for a writer before it can be refused. */
+    /* With O_NONBLOCK opening a pipe does not wait for a writer, so that it can be refused. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     *out = NULL;
@@ -73,7 +68,7 @@ kvs_status kvsi_file_read(char **out, size_t *size, const char *path, size_t lim
     TRY_OUT(check_size(&length, fd, path, limit, err));
     data = kvsi_alloc(length + 1, 1);
     if (!data) {
-        st = fail_memory(err, path);
+        st = kvsi_no_memory(err, "'%s'", path);
         goto out;
     }
     TRY_OUT(read_all(fd, data, length, path, err));
@@ -112,10 +107,10 @@ kvs_status kvsi_read_line(kvsi_text *line, int *found, FILE *from, const char *p
 
 struct kvsi_new_file {
     FILE *stream;
-    char *path, *temporary; /* temporary exists on disk as long as stream is open */
+    char *path, *temporary; /* `temporary` exists on disk while `stream` is open */
 };
 
-/* Renaming over a device, a pipe or a folder would do harm or fail late. */
+/* Renaming over a device, a pipe or a folder would do damage or fail late. */
 static kvs_status check_target(const char *path, kvs_err *err)
 {
     struct stat info;
@@ -134,7 +129,7 @@ static void free_new_file(kvsi_new_file *file)
 
 static kvs_status open_temporary(kvsi_new_file *file, kvs_err *err)
 {
-    /* A file of this name can only be what an earlier process with our number left behind. */
+    /* A file of this name can only be left over from an earlier process with our process id. */
     const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
     const int fd = open(file->temporary, flags, 0666);
     kvs_status st;
@@ -159,12 +154,12 @@ kvs_status kvsi_new_file_open(kvsi_new_file **out, const char *path, kvs_err *er
     *out = NULL;
     file = kvsi_alloc(1, sizeof *file);
     if (!file)
-        return fail_memory(err, path);
+        return kvsi_no_memory(err, "'%s'", path);
     TRY_OUT(check_target(path, err));
     file->path = kvsi_strdup(path);
     file->temporary = kvsi_alloc(room, 1);
     if (!file->path || !file->temporary) {
-        st = fail_memory(err, path);
+        st = kvsi_no_memory(err, "'%s'", path);
         goto out;
     }
     snprintf(file->temporary, room, "%s.tmp-%ld", path, (long)getpid());
@@ -193,7 +188,7 @@ kvs_status kvsi_new_file_write_at(kvsi_new_file *file, uint64_t offset, const vo
     return KVS_OK;
 }
 
-/* Without this a crash could lose the new name although the bytes are safe. */
+/* Without this a crash could lose the new name although the data is on disk. */
 static kvs_status sync_parent(const char *path, kvs_err *err)
 {
     char *parent = kvsi_path_parent(path);
@@ -201,9 +196,9 @@ static kvs_status sync_parent(const char *path, kvs_err *err)
     int fd;
 
     if (!parent)
-        return fail_memory(err, path);
+        return kvsi_no_memory(err, "'%s'", path);
     fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* A folder we may not read, or a file system without this call: nothing to be done. */
+    /* The folder is not readable, or the file system does not support this: ignore it. */
     if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
         st = kvsi_fail_errno(err, "sync", parent);
     if (fd >= 0)
@@ -268,7 +263,7 @@ int kvsi_is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* Makes the folder that the first `length` bytes name; 0, with errno, if it is not there then. */
+/* Makes the folder named by the first `length` bytes; returns 0, with errno, on failure. */
 static int make_prefix(char *path, size_t length, int *made)
 {
     const char next = path[length];
@@ -279,11 +274,11 @@ static int make_prefix(char *path, size_t length, int *made)
     reason = errno;
     there = *made || kvsi_is_folder(path);
     path[length] = next;
-    errno = reason == EEXIST ? ENOTDIR : reason; /* something else is there */
+    errno = reason == EEXIST ? ENOTDIR : reason; /* something else exists there */
     return there;
 }
 
-/* Takes away the folders that end at slashes `first` to `last` of the path, the deepest first. */
+/* Removes the folders that end at slashes `first` to `last` of the path, the deepest first. */
 static void remove_prefixes(char *path, size_t first, size_t last)
 {
     for (size_t at = last; at >= first; at--) {
@@ -302,7 +297,7 @@ kvs_status kvsi_dir_make(const char *path, int *made, kvs_err *err)
 
     *made = 0;
     if (!parts)
-        return fail_memory(err, path);
+        return kvsi_no_memory(err, "'%s'", path);
     while (end > 1 && parts[end - 1] == '/')
         parts[--end] = '\0';
     for (size_t at = end > 0; at <= end; at++) {
@@ -346,4 +341,19 @@ char *kvsi_path_parent(const char *path)
     if (parent)
         memcpy(parent, path, length);
     return parent;
+}
+
+char *kvsi_find_tokenizer(const char *dir)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin",
+                                        "tokenizer.gguf"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = kvsi_path_join(dir, names[i]);
+
+        if (path && kvsi_file_exists(path))
+            return path;
+        kvsi_free(path);
+    }
+    return NULL;
 }

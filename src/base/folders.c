@@ -1,5 +1,6 @@
 #include "base/folders.h"
 
+#include "base/array.h"
 #include "base/files.h"
 #include "base/memory.h"
 
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A rename is safe from a power cut only once the folder that holds the name is on disk. */
+/* A rename survives a power failure only after the parent folder is synced. */
 static kvs_status sync_holder(const char *path, kvs_err *err)
 {
     char *holder = kvsi_strdup(path), *slash;
@@ -19,7 +20,7 @@ static kvs_status sync_holder(const char *path, kvs_err *err)
     kvs_status st = KVS_OK;
 
     if (!holder)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     slash = strrchr(holder, '/');
     if (slash)
         *slash = '\0';
@@ -48,7 +49,7 @@ kvs_status kvsi_dir_remove(const char *path, kvs_err *err)
         char *file = kvsi_path_join(path, list.names[i]);
 
         if (!file)
-            st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+            st = kvsi_no_memory(err, "'%s'", path);
         else if (unlink(file) != 0)
             st = kvsi_fail_errno(err, "remove", file);
         kvsi_free(file);
@@ -61,17 +62,17 @@ kvs_status kvsi_dir_remove(const char *path, kvs_err *err)
 
 kvs_status kvsi_dir_link(const char *link, const char *target, kvs_err *err)
 {
-    const size_t room = strlen(link) + 16;
-    char *beside = kvsi_alloc(room, 1);
+    const size_t size = strlen(link) + 16;
+    char *temporary = kvsi_alloc(size, 1);
     kvs_status st = KVS_OK;
 
-    if (!beside)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", link);
-    snprintf(beside, room, "%s.tmp", link);
-    unlink(beside); /* left by a run that was killed here */
-    if (symlink(target, beside) != 0 || rename(beside, link) != 0)
+    if (!temporary)
+        return kvsi_no_memory(err, "'%s'", link);
+    snprintf(temporary, size, "%s.tmp", link);
+    unlink(temporary); /* left by a killed process */
+    if (symlink(target, temporary) != 0 || rename(temporary, link) != 0)
         st = kvsi_fail_errno(err, "make the link", link);
-    kvsi_free(beside);
+    kvsi_free(temporary);
     return st;
 }
 
@@ -80,22 +81,11 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int append(kvsi_name_list *list, size_t *room, const char *name)
+static kvs_status append(kvsi_name_list *list, size_t *capacity, const char *name, kvs_err *err)
 {
-    if (list->count == *room) {
-        const size_t more = *room > 0 ? 2 * *room : 16;
-        char **names = kvsi_alloc(more, sizeof *names);
-
-        if (!names)
-            return 0;
-        if (list->count > 0)
-            memcpy(names, list->names, list->count * sizeof *names);
-        kvsi_free(list->names);
-        list->names = names;
-        *room = more;
-    }
+    TRY(kvsi_array_reserve(&list->names, capacity, list->count + 1, sizeof *list->names, err));
     list->names[list->count] = kvsi_strdup(name);
-    return list->names[list->count++] != NULL;
+    return list->names[list->count++] ? KVS_OK : kvsi_no_memory(err, "the name '%s'", name);
 }
 
 kvs_status kvsi_dir_list(kvsi_name_list *out, const char *path, const char *prefix, kvs_err *err)
@@ -103,20 +93,20 @@ kvs_status kvsi_dir_list(kvsi_name_list *out, const char *path, const char *pref
     DIR *dir = opendir(path);
     kvsi_name_list list = {0};
     const struct dirent *entry;
-    size_t room = 0;
-    int complete = 1;
+    size_t capacity = 0;
+    kvs_status st = KVS_OK;
 
     *out = (kvsi_name_list){0};
     if (!dir)
         return errno == ENOENT ? KVS_OK : kvsi_fail_errno(err, "read folder", path);
-    while (complete && (entry = readdir(dir)))
+    while (st == KVS_OK && (entry = readdir(dir)))
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
             strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
-            complete = append(&list, &room, entry->d_name);
+            st = append(&list, &capacity, entry->d_name, err);
     closedir(dir);
-    if (!complete) {
+    if (st != KVS_OK) {
         kvsi_name_list_release(&list);
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the list of '%s'", path);
+        return st;
     }
     if (list.count > 0)
         qsort(list.names, list.count, sizeof *list.names, by_name);

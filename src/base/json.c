@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -27,11 +28,11 @@ static void *take(size_t size)
     return NULL;
 }
 
-/* jansson has one allocator for the whole process.  take() is malloc() that also notes a failure,
- * and free() stays, so values made before and after this call can be freed by both the
- * application and us.  If the application has set its own functions, they stay, and failures are
- * known only from the results of calls.  It runs before main() because jansson wants its
- * functions before the first value. */
+/* jansson has one allocator for the whole process.  take() is malloc() that records a failure, and
+ * free() is unchanged, so that values made before and after this call can be freed by the
+ * application and by us.  If the application has set its own functions, they stay, and failures are
+ * known only from the results of calls.  It runs before main() because jansson's functions must be
+ * set before the first value is made. */
 __attribute__((constructor)) static void install_allocator(void)
 {
     json_malloc_t now_malloc;
@@ -46,18 +47,17 @@ kvs_status kvsi_json_check(const char *what, kvs_err *err)
 {
     if (!kvsi_nomem_is_set())
         return KVS_OK;
-    kvsi_fail(err, KVS_E_NOMEM, "out of memory for %s", what);
+    kvsi_no_memory(err, "%s", what);
     kvsi_nomem_clear(); /* reported once, also to callers without `err` */
     return KVS_E_NOMEM;
 }
 
 kvs_status kvsi_json_check_made(const json_t *value, const char *what, kvs_err *err)
 {
-    return value ? kvsi_json_check(what, err)
-                 : kvsi_fail(err, KVS_E_NOMEM, "out of memory for %s", what);
+    return value ? kvsi_json_check(what, err) : kvsi_no_memory(err, "%s", what);
 }
 
-/* When memory runs out, what jansson has built so far leaks: only jansson has the pointers. */
+/* When memory runs out, values that jansson is building leak: only jansson has the pointers. */
 json_t *kvsi_json_load(const char *text, size_t size, size_t flags, json_error_t *error)
 {
     json_t *volatile value = NULL;
@@ -105,10 +105,10 @@ static kvs_status wrong_type(const json_t *value, const char *key, const char *w
 
 /* ---- whole files ----------------------------------------------------------------------------- */
 
-/* A real number without a fraction as an integer, any other value itself.  A new reference. */
+/* A real number without a fraction as an integer, any other value unchanged.  A new reference. */
 static json_t *whole_again(json_t *value)
 {
-    const double most = 9007199254740992.0; /* 2^53: beyond, doubles skip whole numbers */
+    const double most = 9007199254740992.0; /* 2^53: larger doubles skip integers */
     const double number = json_real_value(value);
 
     if (json_is_real(value) && floor(number) == number && fabs(number) < most)
@@ -149,7 +149,7 @@ static json_t *load_wide(const char *text, size_t size, json_error_t *error)
         return value;
     value = kvsi_json_load(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, error);
     if (value)
-        restore_whole_numbers(value); /* parse() asks whether memory ran out */
+        restore_whole_numbers(value); /* parse() checks whether memory ran out */
     return value;
 }
 
@@ -162,11 +162,11 @@ static kvs_status parse(json_t **out, json_type type, loader *load_text, const c
     kvs_status st;
 
     *out = NULL;
-    kvsi_nomem_clear(); /* only a failure in this parse spoils the value */
+    kvsi_nomem_clear(); /* only a failure in this parse matters */
     value = load_text(text, size, &error);
     if (kvsi_nomem_is_set() || (!value && json_error_code(&error) == json_error_out_of_memory)) {
         json_decref(value);
-        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory while reading JSON", what);
+        return kvsi_no_memory(err, "the JSON of '%s'", what);
     }
     if (before)
         kvsi_nomem_set();
@@ -219,7 +219,7 @@ kvs_status kvsi_json_read_list(json_t **out, const char *path, size_t limit, kvs
     return read_as(out, JSON_ARRAY, load, path, limit, err);
 }
 
-/* Where jansson's output goes, and what happened there. */
+/* The target of jansson's output, and its status. */
 typedef struct json_sink {
     kvsi_new_file *file;
     kvs_err *err;
@@ -234,8 +234,7 @@ static int write_piece(const char *data, size_t size, void *user)
     return sink->status == KVS_OK ? 0 : -1;
 }
 
-/* Fifteen digits bring back every number a person wrote as it was written: 1e-6, not
- * 9.9999999999999995e-7. */
+/* Fifteen digits reproduce decimal input: 1e-6, not 9.9999999999999995e-7. */
 kvs_status kvsi_json_write(const json_t *value, const char *path, kvs_err *err)
 {
     const size_t format = JSON_INDENT(2) | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15);
@@ -379,32 +378,24 @@ json_t *kvsi_json_ids(const int32_t *ids, size_t count)
     return array;
 }
 
-/* Bytes of the character at the start, as jansson sees it; 0 = there is none. */
-static size_t character(const char *text, size_t size)
-{
-    for (size_t length = 1; length <= 4 && length <= size; length++) {
-        json_t *string = json_stringn(text, length);
-
-        json_decref(string);
-        if (string)
-            return length;
-    }
-    return 0;
-}
-
 json_t *kvsi_json_text(const char *text, size_t size)
 {
     json_t *string = json_stringn(text, size);
-    kvsi_text mended = {0};
+    kvsi_text valid = {0};
 
     if (string)
         return string;
-    for (size_t at = 0, length; at < size; at += length ? length : 1) {
-        length = character(text + at, size - at);
-        kvsi_text_add_bytes(&mended, length ? text + at : "\xef\xbf\xbd", length ? length : 3);
+    for (size_t at = 0, length; at < size; at += length) {
+        uint32_t code;
+
+        length = kvsi_utf8_next(text + at, size - at, &code);
+        if (code == KVSI_NO_CHARACTER)
+            kvsi_text_add(&valid, "\xef\xbf\xbd"); /* U+FFFD */
+        else
+            kvsi_text_add_bytes(&valid, text + at, length);
     }
-    string = mended.failed ? NULL : json_stringn(mended.data, mended.length);
-    kvsi_text_release(&mended);
+    string = valid.failed ? NULL : json_stringn(valid.data, valid.length);
+    kvsi_text_release(&valid);
     return string;
 }
 

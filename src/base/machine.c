@@ -46,7 +46,7 @@ void kvsi_machine_time(char *out, size_t size)
 
 enum { PATH_SIZE = 1024 };
 
-/* The number after `key` at the start of a line; NaN = none.  "" reads the first line. */
+/* The number after `key` at the start of a line; NaN = none.  Key "" reads the first line. */
 static double number_in(const char *path, const char *key)
 {
     FILE *file = fopen(path, "r");
@@ -68,7 +68,7 @@ static double number_in(const char *path, const char *key)
     return number;
 }
 
-/* File names of the two versions of control groups. */
+/* File names of control groups, versions 1 and 2. */
 typedef struct group_files {
     const char *mount, *limit, *usage, *inactive, *active;
 } group_files;
@@ -99,8 +99,8 @@ static double free_in_group(const char *root, const group_files *names, const ch
     return number_at(root, names, group, names->limit, "") - used + (isnan(files) ? 0 : files);
 }
 
-/* The smallest limit of the group and all its parents.  In a container the group's own path may
- * not be there: then the outermost is the container's. */
+/* The smallest limit of the group and its parents.  In a container the group's own path may not
+ * exist; then the outermost group is the container's. */
 static double free_in_groups(const char *root, const group_files *names, char *group)
 {
     double least = NAN;
@@ -109,7 +109,7 @@ static double free_in_groups(const char *root, const group_files *names, char *g
         char *slash = strrchr(group, '/');
 
         if (slash && !slash[1])
-            *slash = '\0'; /* "/" is the mount itself */
+            *slash = '\0'; /* "/" is the mount point */
         least = fmin(least, free_in_group(root, names, group));
         slash = strrchr(group, '/');
         if (!slash)
@@ -118,7 +118,7 @@ static double free_in_groups(const char *root, const group_files *names, char *g
     }
 }
 
-/* Does a list "cpu,memory" have it? */
+/* Whether a list such as "cpu,memory" contains the word. */
 static int lists_memory(const char *controllers)
 {
     for (const char *at = controllers; (at = strstr(at, "memory")); at += 6)
@@ -127,7 +127,7 @@ static int lists_memory(const char *controllers)
     return 0;
 }
 
-/* /proc/self/cgroup has lines NUMBER:CONTROLLERS:PATH, of version 2 one without controllers. */
+/* /proc/self/cgroup has lines NUMBER:CONTROLLERS:PATH; version 2 has one without controllers. */
 static double free_by_groups(const char *root)
 {
     char path[PATH_SIZE], line[PATH_SIZE];

@@ -16,7 +16,7 @@ static kvs_status map(kvsi_mapping *out, int fd, const char *path, kvs_err *err)
         return kvsi_fail_errno(err, "read", path);
     if (!S_ISREG(info.st_mode))
         return kvsi_fail(err, KVS_E_IO, "cannot read '%s': not a regular file", path);
-    if (info.st_size == 0) /* which cannot be mapped */
+    if (info.st_size == 0) /* an empty file cannot be mapped */
         return KVS_OK;
     data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED)
@@ -27,7 +27,7 @@ static kvs_status map(kvsi_mapping *out, int fd, const char *path, kvs_err *err)
 
 kvs_status kvsi_mapping_open(kvsi_mapping *out, const char *path, kvs_err *err)
 {
-    /* Without O_NONBLOCK, opening a pipe would wait for a writer before it can be refused. */
+    /* With O_NONBLOCK opening a pipe does not wait for a writer, so that it can be refused. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     kvs_status st;
 

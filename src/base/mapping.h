@@ -1,4 +1,4 @@
-/* base/mapping.h - a regular file as memory: mapped whole, read-only, until it is closed. */
+/* base/mapping.h - a regular file mapped read-only. */
 #ifndef KVSI_BASE_MAPPING_H
 #define KVSI_BASE_MAPPING_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 typedef struct kvsi_mapping {
-    const unsigned char *data; /* NULL while nothing is mapped, or if the file is empty */
+    const unsigned char *data; /* NULL if nothing is mapped or the file is empty */
     size_t size;
 } kvsi_mapping;
 

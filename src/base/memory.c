@@ -1,4 +1,4 @@
-/* Each block carries its size in a header of one cache line, so that freeing can account for it. */
+/* Each block has its size in a header of one cache line, for the accounting in kvsi_free. */
 #include "base/memory.h"
 
 #include "base/status.h"
@@ -15,10 +15,10 @@ enum { ALIGNMENT = 64, HUGE_PAGE = 1 << 21, HUGE_BLOCK = 4 * HUGE_PAGE };
 static atomic_uint_fast64_t allocations;
 static atomic_size_t live;
 
-/* Large blocks lie in huge pages where the system has them: fewer misses of the address cache. */
+/* Large blocks use huge pages if the system has them, to reduce TLB misses. */
 static void *take(size_t bytes)
 {
-    void *block; /* aligned_alloc would want whole huge pages */
+    void *block; /* aligned_alloc would need a multiple of the huge page size */
 
     if (posix_memalign(&block, bytes < HUGE_BLOCK ? ALIGNMENT : HUGE_PAGE, bytes) != 0)
         return NULL;
@@ -37,7 +37,7 @@ void *kvsi_alloc(size_t count, size_t size)
     if (__builtin_mul_overflow(count, size, &bytes) ||
         __builtin_add_overflow(bytes, (size_t)(2 * ALIGNMENT - 1), &total))
         return NULL;
-    block = take(total & ~(size_t)(ALIGNMENT - 1)); /* whole lines */
+    block = take(total & ~(size_t)(ALIGNMENT - 1)); /* whole cache lines */
     if (!block) {
         kvsi_nomem_set();
         return NULL;
@@ -82,7 +82,7 @@ size_t kvsi_memory_live(void)
     return atomic_load(&live);
 }
 
-/* Not getrusage(): that remembers what the process was before exec(). */
+/* Not getrusage(), which includes the process image before exec(). */
 double kvsi_memory_peak(void)
 {
     FILE *status = fopen("/proc/self/status", "r");

@@ -12,15 +12,15 @@ enum { SUFFIX = 32 };
 
 static char *with_suffix(const char *path, const char *word)
 {
-    const size_t room = strlen(path) + SUFFIX;
-    char *text = kvsi_alloc(room, 1);
+    const size_t size = strlen(path) + SUFFIX;
+    char *text = kvsi_alloc(size, 1);
 
     if (text)
-        snprintf(text, room, "%s.%s-%ld", path, word, (long)getpid());
+        snprintf(text, size, "%s.%s-%ld", path, word, (long)getpid());
     return text;
 }
 
-/* What is at the place of the new folder must be nothing, or one of its kind that may go. */
+/* Nothing may exist at the path, except a folder of the same kind that may be replaced. */
 static kvs_status check_place(kvsi_new_folder *folder, const kvsi_folder_kind *kind, int overwrite,
                               kvs_err *err)
 {
@@ -35,7 +35,7 @@ static kvs_status check_place(kvsi_new_folder *folder, const kvsi_folder_kind *k
             stranger = list.names[i];
     }
     if (found && !overwrite)
-        return kvsi_fail(err, KVS_E_EXISTS, "'%s' holds a %s already", folder->path, kind->name);
+        return kvsi_fail(err, KVS_E_EXISTS, "'%s' already holds a %s", folder->path, kind->name);
     else if (stranger || (list.count > 0 && !found))
         return kvsi_fail(
             err, KVS_E_INVALID, "folder '%s' holds '%s', expected a new or empty folder%s%s%s",
@@ -46,7 +46,7 @@ static kvs_status check_place(kvsi_new_folder *folder, const kvsi_folder_kind *k
     return KVS_OK;
 }
 
-/* How much of `path` names the first folder that is not there. */
+/* The length of the prefix of `path` that names the first missing folder. */
 static size_t first_missing(char *path)
 {
     size_t end = strlen(path);
@@ -71,16 +71,17 @@ kvs_status kvsi_new_folder_begin(kvsi_new_folder *folder, const char *path,
 
     *folder = (kvsi_new_folder){.path = kvsi_strdup(path)};
     if (!folder->path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     while (length > 1 && folder->path[length - 1] == '/')
         folder->path[--length] = '\0';
     TRY_OUT(check_place(folder, kind, overwrite, err));
     folder->temporary = with_suffix(folder->path, "tmp");
     if (!folder->temporary) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        st = kvsi_no_memory(err, "'%s'", path);
         goto out;
     }
-    TRY_OUT(kvsi_dir_remove(folder->temporary, err)); /* of a process with our number, long gone */
+    TRY_OUT(kvsi_dir_remove(folder->temporary,
+                            err)); /* left by an earlier process with our process id */
     folder->first_new = first_missing(folder->temporary);
     TRY_OUT(kvsi_dir_make(folder->temporary, &made, err));
     return KVS_OK;
@@ -122,14 +123,14 @@ kvs_status kvsi_new_folder_commit(kvsi_new_folder *folder, kvs_err *err)
     if (folder->replaces) {
         old = with_suffix(folder->path, "old");
         if (!old) {
-            st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder->path);
+            st = kvsi_no_memory(err, "'%s'", folder->path);
             goto out;
         }
         TRY_OUT(kvsi_dir_publish(folder->path, old, err));
     }
     st = kvsi_dir_publish(folder->temporary, folder->path, err);
     if (st != KVS_OK && old)
-        kvsi_dir_publish(old, folder->path, NULL); /* back to where it was */
+        kvsi_dir_publish(old, folder->path, NULL); /* undo */
     else if (st == KVS_OK && old)
         st = kvsi_dir_remove(old, err);
 out:

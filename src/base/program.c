@@ -1,5 +1,5 @@
-/* The program's three streams are unnamed temporary files: nothing can block, no signal can be
- * raised by a pipe that closes early, and nothing is left behind. */
+/* The program's three streams are unnamed temporary files: nothing blocks, a closed pipe cannot
+ * raise a signal, and no files remain. */
 #include "base/program.h"
 
 #include "base/memory.h"
@@ -45,7 +45,7 @@ static kvs_status open_streams(FILE *streams[STREAMS], const char *input, kvs_er
     return KVS_OK;
 }
 
-/* Starts the program on the streams and waits for its end; returns its exit code, or -1. */
+/* Runs the program on the streams and waits; returns its exit code, or -1. */
 static int run(FILE *streams[STREAMS], const char *const *argv)
 {
     posix_spawn_file_actions_t actions;
@@ -80,12 +80,12 @@ static kvs_status take_output(char **output, FILE *stream, const char *name, siz
     if (fseek(stream, 0, SEEK_END) != 0 || (size = ftell(stream)) < 0)
         return kvsi_fail(err, KVS_E_IO, "cannot read the output of '%s'", name);
     if ((size_t)size > limit)
-        return kvsi_fail(err, KVS_E_LIMIT, "'%s' wrote %ld bytes, at most %zu are read", name, size,
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s' wrote %ld bytes, expected at most %zu", name, size,
                          limit);
     rewind(stream);
     data = kvsi_alloc((size_t)size + 1, 1);
     if (!data)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the output of '%s'", name);
+        return kvsi_no_memory(err, "the output of '%s'", name);
     if (fread(data, 1, (size_t)size, stream) != (size_t)size) {
         kvsi_free(data);
         return kvsi_fail(err, KVS_E_IO, "cannot read the output of '%s'", name);
@@ -94,7 +94,7 @@ static kvs_status take_output(char **output, FILE *stream, const char *name, siz
     return KVS_OK;
 }
 
-/* The first line with something on it. */
+/* The first line that is not blank. */
 static kvs_status fail_run(FILE *complaints, const char *name, kvs_err *err)
 {
     char line[256] = "";

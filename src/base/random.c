@@ -39,7 +39,7 @@ double kvsi_random_uniform(kvsi_random *random)
     return (double)(high << 26 | low) * 0x1p-53;
 }
 
-/* Multiply-shift; the few words that would make some results likelier are drawn again. */
+/* Multiply-shift; words that would cause a bias are drawn again. */
 uint32_t kvsi_random_below(kvsi_random *random, uint32_t bound)
 {
     const uint32_t unfair = -bound % bound;
@@ -51,7 +51,8 @@ uint32_t kvsi_random_below(kvsi_random *random, uint32_t bound)
     return (uint32_t)(product >> 32);
 }
 
-/* Box-Muller; the second of the pair is dropped, so that a draw never depends on an earlier one. */
+/* Box-Muller; the second value of the pair is dropped, so that a draw never depends on an earlier
+ * one. */
 double kvsi_random_normal(kvsi_random *random)
 {
     const double radius = sqrt(-2.0 * log(1.0 - kvsi_random_uniform(random)));

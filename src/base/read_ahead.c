@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SLICE = 8 << 20 }; /* bytes: a moment, after which it can be ended */
+enum { SLICE = 8 << 20 }; /* bytes between checks for the end */
 
 struct kvsi_read_ahead {
     pthread_t thread;
@@ -20,7 +20,8 @@ struct kvsi_read_ahead {
 
 void kvsi_read_soon(const void *data, size_t size)
 {
-    const size_t before = (uintptr_t)data % (uintptr_t)sysconf(_SC_PAGESIZE); /* in its page */
+    const size_t before =
+        (uintptr_t)data % (uintptr_t)sysconf(_SC_PAGESIZE); /* offset in its page */
 
     posix_madvise((char *)data - before, before + size, POSIX_MADV_WILLNEED);
 }
@@ -41,7 +42,7 @@ static void *run(void *self)
     return NULL;
 }
 
-/* Whether so much can be in memory at once with something to spare. */
+/* Whether the ranges fit into memory with a margin. */
 static int fits_memory(const kvsi_extent *ranges, size_t count)
 {
     const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);

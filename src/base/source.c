@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-enum { BLOCK = 1 << 17 }; /* bytes a read */
+enum { BLOCK = 1 << 17 }; /* bytes per read */
 
 struct kvsi_source {
     const char *path;
@@ -22,15 +22,15 @@ struct kvsi_source {
     kvsi_checksum_stream *sum;
     ZSTD_DStream *zstd; /* NULL = plain */
     unsigned char *block;
-    ZSTD_inBuffer input; /* what is left of the block */
-    int inside_frame;    /* more must come */
+    ZSTD_inBuffer input; /* the unread part of the block */
+    int inside_frame;    /* the compressed frame is not complete */
 };
 
 static kvs_status open_file(kvsi_source *source, kvs_err *err)
 {
     struct stat info;
 
-    /* Without O_NONBLOCK, opening a pipe would wait for a writer before it can be refused. */
+    /* With O_NONBLOCK opening a pipe does not wait for a writer, so that it can be refused. */
     source->fd = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (source->fd < 0)
         return kvsi_fail_errno(err, "open", source->path);
@@ -42,7 +42,7 @@ static kvs_status open_file(kvsi_source *source, kvs_err *err)
     return KVS_OK;
 }
 
-/* The first bytes of compressed files.  Read as text they would give a useless tokenizer. */
+/* The first bytes of compressed files.  Reading them as text would give a useless tokenizer. */
 static kvs_status refuse_compressed(const kvsi_source *source, kvs_err *err)
 {
     static const struct {
@@ -71,11 +71,15 @@ static kvs_status refuse_compressed(const kvsi_source *source, kvs_err *err)
     return KVS_OK;
 }
 
-/* A window is as large as the file says, and memory for it is taken at once: 8 MB, which all
- * ordinary levels of compression keep to, or more for a file that is not small itself. */
+/* The file sets the window size, and zstd allocates it at once.  Allow 8 MB, which all common
+ * compression levels keep to, or more for a larger file. */
 static int open_zstd(kvsi_source *source)
 {
-    enum { ALWAYS = 23, MOST = 27, TIMES = 1024 }; /* logarithms; bytes of window a byte of file */
+    enum {
+        ALWAYS = 23,
+        MOST = 27,
+        TIMES = 1024
+    }; /* logarithms; bytes of window per byte of file */
     int log = ALWAYS;
 
     while (log < MOST && (uint64_t)1 << log < TIMES * source->size)
@@ -110,7 +114,7 @@ out:
 
 no_memory:
     kvsi_source_close(source);
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+    return kvsi_no_memory(err, "'%s'", path);
 }
 
 void kvsi_source_close(kvsi_source *source)
@@ -140,7 +144,7 @@ static kvs_status read_disk(kvsi_source *source, void *out, size_t size, size_t 
     return KVS_OK;
 }
 
-/* The next block from disk, once the last one is used up; *ended says there was none. */
+/* Reads the next block once the last one is used; *ended = whether there was none. */
 static kvs_status refill(kvsi_source *source, int *ended, kvs_err *err)
 {
     size_t got = 0;
@@ -162,15 +166,15 @@ kvs_status kvsi_source_read(kvsi_source *source, void *out, size_t size, size_t 
     while (output.pos == 0) {
         size_t hint;
 
-        /* Text may wait inside the decompressor although its input is used up: it is asked once
-         * more, with nothing, before the end of the file counts. */
+        /* The decompressor may hold output after its input is used up, so it is called once more
+         * without input before the file counts as ended. */
         if (source->input.pos == source->input.size)
             TRY(refill(source, &ended, err));
         if (ended && !source->inside_frame)
             break;
         hint = ZSTD_decompressStream(source->zstd, &output, &source->input);
         if (ZSTD_isError(hint))
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s' is no sound zstd file: %s", source->path,
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s' is not a valid zstd file: %s", source->path,
                              ZSTD_getErrorName(hint));
         if (ended && output.pos == 0)
             return kvsi_fail(err, KVS_E_FORMAT, "'%s' ends in the middle of its zstd data",

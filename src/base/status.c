@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Names in messages come from files and command lines: nothing in them may break the line or
- * speak to the terminal. */
+/* Names in messages come from files and command lines: control characters in them must not break
+ * the line or control the terminal. */
 static void tame(char *text)
 {
     for (; *text; text++)
@@ -29,7 +29,7 @@ void kvsi_nomem_clear(void)
     nomem = 0;
 }
 
-/* In brackets, because the header wraps the name in a macro for the analyzer. */
+/* In parentheses, because the header wraps the name in a macro for the analyzer. */
 kvs_status(kvsi_fail)(kvs_err *err, kvs_status status, const char *format, ...)
 {
     if (status == KVS_E_NOMEM)

@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include "base/math.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 
 /* ---- growing text ---------------------------------------------------------------------------- */
 
-/* Room for `more` bytes and the final NUL. */
+/* Grows the text to hold `more` bytes and the final NUL. */
 static int reserve(kvsi_text *text, size_t more)
 {
     size_t need, capacity = text->capacity ? text->capacity : 128;
@@ -125,8 +126,7 @@ void kvsi_text_add_shell_word(kvsi_text *text, const char *word)
 kvs_status kvsi_text_check(const kvsi_text *text, kvs_err *err)
 {
     if (text->failed)
-        return kvsi_fail(err, KVS_E_NOMEM, "cannot allocate memory for a text of %zu bytes",
-                         text->length);
+        return kvsi_no_memory(err, "a text of %zu bytes", text->length);
     return KVS_OK;
 }
 
@@ -147,17 +147,12 @@ int kvsi_ends_with(const char *text, const char *end)
 
 enum {
     NAME_MAX_LENGTH = 64
-}; /* of what is compared; the rest of a longer name counts as different */
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
+}; /* of the compared part; the rest of a longer name counts as different */
 
 size_t kvsi_edit_distance(const char *a, const char *b)
 {
     const size_t full_a = strlen(a), full_b = strlen(b);
-    const size_t n = least(full_a, NAME_MAX_LENGTH), m = least(full_b, NAME_MAX_LENGTH);
+    const size_t n = kvsi_min(full_a, NAME_MAX_LENGTH), m = kvsi_min(full_b, NAME_MAX_LENGTH);
     size_t rows[3][NAME_MAX_LENGTH + 1];
     size_t *before = rows[0], *above = rows[1], *row = rows[2];
 
@@ -169,9 +164,9 @@ size_t kvsi_edit_distance(const char *a, const char *b)
         row[0] = i;
         for (size_t j = 1; j <= m; j++) {
             row[j] = above[j - 1] + (a[i - 1] != b[j - 1]);
-            row[j] = least(row[j], 1 + least(above[j], row[j - 1]));
+            row[j] = kvsi_min(row[j], 1 + kvsi_min(above[j], row[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                row[j] = least(row[j], before[j - 2] + 1);
+                row[j] = kvsi_min(row[j], before[j - 2] + 1);
         }
         before = above;
         above = row;
@@ -185,7 +180,7 @@ const char *kvsi_nearest_name(const char *name, const char *(*at)(const void *na
 {
     const size_t length = strlen(name);
     const char *best = NULL, *containing = NULL, *candidate;
-    size_t best_distance = 2 + length / 4; /* farther is a guess, not a slip */
+    size_t best_distance = 2 + length / 4; /* larger distances are unlikely to be typing errors */
 
     for (size_t i = 0; (candidate = at(names, i)) != NULL; i++) {
         const size_t distance = kvsi_edit_distance(name, candidate);
@@ -200,7 +195,7 @@ const char *kvsi_nearest_name(const char *name, const char *(*at)(const void *na
     return best && best_distance < length ? best : containing;
 }
 
-/* ---- numbers for people ---------------------------------------------------------------------- */
+/* ---- numbers in messages --------------------------------------------------------------------- */
 
 void kvsi_format_duration(char *out, size_t size, double seconds)
 {

@@ -334,7 +334,7 @@ static kvs_status train(void *data, const kvsi_call *call, kvs_err *err)
     if (!settings->out)
         return kvsi_fail(err, KVS_E_INVALID, "option '--out' is needed: the file to write");
     if (!settings->overwrite && kvsi_file_exists(settings->out))
-        return kvsi_fail(err, KVS_E_INVALID, "'%s' is there already; --overwrite replaces it",
+        return kvsi_fail(err, KVS_E_INVALID, "'%s' already exists; --overwrite replaces it",
                          settings->out);
     st = kvs_tokenizer_train(&t, (const char *const *)parsed->arguments, parsed->argument_count,
                              &training, err);

@@ -11,28 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The tokenizer in a folder, in fresh memory; NULL = none. */
-static char *find_tokenizer(const char *folder)
-{
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin",
-                                        "tokenizer.gguf"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = kvsi_path_join(folder, names[i]);
-
-        if (path && kvsi_file_exists(path))
-            return path;
-        kvsi_free(path);
-    }
-    return NULL;
-}
-
 kvs_status kvsi_model_tokenizer(kvs_tokenizer **out, const kvsi_model_input *input, int needed,
                                 kvs_err *err)
 {
     const int in_folder = kvsi_is_folder(input->model);
     char *folder = in_folder ? kvsi_strdup(input->model) : kvsi_path_parent(input->model);
-    char *found = folder ? find_tokenizer(folder) : NULL;
+    char *found = folder ? kvsi_find_tokenizer(folder) : NULL;
     kvs_model_info info = {0};
     kvs_status st = KVS_OK;
 

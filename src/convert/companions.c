@@ -1,22 +1,22 @@
-/* Copies the files beside a model in Hugging Face's layout: the tokenizer's,
+/* Copies the files beside a model in Hugging Face's layout: tokenizer files,
  * generation_config.json, and Python files that tokenizer_config.json refers to ("auto_map").
  *
- * Known names are copied, links followed.  Names that come from a file are hostile: they must be
- * plain names, and resolve to a file inside the folder, or inside the cache of huggingface_hub,
- * whose folders are links into "blobs". */
+ * Known names are copied, following links.  Names read from a file are untrusted: they must be
+ * plain names and resolve to a file inside the folder, or inside the cache of huggingface_hub,
+ * whose folders link to "blobs". */
 #include "convert/companions.h"
 
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    FILE_LIMIT = 1 << 30,     /* bytes of a tokenizer's file */
+    FILE_LIMIT = 1 << 30,     /* bytes of a tokenizer file */
     TEXT_LIMIT = 1 << 22,     /* bytes of a template or a Python file */
     SETTINGS_LIMIT = 1 << 26, /* bytes of tokenizer_config.json */
     MODULES_MAX = 32,         /* Python files */
@@ -26,7 +26,7 @@ enum {
 static const char SETTINGS[] = "tokenizer_config.json", TEMPLATE[] = "chat_template.jinja",
                   GENERATION[] = "generation_config.json", AUTO_MAP[] = "auto_map";
 
-/* Copied unread; the settings are not among them. */
+/* Copied without parsing; tokenizer_config.json is not among them. */
 static const struct {
     const char *name;
     size_t limit;
@@ -55,11 +55,6 @@ int kvsi_is_companion(const char *name)
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-static kvs_status fail_memory(const char *what, kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", what);
-}
-
 kvs_status kvsi_write_bytes(const char *dir, const char *name, const char *bytes, size_t size,
                             kvs_err *err)
 {
@@ -68,7 +63,7 @@ kvs_status kvsi_write_bytes(const char *dir, const char *name, const char *bytes
     kvs_status st;
 
     if (!path)
-        return fail_memory(name, err);
+        return kvsi_no_memory(err, "'%s'", name);
     TRY_OUT(kvsi_new_file_open(&file, path, err));
     TRY_OUT(kvsi_new_file_write(file, bytes, size, err));
     st = kvsi_new_file_commit(file, err);
@@ -83,7 +78,7 @@ kvs_status kvsi_write_json(const char *dir, const char *name, json_t *value, kvs
 {
     char *path = kvsi_path_join(dir, name);
     const kvs_status st =
-        path && value ? kvsi_json_write(value, path, err) : fail_memory(name, err);
+        path && value ? kvsi_json_write(value, path, err) : kvsi_no_memory(err, "'%s'", name);
 
     json_decref(value);
     kvsi_free(path);
@@ -98,7 +93,7 @@ static kvs_status copy_file(const char *from, const char *to, const char *name, 
     kvs_status st = KVS_OK;
 
     if (!path)
-        return fail_memory(name, err);
+        return kvsi_no_memory(err, "'%s'", name);
     *there = kvsi_file_exists(path);
     if (*there) {
         TRY_OUT(kvsi_file_read(&bytes, &size, path, limit, err));
@@ -112,7 +107,7 @@ out:
 
 /* ---- Python files ---------------------------------------------------------------------------- */
 
-/* The modules that are copied, or that are missing. */
+/* The modules that were copied or are missing. */
 typedef struct modules {
     const char *from, *to;
     char names[MODULES_MAX][MODULE_SIZE];
@@ -125,7 +120,7 @@ static size_t name_length(const char *text)
     return strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
 }
 
-/* Whether the folder at `dir`, resolved, holds the resolved path. */
+/* Whether the resolved path is inside the folder `dir`. */
 static int is_below(const char *real, const char *dir)
 {
     char *folder = realpath(dir, NULL);
@@ -149,7 +144,7 @@ static int leads_inside(const char *folder, const char *path)
 static kvs_status copy_module(modules *m, const char *name, size_t length, int *there,
                               kvs_err *err);
 
-/* "from .NAME import": such a file needs that one, too. */
+/* "from .NAME import": the file also needs NAME.py. */
 static kvs_status copy_imports(modules *m, const char *text, kvs_err *err)
 {
     static const char word[] = "from .";
@@ -171,7 +166,7 @@ static kvs_status copy_python(modules *m, const char *file, int *there, kvs_err 
     kvs_status st = KVS_OK;
 
     if (!path)
-        return fail_memory(file, err);
+        return kvsi_no_memory(err, "'%s'", file);
     *there = leads_inside(m->from, path);
     if (*there) {
         TRY_OUT(kvsi_file_read(&text, &size, path, TEXT_LIMIT, err));
@@ -184,7 +179,7 @@ out:
     return st;
 }
 
-/* Copies NAME.py, once, with what it imports; *there: it is in the folder. */
+/* Copies NAME.py and its imports once; *there = whether it exists. */
 static kvs_status copy_module(modules *m, const char *name, size_t length, int *there, kvs_err *err)
 {
     char file[MODULE_SIZE + 4];
@@ -204,13 +199,14 @@ static kvs_status copy_module(modules *m, const char *name, size_t length, int *
                          (int)MODULES_MAX);
     snprintf(file, sizeof file, "%.*s.py", (int)length, name);
     memcpy(m->names[m->count++], file, length);
-    m->there[index] = 1; /* for files that import each other */
+    m->there[index] = 1; /* set before the imports, which may be circular */
     st = copy_python(m, file, there, err);
     m->there[index] = *there;
     return st;
 }
 
-/* "module.Class" of this folder; other references, as "owner/name--module.Class", stay. */
+/* "module.Class" of this folder.  Other references, such as "owner/name--module.Class", are
+ * kept. */
 static kvs_status follow(modules *m, const json_t *reference, int *good, kvs_err *err)
 {
     const char *text = json_string_value(reference);
@@ -225,7 +221,7 @@ static kvs_status follow(modules *m, const json_t *reference, int *good, kvs_err
     return copy_module(m, text, length, good, err);
 }
 
-/* Copies what one entry refers to, one reference or a list; *good = 0: some of it is not there. */
+/* Copies what one entry refers to, a reference or a list; *good = 0 if a file is missing. */
 static kvs_status follow_entry(modules *m, const json_t *entry, int *good, kvs_err *err)
 {
     const json_t *reference;
@@ -243,8 +239,8 @@ static kvs_status follow_entry(modules *m, const json_t *entry, int *good, kvs_e
 
 /* ---- tokenizer_config.json ------------------------------------------------------------------- */
 
-/* Copies what the settings refer to and takes references out that lead nowhere; *changed: there
- * were some. */
+/* Copies the files that the settings refer to and removes references to missing files; *changed =
+ * whether there were any. */
 static kvs_status settle_references(json_t *settings, modules *m, int *changed, kvs_err *err)
 {
     json_t *map = json_object_get(settings, AUTO_MAP), *entry;
@@ -268,14 +264,14 @@ static kvs_status settle_references(json_t *settings, modules *m, int *changed, 
     return KVS_OK;
 }
 
-/* Without the Python file, transformers cannot find a class that is not its own. */
+/* Without the Python file transformers cannot load a class that is not built in. */
 static kvs_status replace_class(json_t *settings, const char *name, kvs_err *err)
 {
     if (json_object_get(json_object_get(settings, AUTO_MAP), "AutoTokenizer"))
         return KVS_OK;
     return json_object_set_new(settings, "tokenizer_class", json_string(name)) == 0
                ? KVS_OK
-               : fail_memory(SETTINGS, err);
+               : kvsi_no_memory(err, "'%s'", SETTINGS);
 }
 
 static kvs_status copy_settings(const char *from, const char *to, const char *class_name,
@@ -289,7 +285,7 @@ static kvs_status copy_settings(const char *from, const char *to, const char *cl
 
     *there = 0;
     if (!path || !m) {
-        st = fail_memory(SETTINGS, err);
+        st = kvsi_no_memory(err, "'%s'", SETTINGS);
         goto out;
     }
     if (!kvsi_file_exists(path))
@@ -312,7 +308,7 @@ out:
     return st;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- copying --------------------------------------------------------------------------------- */
 
 kvs_status kvsi_copy_generation(const char *from, const char *to, kvs_err *err)
 {
@@ -324,7 +320,7 @@ kvs_status kvsi_copy_generation(const char *from, const char *to, kvs_err *err)
 kvs_status kvsi_copy_companions(kvsi_companions *out, const char *from, const char *to,
                                 const kvs_tokenizer *tokenizer, kvs_err *err)
 {
-    const int exact = kvsi_tokenizer_is_document(tokenizer);
+    const int exact = kvsi_tokenizer_fits_json(tokenizer);
 
     *out = (kvsi_companions){0};
     for (size_t i = 0; i < FILES; i++) {
@@ -340,7 +336,7 @@ kvs_status kvsi_copy_companions(kvsi_companions *out, const char *from, const ch
 
 /* ---- the chat template ----------------------------------------------------------------------- */
 
-/* The text, or in a list of named ones that called "default". */
+/* The template, or the one called "default" in a list. */
 static const char *find_template(const json_t *value)
 {
     const json_t *named;
@@ -363,12 +359,12 @@ static kvs_status template_in_settings(char **out, const char *folder, kvs_err *
     kvs_status st = KVS_OK;
 
     if (!path)
-        return fail_memory(folder, err);
+        return kvsi_no_memory(err, "'%s'", folder);
     if (kvsi_file_exists(path))
         TRY_OUT(kvsi_json_read_wide(&settings, path, SETTINGS_LIMIT, err));
     text = find_template(json_object_get(settings, "chat_template"));
     if (text && !(*out = kvsi_strdup(text)))
-        st = fail_memory(path, err);
+        st = kvsi_no_memory(err, "'%s'", path);
 out:
     json_decref(settings);
     kvsi_free(path);
@@ -383,7 +379,7 @@ kvs_status kvsi_read_chat_template(char **out, const char *folder, kvs_err *err)
 
     *out = NULL;
     if (!path)
-        return fail_memory(folder, err);
+        return kvsi_no_memory(err, "'%s'", folder);
     st = kvsi_file_exists(path) ? kvsi_file_read(out, &size, path, TEXT_LIMIT, err)
                                 : template_in_settings(out, folder, err);
     kvsi_free(path);

@@ -1,19 +1,19 @@
-/* From one format to another: what is asked for, and whether it may be written there. */
+/* Conversion between formats: options, checks and the sequence of steps. */
 #include "convert/convert.h"
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "convert/companions.h"
 #include "formats/llama2c.h"
-#include "tokenizer/documents.h"
-#include "tokenizer/utf8.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
 static const uint64_t SHARD_BYTES = 5000000000;
 
-/* ---- what is asked for ----------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 void kvs_convert_options_init(kvs_convert_options *options)
 {
@@ -37,7 +37,7 @@ static int is_same_file(const char *a, const char *b)
            one.st_ino == other.st_ino;
 }
 
-/* The input must outlive the output, and what is there is not lost unasked. */
+/* Checks that the output does not overwrite the input, or anything without `overwrite`. */
 static kvs_status check_place(const kvs_convert_options *o, kvs_format format, kvs_err *err)
 {
     char *parent = o->in ? kvsi_path_parent(o->in) : NULL;
@@ -45,21 +45,21 @@ static kvs_status check_place(const kvs_convert_options *o, kvs_format format, k
     kvs_status st = KVS_OK;
 
     if (o->in && !parent)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", o->in);
+        st = kvsi_no_memory(err, "'%s'", o->in);
     else if (o->in && (is_same_file(o->in, o->out) || is_same_file(parent, o->out)))
-        st = kvsi_fail(err, KVS_E_INVALID, "'%s' is where the model comes from", o->out);
+        st = kvsi_fail(err, KVS_E_INVALID, "'%s' is the input", o->out);
     else if (format != KVS_FORMAT_HF && stat(o->out, &info) == 0) {
         if (S_ISDIR(info.st_mode))
             st = kvsi_fail(err, KVS_E_INVALID, "'%s' is a folder, but format %s is one file",
                            o->out, kvs_format_name(format));
         else if (!o->overwrite)
-            st = kvsi_fail(err, KVS_E_EXISTS, "'%s' is there already", o->out);
+            st = kvsi_fail(err, KVS_E_EXISTS, "'%s' already exists", o->out);
     }
     kvsi_free(parent);
     return st;
 }
 
-/* Whether numbers of the type have a place in the format. */
+/* Whether the format supports the type. */
 static kvs_status check_dtype(kvs_dtype dtype, kvs_format format, kvs_err *err)
 {
     const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
@@ -80,14 +80,14 @@ static kvs_status check_options(const kvs_convert_options *o, kvs_format format,
     const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
 
     if (!o->out || (!o->in && !o->config))
-        return kvsi_fail(err, KVS_E_INVALID, "nothing to convert, or nowhere to put it");
+        return kvsi_fail(err, KVS_E_INVALID, "no input or no output");
     if (!kvs_format_name(o->format) || !kvs_dtype_name(o->dtype))
         return kvsi_fail(err, KVS_E_INVALID, "unknown format %d or dtype %d", (int)o->format,
                          (int)o->dtype);
     if (o->shard_bytes == 0)
         return kvsi_fail(err, KVS_E_INVALID, "shards of 0 bytes, expected at least 1");
     if (llama2c && o->tokenizer && strcmp(o->tokenizer, "none") != 0)
-        return kvsi_fail(err, KVS_E_INVALID, "format %s has no place for a tokenizer",
+        return kvsi_fail(err, KVS_E_INVALID, "format %s does not support a tokenizer",
                          kvs_format_name(format));
     TRY(check_dtype(o->dtype, format, err));
     return check_place(o, format, err);
@@ -106,10 +106,10 @@ static kvs_status find_folder(kvsi_conversion *c, kvs_err *err)
     c->folder = in;
     if (!kvsi_is_folder(in))
         c->folder = c->parent = kvsi_path_parent(in);
-    return c->folder ? KVS_OK : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", in);
+    return c->folder ? KVS_OK : kvsi_no_memory(err, "'%s'", in);
 }
 
-/* Where the input has its own tokenizer; NULL: it has none. */
+/* The path of the input's own tokenizer; NULL = none. */
 static kvs_status find_tokenizer(const char **path, const kvsi_conversion *c, kvs_err *err)
 {
     const char *in = c->options->in;
@@ -125,7 +125,7 @@ static kvs_status find_tokenizer(const char **path, const kvsi_conversion *c, kv
     return KVS_OK;
 }
 
-/* A GGUF file's, in fresh memory. */
+/* The chat template of a GGUF file, in fresh memory. */
 static kvs_status read_gguf_template(char **out, const char *path, kvs_err *err)
 {
     static const char key[] = "tokenizer.chat_template";
@@ -140,9 +140,9 @@ static kvs_status read_gguf_template(char **out, const char *path, kvs_err *err)
         goto out;
     *out = kvsi_alloc(size + 1, 1);
     if (!*out)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        st = kvsi_no_memory(err, "'%s'", path);
     else if (memchr(text, '\0', size) || kvsi_utf8_valid(text, size) < size)
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s' is no text in UTF-8", path, key);
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s' is not valid UTF-8", path, key);
     else
         memcpy(*out, text, size);
 out:
@@ -150,7 +150,7 @@ out:
     return st;
 }
 
-/* What the input's files say beside its weights. */
+/* Reads what the input's files contain beside the weights. */
 static kvs_status find_ids(kvsi_conversion *c, kvs_err *err)
 {
     const char *tokenizer = c->options->tokenizer;
@@ -187,13 +187,13 @@ static kvs_status load_tokenizer(kvsi_conversion *c, kvs_err *err)
     return KVS_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- conversion ------------------------------------------------------------------------------ */
 
 static kvs_status convert_to_gguf(kvsi_conversion *c, kvsi_gguf_architecture architecture,
                                   kvs_err *err)
 {
     const kvsi_tensor_source tensors = kvsi_convert_tensors(&c->source);
-    kvsi_gguf_words words = {0};
+    kvsi_gguf_tokenizer words = {0};
     const kvsi_gguf_extras extras = {.vocabulary = c->tokenizer ? &words.vocabulary : NULL,
                                      .ids = &c->ids,
                                      .chat_template = c->chat_template};
@@ -204,7 +204,7 @@ static kvs_status convert_to_gguf(kvsi_conversion *c, kvsi_gguf_architecture arc
     TRY_OUT(kvsi_gguf_write_model(c->options->out, &c->source.config, architecture, &extras,
                                   &tensors, err));
 out:
-    kvsi_gguf_words_release(&words);
+    kvsi_gguf_tokenizer_release(&words);
     return st;
 }
 
@@ -226,7 +226,7 @@ static kvs_status write_output(kvsi_conversion *c, kvs_format format, kvs_err *e
         return convert_to_llama2c(c, 0, err);
     case KVS_FORMAT_LLAMA2C_V1:
         return convert_to_llama2c(c, 1, err);
-    case KVS_FORMAT_AUTO: /* was settled */
+    case KVS_FORMAT_AUTO: /* resolved before */
     case KVS_FORMAT_HF:
         break;
     }
@@ -244,7 +244,7 @@ kvs_status kvs_convert(const kvs_convert_options *options, kvs_err *err)
     TRY_OUT(check_options(options, format, err));
     if (llama2c) {
         settled.dtype = KVS_DTYPE_F32;
-        settled.tokenizer = "none"; /* the input's own is left behind */
+        settled.tokenizer = "none"; /* the input's own tokenizer is left out */
     }
     TRY_OUT(kvsi_convert_source_init(&c.source, &settled, err));
     TRY_OUT(find_ids(&c, err));

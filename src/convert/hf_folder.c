@@ -6,11 +6,11 @@
 #include "convert/convert.h"
 #include "formats/hf.h"
 #include "formats/safetensors.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <string.h>
 
-/* The model for transformers, as it is in python/modeling_kvshift.py. */
+/* The model for transformers: the text of python/modeling_kvshift.py. */
 static const char modeling[] = {
 #include "convert/modeling_kvshift.inc"
 };
@@ -42,7 +42,7 @@ static json_t *id_to_json(int32_t id)
     return id < 0 ? json_null() : json_integer(id);
 }
 
-/* The keys of the input's config.json as they are there; reading the model has checked them. */
+/* Copies keys of the input's config.json unchanged; loading the model has checked them. */
 static kvs_status take_ids(json_t *object, const char *folder, kvs_err *err)
 {
     static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
@@ -52,13 +52,13 @@ static kvs_status take_ids(json_t *object, const char *folder, kvs_err *err)
     kvs_status st = KVS_OK;
 
     if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+        return kvsi_no_memory(err, "'%s'", folder);
     TRY_OUT(kvsi_json_read(&config, path, CONFIG_LIMIT, err));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         json_t *value = json_object_get(config, keys[i]);
 
         if (value && json_object_set(object, keys[i], value) != 0) {
-            st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", CONFIG_FILE);
+            st = kvsi_no_memory(err, "'%s'", CONFIG_FILE);
             break;
         }
     }
@@ -68,8 +68,8 @@ out:
     return st;
 }
 
-/* Ids of the first and last token: those of the input, or else of the tokenizer.  Writes null where
- * there is none, since readers would use their own defaults for a missing key. */
+/* BOS and EOS ids: those of the input, otherwise of the tokenizer.  Writes null if there is none,
+ * since readers use their own defaults for a missing key. */
 static kvs_status set_ids(json_t *object, const kvsi_conversion *c, kvs_err *err)
 {
     const kvsi_token_ids *ids = &c->ids;
@@ -85,11 +85,11 @@ static kvs_status set_ids(json_t *object, const kvsi_conversion *c, kvs_err *err
     if (ids->pad >= 0)
         failed |= json_object_set_new(object, "pad_token_id", json_integer(ids->pad));
     if (failed)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", CONFIG_FILE);
+        return kvsi_no_memory(err, "'%s'", CONFIG_FILE);
     return c->keeps_ids && c->folder ? take_ids(object, c->folder, err) : KVS_OK;
 }
 
-/* A model of ours that the Python file runs. */
+/* For our models, refers to the Python file that runs them. */
 static int has_python(const kvs_model_config *config, const json_t *object)
 {
     return config->body == KVS_BODY_LLAMA && json_object_get(object, "kvshift");
@@ -118,7 +118,7 @@ static json_t *make_config(const kvsi_conversion *c, int *python)
 
 /* ---- the tokenizer --------------------------------------------------------------------------- */
 
-/* The text of a token as files name it; NULL if there is none. */
+/* The text of a token; NULL if there is none. */
 static json_t *token_to_json(const kvs_tokenizer *t, int32_t id)
 {
     const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id >= 0 ? (size_t)id : SIZE_MAX);
@@ -144,11 +144,11 @@ static json_t *make_tokenizer_config(const kvsi_conversion *c)
     return object;
 }
 
-/* A GGUF file with nothing but the vocabulary, for what a tokenizer.json cannot say. */
+/* A GGUF file with only the vocabulary, for tokenizers that a tokenizer.json cannot represent. */
 static kvs_status save_vocabulary(const kvs_tokenizer *t, const char *path, kvs_err *err)
 {
     const kvsi_tensor_source nothing = {0};
-    kvsi_gguf_words words = {0};
+    kvsi_gguf_tokenizer words = {0};
     kvsi_gguf_keys keys = {0};
     kvs_status st;
 
@@ -158,18 +158,18 @@ static kvs_status save_vocabulary(const kvs_tokenizer *t, const char *path, kvs_
     TRY_OUT(kvsi_gguf_write(path, &keys, &nothing, err));
 out:
     kvsi_gguf_keys_release(&keys);
-    kvsi_gguf_words_release(&words);
+    kvsi_gguf_tokenizer_release(&words);
     return st;
 }
 
 static kvs_status save_tokenizer(const kvs_tokenizer *t, const char *dir, kvs_err *err)
 {
-    const int exact = kvsi_tokenizer_is_document(t);
+    const int exact = kvsi_tokenizer_fits_json(t);
     char *path = kvsi_path_join(dir, exact ? "tokenizer.json" : VOCABULARY_FILE);
     kvs_status st;
 
     if (!path)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+        st = kvsi_no_memory(err, "'%s'", dir);
     else
         st = exact ? kvs_tokenizer_save(t, path, err) : save_vocabulary(t, path, err);
     kvsi_free(path);
@@ -189,12 +189,12 @@ static kvs_status write_tokenizer(const kvsi_conversion *c, const char *dir, kvs
         TRY(kvsi_copy_companions(&copied, c->folder, dir, t, err));
     if (!copied.tokenizer)
         TRY(save_tokenizer(t, dir, err));
-    if (!copied.settings && kvsi_tokenizer_is_document(t))
+    if (!copied.settings && kvsi_tokenizer_fits_json(t))
         TRY(kvsi_write_json(dir, "tokenizer_config.json", make_tokenizer_config(c), err));
     return KVS_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 static kvs_status fill(kvsi_conversion *c, const char *dir, kvs_err *err)
 {

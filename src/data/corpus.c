@@ -1,4 +1,4 @@
-/* Opening a corpus: every shard is mapped and compared with what corpus.json says of it. */
+/* Opens a corpus: maps every shard and compares it with corpus.json. */
 #include "data/corpus.h"
 
 #include "base/files.h"
@@ -8,19 +8,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static kvs_status no_memory(const char *path, kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-}
-
 /* ---- a folder -------------------------------------------------------------------------------- */
 
 static kvs_status compare(const kvsi_shard *shard, const kvsi_shard_record *record,
                           const kvs_corpus_info *info, kvs_err *err)
 {
     if (shard->format != KVSI_SHARD_OWN)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s' is no shard: it does not begin as one",
-                         shard->path);
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s' is not a shard: expected it to begin with 'kvstoken'", shard->path);
     if (shard->tokenizer_hash != info->tokenizer_hash)
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s' was made with tokenizer %016" PRIx64 ", its corpus with %016" PRIx64,
@@ -44,7 +39,7 @@ static kvs_status open_shard(kvs_corpus *corpus, kvs_split split, size_t index, 
     kvs_status st;
 
     if (!path)
-        return no_memory(corpus->path, err);
+        return kvsi_no_memory(err, "'%s'", corpus->path);
     TRY_OUT(kvsi_shard_open(shard, path, info->vocab, err));
     TRY_OUT(compare(shard, record, info, err));
     if (shard->longest > info->split[split].longest)
@@ -61,12 +56,12 @@ static kvs_status open_folder(kvs_corpus *corpus, kvs_err *err)
     kvs_status st;
 
     if (!path)
-        return no_memory(corpus->path, err);
+        return kvsi_no_memory(err, "'%s'", corpus->path);
     TRY_OUT(kvsi_corpus_record_read(&corpus->record, path, err));
     for (int s = 0; s < KVSI_SPLITS; s++) {
         corpus->shards[s] = kvsi_alloc(info->split[s].shards, sizeof *corpus->shards[s]);
         if (!corpus->shards[s]) {
-            st = no_memory(corpus->path, err);
+            st = kvsi_no_memory(err, "'%s'", corpus->path);
             goto out;
         }
         for (size_t i = 0; i < info->split[s].shards; i++)
@@ -76,7 +71,7 @@ static kvs_status open_folder(kvs_corpus *corpus, kvs_err *err)
                             ? kvsi_path_join(corpus->path, kvsi_tokenizer_file)
                             : kvsi_strdup(info->tokenizer);
     if (!corpus->tokenizer)
-        st = no_memory(corpus->path, err);
+        st = kvsi_no_memory(err, "'%s'", corpus->path);
     info->tokenizer = corpus->tokenizer;
 out:
     kvsi_free(path);
@@ -85,7 +80,7 @@ out:
 
 /* ---- single files ---------------------------------------------------------------------------- */
 
-/* The file becomes the only shard of a split. */
+/* Makes the file the only shard of a split. */
 static kvs_status open_file(kvs_corpus *corpus, kvs_split split, const char *path, size_t vocab,
                             kvs_err *err)
 {
@@ -93,7 +88,7 @@ static kvs_status open_file(kvs_corpus *corpus, kvs_split split, const char *pat
     kvsi_shard *shard = kvsi_alloc(1, sizeof *shard);
 
     if (!shard)
-        return no_memory(path, err);
+        return kvsi_no_memory(err, "'%s'", path);
     corpus->shards[split] = shard;
     TRY(kvsi_shard_open(shard, path, vocab, err));
     *info = (kvs_split_info){.tokens = shard->tokens,
@@ -120,14 +115,14 @@ static kvs_status open_files(kvs_corpus *corpus, const kvs_corpus_options *optio
     valid = corpus->shards[KVS_SPLIT_VALID];
     if (valid->format != train->format || valid->tokenizer_hash != train->tokenizer_hash)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "'%s' (%s, tokenizer %016" PRIx64
-                         ") does not go with '%s' (%s, %016" PRIx64 ")",
+                         "'%s' (%s, tokenizer %016" PRIx64 ") does not match '%s' (%s, %016" PRIx64
+                         ")",
                          valid->path, kvsi_shard_format_name(valid->format), valid->tokenizer_hash,
                          train->path, info->format, train->tokenizer_hash);
     return KVS_OK;
 }
 
-/* Limits a shard of one document to `count` tokens from `first` on. */
+/* Limits a shard of one document to `count` tokens, starting at `first`. */
 static void keep_part(kvsi_shard *shard, uint64_t first, uint64_t tokens)
 {
     shard->ids += first * shard->id_bytes;
@@ -170,10 +165,10 @@ static kvs_status match_tokenizer(const kvs_corpus *corpus, const kvs_tokenizer 
     const size_t vocab = kvs_tokenizer_vocab(tokenizer);
 
     if (hash == 0)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the hash of a tokenizer");
+        return kvsi_no_memory(err, "the hash of a tokenizer");
     if (info->tokenizer_hash && hash != info->tokenizer_hash)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "the tokenizer is another than that of '%s': expected hash %016" PRIx64
+                         "the tokenizer differs from that of '%s': expected hash %016" PRIx64
                          ", found %016" PRIx64,
                          corpus->path, info->tokenizer_hash, hash);
     if (vocab != info->vocab)
@@ -215,10 +210,10 @@ kvs_status kvs_corpus_open(kvs_corpus **out, const char *path, const kvs_corpus_
 
     *out = NULL;
     if (!corpus)
-        return no_memory(path, err);
+        return kvsi_no_memory(err, "'%s'", path);
     corpus->path = kvsi_strdup(path);
     if (!corpus->path) {
-        st = no_memory(path, err);
+        st = kvsi_no_memory(err, "'%s'", path);
         goto out;
     }
     TRY_OUT(open_path(corpus, options ? options : &none, err));
@@ -313,7 +308,7 @@ const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *
 }
 
 size_t kvs_corpus_document(const kvs_corpus *corpus, kvs_split split, uint64_t index, int32_t *ids,
-                           size_t room)
+                           size_t capacity)
 {
     for (size_t i = 0; i < corpus->record.info.split[split].shards; i++) {
         const kvsi_shard *shard = &corpus->shards[split][i];
@@ -322,7 +317,7 @@ size_t kvs_corpus_document(const kvs_corpus *corpus, kvs_split split, uint64_t i
             const uint64_t first = kvsi_shard_start(shard, index);
             const size_t count = (size_t)(kvsi_shard_start(shard, index + 1) - first);
 
-            kvsi_shard_read(shard, first, count < room ? count : room, ids);
+            kvsi_shard_read(shard, first, count < capacity ? count : capacity, ids);
             return count;
         }
         index -= shard->documents;

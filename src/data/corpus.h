@@ -6,7 +6,7 @@
 
 enum { KVSI_SPLITS = 2, KVSI_SHARD_NAME = 32 };
 
-/* ---- what corpus.json says ------------------------------------------------------------------- */
+/* ---- the contents of corpus.json ------------------------------------------------------------- */
 
 typedef struct kvsi_shard_record {
     char name[KVSI_SHARD_NAME];
@@ -15,12 +15,13 @@ typedef struct kvsi_shard_record {
 
 typedef struct kvsi_source_record {
     char *name;
-    uint64_t bytes, checksum; /* of the file as it is on disk */
+    uint64_t bytes, checksum; /* of the file on disk */
 } kvsi_source_record;
 
 typedef struct kvsi_corpus_record {
-    kvs_corpus_info info; /* `tokenizer` is text of the program's own, not owned */
+    kvs_corpus_info info;                   /* `tokenizer` is a static string */
     kvsi_shard_record *shards[KVSI_SPLITS]; /* [info.split[].shards] */
+    size_t shard_capacity[KVSI_SPLITS];
     kvsi_source_record *sources;
     size_t source_count;
 } kvsi_corpus_record;
@@ -41,7 +42,7 @@ const char *kvsi_split_rule_name(kvs_split_rule rule);
 struct kvs_corpus {
     char *path;
     kvsi_corpus_record record;
-    char *tokenizer; /* what info.tokenizer points to; NULL = not known */
+    char *tokenizer; /* the string of info.tokenizer; NULL = unknown */
     kvsi_shard *shards[KVSI_SPLITS];
 };
 

@@ -1,9 +1,9 @@
-/* From text files to a corpus folder, in two readings.
+/* Builds a corpus folder from text files in two passes.
  *
- * The first counts documents, which decides the split: a document is for validation if the hash of
- * the seed and its number says so; where that leaves a side without any, the document with the
- * least (or the greatest) hash goes there; a document that is alone is cut in two.  The second
- * reading encodes.  Both are streams: memory holds a piece of a document and its ids. */
+ * The first pass counts documents, which determines the split: a document is for validation if the
+ * hash of the seed and its number is below the fraction.  If that leaves a split empty, the
+ * document with the smallest (or largest) hash goes there; a single document is cut in two.  The
+ * second pass encodes.  Both passes stream: memory holds a piece of a document and its ids. */
 #include "base/checksum.h"
 #include "base/documents.h"
 #include "base/files.h"
@@ -23,22 +23,23 @@ typedef struct build {
     kvsi_new_folder folder;
     kvsi_corpus_record record;
     kvs_tokenizer *tokenizer;
-    int32_t eos; /* what ends documents; -1 = nothing */
+    int32_t eos; /* added after each document; -1 = none */
     kvs_corpus_progress progress;
 
-    /* found by counting */
+    /* set by the first pass */
     uint64_t documents;
     uint64_t text_bytes;
-    int inside;            /* the last piece was not the last of its document */
+    int inside;            /* the last piece did not end its document */
     int has_crlf, has_bom; /* of the current file */
     size_t crlf_files, bom_files;
-    uint64_t forced[KVSI_SPLITS]; /* a document for a side that would have none; UINT64_MAX = no */
+    uint64_t
+        forced[KVSI_SPLITS]; /* the document for a split that would be empty; UINT64_MAX = none */
 
-    /* while encoding */
-    uint64_t document;            /* number of the current one */
-    uint64_t at;                  /* bytes of it so far */
-    uint64_t cut;                 /* by position: where validation begins */
-    uint64_t length[KVSI_SPLITS]; /* tokens of the document that is being written */
+    /* the second pass */
+    uint64_t document;            /* number of the current document */
+    uint64_t at;                  /* bytes of it read so far */
+    uint64_t cut;                 /* split by position: where validation starts */
+    uint64_t length[KVSI_SPLITS]; /* tokens of the document being written */
     kvsi_shard_writer *writers[KVSI_SPLITS];
 } build;
 
@@ -60,13 +61,13 @@ static kvs_status check_plan(const kvs_corpus_plan *plan, kvs_err *err)
         return kvsi_fail(err, KVS_E_INVALID, "a corpus needs at least 1 text file");
     if (!(plan->valid >= 0 && plan->valid < 1))
         return kvsi_fail(err, KVS_E_INVALID,
-                         "the fraction for validation is '%g', expected at least 0 and below 1",
+                         "validation fraction is '%g', expected at least 0 and below 1",
                          plan->valid);
     if (plan->seed > INT64_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "seed is '%llu', expected at most %lld",
                          (unsigned long long)plan->seed, (long long)INT64_MAX);
     if (plan->shard_tokens < 1)
-        return kvsi_fail(err, KVS_E_INVALID, "tokens a shard is '0', expected at least 1");
+        return kvsi_fail(err, KVS_E_INVALID, "tokens per shard is '0', expected at least 1");
     return KVS_OK;
 }
 
@@ -79,7 +80,7 @@ static kvs_status report(build *b, kvs_err *err)
     return KVS_OK;
 }
 
-/* The first reading notes what the file is; in the second it must still be that. */
+/* The first pass records the file's size and time; the second checks them. */
 static kvs_status note_source(build *b, size_t index, const kvsi_documents *documents, kvs_err *err)
 {
     kvsi_source_record *source = &b->record.sources[index];
@@ -139,7 +140,7 @@ static kvs_status name_sources(build *b, kvs_err *err)
 
     b->record.sources = kvsi_alloc(plan->count, sizeof *b->record.sources);
     if (!b->record.sources)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu files", plan->count);
+        return kvsi_no_memory(err, "%zu files", plan->count);
     for (size_t i = 0; i < plan->count; i++) {
         struct stat info;
 
@@ -147,7 +148,7 @@ static kvs_status name_sources(build *b, kvs_err *err)
             return kvsi_fail_errno(err, "open", plan->files[i]);
         b->record.sources[i].name = kvsi_strdup(plan->files[i]);
         if (!b->record.sources[i].name)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", plan->files[i]);
+            return kvsi_no_memory(err, "'%s'", plan->files[i]);
         b->record.source_count++;
         b->progress.size += (uint64_t)info.st_size;
     }
@@ -181,7 +182,7 @@ static kvs_status count_piece(build *b, const kvsi_document_piece *piece, kvs_er
     return KVS_OK;
 }
 
-/* CRLF line ends and byte-order marks become tokens, which is rarely wanted. */
+/* CRLF line ends and byte-order marks become tokens, which is rarely intended. */
 static void remark_on_texts(const build *b)
 {
     kvsi_text line = {0};
@@ -217,7 +218,7 @@ static kvs_split split_of(const build *b, uint64_t document)
     return KVS_SPLIT_TRAIN;
 }
 
-/* With few documents luck may leave a side empty. */
+/* With few documents a split can be empty by chance. */
 static void force_split(build *b)
 {
     uint64_t least = 0, greatest = 0;
@@ -246,9 +247,9 @@ static kvs_status decide_split(build *b, kvs_err *err)
     info->seed = b->plan->seed;
     b->forced[KVS_SPLIT_TRAIN] = b->forced[KVS_SPLIT_VALID] = UINT64_MAX;
     if (b->documents == 0 && b->plan->count == 1)
-        return kvsi_fail(err, KVS_E_INVALID, "'%s' holds no text", b->plan->files[0]);
+        return kvsi_fail(err, KVS_E_INVALID, "'%s' contains no text", b->plan->files[0]);
     if (b->documents == 0)
-        return kvsi_fail(err, KVS_E_INVALID, "the %zu files hold no text", b->plan->count);
+        return kvsi_fail(err, KVS_E_INVALID, "the %zu files contain no text", b->plan->count);
     if (!(valid > 0)) {
         info->rule = KVS_SPLIT_NONE;
     } else if (b->documents == 1) {
@@ -279,7 +280,7 @@ static kvs_status open_writer(build *b, kvs_split split, kvs_err *err)
     name_shard(name, b, split);
     path = kvsi_path_join(b->folder.temporary, name);
     if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", name);
+        return kvsi_no_memory(err, "'%s'", name);
     st = kvsi_shard_writer_open(&b->writers[split], path, info->vocab, info->tokenizer_hash, err);
     kvsi_free(path);
     return st;
@@ -326,7 +327,7 @@ out:
     return st;
 }
 
-/* A shard ends with the document that fills it. */
+/* A shard ends at the end of the document that fills it. */
 static kvs_status end_document(build *b, kvs_split split, kvs_err *err)
 {
     kvs_split_info *info = &b->record.info.split[split];
@@ -345,7 +346,8 @@ static kvs_status end_document(build *b, kvs_split split, kvs_err *err)
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-/* A document alone: what is before the cut is for training.  *split says where the piece ends. */
+/* A single document: the part before the cut is for training.  *split = the split at the end of the
+ * piece. */
 static kvs_status encode_by_position(build *b, const kvsi_document_piece *piece, kvs_split *split,
                                      kvs_err *err)
 {
@@ -380,7 +382,8 @@ static kvs_status encode_piece(build *b, const kvsi_document_piece *piece, kvs_e
 
 /* ---- the tokenizer --------------------------------------------------------------------------- */
 
-/* The ids are those of the tokenizer as it lies beside the shards, so that is the one to use. */
+/* Loads the saved copy beside the shards, so that ids and hash are those of the file that users
+ * get. */
 static kvs_status keep_tokenizer(build *b, kvs_err *err)
 {
     char *path = NULL;
@@ -391,7 +394,7 @@ static kvs_status keep_tokenizer(build *b, kvs_err *err)
         return KVS_OK;
     path = kvsi_path_join(b->folder.temporary, kvsi_tokenizer_file);
     if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", kvsi_tokenizer_file);
+        return kvsi_no_memory(err, "'%s'", kvsi_tokenizer_file);
     TRY_OUT(kvs_tokenizer_save(b->tokenizer, path, err));
     kvs_tokenizer_free(b->tokenizer);
     b->tokenizer = NULL;
@@ -409,7 +412,7 @@ static kvs_status choose_eos(build *b, kvs_err *err)
     b->eos = wanted == KVS_EOS_NO ? -1 : kvs_tokenizer_eos(b->tokenizer);
     if (wanted == KVS_EOS_YES && b->eos < 0)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "tokenizer '%s' has no token that ends a document, so none can be added",
+                         "tokenizer '%s' has no EOS token to add after documents",
                          b->plan->tokenizer);
     b->record.info.eos = b->eos >= 0;
     return KVS_OK;
@@ -423,11 +426,11 @@ static kvs_status describe_tokenizer(build *b, kvs_err *err)
     info->id_bytes = kvsi_shard_id_bytes(info->vocab);
     info->tokenizer_hash = kvs_tokenizer_hash(b->tokenizer);
     if (info->tokenizer_hash == 0)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the hash of a tokenizer");
+        return kvsi_no_memory(err, "the hash of a tokenizer");
     return KVS_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static kvs_status check_tokens(const build *b, kvs_err *err)
 {
@@ -445,7 +448,7 @@ static kvs_status check_tokens(const build *b, kvs_err *err)
     if (b->plan->valid > 0 && valid->longest < 2)
         return kvsi_fail(err, KVS_E_INVALID,
                          "the validation split has %llu token%s, expected a document of at least "
-                         "2: give more text or a greater fraction than %g",
+                         "2: use more text or a fraction above %g",
                          (unsigned long long)valid->tokens, valid->tokens == 1 ? "" : "s",
                          b->plan->valid);
     return KVS_OK;
@@ -465,7 +468,7 @@ static kvs_status fill_folder(build *b, kvs_err *err)
     TRY_OUT(check_tokens(b, err));
     path = kvsi_path_join(b->folder.temporary, "corpus.json");
     if (!path)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for 'corpus.json'");
+        st = kvsi_no_memory(err, "'corpus.json'");
     else
         TRY_OUT(kvsi_corpus_record_write(&b->record, path, err));
 out:
@@ -473,7 +476,7 @@ out:
     return st;
 }
 
-/* Everything that can be known to fail before the folder is begun fails there. */
+/* Everything that can fail before the folder is created is checked first. */
 static kvs_status prepare(build *b, kvs_err *err)
 {
     TRY(check_plan(b->plan, err));

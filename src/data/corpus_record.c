@@ -1,4 +1,5 @@
-/* corpus.json: what is in the folder, from which texts it came, and how it was split. */
+/* corpus.json: the shards of the folder, the source texts, and the split. */
+#include "base/array.h"
 #include "base/checksum.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -42,18 +43,9 @@ kvs_status kvsi_corpus_record_add_shard(kvsi_corpus_record *record, kvs_split sp
                                         const kvsi_shard_record *shard, kvs_err *err)
 {
     kvs_split_info *info = &record->info.split[split];
-    const size_t count = info->shards;
 
-    if ((count & (count - 1)) == 0) { /* room doubles: 0, 1, 2, 4, ... are full */
-        kvsi_shard_record *more = kvsi_alloc(count > 0 ? 2 * count : 1, sizeof *more);
-
-        if (!more)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu shards", count + 1);
-        if (count > 0)
-            memcpy(more, record->shards[split], count * sizeof *more);
-        kvsi_free(record->shards[split]);
-        record->shards[split] = more;
-    }
+    TRY(kvsi_array_reserve(&record->shards[split], &record->shard_capacity[split], info->shards + 1,
+                           sizeof *shard, err));
     record->shards[split][info->shards++] = *shard;
     info->tokens += shard->tokens;
     info->documents += shard->documents;
@@ -62,7 +54,7 @@ kvs_status kvsi_corpus_record_add_shard(kvsi_corpus_record *record, kvs_split sp
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* As text: JSON's numbers do not hold all of 64 bits. */
+/* As a string: JSON numbers do not hold 64 bits. */
 static json_t *hash_to_json(uint64_t hash)
 {
     char text[KVSI_CHECKSUM_TEXT];
@@ -153,8 +145,9 @@ static kvs_status get_hash(uint64_t *out, const json_t *object, const char *key,
 
     TRY(get_text(&text, object, key, what, err));
     if (strlen(text) != 16 || text[strspn(text, "0123456789abcdef")])
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s': expected 16 digits 0-f, found '%s'",
-                         what, key, text);
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s': key '%s': expected 16 hexadecimal digits, found '%s'", what, key,
+                         text);
     *out = strtoull(text, NULL, 16);
     return KVS_OK;
 }
@@ -184,9 +177,9 @@ static kvs_status read_shard(kvsi_shard_record *out, const json_t *object, const
     const char *name = "";
 
     TRY(get_text(&name, object, "file", what, err));
-    /* A name that leads out of the folder is no shard of it. */
+    /* A shard's name must not leave the folder. */
     if (!*name || *name == '.' || strchr(name, '/') || strlen(name) >= sizeof out->name)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%s' is no name of a shard", what, name);
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%s' is not a shard name", what, name);
     snprintf(out->name, sizeof out->name, "%s", name);
     TRY(get_count(&out->tokens, object, "tokens", what, err));
     TRY(get_count(&out->documents, object, "documents", what, err));
@@ -217,7 +210,7 @@ static kvs_status read_sources(kvsi_corpus_record *record, const json_t *value, 
     TRY(get_list(&list, value, "sources", what, err));
     record->sources = kvsi_alloc(json_array_size(list), sizeof *record->sources);
     if (!record->sources)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", what);
+        return kvsi_no_memory(err, "'%s'", what);
     for (size_t i = 0; i < json_array_size(list); i++) {
         kvsi_source_record *source = record->sources + i;
         const json_t *object = json_array_get(list, i);
@@ -228,7 +221,7 @@ static kvs_status read_sources(kvsi_corpus_record *record, const json_t *value, 
         TRY(get_hash(&source->checksum, object, "checksum", what, err));
         source->name = kvsi_strdup(name);
         if (!source->name)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", what);
+            return kvsi_no_memory(err, "'%s'", what);
         record->source_count++;
     }
     return KVS_OK;

@@ -1,11 +1,11 @@
-/* A corpus as a task: windows of documents, by number.
+/* A corpus as a task: numbered windows of documents.
  *
  *     document   t0 t1 t2 t3 t4 t5 t6          context 3
  *     window 0   t0 t1 t2       -> t1 t2 t3
  *     window 1            t3 t4 t5 -> t4 t5 t6
  *
- * Windows are numbered through the documents of a split in order.  To find one, the windows before
- * every 64th document are kept: little memory, and a short way to go. */
+ * Windows are numbered through the documents of a split in order.  The number of windows before
+ * every 64th document is stored, so that a window is found with little memory and a short scan. */
 #include "base/memory.h"
 #include "data/corpus.h"
 #include "data/shuffle.h"
@@ -16,14 +16,14 @@ enum { DOCUMENTS_A_MARK = 64 };
 typedef struct shard_windows {
     const kvsi_shard *shard;
     uint64_t first;  /* number of its first window */
-    uint64_t *marks; /* windows before document 0, 64, 128, ..., within the shard */
-    size_t count;    /* of marks */
+    uint64_t *marks; /* windows in the shard before documents 0, 64, 128, ... */
+    size_t count;    /* number of marks */
 } shard_windows;
 
 typedef struct split_windows {
     shard_windows *shards;
     size_t shard_count;
-    uint64_t count; /* of windows */
+    uint64_t count; /* number of windows */
 } split_windows;
 
 typedef struct corpus_task {
@@ -56,7 +56,7 @@ uint64_t kvs_corpus_windows(const kvs_corpus *corpus, kvs_split split, size_t co
     return count;
 }
 
-/* Adds the windows of the shard to *count. */
+/* Adds the shard's windows to *count. */
 static kvs_status mark_shard(shard_windows *windows, const kvsi_shard *shard, size_t context,
                              uint64_t *count, kvs_err *err)
 {
@@ -67,7 +67,7 @@ static kvs_status mark_shard(shard_windows *windows, const kvsi_shard *shard, si
     windows->count = (size_t)((shard->documents - 1) / DOCUMENTS_A_MARK + 1);
     windows->marks = kvsi_alloc(windows->count, sizeof *windows->marks);
     if (!windows->marks)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory for the windows of '%s'", shard->path);
+        return kvsi_no_memory(err, "the windows of '%s'", shard->path);
     for (uint64_t d = 0; d < shard->documents; d++) {
         if (d % DOCUMENTS_A_MARK == 0)
             windows->marks[d / DOCUMENTS_A_MARK] = before;
@@ -84,7 +84,7 @@ static kvs_status mark_split(split_windows *windows, const kvs_corpus *corpus, k
 
     windows->shards = kvsi_alloc(shards, sizeof *windows->shards);
     if (!windows->shards)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory for %zu shards", shards);
+        return kvsi_no_memory(err, "%zu shards", shards);
     for (; windows->shard_count < shards; windows->shard_count++)
         TRY(mark_shard(&windows->shards[windows->shard_count],
                        &corpus->shards[split][windows->shard_count], context, &windows->count,
@@ -92,11 +92,12 @@ static kvs_status mark_split(split_windows *windows, const kvs_corpus *corpus, k
     return KVS_OK;
 }
 
-/* ---- what the trainer asks for --------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static const shard_windows *find_shard(const split_windows *windows, uint64_t number)
 {
-    size_t low = 0, high = windows->shard_count; /* the last one that starts at or before it */
+    size_t low = 0,
+           high = windows->shard_count; /* the last shard that starts at or before the window */
 
     while (high - low > 1) {
         const size_t middle = low + (high - low) / 2;
@@ -109,7 +110,8 @@ static const shard_windows *find_shard(const split_windows *windows, uint64_t nu
     return &windows->shards[low];
 }
 
-/* The document of the shard's window *number, which becomes the number within the document. */
+/* The document that contains window *number of the shard; *number becomes the index in the
+ * document. */
 static uint64_t find_document(const shard_windows *windows, uint64_t *number, size_t context)
 {
     size_t low = 0, high = windows->count;
@@ -196,7 +198,7 @@ static void release(kvs_task *base)
 static const kvsi_task_ops corpus_ops = {
     .name = "corpus", .draw = draw, .describe = describe, .release = release};
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static kvs_status check_splits(const kvs_corpus *corpus, kvs_err *err)
 {
@@ -242,7 +244,7 @@ kvs_status kvs_corpus_task(kvs_task **out, const kvs_corpus *corpus, size_t cont
     TRY_OUT(check_splits(corpus, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the task of '%s'", corpus->path);
+        st = kvsi_no_memory(err, "the task of '%s'", corpus->path);
         goto out;
     }
     task->base.ops = &corpus_ops;

@@ -1,4 +1,4 @@
-/* Reading: the file is mapped, and checked so that no later access can leave it. */
+/* Reads shards: the file is mapped and checked, so that no later access can leave it. */
 #include "data/shard.h"
 
 #include "base/checksum.h"
@@ -27,7 +27,7 @@ const char *kvsi_shard_format_name(kvsi_shard_format format)
     return names[format];
 }
 
-/* ---- the three headers ----------------------------------------------------------------------- */
+/* ---- the three formats ----------------------------------------------------------------------- */
 
 static kvs_status check_own_header(const kvsi_shard *shard, const kvsi_shard_header *h,
                                    size_t vocab, kvs_err *err)
@@ -80,7 +80,7 @@ static kvs_status read_own(kvsi_shard *shard, size_t vocab, kvs_err *err)
     return KVS_OK;
 }
 
-/* Which of llm.c's kinds it is; LLMC_KINDS = none. */
+/* Which llm.c format it is; LLMC_KINDS = none. */
 static size_t llmc_kind(const kvsi_shard *shard)
 {
     int32_t words[2] = {0, 0};
@@ -115,8 +115,8 @@ static kvs_status read_bare(kvsi_shard *shard, kvs_err *err)
 {
     if (shard->map.size % 2 != 0)
         return kvsi_fail(err, KVS_E_FORMAT,
-                         "'%s' has %zu bytes, which are no whole number of 16-bit ids", shard->path,
-                         shard->map.size);
+                         "'%s' has %zu bytes, which is not a whole number of 16-bit ids",
+                         shard->path, shard->map.size);
     shard->format = KVSI_SHARD_NANOGPT;
     shard->id_bytes = 2;
     shard->tokens = shard->map.size / 2;
@@ -132,10 +132,10 @@ static kvs_status read_header(kvsi_shard *shard, size_t vocab, kvs_err *err)
     if (shard->map.size >= magic && memcmp(shard->map.data, kvsi_shard_magic, magic) == 0)
         return read_own(shard, vocab, err);
     if (!vocab)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "'%s' is no shard of kvshift; to read it as %s's ids, say how large its "
-                         "vocabulary is",
-                         shard->path, kind < LLMC_KINDS ? "llm.c" : "nanoGPT");
+        return kvsi_fail(
+            err, KVS_E_INVALID,
+            "'%s' is not a kvshift shard; to read it as %s's ids, give the size of its vocabulary",
+            shard->path, kind < LLMC_KINDS ? "llm.c" : "nanoGPT");
     if (vocab > INT32_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "vocabulary is '%zu', expected at most %d", vocab,
                          INT32_MAX);
@@ -153,7 +153,7 @@ static kvs_status read_header(kvsi_shard *shard, size_t vocab, kvs_err *err)
 static kvs_status check_starts(kvsi_shard *shard, kvs_err *err)
 {
     if (shard->tokens == 0 || shard->documents == 0)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s' holds no tokens", shard->path);
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s' contains no tokens", shard->path);
     if (kvsi_shard_start(shard, 0) != 0)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': document 0 starts at token %llu, expected 0",
                          shard->path, (unsigned long long)kvsi_shard_start(shard, 0));
@@ -163,7 +163,7 @@ static kvs_status check_starts(kvsi_shard *shard, kvs_err *err)
         if (to <= from || to > shard->tokens)
             return kvsi_fail(err, KVS_E_FORMAT,
                              "'%s': document %llu goes from token %llu to %llu of %llu, expected "
-                             "starts that rise",
+                             "increasing starts",
                              shard->path, (unsigned long long)d, (unsigned long long)from,
                              (unsigned long long)to, (unsigned long long)shard->tokens);
         shard->longest = to - from > shard->longest ? to - from : shard->longest;
@@ -186,7 +186,7 @@ static uint32_t id_at(const kvsi_shard *shard, uint64_t token)
 
 static kvs_status check_ids(const kvsi_shard *shard, kvs_err *err)
 {
-    enum { AT_ONCE = 4096 }; /* a plain maximum, which compilers make fast */
+    enum { AT_ONCE = 4096 }; /* a simple maximum, which compilers vectorize */
 
     for (uint64_t from = 0; from < shard->tokens; from += AT_ONCE) {
         const uint64_t left = shard->tokens - from, to = from + (left < AT_ONCE ? left : AT_ONCE);
@@ -225,7 +225,7 @@ kvs_status kvsi_shard_open(kvsi_shard *shard, const char *path, size_t vocab, kv
 
     *shard = (kvsi_shard){0};
     if (!made.path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     TRY_OUT(map_file(&made, err));
     TRY_OUT(read_header(&made, vocab, err));
     TRY_OUT(check_starts(&made, err));

@@ -2,7 +2,7 @@
  *
  *     bytes 0    "kvstoken"
  *           8    u32  version, 1
- *          12    u32  bytes an id, 2 or 4
+ *          12    u32  bytes per id, 2 or 4
  *          16    u64  vocabulary: every id is below
  *          24    u64  hash of the tokenizer
  *          32    u64  tokens
@@ -10,11 +10,11 @@
  *          48    u64  0
  *          56    u64  checksum: xxHash64 of all bytes from 64 on, then bytes 0 to 55
  *          64    the ids, then zeros up to a multiple of 8
- *                u64  each document's first token: 0, then rising
+ *                u64  the first token of each document: 0, then increasing
  *
- * All little-endian.  Also read: llm.c's .bin (256 32-bit numbers, of which the first three are
- * magic, version and count, then ids) and nanoGPT's (16-bit ids and nothing else).  Those do not
- * say where documents start: the file is one document. */
+ * All little-endian.  Also read: llm.c's .bin (256 32-bit numbers, the first three are magic,
+ * version and count, then ids) and nanoGPT's (only 16-bit ids).  These do not store document
+ * starts: the file is one document. */
 #ifndef KVSI_DATA_SHARD_H
 #define KVSI_DATA_SHARD_H
 
@@ -34,23 +34,23 @@ typedef struct kvsi_shard {
     char *path;
     kvsi_shard_format format;
     size_t vocab, id_bytes;
-    uint64_t tokenizer_hash; /* 0 = not known */
+    uint64_t tokenizer_hash; /* 0 = unknown */
     uint64_t tokens, documents;
-    uint64_t longest;  /* document, in tokens */
-    uint64_t checksum; /* as the file says; 0 = it has none */
+    uint64_t longest;  /* longest document, in tokens */
+    uint64_t checksum; /* stored in the file; 0 = none */
 
     kvsi_mapping map;
     const unsigned char *ids; /* in the map, as are the starts */
     const uint64_t *starts;   /* NULL = one document */
 } kvsi_shard;
 
-/* Checks everything but the checksum, so that whatever is read later is in range.  `vocab` is for
- * foreign files (0 = not given); a file of our own must agree with it. */
+/* Checks everything except the checksum, so that all later reads are in range.  `vocab` is for
+ * foreign files (0 = not given); one of our files must match it. */
 kvs_status kvsi_shard_open(kvsi_shard *shard, const char *path, size_t vocab, kvs_err *err);
 void kvsi_shard_close(kvsi_shard *shard);
 kvs_status kvsi_shard_verify(const kvsi_shard *shard, kvs_err *err); /* the checksum */
 
-/* Where a document starts; `document` = documents gives the end of the last. */
+/* The start of a document; `document` = documents gives the end of the last. */
 uint64_t kvsi_shard_start(const kvsi_shard *shard, uint64_t document);
 void kvsi_shard_read(const kvsi_shard *shard, uint64_t first, size_t count, int32_t *ids);
 
@@ -58,18 +58,18 @@ void kvsi_shard_read(const kvsi_shard *shard, uint64_t first, size_t count, int3
 
 typedef struct kvsi_shard_writer kvsi_shard_writer;
 
-size_t kvsi_shard_id_bytes(size_t vocab); /* as the writer has it */
+size_t kvsi_shard_id_bytes(size_t vocab); /* for a vocabulary of this size */
 kvs_status kvsi_shard_writer_open(kvsi_shard_writer **out, const char *path, size_t vocab,
                                   uint64_t tokenizer_hash, kvs_err *err);
 void kvsi_shard_writer_abandon(kvsi_shard_writer *writer); /* NULL does nothing */
-/* Adds to the current document. */
+/* Appends to the current document. */
 kvs_status kvsi_shard_writer_add(kvsi_shard_writer *writer, const int32_t *ids, size_t count,
                                  kvs_err *err);
-/* What is added from now on is another document; an empty one is not counted. */
+/* Ends the current document; an empty one is not counted. */
 void kvsi_shard_writer_end_document(kvsi_shard_writer *writer);
 uint64_t kvsi_shard_writer_tokens(const kvsi_shard_writer *writer);
 uint64_t kvsi_shard_writer_documents(const kvsi_shard_writer *writer);
-/* Ends the handle either way; the file is there only after success. */
+/* Closes the handle either way; the file exists only after success. */
 kvs_status kvsi_shard_writer_commit(kvsi_shard_writer *writer, uint64_t *checksum, kvs_err *err);
 
 /* ---- both ------------------------------------------------------------------------------------ */

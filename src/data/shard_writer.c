@@ -1,4 +1,6 @@
-/* Writing: ids go out as they come, starts are kept until the end, the header is filled in last. */
+/* Writes shards: ids as they come, then the starts, which are kept in memory, and last the
+ * header. */
+#include "base/array.h"
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/memory.h"
@@ -13,9 +15,9 @@ struct kvsi_shard_writer {
     kvsi_new_file *file;
     kvsi_shard_header header;
     kvsi_checksum_stream *sum;
-    uint64_t *starts; /* [capacity], of which header.documents are used */
+    uint64_t *starts; /* [capacity], the first header.documents are used */
     size_t capacity;
-    int ended; /* the current document */
+    int ended; /* the current document has ended */
 };
 
 size_t kvsi_shard_id_bytes(size_t vocab)
@@ -31,7 +33,7 @@ kvs_status kvsi_shard_writer_open(kvsi_shard_writer **out, const char *path, siz
 
     *out = NULL;
     if (!writer)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     writer->header = (kvsi_shard_header){.version = KVSI_SHARD_VERSION,
                                          .id_bytes = (uint32_t)kvsi_shard_id_bytes(vocab),
                                          .vocab = vocab,
@@ -70,35 +72,15 @@ static kvs_status put_ids(kvsi_shard_writer *w, const int32_t *ids, size_t count
 
     for (size_t i = 0; i < count; i++) {
         if (ids[i] < 0 || (uint64_t)ids[i] >= w->header.vocab)
-            return kvsi_fail(err, KVS_E_FORMAT,
-                             "the tokenizer gave id %d, expected ids below its vocabulary of %llu",
-                             (int)ids[i], (unsigned long long)w->header.vocab);
+            return kvsi_fail(
+                err, KVS_E_FORMAT,
+                "the tokenizer returned id %d, expected ids below its vocabulary of %llu",
+                (int)ids[i], (unsigned long long)w->header.vocab);
         narrow[i] = (uint16_t)ids[i];
     }
     if (w->header.id_bytes == 2)
         return put(w, narrow, count * sizeof *narrow, err);
     return put(w, ids, count * sizeof *ids, err);
-}
-
-/* Room for the start of one more document. */
-static kvs_status make_room(kvsi_shard_writer *w, kvs_err *err)
-{
-    const size_t used = (size_t)w->header.documents;
-    const size_t capacity = w->capacity ? 2 * w->capacity : 64;
-    uint64_t *larger;
-
-    if (used < w->capacity)
-        return KVS_OK;
-    larger = kvsi_alloc(capacity, sizeof *larger);
-    if (!larger)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the starts of %zu documents",
-                         capacity);
-    if (used > 0)
-        memcpy(larger, w->starts, used * sizeof *larger);
-    kvsi_free(w->starts);
-    w->starts = larger;
-    w->capacity = capacity;
-    return KVS_OK;
 }
 
 kvs_status kvsi_shard_writer_add(kvsi_shard_writer *writer, const int32_t *ids, size_t count,
@@ -109,7 +91,8 @@ kvs_status kvsi_shard_writer_add(kvsi_shard_writer *writer, const int32_t *ids, 
     if (count == 0)
         return KVS_OK;
     if (w->header.documents == 0 || w->ended) {
-        TRY(make_room(w, err));
+        TRY(kvsi_array_reserve(&w->starts, &w->capacity, (size_t)w->header.documents + 1,
+                               sizeof *w->starts, err));
         w->starts[w->header.documents++] = w->header.tokens;
         w->ended = 0;
     }

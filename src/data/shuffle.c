@@ -4,7 +4,8 @@
 
 enum { ROUNDS = 6 };
 
-/* Half the bits that count-1 needs, rounded up: the network's domain is below 4 * count. */
+/* Half the number of bits of count-1, rounded up: the network's domain is smaller than 4 *
+ * count. */
 static unsigned half_bits(uint64_t count)
 {
     unsigned bits = 0;

@@ -1,4 +1,4 @@
-/* What all tasks share: their handle, and the ragged batches that the trainer draws from them. */
+/* Shared by all tasks: the handle, and the ragged batches that the trainer draws. */
 #include "data/task.h"
 
 #include "base/memory.h"
@@ -17,8 +17,8 @@ size_t kvs_task_vocab(const kvs_task *task)
     return task->vocab;
 }
 
-/* The tokens that are fed, which the model's context must hold; an answer that is only a target
- * does not count. */
+/* The longest input, which must fit the model's context; a token that is only a target does not
+ * count. */
 size_t kvs_task_max_length(const kvs_task *task)
 {
     return task->max_tokens;
@@ -73,8 +73,8 @@ kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_task *tas
 
 no_memory:
     kvsi_batch_buffer_release(&made);
-    return kvsi_fail(err, KVS_E_NOMEM, "no memory for a batch of %zu sequences of %zu tokens",
-                     max_sequences, task->max_tokens);
+    return kvsi_no_memory(err, "a batch of %zu sequences of %zu tokens", max_sequences,
+                          task->max_tokens);
 }
 
 void kvsi_batch_buffer_release(kvsi_batch_buffer *buffer)

@@ -1,7 +1,7 @@
-/* data/task.h - what a synthetic task gives the trainer: numbered sequences, in ragged batches.
+/* data/task.h - the interface of tasks: numbered sequences in ragged batches.
  *
- * A task is a pure function from (random stream, number of the sequence) to a sequence, so that
- * batches do not depend on what was drawn before. */
+ * A task is a pure function of (random stream, sequence number), so that batches do not depend on
+ * earlier draws. */
 #ifndef KVSI_DATA_TASK_H
 #define KVSI_DATA_TASK_H
 
@@ -13,22 +13,22 @@
 typedef struct kvsi_task_ops {
     const char *name;
     /* Writes one sequence (at most `max_tokens` of the task) and returns its length.  `random` is
-     * the sequence's own stream, and random->index its number. */
+     * the sequence's own stream; random->index is its number. */
     size_t (*draw)(const kvs_task *task, kvsi_random *random, int32_t *ids, int32_t *targets,
                    uint8_t *scored);
-    json_t *(*describe)(const kvs_task *task); /* settings, for the run's log; a new reference */
+    json_t *(*describe)(const kvs_task *task); /* settings for the run's log; a new reference */
     void (*release)(kvs_task *task);
-    /* What an id stands for, in words; NULL = ids are all there is. */
+    /* The text of an id, for people; NULL = only ids. */
     void (*word)(const kvs_task *task, int32_t id, char *out, size_t size);
 } kvsi_task_ops;
 
-/* Every task starts with this. */
+/* The first member of every task. */
 struct kvs_task {
     const kvsi_task_ops *ops;
     size_t vocab;
-    size_t max_tokens;  /* longest sequence that is fed to the model */
-    double mean_tokens; /* average one */
-    /* Fed lengths whose accuracy is told apart, shortest first: `from` and `to` only. */
+    size_t max_tokens;  /* longest input */
+    double mean_tokens; /* mean length of inputs */
+    /* Input lengths whose accuracy is reported separately, shortest first: `from` and `to` only. */
     size_t buckets;
     kvs_length_bucket bucket[KVS_LENGTH_BUCKETS_MAX];
 };
@@ -36,7 +36,7 @@ struct kvs_task {
 /* {"name": ..., and the settings of a task's table}, a new reference. */
 json_t *kvsi_task_describe(const kvs_task *task, const kvsi_settings *table, const void *config);
 
-/* Owned arrays behind a kvs_batch. */
+/* Owns the arrays of a kvs_batch. */
 typedef struct kvsi_batch_buffer {
     kvs_batch view;
     size_t max_sequences, max_tokens;
@@ -48,7 +48,7 @@ typedef struct kvsi_batch_buffer {
 kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_task *task,
                                   size_t max_sequences, kvs_err *err);
 void kvsi_batch_buffer_release(kvsi_batch_buffer *buffer);
-/* Sequences first .. first+count-1 of a stream; count <= max_sequences.  No allocation. */
+/* Draws sequences first .. first+count-1 of a stream; count <= max_sequences.  No allocation. */
 void kvsi_batch_fill(kvsi_batch_buffer *buffer, const kvs_task *task, uint64_t seed,
                      kvsi_purpose purpose, uint64_t first, size_t count);
 

@@ -1,9 +1,10 @@
-/* Baichuan-M1, the production model with KV shifting, as Hugging Face's files have it.  It is a
- * Llama body with a shift of k and v by one token, output rows of length 1, and layers with a
- * sliding window and head counts of their own.  Its files differ from ours in names:
+/* Baichuan-M1, the production model with KV shifting, in Hugging Face's layout.  It is a Llama body
+ * with a shift of k and v by one token, normalized output rows, and sliding-window layers with
+ * separate head counts.  Its tensor names differ from ours:
  *
  *     self_attn.W_pack.weight      rows of q, then k, then v
  *     self_attn.conv_k, conv_v     (1, 1, kv heads, 1, 2), the previous token first */
+#include "base/memory.h"
 #include "formats/weights_open.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@ enum { CONV_WINDOW = 2, NAME_SIZE = 96 };
 
 /* ---- config.json ----------------------------------------------------------------------------- */
 
-/* The name is in any case: baichuan_m1, BaichuanM1ForCausalLM. */
+/* The name may be in any case: baichuan_m1, BaichuanM1ForCausalLM. */
 static int names_baichuan(const json_t *text)
 {
     const char *name = json_string_value(text);
@@ -33,7 +34,7 @@ int kvsi_baichuan_recognises(const json_t *config)
             names_baichuan(json_array_get(architectures, 0)));
 }
 
-/* Its keys for what our object says of sliding layers. */
+/* Copies its keys of sliding layers to ours. */
 static int set_sliding(json_t *own, const json_t *config)
 {
     static const char *const keys[][2] = {
@@ -69,14 +70,14 @@ kvs_status kvsi_baichuan_translate(json_t **out, const json_t *config, const cha
                        what, CONV_WINDOW, window);
         goto out;
     }
-    /* An empty list is no sliding layer, where none in our files is all of them. */
+    /* An empty list means no sliding layers; in our files a missing list means all layers. */
     if (json_array_size(json_object_get(config, "sliding_window_layers")) > 0)
         failed |= set_sliding(own, config);
     failed |= json_object_set_new(ours, "model_type", json_string("kvshift"));
     failed |= json_object_set(ours, "kvshift", own);
     json_object_del(ours, "architectures");
     if (failed || !own)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", what);
+        st = kvsi_no_memory(err, "'%s'", what);
     if (st == KVS_OK)
         *out = json_incref(ours);
 out:
@@ -87,7 +88,8 @@ out:
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* The part of a layer's name behind its number, and the number; NULL: it is none of a layer. */
+/* The part of a layer tensor's name after the layer number, and the number; NULL if it is not in a
+ * layer. */
 static const char *split_name(size_t *layer, const char *name, size_t layers)
 {
     static const char prefix[] = "model.layers.";

@@ -1,4 +1,4 @@
-/* What a model is, from headers alone. */
+/* Describes a model from headers alone. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -12,7 +12,7 @@ static const char *const format_names[] = {
     [KVSI_FORMAT_LLAMA2C_V1] = "llama2.c, version 1",
 };
 
-/* The type that most bytes are of. */
+/* The type with the most bytes. */
 static void count_tensors(kvs_model_info *out, const kvsi_weights *w)
 {
     uint64_t bytes[KVSI_DTYPES] = {0};
@@ -45,7 +45,7 @@ out:
     return st;
 }
 
-/* A folder may have its configuration only. */
+/* A folder may contain only a config.json. */
 static kvs_status describe_folder(kvs_model_info *out, const char *folder, kvs_err *err)
 {
     char *weights = NULL, *settings = kvsi_path_join(folder, "config.json");
@@ -54,7 +54,7 @@ static kvs_status describe_folder(kvs_model_info *out, const char *folder, kvs_e
     kvs_status st;
 
     if (!settings)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+        return kvsi_no_memory(err, "'%s'", folder);
     TRY_OUT(kvsi_hf_check_run(folder, err));
     TRY_OUT(kvsi_hf_config_open(&config, &format, settings, err));
     out->format = format_names[format];
@@ -74,10 +74,10 @@ kvs_status kvs_model_describe(kvs_model_info *out, const char *path, kvs_err *er
     char *folder = NULL;
     kvs_status st;
 
-    TRY_OUT(kvsi_content_of(&found, path, err));
-    if (found == KVSI_CONTENT_FOLDERS_FILE && !(folder = kvsi_path_parent(path)))
-        TRY_OUT(kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path));
-    if (found == KVSI_CONTENT_FOLDER || found == KVSI_CONTENT_FOLDERS_FILE)
+    TRY_OUT(kvsi_detect_content(&found, path, err));
+    if (found == KVSI_CONTENT_FOLDER_MEMBER && !(folder = kvsi_path_parent(path)))
+        TRY_OUT(kvsi_no_memory(err, "'%s'", path));
+    if (found == KVSI_CONTENT_FOLDER || found == KVSI_CONTENT_FOLDER_MEMBER)
         TRY_OUT(describe_folder(&info, folder ? folder : path, err));
     else
         TRY_OUT(describe_weights(&info, path, err));
@@ -91,8 +91,7 @@ static kvs_status config_in_folder(kvs_model_config *out, const char *folder, kv
 {
     char *path = kvsi_path_join(folder, "config.json");
     kvsi_weights_format format;
-    kvs_status st = path ? kvsi_hf_check_run(folder, err)
-                         : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+    kvs_status st = path ? kvsi_hf_check_run(folder, err) : kvsi_no_memory(err, "'%s'", folder);
 
     if (st == KVS_OK)
         st = kvsi_hf_config_open(out, &format, path, err);
@@ -107,11 +106,11 @@ kvs_status kvs_model_config_load(kvs_model_config *out, const char *path, kvs_er
     kvsi_content found;
     kvs_status st;
 
-    TRY_OUT(kvsi_content_of(&found, path, err));
+    TRY_OUT(kvsi_detect_content(&found, path, err));
     if (found == KVSI_CONTENT_FOLDER)
         return config_in_folder(out, path, err);
     if (found == KVSI_CONTENT_JSON ||
-        (found == KVSI_CONTENT_FOLDERS_FILE && kvsi_ends_with(path, "config.json")))
+        (found == KVSI_CONTENT_FOLDER_MEMBER && kvsi_ends_with(path, "config.json")))
         return kvsi_hf_config_open(out, &format, path, err);
     TRY_OUT(kvsi_weights_open(&w, path, err));
     *out = w->config;

@@ -1,4 +1,4 @@
-/* The header and the metadata. */
+/* Reads a GGUF header and metadata. */
 #include "base/memory.h"
 #include "formats/gguf_file.h"
 
@@ -72,7 +72,7 @@ static kvs_status take_type(kvsi_gguf_cursor *c, kvsi_gguf_type *type)
     return KVS_OK;
 }
 
-/* Moves past `count` elements. */
+/* Skips `count` elements. */
 static kvs_status skip(kvsi_gguf_cursor *c, kvsi_gguf_type type, uint64_t count)
 {
     const size_t size = type_size(type), left = (size_t)(c->end - c->at);
@@ -106,8 +106,8 @@ static kvs_status take_value(kvsi_gguf_cursor *c, kvsi_gguf_value *value)
         TRY(kvsi_gguf_take(c, &count, 8));
     }
     if (value->type == KVSI_GGUF_ARRAY)
-        return kvsi_fail(c->err, KVS_E_UNSUPPORTED, "'%s': arrays of arrays in the metadata",
-                         c->path);
+        return kvsi_fail(c->err, KVS_E_UNSUPPORTED,
+                         "'%s': arrays of arrays in the metadata are not supported", c->path);
     value->data = c->at;
     TRY(skip(c, value->type, count));
     value->end = c->at;
@@ -128,12 +128,11 @@ static kvs_status read_metadata(kvsi_gguf *file, kvs_err *err)
     TRY(kvsi_gguf_take(&c, &file->tensor_count, 8));
     TRY(kvsi_gguf_take(&c, &keys, 8));
     if (keys > KEYS_MAX)
-        return kvsi_fail(err, KVS_E_LIMIT,
-                         "'%s': %" PRIu64 " keys of metadata, at most %d are read", file->path,
-                         keys, (int)KEYS_MAX);
+        return kvsi_fail(err, KVS_E_LIMIT, "'%s': %" PRIu64 " metadata keys, expected at most %d",
+                         file->path, keys, (int)KEYS_MAX);
     file->values = kvsi_alloc((size_t)keys, sizeof *file->values);
     if (!file->values)
-        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", file->path);
+        return kvsi_no_memory(err, "'%s'", file->path);
     for (; file->count < keys; file->count++)
         TRY(take_value(&c, file->values + file->count));
     file->after_keys = c.at;
@@ -160,7 +159,7 @@ kvs_status kvsi_gguf_open(kvsi_gguf **out, const char *path, kvs_err *err)
 
     *out = NULL;
     if (!file || !(file->path = kvsi_strdup(path))) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", path);
+        st = kvsi_no_memory(err, "'%s'", path);
         goto out;
     }
     TRY_OUT(map_file(file, err));
@@ -233,8 +232,8 @@ static double double_at(const kvsi_gguf_value *value)
     return number;
 }
 
-/* 1e-5 is kept as the float next to it: the shortest decimal number that is this float is what was
- * meant. */
+/* 1e-5 is stored as the nearest float; the shortest decimal number that rounds to this float is the
+ * original value. */
 static double meant(double found)
 {
     char text[32];
@@ -254,7 +253,7 @@ kvs_status kvsi_gguf_get_real(double *out, const kvsi_gguf *file, const char *ke
     if (!value)
         return KVS_OK;
     if (value->is_array || (value->type != KVSI_GGUF_F32 && value->type != KVSI_GGUF_F64))
-        return fail_type(file, key, "a number with a fraction", err);
+        return fail_type(file, key, "a floating-point number", err);
     *out = value->type == KVSI_GGUF_F32 ? meant(kvsi_gguf_float_at(value, 0)) : double_at(value);
     return KVS_OK;
 }
@@ -280,8 +279,8 @@ kvs_status kvsi_gguf_get_array(const kvsi_gguf_value **out, const kvsi_gguf *fil
     if (!*out)
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': key '%s' is missing", file->path, key);
     if (!(*out)->is_array || (*out)->type != type)
-        return fail_type(file, key,
-                         type == KVSI_GGUF_TEXT ? "an array of texts" : "an array of numbers", err);
+        return fail_type(
+            file, key, type == KVSI_GGUF_TEXT ? "an array of strings" : "an array of numbers", err);
     return KVS_OK;
 }
 

@@ -1,5 +1,5 @@
-/* The settings of a model in a GGUF file; gguf_names.h has the keys.  Every key below the
- * architecture's name is known here, so that none that changes results is passed over. */
+/* Reads the settings of a model in a GGUF file; gguf_names.h lists the keys.  An unknown key below
+ * the architecture's name is refused, so that none that changes results is ignored. */
 #include "base/json.h"
 #include "formats/gguf_file.h"
 #include "formats/gguf_names.h"
@@ -14,7 +14,7 @@
 
 enum { KEY_SIZE = 96 };
 
-/* A file, and below which name its settings are. */
+/* A file and the prefix of its keys. */
 typedef struct source {
     const kvsi_gguf *file;
     const char *path, *architecture;
@@ -83,8 +83,8 @@ static kvs_status read_reals(kvs_model_config *config, const source *s, kvs_err 
 
 /* ---- other keys ------------------------------------------------------------------------------ */
 
-/* What a plain Llama has where a key is missing, and what stands for a missing key, in most 0: both
- * values are accepted. */
+/* A key's value in a plain Llama, and the value that also means "not set", usually 0.  Both are
+ * accepted. */
 typedef struct neutral {
     const char *key;
     double value, missing;
@@ -92,7 +92,7 @@ typedef struct neutral {
 
 enum { NEUTRALS_MAX = 24 };
 
-/* Fills the list of keys that must have such a value and returns how many they are. */
+/* Fills the list of keys with required values and returns its length. */
 static size_t list_neutral(neutral out[NEUTRALS_MAX], const kvs_model_config *config)
 {
     const size_t channels = config->dim / config->heads;
@@ -122,8 +122,8 @@ static size_t list_neutral(neutral out[NEUTRALS_MAX], const kvs_model_config *co
     return count;
 }
 
-/* Keys that are read elsewhere, or change nothing in a plain Llama: what is said of scaled
- * positions does not count without a scaling, and of LayerNorm not where norms are RMSNorm. */
+/* Keys that are read elsewhere or have no effect in a plain Llama: parameters of scaled positions
+ * without a scaling type, and of LayerNorm in an RMSNorm model. */
 static const char *const harmless[] = {
     "attention.layer_norm_rms_epsilon",
     "attention.layer_norm_epsilon",
@@ -185,20 +185,20 @@ static kvs_status check_scaling(const source *s, kvs_err *err)
     if (size == strlen("none") && memcmp(type, "none", size) == 0)
         return KVS_OK;
     if (size != strlen("linear") || memcmp(type, "linear", size) != 0)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "'%s': key '%s': expected 'none', found '%.*s'; scaled positions are "
-                         "unknown here",
-                         s->path, key, (int)(size < 32 ? size : 32), type);
+        return kvsi_fail(
+            err, KVS_E_UNSUPPORTED,
+            "'%s': key '%s': expected 'none', found '%.*s'; scaled positions are not supported",
+            s->path, key, (int)(size < 32 ? size : 32), type);
     for (size_t i = 0; i < 2; i++) {
         double factor = 1;
 
         full_key(key, s, factors[i]);
         TRY(get_number(&factor, s, key, err));
         if (factor != 1 && factor != 0)
-            return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                             "'%s': key '%s': expected 1, found %.9g; scaled positions are unknown "
-                             "here",
-                             s->path, key, factor);
+            return kvsi_fail(
+                err, KVS_E_UNSUPPORTED,
+                "'%s': key '%s': expected 1, found %.9g; scaled positions are not supported",
+                s->path, key, factor);
     }
     return KVS_OK;
 }
@@ -223,7 +223,7 @@ static int is_known(const char *name, size_t size, const neutral *neutrals, size
     return 0;
 }
 
-/* A plain Llama must have no key that could mean another model. */
+/* Refuses keys that a plain Llama does not have. */
 static kvs_status check_plain(const kvs_model_config *config, const source *s, kvs_err *err)
 {
     const size_t prefix = strlen(s->architecture);
@@ -281,8 +281,9 @@ static kvs_status read_own_config(kvs_model_config *config, const source *s, con
     TRY_OUT(kvsi_json_parse(&object, text, size, s->path, err));
     TRY_OUT(kvsi_hf_config_from_json(config, object, s->path, err));
     if (config->body != KVS_BODY_LLAMA)
-        st = kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s' has the body %s, expected llama in GGUF",
-                       s->path, kvs_body_name(config->body));
+        st = kvsi_fail(err, KVS_E_UNSUPPORTED,
+                       "'%s': the model's body is %s, expected llama in GGUF", s->path,
+                       kvs_body_name(config->body));
 out:
     json_decref(object);
     return st;

@@ -1,9 +1,9 @@
-/* A model as a GGUF file: its settings as keys, its tensors under the names of such files. */
+/* Writes a model as GGUF: settings as keys, tensors under GGUF's names. */
 #include "base/memory.h"
 #include "formats/gguf_names.h"
 #include "formats/gguf_write.h"
 #include "formats/hf.h"
-#include "formats/llama.h"
+#include "formats/llama_layout.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void put_sizes(kvsi_gguf_keys *keys, const kvs_model_config *c, const cha
     kvsi_gguf_put_real(keys, key, c->rope_base);
 }
 
-/* The config.json, whose settings are exact and complete. */
+/* Our config.json, which is exact and complete. */
 static kvs_status put_config(kvsi_gguf_keys *keys, const kvs_model_config *config, kvs_err *err)
 {
     json_t *object = kvsi_hf_config_to_json(config);
@@ -64,7 +64,7 @@ static kvs_status put_config(kvsi_gguf_keys *keys, const kvs_model_config *confi
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* A source of ours, with names and types as the file has them. */
+/* Our tensors with GGUF's names and types. */
 typedef struct renamed {
     const kvsi_tensor_source *ours;
     char (*names)[KVSI_GGUF_NAME_SIZE];
@@ -76,7 +76,7 @@ static void describe(const void *self, size_t index, kvsi_file_tensor *out)
 
     r->ours->describe(r->ours->self, index, out);
     out->name = r->names[index];
-    if (out->rank < 2) /* other programs want those so */
+    if (out->rank < 2) /* other programs expect vectors as F32 */
         out->dtype = KVSI_F32;
 }
 
@@ -91,7 +91,7 @@ static kvs_status name_tensors(renamed *r, kvs_err *err)
 {
     r->names = kvsi_alloc(r->ours->count, sizeof *r->names);
     if (!r->names)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu names", r->ours->count);
+        return kvsi_no_memory(err, "%zu names", r->ours->count);
     for (size_t i = 0; i < r->ours->count; i++) {
         kvsi_file_tensor tensor;
 
@@ -103,7 +103,7 @@ static kvs_status name_tensors(renamed *r, kvs_err *err)
     return KVS_OK;
 }
 
-/* What "general.file_type" calls a file whose numbers are mostly of the type. */
+/* The value of "general.file_type" for a file whose main type is `dtype`. */
 static uint32_t file_type(kvsi_dtype dtype)
 {
     switch (dtype) {
@@ -134,20 +134,21 @@ static void put_types(kvsi_gguf_keys *keys, const kvsi_tensor_source *source)
     }
     kvsi_gguf_put_whole(keys, "general.file_type", file_type((kvsi_dtype)most));
     if (kvsi_dtype_block((kvsi_dtype)most) > 1)
-        kvsi_gguf_put_whole(keys, "general.quantization_version", 2); /* of the blocks' layout */
+        kvsi_gguf_put_whole(keys, "general.quantization_version",
+                            2); /* version of the quantized blocks' layout */
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Programs for llama want either a vocabulary of theirs or the word that there is none. */
-static kvs_status put_words(kvsi_gguf_keys *keys, const kvs_model_config *config,
-                            const kvsi_gguf_vocabulary *vocabulary, int is_llama, kvs_err *err)
+/* Programs that read llama files need a vocabulary they know, or the explicit value "none". */
+static kvs_status put_vocabulary(kvsi_gguf_keys *keys, const kvs_model_config *config,
+                                 const kvsi_gguf_vocabulary *vocabulary, int is_llama, kvs_err *err)
 {
     if (is_llama && vocabulary && !vocabulary->model)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "the tokenizer cannot be said in a llama file, because of %s; 'none' "
-                         "instead of it leaves it out",
-                         vocabulary->reason);
+        return kvsi_fail(
+            err, KVS_E_UNSUPPORTED,
+            "a llama file cannot hold the tokenizer because of %s; tokenizer 'none' leaves it out",
+            vocabulary->reason);
     if (vocabulary)
         kvsi_gguf_put_vocabulary(keys, vocabulary, config->vocab);
     else if (is_llama)
@@ -173,13 +174,13 @@ kvs_status kvsi_gguf_write_model(const char *path, const kvs_model_config *confi
     if (!is_llama && architecture == KVSI_GGUF_LLAMA)
         return kvsi_fail(err, reason.status, "%s", reason.message);
     if (config->body != KVS_BODY_LLAMA)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED, "format gguf has no place for GPT-2's body");
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "format gguf does not support GPT-2's body");
     kvsi_gguf_put_text(&keys, "general.architecture", name);
     put_types(&keys, source);
     put_sizes(&keys, config, name);
     if (!is_llama)
         TRY_OUT(put_config(&keys, config, err));
-    TRY_OUT(put_words(&keys, config, extras->vocabulary, is_llama, err));
+    TRY_OUT(put_vocabulary(&keys, config, extras->vocabulary, is_llama, err));
     kvsi_gguf_put_token_ids(&keys, extras);
     if (extras->chat_template)
         kvsi_gguf_put_text(&keys, "tokenizer.chat_template", extras->chat_template);

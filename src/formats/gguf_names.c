@@ -40,7 +40,7 @@ static const char *side(const pair *p, int ours)
     return ours ? p->ours : p->theirs;
 }
 
-/* The pair whose name on one side it is; NULL = none. */
+/* The pair with this name on one side; NULL = none. */
 static const pair *find(const pair *list, const char *name, int ours)
 {
     for (; list->theirs; list++)

@@ -1,16 +1,16 @@
-/* formats/gguf_names.h - what GGUF files of the architectures llama and kvshift call tensors and
- * settings.
+/* formats/gguf_names.h - names of tensors and settings in GGUF files of architectures llama and
+ * kvshift.
  *
- * Settings, below the architecture's name ("llama.context_length"):
+ * Settings, prefixed by the architecture's name ("llama.context_length"):
  *
  *     context_length, embedding_length, block_count, feed_forward_length, vocab_size
  *     attention.head_count, attention.head_count_kv, attention.layer_norm_rms_epsilon
  *     rope.freq_base, rope.dimension_count
  *
- * Architecture llama is the plain Llama: its q and k have each head's rotary pairs side by side.
- * Architecture kvshift is everything else with a Llama body.  It has the keys above too, but
- * "kvshift.config", the text of our config.json, is what counts; without it the file is read as a
- * plain model.  Its rows are in our order, half a head apart.
+ * Architecture llama is the plain Llama; in its q and k, the rows of each rotary pair are adjacent.
+ * Architecture kvshift is every other model with a Llama body.  It has the same keys, but
+ * "kvshift.config", the text of our config.json, takes precedence; without it the file is read as a
+ * plain model.  Its rows are in our order: the rows of a pair are half a head apart.
  *
  * Tensors (N is a layer):
  *
@@ -22,10 +22,9 @@
 
 #include <stddef.h>
 
-enum { KVSI_GGUF_NAME_SIZE = 128 }; /* enough for every name that is translated, either way */
+enum { KVSI_GGUF_NAME_SIZE = 128 }; /* enough for every translated name */
 
-/* Each fills `out` of KVSI_GGUF_NAME_SIZE bytes and returns 1, or returns 0 for a name that the
- * other side does not have. */
+/* Fill `out` (KVSI_GGUF_NAME_SIZE bytes) and return 1, or return 0 if there is no such name. */
 int kvsi_gguf_name_to_ours(char *out, const char *theirs);
 int kvsi_gguf_name_from_ours(char *out, const char *ours);
 

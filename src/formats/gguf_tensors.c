@@ -1,5 +1,5 @@
-/* The tensors of a GGUF file: for each a name, the number of its dimensions, these (innermost
- * first), its type, and where its data starts behind the descriptions; then, aligned, the data. */
+/* The tensors of a GGUF file.  Per tensor: name, number of dimensions, dimensions (innermost
+ * first), type, offset of the data; then, aligned, the data. */
 #include "base/memory.h"
 #include "formats/gguf_file.h"
 
@@ -12,13 +12,13 @@
 enum {
     NAME_MAX_SIZE = 256,
     DIMENSIONS_MAX = 4,
-    DESCRIPTION_MIN = 8 + 4 + 4 + 8, /* bytes of the shortest: no name, no dimensions */
+    DESCRIPTION_MIN = 8 + 4 + 4 + 8, /* bytes of the shortest description: no name, no dimensions */
     USUAL_ALIGNMENT = 32,
     ALIGNMENT_MAX = 1 << 20,
 };
 
-/* Numbers of the types as files have them.  Those without `is_read` are known by name, so that a
- * refusal can say what was found. */
+/* Types by their number in files.  Those without `is_read` are listed so that messages can name
+ * them. */
 static const struct {
     unsigned number;
     const char *name;
@@ -66,7 +66,7 @@ static kvs_status take_name(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
                          c->path, size, NAME_MAX_SIZE);
     name = kvsi_alloc(size + 1, 1);
     if (!name)
-        return kvsi_fail(c->err, KVS_E_NOMEM, "'%s': out of memory", c->path);
+        return kvsi_no_memory(c->err, "'%s'", c->path);
     memcpy(name, text, size);
     tensor->name = name;
     return KVS_OK;
@@ -112,7 +112,8 @@ static kvs_status take_type(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
                      c->path, tensor->name, name, number);
 }
 
-/* No type takes more than four bytes a number: bytes cannot overflow where this does not. */
+/* No type takes more than four bytes per value, so if this does not overflow, bytes do not
+ * either. */
 static kvs_status check_size(const kvsi_gguf_cursor *c, const kvsi_file_tensor *tensor)
 {
     const size_t block = kvsi_dtype_block(tensor->dtype);
@@ -121,14 +122,14 @@ static kvs_status check_size(const kvsi_gguf_cursor *c, const kvsi_file_tensor *
 
     for (size_t i = 0; i < tensor->rank; i++)
         if (__builtin_mul_overflow(bytes, tensor->shape[i], &bytes))
-            return refuse(c->path, tensor->name, c->err, "has a shape beyond any memory");
+            return refuse(c->path, tensor->name, c->err, "has a shape whose size overflows");
     if (row % block != 0)
         return refuse(c->path, tensor->name, c->err, "has rows of %zu, expected blocks of %zu", row,
                       block);
     return KVS_OK;
 }
 
-/* Until all descriptions are read, a tensor's data points to where its offset stands. */
+/* Until all descriptions are read, tensor->data points to the offset in the description. */
 static kvs_status take_tensor(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
 {
     uint64_t offset = 0;
@@ -141,7 +142,7 @@ static kvs_status take_tensor(kvsi_gguf_cursor *c, kvsi_file_tensor *tensor)
     return kvsi_gguf_take(c, &offset, 8);
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static kvs_status get_alignment(size_t *out, const kvsi_gguf *file, kvs_err *err)
 {
@@ -157,23 +158,23 @@ static kvs_status get_alignment(size_t *out, const kvsi_gguf *file, kvs_err *err
     return KVS_OK;
 }
 
-/* Turns the place of the offset into the place of the data. */
+/* Replaces the pointer to the offset by the pointer to the data. */
 static kvs_status place(kvsi_file_tensor *tensor, const kvsi_gguf *file, size_t start,
                         size_t alignment, kvs_err *err)
 {
     const size_t bytes = kvsi_file_tensor_bytes(tensor);
-    const size_t room = start < file->map.size ? file->map.size - start : 0;
+    const size_t available = start < file->map.size ? file->map.size - start : 0;
     kvsi_gguf_cursor c = {.at = tensor->data, .end = file->map.data + file->map.size};
     uint64_t offset = 0;
 
-    kvsi_gguf_take(&c, &offset, 8); /* was within the file before */
+    kvsi_gguf_take(&c, &offset, 8); /* checked before */
     if (offset % alignment != 0)
         return refuse(file->path, tensor->name, err,
                       "is at offset %" PRIu64 ", expected a multiple of %zu", offset, alignment);
-    if (offset > room || bytes > room - offset)
+    if (offset > available || bytes > available - offset)
         return refuse(file->path, tensor->name, err,
                       "has %zu bytes at offset %" PRIu64 ", beyond the file's %zu bytes of data",
-                      bytes, offset, room);
+                      bytes, offset, available);
     tensor->data = file->map.data + (bytes > 0 ? start + offset : 0);
     return KVS_OK;
 }
@@ -195,7 +196,7 @@ static kvs_status check_overlaps(const kvsi_gguf *file, kvs_err *err)
     kvs_status st = KVS_OK;
 
     if (!sorted)
-        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", file->path);
+        return kvsi_no_memory(err, "'%s'", file->path);
     for (size_t i = 0; i < count; i++)
         sorted[i] = &file->tensors[i];
     qsort(sorted, count, sizeof(kvsi_file_tensor *), compare_place);
@@ -210,23 +211,23 @@ static kvs_status check_overlaps(const kvsi_gguf *file, kvs_err *err)
     return st;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all tensors ----------------------------------------------------------------------------- */
 
 kvs_status kvsi_gguf_read_tensors(kvsi_gguf *file, kvs_err *err)
 {
     kvsi_gguf_cursor c = {file->path, "tensors' descriptions", file->after_keys,
                           file->map.data + file->map.size, err};
-    const size_t room = (size_t)(c.end - c.at) / DESCRIPTION_MIN;
+    const size_t available = (size_t)(c.end - c.at) / DESCRIPTION_MIN;
     size_t alignment = USUAL_ALIGNMENT, start;
 
-    if (file->tensor_count > room)
+    if (file->tensor_count > available)
         return kvsi_fail(err, KVS_E_FORMAT,
-                         "'%s' claims %" PRIu64 " tensors, but has room for at most %zu",
-                         file->path, file->tensor_count, room);
+                         "'%s' claims %" PRIu64 " tensors, but its size allows at most %zu",
+                         file->path, file->tensor_count, available);
     file->tensors = kvsi_alloc((size_t)file->tensor_count, sizeof *file->tensors);
     if (!file->tensors)
-        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory for %" PRIu64 " tensors",
-                         file->path, file->tensor_count);
+        return kvsi_no_memory(err, "the %" PRIu64 " tensors of '%s'", file->tensor_count,
+                              file->path);
     TRY(get_alignment(&alignment, file, err));
     for (size_t i = 0; i < file->tensor_count; i++)
         TRY(take_tensor(&c, &file->tensors[i]));

@@ -1,4 +1,4 @@
-/* Models in GGUF files, architecture llama or kvshift; gguf_names.h has their keys and names. */
+/* Models in GGUF files, architecture llama or kvshift; gguf_names.h lists keys and names. */
 #include "base/memory.h"
 #include "formats/gguf_names.h"
 #include "formats/weights_open.h"
@@ -36,7 +36,7 @@ static int is_part(const char *name, const char *part)
     return found && strcmp(found, part) == 0;
 }
 
-/* Heads whose rotary pairs are side by side. */
+/* The number of heads whose rotary pairs are adjacent rows. */
 static size_t interleaved_heads(const kvs_model_config *config, architecture found,
                                 const char *name)
 {
@@ -54,7 +54,7 @@ kvs_status kvsi_weights_open_gguf(kvsi_weights *w, const char *path, kvs_err *er
     w->format = KVSI_FORMAT_GGUF;
     w->file = kvsi_strdup(path);
     if (!w->file)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     TRY(kvsi_gguf_open(&w->gguf, path, err));
     TRY(read_architecture(&found, w->gguf, path, err));
     TRY(kvsi_gguf_read_tensors(w->gguf, err));
@@ -65,11 +65,10 @@ kvs_status kvsi_weights_open_gguf(kvsi_weights *w, const char *path, kvs_err *er
         char name[KVSI_GGUF_NAME_SIZE];
 
         if (!kvsi_gguf_name_to_ours(name, tensor->name))
-            return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                             "'%s' has a tensor '%.100s', which no model here has%s", path,
+            return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s' has an unknown tensor '%.100s'%s", path,
                              tensor->name,
                              strcmp(tensor->name, "rope_freqs.weight") == 0
-                                 ? "; scaled positions are unknown here"
+                                 ? "; scaled positions are not supported"
                                  : "");
         TRY(kvsi_weights_add(w, name, tensor, interleaved_heads(&w->config, found, tensor->name),
                              w->file, err));

@@ -88,7 +88,7 @@ void kvsi_gguf_put_text(kvsi_gguf_keys *keys, const char *key, const char *text)
 
 static const int32_t UNUSED = 5;
 
-/* Ids beyond the last token are there too: a model may have more rows than its tokenizer. */
+/* Pads with unused tokens: a model may have more embedding rows than its tokenizer has tokens. */
 static void put_tokens(kvsi_gguf_keys *keys, const kvsi_gguf_vocabulary *v, size_t size)
 {
     begin_array(keys, KEY("tokens"), KVSI_GGUF_TEXT, size);
@@ -164,8 +164,8 @@ void kvsi_gguf_put_vocabulary(kvsi_gguf_keys *keys, const kvsi_gguf_vocabulary *
     }
 }
 
-/* Files of others have a place for three last tokens; more of them, or another order, are a list of
- * our own beside these. */
+/* GGUF has keys for three EOS tokens.  More of them, or another order, are also written as a list
+ * under our own key. */
 void kvsi_gguf_put_token_ids(kvsi_gguf_keys *keys, const kvsi_gguf_extras *extras)
 {
     static const char *const others[] = {KEY("eot_token_id"), KEY("eom_token_id")};
@@ -211,7 +211,7 @@ static size_t padding(uint64_t bytes)
     return (size_t)(-bytes % ALIGNMENT);
 }
 
-/* Everything before the data. */
+/* Writes everything before the data. */
 static kvs_status render_head(kvsi_text *out, const kvsi_gguf_keys *keys,
                               const kvsi_tensor_source *source, kvs_err *err)
 {
@@ -271,7 +271,7 @@ kvs_status kvsi_gguf_write(const char *path, const kvsi_gguf_keys *keys,
     TRY_OUT(kvsi_new_file_write(file, head.data, head.length, err));
     TRY_OUT(write_data(file, &writer, err));
     st = kvsi_new_file_commit(file, err);
-    file = NULL; /* ended either way */
+    file = NULL; /* closed either way */
 out:
     kvsi_new_file_abandon(file);
     kvsi_tensor_writer_release(&writer);

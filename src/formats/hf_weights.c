@@ -1,9 +1,8 @@
-/* Models as Hugging Face lays them out: config.json, and model.safetensors or several such files
- * with an index,
+/* Models in Hugging Face's layout: config.json with model.safetensors, or with several such files
+ * in the same folder and an index,
  *
- *     {"metadata": {...}, "weight_map": {"model.norm.weight": "model-00002-of-00002.safetensors"}}
- *
- * whose files lie beside it. */
+ *     {"metadata": {...}, "weight_map": {"model.norm.weight":
+ * "model-00002-of-00002.safetensors"}} */
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -19,11 +18,6 @@ enum {
     SHARDS_MAX = 4096,
     NAME_SIZE = 512,
 };
-
-static kvs_status fail_memory(const char *path, kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-}
 
 /* ---- the configuration ----------------------------------------------------------------------- */
 
@@ -48,14 +42,15 @@ out:
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Tables that some files keep and that follow from the configuration: frequencies, causal masks. */
+/* Buffers that some files contain and that follow from the configuration: frequencies, causal
+ * masks. */
 static int is_no_weight(const char *name)
 {
     return kvsi_ends_with(name, ".rotary_emb.inv_freq") || kvsi_ends_with(name, ".attn.bias") ||
            kvsi_ends_with(name, ".attn.masked_bias");
 }
 
-/* GPT-2 files come with one of three prefixes before their names; ours have the first. */
+/* GPT-2 files use one of three name prefixes; ours is the first. */
 static kvs_status add_gpt2(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
                            kvs_err *err)
 {
@@ -94,13 +89,13 @@ static kvs_status add_all(kvsi_weights *w, const kvsi_weights_shard *shard, kvs_
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Opens the next shard; `path` is owned from here on. */
+/* Opens the next shard; takes ownership of `path`. */
 static kvs_status open_shard(kvsi_weights *w, char *path, kvs_err *err)
 {
     kvsi_weights_shard *shard = &w->shards[w->shard_count];
 
     if (!path)
-        return fail_memory(w->path, err);
+        return kvsi_no_memory(err, "'%s'", w->path);
     shard->path = path;
     w->shard_count++;
     return kvsi_safetensors_open(&shard->file, path, err);
@@ -110,12 +105,12 @@ static kvs_status open_single(kvsi_weights *w, kvs_err *err)
 {
     w->shards = kvsi_alloc(1, sizeof *w->shards);
     if (!w->shards)
-        return fail_memory(w->path, err);
+        return kvsi_no_memory(err, "'%s'", w->path);
     TRY(open_shard(w, kvsi_strdup(w->file), err));
     return add_all(w, &w->shards[0], err);
 }
 
-/* A name that leads nowhere but into the folder of the index. */
+/* Whether it is a plain file name, which cannot leave the folder of the index. */
 static int is_plain_name(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/');
@@ -130,14 +125,13 @@ static const char *name_in(const char *path)
 
 static const kvsi_weights_shard *find_shard(const kvsi_weights *w, const char *name)
 {
-    for (size_t i = w->shard_count; i-- > 0;) /* names of one file mostly stand together */
+    for (size_t i = w->shard_count; i-- > 0;) /* entries of one file are usually adjacent */
         if (strcmp(name_in(w->shards[i].path), name) == 0)
             return &w->shards[i];
     return NULL;
 }
 
-/* Opens the file of one entry of the map, if it is the first that names it; the tensor must be
- * there. */
+/* Opens the file of an entry of the map unless it is open; it must contain the tensor. */
 static kvs_status follow_entry(kvsi_weights *w, const char *folder, const char *tensor,
                                const char *name, kvs_err *err)
 {
@@ -161,7 +155,7 @@ static kvs_status follow_entry(kvsi_weights *w, const char *folder, const char *
     return KVS_OK;
 }
 
-/* A file's tensors are those that the map expects in it. */
+/* Every tensor of a shard must be mapped to that shard. */
 static kvs_status check_shard(const kvsi_weights *w, const kvsi_weights_shard *shard,
                               const json_t *map, kvs_err *err)
 {
@@ -191,7 +185,7 @@ static kvs_status open_index(kvsi_weights *w, const char *folder, kvs_err *err)
     }
     w->shards = kvsi_alloc(SHARDS_MAX, sizeof *w->shards);
     if (!w->shards) {
-        st = fail_memory(w->file, err);
+        st = kvsi_no_memory(err, "'%s'", w->file);
         goto out;
     }
     json_object_foreach(map, tensor, name) {
@@ -206,7 +200,7 @@ out:
     return st;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 kvs_status kvsi_hf_find_weights(char **file, const char *folder, kvs_err *err)
 {
@@ -217,7 +211,7 @@ kvs_status kvsi_hf_find_weights(char **file, const char *folder, kvs_err *err)
         char *path = kvsi_path_join(folder, names[i]);
 
         if (!path)
-            return fail_memory(folder, err);
+            return kvsi_no_memory(err, "'%s'", folder);
         if (kvsi_file_exists(path)) {
             *file = path;
             return KVS_OK;
@@ -230,11 +224,12 @@ kvs_status kvsi_hf_find_weights(char **file, const char *folder, kvs_err *err)
 kvs_status kvsi_hf_check_run(const char *folder, kvs_err *err)
 {
     char *newest = kvsi_path_join(folder, "ckpt/latest"), *weights = NULL;
-    kvs_status st = newest ? kvsi_hf_find_weights(&weights, folder, err) : fail_memory(folder, err);
+    kvs_status st =
+        newest ? kvsi_hf_find_weights(&weights, folder, err) : kvsi_no_memory(err, "'%s'", folder);
 
     if (st == KVS_OK && !weights && kvsi_is_folder(newest))
         st = kvsi_fail(err, KVS_E_IO,
-                       "'%s' is a run that has not ended: it has no model yet; its newest "
+                       "'%s' is a run that has not finished and has no model yet; its newest "
                        "checkpoint is '%s'",
                        folder, newest);
     kvsi_free(newest);
@@ -248,7 +243,7 @@ kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char 
     kvs_status st = KVS_OK;
 
     if (!settings) {
-        st = fail_memory(folder, err);
+        st = kvsi_no_memory(err, "'%s'", folder);
         goto out;
     }
     if (!file)
@@ -258,7 +253,7 @@ kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char 
     if (!file)
         TRY_OUT(kvsi_hf_find_weights(&w->file, folder, err));
     else if (!(w->file = kvsi_strdup(file)))
-        TRY_OUT(fail_memory(file, err));
+        TRY_OUT(kvsi_no_memory(err, "'%s'", file));
     if (!w->file)
         st = kvsi_fail(err, KVS_E_IO,
                        "'%s' has neither model.safetensors nor model.safetensors.index.json",

@@ -55,7 +55,7 @@ size_t kvsi_llama2c_list(kvsi_llama2c_part parts[KVSI_LLAMA2C_PARTS_MAX],
     return v1 ? list_v1(parts, config) : list_legacy(parts, config);
 }
 
-/* Dimensions are below 2^24 (kvs_model_config_finish), so that one matrix cannot overflow. */
+/* Dimensions are below 2^24 (kvs_model_config_finish), so the size of a matrix cannot overflow. */
 size_t kvsi_llama2c_part_bytes(const kvsi_llama2c_part *p)
 {
     return p->rows * (p->width ? p->width : 1) * sizeof(float);

@@ -1,5 +1,5 @@
-/* Reading llama2.c's .bin files.  Nothing says where a matrix starts, so everything follows from
- * the header, and the file must be exactly as long as that. */
+/* Reads llama2.c's .bin files.  They have no offsets: everything follows from the header, and the
+ * file must have exactly the resulting size. */
 #include "base/memory.h"
 #include "formats/llama2c.h"
 #include "formats/weights_open.h"
@@ -81,7 +81,7 @@ static kvs_status read_v1_header(kvsi_weights *w, uint32_t version, kvs_err *err
     return KVS_OK;
 }
 
-/* *start receives where the matrices start. */
+/* *start = the offset of the matrices. */
 static kvs_status read_header(kvsi_weights *w, size_t *start, kvs_err *err)
 {
     uint32_t mark[2] = {0};
@@ -95,7 +95,8 @@ static kvs_status read_header(kvsi_weights *w, size_t *start, kvs_err *err)
     if (mark[0] == MAGIC)
         return read_v1_header(w, mark[1], err);
     w->format = KVSI_FORMAT_LLAMA2C;
-    if (set_config(&w->config, w->map.data, 0, &inner) != KVS_OK) /* it may be anything */
+    if (set_config(&w->config, w->map.data, 0, &inner) !=
+        KVS_OK) /* other files reach this reader too */
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s' is neither safetensors nor GGUF nor a llama2.c model: %s", w->file,
                          inner.message);
@@ -104,7 +105,7 @@ static kvs_status read_header(kvsi_weights *w, size_t *start, kvs_err *err)
 
 /* ---- the matrices ---------------------------------------------------------------------------- */
 
-/* The file is as long as the header and all parts. */
+/* Checks that the file has the size of the header and all parts. */
 static kvs_status check_length(const kvsi_weights *w, size_t start, const kvsi_llama2c_part *parts,
                                size_t count, kvs_err *err)
 {
@@ -116,8 +117,7 @@ static kvs_status check_length(const kvsi_weights *w, size_t start, const kvsi_l
         if (__builtin_mul_overflow(kvsi_llama2c_part_bytes(&parts[i]),
                                    parts[i].in_layers ? w->config.layers : 1, &bytes) ||
             __builtin_add_overflow(expected, bytes, &expected))
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s' has a header of sizes beyond any memory",
-                             w->file);
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': the sizes in its header overflow", w->file);
     }
     if (expected != w->map.size)
         return kvsi_fail(err, KVS_E_FORMAT,
@@ -153,7 +153,7 @@ kvs_status kvsi_weights_open_llama2c(kvsi_weights *w, const char *path, kvs_err 
 
     w->file = kvsi_strdup(path);
     if (!w->file)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     TRY(kvsi_mapping_open(&w->map, path, err));
     TRY(read_header(w, &at, err));
     count = kvsi_llama2c_list(parts, &w->config, w->format == KVSI_FORMAT_LLAMA2C_V1);

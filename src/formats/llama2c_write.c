@@ -1,6 +1,6 @@
-/* Writing llama2.c's .bin files. */
-#include "formats/llama.h"
+/* Writes llama2.c's .bin files. */
 #include "formats/llama2c.h"
+#include "formats/llama_layout.h"
 #include "formats/tensor_writer.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ static kvs_status write_tensor(const output *o, const char *name)
         if (strcmp(tensor.name, name) == 0)
             return kvsi_tensor_writer_put(&o->writer, i, o->file, o->err);
     }
-    return kvsi_fail(o->err, KVS_E_INVALID, "there is no tensor '%s' to write", name);
+    return kvsi_fail(o->err, KVS_E_INVALID, "the model has no tensor '%s'", name);
 }
 
 static kvs_status write_table(const output *o, double (*wave)(double angle))
@@ -97,13 +97,13 @@ static kvs_status write_header(const output *o, int v1)
 static kvs_status check(const kvs_model_config *c, kvs_err *err)
 {
     TRY(kvsi_check_plain_llama(c, "llama2c", err));
-    /* Files that come from other formats may have the numbers with 32 bits. */
+    /* Values from other formats may have been rounded to 32 bits. */
     if ((float)c->rope_base != (float)kvsi_llama2c_rope_base ||
         (float)c->norm_eps != (float)kvsi_llama2c_norm_eps)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "format llama2c has no place for rope base %g and norm eps %g, expected "
-                         "%g and %g",
-                         c->rope_base, c->norm_eps, kvsi_llama2c_rope_base, kvsi_llama2c_norm_eps);
+        return kvsi_fail(
+            err, KVS_E_UNSUPPORTED,
+            "format llama2c cannot store rope base %g and norm eps %g, expected %g and %g",
+            c->rope_base, c->norm_eps, kvsi_llama2c_rope_base, kvsi_llama2c_norm_eps);
     return KVS_OK;
 }
 
@@ -124,7 +124,7 @@ kvs_status kvsi_llama2c_write(const char *path, const kvs_model_config *config, 
     for (size_t i = 0; i < count; i++)
         TRY_OUT(write_part(&o, &parts[i]));
     st = kvsi_new_file_commit(o.file, err);
-    o.file = NULL; /* ended either way */
+    o.file = NULL; /* closed either way */
 out:
     kvsi_new_file_abandon(o.file);
     kvsi_tensor_writer_release(&o.writer);

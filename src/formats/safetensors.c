@@ -1,4 +1,4 @@
-/* Reading maps the file and checks it whole before anything of it is handed out. */
+/* Maps a file and checks all of it at open. */
 #include "formats/safetensors.h"
 
 #include "base/files.h"
@@ -14,16 +14,16 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
 
 enum {
-    LENGTH_BYTES = 8,         /* the header's length, before the header */
-    HEADER_LIMIT = 100000000, /* as other readers have it */
+    LENGTH_BYTES = 8,         /* size of the header length */
+    HEADER_LIMIT = 100000000, /* same limit as other readers */
 };
 
-static const char METADATA[] = "__metadata__"; /* the one header key that is no tensor */
+static const char METADATA[] = "__metadata__"; /* the header key that is not a tensor */
 
 struct kvsi_safetensors {
-    const char *path; /* the caller's, while opening */
+    const char *path; /* borrowed, only while opening */
     kvsi_mapping map;
-    const unsigned char *data; /* behind the header, in the map */
+    const unsigned char *data; /* after the header, in the map */
     size_t data_size;
     json_t *header;                   /* owns the names */
     kvsi_file_tensor *tensors;        /* in the order of their data */
@@ -46,19 +46,19 @@ static kvs_status map_file(kvsi_safetensors *file, kvs_err *err)
 static kvs_status parse_header(kvsi_safetensors *file, kvs_err *err)
 {
     const unsigned char *text = file->map.data + LENGTH_BYTES;
-    const size_t room = file->map.size - LENGTH_BYTES;
+    const size_t available = file->map.size - LENGTH_BYTES;
     uint64_t length;
 
     memcpy(&length, file->map.data, sizeof length);
-    if (length > room)
+    if (length > available)
         return kvsi_fail(err, KVS_E_FORMAT,
                          "'%s' claims a header of %llu bytes, but only %zu follow", file->path,
-                         (unsigned long long)length, room);
+                         (unsigned long long)length, available);
     if (length > HEADER_LIMIT)
         return kvsi_fail(err, KVS_E_LIMIT, "'%s' has a header of %llu bytes, expected at most %d",
                          file->path, (unsigned long long)length, HEADER_LIMIT);
     file->data = text + length;
-    file->data_size = room - (size_t)length;
+    file->data_size = available - (size_t)length;
     return kvsi_json_parse(&file->header, (const char *)text, (size_t)length, file->path, err);
 }
 
@@ -82,7 +82,7 @@ static kvs_status read_dtype(kvsi_file_tensor *tensor, const kvsi_safetensors *f
     const char *name = json_string_value(value);
 
     if (!name)
-        return refuse(file, tensor->name, err, "has no dtype text");
+        return refuse(file, tensor->name, err, "has no string 'dtype'");
     for (int i = 0; i < KVSI_DTYPES; i++) {
         if (kvsi_dtype_block((kvsi_dtype)i) == 1 &&
             strcmp(name, kvsi_dtype_name((kvsi_dtype)i)) == 0) {
@@ -96,7 +96,7 @@ static kvs_status read_dtype(kvsi_file_tensor *tensor, const kvsi_safetensors *f
         file->path, tensor->name, name);
 }
 
-/* A JSON integer that is no less than 0 (jansson refuses those beyond 64 bits). */
+/* A non-negative JSON integer (jansson refuses those beyond 64 bits). */
 static int get_natural(size_t *out, const json_t *value)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0)
@@ -105,7 +105,7 @@ static int get_natural(size_t *out, const json_t *value)
     return 1;
 }
 
-/* Shape and the bytes it needs, for a tensor whose dtype is known. */
+/* Reads the shape and computes the size; the dtype must be set. */
 static kvs_status read_shape(kvsi_file_tensor *tensor, size_t *bytes, const kvsi_safetensors *file,
                              const json_t *value, kvs_err *err)
 {
@@ -120,7 +120,7 @@ static kvs_status read_shape(kvsi_file_tensor *tensor, size_t *bytes, const kvsi
         if (!get_natural(&tensor->shape[i], json_array_get(value, i)))
             return refuse(file, tensor->name, err, "has no whole number at shape[%zu]", i);
         if (__builtin_mul_overflow(*bytes, tensor->shape[i], bytes))
-            return refuse(file, tensor->name, err, "has a shape beyond any memory");
+            return refuse(file, tensor->name, err, "has a shape whose size overflows");
     }
     return KVS_OK;
 }
@@ -139,7 +139,7 @@ static kvs_status read_offsets(kvsi_file_tensor *tensor, size_t bytes, const kvs
     if (end - begin != bytes)
         return refuse(file, tensor->name, err, "has %zu bytes of data, its shape needs %zu",
                       end - begin, bytes);
-    tensor->data = file->data + begin; /* at any byte: to be copied, not cast */
+    tensor->data = file->data + begin; /* unaligned: copy, do not cast */
     return KVS_OK;
 }
 
@@ -163,7 +163,7 @@ static kvs_status check_metadata(const kvsi_safetensors *file, json_t *metadata,
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%s' is not an object", file->path, METADATA);
     json_object_foreach(metadata, key, value) {
         if (!json_is_string(value))
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%s' has no text at '%.100s'", file->path,
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s': '%s' has no string at '%.100s'", file->path,
                              METADATA, key);
     }
     return KVS_OK;
@@ -178,8 +178,7 @@ static kvs_status read_tensors(kvsi_safetensors *file, kvs_err *err)
     file->tensors = kvsi_alloc(keys, sizeof *file->tensors);
     file->by_name = kvsi_alloc(keys, sizeof(kvsi_file_tensor *));
     if (!file->tensors || !file->by_name)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory for the %zu tensors of '%s'", keys,
-                         file->path);
+        return kvsi_no_memory(err, "the %zu tensors of '%s'", keys, file->path);
     json_object_foreach(file->header, key, value) {
         if (strcmp(key, METADATA) == 0)
             TRY(check_metadata(file, value, err));
@@ -191,7 +190,7 @@ static kvs_status read_tensors(kvsi_safetensors *file, kvs_err *err)
 
 /* ---- reading: order -------------------------------------------------------------------------- */
 
-/* By place; of tensors at one place, those without data come first. */
+/* By offset; at equal offsets, empty tensors first. */
 static int compare_place(const void *left, const void *right)
 {
     const kvsi_file_tensor *a = left, *b = right;
@@ -212,7 +211,7 @@ static int compare_name(const void *left, const void *right)
     return strcmp((*a)->name, (*b)->name);
 }
 
-/* Every byte of data belongs to exactly one tensor. */
+/* Checks that every byte of data belongs to exactly one tensor. */
 static kvs_status check_coverage(const kvsi_safetensors *file, kvs_err *err)
 {
     size_t covered = 0;
@@ -250,7 +249,7 @@ kvs_status kvsi_safetensors_open(kvsi_safetensors **out, const char *path, kvs_e
 
     *out = NULL;
     if (!file)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory to open '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     file->path = path;
     TRY_OUT(map_file(file, err));
     TRY_OUT(parse_header(file, err));

@@ -1,8 +1,8 @@
 /* formats/safetensors.h - tensors in a file: 8-byte little-endian header length, a JSON header
- * {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}, then the bytes.
+ * {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}, then the data.
  *
- * A file is hostile until checked: header size, types, shapes, ranges against the file and against
- * dtype x shape, gaps and overlaps are all checked at open. */
+ * Input is untrusted: open checks the header size, types, shapes, offsets against the file and
+ * against dtype x shape, gaps and overlaps. */
 #ifndef KVSI_FORMATS_SAFETENSORS_H
 #define KVSI_FORMATS_SAFETENSORS_H
 
@@ -19,22 +19,22 @@ size_t kvsi_safetensors_count(const kvsi_safetensors *file);
 const kvsi_file_tensor *kvsi_safetensors_at(const kvsi_safetensors *file, size_t index);
 const kvsi_file_tensor *kvsi_safetensors_find(const kvsi_safetensors *file, const char *name);
 
-/* All tensors in the given order, whole or not at all. */
+/* Writes all tensors in the given order.  The file appears only when complete. */
 kvs_status kvsi_safetensors_write(const char *path, const kvsi_file_tensor *tensors, size_t count,
                                   kvs_err *err);
-/* The same for tensors too large to have in memory: `put` appends the bytes of tensor `index`. */
+/* The same for tensors that do not fit in memory: `put` appends the data of tensor `index`. */
 typedef kvs_status kvsi_tensor_put(const void *self, size_t index, kvsi_new_file *file,
                                    kvs_err *err);
 kvs_status kvsi_safetensors_write_parts(const char *path, const kvsi_file_tensor *tensors,
                                         size_t count, kvsi_tensor_put *put, const void *self,
                                         kvs_err *err);
-/* The same for tensors that are made while they are written; types with wider numbers come first,
- * so that all lie at their own alignment. */
+/* The same for tensors that are produced one at a time.  Wider types come first, so that all data
+ * is aligned. */
 kvs_status kvsi_safetensors_write_source(const char *path, const kvsi_tensor_source *source,
                                          kvs_err *err);
-/* A model's weights: dir/model.safetensors or, beyond `shard_bytes` of data, shards as Hugging Face
- * names them (model-00001-of-00002.safetensors, ...) and model.safetensors.index.json, which says
- * what is where.  A tensor larger than a shard has one alone. */
+/* Writes a model's weights: dir/model.safetensors or, above `shard_bytes` of data, shards with
+ * Hugging Face's names (model-00001-of-00002.safetensors, ...) and model.safetensors.index.json,
+ * which maps tensors to files.  A tensor larger than a shard gets its own file. */
 kvs_status kvsi_safetensors_write_shards(const char *dir, const kvsi_tensor_source *source,
                                          uint64_t shard_bytes, kvs_err *err);
 

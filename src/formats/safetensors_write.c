@@ -1,4 +1,4 @@
-/* Writing goes through a new file that appears only when complete. */
+/* Writes safetensors files, which appear only when complete. */
 #include "base/json.h"
 #include "base/memory.h"
 #include "formats/safetensors.h"
@@ -11,19 +11,14 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
 
 enum {
-    LENGTH_BYTES = 8,    /* the header's length, before the header */
-    DATA_ALIGNMENT = 64, /* of the data behind the header */
+    LENGTH_BYTES = 8,    /* size of the header length */
+    DATA_ALIGNMENT = 64, /* of the data after the header */
     SHARDS_MAX = 99999,  /* their names have five digits */
 };
 
-static const char METADATA[] = "__metadata__"; /* the one header key that is no tensor */
+static const char METADATA[] = "__metadata__"; /* the header key that is not a tensor */
 
 /* ---- the header ------------------------------------------------------------------------------ */
-
-static kvs_status fail_memory(const char *path, kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the header of '%s'", path);
-}
 
 /* A new reference, or NULL. */
 static json_t *describe_tensor(const kvsi_file_tensor *tensor, size_t begin)
@@ -48,16 +43,16 @@ static kvs_status describe_tensors(json_t *header, const kvsi_file_tensor *tenso
 
     for (size_t i = 0; i < count; i++) {
         if (json_object_get(header, tensors[i].name))
-            return kvsi_fail(err, KVS_E_INVALID, "the name of tensor '%.100s' is taken in '%s'",
+            return kvsi_fail(err, KVS_E_INVALID, "tensor '%.100s' occurs twice in '%s'",
                              tensors[i].name, path);
         if (json_object_set_new(header, tensors[i].name, describe_tensor(&tensors[i], begin)) != 0)
-            return fail_memory(path, err);
+            return kvsi_no_memory(err, "the header of '%s'", path);
         begin += kvsi_file_tensor_bytes(&tensors[i]);
     }
     return KVS_OK;
 }
 
-/* Length and header as bytes (kvsi_free), filled with spaces up to the data's alignment. */
+/* The length and the header (kvsi_free), padded with spaces to the data's alignment. */
 static kvs_status render_header(unsigned char **out, size_t *size, const json_t *header,
                                 const char *path, kvs_err *err)
 {
@@ -73,7 +68,7 @@ static kvs_status render_header(unsigned char **out, size_t *size, const json_t 
     length = whole - LENGTH_BYTES;
     bytes = kvsi_alloc(whole, 1);
     if (!bytes) {
-        st = fail_memory(path, err);
+        st = kvsi_no_memory(err, "the header of '%s'", path);
         goto out;
     }
     memcpy(bytes, &length, sizeof length);
@@ -88,8 +83,8 @@ out:
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* The tensors of one file.  Their data is in memory or, with a writer, made on the way: then tensor
- * i is number `at[i]` of its source.  With `put`, that brings it. */
+/* The tensors of one file.  Their data is in memory or, with a writer, produced on demand: tensor i
+ * is number `at[i]` of the source.  With `put`, the callback appends it. */
 typedef struct contents {
     const kvsi_file_tensor *tensors;
     size_t count;
@@ -103,7 +98,7 @@ static kvs_status write_data(kvsi_new_file *file, const contents *c, size_t i, k
 {
     const size_t bytes = kvsi_file_tensor_bytes(&c->tensors[i]);
 
-    if (bytes == 0) /* an empty tensor may have no memory at all */
+    if (bytes == 0) /* an empty tensor may have a NULL pointer */
         return KVS_OK;
     if (c->put)
         return c->put(c->self, i, file, err);
@@ -127,7 +122,7 @@ static kvs_status write_file(const char *path, const contents *c, kvs_err *err)
     for (size_t i = 0; i < c->count; i++)
         TRY_OUT(write_data(file, c, i, err));
     st = kvsi_new_file_commit(file, err);
-    file = NULL; /* ended either way */
+    file = NULL; /* closed either way */
 out:
     kvsi_new_file_abandon(file);
     kvsi_free(head);
@@ -151,7 +146,7 @@ kvs_status kvsi_safetensors_write_parts(const char *path, const kvsi_file_tensor
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-/* Tensors of a source, and room to put those of one file in order. */
+/* The tensors of a source, and arrays to sort those of one file. */
 typedef struct stream {
     const kvsi_tensor_source *source;
     kvsi_tensor_writer writer;
@@ -174,13 +169,13 @@ static kvs_status stream_init(stream *s, const kvsi_tensor_source *source, kvs_e
     s->ordered = kvsi_alloc(source->count, sizeof *s->ordered);
     s->at = kvsi_alloc(source->count, sizeof *s->at);
     if (!s->tensors || !s->ordered || !s->at)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tensors", source->count);
+        return kvsi_no_memory(err, "%zu tensors", source->count);
     for (size_t i = 0; i < source->count; i++)
         source->describe(source->self, i, &s->tensors[i]);
     return kvsi_tensor_writer_init(&s->writer, source, err);
 }
 
-/* Tensors first .. end-1 into one file. */
+/* Writes tensors first .. end-1 to one file. */
 static kvs_status write_part(stream *s, const char *path, size_t first, size_t end, kvs_err *err)
 {
     size_t count = 0;
@@ -211,7 +206,7 @@ out:
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
-/* The first tensor behind the shard that starts at `first`. */
+/* The end of the shard that starts at `first`. */
 static size_t end_of_shard(const stream *s, size_t first, uint64_t shard_bytes)
 {
     uint64_t bytes = kvsi_file_tensor_bytes(&s->tensors[first]);
@@ -239,14 +234,14 @@ static kvs_status write_in(const char *dir, const char *name, stream *s, size_t 
                            kvs_err *err)
 {
     char *path = kvsi_path_join(dir, name);
-    const kvs_status st = path ? write_part(s, path, first, end, err)
-                               : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
+    const kvs_status st =
+        path ? write_part(s, path, first, end, err) : kvsi_no_memory(err, "'%s'", dir);
 
     kvsi_free(path);
     return st;
 }
 
-/* Takes the reference of `places`. */
+/* Takes over the reference to `places`. */
 static kvs_status write_index(const char *dir, json_t *places, const stream *s, kvs_err *err)
 {
     uint64_t bytes = 0, numbers = 0;
@@ -261,7 +256,7 @@ static kvs_status write_index(const char *dir, json_t *places, const stream *s, 
     index = json_pack("{s:{s:I, s:I}, s:o}", "metadata", "total_size", (json_int_t)bytes,
                       "total_parameters", (json_int_t)numbers, "weight_map", places);
     st = index && path ? kvsi_json_write(index, path, err)
-                       : kvsi_fail(err, KVS_E_NOMEM, "out of memory for the index in '%s'", dir);
+                       : kvsi_no_memory(err, "the index in '%s'", dir);
     json_decref(index);
     kvsi_free(path);
     return st;
@@ -282,7 +277,7 @@ static kvs_status write_shards(const char *dir, stream *s, uint64_t shard_bytes,
         st = write_in(dir, name, s, first, end, err);
         for (; first < end; first++)
             if (json_object_set_new(places, s->tensors[first].name, json_string(name)) != 0)
-                st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the index in '%s'", dir);
+                st = kvsi_no_memory(err, "the index in '%s'", dir);
     }
     if (st == KVS_OK)
         return write_index(dir, places, s, err);
@@ -300,9 +295,9 @@ kvs_status kvsi_safetensors_write_shards(const char *dir, const kvsi_tensor_sour
     TRY_OUT(stream_init(&s, source, err));
     shards = count_shards(&s, shard_bytes);
     if (shards > SHARDS_MAX)
-        st =
-            kvsi_fail(err, KVS_E_LIMIT, "shards of %llu bytes would be %zu, at most %d are written",
-                      (unsigned long long)shard_bytes, shards, (int)SHARDS_MAX);
+        st = kvsi_fail(err, KVS_E_LIMIT,
+                       "shards of %llu bytes would make %zu files, expected at most %d",
+                       (unsigned long long)shard_bytes, shards, (int)SHARDS_MAX);
     else if (shards <= 1)
         st = write_in(dir, "model.safetensors", &s, 0, source->count, err);
     else

@@ -1,4 +1,4 @@
-/* formats/tensor.h - tensors as files hold them: name, type, shape, and bytes at any alignment. */
+/* formats/tensor.h - tensors in files: name, type, shape, and data at any alignment. */
 #ifndef KVSI_FORMATS_TENSOR_H
 #define KVSI_FORMATS_TENSOR_H
 
@@ -11,17 +11,16 @@ typedef struct kvsi_file_tensor {
     const char *name;
     kvsi_dtype dtype;
     size_t rank, shape[KVSI_TENSOR_RANK_MAX];
-    const void
-        *data; /* a view into the mapped file, at any alignment; or the caller's when writing */
+    const void *data; /* a view into the mapped file at any alignment; when writing, the caller's */
 } kvsi_file_tensor;
 
 size_t kvsi_file_tensor_count(const kvsi_file_tensor *tensor); /* product of the shape */
 size_t kvsi_file_tensor_bytes(const kvsi_file_tensor *tensor);
 
-/* Tensors that are made one by one while they are written, so that a file may be larger than
- * memory.  `describe` fills everything but data, with a name that lives as long as the source and
- * one of the types that can be written (kvsi_dtype_encode), in whole blocks a row; `read` gives
- * tensor `index` as float32. */
+/* Tensors that are produced one at a time while they are written, so that a file may be larger than
+ * memory.  `describe` fills everything but data; the name lives as long as the source, the type can
+ * be written (kvsi_dtype_encode), and rows are whole blocks.  `read` gives tensor `index` as
+ * float32. */
 typedef struct kvsi_tensor_source {
     size_t count;
     void (*describe)(const void *self, size_t index, kvsi_file_tensor *out);

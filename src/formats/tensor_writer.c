@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { CHUNK = 1 << 14 }; /* numbers encoded at a time: whole blocks */
+enum { CHUNK = 1 << 14 }; /* values encoded at a time: whole blocks */
 
 kvs_status kvsi_tensor_writer_init(kvsi_tensor_writer *writer, const kvsi_tensor_source *source,
                                    kvs_err *err)
@@ -22,7 +22,7 @@ kvs_status kvsi_tensor_writer_init(kvsi_tensor_writer *writer, const kvsi_tensor
     }
     writer->values = kvsi_alloc(largest, sizeof *writer->values);
     if (!writer->values)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tensor of %zu numbers", largest);
+        return kvsi_no_memory(err, "a tensor of %zu values", largest);
     return KVS_OK;
 }
 
@@ -32,7 +32,7 @@ void kvsi_tensor_writer_release(kvsi_tensor_writer *writer)
     *writer = (kvsi_tensor_writer){0};
 }
 
-/* From here on, numbers, or the factors of blocks that are halves, round to infinity. */
+/* The smallest value that overflows the type, or the f16 scale of its blocks. */
 static float limit_of(kvsi_dtype dtype)
 {
     const float half = 65520;
@@ -49,7 +49,7 @@ static float limit_of(kvsi_dtype dtype)
     }
 }
 
-/* Plain types have their own infinity and NaN; blocks have nothing to say them with. */
+/* F16 and BF16 have infinity and NaN; quantized blocks do not. */
 static kvs_status check_range(const kvsi_file_tensor *tensor, const float *values, size_t count,
                               kvs_err *err)
 {
@@ -59,7 +59,7 @@ static kvs_status check_range(const kvsi_file_tensor *tensor, const float *value
     for (size_t i = 0; limit < INFINITY && i < count; i++)
         if (isfinite(values[i]) ? fabsf(values[i]) >= limit : blocks)
             return kvsi_fail(err, KVS_E_LIMIT,
-                             "tensor '%s' has a number of %g, which %s cannot hold; BF16 can",
+                             "tensor '%s' has the value %g, which %s cannot represent; BF16 can",
                              tensor->name, (double)values[i], kvsi_dtype_name(tensor->dtype));
     return KVS_OK;
 }

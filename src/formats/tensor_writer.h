@@ -1,6 +1,6 @@
-/* formats/tensor_writer.h - tensors of a source, made one by one, into a file on its way.
+/* formats/tensor_writer.h - writes tensors of a source to a file, one at a time.
  *
- * Memory holds the largest tensor as float32 and nothing else. */
+ * Memory holds the largest tensor as float32. */
 #ifndef KVSI_FORMATS_TENSOR_WRITER_H
 #define KVSI_FORMATS_TENSOR_WRITER_H
 
@@ -9,15 +9,15 @@
 
 typedef struct kvsi_tensor_writer {
     const kvsi_tensor_source *source;
-    float *values; /* room for the largest */
+    float *values; /* buffer for the largest tensor */
 } kvsi_tensor_writer;
 
 kvs_status kvsi_tensor_writer_init(kvsi_tensor_writer *writer, const kvsi_tensor_source *source,
                                    kvs_err *err);
 void kvsi_tensor_writer_release(kvsi_tensor_writer *writer);
 
-/* Appends tensor `index` in the type that its description has.  A number that the type cannot hold
- * is KVS_E_LIMIT: it would come back infinite. */
+/* Appends tensor `index` in its described type.  A value that would become infinite in this type is
+ * KVS_E_LIMIT. */
 kvs_status kvsi_tensor_writer_put(const kvsi_tensor_writer *writer, size_t index,
                                   kvsi_new_file *file, kvs_err *err);
 

@@ -13,7 +13,7 @@ int kvsi_token_ids_has_eos(const kvsi_token_ids *ids, int32_t id)
     return 0;
 }
 
-/* The number as an id, or -1 if it is outside the vocabulary. */
+/* The value as an id, or -1 if it is outside the vocabulary. */
 static int32_t id_within(int64_t number, size_t vocab)
 {
     return number >= 0 && (uint64_t)number < vocab && number <= INT32_MAX ? (int32_t)number : -1;
@@ -63,7 +63,7 @@ static kvs_status read_eos(kvsi_token_ids *ids, const source *s, kvs_err *err)
         if (!json_is_integer(member))
             return fail_type(s, key, "a whole number or a list of them", err);
     }
-    ids->eos_count = 0; /* drop those of the file before */
+    ids->eos_count = 0; /* drop those of the previous file */
     if (json_is_integer(value))
         add_eos(ids, json_integer_value(value), s->vocab);
     json_array_foreach(value, i, member) {
@@ -72,7 +72,7 @@ static kvs_status read_eos(kvsi_token_ids *ids, const source *s, kvs_err *err)
     return KVS_OK;
 }
 
-/* One id, if the file has the key; some files have a list of one. */
+/* Reads one id if the key exists; some files have a list of one. */
 static kvs_status read_id(int32_t *id, const source *s, const char *key, kvs_err *err)
 {
     const json_t *value = json_object_get(s->object, key);
@@ -114,7 +114,7 @@ kvs_status kvsi_token_ids_read_folder(kvsi_token_ids *out, const char *folder, s
         char *path = kvsi_path_join(folder, names[i]);
 
         if (!path)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", folder);
+            return kvsi_no_memory(err, "'%s'", folder);
         if (kvsi_file_exists(path))
             st = read_file(&ids, path, vocab, err);
         kvsi_free(path);

@@ -1,5 +1,5 @@
-/* formats/token_ids.h - the ids of special tokens that a model's own files name, whether or not
- * there is a tokenizer. */
+/* formats/token_ids.h - ids of special tokens from a model's own files, with or without a
+ * tokenizer. */
 #ifndef KVSI_FORMATS_TOKEN_IDS_H
 #define KVSI_FORMATS_TOKEN_IDS_H
 
@@ -19,18 +19,18 @@ typedef struct kvsi_token_ids {
         .bos = -1, .pad = -1                                                                       \
     }
 
-/* From a folder's config.json and generation_config.json, whose "eos_token_id", a number or a list,
- * takes precedence.  Ids that the vocabulary does not have are left out: no text can have them. */
+/* Reads a folder's config.json and generation_config.json.  The latter's "eos_token_id", a number
+ * or a list, takes precedence.  Ids outside the vocabulary are ignored. */
 kvs_status kvsi_token_ids_read_folder(kvsi_token_ids *out, const char *folder, size_t vocab,
                                       kvs_err *err);
-/* From the keys "tokenizer.ggml.eos_token_id", "eot_token_id" and "eom_token_id" of a GGUF file, or
- * the list KVSI_GGUF_EOS_LIST, where one of ours has it; likewise. */
+/* The same from the keys "tokenizer.ggml.eos_token_id", "eot_token_id" and "eom_token_id" of a GGUF
+ * file, or from the list KVSI_GGUF_EOS_LIST, which our files may have. */
 #define KVSI_GGUF_EOS_LIST "tokenizer.kvshift.eos_token_ids"
 kvs_status kvsi_token_ids_read_gguf(kvsi_token_ids *out, const kvsi_gguf *file, size_t vocab,
                                     kvs_err *err);
 
 int kvsi_token_ids_has_eos(const kvsi_token_ids *ids, int32_t id);
-/* The value of "eos_token_id" in config.json: a number, or a list of several.  A new reference. */
+/* The value of "eos_token_id" for config.json: a number, or a list of several.  A new reference. */
 json_t *kvsi_token_ids_eos_to_json(const kvsi_token_ids *ids);
 
 #endif

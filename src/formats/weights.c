@@ -1,4 +1,5 @@
-/* What all formats have in common once they are open. */
+/* The part of opening a model that all formats share. */
+#include "base/array.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "formats/weights_open.h"
@@ -13,32 +14,9 @@ static const char *embedding_name(kvs_body body)
     return body == KVS_BODY_GPT2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
 }
 
-/* ---- filling --------------------------------------------------------------------------------- */
+/* ---- adding tensors -------------------------------------------------------------------------- */
 
-static kvs_status fail_memory(const char *path, kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the tensors of '%s'", path);
-}
-
-static kvs_status make_room(kvsi_weights *w, kvs_err *err)
-{
-    const size_t room = w->room ? 2 * w->room : 64;
-    kvsi_weights_tensor *more;
-
-    if (w->count < w->room)
-        return KVS_OK;
-    more = kvsi_alloc(room, sizeof *more);
-    if (!more)
-        return fail_memory(w->path, err);
-    if (w->count > 0)
-        memcpy(more, w->tensors, w->count * sizeof *more);
-    kvsi_free(w->tensors);
-    w->tensors = more;
-    w->room = room;
-    return KVS_OK;
-}
-
-/* So that _read may trust it: whole heads of whole pairs. */
+/* kvsi_weights_read relies on this: whole heads of whole pairs. */
 static kvs_status check_interleaved(const char *name, const kvsi_file_tensor *view, size_t heads,
                                     const char *file, kvs_err *err)
 {
@@ -56,16 +34,16 @@ kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_t
     char *copy = NULL;
 
     TRY(check_interleaved(name, view, interleaved_heads, file, err));
-    TRY(make_room(w, err));
+    TRY(kvsi_array_reserve(&w->tensors, &w->capacity, w->count + 1, sizeof *w->tensors, err));
     copy = kvsi_strdup(name);
     if (!copy)
-        return fail_memory(w->path, err);
+        return kvsi_no_memory(err, "the tensors of '%s'", w->path);
     w->tensors[w->count] = (kvsi_weights_tensor){*view, interleaved_heads, file};
     w->tensors[w->count++].view.name = copy;
     return KVS_OK;
 }
 
-/* ---- once all tensors are there -------------------------------------------------------------- */
+/* ---- after all tensors are added ------------------------------------------------------------- */
 
 static kvsi_weights_tensor *find_unsorted(const kvsi_weights *w, const char *name)
 {
@@ -80,7 +58,7 @@ static int is_same_shape(const kvsi_file_tensor *a, const kvsi_file_tensor *b)
     return a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
 }
 
-/* Whether two tables of the same shape have the same numbers, row by row. */
+/* Whether two tables of equal shape have the same values. */
 static kvs_status compare_tables(int *same, const kvsi_weights_tensor *a,
                                  const kvsi_weights_tensor *b, kvs_err *err)
 {
@@ -94,7 +72,7 @@ static kvs_status compare_tables(int *same, const kvsi_weights_tensor *a,
         return KVS_OK;
     numbers = kvsi_alloc(2 * width, sizeof *numbers);
     if (!numbers)
-        return fail_memory(a->file, err);
+        return kvsi_no_memory(err, "the tensors of '%s'", a->file);
     *same = 1;
     for (size_t i = 0; i < rows && *same; i++) {
         kvsi_weights_read_rows(numbers, a, i, 1);
@@ -105,7 +83,8 @@ static kvs_status compare_tables(int *same, const kvsi_weights_tensor *a,
     return KVS_OK;
 }
 
-/* Some programs use a separate head of a tied model, others ignore it: refuse one that differs. */
+/* Some programs use a tied model's separate head, others ignore it, so one that differs is
+ * refused. */
 static kvs_status check_copy(const kvsi_weights_tensor *head, const kvsi_weights_tensor *embedding,
                              kvs_err *err)
 {
@@ -114,15 +93,14 @@ static kvs_status check_copy(const kvsi_weights_tensor *head, const kvsi_weights
     if (is_same_shape(&head->view, &embedding->view))
         TRY(compare_tables(&same, head, embedding, err));
     if (!same)
-        return kvsi_fail(
-            err, KVS_E_UNSUPPORTED,
-            "'%s': tensor '%s' differs from '%s', but the configuration says that they "
-            "are one ('tie_word_embeddings')",
-            head->file, head->view.name, embedding->view.name);
+        return kvsi_fail(err, KVS_E_UNSUPPORTED,
+                         "'%s': tensor '%s' differs from '%s', but the configuration ties them "
+                         "('tie_word_embeddings')",
+                         head->file, head->view.name, embedding->view.name);
     return KVS_OK;
 }
 
-/* Files of a tied model have the table as the embedding, as the head, or as both. */
+/* Files of a tied model store the table as the embedding, as the head, or as both. */
 static kvs_status settle_tied(kvsi_weights *w, kvs_err *err)
 {
     kvsi_weights_tensor *head = w->config.tied ? find_unsorted(w, HEAD) : NULL;
@@ -136,7 +114,7 @@ static kvs_status settle_tied(kvsi_weights *w, kvs_err *err)
     if (!table) {
         name = kvsi_strdup(embedding);
         if (!name)
-            return fail_memory(w->path, err);
+            return kvsi_no_memory(err, "the tensors of '%s'", w->path);
         kvsi_free((char *)head->view.name);
         head->view.name = name;
         return KVS_OK;
@@ -159,7 +137,7 @@ static kvs_status sort(kvsi_weights *w, kvs_err *err)
 {
     w->by_name = kvsi_alloc(w->count, sizeof(kvsi_weights_tensor *));
     if (!w->by_name)
-        return fail_memory(w->path, err);
+        return kvsi_no_memory(err, "the tensors of '%s'", w->path);
     for (size_t i = 0; i < w->count; i++)
         w->by_name[i] = &w->tensors[i];
     qsort(w->by_name, w->count, sizeof(kvsi_weights_tensor *), compare_name);
@@ -178,12 +156,12 @@ static kvs_status open_content(kvsi_weights *w, kvsi_content found, kvs_err *err
     kvs_status st = KVS_OK;
 
     if (!folder)
-        return fail_memory(w->path, err);
+        return kvsi_no_memory(err, "the tensors of '%s'", w->path);
     switch (found) {
     case KVSI_CONTENT_FOLDER:
         st = kvsi_weights_open_hf(w, w->path, NULL, err);
         break;
-    case KVSI_CONTENT_FOLDERS_FILE:
+    case KVSI_CONTENT_FOLDER_MEMBER:
         st = kvsi_weights_open_hf(w, folder, NULL, err);
         break;
     case KVSI_CONTENT_SAFETENSORS:
@@ -197,7 +175,7 @@ static kvs_status open_content(kvsi_weights *w, kvsi_content found, kvs_err *err
         break;
     case KVSI_CONTENT_JSON:
         st = kvsi_fail(err, KVS_E_FORMAT,
-                       "'%s' is no model, expected a folder, safetensors, GGUF or llama2.c",
+                       "'%s' is not a model: expected a folder, safetensors, GGUF or llama2.c",
                        w->path);
         break;
     }
@@ -213,11 +191,11 @@ kvs_status kvsi_weights_open(kvsi_weights **out, const char *path, kvs_err *err)
 
     *out = NULL;
     if (!w || !(w->path = kvsi_strdup(path))) {
-        st = fail_memory(path, err);
+        st = kvsi_no_memory(err, "the tensors of '%s'", path);
         goto out;
     }
     w->ids = (kvsi_token_ids)KVSI_NO_TOKEN_IDS;
-    TRY_OUT(kvsi_content_of(&found, path, err));
+    TRY_OUT(kvsi_detect_content(&found, path, err));
     TRY_OUT(open_content(w, found, err));
     TRY_OUT(settle_tied(w, err));
     TRY_OUT(sort(w, err));
@@ -249,7 +227,7 @@ void kvsi_weights_close(kvsi_weights *w)
     kvsi_free(w);
 }
 
-/* ---- looking in ------------------------------------------------------------------------------ */
+/* ---- access ---------------------------------------------------------------------------------- */
 
 const char *kvsi_weights_path(const kvsi_weights *w)
 {
@@ -313,7 +291,7 @@ void kvsi_weights_read_ahead(kvsi_weights *w)
     kvsi_free(ranges);
 }
 
-/* Row j of a head of ours is row 2j of the file's, or row 2j + 1 - size in the second half. */
+/* Row j of a head in our order is row 2j in the file, or row 2j + 1 - size in the second half. */
 static size_t interleaved_row(size_t row, size_t head_size)
 {
     const size_t start = row / head_size * head_size, j = row - start;

@@ -1,5 +1,5 @@
-/* formats/weights_open.h - a model being opened, from inside: what the reader of each format fills
- * in.  The rest of the library sees weights.h only. */
+/* formats/weights_open.h - a model being opened, filled by the reader of each format.  The rest of
+ * the library includes only weights.h. */
 #ifndef KVSI_FORMATS_WEIGHTS_OPEN_H
 #define KVSI_FORMATS_WEIGHTS_OPEN_H
 
@@ -12,18 +12,18 @@
 
 #include <stdatomic.h>
 
-/* ---- what a path leads to (content.c) -------------------------------------------------------- */
+/* ---- content of a path (detect.c) ------------------------------------------------------------ */
 
 typedef enum kvsi_content {
     KVSI_CONTENT_FOLDER,
-    KVSI_CONTENT_FOLDERS_FILE, /* config.json or the index, which stand for their folder */
-    KVSI_CONTENT_JSON,         /* any other */
+    KVSI_CONTENT_FOLDER_MEMBER, /* config.json or the index, used for their folder */
+    KVSI_CONTENT_JSON,          /* any other */
     KVSI_CONTENT_SAFETENSORS,
     KVSI_CONTENT_GGUF,
-    KVSI_CONTENT_OTHER, /* llama2.c, whose legacy files have no mark of their own, or no model */
+    KVSI_CONTENT_OTHER, /* llama2.c, whose legacy files have no magic number, or not a model */
 } kvsi_content;
 
-kvs_status kvsi_content_of(kvsi_content *out, const char *path, kvs_err *err);
+kvs_status kvsi_detect_content(kvsi_content *out, const char *path, kvs_err *err);
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
@@ -34,16 +34,16 @@ typedef struct kvsi_weights_shard {
 } kvsi_weights_shard;
 
 struct kvsi_weights {
-    char *path; /* as it was given */
-    char *file; /* that says which tensors there are */
+    char *path; /* as given */
+    char *file; /* the file that lists the tensors */
     kvsi_weights_format format;
     kvs_model_config config;
     kvsi_token_ids ids;
     kvsi_weights_tensor *tensors; /* their names are owned */
-    size_t count, room;
-    const kvsi_weights_tensor **by_name; /* sorted, once all are there */
+    size_t count, capacity;
+    const kvsi_weights_tensor **by_name; /* sorted, after all are added */
 
-    /* What the views look into, by format. */
+    /* The mapped files, by format. */
     kvsi_weights_shard *shards;
     size_t shard_count;
     kvsi_gguf *gguf;
@@ -52,38 +52,38 @@ struct kvsi_weights {
     kvsi_read_ahead *ahead;
 };
 
-/* Each sets everything that `w` has but path and by_name; what is taken is released by
- * kvsi_weights_close, also after a failure. */
-/* The folder's config.json, and `file` with the weights; NULL = the files that the folder has. */
+/* Each fills all of `w` except path and by_name.  kvsi_weights_close releases it, also after a
+ * failure. */
+/* The folder's config.json and `file` with the weights; NULL = the folder's own files. */
 kvs_status kvsi_weights_open_hf(kvsi_weights *w, const char *folder, const char *file,
                                 kvs_err *err);
 kvs_status kvsi_weights_open_gguf(kvsi_weights *w, const char *path, kvs_err *err);
-/* The settings of a GGUF file whose tensors are read; what they say beyond a plain Llama (or our
- * own "kvshift.config") is refused by its key. */
+/* The settings of a GGUF file whose tensors have been read.  Settings beyond a plain Llama (or our
+ * "kvshift.config") are refused by key. */
 kvs_status kvsi_gguf_read_config(kvs_model_config *out, const kvsi_gguf *file, const char *path,
                                  const char *architecture, kvs_err *err);
 kvs_status kvsi_weights_open_llama2c(kvsi_weights *w, const char *path, kvs_err *err);
 
-/* Adds a view under `name`, which is copied; `file` has it and outlives the model. */
+/* Adds a view under `name`, which is copied; `file` contains it and must outlive the model. */
 kvs_status kvsi_weights_add(kvsi_weights *w, const char *name, const kvsi_file_tensor *view,
                             size_t interleaved_heads, const char *file, kvs_err *err);
 
-/* The file in a folder that says which tensors there are, in fresh memory (kvsi_free); NULL if the
- * folder has no weights. */
+/* The file in a folder that lists the tensors, in fresh memory (kvsi_free); NULL if the folder has
+ * no weights. */
 kvs_status kvsi_hf_find_weights(char **file, const char *folder, kvs_err *err);
-/* Fails for the folder of a run without a model yet, and names the checkpoint that has one. */
+/* Fails for a run folder without a model; the message names its newest checkpoint. */
 kvs_status kvsi_hf_check_run(const char *folder, kvs_err *err);
-/* The configuration in a config.json of ours, Hugging Face's or Baichuan's. */
+/* Reads a config.json: ours, Hugging Face's or Baichuan's. */
 kvs_status kvsi_hf_config_open(kvs_model_config *out, kvsi_weights_format *format, const char *path,
                                kvs_err *err);
 
 /* ---- Baichuan-M1 (baichuan.c) ---------------------------------------------------------------- */
 
 int kvsi_baichuan_recognises(const json_t *config);
-/* Such a config.json as ours says the same: a new reference. */
+/* Translates its config.json to ours: a new reference. */
 kvs_status kvsi_baichuan_translate(json_t **out, const json_t *config, const char *what,
                                    kvs_err *err);
-/* Adds one of its tensors as the ones it holds. */
+/* Adds the tensors that one of its tensors contains. */
 kvs_status kvsi_baichuan_add(kvsi_weights *w, const kvsi_file_tensor *tensor, const char *file,
                              kvs_err *err);
 

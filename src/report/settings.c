@@ -29,8 +29,8 @@ void kvsi_describe_shift(char *out, size_t size, const kvs_shift_config *shift)
 static const char *const front[] = {"body",     "layers", "dim",     "heads",
                                     "kv-heads", "ffn",    "context", "vocab"};
 
-/* Keys of the log that are not in the list: the number of steps is there already, repetitions differ
- * in the seed alone, a path is not the data itself, and evaluations do not change the result. */
+/* Keys of the log that are not in the list: the steps are at its front, repetitions differ in the
+ * seed alone, a path is not the data itself, and evaluations do not change the result. */
 static const char *const left_out[] = {"steps", "seed", "path", "eval_every"};
 
 static int is_among(const char *name, const char *const *names, size_t count)
@@ -103,8 +103,8 @@ static int add_front(json_t *list, const kvs_model_config *model)
     return failed;
 }
 
-/* The model's other settings, those of our object included.  Keys that are not settings are the same
- * for all models. */
+/* The model's other settings, those of our object included.  All other keys are the same for all
+ * models. */
 static int add_model(json_t *list, const json_t *object, kvs_body body)
 {
     const char *key;

@@ -1,6 +1,6 @@
 #include "tokenizer/character_map.h"
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@ static uint32_t little_endian(const char *data)
     return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-/* Fields of a unit of the double array. */
+/* Bit fields of a unit of the double-array trie. */
 static uint32_t offset_of(uint32_t unit)
 {
     return (unit >> 10) << ((unit & 0x200) >> 6);
@@ -29,7 +29,8 @@ static int has_value(uint32_t unit)
     return unit >> 8 & 1;
 }
 
-/* The longest string at the start of the text: its size, and where its replacement stands. */
+/* The size of the longest key at the start of the text (0 = none), and the offset of its
+ * replacement. */
 static size_t match(const char *map, const char *text, size_t size, size_t *replacement)
 {
     const size_t units = little_endian(map) / 4;

@@ -1,16 +1,16 @@
-/* The steps of a tokenizer, from their JSON. */
+/* Reads normalizers, pre-tokenizers and decoders from JSON. */
+#include "base/array.h"
 #include "base/memory.h"
 #include "base/names.h"
-#include "tokenizer/array.h"
 #include "tokenizer/character_map.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 
 enum {
-    DEPTH_MAX = 16, /* of sequences inside sequences */
-    STEPS_MAX = 64, /* of one role: a piece of text goes through them all, one inside the other */
+    DEPTH_MAX = 16, /* nesting of sequences */
+    STEPS_MAX = 64, /* components of one role; they call each other recursively */
 };
 
 /* ---- members --------------------------------------------------------------------------------- */
@@ -49,16 +49,16 @@ static kvs_status get_behavior(kvsi_component *c, const json_t *value, const cha
 }
 
 static kvs_status get_content(kvsi_component *c, const json_t *value, const char *key,
-                              const char *usual, const char *what, kvs_err *err)
+                              const char *fallback, const char *what, kvs_err *err)
 {
-    const char *content = usual;
+    const char *content = fallback;
 
     TRY(kvsi_json_get_text(&content, value, key, what, err));
     if (!content)
         return kvsi_json_require(value, key, what, err);
     c->content = kvsi_strdup(content);
     if (!c->content)
-        return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", what);
+        return kvsi_no_memory(err, "'%s'", what);
     c->content_size = strlen(content);
     return KVS_OK;
 }
@@ -123,7 +123,8 @@ static kvs_status read_character_map(kvsi_component *c, const json_t *value, con
     TRY_OUT(kvsi_json_require(value, "precompiled_charsmap", what, err));
     TRY_OUT(kvsi_json_get_text(&base64, value, "precompiled_charsmap", what, err));
     if (!kvsi_base64_decode(&map, base64)) {
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'precompiled_charsmap' is no base64", what);
+        st =
+            kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'precompiled_charsmap': expected base64", what);
         goto out;
     }
     TRY_OUT(kvsi_text_check(&map, err));
@@ -163,7 +164,7 @@ static kvs_status read_punctuation(kvsi_component *c, const json_t *value, const
     return get_behavior(c, value, what, err);
 }
 
-/* \w as this one component has it: in the other expressions numbers of every kind belong to it. */
+/* \w of this component; in other expressions \w includes all of \p{N}. */
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}"
 
 static kvs_status read_whitespace(kvsi_component *c, const json_t *value, const char *what,
@@ -197,11 +198,12 @@ static kvs_status read_metaspace(kvsi_component *c, const json_t *value, const c
     c->behavior = KVSI_MERGED_WITH_NEXT;
     TRY(get_content(c, value, "replacement", "\xe2\x96\x81", what, err));
     TRY(kvsi_json_get_bool(&c->split, value, "split", what, err));
-    TRY(kvsi_json_get_bool(&prefix, value, "add_prefix_space", what, err)); /* the older way */
+    TRY(kvsi_json_get_bool(&prefix, value, "add_prefix_space", what, err)); /* older files */
     TRY(get_name(&scheme, value, "prepend_scheme", schemes, what, err));
     c->prefix = prefix ? (kvsi_prefix)scheme : KVSI_PREFIX_NEVER;
     if (!c->content_size)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s': a Metaspace without its replacement", what);
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'replacement' of a Metaspace is empty",
+                         what);
     return kvsi_pattern_create_literal(&c->pattern, c->content, c->content_size, err);
 }
 
@@ -211,7 +213,8 @@ static kvs_status read_strip(kvsi_component *c, const json_t *value, const char 
     TRY(kvsi_json_get_size(&c->start, value, "start", what, err));
     TRY(kvsi_json_get_size(&c->stop, value, "stop", what, err));
     if (!c->content_size)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s': a Strip decoder with nothing to strip", what);
+        return kvsi_fail(err, KVS_E_FORMAT, "'%s': key 'content' of a Strip decoder is empty",
+                         what);
     return KVS_OK;
 }
 
@@ -246,10 +249,10 @@ static const component_type types[] = {
     {"Strip", KVSI_DECODER, KVSI_STRIP, read_strip},
 };
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *name, *members; /* where a sequence has its parts */
+    const char *name, *members; /* the key of a Sequence's members */
 } roles[] = {[KVSI_NORMALIZER] = {"normalizer", "normalizers"},
              [KVSI_PRE_TOKENIZER] = {"pre-tokenizer", "pretokenizers"},
              [KVSI_DECODER] = {"decoder", "decoders"}};
@@ -259,14 +262,15 @@ static kvs_status append(kvsi_components *out, kvsi_component_kind kind, kvsi_co
 {
     TRY(out->count < STEPS_MAX
             ? kvsi_array_reserve(&out->list, &out->capacity, out->count + 1, sizeof *out->list, err)
-            : kvsi_fail(err, KVS_E_LIMIT, "a tokenizer of more than %d steps of one kind",
+            : kvsi_fail(err, KVS_E_LIMIT,
+                        "the tokenizer has more than %d normalizers, pre-tokenizers or decoders",
                         (int)STEPS_MAX));
     *fresh = out->list + out->count++;
     (*fresh)->kind = kind;
     return KVS_OK;
 }
 
-/* The pre-tokenizer ByteLevel is up to three steps. */
+/* The pre-tokenizer ByteLevel becomes up to three components. */
 static kvs_status read_byte_level(kvsi_components *out, const json_t *value, const char *what,
                                   kvs_err *err)
 {

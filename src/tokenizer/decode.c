@@ -1,15 +1,15 @@
-/* What are lost characters elsewhere stays as it is here: bytes that are not UTF-8 come back as
- * those bytes. */
+/* Ids to text.  Bytes that are not UTF-8 are decoded to the same bytes, not to U+FFFD. */
 #include "tokenizer/decode.h"
 
 #include "base/memory.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
 
 #include <string.h>
 
-/* ---- steps: one piece -> one piece ----------------------------------------------------------- */
+/* ---- decoders of one piece ------------------------------------------------------------------- */
 
-/* A piece with a character that stands for no byte is an added token, and is text already. */
+/* A piece with a character that represents no byte is an added token and already text. */
 static void decode_byte_level(kvsi_text *out, const char *text, size_t size)
 {
     const size_t start = out->length;
@@ -56,7 +56,7 @@ static int starts_with(const char *text, size_t size, const kvsi_component *c)
     return size >= c->content_size && memcmp(text, c->content, c->content_size) == 0;
 }
 
-/* In the very first piece the replacement was put there by encoding, not by the text. */
+/* In the first piece the replacement was added by encoding, so it is dropped. */
 static void decode_metaspace(const kvsi_component *c, kvsi_text *out, const char *text, size_t size,
                              int first)
 {
@@ -104,7 +104,7 @@ static kvs_status decode_piece(const kvsi_component *c, kvsi_text *out, const ch
     case KVSI_STRIP:
         decode_strip(c, out, text, size);
         return KVS_OK;
-    default: /* replacing is as in normalizing */
+    default: /* Replace works as in normalizers */
         return kvsi_normalize(&alone, out, text, size, err);
     }
 }
@@ -119,7 +119,7 @@ static void swap(kvsi_text *a, kvsi_text *b)
     *b = text;
 }
 
-/* Runs steps over *text, which all of them together may make only so much longer. */
+/* Applies decoders `from` to `to`-1 to *text and checks the growth limit. */
 static kvs_status run_steps(kvsi_decoding *d, size_t from, size_t to, kvsi_text *text, int first,
                             kvs_err *err)
 {
@@ -140,7 +140,7 @@ static kvs_status run_steps(kvsi_decoding *d, size_t from, size_t to, kvsi_text 
     return KVS_OK;
 }
 
-/* The Strip at the start, on as much of the text as there is. */
+/* Applies the Strip that follows Fuse to the text that has arrived so far. */
 static void strip_waiting(kvsi_decoding *d)
 {
     const kvsi_component *c = d->t->decoders.list + d->piece_steps + 1;
@@ -172,7 +172,7 @@ static int strips_only_the_start(const kvs_tokenizer *t, size_t fuse)
     return after->kind == KVSI_STRIP && after->stop == 0 && after->content_size > 0;
 }
 
-/* Without a decoder, pieces are words. */
+/* Without decoders, pieces are words separated by spaces. */
 static kvs_status decode_id(kvsi_decoding *d, int32_t id, kvs_err *err)
 {
     const kvsi_components *steps = &d->t->decoders;
@@ -195,7 +195,7 @@ static kvs_status decode_id(kvsi_decoding *d, int32_t id, kvs_err *err)
     return kvsi_text_check(&d->text, err);
 }
 
-/* What stands after Fuse, on all of the text. */
+/* Applies the decoders after Fuse to the whole text. */
 static kvs_status decode_waiting(kvsi_decoding *d, kvs_err *err)
 {
     if (d->pieces == 0)
@@ -243,7 +243,7 @@ static int is_start_of(const kvsi_ids *ids, const kvsi_ids *frame)
            memcmp(ids->ids, frame->ids, ids->count * sizeof *ids->ids) == 0;
 }
 
-/* Decodes what is held; unless it is to be all, not what may be put behind a text. */
+/* Decodes held ids; unless `all`, keeps those that may be the start of the template's end. */
 static kvs_status decode_held(kvsi_decoding *d, int all, kvs_err *err)
 {
     kvs_status st = KVS_OK;

@@ -1,9 +1,9 @@
-/* tokenizer/decode.h - ids to text, as they come.
+/* tokenizer/decode.h - incremental conversion of ids to text.
  *
- * Decoders before Fuse see one piece each, and their text is final at once.  Fuse makes one piece
- * of all: what stands after it waits for the end, but for a Strip at the start (Llama's leading
- * space), which is over as soon as the text has begun.  The result does not depend on how the ids
- * were handed over. */
+ * Decoders before Fuse work on one piece, so their output is final.  Fuse joins all pieces:
+ * decoders after it wait until the end.  The exception is a single Strip at the start (Llama's
+ * leading space), which is done once the text has begun.  The result does not depend on how the ids
+ * are split over calls. */
 #ifndef KVSI_TOKENIZER_DECODE_H
 #define KVSI_TOKENIZER_DECODE_H
 
@@ -11,24 +11,25 @@
 
 typedef struct kvsi_decoding {
     const kvs_tokenizer *t;
-    size_t piece_steps;      /* decoders that work on one piece each; Fuse is next, if any */
-    int begun;               /* past what encoding puts in front */
-    kvsi_ids held;           /* may be what encoding puts around a text, which is no part of it */
-    size_t pieces;           /* decoded */
-    size_t stripped;         /* times the Strip after Fuse has taken something */
-    int stripping;           /* it may take more */
-    kvsi_text piece, spare;  /* one piece on its way through the steps */
-    kvsi_text waiting, text; /* fused text that steps are to see whole; the result */
+    size_t piece_steps; /* number of decoders before Fuse */
+    int begun;          /* the template's ids before the text are over */
+    kvsi_ids held;   /* ids that may belong to the template around a text, which is not decoded */
+    size_t pieces;   /* number of pieces decoded */
+    size_t stripped; /* how often the Strip after Fuse has removed its content */
+    int stripping;   /* it may remove more */
+    kvsi_text piece, spare;  /* a piece between two decoders */
+    kvsi_text waiting, text; /* fused text for the decoders after Fuse; the result */
 } kvsi_decoding;
 
 void kvsi_decoding_init(kvsi_decoding *d, const kvs_tokenizer *t);
 void kvsi_decoding_release(kvsi_decoding *d);
-void kvsi_decoding_reset(kvsi_decoding *d); /* forgets all ids and empties the text */
-/* Adds to d->text what is certain; an id outside the vocabulary changes nothing. */
+void kvsi_decoding_reset(kvsi_decoding *d); /* drops all ids and empties the text */
+/* Appends the text that is final to d->text.  If an id is not in the vocabulary, nothing
+ * changes. */
 kvs_status kvsi_decoding_add(kvsi_decoding *d, const int32_t *ids, size_t count, kvs_err *err);
-/* More ids will come: none that are held are at the end. */
+/* Decodes held ids: more ids follow, so they do not end the text. */
 kvs_status kvsi_decoding_flush(kvsi_decoding *d, kvs_err *err);
-/* Adds what is left. */
+/* Appends the rest. */
 kvs_status kvsi_decoding_finish(kvsi_decoding *d, kvs_err *err);
 
 #endif

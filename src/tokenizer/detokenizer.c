@@ -1,14 +1,14 @@
-/* Text for people who watch it come: whole characters, and nothing of a stop string. */
+/* Text for streaming output: whole characters only, and no part of a stop string. */
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "tokenizer/decode.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 
 struct kvs_detokenizer {
-    kvsi_decoding decoding; /* its text: what was handed out last, then what is held back */
-    size_t given;           /* bytes of it that were handed out */
-    size_t searched;        /* bytes of it in which no stop string ends */
+    kvsi_decoding decoding; /* its text: what was returned last, then what is held back */
+    size_t returned;        /* bytes returned */
+    size_t searched;        /* bytes in which no stop string ends */
     int stopped;
     char **stops; /* none is empty */
     size_t stop_count;
@@ -38,7 +38,7 @@ static kvs_status copy_stops(kvs_detokenizer *d, const char *const *stops, size_
         d->stop_count++;
     }
     if (d->stop_count < count)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu stop strings", count);
+        return kvsi_no_memory(err, "%zu stop strings", count);
     return KVS_OK;
 }
 
@@ -50,7 +50,7 @@ kvs_status kvs_detokenizer_create(kvs_detokenizer **out, const kvs_tokenizer *to
 
     *out = NULL;
     if (!d)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a detokenizer");
+        return kvsi_no_memory(err, "a detokenizer");
     kvsi_decoding_init(&d->decoding, tokenizer);
     TRY_OUT(copy_stops(d, stops, stop_count, err));
     *out = d;
@@ -67,8 +67,8 @@ int kvs_detokenizer_stopped(const kvs_detokenizer *d)
 
 /* ---- stop strings ---------------------------------------------------------------------------- */
 
-/* The longest stop string that ends at text[end]; 0 = none does.  Held-back text starts with the
- * start of every stop string that is going on, so none can begin before it. */
+/* The size of the longest stop string that ends at text[end], or 0.  Held-back text includes the
+ * start of every stop string in progress, so none can begin before it. */
 static size_t stop_ending_at(const kvs_detokenizer *d, const char *text, size_t end)
 {
     size_t longest = 0;
@@ -82,8 +82,8 @@ static size_t stop_ending_at(const kvs_detokenizer *d, const char *text, size_t 
     return longest;
 }
 
-/* Bytes at the text's end that may become a stop string. */
-static size_t stop_going_on(const kvs_detokenizer *d, const char *text, size_t size)
+/* The number of bytes at the end of the text that may be the start of a stop string. */
+static size_t partial_stop(const kvs_detokenizer *d, const char *text, size_t size)
 {
     size_t longest = 0;
 
@@ -97,7 +97,7 @@ static size_t stop_going_on(const kvs_detokenizer *d, const char *text, size_t s
     return longest;
 }
 
-/* Byte by byte, so that the end does not depend on how the text was cut into tokens. */
+/* Byte by byte, so that the result does not depend on token boundaries. */
 static void search(kvs_detokenizer *d)
 {
     kvsi_text *text = &d->decoding.text;
@@ -112,23 +112,22 @@ static void search(kvs_detokenizer *d)
     }
 }
 
-/* ---- handing out ----------------------------------------------------------------------------- */
+/* ---- returning text -------------------------------------------------------------------------- */
 
-/* Forgets what was handed out. */
-static void advance(kvs_detokenizer *d)
+static void drop_returned(kvs_detokenizer *d)
 {
     kvsi_text *text = &d->decoding.text;
 
-    text->length = d->stopped ? 0 : text->length - d->given;
+    text->length = d->stopped ? 0 : text->length - d->returned;
     if (text->length > 0)
-        memmove(text->data, text->data + d->given, text->length);
+        memmove(text->data, text->data + d->returned, text->length);
     d->searched = text->length;
-    d->given = 0;
+    d->returned = 0;
 }
 
-static void give(kvs_detokenizer *d, size_t size, const char **text, size_t *out_size)
+static void return_text(kvs_detokenizer *d, size_t size, const char **text, size_t *out_size)
 {
-    d->given = size;
+    d->returned = size;
     *text = d->decoding.text.data;
     *out_size = size;
 }
@@ -139,8 +138,8 @@ kvs_status kvs_detokenizer_skip(kvs_detokenizer *d, const int32_t *ids, size_t c
 
     TRY(kvsi_decoding_add(&d->decoding, ids, count, err));
     TRY(kvsi_decoding_flush(&d->decoding, err));
-    d->given = kvsi_utf8_complete(text->data, text->length);
-    advance(d);
+    d->returned = kvsi_utf8_complete(text->data, text->length);
+    drop_returned(d);
     return KVS_OK;
 }
 
@@ -150,30 +149,30 @@ kvs_status kvs_detokenizer_add(kvs_detokenizer *d, const int32_t *ids, size_t co
     const kvsi_text *all = &d->decoding.text;
     size_t shown;
 
-    advance(d);
+    drop_returned(d);
     if (!d->stopped)
         TRY(kvsi_decoding_add(&d->decoding, ids, count, err));
     search(d);
     shown = all->length;
     if (!d->stopped)
-        shown = kvsi_utf8_complete(all->data, shown - stop_going_on(d, all->data, shown));
-    give(d, shown, text, size);
+        shown = kvsi_utf8_complete(all->data, shown - partial_stop(d, all->data, shown));
+    return_text(d, shown, text, size);
     return KVS_OK;
 }
 
 kvs_status kvs_detokenizer_finish(kvs_detokenizer *d, const char **text, size_t *size, kvs_err *err)
 {
-    advance(d);
+    drop_returned(d);
     if (!d->stopped)
         TRY(kvsi_decoding_finish(&d->decoding, err));
     search(d);
-    give(d, d->decoding.text.length, text, size);
+    return_text(d, d->decoding.text.length, text, size);
     return KVS_OK;
 }
 
 void kvs_detokenizer_reset(kvs_detokenizer *d)
 {
     kvsi_decoding_reset(&d->decoding);
-    d->given = d->searched = 0;
+    d->returned = d->searched = 0;
     d->stopped = 0;
 }

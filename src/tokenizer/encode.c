@@ -1,7 +1,9 @@
-/* Text to ids: added tokens are cut out, what is between them goes through the steps. */
+/* Text to ids: added tokens are cut out; the text between them is normalized, split and encoded. */
+#include "base/array.h"
 #include "base/memory.h"
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 typedef struct encoder {
     const kvs_tokenizer *t;
@@ -9,7 +11,7 @@ typedef struct encoder {
     kvs_err *err;
 } encoder;
 
-typedef kvs_status (*take_text)(const encoder *e, const char *text, size_t size, int first);
+typedef kvs_status (*text_callback)(const encoder *e, const char *text, size_t size, int first);
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
@@ -24,7 +26,7 @@ static int is_single_word(const char *text, size_t size, size_t start, size_t en
     return !kvsi_is_word(before) && !kvsi_is_word(after);
 }
 
-/* Spaces that a token takes with it, down to `least`. */
+/* The start of the spaces before `start`, but not less than `least`. */
 static size_t skip_spaces_left(const char *text, size_t start, size_t least)
 {
     uint32_t code;
@@ -53,9 +55,9 @@ static size_t skip_spaces_right(const char *text, size_t size, size_t end)
     return end;
 }
 
-/* Sends what is between added tokens to `take`, and the tokens' ids to the result. */
+/* Passes the text between added tokens to `callback` and appends the ids of the added tokens. */
 static kvs_status cut_out_added(const encoder *e, const kvsi_trie *trie, const char *text,
-                                size_t size, int first, take_text take)
+                                size_t size, int first, text_callback callback)
 {
     size_t done = 0, from = 0, at, length;
     int32_t index;
@@ -72,40 +74,40 @@ static kvs_status cut_out_added(const encoder *e, const kvsi_trie *trie, const c
         if (added->strip_right)
             from = end = skip_spaces_right(text, size, end);
         if (at > done)
-            TRY(take(e, text + done, at - done, first && done == 0));
+            TRY(callback(e, text + done, at - done, first && done == 0));
         TRY(kvsi_ids_add(e->out, &added->id, 1, e->err));
         done = end;
     }
     if (size > done)
-        TRY(take(e, text + done, size - done, first && done == 0));
+        TRY(callback(e, text + done, size - done, first && done == 0));
     return KVS_OK;
 }
 
-/* ---- what is between them -------------------------------------------------------------------- */
+/* ---- the text between added tokens ----------------------------------------------------------- */
 
-static kvs_status take_word(void *user, const char *word, size_t size, kvs_err *err)
+static kvs_status encode_word(void *user, const char *word, size_t size, kvs_err *err)
 {
     const encoder *e = user;
 
     return kvsi_encode_word(e->t, word, size, e->out, err);
 }
 
-static kvs_status take_normalized(const encoder *e, const char *text, size_t size, int first)
+static kvs_status encode_normalized(const encoder *e, const char *text, size_t size, int first)
 {
-    return kvsi_pre_tokenize(e->t, text, size, first, take_word, (void *)e, e->err);
+    return kvsi_pre_tokenize(e->t, text, size, first, encode_word, (void *)e, e->err);
 }
 
-static kvs_status take_raw(const encoder *e, const char *text, size_t size, int first)
+static kvs_status encode_raw(const encoder *e, const char *text, size_t size, int first)
 {
     kvsi_text normalized = {0};
     kvs_status st;
 
     if (!e->t->normalizers.count)
-        return cut_out_added(e, &e->t->added_normalized, text, size, first, take_normalized);
+        return cut_out_added(e, &e->t->added_normalized, text, size, first, encode_normalized);
     kvsi_text_add(&normalized, "");
     TRY_OUT(kvsi_normalize(&e->t->normalizers, &normalized, text, size, e->err));
     TRY_OUT(cut_out_added(e, &e->t->added_normalized, normalized.data, normalized.length, first,
-                          take_normalized));
+                          encode_normalized));
 out:
     kvsi_text_release(&normalized);
     return st;
@@ -114,7 +116,7 @@ out:
 kvs_status kvs_tokenizer_encode(const kvs_tokenizer *t, const char *text, size_t size,
                                 unsigned flags, int32_t **ids, size_t *count, kvs_err *err)
 {
-    const int frame = !(flags & KVS_ENCODE_NO_SPECIAL);
+    const int add_special = !(flags & KVS_ENCODE_NO_SPECIAL);
     kvsi_ids out = {0};
     const encoder e = {t, &out, err};
     kvs_status st;
@@ -124,10 +126,10 @@ kvs_status kvs_tokenizer_encode(const kvs_tokenizer *t, const char *text, size_t
     if (flags & ~(unsigned)KVS_ENCODE_NO_SPECIAL)
         return kvsi_fail(err, KVS_E_INVALID, "unknown flags 0x%x for encoding", flags);
     TRY_OUT(kvsi_array_reserve(&out.ids, &out.capacity, size / 4 + 16, sizeof *out.ids, err));
-    if (frame)
+    if (add_special)
         TRY_OUT(kvsi_ids_add(&out, t->before.ids, t->before.count, err));
-    TRY_OUT(cut_out_added(&e, &t->added_raw, text, size, 1, take_raw));
-    if (frame)
+    TRY_OUT(cut_out_added(&e, &t->added_raw, text, size, 1, encode_raw));
+    if (add_special)
         TRY_OUT(kvsi_ids_add(&out, t->after.ids, t->after.count, err));
     *ids = out.ids;
     *count = out.count;

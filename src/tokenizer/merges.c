@@ -1,7 +1,7 @@
 #include "tokenizer/merges.h"
 
+#include "base/array.h"
 #include "base/memory.h"
-#include "tokenizer/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static kvs_status rehash(kvsi_merges *m, kvs_err *err)
 
     fresh.slots = kvsi_alloc(fresh.slot_count, sizeof *fresh.slots);
     if (!fresh.slots)
-        return kvsi_fail(err, KVS_E_NOMEM, "cannot allocate memory for merges");
+        return kvsi_no_memory(err, "merges");
     for (size_t i = 0; i < fresh.slot_count; i++)
         fresh.slots[i].result = -1;
     for (size_t i = 0; i < m->slot_count; i++)
@@ -92,15 +92,15 @@ void kvsi_merges_release(kvsi_merges *m)
     *m = (kvsi_merges){0};
 }
 
-/* ---- a word ---------------------------------------------------------------------------------- */
+/* ---- merging a word -------------------------------------------------------------------------- */
 
-/* A merge that was possible when it was noted; it may be stale by the time its turn comes. */
+/* A possible merge.  It is stale if one of its symbols has changed since. */
 typedef struct kvsi_candidate {
     uint32_t rank, at; /* the left symbol */
     int32_t left, right, result;
 } candidate;
 
-static int goes_before(const candidate *a, const candidate *b)
+static int precedes(const candidate *a, const candidate *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
@@ -109,7 +109,7 @@ static void sift_up(candidate *heap, size_t at)
 {
     const candidate moved = heap[at];
 
-    while (at > 0 && goes_before(&moved, heap + (at - 1) / 2)) {
+    while (at > 0 && precedes(&moved, heap + (at - 1) / 2)) {
         heap[at] = heap[(at - 1) / 2];
         at = (at - 1) / 2;
     }
@@ -122,9 +122,9 @@ static candidate pop(kvsi_word *word)
     size_t at = 0, child;
 
     while ((child = 2 * at + 1) < word->heap_count) {
-        if (child + 1 < word->heap_count && goes_before(heap + child + 1, heap + child))
+        if (child + 1 < word->heap_count && precedes(heap + child + 1, heap + child))
             child++;
-        if (!goes_before(heap + child, &moved))
+        if (!precedes(heap + child, &moved))
             break;
         heap[at] = heap[child];
         at = child;
@@ -133,7 +133,8 @@ static candidate pop(kvsi_word *word)
     return top;
 }
 
-static kvs_status note(kvsi_word *word, const kvsi_merges *merges, uint32_t at, kvs_err *err)
+static kvs_status push_candidate(kvsi_word *word, const kvsi_merges *merges, uint32_t at,
+                                 kvs_err *err)
 {
     const kvsi_symbol *left = word->symbols + at;
     const kvsi_merge *merge;
@@ -159,7 +160,7 @@ kvs_status kvsi_word_add(kvsi_word *word, int32_t id, size_t at, kvs_err *err)
     const size_t index = word->count;
 
     if (at >= UINT32_MAX || index >= UINT32_MAX - 1)
-        return kvsi_fail(err, KVS_E_LIMIT, "a text of more than 4 GB in one piece");
+        return kvsi_fail(err, KVS_E_LIMIT, "a word is longer than 4 GB");
     if (index == word->capacity) {
         const kvs_status st = kvsi_array_reserve(&word->symbols, &word->capacity, index + 1,
                                                  sizeof *word->symbols, err);
@@ -180,7 +181,7 @@ kvs_status kvsi_word_merge(kvsi_word *word, const kvsi_merges *merges, kvs_err *
 
     word->heap_count = 0;
     for (uint32_t i = 0; i + 1 < word->count; i++)
-        TRY(note(word, merges, i, err));
+        TRY(push_candidate(word, merges, i, err));
     while (word->heap_count > 0) {
         const candidate top = pop(word);
         kvsi_symbol *left = symbols + top.at, *right;
@@ -192,12 +193,12 @@ kvs_status kvsi_word_merge(kvsi_word *word, const kvsi_merges *merges, kvs_err *
             continue;
         left->id = top.result;
         left->next = right->next;
-        right->id = -1; /* whoever still names it is stale */
+        right->id = -1; /* makes candidates with this symbol stale */
         if (left->next != UINT32_MAX)
             symbols[left->next].previous = top.at;
-        TRY(note(word, merges, top.at, err));
+        TRY(push_candidate(word, merges, top.at, err));
         if (left->previous != UINT32_MAX)
-            TRY(note(word, merges, left->previous, err));
+            TRY(push_candidate(word, merges, left->previous, err));
     }
     return KVS_OK;
 }

@@ -1,7 +1,7 @@
-/* tokenizer/merges.h - byte-pair encoding: which neighbours become one, and in what order.
+/* tokenizer/merges.h - byte-pair encoding: the table of merges, and merging a word.
  *
- * Of all neighbours in a word that may be merged, those of the lowest rank go first, and of equal
- * ranks the leftmost; until none is left.  Ranks may be equal (SentencePiece's scores are). */
+ * Of all adjacent pairs in a word that have a merge, the one with the lowest rank is merged first,
+ * and the leftmost of equal ranks, until none is left.  Ranks may be equal (SentencePiece). */
 #ifndef KVSI_TOKENIZER_MERGES_H
 #define KVSI_TOKENIZER_MERGES_H
 
@@ -14,24 +14,24 @@ typedef struct kvsi_merge {
 
 /* Starts as {0}. */
 typedef struct kvsi_merges {
-    kvsi_merge *slots; /* by hash, then the next one; left = right = 0 and result = -1: free */
+    kvsi_merge *slots; /* hash table with linear probing; result = -1: free */
     size_t slot_count, count;
 } kvsi_merges;
 
-/* A pair that is there already gets the new result and rank. */
+/* Replaces the result and rank if the pair exists. */
 kvs_status kvsi_merges_set(kvsi_merges *merges, const kvsi_merge *merge, kvs_err *err);
 const kvsi_merge *kvsi_merges_find(const kvsi_merges *merges, int32_t left, int32_t right);
-/* All of them by rank, in fresh memory; NULL if there is none. */
+/* All merges sorted by rank, in fresh memory; NULL if out of memory. */
 kvsi_merge *kvsi_merges_list(const kvsi_merges *merges);
 void kvsi_merges_release(kvsi_merges *merges);
 
-/* A word while it is being merged: a linked list in an array, from symbol 0 on. */
+/* A word being merged: a linked list in an array; symbol 0 is the head. */
 typedef struct kvsi_symbol {
-    int32_t id;                  /* negative: unknown, merges with nothing */
-    uint32_t next, previous, at; /* `at`: where its bytes start; UINT32_MAX ends the list */
+    int32_t id;                  /* negative: unknown, never merged */
+    uint32_t next, previous, at; /* `at` = offset of its bytes; next = UINT32_MAX ends the list */
 } kvsi_symbol;
 
-/* Starts as {0}; used again and again. */
+/* Starts as {0}; reusable. */
 typedef struct kvsi_word {
     kvsi_symbol *symbols;
     size_t count, capacity;

@@ -1,15 +1,16 @@
-/* Text as the tokenizer wants it.  Bytes that are not UTF-8 pass through, and cut the text: what is
- * before them and what is after is normalized on its own. */
+/* Normalizers.  Bytes that are not UTF-8 are copied; the text before and after them is normalized
+ * separately. */
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "tokenizer/character_map.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <utf8proc.h>
 
-/* A file could ask for replacements of replacements that fill any memory.  What tokenizers really
- * do makes a text three times as long, or, of the rarest characters, eighteen times. */
+/* Nested replacements in a hostile file could exhaust memory.  Real normalizers make a text at most
+ * 3 times as long, 18 times for the rarest characters. */
 enum { LARGEST_GROWTH = 64, ALWAYS_ALLOWED = 1 << 12 /* bytes */ };
 
 size_t kvsi_growth_limit(size_t size)
@@ -20,12 +21,12 @@ size_t kvsi_growth_limit(size_t size)
 kvs_status kvsi_check_growth(size_t size, size_t limit, kvs_err *err)
 {
     if (size > limit)
-        return kvsi_fail(err, KVS_E_LIMIT, "the tokenizer makes a text more than %d times as long",
-                         LARGEST_GROWTH);
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "the tokenizer makes the text more than %d times as long", LARGEST_GROWTH);
     return KVS_OK;
 }
 
-/* ---- steps, on valid UTF-8 ------------------------------------------------------------------- */
+/* ---- normalizers of valid UTF-8 -------------------------------------------------------------- */
 
 static kvs_status compose(kvsi_component_kind kind, kvsi_text *out, const char *text, size_t size,
                           kvs_err *err)
@@ -42,7 +43,7 @@ static kvs_status compose(kvsi_component_kind kind, kvsi_text *out, const char *
         return kvsi_fail(err, KVS_E_LIMIT, "cannot normalize a text of %zu bytes: %s", size,
                          utf8proc_errmsg(length));
     kvsi_text_add_bytes(out, (const char *)fresh, (size_t)length);
-    free(fresh); /* not ours: from utf8proc's malloc */
+    free(fresh); /* from utf8proc's malloc */
     return KVS_OK;
 }
 
@@ -53,7 +54,7 @@ static void lower(kvsi_text *out, const char *text, size_t size)
         const size_t length = kvsi_utf8_next(text, size, &code);
         char bytes[4];
 
-        if (code == 0x130) /* the one character whose lower case is two */
+        if (code == 0x130) /* the only character whose lower case is two characters */
             kvsi_text_add(out, "i\xcc\x87");
         else
             kvsi_text_add_bytes(
@@ -100,7 +101,7 @@ static kvs_status normalize_valid(const kvsi_component *c, kvsi_text *out, size_
     return KVS_OK;
 }
 
-/* ---- steps, on any text ---------------------------------------------------------------------- */
+/* ---- normalizers of any text ----------------------------------------------------------------- */
 
 static void strip_spaces(const kvsi_component *c, kvsi_text *out, const char *text, size_t size)
 {

@@ -11,19 +11,18 @@
 
 /* Two compiled forms of one expression bound the time per text.  `fast` matches within a short
  * window of the text, with a small limit of steps per starting position, so its cost is linear in
- * the text. A match that it cannot decide goes to `counted`, which calls count_step() before
- * every item of the expression and fails when the text's budget is spent.  Ordinary expressions
- * rarely need it.  The budget counts steps, not seconds, so that a text is always accepted or
- * always refused. */
+ * the text.  A match that it cannot decide goes to `counted`, which calls count_step() before every
+ * item of the expression and fails when the text's budget is spent.  Common expressions rarely need
+ * it.  The budget counts steps, not seconds, so the outcome is reproducible. */
 struct kvsi_pattern {
-    pcre2_code *fast; /* NULL: always counted */
+    pcre2_code *fast; /* NULL: always use `counted` */
     pcre2_code *counted;
     pcre2_match_data *match;
     pcre2_match_context *fast_context, *counted_context;
     pcre2_jit_stack *stack;
-    char *text;      /* what was compiled */
-    uint64_t weight; /* steps that an item, or a character of a match, counts */
-    /* of the match under way */
+    char *text;      /* the expression as compiled */
+    uint64_t weight; /* steps charged per item and per character that the match moves */
+    /* state of the current match */
     uint64_t left;
     size_t position;
 };
@@ -33,7 +32,7 @@ enum {
     FAST_STEPS = 256,   /* PCRE2's match limit */
     FAST_WEIGHT = 64,
     STEPS_PER_BYTE = 4000,
-    BYTES_ALWAYS = 64,      /* added to the length of a text, for very short ones */
+    BYTES_ALWAYS = 64, /* added to the length of a text, so that very short texts have a budget */
     HEAP_LIMIT = 256 << 10, /* KiB, for PCRE2's interpreter */
     FAST_UNDECIDED = INT_MIN,
     COMPILE_NO_MEMORY = PCRE2_ERROR_HEAP_FAILED,
@@ -43,13 +42,13 @@ enum {
 
 static const char word_class[] = "\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}";
 
-/* One escape, \X, into `out`. */
+/* Translates the escape \letter. */
 static kvs_status translate_escape(kvsi_text *out, char letter, int in_class, kvs_err *err)
 {
     switch (letter) {
-    case 'K': /* the match could start before the search did, or after its own end */
+    case 'K': /* the match could start before the search position, or after its own end */
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'\\K' is not supported");
-    case 'c': /* takes any character, also a backslash, which would hide the escape after it */
+    case 'c': /* \c takes any character, also a backslash that starts the next escape */
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "'\\c' is not supported");
     case 's':
         kvsi_text_add(out, "\\p{White_Space}");
@@ -86,7 +85,7 @@ static kvs_status translate(kvsi_text *out, const char *expression, kvs_err *err
         if (in_class && ((*p == '[' && p[1] != ':') || (*p == '&' && p[1] == '&')))
             return kvsi_fail(err, KVS_E_UNSUPPORTED, "a class inside a class is not supported");
         kvsi_text_add_bytes(out, p, 1);
-        if (in_class && *p == '[') { /* [:name:] as it stands */
+        if (in_class && *p == '[') { /* copy [:name:] */
             const size_t name = strcspn(p, "]");
 
             kvsi_text_add_bytes(out, p + 1, p[name] ? name : name - 1);
@@ -102,9 +101,9 @@ static kvs_status translate(kvsi_text *out, const char *expression, kvs_err *err
     return kvsi_text_check(out, err);
 }
 
-/* ---- what an expression costs ---------------------------------------------------------------- */
+/* ---- the cost of an expression --------------------------------------------------------------- */
 
-/* The largest number in braces: a{1000} may read that much before it fails. */
+/* The largest number in braces: a{1000} may read 1000 characters before it fails. */
 static uint64_t largest_repeat(const char *text)
 {
     uint64_t largest = 0, number = 0;
@@ -122,9 +121,9 @@ static uint64_t largest_repeat(const char *text)
     return largest;
 }
 
-/* An upper bound, from constants of the expression, of the work between two calls of count_step(),
- * apart from the characters that the match moves over. */
-static uint64_t weigh(const pcre2_code *code, const char *text, size_t size)
+/* An upper bound of the work between two calls of count_step(), apart from the characters that the
+ * match moves over. */
+static uint64_t step_weight(const pcre2_code *code, const char *text, size_t size)
 {
     uint32_t captures = 0, lookbehind = 0;
 
@@ -179,20 +178,15 @@ static int count_step(pcre2_callout_block *at, void *user)
     return 0;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
-static kvs_status fail_memory(kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for an expression");
-}
-
-/* The start of an expression, for messages. */
-static int shown(size_t size)
+/* The length of an expression in messages. */
+static int shown_length(size_t size)
 {
     return (int)(size < 100 ? size : 100);
 }
 
-/* Room for matching; without a just-in-time compiler the same, slower. */
+/* Allocates match data.  Without PCRE2's JIT compiler matching works, but slower. */
 static kvs_status prepare(kvsi_pattern *p, kvs_err *err)
 {
     enum { STACK_START = 64 << 10, STACK_MAX = 8 << 20 };
@@ -201,7 +195,7 @@ static kvs_status prepare(kvsi_pattern *p, kvs_err *err)
     p->fast_context = pcre2_match_context_create(NULL);
     p->counted_context = pcre2_match_context_create(NULL);
     if (!p->match || !p->fast_context || !p->counted_context)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "an expression");
     pcre2_set_match_limit(p->fast_context, FAST_STEPS);
     pcre2_set_heap_limit(p->fast_context, HEAP_LIMIT);
     pcre2_set_heap_limit(p->counted_context, HEAP_LIMIT);
@@ -212,7 +206,7 @@ static kvs_status prepare(kvsi_pattern *p, kvs_err *err)
         return KVS_OK;
     p->stack = pcre2_jit_stack_create(STACK_START, STACK_MAX, NULL);
     if (!p->stack)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "an expression");
     pcre2_jit_stack_assign(p->fast_context, NULL, p->stack);
     pcre2_jit_stack_assign(p->counted_context, NULL, p->stack);
     return KVS_OK;
@@ -229,10 +223,10 @@ static kvs_status compile(pcre2_code **out, const char *text, size_t size, uint3
     if (*out)
         return KVS_OK;
     if (code == COMPILE_NO_MEMORY)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "an expression");
     pcre2_get_error_message(code, why, sizeof why);
-    return kvsi_fail(err, KVS_E_FORMAT, "expression '%.*s' is malformed at %zu: %s", shown(size),
-                     text, (size_t)at, (const char *)why);
+    return kvsi_fail(err, KVS_E_FORMAT, "expression '%.*s' is malformed at %zu: %s",
+                     shown_length(size), text, (size_t)at, (const char *)why);
 }
 
 static kvs_status create(kvsi_pattern **out, const char *text, size_t size, uint32_t options,
@@ -244,15 +238,15 @@ static kvs_status create(kvsi_pattern **out, const char *text, size_t size, uint
 
     *out = NULL;
     if (!p)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "an expression");
     p->text = kvsi_alloc(size + 1, 1);
     if (!p->text) {
-        st = fail_memory(err);
+        st = kvsi_no_memory(err, "an expression");
         goto out;
     }
     memcpy(p->text, text, size);
     TRY_OUT(compile(&p->counted, text, size, options | PCRE2_AUTO_CALLOUT, err));
-    p->weight = literal ? 1 : weigh(p->counted, p->text, size);
+    p->weight = literal ? 1 : step_weight(p->counted, p->text, size);
     if (p->weight <= FAST_WEIGHT && (literal || !depends_on_search(p->text)))
         TRY_OUT(compile(&p->fast, text, size, options, err));
     TRY_OUT(prepare(p, err));
@@ -274,7 +268,7 @@ kvs_status kvsi_pattern_create(kvsi_pattern **out, const char *expression, kvs_e
     kvsi_text_add(&text, "");
     st = translate(&text, expression, &why);
     if (st != KVS_OK) {
-        kvsi_fail(err, st, "expression '%.*s': %s", shown(size), expression, why.message);
+        kvsi_fail(err, st, "expression '%.*s': %s", shown_length(size), expression, why.message);
         goto out;
     }
     /* \C would match part of a character, and the next match must start at a whole one. */
@@ -314,7 +308,7 @@ kvsi_search kvsi_search_begin(kvsi_pattern *pattern, const char *text, size_t si
     return (kvsi_search){pattern, text, size, STEPS_PER_BYTE * bytes};
 }
 
-/* A place at or before `at` where a character starts. */
+/* The start of the character at `at`. */
 static size_t character_start(const kvsi_search *s, size_t at)
 {
     while (at < s->size && at > 0 && (s->text[at] & 0xc0) == 0x80)
@@ -363,13 +357,13 @@ static kvs_status fail_match(const kvsi_pattern *p, int code, kvs_err *err)
     PCRE2_UCHAR why[120] = "";
 
     if (code == PCRE2_ERROR_NOMEMORY)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "an expression");
     if (code == PCRE2_ERROR_CALLOUT)
         return kvsi_fail(err, KVS_E_LIMIT,
                          "expression '%.*s' takes more than %d steps per byte of the text",
-                         shown(strlen(p->text)), p->text, (int)STEPS_PER_BYTE);
+                         shown_length(strlen(p->text)), p->text, (int)STEPS_PER_BYTE);
     pcre2_get_error_message(code, why, sizeof why);
-    return kvsi_fail(err, KVS_E_LIMIT, "an expression of the tokenizer gave up: %s",
+    return kvsi_fail(err, KVS_E_LIMIT, "an expression of the tokenizer failed: %s",
                      (const char *)why);
 }
 
@@ -387,12 +381,12 @@ kvs_status kvsi_search_next(kvsi_search *s, size_t from, size_t *start, size_t *
         return KVS_OK;
     if (code < 0)
         return fail_match(s->pattern, code, err);
-    /* Callers rely on these.  No accepted expression is known to break them. */
+    /* Guaranteed to callers.  No accepted expression is known to violate it. */
     if (found[0] < from || found[1] <= found[0] || found[1] > s->size ||
         character_start(s, found[0]) != found[0] || character_start(s, found[1]) != found[1])
         return kvsi_fail(err, KVS_E_FORMAT,
                          "expression '%.*s' matches bytes %zu to %zu of %zu in a search from %zu",
-                         shown(strlen(s->pattern->text)), s->pattern->text, (size_t)found[0],
+                         shown_length(strlen(s->pattern->text)), s->pattern->text, (size_t)found[0],
                          (size_t)found[1], s->size, from);
     *start = found[0];
     *end = found[1];

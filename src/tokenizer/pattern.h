@@ -1,10 +1,10 @@
-/* tokenizer/pattern.h - the expressions that split text, by PCRE2.
+/* tokenizer/pattern.h - regular expressions for splitting text, by PCRE2.
  *
- * Files are written for Oniguruma in its Ruby form.  Where the same letters mean something else in
- * PCRE2, they are translated (\s, \S, \w, \W: Unicode's properties; ^ and $: at every line); what
- * cannot be, nested classes and intersections, is refused, and so is \K.
+ * Tokenizer files use Oniguruma's Ruby syntax.  Constructs with another meaning in PCRE2 are
+ * translated: \s, \S, \w, \W to Unicode properties, ^ and $ to match at every line.  Nested
+ * classes, class intersections, \K and \c are refused.
  *
- * This is the only place that includes pcre2.h.  One thread at a time uses a pattern. */
+ * Only pattern.c includes pcre2.h.  A pattern is not thread-safe. */
 #ifndef KVSI_TOKENIZER_PATTERN_H
 #define KVSI_TOKENIZER_PATTERN_H
 
@@ -19,24 +19,24 @@ typedef struct kvsi_pattern kvsi_pattern;
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 kvs_status kvsi_pattern_create(kvsi_pattern **out, const char *expression, kvs_err *err);
-/* Finds a text as it stands. */
+/* Matches the text itself. */
 kvs_status kvsi_pattern_create_literal(kvsi_pattern **out, const char *text, size_t size,
                                        kvs_err *err);
 void kvsi_pattern_free(kvsi_pattern *pattern);
 
-/* A walk over the matches in one text, which must be valid UTF-8 and outlive it.  All its matches
- * together may take a number of steps in proportion to the length of the text; after that
- * KVS_E_LIMIT. */
+/* An iteration over the matches in a text, which must be valid UTF-8 and outlive the search.  All
+ * matches together may take a number of steps proportional to the length of the text; then the
+ * search fails with KVS_E_LIMIT. */
 typedef struct kvsi_search {
     kvsi_pattern *pattern;
     const char *text;
     size_t size;
-    uint64_t left; /* steps */
+    uint64_t left; /* steps left */
 } kvsi_search;
 
 kvsi_search kvsi_search_begin(kvsi_pattern *pattern, const char *text, size_t size);
-/* The next match that is not empty: from <= *start < *end <= size, both where a character starts.
- * *end = 0 says that there is none. */
+/* The next match that is not empty: from <= *start < *end <= size, both at character boundaries.
+ * *end = 0: no more matches. */
 kvs_status kvsi_search_next(kvsi_search *search, size_t from, size_t *start, size_t *end,
                             kvs_err *err);
 

@@ -1,13 +1,13 @@
 /* SentencePiece's tokenizer.model, a protocol buffer:
  *
  *   1: pieces, each {1: text, 2: score (float), 3: kind}
- *   2: trainer {3: algorithm, 35: byte fallback, 40: unknown, 41: first, 42: last token, ...}
+ *   2: trainer {3: algorithm, 24: spaces as suffixes, 35: byte fallback, 40: unknown, 41: BOS,
+ *               42: EOS, ...}
  *   3: normalizer {1: name, 2: character map, 3: dummy prefix, 4: remove extra spaces,
- *                  5: escape spaces}
- */
+ *                  5: escape spaces} */
 #include "base/files.h"
 #include "base/memory.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <string.h>
 
@@ -17,14 +17,14 @@ typedef struct message {
     const unsigned char *at, *end;
 } message;
 
-/* One field: a number, four bytes (in `number`), or bytes. */
+/* A field: a number or four bytes in `number`, or a byte string. */
 typedef struct field {
     uint64_t id, number;
     message bytes;
 } field;
 
 typedef struct model {
-    kvsi_scored scored;
+    kvsi_sp_model sp;
     uint64_t algorithm;
     int keeps_spaces, spaces_behind;
 } model;
@@ -55,7 +55,7 @@ static int take_fixed(message *m, size_t size, uint64_t *out)
     return 1;
 }
 
-/* 0: malformed. */
+/* Returns 0 if malformed. */
 static int take_field(message *m, field *f)
 {
     uint64_t tag;
@@ -84,9 +84,9 @@ static int take_field(message *m, field *f)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static int read_piece(kvsi_scored_piece *piece, message m)
+static int read_piece(kvsi_sp_piece *piece, message m)
 {
-    *piece = (kvsi_scored_piece){.kind = KVSI_PIECE_NORMAL};
+    *piece = (kvsi_sp_piece){.kind = KVSI_PIECE_NORMAL};
     while (m.at < m.end) {
         uint32_t bits;
         field f;
@@ -121,16 +121,16 @@ static int read_trainer(model *out, message m)
             out->spaces_behind = f.number != 0;
             break;
         case 35:
-            out->scored.byte_fallback = f.number != 0;
+            out->sp.byte_fallback = f.number != 0;
             break;
         case 40:
-            out->scored.unknown = (int32_t)f.number;
+            out->sp.unknown = (int32_t)f.number;
             break;
         case 41:
-            out->scored.bos = (int32_t)f.number;
+            out->sp.bos = (int32_t)f.number;
             break;
         case 42:
-            out->scored.eos = (int32_t)f.number;
+            out->sp.eos = (int32_t)f.number;
             break;
         default:
             break;
@@ -148,14 +148,14 @@ static int read_normalizer(model *out, message m)
             return 0;
         switch (f.id) {
         case 2:
-            out->scored.character_map_size = (size_t)(f.bytes.end - f.bytes.at);
-            out->scored.character_map = f.bytes.at < f.bytes.end ? (const char *)f.bytes.at : NULL;
+            out->sp.character_map_size = (size_t)(f.bytes.end - f.bytes.at);
+            out->sp.character_map = f.bytes.at < f.bytes.end ? (const char *)f.bytes.at : NULL;
             break;
         case 3:
-            out->scored.add_dummy_prefix = f.number != 0;
+            out->sp.add_dummy_prefix = f.number != 0;
             break;
         case 4:
-            out->scored.remove_extra_spaces = f.number != 0;
+            out->sp.remove_extra_spaces = f.number != 0;
             break;
         case 5:
             out->keeps_spaces = f.number == 0;
@@ -170,20 +170,20 @@ static int read_normalizer(model *out, message m)
 static kvs_status read_model(model *out, message m, const char *path, kvs_err *err)
 {
     while (m.at < m.end) {
-        kvsi_scored_piece piece;
+        kvsi_sp_piece piece;
         kvs_status st = KVS_OK;
         field f;
         int good = take_field(&m, &f);
 
         if (good && f.id == 1 && (good = read_piece(&piece, f.bytes)) != 0)
-            st = kvsi_scored_add(&out->scored, &piece, err);
+            st = kvsi_sp_model_add(&out->sp, &piece, err);
         else if (good && f.id == 2)
             good = read_trainer(out, f.bytes);
         else if (good && f.id == 3)
             good = read_normalizer(out, f.bytes);
         if (!good)
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s' is no SentencePiece model, or is damaged",
-                             path);
+            return kvsi_fail(err, KVS_E_FORMAT,
+                             "'%s' is not a SentencePiece model, or it is damaged", path);
         if (st != KVS_OK)
             return st;
     }
@@ -205,25 +205,25 @@ static kvs_status refuse(const model *in, const char *path, kvs_err *err)
 kvs_status kvsi_tokenizer_load_sentencepiece(kvs_tokenizer **out, const char *path, kvs_err *err)
 {
     model in = {.algorithm = 1};
-    kvsi_beside beside = {0};
+    kvsi_tokenizer_config config_files = {0};
     char *data = NULL;
     size_t size = 0;
     kvs_status st;
 
     *out = NULL;
-    kvsi_scored_init(&in.scored);
-    in.scored.remove_extra_spaces = 1; /* unless the file says otherwise */
-    in.scored.byte_fallback = 0;
+    kvsi_sp_model_init(&in.sp);
+    in.sp.remove_extra_spaces = 1; /* SentencePiece's default */
+    in.sp.byte_fallback = 0;
     TRY_OUT(kvsi_file_read(&data, &size, path, KVSI_TOKENIZER_FILE_MAX, err));
     TRY_OUT(
         read_model(&in, (message){(unsigned char *)data, (unsigned char *)data + size}, path, err));
     TRY_OUT(refuse(&in, path, err));
-    TRY_OUT(kvsi_beside_open(&beside, path, "tokenizer.model", err));
-    TRY_OUT(kvsi_beside_apply(&beside, &in.scored, err));
-    TRY_OUT(kvsi_tokenizer_from_scored(out, &in.scored, path, err));
+    TRY_OUT(kvsi_tokenizer_config_open(&config_files, path, "tokenizer.model", err));
+    TRY_OUT(kvsi_tokenizer_config_apply(&config_files, &in.sp, err));
+    TRY_OUT(kvsi_tokenizer_from_sp_model(out, &in.sp, path, err));
 out:
-    kvsi_beside_close(&beside);
-    kvsi_free(in.scored.pieces);
+    kvsi_tokenizer_config_close(&config_files);
+    kvsi_free(in.sp.pieces);
     kvsi_free(data);
     return st;
 }

@@ -1,10 +1,11 @@
-/* The tokenizer as a whole: which file it is in, saving, and what it says of itself. */
+/* Loading, saving and properties of a tokenizer. */
 #include "tokenizer/tokenizer.h"
 
 #include "base/files.h"
 #include "base/memory.h"
-#include "tokenizer/documents.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,18 +16,18 @@
 
 static kvs_status load_bytes(kvs_tokenizer **out, kvs_err *err)
 {
-    json_t *document = kvsi_byte_level_document("");
+    json_t *document = kvsi_byte_level_json("");
     kvs_status st = KVS_OK;
 
     for (unsigned byte = 0; document && byte < 256; byte++) {
         char piece[4];
         const size_t size = kvsi_utf8_put(piece, kvsi_byte_character((unsigned char)byte));
 
-        TRY_OUT(kvsi_document_add_piece(document, piece, size, byte, err));
+        TRY_OUT(kvsi_tokenizer_json_add_piece(document, piece, size, byte, err));
     }
     if (!document)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
-    st = kvsi_tokenizer_from_document(out, json_incref(document), "bytes", err);
+        return kvsi_no_memory(err, "a tokenizer");
+    st = kvsi_tokenizer_from_json(out, json_incref(document), "bytes", err);
 out:
     json_decref(document);
     return st;
@@ -35,29 +36,29 @@ out:
 static kvs_status load_json(kvs_tokenizer **out, const char *path, kvs_err *err)
 {
     json_t *document = NULL;
-    kvsi_beside beside = {0};
+    kvsi_tokenizer_config config_files = {0};
     kvs_tokenizer *t = NULL;
     kvs_status st;
 
     TRY_OUT(kvsi_json_read(&document, path, KVSI_TOKENIZER_FILE_MAX, err));
-    TRY_OUT(kvsi_tokenizer_from_document(&t, document, path, err));
-    TRY_OUT(kvsi_beside_open(&beside, path, "tokenizer.json", err));
-    TRY_OUT(kvsi_beside_name_ends(&beside, t, err));
+    TRY_OUT(kvsi_tokenizer_from_json(&t, document, path, err));
+    TRY_OUT(kvsi_tokenizer_config_open(&config_files, path, "tokenizer.json", err));
+    TRY_OUT(kvsi_tokenizer_config_set_bos_eos(&config_files, t, err));
     *out = t;
     t = NULL;
 out:
-    kvsi_beside_close(&beside);
+    kvsi_tokenizer_config_close(&config_files);
     kvs_tokenizer_free(t);
     return st;
 }
 
-static kvs_status load_beside(kvs_tokenizer **out, const char *path, kvs_err *err)
+static kvs_status load_gpt2_pair(kvs_tokenizer **out, const char *path, kvs_err *err)
 {
     char *dir = kvsi_strdup(path), *slash = dir ? strrchr(dir, '/') : NULL;
     kvs_status st;
 
     if (!dir)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     if (slash)
         slash[slash == dir] = '\0';
     st = kvsi_tokenizer_load_gpt2(out, slash ? dir : ".", err);
@@ -65,7 +66,7 @@ static kvs_status load_beside(kvs_tokenizer **out, const char *path, kvs_err *er
     return st;
 }
 
-/* By what the file starts with, not by its name. */
+/* Detects the format by the first bytes, not by the name. */
 static kvs_status load_file(kvs_tokenizer **out, const char *path, kvs_err *err)
 {
     unsigned char start[16] = {0};
@@ -83,36 +84,20 @@ static kvs_status load_file(kvs_tokenizer **out, const char *path, kvs_err *err)
     if (space < size && start[space] == '{')
         return load_json(out, path, err);
     if (size >= 8 && memcmp(start, "#version", 8) == 0)
-        return load_beside(out, path, err);
+        return load_gpt2_pair(out, path, err);
     if (size >= 8 && start[2] == 0 && start[3] == 0)
         return kvsi_tokenizer_load_llama2c(out, path, err);
     if (size >= 2 && start[0] == '\n')
         return kvsi_tokenizer_load_sentencepiece(out, path, err);
     return kvsi_fail(err, KVS_E_FORMAT,
-                     "'%s' is no tokenizer: expected a tokenizer.json, a SentencePiece model, a "
+                     "'%s' is not a tokenizer: expected a tokenizer.json, a SentencePiece model, a "
                      "llama2.c tokenizer, GGUF or vocab.bpe",
                      path);
 }
 
-/* The file of a folder that is a tokenizer, in fresh memory; NULL if none, or no memory. */
-static char *find_in_folder(const char *dir)
-{
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin",
-                                        "tokenizer.gguf"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = kvsi_path_join(dir, names[i]);
-
-        if (path && kvsi_file_exists(path))
-            return path;
-        kvsi_free(path);
-    }
-    return NULL;
-}
-
 int kvsi_folder_has_tokenizer(const char *dir)
 {
-    char *path = find_in_folder(dir);
+    char *path = kvsi_find_tokenizer(dir);
     const int found = path != NULL || kvsi_has_gpt2_files(dir);
 
     kvsi_free(path);
@@ -121,7 +106,7 @@ int kvsi_folder_has_tokenizer(const char *dir)
 
 static kvs_status load_folder(kvs_tokenizer **out, const char *dir, kvs_err *err)
 {
-    char *path = find_in_folder(dir);
+    char *path = kvsi_find_tokenizer(dir);
     kvs_status st;
 
     if (path) {
@@ -160,7 +145,7 @@ void kvs_tokenizer_free(kvs_tokenizer *t)
     json_decref(t->document);
     kvsi_vocabulary_release(&t->vocabulary);
     kvsi_merges_release(&t->merges);
-    kvsi_merges_release(&t->joints);
+    kvsi_merges_release(&t->joinable);
     kvsi_trie_release(&t->user_defined);
     kvsi_free(t->scores);
     kvsi_free(t->kinds);
@@ -175,18 +160,13 @@ void kvs_tokenizer_free(kvs_tokenizer *t)
     if (t->scratch) {
         kvsi_text_release(&t->scratch->mapped);
         kvsi_word_release(&t->scratch->word);
-        kvsi_cache_release(&t->scratch->cache);
+        kvsi_word_cache_release(&t->scratch->cache);
     }
     kvsi_free(t->scratch);
     kvsi_free(t);
 }
 
 /* ---- saving ---------------------------------------------------------------------------------- */
-
-static kvs_status fail_memory(kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
-}
 
 static json_t *vocabulary_to_json(const kvs_tokenizer *t)
 {
@@ -209,7 +189,7 @@ static json_t *vocabulary_to_json(const kvs_tokenizer *t)
     return vocab;
 }
 
-/* "a b", which every reader knows, or ["a", "b"] */
+/* "a b", which every reader accepts, or ["a", "b"] */
 static json_t *merge_to_json(kvsi_bytes left, kvsi_bytes right, int as_pair)
 {
     kvsi_text text = {0};
@@ -225,7 +205,7 @@ static json_t *merge_to_json(kvsi_bytes left, kvsi_bytes right, int as_pair)
     return merge;
 }
 
-/* Then merges cannot be told apart by a space; readers want all of them in one form. */
+/* Then "a b" is ambiguous, so all merges are written as pairs; readers expect one form for all. */
 static int has_spaces(const kvs_tokenizer *t)
 {
     for (size_t id = 0; id < t->vocab; id++) {
@@ -248,7 +228,7 @@ static json_t *merges_to_json(const kvs_tokenizer *t)
         const kvsi_bytes right = kvsi_vocabulary_at(&t->vocabulary, (size_t)list[i].right);
 
         if ((size_t)list[i].left >= t->vocab || (size_t)list[i].right >= t->vocab)
-            continue; /* a character that is no token: merges cannot say that */
+            continue; /* the character is not a token, so merges cannot name it */
         if (json_array_append_new(merges, merge_to_json(left, right, as_pairs)) != 0) {
             json_decref(merges);
             merges = NULL;
@@ -258,12 +238,12 @@ static json_t *merges_to_json(const kvs_tokenizer *t)
     return merges;
 }
 
-int kvsi_tokenizer_is_document(const kvs_tokenizer *t)
+int kvsi_tokenizer_fits_json(const kvs_tokenizer *t)
 {
-    return !t->scored || (t->user_defined.count == 0 && t->vocabulary.count == t->vocab);
+    return !t->is_sentencepiece || (t->user_defined.count == 0 && t->vocabulary.count == t->vocab);
 }
 
-json_t *kvsi_tokenizer_to_document(const kvs_tokenizer *t)
+json_t *kvsi_tokenizer_to_json(const kvs_tokenizer *t)
 {
     json_t *document = json_copy(t->document);
     json_t *model = json_copy(json_object_get(t->document, "model"));
@@ -280,16 +260,17 @@ json_t *kvsi_tokenizer_to_document(const kvs_tokenizer *t)
 
 kvs_status kvs_tokenizer_save(const kvs_tokenizer *t, const char *path, kvs_err *err)
 {
-    json_t *document = kvsi_tokenizer_to_document(t);
-    kvs_status st = document ? kvsi_json_write(document, path, err) : fail_memory(err);
+    json_t *document = kvsi_tokenizer_to_json(t);
+    kvs_status st =
+        document ? kvsi_json_write(document, path, err) : kvsi_no_memory(err, "a tokenizer");
 
     json_decref(document);
     if (st == KVS_OK && (t->bos != t->document_bos || t->eos != t->document_eos))
-        st = kvsi_beside_write(t, path, err);
+        st = kvsi_tokenizer_config_write(t, path, err);
     return st;
 }
 
-/* ---- what it is ------------------------------------------------------------------------------ */
+/* ---- properties ------------------------------------------------------------------------------ */
 
 size_t kvs_tokenizer_vocab(const kvs_tokenizer *t)
 {
@@ -314,7 +295,7 @@ int32_t kvs_tokenizer_find(const kvs_tokenizer *t, const char *piece)
 }
 
 /* FNV-1a */
-static void mix(uint64_t *hash, const void *data, size_t size)
+static void hash_data(uint64_t *hash, const void *data, size_t size)
 {
     const unsigned char *bytes = data;
 
@@ -322,24 +303,24 @@ static void mix(uint64_t *hash, const void *data, size_t size)
         *hash = (*hash ^ bytes[i]) * UINT64_C(0x100000001b3);
 }
 
-static void mix_number(uint64_t *hash, uint64_t number)
+static void hash_number(uint64_t *hash, uint64_t number)
 {
     for (unsigned shift = 0; shift < 64; shift += 8) {
         const unsigned char byte = (unsigned char)(number >> shift);
 
-        mix(hash, &byte, 1);
+        hash_data(hash, &byte, 1);
     }
 }
 
 /* 0 = out of memory. */
-static int mix_member(uint64_t *hash, const json_t *document, const char *key)
+static int hash_member(uint64_t *hash, const json_t *document, const char *key)
 {
     const json_t *member = json_object_get(document, key);
     char *text = json_dumps(member, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
 
     if (text)
-        mix(hash, text, strlen(text));
-    mix_number(hash, text != NULL); /* one that is missing counts as that */
+        hash_data(hash, text, strlen(text));
+    hash_number(hash, text != NULL); /* a missing member hashes differently from an empty one */
     free(text);
     return text || !member;
 }
@@ -353,16 +334,16 @@ uint64_t kvs_tokenizer_hash(const kvs_tokenizer *t)
     int done = list != NULL;
 
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        done &= mix_member(&hash, t->document, members[i]);
+        done &= hash_member(&hash, t->document, members[i]);
     for (size_t id = 0; id < t->vocabulary.count; id++) {
         const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id);
 
-        mix_number(&hash, piece.text ? piece.size : UINT64_MAX);
-        mix(&hash, piece.text, piece.size);
+        hash_number(&hash, piece.text ? piece.size : UINT64_MAX);
+        hash_data(&hash, piece.text, piece.size);
     }
     for (size_t i = 0; list && i < t->merges.count; i++) {
-        mix_number(&hash, (uint64_t)list[i].left << 32 | (uint32_t)list[i].right);
-        mix_number(&hash, list[i].rank);
+        hash_number(&hash, (uint64_t)list[i].left << 32 | (uint32_t)list[i].right);
+        hash_number(&hash, list[i].rank);
     }
     kvsi_free(list);
     return done ? hash : 0;

@@ -1,23 +1,24 @@
-/* tokenizer/tokenizer.h - a tokenizer is a tokenizer.json, whatever file it came from.
+/* tokenizer/tokenizer.h - a tokenizer in memory has the structure of a tokenizer.json.
  *
  *   text -> added tokens cut out -> normalizers -> added tokens again -> pre-tokenizers -> words
- *        -> byte-pair encoding of each word -> ids -> what the post-processor puts around
+ *        -> byte-pair encoding of each word -> ids -> tokens that the post-processor adds
  *   ids  -> pieces -> decoders -> text
  *
- * Every format is turned into such a document (documents.h) and read by components.c; SentencePiece
- * vocabularies differ in the model only: their ranks are scores, which may be equal, and unknown
- * characters fall back to bytes after merging, not before. */
+ * Every other format is converted to a tokenizer.json (tokenizer_files.h) and read by
+ * tokenizer_json.c and components.c.  SentencePiece vocabularies differ only in the model: their
+ * ranks come from scores, which may be equal, and unknown characters fall back to bytes after
+ * merging, not before. */
 #ifndef KVSI_TOKENIZER_TOKENIZER_H
 #define KVSI_TOKENIZER_TOKENIZER_H
 
 #include "base/json.h"
-#include "tokenizer/cache.h"
 #include "tokenizer/merges.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/trie.h"
 #include "tokenizer/vocabulary.h"
+#include "tokenizer/word_cache.h"
 
-/* ---- components: one step each of the way ---- */
+/* ---- components: normalizers, pre-tokenizers and decoders ---- */
 
 typedef enum kvsi_component_kind {
     /* normalizers */
@@ -26,19 +27,19 @@ typedef enum kvsi_component_kind {
     KVSI_NFKC,
     KVSI_NFKD,
     KVSI_LOWERCASE,
-    KVSI_PREPEND,       /* content, unless the text is empty */
-    KVSI_STRIP_SPACES,  /* start, stop: whether at this end */
-    KVSI_REPLACE,       /* pattern by content; a decoder too */
-    KVSI_CHARACTER_MAP, /* content = the map, keep */
+    KVSI_PREPEND,       /* prepends content unless the text is empty */
+    KVSI_STRIP_SPACES,  /* start, stop: at which ends */
+    KVSI_REPLACE,       /* replaces pattern by content; also a decoder */
+    KVSI_CHARACTER_MAP, /* content = the map; keep */
     /* pre-tokenizers */
-    KVSI_SPLIT,        /* at pattern, or at characters that `is` tells; behavior, invert */
-    KVSI_PREFIX_SPACE, /* unless there is one */
-    KVSI_BYTE_LEVEL,   /* bytes become the characters that stand for them; a decoder too */
-    KVSI_METASPACE,    /* content = what spaces become, prefix, split; a decoder too */
+    KVSI_SPLIT,        /* by pattern, or at characters of class `is`; behavior, invert */
+    KVSI_PREFIX_SPACE, /* adds a space unless the text starts with one */
+    KVSI_BYTE_LEVEL,   /* bytes to the characters that represent them; also a decoder */
+    KVSI_METASPACE,    /* spaces to content; prefix, split; also a decoder */
     /* decoders */
     KVSI_BYTE_FALLBACK,
     KVSI_FUSE,
-    KVSI_STRIP /* content, at most `start` and `stop` times */
+    KVSI_STRIP /* removes content up to `start` and `stop` times */
 } kvsi_component_kind;
 
 typedef enum kvsi_behavior {
@@ -55,7 +56,7 @@ typedef struct kvsi_component {
     kvsi_component_kind kind;
     kvsi_pattern *pattern; /* owned */
     int (*is)(uint32_t code);
-    char *content; /* owned; valid UTF-8, but for the map */
+    char *content; /* owned; valid UTF-8 except for a character map */
     size_t content_size, start, stop;
     kvsi_behavior behavior;
     kvsi_prefix prefix;
@@ -74,8 +75,8 @@ typedef enum kvsi_component_role {
     KVSI_DECODER
 } kvsi_component_role;
 
-/* Reads a component or a sequence of them; NULL and null are none.  Unknown ones are
- * KVS_E_UNSUPPORTED, by name.  What was read is the caller's in any case. */
+/* Reads a component or a sequence of them; NULL and null are none.  An unknown component is
+ * KVS_E_UNSUPPORTED.  On failure too, the caller releases *out. */
 kvs_status kvsi_components_read(kvsi_components *out, kvsi_component_role role, const json_t *value,
                                 const char *what, kvs_err *err);
 void kvsi_components_release(kvsi_components *components);
@@ -94,64 +95,65 @@ enum { KVSI_TOKENS_MAX = 1 << 22 };
 struct kvs_tokenizer {
     json_t *document; /* the tokenizer.json, without the model's vocab and merges */
     kvsi_vocabulary vocabulary;
-    size_t vocab; /* ids that texts can have; pieces beyond are characters that only occur inside
-                     others (SentencePiece) */
+    size_t vocab; /* number of ids; larger ids in `vocabulary` are characters that occur only
+                     inside pieces (SentencePiece) */
     kvsi_merges merges;
-    kvsi_merges joints;    /* pairs of characters that a merge may bring together; see cuts.c */
-    int32_t byte_ids[256]; /* of <0x00> .. <0xFF>, or of the characters that stand for bytes where
-                              `byte_words`; -1 = none */
-    int32_t unknown, bos, eos;          /* -1 = none */
-    int32_t document_bos, document_eos; /* what a reader of the document alone would take */
-    int byte_words; /* words reach the model as bytes: the last pre-tokenizer is ByteLevel */
+    kvsi_merges joinable;      /* pairs of characters that a merge can join; see safe_split.c */
+    int32_t byte_ids[256];     /* of <0x00> .. <0xFF>, or with `byte_words` of the characters that
+                              represent bytes; -1 = none */
+    int32_t unknown, bos, eos; /* -1 = none */
+    int32_t document_bos, document_eos; /* what a reader of the tokenizer.json alone would use */
+    int byte_words; /* the last pre-tokenizer is ByteLevel: words reach the model as bytes */
     int byte_fallback, ignore_merges, fuse_unknown;
-    int scored;             /* SentencePiece: unknown characters fall back after merging */
-    float *scores;          /* SentencePiece: of all pieces, as the file has them, and what they */
-    unsigned char *kinds;   /* are (kvsi_piece_kind); NULL for others */
+    int is_sentencepiece;   /* unknown characters fall back to bytes after merging */
+    float *scores;          /* SentencePiece: the score and kind (kvsi_piece_kind) of each */
+    unsigned char *kinds;   /* piece as in the file; NULL for others */
     kvsi_trie user_defined; /* SentencePiece: symbols that are never merged */
 
     kvsi_components normalizers, pre_tokenizers, decoders;
     kvsi_added *added;
     size_t added_count, added_capacity;
-    kvsi_trie added_raw, added_normalized; /* values are indices of `added` */
-    kvsi_ids before, after;                /* put around a text */
+    kvsi_trie added_raw, added_normalized; /* values are indices into `added` */
+    kvsi_ids before, after;                /* the template: ids added before and after a text */
 
-    struct kvsi_scratch *scratch; /* what encoding uses again and again */
+    struct kvsi_scratch *scratch; /* buffers reused by encoding */
 };
 
-/* From a document, whose reference is taken; `what` names it in messages. */
-kvs_status kvsi_tokenizer_from_document(kvs_tokenizer **out, json_t *document, const char *what,
-                                        kvs_err *err);
+/* Takes over the reference to `document`, a tokenizer.json; `what` names it in messages. */
+kvs_status kvsi_tokenizer_from_json(kvs_tokenizer **out, json_t *document, const char *what,
+                                    kvs_err *err);
 
 /* ---- encoding, in order ---- */
 
 struct kvsi_scratch {
-    kvsi_text mapped; /* a word spelt with the characters for its bytes */
+    kvsi_text mapped; /* a word as characters that represent its bytes */
     kvsi_word word;
-    kvsi_cache cache;
+    kvsi_word_cache cache;
 };
 
-/* How long the steps may make a text of `size` bytes, and whether it has stayed so. */
+/* The largest size that normalizers or pre-tokenizers may produce from `size` bytes, and its
+ * check. */
 size_t kvsi_growth_limit(size_t size);
 kvs_status kvsi_check_growth(size_t size, size_t limit, kvs_err *err);
-/* The normalized text, appended. */
+/* Appends the normalized text. */
 kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_text *out, const char *text,
                           size_t size, kvs_err *err);
-/* Calls `take` with each word in turn; `first`: the text stands at the very start. */
-typedef kvs_status (*kvsi_take_word)(void *user, const char *word, size_t size, kvs_err *err);
+/* Calls `callback` with each word; `first`: the text is not preceded by other text. */
+typedef kvs_status (*kvsi_word_callback)(void *user, const char *word, size_t size, kvs_err *err);
 kvs_status kvsi_pre_tokenize(const kvs_tokenizer *t, const char *text, size_t size, int first,
-                             kvsi_take_word take, void *user, kvs_err *err);
-/* Ids of one word. */
+                             kvsi_word_callback callback, void *user, kvs_err *err);
+/* Appends the ids of one word. */
 kvs_status kvsi_encode_word(const kvs_tokenizer *t, const char *word, size_t size, kvsi_ids *out,
                             kvs_err *err);
-/* Notes which characters merges can join, once the merges are known. */
-kvs_status kvsi_find_joints(kvs_tokenizer *t, kvs_err *err);
-/* Notes that a text is never to be cut. */
-kvs_status kvsi_keep_whole(kvs_tokenizer *t, const char *text, size_t size, kvs_err *err);
-/* How much of a text, which is not empty, can be encoded without looking at the rest. */
-size_t kvsi_next_cut(const kvs_tokenizer *t, const char *text, size_t size);
-/* Writes bytes as the characters that stand for them. */
+/* Records which characters merges can join.  Call when the merges are complete. */
+kvs_status kvsi_find_joinable(kvs_tokenizer *t, kvs_err *err);
+/* Records that a string must not be split. */
+kvs_status kvsi_forbid_split(kvs_tokenizer *t, const char *text, size_t size, kvs_err *err);
+/* The size of a prefix of the text, which is not empty, whose ids do not depend on the rest. */
+size_t kvsi_safe_prefix(const kvs_tokenizer *t, const char *text, size_t size);
+/* Appends the characters that represent the bytes. */
 void kvsi_map_bytes(kvsi_text *out, const char *bytes, size_t size);
-/* The id of <0xNN> in a name, or -1. */
+/* The byte of a piece "<0xNN>", or -1. */
 int kvsi_byte_piece(const char *text, size_t size);
 
 #endif

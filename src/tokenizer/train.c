@@ -1,14 +1,15 @@
-/* A byte-level tokenizer from texts. */
+/* Trains a byte-level tokenizer on text files. */
 #include "tokenizer/train.h"
 
 #include "base/documents.h"
 #include "base/memory.h"
-#include "tokenizer/documents.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <string.h>
 
-/* Ids: special tokens, then the bytes in GPT-2's order, then what was learned. */
+/* Ids: special tokens, the bytes in GPT-2's order, merged tokens. */
 static size_t id_of(uint32_t token, size_t specials, const unsigned char rank[256])
 {
     return specials + (token < 256 ? rank[token] : token);
@@ -20,12 +21,12 @@ static kvs_status add_specials(json_t *document, const kvs_tokenizer_training *t
     kvs_status st = KVS_OK;
 
     for (size_t i = 0; i < training->specials && st == KVS_OK; i++)
-        st = kvsi_document_add_token(document, training->special[i], strlen(training->special[i]),
-                                     i, 1, err);
+        st = kvsi_tokenizer_json_add_token(document, training->special[i],
+                                           strlen(training->special[i]), i, 1, err);
     return st;
 }
 
-static kvs_status fill(json_t *document, const kvsi_learned *learned,
+static kvs_status fill(json_t *document, const kvsi_bpe_trained *learned,
                        const kvs_tokenizer_training *training, kvs_err *err)
 {
     unsigned char order[256], rank[256];
@@ -43,8 +44,8 @@ static kvs_status fill(json_t *document, const kvsi_learned *learned,
         text.length = 0;
         kvsi_map_bytes(&text, bytes.text, bytes.size);
         TRY_OUT(kvsi_text_check(&text, err));
-        TRY_OUT(kvsi_document_add_piece(document, text.data, text.length,
-                                        id_of(token, training->specials, rank), err));
+        TRY_OUT(kvsi_tokenizer_json_add_piece(document, text.data, text.length,
+                                              id_of(token, training->specials, rank), err));
     }
     for (size_t i = 0; i < learned->count; i++) {
         const kvsi_bytes left = kvsi_vocabulary_at(&learned->tokens, learned->merges[i].left);
@@ -55,7 +56,7 @@ static kvs_status fill(json_t *document, const kvsi_learned *learned,
         kvsi_text_add(&text, " ");
         kvsi_map_bytes(&text, right.text, right.size);
         TRY_OUT(kvsi_text_check(&text, err));
-        TRY_OUT(kvsi_document_add_merge(document, text.data, text.length, err));
+        TRY_OUT(kvsi_tokenizer_json_add_merge(document, text.data, text.length, err));
     }
 out:
     kvsi_text_release(&text);
@@ -66,8 +67,7 @@ static kvs_status check(const kvs_tokenizer_training *training, kvs_err *err)
 {
     if (training->vocab < 256 + training->specials || training->vocab > KVSI_TOKENS_MAX)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "a vocabulary of %zu tokens: expected %zu (bytes and special tokens) to "
-                         "%d",
+                         "vocabulary size %zu: expected %zu (bytes and special tokens) to %d",
                          training->vocab, 256 + training->specials, KVSI_TOKENS_MAX);
     if (training->threads < 0 || training->threads > 1024)
         return kvsi_fail(err, KVS_E_INVALID, "%d threads: expected 0 to 1024", training->threads);
@@ -79,7 +79,7 @@ static kvs_status check(const kvs_tokenizer_training *training, kvs_err *err)
                              special);
         for (size_t k = 0; k < i; k++)
             if (strcmp(special, training->special[k]) == 0)
-                return kvsi_fail(err, KVS_E_INVALID, "special token '%s' is there twice", special);
+                return kvsi_fail(err, KVS_E_INVALID, "special token '%s' is given twice", special);
     }
     return KVS_OK;
 }
@@ -123,25 +123,25 @@ kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, si
                                const kvs_tokenizer_training *training, kvs_err *err)
 {
     kvsi_word_counts counts = {0};
-    kvsi_learned learned = {0};
+    kvsi_bpe_trained learned = {0};
     json_t *document = NULL;
     kvs_status st;
 
     *out = NULL;
     TRY_OUT(check(training, err));
     TRY_OUT(count_files(&counts, files, count, training, err));
-    TRY_OUT(kvsi_learn_merges(&learned, &counts, training->vocab - 256 - training->specials,
-                              training, err));
-    document = kvsi_byte_level_document(NULL);
+    TRY_OUT(kvsi_bpe_train(&learned, &counts, training->vocab - 256 - training->specials, training,
+                           err));
+    document = kvsi_byte_level_json(NULL);
     if (!document) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
+        st = kvsi_no_memory(err, "a tokenizer");
         goto out;
     }
     TRY_OUT(fill(document, &learned, training, err));
-    st = kvsi_tokenizer_from_document(out, json_incref(document), "trained tokenizer", err);
+    st = kvsi_tokenizer_from_json(out, json_incref(document), "trained tokenizer", err);
 out:
     json_decref(document);
     kvsi_word_counts_release(&counts);
-    kvsi_learned_release(&learned);
+    kvsi_bpe_trained_release(&learned);
     return st;
 }

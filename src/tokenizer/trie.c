@@ -1,7 +1,7 @@
 #include "tokenizer/trie.h"
 
+#include "base/array.h"
 #include "base/memory.h"
-#include "tokenizer/array.h"
 
 struct kvsi_trie_node {
     uint32_t child, sibling; /* 0 = none */

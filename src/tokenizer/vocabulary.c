@@ -1,12 +1,13 @@
 #include "tokenizer/vocabulary.h"
 
+#include "base/array.h"
 #include "base/memory.h"
-#include "tokenizer/array.h"
+#include "tokenizer/ids.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* The slot of a piece, or the free one where it would go. */
+/* The slot of a piece, or the free slot for it. */
 static uint32_t *slot_of(const kvsi_vocabulary *v, const char *text, size_t size)
 {
     const size_t mask = v->slot_count - 1;
@@ -27,7 +28,7 @@ static kvs_status rehash(kvsi_vocabulary *v, kvs_err *err)
     uint32_t *fresh = kvsi_alloc(count, sizeof *fresh);
 
     if (!fresh)
-        return kvsi_fail(err, KVS_E_NOMEM, "cannot allocate memory for a vocabulary");
+        return kvsi_no_memory(err, "a vocabulary");
     kvsi_free(v->slots);
     v->slots = fresh;
     v->slot_count = count;
@@ -47,11 +48,10 @@ kvs_status kvsi_vocabulary_set(kvsi_vocabulary *v, uint64_t id, const char *text
 
     taken = kvsi_vocabulary_find(v, text, size);
     if (taken >= 0 || kvsi_vocabulary_at(v, (size_t)id).text)
-        return kvsi_fail(err, KVS_E_FORMAT,
-                         "token '%.*s' with id %" PRIu64 ": the %s is there twice",
+        return kvsi_fail(err, KVS_E_FORMAT, "token '%.*s' with id %" PRIu64 ": the %s occurs twice",
                          (int)(size < 64 ? size : 64), text, id, taken >= 0 ? "token" : "id");
     if (id > INT32_MAX - 1 || size > UINT32_MAX / 2 || v->bytes.length > UINT32_MAX / 2)
-        return kvsi_fail(err, KVS_E_LIMIT, "a vocabulary of more than 2 GB or 2^31 tokens");
+        return kvsi_fail(err, KVS_E_LIMIT, "the vocabulary has more than 2 GB or 2^31 tokens");
     TRY(kvsi_array_reserve(&v->pieces, &v->capacity, (size_t)id + 1, sizeof *v->pieces, err));
     if (2 * (v->used + 1) > v->slot_count)
         TRY(rehash(v, err));

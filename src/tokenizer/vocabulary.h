@@ -1,4 +1,4 @@
-/* tokenizer/vocabulary.h - pieces of text and their numbers, either way. */
+/* tokenizer/vocabulary.h - a two-way map of pieces (strings) and ids. */
 #ifndef KVSI_TOKENIZER_VOCABULARY_H
 #define KVSI_TOKENIZER_VOCABULARY_H
 
@@ -11,23 +11,24 @@ typedef struct kvsi_bytes {
 
 /* Starts as {0}. */
 typedef struct kvsi_vocabulary {
-    kvsi_text bytes; /* of all pieces, one behind the other */
+    kvsi_text bytes; /* of all pieces, concatenated */
     struct kvsi_piece {
         uint32_t at, size; /* at = UINT32_MAX: no piece has this id */
     } * pieces;
-    size_t count, capacity; /* count = greatest id + 1 */
-    uint32_t *slots;        /* id + 1, or 0 = free; found by hash, then the next one */
+    size_t count, capacity; /* count = largest id + 1 */
+    uint32_t *slots;        /* hash table with linear probing: id + 1, 0 = free */
     size_t slot_count, used;
 } kvsi_vocabulary;
 
-/* A piece or an id that is there already is KVS_E_FORMAT. */
+/* KVS_E_FORMAT if the piece or the id exists. */
 kvs_status kvsi_vocabulary_set(kvsi_vocabulary *v, uint64_t id, const char *text, size_t size,
                                kvs_err *err);
-/* Gives the piece the next free id, if it is new; *id is its id in the end. */
+/* *id = the id of the piece; a new piece gets the next free id. */
 kvs_status kvsi_vocabulary_add(kvsi_vocabulary *v, const char *text, size_t size, uint32_t *id,
                                kvs_err *err);
-int32_t kvsi_vocabulary_find(const kvsi_vocabulary *v, const char *text, size_t size); /* -1 */
-/* The piece, borrowed until one is added; text = NULL where the id has none. */
+int32_t kvsi_vocabulary_find(const kvsi_vocabulary *v, const char *text,
+                             size_t size); /* -1 = not found */
+/* The piece, borrowed until the next addition; text = NULL if the id has none. */
 kvsi_bytes kvsi_vocabulary_at(const kvsi_vocabulary *v, size_t id);
 void kvsi_vocabulary_release(kvsi_vocabulary *v);
 

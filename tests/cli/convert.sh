@@ -42,11 +42,11 @@ cmp kv/model.safetensors kv-back/model.safetensors || fail "numbers of a shifted
 grep -q '"targets": "kv"' kv-back/config.json || fail "the shift was lost"
 cmp kv/modeling_kvshift.py kv-back/modeling_kvshift.py || fail "no Python file, or another"
 grep -qa kvshift kv.gguf || fail "a shifted model is not called kvshift"
-refused 1 "format gguf-llama has no place for shifted" kv x.gguf --format gguf-llama
-refused 1 "format llama2c has no place for shifted" kv x.bin
+refused 1 "format gguf-llama does not support shifted" kv x.gguf --format gguf-llama
+refused 1 "format llama2c does not support shifted" kv x.bin
 refused 2 "option '--body' is gpt2, but 'desk-1m' has llama" --random desk-1m x --body gpt2
 echo '{"model_type": "gpt2", "vocab_size": 9, "n_embd": 8, "n_layer": 1, "n_head": 2}' >gpt2.json
-refused 1 "format gguf has no place for GPT-2's body" --random ./gpt2.json x.gguf
+refused 1 "format gguf does not support GPT-2's body" --random ./gpt2.json x.gguf
 convert --random ./gpt2.json gpt2
 
 # Types and shards.
@@ -76,7 +76,7 @@ bytes() { stat -c %s "$1"; }
 refused 2 "dtype is q8_0, but format hf has f32, f16 and bf16 only" blocks x --dtype q8_0
 refused 2 "dtype is q4_0, but format llama2c has f32 only" plain x.bin --dtype q4_0
 "$KVSHIFT" convert kv mixed.gguf --dtype q8_0 2>err >out
-[[ $(cat err) == "16 of 25 tensors are F16, because their rows are no whole blocks of 32"* ]] ||
+[[ $(cat err) == "16 of 25 tensors are F16, because their rows are not whole blocks of 32"* ]] ||
     fail "rows of 16 as q8_0: $(cat err)"
 
 # The tokenizer goes along, through every format that has a place for it.
@@ -93,7 +93,7 @@ done
 convert with without -t none
 [[ ! -e without/tokenizer.json ]] || fail "a tokenizer that was not wanted"
 refused 2 "the tokenizer has 260 tokens, the model 9" --random desk-1m x --vocab 9 -t tokenizer.json
-refused 2 "has no place for a tokenizer" plain x.bin -t tokenizer.json
+refused 2 "does not support a tokenizer" plain x.bin -t tokenizer.json
 
 # Ids of special tokens, the chat template and all files of the tokenizer stay as they are.
 cp -r with hub
@@ -137,13 +137,13 @@ mkfifo hub/added_tokens.json.pipe && mv hub/added_tokens.json.pipe hub/added_tok
 refused 1 "added_tokens.json': not a regular file" hub x
 
 # What is there stays, unless it is said.
-refused 2 "'kv.gguf' is there already; --overwrite replaces it" plain kv.gguf
-refused 2 "'kv' holds a model already; --overwrite replaces it" plain kv
+refused 2 "'kv.gguf' already exists; --overwrite replaces it" plain kv.gguf
+refused 2 "'kv' already holds a model; --overwrite replaces it" plain kv
 convert plain kv.gguf --overwrite
 convert plain kv-back --overwrite
 [[ ! -e kv-back/modeling_kvshift.py ]] || fail "the old folder shines through"
-refused 2 "'plain' is where the model comes from" plain plain --overwrite
-refused 2 "'./plain.gguf' is where the model comes from" plain.gguf ./plain.gguf --overwrite
+refused 2 "'plain' is the input" plain plain --overwrite
+refused 2 "'./plain.gguf' is the input" plain.gguf ./plain.gguf --overwrite
 
 # Misuse.
 refused 2 "option '--random' takes no model, found 'plain'" plain x --random desk-1m

@@ -86,7 +86,7 @@ passed build text.txt -t bytes --out again
 cmp again/train-00000.shard new/corpus/train-00000.shard || fail "two builds differ"
 
 # What is there stays, unless it may go.
-refused 2 "'new/corpus' holds a corpus already; --overwrite replaces it" \
+refused 2 "'new/corpus' already holds a corpus; --overwrite replaces it" \
     build text.txt -t bytes --out new/corpus
 passed build text.txt -t bytes --out new/corpus/ --overwrite --valid 0.5
 has 'its last 50 % for validation'
@@ -95,14 +95,14 @@ has 'its last 50 % for validation'
 # Bad input: one line, and nothing is made.
 : >empty.txt
 printf 'a' >one.txt
-refused 2 "'empty.txt' holds no text" build empty.txt -t bytes --out bad/corpus
+refused 2 "'empty.txt' contains no text" build empty.txt -t bytes --out bad/corpus
 refused 2 "the text has 1 token, expected at least 2" build one.txt -t bytes --out bad/corpus
 refused 2 "split has 1 token, expected a document" build one.txt one.txt -t bytes --out bad/corpus
 refused 2 "option '--tokenizer' is needed" build text.txt --out bad/corpus
 refused 2 "option '--out' is needed" build text.txt -t bytes
 refused 2 "option '--valid': expected a number from 0 to 0.9, found '2'" \
     build text.txt -t bytes --valid 2 --out bad/corpus
-refused 2 "has no token that ends a document" build text.txt -t bytes --eos yes --out bad/corpus
+refused 2 "has no EOS token" build text.txt -t bytes --eos yes --out bad/corpus
 printf '[{"text": "one"}]' >list.json
 printf '\x1f\x8b\x08\x00' >packed.txt
 as_zst text.txt >zst.txt
@@ -135,7 +135,7 @@ refused 1 "do not fit" info again
 
 # Files of others, which do not know their vocabulary.
 printf '\001\000\002\000\003\000' >nano.bin
-refused 2 "'nano.bin' is no shard of kvshift" info nano.bin
+refused 2 "'nano.bin' is not a kvshift shard" info nano.bin
 refused 1 "has id 3" info nano.bin --vocab 3
 passed check nano.bin --vocab 4
 has '1 shard, 3 tokens below 4; its format has no checksums'

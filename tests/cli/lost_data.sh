@@ -45,9 +45,9 @@ mv kept log/train.jsonl
 largest=18446744073709551615
 refused 2 "eval sequences is $largest, expected 1 to" train --layers 1 --dim 16 --heads 2 \
     --vocab 32 --pool 8 --max-length 16 --batch 8 --steps 1 --eval-sequences $largest
-refused 2 "hop-k hops is '4096', but a string of length 1 has room for 0" train --task hopk \
+refused 2 "hop-k hops is '4096', but a string of length 1 allows at most 0" train --task hopk \
     --string 1 --hops 4096 --layers 1 --dim 16 --heads 2 --steps 1
-refused 2 "hop-k hops is '4', but a string of length 5 has room for 3" train --task hopk \
+refused 2 "hop-k hops is '4', but a string of length 5 allows at most 3" train --task hopk \
     --string 5 --hops 4 --layers 1 --dim 16 --heads 2 --steps 1
 for id in $largest 18446744073709551614 31; do
     refused 2 "first id is '$id', expected at most" analyze whole --first-id "$id"

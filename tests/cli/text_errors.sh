@@ -20,7 +20,7 @@ size=(--dim 32 --heads 2 --layers 1 --context 64 --batch 4 --steps 2 --quiet)
 : >empty.txt
 printf 'a' >one.txt
 for i in $(seq 300); do echo "line $i of a text"; done >text.txt
-refused 2 "'empty.txt' holds no text" data build empty.txt -t bytes --out new
+refused 2 "'empty.txt' contains no text" data build empty.txt -t bytes --out new
 refused 2 "the text has 1 token, expected at least 2" data build one.txt -t bytes --out new
 printf 'ab' >two.txt
 refused 2 "split has 1 token, expected a document of at least 2" data build two.txt -t bytes --out new
@@ -53,7 +53,7 @@ refused 2 "'whole' has no validation split; training needs one" train --data who
 
 cp -r corpus swapped
 cp other.json swapped/tokenizer.json
-refused 2 "the tokenizer is another than that of 'swapped': expected hash" \
+refused 2 "the tokenizer differs from that of 'swapped': expected hash" \
     train --data swapped "${size[@]}" --out new
 rm swapped/tokenizer.json
 refused 1 "tokenizer.json" train --data swapped "${size[@]}" --out new
@@ -89,15 +89,15 @@ hostile "real number overflow"
 tokenizer '{"a": 99999999999999999999999}' '[]' ''
 hostile "too big integer"
 tokenizer '{"a": 0, "b": 2147483647}' '[]' ''
-hostile "token 'b' has id 2147483647, at most"
+hostile "token 'b' has id 2147483647, expected at most"
 tokenizer '{"a": 0, "b": -1}' '[]' ''
 hostile "token 'b': expected a whole number"
 tokenizer '{"a": 0, "b": 0}' '[]' ''
-hostile "the id is there twice"
+hostile "the id occurs twice"
 tokenizer '{"a": 0}' '[]' ', "added_tokens": [{"id": 0, "content": "z"}]'
-hostile "the id is there twice"
+hostile "the id occurs twice"
 tokenizer '{"a": 0}' '[]' ', "added_tokens": [{"id": 1099511627776, "content": "z"}]'
-hostile "token 'z' has id 1099511627776, at most"
+hostile "token 'z' has id 1099511627776, expected at most"
 tokenizer '{"a": 0, "b": 1}' '["a b"]' ''
 hostile "merge 0, of 'a' and 'b': the result is not in the vocabulary"
 tokenizer '{"a": 0, "": 1}' '[["a", ""]]' '' # its result is one of its parts
@@ -112,5 +112,5 @@ hostile "steps per byte of the text" "$many"
 step='{"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaa"}'
 tokenizer '{"a": 0}' '[]' \
     ", \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [$step, $step, $step, $step, $step, $step]}"
-hostile "the tokenizer makes a text more than 64 times as long" "$many"
+hostile "the tokenizer makes the text more than 64 times as long" "$many"
 echo "passed"

@@ -85,14 +85,14 @@ refused 2 "'--tokenizer' is needed" encode
 refused 2 "'--out' is needed" train text
 refused 2 "expected at least 1 FILE" train --out x.json
 refused 2 "expected 258" train text --vocab 257 --special a --special b --out x.json
-refused 2 "is there twice" train text --vocab 300 --special a --special a --out x.json
+refused 2 "is given twice" train text --vocab 300 --special a --special a --out x.json
 refused 2 "not in the vocabulary" decode -t bytes 256
 refused 2 "expected token ids, found '-3'" decode -t bytes -- -3
 refused 2 "expected token ids, found '1x'" decode -t bytes 1x
 refused 1 "'nowhere'" encode -t nowhere
 refused 1 "normalizer 'Odd' is not supported" encode -t odd.json
 refused 1 "malformed JSON" info -t cut.json
-refused 1 "is no tokenizer" info -t empty
+refused 1 "is not a tokenizer" info -t empty
 refused 1 "no tokenizer in" info -t /
 refused 1 "'nowhere'" train nowhere --vocab 300 --out x.json
 [[ ! -e x.json ]] || fail "a refused training leaves a file"

@@ -26,7 +26,7 @@ small=(--dim 32 --heads 2 --layers 1 --context 32 --batch 4)
 # ---- a tokenizer that is there stays, unless it is told to go ----
 
 cp tok.json kept.json
-refused 2 "'tok.json' is there already; --overwrite replaces it" \
+refused 2 "'tok.json' already exists; --overwrite replaces it" \
     tokenizer train other.txt --vocab 270 --out tok.json
 cmp tok.json kept.json || fail "a refused tokenizer was written"
 "$KVSHIFT" tokenizer train other.txt --vocab 270 --out kept.json --overwrite >/dev/null 2>&1
@@ -175,7 +175,7 @@ wait "$pid" 2>/dev/null || true
 [[ -s long/config.json ]] || fail "what does no harm is gone"
 for command in "generate -p x" "ppl text.txt" "score --context x --continuation y"; do
     # shellcheck disable=SC2086
-    refused 1 "'long' is a run that has not ended: it has no model yet; its newest checkpoint is 'long/ckpt/latest'" \
+    refused 1 "'long' is a run that has not finished and has no model yet; its newest checkpoint is 'long/ckpt/latest'" \
         ${command%% *} -m long ${command#* }
 done
 refused 1 "'long/ckpt/latest'" train --init-from long --data corpus --out new

@@ -1,12 +1,12 @@
 /* The hop-k task: k-hop induction heads.
  *
- *     fed      k      x_0  x_1  ...  x_{n-1}       letters, no two neighbours equal
- *     answer   blank  y_0  y_1  ...  y_{n-1}       of the same row, not of the next
+ *     input    k      x_0  x_1  ...  x_{n-1}       letters, no two adjacent ones equal
+ *     target   blank  y_0  y_1  ...  y_{n-1}       of the same position, not the next
  *
- * One hop from place p goes behind the last earlier place with the same letter: to q + 1 for the
- * largest q < p with x_q = x_p.  y_i is the letter k hops away from place i, or "none" where a hop
- * fails.  No two places hop to the same one, and nothing hops to place 0, so with all letters
- * present (letters - 1) k + 1 answers are "none". */
+ * One hop from position p goes to the position after the last earlier occurrence of its letter: to
+ * q + 1 for the largest q < p with x_q = x_p.  y_i is the letter k hops from position i, or "none"
+ * if a hop fails.  No two positions hop to the same one, and none hops to position 0, so if all
+ * letters occur, (letters - 1) k + 1 targets are "none". */
 #include "base/memory.h"
 #include "config/config.h"
 #include "data/task.h"
@@ -49,7 +49,7 @@ static void draw_letters(int32_t *ids, const kvs_hopk_config *c, kvsi_random *ra
     }
 }
 
-/* next[p] = where one hop goes, -1 = nowhere. */
+/* next[p] = the position one hop from p, -1 = none. */
 static void find_hops(int32_t *next, const int32_t *ids, const kvs_hopk_config *c)
 {
     int32_t last[LETTERS_MAX];
@@ -74,8 +74,8 @@ static int32_t answer_at(size_t i, size_t hops, const int32_t *next, const int32
     return p < 0 ? none_id(c) : ids[p];
 }
 
-/* The targets' rows hold the hops until the answers replace them, from the end, since hops go
- * back only. */
+/* The targets array holds the hops until the targets overwrite them, from the end, since hops only
+ * go back. */
 static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
                    uint8_t *scored)
 {
@@ -99,7 +99,7 @@ static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int3
     return c->length + 1;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static void word(const kvs_task *base, int32_t id, char *out, size_t size)
 {
@@ -134,10 +134,10 @@ static const kvsi_task_ops hopk_ops = {
 static kvs_status check(const kvs_hopk_config *c, kvs_err *err)
 {
     TRY(kvsi_settings_check(&kvsi_hopk_settings, c, err));
-    /* A hop goes at least one place back, and never to place 0. */
+    /* A hop goes at least one position back, and never to position 0. */
     if (c->hops > 0 && c->hops + 2 > c->length)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "hop-k hops is '%zu', but a string of length %zu has room for %zu",
+                         "hop-k hops is '%zu', but a string of length %zu allows at most %zu",
                          c->hops, c->length, c->length > 2 ? c->length - 2 : 0);
     if (c->only != KVS_HOPS_ALL && c->only > c->hops)
         return kvsi_fail(err, KVS_E_INVALID, "hop-k with '%zu' hops only, expected at most %zu",
@@ -153,7 +153,7 @@ kvs_status kvs_hopk_create(kvs_task **out, const kvs_hopk_config *config, kvs_er
     TRY(check(config, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory for the hop-k task");
+        return kvsi_no_memory(err, "the hop-k task");
     task->config = *config;
     task->base = (kvs_task){.ops = &hopk_ops,
                             .vocab = (size_t)blank_id(config) + 1,

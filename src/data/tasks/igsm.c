@@ -1,11 +1,10 @@
-/* The task igsm: a problem told in words, and its solution step by step.
+/* The task igsm: a problem in words and its step-by-step solution.
  *
- *     fed      problem, question, line's end, solution, end
- *     answer   the next token, everywhere or in the solution alone
+ *     input    problem, question, end of line, solution, end
+ *     target   the next token, everywhere or only in the solution
  *
- * A token is a word, or with a tokenizer a part of one: words have the ids that the tokenizer gives
- * them with the space before them, one behind the other.  Scored is the number that is asked
- * for. */
+ * A token is a word or, with a tokenizer, a part of one: each word with its leading space is
+ * encoded separately.  The token of the asked value is scored. */
 #include "data/tasks/igsm.h"
 
 #include "base/memory.h"
@@ -16,16 +15,16 @@
 #include <string.h>
 
 enum {
-    OPERATIONS_MAX = 48, /* values of a solution have different letters */
+    OPERATIONS_MAX = 48, /* the values of a solution need distinct letters */
     PAPER_MAX = 26,
-    SAMPLES = 64, /* that tell how long problems are */
+    SAMPLES = 64, /* problems drawn to measure lengths */
 };
 
 typedef struct igsm_task {
     kvs_task base;
     kvs_igsm_config config;
     kvsi_igsm_words words;
-    /* With a tokenizer: word w is ids[starts[w]] to ids[starts[w + 1] - 1]. */
+    /* With a tokenizer, word w is ids[starts[w]] .. ids[starts[w + 1] - 1]. */
     int32_t *ids;
     size_t *starts;
     int32_t end;
@@ -51,23 +50,23 @@ static int32_t id_of(const igsm_task *task, size_t word, size_t part)
     return task->ids ? task->ids[task->starts[word] + part] : (int32_t)word;
 }
 
-static size_t length_of(const igsm_task *task, const kvsi_igsm_told *told)
+static size_t length_of(const igsm_task *task, const kvsi_igsm_text *text)
 {
     size_t length = 0;
 
-    for (size_t i = 0; i < told->count; i++)
-        length += ids_of(task, told->words[i]);
+    for (size_t i = 0; i < text->count; i++)
+        length += ids_of(task, text->words[i]);
     return length;
 }
 
-/* A problem that fits, and how it is told. */
-static void draw_told(kvsi_igsm_problem *problem, kvsi_igsm_told *told, const igsm_task *task,
+/* A problem that fits the maximum length, and its text. */
+static void draw_text(kvsi_igsm_problem *problem, kvsi_igsm_text *text, const igsm_task *task,
                       kvsi_random *random)
 {
     do {
         draw_problem(problem, task, random);
-        kvsi_igsm_tell(told, &task->words, problem);
-    } while (told->overflow || length_of(task, told) > task->config.max_length);
+        kvsi_igsm_write(text, &task->words, problem);
+    } while (text->overflow || length_of(task, text) > task->config.max_length);
 }
 
 static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
@@ -75,20 +74,20 @@ static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int3
 {
     const igsm_task *task = (const igsm_task *)base;
     kvsi_igsm_problem problem;
-    kvsi_igsm_told told;
-    size_t row = 0; /* tokens before this one: each is the target of the row before it */
+    kvsi_igsm_text text;
+    size_t row = 0; /* index of the next input; its id is the target of the row before */
 
-    draw_told(&problem, &told, task, random);
-    for (size_t i = 0; i < told.count; i++)
-        for (size_t part = 0; part < ids_of(task, told.words[i]); part++, row++) {
-            const int32_t id = id_of(task, told.words[i], part);
+    draw_text(&problem, &text, task, random);
+    for (size_t i = 0; i < text.count; i++)
+        for (size_t part = 0; part < ids_of(task, text.words[i]); part++, row++) {
+            const int32_t id = id_of(task, text.words[i], part);
 
             if (row < base->max_tokens)
                 ids[row] = id;
             if (row == 0)
                 continue;
-            targets[row - 1] = task->config.solution_only && i < told.problem_count ? -1 : id;
-            scored[row - 1] = i == told.answer;
+            targets[row - 1] = task->config.solution_only && i < text.problem_count ? -1 : id;
+            scored[row - 1] = i == text.answer;
         }
     return row - 1;
 }
@@ -97,28 +96,28 @@ static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int3
 
 static const igsm_task *as_igsm(const kvs_task *task);
 
-static void draw_evaluated(kvsi_igsm_problem *problem, kvsi_igsm_told *told, const igsm_task *task,
+static void draw_evaluated(kvsi_igsm_problem *problem, kvsi_igsm_text *text, const igsm_task *task,
                            uint64_t seed, uint64_t index)
 {
     kvsi_random random;
 
     kvsi_random_init(&random, seed, KVSI_RANDOM_EVAL, index);
-    draw_told(problem, told, task, &random);
+    draw_text(problem, text, task, &random);
 }
 
 size_t kvs_igsm_problem(const kvs_task *base, uint64_t seed, uint64_t index, int32_t *ids)
 {
     const igsm_task *task = as_igsm(base);
     kvsi_igsm_problem problem;
-    kvsi_igsm_told told;
+    kvsi_igsm_text text;
     size_t count = 0;
 
     if (!task)
         return 0;
-    draw_evaluated(&problem, &told, task, seed, index);
-    for (size_t i = 0; i < told.problem_count; i++)
-        for (size_t part = 0; part < ids_of(task, told.words[i]); part++)
-            ids[count++] = id_of(task, told.words[i], part);
+    draw_evaluated(&problem, &text, task, seed, index);
+    for (size_t i = 0; i < text.problem_count; i++)
+        for (size_t part = 0; part < ids_of(task, text.words[i]); part++)
+            ids[count++] = id_of(task, text.words[i], part);
     return count;
 }
 
@@ -154,7 +153,7 @@ kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_task *base, uint
     const igsm_task *task = as_igsm(base);
     const uint16_t unknown = UINT16_MAX;
     kvsi_igsm_problem problem;
-    kvsi_igsm_told told;
+    kvsi_igsm_text text;
     uint16_t written[KVSI_IGSM_WORDS_MAX];
     size_t words = 0;
     int ended = 0;
@@ -162,7 +161,7 @@ kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_task *base, uint
     if (!task)
         return kvsi_fail(err, KVS_E_INVALID, "answers of task '%s' cannot be graded",
                          base->ops->name);
-    draw_evaluated(&problem, &told, task, seed, index);
+    draw_evaluated(&problem, &text, task, seed, index);
     for (size_t at = 0; at < count && words < KVSI_IGSM_WORDS_MAX && !ended;) {
         const size_t word = read_word(task, ids + at, count - at);
         const int known = word < task->words.count;
@@ -176,7 +175,7 @@ kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_task *base, uint
     return KVS_OK;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static void word(const kvs_task *base, int32_t id, char *out, size_t size)
 {
@@ -237,9 +236,9 @@ static kvs_status check(const kvs_igsm_config *c, kvs_err *err)
     return paper ? check_range("min op with these items", c->min_op, 1, 4 * c->items, err) : KVS_OK;
 }
 
-/* The ids of one word; its end's are the tokenizer's own. */
+/* The ids of one word; the end is the tokenizer's EOS. */
 static kvs_status encode_word(igsm_task *task, const kvs_tokenizer *tokenizer, size_t w,
-                              size_t *room, kvs_err *err)
+                              size_t *capacity, kvs_err *err)
 {
     char text[32];
     int32_t *ids = NULL;
@@ -254,14 +253,14 @@ static kvs_status encode_word(igsm_task *task, const kvs_tokenizer *tokenizer, s
     }
     TRY_OUT(kvs_tokenizer_encode(tokenizer, text, strlen(text), KVS_ENCODE_NO_SPECIAL, &ids, &count,
                                  err));
-    if (count == 0 || count > *room) {
-        st = kvsi_fail(err, KVS_E_UNSUPPORTED, "the tokenizer makes %zu tokens of '%s'", count,
+    if (count == 0 || count > *capacity) {
+        st = kvsi_fail(err, KVS_E_UNSUPPORTED, "the tokenizer gives %zu tokens for '%s'", count,
                        text);
         goto out;
     }
     memcpy(task->ids + task->starts[w], ids, count * sizeof *ids);
     task->starts[w + 1] = task->starts[w] + count;
-    *room -= count;
+    *capacity -= count;
 out:
     kvs_ids_free(ids);
     return st;
@@ -269,43 +268,42 @@ out:
 
 static kvs_status encode_words(igsm_task *task, const kvs_tokenizer *tokenizer, kvs_err *err)
 {
-    size_t room = 32 * task->words.count;
+    size_t capacity = 32 * task->words.count;
 
     task->end = kvs_tokenizer_eos(tokenizer);
     if (task->end < 0)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "task igsm needs a tokenizer with a token for the end");
-    task->ids = kvsi_alloc(room, sizeof *task->ids);
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "task igsm needs a tokenizer with an EOS token");
+    task->ids = kvsi_alloc(capacity, sizeof *task->ids);
     task->starts = kvsi_alloc(task->words.count + 1, sizeof *task->starts);
     if (!task->ids || !task->starts)
-        return kvsi_fail(err, KVS_E_NOMEM, "no memory for %zu words", task->words.count);
+        return kvsi_no_memory(err, "%zu words", task->words.count);
     for (size_t w = 0; w < task->words.count; w++)
-        TRY(encode_word(task, tokenizer, w, &room, err));
+        TRY(encode_word(task, tokenizer, w, &capacity, err));
     task->base.vocab = kvs_tokenizer_vocab(tokenizer);
     return KVS_OK;
 }
 
-/* Refuses where hardly any problem is short enough; otherwise says how long they are. */
+/* Fails if hardly any problem is short enough; otherwise measures their lengths. */
 static kvs_status measure(igsm_task *task, kvs_err *err)
 {
     size_t sum = 0, fitting = 0;
 
     for (size_t i = 0; i < SAMPLES; i++) {
         kvsi_igsm_problem problem;
-        kvsi_igsm_told told;
+        kvsi_igsm_text text;
         kvsi_random random;
 
         kvsi_random_init(&random, 1, KVSI_RANDOM_DATA, i);
         draw_problem(&problem, task, &random);
-        kvsi_igsm_tell(&told, &task->words, &problem);
-        if (told.overflow || length_of(task, &told) > task->config.max_length)
+        kvsi_igsm_write(&text, &task->words, &problem);
+        if (text.overflow || length_of(task, &text) > task->config.max_length)
             continue;
         fitting++;
-        sum += length_of(task, &told) - 1;
+        sum += length_of(task, &text) - 1;
     }
     if (fitting == 0)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "igsm max length is '%zu', which none of %d problems fits",
+                         "igsm max length is '%zu', but each of %d problems is longer",
                          task->config.max_length, SAMPLES);
     task->base.mean_tokens = (double)sum / (double)fitting;
     return KVS_OK;
@@ -320,7 +318,7 @@ kvs_status kvs_igsm_create(kvs_task **out, const kvs_igsm_config *config, kvs_er
     TRY_OUT(check(config, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the task igsm");
+        st = kvsi_no_memory(err, "the task igsm");
         goto out;
     }
     task->config = *config;

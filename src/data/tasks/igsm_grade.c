@@ -1,8 +1,8 @@
-/* What a solution that a model wrote is worth: the paper's lenient look at the step that was asked
- * for, and a strict one at everything.
+/* Grades a solution that a model wrote: the paper's lenient check of the asked step, and a strict
+ * check of everything.
  *
- * A step is right if it is, word for word, what we would write, with its own letters: so each step
- * is told again, taking letters from what was written, and compared. */
+ * A step is right if it equals, word for word, the step that we would write with its letters.  So
+ * each step is written again, with the letters taken from the model's line, and compared. */
 #include "data/tasks/igsm.h"
 
 #include <string.h>
@@ -10,13 +10,13 @@
 typedef struct reader {
     const kvsi_igsm_words *words;
     const kvsi_igsm_problem *problem;
-    const uint16_t *line; /* the step that is read */
+    const uint16_t *line; /* the current step */
     size_t count;
     kvsi_igsm_letters letters;
     uint8_t defined[KVSI_IGSM_PARAMETERS_MAX];
 } reader;
 
-/* The letter that stands there, if it is free; otherwise any free one, which will not match. */
+/* The letter at this position if it is free; otherwise any free letter, which will not match. */
 static int choose_written(void *user, size_t position, const uint8_t used[KVSI_IGSM_LETTERS])
 {
     const reader *r = user;
@@ -41,7 +41,7 @@ static int sources_are_defined(const reader *r, size_t index)
     return 1;
 }
 
-/* Mode paper names its values a, b, c, ... */
+/* Mode paper names values a, b, c, ... */
 static int letters_are_in_order(const reader *r, size_t step)
 {
     if (r->words->mode != KVS_IGSM_PAPER)
@@ -62,11 +62,11 @@ static int is_needed(const kvsi_igsm_problem *p, size_t index)
 
 static int step_is_right(reader *r, size_t index, size_t step)
 {
-    kvsi_igsm_told expected = {.count = 0};
+    kvsi_igsm_text expected = {.count = 0};
 
     if (r->defined[index] || !is_needed(r->problem, index) || !sources_are_defined(r, index))
         return 0;
-    kvsi_igsm_tell_step(&expected, r->words, r->problem, index, &r->letters);
+    kvsi_igsm_write_step(&expected, r->words, r->problem, index, &r->letters);
     r->defined[index] = 1;
     return expected.count == r->count &&
            memcmp(expected.words, r->line, r->count * sizeof *r->line) == 0 &&
@@ -81,7 +81,7 @@ static int last_number(const kvsi_igsm_words *words, const uint16_t *line, size_
     return -1;
 }
 
-/* The line that mode official ends with. */
+/* The last line in mode official. */
 static int is_answer(const reader *r, int *right)
 {
     if (r->words->mode != KVS_IGSM_OFFICIAL || r->count != 2 || r->line[0] != KVSI_IGSM_ANSWER)

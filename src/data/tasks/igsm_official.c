@@ -1,25 +1,24 @@
-/* Problems as the official generator makes them (Ye et al.), in steps: sizes, a structure of things
- * inside things, the parameters it has, those that the solution will need, an order for them, their
- * sources, distractors, values.  Everything is drawn anew until the operations are as many as
- * wanted.
+/* The official generator (Ye et al.), in steps: sizes, a structure of nested things, its
+ * parameters, those that the solution needs, their order, their sources, distractors, values.
+ * Everything is drawn again until the number of operations is right.
  *
- * An instance parameter says how many of a thing are in each of another; it has a sentence.  An
- * abstract one says how many things of a category are in each of something; it follows from the
- * structure, and has none. */
+ * An instance parameter is the number of one thing in each of another; it has a sentence.  An
+ * abstract parameter is the number of things of a category in each of another; it follows from the
+ * structure and has no sentence. */
 #include "data/tasks/igsm_build.h"
 
 #include <string.h>
 
 enum {
-    SOURCES_MAX = 4, /* of an instance parameter, the random number included */
-    SPLITS = 23,     /* solutions fall into so many classes */
-    TRAINED = 16,    /* of which so many are trained on */
+    SOURCES_MAX = 4, /* of an instance parameter, including the random number */
+    SPLITS = 23,     /* number of classes of solutions */
+    TRAINED = 16,    /* number of classes used for training */
     TRIES = 1000,    /* structures of the same sizes, until one has an order */
 };
 
-/* ---- 7: sources of the necessary ones -------------------------------------------------------- */
+/* ---- 7: sources of the necessary parameters -------------------------------------------------- */
 
-static size_t extra_room(size_t at)
+static size_t max_extras(size_t at)
 {
     const size_t most = at + 1 < SOURCES_MAX ? at + 1 : SOURCES_MAX;
 
@@ -34,12 +33,12 @@ static void spread_extras(kvsi_igsm_builder *b, size_t extras[KVSI_IGSM_PARAMETE
     for (size_t at = 0; at < p->solved_count; at++)
         spent += b->cost[p->solved[at]];
     for (; spent < b->size; spent++) {
-        uint8_t room[KVSI_IGSM_PARAMETERS_MAX];
+        uint8_t free_slots[KVSI_IGSM_PARAMETERS_MAX];
         int at;
 
         for (size_t i = 0; i < p->solved_count; i++)
-            room[i] = !p->parameters[p->solved[i]].is_abstract && extras[i] < extra_room(i);
-        at = kvsi_igsm_any_of(b, room, p->solved_count);
+            free_slots[i] = !p->parameters[p->solved[i]].is_abstract && extras[i] < max_extras(i);
+        at = kvsi_igsm_any_of(b, free_slots, p->solved_count);
         if (at < 0)
             return;
         extras[at]++;
@@ -54,7 +53,7 @@ static int has_source(const kvsi_igsm_parameter *p, size_t source)
     return 0;
 }
 
-/* Fills up to `count` sources from `pool`, of which the random number may be one more. */
+/* Fills up to `count` sources from `pool`; the random number may be one more. */
 static void fill_sources(kvsi_igsm_builder *b, size_t index, size_t count, const uint8_t *pool,
                          size_t size, int surely_number)
 {
@@ -100,12 +99,12 @@ static void draw_sources(kvsi_igsm_builder *b)
 
 /* ---- 8: distractors -------------------------------------------------------------------------- */
 
-/* Abstract parameters all of whose sources are known become known themselves. */
+/* Marks abstract parameters whose sources are all known as known. */
 static void derive(kvsi_igsm_builder *b)
 {
     const kvsi_igsm_problem *p = b->problem;
 
-    for (size_t i = 0; i < p->count; i++) { /* what is made of others comes after them */
+    for (size_t i = 0; i < p->count; i++) { /* parameters come after their sources */
         int derivable = p->parameters[i].is_abstract;
 
         for (size_t s = 0; s < p->parameters[i].source_count; s++)
@@ -184,8 +183,8 @@ static size_t operations_of(const kvsi_igsm_builder *b, size_t index)
 
 /* ---- 10: the split --------------------------------------------------------------------------- */
 
-/* What the steps are about, what they are made of, and how; not which numbers there are.  Without
- * the names, short solutions would have so few forms that whole kinds of them were on one side. */
+/* A hash of the names, sources and operations of the steps, not of their numbers.  Without the
+ * names, short solutions would have so few forms that whole kinds would be in one split. */
 static uint64_t form_of(const kvsi_igsm_builder *b)
 {
     const kvsi_igsm_problem *p = b->problem;
@@ -214,9 +213,9 @@ static int is_on_side(const kvsi_igsm_builder *b, int split)
     return split == 0 ? trained : !trained;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- generation ------------------------------------------------------------------------------ */
 
-/* Sources come before what is made of them: by passing over all until nothing changes. */
+/* Evaluates parameters after their sources: repeats until nothing changes. */
 static void evaluate_all(kvsi_igsm_builder *b)
 {
     kvsi_igsm_problem *p = b->problem;
@@ -239,8 +238,7 @@ static void evaluate_all(kvsi_igsm_builder *b)
     }
 }
 
-/* A structure of the kvsi_igsm_builder's sizes, and an order for what is chosen from it; 0 = there
- * is none. */
+/* Draws a structure of the builder's sizes and an order of the chosen parameters; 0 = none. */
 static int draw_graph(kvsi_igsm_builder *b)
 {
     *b->problem = (kvsi_igsm_problem){.layers = b->layers};
@@ -252,7 +250,7 @@ static int draw_graph(kvsi_igsm_builder *b)
     return kvsi_igsm_draw_order(b);
 }
 
-/* Sizes, and the first structure of these that has an order. */
+/* Draws sizes, and structures of these sizes until one has an order. */
 static void draw_attempt(kvsi_igsm_builder *b, const kvs_igsm_config *c)
 {
     kvsi_igsm_problem *p = b->problem;
@@ -288,7 +286,7 @@ void kvsi_igsm_draw_official(kvsi_igsm_problem *out, const kvs_igsm_config *c, i
     evaluate_all(&b);
     for (size_t i = 0; i < out->count; i++)
         if (!out->parameters[i].is_abstract)
-            out->told[out->told_count++] = (uint8_t)i;
-    kvsi_igsm_shuffle(out->told, out->told_count, random);
+            out->stated[out->stated_count++] = (uint8_t)i;
+    kvsi_igsm_shuffle(out->stated, out->stated_count, random);
     out->letters_seed = kvsi_random_word(random);
 }

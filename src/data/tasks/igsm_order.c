@@ -1,4 +1,4 @@
-/* The official generator's middle steps: what the solution will need, and in which order. */
+/* The middle steps of the official generator: what the solution needs, and in which order. */
 #include "data/tasks/igsm_build.h"
 
 #include <math.h>
@@ -6,8 +6,8 @@
 
 /* ---- 5: what the solution needs -------------------------------------------------------------- */
 
-/* Operations of a parameter and of all below it that are not chosen yet; `marks` are these. */
-static size_t price(const kvsi_igsm_builder *b, size_t index, uint8_t *marks)
+/* The operations of a parameter and of all below it that are not chosen yet; marks these. */
+static size_t cost_with_sources(const kvsi_igsm_builder *b, size_t index, uint8_t *marks)
 {
     const kvsi_igsm_parameter *p = &b->problem->parameters[index];
     size_t sum;
@@ -17,7 +17,7 @@ static size_t price(const kvsi_igsm_builder *b, size_t index, uint8_t *marks)
     marks[index] = 1;
     sum = b->cost[index];
     for (size_t i = 0; p->is_abstract && i < p->source_count; i++)
-        sum += price(b, p->sources[i], marks);
+        sum += cost_with_sources(b, p->sources[i], marks);
     return sum;
 }
 
@@ -43,7 +43,7 @@ static void choose_instances(kvsi_igsm_builder *b, size_t count)
     }
 }
 
-/* The deepest of one random parameter of each gap that the budget can pay. */
+/* Draws one parameter of each gap within the budget and chooses the deepest. */
 static int choose_abstract(kvsi_igsm_builder *b, size_t *budget)
 {
     uint8_t best[KVSI_IGSM_PARAMETERS_MAX];
@@ -59,7 +59,7 @@ static int choose_abstract(kvsi_igsm_builder *b, size_t *budget)
         found = kvsi_igsm_any_of(b, free, b->problem->count);
         if (found < 0)
             continue;
-        cost = price(b, (size_t)found, marks);
+        cost = cost_with_sources(b, (size_t)found, marks);
         if (cost > *budget)
             break;
         best_price = cost;
@@ -72,7 +72,7 @@ static int choose_abstract(kvsi_igsm_builder *b, size_t *budget)
     return 1;
 }
 
-/* Operations of all parameters there are; those that are 0 for want of things do not count. */
+/* The operations of all parameters, except those that are 0 because there are no things. */
 static size_t all_operations(const kvsi_igsm_builder *b)
 {
     size_t all = 0;
@@ -99,15 +99,15 @@ void kvsi_igsm_choose_necessary(kvsi_igsm_builder *b)
 
 typedef struct ordering {
     uint8_t placed[KVSI_IGSM_PARAMETERS_MAX];
-    uint8_t cited[KVSI_IGSM_PARAMETERS_MAX]; /* something placed is made of it */
-    size_t waits[KVSI_IGSM_PARAMETERS_MAX];  /* for so many that are made of it */
-    double often, leaning;                   /* p0, p1 */
+    uint8_t cited[KVSI_IGSM_PARAMETERS_MAX];  /* a source of a placed parameter */
+    size_t pending[KVSI_IGSM_PARAMETERS_MAX]; /* number of unplaced parameters with this source */
+    double p0, p1;                            /* of the official generator */
 } ordering;
 
-/* Chosen, not placed, and nothing that is made of it still to be placed. */
+/* Chosen, not placed, and not a source of an unplaced parameter. */
 static int is_sink(const kvsi_igsm_builder *b, const ordering *o, size_t i)
 {
-    return b->chosen[i] && !o->placed[i] && o->waits[i] == 0;
+    return b->chosen[i] && !o->placed[i] && o->pending[i] == 0;
 }
 
 static int pick_next(kvsi_igsm_builder *b, const ordering *o, int first)
@@ -127,8 +127,8 @@ static int has_cited_sink(const kvsi_igsm_builder *b, const ordering *o)
     return 0;
 }
 
-/* Gives an instance parameter a source among those that are not placed; returns 0 where it must
- * have one and there is none. */
+/* Adds a source to an instance parameter from those not placed; returns 0 if it needs one and there
+ * is none. */
 static int add_source(kvsi_igsm_builder *b, ordering *o, size_t index)
 {
     kvsi_igsm_parameter *all = b->problem->parameters;
@@ -136,13 +136,12 @@ static int add_source(kvsi_igsm_builder *b, ordering *o, size_t index)
     double weights[KVSI_IGSM_PARAMETERS_MAX];
     size_t found;
 
-    if (!must && kvsi_random_uniform(b->random) >= o->often)
+    if (!must && kvsi_random_uniform(b->random) >= o->p0)
         return 1;
     for (size_t i = 0; i < b->problem->count; i++) {
-        const int fits = b->chosen[i] && !o->placed[i] && (!must || o->waits[i] == 0);
+        const int fits = b->chosen[i] && !o->placed[i] && (!must || o->pending[i] == 0);
 
-        weights[i] =
-            fits ? exp(o->leaning * (all[i].is_abstract ? 1 : 0) + o->leaning * !o->cited[i]) : 0;
+        weights[i] = fits ? exp(o->p1 * (all[i].is_abstract ? 1 : 0) + o->p1 * !o->cited[i]) : 0;
     }
     found = kvsi_igsm_weighted(b, weights, b->problem->count);
     if (found == b->problem->count)
@@ -161,17 +160,16 @@ static size_t chosen_count(const kvsi_igsm_builder *b)
     return count;
 }
 
-/* From the question back. */
+/* Places parameters from the last, the asked one, to the first. */
 int kvsi_igsm_draw_order(kvsi_igsm_builder *b)
 {
     kvsi_igsm_problem *p = b->problem;
-    ordering o = {.often = kvsi_random_uniform(b->random),
-                  .leaning = fabs(kvsi_random_normal(b->random))};
+    ordering o = {.p0 = kvsi_random_uniform(b->random), .p1 = fabs(kvsi_random_normal(b->random))};
     const size_t all = chosen_count(b);
 
     for (size_t i = 0; i < p->count; i++)
         for (size_t s = 0; b->chosen[i] && s < p->parameters[i].source_count; s++)
-            o.waits[p->parameters[i].sources[s]]++;
+            o.pending[p->parameters[i].sources[s]]++;
     p->solved_count = all;
     for (size_t at = all; at-- > 0;) {
         const int next = pick_next(b, &o, at + 1 == all);
@@ -184,7 +182,7 @@ int kvsi_igsm_draw_order(kvsi_igsm_builder *b)
         p->solved[at] = (uint8_t)next;
         for (size_t s = 0; s < chosen->source_count; s++) {
             o.cited[chosen->sources[s]] = 1;
-            o.waits[chosen->sources[s]]--;
+            o.pending[chosen->sources[s]]--;
         }
         if (!chosen->is_abstract && at > 0 && !add_source(b, &o, (size_t)next))
             return 0;

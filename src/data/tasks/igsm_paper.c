@@ -1,8 +1,8 @@
-/* Problems as the generator makes them from which the paper starts: parameters of four categories,
- * each drawn with sources among those that are not drawn yet; the solution computes all of them.
+/* The generator that the paper starts from: parameters of four categories, each drawn with sources
+ * among those not drawn yet; the solution computes all of them.
  *
- * The number of operations is the number of parameters: with that rule any number can be had, by
- * drawing the items of the categories until they add up. */
+ * The number of operations equals the number of parameters, so any number can be reached by drawing
+ * the items of the categories until they add up. */
 #include "data/tasks/igsm.h"
 
 enum { CATEGORIES = 4, ITEMS = 10, SOURCES = 3 };
@@ -72,7 +72,7 @@ size_t kvsi_igsm_needed(uint8_t needed[KVSI_IGSM_PARAMETERS_MAX], const kvsi_igs
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-/* Items of each category, as many of them as they come to. */
+/* Draws the number of items of each category and returns their sum. */
 static size_t draw_counts(size_t counts[CATEGORIES], const kvs_igsm_config *c, kvsi_random *random)
 {
     size_t all = 0;
@@ -113,7 +113,7 @@ static void draw_rule(kvsi_igsm_parameter *p, kvsi_random *random)
     p->constant = p->source_count <= 1 ? constant : 0;
 }
 
-/* Draws the parameters one after the other, into `drawn`; sources are among those that are left. */
+/* Draws the parameters in turn, into `drawn`; sources are among those left. */
 static void draw_graph(kvsi_igsm_problem *out, uint8_t drawn[], kvsi_random *random)
 {
     uint8_t pool[KVSI_IGSM_PARAMETERS_MAX];
@@ -141,7 +141,7 @@ static void draw_graph(kvsi_igsm_problem *out, uint8_t drawn[], kvsi_random *ran
     }
 }
 
-/* Sources first: depth-first from each root, in the order they were drawn. */
+/* Sources first: depth-first from each root, in drawing order. */
 static void solve(kvsi_igsm_problem *out, size_t root, uint8_t done[])
 {
     kvsi_igsm_parameter *p = &out->parameters[root];
@@ -169,8 +169,8 @@ void kvsi_igsm_draw_paper(kvsi_igsm_problem *out, const kvs_igsm_config *c, kvsi
     for (size_t i = 0; i < out->count; i++)
         solve(out, drawn[i], done);
     for (size_t i = 0; i < out->count; i++)
-        out->told[i] = (uint8_t)i;
-    out->told_count = out->count;
-    kvsi_igsm_shuffle(out->told, out->count, random);
+        out->stated[i] = (uint8_t)i;
+    out->stated_count = out->count;
+    kvsi_igsm_shuffle(out->stated, out->count, random);
     out->asked = kvsi_random_below(random, (uint32_t)out->count);
 }

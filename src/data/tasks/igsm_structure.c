@@ -1,11 +1,11 @@
-/* The official generator's first steps: sizes, a structure of things inside things, names for them,
- * and the parameters it has. */
+/* The first steps of the official generator: sizes, a structure of nested things, their names and
+ * parameters. */
 #include "data/tasks/igsm_build.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- chance ---------------------------------------------------------------------------------- */
+/* ---- random choices -------------------------------------------------------------------------- */
 
 size_t kvsi_igsm_between(kvsi_igsm_builder *b, size_t low, size_t high)
 {
@@ -43,7 +43,7 @@ size_t kvsi_igsm_weighted(kvsi_igsm_builder *b, const double *weights, size_t co
             return i;
         u -= weights[i];
     }
-    for (size_t i = count; i-- > 0;) /* rounding has left a little */
+    for (size_t i = count; i-- > 0;) /* only after rounding */
         if (weights[i] > 0)
             return i;
     return count;
@@ -62,7 +62,7 @@ int kvsi_igsm_any_of(kvsi_igsm_builder *b, const uint8_t *marks, size_t count)
 
 /* ---- 1: sizes -------------------------------------------------------------------------------- */
 
-/* 2, 3 or 4; larger problems lean to larger ones. */
+/* 2, 3 or 4; larger problems tend to larger sizes. */
 static size_t draw_size(kvsi_igsm_builder *b)
 {
     const double r = (double)(b->size - 1) / (double)(b->edges_max - 1);
@@ -99,7 +99,7 @@ void kvsi_igsm_draw_sizes(kvsi_igsm_builder *b, const kvs_igsm_config *c)
     size_t one, other, least;
 
     b->size = c->min_op == c->max_op ? c->max_op : lower_of_two(b, 1, c->max_op);
-    b->eager = kvsi_random_uniform(b->random);
+    b->node_probability = kvsi_random_uniform(b->random);
     b->abstract_budget = higher_of_two(b, 1, b->size);
     b->necessary = kvsi_igsm_between(b, b->abstract_budget, b->size);
     b->layers = draw_size(b);
@@ -132,15 +132,15 @@ static size_t inner_nodes(const kvsi_igsm_builder *b)
     return all;
 }
 
-/* Returns 0 where all layers are as wide as they may be. */
+/* Returns 0 if all layers have their maximum width. */
 static int add_node(kvsi_igsm_builder *b)
 {
-    uint8_t room[KVSI_IGSM_LAYERS_MAX];
+    uint8_t growable[KVSI_IGSM_LAYERS_MAX];
     int layer;
 
     for (size_t l = 0; l < b->layers; l++)
-        room[l] = b->width[l] < b->wide;
-    layer = kvsi_igsm_any_of(b, room, b->layers);
+        growable[l] = b->width[l] < b->wide;
+    layer = kvsi_igsm_any_of(b, growable, b->layers);
     if (layer >= 0)
         b->width[layer]++;
     return layer >= 0;
@@ -154,8 +154,8 @@ static void draw_widths(kvsi_igsm_builder *b)
         if (capacity(b) < b->edges) {
             if (!add_node(b))
                 return;
-        } else if (inner_nodes(b) == b->edges || kvsi_random_uniform(b->random) >= b->eager ||
-                   !add_node(b)) {
+        } else if (inner_nodes(b) == b->edges ||
+                   kvsi_random_uniform(b->random) >= b->node_probability || !add_node(b)) {
             return;
         }
     }
@@ -171,8 +171,8 @@ static int new_parameter(kvsi_igsm_builder *b, int16_t thing, int16_t place, int
 }
 
 typedef struct names {
-    size_t chain, first;                                   /* the window of categories */
-    int16_t of[KVSI_IGSM_LAYERS_MAX][KVSI_IGSM_WIDTH_MAX]; /* nodes */
+    size_t chain, first;                                   /* the range of categories */
+    int16_t of[KVSI_IGSM_LAYERS_MAX][KVSI_IGSM_WIDTH_MAX]; /* of nodes */
     int16_t category[KVSI_IGSM_LAYERS_MAX];
 } names;
 
@@ -201,7 +201,7 @@ static void add_edge(kvsi_igsm_builder *b, const names *n, size_t l, size_t pare
     b->cost[made] = 1;
 }
 
-/* A parent for every node, then any pairs until there are edges enough. */
+/* Draws a parent for every node, then random pairs until there are enough edges. */
 static void draw_edges(kvsi_igsm_builder *b, const names *n)
 {
     size_t left = b->edges > inner_nodes(b) ? b->edges - inner_nodes(b) : 0;
@@ -230,8 +230,8 @@ static void draw_edges(kvsi_igsm_builder *b, const names *n)
 
 /* ---- 4: abstract parameters ------------------------------------------------------------------ */
 
-/* Of node i of layer l, about the things of layer `below`.  Where there are none it is 0, which is
- * a step like others. */
+/* The parameter of node i of layer l for the things of layer `below`.  If there are none it is 0,
+ * which is a step like others. */
 static void add_abstract(kvsi_igsm_builder *b, const names *n, size_t l, size_t i, size_t below)
 {
     const int index = new_parameter(b, n->category[below], n->of[l][i], 1);
@@ -255,7 +255,7 @@ static void add_abstract(kvsi_igsm_builder *b, const names *n, size_t l, size_t 
 
 static void add_abstracts(kvsi_igsm_builder *b, const names *n)
 {
-    for (size_t l = b->layers - 1; l-- > 0;) /* what is deeper first: the others are made of it */
+    for (size_t l = b->layers - 1; l-- > 0;) /* deeper ones first: others are computed from them */
         for (size_t i = 0; i < b->width[l]; i++)
             for (size_t below = l + 1; below < b->layers; below++)
                 add_abstract(b, n, l, i, below);

@@ -1,6 +1,5 @@
-/* The vocabularies, in our own words: lists one behind the other, of words that sentences are made
- * of, numbers, letters and names.  A word's number is its place in that row.  In a text every word
- * comes with one space before it, except for points, commas and the like. */
+/* The vocabularies: concatenated lists of sentence words, numbers, letters and names.  The index of
+ * a word is its position.  In text every word is preceded by one space, except punctuation. */
 #include "data/tasks/igsm_words.h"
 
 #include <stdio.h>
@@ -30,7 +29,7 @@ static const char *const paper_items[KVSI_IGSM_PLACES * KVSI_IGSM_THINGS] = {
     "knives",  "plates",  "bowls",   "cups",   "pans",    "jars",     "trays",  "kettles",
 };
 
-/* One inside the other, from left to right. */
+/* Nested, from left to right. */
 static const char *const official_categories[KVSI_IGSM_CHAINS * KVSI_IGSM_CATEGORIES] = {
     "districts", "buildings", "rooms", "cabinets", "seas",    "islands", "ports",   "ships",
     "regions",   "forests",   "trees", "birds",    "markets", "stalls",  "baskets", "fruits",
@@ -54,7 +53,7 @@ static const char *const official_nouns[KVSI_IGSM_CHAINS * KVSI_IGSM_CATEGORIES 
         "hamper",  "crate",   "sack",     "punnet",   "tray",     /**/
         "apple",   "pear",    "plum",     "melon",    "grape",    /**/
 };
-/* Names are one of these and a noun; which list depends on the category's place in its chain. */
+/* A name is a quality and a noun; the list depends on the category's position in its chain. */
 static const char *const official_qualities[KVSI_IGSM_CATEGORIES * KVSI_IGSM_NAMES] = {
     "northern", "southern", "eastern", "western", "upper",   "lower",  "old",     "new",
     "great",    "little",   "royal",   "hidden",  "ancient", "misty",  "golden",  "silent",
@@ -66,7 +65,7 @@ static const char *const official_qualities[KVSI_IGSM_CATEGORIES * KVSI_IGSM_NAM
     "soft",     "hard",     "fresh",   "dry",     "wet",     "plain",  "striped", "spotted",
 };
 
-/* A name is its noun's number times the names of a list, and its quality's; categories follow. */
+/* The index of a name is noun * names per list + quality; categories follow. */
 int16_t kvsi_igsm_name(size_t chain, size_t category, size_t list, size_t name)
 {
     const size_t noun = (chain * KVSI_IGSM_CATEGORIES + category) * KVSI_IGSM_LISTS + list;
@@ -111,7 +110,7 @@ void kvsi_igsm_words_init(kvsi_igsm_words *w, const kvs_igsm_config *config)
                                              KVSI_IGSM_OFFICIAL_QUALITIES);
 }
 
-/* Number `at` of the lists of names, one behind the other. */
+/* The name at index `at` of the concatenated lists. */
 static const char *name_at(const kvsi_igsm_words *w, size_t at)
 {
     if (w->mode == KVS_IGSM_PAPER)

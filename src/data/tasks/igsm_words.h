@@ -1,12 +1,12 @@
-/* data/tasks/igsm_words.h - the vocabulary's inside, for those who tell and read. */
+/* data/tasks/igsm_words.h - the vocabulary, shared by igsm_text.c and igsm_words.c. */
 #ifndef KVSI_DATA_TASKS_IGSM_WORDS_H
 #define KVSI_DATA_TASKS_IGSM_WORDS_H
 
 #include "data/tasks/igsm.h"
 
-enum { KVSI_IGSM_PLACES = 4, KVSI_IGSM_THINGS = 10 }; /* mode paper: things of each place */
+enum { KVSI_IGSM_PLACES = 4, KVSI_IGSM_THINGS = 10 }; /* mode paper: things per place */
 
-/* The words of sentences; the first three are known outside. */
+/* The words of sentences; the first three are public in igsm.h. */
 enum {
     W_END = KVSI_IGSM_END,
     W_LINE = KVSI_IGSM_LINE,
@@ -21,7 +21,7 @@ enum {
     W_TIMES_SIGN,
     W_OPEN,
     W_CLOSE,
-    W_COMMON, /* here the compact vocabulary goes on with its numbers */
+    W_COMMON, /* the compact vocabulary continues here with its numbers */
     W_THE = W_COMMON,
     W_TALLY,
     W_OF,
@@ -53,7 +53,7 @@ enum {
     KVSI_IGSM_OFFICIAL_NAMES = KVSI_IGSM_OFFICIAL_NOUNS * KVSI_IGSM_NAMES,
 };
 
-/* The first of the numbers, of the letters and of the names. */
+/* The first number, letter and name. */
 size_t kvsi_igsm_first_number(const kvsi_igsm_words *w);
 size_t kvsi_igsm_first_letter(const kvsi_igsm_words *w);
 size_t kvsi_igsm_first_name(const kvsi_igsm_words *w);

@@ -1,27 +1,28 @@
-/* The induction task: distinct tokens x_0 .. x_{M-1}, then one of them again; the answer is the
+/* The induction task: distinct tokens x_0 .. x_{M-1}, then one of them again; the target is the
  * token that followed it the first time.
  *
- *     fed      x_0  x_1  ...  x_{M-1}  x_i          0 <= i <= M-2
- *     answer                           x_{i+1}
+ *     input    x_0  x_1  ...  x_{M-1}  x_i          0 <= i <= M-2
+ *     target                           x_{i+1}
  *
  * The paper draws tokens from a pool of T, never the same one twice in a row, until one repeats.
- * With m tokens placed, the next draw is one of the m-1 that repeat, or of the T-m new ones, so
+ * After m tokens, the next draw is one of the m-1 that repeat, or of the T-m new ones, so
  *
  *     P(M > m) = prod_{j=1..m} (1 - (j-1)/(T-1))
  *
  * and, by symmetry, the tokens are any M distinct ones and i is any of 0 .. M-2.  The direct
- * sampler uses just that.  Both keep to M <= longest by renormalising this distribution. */
+ * sampler draws M and i from these distributions.  Both samplers keep M <= longest by
+ * renormalizing. */
 #include "base/memory.h"
 #include "config/config.h"
 #include "data/task.h"
 
 enum {
     FIRST_TOKEN = 11,        /* 0 is padding and 1 .. 10 are unused in the paper */
-    SHORTEST = 2,            /* the least M: a draw cannot repeat before two tokens are there */
-    LONGEST_LIMIT = 1 << 20, /* keeps the table small; M stays near sqrt(pool) anyway */
+    SHORTEST = 2,            /* the smallest M: two tokens must exist before one can repeat */
+    LONGEST_LIMIT = 1 << 20, /* bounds the table; M is about sqrt(pool) */
 };
 
-/* Below this share of sequences that are short enough, drawing again would seem to hang. */
+/* If fewer sequences than this are short enough, redrawing would take too long. */
 static const double KEPT_SHARE_MIN = 1e-6;
 
 typedef struct induction_task {
@@ -33,7 +34,7 @@ typedef struct induction_task {
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-/* Index of `value` among the first `count`, or `count`.  Linear, because M is about 30. */
+/* The index of `value` among the first `count`, or `count`.  Linear, because M is about 30. */
 static size_t find(const int32_t *values, size_t count, int32_t value)
 {
     size_t i = 0;
@@ -55,7 +56,7 @@ static void draw_distinct_tokens(const induction_task *task, kvsi_random *random
     }
 }
 
-/* Both samplers write M distinct tokens into `ids`, return M, and say which token repeats. */
+/* Both samplers write M distinct tokens to `ids`, return M, and set which token repeats. */
 static size_t sample_direct(const induction_task *task, kvsi_random *random, int32_t *ids,
                             size_t *source)
 {
@@ -75,8 +76,8 @@ static size_t sample_direct(const induction_task *task, kvsi_random *random, int
     return low;
 }
 
-/* The paper's steps, on the numbers 0 .. pool-1 of the pool's places.  A shuffled pool has distinct
- * tokens in uniform order, so the few places that were used can get theirs afterwards. */
+/* The paper's procedure on indices 0 .. pool-1.  A shuffled pool has distinct tokens in uniform
+ * order, so tokens can be assigned afterwards to the indices that were used. */
 static size_t sample_paper(const induction_task *task, kvsi_random *random, int32_t *ids,
                            size_t *source)
 {
@@ -91,7 +92,7 @@ static size_t sample_paper(const induction_task *task, kvsi_random *random, int3
         *source = find(ids, count, place);
         if (*source < count)
             break;
-        if (count == task->longest) /* no repeat within the length allowed: all over again */
+        if (count == task->longest) /* no repeat within the maximum length: start again */
             count = 0;
         else
             ids[count++] = place;
@@ -120,7 +121,7 @@ static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int3
     return last + 1;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static json_t *describe(const kvs_task *base)
 {
@@ -162,8 +163,8 @@ static kvs_status check(const kvs_induction_config *c, kvs_err *err)
     return KVS_OK;
 }
 
-/* Fills the table and returns P(M <= longest) before renormalising.  Extended precision, because
- * the first entries are small differences from 1; the last one ends as exactly 1. */
+/* Fills the table and returns P(M <= longest) before renormalizing.  Extended precision, because
+ * the first entries are small differences from 1; the last entry is exactly 1. */
 static double tabulate(induction_task *task)
 {
     const long double others = (long double)(task->config.pool - 1);
@@ -180,7 +181,7 @@ static double tabulate(induction_task *task)
     return kept;
 }
 
-/* Short, middle and long M; buckets that no sequence is in are left out. */
+/* Short, medium and long M; buckets without sequences are omitted. */
 static void set_buckets(induction_task *task)
 {
     static const size_t ends[] = {16, 40, SIZE_MAX};
@@ -195,7 +196,7 @@ static void set_buckets(induction_task *task)
     }
 }
 
-/* Tokens fed on average: E[M] + 1, with E[M] as the sum of P(M > m). */
+/* The mean input length: E[M] + 1, with E[M] = sum of P(M > m). */
 static double mean_tokens(const induction_task *task)
 {
     double mean = SHORTEST + 1;
@@ -215,7 +216,7 @@ kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *conf
     TRY_OUT(check(config, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the induction task");
+        st = kvsi_no_memory(err, "the induction task");
         goto out;
     }
     task->config = *config;
@@ -224,7 +225,7 @@ kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *conf
         (kvs_task){.ops = &induction_ops, .vocab = config->vocab, .max_tokens = task->longest + 1};
     task->cumulative = kvsi_alloc(task->longest + 1, sizeof *task->cumulative);
     if (!task->cumulative) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for lengths up to %zu", task->longest);
+        st = kvsi_no_memory(err, "lengths up to %zu", task->longest);
         goto out;
     }
     kept = tabulate(task);

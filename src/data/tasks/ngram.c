@@ -1,10 +1,10 @@
-/* The n-gram task: memorise a fixed table of triples.
+/* The n-gram task: memorize a fixed table of triples.
  *
- *     fed      x1  x2          pair number i of the table, for sequence number i mod pairs
- *     answer       x3          known only from both together
+ *     input    x1  x2          pair number (i mod pairs) of the table, for sequence number i
+ *     target       x3          determined only by both
  *
- * The fewer letters, the more pairs share an x2, and the less x2 alone tells: the best accuracy
- * without x1 is a property of the table, and comes with it. */
+ * The fewer letters, the more pairs share an x2, and the less x2 alone determines x3.  The best
+ * accuracy without x1 is a property of the table and is stored with it. */
 #include "base/memory.h"
 #include "config/config.h"
 #include "data/task.h"
@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Keep the table, and the marks on its pairs while it is drawn, to some megabytes. */
 typedef struct triple {
     int32_t x1, x2, x3;
 } triple;
@@ -24,7 +23,7 @@ typedef struct ngram_task {
     double ceiling;
 } ngram_task;
 
-/* ---- what the trainer asks for --------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
                    uint8_t *scored)
@@ -65,7 +64,7 @@ double kvs_ngram_ceiling(const kvs_task *task)
     return task->ops == &ngram_ops ? ((const ngram_task *)task)->ceiling : NAN;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static kvs_status check(const kvs_ngram_config *c, kvs_err *err)
 {
@@ -73,7 +72,7 @@ static kvs_status check(const kvs_ngram_config *c, kvs_err *err)
     if (c->pairs > c->alphabet * c->alphabet)
         return kvsi_fail(err, KVS_E_INVALID,
                          "ngram pairs is '%zu', expected at most %zu: an alphabet of '%zu' has no "
-                         "more different pairs",
+                         "more distinct pairs",
                          c->pairs, c->alphabet * c->alphabet, c->alphabet);
     if (c->seed > INT64_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "ngram seed is '%llu', expected at most %lld",
@@ -81,7 +80,7 @@ static kvs_status check(const kvs_ngram_config *c, kvs_err *err)
     return KVS_OK;
 }
 
-/* Draws pairs until one is new; `taken` has a mark for every pair there is. */
+/* Draws pairs until one is new; `taken` has a mark per possible pair. */
 static triple draw_triple(const kvs_ngram_config *c, uint64_t number, uint8_t *taken)
 {
     const uint32_t alphabet = (uint32_t)c->alphabet;
@@ -107,7 +106,7 @@ static int compare_x2_x3(const void *left, const void *right)
     return a->x2 != b->x2 ? (a->x2 > b->x2) - (a->x2 < b->x2) : (a->x3 > b->x3) - (a->x3 < b->x3);
 }
 
-/* For each x2 the best guess is its most frequent x3.  `table` comes sorted by x2, then x3. */
+/* For each x2 the best guess is its most frequent x3.  `table` is sorted by x2, then x3. */
 static double ceiling_of(const triple *table, size_t pairs)
 {
     size_t right = 0;
@@ -137,8 +136,7 @@ static kvs_status fill(ngram_task *task, kvs_err *err)
 
     task->table = kvsi_alloc(c->pairs, sizeof *task->table);
     if (!taken || !sorted || !task->table) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for %zu pairs of %zu letters", c->pairs,
-                       c->alphabet);
+        st = kvsi_no_memory(err, "%zu pairs of %zu letters", c->pairs, c->alphabet);
         goto out;
     }
     for (size_t i = 0; i < c->pairs; i++)
@@ -160,7 +158,7 @@ kvs_status kvs_ngram_create(kvs_task **out, const kvs_ngram_config *config, kvs_
     TRY_OUT(check(config, err));
     task = kvsi_alloc(1, sizeof *task);
     if (!task) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "no memory for the n-gram task");
+        st = kvsi_no_memory(err, "the n-gram task");
         goto out;
     }
     task->config = *config;

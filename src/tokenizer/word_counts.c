@@ -1,29 +1,29 @@
-/* Words of texts, counted by several threads.
+/* Counts words with several threads.
  *
- * Texts come in pieces and are collected until there is work for all threads.  They are cut where
- * no word can cross: at their ends, at special strings, and within long stretches between a
- * character that is no space and a space.  (GPT-2's expression has a space only at the start of a
- * word, and words that end with another character do not look at what follows.)  So the counts
- * depend neither on the pieces nor on the number of threads.  Only a text without such a place for
- * 16 MiB is cut where its piece ends, as when it is encoded. */
+ * Text is collected until there is work for all threads and cut into segments where no word can
+ * cross: at the ends of texts, at special strings, and between a character that is not a space and
+ * a space.  (In GPT-2's expression a space occurs only at the start of a word, and a word that ends
+ * with another character does not look at what follows.)  So the counts depend neither on how the
+ * text is split over calls nor on the number of threads.  Only a text without such a position in 16
+ * MiB is cut at the end of a piece, as in encoding. */
+#include "base/array.h"
 #include "base/documents.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "parallel/threads.h"
-#include "tokenizer/array.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/train.h"
 #include "tokenizer/trie.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 
-enum { STRETCH = 1 << 18, BATCH = 1 << 23 }; /* bytes, about */
+enum { SEGMENT_BYTES = 1 << 18, BATCH_BYTES = 1 << 23 }; /* bytes, approximate */
 
-typedef struct stretch {
-    size_t at, size; /* in the text that is collected */
-} stretch;
+typedef struct segment {
+    size_t at, size; /* in `text` */
+} segment;
 
-/* What a thread has of its own. */
+/* State of one thread. */
 typedef struct counter {
     kvsi_pattern *pattern;
     kvsi_word_counts counts;
@@ -36,10 +36,10 @@ struct kvsi_word_counter {
     counter *counters; /* one per thread */
     kvsi_trie specials;
     size_t longest; /* bytes of the longest special string, at least 1 */
-    char *text;     /* collected: `size` bytes, of which the first `cut` are in stretches */
+    char *text;     /* collected text; the first `cut` of its `size` bytes are in segments */
     size_t size, capacity, cut;
-    stretch *stretches;
-    size_t count, stretch_capacity;
+    segment *segments;
+    size_t count, segment_capacity;
 };
 
 kvs_status kvsi_word_counts_add(kvsi_word_counts *counts, const char *word, size_t size,
@@ -61,21 +61,21 @@ void kvsi_word_counts_release(kvsi_word_counts *counts)
     *counts = (kvsi_word_counts){0};
 }
 
-/* ---- cutting --------------------------------------------------------------------------------- */
+/* ---- segments -------------------------------------------------------------------------------- */
 
-static kvs_status add_stretch(kvsi_word_counter *c, size_t size, kvs_err *err)
+static kvs_status add_segment(kvsi_word_counter *c, size_t size, kvs_err *err)
 {
-    const kvs_status st = kvsi_array_reserve(&c->stretches, &c->stretch_capacity, c->count + 1,
-                                             sizeof *c->stretches, err);
+    const kvs_status st = kvsi_array_reserve(&c->segments, &c->segment_capacity, c->count + 1,
+                                             sizeof *c->segments, err);
 
     if (st == KVS_OK)
-        c->stretches[c->count++] = (stretch){c->cut, size};
+        c->segments[c->count++] = (segment){c->cut, size};
     c->cut += size;
     return st;
 }
 
-/* Whether the character before `at` may be a space.  Beyond ASCII the spaces are U+0085,
- * U+00A0, U+1680, some from U+2000 to U+205F, and U+3000; this holds for some others too. */
+/* Whether the character before `at` may be a space.  The spaces beyond ASCII are U+0085, U+00A0,
+ * U+1680, some of U+2000 to U+205F, and U+3000; returns 1 for some other characters too. */
 static int may_follow_space(const char *text, size_t at)
 {
     const unsigned char *end = (const unsigned char *)text + at;
@@ -88,41 +88,41 @@ static int may_follow_space(const char *text, size_t at)
                        (end[-3] == 0xe3 && end[-2] == 0x80 && end[-1] == 0x80));
 }
 
-/* Whether no word can cross `at`, 0 < at < size. */
-static int is_cut(const char *text, size_t at)
+/* Whether no word can cross position `at`, 0 < at < size. */
+static int is_boundary(const char *text, size_t at)
 {
     return (text[at] == ' ' || text[at] == '\n') && !may_follow_space(text, at);
 }
 
-/* The next `size` bytes become stretches. */
-static kvs_status cut_stretches(kvsi_word_counter *c, size_t size, kvs_err *err)
+/* Cuts the next `size` bytes into segments. */
+static kvs_status cut_segments(kvsi_word_counter *c, size_t size, kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
     while (size > 0 && st == KVS_OK) {
         const char *text = c->text + c->cut;
-        size_t end = size > STRETCH ? STRETCH : size;
+        size_t end = size > SEGMENT_BYTES ? SEGMENT_BYTES : size;
 
-        while (end < size && !is_cut(text, end))
+        while (end < size && !is_boundary(text, end))
             end++;
-        st = add_stretch(c, end, err);
+        st = add_segment(c, end, err);
         size -= end;
     }
     return st;
 }
 
-/* The last place at or before `limit` that is a cut; 0 if there is none. */
-static size_t last_cut(const char *text, size_t size, size_t limit)
+/* The last boundary at or before `limit`; 0 if there is none. */
+static size_t last_boundary(const char *text, size_t size, size_t limit)
 {
     size_t at = limit < size ? limit : size - 1;
 
-    while (at > 0 && !is_cut(text, at))
+    while (at > 0 && !is_boundary(text, at))
         at--;
     return at;
 }
 
-/* Cuts the collected text: all of it at the end of a text, otherwise only the part that later text
- * cannot change.  A special string that starts before `limit` is complete. */
+/* Cuts the collected text: all of it if it `ends`, otherwise only the part that later text cannot
+ * change.  A special string that starts before `limit` is complete. */
 static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
 {
     const size_t left = c->size - c->cut;
@@ -137,12 +137,12 @@ static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
 
         length = kvsi_trie_find(&c->specials, text, size, 0, &at, &which);
         if (length == 0 || at >= end) {
-            at = ends ? size : size > 0 ? last_cut(text, size, end) : 0;
-            return cut_stretches(c, at, err);
+            at = ends ? size : size > 0 ? last_boundary(text, size, end) : 0;
+            return cut_segments(c, at, err);
         }
-        TRY(cut_stretches(c, at, err));
+        TRY(cut_segments(c, at, err));
         c->cut += length;
-        if (left - (c->size - c->cut) > limit) /* nothing before the limit is left */
+        if (left - (c->size - c->cut) > limit) /* nothing is left before the limit */
             return KVS_OK;
     }
     return KVS_OK;
@@ -150,8 +150,8 @@ static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-/* Bytes that are not UTF-8 are words of their own, as when encoding. */
-static kvs_status count_stretch(counter *c, kvsi_bytes text)
+/* Bytes that are not UTF-8 are separate words, as in encoding. */
+static kvs_status count_segment(counter *c, kvsi_bytes text)
 {
     for (size_t at = 0; at < text.size;) {
         const size_t valid = kvsi_utf8_valid(text.text + at, text.size - at);
@@ -186,15 +186,15 @@ static kvs_status add_counts(kvsi_word_counts *to, const kvsi_word_counts *from,
     return st;
 }
 
-/* Counts the words of all stretches, and keeps the text behind them. */
-static kvs_status count_stretches(kvsi_word_counter *c, kvs_err *err)
+/* Counts the words of all segments and keeps the text after them. */
+static kvs_status count_segments(kvsi_word_counter *c, kvs_err *err)
 {
     KVSI_PARALLEL_PIECES(c->threads, i, c->count) {
         counter *own = c->counters + kvsi_thread_index();
 
         if (own->status == KVS_OK)
-            own->status = count_stretch(
-                own, (kvsi_bytes){c->text + c->stretches[i].at, c->stretches[i].size});
+            own->status =
+                count_segment(own, (kvsi_bytes){c->text + c->segments[i].at, c->segments[i].size});
     }
     for (int i = 0; i < c->threads; i++)
         if (c->counters[i].status != KVS_OK)
@@ -216,7 +216,7 @@ static kvs_status prepare(kvsi_word_counter *c, const kvs_tokenizer_training *tr
     c->threads = training->threads > 0 ? training->threads : kvsi_threads_available();
     c->counters = kvsi_alloc((size_t)c->threads, sizeof *c->counters);
     if (!c->counters)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for counting words");
+        return kvsi_no_memory(err, "counting words");
     for (int i = 0; i < c->threads; i++)
         TRY(kvsi_pattern_create(&c->counters[i].pattern, KVSI_GPT2_EXPRESSION, err));
     for (size_t i = 0; i < training->specials; i++) {
@@ -236,7 +236,7 @@ kvs_status kvsi_word_counter_create(kvsi_word_counter **out, const kvs_tokenizer
 
     *out = NULL;
     if (!c)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for counting words");
+        return kvsi_no_memory(err, "counting words");
     TRY_OUT(prepare(c, training, err));
     *out = c;
     c = NULL;
@@ -255,7 +255,7 @@ void kvsi_word_counter_free(kvsi_word_counter *c)
     }
     kvsi_free(c->counters);
     kvsi_trie_release(&c->specials);
-    kvsi_free(c->stretches);
+    kvsi_free(c->segments);
     kvsi_free(c->text);
     kvsi_free(c);
 }
@@ -271,14 +271,14 @@ kvs_status kvsi_word_counter_add(kvsi_word_counter *c, const char *text, size_t 
     TRY(cut_text(c, last, err));
     if (!last && c->size - c->cut > KVSI_PIECE_BYTES)
         TRY(cut_text(c, 1, err));
-    if (c->cut >= BATCH)
-        TRY(count_stretches(c, err));
+    if (c->cut >= BATCH_BYTES)
+        TRY(count_segments(c, err));
     return KVS_OK;
 }
 
 kvs_status kvsi_word_counter_finish(kvsi_word_counter *c, kvsi_word_counts *counts, kvs_err *err)
 {
-    TRY(count_stretches(c, err));
+    TRY(count_segments(c, err));
     for (int i = 0; i < c->threads; i++)
         TRY(add_counts(counts, &c->counters[i].counts, err));
     return KVS_OK;

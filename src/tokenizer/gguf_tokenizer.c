@@ -1,9 +1,8 @@
-/* The vocabulary of a GGUF file: SentencePiece's ("llama"), byte-level ("gpt2") or, where a file
- * has neither, a whole tokenizer.json. */
-#include "formats/gguf.h"
-
+/* Reads the vocabulary of a GGUF file: SentencePiece ("llama"), byte-level ("gpt2"), or a
+ * tokenizer.json. */
 #include "base/memory.h"
-#include "tokenizer/documents.h"
+#include "formats/gguf.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +24,7 @@ static kvs_status get_flag(int *out, const kvsi_gguf *file, const char *key, kvs
     return st;
 }
 
-/* Kinds of tokens, where the file has them for as many. */
+/* *out = the token types, or NULL if the file has none. */
 static kvs_status get_kinds(const kvsi_gguf_value **out, const kvsi_gguf *file, size_t count,
                             const char *path, kvs_err *err)
 {
@@ -36,7 +35,7 @@ static kvs_status get_kinds(const kvsi_gguf_value **out, const kvsi_gguf *file, 
         return KVS_OK;
     st = kvsi_gguf_get_array(out, file, KEY("token_type"), KVSI_GGUF_I32, err);
     if (st == KVS_OK && (*out)->count != count)
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': %zu tokens, but %zu types of them", path, count,
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s': %zu tokens, but %zu token types", path, count,
                        (*out)->count);
     return st;
 }
@@ -48,7 +47,7 @@ static int kind_at(const kvsi_gguf_value *kinds, size_t id)
 
 /* ---- SentencePiece --------------------------------------------------------------------------- */
 
-static kvs_status read_pieces(kvsi_scored *scored, const kvsi_gguf *file, const char *path,
+static kvs_status read_pieces(kvsi_sp_model *sp, const kvsi_gguf *file, const char *path,
                               kvs_err *err)
 {
     const kvsi_gguf_value *tokens, *scores, *kinds;
@@ -61,16 +60,15 @@ static kvs_status read_pieces(kvsi_scored *scored, const kvsi_gguf *file, const 
         return kvsi_fail(err, KVS_E_FORMAT, "'%s': %zu tokens, but %zu scores", path, tokens->count,
                          scores->count);
     for (size_t id = 0; id < tokens->count; id++) {
-        kvsi_scored_piece piece = {.score = kvsi_gguf_float_at(scores, id),
-                                   .kind = kind_at(kinds, id)};
+        kvsi_sp_piece piece = {.score = kvsi_gguf_float_at(scores, id), .kind = kind_at(kinds, id)};
 
         piece.text = kvsi_gguf_next_text(tokens, &at, &piece.size);
-        TRY(kvsi_scored_add(scored, &piece, err));
+        TRY(kvsi_sp_model_add(sp, &piece, err));
     }
     return KVS_OK;
 }
 
-static kvs_status get_character_map(kvsi_scored *scored, const kvsi_gguf *file, kvs_err *err)
+static kvs_status get_character_map(kvsi_sp_model *sp, const kvsi_gguf *file, kvs_err *err)
 {
     static const char key[] = KEY("precompiled_charsmap");
     const kvsi_gguf_value *bytes = NULL;
@@ -80,41 +78,41 @@ static kvs_status get_character_map(kvsi_scored *scored, const kvsi_gguf *file, 
         return KVS_OK;
     st = kvsi_gguf_get_array(&bytes, file, key, KVSI_GGUF_U8, err);
     if (st == KVS_OK && bytes->count > 0) {
-        scored->character_map = (const char *)bytes->data;
-        scored->character_map_size = bytes->count;
+        sp->character_map = (const char *)bytes->data;
+        sp->character_map_size = bytes->count;
     }
     return st;
 }
 
-static kvs_status load_scored(kvs_tokenizer **out, const kvsi_gguf *file, const char *path,
-                              kvs_err *err)
+static kvs_status load_sentencepiece(kvs_tokenizer **out, const kvsi_gguf *file, const char *path,
+                                     kvs_err *err)
 {
-    kvsi_scored scored;
+    kvsi_sp_model sp;
     kvs_status st;
 
-    kvsi_scored_init(&scored);
-    TRY_OUT(read_pieces(&scored, file, path, err));
-    TRY_OUT(kvsi_gguf_get_whole(&scored.unknown, file, KEY("unknown_token_id"), err));
-    TRY_OUT(kvsi_gguf_get_whole(&scored.bos, file, KEY("bos_token_id"), err));
-    TRY_OUT(kvsi_gguf_get_whole(&scored.eos, file, KEY("eos_token_id"), err));
-    TRY_OUT(get_flag(&scored.add_bos, file, KEY("add_bos_token"), err));
-    TRY_OUT(get_flag(&scored.add_eos, file, KEY("add_eos_token"), err));
-    TRY_OUT(get_flag(&scored.add_dummy_prefix, file, KEY("add_space_prefix"), err));
-    TRY_OUT(get_flag(&scored.remove_extra_spaces, file, KEY("remove_extra_whitespaces"), err));
-    TRY_OUT(get_character_map(&scored, file, err));
-    TRY_OUT(kvsi_tokenizer_from_scored(out, &scored, path, err));
+    kvsi_sp_model_init(&sp);
+    TRY_OUT(read_pieces(&sp, file, path, err));
+    TRY_OUT(kvsi_gguf_get_whole(&sp.unknown, file, KEY("unknown_token_id"), err));
+    TRY_OUT(kvsi_gguf_get_whole(&sp.bos, file, KEY("bos_token_id"), err));
+    TRY_OUT(kvsi_gguf_get_whole(&sp.eos, file, KEY("eos_token_id"), err));
+    TRY_OUT(get_flag(&sp.add_bos, file, KEY("add_bos_token"), err));
+    TRY_OUT(get_flag(&sp.add_eos, file, KEY("add_eos_token"), err));
+    TRY_OUT(get_flag(&sp.add_dummy_prefix, file, KEY("add_space_prefix"), err));
+    TRY_OUT(get_flag(&sp.remove_extra_spaces, file, KEY("remove_extra_whitespaces"), err));
+    TRY_OUT(get_character_map(&sp, file, err));
+    TRY_OUT(kvsi_tokenizer_from_sp_model(out, &sp, path, err));
 out:
-    kvsi_free(scored.pieces);
+    kvsi_free(sp.pieces);
     return st;
 }
 
 /* ---- byte-level ------------------------------------------------------------------------------ */
 
-/* Files name their expression, they do not have it. */
+/* GGUF files store the name of their pre-tokenizer, not its expression. */
 static const struct {
-    const char *name, *expression; /* NULL: GPT-2's */
+    const char *name, *expression; /* NULL = GPT-2's */
     int ignore_merges;
-    int add_bos; /* where the file does not say */
+    int add_bos; /* default if the file has no add_bos_token */
 } splits[] = {
     {"gpt-2", NULL, 0, 0},
     {"llama-bpe",
@@ -150,10 +148,10 @@ static kvs_status make_document(json_t **out, int *add_bos, const kvsi_gguf *fil
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
         if (!is(name, size, splits[i].name))
             continue;
-        *out = kvsi_byte_level_document(splits[i].expression);
+        *out = kvsi_byte_level_json(splits[i].expression);
         *add_bos = splits[i].add_bos;
         if (!*out)
-            return kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", path);
+            return kvsi_no_memory(err, "'%s'", path);
         if (splits[i].ignore_merges)
             json_object_set_new(json_object_get(*out, "model"), "ignore_merges", json_true());
         return KVS_OK;
@@ -175,21 +173,22 @@ static kvs_status add_tokens(json_t *document, const kvsi_gguf *file, const char
         const char *text = kvsi_gguf_next_text(tokens, &at, &size);
         const int kind = kind_at(kinds, id);
 
-        TRY(kvsi_document_add_piece(document, text, size, id, err));
+        TRY(kvsi_tokenizer_json_add_piece(document, text, size, id, err));
         if (kind == KVSI_PIECE_CONTROL || kind == KVSI_PIECE_USER_DEFINED)
-            TRY(kvsi_document_add_token(document, text, size, id, kind == KVSI_PIECE_CONTROL, err));
+            TRY(kvsi_tokenizer_json_add_token(document, text, size, id, kind == KVSI_PIECE_CONTROL,
+                                              err));
     }
     at = 0;
     for (size_t i = 0; i < merges->count; i++) {
         const char *merge = kvsi_gguf_next_text(merges, &at, &size);
 
-        TRY(kvsi_document_add_merge(document, merge, size, err));
+        TRY(kvsi_tokenizer_json_add_merge(document, merge, size, err));
     }
     return KVS_OK;
 }
 
-/* The first and last token, where the file names them. */
-static kvs_status name_ends(kvs_tokenizer *t, const kvsi_gguf *file, kvs_err *err)
+/* Sets BOS and EOS if the file has them. */
+static kvs_status set_bos_eos(kvs_tokenizer *t, const kvsi_gguf *file, kvs_err *err)
 {
     int64_t bos = -1, eos = -1;
 
@@ -202,8 +201,8 @@ static kvs_status name_ends(kvs_tokenizer *t, const kvsi_gguf *file, kvs_err *er
     return KVS_OK;
 }
 
-/* Puts a token around every text; -1 = none. */
-static kvs_status put_around(kvs_tokenizer *t, int32_t before, int32_t after, kvs_err *err)
+/* Adds the template that puts these tokens around every text; -1 = none. */
+static kvs_status set_template(kvs_tokenizer *t, int32_t before, int32_t after, kvs_err *err)
 {
     const int32_t ids[2] = {before, after};
     kvsi_ids *const sides[2] = {&t->before, &t->after};
@@ -216,14 +215,15 @@ static kvs_status put_around(kvs_tokenizer *t, int32_t before, int32_t after, kv
             kvsi_vocabulary_at(&t->vocabulary, ids[i] >= 0 ? (size_t)ids[i] : SIZE_MAX);
 
         if (piece.size >= sizeof names[i])
-            return kvsi_fail(err, KVS_E_LIMIT, "the names of the first or last token are too long");
+            return kvsi_fail(err, KVS_E_LIMIT,
+                             "the name of the BOS or EOS token is longer than 127 bytes");
         snprintf(names[i], sizeof names[i], "%.*s", (int)piece.size, piece.text ? piece.text : "");
         if (ids[i] >= 0)
             TRY(kvsi_ids_add(sides[i], ids + i, 1, err));
     }
-    return kvsi_document_frame(t->document, before >= 0 ? names[0] : NULL,
-                               (size_t)(before >= 0 ? before : 0), after >= 0 ? names[1] : NULL,
-                               (size_t)(after >= 0 ? after : 0), err);
+    return kvsi_tokenizer_json_set_template(
+        t->document, before >= 0 ? names[0] : NULL, (size_t)(before >= 0 ? before : 0),
+        after >= 0 ? names[1] : NULL, (size_t)(after >= 0 ? after : 0), err);
 }
 
 static kvs_status load_byte_level(kvs_tokenizer **out, const kvsi_gguf *file, const char *path,
@@ -238,9 +238,9 @@ static kvs_status load_byte_level(kvs_tokenizer **out, const kvsi_gguf *file, co
     TRY_OUT(add_tokens(document, file, path, err));
     TRY_OUT(get_flag(&add_bos, file, KEY("add_bos_token"), err));
     TRY_OUT(get_flag(&add_eos, file, KEY("add_eos_token"), err));
-    TRY_OUT(kvsi_tokenizer_from_document(&t, json_incref(document), path, err));
-    TRY_OUT(name_ends(t, file, err));
-    TRY_OUT(put_around(t, add_bos ? t->bos : -1, add_eos ? t->eos : -1, err));
+    TRY_OUT(kvsi_tokenizer_from_json(&t, json_incref(document), path, err));
+    TRY_OUT(set_bos_eos(t, file, err));
+    TRY_OUT(set_template(t, add_bos ? t->bos : -1, add_eos ? t->eos : -1, err));
     *out = t;
     t = NULL;
 out:
@@ -249,7 +249,7 @@ out:
     return st;
 }
 
-/* ---- either, and a tokenizer.json ------------------------------------------------------------ */
+/* ---- any of them ----------------------------------------------------------------------------- */
 
 static kvs_status load_document(kvs_tokenizer **out, const kvsi_gguf *file, const char *text,
                                 size_t size, const char *path, kvs_err *err)
@@ -259,8 +259,8 @@ static kvs_status load_document(kvs_tokenizer **out, const kvsi_gguf *file, cons
     kvs_status st;
 
     TRY_OUT(kvsi_json_parse(&document, text, size, path, err));
-    TRY_OUT(kvsi_tokenizer_from_document(&t, document, path, err));
-    TRY_OUT(name_ends(t, file, err));
+    TRY_OUT(kvsi_tokenizer_from_json(&t, document, path, err));
+    TRY_OUT(set_bos_eos(t, file, err));
     *out = t;
     t = NULL;
 out:
@@ -293,7 +293,7 @@ kvs_status kvsi_tokenizer_load_gguf(kvs_tokenizer **out, const char *path, kvs_e
     if (size == 0 && document)
         st = load_document(out, file, document, document_size, path, err);
     else if (is(model, size, "llama"))
-        st = load_scored(out, file, path, err);
+        st = load_sentencepiece(out, file, path, err);
     else if (is(model, size, "gpt2"))
         st = load_byte_level(out, file, path, err);
     else

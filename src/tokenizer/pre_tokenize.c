@@ -1,31 +1,32 @@
-/* Pre-tokenizers: a text goes through them piece by piece, each piece through all that follow,
- * until what comes out is a word. */
+/* Pre-tokenizers.  Each step splits or changes a piece of text and passes the results to the next
+ * step; the results of the last step are the words. */
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 
 typedef struct splitter {
     const kvs_tokenizer *t;
-    kvsi_take_word take;
+    kvsi_word_callback callback;
     void *user;
     kvs_err *err;
-    size_t limit, *made; /* bytes that steps which change the text may make, and have made */
+    size_t limit, *made; /* bytes that steps may produce, and have produced */
 } splitter;
 
-/* A piece at its way through step number `step`; `first`: it stands at the very start. */
+/* Applies the steps from `step` on; `first`: the piece starts the text. */
 static kvs_status run(const splitter *s, size_t step, const char *text, size_t size, int first);
 
-/* ---- cutting: matches and what is between them, joined as the behavior says ------------------ */
+/* ---- splitting: matches and the text between them, joined according to the behavior ---------- */
 
 typedef struct cutter {
     const splitter *splitter;
     const kvsi_component *component;
-    size_t step; /* that the pieces go to */
+    size_t step; /* the step that receives the pieces */
     const char *text;
     int first;
-    size_t from, to; /* the piece that is not sent on yet; empty at first */
-    int is_match;    /* the last part that joined it */
+    size_t from, to; /* the pending piece; empty at first */
+    int is_match;    /* whether its last part is a match */
 } cutter;
 
 static kvs_status flush(cutter *c)
@@ -54,7 +55,7 @@ static int joins(const cutter *c, int is_match)
     return 0;
 }
 
-/* The next part of the text, up to `to`. */
+/* Adds the part of the text up to `to`. */
 static kvs_status add_part(cutter *c, size_t to, int is_match)
 {
     kvs_status st = KVS_OK;
@@ -69,8 +70,8 @@ static kvs_status add_part(cutter *c, size_t to, int is_match)
     return st;
 }
 
-/* Matches of the pattern within text[at .. end-1], which is valid UTF-8.  The expression sees
- * nothing outside. */
+/* Splits text[at .. end-1], which is valid UTF-8.  The expression sees nothing outside this
+ * range. */
 static kvs_status cut_by_pattern(cutter *c, size_t at, size_t end)
 {
     const char *text = c->text + at;
@@ -105,7 +106,7 @@ static kvs_status cut_by_character(cutter *c, size_t at, size_t end)
     return add_part(c, end, 0);
 }
 
-/* Bytes that are not UTF-8 are pieces of their own, whatever the behavior: no text is lost. */
+/* Bytes that are not UTF-8 become separate pieces for every behavior, so no text is lost. */
 static kvs_status cut(const splitter *s, size_t next, const kvsi_component *component,
                       const char *text, size_t size, int first)
 {
@@ -148,8 +149,7 @@ static kvs_status check_made(const splitter *s, const kvsi_text *text)
     return st != KVS_OK ? st : kvsi_check_growth(*s->made, s->limit, s->err);
 }
 
-/* The model knows what bytes stand for, and gets them as they are; a step that follows gets the
- * characters. */
+/* As the last step it passes bytes unmapped, since the model looks them up in byte_ids. */
 static kvs_status byte_level(const splitter *s, size_t step, const char *text, size_t size,
                              int first)
 {
@@ -157,7 +157,7 @@ static kvs_status byte_level(const splitter *s, size_t step, const char *text, s
     kvs_status st;
 
     if (step + 1 == s->t->pre_tokenizers.count)
-        return s->take(s->user, text, size, s->err);
+        return s->callback(s->user, text, size, s->err);
     kvsi_map_bytes(&mapped, text, size);
     TRY_OUT(check_made(s, &mapped));
     TRY_OUT(run(s, step + 1, mapped.data, mapped.length, first));
@@ -211,7 +211,7 @@ out:
     return st;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- all steps ------------------------------------------------------------------------------- */
 
 static kvs_status run(const splitter *s, size_t step, const char *text, size_t size, int first)
 {
@@ -220,7 +220,7 @@ static kvs_status run(const splitter *s, size_t step, const char *text, size_t s
     if (size == 0)
         return KVS_OK;
     if (step >= s->t->pre_tokenizers.count)
-        return s->take(s->user, text, size, s->err);
+        return s->callback(s->user, text, size, s->err);
     c = s->t->pre_tokenizers.list + step;
     switch (c->kind) {
     case KVSI_BYTE_LEVEL:
@@ -235,10 +235,10 @@ static kvs_status run(const splitter *s, size_t step, const char *text, size_t s
 }
 
 kvs_status kvsi_pre_tokenize(const kvs_tokenizer *t, const char *text, size_t size, int first,
-                             kvsi_take_word take, void *user, kvs_err *err)
+                             kvsi_word_callback callback, void *user, kvs_err *err)
 {
     size_t made = 0;
-    const splitter s = {t, take, user, err, kvsi_growth_limit(size), &made};
+    const splitter s = {t, callback, user, err, kvsi_growth_limit(size), &made};
 
     return run(&s, 0, text, size, first);
 }

@@ -1,12 +1,13 @@
-/* A context and its continuation: where one ends and the other begins, in ids.
+/* Encodes a context and its continuation and finds the boundary between their ids.
  *
- * The rule is lm-evaluation-harness's, so that scores compare: a token that reaches across the
- * border belongs to the side that encoding the context alone gives it. */
+ * The rule is that of lm-evaluation-harness, so that scores are comparable: a token that crosses
+ * the boundary belongs to the side that encoding the context alone assigns it to. */
 #include "base/memory.h"
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
-static size_t without_space(const char *text, size_t size)
+static size_t trim_spaces(const char *text, size_t size)
 {
     while (size > 0) {
         uint32_t code;
@@ -19,21 +20,21 @@ static size_t without_space(const char *text, size_t size)
     return size;
 }
 
-/* What stands for nothing: the tokenizer's own start of a text, else BOS, else EOS. */
-static kvs_status add_nothing(const kvs_tokenizer *t, kvsi_ids *out, kvs_err *err)
+/* An empty context becomes the template's ids before a text, or BOS, or EOS. */
+static kvs_status add_empty_context(const kvs_tokenizer *t, kvsi_ids *out, kvs_err *err)
 {
     const int32_t id = t->bos >= 0 ? t->bos : t->eos;
 
     if (t->before.count > 0)
         return kvsi_ids_add(out, t->before.ids, t->before.count, err);
     if (id < 0)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "the context is empty, and the tokenizer has neither "
-                         "BOS nor EOS to stand for it");
+        return kvsi_fail(
+            err, KVS_E_INVALID,
+            "the context is empty, and the tokenizer has neither BOS nor EOS to replace it");
     return kvsi_ids_add(out, &id, 1, err);
 }
 
-/* Adds the ids of both texts together from number `from` on. */
+/* Appends the ids of the joined text from index `from` on. */
 static kvs_status add_rest(const kvs_tokenizer *t, kvsi_ids *out, const kvsi_text *both,
                            size_t from, kvs_err *err)
 {
@@ -47,8 +48,8 @@ static kvs_status add_rest(const kvs_tokenizer *t, kvsi_ids *out, const kvsi_tex
         TRY_OUT(kvsi_ids_add(out, ids + from, count - from, err));
     else
         st = kvsi_fail(err, KVS_E_INVALID,
-                       "the continuation has no token of its own: the context has %zu tokens, both "
-                       "together %zu",
+                       "the continuation has no token of its own: the context has %zu tokens, "
+                       "context and continuation %zu",
                        from, count);
 out:
     kvsi_free(ids);
@@ -60,7 +61,7 @@ kvs_status kvs_tokenizer_encode_pair(const kvs_tokenizer *t, const char *context
                                      size_t continuation_size, int32_t **ids, size_t *count,
                                      size_t *context_count, kvs_err *err)
 {
-    const size_t size = without_space(context, context_size);
+    const size_t size = trim_spaces(context, context_size);
     kvsi_ids out = {0};
     kvsi_text both = {0};
     int32_t *alone = NULL;
@@ -75,7 +76,7 @@ kvs_status kvs_tokenizer_encode_pair(const kvs_tokenizer *t, const char *context
     TRY_OUT(
         kvs_tokenizer_encode(t, context, size, KVS_ENCODE_NO_SPECIAL, &alone, &alone_count, err));
     if (alone_count == 0)
-        TRY_OUT(add_nothing(t, &out, err));
+        TRY_OUT(add_empty_context(t, &out, err));
     else
         TRY_OUT(kvsi_ids_add(&out, t->before.ids, t->before.count, err));
     TRY_OUT(kvsi_ids_add(&out, alone, alone_count, err));

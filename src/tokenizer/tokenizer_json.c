@@ -1,8 +1,10 @@
-/* A tokenizer from its tokenizer.json: model, added tokens, post-processor; the steps are in
- * components.c. */
+/* Reads a tokenizer.json: model, added tokens and post-processor.  components.c reads the other
+ * parts. */
+#include "base/array.h"
 #include "base/memory.h"
+#include "base/utf8.h"
+#include "tokenizer/characters.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,9 +20,8 @@ typedef struct reader {
 static kvs_status set_piece(const reader *r, const char *piece, uint64_t id)
 {
     if (id >= KVSI_TOKENS_MAX)
-        return kvsi_fail(r->err, KVS_E_FORMAT,
-                         "'%s': token '%s' has id %llu, at most %d is allowed", r->what, piece,
-                         (unsigned long long)id, KVSI_TOKENS_MAX - 1);
+        return kvsi_fail(r->err, KVS_E_FORMAT, "'%s': token '%s' has id %llu, expected at most %d",
+                         r->what, piece, (unsigned long long)id, KVSI_TOKENS_MAX - 1);
     return kvsi_vocabulary_set(&r->t->vocabulary, id, piece, strlen(piece), r->err);
 }
 
@@ -75,7 +76,7 @@ static int is_piece(const reader *r, kvsi_bytes text)
     return kvsi_vocabulary_find(&r->t->vocabulary, text.text, text.size) >= 0;
 }
 
-/* "a b".  Where tokens have spaces in them, the first cut that leaves two tokens. */
+/* Splits "a b".  If tokens contain spaces, takes the first split into two tokens. */
 static int split_text(const reader *r, kvsi_bytes merge, kvsi_bytes *left, kvsi_bytes *right)
 {
     size_t cuts = 0;
@@ -89,7 +90,7 @@ static int split_text(const reader *r, kvsi_bytes merge, kvsi_bytes *left, kvsi_
         if (is_piece(r, *left) && is_piece(r, *right))
             return 1;
     }
-    return cuts == 1; /* two words, which are no tokens: the complaint names them */
+    return cuts == 1; /* two words that are not tokens: the caller's message names them */
 }
 
 /* "a b" or ["a", "b"] */
@@ -126,7 +127,7 @@ out:
     return st;
 }
 
-/* What would change ids and is not done here must not be there. */
+/* Refuses options that would change ids and are not implemented. */
 static kvs_status refuse_options(const reader *r, const json_t *model)
 {
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
@@ -159,8 +160,8 @@ static kvs_status read_unknown(const reader *r, const json_t *model)
         r->t->unknown = kvsi_vocabulary_find(&r->t->vocabulary, json_string_value(unknown),
                                              json_string_length(unknown));
     if (r->t->unknown < 0)
-        return kvsi_fail(r->err, KVS_E_FORMAT, "'%s': key 'unk_token': '%s' is no token", r->what,
-                         json_is_string(unknown) ? json_string_value(unknown) : "?");
+        return kvsi_fail(r->err, KVS_E_FORMAT, "'%s': key 'unk_token': '%s' is not a token",
+                         r->what, json_is_string(unknown) ? json_string_value(unknown) : "?");
     return KVS_OK;
 }
 
@@ -179,7 +180,7 @@ static kvs_status read_model(const reader *r, json_t *model)
     return kvsi_json_get_bool(&t->fuse_unknown, model, "fuse_unk", r->what, r->err);
 }
 
-/* The tokens for bytes: <0x00> to <0xFF>, or the characters that stand for them. */
+/* Finds the ids of bytes: of <0x00> to <0xFF>, or of the characters that represent bytes. */
 static void find_bytes(kvs_tokenizer *t)
 {
     const kvsi_components *steps = &t->pre_tokenizers;
@@ -198,7 +199,7 @@ static void find_bytes(kvs_tokenizer *t)
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
-/* The content's place in the vocabulary, new or old. */
+/* Adds the content to the vocabulary, or checks the id it has there. */
 static kvs_status place_added(const reader *r, const char *content, uint64_t id)
 {
     const kvsi_vocabulary *v = &r->t->vocabulary;
@@ -273,14 +274,14 @@ static kvs_status read_added(const reader *r, const json_t *list)
 
 /* ---- post-processors ------------------------------------------------------------------------- */
 
-/* What stands around a text is a few tokens, but a short file could name long lists often. */
-static kvs_status add_framing(const reader *r, kvsi_ids *out, const int32_t *ids, size_t count)
+/* A template has few tokens, but a small file could repeat a long list many times. */
+static kvs_status add_template_ids(const reader *r, kvsi_ids *out, const int32_t *ids, size_t count)
 {
-    enum { FRAMING_MAX = 256 };
+    enum { TEMPLATE_IDS_MAX = 256 };
 
-    if (out->count + count > FRAMING_MAX)
+    if (out->count + count > TEMPLATE_IDS_MAX)
         return kvsi_fail(r->err, KVS_E_LIMIT, "'%s': more than %d tokens on one side of a text",
-                         r->what, (int)FRAMING_MAX);
+                         r->what, (int)TEMPLATE_IDS_MAX);
     return kvsi_ids_add(out, ids, count, r->err);
 }
 
@@ -304,14 +305,14 @@ static kvs_status add_special(const reader *r, const json_t *template, const cha
             return kvsi_fail(r->err, KVS_E_FORMAT,
                              "'%s': template token '%s' has an id outside the vocabulary", r->what,
                              name);
-        st = add_framing(r, out, &id, 1);
+        st = add_template_ids(r, out, &id, 1);
         if (st != KVS_OK)
             return st;
     }
     return KVS_OK;
 }
 
-/* A template goes around what those before it have put around the text. */
+/* Each template is applied outside the ones before it. */
 static kvs_status read_template(const reader *r, const json_t *value)
 {
     const json_t *parts = json_object_get(value, "single"), *part;
@@ -329,15 +330,15 @@ static kvs_status read_template(const reader *r, const json_t *value)
             TRY_OUT(add_special(r, value, special, texts ? &r->t->after : &before));
         } else if (!text || strcmp(text, "A") != 0 || texts++) {
             st = kvsi_fail(r->err, KVS_E_FORMAT,
-                           "'%s': a template for one text must have Sequence 'A' once", r->what);
+                           "'%s': expected Sequence 'A' once in a template for one text", r->what);
             goto out;
         }
     }
     if (!texts) {
-        st = kvsi_fail(r->err, KVS_E_FORMAT, "'%s': a template without its text", r->what);
+        st = kvsi_fail(r->err, KVS_E_FORMAT, "'%s': a template has no Sequence", r->what);
         goto out;
     }
-    TRY_OUT(add_framing(r, &before, r->t->before.ids, r->t->before.count));
+    TRY_OUT(add_template_ids(r, &before, r->t->before.ids, r->t->before.count));
     kvsi_free(r->t->before.ids);
     r->t->before = before;
     before = (kvsi_ids){0};
@@ -366,14 +367,15 @@ static kvs_status read_post_processor(const reader *r, const json_t *value, int 
     return KVS_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the tokenizer --------------------------------------------------------------------------- */
 
-/* tokenizer.json does not say which tokens begin and end a text: the template does, or names do. */
-static int32_t find_frame_token(const kvs_tokenizer *t, const kvsi_ids *frame,
-                                const char *const *names)
+/* tokenizer.json does not name BOS and EOS: they are the template's first tokens, or have usual
+ * names. */
+static int32_t find_special(const kvs_tokenizer *t, const kvsi_ids *template_ids,
+                            const char *const *names)
 {
-    if (frame->count > 0)
-        return frame->ids[0];
+    if (template_ids->count > 0)
+        return template_ids->ids[0];
     for (; *names; names++) {
         const int32_t id = kvsi_vocabulary_find(&t->vocabulary, *names, strlen(*names));
 
@@ -384,14 +386,15 @@ static int32_t find_frame_token(const kvs_tokenizer *t, const kvsi_ids *frame,
     return -1;
 }
 
-static void find_frame(kvs_tokenizer *t)
+static void find_bos_eos(kvs_tokenizer *t)
 {
-    static const char *const begins[] = {"<s>", "<bos>", "<|begin_of_text|>", "<|endoftext|>",
-                                         NULL};
-    static const char *const ends[] = {"</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>", NULL};
+    static const char *const bos_names[] = {"<s>", "<bos>", "<|begin_of_text|>", "<|endoftext|>",
+                                            NULL};
+    static const char *const eos_names[] = {"</s>", "<eos>", "<|end_of_text|>", "<|endoftext|>",
+                                            NULL};
 
-    t->bos = find_frame_token(t, &t->before, begins);
-    t->eos = find_frame_token(t, &t->after, ends);
+    t->bos = find_special(t, &t->before, bos_names);
+    t->eos = find_special(t, &t->after, eos_names);
     t->document_bos = t->bos;
     t->document_eos = t->eos;
 }
@@ -414,16 +417,16 @@ static kvs_status read_document(const reader *r)
     if (t->vocab == 0)
         return kvsi_fail(r->err, KVS_E_FORMAT, "'%s': the vocabulary is empty", r->what);
     find_bytes(t);
-    find_frame(t);
-    if (!t->byte_words) /* those have a pre-tokenizer that cuts them */
-        TRY(kvsi_find_joints(t, r->err));
-    json_object_del(model, "vocab"); /* from here on we have them in a better form */
+    find_bos_eos(t);
+    if (!t->byte_words) /* byte words are already split by the pre-tokenizer */
+        TRY(kvsi_find_joinable(t, r->err));
+    json_object_del(model, "vocab"); /* stored in `vocabulary` and `merges` now */
     json_object_del(model, "merges");
     return KVS_OK;
 }
 
-kvs_status kvsi_tokenizer_from_document(kvs_tokenizer **out, json_t *document, const char *what,
-                                        kvs_err *err)
+kvs_status kvsi_tokenizer_from_json(kvs_tokenizer **out, json_t *document, const char *what,
+                                    kvs_err *err)
 {
     kvs_tokenizer *t = kvsi_alloc(1, sizeof *t);
     const reader r = {t, what, err};
@@ -438,7 +441,7 @@ kvs_status kvsi_tokenizer_from_document(kvs_tokenizer **out, json_t *document, c
         json_decref(document);
     }
     if (!t || !t->scratch) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "'%s': out of memory", what);
+        st = kvsi_no_memory(err, "'%s'", what);
         goto out;
     }
     TRY_OUT(kvsi_json_check("a tokenizer", err));

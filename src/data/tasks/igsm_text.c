@@ -1,21 +1,20 @@
-/* How problems and solutions are told, word by word, and how steps are recognised.
+/* Writes problems and solutions word by word, and recognizes steps.
  *
  *     full      the tally of NETS within every HARBOUR equals 5 added to the tally of ...
- *     compact   HARBOUR NETS = 5 + HARBOUR OARS .
- */
+ *     compact   HARBOUR NETS = 5 + HARBOUR OARS . */
 #include "data/tasks/igsm_words.h"
 
 #include <string.h>
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- words and names ------------------------------------------------------------------------- */
 
-typedef struct teller {
-    kvsi_igsm_told *out;
+typedef struct writer {
+    kvsi_igsm_text *out;
     const kvsi_igsm_words *words;
     const kvsi_igsm_problem *problem;
-} teller;
+} writer;
 
-static void put(teller *t, size_t word)
+static void put(writer *t, size_t word)
 {
     if (t->out->count == KVSI_IGSM_WORDS_MAX)
         t->out->overflow = 1;
@@ -23,26 +22,26 @@ static void put(teller *t, size_t word)
         t->out->words[t->out->count++] = (uint16_t)word;
 }
 
-/* A few words in a row; -1 ends them. */
-static void put_all(teller *t, const int *list)
+/* A list of words, ended by -1. */
+static void put_all(writer *t, const int *list)
 {
     for (; *list >= 0; list++)
         put(t, (size_t)*list);
 }
 
-#define SAY(t, ...) put_all(t, (const int[]){__VA_ARGS__, -1})
+#define PUT(t, ...) put_all(t, (const int[]){__VA_ARGS__, -1})
 
-static void put_number(teller *t, int number)
+static void put_number(writer *t, int number)
 {
     put(t, kvsi_igsm_first_number(t->words) + (size_t)number);
 }
 
-static void put_letter(teller *t, size_t letter)
+static void put_letter(writer *t, size_t letter)
 {
     put(t, kvsi_igsm_first_letter(t->words) + letter);
 }
 
-static void put_name(teller *t, int16_t name)
+static void put_name(writer *t, int16_t name)
 {
     const size_t first = kvsi_igsm_first_name(t->words), noun = (size_t)name / KVSI_IGSM_NAMES;
 
@@ -56,7 +55,7 @@ static void put_name(teller *t, int16_t name)
     put(t, first + KVSI_IGSM_OFFICIAL_CATEGORIES + noun);
 }
 
-static void put_thing(teller *t, const kvsi_igsm_parameter *p)
+static void put_thing(writer *t, const kvsi_igsm_parameter *p)
 {
     if (t->words->mode == KVS_IGSM_PAPER)
         put(t, kvsi_igsm_first_name(t->words) + KVSI_IGSM_PLACES + (size_t)p->thing);
@@ -64,7 +63,7 @@ static void put_thing(teller *t, const kvsi_igsm_parameter *p)
         put_name(t, p->thing);
 }
 
-static void put_place(teller *t, const kvsi_igsm_parameter *p)
+static void put_place(writer *t, const kvsi_igsm_parameter *p)
 {
     if (t->words->mode == KVS_IGSM_PAPER)
         put(t, kvsi_igsm_first_name(t->words) + (size_t)p->place);
@@ -73,7 +72,7 @@ static void put_place(teller *t, const kvsi_igsm_parameter *p)
 }
 
 /* The name of a quantity. */
-static void put_phrase(teller *t, const kvsi_igsm_parameter *p)
+static void put_phrase(writer *t, const kvsi_igsm_parameter *p)
 {
     if (t->words->wording == KVS_IGSM_COMPACT) {
         put_place(t, p);
@@ -81,12 +80,12 @@ static void put_phrase(teller *t, const kvsi_igsm_parameter *p)
         return;
     }
     put_thing(t, p);
-    SAY(t, W_WITHIN, W_EVERY);
+    PUT(t, W_WITHIN, W_EVERY);
     put_place(t, p);
 }
 
-/* The same at the head of a step, where mode official leaves out what can be left out. */
-static void put_defined(teller *t, const kvsi_igsm_parameter *p)
+/* The name at the start of a step; mode official omits what is redundant. */
+static void put_defined(writer *t, const kvsi_igsm_parameter *p)
 {
     if (t->words->mode == KVS_IGSM_PAPER) {
         put_phrase(t, p);
@@ -96,22 +95,22 @@ static void put_defined(teller *t, const kvsi_igsm_parameter *p)
     put_thing(t, p);
 }
 
-/* Once more what is counted; in mode official the sentence's start is enough. */
-static void put_stem(teller *t)
+/* Repeats what is counted; in mode official the start of the sentence is enough. */
+static void put_stem(writer *t)
 {
     if (t->words->mode == KVS_IGSM_PAPER)
-        SAY(t, W_THE, W_TALLY, W_OF);
+        PUT(t, W_THE, W_TALLY, W_OF);
 }
 
 /* ---- sentences ------------------------------------------------------------------------------- */
 
-static const kvsi_igsm_parameter *source(const teller *t, const kvsi_igsm_parameter *p, size_t i)
+static const kvsi_igsm_parameter *source(const writer *t, const kvsi_igsm_parameter *p, size_t i)
 {
     return &t->problem->parameters[p->sources[i]];
 }
 
-/* Sources from `first` on, with `between` between them, and `last` before the last one. */
-static void put_list(teller *t, const kvsi_igsm_parameter *p, size_t first, size_t between,
+/* Sources from `first` on, with `between` between them and `last` before the last one. */
+static void put_list(writer *t, const kvsi_igsm_parameter *p, size_t first, size_t between,
                      size_t last)
 {
     for (size_t i = first; i < p->source_count; i++) {
@@ -121,41 +120,41 @@ static void put_list(teller *t, const kvsi_igsm_parameter *p, size_t first, size
     }
 }
 
-static void put_rest(teller *t, const kvsi_igsm_parameter *p)
+static void put_rest(writer *t, const kvsi_igsm_parameter *p)
 {
     if (p->source_count == 1) {
         put_stem(t);
         put_phrase(t, source(t, p, 0));
     } else if (p->operation == KVSI_IGSM_DIFFERENCE) {
-        SAY(t, W_THE, W_GAP, W_BETWEEN);
+        PUT(t, W_THE, W_GAP, W_BETWEEN);
         put_stem(t);
         put_phrase(t, source(t, p, 0));
         put(t, W_AND);
         if (t->words->mode == KVS_IGSM_PAPER)
-            SAY(t, W_THE, W_TOTAL, W_OF);
+            PUT(t, W_THE, W_TOTAL, W_OF);
         put_list(t, p, 1, W_COMMA, W_COMMA);
     } else if (p->operation == KVSI_IGSM_PRODUCT) {
-        SAY(t, W_THE, W_PRODUCT, W_OF);
+        PUT(t, W_THE, W_PRODUCT, W_OF);
         put_stem(t);
         put_list(t, p, 0, W_AND, W_AND);
     } else {
-        SAY(t, W_THE, W_TOTAL, W_OF);
+        PUT(t, W_THE, W_TOTAL, W_OF);
         put_stem(t);
         put_list(t, p, 0, W_COMMA, W_AND);
     }
 }
 
-static void tell_full(teller *t, const kvsi_igsm_parameter *p)
+static void write_full(writer *t, const kvsi_igsm_parameter *p)
 {
-    SAY(t, W_THE, W_TALLY, W_OF);
+    PUT(t, W_THE, W_TALLY, W_OF);
     put_phrase(t, p);
     put(t, W_EQUALS);
     if (p->source_count == 0 || p->joined != KVSI_IGSM_NOTHING)
         put_number(t, p->constant);
     if (p->source_count > 0 && p->joined == KVSI_IGSM_SUM)
-        SAY(t, W_ADDED, W_TO);
+        PUT(t, W_ADDED, W_TO);
     if (p->source_count > 0 && p->joined == KVSI_IGSM_DIFFERENCE)
-        SAY(t, W_TAKEN, W_FROM);
+        PUT(t, W_TAKEN, W_FROM);
     if (p->source_count > 0 && p->joined == KVSI_IGSM_PRODUCT)
         put(t, W_TIMES);
     if (p->source_count > 0)
@@ -171,7 +170,7 @@ static size_t sign_of(kvsi_igsm_operation operation)
 }
 
 /* HARBOUR NETS = 5 + HARBOUR OARS .    HARBOUR NETS = - A B , C D . */
-static void tell_compact(teller *t, const kvsi_igsm_parameter *p)
+static void write_compact(writer *t, const kvsi_igsm_parameter *p)
 {
     put_phrase(t, p);
     put(t, W_EQUAL);
@@ -185,7 +184,7 @@ static void tell_compact(teller *t, const kvsi_igsm_parameter *p)
     put(t, W_POINT);
 }
 
-static void tell_question(teller *t)
+static void write_question(writer *t)
 {
     const kvsi_igsm_parameter *p = &t->problem->parameters[t->problem->asked];
 
@@ -196,14 +195,14 @@ static void tell_question(teller *t)
     }
     put(t, W_WHAT);
     put_thing(t, p);
-    SAY(t, W_TALLY, W_HAS, W_EVERY);
+    PUT(t, W_TALLY, W_HAS, W_EVERY);
     put_place(t, p);
     put(t, W_QUESTION);
 }
 
 /* ---- steps of a solution --------------------------------------------------------------------- */
 
-static size_t name_value(teller *t, kvsi_igsm_letters *l)
+static size_t name_value(writer *t, kvsi_igsm_letters *l)
 {
     const int letter = l->choose(l->user, t->out->count, l->used);
 
@@ -212,8 +211,8 @@ static size_t name_value(teller *t, kvsi_igsm_letters *l)
     return (size_t)letter;
 }
 
-/* Mode paper: the numbers themselves.  5 - ( 3 + 4 ) = 21 */
-static void put_numbers(teller *t, const kvsi_igsm_parameter *p)
+/* Mode paper: the values.  5 - ( 3 + 4 ) = 21 */
+static void put_numbers(writer *t, const kvsi_igsm_parameter *p)
 {
     const kvsi_igsm_operation op = p->source_count > 1 ? p->operation : p->joined;
     const size_t count = p->source_count + (p->joined != KVSI_IGSM_NOTHING);
@@ -231,7 +230,7 @@ static void put_numbers(teller *t, const kvsi_igsm_parameter *p)
         put(t, W_CLOSE);
 }
 
-static void tell_paper_step(teller *t, size_t index, kvsi_igsm_letters *l)
+static void write_paper_step(writer *t, size_t index, kvsi_igsm_letters *l)
 {
     const kvsi_igsm_parameter *p = &t->problem->parameters[index];
     size_t letter;
@@ -243,7 +242,7 @@ static void tell_paper_step(teller *t, size_t index, kvsi_igsm_letters *l)
         put(t, W_BE);
     letter = name_value(t, l);
     if (t->words->wording == KVS_IGSM_FULL) {
-        SAY(t, W_COMMA, W_THEN);
+        PUT(t, W_COMMA, W_THEN);
         put_letter(t, letter);
     }
     put(t, W_EQUAL);
@@ -255,12 +254,12 @@ static void tell_paper_step(teller *t, size_t index, kvsi_igsm_letters *l)
     put(t, W_POINT);
 }
 
-/* A value in a step: with a letter, or (letter < 0) a constant of the sentence. */
+/* A value in a step: a letter, or (letter < 0) a constant of the sentence. */
 typedef struct value {
     int letter, number;
 } value;
 
-static void put_value(teller *t, value v)
+static void put_value(writer *t, value v)
 {
     if (v.letter < 0)
         put_number(t, v.number);
@@ -277,8 +276,8 @@ static int compute(kvsi_igsm_operation operation, int a, int b)
     return result % KVSI_IGSM_MODULUS;
 }
 
-/* x = a + b = 3 + 4 = 7, where x is still to be named or (last) the step's own letter. */
-static value put_binary(teller *t, kvsi_igsm_operation operation, value a, value b, int last,
+/* x = a + b = 3 + 4 = 7, where x is a new letter or (last) the step's own letter. */
+static value put_binary(writer *t, kvsi_igsm_operation operation, value a, value b, int last,
                         size_t own, kvsi_igsm_letters *l)
 {
     value made = {.letter = (int)own, .number = compute(operation, a.number, b.number)};
@@ -303,14 +302,14 @@ static value put_binary(teller *t, kvsi_igsm_operation operation, value a, value
     return made;
 }
 
-static value source_value(const teller *t, const kvsi_igsm_parameter *p, size_t i,
+static value source_value(const writer *t, const kvsi_igsm_parameter *p, size_t i,
                           const kvsi_igsm_letters *l)
 {
     return (value){.letter = l->of[p->sources[i]], .number = source(t, p, i)->value};
 }
 
-/* One value alone: then x = a = 5 . */
-static void put_alone(teller *t, value v, size_t own)
+/* A single value: then x = a = 5 . */
+static void put_alone(writer *t, value v, size_t own)
 {
     put(t, W_THEN);
     put_letter(t, own);
@@ -323,9 +322,9 @@ static void put_alone(teller *t, value v, size_t own)
     put(t, W_POINT);
 }
 
-/* Mode official: one operation of two at a time, sums from the left; what is in between has letters
- * of its own. */
-static void tell_official_step(teller *t, size_t index, kvsi_igsm_letters *l)
+/* Mode official: one binary operation at a time, sums from the left; intermediate values get their
+ * own letters. */
+static void write_official_step(writer *t, size_t index, kvsi_igsm_letters *l)
 {
     const kvsi_igsm_parameter *p = &t->problem->parameters[index];
     const int has_constant = p->joined != KVSI_IGSM_NOTHING;
@@ -358,21 +357,21 @@ static void tell_official_step(teller *t, size_t index, kvsi_igsm_letters *l)
     l->of[index] = (uint8_t)own;
 }
 
-void kvsi_igsm_tell_step(kvsi_igsm_told *out, const kvsi_igsm_words *w,
-                         const kvsi_igsm_problem *problem, size_t parameter,
-                         kvsi_igsm_letters *letters)
+void kvsi_igsm_write_step(kvsi_igsm_text *out, const kvsi_igsm_words *w,
+                          const kvsi_igsm_problem *problem, size_t parameter,
+                          kvsi_igsm_letters *letters)
 {
-    teller t = {out, w, problem};
+    writer t = {out, w, problem};
 
     if (w->mode == KVS_IGSM_PAPER)
-        tell_paper_step(&t, parameter, letters);
+        write_paper_step(&t, parameter, letters);
     else
-        tell_official_step(&t, parameter, letters);
+        write_official_step(&t, parameter, letters);
 }
 
 /* ---- a problem with its solution ------------------------------------------------------------- */
 
-/* The next one that is free. */
+/* The next free letter. */
 static int choose_next(void *user, size_t position, const uint8_t used[KVSI_IGSM_LETTERS])
 {
     int letter = 0;
@@ -384,7 +383,7 @@ static int choose_next(void *user, size_t position, const uint8_t used[KVSI_IGSM
     return letter;
 }
 
-/* Any that is free. */
+/* A random free letter. */
 static int choose_any(void *user, size_t position, const uint8_t used[KVSI_IGSM_LETTERS])
 {
     kvsi_random *random = user;
@@ -401,7 +400,7 @@ static int choose_any(void *user, size_t position, const uint8_t used[KVSI_IGSM_
     return letter;
 }
 
-static void tell_solution(teller *t)
+static void write_solution(writer *t)
 {
     const kvsi_igsm_problem *p = t->problem;
     kvsi_igsm_letters letters = {.choose = choose_next};
@@ -415,36 +414,37 @@ static void tell_solution(teller *t)
     for (size_t i = 0; i < p->solved_count; i++) {
         if (i > 0)
             put(t, W_LINE);
-        kvsi_igsm_tell_step(t->out, t->words, p, p->solved[i], &letters);
+        kvsi_igsm_write_step(t->out, t->words, p, p->solved[i], &letters);
         if (p->solved[i] == p->asked)
             t->out->answer = t->out->count - 2; /* before the point */
     }
     if (t->words->mode == KVS_IGSM_OFFICIAL) {
-        SAY(t, W_LINE, W_ANSWER);
+        PUT(t, W_LINE, W_ANSWER);
         t->out->answer = t->out->count;
         put_number(t, p->parameters[p->asked].value);
     }
     put(t, W_END);
 }
 
-void kvsi_igsm_tell(kvsi_igsm_told *out, const kvsi_igsm_words *w, const kvsi_igsm_problem *problem)
+void kvsi_igsm_write(kvsi_igsm_text *out, const kvsi_igsm_words *w,
+                     const kvsi_igsm_problem *problem)
 {
-    teller t = {out, w, problem};
+    writer t = {out, w, problem};
 
     out->count = 0;
     out->overflow = 0;
-    for (size_t i = 0; i < problem->told_count; i++) {
-        const kvsi_igsm_parameter *p = &problem->parameters[problem->told[i]];
+    for (size_t i = 0; i < problem->stated_count; i++) {
+        const kvsi_igsm_parameter *p = &problem->parameters[problem->stated[i]];
 
         if (w->wording == KVS_IGSM_COMPACT)
-            tell_compact(&t, p);
+            write_compact(&t, p);
         else
-            tell_full(&t, p);
+            write_full(&t, p);
     }
-    tell_question(&t);
+    write_question(&t);
     put(&t, W_LINE);
     out->problem_count = out->count;
-    tell_solution(&t);
+    write_solution(&t);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -455,8 +455,8 @@ int kvsi_igsm_read_parameter(const kvsi_igsm_words *w, const kvsi_igsm_problem *
     const size_t skip = w->wording == KVS_IGSM_FULL; /* "let" */
 
     for (size_t i = 0; i < problem->count; i++) {
-        kvsi_igsm_told phrase = {.count = 0};
-        teller t = {&phrase, w, problem};
+        kvsi_igsm_text phrase = {.count = 0};
+        writer t = {&phrase, w, problem};
 
         put_defined(&t, &problem->parameters[i]);
         if (count >= skip + phrase.count &&

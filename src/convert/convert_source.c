@@ -1,4 +1,4 @@
-#include "convert/source.h"
+#include "convert/convert_source.h"
 
 #include "model/model.h"
 #include "parallel/threads.h"
@@ -7,13 +7,13 @@
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* What is kept of a type: numbers of blocks are exact in float32. */
+/* KVS_DTYPE_KEEP keeps plain types; values of quantized blocks are exact in float32. */
 static kvsi_dtype plain_dtype(kvsi_dtype dtype)
 {
     return dtype == KVSI_F16 || dtype == KVSI_BF16 ? dtype : KVSI_F32;
 }
 
-/* Blocks for whatever is made of them; positions, which are added as they are, stay exact. */
+/* Position embeddings stay exact; rows that are not whole blocks become F16. */
 static kvsi_dtype block_dtype(kvsi_dtype dtype, const kvsi_parameter *p)
 {
     if (p->role == KVSI_POSITION)
@@ -64,7 +64,7 @@ static kvs_status report(kvsi_convert_source *s, size_t index, kvs_err *err)
 
 static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_err *err)
 {
-    kvsi_convert_source *s = (kvsi_convert_source *)self; /* it counts */
+    kvsi_convert_source *s = (kvsi_convert_source *)self; /* for the progress counter */
     const kvsi_parameter *p = &s->layout.list[index];
 
     if (s->weights)
@@ -99,7 +99,7 @@ void kvsi_convert_remark(const kvsi_convert_source *s)
     if (!first)
         return;
     snprintf(text, sizeof text,
-             "%zu of %zu tensors are F16, because their rows are no whole blocks of %zu: '%s' has "
+             "%zu of %zu tensors are F16, because their rows are not whole blocks of %zu: '%s' has "
              "rows of %zu",
              count, s->layout.count, kvsi_dtype_block(KVSI_Q8_0), first->name,
              first->shape[first->rank - 1]);
@@ -111,7 +111,7 @@ kvsi_dtype kvsi_convert_dtype(const kvsi_convert_source *s)
     return wanted_dtype(s, &s->layout.list[0]); /* the embeddings */
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static kvs_status open_input(kvsi_convert_source *s, kvs_err *err)
 {

@@ -1,4 +1,4 @@
-#include "tokenizer/cache.h"
+#include "tokenizer/word_cache.h"
 
 #include "base/memory.h"
 
@@ -6,14 +6,14 @@
 
 enum { SLOTS = 1 << 17, WORDS_MAX = SLOTS / 2 };
 
-struct kvsi_cache_entry {
+struct kvsi_word_cache_entry {
     uint32_t hash, key, first_id;
     uint16_t size, count; /* size = 0: free */
 };
 
-typedef struct kvsi_cache_entry entry;
+typedef struct kvsi_word_cache_entry entry;
 
-static entry *entry_of(const kvsi_cache *cache, const char *word, size_t size, uint32_t hash)
+static entry *entry_of(const kvsi_word_cache *cache, const char *word, size_t size, uint32_t hash)
 {
     size_t at = hash % SLOTS;
 
@@ -26,7 +26,8 @@ static entry *entry_of(const kvsi_cache *cache, const char *word, size_t size, u
     }
 }
 
-const int32_t *kvsi_cache_get(const kvsi_cache *cache, const char *word, size_t size, size_t *count)
+const int32_t *kvsi_word_cache_get(const kvsi_word_cache *cache, const char *word, size_t size,
+                                   size_t *count)
 {
     const entry *e;
 
@@ -37,12 +38,12 @@ const int32_t *kvsi_cache_get(const kvsi_cache *cache, const char *word, size_t 
     return e->size ? cache->ids.ids + e->first_id : NULL;
 }
 
-static kvs_status make_room(kvsi_cache *cache, kvs_err *err)
+static kvs_status reserve(kvsi_word_cache *cache, kvs_err *err)
 {
     if (!cache->entries)
         cache->entries = kvsi_alloc(SLOTS, sizeof *cache->entries);
     if (!cache->entries)
-        return kvsi_fail(err, KVS_E_NOMEM, "cannot allocate memory for a cache of words");
+        return kvsi_no_memory(err, "a cache of words");
     if (cache->used == WORDS_MAX) {
         memset(cache->entries, 0, SLOTS * sizeof *cache->entries);
         cache->used = cache->keys.length = cache->ids.count = 0;
@@ -50,15 +51,15 @@ static kvs_status make_room(kvsi_cache *cache, kvs_err *err)
     return KVS_OK;
 }
 
-kvs_status kvsi_cache_put(kvsi_cache *cache, const char *word, size_t size, const int32_t *ids,
-                          size_t count, kvs_err *err)
+kvs_status kvsi_word_cache_put(kvsi_word_cache *cache, const char *word, size_t size,
+                               const int32_t *ids, size_t count, kvs_err *err)
 {
     const uint32_t hash = (uint32_t)kvsi_hash_bytes(word, size);
     entry *e;
 
     if (size == 0 || size > KVSI_CACHED_WORD_MAX || count == 0 || count > UINT16_MAX)
         return KVS_OK;
-    TRY(make_room(cache, err));
+    TRY(reserve(cache, err));
     TRY(kvsi_ids_add(&cache->ids, ids, count, err));
     kvsi_text_add_bytes(&cache->keys, word, size);
     TRY(kvsi_text_check(&cache->keys, err));
@@ -69,10 +70,10 @@ kvs_status kvsi_cache_put(kvsi_cache *cache, const char *word, size_t size, cons
     return KVS_OK;
 }
 
-void kvsi_cache_release(kvsi_cache *cache)
+void kvsi_word_cache_release(kvsi_word_cache *cache)
 {
     kvsi_free(cache->entries);
     kvsi_text_release(&cache->keys);
     kvsi_free(cache->ids.ids);
-    *cache = (kvsi_cache){0};
+    *cache = (kvsi_word_cache){0};
 }

@@ -1,19 +1,14 @@
-/* A tokenizer as a GGUF file has it.  Those files name a few kinds of tokenizers and leave the rest
- * to the reader; what they cannot say exactly goes along as a tokenizer.json instead, which few
- * programs read. */
+/* Exports a tokenizer to GGUF.  GGUF names a few kinds of tokenizers and does not store their
+ * rules. A tokenizer that is none of them exactly is stored as a tokenizer.json, which few programs
+ * read. */
 #include "base/memory.h"
-#include "tokenizer/documents.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static kvs_status fail_memory(kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a vocabulary");
-}
-
-/* ---- what both kinds need -------------------------------------------------------------------- */
+/* ---- both kinds ------------------------------------------------------------------------------ */
 
 static int has_all_bytes(const kvs_tokenizer *t)
 {
@@ -23,15 +18,15 @@ static int has_all_bytes(const kvs_tokenizer *t)
     return 1;
 }
 
-/* Why a tokenizer of either kind is more than such a file can say; NULL: it is not. */
-static const char *find_oddity(const kvs_tokenizer *t)
+/* What GGUF cannot represent, for messages; NULL if there is nothing. */
+static const char *unsupported_feature(const kvs_tokenizer *t)
 {
     if (t->before.count > 1 || (t->before.count == 1 && t->before.ids[0] != t->bos) ||
         t->after.count > 1 || (t->after.count == 1 && t->after.ids[0] != t->eos))
-        return "what it puts around a text";
+        return "its template";
     for (size_t i = 0; i < t->added_count; i++)
         if (t->added[i].single_word || t->added[i].strip_left || t->added[i].strip_right)
-            return "added tokens that look at their neighbours";
+            return "added tokens with single_word, lstrip or rstrip";
     return NULL;
 }
 
@@ -43,13 +38,13 @@ static int is_added(const kvs_tokenizer *t, size_t id, int special)
     return 0;
 }
 
-static kvs_status add_tokens(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+static kvs_status add_tokens(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs_err *err)
 {
     kvsi_gguf_vocabulary *v = &w->vocabulary;
 
     w->tokens = kvsi_alloc(t->vocab, sizeof *w->tokens);
     if (!w->tokens)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "a vocabulary");
     for (size_t id = 0; id < t->vocab; id++) {
         const kvsi_bytes piece = kvsi_vocabulary_at(&t->vocabulary, id);
         const int type = t->kinds             ? t->kinds[id]
@@ -74,21 +69,21 @@ static kvs_status add_tokens(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err
 
 /* ---- SentencePiece: "llama" ------------------------------------------------------------------ */
 
-/* The ranks of the merges that make a piece. */
-typedef struct span {
+/* The range of ranks of the merges that produce a piece. */
+typedef struct rank_range {
     uint32_t low, high;
     int32_t id;
-} span;
+} rank_range;
 
-static int by_rank(const void *a, const void *b)
+static int by_low_rank(const void *a, const void *b)
 {
-    const span *x = a, *y = b;
+    const rank_range *x = a, *y = b;
 
     return x->low < y->low ? -1 : x->low > y->low;
 }
 
-/* SentencePiece merges any two neighbours that make a piece.  Merges say the same only if they are
- * all there: every way to cut a piece into two. */
+/* SentencePiece merges any two adjacent pieces whose concatenation is a piece.  Merges are
+ * equivalent only if they contain every split of every piece. */
 static int has_every_cut(const kvs_tokenizer *t, const kvsi_gguf_token *tokens, size_t id)
 {
     const kvsi_gguf_token *token = tokens + id;
@@ -103,7 +98,7 @@ static int has_every_cut(const kvs_tokenizer *t, const kvsi_gguf_token *tokens, 
         right = kvsi_vocabulary_find(&t->vocabulary, token->text + at, rest);
         if (left < 0 || right < 0) {
             uint32_t code;
-            /* A character that is no piece could still be merged there. */
+            /* A character that is not a piece could still be merged here. */
             const int left_odd = left < 0 && kvsi_utf8_next(token->text, at, &code) == at;
             const int right_odd =
                 right < 0 && kvsi_utf8_next(token->text + at, rest, &code) == rest;
@@ -119,39 +114,39 @@ static int has_every_cut(const kvs_tokenizer *t, const kvsi_gguf_token *tokens, 
     return 1;
 }
 
-/* The merges of each piece, in the order of their ranks; *count says of how many pieces. */
-static span *list_spans(const kvs_tokenizer *t, size_t *count)
+/* The range of each piece that has merges, sorted by rank; *count = their number. */
+static rank_range *list_ranges(const kvs_tokenizer *t, size_t *count)
 {
-    span *spans = kvsi_alloc(t->vocab, sizeof *spans);
+    rank_range *ranges = kvsi_alloc(t->vocab, sizeof *ranges);
     kvsi_merge *merges = kvsi_merges_list(&t->merges);
 
     *count = 0;
-    for (size_t id = 0; spans && id < t->vocab; id++)
-        spans[id] = (span){UINT32_MAX, 0, (int32_t)id};
-    for (size_t i = 0; spans && merges && i < t->merges.count; i++) {
-        span *s = spans + merges[i].result;
+    for (size_t id = 0; ranges && id < t->vocab; id++)
+        ranges[id] = (rank_range){UINT32_MAX, 0, (int32_t)id};
+    for (size_t i = 0; ranges && merges && i < t->merges.count; i++) {
+        rank_range *s = ranges + merges[i].result;
 
         s->low = merges[i].rank < s->low ? merges[i].rank : s->low;
         s->high = merges[i].rank > s->high ? merges[i].rank : s->high;
     }
     kvsi_free(merges);
-    for (size_t id = 0; spans && id < t->vocab; id++)
-        if (spans[id].low != UINT32_MAX)
-            spans[(*count)++] = spans[id];
-    if (spans)
-        qsort(spans, *count, sizeof *spans, by_rank);
-    return spans;
+    for (size_t id = 0; ranges && id < t->vocab; id++)
+        if (ranges[id].low != UINT32_MAX)
+            ranges[(*count)++] = ranges[id];
+    if (ranges)
+        qsort(ranges, *count, sizeof *ranges, by_low_rank);
+    return ranges;
 }
 
-/* Scores from the order of merges; *ordered says whether there are any that mean the same. */
-static kvs_status score_by_merges(kvsi_gguf_words *w, const kvs_tokenizer *t, int *ordered,
+/* Derives scores from the order of merges; *ordered = whether equivalent scores exist. */
+static kvs_status score_by_merges(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, int *ordered,
                                   kvs_err *err)
 {
     size_t count = 0;
-    span *spans = list_spans(t, &count);
+    rank_range *ranges = list_ranges(t, &count);
 
-    if (!spans)
-        return fail_memory(err);
+    if (!ranges)
+        return kvsi_no_memory(err, "a vocabulary");
     *ordered = 1;
     for (size_t id = 0; id < t->vocab; id++) {
         const int normal = w->tokens[id].text && w->tokens[id].type == KVSI_PIECE_NORMAL;
@@ -165,43 +160,43 @@ static kvs_status score_by_merges(kvsi_gguf_words *w, const kvs_tokenizer *t, in
         if (w->tokens[id].text && w->tokens[id].type == KVSI_PIECE_NORMAL)
             *ordered = has_every_cut(t, w->tokens, id);
     for (size_t i = 0; i < count; i++) {
-        if (i > 0 && spans[i].low <= spans[i - 1].high)
+        if (i > 0 && ranges[i].low <= ranges[i - 1].high)
             *ordered = 0;
-        w->tokens[spans[i].id].score = -(float)(i + 1);
+        w->tokens[ranges[i].id].score = -(float)(i + 1);
     }
-    kvsi_free(spans);
+    kvsi_free(ranges);
     return KVS_OK;
 }
 
-/* Why it is no SentencePiece model; NULL: it is one. */
-static const char *why_not_scored(const kvs_tokenizer *t, kvsi_scored *flags)
+/* Why the tokenizer cannot be a SentencePiece vocabulary; NULL if it can. */
+static const char *why_not_sentencepiece(const kvs_tokenizer *t, kvsi_sp_model *flags)
 {
     if (!json_is_null(json_object_get(t->document, "pre_tokenizer")) &&
         json_object_get(t->document, "pre_tokenizer"))
         return "its pre-tokenizer";
-    if (!kvsi_scored_read_normalizer(flags, json_object_get(t->document, "normalizer")))
+    if (!kvsi_sp_model_read_normalizer(flags, json_object_get(t->document, "normalizer")))
         return "its normalizer";
-    if (!has_all_bytes(t) && (t->unknown < 0 || !(t->scored || t->fuse_unknown)))
+    if (!has_all_bytes(t) && (t->unknown < 0 || !(t->is_sentencepiece || t->fuse_unknown)))
         return "characters without tokens";
-    if (!t->scored && (!t->byte_fallback || t->ignore_merges))
+    if (!t->is_sentencepiece && (!t->byte_fallback || t->ignore_merges))
         return "its model";
-    for (size_t i = 0; i < t->added_count && !t->scored; i++)
+    for (size_t i = 0; i < t->added_count && !t->is_sentencepiece; i++)
         if (!t->added[i].special)
             return "added tokens that are not special";
-    return find_oddity(t);
+    return unsupported_feature(t);
 }
 
-static kvs_status say_scored(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+static kvs_status export_sentencepiece(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs_err *err)
 {
     kvsi_gguf_vocabulary *v = &w->vocabulary;
-    kvsi_scored flags = {0};
+    kvsi_sp_model flags = {0};
     int ordered = 1;
 
-    v->reason = why_not_scored(t, &flags);
+    v->reason = why_not_sentencepiece(t, &flags);
     if (v->reason)
         return KVS_OK;
     TRY(add_tokens(w, t, err));
-    if (!t->scored)
+    if (!t->is_sentencepiece)
         TRY(score_by_merges(w, t, &ordered, err));
     for (size_t i = 0; i < t->normalizers.count; i++)
         if (t->normalizers.list[i].kind == KVSI_CHARACTER_MAP) {
@@ -213,7 +208,7 @@ static kvs_status say_scored(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err
     if (ordered)
         v->model = "llama";
     else
-        v->reason = "merges that no scores can order";
+        v->reason = "merges whose order no scores give";
     return KVS_OK;
 }
 
@@ -236,14 +231,14 @@ static int is_type(const json_t *object, const char *type)
     return is_text(object, "type", type);
 }
 
-/* The name of the rules that split words; NULL: they have none. */
+/* GGUF's name of the pre-tokenizer; NULL if it has none. */
 static const char *find_split(const kvs_tokenizer *t)
 {
     const json_t *pre = json_object_get(t->document, "pre_tokenizer");
     const json_t *steps = json_object_get(pre, "pretokenizers"), *split, *bytes;
     const char *expression;
 
-    /* Without merges it does not matter where words end. */
+    /* Without merges the splits do not matter. */
     if (is_type(pre, "ByteLevel") && is_false(pre, "add_prefix_space") &&
         (!is_false(pre, "use_regex") || t->merges.count == 0))
         return kvsi_gguf_split_name(NULL, t->ignore_merges);
@@ -267,12 +262,13 @@ static const char *why_not_byte_level(const kvs_tokenizer *t)
     if (!has_all_bytes(t) && t->unknown >= 0)
         return "bytes without tokens";
     if (!find_split(t))
-        return "the rules by which it splits words";
-    return find_oddity(t);
+        return "its pre-tokenizer";
+    return unsupported_feature(t);
 }
 
-/* All "left right", by rank, as one text that is cut up once it moves no more. */
-static kvs_status add_merges(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+/* All merges as "left right", sorted by rank.  Pointers are set when the text has stopped
+ * growing. */
+static kvs_status add_merges(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs_err *err)
 {
     kvsi_merge *list = kvsi_merges_list(&t->merges);
     const size_t count = t->merges.count;
@@ -281,7 +277,7 @@ static kvs_status add_merges(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err
 
     w->merges = kvsi_alloc(count, sizeof *w->merges);
     if (!list || !w->merges) {
-        st = fail_memory(err);
+        st = kvsi_no_memory(err, "a vocabulary");
         goto out;
     }
     for (size_t i = 0; i < count; i++) {
@@ -303,7 +299,7 @@ out:
     return st;
 }
 
-static kvs_status say_byte_level(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+static kvs_status export_byte_level(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs_err *err)
 {
     w->vocabulary.reason = why_not_byte_level(t);
     if (w->vocabulary.reason)
@@ -315,11 +311,11 @@ static kvs_status say_byte_level(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs
     return KVS_OK;
 }
 
-/* ---- either, or neither ---------------------------------------------------------------------- */
+/* ---- export ---------------------------------------------------------------------------------- */
 
-static kvs_status say_document(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_err *err)
+static kvs_status export_json(kvsi_gguf_tokenizer *w, const kvs_tokenizer *t, kvs_err *err)
 {
-    json_t *document = kvsi_tokenizer_to_document(t);
+    json_t *document = kvsi_tokenizer_to_json(t);
     char *text = document ? json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
 
     json_decref(document);
@@ -328,29 +324,29 @@ static kvs_status say_document(kvsi_gguf_words *w, const kvs_tokenizer *t, kvs_e
     w->vocabulary.bos = t->bos;
     w->vocabulary.eos = t->eos;
     free(text);
-    return w->document ? KVS_OK : fail_memory(err);
+    return w->document ? KVS_OK : kvsi_no_memory(err, "a vocabulary");
 }
 
-kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_words *out, const kvs_tokenizer *t, kvs_err *err)
+kvs_status kvsi_tokenizer_to_gguf(kvsi_gguf_tokenizer *out, const kvs_tokenizer *t, kvs_err *err)
 {
     kvs_status st;
 
-    *out = (kvsi_gguf_words){0};
-    TRY_OUT(t->byte_words ? say_byte_level(out, t, err) : say_scored(out, t, err));
+    *out = (kvsi_gguf_tokenizer){0};
+    TRY_OUT(t->byte_words ? export_byte_level(out, t, err) : export_sentencepiece(out, t, err));
     if (!out->vocabulary.model)
-        TRY_OUT(say_document(out, t, err));
-    TRY_OUT(kvsi_json_check("a tokenizer", err)); /* what decides the form compares values */
+        TRY_OUT(export_json(out, t, err));
+    TRY_OUT(kvsi_json_check("a tokenizer", err)); /* the comparisons above can run out of memory */
 out:
     if (st != KVS_OK)
-        kvsi_gguf_words_release(out);
+        kvsi_gguf_tokenizer_release(out);
     return st;
 }
 
-void kvsi_gguf_words_release(kvsi_gguf_words *words)
+void kvsi_gguf_tokenizer_release(kvsi_gguf_tokenizer *words)
 {
     kvsi_free(words->tokens);
     kvsi_free(words->merges);
     kvsi_free(words->document);
     kvsi_text_release(&words->bytes);
-    *words = (kvsi_gguf_words){0};
+    *words = (kvsi_gguf_tokenizer){0};
 }

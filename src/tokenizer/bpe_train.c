@@ -1,12 +1,13 @@
-/* Merges from word counts: again and again the most frequent pair of neighbours becomes a token.
+/* Learns merges from word counts: the most frequent pair of adjacent tokens becomes a token,
+ * repeatedly.
  *
- * Counts of pairs are kept, not made anew: a merge changes only the words that have the pair, which
- * each pair lists, and only the pairs in those.  The most frequent pair is on top of a heap, whose
- * entries may be out of date: one that counts too high is put back when its turn comes, so the top
- * that is true is the greatest.  Of equally frequent pairs the one with the greater bytes is first,
- * compared by the left token and then by the right. */
+ * Pair counts are updated incrementally.  Each pair lists the words that contain it, so a merge
+ * visits only these words and updates only their pairs.  A heap holds the pairs by count.  Its
+ * entries may be stale: an entry whose count is too high is pushed again with the current count, so
+ * the first entry whose count is current is the maximum.  Ties: the pair with the greater bytes
+ * comes first, comparing the left token and then the right. */
+#include "base/array.h"
 #include "base/memory.h"
-#include "tokenizer/array.h"
 #include "tokenizer/train.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@
 typedef struct pair {
     uint32_t left, right;
     int64_t count;
-    uint32_t places; /* the first of a list of words that have or had the pair, or NONE */
+    uint32_t places; /* head of the list of words that contain or contained the pair, or NONE */
 } pair;
 
 typedef struct place {
@@ -29,29 +30,29 @@ typedef struct heap_entry {
 } heap_entry;
 
 typedef struct word {
-    size_t at;     /* of its tokens */
-    uint32_t size; /* in tokens */
+    size_t at;     /* index of its first token */
+    uint32_t size; /* number of tokens */
 } word;
 
-typedef struct learner {
-    uint32_t *tokens; /* of all words */
+typedef struct trainer {
+    uint32_t *tokens; /* the tokens of all words */
     word *words;
     const uint64_t *counts;
-    kvsi_vocabulary bytes; /* of each token */
+    kvsi_vocabulary bytes; /* the bytes of each token */
     pair *pairs;
     size_t pair_count, pair_capacity;
-    uint32_t *slots; /* of pairs, by hash: index + 1 */
+    uint32_t *slots; /* hash table of pairs: index + 1, 0 = free */
     size_t slot_count;
     place *places;
     size_t place_count, place_capacity;
     heap_entry *heap;
     size_t heap_count, heap_capacity;
     kvs_err *err;
-} learner;
+} trainer;
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-static uint32_t *slot_of(const learner *l, uint32_t left, uint32_t right)
+static uint32_t *slot_of(const trainer *l, uint32_t left, uint32_t right)
 {
     const size_t mask = l->slot_count - 1;
     uint64_t hash = ((uint64_t)left << 32 | right) * UINT64_C(0x9e3779b97f4a7c15);
@@ -67,7 +68,7 @@ static uint32_t *slot_of(const learner *l, uint32_t left, uint32_t right)
     return l->slots + at;
 }
 
-static kvs_status rehash(learner *l)
+static kvs_status rehash(trainer *l)
 {
     uint32_t *old = l->slots;
     const size_t count = l->slot_count ? 2 * l->slot_count : 1 << 14;
@@ -75,7 +76,7 @@ static kvs_status rehash(learner *l)
     l->slots = kvsi_alloc(count, sizeof *l->slots);
     if (!l->slots) {
         l->slots = old;
-        return kvsi_fail(l->err, KVS_E_NOMEM, "out of memory for pairs");
+        return kvsi_no_memory(l->err, "pairs");
     }
     l->slot_count = count;
     kvsi_free(old);
@@ -84,7 +85,7 @@ static kvs_status rehash(learner *l)
     return KVS_OK;
 }
 
-static kvs_status find_pair(learner *l, uint32_t left, uint32_t right, uint32_t *out)
+static kvs_status find_pair(trainer *l, uint32_t left, uint32_t right, uint32_t *out)
 {
     uint32_t *slot;
 
@@ -101,15 +102,15 @@ static kvs_status find_pair(learner *l, uint32_t left, uint32_t right, uint32_t 
     return KVS_OK;
 }
 
-/* Notes that a word has a pair; once is enough if it was noted for this word last. */
-static kvs_status add_place(learner *l, pair *p, uint32_t index)
+/* Adds a word to the pair's list unless it was the last one added. */
+static kvs_status add_place(trainer *l, pair *p, uint32_t index)
 {
     kvs_status st;
 
     if (p->places != NONE && l->places[p->places].word == index)
         return KVS_OK;
     if (l->place_count >= NONE)
-        return kvsi_fail(l->err, KVS_E_LIMIT, "the texts have too many different words");
+        return kvsi_fail(l->err, KVS_E_LIMIT, "the texts have too many distinct words");
     st = kvsi_array_reserve(&l->places, &l->place_capacity, l->place_count + 1, sizeof *l->places,
                             l->err);
     if (st != KVS_OK)
@@ -121,7 +122,7 @@ static kvs_status add_place(learner *l, pair *p, uint32_t index)
 
 /* ---- the heap -------------------------------------------------------------------------------- */
 
-static int compare_bytes(const learner *l, uint32_t a, uint32_t b)
+static int compare_bytes(const trainer *l, uint32_t a, uint32_t b)
 {
     const kvsi_bytes x = kvsi_vocabulary_at(&l->bytes, a), y = kvsi_vocabulary_at(&l->bytes, b);
     const int order = memcmp(x.text, y.text, x.size < y.size ? x.size : y.size);
@@ -129,7 +130,7 @@ static int compare_bytes(const learner *l, uint32_t a, uint32_t b)
     return order ? order : (x.size > y.size) - (x.size < y.size);
 }
 
-static int goes_before(const learner *l, const heap_entry *a, const heap_entry *b)
+static int precedes(const trainer *l, const heap_entry *a, const heap_entry *b)
 {
     const pair *p = l->pairs + a->pair, *q = l->pairs + b->pair;
     int order;
@@ -140,29 +141,29 @@ static int goes_before(const learner *l, const heap_entry *a, const heap_entry *
     return order ? order > 0 : compare_bytes(l, p->right, q->right) > 0;
 }
 
-static kvs_status push(learner *l, uint32_t index)
+static kvs_status push(trainer *l, uint32_t index)
 {
     const heap_entry fresh = {l->pairs[index].count, index};
     size_t at = l->heap_count;
 
     TRY(kvsi_array_reserve(&l->heap, &l->heap_capacity, at + 1, sizeof *l->heap, l->err));
     l->heap_count++;
-    for (; at > 0 && goes_before(l, &fresh, l->heap + (at - 1) / 2); at = (at - 1) / 2)
+    for (; at > 0 && precedes(l, &fresh, l->heap + (at - 1) / 2); at = (at - 1) / 2)
         l->heap[at] = l->heap[(at - 1) / 2];
     l->heap[at] = fresh;
     return KVS_OK;
 }
 
-static heap_entry pop(learner *l)
+static heap_entry pop(trainer *l)
 {
     heap_entry *heap = l->heap;
     const heap_entry top = heap[0], moved = heap[--l->heap_count];
     size_t at = 0, child;
 
     while ((child = 2 * at + 1) < l->heap_count) {
-        if (child + 1 < l->heap_count && goes_before(l, heap + child + 1, heap + child))
+        if (child + 1 < l->heap_count && precedes(l, heap + child + 1, heap + child))
             child++;
-        if (!goes_before(l, heap + child, &moved))
+        if (!precedes(l, heap + child, &moved))
             break;
         heap[at] = heap[child];
         at = child;
@@ -171,8 +172,8 @@ static heap_entry pop(learner *l)
     return top;
 }
 
-/* The most frequent pair; NONE if there is none. */
-static kvs_status pop_best(learner *l, uint32_t *best)
+/* *best = the most frequent pair, or NONE. */
+static kvs_status pop_best(trainer *l, uint32_t *best)
 {
     *best = NONE;
     while (l->heap_count > 0) {
@@ -185,7 +186,7 @@ static kvs_status pop_best(learner *l, uint32_t *best)
             return KVS_OK;
         }
         if (count <= 0 || count > top.count)
-            continue; /* gone, or in the heap once more with its higher count */
+            continue; /* the pair is gone, or a later entry has its higher count */
         st = push(l, top.pair);
         if (st != KVS_OK)
             return st;
@@ -195,8 +196,9 @@ static kvs_status pop_best(learner *l, uint32_t *best)
 
 /* ---- merging --------------------------------------------------------------------------------- */
 
-/* Adds a word's pairs to the counts, `sign` times; those with `fresh` (NONE: all) are noted. */
-static kvs_status count_pairs(learner *l, uint32_t index, int64_t sign, uint32_t fresh)
+/* Adds `sign` times the word's count to its pairs.  Pairs that contain token `fresh` (NONE: all
+ * pairs) get the word in their lists. */
+static kvs_status count_pairs(trainer *l, uint32_t index, int64_t sign, uint32_t fresh)
 {
     const word *w = l->words + index;
     const uint32_t *tokens = l->tokens + w->at;
@@ -212,7 +214,7 @@ static kvs_status count_pairs(learner *l, uint32_t index, int64_t sign, uint32_t
     return KVS_OK;
 }
 
-static int has_pair(const learner *l, uint32_t index, const pair *p)
+static int has_pair(const trainer *l, uint32_t index, const pair *p)
 {
     const word *w = l->words + index;
     const uint32_t *tokens = l->tokens + w->at;
@@ -223,7 +225,7 @@ static int has_pair(const learner *l, uint32_t index, const pair *p)
     return 0;
 }
 
-static void replace_pair(learner *l, uint32_t index, const pair *p, uint32_t token)
+static void replace_pair(trainer *l, uint32_t index, const pair *p, uint32_t token)
 {
     word *w = l->words + index;
     uint32_t *tokens = l->tokens + w->at, kept = 0;
@@ -237,7 +239,7 @@ static void replace_pair(learner *l, uint32_t index, const pair *p, uint32_t tok
     w->size = kept;
 }
 
-static kvs_status merge_everywhere(learner *l, uint32_t which, uint32_t token, int is_new)
+static kvs_status merge_everywhere(trainer *l, uint32_t which, uint32_t token, int is_new)
 {
     const pair merged = l->pairs[which];
     const size_t first_new = l->pair_count;
@@ -251,16 +253,17 @@ static kvs_status merge_everywhere(learner *l, uint32_t which, uint32_t token, i
         replace_pair(l, index, &merged, token);
         TRY(count_pairs(l, index, 1, token));
     }
-    /* Only pairs with the token count more than before; if it is new, they are. */
+    /* Only counts of pairs with the new token can have grown.  If the token is new, so are its
+     * pairs. */
     for (size_t i = is_new ? first_new : 0; i < l->pair_count; i++)
         if (l->pairs[i].left == token || l->pairs[i].right == token)
             TRY(push(l, (uint32_t)i));
     return KVS_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- training -------------------------------------------------------------------------------- */
 
-static kvs_status set_up(learner *l, const kvsi_word_counts *counts)
+static kvs_status set_up(trainer *l, const kvsi_word_counts *counts)
 {
     const kvsi_vocabulary *words = &counts->words;
     size_t at = 0;
@@ -269,7 +272,7 @@ static kvs_status set_up(learner *l, const kvsi_word_counts *counts)
     l->tokens = kvsi_alloc(words->bytes.length, sizeof *l->tokens);
     l->words = kvsi_alloc(words->count, sizeof *l->words);
     if (!l->tokens || !l->words)
-        return kvsi_fail(l->err, KVS_E_NOMEM, "out of memory for %zu words", words->count);
+        return kvsi_no_memory(l->err, "%zu words", words->count);
     for (unsigned byte = 0; byte < 256; byte++) {
         const char character = (char)byte;
 
@@ -288,8 +291,8 @@ static kvs_status set_up(learner *l, const kvsi_word_counts *counts)
     return KVS_OK;
 }
 
-/* The token that two others make; it may be there already, made of others. */
-static kvs_status add_token(learner *l, const pair *p, uint32_t *token, int *is_new)
+/* Adds the concatenation of two tokens.  It may already exist as the result of another merge. */
+static kvs_status add_token(trainer *l, const pair *p, uint32_t *token, int *is_new)
 {
     const kvsi_bytes left = kvsi_vocabulary_at(&l->bytes, p->left);
     const kvsi_bytes right = kvsi_vocabulary_at(&l->bytes, p->right);
@@ -307,7 +310,7 @@ out:
     return st;
 }
 
-static kvs_status learn_one(learner *l, kvsi_learned *out, int *done)
+static kvs_status add_best_merge(trainer *l, kvsi_bpe_trained *out, int *done)
 {
     uint32_t best, token;
     int is_new;
@@ -320,11 +323,11 @@ static kvs_status learn_one(learner *l, kvsi_learned *out, int *done)
     TRY(kvsi_array_reserve(&out->merges, &out->capacity, out->count + 1, sizeof *out->merges,
                            l->err));
     out->merges[out->count++] =
-        (struct kvsi_learned_merge){l->pairs[best].left, l->pairs[best].right};
+        (struct kvsi_trained_merge){l->pairs[best].left, l->pairs[best].right};
     return merge_everywhere(l, best, token, is_new);
 }
 
-static void release(learner *l)
+static void release(trainer *l)
 {
     kvsi_free(l->tokens);
     kvsi_free(l->words);
@@ -335,11 +338,11 @@ static void release(learner *l)
     kvsi_free(l->heap);
 }
 
-kvs_status kvsi_learn_merges(kvsi_learned *out, const kvsi_word_counts *counts, size_t wanted,
-                             const kvs_tokenizer_training *training, kvs_err *err)
+kvs_status kvsi_bpe_train(kvsi_bpe_trained *out, const kvsi_word_counts *counts, size_t wanted,
+                          const kvs_tokenizer_training *training, kvs_err *err)
 {
     enum { REPORT_EVERY = 256 };
-    learner l = {.err = err};
+    trainer l = {.err = err};
     kvs_status st;
     int done = 0;
 
@@ -352,7 +355,7 @@ kvs_status kvsi_learn_merges(kvsi_learned *out, const kvsi_word_counts *counts, 
             st = kvsi_fail(err, KVS_E_LIMIT, "stopped after %zu of %zu merges", learned, wanted);
             goto out;
         }
-        TRY_OUT(learn_one(&l, out, &done));
+        TRY_OUT(add_best_merge(&l, out, &done));
     }
     out->tokens = l.bytes;
     l.bytes = (kvsi_vocabulary){0};
@@ -361,9 +364,9 @@ out:
     return st;
 }
 
-void kvsi_learned_release(kvsi_learned *learned)
+void kvsi_bpe_trained_release(kvsi_bpe_trained *learned)
 {
     kvsi_vocabulary_release(&learned->tokens);
     kvsi_free(learned->merges);
-    *learned = (kvsi_learned){0};
+    *learned = (kvsi_bpe_trained){0};
 }

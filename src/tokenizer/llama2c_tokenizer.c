@@ -1,9 +1,8 @@
-/* llama2.c's tokenizer.bin: the longest token's length (int32), then for every token its score
- * (float), length (int32) and text, where spaces are spaces and the first and last token are
- * dressed up with newlines. */
+/* llama2.c's tokenizer.bin: i32 length of the longest token; then per token f32 score, i32 length
+ * and text.  Spaces are written as spaces.  BOS and EOS may have a newline on each side. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "tokenizer/documents.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <string.h>
 
@@ -12,18 +11,18 @@ static uint32_t little_endian(const unsigned char *b)
     return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-static int kind_of(const kvsi_scored *scored, const char *text, size_t size)
+static int kind_of(const kvsi_sp_model *sp, const char *text, size_t size)
 {
-    const int64_t id = (int64_t)scored->count;
+    const int64_t id = (int64_t)sp->count;
 
-    if (id == scored->unknown)
+    if (id == sp->unknown)
         return KVSI_PIECE_UNKNOWN;
-    if (id == scored->bos || id == scored->eos)
+    if (id == sp->bos || id == sp->eos)
         return KVSI_PIECE_CONTROL;
     return kvsi_byte_piece(text, size) >= 0 ? KVSI_PIECE_BYTE : KVSI_PIECE_NORMAL;
 }
 
-/* Adds the token to `spelt`, with spaces as SentencePiece writes them. */
+/* Appends the token to `spelt`, with spaces as U+2581. */
 static void spell(kvsi_text *spelt, const char *text, size_t size, int kind)
 {
     if (kind == KVSI_PIECE_CONTROL && size > 2 && text[0] == '\n' && text[size - 1] == '\n') {
@@ -38,8 +37,8 @@ static void spell(kvsi_text *spelt, const char *text, size_t size, int kind)
     }
 }
 
-/* Texts move while `spelt` grows: `text` of the pieces is set in the end. */
-static kvs_status read_tokens(kvsi_scored *scored, kvsi_text *spelt, const char *data, size_t size,
+/* `spelt` may move while it grows, so the pieces' text pointers are set at the end. */
+static kvs_status read_tokens(kvsi_sp_model *sp, kvsi_text *spelt, const char *data, size_t size,
                               const char *path, kvs_err *err)
 {
     size_t at = 4, start = 0;
@@ -47,7 +46,7 @@ static kvs_status read_tokens(kvsi_scored *scored, kvsi_text *spelt, const char 
 
     kvsi_text_add(spelt, "");
     while (at < size) {
-        kvsi_scored_piece piece;
+        kvsi_sp_piece piece;
         uint32_t length;
 
         if (size - at < 8)
@@ -57,17 +56,17 @@ static kvs_status read_tokens(kvsi_scored *scored, kvsi_text *spelt, const char 
         at += 8;
         if (length > size - at)
             goto damaged;
-        piece.kind = kind_of(scored, data + at, length);
+        piece.kind = kind_of(sp, data + at, length);
         spell(spelt, data + at, length, piece.kind);
         piece.text = NULL;
         piece.size = spelt->length - start;
         start = spelt->length;
         at += length;
         TRY_OUT(kvsi_text_check(spelt, err));
-        TRY_OUT(kvsi_scored_add(scored, &piece, err));
+        TRY_OUT(kvsi_sp_model_add(sp, &piece, err));
     }
-    for (size_t i = 0, from = 0; i < scored->count; from += scored->pieces[i++].size)
-        scored->pieces[i].text = spelt->data + from;
+    for (size_t i = 0, from = 0; i < sp->count; from += sp->pieces[i++].size)
+        sp->pieces[i].text = spelt->data + from;
 out:
     return st;
 damaged:
@@ -76,19 +75,19 @@ damaged:
 
 kvs_status kvsi_tokenizer_load_llama2c(kvs_tokenizer **out, const char *path, kvs_err *err)
 {
-    kvsi_scored scored;
+    kvsi_sp_model sp;
     kvsi_text spelt = {0};
     char *data = NULL;
     size_t size = 0;
     kvs_status st;
 
     *out = NULL;
-    kvsi_scored_init(&scored);
+    kvsi_sp_model_init(&sp);
     TRY_OUT(kvsi_file_read(&data, &size, path, KVSI_TOKENIZER_FILE_MAX, err));
-    TRY_OUT(read_tokens(&scored, &spelt, data, size, path, err));
-    TRY_OUT(kvsi_tokenizer_from_scored(out, &scored, path, err));
+    TRY_OUT(read_tokens(&sp, &spelt, data, size, path, err));
+    TRY_OUT(kvsi_tokenizer_from_sp_model(out, &sp, path, err));
 out:
-    kvsi_free(scored.pieces);
+    kvsi_free(sp.pieces);
     kvsi_text_release(&spelt);
     kvsi_free(data);
     return st;

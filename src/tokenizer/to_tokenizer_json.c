@@ -1,16 +1,10 @@
-#include "tokenizer/documents.h"
-
 #include "base/files.h"
 #include "base/memory.h"
+#include "tokenizer/tokenizer_files.h"
 
 #include <string.h>
 
-static kvs_status fail_memory(kvs_err *err)
-{
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tokenizer");
-}
-
-json_t *kvsi_byte_level_document(const char *expression)
+json_t *kvsi_byte_level_json(const char *expression)
 {
     json_t *pre_tokenizer =
         json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
@@ -35,8 +29,8 @@ static json_t *member_of_model(json_t *document, const char *key)
     return json_object_get(json_object_get(document, "model"), key);
 }
 
-kvs_status kvsi_document_add_piece(json_t *document, const char *piece, size_t size, size_t id,
-                                   kvs_err *err)
+kvs_status kvsi_tokenizer_json_add_piece(json_t *document, const char *piece, size_t size,
+                                         size_t id, kvs_err *err)
 {
     json_t *vocab = member_of_model(document, "vocab");
     json_t *text = json_stringn(piece, size);
@@ -44,20 +38,20 @@ kvs_status kvsi_document_add_piece(json_t *document, const char *piece, size_t s
 
     TRY_OUT(kvsi_json_check("a tokenizer", err));
     if (!text || memchr(piece, '\0', size))
-        st = kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is no text in UTF-8", id,
+        st = kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is not valid UTF-8", id,
                        (int)(size < 64 ? size : 64), piece);
     else if (json_object_get(vocab, json_string_value(text)))
-        st = kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%s', is there twice", id,
+        st = kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%s', occurs twice", id,
                        json_string_value(text));
     else if (json_object_set_new(vocab, json_string_value(text), json_integer((json_int_t)id)) != 0)
-        st = fail_memory(err);
+        st = kvsi_no_memory(err, "a tokenizer");
 out:
     json_decref(text);
     return st;
 }
 
-kvs_status kvsi_document_add_token(json_t *document, const char *content, size_t size, size_t id,
-                                   int special, kvs_err *err)
+kvs_status kvsi_tokenizer_json_add_token(json_t *document, const char *content, size_t size,
+                                         size_t id, int special, kvs_err *err)
 {
     json_t *token = json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id,
                               "content", content, size, "single_word", 0, "lstrip", 0, "rstrip", 0,
@@ -66,19 +60,20 @@ kvs_status kvsi_document_add_token(json_t *document, const char *content, size_t
     if (json_array_append_new(json_object_get(document, "added_tokens"), token) == 0)
         return KVS_OK;
     return kvsi_nomem_is_set()
-               ? fail_memory(err)
-               : kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is no text in UTF-8", id,
+               ? kvsi_no_memory(err, "a tokenizer")
+               : kvsi_fail(err, KVS_E_FORMAT, "token %zu, '%.*s', is not valid UTF-8", id,
                            (int)(size < 64 ? size : 64), content);
 }
 
-kvs_status kvsi_document_add_merge(json_t *document, const char *merge, size_t size, kvs_err *err)
+kvs_status kvsi_tokenizer_json_add_merge(json_t *document, const char *merge, size_t size,
+                                         kvs_err *err)
 {
     json_t *text = json_stringn(merge, size);
 
     if (json_array_append_new(member_of_model(document, "merges"), text) == 0)
         return KVS_OK;
-    return kvsi_nomem_is_set() ? fail_memory(err)
-                               : kvsi_fail(err, KVS_E_FORMAT, "merge '%.*s' is no text in UTF-8",
+    return kvsi_nomem_is_set() ? kvsi_no_memory(err, "a tokenizer")
+                               : kvsi_fail(err, KVS_E_FORMAT, "merge '%.*s' is not valid UTF-8",
                                            (int)(size < 64 ? size : 64), merge);
 }
 
@@ -91,8 +86,8 @@ static void add_special(json_t *single, json_t *specials, const char *token, siz
         json_pack("{s:s, s:[I], s:[s]}", "id", token, "ids", (json_int_t)id, "tokens", token));
 }
 
-kvs_status kvsi_document_frame(json_t *document, const char *before, size_t before_id,
-                               const char *after, size_t after_id, kvs_err *err)
+kvs_status kvsi_tokenizer_json_set_template(json_t *document, const char *before, size_t before_id,
+                                            const char *after, size_t after_id, kvs_err *err)
 {
     json_t *single = json_array(), *specials = json_object(), *pair, *second;
 
@@ -101,14 +96,14 @@ kvs_status kvsi_document_frame(json_t *document, const char *before, size_t befo
     json_array_append_new(single, json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
     if (after)
         add_special(single, specials, after, after_id);
-    pair = json_copy(single); /* two texts: one frame behind the other, as others write it */
+    pair = json_copy(single); /* two texts: one after the other, as Hugging Face writes it */
     second = json_pack("{s:{s:s, s:i}}", "Sequence", "id", "B", "type_id", 1);
     if (!pair || json_array_append_new(pair, second) != 0 ||
         json_object_set_new(document, "post_processor",
                             json_pack("{s:s, s:o, s:o, s:o}", "type", "TemplateProcessing",
                                       "single", single, "pair", pair, "special_tokens",
                                       specials)) != 0)
-        return fail_memory(err);
+        return kvsi_no_memory(err, "a tokenizer");
     return KVS_OK;
 }
 
@@ -117,7 +112,7 @@ kvs_status kvsi_document_frame(json_t *document, const char *before, size_t befo
 static const char *const file_pairs[][2] = {{"encoder.json", "vocab.bpe"},
                                             {"vocab.json", "merges.txt"}};
 
-/* The index of the pair that a folder has, or -1. */
+/* The index in file_pairs of the files in the folder, or -1. */
 static int find_pair(const char *dir)
 {
     for (int i = 0; i < 2; i++) {
@@ -138,7 +133,7 @@ int kvsi_has_gpt2_files(const char *dir)
     return find_pair(dir) >= 0;
 }
 
-/* One merge a line, after a line that says "#version". */
+/* One merge per line, after a "#version" line. */
 static kvs_status add_merge_lines(json_t *document, const char *text, size_t size, kvs_err *err)
 {
     kvs_status st = KVS_OK;
@@ -152,7 +147,7 @@ static kvs_status add_merge_lines(json_t *document, const char *text, size_t siz
         if (length > 0 && line[length - 1] == '\r')
             length--;
         if (length > 0 && !is_header)
-            st = kvsi_document_add_merge(document, line, length, err);
+            st = kvsi_tokenizer_json_add_merge(document, line, length, err);
         line = newline ? newline + 1 : end;
     }
     return st;
@@ -171,13 +166,13 @@ static kvs_status fill_gpt2(json_t *document, const char *vocab_path, const char
     TRY_OUT(kvsi_file_read(&merges, &size, merges_path, KVSI_TOKENIZER_FILE_MAX, err));
     TRY_OUT(add_merge_lines(document, merges, size, err));
     if (json_object_set(json_object_get(document, "model"), "vocab", vocab) != 0) {
-        st = fail_memory(err);
+        st = kvsi_no_memory(err, "a tokenizer");
         goto out;
     }
     id = json_object_get(vocab, end);
     if (json_is_integer(id) && json_integer_value(id) >= 0)
-        TRY_OUT(kvsi_document_add_token(document, end, strlen(end), (size_t)json_integer_value(id),
-                                        1, err));
+        TRY_OUT(kvsi_tokenizer_json_add_token(document, end, strlen(end),
+                                              (size_t)json_integer_value(id), 1, err));
 out:
     json_decref(vocab);
     kvsi_free(merges);
@@ -189,16 +184,16 @@ kvs_status kvsi_tokenizer_load_gpt2(kvs_tokenizer **out, const char *dir, kvs_er
     const int pair = find_pair(dir);
     char *vocab = kvsi_path_join(dir, file_pairs[pair > 0][0]);
     char *merges = kvsi_path_join(dir, file_pairs[pair > 0][1]);
-    json_t *document = kvsi_byte_level_document(NULL);
+    json_t *document = kvsi_byte_level_json(NULL);
     kvs_status st;
 
     *out = NULL;
     if (!document || !vocab || !merges) {
-        st = fail_memory(err);
+        st = kvsi_no_memory(err, "a tokenizer");
         goto out;
     }
     TRY_OUT(fill_gpt2(document, vocab, merges, err));
-    st = kvsi_tokenizer_from_document(out, json_incref(document), vocab, err);
+    st = kvsi_tokenizer_from_json(out, json_incref(document), vocab, err);
 out:
     json_decref(document);
     kvsi_free(vocab);

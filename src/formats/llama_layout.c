@@ -1,4 +1,4 @@
-#include "formats/llama.h"
+#include "formats/llama_layout.h"
 
 #include "base/memory.h"
 
@@ -13,8 +13,8 @@ kvs_status kvsi_check_plain_llama(const kvs_model_config *c, const char *format,
         {"GPT-2's body", c->body != KVS_BODY_LLAMA},
         {"shifted keys, values or queries", c->shift.targets != 0},
         {"positions other than rotary ones", c->positions != KVS_POSITIONS_ROPE},
-        {"heads that rotate in part", c->rotary_fraction != 1.0},
-        {"a score scale of its own", c->score_scale != 0},
+        {"partial rotary embeddings", c->rotary_fraction != 1.0},
+        {"a score scale", c->score_scale != 0},
         {"a sliding window", c->sliding_window != 0},
         {"a head that is not linear", c->head != KVS_HEAD_LINEAR},
         {"layers without residual, MLP or norms", c->no_residual || c->no_mlp || c->no_norm},
@@ -22,12 +22,12 @@ kvs_status kvsi_check_plain_llama(const kvs_model_config *c, const char *format,
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].there)
-            return kvsi_fail(err, KVS_E_UNSUPPORTED, "format %s has no place for %s", format,
+            return kvsi_fail(err, KVS_E_UNSUPPORTED, "format %s does not support %s", format,
                              parts[i].part);
     return KVS_OK;
 }
 
-/* Rows [heads * head_size, columns], in place. */
+/* Interleaves rows [heads * head_size, columns] in place. */
 static kvs_status interleave_rows(float *rows, size_t heads, size_t head_size, size_t columns,
                                   kvs_err *err)
 {
@@ -35,7 +35,7 @@ static kvs_status interleave_rows(float *rows, size_t heads, size_t head_size, s
     float *head = kvsi_alloc(size, sizeof *head);
 
     if (!head)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a head of %zu numbers", size);
+        return kvsi_no_memory(err, "a head of %zu numbers", size);
     for (size_t h = 0; h < heads; h++) {
         memcpy(head, rows + h * size, size * sizeof *head);
         for (size_t i = 0; i < head_size; i++)

@@ -1,30 +1,8 @@
-#include "tokenizer/array.h"
+#include "tokenizer/ids.h"
 
-#include "base/memory.h"
+#include "base/array.h"
 
 #include <string.h>
-
-kvs_status kvsi_array_reserve(void *array, size_t *capacity, size_t need, size_t size, kvs_err *err)
-{
-    size_t room = *capacity ? *capacity : 16;
-    void *old, *fresh;
-
-    if (need <= *capacity)
-        return KVS_OK;
-    while (room < need && room <= SIZE_MAX / 2)
-        room *= 2;
-    fresh = room < need ? NULL : kvsi_alloc(room, size);
-    if (!fresh)
-        return kvsi_fail(err, KVS_E_NOMEM, "cannot allocate memory for %zu items of a tokenizer",
-                         need);
-    memcpy(&old, array, sizeof old);
-    if (old)
-        memcpy(fresh, old, *capacity * size);
-    kvsi_free(old);
-    memcpy(array, &fresh, sizeof fresh);
-    *capacity = room;
-    return KVS_OK;
-}
 
 kvs_status kvsi_ids_add(kvsi_ids *list, const int32_t *more, size_t count, kvs_err *err)
 {

@@ -1,4 +1,4 @@
-/* What a path leads to, by the first bytes there. */
+/* Detects a file's format by its first bytes. */
 #include "base/files.h"
 #include "base/text.h"
 #include "formats/weights_open.h"
@@ -8,28 +8,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int is_folders_file(const char *path)
+static int is_folder_member(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
     return strcmp(name, "config.json") == 0 || strcmp(name, "model.safetensors.index.json") == 0;
 }
 
-static kvsi_content judge(const char *path, const unsigned char *start, size_t size)
+static kvsi_content detect(const char *path, const unsigned char *start, size_t size)
 {
     if (size >= 4 && memcmp(start, "GGUF", 4) == 0)
         return KVSI_CONTENT_GGUF;
-    /* Behind the 8 bytes of its length, of which the last is no text. */
+    /* JSON after 8 bytes of length, whose last byte is not printable. */
     if (size > 8 && start[8] == '{' && start[7] < ' ')
         return KVSI_CONTENT_SAFETENSORS;
     if (size > 0 && start[0] == '{')
-        return is_folders_file(path) ? KVSI_CONTENT_FOLDERS_FILE : KVSI_CONTENT_JSON;
-    if (kvsi_ends_with(path, ".safetensors")) /* damaged: its reader says how */
+        return is_folder_member(path) ? KVSI_CONTENT_FOLDER_MEMBER : KVSI_CONTENT_JSON;
+    if (kvsi_ends_with(path, ".safetensors")) /* damaged: its reader reports how */
         return KVSI_CONTENT_SAFETENSORS;
     return KVSI_CONTENT_OTHER;
 }
 
-static kvs_status look(kvsi_content *out, int fd, const char *path, kvs_err *err)
+static kvs_status detect_open(kvsi_content *out, int fd, const char *path, kvs_err *err)
 {
     unsigned char start[16];
     struct stat info;
@@ -46,18 +46,18 @@ static kvs_status look(kvsi_content *out, int fd, const char *path, kvs_err *err
     got = read(fd, start, sizeof start);
     if (got < 0)
         return kvsi_fail_errno(err, "read", path);
-    *out = judge(path, start, (size_t)got);
+    *out = detect(path, start, (size_t)got);
     return KVS_OK;
 }
 
-kvs_status kvsi_content_of(kvsi_content *out, const char *path, kvs_err *err)
+kvs_status kvsi_detect_content(kvsi_content *out, const char *path, kvs_err *err)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* pipes must not hang us */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* do not block on pipes */
     kvs_status st;
 
     if (fd < 0)
         return kvsi_fail_errno(err, "open", path);
-    st = look(out, fd, path, err);
+    st = detect_open(out, fd, path, err);
     close(fd);
     return st;
 }

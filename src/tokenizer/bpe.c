@@ -1,10 +1,10 @@
 /* Byte-pair encoding of one word. */
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <string.h>
 
-/* ---- what is not in the vocabulary ----------------------------------------------------------- */
+/* ---- unknown characters ---------------------------------------------------------------------- */
 
 static int has_bytes(const kvs_tokenizer *t, const char *text, size_t size)
 {
@@ -14,7 +14,7 @@ static int has_bytes(const kvs_tokenizer *t, const char *text, size_t size)
     return 1;
 }
 
-/* The id for an unknown character; the one before it shares it if `fuse`. */
+/* Adds the id of the unknown token; with fuse_unknown, a run of unknown characters shares one. */
 static kvs_status add_unknown(const kvs_tokenizer *t, kvsi_word *word, size_t at, int *fuse,
                               kvs_err *err)
 {
@@ -24,7 +24,7 @@ static kvs_status add_unknown(const kvs_tokenizer *t, kvsi_word *word, size_t at
     return t->unknown < 0 || fused ? KVS_OK : kvsi_word_add(word, t->unknown, at, err);
 }
 
-/* ---- the symbols that merging starts from ---------------------------------------------------- */
+/* ---- the initial symbols --------------------------------------------------------------------- */
 
 static kvs_status start_from_bytes(const kvs_tokenizer *t, kvsi_word *word, const char *text,
                                    size_t size, kvs_err *err)
@@ -70,9 +70,9 @@ static kvs_status start_from_characters(const kvs_tokenizer *t, kvsi_word *word,
     return KVS_OK;
 }
 
-/* SentencePiece: user-defined symbols whole, unknown characters as -1. */
-static kvs_status start_scored(const kvs_tokenizer *t, kvsi_word *word, const char *text,
-                               size_t size, kvs_err *err)
+/* User-defined symbols stay whole; unknown characters become -1. */
+static kvs_status start_from_sentencepiece(const kvs_tokenizer *t, kvsi_word *word,
+                                           const char *text, size_t size, kvs_err *err)
 {
     size_t length;
 
@@ -95,9 +95,9 @@ static kvs_status start_scored(const kvs_tokenizer *t, kvsi_word *word, const ch
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-/* A symbol of SentencePiece that is no piece: its bytes, or unknown. */
-static kvs_status fall_back(const kvs_tokenizer *t, const char *text, size_t size, int fuse,
-                            kvsi_ids *out, kvs_err *err)
+/* A SentencePiece symbol that is not a piece becomes its bytes or the unknown token. */
+static kvs_status add_fallback(const kvs_tokenizer *t, const char *text, size_t size, int fuse,
+                               kvsi_ids *out, kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
@@ -122,13 +122,14 @@ static kvs_status collect(const kvs_tokenizer *t, const kvsi_word *word, const c
         if (known)
             st = kvsi_ids_add(out, &symbols[i].id, 1, err);
         else
-            st = fall_back(t, text + symbols[i].at, end - symbols[i].at, after_unknown, out, err);
+            st =
+                add_fallback(t, text + symbols[i].at, end - symbols[i].at, after_unknown, out, err);
         after_unknown = !known;
     }
     return st;
 }
 
-/* Whole words that are pieces, where the file says that merging is not for them. */
+/* With ignore_merges, a word that is a piece gets that piece's id without merging. */
 static int32_t find_whole(const kvs_tokenizer *t, const char *text, size_t size)
 {
     kvsi_text *mapped = &t->scratch->mapped;
@@ -140,28 +141,28 @@ static int32_t find_whole(const kvs_tokenizer *t, const char *text, size_t size)
     return mapped->failed ? -1 : kvsi_vocabulary_find(&t->vocabulary, mapped->data, mapped->length);
 }
 
-/* A word, or a part of one that is as good as one. */
+/* Encodes a word, or a part of one that kvsi_safe_prefix split off. */
 static kvs_status encode_part(const kvs_tokenizer *t, const char *text, size_t size, kvsi_ids *out,
                               kvs_err *err)
 {
     kvsi_word *word = &t->scratch->word;
     const size_t start = out->count;
     size_t count = 0;
-    const int32_t *known = kvsi_cache_get(&t->scratch->cache, text, size, &count);
+    const int32_t *known = kvsi_word_cache_get(&t->scratch->cache, text, size, &count);
 
     if (known)
         return kvsi_ids_add(out, known, count, err);
     word->count = 0;
-    if (t->scored)
-        TRY(start_scored(t, word, text, size, err));
+    if (t->is_sentencepiece)
+        TRY(start_from_sentencepiece(t, word, text, size, err));
     else if (t->byte_words)
         TRY(start_from_bytes(t, word, text, size, err));
     else
         TRY(start_from_characters(t, word, text, size, err));
     TRY(kvsi_word_merge(word, &t->merges, err));
     TRY(collect(t, word, text, size, out, err));
-    return kvsi_cache_put(&t->scratch->cache, text, size, out->ids + start, out->count - start,
-                          err);
+    return kvsi_word_cache_put(&t->scratch->cache, text, size, out->ids + start, out->count - start,
+                               err);
 }
 
 kvs_status kvsi_encode_word(const kvs_tokenizer *t, const char *text, size_t size, kvsi_ids *out,
@@ -175,7 +176,7 @@ kvs_status kvsi_encode_word(const kvs_tokenizer *t, const char *text, size_t siz
     if (t->byte_words)
         return encode_part(t, text, size, out, err);
     while (size > 0 && st == KVS_OK) {
-        const size_t part = kvsi_next_cut(t, text, size);
+        const size_t part = kvsi_safe_prefix(t, text, size);
 
         st = encode_part(t, text, part, out, err);
         text += part;
