@@ -187,9 +187,9 @@ static json_t *to_json(const kvs_bench_infer_result *r, const kvs_runtime *rt, c
         "s:f, "
         "s:f, s:o, s:o}",
         "model", s->model, "dtype", s->dtype ? s->dtype : "as it is", "shift",
-        s->shift ? s->shift : "as it is", "kv_cache", kvs_dtype_name(s->cache), "prompt", (json_int_t)s->prompt,
-        "gen", (json_int_t)s->generate, "depth", (json_int_t)s->depth, "batch",
-        (json_int_t)s->batch, "rounds", (json_int_t)r->rounds, "prompt_tok_s",
+        s->shift ? s->shift : "as it is", "kv_cache", kvs_dtype_name(s->cache), "prompt",
+        (json_int_t)s->prompt, "gen", (json_int_t)s->generate, "depth", (json_int_t)s->depth,
+        "batch", (json_int_t)s->batch, "rounds", (json_int_t)r->rounds, "prompt_tok_s",
         kvsi_json_number(prompt_rate(s, r->prompt)), "prompt_tok_s_best",
         kvsi_json_number((double)s->prompt / r->prompt.best), "gen_tok_s", kvsi_json_number(rate),
         "gen_tok_s_best", kvsi_json_number((double)s->batch / r->generate.best), "weight_mb",

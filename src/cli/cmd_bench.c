@@ -50,7 +50,7 @@ const kvsi_command kvsi_cmd_bench = {
     .usage = "machine|train|attention|infer|compare [OPTION]... [FILE]...",
     .purpose = "Measures speed as ratios within one run: each measurement alternates with one of\n"
                "the machine's peak, and of what it is compared with.",
-    .verbs = (const kvsi_command *const[]){&kvsi_bench_machine, &kvsi_bench_train,
-                                           &kvsi_bench_attention, &kvsi_bench_infer,
-                                           &kvsi_bench_compare, NULL},
+    .verbs =
+        (const kvsi_command *const[]){&kvsi_bench_machine, &kvsi_bench_train, &kvsi_bench_attention,
+                                      &kvsi_bench_infer, &kvsi_bench_compare, NULL},
 };

@@ -112,7 +112,7 @@ static const kvsi_setting train_rows[] = {
 
 #define COMMAND(verb, ...)                                                                         \
     {                                                                                              \
-        .command = "kvshift tokenizer " #verb, .tables = KVSI_OPTIONS(verb##_rows), __VA_ARGS__ \
+        .command = "kvshift tokenizer " #verb, .tables = KVSI_OPTIONS(verb##_rows), __VA_ARGS__    \
     }
 
 static const kvsi_command_options encode_options =
@@ -320,14 +320,13 @@ static kvs_status train(void *data, const kvsi_call *call, kvs_err *err)
     const tokenizer_settings *settings = data;
     const kvsi_parsed_options *parsed = call->parsed;
     const int watched = isatty(STDERR_FILENO);
-    const kvs_tokenizer_training training = {
-        .vocab = settings->vocab,
-        .special = settings->special.texts,
-        .specials = settings->special.count,
-        .field = settings->field,
-        .separator = settings->separator,
-        .threads = (int)settings->threads,
-        .progress = watched ? show_progress : NULL};
+    const kvs_tokenizer_training training = {.vocab = settings->vocab,
+                                             .special = settings->special.texts,
+                                             .specials = settings->special.count,
+                                             .field = settings->field,
+                                             .separator = settings->separator,
+                                             .threads = (int)settings->threads,
+                                             .progress = watched ? show_progress : NULL};
     kvs_tokenizer *t = NULL;
     kvs_status st;
 

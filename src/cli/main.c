@@ -10,11 +10,12 @@
 static const kvsi_command config_command, help_command;
 
 static const kvsi_command *const commands[] = {
-    &kvsi_cmd_data,     &kvsi_cmd_tokenizer, &kvsi_cmd_train,   &kvsi_cmd_plan,
-    &kvsi_cmd_generate, &kvsi_cmd_score,     &kvsi_cmd_ppl,     &kvsi_cmd_convert,
-    &kvsi_cmd_inspect,  &kvsi_cmd_analyze,   &kvsi_cmd_report,  &kvsi_cmd_theory,
-    &kvsi_cmd_repro,    &kvsi_cmd_bench,     &config_command,   &kvsi_cmd_version,
-    &help_command,      NULL,
+    &kvsi_cmd_data,    &kvsi_cmd_tokenizer, &kvsi_cmd_train,
+    &kvsi_cmd_plan,    &kvsi_cmd_generate,  &kvsi_cmd_score,
+    &kvsi_cmd_ppl,     &kvsi_cmd_convert,   &kvsi_cmd_inspect,
+    &kvsi_cmd_analyze, &kvsi_cmd_report,    &kvsi_cmd_theory,
+    &kvsi_cmd_repro,   &kvsi_cmd_bench,     &config_command,
+    &kvsi_cmd_version, &help_command,       NULL,
 };
 
 static kvs_status fail_unknown(const char *kind, const char *name, kvs_err *err)
@@ -84,8 +85,9 @@ static const kvsi_command help_command = {
 
 static const kvsi_command_options schema_options = {
     .command = "kvshift config schema",
-    .purpose = "Prints the JSON schema of the files that 'kvshift COMMAND --config' takes.  COMMAND "
-               "is train if it is not given, and may have two words: data build.",
+    .purpose =
+        "Prints the JSON schema of the files that 'kvshift COMMAND --config' takes.  COMMAND "
+        "is train if it is not given, and may have two words: data build.",
     .argument = "COMMAND",
     .max_arguments = 2,
 };
@@ -145,8 +147,8 @@ static int dispatch(int argc, char **argv)
     }
     if (is_help(argv[1]))
         return help(argc, argv);
-    found = strcmp(argv[1], "--version") == 0 ? &kvsi_cmd_version
-                                              : kvsi_cli_find(commands, argv[1]);
+    found =
+        strcmp(argv[1], "--version") == 0 ? &kvsi_cmd_version : kvsi_cli_find(commands, argv[1]);
     if (found)
         return kvsi_cli_run(found, argc, argv);
     fail_unknown(argv[1][0] == '-' ? "option" : "command", argv[1], &err);

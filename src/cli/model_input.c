@@ -73,8 +73,7 @@ out:
     return st;
 }
 
-const kvsi_name kvsi_kv_cache_names[] = {
-    {"f32", KVS_DTYPE_F32}, {"f16", KVS_DTYPE_F16}, {NULL, 0}};
+const kvsi_name kvsi_kv_cache_names[] = {{"f32", KVS_DTYPE_F32}, {"f16", KVS_DTYPE_F16}, {NULL, 0}};
 
 kvs_status kvsi_check_cache(const kvs_model *model, const kvs_session_options *how, size_t sessions,
                             const char *hint, kvs_err *err)

@@ -39,9 +39,9 @@ static void list_text(void)
 }
 
 static const kvsi_setting list_rows[] = {{.name = "json",
-                                             .kind = KVSI_SETTING_FLAG,
-                                             .group = "Options",
-                                             .help = "with what is scaled, as JSON"}};
+                                          .kind = KVSI_SETTING_FLAG,
+                                          .group = "Options",
+                                          .help = "with what is scaled, as JSON"}};
 static const kvsi_command_options list_options = {
     .command = "kvshift repro list",
     .purpose = "Names the experiments, the paper's figures and what is claimed.",
