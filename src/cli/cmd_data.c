@@ -1,7 +1,7 @@
 /* kvshift data: corpora made from text, described and checked. */
 #include "cli/cli.h"
-#include "cli/run_files.h"
 #include "cli/signals.h"
+#include "cli/train_folder.h"
 #include "cli/watch.h"
 
 #include <inttypes.h>

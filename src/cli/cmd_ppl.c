@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/model_input.h"
-#include "cli/run_files.h"
+#include "cli/train_folder.h"
 
 #include <inttypes.h>
 #include <math.h>

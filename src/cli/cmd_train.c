@@ -4,11 +4,11 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "cli/run_files.h"
 #include "cli/show_task.h"
 #include "cli/signals.h"
+#include "cli/train_folder.h"
+#include "cli/train_output.h"
 #include "cli/train_plan.h"
-#include "cli/train_result.h"
 #include "cli/train_samples.h"
 #include "config/config.h"
 
@@ -25,7 +25,7 @@ static const char *plural(size_t count)
     return count == 1 ? "" : "s";
 }
 
-static void announce_model(const kvsi_workshop *w, const kvsi_train_options *s)
+static void announce_model(const kvsi_train_setup *w, const kvsi_train_options *s)
 {
     const kvs_model_config *model = &s->model;
     const int shifted = model->shift.targets != 0;
@@ -45,7 +45,7 @@ static void announce_model(const kvsi_workshop *w, const kvsi_train_options *s)
     fprintf(stderr, "\n");
 }
 
-static void announce_task(const kvsi_workshop *w, const kvsi_train_options *s)
+static void announce_task(const kvsi_train_setup *w, const kvsi_train_options *s)
 {
     fprintf(stderr, "task: %s, ", s->task);
     if (kvsi_train_is_task(s, "ngram"))
@@ -62,7 +62,7 @@ static void announce_task(const kvsi_workshop *w, const kvsi_train_options *s)
         fprintf(stderr, "vocabulary %zu, pool %zu", s->induction.vocab, s->induction.pool);
 }
 
-static void announce(const kvsi_workshop *w, const kvsi_train_options *s, uint64_t first_step)
+static void announce(const kvsi_train_setup *w, const kvsi_train_options *s, uint64_t first_step)
 {
     const int threads = kvs_runtime_threads(w->rt);
     const size_t ranks = kvs_comm_size(w->comm);
@@ -84,7 +84,7 @@ static void announce(const kvsi_workshop *w, const kvsi_train_options *s, uint64
 
 /* What the callbacks need. */
 typedef struct watcher {
-    const kvsi_workshop *w;
+    const kvsi_train_setup *w;
     const kvsi_train_options *s;
     kvsi_progress progress;
     kvsi_train_samples samples;
@@ -164,7 +164,7 @@ static void tell_stop(const watcher *watch, const kvs_train_result *result)
 }
 
 /* Epochs per step: batch / windows of the training split.  0 = not training on a corpus. */
-static double epochs_of_step(const kvsi_workshop *w, const kvsi_train_options *s)
+static double epochs_of_step(const kvsi_train_setup *w, const kvsi_train_options *s)
 {
     const uint64_t windows =
         w->corpus ? kvs_corpus_windows(w->corpus, KVS_SPLIT_TRAIN, s->model.context) : 0;
@@ -172,7 +172,7 @@ static double epochs_of_step(const kvsi_workshop *w, const kvsi_train_options *s
     return windows > 0 ? (double)s->train.batch / (double)windows : 0;
 }
 
-static kvs_status train(const kvsi_workshop *w, const kvsi_train_options *s, const char *line,
+static kvs_status train(const kvsi_train_setup *w, const kvsi_train_options *s, const char *line,
                         const kvsi_run_files *files, kvs_err *err)
 {
     watcher watch = {.w = w, .s = s, .started = kvsi_clock_seconds()};
@@ -227,12 +227,12 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
     kvsi_train_options *s = data;
     const kvsi_train_options before = *s;
-    kvsi_workshop w = {.comm = call->comm};
+    kvsi_train_setup w = {.comm = call->comm};
     kvsi_run_files files = {0};
     kvs_status st;
 
     kvs_comm_set_patience(call->comm, 60 * s->rank_timeout);
-    TRY_OUT(kvsi_workshop_furnish(&w, s, call->parsed, err));
+    TRY_OUT(kvsi_train_setup_create(&w, s, call->parsed, err));
     if (s->dry_run) {
         st = kvs_comm_agree(call->comm, kvsi_train_plan_print(&w, s, err), err);
         goto out;
@@ -246,7 +246,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     TRY_OUT(train(&w, s, call->line, &files, err));
 out:
     kvsi_run_files_release(&files);
-    kvsi_workshop_clear(&w);
+    kvsi_train_setup_release(&w);
     return st;
 }
 

@@ -33,7 +33,8 @@ static void print_exchange(const kvs_plan *plan, const kvsi_train_options *s)
     print_bytes("weights", plan->weights_sent);
 }
 
-kvs_status kvsi_train_plan_print(const kvsi_workshop *w, const kvsi_train_options *s, kvs_err *err)
+kvs_status kvsi_train_plan_print(const kvsi_train_setup *w, const kvsi_train_options *s,
+                                 kvs_err *err)
 {
     kvs_plan plan;
     char parameters[32], work[32], tokens[32];

@@ -2,9 +2,10 @@
 #ifndef KVSI_CLI_TRAIN_PLAN_H
 #define KVSI_CLI_TRAIN_PLAN_H
 
-#include "cli/workshop.h"
+#include "cli/train_setup.h"
 
 /* Of several ranks all ask, and the first prints. */
-kvs_status kvsi_train_plan_print(const kvsi_workshop *w, const kvsi_train_options *s, kvs_err *err);
+kvs_status kvsi_train_plan_print(const kvsi_train_setup *w, const kvsi_train_options *s,
+                                 kvs_err *err);
 
 #endif

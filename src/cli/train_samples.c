@@ -46,7 +46,7 @@ static kvs_status read_prompt(kvsi_train_samples *t, const kvs_corpus *corpus, s
     return KVS_OK;
 }
 
-static kvs_status check_asked(const kvsi_workshop *w, const kvsi_train_options *s, kvs_err *err)
+static kvs_status check_asked(const kvsi_train_setup *w, const kvsi_train_options *s, kvs_err *err)
 {
     if (!s->data)
         return kvsi_fail(err, KVS_E_INVALID, "option '--sample-every' needs '--data'");
@@ -59,7 +59,7 @@ static kvs_status check_asked(const kvsi_workshop *w, const kvsi_train_options *
     return KVS_OK;
 }
 
-kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_workshop *w,
+kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_train_setup *w,
                                    const kvsi_train_options *s, kvs_err *err)
 {
     kvs_status st;

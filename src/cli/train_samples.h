@@ -2,7 +2,7 @@
 #ifndef KVSI_CLI_TRAIN_SAMPLES_H
 #define KVSI_CLI_TRAIN_SAMPLES_H
 
-#include "cli/workshop.h"
+#include "cli/train_setup.h"
 
 typedef struct kvsi_train_samples {
     const kvs_tokenizer *tokenizer; /* borrowed; NULL = no samples */
@@ -15,7 +15,7 @@ typedef struct kvsi_train_samples {
 
 /* Settles the prompt, if --sample-every asks for samples; what cannot be sampled is refused here,
  * before training begins. */
-kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_workshop *w,
+kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_train_setup *w,
                                    const kvsi_train_options *s, kvs_err *err);
 void kvsi_train_samples_release(kvsi_train_samples *samples);
 

@@ -1,4 +1,4 @@
-#include "cli/workshop.h"
+#include "cli/train_setup.h"
 
 #include "base/files.h"
 #include "cli/memory_check.h"
@@ -15,7 +15,7 @@ enum { TEXT_CONTEXT = 256, TEXT_EVAL_WINDOWS = 256 };
 
 /* Checks that the memory a run still has to allocate is free.  A model that is loaded from a file
  * allocates its weights first; `weights_alone` checks only those. */
-static kvs_status check_memory(const kvsi_workshop *w, const kvsi_train_options *s,
+static kvs_status check_memory(const kvsi_train_setup *w, const kvsi_train_options *s,
                                const kvs_model_config *config, int weights_alone, kvs_err *err)
 {
     kvs_plan plan;
@@ -35,7 +35,7 @@ static kvs_status check_memory(const kvsi_workshop *w, const kvsi_train_options 
 /* ---- the model ------------------------------------------------------------------------------- */
 
 /* The loaded model gives way to one with a shift, window 1, that starts as the identity. */
-static kvs_status retrofit_model(kvsi_workshop *w, const char *targets, kvs_err *err)
+static kvs_status retrofit_model(kvsi_train_setup *w, const char *targets, kvs_err *err)
 {
     kvs_shift_config shift = {.form = KVS_SHIFT_FREE, .window = 1};
     kvs_model *shifted = NULL;
@@ -47,7 +47,7 @@ static kvs_status retrofit_model(kvsi_workshop *w, const char *targets, kvs_err 
     return KVS_OK;
 }
 
-static kvs_status load_model(kvsi_workshop *w, kvsi_train_options *s,
+static kvs_status load_model(kvsi_train_setup *w, kvsi_train_options *s,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
     kvs_model_config config;
@@ -94,7 +94,7 @@ static kvs_status check_file(const kvsi_train_options *s, size_t vocab, kvs_err 
 
 /* Opens a corpus, or a file of ids.  The validation split of a file of ids is --valid-data, or the
  * end of the file. */
-static kvs_status open_corpus(kvsi_workshop *w, const kvsi_train_options *s,
+static kvs_status open_corpus(kvsi_train_setup *w, const kvsi_train_options *s,
                               const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const int is_file = kvsi_file_exists(s->data) && !kvsi_is_folder(s->data);
@@ -125,7 +125,7 @@ static uint64_t usual_eval_every(uint64_t steps)
 }
 
 /* Text brings its vocabulary; windows are as long as the context. */
-static kvs_status open_text(kvsi_workshop *w, kvsi_train_options *s,
+static kvs_status open_text(kvsi_train_setup *w, kvsi_train_options *s,
                             const kvsi_parsed_options *parsed, kvs_err *err)
 {
     uint64_t windows;
@@ -146,7 +146,7 @@ static kvs_status open_text(kvsi_workshop *w, kvsi_train_options *s,
 
 /* A model that training starts from must have the tokenizer of the data: with another one the same
  * ids stand for other text. */
-static kvs_status compare_tokenizers(const kvsi_workshop *w, const kvsi_train_options *s,
+static kvs_status compare_tokenizers(const kvsi_train_setup *w, const kvsi_train_options *s,
                                      kvs_err *err)
 {
     const kvsi_model_input input = {.model = s->init_from};
@@ -187,7 +187,7 @@ static int plans_text(const kvsi_train_options *s, const kvsi_parsed_options *pa
     return s->dry_run && s->preset && !s->init_from && !kvsi_train_names_task(s, parsed);
 }
 
-static kvs_status create_igsm(kvsi_workshop *w, const kvsi_train_options *s, kvs_err *err)
+static kvs_status create_igsm(kvsi_train_setup *w, const kvsi_train_options *s, kvs_err *err)
 {
     kvs_igsm_config config = s->igsm;
 
@@ -199,7 +199,7 @@ static kvs_status create_igsm(kvsi_workshop *w, const kvsi_train_options *s, kvs
 
 /* The task knows how many tokens it has; a model may have more, but for ngram, whose number is what
  * its options say. */
-static kvs_status take_vocab(const kvsi_workshop *w, kvsi_train_options *s,
+static kvs_status take_vocab(const kvsi_train_setup *w, kvsi_train_options *s,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const size_t vocab = kvs_task_vocab(w->task);
@@ -215,7 +215,7 @@ static kvs_status take_vocab(const kvsi_workshop *w, kvsi_train_options *s,
 }
 
 /* The words of induction are the model's; other tasks and text bring their own number. */
-static kvs_status create_task(kvsi_workshop *w, kvsi_train_options *s,
+static kvs_status create_task(kvsi_train_setup *w, kvsi_train_options *s,
                               const kvsi_parsed_options *parsed, kvs_err *err)
 {
     if (s->data)
@@ -234,7 +234,7 @@ static kvs_status create_task(kvsi_workshop *w, kvsi_train_options *s,
 }
 
 /* Opens the data and completes the configuration of the model.  Allocates no new model yet. */
-static kvs_status prepare(kvsi_workshop *w, kvsi_train_options *s,
+static kvs_status prepare(kvsi_train_setup *w, kvsi_train_options *s,
                           const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const kvs_runtime_options runtime = {
@@ -267,8 +267,8 @@ static kvs_status prepare(kvsi_workshop *w, kvsi_train_options *s,
 }
 
 /* All ranks check the memory before any of them allocates it. */
-kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_options *s,
-                                 const kvsi_parsed_options *parsed, kvs_err *err)
+kvs_status kvsi_train_setup_create(kvsi_train_setup *w, kvsi_train_options *s,
+                                   const kvsi_parsed_options *parsed, kvs_err *err)
 {
     kvs_status st = prepare(w, s, parsed, err);
 
@@ -282,7 +282,7 @@ out:
     return st;
 }
 
-void kvsi_workshop_clear(kvsi_workshop *w)
+void kvsi_train_setup_release(kvsi_train_setup *w)
 {
     kvs_model_free(w->model);
     kvs_task_free(w->task);

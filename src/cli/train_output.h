@@ -1,12 +1,12 @@
-/* cli/train_result.h - how a run ended, on standard output: for people, or as JSON. */
-#ifndef KVSI_CLI_TRAIN_RESULT_H
-#define KVSI_CLI_TRAIN_RESULT_H
+/* cli/train_output.h - how a run ended, on standard output: for people, or as JSON. */
+#ifndef KVSI_CLI_TRAIN_OUTPUT_H
+#define KVSI_CLI_TRAIN_OUTPUT_H
 
 #include "cli/train_profile.h"
-#include "cli/workshop.h"
+#include "cli/train_setup.h"
 
 typedef struct kvsi_train_outcome {
-    const kvsi_workshop *w;
+    const kvsi_train_setup *w;
     const kvsi_train_options *s;
     const kvs_train_result *result;
     const kvsi_train_profile *profile; /* shown if the settings ask for it */

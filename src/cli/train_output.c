@@ -1,4 +1,4 @@
-#include "cli/train_result.h"
+#include "cli/train_output.h"
 
 #include "base/text.h"
 #include "cli/cli.h"
@@ -29,7 +29,7 @@ static json_t *lengths_to_json(const kvs_evaluation *final)
 
 static kvs_status print_json(const kvsi_train_outcome *o, kvs_err *err)
 {
-    const kvsi_workshop *w = o->w;
+    const kvsi_train_setup *w = o->w;
     const kvsi_train_options *s = o->s;
     const kvs_train_result *result = o->result;
     json_t *const step_at_99 =
@@ -80,7 +80,7 @@ static void print_lengths(const kvs_evaluation *final)
     printf("\n");
 }
 
-static void print_accuracy(const kvsi_workshop *w, const kvsi_train_options *s,
+static void print_accuracy(const kvsi_train_setup *w, const kvsi_train_options *s,
                            const kvs_evaluation *final)
 {
     if (isnan(final->accuracy))
@@ -98,7 +98,7 @@ static void print_accuracy(const kvsi_workshop *w, const kvsi_train_options *s,
 
 static void print_summary(const kvsi_train_outcome *o)
 {
-    const kvsi_workshop *w = o->w;
+    const kvsi_train_setup *w = o->w;
     const kvsi_train_options *s = o->s;
     const kvs_train_result *result = o->result;
     char duration[32], rate[32];

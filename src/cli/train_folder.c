@@ -1,4 +1,4 @@
-#include "cli/run_files.h"
+#include "cli/train_folder.h"
 
 #include "base/checksum.h"
 #include "base/machine.h"
@@ -54,7 +54,7 @@ static void add_environment(kvsi_text *text, const kvs_runtime *rt)
 
 kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_options *s,
                                const kvsi_parsed_options *parsed, const char *line,
-                               const kvsi_workshop *w, kvs_err *err)
+                               const kvsi_train_setup *w, kvs_err *err)
 {
     kvsi_train_options run = *s;
 
