@@ -1,8 +1,8 @@
 /* kvshift convert: a model into another format, or random weights into any. */
 #include "cli/cli.h"
 #include "cli/model_options.h"
+#include "cli/progress.h"
 #include "cli/signals.h"
-#include "cli/watch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -189,24 +189,24 @@ static kvs_status make_options(kvs_convert_options *out, const convert_settings 
 
 static int show_progress(void *user, uint64_t done, uint64_t all)
 {
-    kvsi_watch *watch = user;
+    kvsi_progress *progress = user;
     char time[32], line[96];
     double elapsed;
 
-    if (!kvsi_watch_is_due(watch, &elapsed))
+    if (!kvsi_progress_is_due(progress, &elapsed))
         return kvsi_stop_signal();
     kvsi_format_duration(time, sizeof time, elapsed);
     snprintf(line, sizeof line, "writing %.0f %%  %.2f of %.2f GB  %s",
              100 * (double)done / (double)all, (double)done / 1e9, (double)all / 1e9, time);
-    kvsi_watch_show(watch, line);
+    kvsi_progress_show(progress, line);
     return kvsi_stop_signal();
 }
 
 static void show_remark(void *user, const char *text)
 {
-    const kvsi_watch *watch = user;
+    const kvsi_progress *progress = user;
 
-    if (!watch->quiet)
+    if (!progress->quiet)
         fprintf(stderr, "%s\n", text);
 }
 
@@ -231,17 +231,18 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
     const convert_settings *s = data;
     kvs_convert_options how;
-    kvsi_watch watch;
+    kvsi_progress progress;
     kvs_status st;
 
     TRY(check_input(s, call->parsed, err));
     TRY(make_options(&how, s, call->parsed, err));
     how.progress = show_progress;
     how.remark = show_remark;
-    how.user = &watch;
-    kvsi_watch_start(&watch, s->quiet);
+    how.user = &progress;
+    kvsi_catch_stop();
+    kvsi_progress_start(&progress, s->quiet);
     st = kvs_convert(&how, err);
-    kvsi_watch_end(&watch);
+    kvsi_progress_end(&progress);
     return st;
 }
 

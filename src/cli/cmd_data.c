@@ -1,8 +1,8 @@
 /* kvshift data: corpora made from text, described and checked. */
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "cli/signals.h"
 #include "cli/train_folder.h"
-#include "cli/watch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -287,28 +287,28 @@ out:
 
 static int show_progress(void *user, const kvs_corpus_progress *p)
 {
-    kvsi_watch *watch = user;
+    kvsi_progress *progress = user;
     const double share = p->size > 0 ? (double)p->bytes / (double)p->size : 1;
     char documents[32], tokens[32], time[32], line[160];
     double elapsed;
 
-    if (!kvsi_watch_is_due(watch, &elapsed))
+    if (!kvsi_progress_is_due(progress, &elapsed))
         return kvsi_stop_signal();
     kvsi_format_count(documents, sizeof documents, (double)p->documents);
     kvsi_format_count(tokens, sizeof tokens, (double)p->tokens);
     kvsi_format_duration(time, sizeof time, elapsed);
     snprintf(line, sizeof line, "%s %.0f %%  %s documents  %s tokens  %s",
              p->counting ? "counting" : "encoding", 100 * share, documents, tokens, time);
-    kvsi_watch_show(watch, line);
+    kvsi_progress_show(progress, line);
     return kvsi_stop_signal();
 }
 
 static void show_remark(void *user, const char *text)
 {
-    kvsi_watch *watch = user;
+    kvsi_progress *progress = user;
 
-    kvsi_watch_end(watch);
-    if (!watch->quiet)
+    kvsi_progress_end(progress);
+    if (!progress->quiet)
         fprintf(stderr, "%s\n", text);
 }
 
@@ -337,7 +337,7 @@ static kvs_status plan_build(kvs_corpus_plan *plan, const data_settings *setting
 static kvs_status build(void *data, const kvsi_call *call, kvs_err *err)
 {
     const data_settings *settings = data;
-    kvsi_watch watch;
+    kvsi_progress progress;
     kvs_corpus_plan plan;
     kvs_corpus *corpus = NULL;
     kvs_status st;
@@ -346,10 +346,11 @@ static kvs_status build(void *data, const kvsi_call *call, kvs_err *err)
     TRY_OUT(plan_build(&plan, settings, call->parsed, err));
     plan.progress = show_progress;
     plan.remark = show_remark;
-    plan.user = &watch;
-    kvsi_watch_start(&watch, settings->quiet);
+    plan.user = &progress;
+    kvsi_catch_stop();
+    kvsi_progress_start(&progress, settings->quiet);
     st = kvs_corpus_build(&plan, settings->out, err);
-    kvsi_watch_end(&watch);
+    kvsi_progress_end(&progress);
     if (st != KVS_OK)
         return st;
     TRY_OUT(open_corpus(&corpus, settings, settings->out, err));

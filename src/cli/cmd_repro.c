@@ -89,7 +89,7 @@ static const kvsi_command_options options = {
 /* ---- progress -------------------------------------------------------------------------------- */
 
 typedef struct watcher {
-    kvsi_progress progress;
+    kvsi_train_progress progress;
     int quiet, open;
     double loss, accuracy; /* of the last step */
 } watcher;
@@ -99,7 +99,7 @@ static void begin_run(watcher *w, const kvs_repro_progress *p)
     if (!w->quiet && isatty(STDERR_FILENO))
         fprintf(stderr, "%zu of %zu: %s, seed %" PRIu64 "\n", p->index + 1, p->count, p->run->arm,
                 p->run->seed);
-    kvsi_progress_start(&w->progress, p->run->steps, 0, w->quiet || !isatty(STDERR_FILENO));
+    kvsi_train_progress_start(&w->progress, p->run->steps, 0, w->quiet || !isatty(STDERR_FILENO));
     w->open = 1;
 }
 
@@ -107,7 +107,7 @@ static void end_run(watcher *w, const kvs_repro_progress *p)
 {
     char left[32];
 
-    kvsi_progress_end(&w->progress);
+    kvsi_progress_end(&w->progress.line);
     w->open = 0;
     if (w->quiet)
         return;
@@ -130,7 +130,7 @@ static int on_progress(void *user, const kvs_repro_progress *p)
     watcher *w = user;
 
     if (p->record) {
-        kvsi_progress_step(&w->progress, p->record);
+        kvsi_train_progress_step(&w->progress, p->record);
         w->loss = p->record->loss;
         w->accuracy = p->record->accuracy;
     } else if (w->open) {
@@ -146,7 +146,7 @@ static void on_notice(void *user, const char *line)
     watcher *w = user;
 
     if (w->open)
-        kvsi_progress_clear(&w->progress);
+        kvsi_progress_clear(&w->progress.line);
     fprintf(stderr, "kvshift: %s\n", line);
 }
 

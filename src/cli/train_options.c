@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/options_config.h"
 #include "cli/model_options.h"
-#include "cli/train_resume.h"
+#include "cli/train_folder.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "cli/memory_check.h"
 #include "cli/model_input.h"
-#include "cli/train_resume.h"
+#include "cli/train_folder.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -82,9 +82,9 @@ ranks 2 "$KVSHIFT" train --init-from one --pool 32 --max-length 32 --batch 8 --s
 
 # What a run would take, of every rank.
 ranks 2 "$KVSHIFT" train "${small[@]}" --shard optimizer --dry-run >out
-grep -q '^ranks  *2, 12 sequences a step each$' out || fail "dry run: $(cat out)"
+grep -q '^ranks  *2, 12 sequences each per step$' out || fail "dry run: $(cat out)"
 [[ $(grep -c '^  rank [01] .* thread' out) == 2 ]] || fail "no rank map: $(cat out)"
-grep -q '^sent by a rank in a step, shard optimizer$' out || fail "no bytes: $(cat out)"
+grep -q '^sent per rank and step, shard optimizer$' out || fail "no bytes: $(cat out)"
 
 # What ranks waited for.
 ranks 2 "$KVSHIFT" train "${small[@]}" --profile --json >out
