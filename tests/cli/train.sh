@@ -202,7 +202,7 @@ grep -q '^stopped by SIGTERM after step' err || fail "$(cat err)"
 
 # So does a limit of time, with a checkpoint from which the run goes on.
 "$KVSHIFT" train "${small[@]}" --steps 100000000 --max-time 0.01 --out limited >out 2>err
-grep -q '^stopped after 0.01 minutes, as --max-time says, after step' err || fail "$(cat err)"
+grep -q '^stopped after 0.01 minutes (--max-time), after step' err || fail "$(cat err)"
 steps=$(value limited/result.json steps)
 "$KVSHIFT" train "${small[@]}" --steps $((steps + 1)) --max-time 10 --resume --out limited >out 2>err
 grep -q "^resumed after step $steps of limited" err || fail "after --max-time: $(cat err)"
