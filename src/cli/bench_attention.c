@@ -18,18 +18,18 @@ static const kvsi_setting rows[] = {
      .placeholder = "N", .help = "tokens of the sequence", .low = 1, .high = 1 << 24,
      .value = "2048"},
     {.name = "head-size", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.head_size),
-     .group = "Attention", .placeholder = "N", .help = "channels of a head", .low = 1,
+     .group = "Attention", .placeholder = "N", .help = "channels per head", .low = 1,
      .high = 4096, .value = "64"},
     {.name = "heads", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.heads), .group = "Attention",
      .placeholder = "N", .help = "attention heads", .low = 1, .high = 4096, .value = "8"},
     {.name = "kv-heads", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.kv_heads),
-     .group = "Attention", .placeholder = "N", .help = "heads of keys and values",
+     .group = "Attention", .placeholder = "N", .help = "KV heads",
      .automatic = "as many as --heads", .high = 4096},
     {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Attention",
-     .placeholder = "NAME", .help = "what is mixed with the token before", .names = kvsi_shift_target_names,
+     .placeholder = "NAME", .help = "what is shifted", .names = kvsi_shift_target_names,
      .aliases = kvsi_shift_aliases, .value = "kv"},
     {.name = "rounds", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.rounds), .group = "Run",
-     .placeholder = "N", .help = "times that it is measured", .low = 1, .high = 1000000,
+     .placeholder = "N", .help = "number of measurements", .low = 1, .high = 1000000,
      .value = "5"},
     KVSI_BENCH_ROWS(settings),
 };
@@ -37,10 +37,10 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift bench attention",
-    .purpose = "One layer's attention on one sequence, forward and backward, shift and rotary "
-               "positions included, against the machine's peak in the same rounds.",
-    .notes = "Counted are the causal halves of two products forward and four backward; what is "
-             "computed\ntwice is counted once.  Rates are those of the median round.",
+    .purpose = "Measures the attention of one layer on one sequence, forward and backward, with "
+               "shift and rotary positions, against the machine's peak in the same rounds.",
+    .notes = "Operations counted: the causal half of two products forward and four backward; "
+             "recomputation is\nnot counted.  Rates are those of the median round.",
     .tables = KVSI_OPTIONS(rows),
 };
 

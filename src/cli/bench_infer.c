@@ -28,29 +28,29 @@ static const kvsi_setting rows[] = {
      .value = "l110"},
     {.name = "dtype", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(dtype), .group = "Model",
      .placeholder = "NAME", .help = "type of the matrices",
-     .automatic = "f32; that of a folder or file as it is",
+     .automatic = "f32; as in the folder or file",
      .names = kvsi_dtype_names + 1 /* without keep */},
     {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Model",
-     .placeholder = "NAME", .help = "what a model with random weights mixes with the token before",
+     .placeholder = "NAME", .help = "what is shifted in a model with random weights",
      .automatic = "none", .names = kvsi_shift_target_names,
      .aliases = kvsi_shift_aliases},
     {.name = "prompt", .kind = KVSI_SETTING_SIZE, .offset = FIELD(prompt), .group = "Work",
-     .placeholder = "N", .help = "tokens of a prompt, 0 = none", .high = 1 << 24,
+     .placeholder = "N", .help = "tokens of the prompt; 0 = none", .high = 1 << 24,
      .value = "512"},
     {.name = "gen", .kind = KVSI_SETTING_SIZE, .offset = FIELD(generate), .group = "Work",
-     .placeholder = "N", .help = "tokens that are generated, 0 = none", .high = 1 << 24,
+     .placeholder = "N", .help = "tokens to generate; 0 = none", .high = 1 << 24,
      .value = "64"},
     {.name = "depth", .kind = KVSI_SETTING_SIZE, .offset = FIELD(depth), .group = "Work",
-     .placeholder = "N", .help = "tokens that are there before those generated",
+     .placeholder = "N", .help = "tokens before the generated ones",
      .high = 1 << 24},
     {.name = "batch", .kind = KVSI_SETTING_SIZE, .offset = FIELD(batch), .group = "Work",
-     .placeholder = "N", .help = "sequences that are generated together", .low = 1,
+     .placeholder = "N", .help = "sequences generated together", .low = 1,
      .high = 4096, .value = "1"},
     {.name = "kv-cache", .kind = KVSI_SETTING_ENUM, .offset = FIELD(cache), .group = "Work",
      .placeholder = "NAME", .help = "type of the KV cache", .value = "f32",
      .names = kvsi_kv_cache_names},
     {.name = "rounds", .kind = KVSI_SETTING_SIZE, .offset = FIELD(rounds), .group = "Run",
-     .placeholder = "N", .help = "times that it is measured, after one of warm-up", .low = 1,
+     .placeholder = "N", .help = "number of measurements, after one for warm-up", .low = 1,
      .high = 1000000, .value = "5"},
     KVSI_BENCH_ROWS(settings),
 };
@@ -58,19 +58,20 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift bench infer",
-    .purpose = "Reads a prompt and generates, against the rate at which the machine reads memory "
-               "in the same rounds.  With --shift, the same model without it takes turns.",
-    .notes = "A model with random weights, or of another type than it has, is written to a folder "
-             "in TMPDIR\nfirst, and removed afterwards.  bytes_per_token are those of the matrices "
-             "that a token is\nmultiplied with, shared by the sequences of a batch, and of keys "
-             "and values; read_gb_s is what\ngeneration reads of them.  Rates are those of the "
-             "median round.",
+    .purpose = "Measures prompts and generation against the memory bandwidth of the machine in the "
+               "same rounds.  With --shift, the same model without shift is measured in turns.",
+    .notes =
+        "A model with random weights or a converted type is first written to a folder in "
+        "TMPDIR, and removed\nafterwards.  bytes_per_token counts the matrices that a token is "
+        "multiplied with, divided among the\nsequences of a batch, and the KV cache; "
+        "read_gb_s is the rate at which generation reads them.  Rates\nare those of the "
+        "median round.",
     .tables = KVSI_OPTIONS(rows),
 };
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* What is measured: paths, and the folder that holds them if they were made for it. */
+/* Paths of the models to measure, and the temporary folder that holds them, if any. */
 typedef struct subjects {
     char *folder, *model, *unshifted;
 } subjects;
@@ -133,7 +134,7 @@ static kvs_status describe(kvs_model_config *out, const settings *s, kvs_err *er
         kvs_model_config_init(out);
         if (kvs_model_config_preset(out, s->model, NULL) != KVS_OK)
             return kvsi_fail(err, KVS_E_INVALID,
-                             "'%s' is no model's folder or file, no bench model and no preset",
+                             "'%s' is not a model's folder or file, a bench model or a preset",
                              s->model);
     }
     TRY(kvs_shift_parse(&out->shift, &form_said, s->shift ? s->shift : "none", err));
@@ -149,8 +150,7 @@ static kvs_status make_subjects(subjects *out, const settings *s, kvs_err *err)
     if (kvsi_file_exists(s->model)) {
         if (s->shift)
             return kvsi_fail(err, KVS_E_INVALID,
-                             "option '--shift' is for random weights, '%s' has a shift or none",
-                             s->model);
+                             "option '--shift' is for random weights, not for '%s'", s->model);
         if (!s->dtype)
             return KVS_OK;
         TRY(make_folder(out, err));
@@ -233,7 +233,7 @@ static void print_people(const kvs_bench_infer_result *r, const kvs_runtime *rt,
         printf("%-12s%.1f tokens/s (best %.1f), %zu tokens after %zu, %zu at a time", "generation",
                rate, (double)s->batch / r->generate.best, s->generate, s->depth, s->batch);
         print_overhead(r->generate, r->unshifted_generate);
-        printf("%-12s%.1f GB/s, %.0f %% of the machine's %.1f (best %.1f); %.1f MB a token\n",
+        printf("%-12s%.1f GB/s, %.0f %% of the machine's %.1f (best %.1f); %.1f MB per token\n",
                "reading", kvsi_bench_giga(read), 100 * read / r->read.median,
                kvsi_bench_giga(r->read.median), kvsi_bench_giga(r->read.best),
                kvsi_bench_mega(r->bytes_per_token));

@@ -11,7 +11,7 @@ typedef struct settings {
 /* clang-format off */
 static const kvsi_setting rows[] = {
     {.name = "rounds", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, rounds),
-     .group = "Run", .placeholder = "N", .help = "times that everything is measured", .low = 1,
+     .group = "Run", .placeholder = "N", .help = "number of measurements", .low = 1,
      .high = 1000000, .value = "5"},
     KVSI_BENCH_ROWS(settings),
 };
@@ -19,15 +19,16 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift bench machine",
-    .purpose = "The limits of this machine with our processor code: multiply-adds on registers, "
-               "reading an array much larger than the caches, and the products of matrices that "
-               "training needs, as the trainer calls them, each right after a peak.",
-    .notes = "Rates are medians over the rounds.  GFLOP/s are thousands of millions of operations, "
-             "a\nmultiply-add being two; GB/s thousands of millions of bytes.",
+    .purpose = "Measures the limits of this machine: multiply-adds on registers, reading an array "
+               "much larger than the caches, and the matrix products of training, each right after "
+               "a measurement of the peak.",
+    .notes = "Rates are medians over the rounds.  GFLOP/s are 1e9 operations per second, "
+             "a\nmultiply-add "
+             "being two; GB/s are 1e9 bytes per second.",
     .tables = KVSI_OPTIONS(rows),
 };
 
-/* Of the three products together: a step does each once, so times add up, not rates. */
+/* The three products together: a step computes each once, so their times add up. */
 static double fraction_of(const kvs_bench_gemm *g)
 {
     const double time =

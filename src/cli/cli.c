@@ -25,8 +25,8 @@ int kvsi_cli_fail(const kvs_err *err)
     return exit_code(err);
 }
 
-/* An error that all ranks have is printed once, by rank 0.  A rank that fails alone prints its error
- * and ends the others, which would wait for it. */
+/* An error that all ranks have is printed once, by rank 0.  A rank that fails alone prints its
+ * error and ends the others, which would wait for it. */
 static int fail_on_ranks(kvs_comm *comm, const kvs_err *err)
 {
     const size_t rank = kvs_comm_rank(comm);

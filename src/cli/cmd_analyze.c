@@ -1,4 +1,4 @@
-/* kvshift analyze: what the shift of a model has become, and what its heads do with it. */
+/* kvshift analyze: shift coefficients and attention patterns of the heads of a model. */
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/coefficients.h"
@@ -20,17 +20,17 @@ typedef struct settings {
 /* clang-format off */
 static const kvsi_setting rows[] = {
     {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.length), .group = "Scores",
-     .placeholder = "N", .help = "random tokens that come twice; half the context at most",
+     .placeholder = "N", .help = "random tokens, repeated once; at most half the context",
      .low = 2, .high = 4096},
     {.name = "sequences", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.sequences),
      .group = "Scores", .placeholder = "N", .help = "sequences to average over", .low = 1,
      .high = 65536},
     {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(lens.seed), .group = "Scores",
-     .placeholder = "N", .help = "of the tokens"},
+     .placeholder = "N", .help = "seed of the tokens"},
     {.name = "first-id", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.first_id),
-     .group = "Scores", .placeholder = "ID", .help = "lower ids are not drawn"},
+     .group = "Scores", .placeholder = "ID", .help = "smallest id to draw"},
     {.name = "svg", .kind = KVSI_SETTING_TEXT, .offset = FIELD(svg), .group = "Output",
-     .placeholder = "FILE", .help = "draw the patterns of all heads; needs gnuplot"},
+     .placeholder = "FILE", .help = "draw the attention patterns of all heads; needs gnuplot"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object"},
     KVSI_RUN_ROWS(settings),
@@ -39,13 +39,14 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift analyze",
-    .purpose = "Prints the coefficients of every KV head and what they add up to, and reads every "
-               "head on random tokens that come twice: how much of its attention goes to the token "
-               "behind the same one (induction), to the same one (duplicate), and to the token "
-               "before (previous); by the places it attends to (A) and by the contents it fetches "
-               "(A_V), which differ where values are shifted.",
-    .notes = "MODEL is what 'kvshift inspect' takes.  The column 'keys' is α2 / (|α1| + |α2|), the "
-             "part\nof a head's keys that the token before makes up.",
+    .purpose = "Prints the shift coefficients of every KV head and their sums, and measures every "
+               "head on a random sequence that is repeated once: the attention to the token after "
+               "the earlier copy (induction), to the earlier copy (duplicate), and to the previous "
+               "token (previous).  Attention is measured by position (A) and by the values it "
+               "reads (A_V); these differ if values are shifted.",
+    .notes =
+        "MODEL is as for 'kvshift inspect'.  The column 'keys' is α2 / (|α1| + |α2|), the share "
+        "of the\nprevious token in a head's keys.",
     .argument = "MODEL",
     .min_arguments = 1,
     .max_arguments = 1,
@@ -91,7 +92,7 @@ static kvs_status analyze(analysis *a, settings *s, kvs_err *err)
 
 /* ---- readings -------------------------------------------------------------------------------- */
 
-/* What a head mostly does: the highest of its scores, if that says something. */
+/* The name of the highest score, if it is high enough. */
 static const char *reading_of(const kvs_head_scores *s)
 {
     const double enough = 0.4;
@@ -149,7 +150,7 @@ static void print_people(const analysis *a, const settings *s)
     print_heads(a, s);
 }
 
-/* ---- for programs ---------------------------------------------------------------------------- */
+/* ---- JSON ---------------------------------------------------------------------------- */
 
 static json_t *scores_to_json(const kvs_head_scores *s)
 {

@@ -1,4 +1,4 @@
-/* kvshift bench: what the machine can do, and how much of it training and inference use. */
+/* kvshift bench: the limits of the machine, and the share that training and inference reach. */
 #include "cli/bench.h"
 
 #include <stdio.h>

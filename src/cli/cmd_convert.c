@@ -1,4 +1,4 @@
-/* kvshift convert: a model into another format, or random weights into any. */
+/* kvshift convert: writes a model in another format, or a model with random weights. */
 #include "cli/cli.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef struct convert_settings {
-    const char *preset; /* of random weights, like the next four */
+    const char *preset; /* this and the next four describe random weights */
     kvs_model_config model;
     double dropout;
     uint64_t seed;
@@ -29,23 +29,24 @@ static const kvsi_setting output_rows[] = {
      .offset = FIELD(format),
      .group = "Output",
      .placeholder = "NAME",
-     .help = "auto goes by the name of OUT: .gguf, .bin (llama2c), anything else is a folder (hf); "
-             "gguf-llama refuses what other programs would compute otherwise",
+     .help = "auto: by the name of OUT: .gguf, .bin (llama2c), otherwise a folder (hf); "
+             "gguf-llama refuses models that other programs would compute differently",
      .names = kvsi_format_names},
     {.name = "dtype",
      .kind = KVSI_SETTING_ENUM,
      .offset = FIELD(dtype),
      .group = "Output",
      .placeholder = "NAME",
-     .help = "type of the matrices' numbers; keep: as IN has them; q8_0 and q4_0, 8.5 and 4.5 bits "
-             "a number, are for GGUF",
+     .help =
+         "type of the matrices; keep: as in IN; q8_0 and q4_0 (8.5 and 4.5 bits per weight) are "
+         "for GGUF",
      .names = kvsi_dtype_names},
     {.name = "shard-size",
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(shard_size),
      .group = "Output",
      .placeholder = "SIZE",
-     .help = "hf: most bytes of a file with weights, as in 500MB or 5GB",
+     .help = "hf: largest size of a weights file, such as 500MB or 5GB",
      .automatic = "5GB"},
     {.name = "tokenizer",
      .letter = 't',
@@ -53,19 +54,19 @@ static const kvsi_setting output_rows[] = {
      .offset = FIELD(tokenizer),
      .group = "Output",
      .placeholder = "FILE",
-     .help = "the tokenizer that goes along; 'none' leaves it out",
-     .automatic = "that of IN, if it has one"},
+     .help = "tokenizer to write with the model; 'none' = none",
+     .automatic = "that of IN, if any"},
     {.name = "overwrite",
      .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(overwrite),
      .group = "Output",
-     .help = "replace what is at OUT: a file, or a folder with a model and nothing else"},
+     .help = "replace OUT: a file, or a folder that contains only a model"},
     {.name = "seed",
      .kind = KVSI_SETTING_UINT64,
      .offset = FIELD(seed),
      .group = "Run",
      .placeholder = "N",
-     .help = "of random weights",
+     .help = "seed of random weights",
      .value = "1",
      .high = 999999999999999},
     {.name = "threads",
@@ -73,14 +74,14 @@ static const kvsi_setting output_rows[] = {
      .offset = FIELD(threads),
      .group = "Run",
      .placeholder = "N",
-     .help = "that draw random weights",
+     .help = "threads that draw random weights",
      .automatic = "every core",
      .high = 1024},
     {.name = "quiet",
      .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(quiet),
      .group = "Run",
-     .help = "show no progress"},
+     .help = "no progress on standard error"},
 };
 
 static const kvsi_setting random_rows[] = {
@@ -89,24 +90,25 @@ static const kvsi_setting random_rows[] = {
      .offset = FIELD(preset),
      .group = "Random weights",
      .placeholder = "NAME",
-     .help = "write random weights instead of IN: those of a config.json or of a preset, which the "
-             "model options override",
+     .help = "write random weights instead of IN, for a model described by a config.json or a "
+             "preset, which the model options override",
      .examples = kvs_preset_name,
      .automatic = "none"},
 };
 
 static const kvsi_setting dropout_row[] = {{KVSI_DROPOUT_ROW(FIELD(dropout))}};
 
-static const char MODEL[] = "Model, of random weights";
+static const char MODEL[] = "Model with random weights";
 
 static const kvsi_command_options options = {
     .command = "kvshift convert",
-    .purpose = "Writes the model IN, of any supported format, as OUT, tensor by tensor; or, with "
-               "--random, which takes no IN, a new one.  OUT appears whole or not at all.",
-    .notes = "Formats: hf is a folder with config.json and safetensors; a shifted Llama comes "
-             "with\nmodeling_kvshift.py, with which transformers runs it (trust_remote_code).  "
-             "gguf is\narchitecture llama where that computes the same, else kvshift.  llama2c "
-             "is for plain\nLlama models.  docs/formats.md describes what is stored where.",
+    .purpose = "Writes the model IN, of any supported format, as OUT, tensor by tensor.  With "
+               "--random it writes a new model and takes no IN.  If it fails, OUT is unchanged.",
+    .notes = "Formats: hf is a folder with config.json and safetensors; for a Llama with shift it "
+             "also contains\nmodeling_kvshift.py, so that transformers can run it "
+             "(trust_remote_code).  gguf has the\narchitecture llama if that computes the same, "
+             "otherwise kvshift.  llama2c is for plain Llama\nmodels.  docs/formats.md describes "
+             "the formats.",
     .argument = "[IN] OUT",
     .min_arguments = 1,
     .max_arguments = 2,
@@ -120,7 +122,7 @@ static const kvsi_command_options options = {
         },
 };
 
-/* ---- from words to values -------------------------------------------------------------------- */
+/* ---- from options to kvs_convert_options ----------------------------------------------------- */
 
 static kvs_status parse_size(uint64_t *out, const char *text, kvs_err *err)
 {
@@ -145,7 +147,7 @@ static kvs_status parse_size(uint64_t *out, const char *text, kvs_err *err)
                      "option '--shard-size': expected a size such as 500MB, found '%s'", text);
 }
 
-/* Either there is a model to convert, or random weights have a description. */
+/* Either IN or --random must be given. */
 static kvs_status check_input(const convert_settings *s, const kvsi_parsed_options *parsed,
                               kvs_err *err)
 {
@@ -154,7 +156,7 @@ static kvs_status check_input(const convert_settings *s, const kvsi_parsed_optio
                          parsed->arguments[0]);
     if (!s->preset && parsed->argument_count == 1)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "expected IN and OUT, found '%s' alone; see 'kvshift convert --help'",
+                         "expected IN and OUT, found only '%s'; see 'kvshift convert --help'",
                          parsed->arguments[0]);
     for (size_t i = 0; !s->preset && i < kvsi_command_count(&options); i++) {
         const kvsi_setting row = kvsi_command_row(&options, i);

@@ -1,4 +1,4 @@
-/* kvshift data: corpora made from text, described and checked. */
+/* kvshift data: builds, describes and checks corpora. */
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
@@ -30,29 +30,29 @@ static const kvsi_setting build_rows[] = {
      .offset = FIELD(tokenizer),
      .group = "Options",
      .placeholder = "FILE",
-     .help = "tokenizer of the corpus, or 'bytes'; needed"},
+     .help = "tokenizer of the corpus, or 'bytes'; required"},
     {.name = "out",
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(out),
      .group = "Options",
      .placeholder = "DIR",
-     .help = "folder of the corpus, new or empty; needed"},
+     .help = "folder of the corpus, new or empty; required"},
     {.name = "overwrite",
      .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(overwrite),
      .group = "Options",
-     .help = "replace a corpus that is there"},
+     .help = "replace an existing corpus"},
     {.name = "quiet",
      .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(quiet),
      .group = "Options",
-     .help = "show no progress"},
+     .help = "no progress on standard error"},
     {.name = "separator",
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(separator),
      .group = "Documents",
      .placeholder = "TEXT",
-     .help = "what stands between the documents of a text; '' for none",
+     .help = "separator between the documents of a text file; '' = each file is one document",
      .may_be_empty = 1,
      .automatic = "<|endoftext|>"},
     {.name = "field",
@@ -60,7 +60,7 @@ static const kvsi_setting build_rows[] = {
      .offset = FIELD(field),
      .group = "Documents",
      .placeholder = "NAME",
-     .help = "field of each line of .jsonl that is the document",
+     .help = "field of a .jsonl line that holds the document",
      .automatic = "text"},
     {.name = "eos",
      .kind = KVSI_SETTING_CHOICE,
@@ -75,29 +75,30 @@ static const kvsi_setting build_rows[] = {
      .offset = FIELD(valid),
      .group = "Split",
      .placeholder = "FRACTION",
-     .help = "of the documents for validation; of a document that is alone, its end",
+     .help = "fraction of the documents held out for validation; a single document is split by "
+             "position",
      .high = 0.9},
     {.name = "seed",
      .kind = KVSI_SETTING_UINT64,
      .offset = FIELD(seed),
      .group = "Split",
      .placeholder = "N",
-     .help = "decides, with a document's number, on which side it is"},
+     .help = "seed of the random split"},
     {.name = "shard-tokens",
      .kind = KVSI_SETTING_UINT64,
      .offset = FIELD(shard_tokens),
      .group = "Split",
      .placeholder = "N",
-     .help = "the document that reaches this many is the last of its file",
+     .help = "start a new shard file once one has this many tokens",
      .low = 1},
 };
 
 static const kvsi_command_options build_options = {
     .command = "kvshift data build",
-    .purpose = "Encodes text files into a corpus folder to train on.  Each line of a .jsonl is a "
-               "document; any other file is text: one document, or several with separators between "
-               "them.  Either may be compressed, with .zst behind.  Files may be larger than "
-               "memory.",
+    .purpose =
+        "Encodes text files into a corpus folder to train on.  Each line of a .jsonl file is "
+        "a document; any other file is text, with separators between its documents.  Files "
+        "may be compressed (.zst) and larger than memory.",
     .argument = "FILE",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,
@@ -105,15 +106,15 @@ static const kvsi_command_options build_options = {
     .takes_config = 1,
 };
 
-/* 'check' has the first row only. */
+/* 'check' has only the first row. */
 static const kvsi_setting read_rows[] = {
     {.name = "vocab",
      .kind = KVSI_SETTING_SIZE,
      .offset = FIELD(vocab),
      .group = "Options",
      .placeholder = "N",
-     .help = "vocabulary of a file of llm.c or nanoGPT, which does not know its own",
-     .automatic = "as CORPUS says",
+     .help = "vocabulary size, for files of llm.c or nanoGPT, which do not contain it",
+     .automatic = "from CORPUS",
      .low = 1},
     {.name = "json",
      .kind = KVSI_SETTING_FLAG,
@@ -124,8 +125,9 @@ static const kvsi_setting read_rows[] = {
 
 static const kvsi_command_options info_options = {
     .command = "kvshift data info",
-    .purpose = "Prints what a corpus holds.  CORPUS is a folder of 'kvshift data build', a shard "
-               "in one, or a .bin file of llm.c or nanoGPT.",
+    .purpose =
+        "Prints what a corpus contains.  CORPUS is a folder of 'kvshift data build', a shard "
+        "in one, or a .bin file of llm.c or nanoGPT.",
     .argument = "CORPUS",
     .min_arguments = 1,
     .max_arguments = 1,
@@ -134,8 +136,9 @@ static const kvsi_command_options info_options = {
 
 static const kvsi_command_options check_options = {
     .command = "kvshift data check",
-    .purpose = "Reads a corpus whole: checksums, ids within the vocabulary, document starts, and "
-               "the tokenizer beside them.  Fails with one line that says what is wrong.",
+    .purpose =
+        "Reads all of a corpus and checks its checksums, ids, document starts and tokenizer.  "
+        "Fails with one line that describes the first error.",
     .argument = "CORPUS",
     .min_arguments = 1,
     .max_arguments = 1,
@@ -161,7 +164,7 @@ static void print_split_rule(const kvs_corpus_info *info)
                100 * info->valid, info->seed);
         return;
     case KVS_SPLIT_BY_POSITION:
-        printf("split      one document alone: its last %g %% for validation\n", 100 * info->valid);
+        printf("split      one document: its last %g %% for validation\n", 100 * info->valid);
         return;
     }
 }
@@ -255,7 +258,7 @@ out:
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
-static void print_soundness(const char *path, const kvs_corpus_info *info)
+static void print_checked(const char *path, const kvs_corpus_info *info)
 {
     size_t shards = 0;
     uint64_t tokens = 0;
@@ -264,7 +267,7 @@ static void print_soundness(const char *path, const kvs_corpus_info *info)
         shards += info->split[s].shards;
         tokens += info->split[s].tokens;
     }
-    printf("'%s' is sound: %zu shard%s, %" PRIu64 " tokens below %zu%s\n", path, shards,
+    printf("'%s' is intact: %zu shard%s, %" PRIu64 " tokens below %zu%s\n", path, shards,
            shards == 1 ? "" : "s", tokens, info->vocab,
            info->tokenizer_hash ? "" : "; its format has no checksums");
 }
@@ -277,7 +280,7 @@ static kvs_status check(void *data, const kvsi_call *call, kvs_err *err)
 
     TRY_OUT(open_corpus(&corpus, data, path, err));
     TRY_OUT(kvs_corpus_check(corpus, err));
-    print_soundness(path, kvs_corpus_get_info(corpus));
+    print_checked(path, kvs_corpus_get_info(corpus));
 out:
     kvs_corpus_free(corpus);
     return st;
@@ -317,9 +320,10 @@ static kvs_status plan_build(kvs_corpus_plan *plan, const data_settings *setting
 {
     if (!settings->tokenizer)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "option '--tokenizer' is needed: a file, or 'bytes' for none");
+                         "option '--tokenizer' is required: a file, or 'bytes'");
     if (!settings->out)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--out' is needed: the folder of the corpus");
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--out' is required: the folder of the corpus");
     plan->files = (const char *const *)parsed->arguments;
     plan->count = parsed->argument_count;
     plan->tokenizer = settings->tokenizer;

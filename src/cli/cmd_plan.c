@@ -1,4 +1,4 @@
-/* kvshift plan: what training a model would take on machines that need not be there. */
+/* kvshift plan: memory and time of training on machines that need not exist. */
 #include "base/text.h"
 #include "cli/cli.h"
 
@@ -24,21 +24,21 @@ static const kvsi_setting rows[] = {
      .automatic = "must be given"},
     {.name = "batch-tokens", .kind = KVSI_SETTING_UINT64, .offset = FIELD(batch_tokens),
      .group = WORK, .placeholder = "N",
-     .help = "tokens a step, whole sequences as long as the context",
-     .automatic = "the preset's batch; else one sequence a rank"},
+     .help = "tokens per step, a multiple of the context",
+     .automatic = "the preset's batch; otherwise one sequence per rank"},
     {.name = "accumulate", .kind = KVSI_SETTING_SIZE, .offset = FIELD(accumulate), .group = WORK,
-     .placeholder = "N", .help = "parts that a batch is computed in",
-     .automatic = "parts as large as the preset's; else of one sequence"},
+     .placeholder = "N", .help = "micro-batches per step",
+     .automatic = "micro-batches of the preset's size, otherwise of one sequence"},
     {.name = "recompute", .kind = KVSI_SETTING_FLAG, .offset = FIELD(recompute), .group = WORK,
-     .help = "compute layers again in the backward pass"},
+     .help = "recompute layers in the backward pass to save memory"},
     {.name = "tokens", .kind = KVSI_SETTING_UINT64, .offset = FIELD(tokens), .group = WORK,
      .placeholder = "N", .help = "tokens of the whole run", .automatic = "the preset's"},
     {.name = "ranks", .kind = KVSI_SETTING_SIZE, .offset = FIELD(ranks), .group = CLUSTER,
-     .placeholder = "N", .help = "processes, one a machine", .low = 1,
+     .placeholder = "N", .help = "processes, one per machine", .low = 1,
      .value = "1"},
     {.name = "node-flops", .kind = KVSI_SETTING_REAL, .offset = FIELD(node_flops),
      .group = CLUSTER, .placeholder = "X",
-     .help = "operations a second that a rank reaches in training; see 'kvshift bench train'",
+     .help = "FLOP/s that a rank reaches in training; see 'kvshift bench train'",
      .value = "1e12"},
     {.name = "link-gbps", .kind = KVSI_SETTING_REAL, .offset = FIELD(link_gbps), .group = CLUSTER,
      .placeholder = "X", .help = "Gbit/s to and from each rank", .value = "100"},
@@ -46,7 +46,7 @@ static const kvsi_setting rows[] = {
      .group = CLUSTER, .placeholder = "X", .help = "GB/s of a rank's memory",
      .value = "100"},
     {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = FIELD(threads), .group = CLUSTER,
-     .placeholder = "N", .help = "threads of a rank, which have a little memory each", .low = 1,
+     .placeholder = "N", .help = "threads per rank; each needs some memory", .low = 1,
      .high = 1024, .value = "1"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = OUTPUT,
      .help = "print one JSON object"},
@@ -55,11 +55,12 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift plan",
-    .purpose = "Says what training a model would take on many machines, for every way to shard it: "
-               "memory of a rank, work, bytes from rank to rank, and time.",
-    .notes = "A step's time is that of its work at --node-flops, of the update at "
-             "--memory-bandwidth, and of\nthe transfers at --link-gbps, one after the other, or "
-             "overlapped as 'mpirun kvshift train' does\nit.  See docs/cluster.md.",
+    .purpose =
+        "Computes what training a model needs on many machines, for each --shard: memory per "
+        "rank, work, bytes sent, and time.",
+    .notes = "The time of a step is that of its passes at --node-flops, of the update at "
+             "--memory-bandwidth, and of\nthe transfers at --link-gbps: one after the other, or "
+             "overlapped as in 'mpirun kvshift train'.\nSee docs/cluster.md.",
     .tables = KVSI_OPTIONS(rows),
 };
 
@@ -69,7 +70,7 @@ typedef struct planning {
     const plan_settings *s;
     kvs_model_config model;
     kvs_train_config train;
-    uint64_t tokens; /* of the whole run; 0 = nobody says */
+    uint64_t tokens; /* of the whole run; 0 = not known */
     kvs_cluster_plan plans[SHARDS];
 } planning;
 
@@ -85,7 +86,7 @@ static int is_preset(const char *name)
     return 0;
 }
 
-/* The model, and how it would be trained if nothing else is said. */
+/* Sets the model and the defaults for training it. */
 static kvs_status find_model(planning *p, kvs_err *err)
 {
     const char *name = p->s->model;
@@ -104,7 +105,7 @@ static kvs_status find_model(planning *p, kvs_err *err)
     return kvs_model_config_finish(&p->model, err);
 }
 
-static kvs_status settle(planning *p, kvs_err *err)
+static kvs_status set_batch(planning *p, kvs_err *err)
 {
     const plan_settings *s = p->s;
     const size_t part = p->train.batch / p->train.accumulate;
@@ -138,7 +139,7 @@ static kvs_status make_plans(planning *p, kvs_err *err)
     kvs_status st;
 
     TRY_OUT(find_model(p, err));
-    TRY_OUT(settle(p, err));
+    TRY_OUT(set_batch(p, err));
     TRY_OUT(kvs_runtime_create(&rt, &runtime, err));
     for (int i = 0; i < SHARDS; i++) {
         p->train.shard = (kvs_shard)i;
@@ -194,14 +195,14 @@ OF(overlapped, c->overlapped_step_seconds)
 
 static void print_bytes(const planning *p)
 {
-    printf("memory of a rank\n");
+    printf("memory per rank\n");
     print_row(p, "weights", weights, kvsi_format_count, 1, "B");
     print_row(p, "gradients", gradients, kvsi_format_count, 1, "B");
     print_row(p, "moments", moments, kvsi_format_count, 1, "B");
     print_row(p, "exchange", exchange, kvsi_format_count, 1, "B");
     print_row(p, "passes", passes, kvsi_format_count, 1, "B");
     print_row(p, "total", total, kvsi_format_count, 1, "B");
-    printf("sent by a rank in a step\n");
+    printf("sent per rank and step\n");
     print_row(p, "gradients", gradients_sent, kvsi_format_count, 1, "B");
     print_row(p, "weights", weights_sent, kvsi_format_count, 1, "B");
 }
@@ -210,7 +211,7 @@ static void print_times(const planning *p)
 {
     char tokens[32];
 
-    printf("a step\n");
+    printf("time per step\n");
     print_row(p, "passes", computing, kvsi_format_duration, 1, "");
     print_row(p, "update", updating, kvsi_format_duration, 1, "");
     print_row(p, "transfers", sending, kvsi_format_duration, 1, "");
@@ -234,7 +235,7 @@ static void print_people(const planning *p)
     kvsi_format_count(work, sizeof work, plan->flops_per_token * plan->tokens_per_step);
     kvsi_format_count(flops, sizeof flops, p->s->node_flops);
     printf("model         %s, %s parameters\n", p->s->model, parameters);
-    printf("a step        %s tokens, %sFLOP; a rank has %zu of %zu sequences, in %zu pass%s\n",
+    printf("per step      %s tokens, %sFLOP; a rank has %zu of %zu sequences, in %zu pass%s\n",
            tokens, work, p->train.batch / plan->ranks, p->train.batch, plan->passes,
            plan->passes == 1 ? "" : "es");
     printf("machines      %zu ranks of %sFLOP/s, %g Gbit/s, memory %g GB/s\n", plan->ranks, flops,

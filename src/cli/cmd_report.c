@@ -1,4 +1,4 @@
-/* kvshift report: runs side by side. */
+/* kvshift report: compares runs. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -22,19 +22,19 @@ static const kvsi_setting rows[] = {
      .offset = offsetof(kvs_report_options, svg),
      .group = "Options",
      .placeholder = "FILE",
-     .help = "write the curves alone; needs gnuplot"},
+     .help = "write only the curves; needs gnuplot"},
     {.name = "json",
      .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(kvs_report_options, json),
      .group = "Options",
      .placeholder = "FILE",
-     .help = "write all numbers as JSON"},
+     .help = "write all values as JSON"},
 };
 
 static const kvsi_command_options options = {
     .command = "kvshift report",
     .purpose = "Prints tables of runs (folders written by 'kvshift train --out') and writes their "
-               "curves, a page or JSON on demand.",
+               "curves, a page or JSON.",
     .notes = "Runs on text that differ in nothing but their seed form an arm: the report gives the "
              "mean of\ntheir validation losses with its standard error, and the difference between "
              "arms within each\nseed. Arms are compared with the first that has no shift, or else "

@@ -1,4 +1,4 @@
-/* kvshift repro: the paper's experiments, each one command. */
+/* kvshift repro: runs an experiment of the paper. */
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/repro.h"
@@ -25,39 +25,39 @@ static const char *const scales[] = {"smoke", "desk", "paper", NULL};
 static const kvsi_setting rows[] = {
     {.name = "scale", .kind = KVSI_SETTING_CHOICE, .offset = offsetof(settings, scale),
      .group = "Experiment", .placeholder = "SCALE", .choices = scales, .value = "smoke",
-     .help = "how large it is done"},
+     .help = "size of the experiment"},
     {.name = "seeds", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, seeds),
      .group = "Experiment", .placeholder = "N", .high = 64,
-     .help = "runs of each arm, with seeds 1 to N", .automatic = "what 'list' says"},
+     .help = "runs of each arm, with seeds 1 to N", .automatic = "see 'kvshift repro list --json'"},
     {.name = "text", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, text),
      .group = "Experiment", .placeholder = "PATH", .repeats = 1,
-     .help = "what language models learn: a .txt or .jsonl (also .zst), a folder of them, or a "
+     .help = "text for language models: a .txt or .jsonl file (also .zst), a folder of them, or a "
              "corpus; may be given several times",
-     .automatic = "at scale smoke a made-up language"},
+     .automatic = "at scale smoke a synthetic language"},
     {.name = "model", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, model),
      .group = "Experiment", .placeholder = "MODEL",
-     .help = "of hop-k: measure this trained model, and train none", .automatic = "none"},
+     .help = "hop-k: measure this trained model instead of training", .automatic = "none"},
     {.name = "dropout", .kind = KVSI_SETTING_REAL, .offset = offsetof(settings, dropout),
      .group = "Experiment", .placeholder = "X", .high = 0.99,
-     .help = "share that stays dropped while that model is measured"},
+     .help = "dropout while that model is measured"},
     {.name = "out", .letter = 'o', .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, out),
-     .group = "Experiment", .placeholder = "DIR", .help = "folder for everything that is made",
+     .group = "Experiment", .placeholder = "DIR", .help = "folder for all results",
      .automatic = "repro/NAME-SCALE"},
     {.name = "resume", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, resume),
      .group = "Experiment",
-     .help = "go on with that folder: finished runs stay, begun ones go on"},
+     .help = "continue the experiment in --out: keep finished runs, resume others"},
     {.name = "reuse", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, reuse),
      .group = "Experiment", .placeholder = "DIR",
-     .help = "take over finished runs of the experiments in this folder where the same is planned",
+     .help = "use finished runs of the experiments in this folder that have the same settings",
      .automatic = "none"},
     {.name = "dry-run", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, dry_run),
-     .group = "Experiment", .help = "say which runs there would be and what they would take"},
+     .group = "Experiment", .help = "print the runs, and the memory and work they need, and exit"},
     {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, threads),
-     .group = "Run", .placeholder = "N", .high = 4096, .help = "threads",
+     .group = "Run", .placeholder = "N", .high = 4096, .help = "number of threads",
      .automatic = "every core"},
     {.name = "cpu-level", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, cpu_level),
-     .group = "Run", .placeholder = "NAME", .help = "processor code to run",
-     .automatic = "the best this processor has"},
+     .group = "Run", .placeholder = "NAME", .help = "CPU level of the kernels",
+     .automatic = "auto"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, json), .group = "Run",
      .help = "print the results as JSON"},
     {.name = "quiet", .letter = 'q', .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, quiet),
@@ -67,19 +67,18 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift repro",
-    .purpose = "Does an experiment of the paper and compares what comes out with what the paper "
-               "says.",
-    .notes = "'kvshift repro list' names the experiments, 'kvshift repro report DIR' joins "
-             "finished ones\ninto one page.\n"
-             "\n"
-             "Scales: smoke takes seconds and shows only that everything works; desk takes minutes "
-             "on two\ncores and is scaled down so that the claim can still be seen; paper has the "
-             "paper's own\nsettings, for a cluster (see --dry-run).\n"
-             "\n"
-             "The folder gets results.json, page.html, page.md, figures as SVG and CSV, and the "
-             "runs. An\nexperiment that was interrupted goes on with --resume. Under mpirun its "
-             "runs are "
-             "split over\nthe ranks, which need a folder that all of them reach.",
+    .purpose = "Runs an experiment of the paper and compares the results with those of the paper.",
+    .notes =
+        "'kvshift repro list' prints the experiments, 'kvshift repro report DIR' puts finished "
+        "ones on\none page.\n"
+        "\n"
+        "Scales: smoke takes seconds and only tests that everything works; desk takes minutes "
+        "on two\ncores and is as small as the claim allows; paper has the paper's settings, "
+        "for a cluster (see\n--dry-run).\n"
+        "\n"
+        "The folder then holds results.json, page.html, page.md, figures as SVG and CSV, and "
+        "the runs.\n--resume continues an experiment that was interrupted.  Under mpirun the "
+        "runs are divided among\nthe ranks, which must share the folder.",
     .argument = "NAME",
     .min_arguments = 1,
     .max_arguments = 1,
@@ -176,7 +175,7 @@ static void print_runs(const kvs_repro *repro)
     }
 }
 
-/* What it is, and how long it will take, before it begins. */
+/* Prints the experiment and an estimate of its time. */
 static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_options *o, size_t ranks)
 {
     const kvs_experiment *e = kvs_repro_experiment(repro);
@@ -198,7 +197,7 @@ static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_optio
     if (ranks > 1)
         fprintf(stream, "split over %zu ranks, ", ranks);
     fprintf(stream, "%sFLOP, about %s on %s\n", work, duration,
-            ranks > 1 ? "machines like the first" : "this machine");
+            ranks > 1 ? "machines like that of rank 0" : "this machine");
 }
 
 static json_t *claim_to_json(const kvs_claim *c)
@@ -229,7 +228,7 @@ static void print_claims(const kvs_repro *repro, const kvs_repro_options *o)
         printf("%-18s %s\n", kvs_verdict_name(c->verdict), c->claim);
         printf("%-18s paper: %s; ours: ", "", c->paper);
         if (isnan(c->ours))
-            printf("no number");
+            printf("not measured");
         else
             printf("%.5g", c->ours);
         if (!isnan(c->error))
@@ -254,7 +253,7 @@ static kvs_status run(kvs_repro *repro, const kvs_repro_options *o, const settin
     if (!is_first)
         goto out;
     if (!finished)
-        fprintf(stderr, "stopped; --resume goes on from there\n");
+        fprintf(stderr, "stopped; --resume continues from there\n");
     else if (s->json)
         TRY_OUT(print_json(repro, o, err));
     else

@@ -1,4 +1,4 @@
-/* kvshift score: how likely a continuation of a text is, token by token. */
+/* kvshift score: log-probabilities of the tokens of a continuation. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
@@ -25,50 +25,51 @@ static const kvsi_setting rows[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "context", .kind = KVSI_SETTING_TEXT, .offset = FIELD(context), .group = "Input",
      .placeholder = "TEXT", .help = "text before the continuation", .may_be_empty = 1,
-     .automatic = "empty: BOS, or EOS where there is none"},
+     .automatic = "empty: BOS, or EOS if there is no BOS"},
     {.name = "continuation", .kind = KVSI_SETTING_TEXT, .offset = FIELD(continuation),
      .group = "Input", .placeholder = "TEXT", .help = "text to score",
      .automatic = "JSON lines, from --file or standard input"},
     {.name = "ids", .kind = KVSI_SETTING_TEXT, .offset = FIELD(ids), .group = "Input",
-     .placeholder = "N,...", .help = "the context as token ids; nothing is added"},
+     .placeholder = "N,...", .help = "the context as token ids; nothing is added to them"},
     {.name = "continuation-ids", .kind = KVSI_SETTING_TEXT, .offset = FIELD(continuation_ids),
      .group = "Input", .placeholder = "N,...", .help = "the continuation as token ids"},
     {.name = "file", .letter = 'f', .kind = KVSI_SETTING_TEXT, .offset = FIELD(file),
-     .group = "Input", .placeholder = "FILE", .help = "JSON lines, - for standard input"},
+     .group = "Input", .placeholder = "FILE", .help = "file of JSON lines; - = standard input"},
     {.name = "step-by-step", .kind = KVSI_SETTING_FLAG, .offset = FIELD(step_by_step),
-     .group = "Measure", .help = "feed one token at a time, as generating does"},
+     .group = "Measure", .help = "feed one token at a time, as generate does"},
     KVSI_RUN_ROWS(settings),
     {.name = "quiet", .kind = KVSI_SETTING_FLAG, .offset = FIELD(quiet), .group = "Run",
      .help = "no progress"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Run",
-     .help = "accepted as by other commands; results are JSON lines with it and without"},
+     .help = "accepted for consistency; results are always JSON lines"},
 };
 /* clang-format on */
 
 static const kvsi_command_options options = {
     .command = "kvshift score",
-    .purpose = "Log-probabilities of a continuation after its context.",
+    .purpose = "Computes the log-probabilities of a continuation after its context.",
     .notes =
         "A line of input is {\"context\": TEXT, \"continuation\": TEXT} or {\"ids\": [...],\n"
-        "\"continuation_ids\": [...]}; other keys are left alone.  A line of output, in the same "
-        "order, has\nlogprobs (natural), sum, greedy (every token is the likeliest), tokens, "
-        "context_tokens and ids (the\ncontinuation's).  A line that cannot be scored ends the run; "
-        "what came before it is printed.\n\nTexts are split as lm-evaluation-harness splits them: "
-        "space at the end of the context belongs to the\ncontinuation, whose tokens are those of "
-        "both texts together after as many as the context has.",
+        "\"continuation_ids\": [...]}; other keys are ignored.  Each line of input gives one line "
+        "of output with\nlogprobs (natural logarithm), sum, greedy (every token is the most likely "
+        "one), tokens,\ncontext_tokens and ids (of the continuation).  A line that cannot be "
+        "scored "
+        "ends the command;\nresults of earlier lines are printed.\n\nTexts are split as in "
+        "lm-evaluation-harness: spaces at the end of the context move to the\ncontinuation; both "
+        "texts are encoded together, and the tokens after those of the context alone are\nthe "
+        "continuation.",
     .tables = KVSI_OPTIONS(rows),
     .takes_config = 1,
 };
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
-/* Ids of both parts. */
+/* The ids of the context, followed by those of the continuation. */
 typedef struct request {
     int32_t *ids;
     size_t count, context_count;
 } request;
 
-/* Two lists, one behind the other. */
 static kvs_status join(request *out, const int32_t *context, size_t context_count,
                        const int32_t *continuation, size_t count, kvs_err *err)
 {
@@ -123,7 +124,7 @@ static kvs_status request_of_texts(request *out, const kvs_tokenizer *tokenizer,
                                    const char *continuation, size_t size, kvs_err *err)
 {
     if (!tokenizer)
-        return kvsi_fail(err, KVS_E_INVALID, "texts need a tokenizer; name one with -t");
+        return kvsi_fail(err, KVS_E_INVALID, "texts need a tokenizer; give one with -t");
     return kvs_tokenizer_encode_pair(tokenizer, context, context_size, continuation, size,
                                      &out->ids, &out->count, &out->context_count, err);
 }
@@ -175,8 +176,8 @@ static kvs_status ids_of_json(int32_t **out, size_t *count, const json_t *object
 
         if (!json_is_integer(id) || number < 0 || number > INT32_MAX)
             return kvsi_fail(err, KVS_E_FORMAT,
-                             "'%s': key '%s': expected whole numbers of at least 0, found another "
-                             "at place %zu",
+                             "'%s': key '%s': expected whole numbers of at least 0, element "
+                             "%zu is not one",
                              what, key, i);
         (*out)[i] = (int32_t)number;
     }
@@ -230,7 +231,7 @@ out:
     return st;
 }
 
-/* Says which line it was, if the message does not. */
+/* Adds the line number to the message, unless it is there. */
 static kvs_status name_line(size_t number, kvs_status st, kvs_err *err)
 {
     const kvs_err cause = *err;

@@ -1,4 +1,4 @@
-/* kvshift tokenizer: text to ids, ids to text, what a tokenizer is, and a new one from texts. */
+/* kvshift tokenizer: encodes, decodes, describes and trains tokenizers. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
@@ -25,7 +25,7 @@ typedef struct tokenizer_settings {
         .offset = offsetof(tokenizer_settings, tokenizer), .group = "Options",                     \
         .placeholder = "FILE",                                                                     \
         .help = "tokenizer.json, a SentencePiece model, llama2.c's tokenizer.bin, GGUF, a "        \
-                "folder with one, or 'bytes'; needed"                                              \
+                "folder with one, or 'bytes'; required"                                            \
     }
 
 #define JSON_OPTION                                                                                \
@@ -41,14 +41,13 @@ static const kvsi_setting encode_rows[] = {
      .offset = offsetof(tokenizer_settings, text),
      .group = "Options",
      .placeholder = "TEXT",
-     .help = "what to encode",
+     .help = "text to encode",
      .automatic = "standard input"},
     {.name = "no-special",
      .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(tokenizer_settings, no_special),
      .group = "Options",
-     .help = "put no first or last token around the text; special tokens that the text spells are "
-             "recognised all the same"},
+     .help = "do not add BOS and EOS; special tokens written in the text are recognised anyway"},
     JSON_OPTION,
 };
 
@@ -62,7 +61,7 @@ static const kvsi_setting train_rows[] = {
      .offset = offsetof(tokenizer_settings, vocab),
      .group = "Options",
      .placeholder = "N",
-     .help = "tokens, with the 256 bytes and the special ones",
+     .help = "number of tokens, including the 256 bytes and the special tokens",
      .low = 256,
      .high = 4194304,
      .value = "32000"},
@@ -71,12 +70,12 @@ static const kvsi_setting train_rows[] = {
      .offset = offsetof(tokenizer_settings, out),
      .group = "Options",
      .placeholder = "FILE",
-     .help = "the tokenizer.json to write; needed"},
+     .help = "the tokenizer.json to write; required"},
     {.name = "overwrite",
      .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(tokenizer_settings, overwrite),
      .group = "Options",
-     .help = "replace a file that is there"},
+     .help = "replace an existing file"},
     {.name = "special",
      .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, special),
@@ -90,7 +89,7 @@ static const kvsi_setting train_rows[] = {
      .offset = offsetof(tokenizer_settings, threads),
      .group = "Options",
      .placeholder = "N",
-     .help = "for counting words",
+     .help = "threads that count words",
      .automatic = "every core",
      .high = 1024},
     {.name = "separator",
@@ -98,7 +97,7 @@ static const kvsi_setting train_rows[] = {
      .offset = offsetof(tokenizer_settings, separator),
      .group = "Documents",
      .placeholder = "TEXT",
-     .help = "what stands between the documents of a text; '' for none",
+     .help = "separator between the documents of a text file; '' = each file is one document",
      .may_be_empty = 1,
      .automatic = "<|endoftext|>"},
     {.name = "field",
@@ -106,7 +105,7 @@ static const kvsi_setting train_rows[] = {
      .offset = offsetof(tokenizer_settings, field),
      .group = "Documents",
      .placeholder = "NAME",
-     .help = "field of each line of .jsonl that is the document",
+     .help = "field of a .jsonl line that holds the document",
      .automatic = "text"},
 };
 
@@ -121,19 +120,20 @@ static const kvsi_command_options encode_options =
 static const kvsi_command_options decode_options =
     COMMAND(decode,
             .purpose = "Prints the text of token ids, from the command line or else from standard "
-                       "input, byte for byte and with nothing behind it.",
+                       "input, byte for byte, without a newline at the end.",
             .argument = "ID", .max_arguments = SIZE_MAX);
 
 static const kvsi_command_options info_options =
-    COMMAND(info, .purpose = "Says what a tokenizer is.");
+    COMMAND(info, .purpose = "Prints what a tokenizer is.");
 
 static const kvsi_command_options train_options = COMMAND(
     train,
-    .purpose = "Learns a byte-level BPE tokenizer, with GPT-2's rules for words, from text files, "
-               "and writes it as a tokenizer.json.  Each line of a .jsonl is a document; any other "
-               "file is text: one document, or several with separators between them.  Either may "
-               "be compressed, with .zst behind.  Of pairs that are equally frequent the one with "
-               "the greater bytes is merged first.",
+    .purpose =
+        "Trains a byte-level BPE tokenizer, with GPT-2's rules for words, on text files, and "
+        "writes it as a tokenizer.json.  Each line of a .jsonl file is a document; any other "
+        "file is text, with separators between its documents.  Files may be compressed "
+        "(.zst).  Among equally frequent pairs the one with the greater bytes is merged "
+        "first.",
     .argument = "FILE", .min_arguments = 1, .max_arguments = SIZE_MAX);
 
 /* ---- input ----------------------------------------------------------------------------------- */
@@ -154,7 +154,8 @@ static kvs_status read_input(kvsi_text *text, kvs_err *err)
 static kvs_status load(kvs_tokenizer **out, const tokenizer_settings *settings, kvs_err *err)
 {
     if (!settings->tokenizer)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--tokenizer' is needed: a file, or 'bytes'");
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--tokenizer' is required: a file, or 'bytes'");
     return kvs_tokenizer_load(out, settings->tokenizer, err);
 }
 
@@ -210,7 +211,7 @@ typedef struct id_list {
     size_t count;
 } id_list;
 
-/* Ids between spaces, commas or brackets; there is room for half as many as there are bytes. */
+/* Ids separated by spaces, commas or brackets; text of n bytes has at most n/2 + 1 ids. */
 static kvs_status parse_ids(id_list *list, const char *text, kvs_err *err)
 {
     for (;;) {
@@ -298,8 +299,8 @@ static kvs_status info(void *data, const kvsi_call *call, kvs_err *err)
         goto out;
     }
     printf("tokenizer %s\n  %-16s%zu\n", settings->tokenizer, "tokens", kvs_tokenizer_vocab(t));
-    print_id("first of a text", kvs_tokenizer_bos(t));
-    print_id("last of a text", kvs_tokenizer_eos(t));
+    print_id("BOS", kvs_tokenizer_bos(t));
+    print_id("EOS", kvs_tokenizer_eos(t));
     printf("  %-16s%s\n", "hash", hash);
 out:
     kvs_tokenizer_free(t);
@@ -331,7 +332,7 @@ static kvs_status train(void *data, const kvsi_call *call, kvs_err *err)
     kvs_status st;
 
     if (!settings->out)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--out' is needed: the file to write");
+        return kvsi_fail(err, KVS_E_INVALID, "option '--out' is required: the file to write");
     if (!settings->overwrite && kvsi_file_exists(settings->out))
         return kvsi_fail(err, KVS_E_INVALID, "'%s' already exists; --overwrite replaces it",
                          settings->out);
@@ -343,7 +344,7 @@ static kvs_status train(void *data, const kvsi_call *call, kvs_err *err)
         return st;
     TRY_OUT(kvs_tokenizer_save(t, settings->out, err));
     if (kvs_tokenizer_vocab(t) < settings->vocab)
-        fprintf(stderr, "kvshift: nothing was left to merge: %zu tokens instead of %zu\n",
+        fprintf(stderr, "kvshift: no pairs are left to merge: %zu tokens instead of %zu\n",
                 kvs_tokenizer_vocab(t), settings->vocab);
     printf("%s: %zu tokens\n", settings->out, kvs_tokenizer_vocab(t));
 out:

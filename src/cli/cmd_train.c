@@ -104,7 +104,7 @@ static int is_silent(const callbacks *c)
     return c->s->quiet || kvs_comm_rank(c->w->comm) > 0;
 }
 
-/* The run is described after its first step, so that a run that cannot start prints only the error. */
+/* The run is described after its first step: if it cannot start, only the error is printed. */
 static int on_step(void *user, const kvs_step_record *record)
 {
     callbacks *c = user;

@@ -1,4 +1,4 @@
-/* kvshift version: what this build is and what it can use here.  Bug reports start with it. */
+/* kvshift version: the build, and what it can use on this machine; for bug reports. */
 #include "base/program.h"
 #include "cli/cli.h"
 
@@ -18,11 +18,11 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift version",
-    .purpose = "Says what this build is and what it can use on this machine.",
+    .purpose = "Prints what this build is and what it can use on this machine.",
     .tables = KVSI_OPTIONS(rows),
 };
 
-/* What a build or a machine may lack. */
+/* Parts that a build or a machine may not have. */
 typedef struct optional_part {
     const char *name;
     int present;

@@ -1,4 +1,4 @@
-/* cli/coefficients.h - the shift of every head of a model, for people and for programs.
+/* cli/coefficients.h - prints the shift coefficients of every head of a model, as text or JSON.
  *
  * a (keys), b (values) and g (queries) are the taps; number 1 is that of the token itself, 2 that
  * of the one before it. */
@@ -7,11 +7,11 @@
 
 #include "base/json.h"
 
-/* What one head does to one of k, v, q. */
+/* The shift of one head and one target. */
 typedef struct kvsi_mix {
-    double taps[KVS_SHIFT_WINDOW_MAX + 1]; /* oldest first; means where channels differ */
+    double taps[KVS_SHIFT_WINDOW_MAX + 1]; /* oldest first; means over channels in form channel */
     double spread[KVS_SHIFT_WINDOW_MAX + 1];
-    double gate_length; /* form data, which has no taps */
+    double gate_length; /* of form data, which has no taps */
 } kvsi_mix;
 
 typedef struct kvsi_head_row {
@@ -22,7 +22,7 @@ typedef struct kvsi_head_row {
 typedef struct kvsi_coefficients {
     kvs_shift_config shift;
     kvsi_head_row *kv, *q;
-    size_t kv_count, q_count; /* 0 where that is not shifted */
+    size_t kv_count, q_count; /* 0 = not shifted */
 } kvsi_coefficients;
 
 kvs_status kvsi_coefficients_read(kvsi_coefficients *out, const kvs_model *model, kvs_err *err);

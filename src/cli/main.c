@@ -158,7 +158,7 @@ static int dispatch(int argc, char **argv)
 /* GNU OpenMP lets a waiting thread spin for milliseconds by default.  If other programs use the
  * cores too, a run then takes up to ten times as long; a short spin is as fast on an idle machine.
  * The library reads GOMP_SPINCOUNT when it is loaded, before main() runs, so the program sets the
- * variable and starts itself again.  If execv() fails, the program continues without the setting. */
+ * variable and executes itself again.  If execv() fails, the program continues without it. */
 static void limit_spinning(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))

@@ -55,7 +55,7 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
     *out = loaded;
     if (!input->model)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "option '--model' (-m) is needed: a model's folder or file");
+                         "option '--model' (-m) is required: a model's folder or file");
     TRY_OUT(kvs_runtime_create(&loaded.rt, &runtime, err));
     TRY_OUT(kvs_model_open(&loaded.model, loaded.rt, input->model, err));
     TRY_OUT(kvsi_model_tokenizer(&loaded.tokenizer, input, needs_tokenizer, err));

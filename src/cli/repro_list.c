@@ -35,16 +35,16 @@ static void list_text(void)
 
         printf("%-16s %-10s %s\n", e->name, e->figure, e->claim);
     }
-    printf("\n'kvshift repro NAME --dry-run --scale desk' says what an experiment takes.\n");
+    printf("\n'kvshift repro NAME --dry-run --scale desk' prints what an experiment needs.\n");
 }
 
 static const kvsi_setting list_rows[] = {{.name = "json",
                                           .kind = KVSI_SETTING_FLAG,
                                           .group = "Options",
-                                          .help = "with what is scaled, as JSON"}};
+                                          .help = "print JSON, with the settings of each scale"}};
 static const kvsi_command_options list_options = {
     .command = "kvshift repro list",
-    .purpose = "Names the experiments, the paper's figures and what is claimed.",
+    .purpose = "Prints the experiments, their figures in the paper, and the claims.",
     .tables = KVSI_OPTIONS(list_rows),
 };
 
@@ -99,19 +99,19 @@ out:
 /* clang-format off */
 static const kvsi_setting report_rows[] = {
     {.name = "html", .kind = KVSI_SETTING_TEXT, .offset = offsetof(report_settings, html),
-     .group = "Options", .placeholder = "FILE", .help = "where the page goes",
+     .group = "Options", .placeholder = "FILE", .help = "file of the page",
      .automatic = "DIR/report.html"},
     {.name = "markdown", .kind = KVSI_SETTING_TEXT, .offset = offsetof(report_settings, markdown),
      .group = "Options", .placeholder = "FILE",
-     .help = "also write all verdicts as a table of Markdown, to be kept in DIR",
+     .help = "also write all verdicts as a Markdown table",
      .automatic = "no"},
 };
 /* clang-format on */
 
 static const kvsi_command_options report_options = {
     .command = "kvshift repro report",
-    .purpose = "Joins finished experiments, DIR itself or the folders in it, into one page "
-               "with all verdicts, figures, commands and times.",
+    .purpose = "Puts finished experiments, DIR itself or the folders in it, on one page with all "
+               "verdicts, figures, commands and times.",
     .argument = "DIR",
     .min_arguments = 1,
     .max_arguments = 1,

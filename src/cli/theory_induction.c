@@ -1,4 +1,4 @@
-/* kvshift theory theorem1 and theorem2: constructions against the induction head. */
+/* kvshift theory theorem1 and theorem2: networks that approximate an induction head. */
 #include "cli/theory.h"
 
 #include <inttypes.h>
@@ -15,18 +15,18 @@ typedef struct settings {
 
 /* clang-format off */
 #define INPUT_ROWS                                                                                 \
-    {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.length),                  \
+    {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.length),                 \
      .group = "Input", .placeholder = "N", .help = "tokens", .low = 4, .high = 16384},             \
-    {.name = "dim", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.dim), .group = "Input",      \
-     .placeholder = "N", .help = "channels of a token", .low = 1, .high = 16384},                  \
-    {.name = "slope", .kind = KVSI_SETTING_REAL, .offset = FIELD(problem.slope), .group = "Input",  \
-     .placeholder = "M", .help = "how scores fall with distance, a token", .high = 1e6},           \
-    {.name = "inputs", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.inputs),                  \
-     .group = "Input", .placeholder = "N", .help = "random inputs, of which the worst counts",     \
+    {.name = "dim", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.dim), .group = "Input",     \
+     .placeholder = "N", .help = "channels per token", .low = 1, .high = 16384},                  \
+    {.name = "slope", .kind = KVSI_SETTING_REAL, .offset = FIELD(problem.slope), .group = "Input", \
+     .placeholder = "M", .help = "decrease of the scores per token of distance", .high = 1e6},     \
+    {.name = "inputs", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.inputs),                 \
+     .group = "Input", .placeholder = "N", .help = "random inputs; the largest error counts",     \
      .low = 1, .high = 1e9},                                                                       \
-    {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(problem.seed), .group = "Input",  \
-     .placeholder = "N", .help = "of the random inputs"},                                          \
-    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",           \
+    {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(problem.seed), .group = "Input", \
+     .placeholder = "N", .help = "seed of the random inputs"},                                     \
+    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",          \
      .help = "print one JSON object"}
 
 static const kvsi_setting theorem1_rows[] = {
@@ -34,13 +34,13 @@ static const kvsi_setting theorem1_rows[] = {
      .placeholder = "P,P,...", .help = "slopes of the first layer", .low = 1e-6, .high = 700,
      .value = "1,2,4,8,16"},
     {.name = "sigma", .kind = KVSI_SETTING_REAL, .offset = FIELD(problem.sigma), .group = "Theorem",
-     .placeholder = "S", .help = "what scores are divided by", .low = 1e-6, .high = 1e6},
+     .placeholder = "S", .help = "divisor of the scores", .low = 1e-6, .high = 1e6},
     INPUT_ROWS,
 };
 
 static const kvsi_setting theorem2_rows[] = {
     {.name = "sigma", .kind = KVSI_SETTING_REALS, .offset = FIELD(sigmas), .group = "Theorem",
-     .placeholder = "S,S,...", .help = "what scores are divided by", .low = 1e-6, .high = 1e6,
+     .placeholder = "S,S,...", .help = "divisor of the scores", .low = 1e-6, .high = 1e6,
      .value = "1,0.3,0.1,0.03"},
     INPUT_ROWS,
 };
@@ -48,17 +48,17 @@ static const kvsi_setting theorem2_rows[] = {
 
 static const kvsi_command_options theorem1_options = {
     .command = "kvshift theory theorem1",
-    .purpose = "Two ordinary layers, twice as wide as the tokens, that approximate an induction "
-               "head: the first copies the token before with slope p, the second looks up.  The "
-               "error falls as e^-p, if the first layer does not attend to itself.",
+    .purpose = "Measures how well two ordinary layers, twice as wide as the tokens, approximate an "
+               "induction head: the first copies the previous token with slope p, the second looks "
+               "it up.  The error falls as e^-p if the first layer does not attend to itself.",
     .tables = KVSI_OPTIONS(theorem1_rows),
 };
 
 static const kvsi_command_options theorem2_options = {
     .command = "kvshift theory theorem2",
-    .purpose = "One layer of KV shifting attention with α = (0, 1), β = (1, 0) against an "
-               "induction head: equal where the first and the last key are masked out, as the "
-               "theorem is printed only nearly.",
+    .purpose = "Compares one layer of KV shifting attention with α = (0, 1), β = (1, 0) with an "
+               "induction head: they are equal if the first and the last key are masked, and only "
+               "nearly equal as the theorem is printed.",
     .tables = KVSI_OPTIONS(theorem2_rows),
 };
 

@@ -1,4 +1,4 @@
-/* kvshift theory landscape: theorem 3's loss over the paper's square, and its free descent. */
+/* kvshift theory landscape: the loss of theorem 3 on the paper's square, and gradient descent. */
 #include "cli/theory.h"
 
 #include <inttypes.h>
@@ -18,23 +18,24 @@ typedef struct settings {
 /* clang-format off */
 static const kvsi_setting rows[] = {
     {.name = "T", .kind = KVSI_SETTING_SIZES, .offset = FIELD(T), .group = "Landscape",
-     .placeholder = "N,N,...", .help = "different tokens, for the exact loss", .low = 4,
+     .placeholder = "N,N,...", .help = "number of different tokens, for the exact loss", .low = 4,
      .high = 1 << 20, .value = "4,12,102"},
     {.name = "figure", .kind = KVSI_SETTING_SIZES, .offset = FIELD(figure), .group = "Landscape",
-     .placeholder = "N,N,...", .help = "constants for O(T), for the loss as the paper draws it",
+     .placeholder = "N,N,...", .help = "values for O(T), for the loss as in the paper's figure",
      .high = 1 << 20, .value = "0,10,100"},
     {.name = "grid", .kind = KVSI_SETTING_SIZE, .offset = FIELD(grid), .group = "Landscape",
-     .placeholder = "N", .help = "steps of a side, in search of the lowest place", .low = 1,
+     .placeholder = "N", .help = "grid cells per side for the search of the minimum", .low = 1,
      .high = 4096, .value = "100"},
     {.name = "lr", .kind = KVSI_SETTING_REAL, .offset = FIELD(lr), .group = "Descent",
-     .placeholder = "RATE", .help = "of Adam, on all four coefficients", .low = 1e-9, .high = 10,
+     .placeholder = "RATE", .help = "learning rate of Adam, on all four coefficients",
+     .low = 1e-9, .high = 10,
      .value = "0.01"},
     {.name = "steps", .kind = KVSI_SETTING_UINT64, .offset = FIELD(steps), .group = "Descent",
-     .placeholder = "N", .help = "from α = β = (½, ½) on", .high = 1e9, .value = "5000"},
+     .placeholder = "N", .help = "steps, from α = β = (½, ½)", .high = 1e9, .value = "5000"},
     {.name = "svg", .kind = KVSI_SETTING_TEXT, .offset = FIELD(svg), .group = "Output",
-     .placeholder = "FILE", .help = "draw contours and lines of descent; needs gnuplot"},
+     .placeholder = "FILE", .help = "draw contours and descent paths; needs gnuplot"},
     {.name = "columns", .kind = KVSI_SETTING_SIZE, .offset = FIELD(columns), .group = "Output",
-     .placeholder = "N", .help = "panels in a row of the drawing", .low = 1,
+     .placeholder = "N", .help = "panels per row of the drawing", .low = 1,
      .high = KVS_PANELS_MAX, .value = "3"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object"},
@@ -43,9 +44,9 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift theory landscape",
-    .purpose = "Theorem 3's loss on the square α2 = 1 - α1, β2 = 1 - β1 for several T: where it is "
-               "lowest, and where all four coefficients go when they are free.  An induction head "
-               "is α1 = 0, β1 = 1.",
+    .purpose = "Computes the loss of theorem 3 on the square α2 = 1 - α1, β2 = 1 - β1 for several "
+               "T: its minimum, and where gradient descent on all four coefficients ends.  An "
+               "induction head is α1 = 0, β1 = 1.",
     .tables = KVSI_OPTIONS(rows),
 };
 

@@ -1,4 +1,4 @@
-/* kvshift theory theorem3: the loss at four coefficients, and three ways to check it. */
+/* kvshift theory theorem3: the loss for four coefficients, and three ways to check it. */
 #include "cli/theory.h"
 
 #include <math.h>
@@ -18,32 +18,34 @@ typedef struct settings {
 /* clang-format off */
 static const kvsi_setting rows[] = {
     {.name = "T", .kind = KVSI_SETTING_SIZE, .offset = FIELD(T), .group = "Theorem",
-     .placeholder = "N", .help = "different tokens; one of them comes again at the end",
+     .placeholder = "N", .help = "number of different tokens; one of them is repeated at the end",
      .low = 3, .high = 1 << 20, .value = "12"},
     {.name = "i", .kind = KVSI_SETTING_SIZE, .offset = FIELD(i), .group = "Theorem",
-     .placeholder = "N", .help = "which of them it is, from 1 on",
-     .automatic = "any of 2 to T - 2, which are all alike"},
+     .placeholder = "N", .help = "index of the repeated token, from 1",
+     .automatic = "any of 2 to T - 2, which give the same loss"},
     {.name = "alpha", .kind = KVSI_SETTING_REALS, .offset = FIELD(alpha), .group = "Theorem",
-     .placeholder = "A1,A2", .help = "of keys: the token itself, the one before", .low = -500,
+     .placeholder = "A1,A2", .help = "coefficients of keys: current token, previous token",
+     .low = -500,
      .high = 500, .value = "0.5,0.5"},
     {.name = "beta", .kind = KVSI_SETTING_REALS, .offset = FIELD(beta), .group = "Theorem",
-     .placeholder = "B1,B2", .help = "of values", .low = -1e6, .high = 1e6,
+     .placeholder = "B1,B2", .help = "coefficients of values", .low = -1e6, .high = 1e6,
      .value = "0.5,0.5"},
     {.name = "printed", .kind = KVSI_SETTING_FLAG, .offset = FIELD(printed), .group = "Theorem",
      .help = "the formula as the paper prints it, with exact counts for its O(T)"},
     {.name = "gradient", .kind = KVSI_SETTING_FLAG, .offset = FIELD(gradient), .group = "Output",
-     .help = "also how the loss changes with each coefficient"},
+     .help = "also print the gradient of the loss"},
     {.name = "brute-force", .kind = KVSI_SETTING_FLAG, .offset = FIELD(brute_force),
-     .group = "Checks", .help = "compare with attention worked out place by place, for every i"},
+     .group = "Checks",
+     .help = "compare with attention computed position by position, for every i"},
     {.name = "network", .kind = KVSI_SETTING_FLAG, .offset = FIELD(network), .group = "Checks",
-     .help = "compare with a model whose embeddings stand at right angles"},
+     .help = "compare with a model that has orthogonal embeddings"},
     {.name = "samples", .kind = KVSI_SETTING_SIZE, .offset = FIELD(samples), .group = "Checks",
      .placeholder = "N", .help = "models with random embeddings to average over; 0 = none",
      .high = 1e9},
     {.name = "dim", .kind = KVSI_SETTING_SIZE, .offset = FIELD(dim), .group = "Checks",
-     .placeholder = "D", .help = "their width", .low = 1, .high = 16384, .value = "1024"},
+     .placeholder = "D", .help = "width of these models", .low = 1, .high = 16384, .value = "1024"},
     {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(seed), .group = "Checks",
-     .placeholder = "N", .help = "of their embeddings", .value = "1"},
+     .placeholder = "N", .help = "seed of their embeddings", .value = "1"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object"},
 };
@@ -51,8 +53,8 @@ static const kvsi_setting rows[] = {
 
 static const kvsi_command_options options = {
     .command = "kvshift theory theorem3",
-    .purpose = "The loss of a one-layer network on x_1 ... x_T, x_i, whose answer is x_{i+1}: "
-               "identity weights, no positions, embeddings of infinite width.",
+    .purpose = "Computes the loss of a one-layer network on x_1 ... x_T, x_i with the answer "
+               "x_{i+1}: identity weights, no positions, embeddings of infinite width.",
     .tables = KVSI_OPTIONS(rows),
 };
 

@@ -90,7 +90,7 @@ static const kvsi_setting run_rows[] = {
      .automatic = "none"},
     {FLAG("new-tokenizer", new_tokenizer, RUN,
           "train the model of --init-from with the tokenizer of --data although it has another")},
-    {SIZE("show", show, RUN, "print this many of the task's training sequences and exit; 0 = train"),
+    {SIZE("show", show, RUN, "print this many training sequences of the task and exit; 0 = train"),
      .high = 1e6, .use = KVSI_PER_START},
     {FLAG("dry-run", dry_run, RUN, "print the memory and the work that the run needs and exit"),
      .use = KVSI_PER_START},
@@ -175,8 +175,8 @@ void kvsi_train_set_defaults(kvsi_train_options *s, kvs_body body)
     kvsi_model_set_defaults(&s->model, body);
 }
 
-/* A preset's batch is computed in micro-batches that fit in memory; those of another batch are no
- * larger. */
+/* With another batch than the preset's, micro-batches stay at most as large as the preset's, which
+ * fit in memory. */
 static void keep_micro_batch(kvsi_train_options *s, kvsi_parsed_options *parsed,
                              const kvs_train_config *preset)
 {

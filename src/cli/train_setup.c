@@ -34,7 +34,7 @@ static kvs_status check_memory(const kvsi_train_setup *w, const kvsi_train_optio
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* The loaded model gives way to one with a shift, window 1, that starts as the identity. */
+/* Replaces the loaded model by one with a shift of window 1 that starts as the identity. */
 static kvs_status retrofit_model(kvsi_train_setup *w, const char *targets, kvs_err *err)
 {
     kvs_shift_config shift = {.form = KVS_SHIFT_FREE, .window = 1};
@@ -79,15 +79,16 @@ static int is_text_file(const char *path)
 static kvs_status check_file(const kvsi_train_options *s, size_t vocab, kvs_err *err)
 {
     if (is_text_file(s->data))
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "'%s' is a text, expected a corpus; make one with 'kvshift data build %s "
-                         "--tokenizer FILE --out DIR'",
-                         s->data, s->data);
+        return kvsi_fail(
+            err, KVS_E_INVALID,
+            "'%s' is a text file, expected a corpus; build one with 'kvshift data build %s "
+            "--tokenizer FILE --out DIR'",
+            s->data, s->data);
     if (vocab == 0 && !kvsi_ends_with(s->data, ".shard"))
         return kvsi_fail(
             err, KVS_E_INVALID,
             "'%s' is not a corpus; for a .bin of llm.c or nanoGPT give its vocabulary size with "
-            "--vocab, from a text make a corpus with 'kvshift data build'",
+            "--vocab; for text, build a corpus with 'kvshift data build'",
             s->data);
     return KVS_OK;
 }
@@ -112,7 +113,7 @@ static kvs_status open_corpus(kvsi_train_setup *w, const kvsi_train_options *s,
     return kvs_corpus_tokenizer(&w->tokenizer, w->corpus, err);
 }
 
-/* 10 to 20 evaluations in a run, after a round number of steps. */
+/* Gives 10 to 20 evaluations per run, at a round number of steps. */
 static uint64_t usual_eval_every(uint64_t steps)
 {
     static const uint64_t rounds[] = {10, 20, 25, 50};
@@ -124,7 +125,7 @@ static uint64_t usual_eval_every(uint64_t steps)
     return every;
 }
 
-/* Text brings its vocabulary; windows are as long as the context. */
+/* The corpus sets the vocabulary; windows are as long as the context. */
 static kvs_status open_text(kvsi_train_setup *w, kvsi_train_options *s,
                             const kvsi_parsed_options *parsed, kvs_err *err)
 {
@@ -170,9 +171,9 @@ static kvs_status compare_tokenizers(const kvsi_train_setup *w, const kvsi_train
                        s->init_from, hash, s->data ? s->data : s->igsm_tokenizer,
                        kvs_tokenizer_hash(w->tokenizer));
     else
-        st = kvs_model_set_eos(w->model, NULL, 0, err); /* ids of the tokenizer it had */
+        st = kvs_model_set_eos(w->model, NULL, 0, err); /* they were ids of the old tokenizer */
     if (st == KVS_OK && kvs_comm_rank(w->comm) == 0)
-        fprintf(stderr, "kvshift: '%s' gets a new tokenizer, that of '%s'\n", s->init_from,
+        fprintf(stderr, "kvshift: '%s' is trained with the tokenizer of '%s'\n", s->init_from,
                 s->data ? s->data : s->igsm_tokenizer);
 out:
     kvs_tokenizer_free(models);
@@ -181,7 +182,7 @@ out:
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
-/* A plan for a model without a word on what it is to learn is one for text. */
+/* --dry-run of a preset without a task or data is planned for text. */
 static int plans_text(const kvsi_train_options *s, const kvsi_parsed_options *parsed)
 {
     return s->dry_run && s->preset && !s->init_from && !kvsi_train_names_task(s, parsed);
@@ -197,8 +198,8 @@ static kvs_status create_igsm(kvsi_train_setup *w, const kvsi_train_options *s, 
     return kvs_igsm_create(&w->task, &config, err);
 }
 
-/* The task knows how many tokens it has; a model may have more, but for ngram, whose number is what
- * its options say. */
+/* The task sets the vocabulary.  A model may have more tokens, except for ngram, whose options set
+ * the exact number. */
 static kvs_status take_vocab(const kvsi_train_setup *w, kvsi_train_options *s,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
@@ -214,7 +215,7 @@ static kvs_status take_vocab(const kvsi_train_setup *w, kvsi_train_options *s,
     return KVS_OK;
 }
 
-/* The words of induction are the model's; other tasks and text bring their own number. */
+/* Induction uses the vocabulary of the model; other tasks and text set it. */
 static kvs_status create_task(kvsi_train_setup *w, kvsi_train_options *s,
                               const kvsi_parsed_options *parsed, kvs_err *err)
 {
@@ -252,7 +253,8 @@ static kvs_status prepare(kvsi_train_setup *w, kvsi_train_options *s,
     if ((s->retrofit || s->new_tokenizer) && !s->init_from)
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--init-from'",
                          s->retrofit ? "retrofit" : "new-tokenizer");
-    if (!s->dry_run && s->show == 0 && kvs_comm_rank(w->comm) == 0) /* which has the folder */
+    if (!s->dry_run && s->show == 0 &&
+        kvs_comm_rank(w->comm) == 0) /* only rank 0 writes to the folder */
         TRY(kvsi_train_check_out(s, err));
     TRY(kvs_train_config_check(&s->train, err));
     TRY(kvs_runtime_create(&w->rt, &runtime, err));
