@@ -58,9 +58,9 @@ static const kvsi_command_options options = {
     .purpose =
         "Computes what training a model needs on many machines, for each --shard: memory per "
         "rank, work, bytes sent, and time.",
-    .notes = "The time of a step is that of its passes at --node-flops, of the update at "
-             "--memory-bandwidth, and of\nthe transfers at --link-gbps: one after the other, or "
-             "overlapped as in 'mpirun kvshift train'.\nSee docs/cluster.md.",
+    .notes = "The time of a step is that of its passes at --node-flops, of the update at\n"
+             "--memory-bandwidth, and of the transfers at --link-gbps: one after the other, or\n"
+             "overlapped as in 'mpirun kvshift train'.  See docs/cluster.md.",
     .tables = KVSI_OPTIONS(rows),
 };
 

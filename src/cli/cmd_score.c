@@ -50,14 +50,14 @@ static const kvsi_command_options options = {
     .purpose = "Computes the log-probabilities of a continuation after its context.",
     .notes =
         "A line of input is {\"context\": TEXT, \"continuation\": TEXT} or {\"ids\": [...],\n"
-        "\"continuation_ids\": [...]}; other keys are ignored.  Each line of input gives one line "
-        "of output with\nlogprobs (natural logarithm), sum, greedy (every token is the most likely "
-        "one), tokens,\ncontext_tokens and ids (of the continuation).  A line that cannot be "
-        "scored "
-        "ends the command;\nresults of earlier lines are printed.\n\nTexts are split as in "
-        "lm-evaluation-harness: spaces at the end of the context move to the\ncontinuation; both "
-        "texts are encoded together, and the tokens after those of the context alone are\nthe "
-        "continuation.",
+        "\"continuation_ids\": [...]}; other keys are ignored.  Each line of input gives one line\n"
+        "of output with logprobs (natural logarithm), sum, greedy (every token is the most likely\n"
+        "one), tokens, context_tokens and ids (of the continuation).  A line that cannot be scored\n"
+        "ends the command; results of earlier lines are printed.\n"
+        "\n"
+        "Texts are split as in lm-evaluation-harness: spaces at the end of the context move to the\n"
+        "continuation; both texts are encoded together, and the tokens after those of the context\n"
+        "alone are the continuation.",
     .tables = KVSI_OPTIONS(rows),
     .takes_config = 1,
 };

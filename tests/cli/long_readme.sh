@@ -66,6 +66,9 @@ missing_input() { # LINE
     local i
     eval "words=($1)"
     for ((i = 1; i < ${#words[@]}; i++)); do
+        case ${words[i - 1]} in
+        --out) [[ ! -e ${words[i]} || $1 == *--resume* ]] || echo "new ${words[i]}" ;;
+        esac
         case ${words[i - 1]} in --out | -o | --svg | --html | --markdown) continue ;; esac
         case ${words[i]} in
         IN | OUT* | MODEL | NAME | N) echo "${words[i]}" ;;
