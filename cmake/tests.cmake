@@ -54,7 +54,7 @@ foreach(source IN LISTS test_sources)
     if(name MATCHES "^test_double_")
         target_link_libraries(${name} PRIVATE kvshift_double_test_helpers)
     else()
-        target_link_libraries(${name} PRIVATE kvshift_static_test_helpers)
+        target_link_libraries(${name} PRIVATE kvshift_cli kvshift_static_test_helpers)
     endif()
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

@@ -1,6 +1,6 @@
 /* A transfer is a slot of its channel, in the order in which every rank starts them.  When all
- * ranks have come, each copies what is for it, under the one lock; when all have copied, it is
- * over. */
+ * ranks have started it, each copies its part under one lock; when all have copied, it is
+ * complete. */
 #include "ranks.h"
 
 #include "base/memory.h"
@@ -12,20 +12,20 @@
 
 enum { SLOTS = 4096 };
 
-typedef enum kind { GATHER, BROADCAST, SCATTER, COLLECT } kind;
+typedef enum kind { ALL_GATHER, BROADCAST, ALL_TO_ALL, ALL_GATHER_SHARDS } kind;
 
-/* What one rank brings to a transfer. */
+/* One rank's arguments of a transfer. */
 typedef struct part {
     kind kind;
     const void *from;
     void *to;
     size_t bytes, root;
-    const kvsi_cut *cut;
+    const kvsi_comm_shards *shards;
     int copied;
 } part;
 
 typedef struct slot {
-    size_t come, copied, left;
+    size_t started, copied, left;
     part parts[RANKS_MAX];
 } slot;
 
@@ -35,7 +35,7 @@ typedef struct world {
     slot slots[KVSI_CHANNELS][SLOTS];
 } world;
 
-/* One rank's end. */
+/* One rank. */
 typedef struct end {
     world *world;
     size_t rank;
@@ -62,44 +62,47 @@ static kvs_status start(end *e, kvsi_transfer *t, kvsi_channel channel, part p)
     delay(e);
     pthread_mutex_lock(&e->world->lock);
     s->parts[e->rank] = p;
-    s->come++;
+    s->started++;
     pthread_mutex_unlock(&e->world->lock);
     t->handle = 1 + channel * SLOTS + at;
     return KVS_OK;
 }
 
-static kvs_status gather(void *self, kvsi_transfer *t, void *all, const void *own, size_t bytes,
-                         kvs_err *err)
+static kvs_status all_gather(void *self, kvsi_transfer *t, void *all, const void *own, size_t bytes,
+                             kvs_err *err)
 {
     (void)err;
-    return start(self, t, KVSI_CHANNEL_TALK, (part){GATHER, own, all, bytes, 0, NULL, 0});
+    return start(self, t, KVSI_CHANNEL_CONTROL, (part){ALL_GATHER, own, all, bytes, 0, NULL, 0});
 }
 
 static kvs_status broadcast(void *self, kvsi_transfer *t, void *data, size_t bytes, size_t root,
                             kvs_err *err)
 {
     (void)err;
-    return start(self, t, KVSI_CHANNEL_TALK, (part){BROADCAST, data, data, bytes, root, NULL, 0});
+    return start(self, t, KVSI_CHANNEL_CONTROL,
+                 (part){BROADCAST, data, data, bytes, root, NULL, 0});
 }
 
-static kvs_status scatter(void *self, kvsi_transfer *t, void *arrived, const void *block,
-                          const kvsi_cut *cut, kvs_err *err)
+static kvs_status all_to_all(void *self, kvsi_transfer *t, void *received, const void *data,
+                             const kvsi_comm_shards *shards, kvs_err *err)
 {
     (void)err;
-    return start(self, t, KVSI_CHANNEL_SCATTER, (part){SCATTER, block, arrived, 0, 0, cut, 0});
+    return start(self, t, KVSI_CHANNEL_ALL_TO_ALL,
+                 (part){ALL_TO_ALL, data, received, 0, 0, shards, 0});
 }
 
-static kvs_status collect(void *self, kvsi_transfer *t, void *block, const void *own,
-                          const kvsi_cut *cut, kvs_err *err)
+static kvs_status all_gather_shards(void *self, kvsi_transfer *t, void *data, const void *own,
+                                    const kvsi_comm_shards *shards, kvs_err *err)
 {
     const end *e = self;
-    const char *piece = own ? own : (const char *)block + cut->places[e->rank];
+    const char *shard = own ? own : (const char *)data + shards->offsets[e->rank];
 
     (void)err;
-    return start(self, t, KVSI_CHANNEL_COLLECT, (part){COLLECT, piece, block, 0, 0, cut, 0});
+    return start(self, t, KVSI_CHANNEL_ALL_GATHER,
+                 (part){ALL_GATHER_SHARDS, shard, data, 0, 0, shards, 0});
 }
 
-/* Everything that rank `rank` is to have. */
+/* Copies everything that rank `rank` receives. */
 static void copy(const world *w, const slot *s, size_t rank)
 {
     const part *mine = &s->parts[rank];
@@ -109,15 +112,15 @@ static void copy(const world *w, const slot *s, size_t rank)
         const part *theirs = &s->parts[r];
         const char *from = theirs->from;
 
-        if (mine->kind == GATHER)
+        if (mine->kind == ALL_GATHER)
             memcpy(to + r * mine->bytes, from, mine->bytes);
         else if (mine->kind == BROADCAST && r == mine->root && r != rank)
             memcpy(to, from, mine->bytes);
-        else if (mine->kind == SCATTER)
-            memcpy(to + mine->cut->arrival[r], from + theirs->cut->places[rank],
-                   (size_t)mine->cut->arrivals[r]);
-        else if (mine->kind == COLLECT && to + mine->cut->places[r] != from)
-            memcpy(to + mine->cut->places[r], from, (size_t)mine->cut->sizes[r]);
+        else if (mine->kind == ALL_TO_ALL)
+            memcpy(to + mine->shards->recv_offsets[r], from + theirs->shards->offsets[rank],
+                   (size_t)mine->shards->recv_counts[r]);
+        else if (mine->kind == ALL_GATHER_SHARDS && to + mine->shards->offsets[r] != from)
+            memcpy(to + mine->shards->offsets[r], from, (size_t)mine->shards->counts[r]);
     }
 }
 
@@ -134,7 +137,7 @@ static kvs_status test(void *self, kvsi_transfer *t, int *done, kvs_err *err)
         return KVS_OK;
     s = &e->world->slots[number / SLOTS][number % SLOTS];
     pthread_mutex_lock(&e->world->lock);
-    if (s->come == e->world->size && !s->parts[e->rank].copied) {
+    if (s->started == e->world->size && !s->parts[e->rank].copied) {
         copy(e->world, s, e->rank);
         s->parts[e->rank].copied = 1;
         s->copied++;
@@ -148,17 +151,18 @@ static kvs_status test(void *self, kvsi_transfer *t, int *done, kvs_err *err)
     return KVS_OK;
 }
 
-static void end_others(void *self, int code)
+static void abort_all(void *self, int code)
 {
     (void)self, (void)code;
 }
 
-static void leave(void *self)
+static void close_comm(void *self)
 {
     (void)self;
 }
 
-static const kvsi_comm_ops ops = {gather, broadcast, scatter, collect, test, end_others, leave};
+static const kvsi_comm_ops ops = {all_gather, broadcast, all_to_all, all_gather_shards,
+                                  test,       abort_all, close_comm};
 
 static void *run_rank(void *argument)
 {
@@ -179,8 +183,12 @@ void ranks_run(size_t count, void (*body)(kvs_comm *comm, void *user), void *use
     assert_int_equal(pthread_mutex_init(&w->lock, NULL), 0);
     for (size_t r = 0; r < count; r++) {
         ends[r] = (end){.world = w, .rank = r, .calls = (unsigned)r, .body = body, .user = user};
-        ends[r].comm = (kvs_comm){
-            .ops = &ops, .self = &ends[r], .rank = r, .size = count, .sharers = 1, .patience = 120};
+        ends[r].comm = (kvs_comm){.ops = &ops,
+                                  .self = &ends[r],
+                                  .rank = r,
+                                  .size = count,
+                                  .core_sharers = 1,
+                                  .timeout = 120};
         assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &ends[r]), 0);
     }
     for (size_t r = 0; r < count; r++)

@@ -430,7 +430,7 @@ static void bad_settings_are_refused(void **state)
         {{.vocab = 5, .pool = 2, .max_length = 64}, KVS_E_INVALID, "pool + 11"},
         {{.vocab = 100, .pool = SIZE_MAX, .max_length = 64}, KVS_E_INVALID, "pool + 11"},
         {{.vocab = 100, .pool = 1, .max_length = 64}, KVS_E_INVALID, "pool is 1"},
-        {{.vocab = 100, .pool = 50, .max_length = 3}, KVS_E_INVALID, "max length is '3'"},
+        {{.vocab = 100, .pool = 50, .max_length = 3}, KVS_E_INVALID, "max length is 3"},
         {{.vocab = (size_t)INT32_MAX + 1, .pool = 2, .max_length = 4}, KVS_E_INVALID, "vocabulary"},
         {{.vocab = 1 << 22, .pool = 1 << 21, .max_length = SIZE_MAX}, KVS_E_LIMIT, "max length"},
         {{.vocab = 100, .pool = 50, .max_length = 64, .loss = (kvs_loss_rows)7},

@@ -1,6 +1,6 @@
-/* Ranks, as threads: any number of them, with anything spread over them, trains what one does;
- * where it is asked for, to the bit; checkpoints go from one number of ranks to another; memory is
- * what was planned; what does not fit is refused. */
+/* Training with ranks, which are threads here: any number of ranks and every --shard give the
+ * result of one rank, with the same bits if deterministic; checkpoints fit any number of ranks;
+ * memory is as planned; invalid combinations are refused. */
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
@@ -20,18 +20,18 @@ static const kvs_shard shards[] = {KVS_SHARD_NONE, KVS_SHARD_OPTIMIZER, KVS_SHAR
 
 enum { SHARDS = sizeof shards / sizeof *shards };
 
-/* A training that all ranks do together; what the first saw is left here. */
-typedef struct trial {
-    kvs_model_config config; /* only what is special */
+/* One training on all ranks, and its results on rank 0. */
+typedef struct training_run {
+    kvs_model_config config; /* differences from the defaults */
     kvs_train_config train;
     uint64_t steps;
     const char *save, *resume; /* folders of checkpoints */
     double losses[STEPS], norms[STEPS], eval_loss;
-    float *weights; /* all tensors, one behind the other */
+    float *weights; /* all tensors, one after another */
     size_t count;
     kvs_status status;
     kvs_err err;
-} trial;
+} training_run;
 
 static kvs_task *make_task(void)
 {
@@ -59,7 +59,7 @@ static kvs_train_config usual_training(void)
     return c;
 }
 
-static void keep_weights(trial *t, const kvs_model *model, int is_first)
+static void keep_weights(training_run *t, const kvs_model *model, int is_first)
 {
     float *all = kvsi_alloc(kvs_model_parameters(model), sizeof *all);
     size_t at = 0, count;
@@ -67,7 +67,7 @@ static void keep_weights(trial *t, const kvs_model *model, int is_first)
 
     for (size_t i = 0; (name = kvs_model_tensor_name(model, i, &count)) != NULL; i++) {
         if (kvs_model_read_tensor(model, name, all + at, count, NULL) != KVS_OK)
-            break; /* the count tells */
+            break; /* the caller checks the count */
         at += count;
     }
     if (!is_first) {
@@ -78,8 +78,8 @@ static void keep_weights(trial *t, const kvs_model *model, int is_first)
     t->count = at;
 }
 
-static kvs_status go_through(trial *t, kvs_trainer *trainer, const kvs_model *model,
-                             const kvs_comm *comm, kvs_err *err)
+static kvs_status run_steps(training_run *t, kvs_trainer *trainer, const kvs_model *model,
+                            const kvs_comm *comm, kvs_err *err)
 {
     kvs_evaluation evaluation;
 
@@ -99,7 +99,7 @@ static kvs_status go_through(trial *t, kvs_trainer *trainer, const kvs_model *mo
     return KVS_OK;
 }
 
-static kvs_status use_checkpoints(const trial *t, kvs_trainer *trainer, const kvs_comm *comm,
+static kvs_status use_checkpoints(const training_run *t, kvs_trainer *trainer, const kvs_comm *comm,
                                   int before, kvs_err *err)
 {
     kvsi_training_state state = kvsi_trainer_state(trainer);
@@ -121,7 +121,7 @@ out:
 static void train(kvs_comm *comm, void *user)
 {
     static const support_sizes sizes = {.vocab = VOCAB, .dim = 32, .ffn = 48, .context = 24};
-    trial *t = user;
+    training_run *t = user;
     const kvs_model_config config = support_own_config(&t->config, &sizes);
     const kvs_runtime_options options = {
         .threads = 1, .comm = comm, .spread = t->train.shard == KVS_SHARD_PARAMETERS};
@@ -137,7 +137,7 @@ static void train(kvs_comm *comm, void *user)
     st = kvs_trainer_create(&trainer, model, task, &t->train, &err);
     TRY_OUT(kvs_comm_agree(comm, st, &err));
     TRY_OUT(use_checkpoints(t, trainer, comm, 1, &err));
-    TRY_OUT(go_through(t, trainer, model, comm, &err));
+    TRY_OUT(run_steps(t, trainer, model, comm, &err));
     TRY_OUT(use_checkpoints(t, trainer, comm, 0, &err));
 out:
     if (comm->rank == 0) {
@@ -150,7 +150,7 @@ out:
     kvs_task_free(task);
 }
 
-static trial run(size_t ranks, trial t)
+static training_run run(size_t ranks, training_run t)
 {
     if (t.steps == 0)
         t.steps = STEPS;
@@ -158,7 +158,7 @@ static trial run(size_t ranks, trial t)
     return t;
 }
 
-static void expect_done(const trial *t)
+static void expect_done(const training_run *t)
 {
     if (t->status != KVS_OK)
         fail_msg("%s", t->err.message);
@@ -166,7 +166,7 @@ static void expect_done(const trial *t)
 
 /* ---- the same training ----------------------------------------------------------------------- */
 
-/* Everything that has a path of its own in a pass or among the small tensors. */
+/* Models that take every path of a pass and have all kinds of small tensors. */
 static const kvs_model_config kinds[] = {
     {.layers = 3, SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)},
     {.body = KVS_BODY_GPT2, .tied = 1, .layers = 1, SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1)},
@@ -179,9 +179,10 @@ static const kvs_model_config kinds[] = {
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* Gradients are added in another order, to which the loss of later steps is sensitive: 1e-5 is ten
- * times less than what is promised, and a hundred times what is seen. */
-static void expect_alike(const trial *one, const trial *many, const char *what, size_t ranks)
+/* Gradients are added in another order, and the loss of later steps is sensitive to that: 1e-5 is a
+ * tenth of the documented tolerance, and a hundred times the difference observed. */
+static void expect_alike(const training_run *one, const training_run *many, const char *what,
+                         size_t ranks)
 {
     expect_done(many);
     for (size_t i = 0; i < STEPS; i++)
@@ -199,8 +200,8 @@ static void any_number_of_ranks_trains_the_same(void **state)
 {
     (void)state;
     for (size_t k = 0; k < KINDS; k++) {
-        trial given = {.config = kinds[k], .train = usual_training()};
-        trial one;
+        training_run given = {.config = kinds[k], .train = usual_training()};
+        training_run one;
 
         given.train.accumulate = k % 2 == 0 ? 1 : 6;
         given.train.recompute = k == 1;
@@ -208,7 +209,7 @@ static void any_number_of_ranks_trains_the_same(void **state)
         expect_done(&one);
         for (size_t ranks = 1; ranks <= RANKS_MAX; ranks++)
             for (size_t s = 0; s < SHARDS; s++) {
-                trial many;
+                training_run many;
 
                 given.train.shard = shards[s];
                 many = run(ranks, given);
@@ -225,8 +226,8 @@ static void deterministic_runs_have_the_same_bits(void **state)
 
     (void)state;
     for (size_t k = 0; k < KINDS; k++) {
-        trial given = {.config = kinds[k], .train = usual_training()};
-        trial one;
+        training_run given = {.config = kinds[k], .train = usual_training()};
+        training_run one;
 
         given.train.deterministic = 1;
         given.train.accumulate = k % 2 == 0 ? 12 : 1;
@@ -234,7 +235,7 @@ static void deterministic_runs_have_the_same_bits(void **state)
         expect_done(&one);
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
             for (size_t s = 0; s < SHARDS; s++) {
-                trial many;
+                training_run many;
 
                 given.train.shard = shards[s];
                 many = run(counts[c], given);
@@ -250,14 +251,14 @@ static void deterministic_runs_have_the_same_bits(void **state)
     }
 }
 
-/* Three ranks, whatever is spread over them, as one. */
-static void expect_three_alike(trial given)
+/* Three ranks with every --shard give the result of one. */
+static void expect_three_alike(training_run given)
 {
-    trial one = run(1, given);
+    training_run one = run(1, given);
 
     expect_done(&one);
     for (size_t s = 0; s < SHARDS; s++) {
-        trial many;
+        training_run many;
 
         given.train.shard = shards[s];
         many = run(3, given);
@@ -267,11 +268,12 @@ static void expect_three_alike(trial given)
     kvsi_free(one.weights);
 }
 
-/* Layers of several buckets, of which the last is shorter, and pieces that do not come out even. */
+/* Layers of several buckets, the last of which is shorter, and shards of different sizes. */
 static void large_layers_go_in_buckets(void **state)
 {
-    trial given = {.config = {.layers = 2, .dim = 256, .heads = 4, .ffn = 701, .vocab = 1111},
-                   .train = usual_training()};
+    training_run given = {
+        .config = {.layers = 2, .dim = 256, .heads = 4, .ffn = 701, .vocab = 1111},
+        .train = usual_training()};
 
     (void)state;
     given.train.accumulate = 2;
@@ -280,7 +282,7 @@ static void large_layers_go_in_buckets(void **state)
 
 static void only_the_shift_is_trained_everywhere(void **state)
 {
-    trial given = {.config = kinds[0], .train = usual_training()};
+    training_run given = {.config = kinds[0], .train = usual_training()};
 
     (void)state;
     given.train.only_shift = 1;
@@ -289,7 +291,7 @@ static void only_the_shift_is_trained_everywhere(void **state)
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-/* Half of the steps on some ranks, the rest on others, and the bits of a run that never stopped. */
+/* Half of the steps on some ranks and the rest on others give the bits of an uninterrupted run. */
 static void checkpoints_fit_any_number_of_ranks(void **state)
 {
     static const struct {
@@ -301,8 +303,8 @@ static void checkpoints_fit_any_number_of_ranks(void **state)
         {2, 4, KVS_SHARD_OPTIMIZER, KVS_SHARD_GRADIENTS},
         {4, 2, KVS_SHARD_GRADIENTS, KVS_SHARD_OPTIMIZER},
     };
-    trial given = {.config = kinds[1], .train = usual_training()};
-    trial whole;
+    training_run given = {.config = kinds[1], .train = usual_training()};
+    training_run whole;
 
     (void)state;
     given.train.deterministic = 1;
@@ -310,7 +312,7 @@ static void checkpoints_fit_any_number_of_ranks(void **state)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         char *dir = support_make_dir();
         char *newest = kvsi_path_join(dir, "step-00000003");
-        trial half = given, rest = given;
+        training_run half = given, rest = given;
 
         half.steps = rest.steps = STEPS / 2;
         half.train.shard = ways[i].first_shard;
@@ -333,19 +335,19 @@ static void checkpoints_fit_any_number_of_ranks(void **state)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* What one rank of `ranks` allocates for a trainer and a model, against its plan.  All that is not
- * in the plan is small: tables, spans, one batch. */
-typedef struct weighing {
+/* Compares what a rank allocates for a model and a trainer with its plan.  What is not in the plan
+ * is small: tables, spans, one batch. */
+typedef struct allocation {
     kvs_train_config train;
     size_t before, after;
     uint64_t planned;
     pthread_barrier_t *all;
-} weighing;
+} allocation;
 
-static void weigh(kvs_comm *comm, void *user)
+static void allocate(kvs_comm *comm, void *user)
 {
     static const support_sizes sizes = {.vocab = 4096, .dim = 256, .ffn = 704, .context = 24};
-    weighing *w = user;
+    allocation *w = user;
     const kvs_model_config special = {.layers = 6};
     const kvs_model_config config = support_own_config(&special, &sizes);
     const kvs_runtime_options options = {
@@ -383,13 +385,13 @@ static void ranks_take_the_memory_that_was_planned(void **state)
     (void)state;
     for (size_t s = 0; s < SHARDS; s++) {
         pthread_barrier_t all;
-        weighing w = {.train = usual_training(), .all = &all};
+        allocation w = {.train = usual_training(), .all = &all};
         double taken;
 
         w.train.shard = shards[s];
         w.train.accumulate = 24;
         assert_int_equal(pthread_barrier_init(&all, NULL, RANKS_MAX), 0);
-        ranks_run(RANKS_MAX, weigh, &w);
+        ranks_run(RANKS_MAX, allocate, &w);
         pthread_barrier_destroy(&all);
         taken = (double)(w.after - w.before) / RANKS_MAX;
         if (!(fabs(taken - (double)w.planned) <= 0.02 * (double)w.planned))
@@ -402,7 +404,7 @@ static void ranks_take_the_memory_that_was_planned(void **state)
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-static void expect_refused(size_t ranks, trial t, const char *message)
+static void expect_refused(size_t ranks, training_run t, const char *message)
 {
     t = run(ranks, t);
     kvsi_free(t.weights);
@@ -412,7 +414,7 @@ static void expect_refused(size_t ranks, trial t, const char *message)
 
 static void what_cannot_be_shared_is_refused(void **state)
 {
-    trial t = {.config = kinds[0], .train = usual_training()};
+    training_run t = {.config = kinds[0], .train = usual_training()};
 
     (void)state;
     t.train.batch = 25;
@@ -423,8 +425,8 @@ static void what_cannot_be_shared_is_refused(void **state)
     expect_refused(3, t, "deterministic runs have 1, 2 or 4 ranks, here are 3");
 }
 
-/* Weights that are spread can be trained and saved, and nothing else. */
-static void spread_weights_are_not_for_running(void **state)
+/* A model with sharded parameters can only be trained and saved. */
+static void sharded_models_cannot_be_run(void **state)
 {
     const support_sizes sizes = {.vocab = VOCAB, .dim = 32, .ffn = 48, .context = 24};
     const kvs_model_config config = support_own_config(&kinds[0], &sizes);
@@ -449,7 +451,7 @@ static void spread_weights_are_not_for_running(void **state)
     kvs_task_free(task);
 }
 
-/* ---- agreeing -------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 typedef struct agreement {
     size_t failing; /* RANKS_MAX = all of them */
@@ -500,7 +502,7 @@ int main(void)
         cmocka_unit_test(checkpoints_fit_any_number_of_ranks),
         cmocka_unit_test(ranks_take_the_memory_that_was_planned),
         cmocka_unit_test(what_cannot_be_shared_is_refused),
-        cmocka_unit_test(spread_weights_are_not_for_running),
+        cmocka_unit_test(sharded_models_cannot_be_run),
         cmocka_unit_test(one_failure_is_everyones),
     };
 

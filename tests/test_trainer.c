@@ -1,6 +1,6 @@
-/* Training: the same bits on any number of threads, micro-batches that add up, decay and dropout
- * where they belong, training the shift alone, accuracy by length, no allocation inside a step,
- * weights that survive saving, and the headline itself. */
+/* Training: the same bits for any number of threads, sums over micro-batches, decay and dropout,
+ * training only the shift, accuracy by length, no allocation during a step, saving and loading, and
+ * the main result: one layer learns induction with the shift and not without. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "data/task.h"
@@ -115,7 +115,7 @@ static void another_seed_gives_other_weights(void **state)
     kvsi_free(other);
 }
 
-/* Micro-batches have different numbers of targets here; their sums must not care. */
+/* Micro-batches have different numbers of targets here. */
 static void micro_batches_add_up(void **state)
 {
     kvs_train_config config = small_config();
@@ -182,8 +182,8 @@ static void decay_reaches_what_it_should(void **state)
     assert_true(decays(gain, 32, 0, 1));
 }
 
-/* The first step of AdamW moves a number by rate * (sign of its gradient + decay * number), but for
- * eps; so what the shift's own rate and decay do can be told from two numbers. */
+/* Except for eps, the first step of AdamW changes a parameter p by lr * (sign(gradient) + decay *
+ * p). So the effect of the shift's own learning rate and decay follows from two values. */
 static void the_shift_has_its_own_rate_and_decay(void **state)
 {
     enum { COUNT = 4, GAINS = 32 };
@@ -214,7 +214,7 @@ static void the_shift_has_its_own_rate_and_decay(void **state)
 
 /* ---- the shift alone ---- */
 
-/* The norm of the mean gradient of the shift's numbers on the first batch. */
+/* The norm of the mean gradient of the shift parameters on the first batch. */
 static double shift_norm(const kvs_model *model, const kvs_task *task, size_t batch, uint64_t seed)
 {
     kvsi_batch_buffer buffer;
@@ -306,7 +306,7 @@ static void a_shift_without_numbers_cannot_be_trained(void **state)
 
 enum { DROP_PAIRS = 20 };
 
-/* Every batch of this task is the same, so that losses differ by what was dropped alone. */
+/* All batches of this task are the same, so that losses differ only by the dropout masks. */
 static kvs_trainer *make_dropping(kvs_runtime *rt, kvs_task **task, kvs_model **model, double rate,
                                   const kvs_train_config *config)
 {
@@ -389,7 +389,7 @@ static int guessed_right(kvs_session *session, const kvs_batch *batch, size_t s)
     return best == batch->targets[from + length - 1];
 }
 
-/* Evaluates the hard way: sequence by sequence, and sorts them by length. */
+/* Evaluates sequence by sequence with a session, and counts by length. */
 static kvs_evaluation evaluate_by_hand(const kvs_model *model, const kvs_task *task, uint64_t seed,
                                        size_t sequences)
 {
@@ -480,8 +480,8 @@ static void no_allocation_inside_a_step(void **state)
     kvs_runtime_free(rt);
 }
 
-/* Batches whose draw is too long for the planned memory are cut, and count in full all the same. */
-static void unlucky_batches_are_cut(void **state)
+/* A batch that does not fit the planned memory takes several passes, with the same result. */
+static void long_batches_take_several_passes(void **state)
 {
     kvs_train_config config = small_config();
     kvs_runtime *rt = make_runtime(1);
@@ -614,9 +614,9 @@ static void saved_models_come_back_the_same(void **state)
     support_remove_dir(dir);
 }
 
-/* ---- what a run leaves ---- */
+/* ---- files of a run ---- */
 
-/* A JSON object from a file of the run; of train.jsonl, the first line. */
+/* The first JSON object of a file of the run. */
 static json_t *read_object(const char *run, const char *name)
 {
     char *path = kvsi_path_join(run, name);
@@ -733,7 +733,7 @@ int main(void)
         cmocka_unit_test(dropout_is_for_training_and_asked_for_in_evaluation),
         cmocka_unit_test(accuracy_by_length_is_that_of_those_lengths),
         cmocka_unit_test(no_allocation_inside_a_step),
-        cmocka_unit_test(unlucky_batches_are_cut),
+        cmocka_unit_test(long_batches_take_several_passes),
         cmocka_unit_test(a_step_that_diverges_changes_nothing),
         cmocka_unit_test(rates_follow_the_schedule),
         cmocka_unit_test(saved_models_come_back_the_same),

@@ -97,35 +97,35 @@ KVS_API const kvs_build_info *kvs_build(void);
 
 /* ---- ranks: processes that train together ---------------------------------------------------- */
 
-/* The processes that mpirun, srun or another MPI launcher started together, each of them a rank.
- * Calls that all ranks must make together say so: one that does not come leaves the others waiting,
- * until their patience ends or kvs_comm_abort ends them. */
+/* The processes that mpirun, srun or another MPI launcher started together, each of them a rank.  A
+ * call marked "collective" must be made by all ranks: if one does not make it, the others wait
+ * until their timeout, or until kvs_comm_abort ends them. */
 typedef struct kvs_comm kvs_comm;
 
-/* Once a process, all ranks together.  A process that no launcher started, or alone, is rank 0 of 1
- * and needs no MPI.  More of them without MPI in this build is KVS_E_UNSUPPORTED. */
+/* Collective; call once per process.  A process that is alone, or that no launcher started, is rank
+ * 0 of 1 and needs no MPI.  Several processes without MPI in this build: KVS_E_UNSUPPORTED. */
 KVS_API kvs_status kvs_comm_open(kvs_comm **out, kvs_err *err);
-KVS_API void kvs_comm_close(kvs_comm *comm); /* all ranks together */
+KVS_API void kvs_comm_close(kvs_comm *comm); /* collective */
 KVS_API size_t kvs_comm_rank(const kvs_comm *comm);
 KVS_API size_t kvs_comm_size(const kvs_comm *comm);
-/* The name of the machine a rank runs on; NULL where there is one rank alone. */
+/* The host name of a rank; NULL if there is only one rank. */
 KVS_API const char *kvs_comm_host(const kvs_comm *comm, size_t rank);
-/* Cores that a rank has for itself. */
+/* The number of cores that a rank uses. */
 KVS_API int kvs_comm_cores(const kvs_comm *comm, size_t rank);
-/* Seconds that a rank waits for others before it fails with KVS_E_IO; 0, as at first, = for ever.
- * While one rank writes a checkpoint, the others wait. */
-KVS_API void kvs_comm_set_patience(kvs_comm *comm, double seconds);
-/* All ranks together say how they fared.  If any failed, all get the status and the message of the
- * first that did, with its number unless all failed alike. */
+/* Seconds that a rank waits for others before it fails with KVS_E_IO; 0 = no timeout, the default.
+ * While rank 0 writes a checkpoint, the others wait. */
+KVS_API void kvs_comm_set_timeout(kvs_comm *comm, double seconds);
+/* Collective: every rank passes its status and error.  If any rank failed, all ranks return the
+ * status and message of the first that did, with its number unless all failed alike. */
 KVS_API kvs_status kvs_comm_agree(kvs_comm *comm, kvs_status status, kvs_err *err);
-/* Whether the last failure of a call with these ranks is one that all of them know: then it is
- * enough that one reports it, and none is left waiting.  Other failures are one rank's alone: it
- * reports it and calls kvs_comm_abort. */
+/* Whether all ranks returned the last failure: then it is enough that one rank reports it, and none
+ * is left waiting.  Another failure is known to one rank only, which must report it and call
+ * kvs_comm_abort. */
 KVS_API int kvs_comm_all_know(const kvs_comm *comm);
-/* Ends the processes of all ranks at once, wherever they are; `code` is what the launcher exits
- * with.  Returns only where there is one rank. */
+/* Ends the processes of all ranks; `code` is the exit code of the launcher.  Returns only if there
+ * is one rank. */
 KVS_API void kvs_comm_abort(kvs_comm *comm, int code);
-/* The number that a launcher gave this process; 0 if there was none.  Known without MPI, too. */
+/* The rank that a launcher gave this process; 0 if there was none.  Does not need MPI. */
 KVS_API size_t kvs_comm_launched_rank(void);
 /* Whether this installation can run more than one rank. */
 KVS_API int kvs_comm_has_mpi(void);
@@ -135,13 +135,13 @@ KVS_API int kvs_comm_has_mpi(void);
 typedef struct kvs_runtime kvs_runtime;
 
 typedef struct kvs_runtime_options {
-    int threads; /* 0 = every core this process may use, or its share where ranks share them */
+    int threads; /* 0 = every core this process may use, divided among ranks on the same cores */
     const char
         *cpu_level; /* NULL or "auto" = the best this processor has; see kvs_cpu_level_name */
-    kvs_comm *comm; /* whose ranks train the models that are made with it; borrowed.  NULL =
-                             this process alone */
-    int spread;     /* the weights of these models are spread over the ranks, as
-                             KVS_SHARD_PARAMETERS wants them; such a model can only be trained */
+    kvs_comm *comm; /* the ranks that train models of this runtime; borrowed.  NULL = this
+                             process alone */
+    int spread;     /* the weights of these models are sharded over the ranks, which
+                             KVS_SHARD_PARAMETERS needs; such a model can only be trained */
 } kvs_runtime_options;
 
 /* `options` may be NULL.  Results have the same bits for every number of threads.
@@ -690,13 +690,13 @@ typedef enum kvs_schedule {
     KVS_SCHEDULE_COSINE
 } kvs_schedule;
 
-/* What is spread over the ranks of a run, beside the work.  Each includes those before it. */
+/* What is sharded over the ranks of a run: the stages of ZeRO.  Each includes those before it. */
 typedef enum kvs_shard {
     KVS_SHARD_NONE,
-    KVS_SHARD_OPTIMIZER,  /* the optimizer's moments */
-    KVS_SHARD_GRADIENTS,  /* gradients: they are sent after every part of a batch */
-    KVS_SHARD_PARAMETERS, /* weights: layers are fetched when they are needed, twice a pass.  Needs
-                             a model of a runtime that spreads them */
+    KVS_SHARD_OPTIMIZER,  /* stage 1: the optimizer's moments */
+    KVS_SHARD_GRADIENTS,  /* stage 2: gradients, which are sent after every micro-batch */
+    KVS_SHARD_PARAMETERS, /* stage 3: weights.  Layers are gathered when they are needed, twice per
+                             pass.  Needs a model of a runtime with `spread` */
 } kvs_shard;
 
 typedef struct kvs_train_config {
@@ -754,8 +754,8 @@ typedef struct kvs_step_record {
     kvs_shift_mean k_shift, v_shift, q_shift;
     size_t tokens;  /* fed in this step */
     double seconds; /* it took */
-    double sending; /* seconds of these with transfers between ranks under way, on this rank */
-    double waiting; /* seconds of these in which it did nothing but wait for them */
+    double sending; /* seconds of these with transfers between ranks in flight, on this rank */
+    double waiting; /* seconds of these in which this rank only waited for them */
 } kvs_step_record;
 
 /* The scored rows of the sequences of some lengths. */
@@ -788,21 +788,21 @@ KVS_API kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *recor
 KVS_API kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_evaluation *out,
                                         kvs_err *err);
 
-/* What training would take, from configurations alone: nothing is allocated.  Without a task, of
- * text: sequences as long as the context. */
+/* What training would need, computed from configurations; nothing is allocated.  Without a task,
+ * for text in sequences as long as the context. */
 typedef struct kvs_plan {
     size_t ranks;
     uint64_t parameters;
-    /* of one rank: */
+    /* per rank: */
     uint64_t weight_bytes, gradient_bytes, moment_bytes;
-    uint64_t exchange_bytes; /* what passes from rank to rank, while it does */
+    uint64_t exchange_bytes; /* buffers of transfers between ranks */
     uint64_t pass_bytes;     /* activations, their gradients, workspace */
     uint64_t total_bytes;
-    size_t passes;                       /* a step */
-    double gradients_sent, weights_sent; /* bytes a step, gradients that return included */
-    /* of all: */
+    size_t passes;                       /* per step */
+    double gradients_sent, weights_sent; /* bytes per step */
+    /* of all ranks: */
     double tokens_per_step;
-    double flops_per_token; /* forward and backward, without what is computed twice */
+    double flops_per_token; /* forward and backward, without recomputation */
 } kvs_plan;
 
 /* For the ranks of the runtime. */
@@ -810,22 +810,22 @@ KVS_API kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt,
                                   const kvs_model_config *config, const kvs_task *task,
                                   const kvs_train_config *train, kvs_err *err);
 
-/* Machines that do not have to be there: what each rank of them can do. */
+/* The machines that a plan is for. */
 typedef struct kvs_cluster {
     size_t ranks;
-    double flops;        /* a second, of training as it is, not the peak */
-    double link_bytes;   /* a second, to and from other ranks, each */
-    double memory_bytes; /* a second, read and written */
+    double flops;        /* per second and rank, as training reaches it, not the peak */
+    double link_bytes;   /* per second, sent by each rank */
+    double memory_bytes; /* per second and rank, read and written */
 } kvs_cluster;
 
-/* How long a step takes there.  What is sent for gradients can hide behind the backward part of a
- * pass, weights behind the parts that want them next. */
+/* The time of a step.  Transfers of gradients can overlap with the backward pass, those of weights
+ * with the passes that need them next. */
 typedef struct kvs_cluster_plan {
     kvs_plan plan;
     double compute_seconds;  /* passes */
-    double update_seconds;   /* adding up what arrived, and the optimizer */
-    double transfer_seconds; /* if the link did nothing else */
-    double step_seconds;     /* one after the other */
+    double update_seconds;   /* summing received gradients, and the optimizer */
+    double transfer_seconds; /* all transfers, not overlapped */
+    double step_seconds;     /* the sum: nothing overlaps */
     double overlapped_step_seconds;
 } kvs_cluster_plan;
 

@@ -43,7 +43,7 @@ static const kvsi_setting rows[] = {
     {.name = "link-gbps", .kind = KVSI_SETTING_REAL, .offset = FIELD(link_gbps), .group = CLUSTER,
      .placeholder = "X", .help = "Gbit/s to and from each rank", .value = "100"},
     {.name = "memory-bandwidth", .kind = KVSI_SETTING_REAL, .offset = FIELD(memory_bandwidth),
-     .group = CLUSTER, .placeholder = "X", .help = "GB/s of a rank's memory",
+     .group = CLUSTER, .placeholder = "X", .help = "memory bandwidth of a rank in GB/s",
      .value = "100"},
     {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = FIELD(threads), .group = CLUSTER,
      .placeholder = "N", .help = "threads per rank; each needs some memory", .low = 1,
@@ -105,7 +105,7 @@ static kvs_status find_model(planning *p, kvs_err *err)
     return kvs_model_config_finish(&p->model, err);
 }
 
-static kvs_status set_batch(planning *p, kvs_err *err)
+static kvs_status apply_settings(planning *p, kvs_err *err)
 {
     const plan_settings *s = p->s;
     const size_t part = p->train.batch / p->train.accumulate;
@@ -139,7 +139,7 @@ static kvs_status make_plans(planning *p, kvs_err *err)
     kvs_status st;
 
     TRY_OUT(find_model(p, err));
-    TRY_OUT(set_batch(p, err));
+    TRY_OUT(apply_settings(p, err));
     TRY_OUT(kvs_runtime_create(&rt, &runtime, err));
     for (int i = 0; i < SHARDS; i++) {
         p->train.shard = (kvs_shard)i;
@@ -158,7 +158,7 @@ static double steps_of(const planning *p)
     return (double)p->tokens / p->plans[0].plan.tokens_per_step;
 }
 
-/* A row of the table: one number of each plan. */
+/* A row of the table: one value per plan. */
 static void print_row(const planning *p, const char *label, double (*of)(const kvs_cluster_plan *),
                       void (*format)(char *, size_t, double), double factor, const char *unit)
 {
@@ -220,12 +220,12 @@ static void print_times(const planning *p)
     if (p->tokens == 0)
         return;
     kvsi_format_count(tokens, sizeof tokens, (double)p->tokens);
-    printf("%s tokens\n", tokens);
+    printf("time for %s tokens\n", tokens);
     print_row(p, "in turn", in_turn, kvsi_format_duration, steps_of(p), "");
     print_row(p, "overlapped", overlapped, kvsi_format_duration, steps_of(p), "");
 }
 
-static void print_people(const planning *p)
+static void print_text(const planning *p)
 {
     const kvs_plan *plan = &p->plans[0].plan;
     char parameters[32], tokens[32], work[32], flops[32];
@@ -235,7 +235,7 @@ static void print_people(const planning *p)
     kvsi_format_count(work, sizeof work, plan->flops_per_token * plan->tokens_per_step);
     kvsi_format_count(flops, sizeof flops, p->s->node_flops);
     printf("model         %s, %s parameters\n", p->s->model, parameters);
-    printf("per step      %s tokens, %sFLOP; a rank has %zu of %zu sequences, in %zu pass%s\n",
+    printf("step          %s tokens, %sFLOP; %zu of %zu sequences per rank, in %zu pass%s\n",
            tokens, work, p->train.batch / plan->ranks, p->train.batch, plan->passes,
            plan->passes == 1 ? "" : "es");
     printf("machines      %zu ranks of %sFLOP/s, %g Gbit/s, memory %g GB/s\n", plan->ranks, flops,
@@ -305,7 +305,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     TRY(make_plans(&p, err));
     if (p.s->json)
         return print_json(&p, err);
-    print_people(&p);
+    print_text(&p);
     return KVS_OK;
 }
 

@@ -52,10 +52,12 @@ static const kvsi_command_options options = {
         "A line of input is {\"context\": TEXT, \"continuation\": TEXT} or {\"ids\": [...],\n"
         "\"continuation_ids\": [...]}; other keys are ignored.  Each line of input gives one line\n"
         "of output with logprobs (natural logarithm), sum, greedy (every token is the most likely\n"
-        "one), tokens, context_tokens and ids (of the continuation).  A line that cannot be scored\n"
+        "one), tokens, context_tokens and ids (of the continuation).  A line that cannot be "
+        "scored\n"
         "ends the command; results of earlier lines are printed.\n"
         "\n"
-        "Texts are split as in lm-evaluation-harness: spaces at the end of the context move to the\n"
+        "Texts are split as in lm-evaluation-harness: spaces at the end of the context move to "
+        "the\n"
         "continuation; both texts are encoded together, and the tokens after those of the context\n"
         "alone are the continuation.",
     .tables = KVSI_OPTIONS(rows),

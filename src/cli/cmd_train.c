@@ -73,7 +73,7 @@ static void announce(const kvsi_train_setup *w, const kvsi_train_options *s, uin
     else
         announce_task(w, s);
     if (ranks > 1)
-        fprintf(stderr, "; %zu ranks, %zu sequences each per step", ranks, s->train.batch / ranks);
+        fprintf(stderr, "; %zu ranks, %zu sequences per step each", ranks, s->train.batch / ranks);
     fprintf(stderr, "; %d thread%s, cpu level %s\n", threads, plural((size_t)threads),
             kvs_runtime_cpu_level(w->rt));
     if (!s->out)
@@ -229,7 +229,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     kvsi_run_files files = {0};
     kvs_status st;
 
-    kvs_comm_set_patience(call->comm, 60 * s->rank_timeout);
+    kvs_comm_set_timeout(call->comm, 60 * s->rank_timeout);
     TRY_OUT(kvsi_train_setup_create(&w, s, call->parsed, err));
     if (s->dry_run) {
         st = kvs_comm_agree(call->comm, kvsi_train_print_plan(&w, s, err), err);

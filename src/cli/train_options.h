@@ -34,7 +34,7 @@ extern const kvsi_command_options kvsi_train_command;
 void kvsi_train_set_defaults(kvsi_train_options *s, kvs_body body);
 
 /* Applies the options to a kvsi_train_options, over the defaults of the body and the preset, or
- * over the settings of the run that is resumed.  Texts are valid until kvsi_options_release(parsed). */
+ * over the settings of the run that is resumed.  Texts are borrowed from `parsed`. */
 kvs_status kvsi_train_options_apply(void *settings, kvsi_parsed_options *parsed, kvs_err *err);
 /* Whether the run learns the task "induction", "ngram", "hopk" or "igsm", and not a text. */
 int kvsi_train_is_task(const kvsi_train_options *s, const char *name);

@@ -18,11 +18,12 @@ static void print_bytes(const char *what, double bytes)
     printf("  %-12s%sB\n", what, text);
 }
 
+/* Host and threads of each rank. */
 static void print_ranks(const kvs_comm *comm, const kvsi_train_options *s)
 {
     const size_t ranks = kvs_comm_size(comm);
 
-    printf("ranks         %zu, %zu sequences each per step\n", ranks, s->train.batch / ranks);
+    printf("ranks         %zu, %zu sequences per step each\n", ranks, s->train.batch / ranks);
     for (size_t r = 0; r < ranks; r++) {
         const int threads = s->threads > 0 ? (int)s->threads : kvs_comm_cores(comm, r);
 
@@ -51,7 +52,7 @@ kvs_status kvsi_train_print_plan(const kvsi_train_setup *w, const kvsi_train_opt
     kvsi_format_count(tokens, sizeof tokens, plan.tokens_per_step);
     kvsi_format_count(work, sizeof work, plan.flops_per_token * plan.tokens_per_step);
     if (!w->task)
-        printf("planned for   text in windows of %zu tokens; no --data or --task is given\n",
+        printf("planned for   text in windows of %zu tokens; no --data or --task was given\n",
                s->model.context);
     if (plan.ranks > 1)
         print_ranks(w->comm, s);
@@ -65,7 +66,7 @@ kvs_status kvsi_train_print_plan(const kvsi_train_setup *w, const kvsi_train_opt
     print_bytes("total", (double)plan.total_bytes);
     if (plan.ranks > 1)
         print_exchange(&plan, s);
-    printf("per step      %s tokens on average, %sFLOP\n", tokens, work);
+    printf("step          %s tokens on average, %sFLOP\n", tokens, work);
     return KVS_OK;
 }
 
@@ -181,7 +182,7 @@ static void print_profile(const kvsi_train_profile *p)
 
     if (p->steps == 0)
         return;
-    printf("per step  %.1f ms", 1e3 * mean(p, p->seconds));
+    printf("step      %.1f ms", 1e3 * mean(p, p->seconds));
     if (p->sending > 0)
         printf("; transfers %.1f ms, %.1f ms of them waited for (%.0f %% overlapped)",
                1e3 * mean(p, p->sending), 1e3 * mean(p, p->waiting), 100 * overlap(p));

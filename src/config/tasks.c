@@ -11,7 +11,7 @@ const char kvsi_group_induction[] = "Task induction", kvsi_group_ngram[] = "Task
 static const kvsi_setting induction_rows[] = {
     {SIZE("pool", pool, GROUP, "tokens that a sequence draws from; fewer make it shorter"),
      .low = 2, .value = "128", .use = KVSI_RESULT},
-    {SIZE("max-length", max_length, GROUP, "longest sequence in tokens"), .low = 1, .value = "512",
+    {SIZE("max-length", max_length, GROUP, "longest sequence in tokens"), .low = 4, .value = "512",
      .use = KVSI_RESULT},
     {ENUM("loss", loss, GROUP, "tokens that have a loss", kvsi_loss_names), .value = "answer",
      .use = KVSI_RESULT},

@@ -141,18 +141,18 @@ void kvsi_pass_backward(kvsi_pass *pass, real *gradients)
     k->ops->zero(k, pass->d_x, pass->tokens * m->config.dim * sizeof *pass->d_x);
     enter_stream(pass, pass->last, m->layout.final_norm, m->layout.final_norm_bias, gradients);
     for (size_t l = m->config.layers; l-- > 0;) {
-        const size_t unit = kvsi_unit_of_layer(l);
+        const size_t block = kvsi_block_of_layer(l);
 
-        kvsi_pass_want_weights(pass, unit);
-        kvsi_pass_begin_gradients(pass, unit);
+        kvsi_pass_need_params(pass, block);
+        kvsi_pass_need_gradients(pass, block);
         if (pass->limits.recompute)
             kvsi_pass_recompute_layer(pass, l);
         if (!m->config.no_mlp)
             backward_mlp(pass, l, gradients);
         backward_attention(pass, l, gradients);
-        kvsi_pass_complete(pass, unit);
+        kvsi_pass_gradients_ready(pass, block);
     }
-    kvsi_pass_begin_gradients(pass, KVSI_UNIT_EMBEDDING);
+    kvsi_pass_need_gradients(pass, KVSI_BLOCK_EMBEDDING);
     backward_embedding(pass, gradients);
-    kvsi_pass_complete(pass, KVSI_UNIT_EMBEDDING);
+    kvsi_pass_gradients_ready(pass, KVSI_BLOCK_EMBEDDING);
 }

@@ -132,12 +132,12 @@ void kvsi_pass_forward(kvsi_pass *pass)
     const size_t bytes = pass->tokens * m->config.dim * sizeof(real);
     kvsi_context *k = &pass->context;
 
-    kvsi_pass_want_weights(pass, KVSI_UNIT_EMBEDDING);
+    kvsi_pass_need_params(pass, KVSI_BLOCK_EMBEDDING);
     embed(pass, pass->layers[0].x);
     for (size_t l = 0; l < m->config.layers; l++) {
         real *out = l + 1 < m->config.layers ? pass->layers[l + 1].x : pass->last;
 
-        kvsi_pass_want_weights(pass, kvsi_unit_of_layer(l));
+        kvsi_pass_need_params(pass, kvsi_block_of_layer(l));
         forward_attention(pass, l);
         if (pass->watch)
             pass->watch(pass->watcher, l);
@@ -225,16 +225,16 @@ kvs_status kvsi_pass_loss(kvsi_pass *pass, real *gradients, kvsi_loss *loss, kvs
 {
     const kvs_model *m = pass->model;
     const int has_head = m->layout.head != KVSI_ABSENT;
-    const size_t unit = kvsi_unit_of_head(&m->config);
+    const size_t block = kvsi_block_of_head(&m->config);
     kvsi_context *k = &pass->context;
 
     if (has_head)
-        kvsi_pass_want_weights(pass, unit);
+        kvsi_pass_need_params(pass, block);
     if (has_head && gradients)
-        kvsi_pass_begin_gradients(pass, unit);
+        kvsi_pass_need_gradients(pass, block);
     run_head(pass, gradients);
     if (has_head && gradients && !m->config.tied) /* a tied one goes on at the other end */
-        kvsi_pass_complete(pass, unit);
+        kvsi_pass_gradients_ready(pass, block);
     k->ops->download(k, pass->host_losses, pass->losses, pass->head_rows * sizeof *pass->losses);
     k->ops->download(k, pass->host_guesses, pass->guesses, pass->head_rows * sizeof *pass->guesses);
     TRY(kvsi_sync(k, err));

@@ -151,7 +151,7 @@ kvs_status kvsi_model_set_weights(kvs_model *m, const kvsi_weights *weights, kvs
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
 
-        if (m->numbers[i] || m->share)
+        if (m->numbers[i] || m->shards)
             TRY(set_tensor(m, p, kvsi_weights_find(weights, p->name), err));
     }
     return KVS_OK;

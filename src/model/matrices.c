@@ -95,18 +95,19 @@ static kvsi_layer_matrices make_layer(const kvs_model *m, size_t layer)
     };
 }
 
-void kvsi_matrices_place(kvsi_matrices *out, const kvs_model *model, size_t unit)
+void kvsi_matrices_set_block(kvsi_matrices *out, const kvs_model *model, size_t block)
 {
     const kvsi_layout *layout = &model->layout;
 
-    if (unit == KVSI_UNIT_EMBEDDING) {
+    if (block == KVSI_BLOCK_EMBEDDING) {
         out->embed = find_matrix(model, layout->embed);
         out->positions = find_matrix(model, layout->positions);
     }
-    if (unit == kvsi_unit_of_head(&model->config))
+    if (block == kvsi_block_of_head(&model->config))
         out->head = find_matrix(model, layout->head);
-    if (unit >= kvsi_unit_of_layer(0) && unit < kvsi_unit_of_layer(model->config.layers))
-        out->layers[unit - kvsi_unit_of_layer(0)] = make_layer(model, unit - kvsi_unit_of_layer(0));
+    if (block >= kvsi_block_of_layer(0) && block < kvsi_block_of_layer(model->config.layers))
+        out->layers[block - kvsi_block_of_layer(0)] =
+            make_layer(model, block - kvsi_block_of_layer(0));
 }
 
 kvs_status kvsi_matrices_init(kvsi_matrices *out, const kvs_model *model, kvs_err *err)
@@ -116,8 +117,8 @@ kvs_status kvsi_matrices_init(kvsi_matrices *out, const kvs_model *model, kvs_er
     *out = (kvsi_matrices){.layers = kvsi_alloc(layers, sizeof *out->layers)};
     if (!out->layers)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu layers", layers);
-    for (size_t unit = 0; !model->share && unit < kvsi_units(layers); unit++)
-        kvsi_matrices_place(out, model, unit);
+    for (size_t block = 0; !model->shards && block < kvsi_block_count(layers); block++)
+        kvsi_matrices_set_block(out, model, block);
     return KVS_OK;
 }
 

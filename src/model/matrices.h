@@ -31,9 +31,9 @@ typedef struct kvsi_matrices {
 } kvsi_matrices;
 
 /* From a model whose tensors have their places: in model.numbers, or else in model.weights; where
- * weights are spread over ranks, units get places later. */
+ * the parameters are sharded over ranks, blocks are set later. */
 kvs_status kvsi_matrices_init(kvsi_matrices *out, const kvs_model *model, kvs_err *err);
-void kvsi_matrices_place(kvsi_matrices *out, const kvs_model *model, size_t unit);
+void kvsi_matrices_set_block(kvsi_matrices *out, const kvs_model *model, size_t block);
 void kvsi_matrices_release(kvsi_matrices *matrices);
 
 #endif

@@ -101,19 +101,20 @@ out:
     return st;
 }
 
-/* Numbers of the block that this process holds. */
-static kvs_status find_share(size_t *numbers, kvs_model *m, int spread, kvs_err *err)
+/* Number of parameters that this process holds. */
+static kvs_status find_shards(size_t *numbers, kvs_model *m, int spread, kvs_err *err)
 {
     kvs_status st;
 
     *numbers = kvsi_layout_total(&m->layout);
     if (!spread)
         return KVS_OK;
-    m->share = kvsi_alloc(1, sizeof *m->share);
-    if (!m->share)
+    m->shards = kvsi_alloc(1, sizeof *m->shards);
+    if (!m->shards)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a model");
-    st = kvsi_share_init(m->share, &m->layout, m->config.layers, m->comm->size, m->comm->rank, err);
-    *numbers = m->share->total;
+    st = kvsi_shard_layout_init(m->shards, &m->layout, m->config.layers, m->comm->size,
+                                m->comm->rank, err);
+    *numbers = m->shards->total;
     return st;
 }
 
@@ -126,19 +127,20 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
 
     *out = NULL;
     TRY_OUT(kvsi_model_begin(&m, rt, config, err));
-    TRY_OUT(find_share(&numbers, m, rt->spread, err));
+    TRY_OUT(find_shards(&numbers, m, rt->spread, err));
     m->parameters = rt->ops->alloc(&m->context, numbers * sizeof(real));
     if (!m->parameters) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu parameters", numbers);
         goto out;
     }
-    m->small = m->parameters + (m->share ? m->share->matrices : m->layout.group_start[KVSI_GAINS]);
+    m->small =
+        m->parameters + (m->shards ? m->shards->matrices : m->layout.group_start[KVSI_GAINS]);
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
 
         if (kvsi_group_of(p->role) != KVSI_MATRICES)
             m->numbers[i] = kvsi_model_small(m, (ptrdiff_t)p->offset);
-        else if (!m->share)
+        else if (!m->shards)
             m->numbers[i] = m->parameters + p->offset;
     }
     TRY_OUT(kvsi_matrices_init(&m->matrices, m, err));
@@ -207,9 +209,9 @@ void kvs_model_free(kvs_model *model)
     release_tables(&model->sliding_tables, &model->context);
     kvsi_free(model->numbers);
     kvsi_free(model->views);
-    if (model->share)
-        kvsi_share_release(model->share);
-    kvsi_free(model->share);
+    if (model->shards)
+        kvsi_shard_layout_release(model->shards);
+    kvsi_free(model->shards);
     kvsi_layout_release(&model->layout);
     kvsi_free(model);
 }

@@ -7,7 +7,7 @@
 #include "model/layer.h"
 #include "model/matrices.h"
 #include "model/parameters.h"
-#include "model/share.h"
+#include "model/shard_layout.h"
 #include "parallel/comm.h"
 
 /* What attention looks up; NULL where the positions do not need it. */
@@ -20,17 +20,18 @@ struct kvs_model {
     kvs_model_config config;
     kvsi_token_ids ids; /* from the files that the model was read from */
     kvsi_layout layout;
-    kvsi_context context;  /* operations and threads; no workspace: for moving data only */
-    kvs_comm *comm;        /* whose ranks train it; borrowed */
-    kvsi_share *share;     /* the weights are spread over the ranks; NULL = all of them are here */
-    real *parameters;      /* the block described by `layout`, or this rank's share of it; NULL: the
+    kvsi_context context; /* operations and threads; no workspace: for moving data only */
+    kvs_comm *comm;       /* whose ranks train it; borrowed */
+    /* The parameters are sharded over the ranks (ZeRO stage 3); NULL = all are in this process. */
+    kvsi_shard_layout *shards;
+    real *parameters;      /* one buffer in the order of `layout`, or this rank's shards; NULL: the
                               matrices are a file's */
-    real *small;           /* its gains, biases and shift numbers, or a block of these alone */
-    kvsi_weights *weights; /* the mapped file that has the matrices; NULL with a block */
+    real *small;           /* its gains, biases and shift parameters, or a buffer of these */
+    kvsi_weights *weights; /* the mapped file that has the matrices; NULL with a buffer */
     real **numbers;        /* [layout.count] tensors in the layout's order; NULL: see `views`, or
-                              not here now */
+                              the block is not gathered */
     const void **views;    /* [layout.count] matrices in the file's type, adopted by the backend;
-                              NULL with a block */
+                              NULL with a buffer */
     kvsi_matrices matrices;
     kvsi_tables tables, sliding_tables; /* of ordinary layers, and of those with a window */
 };
@@ -54,7 +55,7 @@ kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err
 /* KVS_E_UNSUPPORTED where the weights are a file's; `what` is what they would be wanted for. */
 kvs_status kvsi_model_must_own(const kvs_model *model, const char *what, kvs_err *err);
 
-/* KVS_E_UNSUPPORTED where the weights are spread over ranks. */
+/* KVS_E_UNSUPPORTED where the parameters are sharded over ranks. */
 kvs_status kvsi_model_must_be_whole(const kvs_model *model, kvs_err *err);
 
 /* Sets numbers of a tensor from `first` on, in the block's order: those of them that are here. */
@@ -64,14 +65,17 @@ kvs_status kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t firs
 kvs_status kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32,
                           kvs_err *err);
 
-/* ---- weights that are spread over ranks ---- */
+/* ---- parameters that are sharded over ranks: sharded.c ---- */
 
-/* Says where all numbers of a unit are now. */
-void kvsi_model_place(kvs_model *model, size_t unit, real *numbers);
-/* One tensor in the order of files, whatever rank its numbers are on; out NULL = this rank does not
- * want it.  All ranks together. */
-kvs_status kvsi_spread_read(const kvs_model *model, const kvsi_parameter *p, float *out,
-                            kvs_err *err);
+/* Points the tensors of a block at `values`, which holds the whole block. */
+void kvsi_model_set_block(kvs_model *model, size_t block, real *values);
+/* Collective, blocking: out[bucket->all.count] = every rank's shard of a bucket; `shard` is this
+ * rank's.  Backend memory. */
+kvs_status kvsi_bucket_all_gather(real *out, const real *shard, const kvsi_shard_layout *layout,
+                                  const kvsi_bucket *bucket, const kvs_comm *comm, kvs_err *err);
+/* Collective: one tensor in file order; out NULL = this rank does not need it. */
+kvs_status kvsi_sharded_read(const kvs_model *model, const kvsi_parameter *p, float *out,
+                             kvs_err *err);
 
 /* ---- weights of files ---- */
 
@@ -80,9 +84,10 @@ kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weigh
 /* Numbers of a tensor of a file that fits, in the order of files; small tensors must be finite. */
 kvs_status kvsi_weights_numbers(float *out, const kvsi_parameter *p,
                                 const kvsi_weights_tensor *tensor, kvs_err *err);
-/* Sets all tensors of every rank's model from the weights that rank 0 has open; others give NULL.
- * All ranks together. */
-kvs_status kvsi_model_share_weights(kvs_model *model, const kvsi_weights *weights, kvs_err *err);
+/* Collective: sets all tensors of every rank's model from the weights that rank 0 has open; the
+ * other ranks pass NULL. */
+kvs_status kvsi_model_broadcast_weights(kvs_model *model, const kvsi_weights *weights,
+                                        kvs_err *err);
 
 /* Whether an open model has all tensors that its configuration asks for, in their shapes and as
  * numbers that can be read, and no others. */

@@ -12,22 +12,22 @@
 #ifndef KVSI_MODEL_PASS_H
 #define KVSI_MODEL_PASS_H
 
-#include "model/share.h"
+#include "model/shard_layout.h"
 #include "model/state.h"
 
-/* Where the weights of a pass come from and its gradients go to, if not all of them are at hand: it
- * asks for them, and tells when it is done, unit by unit (model/share.h). */
-typedef struct kvsi_supply {
+/* Callbacks of a pass whose parameters or gradients are sharded over ranks (train/zero).  `block`
+ * is a block of model/shard_layout.h.  A pass without hooks finds everything in memory. */
+typedef struct kvsi_pass_hooks {
     void *user;
-    /* The unit's weights are wanted, until the next call; they are where model->matrices says. */
-    void (*weights)(void *user, size_t unit);
-    /* The pass begins to add to the unit's gradients, which are its alone until it is done. */
-    void (*gradients)(void *user, size_t unit);
-    /* Where the gradient of a number of the block is; NULL = all are in one block. */
-    real *(*gradient)(void *user, size_t offset);
-    /* The unit's gradients have all that this pass has to add. */
-    void (*complete)(void *user, size_t unit);
-} kvsi_supply;
+    /* The pass needs the block's parameters, in model->matrices, until the next call. */
+    void (*params_needed)(void *user, size_t block);
+    /* The pass begins to add to the block's gradients, until gradients_ready. */
+    void (*gradients_needed)(void *user, size_t block);
+    /* Address of the gradient of the parameter at `offset`; NULL = all are in one buffer. */
+    real *(*gradient_at)(void *user, size_t offset);
+    /* The pass has added all it has to the block's gradients. */
+    void (*gradients_ready)(void *user, size_t block);
+} kvsi_pass_hooks;
 
 /* What one layer leaves for its backward pass.  Without training all layers share one; with
  * recomputation only x is each layer's own. */
@@ -85,7 +85,7 @@ typedef struct kvsi_pass {
      * mixed and logsum are not needed any more, except for a backward pass. */
     void (*watch)(void *user, size_t layer);
     void *watcher;
-    const kvsi_supply *supply; /* borrowed; NULL = everything is at hand */
+    const kvsi_pass_hooks *hooks; /* borrowed; NULL = none */
 } kvsi_pass;
 
 /* Bytes of backend memory that kvsi_pass_create will take. */
@@ -128,29 +128,29 @@ kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *const *host_logits, rea
 
 /* ---- shared by forward.c and backward.c ---- */
 
-static inline void kvsi_pass_want_weights(const kvsi_pass *pass, size_t unit)
+static inline void kvsi_pass_need_params(const kvsi_pass *pass, size_t block)
 {
-    if (pass->supply)
-        pass->supply->weights(pass->supply->user, unit);
+    if (pass->hooks)
+        pass->hooks->params_needed(pass->hooks->user, block);
 }
 
-static inline void kvsi_pass_begin_gradients(const kvsi_pass *pass, size_t unit)
+static inline void kvsi_pass_need_gradients(const kvsi_pass *pass, size_t block)
 {
-    if (pass->supply)
-        pass->supply->gradients(pass->supply->user, unit);
+    if (pass->hooks)
+        pass->hooks->gradients_needed(pass->hooks->user, block);
 }
 
-static inline void kvsi_pass_complete(const kvsi_pass *pass, size_t unit)
+static inline void kvsi_pass_gradients_ready(const kvsi_pass *pass, size_t block)
 {
-    if (pass->supply)
-        pass->supply->complete(pass->supply->user, unit);
+    if (pass->hooks)
+        pass->hooks->gradients_ready(pass->hooks->user, block);
 }
 
-/* The gradient of what is at an offset of the block. */
+/* Address of the gradient of the parameter at an offset of the layout. */
 static inline real *kvsi_pass_gradient(const kvsi_pass *pass, real *gradients, ptrdiff_t offset)
 {
-    if (pass->supply && pass->supply->gradient)
-        return pass->supply->gradient(pass->supply->user, (size_t)offset);
+    if (pass->hooks && pass->hooks->gradient_at)
+        return pass->hooks->gradient_at(pass->hooks->user, (size_t)offset);
     return gradients + offset;
 }
 

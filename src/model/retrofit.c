@@ -2,14 +2,14 @@
 #include "base/memory.h"
 #include "model/model.h"
 
-/* Of weights that are spread over ranks both models have the same share of the matrices: a shift
+/* Sharded over ranks, both models have the same shards of the matrices: a shift
  * adds none. */
 static kvs_status copy_tensors(kvs_model *to, const kvs_model *from, kvs_err *err)
 {
     kvsi_context *c = &to->context;
 
-    if (from->share)
-        c->ops->copy(c, to->parameters, from->parameters, from->share->matrices * sizeof(real));
+    if (from->shards)
+        c->ops->copy(c, to->parameters, from->parameters, from->shards->matrices * sizeof(real));
     for (size_t i = 0; i < from->layout.count; i++) {
         const kvsi_parameter *old = &from->layout.list[i];
         const kvsi_parameter *p = kvsi_layout_find(&to->layout, old->name);

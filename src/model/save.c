@@ -20,8 +20,8 @@ static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_er
     return kvs_model_read_tensor(model, p->name, out, p->count, err);
 }
 
-/* What other ranks do while the first writes: they give what they have of each tensor. */
-static kvs_status attend_save(const kvs_model *model, kvs_err *err)
+/* The other ranks take part in the all-gather of each tensor while rank 0 writes. */
+static kvs_status send_tensors(const kvs_model *model, kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
@@ -29,7 +29,7 @@ static kvs_status attend_save(const kvs_model *model, kvs_err *err)
         const kvsi_parameter *p = &model->layout.list[i];
 
         if (kvsi_group_of(p->role) == KVSI_MATRICES)
-            st = kvsi_spread_read(model, p, NULL, err);
+            st = kvsi_sharded_read(model, p, NULL, err);
     }
     return st;
 }
@@ -53,8 +53,8 @@ kvs_status kvs_model_save(const kvs_model *model, const char *dir, kvs_err *err)
     kvs_status st = KVS_OK;
     char *weights, *config;
 
-    if (model->share && model->comm->rank > 0)
-        return attend_save(model, err);
+    if (model->shards && model->comm->rank > 0)
+        return send_tensors(model, err);
     weights = kvsi_path_join(dir, "model.safetensors");
     config = kvsi_path_join(dir, "config.json");
     if (!weights || !config) {

@@ -51,8 +51,8 @@ kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float
     const real *numbers;
 
     TRY(find_tensor(&p, model, name, count, err));
-    if (model->share && kvsi_group_of(p->role) == KVSI_MATRICES)
-        return kvsi_spread_read(model, p, out, err);
+    if (model->shards && kvsi_group_of(p->role) == KVSI_MATRICES)
+        return kvsi_sharded_read(model, p, out, err);
     numbers = model->numbers[p - model->layout.list];
     if (numbers)
         return download_tensor(out, model->context, p, numbers, err);
@@ -60,13 +60,13 @@ kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float
     return KVS_OK;
 }
 
-/* Of a spread model, into the share: what is where a pass wants it is only a copy. */
-static void put_spread(kvs_model *m, kvsi_range range, const real *values)
+/* A sharded model: writes to this rank's shards; gathered blocks are only copies. */
+static void put_sharded(kvs_model *m, kvsi_range range, const real *values)
 {
     kvsi_context *c = &m->context;
 
-    for (size_t b = 0; b < m->share->buckets; b++) {
-        const kvsi_overlap own = kvsi_share_overlap(m->share, &m->share->bucket[b], range);
+    for (size_t b = 0; b < m->shards->buckets; b++) {
+        const kvsi_overlap own = kvsi_shard_overlap(m->shards, &m->shards->bucket[b], range);
 
         if (own.count > 0)
             c->ops->upload(c, m->parameters + own.at, values + own.from,
@@ -80,8 +80,8 @@ kvs_status kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t firs
     real *numbers = model->numbers[p - model->layout.list];
     kvsi_context *c = &model->context;
 
-    if (model->share)
-        put_spread(model, (kvsi_range){p->offset + first, count}, values);
+    if (model->shards)
+        put_sharded(model, (kvsi_range){p->offset + first, count}, values);
     else
         c->ops->upload(c, numbers + first, values, count * sizeof *values);
     return kvsi_sync(c, err);
@@ -118,11 +118,11 @@ kvs_status kvsi_model_must_own(const kvs_model *model, const char *what, kvs_err
 
 kvs_status kvsi_model_must_be_whole(const kvs_model *model, kvs_err *err)
 {
-    if (!model->share)
+    if (!model->shards)
         return KVS_OK;
     return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                     "the model's weights are spread over %zu ranks: it can only be trained",
-                     model->share->ranks);
+                     "the model's weights are sharded over %zu ranks: it can only be trained",
+                     model->shards->ranks);
 }
 
 kvs_status kvs_model_write_tensor(kvs_model *model, const char *name, const float *in, size_t count,

@@ -30,33 +30,33 @@ int kvs_comm_cores(const kvs_comm *comm, size_t rank)
 {
     if (rank >= comm->size)
         return 0;
-    return comm->cores ? comm->cores[rank] : kvsi_cores_share(comm);
+    return comm->cores ? comm->cores[rank] : kvsi_cores_per_rank(comm);
 }
 
-void kvs_comm_set_patience(kvs_comm *comm, double seconds)
+void kvs_comm_set_timeout(kvs_comm *comm, double seconds)
 {
-    comm->patience = seconds;
+    comm->timeout = seconds;
 }
 
 void kvs_comm_abort(kvs_comm *comm, int code)
 {
-    comm->ops->end_all(comm->self, code);
+    comm->ops->abort_all(comm->self, code);
 }
 
-/* What ranks tell each other about where they run. */
-typedef struct whereabouts {
+/* Where a rank runs. */
+typedef struct location {
     char host[KVSI_HOST_SIZE];
     uint64_t cores;
-} whereabouts;
+} location;
 
 kvs_status kvsi_comm_find_hosts(kvs_comm *comm, kvs_err *err)
 {
-    whereabouts own = {.cores = kvsi_cores_mark()};
-    whereabouts *all = kvsi_alloc(comm->size, sizeof *all);
+    location own = {.cores = kvsi_cores_hash()};
+    location *all = kvsi_alloc(comm->size, sizeof *all);
     int cores;
     kvs_status st;
 
-    comm->share = comm->sharers = 0;
+    comm->core_index = comm->core_sharers = 0;
     comm->hosts = kvsi_alloc(comm->size, sizeof *comm->hosts);
     comm->cores = kvsi_alloc(comm->size, sizeof *comm->cores);
     if (!all || !comm->hosts || !comm->cores) {
@@ -65,16 +65,16 @@ kvs_status kvsi_comm_find_hosts(kvs_comm *comm, kvs_err *err)
     }
     if (gethostname(own.host, sizeof own.host - 1) != 0)
         snprintf(own.host, sizeof own.host, "unknown");
-    TRY_OUT(kvsi_comm_gather(comm, all, &own, sizeof own, err));
+    TRY_OUT(kvsi_comm_all_gather(comm, all, &own, sizeof own, err));
     for (size_t r = 0; r < comm->size; r++) {
         memcpy(comm->hosts[r], all[r].host, KVSI_HOST_SIZE);
         if (strcmp(all[r].host, own.host) == 0 && all[r].cores == own.cores) {
-            comm->sharers++;
-            comm->share += r < comm->rank;
+            comm->core_sharers++;
+            comm->core_index += r < comm->rank;
         }
     }
-    cores = kvsi_cores_share(comm);
-    TRY_OUT(kvsi_comm_gather(comm, comm->cores, &cores, sizeof cores, err));
+    cores = kvsi_cores_per_rank(comm);
+    TRY_OUT(kvsi_comm_all_gather(comm, comm->cores, &cores, sizeof cores, err));
 out:
     kvsi_free(all);
     return st;
@@ -82,9 +82,9 @@ out:
 
 /* ---- waiting ---- */
 
-/* Gives way at first, so that a short wait stays short, and sleeps later: the core may be wanted by
- * the rank that everyone waits for. */
-static void pause_between(size_t polls)
+/* Yields at first, so that a short wait stays short, and sleeps later: the rank that the others
+ * wait for may need this core. */
+static void back_off(size_t polls)
 {
     enum { SPINS = 200 };
     const struct timespec nap = {.tv_nsec = 50000};
@@ -104,21 +104,21 @@ kvs_status kvsi_comm_wait(const kvs_comm *comm, kvsi_transfer *t, kvs_err *err)
         TRY(comm->ops->test(comm->self, t, &done, err));
         if (done)
             break;
-        pause_between(polls);
-        if (comm->patience > 0 && kvsi_clock_seconds() - started > comm->patience)
+        back_off(polls);
+        if (comm->timeout > 0 && kvsi_clock_seconds() - started > comm->timeout)
             return kvsi_fail(err, KVS_E_IO,
-                             "waited %.0f s for the other ranks in vain; one of them may be gone",
-                             comm->patience);
+                             "waited %.0f s for the other ranks; one of them may have died",
+                             comm->timeout);
     }
     return KVS_OK;
 }
 
-kvs_status kvsi_comm_gather(const kvs_comm *comm, void *all, const void *own, size_t bytes,
-                            kvs_err *err)
+kvs_status kvsi_comm_all_gather(const kvs_comm *comm, void *all, const void *own, size_t bytes,
+                                kvs_err *err)
 {
     kvsi_transfer t = {0};
 
-    TRY(comm->ops->gather(comm->self, &t, all, own, bytes, err));
+    TRY(comm->ops->all_gather(comm->self, &t, all, own, bytes, err));
     return kvsi_comm_wait(comm, &t, err);
 }
 
@@ -131,51 +131,51 @@ kvs_status kvsi_comm_broadcast(const kvs_comm *comm, void *data, size_t bytes, s
     return kvsi_comm_wait(comm, &t, err);
 }
 
-/* ---- cuts ---- */
+/* ---- shards ---- */
 
-kvs_status kvsi_cut_init(kvsi_cut *cut, const kvs_comm *comm, size_t bytes, size_t piece,
-                         kvs_err *err)
+kvs_status kvsi_comm_shards_init(kvsi_comm_shards *shards, const kvs_comm *comm, size_t bytes,
+                                 size_t shard, kvs_err *err)
 {
     const size_t ranks = comm->size;
 
-    *cut = (kvsi_cut){0};
-    if (bytes > INT_MAX || piece * ranks > INT_MAX)
+    *shards = (kvsi_comm_shards){0};
+    if (bytes > INT_MAX || shard * ranks > INT_MAX)
         return kvsi_fail(err, KVS_E_LIMIT, "%zu bytes are too many for one transfer", bytes);
-    cut->sizes = kvsi_alloc(4 * ranks, sizeof *cut->sizes);
-    if (!cut->sizes)
+    shards->counts = kvsi_alloc(4 * ranks, sizeof *shards->counts);
+    if (!shards->counts)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", ranks);
-    cut->places = cut->sizes + ranks;
-    cut->arrivals = cut->places + ranks;
-    cut->arrival = cut->arrivals + ranks;
+    shards->offsets = shards->counts + ranks;
+    shards->recv_counts = shards->offsets + ranks;
+    shards->recv_offsets = shards->recv_counts + ranks;
     for (size_t r = 0; r < ranks; r++) {
-        const size_t place = r * piece < bytes ? r * piece : bytes;
+        const size_t offset = r * shard < bytes ? r * shard : bytes;
 
-        cut->places[r] = (int)place;
-        cut->sizes[r] = (int)(bytes - place < piece ? bytes - place : piece);
+        shards->offsets[r] = (int)offset;
+        shards->counts[r] = (int)(bytes - offset < shard ? bytes - offset : shard);
     }
     for (size_t r = 0; r < ranks; r++) {
-        cut->arrivals[r] = cut->sizes[comm->rank];
-        cut->arrival[r] = (int)r * cut->sizes[comm->rank];
+        shards->recv_counts[r] = shards->counts[comm->rank];
+        shards->recv_offsets[r] = (int)r * shards->counts[comm->rank];
     }
     return KVS_OK;
 }
 
-void kvsi_cut_release(kvsi_cut *cut)
+void kvsi_comm_shards_release(kvsi_comm_shards *shards)
 {
-    kvsi_free(cut->sizes);
-    *cut = (kvsi_cut){0};
+    kvsi_free(shards->counts);
+    *shards = (kvsi_comm_shards){0};
 }
 
-/* ---- agreeing ---- */
+/* ---- failures ---- */
 
-/* How one rank fared. */
-typedef struct report {
+/* The status of one rank. */
+typedef struct outcome {
     kvs_status status;
     char message[sizeof((kvs_err *)NULL)->message];
-} report;
+} outcome;
 
-/* The first failure, with its rank unless all failed alike. */
-static kvs_status sum_up(const report *all, size_t ranks, kvs_err *err)
+/* The first failure, with its rank unless all ranks failed alike. */
+static kvs_status first_failure(const outcome *all, size_t ranks, kvs_err *err)
 {
     size_t first = 0;
     int alike = 1;
@@ -199,7 +199,7 @@ int kvs_comm_all_know(const kvs_comm *comm)
 
 kvs_status kvs_comm_agree(kvs_comm *comm, kvs_status status, kvs_err *err)
 {
-    report own = {.status = status}, *all;
+    outcome own = {.status = status}, *all;
     kvs_status st;
 
     if (comm->size == 1)
@@ -210,8 +210,8 @@ kvs_status kvs_comm_agree(kvs_comm *comm, kvs_status status, kvs_err *err)
     all = kvsi_alloc(comm->size, sizeof *all);
     if (!all)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", comm->size);
-    TRY_OUT(kvsi_comm_gather(comm, all, &own, sizeof own, err));
-    st = sum_up(all, comm->size, err);
+    TRY_OUT(kvsi_comm_all_gather(comm, all, &own, sizeof own, err));
+    st = first_failure(all, comm->size, err);
     comm->all_know = st != KVS_OK;
 out:
     kvsi_free(all);

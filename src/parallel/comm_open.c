@@ -1,5 +1,5 @@
-/* Finding out who started this process, and loading MPI only if that was an MPI launcher: a plain
- * command needs no MPI library. */
+/* Detects whether an MPI launcher started this process, and loads MPI only then: a plain command
+ * needs no MPI library. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "parallel/comm.h"
@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #ifndef KVSI_MODULE_DIR
-#define KVSI_MODULE_DIR "" /* where the module is installed; built without MPI: nowhere */
+#define KVSI_MODULE_DIR "" /* where the module is installed; empty = built without MPI */
 #define KVSI_MODULE_FROM_BIN ""
 #endif
 
-/* ---- who started us ---- */
+/* ---- the launcher ---- */
 
-/* How many processes the launcher says it started; 0 = nobody says anything. */
+/* Number of processes that the launcher started; 0 = unknown. */
 static size_t launched(void)
 {
     static const char *const names[] = {
@@ -49,7 +49,7 @@ size_t kvs_comm_launched_rank(void)
     return 0;
 }
 
-/* Other launchers of the PMIx family do not say how many. */
+/* Other PMIx launchers do not set the number of processes. */
 static int may_have_others(size_t count)
 {
     return count > 1 || (count == 0 && getenv("PMIX_RANK"));
@@ -60,8 +60,8 @@ static int may_have_others(size_t count)
 /* Any object of this library, to ask which file it was loaded from. */
 static const char here = 0;
 
-/* The folder of the library, or of the program that it is linked into; fresh memory.  A program is
- * known by the name that it was called by, which need not be a path: the system has that. */
+/* The folder of the library, or of the program that it is linked into; kvsi_free.  dladdr() gives a
+ * program by argv[0], which need not be a path, hence /proc/self/exe. */
 static char *own_folder(void)
 {
     char program[4096];
@@ -77,7 +77,7 @@ static char *own_folder(void)
     return kvsi_path_parent(program);
 }
 
-/* The module below `dir`, if it is there; fresh memory. */
+/* Path of the module in dir/folder if it exists; kvsi_free. */
 static char *find_below(const char *dir, const char *folder)
 {
     char *place = dir ? kvsi_path_join(dir, folder) : kvsi_strdup(folder);
@@ -90,8 +90,8 @@ static char *find_below(const char *dir, const char *folder)
     return NULL;
 }
 
-/* Beside the library; where the command's folder has it after installation, wherever the tree was
- * moved; and where it was installed at first.  Fresh memory, or NULL. */
+/* Searches beside the library; relative to the command's folder, for an installation that was
+ * moved; and in the installation folder.  NULL or kvsi_free. */
 static char *find_module(void)
 {
     char *own = own_folder(), *path;
@@ -126,7 +126,7 @@ static kvs_status fail_without(size_t count, const char *why, kvs_err *err)
     return kvsi_fail(err, KVS_E_UNSUPPORTED, "started by an MPI launcher, but %s", why);
 }
 
-/* MPI's own plugins look for MPI's symbols among all, hence RTLD_GLOBAL. */
+/* MPI's plugins need MPI's symbols to be global, hence RTLD_GLOBAL. */
 static kvs_status load_module(kvs_comm *comm, size_t count, kvsi_comm_open_call **open,
                               kvs_err *err)
 {
@@ -147,18 +147,18 @@ static kvs_status load_module(kvs_comm *comm, size_t count, kvsi_comm_open_call 
         return KVS_OK;
     why = dlerror();
     if (!why)
-        why = "no reason is given";
+        why = "unknown reason";
     snprintf(reason, sizeof reason, "MPI cannot be loaded (%.200s); install openmpi-bin", why);
     return fail_without(count, reason, err);
 }
 
-/* Two launchers that do not know each other would each train a copy. */
+/* With a launcher that does not match the MPI library, every process would train alone. */
 static kvs_status check_count(const kvs_comm *comm, size_t count, kvs_err *err)
 {
     if (count <= 1 || comm->size == count)
         return KVS_OK;
     return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                     "a launcher started %zu processes, but MPI knows of %zu; start them with the "
+                     "a launcher started %zu processes, but MPI found %zu; start them with the "
                      "mpirun of the MPI that kvshift was built with, or with srun --mpi=pmix",
                      count, comm->size);
 }
@@ -188,7 +188,7 @@ out:
     return st;
 }
 
-/* The module stays loaded: MPI registers functions that run when the process ends. */
+/* The module stays loaded: MPI registers exit handlers. */
 void kvs_comm_close(kvs_comm *comm)
 {
     if (!comm)

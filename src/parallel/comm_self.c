@@ -1,10 +1,10 @@
-/* One process alone: what it gathers is what it gives. */
+/* One process alone: every collective is a copy. */
 #include "parallel/comm.h"
 
 #include <string.h>
 
-static kvs_status gather(void *self, kvsi_transfer *t, void *all, const void *own, size_t bytes,
-                         kvs_err *err)
+static kvs_status all_gather(void *self, kvsi_transfer *t, void *all, const void *own, size_t bytes,
+                             kvs_err *err)
 {
     (void)self, (void)t, (void)err;
     memcpy(all, own, bytes);
@@ -18,20 +18,20 @@ static kvs_status broadcast(void *self, kvsi_transfer *t, void *data, size_t byt
     return KVS_OK;
 }
 
-static kvs_status scatter(void *self, kvsi_transfer *t, void *arrived, const void *block,
-                          const kvsi_cut *cut, kvs_err *err)
+static kvs_status all_to_all(void *self, kvsi_transfer *t, void *received, const void *data,
+                             const kvsi_comm_shards *shards, kvs_err *err)
 {
     (void)self, (void)t, (void)err;
-    memcpy(arrived, block, (size_t)cut->sizes[0]);
+    memcpy(received, data, (size_t)shards->counts[0]);
     return KVS_OK;
 }
 
-static kvs_status collect(void *self, kvsi_transfer *t, void *block, const void *own,
-                          const kvsi_cut *cut, kvs_err *err)
+static kvs_status all_gather_shards(void *self, kvsi_transfer *t, void *data, const void *own,
+                                    const kvsi_comm_shards *shards, kvs_err *err)
 {
     (void)self, (void)t, (void)err;
     if (own)
-        memcpy(block, own, (size_t)cut->sizes[0]);
+        memcpy(data, own, (size_t)shards->counts[0]);
     return KVS_OK;
 }
 
@@ -42,17 +42,17 @@ static kvs_status test(void *self, kvsi_transfer *t, int *done, kvs_err *err)
     return KVS_OK;
 }
 
-/* Nobody is there to be ended. */
-static void end_others(void *self, int code)
+static void abort_all(void *self, int code)
 {
     (void)self, (void)code;
 }
 
-static void leave(void *self)
+static void close_comm(void *self)
 {
     (void)self;
 }
 
-static const kvsi_comm_ops ops = {gather, broadcast, scatter, collect, test, end_others, leave};
+static const kvsi_comm_ops ops = {all_gather, broadcast, all_to_all, all_gather_shards,
+                                  test,       abort_all, close_comm};
 
-kvs_comm kvsi_comm_self = {.ops = &ops, .size = 1, .sharers = 1};
+kvs_comm kvsi_comm_self = {.ops = &ops, .size = 1, .core_sharers = 1};

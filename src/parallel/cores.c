@@ -5,7 +5,7 @@
 
 #include <sched.h>
 
-uint64_t kvsi_cores_mark(void)
+uint64_t kvsi_cores_hash(void)
 {
     cpu_set_t cores;
 
@@ -14,28 +14,28 @@ uint64_t kvsi_cores_mark(void)
     return kvsi_checksum(&cores, sizeof cores);
 }
 
-int kvsi_cores_share(const kvs_comm *comm)
+int kvsi_cores_per_rank(const kvs_comm *comm)
 {
-    const int cores = kvsi_threads_available(), share = cores / (int)comm->sharers;
+    const int cores = kvsi_threads_available(), each = cores / (int)comm->core_sharers;
 
-    return share > 0 ? share : 1;
+    return each > 0 ? each : 1;
 }
 
 void kvsi_cores_pin(const kvs_comm *comm, int threads)
 {
-    const int share = kvsi_cores_share(comm), first = (int)comm->share * share;
+    const int each = kvsi_cores_per_rank(comm), first = (int)comm->core_index * each;
     cpu_set_t all, own;
     int seen = 0;
 
-    if (comm->sharers == 1 || threads > share || sched_getaffinity(0, sizeof all, &all) != 0 ||
-        CPU_COUNT(&all) < share * (int)comm->sharers)
+    if (comm->core_sharers == 1 || threads > each || sched_getaffinity(0, sizeof all, &all) != 0 ||
+        CPU_COUNT(&all) < each * (int)comm->core_sharers)
         return;
     CPU_ZERO(&own);
     for (size_t core = 0; core < CPU_SETSIZE; core++)
         if (CPU_ISSET(core, &all)) {
-            if (seen >= first && seen < first + share)
+            if (seen >= first && seen < first + each)
                 CPU_SET(core, &own);
             seen++;
         }
-    sched_setaffinity(0, sizeof own, &own); /* where that is forbidden, we go on as we are */
+    sched_setaffinity(0, sizeof own, &own); /* may be forbidden; then not pinned */
 }

@@ -1,17 +1,16 @@
-/* parallel/cores.h - which cores this process may use, and which of them are its own where ranks
- * share them. */
+/* parallel/cores.h - the cores that this process may use, and how ranks on one host divide them. */
 #ifndef KVSI_PARALLEL_CORES_H
 #define KVSI_PARALLEL_CORES_H
 
 #include "parallel/comm.h"
 
-/* Tells which cores the process may use, in a number: the same for the same cores. */
-uint64_t kvsi_cores_mark(void);
+/* A hash of the set of cores that the process may use. */
+uint64_t kvsi_cores_hash(void);
 
-/* How many of them are this rank's. */
-int kvsi_cores_share(const kvs_comm *comm);
-/* Keeps `threads` to come of this process on its own share, if they fit there: ranks that the
- * launcher left free to run anywhere would drive each other from core to core. */
+/* Number of those cores per rank, where several ranks share them. */
+int kvsi_cores_per_rank(const kvs_comm *comm);
+/* Pins the process, and so its threads started later, to its own part of the shared cores, if
+ * `threads` fit there.  Unpinned ranks on one host would migrate between cores. */
 void kvsi_cores_pin(const kvs_comm *comm, int threads);
 
 #endif

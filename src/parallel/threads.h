@@ -1,5 +1,5 @@
-/* parallel/threads.h - one parallel region per operation, cut into pieces by shape, never by the
- * number of threads.
+/* parallel/threads.h - one parallel region per operation, divided into pieces by shape, never by
+ * the number of threads, so that results do not depend on it.
  *
  *     KVSI_PARALLEL_PIECES(c->threads, i, pieces) {
  *         ... piece i, on any thread ...

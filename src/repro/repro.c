@@ -197,7 +197,7 @@ static kvs_status hear_stops(const kvs_repro *r, int *stopped, kvs_err *err)
 
     if (!all)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", r->comm->size);
-    TRY_OUT(kvsi_comm_gather(r->comm, all, stopped, sizeof *stopped, err));
+    TRY_OUT(kvsi_comm_all_gather(r->comm, all, stopped, sizeof *stopped, err));
     for (size_t i = 0; i < r->comm->size; i++)
         *stopped |= all[i];
 out:

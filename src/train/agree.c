@@ -128,7 +128,7 @@ kvs_status kvsi_run_settings_agree(const kvs_train_job *job, const json_t *setti
     if (comm->size == 1)
         return KVS_OK;
     st = sample_data(&data, job, err);
-    if (st == KVS_OK && !job->model->share)
+    if (st == KVS_OK && !job->model->shards)
         st = kvsi_model_fingerprint(&weights, job->model, err);
     TRY_OUT(kvs_comm_agree(comm, st, err));
     ours = what_counts(job, settings, data, weights);

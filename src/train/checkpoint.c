@@ -132,7 +132,7 @@ out:
 /* What other ranks do meanwhile: they give what they have of weights and moments. */
 static kvs_status attend_fill(const kvsi_training_state *s, kvs_err *err)
 {
-    if (s->model->share)
+    if (s->model->shards)
         TRY(kvs_model_save(s->model, "", err));
     return kvsi_moments_write(NULL, s, err);
 }
@@ -206,7 +206,7 @@ kvs_status kvsi_checkpoint_write(const char *ckpt_dir, const kvsi_training_state
     char *final, *filling;
     kvs_status st = KVS_OK;
 
-    if (state->team->comm->rank > 0)
+    if (state->model->comm->rank > 0)
         return attend_fill(state, err);
     filling = kvsi_path_join(ckpt_dir, ".filling");
     name_of_step(name, sizeof name, state->step);
@@ -373,18 +373,18 @@ out:
 }
 
 /* state.json, from rank 0 to all; `*state` is theirs on others. */
-static kvs_status share_state(json_t **state, const kvsi_team *team, kvs_err *err)
+static kvs_status broadcast_state(json_t **state, const kvs_comm *comm, kvs_err *err)
 {
     char *text = NULL, *bytes = NULL;
     uint64_t size; /* with its end */
     kvs_status st;
 
-    if (team->comm->size == 1)
+    if (comm->size == 1)
         return KVS_OK;
     if (*state)
         text = json_dumps(*state, JSON_COMPACT | JSON_REAL_PRECISION(17));
     size = text ? strlen(text) + 1 : 0;
-    TRY_OUT(kvsi_comm_broadcast(team->comm, &size, sizeof size, 0, err));
+    TRY_OUT(kvsi_comm_broadcast(comm, &size, sizeof size, 0, err));
     bytes = kvsi_alloc(size, 1);
     if (size == 0 || !bytes) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checkpoint's state");
@@ -392,7 +392,7 @@ static kvs_status share_state(json_t **state, const kvsi_team *team, kvs_err *er
     }
     if (text)
         memcpy(bytes, text, size);
-    TRY_OUT(kvsi_comm_broadcast(team->comm, bytes, size, 0, err));
+    TRY_OUT(kvsi_comm_broadcast(comm, bytes, size, 0, err));
     if (!*state)
         TRY_OUT(kvsi_json_parse(state, bytes, size - 1, "state of rank 0", err));
 out:
@@ -403,15 +403,15 @@ out:
 
 kvs_status kvsi_checkpoint_read(kvsi_training_state *state, const char *path, kvs_err *err)
 {
-    kvs_comm *comm = state->team->comm;
+    kvs_comm *comm = state->model->comm;
     source in = {0};
     size_t step = 0;
     kvs_status st = path ? source_open(&in, state, path, err) : KVS_OK;
 
     TRY_OUT(kvs_comm_agree(comm, st, err));
-    TRY_OUT(share_state(&in.state, state->team, err));
+    TRY_OUT(broadcast_state(&in.state, comm, err));
     TRY_OUT(kvsi_json_get_size(&step, in.state, "step", path ? path : "checkpoint", err));
-    TRY_OUT(kvsi_model_share_weights(state->model, in.weights, err));
+    TRY_OUT(kvsi_model_broadcast_weights(state->model, in.weights, err));
     TRY_OUT(kvsi_moments_read(state, in.moments, err));
     state->step = step;
     state->run = json_incref(json_object_get(in.state, "run"));

@@ -15,13 +15,14 @@
 #define KVSI_TRAIN_CHECKPOINT_H
 
 #include "base/json.h"
-#include "train/team.h"
+#include "model/model.h"
 
 /* What a checkpoint is made from, or read into, of one rank. */
 typedef struct kvsi_training_state {
     kvs_model *model;
-    kvsi_team *team;
-    real *mean, *square; /* blocks as train/optimizer.h has them, on the backend's side */
+    const kvsi_shard_layout *layout;
+    int moments_sharded;
+    real *mean, *square; /* as in train/optimizer.h: backend memory, whole or sharded */
     json_t *run;         /* an object of the caller's; a new reference when read */
     uint64_t step;
     const kvs_tokenizer *tokenizer; /* written beside the model, never read; NULL = none */

@@ -22,14 +22,14 @@ static int is_finite(kvsi_pass *p, const real *tensor, size_t count)
     return 1;
 }
 
-/* A tensor's numbers in the share of this rank, which starts at `numbers`. */
-static int share_is_finite(kvsi_pass *p, const kvsi_share *share, const kvsi_parameter *tensor,
-                           const real *numbers)
+/* A tensor's values in this rank's shards, which start at `numbers`. */
+static int shards_are_finite(kvsi_pass *p, const kvsi_shard_layout *shards,
+                             const kvsi_parameter *tensor, const real *numbers)
 {
     const kvsi_range range = {tensor->offset, tensor->count};
 
-    for (size_t b = 0; b < share->buckets; b++) {
-        const kvsi_overlap own = kvsi_share_overlap(share, &share->bucket[b], range);
+    for (size_t b = 0; b < shards->buckets; b++) {
+        const kvsi_overlap own = kvsi_shard_overlap(shards, &shards->bucket[b], range);
 
         if (own.count > 0 && !is_finite(p, numbers + own.at, own.count))
             return 0;
@@ -43,8 +43,8 @@ static int find_weight(char *where, kvsi_pass *p)
 
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *tensor = &m->layout.list[i];
-        const int finite = m->share ? share_is_finite(p, m->share, tensor, m->parameters)
-                                    : is_finite(p, m->numbers[i], tensor->count);
+        const int finite = m->shards ? shards_are_finite(p, m->shards, tensor, m->parameters)
+                                     : is_finite(p, m->numbers[i], tensor->count);
 
         if (!finite) {
             snprintf(where, KVSI_WHERE_SIZE, "weight '%s'", tensor->name);
@@ -94,7 +94,7 @@ static int find_activation(char *where, kvsi_pass *p)
     return 1;
 }
 
-static int find_gradient(char *where, kvsi_pass *p, const kvsi_gradients *gradients)
+static int find_gradient(char *where, kvsi_pass *p, const kvsi_reducer *gradients)
 {
     const kvsi_layout *layout = &p->model->layout;
 
@@ -103,7 +103,7 @@ static int find_gradient(char *where, kvsi_pass *p, const kvsi_gradients *gradie
         size_t count;
 
         for (size_t at = 0; at < tensor->count; at += count) {
-            const real *numbers = kvsi_gradients_known(gradients, tensor->offset + at, &count);
+            const real *numbers = kvsi_reducer_find_sum(gradients, tensor->offset + at, &count);
 
             count = count < tensor->count - at ? count : tensor->count - at;
             if (numbers && !is_finite(p, numbers, count)) {
@@ -116,7 +116,7 @@ static int find_gradient(char *where, kvsi_pass *p, const kvsi_gradients *gradie
 }
 
 int kvsi_find_not_finite(char where[KVSI_WHERE_SIZE], kvsi_pass *pass,
-                         const kvsi_gradients *gradients)
+                         const kvsi_reducer *gradients)
 {
     if (find_weight(where, pass))
         return 1;

@@ -2,7 +2,7 @@
 #ifndef KVSI_TRAIN_DIVERGED_H
 #define KVSI_TRAIN_DIVERGED_H
 
-#include "train/gradients.h"
+#include "train/reducer.h"
 
 enum { KVSI_WHERE_SIZE = KVSI_NAME_SIZE + 64 };
 
@@ -11,6 +11,6 @@ enum { KVSI_WHERE_SIZE = KVSI_NAME_SIZE + 64 };
  * back to the first; else what the pass left of its forward part.  Looks at what this rank has, and
  * returns whether there was anything. */
 int kvsi_find_not_finite(char where[KVSI_WHERE_SIZE], kvsi_pass *pass,
-                         const kvsi_gradients *gradients);
+                         const kvsi_reducer *gradients);
 
 #endif

@@ -4,87 +4,77 @@
 
 #include <string.h>
 
-enum { MOMENTS = 2, CHUNK = 1 << 18 }; /* numbers that are handed out at once */
+enum { MOMENTS = 2, PART = 1 << 18 }; /* values per broadcast */
 
 static const kvsi_dtype REAL_DTYPE = sizeof(real) == sizeof(float) ? KVSI_F32 : KVSI_F64;
 static const char *const names[MOMENTS] = {"mean", "square"};
 
-/* ---- writing ---- */
+/* ---- writing: bucket by bucket ---- */
 
-/* One bucket after the other passes through here. */
-typedef struct passage {
+typedef struct writer {
     const kvsi_training_state *state;
-    real *scratch, *host; /* room for a bucket, on the backend's side and on ours */
-} passage;
+    real *gathered, *host; /* one bucket each, in backend and host memory */
+} writer;
 
-static const real *moment_of(const kvsi_training_state *s, size_t index)
+/* *values = all of a bucket of one moment; collective where moments are sharded. */
+static kvs_status gather_bucket(const writer *w, size_t moment, const kvsi_bucket *b,
+                                const real **values, kvs_err *err)
 {
-    return index == 0 ? s->mean : s->square;
-}
+    const kvsi_training_state *s = w->state;
+    const real *own = (moment == 0 ? s->mean : s->square) +
+                      kvsi_bucket_index(s->layout, b, s->moments_sharded,
+                                        kvsi_bucket_stored(s->layout, b, s->moments_sharded).from);
 
-/* Where all of a bucket is, once those who have pieces of it have sent them. */
-static kvs_status bring(const passage *p, size_t moment, size_t bucket, const real **numbers,
-                        kvs_err *err)
-{
-    kvsi_team *t = p->state->team;
-    const kvsi_bucket *b = kvsi_team_bucket(t, bucket);
-    const real *own = moment_of(p->state, moment);
-    kvsi_transfer transfer = {0};
-
-    if (t->shard == KVS_SHARD_NONE || b->group != KVSI_MATRICES) {
-        *numbers = own + (t->shard == KVS_SHARD_NONE ? b->all.from : b->at);
+    *values = own;
+    if (!s->moments_sharded || b->group != KVSI_MATRICES)
         return KVS_OK;
-    }
-    kvsi_team_collect(t, &transfer, bucket, p->scratch, own + b->at);
-    kvsi_team_wait(t, &transfer);
-    *numbers = p->scratch;
-    return kvsi_team_check(t, err);
+    *values = w->gathered;
+    return kvsi_bucket_all_gather(w->gathered, own, s->layout, b, s->model->comm, err);
 }
 
-static kvs_status put(const void *self, size_t index, kvsi_new_file *file, kvs_err *err)
+/* One moment; file NULL = another rank writes. */
+static kvs_status write_moment(const void *self, size_t index, kvsi_new_file *file, kvs_err *err)
 {
-    const passage *p = self;
-    const kvsi_share *share = p->state->team->share;
-    kvsi_context c = p->state->team->context;
-    kvs_status st = KVS_OK;
+    const writer *w = self;
+    const kvsi_shard_layout *layout = w->state->layout;
+    kvsi_context c = w->state->model->context;
 
-    for (size_t b = 0; st == KVS_OK && b < share->buckets; b++) {
-        const size_t bytes = share->bucket[b].all.count * sizeof(real);
-        const real *numbers = NULL;
+    for (size_t b = 0; b < layout->buckets; b++) {
+        const size_t bytes = layout->bucket[b].all.count * sizeof(real);
+        const real *values = NULL;
 
-        st = bring(p, index, b, &numbers, err);
-        if (st != KVS_OK || !file)
+        TRY(gather_bucket(w, index, &layout->bucket[b], &values, err));
+        if (!file)
             continue;
-        c.ops->download(&c, p->host, numbers, bytes);
-        st = kvsi_sync(&c, err);
-        if (st == KVS_OK)
-            st = kvsi_new_file_write(file, p->host, bytes, err);
+        c.ops->download(&c, w->host, values, bytes);
+        TRY(kvsi_sync(&c, err));
+        TRY(kvsi_new_file_write(file, w->host, bytes, err));
     }
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvsi_moments_write(const char *path, const kvsi_training_state *state, kvs_err *err)
 {
-    const kvsi_share *share = state->team->share;
-    const kvsi_context *c = &state->team->context;
+    const size_t largest = state->layout->largest_bucket;
+    const kvsi_context *c = &state->model->context;
     const size_t count = kvsi_layout_total(&state->model->layout);
     kvsi_file_tensor tensors[MOMENTS];
-    passage p = {.state = state,
-                 .scratch = c->ops->alloc(c, share->largest_bucket * sizeof *p.scratch),
-                 .host = kvsi_alloc(share->largest_bucket, sizeof *p.host)};
+    writer w = {.state = state,
+                .gathered = c->ops->alloc(c, largest * sizeof *w.gathered),
+                .host = kvsi_alloc(largest, sizeof *w.host)};
     kvs_status st = KVS_OK;
 
     for (size_t i = 0; i < MOMENTS; i++)
         tensors[i] =
             (kvsi_file_tensor){.name = names[i], .dtype = REAL_DTYPE, .rank = 1, .shape = {count}};
-    if (!p.scratch || !p.host)
+    if (!w.gathered || !w.host)
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for moments");
     else if (path)
-        st = kvsi_safetensors_write_parts(path, tensors, MOMENTS, put, &p, err);
+        st = kvsi_safetensors_write_parts(path, tensors, MOMENTS, write_moment, &w, err);
     for (size_t i = 0; st == KVS_OK && !path && i < MOMENTS; i++)
-        st = put(&p, i, NULL, err);
-    c->ops->release(c, p.scratch);
-    kvsi_free(p.host);
+        st = write_moment(&w, i, NULL, err);
+    c->ops->release(c, w.gathered);
+    kvsi_free(w.host);
     return st;
 }
 
@@ -105,20 +95,20 @@ kvs_status kvsi_moments_check(const kvsi_safetensors *file, const kvsi_training_
     return KVS_OK;
 }
 
-/* A part of a moment that all ranks have received: each keeps what is its own. */
-static void keep(kvsi_team *t, real *moment, kvsi_range range, const real *numbers)
+/* Stores what this rank has of a range of a moment. */
+static void store(const kvsi_training_state *s, real *moment, kvsi_range range, const real *values)
 {
-    kvsi_context *c = &t->context;
+    kvsi_context c = s->model->context;
 
-    if (t->shard == KVS_SHARD_NONE)
-        c->ops->upload(c, moment + range.from, numbers, range.count * sizeof *numbers);
-    for (size_t b = 0; t->shard != KVS_SHARD_NONE && b < t->share->buckets; b++) {
-        const kvsi_overlap own = kvsi_share_overlap(t->share, &t->share->bucket[b], range);
+    if (!s->moments_sharded)
+        c.ops->upload(&c, moment + range.from, values, range.count * sizeof *values);
+    for (size_t b = 0; s->moments_sharded && b < s->layout->buckets; b++) {
+        const kvsi_overlap own = kvsi_shard_overlap(s->layout, &s->layout->bucket[b], range);
 
         if (own.count > 0)
-            c->ops->upload(c, moment + own.at, numbers + own.from, own.count * sizeof *numbers);
+            c.ops->upload(&c, moment + own.at, values + own.from, own.count * sizeof *values);
     }
-    c->ops->sync(c);
+    c.ops->sync(&c);
 }
 
 kvs_status kvsi_moments_read(const kvsi_training_state *state, const kvsi_safetensors *file,
@@ -126,24 +116,24 @@ kvs_status kvsi_moments_read(const kvsi_training_state *state, const kvsi_safete
 {
     const size_t count = kvsi_layout_total(&state->model->layout);
     real *const moments[MOMENTS] = {state->mean, state->square};
-    real *chunk = kvsi_alloc(CHUNK, sizeof *chunk);
+    real *part = kvsi_alloc(PART, sizeof *part);
     kvs_status st = KVS_OK;
 
-    if (!chunk)
+    if (!part)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for moments");
     for (size_t i = 0; i < MOMENTS; i++) {
         const unsigned char *bytes = file ? kvsi_safetensors_find(file, names[i])->data : NULL;
 
-        for (size_t at = 0; at < count; at += CHUNK) {
-            const size_t n = count - at < CHUNK ? count - at : CHUNK;
+        for (size_t at = 0; at < count; at += PART) {
+            const size_t n = count - at < PART ? count - at : PART;
 
             if (bytes)
-                memcpy(chunk, bytes + at * sizeof *chunk, n * sizeof *chunk);
-            TRY_OUT(kvsi_comm_broadcast(state->team->comm, chunk, n * sizeof *chunk, 0, err));
-            keep(state->team, moments[i], (kvsi_range){at, n}, chunk);
+                memcpy(part, bytes + at * sizeof *part, n * sizeof *part);
+            TRY_OUT(kvsi_comm_broadcast(state->model->comm, part, n * sizeof *part, 0, err));
+            store(state, moments[i], (kvsi_range){at, n}, part);
         }
     }
 out:
-    kvsi_free(chunk);
+    kvsi_free(part);
     return st;
 }

@@ -1,5 +1,5 @@
-/* train/moments.h - the optimizer's moments in a file, whole and in the order of the block,
- * whatever ranks have of them.
+/* train/moments.h - the optimizer's moments in a file: whole, in the order of the layout, for any
+ * number of ranks and any sharding.
  *
  *     optimizer.safetensors   mean [parameters], square [parameters]
  */
@@ -9,13 +9,13 @@
 #include "formats/safetensors.h"
 #include "train/checkpoint.h"
 
-/* All ranks together; the first writes, the others give no path. */
+/* Collective.  Rank 0 writes; the others pass NULL as path. */
 kvs_status kvsi_moments_write(const char *path, const kvsi_training_state *state, kvs_err *err);
 
-/* Whether a file has them. */
+/* Fails if the file does not have the moments of this model. */
 kvs_status kvsi_moments_check(const kvsi_safetensors *file, const kvsi_training_state *state,
                               const char *path, kvs_err *err);
-/* All ranks together; the first has the file, which was checked, the others give none. */
+/* Collective.  Rank 0 passes the file, which was checked; the others pass NULL. */
 kvs_status kvsi_moments_read(const kvsi_training_state *state, const kvsi_safetensors *file,
                              kvs_err *err);
 

@@ -1,29 +1,27 @@
-/* train/optimizer.h - the gradient's norm, and AdamW on what this rank has to update: everything,
- * or its share. */
+/* train/optimizer.h - the global gradient norm, and AdamW on the parameters that this rank updates:
+ * all of them, or its shards. */
 #ifndef KVSI_TRAIN_OPTIMIZER_H
 #define KVSI_TRAIN_OPTIMIZER_H
 
-#include "train/fetch.h"
-#include "train/gradients.h"
+#include "train/reducer.h"
 
 typedef struct kvsi_optimizer {
-    kvsi_team *team;     /* borrowed */
-    real *mean, *square; /* laid out as the block, or as a share */
-    double *sum, *scale; /* on the backend's side */
-    double *sums;        /* [ranks, buckets, grains a rank] */
+    kvsi_reducer *reducer; /* borrowed */
+    real *mean, *square;   /* moments of the parameters that this rank updates: whole or sharded */
+    double *sum, *scale;   /* backend memory: sum of squares, and factor of the gradients */
+    double *sums;          /* [1 + ranks, buckets, chunks per rank] */
 } kvsi_optimizer;
 
-kvs_status kvsi_optimizer_init(kvsi_optimizer *optimizer, kvsi_team *team, kvs_err *err);
-void kvsi_optimizer_release(kvsi_optimizer *optimizer);
-/* Numbers of each moment. */
-size_t kvsi_moment_count(const kvsi_share *share, kvs_shard shard);
+kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err *err);
+void kvsi_optimizer_release(kvsi_optimizer *o);
+/* Values per moment. */
+size_t kvsi_moment_count(const kvsi_shard_layout *layout, kvs_shard shard);
 
-/* The norm of what is trained of `mean` times the gradients; updates that follow are with this
- * mean, clipped. */
-kvs_status kvsi_optimizer_measure(kvsi_optimizer *optimizer, const kvsi_gradients *gradients,
-                                  double mean, double limit, double *norm, kvs_err *err);
-/* Step 1, 2, ... */
-void kvsi_optimizer_update(kvsi_optimizer *optimizer, const kvsi_gradients *gradients,
-                           kvsi_fetch *fetch, const kvs_train_config *config, uint64_t step);
+/* *norm = |mean * g|, g being the gradients that are trained, summed over all ranks.  Sets the
+ * factor of the gradients in the update that follows: mean, and clipping to `limit`. */
+kvs_status kvsi_optimizer_clip(kvsi_optimizer *o, double mean, double limit, double *norm,
+                               kvs_err *err);
+/* AdamW; steps count from 1. */
+void kvsi_optimizer_update(kvsi_optimizer *o, const kvs_train_config *config, uint64_t step);
 
 #endif

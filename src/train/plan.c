@@ -1,14 +1,13 @@
-/* What a run will take, before anything is allocated: memory, work, bytes from rank to rank. */
+/* What a run will need, before anything is allocated: memory, operations, bytes between ranks. */
 #include "kernels/runtime.h"
 #include "model/pass.h"
 #include "train/budget.h"
-#include "train/fetch.h"
-#include "train/gradient_sizes.h"
 #include "train/optimizer.h"
+#include "train/zero/all_gather.h"
+#include "train/zero/gradient_sizes.h"
 
-/* Every weight of a matrix takes part in one multiplication forward and two backward, but for the
- * embedding, which is looked up; attention's products grow with the length.  Norms and the shift's
- * taps are no matrices. */
+/* 6 operations per token and matrix weight: 2 forward, 4 backward, except for embeddings, which are
+ * looked up; plus attention, which grows with the length.  Norms and taps are not counted. */
 static double flops_per_token(const kvs_model_config *c, const kvsi_layout *layout, double length)
 {
     double weights = 0;
@@ -24,45 +23,45 @@ static double flops_per_token(const kvs_model_config *c, const kvsi_layout *layo
 
 /* ---- one rank ---- */
 
-/* A run that is only measured. */
-typedef struct measured {
-    kvs_model model; /* its configuration and layout alone */
-    kvsi_share share;
+/* A run that is planned, but not created. */
+typedef struct planned {
+    kvs_model model; /* configuration, layout and context only */
+    kvsi_shard_layout shards;
     const kvs_train_config *train;
-} measured;
+} planned;
 
-static size_t passes_of_step(const measured *m)
+static size_t passes_of_step(const planned *m)
 {
-    const size_t ranks = m->share.ranks, slice = kvsi_slice_sequences(m->train, ranks);
-    const size_t part = kvsi_part_sequences(m->train, ranks);
+    const size_t ranks = m->shards.ranks, slice = kvsi_slice_sequences(m->train, ranks);
+    const size_t part = kvsi_micro_batch_sequences(m->train, ranks);
 
     return m->train->batch / ranks / slice * ((slice + part - 1) / part);
 }
 
-/* Numbers of the units that are fetched in a pass: see train/fetch.c.  Of the way back, the last
- * layer is still there. */
-static double fetched_numbers(const measured *m)
+/* Parameters that stage 3 gathers in a pass: see train/zero/all_gather.c.  When the backward pass
+ * starts, the last layer is still in its slot. */
+static double gathered_params(const planned *m)
 {
     const size_t layers = m->model.config.layers;
-    double numbers = 0;
+    double params = 0;
 
-    for (size_t unit = 0; unit < m->share.units; unit++)
-        numbers += (double)m->share.unit[unit].count;
+    for (size_t block = 0; block < m->shards.blocks; block++)
+        params += (double)m->shards.block[block].count;
     for (size_t l = 0; l + 1 < layers; l++)
-        numbers += (double)m->share.unit[kvsi_unit_of_layer(l)].count;
+        params += (double)m->shards.block[kvsi_block_of_layer(l)].count;
     if (m->model.config.tied && layers > 1)
-        numbers += (double)m->share.unit[KVSI_UNIT_EMBEDDING].count;
-    return numbers;
+        params += (double)m->shards.block[KVSI_BLOCK_EMBEDDING].count;
+    return params;
 }
 
-/* A rank sends all but its own piece of what goes to their owners, and its piece to all others of
- * what goes to everyone: as much. */
-static void count_bytes(kvs_plan *out, const measured *m)
+/* In a reduce-scatter a rank sends every shard but its own; in an all-gather it sends its own shard
+ * to every other rank.  Both are (ranks - 1) / ranks of the data. */
+static void count_bytes(kvs_plan *out, const planned *m)
 {
-    const kvsi_share *share = &m->share;
-    const double each = (double)sizeof(real) * (double)(share->ranks - 1) / (double)share->ranks;
-    const double small = each * (double)(share->total - share->matrices);
-    const double matrices = m->train->only_shift ? 0 : each * (double)share->small_from;
+    const kvsi_shard_layout *shards = &m->shards;
+    const double each = (double)sizeof(real) * (double)(shards->ranks - 1) / (double)shards->ranks;
+    const double small = each * (double)(shards->total - shards->matrices);
+    const double matrices = m->train->only_shift ? 0 : each * (double)shards->small_from;
     const double passes = (double)out->passes;
 
     out->gradients_sent = 2 * small + matrices;
@@ -79,28 +78,28 @@ static void count_bytes(kvs_plan *out, const measured *m)
         return;
     case KVS_SHARD_PARAMETERS:
         out->gradients_sent += (passes - 1) * matrices;
-        out->weights_sent = passes * each * fetched_numbers(m);
+        out->weights_sent = passes * each * gathered_params(m);
         return;
     }
 }
 
-static void fill_plan(kvs_plan *out, const measured *m, const kvs_task *task)
+static void fill_plan(kvs_plan *out, const planned *m, const kvs_task *task)
 {
     const kvs_train_config *train = m->train;
-    const kvsi_share *share = &m->share;
-    const kvsi_pass_limits limits = kvsi_training_limits(task, train, share->ranks);
+    const kvsi_shard_layout *shards = &m->shards;
+    const kvsi_pass_limits limits = kvsi_training_limits(task, train, shards->ranks);
     const size_t all = kvsi_layout_total(&m->model.layout);
-    const int spread = train->shard == KVS_SHARD_PARAMETERS;
-    const kvsi_gradient_sizes gradients = kvsi_gradient_sizes_of(share, &m->model.config, train);
+    const int sharded = train->shard == KVS_SHARD_PARAMETERS;
+    const kvsi_gradient_sizes gradients = kvsi_gradient_sizes_of(shards, &m->model.config, train);
 
     *out = (kvs_plan){
-        .ranks = share->ranks,
+        .ranks = shards->ranks,
         .parameters = all,
-        .weight_bytes = (spread ? share->total : all) * sizeof(real),
+        .weight_bytes = (sharded ? shards->total : all) * sizeof(real),
         .gradient_bytes = kvsi_gradient_bytes(&gradients),
-        .moment_bytes = 2 * kvsi_moment_count(share, train->shard) * sizeof(real),
+        .moment_bytes = 2 * kvsi_moment_count(shards, train->shard) * sizeof(real),
         .exchange_bytes =
-            kvsi_gradient_buffer_bytes(&gradients) + kvsi_fetch_bytes(share, train->shard),
+            kvsi_gradient_buffer_bytes(&gradients) + kvsi_all_gather_bytes(shards, train->shard),
         .pass_bytes = kvsi_pass_bytes(&m->model, &limits),
         .passes = passes_of_step(m),
         .tokens_per_step = task->mean_tokens * (double)train->batch,
@@ -115,21 +114,21 @@ static kvs_status plan_ranks(kvs_plan *out, const kvs_runtime *rt, const kvs_mod
                              const kvs_task *task, const kvs_train_config *train, size_t ranks,
                              kvs_err *err)
 {
-    measured m = {.model = {.config = *config, .context = kvsi_runtime_context(rt)},
-                  .train = train};
+    planned m = {.model = {.config = *config, .context = kvsi_runtime_context(rt)}, .train = train};
     const kvs_task windows = {.max_tokens = config->context,
                               .mean_tokens = (double)config->context};
     kvs_status st;
 
     TRY_OUT(kvs_train_config_check(train, err));
-    TRY_OUT(kvsi_team_check_ranks(train, ranks, err));
+    TRY_OUT(kvsi_reducer_check_ranks(train, ranks, err));
     TRY_OUT(kvs_model_config_finish(&m.model.config, err));
     TRY_OUT(kvsi_layout_init(&m.model.layout, &m.model.config, err));
-    TRY_OUT(kvsi_share_init(&m.share, &m.model.layout, m.model.config.layers, ranks, 0, err));
+    TRY_OUT(
+        kvsi_shard_layout_init(&m.shards, &m.model.layout, m.model.config.layers, ranks, 0, err));
     fill_plan(out, &m, task ? task : &windows);
 out:
     kvsi_layout_release(&m.model.layout);
-    kvsi_share_release(&m.share);
+    kvsi_shard_layout_release(&m.shards);
     return st;
 }
 
@@ -146,7 +145,7 @@ static double larger(double x, double y)
     return x > y ? x : y;
 }
 
-/* AdamW reads four numbers and writes three; adding up what others sent reads two, writes one. */
+/* AdamW reads 4 values per parameter and writes 3; summing received gradients reads 2, writes 1. */
 static double update_bytes(const kvs_plan *p, kvs_shard shard)
 {
     const double updated = (double)p->moment_bytes / 2;
@@ -155,8 +154,8 @@ static double update_bytes(const kvs_plan *p, kvs_shard shard)
     return 7 * updated + 3 * added;
 }
 
-/* Of a step's passes, gradients of whole blocks are sent during the last, and whole weights wanted
- * by the first; what is spread goes with every pass. */
+/* Stages 0 and 1 send gradients during the last backward pass only, stages 2 and 3 during every
+ * one. Stages 1 and 2 need the updated parameters in the first forward pass of the next step. */
 static double overlapped(const kvs_cluster_plan *c, const kvs_train_config *train, double gradients,
                          double weights)
 {
@@ -165,7 +164,7 @@ static double overlapped(const kvs_cluster_plan *c, const kvs_train_config *trai
     const double backward = 2 * pass / 3, forward = pass / 3;
     const double n = (double)c->plan.passes;
 
-    if (train->shard == KVS_SHARD_PARAMETERS) /* both in all parts of every pass */
+    if (train->shard == KVS_SHARD_PARAMETERS) /* both, during all of every pass */
         return larger(c->compute_seconds, gradients + weights);
     return c->compute_seconds - (every ? n : 1) * backward - forward +
            (every ? n * larger(backward, gradients / n) : larger(backward, gradients)) +

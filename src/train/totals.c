@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* The scored rows of the pass, each in the bucket of its sequence's length.  Rows come in order. */
+/* Counts the scored rows of the pass by the length of their sequence.  Rows are in order. */
 static void count_by_length(const kvsi_pass *pass, const kvs_task *task, kvsi_totals *sum)
 {
     const kvsi_span *span = pass->spans;

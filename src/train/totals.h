@@ -1,4 +1,4 @@
-/* train/totals.h - what passes came to: the loss and what was guessed right, of many of them. */
+/* train/totals.h - sums over passes: loss, targets, correct guesses, tokens. */
 #ifndef KVSI_TRAIN_TOTALS_H
 #define KVSI_TRAIN_TOTALS_H
 
@@ -11,12 +11,12 @@ typedef struct kvsi_totals {
     size_t bucket_scored[KVS_LENGTH_BUCKETS_MAX], bucket_right[KVS_LENGTH_BUCKETS_MAX];
 } kvsi_totals;
 
-/* Adds a pass that is over. */
+/* Adds a pass after its forward part and loss. */
 void kvsi_totals_count(kvsi_totals *sum, const kvsi_pass *pass, const kvsi_loss *loss,
                        const kvs_task *task);
 void kvsi_totals_add(kvsi_totals *sum, const kvsi_totals *more);
 
-/* As the public API tells it; what totals do not know is 0, or NaN where that has a meaning. */
+/* Means, as in the public API.  Other fields are NaN where 0 would be a value, else 0. */
 kvs_step_record kvsi_totals_record(const kvsi_totals *sum, uint64_t step);
 kvs_evaluation kvsi_totals_evaluation(const kvsi_totals *sum, const kvs_task *task);
 

@@ -100,7 +100,7 @@ static kvs_status save(run *r, int is_best, kvs_err *err)
 
     state.run = memory_of(r);
     state.tokenizer = r->job->tokenizer;
-    TRY_OUT(kvsi_trainer_settle(r->trainer, err));
+    TRY_OUT(kvsi_trainer_wait(r->trainer, err));
     st = state.run ? kvsi_checkpoint_write(r->checkpoints, &state, is_best, err)
                    : kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checkpoint");
     r->unproven = 1;
@@ -290,7 +290,7 @@ static kvs_status sample(const run *r, uint64_t step, kvs_err *err)
 
     if (!job->sample || job->sample_every == 0 || step % job->sample_every != 0)
         return KVS_OK;
-    st = kvsi_trainer_settle(r->trainer, err);
+    st = kvsi_trainer_wait(r->trainer, err);
     if (st != KVS_OK || !r->is_first)
         return st;
     job->sample(job->user, job->model, step, &made);
@@ -303,7 +303,7 @@ static kvs_status ask(const run *r, const kvs_step_record *record, int *wish, kv
     const kvs_train_job *job = r->job;
     const int own = job->progress ? job->progress(job->user, record) : 0;
 
-    TRY(kvsi_comm_gather(r->comm, r->wishes, &own, sizeof own, err));
+    TRY(kvsi_comm_all_gather(r->comm, r->wishes, &own, sizeof own, err));
     *wish = 0;
     for (size_t i = 0; i < r->comm->size; i++)
         *wish |= r->wishes[i];
@@ -339,11 +339,11 @@ static kvs_status make_ready(run *r, kvs_err *err)
 
     if (st != KVS_OK)
         return st;
-    if (job->model->share && job->sample && job->sample_every > 0)
+    if (job->model->shards && job->sample && job->sample_every > 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "no rank has all weights to make samples with: shard is parameters");
     TRY_OUT(kvs_trainer_create(&r->trainer, job->model, job->task, &job->config, err));
-    kvsi_trainer_be_lazy(r->trainer);
+    kvsi_trainer_set_async_gather(r->trainer);
     r->settings = kvsi_run_settings(job);
     r->checkpoints = kvsi_path_join(job->out ? job->out : "", "ckpt");
     r->wishes = kvsi_alloc(r->comm->size, sizeof *r->wishes);
@@ -371,11 +371,11 @@ static kvs_status finish(run *r, kvs_err *err)
     const kvs_train_job *job = r->job;
 
     TRY(kvs_trainer_evaluate(r->trainer, job->eval_sequences, &r->result->final, err));
-    TRY(kvsi_trainer_settle(r->trainer, err));
+    TRY(kvsi_trainer_wait(r->trainer, err));
     r->result->seconds = seconds_so_far(r);
     if (r->folder)
         TRY(kvsi_folder_finish(r->folder, r->result, job->model, job->tokenizer, err));
-    else if (job->out && job->model->share)
+    else if (job->out && job->model->shards)
         TRY(kvs_model_save(job->model, job->out, err)); /* which the first rank writes */
     return prune(r, err);
 }

@@ -1,11 +1,15 @@
-/* One optimizer step after the other: draw sequences, add up their gradients, clip, AdamW.
+/* The training step:
  *
- * Gradients are of the SUM of the losses; the mean over all targets of the step comes in with the
- * clipping factor.  So a step's batch can be cut anywhere: over ranks, into the parts that were
- * asked for, and further where an unusually long draw would not fit the planned memory.
+ *     for each micro-batch: fill batch, forward, loss, backward     forward_backward
+ *     sum the gradients over micro-batches and ranks                train/reducer.h
+ *     clip to the global norm, AdamW                                train/optimizer.h
  *
- * What is trained is the end of the parameters' block: all of it, or the shift's numbers alone,
- * which come last.  Gradients of what stays as it is are computed too, but not looked at. */
+ * Gradients are those of the SUM of the losses; the mean over all targets of the step is a factor
+ * that is applied with the clipping.  So a batch can be divided anywhere: among ranks, into
+ * micro-batches, and further where an unusually long draw does not fit the planned memory.
+ *
+ * Trained is the end of the parameters: all of them, or only the shift's, which come last in the
+ * layout.  Gradients of the others are computed too, and ignored. */
 #include "train/trainer.h"
 
 #include "base/clock.h"
@@ -23,66 +27,19 @@
 struct kvs_trainer {
     kvs_model *model;     /* borrowed */
     const kvs_task *task; /* borrowed */
+    kvs_comm *comm;       /* the model's */
     kvs_train_config config;
     uint64_t step; /* done so far */
     kvsi_batch_buffer batch;
     kvsi_pass *pass;
-    kvsi_supply supply; /* hooks of the pass */
-    kvsi_team team;
-    kvsi_gradients *gradients;
-    kvsi_fetch *fetch;
+    kvsi_reducer *reducer;
     kvsi_optimizer optimizer;
-    kvsi_totals *slices;         /* [all slices of a batch] what each of them came to */
-    int is_lazy;                 /* weights are waited for by the next pass, not by the step */
-    char where[KVSI_WHERE_SIZE]; /* this rank's numbers first stopped being numbers */
+    kvsi_totals *totals;         /* [ranks * slices] */
+    int async_gather;            /* a step does not wait for the updated parameters */
+    char where[KVSI_WHERE_SIZE]; /* the first tensor on this rank that was not finite */
 };
 
-/* ---- hooks of the pass ---- */
-
-static void want_weights(void *user, size_t unit)
-{
-    kvs_trainer *t = user;
-
-    kvsi_gradients_move(t->gradients);
-    kvsi_fetch_want(t->fetch, unit);
-}
-
-static void want_gradients(void *user, size_t unit)
-{
-    kvs_trainer *t = user;
-
-    kvsi_gradients_want(t->gradients, unit);
-}
-
-static real *gradient_at(void *user, size_t offset)
-{
-    kvs_trainer *t = user;
-
-    return kvsi_gradients_at(t->gradients, offset);
-}
-
-static void complete(void *user, size_t unit)
-{
-    kvs_trainer *t = user;
-
-    kvsi_gradients_complete(t->gradients, unit);
-}
-
-/* A process alone with everything in its memory needs none. */
-static void hook_up(kvs_trainer *t)
-{
-    t->supply = (kvsi_supply){
-        .user = t,
-        .weights = want_weights,
-        .gradients = want_gradients,
-        .gradient = kvsi_gradients_are_spread(t->gradients) ? gradient_at : NULL,
-        .complete = complete,
-    };
-    if (t->model->comm->size > 1 || t->supply.gradient)
-        t->pass->supply = &t->supply;
-}
-
-/* ---- making ---- */
+/* ---- creating ---- */
 
 static kvs_status check_fit(const kvs_model *model, const kvs_task *task, kvs_err *err)
 {
@@ -97,7 +54,7 @@ static kvs_status check_fit(const kvs_model *model, const kvs_task *task, kvs_er
     return KVS_OK;
 }
 
-/* The first group that is trained; the ones after it are too. */
+/* The first group that is trained; later groups are trained too. */
 static kvs_status choose_groups(kvsi_group *first, const kvs_model *model,
                                 const kvs_train_config *config, kvs_err *err)
 {
@@ -113,19 +70,9 @@ static kvs_status choose_groups(kvsi_group *first, const kvs_model *model,
     return KVS_OK;
 }
 
-static kvs_status allocate(kvs_trainer *t, kvs_err *err)
+static size_t all_slices(const kvs_trainer *t)
 {
-    const kvsi_pass_limits limits = kvsi_training_limits(t->task, &t->config, t->model->comm->size);
-
-    TRY(kvsi_batch_buffer_init(&t->batch, t->task, limits.sequences, err));
-    TRY(kvsi_pass_create(&t->pass, t->model, &limits, err));
-    TRY(kvsi_gradients_create(&t->gradients, &t->team, err));
-    TRY(kvsi_fetch_create(&t->fetch, &t->team, err));
-    TRY(kvsi_optimizer_init(&t->optimizer, &t->team, err));
-    t->slices = kvsi_alloc(kvsi_team_slices(&t->team), sizeof *t->slices);
-    if (!t->slices)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a trainer");
-    return KVS_OK;
+    return t->comm->size * t->reducer->slices;
 }
 
 kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_task *task,
@@ -133,18 +80,27 @@ kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_tas
 {
     kvs_status st = KVS_OK;
     kvs_trainer *t = kvsi_alloc(1, sizeof *t);
+    kvsi_pass_limits limits;
     kvsi_group first_group;
 
     *out = NULL;
     if (!t)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a trainer");
-    *t = (kvs_trainer){.model = model, .task = task, .config = *config};
+    *t = (kvs_trainer){.model = model, .task = task, .comm = model->comm, .config = *config};
     TRY_OUT(kvs_train_config_check(config, err));
     TRY_OUT(check_fit(model, task, err));
     TRY_OUT(choose_groups(&first_group, model, config, err));
-    TRY_OUT(kvsi_team_init(&t->team, model, config, first_group, err));
-    TRY_OUT(allocate(t, err));
-    hook_up(t);
+    TRY_OUT(kvsi_reducer_create(&t->reducer, model, config, first_group, err));
+    limits = kvsi_training_limits(task, config, t->comm->size);
+    TRY_OUT(kvsi_batch_buffer_init(&t->batch, task, limits.sequences, err));
+    TRY_OUT(kvsi_pass_create(&t->pass, model, &limits, err));
+    t->pass->hooks = t->reducer->hooks;
+    TRY_OUT(kvsi_optimizer_init(&t->optimizer, t->reducer, err));
+    t->totals = kvsi_alloc(all_slices(t), sizeof *t->totals);
+    if (!t->totals) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a trainer");
+        goto out;
+    }
     *out = t;
     t = NULL;
 out:
@@ -158,17 +114,23 @@ void kvs_trainer_free(kvs_trainer *trainer)
         return;
     kvsi_batch_buffer_release(&trainer->batch);
     kvsi_pass_free(trainer->pass);
-    kvsi_gradients_free(trainer->gradients);
-    kvsi_fetch_free(trainer->fetch);
     kvsi_optimizer_release(&trainer->optimizer);
-    kvsi_team_release(&trainer->team);
-    kvsi_free(trainer->slices);
+    kvsi_reducer_free(trainer->reducer);
+    kvsi_free(trainer->totals);
     kvsi_free(trainer);
 }
 
-/* ---- passes over drawn sequences ---- */
+/* ---- passes ---- */
 
-/* As many sequences from `first` on as fit the pass. */
+/* A micro-batch that has been drawn into the batch buffer. */
+typedef struct micro_batch {
+    uint64_t number; /* of its first sequence; dropout depends on it */
+    int backward;
+    size_t slice; /* of this rank, that its gradients are added to */
+    int is_last;  /* of the step */
+} micro_batch;
+
+/* As many sequences of the batch buffer, from `first` on, as fit the pass. */
 static kvs_batch next_part(const kvs_trainer *t, size_t first)
 {
     const kvs_batch *all = &t->batch.view;
@@ -183,121 +145,62 @@ static kvs_batch next_part(const kvs_trainer *t, size_t first)
     return part;
 }
 
-/* The passes over a batch. */
-typedef struct errand {
-    uint64_t number;  /* of the first sequence; dropout counts them too */
-    int trains;       /* backward too */
-    size_t slice;     /* of the rank's */
-    int is_last;      /* of the step */
-    kvsi_totals *sum; /* NULL = nobody wants to know */
-} errand;
-
-/* Remembers where, the first time that a loss is not finite, while the pass still has the numbers.
- * A rank goes on: others wait for what it has to send. */
-static void watch_loss(kvs_trainer *t, double loss)
+/* One pass, or several where the batch buffer does not fit one.  Adds to *sum unless it is NULL. */
+static kvs_status forward_backward(kvs_trainer *t, const micro_batch *m, kvsi_totals *sum,
+                                   kvs_err *err)
 {
-    if (!isfinite(loss) && t->where[0] == '\0')
-        kvsi_find_not_finite(t->where, t->pass, NULL);
-}
-
-/* Over what is in the batch buffer. */
-static kvs_status run_batch(kvs_trainer *t, const errand *e, kvs_err *err)
-{
-    const int dropout = e->trains || t->config.eval_dropout;
+    const int dropout = m->backward || t->config.eval_dropout;
     const size_t sequences = t->batch.view.sequences;
     kvs_batch part;
 
     for (size_t first = 0; first < sequences; first += part.sequences) {
-        real *gradients = NULL;
+        real *gradients;
         kvsi_loss loss;
-        kvs_status st;
 
         part = next_part(t, first);
-        kvsi_pass_set_dropout(t->pass, dropout, t->config.seed, e->number + first);
-        st = kvsi_pass_load(t->pass, &part, NULL, err);
-        if (st != KVS_OK)
-            return st;
-        kvsi_fetch_pass(t->fetch, e->trains);
-        if (e->trains) {
-            kvsi_gradients_pass(t->gradients, e->slice,
-                                e->is_last && first + part.sequences == sequences);
-            gradients = kvsi_gradients_block(t->gradients);
-        }
+        kvsi_pass_set_dropout(t->pass, dropout, t->config.seed, m->number + first);
+        TRY(kvsi_pass_load(t->pass, &part, NULL, err));
+        gradients = kvsi_reducer_begin_pass(t->reducer, m->backward, m->slice,
+                                            m->is_last && first + part.sequences == sequences);
         kvsi_pass_forward(t->pass);
         TRY(kvsi_pass_loss(t->pass, gradients, &loss, err));
-        watch_loss(t, loss.sum);
-        if (e->trains) {
+        /* Found now, while the pass has its activations.  Training continues until the end of the
+         * step: other ranks wait for what this one sends. */
+        if (!isfinite(loss.sum) && t->where[0] == '\0')
+            kvsi_find_not_finite(t->where, t->pass, NULL);
+        if (m->backward) {
             kvsi_pass_backward(t->pass, gradients);
-            kvsi_gradients_passed(t->gradients);
+            kvsi_reducer_end_pass(t->reducer);
         }
-        if (e->sum)
-            kvsi_totals_count(e->sum, t->pass, &loss, t->task);
+        if (sum)
+            kvsi_totals_count(sum, t->pass, &loss, t->task);
     }
     return KVS_OK;
 }
 
-/* The sum of what all slices of all ranks came to, added in their order. */
-static kvs_status add_slices(kvs_trainer *t, const kvsi_totals *own, kvsi_totals *sum, kvs_err *err)
+/* *sum = own[slices] of all ranks, added in the order of the slices. */
+static kvs_status sum_totals(kvs_trainer *t, const kvsi_totals *own, kvsi_totals *sum, kvs_err *err)
 {
-    const kvs_status st =
-        kvsi_team_gather(&t->team, t->slices, own, t->team.slices * sizeof *own, err);
-
+    TRY(kvsi_reducer_exchange(t->reducer, t->totals, own, t->reducer->slices * sizeof *own, err));
     *sum = (kvsi_totals){0};
-    for (size_t i = 0; st == KVS_OK && i < kvsi_team_slices(&t->team); i++)
-        kvsi_totals_add(sum, &t->slices[i]);
-    return st;
-}
-
-/* ---- the step ---- */
-
-/* One of the rank's slices, part by part. */
-static kvs_status run_slice(kvs_trainer *t, size_t slice, kvsi_totals *sum, kvs_err *err)
-{
-    const size_t sequences = kvsi_slice_sequences(&t->config, t->team.comm->size);
-    const size_t index = t->team.comm->rank * t->team.slices + slice;
-    const uint64_t first = t->step * t->config.batch + index * sequences;
-    size_t now;
-
-    for (size_t done = 0; done < sequences; done += now) {
-        const size_t left = sequences - done, most = t->batch.max_sequences;
-        errand e = {.number = first + done, .trains = 1, .slice = slice, .sum = sum};
-        kvs_status st;
-
-        now = left < most ? left : most;
-        e.is_last = slice + 1 == t->team.slices && now == left;
-        kvsi_batch_fill(&t->batch, t->task, t->config.seed, KVSI_RANDOM_DATA, e.number, now);
-        st = run_batch(t, &e, err);
-        if (st != KVS_OK)
-            return st;
-    }
+    for (size_t i = 0; i < all_slices(t); i++)
+        kvsi_totals_add(sum, &t->totals[i]);
     return KVS_OK;
 }
 
-static kvs_status add_gradients(kvs_trainer *t, kvsi_totals *sum, kvs_err *err)
-{
-    kvsi_totals own[KVSI_SLICES] = {{0}};
+/* ---- divergence ---- */
 
-    t->where[0] = '\0';
-    kvsi_team_begin(&t->team);
-    kvsi_gradients_begin(t->gradients);
-    for (size_t i = 0; i < t->team.slices; i++)
-        TRY(run_slice(t, i, &own[i], err));
-    TRY(kvsi_gradients_end(t->gradients, err));
-    return add_slices(t, own, sum, err);
-}
-
-/* Where numbers stopped being numbers, on the first rank that saw it. */
-static kvs_status tell_where(kvs_trainer *t, size_t *rank, kvs_err *err)
+/* t->where of the first rank that has found a tensor that is not finite. */
+static kvs_status find_rank(kvs_trainer *t, size_t *rank, kvs_err *err)
 {
-    const kvs_comm *comm = t->team.comm;
-    char *all = kvsi_alloc(comm->size, sizeof t->where);
+    char *all = kvsi_alloc(t->comm->size, sizeof t->where);
     kvs_status st;
 
     *rank = 0;
     if (!all)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", comm->size);
-    TRY_OUT(kvsi_comm_gather(comm, all, t->where, sizeof t->where, err));
-    while (*rank + 1 < comm->size && all[*rank * sizeof t->where] == '\0')
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", t->comm->size);
+    TRY_OUT(kvsi_comm_all_gather(t->comm, all, t->where, sizeof t->where, err));
+    while (*rank + 1 < t->comm->size && all[*rank * sizeof t->where] == '\0')
         ++*rank;
     memcpy(t->where, all + *rank * sizeof t->where, sizeof t->where);
 out:
@@ -309,22 +212,45 @@ static kvs_status fail_diverged(kvs_trainer *t, const kvs_step_record *now, kvs_
 {
     char who[32] = "";
     size_t rank;
-    kvs_status st;
 
-    if (isfinite(now->loss) && !kvsi_find_not_finite(t->where, t->pass, t->gradients) &&
-        t->team.comm->rank + 1 < t->team.comm->size)
-        t->where[0] = '\0'; /* another rank may know better */
-    TRY_OUT(tell_where(t, &rank, err));
-    if (t->team.comm->size > 1)
+    if (isfinite(now->loss) && !kvsi_find_not_finite(t->where, t->pass, t->reducer) &&
+        t->comm->rank + 1 < t->comm->size)
+        t->where[0] = '\0'; /* a later rank may have found a tensor */
+    TRY(find_rank(t, &rank, err));
+    if (t->comm->size > 1)
         snprintf(who, sizeof who, " on rank %zu", rank);
-    st =
+    return kvs_comm_agree(
+        t->comm,
         kvsi_fail(err, KVS_E_DIVERGED,
                   "step %llu diverged%s: loss %g, gradient norm %g, first in %s; a lower "
                   "learning rate (now %g) may help",
-                  (unsigned long long)now->step, who, now->loss, now->grad_norm, t->where, now->lr);
-    st = kvs_comm_agree(t->team.comm, st, err);
-out:
-    return st;
+                  (unsigned long long)now->step, who, now->loss, now->grad_norm, t->where, now->lr),
+        err);
+}
+
+/* ---- the step ---- */
+
+/* Forward and backward on one of this rank's slices, micro-batch by micro-batch. */
+static kvs_status train_slice(kvs_trainer *t, size_t slice, kvsi_totals *sum, kvs_err *err)
+{
+    const size_t sequences = kvsi_slice_sequences(&t->config, t->comm->size);
+    const size_t index = t->comm->rank * t->reducer->slices + slice;
+    const uint64_t first = t->step * t->config.batch + index * sequences;
+    const size_t most = t->batch.max_sequences;
+
+    for (size_t done = 0; done < sequences; done += most) {
+        const size_t left = sequences - done, now = left < most ? left : most;
+        const micro_batch m = {
+            .number = first + done,
+            .backward = 1,
+            .slice = slice,
+            .is_last = slice + 1 == t->reducer->slices && now == left,
+        };
+
+        kvsi_batch_fill(&t->batch, t->task, t->config.seed, KVSI_RANDOM_DATA, m.number, now);
+        TRY(forward_backward(t, &m, sum, err));
+    }
+    return KVS_OK;
 }
 
 kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err)
@@ -332,23 +258,28 @@ kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_e
     kvs_trainer *t = trainer;
     const uint64_t step = t->step + 1;
     const double started = kvsi_clock_seconds();
+    kvsi_totals own[KVSI_SLICES] = {{0}}, sum;
     kvs_step_record now;
-    kvsi_totals sum;
 
-    TRY(add_gradients(t, &sum, err));
+    t->where[0] = '\0';
+    kvsi_reducer_begin_step(t->reducer);
+    for (size_t i = 0; i < t->reducer->slices; i++)
+        TRY(train_slice(t, i, &own[i], err));
+    TRY(kvsi_reducer_finish(t->reducer, err));
+    TRY(sum_totals(t, own, &sum, err));
     now = kvsi_totals_record(&sum, step);
     now.lr = kvs_learning_rate(&t->config, step);
-    TRY(kvsi_optimizer_measure(&t->optimizer, t->gradients, 1.0 / (double)sum.targets,
-                               t->config.clip, &now.grad_norm, err));
+    TRY(kvsi_optimizer_clip(&t->optimizer, 1.0 / (double)sum.targets, t->config.clip,
+                            &now.grad_norm, err));
     if (!isfinite(now.loss) || !isfinite(now.grad_norm))
         return fail_diverged(t, &now, err);
-    kvsi_optimizer_update(&t->optimizer, t->gradients, t->fetch, &t->config, step);
-    if (!t->is_lazy)
-        TRY(kvsi_fetch_settle(t->fetch, err));
+    kvsi_optimizer_update(&t->optimizer, &t->config, step);
+    if (!t->async_gather)
+        TRY(kvsi_reducer_wait(t->reducer, err));
     t->step = step;
     now.seconds = kvsi_clock_seconds() - started;
-    now.sending = t->team.busy;
-    now.waiting = t->team.waited;
+    now.sending = t->reducer->sending;
+    now.waiting = t->reducer->waiting;
     if (record)
         *record = now;
     return KVS_OK;
@@ -358,7 +289,7 @@ kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_e
 
 kvs_status kvsi_trainer_check_evaluation(size_t sequences, kvs_err *err)
 {
-    const size_t most = (size_t)1 << 32; /* the work is cut by products of it */
+    const size_t most = (size_t)1 << 32; /* evaluate_slice multiplies it by the number of slices */
 
     if (sequences < 1 || sequences > most)
         return kvsi_fail(err, KVS_E_INVALID, "eval sequences is %zu, expected 1 to %zu", sequences,
@@ -366,29 +297,29 @@ kvs_status kvsi_trainer_check_evaluation(size_t sequences, kvs_err *err)
     return KVS_OK;
 }
 
-/* One slice of `sequences`; all slices take as many rounds, because weights that are spread over
- * ranks come to all of them together: one that has nothing left to do runs any sequence. */
+/* One of this rank's slices of `sequences`.  Where parameters are sharded, every pass is
+ * collective: all ranks make the same number of passes, and one without sequences left runs any and
+ * ignores the result. */
 static kvs_status evaluate_slice(kvs_trainer *t, size_t slice, size_t sequences, kvsi_totals *sum,
                                  kvs_err *err)
 {
-    const size_t slices = kvsi_team_slices(&t->team), most = t->batch.max_sequences;
-    const size_t index = t->team.comm->rank * t->team.slices + slice;
+    const size_t slices = all_slices(t), most = t->batch.max_sequences;
+    const size_t index = t->comm->rank * t->reducer->slices + slice;
     const size_t from = sequences * index / slices, to = sequences * (index + 1) / slices;
     const size_t rounds = ((sequences + slices - 1) / slices + most - 1) / most;
-    kvs_status st = KVS_OK;
 
-    for (size_t i = 0; st == KVS_OK && i < rounds; i++) {
+    for (size_t i = 0; i < rounds; i++) {
         const size_t at = from + i * most, left = at < to ? to - at : 0;
         const size_t now = left < most ? left : most;
-        const errand e = {.number = now > 0 ? at : 0, .sum = now > 0 ? sum : NULL};
+        const micro_batch m = {.number = now > 0 ? at : 0};
 
-        if (now == 0 && !t->model->share)
+        if (now == 0 && !t->model->shards)
             break;
-        kvsi_batch_fill(&t->batch, t->task, t->config.seed, KVSI_RANDOM_EVAL, e.number,
+        kvsi_batch_fill(&t->batch, t->task, t->config.seed, KVSI_RANDOM_EVAL, m.number,
                         now > 0 ? now : 1);
-        st = run_batch(t, &e, err);
+        TRY(forward_backward(t, &m, now > 0 ? sum : NULL, err));
     }
-    return st;
+    return KVS_OK;
 }
 
 kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_evaluation *out,
@@ -397,35 +328,36 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_eval
     kvs_trainer *t = trainer;
     kvsi_totals own[KVSI_SLICES] = {{0}}, sum;
     size_t rank;
-    kvs_status st = KVS_OK;
 
     t->where[0] = '\0';
-    TRY_OUT(kvsi_trainer_check_evaluation(sequences, err));
-    for (size_t i = 0; i < t->team.slices; i++)
-        TRY_OUT(evaluate_slice(t, i, sequences, &own[i], err));
-    TRY_OUT(kvsi_team_check(&t->team, err));
-    TRY_OUT(add_slices(t, own, &sum, err));
+    TRY(kvsi_trainer_check_evaluation(sequences, err));
+    for (size_t i = 0; i < t->reducer->slices; i++)
+        TRY(evaluate_slice(t, i, sequences, &own[i], err));
+    TRY(kvsi_reducer_wait(t->reducer, err));
+    TRY(sum_totals(t, own, &sum, err));
     if (!isfinite(sum.loss)) {
-        TRY_OUT(tell_where(t, &rank, err));
-        st = kvsi_fail(err, KVS_E_DIVERGED,
-                       "the model of step %llu has diverged: evaluation loss %g, first in %s; a "
-                       "lower learning rate may help",
-                       (unsigned long long)t->step, sum.loss, t->where);
-        return kvs_comm_agree(t->team.comm, st, err);
+        TRY(find_rank(t, &rank, err));
+        return kvs_comm_agree(
+            t->comm,
+            kvsi_fail(err, KVS_E_DIVERGED,
+                      "the model of step %llu has diverged: evaluation loss %g, first in %s; a "
+                      "lower learning rate may help",
+                      (unsigned long long)t->step, sum.loss, t->where),
+            err);
     }
     *out = kvsi_totals_evaluation(&sum, t->task);
-out:
-    return st;
+    return KVS_OK;
 }
 
-/* ---- checkpoints ---- */
+/* ---- for kvs_train and checkpoints ---- */
 
 kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer)
 {
     return (kvsi_training_state){.model = trainer->model,
+                                 .layout = trainer->reducer->layout,
+                                 .moments_sharded = trainer->config.shard != KVS_SHARD_NONE,
                                  .mean = trainer->optimizer.mean,
                                  .square = trainer->optimizer.square,
-                                 .team = &trainer->team,
                                  .step = trainer->step};
 }
 
@@ -434,12 +366,12 @@ void kvsi_trainer_set_step(kvs_trainer *trainer, uint64_t step)
     trainer->step = step;
 }
 
-void kvsi_trainer_be_lazy(kvs_trainer *trainer)
+void kvsi_trainer_set_async_gather(kvs_trainer *trainer)
 {
-    trainer->is_lazy = 1;
+    trainer->async_gather = 1;
 }
 
-kvs_status kvsi_trainer_settle(kvs_trainer *trainer, kvs_err *err)
+kvs_status kvsi_trainer_wait(kvs_trainer *trainer, kvs_err *err)
 {
-    return kvsi_fetch_settle(trainer->fetch, err);
+    return kvsi_reducer_wait(trainer->reducer, err);
 }

@@ -1,19 +1,21 @@
-/* train/trainer.h - what a checkpoint needs of a trainer; the rest of it is public. */
+/* train/trainer.h - the trainer, beyond its public calls: what kvs_train and checkpoints need. */
 #ifndef KVSI_TRAIN_TRAINER_H
 #define KVSI_TRAIN_TRAINER_H
 
 #include "train/checkpoint.h"
 
-/* The trainer's own model and moments, and the steps it has done; `run` is left NULL. */
+/* The trainer's model, moments and step count; `run` is NULL. */
 kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer);
-/* After its state was read back: the number of steps that led there. */
+/* After its state was read from a checkpoint: the number of steps done. */
 void kvsi_trainer_set_step(kvs_trainer *trainer, uint64_t step);
 
-/* From now on weights may still be on their way after a step; the next pass waits for them. */
-void kvsi_trainer_be_lazy(kvs_trainer *trainer);
+/* From now on, kvs_trainer_step returns while the all-gather of updated parameters is in flight;
+ * the next pass waits for each block that it needs.  Before anything else reads the model, call
+ * kvsi_trainer_wait. */
+void kvsi_trainer_set_async_gather(kvs_trainer *trainer);
+kvs_status kvsi_trainer_wait(kvs_trainer *trainer, kvs_err *err);
+
 /* Fails if kvs_trainer_evaluate cannot evaluate that many sequences. */
 kvs_status kvsi_trainer_check_evaluation(size_t sequences, kvs_err *err);
-/* Before anything else looks at the model: waits for them. */
-kvs_status kvsi_trainer_settle(kvs_trainer *trainer, kvs_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Several ranks under mpirun: they train what one does, whatever is spread over them; to the bit
+# Several ranks under mpirun: they train what one does, with every --shard; to the bit
 # where that is asked for; go on from each other's checkpoints; and refuse in one line what cannot be.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
@@ -82,7 +82,7 @@ ranks 2 "$KVSHIFT" train --init-from one --pool 32 --max-length 32 --batch 8 --s
 
 # What a run would take, of every rank.
 ranks 2 "$KVSHIFT" train "${small[@]}" --shard optimizer --dry-run >out
-grep -q '^ranks  *2, 12 sequences each per step$' out || fail "dry run: $(cat out)"
+grep -q '^ranks  *2, 12 sequences per step each$' out || fail "dry run: $(cat out)"
 [[ $(grep -c '^  rank [01] .* thread' out) == 2 ]] || fail "no rank map: $(cat out)"
 grep -q '^sent per rank and step, shard optimizer$' out || fail "no bytes: $(cat out)"
 

@@ -149,7 +149,7 @@ cmp -s shifted/model.safetensors learned/model.safetensors && fail "a retrofitte
 while read -r name parameters tokens; do
     "$KVSHIFT" train --model "$name" --dry-run >out
     grep -q "^parameters *$parameters$" out || fail "the plan of $name: $(cat out)"
-    grep -q "^per step *$tokens tokens" out || fail "the plan of $name: $(cat out)"
+    grep -q "^step *$tokens tokens" out || fail "the plan of $name: $(cat out)"
     grep -q '^planned for *text in windows of ' out || fail "the plan of $name: $(cat out)"
 done <<'END'
 paper-1.5b 1.56G 1.05M

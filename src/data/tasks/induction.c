@@ -153,9 +153,6 @@ static kvs_status check(const kvs_induction_config *c, kvs_err *err)
                          "induction vocabulary '%zu' is too small for a pool of '%zu', expected a "
                          "vocabulary of at least pool + %d",
                          c->vocab, c->pool, FIRST_TOKEN);
-    if (c->max_length < SHORTEST + 2)
-        return kvsi_fail(err, KVS_E_INVALID, "induction max length is '%zu', expected at least %d",
-                         c->max_length, SHORTEST + 2);
     if (c->pool > LONGEST_LIMIT && c->max_length - 2 > LONGEST_LIMIT)
         return kvsi_fail(err, KVS_E_LIMIT,
                          "induction max length is '%zu', expected at most %d with a pool of '%zu'",

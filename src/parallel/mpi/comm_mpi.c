@@ -1,7 +1,7 @@
-/* Ranks of MPI.  The only file that knows it, built as a module of its own; see comm_open.c.
+/* MPI ranks.  The only file that uses MPI, built as a module of its own; see comm_open.c.
  *
- * Every channel has its own communicator: the standard wants all ranks to start the collectives of
- * one communicator in the same order, and channels go on independently. */
+ * Every channel has its own communicator: MPI requires that all ranks start the collectives of one
+ * communicator in the same order, and channels are independent of each other. */
 #include "parallel/comm.h"
 
 #include <mpi.h>
@@ -35,15 +35,15 @@ static kvs_status keep(kvsi_transfer *t, MPI_Request request, int code, const ch
     return KVS_OK;
 }
 
-static kvs_status gather(void *self, kvsi_transfer *t, void *all, const void *own, size_t bytes,
-                         kvs_err *err)
+static kvs_status all_gather(void *self, kvsi_transfer *t, void *all, const void *own, size_t bytes,
+                             kvs_err *err)
 {
     MPI_Request request = MPI_REQUEST_NULL;
     const int code = MPI_Iallgather(own, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE,
-                                    channels[KVSI_CHANNEL_TALK], &request);
+                                    channels[KVSI_CHANNEL_CONTROL], &request);
 
     (void)self;
-    return keep(t, request, code, "gather", err);
+    return keep(t, request, code, "run an all-gather", err);
 }
 
 static kvs_status broadcast(void *self, kvsi_transfer *t, void *data, size_t bytes, size_t root,
@@ -51,34 +51,34 @@ static kvs_status broadcast(void *self, kvsi_transfer *t, void *data, size_t byt
 {
     MPI_Request request = MPI_REQUEST_NULL;
     const int code =
-        MPI_Ibcast(data, (int)bytes, MPI_BYTE, (int)root, channels[KVSI_CHANNEL_TALK], &request);
+        MPI_Ibcast(data, (int)bytes, MPI_BYTE, (int)root, channels[KVSI_CHANNEL_CONTROL], &request);
 
     (void)self;
     return keep(t, request, code, "broadcast", err);
 }
 
-static kvs_status scatter(void *self, kvsi_transfer *t, void *arrived, const void *block,
-                          const kvsi_cut *cut, kvs_err *err)
+static kvs_status all_to_all(void *self, kvsi_transfer *t, void *received, const void *data,
+                             const kvsi_comm_shards *shards, kvs_err *err)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    const int code =
-        MPI_Ialltoallv(block, cut->sizes, cut->places, MPI_BYTE, arrived, cut->arrivals,
-                       cut->arrival, MPI_BYTE, channels[KVSI_CHANNEL_SCATTER], &request);
+    const int code = MPI_Ialltoallv(data, shards->counts, shards->offsets, MPI_BYTE, received,
+                                    shards->recv_counts, shards->recv_offsets, MPI_BYTE,
+                                    channels[KVSI_CHANNEL_ALL_TO_ALL], &request);
 
     (void)self;
-    return keep(t, request, code, "scatter", err);
+    return keep(t, request, code, "run an all-to-all", err);
 }
 
-static kvs_status collect(void *self, kvsi_transfer *t, void *block, const void *own,
-                          const kvsi_cut *cut, kvs_err *err)
+static kvs_status all_gather_shards(void *self, kvsi_transfer *t, void *data, const void *own,
+                                    const kvsi_comm_shards *shards, kvs_err *err)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    const int code =
-        MPI_Iallgatherv(own ? own : MPI_IN_PLACE, cut->arrivals[0], MPI_BYTE, block, cut->sizes,
-                        cut->places, MPI_BYTE, channels[KVSI_CHANNEL_COLLECT], &request);
+    const int code = MPI_Iallgatherv(own ? own : MPI_IN_PLACE, shards->recv_counts[0], MPI_BYTE,
+                                     data, shards->counts, shards->offsets, MPI_BYTE,
+                                     channels[KVSI_CHANNEL_ALL_GATHER], &request);
 
     (void)self;
-    return keep(t, request, code, "collect", err);
+    return keep(t, request, code, "run an all-gather", err);
 }
 
 static kvs_status test(void *self, kvsi_transfer *t, int *done, kvs_err *err)
@@ -99,13 +99,13 @@ static kvs_status test(void *self, kvsi_transfer *t, int *done, kvs_err *err)
     return KVS_OK;
 }
 
-static void end_all(void *self, int code)
+static void abort_all(void *self, int code)
 {
     (void)self;
     MPI_Abort(MPI_COMM_WORLD, code);
 }
 
-static void leave(void *self)
+static void close_comm(void *self)
 {
     (void)self;
     for (int i = 0; i < KVSI_CHANNELS; i++)
@@ -113,7 +113,8 @@ static void leave(void *self)
     MPI_Finalize();
 }
 
-static const kvsi_comm_ops ops = {gather, broadcast, scatter, collect, test, end_all, leave};
+static const kvsi_comm_ops ops = {all_gather, broadcast, all_to_all, all_gather_shards,
+                                  test,       abort_all, close_comm};
 
 kvs_status kvsi_comm_mpi_open(kvs_comm *comm, kvs_err *err)
 {
@@ -122,7 +123,7 @@ kvs_status kvsi_comm_mpi_open(kvs_comm *comm, kvs_err *err)
 
     MPI_Initialized(&started);
     if (started)
-        return kvsi_fail(err, KVS_E_INVALID, "the ranks of a process can be opened only once");
+        return kvsi_fail(err, KVS_E_INVALID, "a process can open its ranks only once");
     code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     if (code != MPI_SUCCESS)
         return fail(code, "start", err);

@@ -1,5 +1,5 @@
-/* How the block is cut: buckets cover every number once and keep to their unit and group, pieces of
- * all ranks cover every bucket once, shares every matrix once and small tensors every time. */
+/* The shard layout: buckets cover every parameter once and stay within their block and group; the
+ * shards of all ranks cover every matrix once, and every rank has all small tensors. */
 #include "base/memory.h"
 #include "support.h"
 
@@ -23,7 +23,7 @@ static kvsi_layout make_layout(const kvs_model_config *special, kvs_model_config
     return layout;
 }
 
-static void check_buckets(const kvsi_share *s, const kvsi_layout *layout)
+static void check_buckets(const kvsi_shard_layout *s, const kvsi_layout *layout)
 {
     size_t at = 0;
 
@@ -37,49 +37,49 @@ static void check_buckets(const kvsi_share *s, const kvsi_layout *layout)
         assert_true(bucket->all.count <= s->largest_bucket);
     }
     assert_int_equal(at, kvsi_layout_total(layout));
-    for (size_t u = 0; u < s->units; u++)
-        for (size_t b = s->first_bucket[u]; b < s->first_bucket[u + 1]; b++)
-            assert_int_equal(kvsi_unit_at(s, s->bucket[b].all.from), u);
+    for (size_t i = 0; i < s->blocks; i++)
+        for (size_t b = s->first_bucket[i]; b < s->first_bucket[i + 1]; b++)
+            assert_int_equal(kvsi_block_at(s, s->bucket[b].all.from), i);
 }
 
-static void check_units(const kvsi_share *s, const kvsi_layout *layout,
-                        const kvs_model_config *config)
+static void check_blocks(const kvsi_shard_layout *s, const kvsi_layout *layout,
+                         const kvs_model_config *config)
 {
     for (size_t i = 0; i < layout->count; i++) {
         const kvsi_parameter *p = &layout->list[i];
         const int outside = p->role == KVSI_EMBEDDING || p->role == KVSI_POSITION;
-        const size_t unit = outside                ? KVSI_UNIT_EMBEDDING
-                            : p->role == KVSI_HEAD ? kvsi_unit_of_head(config)
-                                                   : kvsi_unit_of_layer(p->layer);
+        const size_t block = outside                ? KVSI_BLOCK_EMBEDDING
+                             : p->role == KVSI_HEAD ? kvsi_block_of_head(config)
+                                                    : kvsi_block_of_layer(p->layer);
 
         if (kvsi_group_of(p->role) != KVSI_MATRICES)
             continue;
-        assert_int_equal(kvsi_unit_at(s, p->offset), unit);
-        assert_int_equal(kvsi_unit_at(s, p->offset + p->count - 1), unit);
+        assert_int_equal(kvsi_block_at(s, p->offset), block);
+        assert_int_equal(kvsi_block_at(s, p->offset + p->count - 1), block);
     }
 }
 
-/* Marks in `held` what the share of one rank has. */
-static void mark_share(unsigned char *held, const kvsi_share *s, size_t total)
+/* Counts in `held` what the sharded storage of one rank has. */
+static void mark_shards(unsigned char *held, const kvsi_shard_layout *s, size_t total)
 {
-    unsigned char *share = kvsi_alloc(s->total, 1);
+    unsigned char *stored = kvsi_alloc(s->total, 1);
     const kvsi_range all = {0, total};
 
     for (size_t b = 0; b < s->buckets; b++) {
-        const kvsi_overlap own = kvsi_share_overlap(s, &s->bucket[b], all);
+        const kvsi_overlap own = kvsi_shard_overlap(s, &s->bucket[b], all);
 
         assert_true(own.at + own.count <= s->total);
         for (size_t i = 0; i < own.count; i++) {
             held[own.from + i]++;
-            assert_int_equal(share[own.at + i]++, 0);
+            assert_int_equal(stored[own.at + i]++, 0);
         }
     }
     for (size_t i = 0; i < s->total; i++)
-        assert_int_equal(share[i], 1); /* no gaps */
-    kvsi_free(share);
+        assert_int_equal(stored[i], 1); /* no gaps */
+    kvsi_free(stored);
 }
 
-static void every_number_has_its_place(void **state)
+static void every_parameter_is_stored_once(void **state)
 {
     (void)state;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
@@ -90,14 +90,14 @@ static void every_number_has_its_place(void **state)
             unsigned char *held = kvsi_alloc(total, 1);
 
             for (size_t r = 0; r < ranks; r++) {
-                kvsi_share s;
+                kvsi_shard_layout s;
 
-                assert_int_equal(kvsi_share_init(&s, &layout, config.layers, ranks, r, NULL),
+                assert_int_equal(kvsi_shard_layout_init(&s, &layout, config.layers, ranks, r, NULL),
                                  KVS_OK);
                 check_buckets(&s, &layout);
-                check_units(&s, &layout, &config);
-                mark_share(held, &s, total);
-                kvsi_share_release(&s);
+                check_blocks(&s, &layout, &config);
+                mark_shards(held, &s, total);
+                kvsi_shard_layout_release(&s);
             }
             for (size_t i = 0; i < total; i++)
                 assert_int_equal(held[i], i < layout.group_start[KVSI_GAINS] ? 1 : ranks);
@@ -106,44 +106,44 @@ static void every_number_has_its_place(void **state)
         }
 }
 
-/* What makes sums over grains the same for 1, 2 and 4 ranks. */
-static void grains_do_not_depend_on_the_ranks(void **state)
+/* So that sums over chunks are the same for 1, 2 and 4 ranks. */
+static void chunks_do_not_depend_on_the_ranks(void **state)
 {
     kvs_model_config config;
     kvsi_layout layout = make_layout(&kinds[2], &config);
-    kvsi_share one, other;
+    kvsi_shard_layout one, other;
 
     (void)state;
-    assert_int_equal(kvsi_share_init(&one, &layout, config.layers, 1, 0, NULL), KVS_OK);
-    assert_true(one.first_bucket[one.units] > one.units); /* some units have several buckets */
+    assert_int_equal(kvsi_shard_layout_init(&one, &layout, config.layers, 1, 0, NULL), KVS_OK);
+    assert_true(one.first_bucket[one.blocks] > one.blocks); /* some blocks have several buckets */
     for (size_t ranks = 2; ranks <= KVSI_SLICES; ranks *= 2)
         for (size_t r = 0; r < ranks; r++) {
-            assert_int_equal(kvsi_share_init(&other, &layout, config.layers, ranks, r, NULL),
+            assert_int_equal(kvsi_shard_layout_init(&other, &layout, config.layers, ranks, r, NULL),
                              KVS_OK);
             assert_int_equal(other.buckets, one.buckets);
             for (size_t b = 0; b < one.buckets; b++) {
-                const size_t grains = KVSI_SLICES / ranks;
-                const kvsi_range piece = kvsi_bucket_piece(&other, &other.bucket[b]);
-                const kvsi_range first = kvsi_bucket_grain(&one.bucket[b], r * grains);
+                const size_t chunks = KVSI_SLICES / ranks;
+                const kvsi_range shard = kvsi_bucket_shard(&other, &other.bucket[b]);
+                const kvsi_range first = kvsi_bucket_chunk(&one.bucket[b], r * chunks);
                 size_t count = 0;
 
-                assert_int_equal(other.bucket[b].grain, one.bucket[b].grain);
-                for (size_t g = 0; g < grains; g++)
-                    count += kvsi_bucket_grain(&one.bucket[b], r * grains + g).count;
-                assert_int_equal(piece.from, first.from);
-                assert_int_equal(piece.count, count);
+                assert_int_equal(other.bucket[b].chunk, one.bucket[b].chunk);
+                for (size_t g = 0; g < chunks; g++)
+                    count += kvsi_bucket_chunk(&one.bucket[b], r * chunks + g).count;
+                assert_int_equal(shard.from, first.from);
+                assert_int_equal(shard.count, count);
             }
-            kvsi_share_release(&other);
+            kvsi_shard_layout_release(&other);
         }
-    kvsi_share_release(&one);
+    kvsi_shard_layout_release(&one);
     kvsi_layout_release(&layout);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_has_its_place),
-        cmocka_unit_test(grains_do_not_depend_on_the_ranks),
+        cmocka_unit_test(every_parameter_is_stored_once),
+        cmocka_unit_test(chunks_do_not_depend_on_the_ranks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

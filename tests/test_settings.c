@@ -1,0 +1,620 @@
+/* Every row of the tables of settings, in every place that is derived from them: options, help,
+ * environment, configuration files, schema, --print-config, config.json, the log, the check when a
+ * run is resumed, plans of experiments and labels of reports. */
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/options_config.h"
+#include "cli/train_options.h"
+#include "config/config.h"
+#include "data/task.h"
+#include "formats/hf.h"
+#include "report/settings.h"
+#include "repro/conduct.h"
+#include "support.h"
+#include "train/settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof *(array))
+
+static kvs_err err;
+
+/* ---- all rows -------------------------------------------------------------------------------- */
+
+typedef struct setting_table {
+    const kvsi_settings *table;
+    size_t offset;    /* of its struct within kvsi_train_options */
+    const char *task; /* that the settings are of; NULL = of every run */
+} setting_table;
+
+static const setting_table tables[] = {
+    {&kvsi_model_settings, offsetof(kvsi_train_options, model), NULL},
+    {&kvsi_train_settings, offsetof(kvsi_train_options, train), NULL},
+    {&kvsi_job_settings, offsetof(kvsi_train_options, job), NULL},
+    {&kvsi_induction_settings, offsetof(kvsi_train_options, induction), "induction"},
+    {&kvsi_ngram_settings, offsetof(kvsi_train_options, ngram), "ngram"},
+    {&kvsi_hopk_settings, offsetof(kvsi_train_options, hopk), "hopk"},
+    {&kvsi_igsm_settings, offsetof(kvsi_train_options, igsm), "igsm"},
+};
+
+typedef void check(const setting_table *of, const kvsi_setting *row, const char *value);
+
+/* A valid text for the row that is not its default in `defaults`. */
+static const char *other_value(const kvsi_setting *row, const void *defaults)
+{
+    static const char *const numbers[] = {"2", "3", "0.5", "16", "64", "0", "1"};
+    kvsi_train_options changed;
+
+    if (row->kind == KVSI_SETTING_FLAG)
+        return "yes";
+    if (strcmp(row->name, "dim") == 0) /* must fit the number of heads */
+        return "64";
+    for (size_t i = 0;; i++) {
+        const char *text = row->names                ? row->names[i].name
+                           : i < ARRAY_SIZE(numbers) ? numbers[i]
+                                                     : NULL;
+
+        if (!text)
+            fail_msg("no other value for '%s'", row->name);
+        memcpy(&changed, defaults, sizeof changed);
+        if (kvsi_setting_store(row, &changed, row->name, text, NULL) == KVS_OK &&
+            !kvsi_setting_equal(row, &changed, defaults))
+            return text;
+    }
+}
+
+/* Calls `each` for all rows, with their offsets in kvsi_train_options. */
+static void for_all_rows(check *each)
+{
+    kvsi_train_options defaults;
+
+    kvsi_train_set_defaults(&defaults, KVS_BODY_LLAMA);
+    for (size_t t = 0; t < ARRAY_SIZE(tables); t++)
+        for (size_t i = 0; i < tables[t].table->count; i++) {
+            kvsi_setting row = tables[t].table->rows[i];
+
+            row.offset += tables[t].offset;
+            each(&tables[t], &row, other_value(&row, &defaults));
+        }
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* Parses the words, which a NULL ends, after the option that names the task. */
+static kvs_status parse(kvsi_train_options *s, kvsi_parsed_options *parsed, const char *task,
+                        const char *const *words)
+{
+    static char copies[8][256];
+    char *argv[8];
+    int argc = 0;
+
+    if (task) {
+        argv[argc++] = strcpy(copies[0], "--task");
+        argv[argc++] = strcpy(copies[1], task);
+    }
+    for (; *words; words++, argc++)
+        argv[argc] = strcpy(copies[argc], *words);
+    return kvsi_train_options_parse(s, parsed, argc, argv, &err);
+}
+
+/* Parses the words and compares the row's value with the text, and its source. */
+static void expect_setting(const setting_table *of, const kvsi_setting *row, const char *value,
+                           const char *const *words, kvsi_option_source source)
+{
+    kvsi_train_options s, expected;
+    kvsi_parsed_options parsed = {0};
+
+    if (parse(&s, &parsed, of->task, words) != KVS_OK)
+        fail_msg("'%s' = %s: %s", row->name, value, err.message);
+    expected = s;
+    assert_int_equal(kvsi_setting_store(row, &expected, row->name, value, NULL), KVS_OK);
+    if (!kvsi_setting_equal(row, &s, &expected))
+        fail_msg("'%s' is not %s", row->name, value);
+    assert_int_equal(parsed.source[kvsi_command_index(&kvsi_train_command, row->name)], source);
+    kvsi_options_release(&parsed);
+}
+
+static void check_option(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    char option[64];
+    const char *with[] = {option, value, NULL}, *alone[] = {option, NULL};
+
+    snprintf(option, sizeof option, "--%s", row->name);
+    expect_setting(of, row, value, row->kind == KVSI_SETTING_FLAG ? alone : with,
+                   KVSI_FROM_COMMAND_LINE);
+}
+
+static void check_environment(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    const char *const nothing[] = {NULL};
+    char variable[64];
+
+    kvsi_option_environment(variable, sizeof variable, row);
+    setenv(variable, value, 1);
+    expect_setting(of, row, value, nothing, KVSI_FROM_ENVIRONMENT);
+    unsetenv(variable);
+}
+
+/* The value as TOML and JSON write it. */
+static void quote(char *out, size_t size, const kvsi_setting *row, const char *value)
+{
+    snprintf(out, size,
+             kvsi_setting_is_list(row)        ? "[%s]"
+             : row->kind == KVSI_SETTING_ENUM ? "\"%s\""
+             : row->kind == KVSI_SETTING_FLAG ? "true"
+                                              : "%s",
+             value);
+}
+
+static char *write_file(const char *name, const char *text)
+{
+    char *path = kvsi_path_join(support_dir, name);
+
+    assert_non_null(path);
+    assert_int_equal(kvsi_file_write_text(path, text, &err), KVS_OK);
+    return path;
+}
+
+static void check_file(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    char quoted[64], section[64], text[256];
+
+    quote(quoted, sizeof quoted, row, value);
+    kvsi_options_section(section, sizeof section, row->group);
+    for (int json = 0; json < 2; json++) {
+        char *path;
+
+        snprintf(text, sizeof text, json ? "{\"%s\": {\"%s\": %s}}" : "[%s]\n%s = %s\n", section,
+                 row->name, quoted);
+        path = write_file(json ? "c.json" : "c.toml", text);
+        expect_setting(of, row, value, (const char *const[]){"--config", path, NULL},
+                       KVSI_FROM_FILE);
+        kvsi_free(path);
+    }
+}
+
+static void every_row_is_an_option(void **state)
+{
+    (void)state;
+    for_all_rows(check_option);
+}
+
+static void every_row_is_an_environment_variable(void **state)
+{
+    (void)state;
+    for_all_rows(check_environment);
+}
+
+static void every_row_is_a_key_of_configuration_files(void **state)
+{
+    (void)state;
+    for_all_rows(check_file);
+}
+
+/* ---- help, schema, --print-config ------------------------------------------------------------ */
+
+static kvsi_text help; /* with single blanks */
+
+static void check_help(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    char option[96];
+
+    (void)of;
+    (void)value;
+    snprintf(option, sizeof option, " --%s %s%s%s", row->name,
+             row->placeholder ? row->placeholder : "", row->placeholder ? " " : "", row->help);
+    if (!strstr(help.data, option))
+        fail_msg("the help lacks '%s'", option);
+    for (size_t i = 0; kvsi_setting_choice(row, i); i++)
+        assert_non_null(strstr(help.data, kvsi_setting_choice(row, i)));
+}
+
+static void every_row_is_in_the_help(void **state)
+{
+    kvsi_train_options s;
+    kvsi_text raw = {0};
+    int blank = 0;
+
+    (void)state;
+    kvsi_train_set_defaults(&s, KVS_BODY_LLAMA);
+    kvsi_options_help(&raw, &kvsi_train_command, &s);
+    for (const char *c = raw.data; *c; c++) {
+        const int is_blank = *c == ' ' || *c == '\n';
+
+        if (!is_blank || !blank)
+            kvsi_text_add_bytes(&help, is_blank ? " " : c, 1);
+        blank = is_blank;
+    }
+    for_all_rows(check_help);
+    kvsi_text_release(&raw);
+    kvsi_text_release(&help);
+}
+
+static json_t *schema;
+
+static void check_schema(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    const json_t *section, *property;
+    char name[64];
+
+    (void)of;
+    (void)value;
+    kvsi_options_section(name, sizeof name, row->group);
+    section =
+        json_object_get(json_object_get(json_object_get(schema, "properties"), name), "properties");
+    if (!section) /* an option has the same name as the section */
+        section = json_object_get(
+            json_array_get(
+                json_object_get(json_object_get(json_object_get(schema, "properties"), name),
+                                "anyOf"),
+                0),
+            "properties");
+    property = json_object_get(section, row->name);
+    if (!property)
+        fail_msg("the schema lacks '%s' in '%s'", row->name, name);
+    assert_string_equal(json_string_value(json_object_get(property, "description")), row->help);
+    if (row->high > 0 && !kvsi_setting_is_list(row))
+        assert_true(json_number_value(json_object_get(
+                        property, row->open_high ? "exclusiveMaximum" : "maximum")) == row->high);
+    for (size_t i = 0; kvsi_setting_choice(row, i); i++)
+        assert_string_equal(json_string_value(json_array_get(json_object_get(property, "enum"), i)),
+                            kvsi_setting_choice(row, i));
+}
+
+static void every_row_is_in_the_schema(void **state)
+{
+    kvsi_train_options s;
+
+    (void)state;
+    kvsi_train_set_defaults(&s, KVS_BODY_LLAMA);
+    schema = kvsi_options_schema(&kvsi_train_command, &s);
+    for_all_rows(check_schema);
+    json_decref(schema);
+}
+
+/* What --print-config prints gives the same value when it is read. */
+static void check_printed(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    kvsi_parsed_options parsed = {0};
+    kvsi_train_options s;
+    kvsi_text text = {0};
+    char *path;
+
+    kvsi_train_set_defaults(&s, KVS_BODY_LLAMA);
+    if (of->task)
+        s.task = of->task;
+    assert_int_equal(kvsi_setting_store(row, &s, row->name, value, NULL), KVS_OK);
+    kvsi_options_print_config(&text, &kvsi_train_command, &s, &parsed);
+    path = write_file("printed.toml", text.data);
+    expect_setting(of, row, value, (const char *const[]){"--config", path, NULL}, KVSI_FROM_FILE);
+    kvsi_free(path);
+    kvsi_text_release(&text);
+}
+
+static void every_row_is_printed(void **state)
+{
+    (void)state;
+    for_all_rows(check_printed);
+}
+
+/* ---- configurations with one other value ------------------------------------------------------ */
+
+/* Some values are only valid together with another one. */
+static const struct {
+    const char *setting, *needs, *value;
+} companions[] = {
+    {"slopes", "positions", "alibi"},
+    {"sliding-layers", "sliding-window", "8"},
+    {"sliding-layers", "layers", "4"},
+    {"sliding-heads", "sliding-window", "8"},
+    {"sliding-kv-heads", "sliding-window", "8"},
+    {"accumulate", "batch", "4"},
+    {"alphabet", "pairs", "3"},
+    {"string", "hops", "0"},
+};
+
+/* A small run of the row's task with that value, and the same run without it. */
+static void set_pair(const setting_table *of, const kvsi_setting *row, const char *value,
+                     kvsi_train_options *with, kvsi_train_options *without)
+{
+    kvsi_train_set_defaults(without, KVS_BODY_LLAMA);
+    without->model.dim = 32;
+    without->model.vocab = 2048;
+    without->model.context = 1024;
+    without->task = of->task ? of->task : "induction";
+    without->induction.vocab = 2048;
+    without->ngram.seed = 1;
+    without->igsm.min_op = 1;
+    for (size_t i = 0; i < ARRAY_SIZE(companions); i++)
+        if (strcmp(companions[i].setting, row->name) == 0)
+            for (size_t t = 0; t < ARRAY_SIZE(tables); t++) {
+                const kvsi_setting *needed =
+                    kvsi_settings_find(tables[t].table, companions[i].needs);
+
+                if (needed)
+                    assert_int_equal(kvsi_setting_store(needed, (char *)without + tables[t].offset,
+                                                        "", companions[i].value, NULL),
+                                     KVS_OK);
+            }
+    *with = *without;
+    if (strcmp(row->name, "body") == 0)
+        kvs_model_config_set_body(&with->model, KVS_BODY_GPT2);
+    assert_int_equal(kvsi_setting_store(row, with, row->name, value, NULL), KVS_OK);
+    if (strcmp(row->name, "max-op") == 0)
+        with->igsm.max_op = 8; /* one of the values that the generator can make */
+    if (strcmp(row->name, "problem-length") == 0)
+        with->igsm.max_length = 2048; /* problems are longer than the smallest value */
+    if (strcmp(row->name, "head") == 0)
+        with->model.head = KVS_HEAD_NORMALISED;
+}
+
+/* ---- config.json ----------------------------------------------------------------------------- */
+
+static void check_config_json(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    kvsi_train_options with, without;
+    kvs_model_config again;
+    json_t *json;
+
+    if (of->table != &kvsi_model_settings)
+        return;
+    set_pair(of, row, value, &with, &without);
+    if (kvs_model_config_finish(&with.model, &err) != KVS_OK)
+        fail_msg("%s = %s: %s", row->name, value, err.message);
+    json = kvsi_hf_config_to_json(&with.model);
+    if (kvsi_hf_config_from_json(&again, json, "test", &err) != KVS_OK)
+        fail_msg("%s = %s: %s", row->name, value, err.message);
+    without.model = again;
+    if (!kvsi_setting_equal(row, &with, &without))
+        fail_msg("'%s' does not come back from config.json", row->name);
+    json_decref(json);
+}
+
+static void every_model_row_is_in_config_json(void **state)
+{
+    (void)state;
+    for_all_rows(check_config_json);
+}
+
+/* ---- the log, resuming, plans, reports -------------------------------------------------------- */
+
+static kvs_runtime *rt;
+
+static kvs_task *make_task(const kvsi_train_options *s)
+{
+    kvs_task *task = NULL;
+    kvs_status st;
+
+    if (strcmp(s->task, "induction") == 0)
+        st = kvs_induction_create(&task, &s->induction, &err);
+    else if (strcmp(s->task, "ngram") == 0)
+        st = kvs_ngram_create(&task, &s->ngram, &err);
+    else if (strcmp(s->task, "hopk") == 0)
+        st = kvs_hopk_create(&task, &s->hopk, &err);
+    else
+        st = kvs_igsm_create(&task, &s->igsm, &err);
+    if (st != KVS_OK)
+        fail_msg("%s", err.message);
+    return task;
+}
+
+/* The first line of a run's log, as it is read from the file. */
+static json_t *log_of(kvsi_train_options *s)
+{
+    kvs_train_job job = s->job;
+    kvs_task *task = make_task(s);
+    json_t *line, *written;
+    char *text;
+
+    if (kvs_model_create(&job.model, rt, &s->model, 1, &err) != KVS_OK)
+        fail_msg("%s", err.message);
+    job.task = task;
+    job.config = s->train;
+    job.command = "kvshift train";
+    line = kvsi_run_settings(&job);
+    s->model = *kvs_model_get_config(job.model);
+    kvs_model_free(job.model);
+    kvs_task_free(task);
+    text = json_dumps(line, JSON_REAL_PRECISION(15));
+    written = json_loads(text, 0, NULL);
+    assert_non_null(written);
+    free(text);
+    json_decref(line);
+    return written;
+}
+
+/* Whether a run that is logged as `before` may be resumed as `now`. */
+static int may_resume(const json_t *now, const json_t *before)
+{
+    return kvsi_run_settings_check(now, before, "run", &err) == KVS_OK;
+}
+
+static int is_recorded(const setting_table *of, const kvsi_setting *row)
+{
+    return of->table == &kvsi_model_settings || (row->use & (KVSI_RESULT | KVSI_LOGGED));
+}
+
+static int changes_result(const setting_table *of, const kvsi_setting *row)
+{
+    return of->table == &kvsi_model_settings || (row->use & KVSI_RESULT);
+}
+
+static void check_log(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    kvsi_train_options with, without;
+    json_t *now, *before;
+
+    set_pair(of, row, value, &with, &without);
+    now = log_of(&with);
+    before = log_of(&without);
+    assert_true(may_resume(now, now));
+    if (json_equal(now, before) == is_recorded(of, row) && !(row->use & KVSI_MAY_CHANGE))
+        fail_msg("'%s' is%s in the log", row->name, is_recorded(of, row) ? " not" : "");
+    if (is_recorded(of, row) && json_equal(now, before))
+        fail_msg("'%s' is not in the log", row->name);
+    if (may_resume(now, before) != (!is_recorded(of, row) || (row->use & KVSI_MAY_CHANGE) != 0))
+        fail_msg("resuming with another '%s': %s", row->name, err.message);
+    json_decref(now);
+    json_decref(before);
+}
+
+static void every_row_is_logged_and_checked_when_a_run_is_resumed(void **state)
+{
+    (void)state;
+    for_all_rows(check_log);
+}
+
+/* The command compares with the settings in the run's folder. */
+static void check_resume(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    const int flag = row->kind == KVSI_SETTING_FLAG;
+    kvsi_parsed_options parsed = {0};
+    kvsi_train_options s;
+    kvsi_text text = {0};
+    char option[64], *path;
+    const char *words[] = {"--resume", "--out", support_dir, option, flag ? NULL : value, NULL};
+    kvs_status st;
+
+    kvsi_train_set_defaults(&s, KVS_BODY_LLAMA);
+    if (of->task)
+        s.task = of->task;
+    kvsi_options_print_config(&text, &kvsi_train_command, &s, &parsed);
+    path = write_file("config.resolved.toml", text.data);
+    snprintf(option, sizeof option, "--%s", row->name);
+    st = parse(&s, &parsed, of->task, words);
+    if ((st == KVS_OK) != ((row->use & KVSI_MAY_CHANGE) != 0))
+        fail_msg("--resume with another '%s' gives status %d", row->name, (int)st);
+    if (st != KVS_OK && !strstr(err.message, option))
+        fail_msg("'%s' does not name %s", err.message, option);
+    kvsi_options_release(&parsed);
+    kvsi_text_release(&text);
+    kvsi_free(path);
+}
+
+static void every_row_is_compared_by_resume(void **state)
+{
+    (void)state;
+    for_all_rows(check_resume);
+}
+
+static void check_plan(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    kvsi_train_options s[2];
+    char *plan[2];
+
+    if (of->table == &kvsi_job_settings)
+        return; /* a plan has its own evaluations */
+    set_pair(of, row, value, &s[0], &s[1]);
+    for (int i = 0; i < 2; i++) {
+        const kvsi_planned run = {.train = s[i].train};
+        kvs_task *task = make_task(&s[i]);
+
+        assert_int_equal(kvs_model_config_finish(&s[i].model, &err), KVS_OK);
+        plan[i] = kvsi_conduct_describe(&run, &s[i].model, task);
+        kvs_task_free(task);
+    }
+    if (kvsi_conduct_same(plan[1], plan[0]) == changes_result(of, row))
+        fail_msg("'%s' is%s in plans", row->name, changes_result(of, row) ? " not" : "");
+    free(plan[0]);
+    free(plan[1]);
+}
+
+static void every_row_that_changes_results_is_in_plans(void **state)
+{
+    (void)state;
+    for_all_rows(check_plan);
+}
+
+static void check_label(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    kvsi_train_options s[2];
+    json_t *lists[2];
+    kvsi_text label = {0};
+    char name[64];
+
+    if (!changes_result(of, row) || strcmp(row->name, "seed") == 0)
+        return; /* repetitions differ in the seed */
+    set_pair(of, row, value, &s[0], &s[1]);
+    for (int i = 0; i < 2; i++) {
+        json_t *line = log_of(&s[i]);
+
+        lists[i] = kvsi_settings_list(line, &s[i].model, s[i].train.steps);
+        json_decref(line);
+    }
+    kvsi_settings_label(&label, (const json_t *const *)lists, 2, 0);
+    snprintf(name, sizeof name, "%s",
+             row->negated || of->task ? (row->key ? row->key : row->name) : row->name);
+    for (char *c = name; *c; c++)
+        *c = *c == '_' || *c == '-' ? ' ' : *c;
+    /* The shift's settings are one entry; the head counts of sliding layers come together. */
+    if (json_equal(lists[0], lists[1]) ||
+        (!strstr(label.data, name) && strncmp(row->name, "shift", 5) != 0 &&
+         strcmp(row->name, "sliding-kv-heads") != 0))
+        fail_msg("the label '%s' does not name '%s'", label.data, row->name);
+    kvsi_text_release(&label);
+    json_decref(lists[0]);
+    json_decref(lists[1]);
+}
+
+static void every_row_that_changes_results_labels_reports(void **state)
+{
+    (void)state;
+    for_all_rows(check_label);
+}
+
+/* ---- the rows themselves --------------------------------------------------------------------- */
+
+static void check_row(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    kvsi_train_options defaults;
+
+    (void)value;
+    assert_true(row->help && *row->help && row->group);
+    if (row->value && kvsi_setting_store(row, &defaults, row->name, row->value, &err) != KVS_OK)
+        fail_msg("the default of '%s': %s", row->name, err.message);
+    if (of->table != &kvsi_model_settings)
+        assert_true(row->use != 0);
+    for (size_t t = 0; t < ARRAY_SIZE(tables); t++) /* names are unique */
+        if (tables[t].table != of->table)
+            assert_null(kvsi_settings_find(tables[t].table, row->name));
+}
+
+static void rows_are_complete(void **state)
+{
+    (void)state;
+    for_all_rows(check_row);
+}
+
+static int setup(void **state)
+{
+    assert_int_equal(kvs_runtime_create(&rt, &(kvs_runtime_options){.threads = 1}, &err), KVS_OK);
+    return support_dir_setup(state);
+}
+
+static int teardown(void **state)
+{
+    kvs_runtime_free(rt);
+    return support_dir_teardown(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_complete),
+        cmocka_unit_test(every_row_is_an_option),
+        cmocka_unit_test(every_row_is_an_environment_variable),
+        cmocka_unit_test(every_row_is_a_key_of_configuration_files),
+        cmocka_unit_test(every_row_is_in_the_help),
+        cmocka_unit_test(every_row_is_in_the_schema),
+        cmocka_unit_test(every_row_is_printed),
+        cmocka_unit_test(every_model_row_is_in_config_json),
+        cmocka_unit_test(every_row_is_logged_and_checked_when_a_run_is_resumed),
+        cmocka_unit_test(every_row_is_compared_by_resume),
+        cmocka_unit_test(every_row_that_changes_results_is_in_plans),
+        cmocka_unit_test(every_row_that_changes_results_labels_reports),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
