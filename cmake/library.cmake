@@ -1,6 +1,6 @@
 # The library, shared and static from the same objects, and the command.
 
-set(layers base config parallel kernels kernels/ref model formats tokenizer convert data data/tasks train train/zero infer eval bench theory lens report repro)
+set(layers base config parallel kernels kernels/ref model formats tokenizer convert data data/tasks run train train/zero infer eval bench theory lens report repro)
 list(TRANSFORM layers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE globs)
 file(GLOB library_sources CONFIGURE_DEPENDS ${globs})
 file(GLOB level_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*.c)

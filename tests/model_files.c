@@ -170,7 +170,7 @@ void put_model_safetensors(kvsi_text *file, const kvs_model *model, kvsi_dtype d
 
 /* ---- llama2.c ---- */
 
-/* Everything whose name ends so, layer by layer. */
+/* All tensors whose name has this ending, layer by layer. */
 static void put_kind(kvsi_text *file, const kvs_model *model, const char *ending)
 {
     for (size_t i = 0; i < model->layout.count; i++) {
@@ -241,7 +241,7 @@ void put_llama2c(kvsi_text *file, const kvs_model *model, int version)
     }
     put_kinds(file, model, version > 0 ? version_1 : legacy);
     for (size_t i = 0; version == 0 && i < c->context * (c->dim / c->heads); i++)
-        put_float(file, 0.5F); /* tables of rotations that nobody reads */
+        put_float(file, 0.5F); /* unused tables of rotations */
     if (!c->tied)
         put_kind(file, model, "lm_head.weight");
 }
@@ -265,7 +265,7 @@ static void put_key(kvsi_text *file, const char *architecture, const char *key, 
 
 enum { GGUF_U32 = 4, GGUF_F32 = 6, GGUF_TEXT = 8, ALIGNMENT = 64 };
 
-/* *count receives how many. */
+/* *count = the number of keys. */
 static void put_keys(kvsi_text *file, const kvs_model_config *c, const char *architecture,
                      const char *config, uint64_t *count)
 {
@@ -302,7 +302,7 @@ static void put_keys(kvsi_text *file, const kvs_model_config *c, const char *arc
     }
 }
 
-/* As the names are in files of others. */
+/* Names as in other programs' files. */
 static void gguf_name(char out[96], const kvsi_parameter *p)
 {
     static const char *const names[][2] = {
@@ -404,7 +404,7 @@ void put_gguf(kvsi_text *file, const kvs_model *model, const char *architecture,
     }
 }
 
-/* One key that is only there to be long enough: without it, tensors would lose their alignment. */
+/* A key that pads the header, so that tensors stay aligned. */
 static void put_filler(kvsi_text *file, size_t size)
 {
     static const char key[] = "general.filler";

@@ -274,7 +274,7 @@ support_result support_train(const kvs_model *model, const kvs_batch *batch,
     kvsi_pass_backward(pass, gradients);
     op->download(&pass->context, result.gradients, gradients, bytes);
     op->sync(&pass->context);
-    kvsi_pass_forward(pass); /* the backward pass may have used what the logits are made of */
+    kvsi_pass_forward(pass); /* the backward pass may have overwritten what the logits need */
     read_logits(pass, result.logits);
     op->release(&pass->context, gradients);
     kvsi_pass_free(pass);

@@ -1,7 +1,7 @@
-/* support.h - what tests share: cmocka itself, comparing numbers, filling them, folders that
- * vanish, and running models whole.
+/* support.h - shared by the tests: cmocka, comparing and filling arrays, temporary folders, and
+ * running whole models.
  *
- * Calls check what they do and fail the running test; none returns an error. */
+ * All functions fail the running test on errors; none returns an error. */
 #ifndef KVSI_TESTS_SUPPORT_H
 #define KVSI_TESTS_SUPPORT_H
 
@@ -22,13 +22,13 @@
 
 /* ---- numbers ---- */
 
-/* Largest difference, relative to the largest expected number (absolute where all of those are 0);
- * infinite if anything is not a number. */
+/* The largest difference, relative to the largest expected value (absolute if all of those are 0);
+ * infinite if a value is not a number. */
 double support_error(const real *found, const real *expected, size_t count);
-/* Fails the test, saying what was compared, if the error is above the limit. */
+/* Fails the test, naming what was compared, if the error exceeds the limit. */
 void support_expect_close(const real *found, const real *expected, size_t count, double limit,
                           const char *what, ...) __attribute__((format(printf, 5, 6)));
-/* Normal numbers that depend on the seed only. */
+/* Normally distributed values that depend only on the seed. */
 void support_fill(real *out, size_t count, uint64_t seed, double deviation);
 /* Token ids, or targets, 0 .. vocab-1. */
 void support_fill_ids(int32_t *out, size_t count, uint64_t seed, size_t vocab);
@@ -51,8 +51,8 @@ const char *support_level(size_t index);
 /* Two threads. */
 kvs_runtime *support_runtime(const char *level);
 
-/* A test describes a model by what is special about it and leaves everything else 0; this sets what
- * was left: two layers of four heads, the given sizes, and the library's defaults. */
+/* A test sets only the relevant members of a configuration; this sets the others: two layers of
+ * four heads, the given sizes, and the library's defaults. */
 typedef struct support_sizes {
     size_t vocab, dim, ffn, context;
 } support_sizes;
@@ -61,33 +61,34 @@ typedef struct support_sizes {
     .shift = {.targets = (which), .form = KVS_SHIFT_##how, .window = (previous)}
 
 kvs_model_config support_config(const kvs_model_config *special, const support_sizes *sizes);
-/* The same, but sizes and layers that the test gives stay, and `sizes` are those of the others. */
+/* The same, but keeps sizes and layers that the test has set. */
 kvs_model_config support_own_config(const kvs_model_config *special, const support_sizes *sizes);
 
-/* Weights far above the usual init, so that everything counts, and the shift's numbers from -0.5 to
- * 1.5: asymmetric, some negative, some above 1.  A tensor depends on its name and the seed only. */
+/* Weights much larger than the usual init, so that everything has an effect, and shift parameters
+ * from -0.5 to 1.5: asymmetric, some negative, some above 1.  A tensor depends only on its name and
+ * the seed. */
 kvs_model *support_model(kvs_runtime *rt, const kvs_model_config *config, uint64_t seed);
 
 kvsi_pass *support_pass(const kvs_model *model, size_t tokens, size_t sequences, int training);
-/* Loads and runs the batch; `logits` receives those of all its rows. */
+/* Loads and runs the batch; `logits` receives the logits of all rows. */
 void support_run(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *const *states, real *logits);
 
-/* Which numbers a pass drops. */
+/* Identifies the dropout mask of a pass. */
 typedef struct support_dropout {
     uint64_t seed, number;
 } support_dropout;
 
-/* One batch of fresh sequences through a training pass; dropout NULL = nothing is dropped. */
+/* Runs one batch of new sequences through a training pass; dropout NULL = no dropout. */
 typedef struct support_result {
     real *logits;    /* [tokens, logits] */
     double loss;     /* sum over the rows with a target */
-    real *gradients; /* of that sum, laid out as the model's parameters */
+    real *gradients; /* of `loss`, in the layout of the model's parameters */
 } support_result;
 
 support_result support_train(const kvs_model *model, const kvs_batch *batch,
                              const support_dropout *dropout);
 void support_result_release(support_result *result);
-/* One tensor's gradient as files lay the tensor out, in fresh memory. */
+/* A tensor's gradient in the file layout of the tensor, in fresh memory. */
 real *support_gradient(const support_result *result, const kvsi_parameter *p);
 
 #endif

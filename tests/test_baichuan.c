@@ -1,11 +1,11 @@
-/* A model in Baichuan-M1's layout gives the logits of PyTorch (goldens/make_baichuan.py), fed whole
- * and token by token, far past its sliding window. */
+/* A model in Baichuan-M1's layout gives PyTorch's logits (goldens/make_baichuan.py), fed at once
+ * and token by token, far beyond its sliding window. */
 #include "base/memory.h"
 #include "formats/safetensors.h"
 #include "support.h"
 
-/* Relative to the largest logit.  Weights are exact in float, so that only the rounding of float
- * arithmetic is left: at most 3.8e-6 was seen. */
+/* Relative to the largest logit.  Weights are exact in float, so only rounding of float arithmetic
+ * remains: at most 3.8e-6 was observed. */
 static const double LIMIT = 1e-5;
 
 static const char DIR[] = KVSI_TESTS_DIR "/goldens/baichuan";
@@ -57,7 +57,7 @@ static kvs_model *load(kvs_runtime *rt, const expectation *e)
     return model;
 }
 
-/* Every beginning of the sequence in one piece, on every CPU level. */
+/* Every prefix of the sequence at once, on every CPU level. */
 static void prefill_matches_pytorch(void **state)
 {
     expectation e = open_expectation();

@@ -1,4 +1,4 @@
-/* Files that are whole or not there, checked JSON, text for people and for other languages. */
+/* Files that appear only when complete, JSON with checks, text and quoting. */
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -118,7 +118,7 @@ static void an_abandoned_file_never_shows(void **state)
     assert_null(file);
 }
 
-/* The folder is taken away while the file is being written: the commit must fail. */
+/* The folder is removed while the file is being written: the commit must fail. */
 static void a_failed_commit_is_reported(void **state)
 {
     char dir[256], path[300], moved[256];
@@ -248,7 +248,7 @@ static void members_have_types(void **state)
     assert_string_equal(text, "word");
 
     assert_int_equal(kvsi_json_get_size(&size, object, "gone", "here", &err), KVS_OK);
-    assert_int_equal(size, 7); /* left alone */
+    assert_int_equal(size, 7); /* unchanged */
     assert_int_equal(kvsi_json_require(object, "gone", "here", &err), KVS_E_FORMAT);
     assert_string_equal(err.message, "'here': key 'gone' is missing");
 
@@ -388,7 +388,7 @@ static void numbers_speak_to_people(void **state)
     assert_string_equal(text, "?");
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- other ----------------------------------------------------------------------------------- */
 
 static void the_clock_goes_forward(void **state)
 {

@@ -1,5 +1,5 @@
-/* Models through kvs_convert and back: every format, every type of number, shards, random weights;
- * and what is refused, with nothing left behind. */
+/* Models through kvs_convert and back: every format and type, shards, random weights; and refusals,
+ * which leave nothing behind. */
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
@@ -36,7 +36,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The model in a folder of this name. */
+/* Saves the model to a folder of this name. */
 static char *save(const kvs_model *model, const char *name)
 {
     char *path = in_dir(name);
@@ -85,7 +85,7 @@ static float *read_tensor(const kvs_model *model, const char *name, size_t count
     return numbers;
 }
 
-/* What is left of numbers that were stored as `dtype`. */
+/* Rounds values to `dtype`. */
 static void round_to(float *numbers, size_t count, kvsi_dtype dtype)
 {
     for (size_t i = 0; i < count; i++) {
@@ -96,7 +96,7 @@ static void round_to(float *numbers, size_t count, kvsi_dtype dtype)
     }
 }
 
-/* Same tensors, bit by bit; matrices as `dtype` leaves them. */
+/* Same tensors, bit by bit; matrices as rounded to `dtype`. */
 static void expect_same(const kvs_model *found, const kvs_model *expected, kvsi_dtype dtype)
 {
     size_t count;
@@ -117,7 +117,7 @@ static void expect_same(const kvs_model *found, const kvs_model *expected, kvsi_
     }
 }
 
-/* ---- what comes back ------------------------------------------------------------------------- */
+/* ---- round trips ----------------------------------------------------------------------------- */
 
 static const struct {
     kvs_format format;
@@ -155,7 +155,7 @@ static void plain_models_come_back_from_every_format(void **state)
     }
 }
 
-/* From each format into each other: what comes out at the end is what went in. */
+/* From each format to each other: the result equals the input. */
 static void formats_follow_each_other(void **state)
 {
     kvs_model *model = small_model(rt, 0), *back;
@@ -210,7 +210,7 @@ static void halves_are_rounded_once(void **state)
         back = load(half);
         expect_same(back, model, types[i].stored);
         kvs_model_free(back);
-        /* and kept, where nothing is said */
+        /* kept by default */
         options = options_for(half, gguf, KVS_FORMAT_AUTO);
         options.overwrite = 1;
         convert(&options);
@@ -283,7 +283,7 @@ static void gpt2_comes_back_as_a_folder(void **state)
     back = load(out);
     expect_same(back, model, KVSI_F32);
     python = kvsi_path_join(out, "modeling_kvshift.py");
-    assert_false(kvsi_file_exists(python)); /* transformers knows it */
+    assert_false(kvsi_file_exists(python)); /* built into transformers */
     kvsi_free(python);
     kvs_model_free(back);
     kvs_model_free(model);
@@ -291,7 +291,7 @@ static void gpt2_comes_back_as_a_folder(void **state)
     kvsi_free(out);
 }
 
-/* Files that others wrote come out byte for byte. */
+/* Files of llama2.c's author are reproduced byte for byte. */
 static void llama2c_files_are_as_its_author_writes_them(void **state)
 {
     const char *shared = getenv("KVSHIFT_SHARED");
@@ -356,7 +356,7 @@ static void shards_are_no_larger_than_asked(void **state)
         snprintf(expected, sizeof expected, "model-%05zu-of-%05zu.safetensors", i + 1, list.count);
         assert_string_equal(list.names[i], expected);
         assert_int_equal(kvsi_file_read(&bytes, &size, path, 1 << 20, NULL), KVS_OK);
-        /* the largest tensor alone may be more; headers here are below 2 kB */
+        /* one tensor alone may exceed the limit; headers here are below 2 kB */
         assert_true(size < limit + 2000);
         kvsi_free(bytes);
         kvsi_free(path);
@@ -428,9 +428,9 @@ static void random_weights_are_those_of_a_new_model(void **state)
     }
 }
 
-/* ---- what is refused ------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
-/* Nothing but what was there before is in the folder. */
+/* The folder contains only what it contained before. */
 static void expect_refusal(const kvs_convert_options *options, kvs_status status, const char *text)
 {
     kvsi_name_list before, after;
@@ -502,7 +502,7 @@ static void places_are_guarded(void **state)
     expect_refusal(&options, KVS_E_EXISTS, "already exists");
     options = options_for(in, folder, KVS_FORMAT_HF);
     assert_int_equal(kvsi_dir_make(folder, &made, NULL), KVS_OK);
-    convert(&options); /* an empty folder is fine */
+    convert(&options); /* an empty folder is allowed */
     expect_refusal(&options, KVS_E_EXISTS, "already holds a model");
     stranger = kvsi_path_join(folder, "diary.txt");
     assert_int_equal(kvsi_file_write_text(stranger, "dear diary", NULL), KVS_OK);

@@ -1,5 +1,5 @@
-/* Corpora from text to folder and back: what is in which split, what is refused, and that nothing
- * half-made is left. */
+/* Corpora from text to folder and back: the split, refusals, and that no incomplete folder is
+ * left. */
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static char *dir, *out; /* a folder, and a place for the corpus in it */
+static char *dir, *out; /* a folder, and the path of the corpus in it */
 
 static int make_dir(void **state)
 {
@@ -52,7 +52,7 @@ static kvs_status build_file(const char *path, const kvs_corpus_plan *plan, cons
     return kvs_corpus_build(&own, where, err);
 }
 
-/* A corpus of one file in `out`, open. */
+/* Builds a corpus of one file in `out` and opens it. */
 static kvs_corpus *make(const char *name, const void *data, size_t size,
                         const kvs_corpus_plan *plan)
 {
@@ -78,7 +78,7 @@ static kvs_corpus_plan plan_for(double valid, uint64_t seed)
     return plan;
 }
 
-/* The documents of a split as text, each behind a '|'; the tokenizer being bytes. */
+/* The documents of a byte-level split as text, each after a '|'. */
 static kvsi_text text_of(const kvs_corpus *corpus, kvs_split split)
 {
     kvsi_text text = {0};
@@ -102,7 +102,7 @@ static kvsi_text text_of(const kvs_corpus *corpus, kvs_split split)
     return text;
 }
 
-/* Lines of JSON whose texts are "document 0", "document 1", ... */
+/* JSON lines with texts "document 0", "document 1", ... */
 static kvsi_text numbered_lines(size_t count)
 {
     kvsi_text lines = {0};
@@ -112,7 +112,7 @@ static kvsi_text numbered_lines(size_t count)
     return lines;
 }
 
-/* Which of the numbered documents are for validation, in `valid`; each must be on one side, in
+/* Marks in `valid` which numbered documents are for validation; each must be in one split, in
  * order. */
 static void find_sides(const kvs_corpus *corpus, uint8_t *valid, size_t count)
 {
@@ -164,17 +164,17 @@ static void the_split_is_stable(void **state)
     for (size_t i = 0; i < COUNT; i++)
         valid += first[i];
     assert_in_range(valid, 140, 260);             /* 200 +- 4.5 standard deviations */
-    build_numbered(second, COUNT / 2, 0.1, 1, 0); /* fewer documents: same sides */
+    build_numbered(second, COUNT / 2, 0.1, 1, 0); /* fewer documents: same split */
     assert_memory_equal(first, second, COUNT / 2);
     build_numbered(second, COUNT, 0.1, 1, 500); /* several shards: same documents */
     assert_memory_equal(first, second, COUNT);
-    build_numbered(second, COUNT, 0.1, 2, 0); /* another seed: other sides */
+    build_numbered(second, COUNT, 0.1, 2, 0); /* another seed: another split */
     assert_memory_not_equal(first, second, COUNT);
     kvsi_free(first);
     kvsi_free(second);
 }
 
-/* Two documents are one for each side, whatever the hashes. */
+/* Of two documents each split gets one, whatever the hashes. */
 static void no_side_is_left_empty(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void invalid_utf8_is_kept(void **state)
     kvs_corpus_free(corpus);
 }
 
-/* Through documents and shards, from any token on; with bytes, ids are the text. */
+/* Across documents and shards, from any token on; with bytes, ids are the text. */
 static void tokens_are_read_in_order(void **state)
 {
     static const char text[] = "one|two|three|four|five", expected[] = "onetwothreefourfive";
@@ -281,7 +281,7 @@ static void a_corpus_knows_its_sources(void **state)
         kvsi_free(paths[i]);
 }
 
-/* ---- a tokenizer with an end of text --------------------------------------------------------- */
+/* ---- a tokenizer with EOS -------------------------------------------------------------------- */
 
 static char *train_tokenizer(size_t vocab)
 {
@@ -336,7 +336,7 @@ static void documents_end_with_eos_if_wanted(void **state)
     kvsi_free(path);
 }
 
-/* The corpus's own tokenizer is accepted; another, given or put in its place, is not. */
+/* The corpus's own tokenizer is accepted; another one, given or put in its place, is refused. */
 static void another_tokenizer_is_refused(void **state)
 {
     char *path = train_tokenizer(262), *beside = kvsi_path_join(out, "tokenizer.json");
@@ -450,14 +450,14 @@ static void bad_plans_are_refused(void **state)
     plan = plan_for(0, UINT64_MAX);
     assert_int_equal(build_file(path, &plan, out, NULL), KVS_E_INVALID);
     plan = plan_for(0, 1);
-    plan.eos = KVS_EOS_YES; /* bytes have none */
+    plan.eos = KVS_EOS_YES; /* bytes have no EOS */
     assert_int_equal(build_file(path, &plan, out, NULL), KVS_E_INVALID);
     assert_int_equal(kvs_corpus_build(&plan, out, NULL), KVS_E_INVALID); /* no files */
     expect_nothing_left(1);
     kvsi_free(path);
 }
 
-/* What is there stays, unless it is a corpus, alone, and may be replaced. */
+/* Nothing is replaced except a corpus without other files, if allowed. */
 static void folders_are_not_overwritten(void **state)
 {
     char *path = write_bytes("a.txt", "new text", 8), *stranger;
@@ -494,7 +494,7 @@ static void folders_are_not_overwritten(void **state)
 
 /* ---- damaged folders ------------------------------------------------------------------------- */
 
-/* Replaces text in corpus.json and expects that it is refused. */
+/* Replaces text in corpus.json, which must then be refused. */
 static void expect_refusal(const char *old, const char *new, const char *message)
 {
     char *path = kvsi_path_join(out, "corpus.json"), *whole = NULL, *at;
@@ -542,7 +542,7 @@ static void damaged_records_are_refused(void **state)
     expect_refusal("}", "", "malformed JSON");
 }
 
-/* A shard of a corpus with another tokenizer does not slip in. */
+/* A shard of a corpus with another tokenizer is refused. */
 static void shards_of_another_tokenizer_are_refused(void **state)
 {
     const kvs_corpus_plan plan = plan_for(0, 1);

@@ -1,4 +1,4 @@
-/* Documents out of text files: separators, lines of JSON, compression, and documents larger than a
+/* Documents of text files: separators, JSON lines, compression, and documents larger than a
  * piece. */
 #include "base/documents.h"
 #include "base/files.h"
@@ -25,7 +25,7 @@ static char *write_bytes(const char *name, const void *data, size_t size)
     return path;
 }
 
-/* All documents, each behind its length: "3:abc0:..."; or the message of the failure. */
+/* All documents, each after its length: "3:abc0:..."; or the error message. */
 static kvs_status collect(kvsi_text *out, const char *path, const char *field,
                           const char *separator, kvs_err *err)
 {
@@ -110,7 +110,7 @@ static void separators_cut_text(void **state)
                          cases[i].expected);
 }
 
-/* A separator that lies across two reads is found wherever it is cut. */
+/* A separator that crosses two reads is found. */
 static void separators_are_found_across_reads(void **state)
 {
     enum { AROUND = 1 << 16 };
@@ -148,7 +148,7 @@ static void bytes_are_kept(void **state)
     }
 }
 
-/* Pieces of a long document are bounded, end where lines end, and are all of it. */
+/* Pieces of a long document are bounded, end at line ends, and are complete. */
 static void long_documents_come_in_pieces(void **state)
 {
     static const char line[] = "a line of a long document\n";
@@ -195,7 +195,7 @@ static void cuts_are_between_lines_or_characters(void **state)
         {"012345\n\n89abcdef", 8, 8},  /* any line end is better than none */
         {"0123456\xc3\xa9xyz", 8, 7},  /* not inside a character */
         {"012345\xe2\x82\xac", 8, 6},
-        {"\x80\x80\x80\x80\x80\x80\x80\x80", 6, 6}, /* no characters at all */
+        {"\x80\x80\x80\x80\x80\x80\x80\x80", 6, 6}, /* no characters */
         {"ab", 1, 1},
     };
 
@@ -241,12 +241,12 @@ static void bad_lines_are_refused(void **state)
 
 /* ---- .zst ------------------------------------------------------------------------------------ */
 
-/* Two frames, as `cat a.zst b.zst` leaves them. */
-static size_t compress(char *out, size_t room, const char *first, const char *second)
+/* Two frames, as written by `cat a.zst b.zst`. */
+static size_t compress(char *out, size_t capacity, const char *first, const char *second)
 {
-    size_t size = ZSTD_compress(out, room, first, strlen(first), 3);
+    size_t size = ZSTD_compress(out, capacity, first, strlen(first), 3);
 
-    size += ZSTD_compress(out + size, room - size, second, strlen(second), 3);
+    size += ZSTD_compress(out + size, capacity - size, second, strlen(second), 3);
     return size;
 }
 
@@ -262,7 +262,7 @@ static void compressed_files_are_read(void **state)
     expect_documents("a.txt.zst", "", 0, SEPARATOR, "");
 }
 
-/* More text than one read holds: what waits inside the decompressor at the end is not lost. */
+/* More text than one read: what the decompressor holds at the end is not lost. */
 static void long_compressed_text_is_whole(void **state)
 {
     enum { SIZE = 1 << 20 };

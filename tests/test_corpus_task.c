@@ -1,5 +1,5 @@
-/* The streams of a corpus: a shuffle that loses nothing, windows that make every token a target
- * once and never cross documents, and sequences that depend on their number alone. */
+/* The sequences of a corpus: a shuffle that is a bijection, windows that make every token a target
+ * once and never cross documents, and sequences that depend only on their number. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "data/shard.h"
@@ -32,7 +32,7 @@ static void shuffles_are_bijections(void **state)
     kvsi_free(seen);
 }
 
-/* Numbers that stay in place, or keep their neighbour, are as rare as chance has it. */
+/* Numbers that stay in place or keep their neighbour are as rare as by chance. */
 static void shuffles_mix(void **state)
 {
     enum { COUNT = 10000 };
@@ -56,7 +56,7 @@ static void shuffles_mix(void **state)
         assert_true(kvsi_shuffle(1, 0, (UINT64_C(1) << 40) + 1, i) <= UINT64_C(1) << 40);
 }
 
-/* ---- corpora whose ids say where they are ---------------------------------------------------- */
+/* ---- corpora whose ids are their positions --------------------------------------------------- */
 
 enum { TOKENS = 20000, SHORTEST_VALID = 40 };
 
@@ -67,7 +67,7 @@ typedef struct fixture {
     size_t documents;
 } fixture;
 
-/* The training split's token number t has id t; documents of 1 to 130 tokens, most of them short,
+/* Token number t of the training split has id t; documents of 1 to 130 tokens, most of them short,
  * and one of 5000.  Validation has ids from TOKENS on. */
 static void write_split(fixture *f, const char *path, int32_t first, size_t tokens, int marked)
 {
@@ -130,7 +130,7 @@ static kvs_task *make_task(const kvs_corpus *corpus, size_t context)
     return task;
 }
 
-/* One window: its targets are the next tokens, none starts a document, and nothing is scored. */
+/* One window: its targets are the next tokens, none starts a document, and none is scored. */
 static void check_window(const fixture *f, const kvsi_batch_buffer *b, size_t context,
                          uint8_t *targeted)
 {
@@ -145,7 +145,7 @@ static void check_window(const fixture *f, const kvsi_batch_buffer *b, size_t co
         assert_int_equal(b->scored[i], 0);
         targeted[b->targets[i]] = 1;
     }
-    /* cut short only by the document's end */
+    /* shorter only at the end of a document */
     if (length < context && b->ids[0] + (int32_t)length + 1 < TOKENS)
         assert_true(f->starts[b->ids[0] + (int32_t)length + 1]);
 }
@@ -157,7 +157,7 @@ static void every_token_is_a_target_once_an_epoch(void **state)
     uint8_t *targeted = kvsi_alloc(TOKENS, 1);
 
     (void)state;
-    assert_true(f->documents > 300); /* so that the search has something to search */
+    assert_true(f->documents > 300); /* so that the search is tested */
     for (size_t c = 0; c < sizeof contexts / sizeof *contexts; c++) {
         const uint64_t windows = kvs_corpus_windows(f->corpus, KVS_SPLIT_TRAIN, contexts[c]);
         kvs_task *task = make_task(f->corpus, contexts[c]);
@@ -189,8 +189,8 @@ static void every_token_is_a_target_once_an_epoch(void **state)
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-/* Drawn one by one, in batches or from the middle: sequence i is sequence i.  And no memory is
- * taken for it. */
+/* Drawn one by one, in batches or from the middle: sequence i is the same, and no memory is
+ * allocated. */
 static void sequences_depend_on_their_number_alone(void **state)
 {
     enum { COUNT = 60, CONTEXT = 16 };
@@ -221,7 +221,7 @@ static void sequences_depend_on_their_number_alone(void **state)
     free_fixture(f);
 }
 
-/* How many of the sequences `first`... of one stream equal those of another, by their first id. */
+/* How many sequences of one stream equal those of another, by their first id. */
 static size_t count_equal(const kvs_task *task, uint64_t seed, uint64_t first, uint64_t other_seed,
                           uint64_t other_first, size_t count)
 {
@@ -254,7 +254,7 @@ static void epochs_and_seeds_differ(void **state)
     free_fixture(f);
 }
 
-/* Validation: in order, each window once, again from the start; the seed changes nothing. */
+/* Validation: in order, each window once, then again from the start, for every seed. */
 static void validation_goes_in_order(void **state)
 {
     enum { CONTEXT = 7 };
@@ -278,7 +278,7 @@ static void validation_goes_in_order(void **state)
     free_fixture(f);
 }
 
-/* ---- what cannot be trained on --------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static void write_documents(const char *path, size_t documents, size_t length)
 {

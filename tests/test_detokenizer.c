@@ -1,5 +1,5 @@
-/* Text as ids come: whole characters, nothing of a stop string, and in the end the same text as
- * from all ids at once; and where a context ends and its continuation begins. */
+/* Incremental decoding: whole characters, no part of a stop string, and the same text as from all
+ * ids at once; and the boundary of a context and its continuation. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "support.h"
@@ -21,7 +21,7 @@ static kvs_tokenizer *load(const char *json)
     return t;
 }
 
-/* Llama's: a space in front of a text, bytes for what has no token, BOS in front. */
+/* Like Llama's: a prefix space, byte fallback, BOS. */
 static kvs_tokenizer *llama_like(const char *decoders)
 {
     kvsi_text json = {0};
@@ -65,7 +65,7 @@ static kvs_detokenizer *detokenizer(const kvs_tokenizer *t, const char *const *s
     return d;
 }
 
-/* All of the text, with | after each id's part. */
+/* The whole text, with | after the part of each id. */
 static void stream(kvsi_text *out, kvs_detokenizer *d, const int32_t *ids, size_t count)
 {
     const char *text;
@@ -88,7 +88,7 @@ static void expect_stream(const kvs_tokenizer *t, const int32_t *ids, size_t cou
     kvs_detokenizer *d = detokenizer(t, stops, stop_count);
     kvsi_text found = {0};
 
-    for (int round = 0; round < 2; round++) { /* a reset makes it as new */
+    for (int round = 0; round < 2; round++) { /* also after a reset */
         stream(&found, d, ids, count);
         assert_string_equal(found.data, expected);
         kvs_detokenizer_reset(d);
@@ -109,7 +109,7 @@ static void a_leading_space_is_stripped_once(void **state)
     expect_stream(t, (int32_t[]){1, 4}, 2, NULL, 0, "a| a|");
     expect_stream(t, (int32_t[]){BYTE + ' ', BYTE + ' ', 1}, 3, NULL, 0, "| |a|");
     expect_stream(t, (int32_t[]){0}, 1, NULL, 0, "|");
-    expect_stream(t, (int32_t[]){0, 0}, 2, NULL, 0, "|<s>|"); /* only the frame is no text */
+    expect_stream(t, (int32_t[]){0, 0}, 2, NULL, 0, "|<s>|"); /* only the template is omitted */
     kvs_tokenizer_free(t);
 }
 
@@ -118,14 +118,15 @@ static void characters_are_never_split(void **state)
     kvs_tokenizer *t = llama_like(llama_decoders);
 
     (void)state;
-    /* the euro sign, then its first two bytes alone: they end with the text or another letter */
+    /* the euro sign, then only its first two bytes: they are returned at the end or before another
+     * letter */
     expect_stream(t, (int32_t[]){1, BYTE + 0xe2, BYTE + 0x82, BYTE + 0xac, 2}, 5, NULL, 0,
                   "a|||\xe2\x82\xac|b|");
     expect_stream(t, (int32_t[]){BYTE + 0xe2, BYTE + 0x82, 2}, 3, NULL, 0,
                   "||\xe2\x82"
                   "b|");
     expect_stream(t, (int32_t[]){1, BYTE + 0xf0, BYTE + 0x9f}, 3, NULL, 0, "a|||\xf0\x9f");
-    /* what cannot begin a character does not wait */
+    /* bytes that cannot start a character are returned at once */
     expect_stream(t, (int32_t[]){BYTE + 0x82, BYTE + 0xff, BYTE + 0xc0}, 3, NULL, 0,
                   "\x82|\xff|\xc0|");
     kvs_tokenizer_free(t);
@@ -138,15 +139,15 @@ static void texts_end_before_a_stop_string(void **state)
     kvs_tokenizer *t = llama_like(llama_decoders);
 
     (void)state;
-    /* over four tokens; what may be its start waits, and comes when it is not */
+    /* over four tokens; a possible start is held back and returned when it is not one */
     expect_stream(t, (int32_t[]){1, 2, 1, 3, 2, 1}, 6, one, 1, "a||||||");
     expect_stream(t, (int32_t[]){1, 2, 1, 3, 1}, 5, one, 1, "a||||ba a|");
     expect_stream(t, (int32_t[]){2, 1, 3}, 3, one, 1, "|||ba ");
     expect_stream(t, (int32_t[]){2, 2, 1, 3, 2}, 5, one, 1, "|b||||");
-    /* a token may end it and go on */
+    /* a token may end it and continue */
     expect_stream(t, (int32_t[]){2, 5, 2}, 3, letter, 1, "b|||");
     expect_stream(t, (int32_t[]){2, 4, 3, 5}, 4, one, 1, "|b a| |a|b");
-    /* the one that ends first; of two that end together, the longer */
+    /* the first to end; of two that end together, the longer */
     expect_stream(t, (int32_t[]){1, 2, 2}, 3, two, 2, "|||");
     expect_stream(t, (int32_t[]){2, 2, 1}, 3, two, 2, "|||");
     expect_stream(t, (int32_t[]){5, 2}, 2, two, 2, "||");
@@ -194,10 +195,11 @@ static void what_goes_before_is_not_shown_but_counts(void **state)
     kvs_detokenizer_reset(d);
     assert_int_equal(kvs_detokenizer_skip(d, (int32_t[]){0}, 1, NULL), KVS_OK);
     stream(&found, d, (int32_t[]){4, 2}, 2);
-    assert_string_equal(found.data, "a||b"); /* without, at the very start */
+    assert_string_equal(found.data, "a||b"); /* without, at the start of a text */
     kvs_detokenizer_reset(d);
     assert_int_equal(kvs_detokenizer_skip(d, (int32_t[]){2}, 1, NULL), KVS_OK);
-    stream(&found, d, (int32_t[]){2, 1}, 2); /* half of a stop string before is none */
+    stream(&found, d, (int32_t[]){2, 1},
+           2); /* half of a stop string in the skipped text does not count */
     assert_string_equal(found.data, "|ba|");
     kvsi_text_release(&found);
     kvs_detokenizer_free(d);
@@ -222,7 +224,7 @@ static void an_id_outside_changes_nothing(void **state)
     kvs_tokenizer_free(t);
 }
 
-/* What comes after Fuse and needs all of the text waits for it. */
+/* Decoders after Fuse that need the whole text wait for it. */
 static void steps_on_the_whole_text_wait_for_it(void **state)
 {
     kvs_tokenizer *t = llama_like(SEQUENCE(
@@ -235,7 +237,7 @@ static void steps_on_the_whole_text_wait_for_it(void **state)
     kvs_tokenizer_free(t);
 }
 
-/* Ids of every kind, in pieces of every size, give the text of all at once. */
+/* Ids of every kind, split in every way, give the same text as all at once. */
 static void any_pieces_give_the_same_text(void **state)
 {
     static const char *const decoders[] = {
@@ -301,12 +303,13 @@ static void pairs_are_split_as_evaluations_do(void **state)
 
     (void)state;
     expect_pair(t, "a", "b", 2, (int32_t[]){0, 4, 2}, 3);
-    /* space at the context's end is the continuation's: "b", " a" */
+    /* a space at the end of the context belongs to the continuation: "b", " a" */
     expect_pair(t, "b ", "a", 3, (int32_t[]){0, 3, 2, 4}, 4);
     expect_pair(t, "b", " a", 3, (int32_t[]){0, 3, 2, 4}, 4);
-    /* "ba" is b, a, and both together b, ab: after as many ids as the context alone has */
+    /* "ba" is b, a, but the joined text is b, ab: the boundary is after as many ids as the context
+     * alone has */
     expect_pair(t, "ba", "ba", 4, (int32_t[]){0, 3, 2, 1, 1}, 5);
-    /* nothing before is BOS */
+    /* an empty context is BOS */
     expect_pair(t, "", "a", 1, (int32_t[]){0, 4}, 2);
     expect_pair(t, " ", "a", 1, (int32_t[]){0, 3, 4}, 3);
     kvs_tokenizer_free(t);

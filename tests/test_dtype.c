@@ -1,4 +1,4 @@
-/* Numbers of half the size: every F16 there is, and what rounding must do at its edges. */
+/* 16-bit types: every F16 value, and rounding at the limits; quantized blocks. */
 #include "base/dtype.h"
 #include "support.h"
 
@@ -51,7 +51,7 @@ static void f16_has_its_values(void **state)
     assert_true(isinf(decoded(KVSI_F16, 0x7c00)));
 }
 
-/* Between any two neighbours: below the middle goes down, above goes up, the middle to even. */
+/* Between two adjacent values: below the middle rounds down, above up, the middle to even. */
 static void rounding_is_to_nearest_even(void **state)
 {
     (void)state;
@@ -72,7 +72,7 @@ static void rounding_is_to_nearest_even(void **state)
     assert_int_equal(encoded(KVSI_BF16, 3.4e38F), 0x7f80);
 }
 
-/* Blocks by hand: factors that halves have exactly, numbers that bytes have exactly. */
+/* Blocks written by hand: scales that are exact in f16, values that are exact in bytes. */
 static void blocks_have_their_values(void **state)
 {
     unsigned char q8[34] = {0x00, 0x34}, q4[18] = {0x00, 0xb4}, k[144] = {0x00, 0x3c, 0x00, 0x38};
@@ -96,7 +96,7 @@ static void blocks_have_their_values(void **state)
     assert_true(out[128] == 49.0F * 11 - 17.0F && out[1] == -1.5F);
 }
 
-/* d = 1/4; of every number's place: lower bits, upper bits, scale. */
+/* d = 1/4; checks lower bits, upper bits and scale at several positions. */
 static void blocks_of_six_bits_have_their_values(void **state)
 {
     unsigned char block[210] = {0};
@@ -117,7 +117,7 @@ static void blocks_of_six_bits_have_their_values(void **state)
     assert_true(out[16] == 0.25F * -7 * -32 && out[128] == 0);
 }
 
-/* What is encoded comes back within half a step, and the extreme number as it is. */
+/* Decoded values are within half a step of the encoded ones; the extreme value is exact. */
 static void blocks_round(void **state)
 {
     static const kvsi_dtype types[] = {KVSI_Q8_0, KVSI_Q4_0};

@@ -1,5 +1,5 @@
-/* config.json: what Hugging Face writes is understood, what we write comes back, and what would be
- * run wrong is refused by the name of its key. */
+/* config.json: Hugging Face's files are read, our files are read back, and what cannot be run
+ * correctly is refused by key. */
 #include "formats/hf.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static json_t *parse(const char *text)
     return object;
 }
 
-/* `smallest` with the members of `changes` on top. */
+/* `smallest` with the members of `changes` added. */
 static kvs_status read_with(kvs_model_config *config, const char *smallest, const char *changes,
                             kvs_err *err)
 {
@@ -62,7 +62,7 @@ static void check_good_gpt2(kvs_model_config *config, const char *changes)
         fail_msg("%s", err.message);
 }
 
-/* Tests leave 0 what has a default. */
+/* Sets defaults that tests leave 0. */
 static kvs_model_config complete(const kvs_model_config *config)
 {
     kvs_model_config c = *config;
@@ -269,7 +269,7 @@ static void check_refused(const char *smallest, const refusal *r)
         fail_msg("%s gave status %d", r->changes, (int)st);
     if (!strstr(err.message, r->says) || strncmp(err.message, "'test.json': ", 13) != 0)
         fail_msg("%s: '%s' does not say %s", r->changes, err.message, r->says);
-    assert_int_equal(config.vocab, 4711); /* untouched */
+    assert_int_equal(config.vocab, 4711); /* unchanged */
     assert_int_equal(read_with(&config, smallest, r->changes, NULL), st);
 }
 
@@ -290,7 +290,7 @@ static void what_gpt2_cannot_be_is_refused(void **state)
         {"{\"model_type\": \"kvshift\", \"kvshift\": {\"body\": \"gpt3\"}}", "'gpt3'"},
         {"{\"model_type\": \"kvshift\", \"kvshift\": {\"body\": \"gpt2\","
          " \"dropout_attention\": 0.5}}",
-         "'dropout_attention'"}, /* which has a key of its own: attn_pdrop */
+         "'dropout_attention'"}, /* it has its own key: attn_pdrop */
     };
 
     (void)state;
@@ -332,7 +332,7 @@ static void what_cannot_be_run_is_refused(void **state)
          "LlamaForSequenceClassification"},
         {"{\"architectures\": \"LlamaForCausalLM\"}", "'architectures'"},
         {"{\"architectures\": []}", "'architectures'"},
-        /* a shift that the file's own name denies, or the other way round */
+        /* a shift that contradicts the model type, or the reverse */
         {"{\"model_type\": \"kvshift\"}", "'model_type'"},
         {"{\"architectures\": [\"KVShiftForCausalLM\"]}", "'architectures'"},
         {"{\"model_type\": \"llama\", \"kvshift\": {\"targets\": \"kv\"}}", "'model_type'"},
@@ -352,7 +352,7 @@ static void what_cannot_be_run_is_refused(void **state)
         {"{\"kvshift\": {\"targets\": \"kv\", \"form\": \"gate\", \"window\": 2}}", "window"},
         {"{\"kvshift\": {\"targets\": \"kv\", \"stride\": 2}}", "'stride'"},
         {"{\"kvshift\": {\"targets\": 3}}", "'targets'"},
-        {"{\"kvshift\": {\"kv_heads\": 2}}", "'kv_heads'"}, /* Llama has num_key_value_heads */
+        {"{\"kvshift\": {\"kv_heads\": 2}}", "'kv_heads'"}, /* Llama's key is num_key_value_heads */
         {"{\"kvshift\": {\"positions\": \"sinus\"}}", "'sinus'"},
         {"{\"kvshift\": {\"head\": \"tied\"}}", "'tied'"},
         {"{\"kvshift\": {\"norm\": 0}}", "'norm'"},
@@ -372,7 +372,7 @@ static void what_cannot_be_run_is_refused(void **state)
         check_refused(SMALLEST, cases + i);
 }
 
-/* More slopes than there is room for must not be stored. */
+/* More slopes than fit must not be stored. */
 static void lists_are_bounded(void **state)
 {
     json_t *object = parse(SMALLEST), *slopes = json_array();
@@ -488,7 +488,7 @@ static void a_plain_gpt2_is_written_plainly(void **state)
               .init = KVS_SHIFT_INIT_##start,                                                      \
               .window = (reach)}
 
-/* Between them, every setting has a value that is not its default, for both bodies. */
+/* Together they set every setting to a value other than its default, for both bodies. */
 static const kvs_model_config various[] = {
     {LLAMA_SIZES},
     {LLAMA_SIZES, .tied = 1, .kv_heads = 2, DROPOUT},
@@ -534,7 +534,7 @@ static void written_files_come_back(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* Every key of ours is written for some model, and by its name. */
+/* Every key of ours is written for some model. */
 static void every_key_is_written(void **state)
 {
     static const char *const keys[] = {
@@ -580,7 +580,7 @@ static void every_key_is_written(void **state)
     }
 }
 
-/* A file that others made, where there is one. */
+/* A foreign file, if there is one. */
 static void a_foreign_file_is_read(void **state)
 {
     const kvs_model_config expected = {.vocab = 2048,

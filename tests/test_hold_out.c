@@ -1,4 +1,4 @@
-/* A single file of token ids becomes a corpus with a validation split: its end. */
+/* A single file of token ids as a corpus: its last part is the validation split. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "data/task.h"

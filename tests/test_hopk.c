@@ -1,7 +1,7 @@
-/* Trained GPT-2 models, made elsewhere, make the mistakes here that they are known to make: vanilla
- * hop-k models of two and three layers, on fresh sequences, without and with dropout.
+/* Trained GPT-2 models from elsewhere make their known errors: vanilla hop-k models of two and
+ * three layers, on new sequences, with and without dropout.
  *
- * The models are in $KVSHIFT_SHARED/data/hopk; where they are not, the tests are skipped. */
+ * The models are in $KVSHIFT_SHARED/data/hopk; without them the tests are skipped. */
 #include "repro/hop_errors.h"
 #include "support.h"
 
@@ -12,7 +12,7 @@
 
 enum { SEQUENCES = 60 };
 
-/* Skips the test, and says so, where the file is not to be had. */
+/* Skips the test, with a message, if the file does not exist. */
 static void find_model(char *path, size_t size, size_t layers)
 {
     const char *shared = getenv("KVSHIFT_SHARED");
@@ -32,12 +32,11 @@ static void find_model(char *path, size_t size, size_t layers)
 
 typedef struct cell {
     int hops;
-    double error; /* as the table has it, with three digits */
+    double error; /* three digits, from the table */
 } cell;
 
-/* Both errors are shares of a known number of letters, so that the difference has the variance
- * p (1-p) / letters for each of them.  The table's rounding comes on top, and stands for p where
- * the table says 0. */
+/* Both errors are fractions of a known number of letters, so the difference has variance p (1-p) /
+ * letters for each.  The table's rounding is added, and replaces p where the table has 0. */
 static void expect_error(double found, const cell *c, size_t letters, size_t table_sequences)
 {
     const double rounding = 0.0005, p = fmax(c->error, rounding);
@@ -68,7 +67,7 @@ static void check_cells(size_t layers, const cell *cells, size_t count, size_t t
     kvsi_hop_model_drop(model, dropout);
     assert_int_equal(kvsi_hop_errors(errors, model, &task, SEQUENCES, dropout > 0, NULL), KVS_OK);
     for (size_t i = 0; i < count; i++) {
-        /* no two places hop to the same one: place 0 and three more a hop have no answer */
+        /* no two positions hop to the same one: position 0 and three more per hop have no target */
         const size_t letters = SEQUENCES * (97 - 3 * (size_t)cells[i].hops);
 
         expect_error(errors[cells[i].hops].error, &cells[i], letters, table_sequences);
@@ -93,7 +92,7 @@ static void three_layers_err_as_known(void **state)
     check_cells(3, cells, sizeof cells / sizeof *cells, 40, 0);
 }
 
-/* The published errors were measured with dropout on; they are clearly larger. */
+/* The published errors were measured with dropout; they are clearly larger. */
 static void dropout_errs_as_published(void **state)
 {
     static const cell cells[] = {{2, .140}, {4, .423}};

@@ -1,4 +1,4 @@
-/* The hop-k task against its definition, and what is known of it. */
+/* The hop-k task against its definition and known statistics. */
 #include "base/memory.h"
 #include "support.h"
 
@@ -30,7 +30,7 @@ static void draw(sequence *s, const kvs_task *task, uint64_t index)
         LENGTH + 1);
 }
 
-/* From the definition, searching back each time. */
+/* By the definition, searching back each time. */
 static int32_t hop(const int32_t *letters, size_t place, size_t hops)
 {
     for (; hops > 0; hops--) {
@@ -40,7 +40,7 @@ static int32_t hop(const int32_t *letters, size_t place, size_t hops)
             q--;
         if (q == 0)
             return NONE;
-        place = q; /* behind the one that is the same */
+        place = q; /* after the equal letter */
     }
     return letters[place];
 }
@@ -71,8 +71,8 @@ static void answers_are_those_of_the_definition(void **state)
     kvs_task_free(task);
 }
 
-/* 3k + 1 answers are "none" with all letters present, none for k = 0.  With 16 hops one string in
- * some thousands has too few of a letter. */
+/* 3k + 1 targets are "none" if all letters occur, none for k = 0.  With 16 hops about one string in
+ * several thousand has too few of a letter. */
 static void missing_answers_are_as_many_as_known(void **state)
 {
     static const size_t hops[] = {0, 1, 2, 4, 8, 16};
@@ -96,8 +96,8 @@ static void missing_answers_are_as_many_as_known(void **state)
     }
 }
 
-/* How often the answer is the letter itself: about 4000 * 90 answers each, so that the standard
- * error is below .001; the digits that are known allow .0005 more. */
+/* How often the target equals the letter: about 4000 * 90 targets each, so the standard error is
+ * below .001; the known digits allow .0005 more. */
 static void answers_repeat_the_letter_as_often_as_known(void **state)
 {
     static const struct {
@@ -150,7 +150,7 @@ static void letters_are_uniform(void **state)
     kvs_task_free(task);
 }
 
-/* A fixed set comes again and again in training, and never in evaluation. */
+/* A fixed set repeats in training and never occurs in evaluation. */
 static void training_set_can_be_fixed(void **state)
 {
     kvs_hopk_config config;

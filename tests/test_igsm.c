@@ -1,5 +1,5 @@
-/* Problems of igsm have the statistics that the generators they follow were measured to have, and
- * solutions are graded for what they are. */
+/* Problems of igsm have the measured statistics of the original generators, and solutions are
+ * graded correctly. */
 #include "base/memory.h"
 #include "data/tasks/igsm.h"
 #include "support.h"
@@ -15,7 +15,7 @@
 typedef struct statistics {
     double parameters, stated, needed, problem_words, solution_words, sentences, steps, abstract;
     double by_count[64], by_sources[5], by_layers[5], by_answer[KVSI_IGSM_MODULUS], by_op[64];
-    double by_degree[5]; /* sources, the random number included */
+    double by_degree[5]; /* sources, including the random number */
 } statistics;
 
 static kvs_igsm_config paper(size_t items, size_t min_op, size_t max_op)
@@ -54,7 +54,7 @@ static void draw_one(kvsi_igsm_problem *p, const kvs_igsm_config *c, uint64_t in
 static void add(statistics *s, const kvsi_igsm_problem *p, const kvsi_igsm_words *words,
                 double share)
 {
-    /* the line with the answer, and the end: not part of what was measured */
+    /* the line with the answer, and the end: not part of the measured length */
     const size_t official_end = words->mode == KVS_IGSM_OFFICIAL ? 4 : 0;
     uint8_t needed[KVSI_IGSM_PARAMETERS_MAX];
     kvsi_igsm_text text;
@@ -99,8 +99,8 @@ static void measure(statistics *s, const kvs_igsm_config *c, size_t problems)
     }
 }
 
-/* What was measured of the generators is known with two to three digits; ours is a sample, too, of
- * 20,000 problems: 2 % covers both unless something else is said. */
+/* Measured values have two to three digits, and ours are a sample of 20,000 problems: 2 % covers
+ * both unless another tolerance is given. */
 static void expect(double found, double expected, double share, const char *what)
 {
     if (!(fabs(found - expected) <= share * expected))
@@ -162,7 +162,7 @@ static void paper_lengths_are_those_of_its_generator(void **state)
     }
 }
 
-/* Items of four categories add up: 0.57 of all come to 12 at most, 0.084 to 15. */
+/* The items of four categories: the sum is at most 12 for 0.57 of all, and 15 for 0.084. */
 static void paper_sizes_are_drawn_as_stated(void **state)
 {
     const kvs_igsm_config c = paper(5, 1, 20);
@@ -234,7 +234,7 @@ static void official_sizes_follow_the_operations(void **state)
     expect(s.solution_words, 77, .02, "words of a solution up to 12");
 }
 
-/* Solutions of tests are about other things, or have other rules, than those trained on. */
+/* Solutions of tests have other parameters or rules than those in training. */
 static void splits_share_no_solution(void **state)
 {
     const kvs_igsm_config c = official(1, 3);
@@ -392,8 +392,8 @@ static void reference_solutions_are_right(void **state)
         }
 }
 
-/* Any other word in a solution makes it wrong strictly; only a number at the asked step's end makes
- * it wrong for the paper. */
+/* Any other word in a solution makes it wrong by the strict grade; for the paper's grade only the
+ * number at the end of the asked step counts. */
 static void wrong_words_are_found(void **state)
 {
     (void)state;
@@ -417,7 +417,7 @@ static void wrong_words_are_found(void **state)
     }
 }
 
-/* Moves the lines of a solution: the first to the end. */
+/* Moves the first line of a solution to the end. */
 static void swap_lines(kvsi_igsm_text *text)
 {
     uint16_t moved[KVSI_IGSM_WORDS_MAX];
@@ -444,7 +444,7 @@ static void order_and_omissions_count(void **state)
     (void)state;
     make_problem(&p, &text, &words, &c, 5);
     changed = text;
-    swap_lines(&changed); /* letters are out of order now, and sources may be missing */
+    swap_lines(&changed); /* letters are out of order, and sources may be missing */
     g = grade(&words, &p, &changed);
     assert_true(g.solved && !g.strict);
     changed = text;
@@ -534,7 +534,7 @@ static void misuse_is_refused(void **state)
     assert_int_equal(kvs_igsm_create(&task, &compact, &err), KVS_E_INVALID);
 }
 
-/* Words one by one have the ids that the whole text has, with GPT-2's tokenizer. */
+/* With GPT-2's tokenizer, words encoded one by one have the ids of the whole text. */
 static void tokens_of_a_text_are_its_words(void **state)
 {
     const char *shared = getenv("KVSHIFT_SHARED");

@@ -1,8 +1,8 @@
-/* The induction task against its definition: the exact distribution of whole sequences where they
- * can be counted, of lengths, sources and tokens where they cannot, for both samplers.
+/* The induction task against its definition, for both samplers: the exact distribution of whole
+ * sequences where they can be counted, otherwise of lengths, sources and tokens.
  *
- * Seeds are fixed.  `surprise` turns a chi-square into deviations of a normal variable: below 4 is
- * luck, and each test also shows that the nearest wrong sampler would be far above. */
+ * Seeds are fixed.  `surprise` converts a chi-square to standard deviations of a normal variable:
+ * below 4 is chance, and each test also shows that the closest wrong sampler would be far above. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/task.h"
@@ -35,7 +35,7 @@ static kvs_task *make(size_t vocab, size_t pool, size_t max_length, kvs_loss_row
     return task;
 }
 
-/* Calls `see` with sequences 0 .. DRAWS-1: M + 1 tokens and the answer. */
+/* Calls `see` with sequences 0 .. DRAWS-1: M + 1 tokens and the target. */
 typedef void see_sequence(void *user, const int32_t *ids, size_t m, int32_t answer);
 
 static void draw_all(const kvs_task *task, see_sequence *see, void *user)
@@ -54,8 +54,8 @@ static void draw_all(const kvs_task *task, see_sequence *see, void *user)
     kvsi_batch_buffer_release(&buffer);
 }
 
-/* Counts against probabilities; rare bins are thrown together.  Wilson and Hilferty's cube root
- * makes the chi-square normal. */
+/* Compares counts with probabilities; rare bins are merged.  Wilson and Hilferty's cube root makes
+ * the chi-square normal. */
 static double surprise(const double *counts, const double *chances, size_t bins, double draws)
 {
     double sum = 0, rare_count = 0, rare_chance = 0, freedom = -1;
@@ -71,13 +71,13 @@ static double surprise(const double *counts, const double *chances, size_t bins,
             sum += (count - expected) * (count - expected) / expected;
             freedom++;
         } else if (count > 0) {
-            return INFINITY; /* what cannot be */
+            return INFINITY; /* impossible */
         }
     }
     return (cbrt(sum / freedom) - (1 - 2 / (9 * freedom))) / sqrt(2 / (9 * freedom));
 }
 
-/* P(M = m) for m = 0 .. longest, as the product in its definition, renormalised. */
+/* P(M = m) for m = 0 .. longest, by the product in its definition, renormalized. */
 static void length_chances(double *chances, size_t pool, size_t longest)
 {
     double total = 0;
@@ -142,7 +142,7 @@ static void tiny_sequences_have_exact_chances(void **state)
         draw_all(task, count_tiny, counts);
         tiny_chances(chances, 3.0 / 7);
         assert_true(fabs(surprise(counts, chances, TINY_BINS, DRAWS)) < 4);
-        tiny_chances(chances, 1.0 / 3); /* all that is too long cut down to 3 */
+        tiny_chances(chances, 1.0 / 3); /* all longer sequences cut to 3 */
         assert_true(surprise(counts, chances, TINY_BINS, DRAWS) > 8);
         kvs_task_free(task);
     }
@@ -180,13 +180,13 @@ static void lengths_follow_the_formula(void **state)
         assert_true(fabs(sum - 1) < 1e-12);
         assert_true(fabs(task->mean_tokens - mean) < 1e-9);
         assert_true(fabs(surprise(counts, chances, longest + 1, DRAWS)) < 4);
-        memmove(chances + 1, chances, longest * sizeof *chances); /* one too long each */
+        memmove(chances + 1, chances, longest * sizeof *chances); /* shifted by one */
         assert_true(surprise(counts, chances, longest + 1, DRAWS) > 8);
         kvs_task_free(task);
     }
 }
 
-/* The numbers known for vocabulary 8000 and pool 512, of lengths M + 2. */
+/* Known values for vocabulary 8000 and pool 512; lengths are M + 2. */
 static void paper_lengths(void **state)
 {
     double chances[511], counts[511], mean = 0, squares = 0, guess = 0, up_to_64 = 0;
@@ -256,7 +256,7 @@ static void sources_are_even_given_the_length(void **state)
             for (size_t i = 0; i < m; i++)
                 even[i] = 1 / (double)(m - 1);
             assert_true(fabs(surprise(counts.at[m], even, m - 1, counts.of_length[m])) < 4);
-            assert_true(counts.at[m][m - 1] == 0); /* the token just before cannot repeat */
+            assert_true(counts.at[m][m - 1] == 0); /* the previous token cannot repeat */
             for (size_t i = 0; i < m; i++)
                 even[i] = 1 / (double)m;
             assert_true(surprise(counts.at[m], even, m, counts.of_length[m]) > 8);
@@ -373,7 +373,7 @@ static void batches_do_not_matter(void **state)
         assert_int_equal(kvsi_batch_buffer_init(&part, task, 40, NULL), KVS_OK);
         allocations = kvsi_memory_allocations();
         kvsi_batch_fill(&whole, task, 5, KVSI_RANDOM_DATA, 1000, 40);
-        for (size_t first = 0; first < 40; first += 8) { /* backwards, in pieces */
+        for (size_t first = 0; first < 40; first += 8) { /* backwards, in parts */
             kvsi_batch_fill(&part, task, 5, KVSI_RANDOM_DATA, 1032 - first, 8);
             for (size_t i = 0; i < 8; i++)
                 check_same_sequence(&whole.view, 32 - first + i, &part.view, i);
@@ -396,7 +396,7 @@ static void batches_do_not_matter(void **state)
 static void buckets_cover_every_length_once(void **state)
 {
     static const struct {
-        size_t max_length, buckets, ends[3]; /* fed tokens: M + 1, and M is max_length - 2 */
+        size_t max_length, buckets, ends[3]; /* inputs: M + 1, and M is max_length - 2 */
     } cases[] = {{512, 3, {17, 41, 511}}, {4, 1, {3}},       {18, 1, {17}},
                  {19, 2, {17, 18}},       {42, 2, {17, 41}}, {43, 3, {17, 41, 42}}};
 
@@ -447,7 +447,7 @@ static void bad_settings_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        kvs_task *task = (kvs_task *)&live; /* must not survive */
+        kvs_task *task = (kvs_task *)&live; /* must be set to NULL */
         kvs_err err;
 
         assert_int_equal(kvs_induction_create(&task, &cases[i].config, &err), cases[i].status);

@@ -1,5 +1,5 @@
-/* The n-gram task: its table and ceiling against counting by hand, and models that memorise it, or
- * cannot because they see x2 only. */
+/* The n-gram task: its table and best accuracy without x1 against direct counts; models memorize
+ * it, or cannot because they see only x2. */
 #include "base/memory.h"
 #include "data/task.h"
 #include "support.h"
@@ -64,7 +64,7 @@ static void pairs_are_different_and_in_range(void **state)
     }
 }
 
-/* 5000 of 10000 pairs: a letter is in 50 of its 100, give or take 5. */
+/* 5000 of 10000 pairs: a letter is in 50 +- 5 of its 100. */
 static void letters_and_answers_are_even(void **state)
 {
     enum { LETTERS = 100, PAIRS = 5000, ANSWERS = 10 };
@@ -120,9 +120,9 @@ static void every_stream_walks_the_same_table(void **state)
     kvs_task_free(other);
 }
 
-/* ---- the ceiling ----------------------------------------------------------------------------- */
+/* ---- the best accuracy without x1 ------------------------------------------------------------ */
 
-/* Tries every answer for every x2. */
+/* Tries every target for every x2. */
 static double best_guess(const kvs_task *task, size_t alphabet, size_t pairs)
 {
     kvsi_batch_buffer all = draw(task, 1, KVSI_RANDOM_DATA, 0, pairs);
@@ -229,7 +229,7 @@ static void one_layer_memorises_with_and_without_the_shift(void **state)
     kvs_task_free(task);
 }
 
-/* A window of one token shows x2 alone: what is left is the ceiling. */
+/* With a window of one token only x2 is visible: the best accuracy is the ceiling. */
 static void without_x1_the_ceiling_holds(void **state)
 {
     kvs_task *task = make(ALPHABET, PAIRS, ANSWERS, 1);
@@ -262,7 +262,7 @@ static void bad_settings_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        kvs_task *task = (kvs_task *)&live; /* must not survive */
+        kvs_task *task = (kvs_task *)&live; /* must be set to NULL */
         kvs_err err;
 
         assert_int_equal(kvs_ngram_create(&task, &cases[i].config, &err), KVS_E_INVALID);

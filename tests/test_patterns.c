@@ -1,6 +1,6 @@
-/* Expressions of tokenizer files: PCRE2's own matches, found by the plain use of PCRE2 over the
- * whole text, are what splitting and replacing must go by; an expression is otherwise refused with
- * a message that names it.  None may take time out of proportion to the text. */
+/* Expressions of tokenizer files: splitting and replacing must use the matches that PCRE2 finds in
+ * the whole text; otherwise the expression is refused with a message that names it.  No expression
+ * may take time out of proportion to the text. */
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/utf8.h"
@@ -14,7 +14,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-/* ---- expressions, none with an escape that means something else to PCRE2 --------------------- */
+/* ---- expressions without escapes that PCRE2 interprets differently --------------------------- */
 
 static const char *const expressions[] = {
     /* plain */
@@ -172,7 +172,7 @@ static const char *const refused[] = {
 
 enum { REFUSED = sizeof refused / sizeof *refused };
 
-/* Short ones, and some that are longer than what is looked at at once. */
+/* Short texts, and some longer than the matching window. */
 static kvsi_text texts[12];
 enum { TEXTS = sizeof texts / sizeof *texts };
 
@@ -255,8 +255,8 @@ static int oracle_next(const oracle *o, const kvsi_text *text, size_t from, size
     return code >= 0 ? 1 : code == PCRE2_ERROR_NOMATCH ? 0 : -1;
 }
 
-/* PCRE2 itself failed, or the text is a run on which the expression takes quadratic time.  Few
- * pairs of expression and text are like that. */
+/* PCRE2 itself failed, or the text is a run on which the expression takes quadratic time.  This
+ * holds for few pairs of expression and text. */
 static int may_refuse(int known, kvs_status st, const kvs_err *err)
 {
     static int runs;
@@ -318,7 +318,7 @@ static void put_quoted(kvsi_text *json, const char *text)
     }
 }
 
-/* A tokenizer of bytes that splits by the expression, or replaces what it matches by "x". */
+/* A byte-level tokenizer that splits by the expression, or replaces its matches by "x". */
 static kvs_status load(kvs_tokenizer **out, const char *expression, int replace, kvs_err *err)
 {
     kvsi_text json = {0};
@@ -353,7 +353,7 @@ static kvs_status load(kvs_tokenizer **out, const char *expression, int replace,
     return st;
 }
 
-/* What the tokenizer gives for a text, as text again. */
+/* Encodes and decodes a text. */
 static kvs_status there_and_back(const kvs_tokenizer *t, const kvsi_text *text, kvsi_text *out,
                                  kvs_err *err)
 {
@@ -371,7 +371,7 @@ out:
     return st;
 }
 
-/* 0 = PCRE2 gives up on this text. */
+/* 0 = PCRE2 fails on this text. */
 static int replaced(const char *expression, const kvsi_text *text, kvsi_text *out)
 {
     oracle o = oracle_create(expression);
@@ -427,7 +427,7 @@ static void replacing(void **state)
         expect_whole(expressions[i], 1);
 }
 
-/* These would match before the place where the search starts, or end before they start. */
+/* These would match before the start of the search, or end before they start. */
 static void moved_starts(void **state)
 {
     (void)state;
@@ -494,7 +494,7 @@ static void costly(void **state)
     kvsi_text_release(&text);
 }
 
-/* What real tokenizers have, on texts of one kind of character, which they walk over. */
+/* Expressions of real tokenizers on runs of one kind of character. */
 static void ordinary(void **state)
 {
     static const char *const list[] = {

@@ -1,5 +1,5 @@
-/* Weights in blocks through kvs_convert: which tensors become blocks, that what is read back is
- * exactly what their numbers round to, what the file says of itself, and what is refused. */
+/* Quantized weights through kvs_convert: which tensors are quantized, that the values read back are
+ * exactly the rounded ones, the file's metadata, and refusals. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "formats/gguf.h"
@@ -89,9 +89,9 @@ static int64_t key_of_output(const char *key)
     return value;
 }
 
-/* ---- what comes back ---- */
+/* ---- round trips ---- */
 
-/* A tensor's type in the file, by the rules that docs/formats.md gives. */
+/* A tensor's type in the file, according to docs/formats.md. */
 static kvsi_dtype expected_dtype(const kvsi_parameter *p, kvsi_dtype dtype)
 {
     if (kvsi_group_of(p->role) != KVSI_MATRICES || p->role == KVSI_POSITION)
@@ -127,7 +127,7 @@ static void expect_output(const kvs_model *model, kvsi_dtype dtype)
     kvs_model_free(found);
 }
 
-/* Written as `llama`, as `kvshift`, with rows that are no blocks, and with learned positions. */
+/* As `llama`, as `kvshift`, with rows that are not whole blocks, and with learned positions. */
 static const struct {
     kvs_model_config config;
     support_sizes sizes;
@@ -189,7 +189,7 @@ static void files_say_their_type(void **state)
     kvs_model_free(model);
 }
 
-/* Blocks are numbers like others when they are the input, and random weights can be blocks. */
+/* Quantized input can be converted, and random weights can be quantized. */
 static void blocks_can_be_converted_again(void **state)
 {
     const kvs_model_config config = support_config(&models[1].config, &models[1].sizes);
@@ -226,7 +226,7 @@ static void blocks_can_be_converted_again(void **state)
     kvsi_free(plain);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void expect_refusal(const kvs_convert_options *options, kvs_status status, const char *text)
 {

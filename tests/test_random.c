@@ -1,5 +1,5 @@
-/* The generator against Philox's published answers, and the numbers drawn from it against their
- * distributions.  Seeds are fixed: a failure is a change of the code, never bad luck. */
+/* The generator against Philox's published values, and its numbers against their distributions. 
+ * Seeds are fixed: a failure means that the code has changed. */
 #include "base/random.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ static void philox_known_answers(void **state)
     }
 }
 
-/* The words of a stream are those of blocks 0, 1, 2, ... one after the other. */
+/* The words of a stream are those of blocks 0, 1, 2, ... */
 static void blocks_follow_each_other(void **state)
 {
     kvsi_random random = stream(5, KVSI_RANDOM_DATA, 17);
@@ -92,7 +92,8 @@ static void uniform_moments(void **state)
         assert_true(fabs(set[bit] - DRAWS / 2.0) < 4 * sqrt(DRAWS / 4.0));
 }
 
-/* How far the counts are from equal, in deviations of a chi-square with `bins` - 1 degrees. */
+/* The deviation of the counts from equality, in standard deviations of a chi-square with `bins` - 1
+ * degrees. */
 static double unevenness(const unsigned *counts, size_t bins)
 {
     const double expected = (double)DRAWS / (double)bins, freedom = (double)bins - 1;
@@ -111,7 +112,7 @@ static void below_is_even(void **state)
     (void)state;
     for (int i = 0; i < DRAWS; i++) {
         const uint32_t a = kvsi_random_below(&random, 7);
-        const uint32_t b = kvsi_random_below(&random, UINT32_C(3) << 30); /* no power of two */
+        const uint32_t b = kvsi_random_below(&random, UINT32_C(3) << 30); /* not a power of two */
 
         assert_true(a < 7 && b < UINT32_C(3) << 30);
         small[a]++;
@@ -161,8 +162,7 @@ static void streams_repeat(void **state)
         assert_int_equal(kvsi_random_word(&again), words[i]);
 }
 
-/* Streams that differ in one thing, in its low or its high half, have nothing to do with each
- * other. */
+/* Streams that differ in one parameter, in its low or high half, are independent. */
 static void streams_are_independent(void **state)
 {
     const kvsi_random base = stream(7, KVSI_RANDOM_DATA, 100);

@@ -1,4 +1,4 @@
-/* Reports from runs whose folders are made by hand. */
+/* Reports on run folders that the tests write. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -64,7 +64,8 @@ static const char *path_of(char path[256], const char *name)
     return path;
 }
 
-/* A run of 300 steps whose accuracy rises to `best`; an empty text leaves its file out. */
+/* Writes a run of 300 steps whose accuracy rises to `best`; without result.json if `result` is
+ * empty. */
 static void make_run(const char *dir, const char *shift, double best, const char *result)
 {
     char path[512];
@@ -262,7 +263,7 @@ static void the_page_stands_alone(void **state)
     kvsi_free(curves);
 }
 
-/* JSON needs no other program, so it comes even so. */
+/* JSON needs no other program and is written all the same. */
 static void without_gnuplot_there_is_still_json(void **state)
 {
     char kv[256], html[256], json[256];
@@ -286,7 +287,7 @@ static void without_gnuplot_there_is_still_json(void **state)
     assert_false(kvsi_file_exists(html));
 }
 
-/* A run that is being written has a last line without an end, and no result. */
+/* The log of a run in progress may end in the middle of a line, and there is no result. */
 static void a_run_that_has_not_ended_is_shown_as_far_as_it_is(void **state)
 {
     char dir[256], log[256], *text;
@@ -312,7 +313,7 @@ static void a_run_that_has_not_ended_is_shown_as_far_as_it_is(void **state)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* A run on text of 40 steps, evaluated every 10: the loss falls from 5 to `loss` by equal parts. */
+/* A run on text of 40 steps, evaluated every 10: the loss falls linearly from 5 to `loss`. */
 typedef struct text_run {
     const char *name, *shift;
     int seed;
@@ -454,7 +455,7 @@ static void one_seed_has_no_error_bar(void **state)
     kvs_report_free(report);
 }
 
-/* Labels say what differs, and no more than sets the arms apart. */
+/* Labels have the settings that distinguish the arms, and no others. */
 static void arms_are_named_by_what_differs(void **state)
 {
     const text_run runs[] = {
@@ -478,7 +479,7 @@ static void arms_are_named_by_what_differs(void **state)
     kvs_report_free(report);
 }
 
-/* The same experiment twice says nothing about chance. */
+/* Repeating a run with the same seed carries no information about chance. */
 static void a_repeated_seed_is_not_averaged(void **state)
 {
     const text_run runs[] = {{"first", NULL, .seed = 1, .loss = 2},
@@ -513,7 +514,7 @@ static void unequal_runs_are_told(void **state)
     kvs_report_free(report);
 }
 
-/* Complete runs make the means; without any, all runs do, at a step that all have reached. */
+/* Means are over complete runs; without any, over all runs at a step that all have reached. */
 static void runs_that_go_on_do_not_spoil_the_means(void **state)
 {
     const text_run some[] = {
@@ -553,7 +554,7 @@ static void nonsense_is_refused(void **state)
     assert_non_null(strstr(err.message, "kv-1' is given twice"));
 }
 
-/* The page and the JSON say what the tables say; every way of being odd can be drawn. */
+/* The page and the JSON agree with the tables; every kind of unusual run can be drawn. */
 static void text_is_drawn_and_written(void **state)
 {
     char html[256], json[256], *page;

@@ -1,12 +1,12 @@
-/* Whole runs: samples that change nothing, the shift in the log, tokenizers in checkpoints, and
- * what is left of a run that stops or diverges. */
+/* Whole runs: samples do not change the weights, the log has the shift means, checkpoints have the
+ * tokenizer, and stopped or diverged runs leave a checkpoint to continue from. */
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "run/checkpoint_files.h"
 #include "support.h"
-#include "train/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static kvs_model *make_model(kvs_runtime *rt, kvs_shift_form form)
     return model;
 }
 
-/* The means over the heads of both layers; form free has the taps themselves as its numbers. */
+/* The means over the heads of both layers; the parameters of the form free are the taps. */
 static void read_shift(const kvs_model *model, double *sum, double *current)
 {
     *sum = *current = 0;
@@ -89,7 +89,7 @@ static void on_sample(void *user, const kvs_model *model, uint64_t step, kvs_sam
     assert_int_equal(kvs_session_feed(session, prompt, 3, logits, NULL), KVS_OK);
     kvs_session_free(session);
     f->samples++;
-    if (step == 2) /* text that is none, and a NUL */
+    if (step == 2) /* not UTF-8, and a NUL */
         *out = (kvs_sample){"a\xffz", "\xc3\xa9\0\xe2\x82", 3, 5};
     else
         *out = (kvs_sample){.prompt = "", .text = step == 4 ? "" : NULL};
@@ -197,7 +197,7 @@ static void samples_are_recorded_and_change_nothing(void **state)
 
 /* ---- the shift in the log ---- */
 
-static void the_log_tells_what_the_shift_has_become(void **state)
+static void the_log_has_the_means_of_the_shift(void **state)
 {
     fixture *f = begin(KVS_SHIFT_FREE);
     char *log, *table;
@@ -261,7 +261,7 @@ static void list_checkpoints(char *out, size_t size, const fixture *f)
     kvsi_free(ckpt);
 }
 
-static void tokenizers_go_with_the_model_and_are_vouched_for(void **state)
+static void tokenizers_go_with_the_model_and_have_a_checksum(void **state)
 {
     fixture *f = begin(KVS_SHIFT_FREE);
     kvs_tokenizer *tokenizer, *back;
@@ -314,8 +314,8 @@ static void a_run_that_is_stopped_can_go_on(void **state)
     end(parts);
 }
 
-/* The file of a checkpoint with another text, and sums that vouch for it. */
-static void vouch_for(const char *checkpoint, const char *name, const char *text)
+/* Replaces a file of a checkpoint and corrects its checksums. */
+static void replace_file(const char *checkpoint, const char *name, const char *text)
 {
     char *path = kvsi_path_join(checkpoint, name),
          *state = kvsi_path_join(checkpoint, "state.json"),
@@ -339,7 +339,7 @@ static void vouch_for(const char *checkpoint, const char *name, const char *text
     kvsi_free(done);
 }
 
-static void checkpoints_that_cannot_be_opened_are_passed_over(void **state)
+static void checkpoints_that_cannot_be_opened_are_skipped(void **state)
 {
     static const char *const names[] = {"model.safetensors", "optimizer.safetensors"};
 
@@ -353,11 +353,11 @@ static void checkpoints_that_cannot_be_opened_are_passed_over(void **state)
         parts->stop_at = 3;
         train(parts);
         last = kvsi_path_join(parts->run, "ckpt/step-00000003");
-        vouch_for(last, names[i], "        {\"a\": ");
+        replace_file(last, names[i], "        {\"a\": ");
         parts->stop_at = 0;
         parts->job.resume = KVS_RESUME_ALWAYS;
         train(parts);
-        assert_non_null(strstr(parts->notice, "1 damaged checkpoint passed over"));
+        assert_non_null(strstr(parts->notice, "1 damaged checkpoint skipped"));
         assert_non_null(strstr(parts->notice, "step-00000003"));
         assert_non_null(strstr(parts->notice, names[i]));
         assert_non_null(strstr(parts->notice, "step-00000002'"));
@@ -410,8 +410,8 @@ static void a_last_evaluation_that_diverges_is_no_result(void **state)
     end(f);
 }
 
-/* Finite weights, so large that a layer's numbers are not. */
-static void the_first_bad_numbers_are_named(void **state)
+/* Finite weights, so large that the values of a layer are not finite. */
+static void the_first_tensor_that_is_not_finite_is_named(void **state)
 {
     fixture *f = begin(KVS_SHIFT_FREE);
     const size_t count = f->model->config.ffn * f->model->config.dim;
@@ -438,14 +438,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_are_recorded_and_change_nothing),
-        cmocka_unit_test(the_log_tells_what_the_shift_has_become),
+        cmocka_unit_test(the_log_has_the_means_of_the_shift),
         cmocka_unit_test(a_shift_without_taps_is_left_out),
-        cmocka_unit_test(tokenizers_go_with_the_model_and_are_vouched_for),
+        cmocka_unit_test(tokenizers_go_with_the_model_and_have_a_checksum),
         cmocka_unit_test(a_run_that_is_stopped_can_go_on),
-        cmocka_unit_test(checkpoints_that_cannot_be_opened_are_passed_over),
+        cmocka_unit_test(checkpoints_that_cannot_be_opened_are_skipped),
         cmocka_unit_test(a_run_that_diverges_keeps_the_last_good_checkpoint),
         cmocka_unit_test(a_last_evaluation_that_diverges_is_no_result),
-        cmocka_unit_test(the_first_bad_numbers_are_named),
+        cmocka_unit_test(the_first_tensor_that_is_not_finite_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* The caller's own files in a run's folder: there before the first step, replaced or added to when
- * the run goes on, and nothing left of a run that cannot start. */
+/* The caller's files in a run folder: they are there before the first step and are replaced or
+ * appended to on resume; a run that cannot start leaves none of them. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "support.h"

@@ -1,5 +1,5 @@
-/* Tensors in files: what we write is read back, what others write is read, and nothing that is
- * wrong gets in.  Files are made by hand, byte for byte. */
+/* safetensors: our files and foreign files are read, wrong files are refused.  Files are written by
+ * hand, byte by byte. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "formats/safetensors.h"
@@ -18,7 +18,7 @@
 #include <cmocka.h> /* needs those before it */
 /* clang-format on */
 
-static char dir[256], path[300]; /* a folder for these tests, and the one file in it */
+static char dir[256], path[300]; /* the folder of these tests, and its only file */
 
 static int make_dir(void **state)
 {
@@ -36,7 +36,7 @@ static int remove_dir(void **state)
 {
     (void)state;
     unlink(path);
-    return rmdir(dir); /* fails if anything was left behind */
+    return rmdir(dir); /* fails if a file was left behind */
 }
 
 static void put(const void *bytes, size_t size)
@@ -62,11 +62,11 @@ static void put_file(const char *header, size_t data_size)
     put(bytes, 8 + length + data_size);
 }
 
-/* The file must be refused, in words that contain `says`, and leave nothing in memory. */
+/* The file must be refused with a message that contains `says`, and no memory may leak. */
 static void check_refused(const char *at, kvs_status status, const char *says)
 {
     const size_t live = kvsi_memory_live();
-    kvsi_safetensors *file = (kvsi_safetensors *)&live; /* must not survive */
+    kvsi_safetensors *file = (kvsi_safetensors *)&live; /* must be set to NULL */
     kvs_err err = {.message = ""};
 
     assert_int_equal(kvsi_safetensors_open(&file, at, &err), status);
@@ -89,8 +89,8 @@ static kvsi_safetensors *open_good(void)
 
 /* ---- good files ------------------------------------------------------------------------------ */
 
-/* As Python's safetensors writes {"weight": float32 [[1, 2, -0.5]], "ids": int64 [7, -1]}: widest
- * type first, header filled with spaces to a multiple of 8. */
+/* As written by Python's safetensors for {"weight": float32 [[1, 2, -0.5]], "ids": int64 [7, -1]}:
+ * widest type first, header padded with spaces to a multiple of 8. */
 static const char PYTHON_FILE[] =
     "\x78\0\0\0\0\0\0\0"
     "{\"ids\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":[0,16]},"
@@ -142,7 +142,7 @@ static void unusual_files_are_read(void **state)
     assert_null(kvsi_safetensors_find(file, "a"));
     kvsi_safetensors_close(file);
 
-    /* unsorted, at odd places, with metadata, an unknown key, and a tensor without data between */
+    /* unsorted, unaligned, with metadata, an unknown key, and an empty tensor */
     put_file(" {\"z\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[3,7],\"note\":1},"
              "\"empty\":{\"dtype\":\"F64\",\"shape\":[4,0],\"data_offsets\":[3,3]},"
              "\"__metadata__\":{\"format\":\"pt\"},"
@@ -256,7 +256,7 @@ static void bad_lengths_are_refused(void **state)
     unsigned char bytes[10] = "\0\0\0\0\0\0\0\0{}";
 
     (void)state;
-    memcpy(bytes, &length, 8); /* one more than there is */
+    memcpy(bytes, &length, 8); /* one more than the file has */
     put(bytes, 10);
     check_refused(path, KVS_E_FORMAT, "only 2 follow");
     length = UINT64_MAX;
@@ -266,7 +266,7 @@ static void bad_lengths_are_refused(void **state)
     length = 100000001;
     memcpy(bytes, &length, 8);
     put(bytes, 10);
-    assert_int_equal(truncate(path, 200000000), 0); /* a hole on disk, long enough */
+    assert_int_equal(truncate(path, 200000000), 0); /* a sparse file, large enough */
     check_refused(path, KVS_E_LIMIT, "100000001");
 }
 
@@ -280,12 +280,13 @@ static void what_is_no_file_is_refused(void **state)
     check_refused(dir, KVS_E_IO, "not a regular file");
     unlink(path);
     check_refused(path, KVS_E_IO, "cannot open");
-    assert_int_equal(mkfifo(path, 0600), 0); /* must not wait for a writer */
+    assert_int_equal(mkfifo(path, 0600), 0); /* must not block */
     check_refused(path, KVS_E_IO, "not a regular file");
     unlink(path);
 }
 
-/* Every cut is refused; every changed byte is refused or gives tensors inside the file. */
+/* Every truncated file is refused; every changed byte is refused or gives tensors inside the
+ * file. */
 static void damaged_files_do_no_harm(void **state)
 {
     const size_t size = sizeof PYTHON_FILE - 1;
@@ -383,7 +384,7 @@ static void written_tensors_are_read_back(void **state)
     kvsi_safetensors_close(file);
 }
 
-/* Two tensors of one name; a folder that is not there: the old file stays, nothing new appears. */
+/* Two tensors of one name; a missing folder: the old file stays, nothing new appears. */
 static void failed_writing_changes_nothing(void **state)
 {
     const kvsi_file_tensor twice[] = {

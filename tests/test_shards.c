@@ -1,4 +1,4 @@
-/* Shards: what is written is read; foreign files; and no damaged or hostile file gets through. */
+/* Shards: written data is read back; foreign files; damaged and hostile files are refused. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "data/shard.h"
@@ -64,7 +64,7 @@ static void write_shard(size_t vocab, int32_t step)
             assert_int_equal(kvsi_shard_writer_add(writer, &id, 1, NULL), KVS_OK);
         }
         kvsi_shard_writer_end_document(writer);
-        kvsi_shard_writer_end_document(writer); /* an empty document is none */
+        kvsi_shard_writer_end_document(writer); /* an empty document is not counted */
     }
     assert_int_equal(kvsi_shard_writer_tokens(writer), 9);
     assert_int_equal(kvsi_shard_writer_documents(writer), 3);
@@ -123,7 +123,7 @@ static void ids_outside_the_vocabulary_are_not_written(void **state)
     }
 }
 
-/* Whatever byte is changed, opening or the checksum notices; and no length but the right one. */
+/* Every changed byte is detected by opening or by the checksum, and so is every other length. */
 static void every_damage_is_noticed(void **state)
 {
     size_t size = 0;
@@ -150,7 +150,7 @@ static void every_damage_is_noticed(void **state)
     kvsi_free(whole);
 }
 
-/* A number of the file, 8 bytes unless it is an id, is set to a value that is refused. */
+/* Sets a number of the file (8 bytes unless it is an id) to a value that must be refused. */
 static void hostile_numbers_are_refused(void **state)
 {
     const size_t ids = sizeof(kvsi_shard_header), starts = ids + 24; /* 9 ids of 2 bytes, padded */

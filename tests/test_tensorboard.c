@@ -1,9 +1,9 @@
-/* TensorBoard's event files: framed and summed as its readers check them. */
+/* TensorBoard's event files have the framing and checksums that its readers check. */
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
+#include "run/tensorboard.h"
 #include "support.h"
-#include "train/tensorboard.h"
 
 #include <math.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static uint32_t masked(const void *data, size_t size)
     return (crc >> 15 | crc << 17) + 0xa282ead8;
 }
 
-/* The next record's bytes; checks both sums. */
+/* The bytes of the next record; checks both checksums. */
 static const unsigned char *next_record(const unsigned char **at, size_t *size)
 {
     const unsigned char *head = *at, *data = head + 12;

@@ -1,5 +1,5 @@
-/* Tokenizers made here, small enough to check by hand: every kind of component, every file format
- * that can be written in a few lines, and files that are damaged or mean harm. */
+/* Tokenizers small enough to check by hand: every component, every file format that fits into a few
+ * lines, and damaged or hostile files. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -51,7 +51,7 @@ static void expect_refused(const char *json, kvs_status status, const char *word
     assert_null(t);
 }
 
-/* The pieces of a text, with | between them. */
+/* The pieces of a text, separated by |. */
 static void expect_pieces(const kvs_tokenizer *t, const char *text, const char *expected)
 {
     kvsi_text found = {0};
@@ -88,8 +88,8 @@ static void expect_round_trip(const kvs_tokenizer *t, const char *text, size_t s
     kvs_text_free(back);
 }
 
-/* Letters, digits and signs as tokens, no merges: pieces show where a text was cut only if the
- * whole words are tokens, which ignore_merges makes of them. */
+/* Letters, digits and signs as tokens, no merges.  With ignore_merges whole words are tokens, so
+ * pieces show where the text was split. */
 #define WORDS(steps)                                                                               \
     "{\"added_tokens\": [], " steps ", \"decoder\": {\"type\": \"Fuse\"}, "                        \
     "\"model\": {\"type\": \"BPE\", \"ignore_merges\": true, \"unk_token\": \"?\", \"vocab\": "    \
@@ -189,7 +189,7 @@ static void test_normalizers(void **state)
     ", \"vocab\": {\"?\": 0, \"a\": 1, \"b\": 2, \"ab\": 3, \"aa\": 4, \"aab\": 5, \"<0xC3>\": 6," \
     "\"<0xA4>\": 7}, \"merges\": [\"a b\", [\"a\", \"a\"], \"a ab\"]}}"
 
-/* The lowest rank first, then the leftmost; unknown characters as the options say. */
+/* The lowest rank first, then the leftmost; unknown characters according to the options. */
 static void test_merging(void **state)
 {
     kvs_tokenizer *t = load_text(MERGING(""));
@@ -198,7 +198,7 @@ static void test_merging(void **state)
     expect_pieces(t, "aab", "aab");
     expect_pieces(t, "aaab", "aa|ab");
     expect_pieces(t, "aaa", "aa|a");
-    expect_pieces(t, "azb", "ab"); /* nothing stands for z, and nothing is left of it */
+    expect_pieces(t, "azb", "ab"); /* z has no token and is dropped */
     kvs_tokenizer_free(t);
     t = load_text(MERGING(", \"unk_token\": \"?\""));
     expect_pieces(t, "azzb", "a|?|?|b");
@@ -223,7 +223,7 @@ static void test_added_tokens(void **state)
         {ADDED(", \"lstrip\": true"), "a  <e> a", "a|<e>| |a"},
         {ADDED(", \"rstrip\": true"), "a <e>  a", "a| |<e>|a"},
         {ADDED(", \"single_word\": true"), "a<e> <e>", "a|<|e|>| |<e>"},
-        {ADDED(""), "<e>><e>", "<e>|>|<e>"}, /* not normalized ones are looked for first */
+        {ADDED(""), "<e>><e>", "<e>|>|<e>"}, /* tokens that are not normalized are matched first */
     };
 
     (void)state;
@@ -262,7 +262,7 @@ static void test_template(void **state)
     assert_int_equal(count, 2);
     kvs_ids_free(ids);
     assert_int_equal(kvs_tokenizer_decode(t, framed, 4, &text, &size, NULL), KVS_OK);
-    assert_string_equal(text, "a<s>"); /* the frame is no part of the text */
+    assert_string_equal(text, "a<s>"); /* the template's tokens are not part of the text */
     kvs_text_free(text);
     kvs_tokenizer_free(t);
 }
@@ -340,12 +340,12 @@ static void test_expressions(void **state)
 
     (void)state;
     expect_match("\\s+", "a\xe3\x80\x80 b", 1, 5);
-    expect_match("\\s", "\xe1\xa0\x8e", 0, 0); /* U+180E is no space, except to PCRE2 */
+    expect_match("\\s", "\xe1\xa0\x8e", 0, 0); /* U+180E is not a space, except in PCRE2 */
     expect_match("[^\\s]+$", "a b\nc", 2, 3);
     expect_match("\\w+", "-\xc2\xbd\xcc\x81_", 1, 6);
     expect_match("[\\]x]+", "a]x", 1, 3);
     expect_match("\\h+", "xyzAF", 3, 5);
-    expect_match("a*", "bbb", 0, 0); /* nothing but empty matches */
+    expect_match("a*", "bbb", 0, 0); /* only empty matches */
     assert_int_equal(kvsi_pattern_create(&pattern, "[a&&b]", &err), KVS_E_UNSUPPORTED);
     assert_int_equal(kvsi_pattern_create(&pattern, "[a[bc]]", &err), KVS_E_UNSUPPORTED);
     assert_int_equal(kvsi_pattern_create(&pattern, "[\\W]", &err), KVS_E_UNSUPPORTED);
@@ -355,7 +355,7 @@ static void test_expressions(void **state)
 
 /* ---- SentencePiece and llama2.c -------------------------------------------------------------- */
 
-static void add_scored(kvsi_text *out, const char *text, float score)
+static void add_token(kvsi_text *out, const char *text, float score)
 {
     const uint32_t size = (uint32_t)strlen(text);
 
@@ -364,7 +364,7 @@ static void add_scored(kvsi_text *out, const char *text, float score)
     kvsi_text_add(out, text);
 }
 
-/* The higher score first; a piece of characters that are no tokens themselves; fallback. */
+/* The higher score first; a piece of characters that are not tokens; byte fallback. */
 static void test_scores(void **state)
 {
     static const char *const pieces[] = {"<unk>", "\n<s>\n", "\n</s>\n", "<0xC3>", "<0xA4>",
@@ -378,10 +378,10 @@ static void test_scores(void **state)
     (void)state;
     kvsi_text_add_bytes(&file, "\5\0\0\0", 4);
     for (size_t i = 0; i < sizeof scores / sizeof *scores; i++)
-        add_scored(&file, pieces[i], scores[i]);
+        add_token(&file, pieces[i], scores[i]);
     if (load_file(&t, "tokenizer.bin", file.data, file.length, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    /* The first token and the space that is put before the text come back as nothing. */
+    /* BOS and the prefix space decode to nothing. */
     expect_pieces(t, "abbb", "||abb|b"); /* bb scores higher than ab */
     expect_pieces(t, "bxyab", "||b|xyab");
     expect_pieces(t, "x", "||<unk>");
@@ -389,7 +389,7 @@ static void test_scores(void **state)
     assert_int_equal(kvs_tokenizer_find(t, "xyab"), 13);
     expect_round_trip(t, "ab \xc3\xa4  abb", 10);
     kvs_tokenizer_free(t);
-    for (size_t cut = 0; cut < file.length; cut++) { /* every shorter file is refused or whole */
+    for (size_t cut = 0; cut < file.length; cut++) { /* every shorter file is refused or complete */
         if (load_file(&t, "cut.bin", file.data, cut, &err) == KVS_OK)
             assert_true(kvs_tokenizer_vocab(t) < 14);
         kvs_tokenizer_free(t);
@@ -419,7 +419,8 @@ static void add_piece(kvsi_text *out, const char *text, float score, char kind)
     kvsi_text_release(&piece);
 }
 
-/* User-defined symbols never merge; extra spaces go; no dummy prefix; only BPE is read. */
+/* User-defined symbols never merge; extra spaces are removed; no dummy prefix; only BPE is
+ * supported. */
 static void test_sentencepiece(void **state)
 {
     static const char *const pieces[] = {"<unk>", "<s>", "</s>", META, "a", "b", "aa", "<b>", "b<"};
@@ -447,9 +448,9 @@ static void test_sentencepiece(void **state)
     kvsi_text_release(&unigram);
 }
 
-/* ---- files beside a tokenizer's own ---- */
+/* ---- configuration files ---- */
 
-static void write_beside(const char *name, const char *text)
+static void write_config_file(const char *name, const char *text)
 {
     char *path = kvsi_path_join(support_dir, name);
 
@@ -471,7 +472,7 @@ static void put_small_model(kvsi_text *file)
     add_field(file, 0x1a, "\x18\1\x20\0", 4);
 }
 
-/* The ids of a text, as text; bos and eos may be NULL. */
+/* The ids of a text, as a string. */
 static void expect_ids(const kvs_tokenizer *t, const char *text, const char *expected)
 {
     kvsi_text found = {0};
@@ -489,10 +490,10 @@ static void expect_ids(const kvs_tokenizer *t, const char *text, const char *exp
 }
 
 /* Ids as transformers' LlamaTokenizer gives them. */
-static void test_beside_sentencepiece(void **state)
+static void test_config_sentencepiece(void **state)
 {
     static const struct {
-        const char *config, *map, *added, *model; /* the files; NULL = not there */
+        const char *config, *map, *added, *model; /* the files; NULL = missing */
         const char *text, *ids;
         int32_t bos, eos;
     } cases[] = {
@@ -501,7 +502,7 @@ static void test_beside_sentencepiece(void **state)
         {"{\"add_bos_token\": null, \"add_eos_token\": true, \"model_max_length\": "
          "1000000000000000019884624838656}",
          NULL, NULL, NULL, "ab", "1 3 6 2", 1, 2},
-        /* control tokens that no file names are text; new ones have their id, or the next */
+        /* control tokens that no file names are text; new tokens have their id, or the next */
         {"{\"added_tokens_decoder\": {\"9\": {\"content\": \"<x>\", \"special\": true}, "
          "\"8\": {\"content\": \"[y]\", \"rstrip\": true}}, \"eos_token\": \"<x>\", "
          "\"bos_token\": {\"content\": \"<s>\"}, \"pad_token\": \"<z>\"}",
@@ -515,7 +516,7 @@ static void test_beside_sentencepiece(void **state)
          "a<x>b<e>", "1 3 4 8 3 5 9", 1, 9},
         {NULL, "{\"additional_special_tokens\": [\"<x>\", {\"content\": \"<pad>\"}]}", NULL, NULL,
          "a<pad><x>", "1 3 4 7 8", 1, 2},
-        /* a token that the model has no row for is none */
+        /* a token without an embedding row is ignored */
         {NULL, NULL, "{\"<x>\": 8}", "{\"vocab_size\": 8}", "a<x>", "1 3 4 0", 1, 2},
     };
     kvsi_text file = {0};
@@ -526,10 +527,10 @@ static void test_beside_sentencepiece(void **state)
         kvs_tokenizer *t;
         kvs_err err;
 
-        write_beside("tokenizer_config.json", cases[i].config);
-        write_beside("special_tokens_map.json", cases[i].map);
-        write_beside("added_tokens.json", cases[i].added);
-        write_beside("config.json", cases[i].model);
+        write_config_file("tokenizer_config.json", cases[i].config);
+        write_config_file("special_tokens_map.json", cases[i].map);
+        write_config_file("added_tokens.json", cases[i].added);
+        write_config_file("config.json", cases[i].model);
         if (load_file(&t, "tokenizer.model", file.data, file.length, &err) != KVS_OK)
             fail_msg("%zu: %s", i, err.message);
         expect_ids(t, cases[i].text, cases[i].ids);
@@ -538,17 +539,18 @@ static void test_beside_sentencepiece(void **state)
         kvs_tokenizer_free(t);
         if (load_file(&t, "other.model", file.data, file.length, &err) != KVS_OK)
             fail_msg("%zu: %s", i, err.message);
-        expect_ids(t, "ab<pad>", "1 3 6 7"); /* that file has another name: they are not its */
+        expect_ids(t, "ab<pad>",
+                   "1 3 6 7"); /* the file has another name: the configuration is not used */
         kvs_tokenizer_free(t);
     }
-    write_beside("special_tokens_map.json", NULL);
-    write_beside("added_tokens.json", NULL);
-    write_beside("config.json", NULL);
-    write_beside("tokenizer_config.json", NULL);
+    write_config_file("special_tokens_map.json", NULL);
+    write_config_file("added_tokens.json", NULL);
+    write_config_file("config.json", NULL);
+    write_config_file("tokenizer_config.json", NULL);
     kvsi_text_release(&file);
 }
 
-static void test_hostile_beside(void **state)
+static void test_hostile_config(void **state)
 {
     static const struct {
         const char *name, *text, *words;
@@ -580,18 +582,18 @@ static void test_hostile_beside(void **state)
         kvs_tokenizer *t;
         kvs_err err = {.message = ""};
 
-        write_beside(cases[i].name, cases[i].text);
+        write_config_file(cases[i].name, cases[i].text);
         assert_int_not_equal(load_file(&t, "tokenizer.model", file.data, file.length, &err),
                              KVS_OK);
         if (!strstr(err.message, cases[i].words))
             fail_msg("'%s' says nothing of '%s'", err.message, cases[i].words);
-        write_beside(cases[i].name, NULL);
+        write_config_file(cases[i].name, NULL);
     }
     kvsi_text_release(&file);
 }
 
-/* Beside a tokenizer.json the first and last token count; what it puts around a text stays. */
-static void test_beside_json(void **state)
+/* For a tokenizer.json only BOS and EOS are read; the template does not change. */
+static void test_config_json(void **state)
 {
     static const char json[] =
         "{\"added_tokens\": [{\"id\": 0, \"content\": \"<|endoftext|>\", \"special\": true},"
@@ -605,13 +607,14 @@ static void test_beside_json(void **state)
     t = load_text(json);
     assert_int_equal(kvs_tokenizer_eos(t), 0);
     kvs_tokenizer_free(t);
-    write_beside("tokenizer_config.json",
-                 "{\"add_bos_token\": true, \"bos_token\": null, \"eos_token\": \"<|im_end|>\"}");
+    write_config_file(
+        "tokenizer_config.json",
+        "{\"add_bos_token\": true, \"bos_token\": null, \"eos_token\": \"<|im_end|>\"}");
     t = load_text(json);
     assert_int_equal(kvs_tokenizer_bos(t), 0);
     assert_int_equal(kvs_tokenizer_eos(t), 1);
     expect_ids(t, "a", "2");
-    /* A copy elsewhere has the same last token. */
+    /* A saved copy has the same EOS. */
     assert_int_equal(kvsi_dir_make(saved, &made, NULL), KVS_OK);
     path = kvsi_path_join(saved, "tokenizer.json");
     assert_int_equal(kvs_tokenizer_save(t, path, NULL), KVS_OK);
@@ -619,17 +622,17 @@ static void test_beside_json(void **state)
     assert_int_equal(kvs_tokenizer_eos(again), 1);
     kvs_tokenizer_free(again);
     kvs_tokenizer_free(t);
-    write_beside("tokenizer_config.json", NULL);
+    write_config_file("tokenizer_config.json", NULL);
     kvsi_free(path);
     kvsi_free(saved);
 }
 
-/* A byte-level vocabulary in GGUF: what stands around a text, and what does if no key says so. */
-static void test_gguf_frames(void **state)
+/* A byte-level vocabulary in GGUF: the tokens around a text, also if no key sets them. */
+static void test_gguf_templates(void **state)
 {
     static const struct {
         const char *pre;
-        int add_bos, add_eos; /* -1 = not said */
+        int add_bos, add_eos; /* -1 = key missing */
         const char *ids;
     } cases[] = {
         {"gpt-2", -1, -1, "0"},    {"gpt-2", 1, 0, "1 0"}, {"gpt-2", 0, 1, "0 2"},
@@ -687,7 +690,7 @@ static void test_character_map(void **state)
                    KVS_E_FORMAT, "damaged");
 }
 
-/* ---- harm ------------------------------------------------------------------------------------ */
+/* ---- hostile files --------------------------------------------------------------------------- */
 
 static void test_refusals(void **state)
 {
@@ -753,7 +756,7 @@ static void test_deep_sequences(void **state)
     kvsi_text_release(&json);
 }
 
-/* Counts and lengths that promise more than the file has. */
+/* Counts and lengths that exceed the file. */
 static void test_hostile_gguf(void **state)
 {
     static const struct {
@@ -789,9 +792,9 @@ int main(void)
         cmocka_unit_test(test_expressions),     cmocka_unit_test(test_scores),
         cmocka_unit_test(test_refusals),        cmocka_unit_test(test_deep_sequences),
         cmocka_unit_test(test_hostile_gguf),    cmocka_unit_test(test_sentencepiece),
-        cmocka_unit_test(test_character_map),   cmocka_unit_test(test_beside_sentencepiece),
-        cmocka_unit_test(test_hostile_beside),  cmocka_unit_test(test_beside_json),
-        cmocka_unit_test(test_gguf_frames),
+        cmocka_unit_test(test_character_map),   cmocka_unit_test(test_config_sentencepiece),
+        cmocka_unit_test(test_hostile_config),  cmocka_unit_test(test_config_json),
+        cmocka_unit_test(test_gguf_templates),
     };
 
     return cmocka_run_group_tests(tests, support_dir_setup, support_dir_teardown);

@@ -1,6 +1,6 @@
-/* Real tokenizers, where KVSHIFT_SHARED has them: ids equal to every list that comes with them, in
- * every format of the same tokenizer; texts come back; saved tokenizers give the same ids; and the
- * trainer learns what a reference learned. */
+/* Real tokenizers, if KVSHIFT_SHARED has them: ids equal every reference list, in every format of
+ * the same tokenizer; texts are reproduced; saved tokenizers give the same ids; and training gives
+ * the reference's merges. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -16,7 +16,7 @@
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-/* A path below the shared data; skips the test where there is none. */
+/* A path below the shared data; skips the test if it does not exist. */
 static char *shared(const char *name)
 {
     const char *root = getenv("KVSHIFT_SHARED");
@@ -97,7 +97,7 @@ static void expect_ids(const kvs_tokenizer *t, const char *text, size_t size, un
     kvs_ids_free(ids);
 }
 
-/* The next line of a text that it cuts up; NULL at its end. */
+/* Splits off the next line; NULL at the end. */
 static char *next_line(char **rest)
 {
     char *line = *rest, *end = strchr(line, '\n');
@@ -112,7 +112,7 @@ static char *next_line(char **rest)
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* Texts with a line between them, and their ids one line each. */
+/* Texts separated by a line, and their ids, one line each. */
 static size_t check_text_list(const kvs_tokenizer *t, const char *base)
 {
     static const char border[] = "\n__ggml_vocab_test__\n";
@@ -167,7 +167,7 @@ static void check_decoding(const kvs_tokenizer *t, const json_t *list, const cha
     kvsi_free(ids);
 }
 
-/* One JSON object a line: text, ids, ids with special tokens, and what they decode to. */
+/* One JSON object per line: text, ids, ids with special tokens, and the decoded text. */
 static size_t check_json_list(const kvs_tokenizer *t, const char *name)
 {
     kvsi_text ids = {0};
@@ -193,7 +193,7 @@ static size_t check_json_list(const kvs_tokenizer *t, const char *name)
     return checked;
 }
 
-/* As it was loaded, and once more after being saved. */
+/* As loaded, and again after saving. */
 static void check_gpt2(kvs_tokenizer *t)
 {
     kvs_tokenizer *again = save_and_load(t);
@@ -275,7 +275,7 @@ static void test_tinystories(void **state)
     kvs_tokenizer_free(t);
 }
 
-/* A character map, and symbols of its own that the map leaves alone.  Ids by SentencePiece 0.2. */
+/* A character map, and user-defined symbols that it does not change.  Ids by SentencePiece 0.2. */
 static void test_baichuan(void **state)
 {
     static const struct {
@@ -298,16 +298,16 @@ static void test_baichuan(void **state)
     assert_int_equal(kvs_tokenizer_vocab(t), 64000);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_ids(t, cases[i].text, strlen(cases[i].text), KVS_ENCODE_NO_SPECIAL, cases[i].ids);
-    /* In a tokenizer.json its symbols can only be added tokens, behind which the text starts anew:
-     * texts without them have the same ids. */
+    /* In a tokenizer.json user-defined symbols can only be added tokens, after which a text starts
+     * again: texts without them have the same ids. */
     expect_ids(again, cases[0].text, strlen(cases[0].text), KVS_ENCODE_NO_SPECIAL, cases[0].ids);
     kvs_tokenizer_free(t);
     kvs_tokenizer_free(again);
 }
 
-/* ---- there and back -------------------------------------------------------------------------- */
+/* ---- round trips ----------------------------------------------------------------------------- */
 
-/* One id after the other gives the same text, in whole characters where the text has only such. */
+/* Decoding id by id gives the same text, in whole characters if the text is valid UTF-8. */
 static void expect_stream(const kvs_tokenizer *t, const int32_t *ids, size_t count,
                           const char *text, size_t size)
 {
@@ -379,8 +379,8 @@ static void test_round_trips(void **state)
     }
 }
 
-/* Any ids at all, as an untrained model makes them, also where a text does not come back as it was:
- * what comes bit by bit is what comes at once. */
+/* Random ids, as from an untrained model, also where decoding is not invertible: incremental
+ * decoding equals decoding at once. */
 static void test_streams(void **state)
 {
     static const char *const tokenizers[] = {"tokenizer-gpt2/vocab.bpe",
@@ -419,8 +419,8 @@ static void test_streams(void **state)
     kvsi_free(text);
 }
 
-/* Cutting a text where no merge reaches across changes nothing: the same ids as of the whole text,
- * merged at one go. */
+/* Splitting a text where no merge can cross changes nothing: the ids equal those of the whole text
+ * merged at once. */
 static void test_cuts(void **state)
 {
     enum { SIZE = 200000 };
@@ -462,13 +462,13 @@ static void test_cuts(void **state)
 
 /* ---- damage ---------------------------------------------------------------------------------- */
 
-/* A file that is cut anywhere is refused, or is a smaller one of its kind; it never does harm. */
+/* A truncated file is refused, or is a smaller valid file; it never does harm. */
 static void test_truncated_files(void **state)
 {
     static const char *const names[] = {"stories260K/tok512.model", "stories260K/tok512.bin",
                                         "tokenizer-gpt2/ggml-vocab-gpt-2.gguf",
                                         "tokenizer-gpt2/tokenizer.json"};
-    char path[4096]; /* on the stack: a test that is skipped frees nothing */
+    char path[4096]; /* on the stack: a skipped test frees nothing */
 
     (void)state;
     snprintf(path, sizeof path, "%s/cut", support_dir);

@@ -1,5 +1,5 @@
-/* Tokenizer files that mean harm: small ones that would take all memory, all time or all of the
- * stack are refused, when they are loaded or at the first text. */
+/* Hostile tokenizer files: small files that would exhaust memory, time or stack are refused, when
+ * loaded or at the first text. */
 #include "base/memory.h"
 #include "model_files.h"
 
@@ -14,13 +14,13 @@ static kvs_status load(kvs_tokenizer **t, const kvsi_text *file, kvs_err *err)
     return st;
 }
 
-/* To a tokenizer.json with one token, "a". */
+/* Starts a tokenizer.json with one token, "a". */
 static void put_document(kvsi_text *json, const char *key, const char *value)
 {
     kvsi_text_format(json, "{\"model\": {\"vocab\": {\"a\": 0}}, \"%s\": %s}", key, value);
 }
 
-/* {"type": "Sequence", MEMBERS: [STEP, STEP, ...]} as `key` of a document. */
+/* {"type": "Sequence", MEMBERS: [STEP, STEP, ...]} as the value of `key`. */
 static void put_steps(kvsi_text *json, const char *key, const char *members, const char *step,
                       int count)
 {
@@ -59,7 +59,7 @@ static kvs_tokenizer *expect_loaded(kvsi_text *json)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Every step runs inside the one before it. */
+/* Every step calls the next recursively. */
 static void many_steps(void **state)
 {
     kvsi_text json = {0};
@@ -75,7 +75,7 @@ static void many_steps(void **state)
     expect_refused(&json, KVS_E_LIMIT, "more than 64 normalizers");
 }
 
-/* Each of these doubles a text, or does worse. */
+/* Each of these at least doubles a text. */
 static void growing_words(void **state)
 {
     static const char *const steps[] = {
@@ -121,7 +121,7 @@ static void growing_pieces(void **state)
     kvs_tokenizer_free(t);
 }
 
-/* It would be found everywhere, without end. */
+/* It would match everywhere, without end. */
 static void empty_replacement(void **state)
 {
     kvsi_text json = {0};
@@ -143,9 +143,9 @@ static void parts_of_characters(void **state)
     expect_refused(&json, KVS_E_FORMAT, "'\\C' is malformed");
 }
 
-/* ---- around a text --------------------------------------------------------------------------- */
+/* ---- templates ------------------------------------------------------------------------------- */
 
-/* A template that names a token of `ids` ids `times` times. */
+/* A template that repeats a token of `ids` ids `times` times. */
 static void put_template(kvsi_text *out, int ids, int times)
 {
     kvsi_text_add(out, "{\"type\": \"TemplateProcessing\", \"single\": [");
@@ -181,7 +181,7 @@ static void long_frames(void **state)
 
 /* ---- other formats --------------------------------------------------------------------------- */
 
-/* llama2.c: tokens without any text at all. */
+/* llama2.c: tokens without text. */
 static void empty_tokens(void **state)
 {
     kvsi_text file = {0};

@@ -1,4 +1,4 @@
-/* What a tokenizer is learned from: the words of documents, however these are stored and cut. */
+/* Training data: the words of documents, independent of how these are stored and split. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -12,8 +12,8 @@
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-/* Text with everything that decides where words end: spaces of all kinds, letters of several bytes,
- * bytes that are not UTF-8, and special strings, one of which starts like another. */
+/* Text with everything that determines where words end: spaces of all kinds, multi-byte letters,
+ * bytes that are not UTF-8, and special strings, one a prefix of another. */
 static const char *const parts[] = {
     "a",        "be",           "Sea's",        " ",
     " ",        "  ",           "\n",           "\r\n",
@@ -34,7 +34,7 @@ static void make_text(kvsi_text *text, size_t size, uint64_t seed)
     assert_int_equal(kvsi_text_check(text, NULL), KVS_OK);
 }
 
-/* The text in pieces of about `piece` bytes; 0 = in one. */
+/* Adds the text in pieces of about `piece` bytes; 0 = in one. */
 static void count(kvsi_word_counts *counts, const kvsi_text *text, size_t piece, int threads)
 {
     const kvs_tokenizer_training training = {
@@ -49,7 +49,7 @@ static void count(kvsi_word_counts *counts, const kvsi_text *text, size_t piece,
         size_t size =
             piece > 0 ? piece / 2 + kvsi_random_below(&random, (uint32_t)piece + 1) : left;
 
-        size = size < left ? size : left; /* an empty piece may come, too */
+        size = size < left ? size : left; /* a piece may be empty */
         assert_int_equal(
             kvsi_word_counter_add(counter, text->data + at, size, at + size == text->length, NULL),
             KVS_OK);
@@ -130,7 +130,7 @@ static void words_do_not_depend_on_pieces_or_threads(void **state)
     kvsi_word_counts whole = {0}, all = {0};
 
     (void)state;
-    make_text(&text, 20000, 1); /* one stretch */
+    make_text(&text, 20000, 1); /* one segment */
     make_text(&large, 900000, 2);
     count(&whole, &text, 0, 1);
     count(&all, &large, 0, 1);
@@ -154,7 +154,7 @@ static void words_do_not_depend_on_pieces_or_threads(void **state)
     kvsi_text_release(&large);
 }
 
-/* A text may be much larger than what is held of it, with spaces in it or without. */
+/* A text may be much larger than the buffered part, with spaces or without. */
 static void counting_takes_bounded_memory(void **state)
 {
     enum { PIECE = 1 << 20, PIECES = 56, LIMIT = 48 << 20 };
@@ -208,8 +208,8 @@ static void every_kind_of_file_gives_the_same(void **state)
     }
 }
 
-/* Documents are the same whether lines or separators divide them; what divides is not learned, and
- * nothing is learned across. */
+/* Documents are the same for JSON lines and separators; separators are not learned, and no word
+ * crosses them. */
 static void documents_are_learned_one_by_one(void **state)
 {
     static const char text[] = "ab<|endoftext|>\nab<|endoftext|>abab", odd[] = "ab==ab==abab";

@@ -1,4 +1,4 @@
-/* The same model in every format that is read gives the same tensors and the same configuration. */
+/* The same model in every supported format gives the same tensors and configuration. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -39,9 +39,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- comparing ---- */
+/* ---- comparison ---- */
 
-/* What a number of `dtype` is when it is stored and read again. */
+/* Rounds values to `dtype`. */
 static void round_trip(float *numbers, size_t count, kvsi_dtype dtype)
 {
     void *stored = kvsi_alloc(count, kvsi_dtype_bytes(dtype, 1));
@@ -68,7 +68,7 @@ static void expect_config(const kvs_model_config *a, const kvs_model_config *b)
 {
     json_t *first = kvsi_hf_config_to_json(a), *second = kvsi_hf_config_to_json(b);
 
-    json_object_del(first, "initializer_range"); /* says nothing about a trained model */
+    json_object_del(first, "initializer_range"); /* irrelevant for a trained model */
     json_object_del(second, "initializer_range");
     if (!json_equal(first, second))
         fail_msg("configurations differ: %s, expected %s", json_dumps(first, 0),
@@ -103,7 +103,8 @@ static void run_model(float *logits, const kvs_model *model)
     kvs_session_free(session);
 }
 
-/* Products with plain types have the same order of sums, so the same bits, wherever they are. */
+/* Products with plain types have the same summation order, so the same bits, in memory or in the
+ * file. */
 static void expect_same_logits(const kvs_model *a, const kvs_model *b)
 {
     float first[2 * 16], second[2 * 16];
@@ -114,8 +115,7 @@ static void expect_same_logits(const kvs_model *a, const kvs_model *b)
     assert_memory_equal(first, second, 2 * a->config.vocab * sizeof *first);
 }
 
-/* Loads and opens `path` and compares with what the numbers are when they are stored as `dtype`;
- * vectors may be F32 instead. */
+/* Loads and opens `path` and compares it with the values rounded to `dtype`; vectors may be F32. */
 static void expect_model(fixture *f, const char *path, const kvs_model *expected, kvsi_dtype dtype,
                          int vectors_too)
 {
@@ -195,7 +195,7 @@ static void safetensors_of_every_type(void **state)
     }
 }
 
-/* Two files and their index; `second` says which file the index names for the later tensors. */
+/* Two files and their index; `second` is the file that the index gives for the later tensors. */
 static void write_shards(const fixture *f, const char *second)
 {
     const size_t count = f->model->layout.count, half = count / 2;
@@ -226,7 +226,7 @@ static void expect_refused(const char *path, const char *text)
         fail_msg("'%s' says nothing of '%s'", err.message, text);
 }
 
-/* The file, which is released, in the model's folder. */
+/* Writes the file to the model's folder and releases it. */
 static void expect_file_refused(const fixture *f, kvsi_text *file, const char *text)
 {
     char *path = write_file(f->dir, "model.safetensors", file->data, file->length);
@@ -263,7 +263,7 @@ static void shards(void **state)
     kvsi_free(index);
 }
 
-/* The index can name one file only for a tensor that is in two. */
+/* An index can name only one file for a tensor that is in two. */
 static void a_tensor_in_two_shards(void **state)
 {
     fixture *f = *state;
@@ -278,7 +278,7 @@ static void a_tensor_in_two_shards(void **state)
     kvsi_text_release(&file);
 }
 
-/* The model's tensors, and a copy of the table as the head: in another type, changed or cut. */
+/* The model's tensors, and a copy of the embedding as head: in another type, changed or cut. */
 static void put_with_head(kvsi_text *file, const kvs_model *model, kvsi_dtype dtype, float change,
                           size_t rows)
 {
@@ -307,7 +307,7 @@ static void put_with_head(kvsi_text *file, const kvs_model *model, kvsi_dtype dt
     kvsi_free(head);
 }
 
-/* A file of a tied model has the embedding, the head, or both; both must then be equal. */
+/* A file of a tied model has the embedding, the head, or both, which must be equal. */
 static void tied_heads(void **state)
 {
     fixture *f = *state;
@@ -336,7 +336,7 @@ static void tied_heads(void **state)
     kvs_model_free(untied);
 }
 
-/* A head of its own in a GGUF file is used.  It is refused where the configuration says tied. */
+/* A separate head in a GGUF file is used.  It is refused if the configuration ties it. */
 static void gguf_heads(void **state)
 {
     fixture *f = *state;
@@ -458,7 +458,7 @@ static void gguf_llama(void **state)
     }
 }
 
-/* With a shift, rows in our order; and as the keys alone say, without. */
+/* With a shift, rows in our order; without kvshift.config, a plain model. */
 static void gguf_kvshift(void **state)
 {
     fixture *f = *state;
@@ -516,7 +516,7 @@ static void gguf_names_go_both_ways(void **state)
         assert_false(kvsi_gguf_name_to_ours(ours, strange[i]));
 }
 
-/* With these a file is the same plain model. */
+/* Keys that do not change the model. */
 static void gguf_keys_that_change_nothing(void **state)
 {
     static const struct {
@@ -540,7 +540,7 @@ static void gguf_keys_that_change_nothing(void **state)
     }
     put_gguf(&file, f->model, "llama", NULL, 0);
     add_gguf_float(&file, "llama.rope.scaling.factor", 8);
-    add_gguf_text(&file, "llama.rope.scaling.type", "none"); /* then the factor does not count */
+    add_gguf_text(&file, "llama.rope.scaling.type", "none"); /* then the factor is ignored */
     add_gguf_u32(&file, "llama.rope.scaling.original_context_length", 4);
     add_gguf_u32(&file, "llama.expert_count", 0);
     add_gguf_text(&file, "llama.tensor_data_layout", "Meta AI original pth");
@@ -554,7 +554,7 @@ static void gguf_keys_that_change_nothing(void **state)
 
 /* ---- tokens that end a text ---- */
 
-/* Whether loaded or opened. */
+/* Loaded and opened. */
 static void expect_eos(const fixture *f, const char *path, const int32_t *expected, size_t count)
 {
     kvs_model *models[2] = {NULL, NULL};
@@ -574,18 +574,18 @@ static void expect_eos(const fixture *f, const char *path, const int32_t *expect
 static void last_tokens_of_folders(void **state)
 {
     static const struct {
-        const char *config, *generation; /* NULL = not there */
+        const char *config, *generation; /* NULL = missing */
         int32_t ids[2];
         size_t count;
     } cases[] = {
         {NULL, NULL, {0}, 0},
         {"3", NULL, {3}, 1},
         {"[3, 5]", NULL, {3, 5}, 2},
-        {"3", "[5, 2]", {5, 2}, 2}, /* the generation's counts */
+        {"3", "[5, 2]", {5, 2}, 2}, /* generation_config.json takes precedence */
         {"[3, 5]", "2", {2}, 1},
         {"[3, 5]", "null", {3, 5}, 2},
         {NULL, "4", {4}, 1},
-        {"[7, -1, 50256, 7, 9223372036854775807]", NULL, {7}, 1}, /* there are no such tokens */
+        {"[7, -1, 50256, 7, 9223372036854775807]", NULL, {7}, 1}, /* not in the vocabulary */
     };
     fixture *f = *state;
 
@@ -636,7 +636,7 @@ static void last_tokens_of_gguf(void **state)
     kvsi_text_release(&file);
 }
 
-/* ---- checking ---- */
+/* ---- checks ---- */
 
 static void a_number_that_is_none_is_found(void **state)
 {

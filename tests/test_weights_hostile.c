@@ -1,5 +1,5 @@
-/* Model files that are damaged, wrong or hostile are refused, with a message that names the tensor,
- * the key or the number, and nothing is read outside them. */
+/* Damaged, wrong and hostile model files are refused with a message that names the tensor, the key
+ * or the number, and nothing is read outside of them. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "formats/hf.h"
@@ -62,7 +62,7 @@ static void expect_refusal_of(fixture *f, const char *path, const char *text)
     }
 }
 
-/* The file as it is now, under a name that says nothing. */
+/* The current file, under a neutral name. */
 static void expect_refusal(fixture *f, const char *text)
 {
     char *path = write_file(f->dir, "file", f->file.data, f->file.length);
@@ -76,7 +76,7 @@ static void restart(fixture *f)
     kvsi_text_release(&f->file);
 }
 
-/* Whatever happens to a file, opening it must not read outside; sanitizers watch. */
+/* A damaged file must never cause reads outside of it; sanitizers check that. */
 static void expect_survival(fixture *f, size_t step)
 {
     const size_t length = f->file.length;
@@ -96,7 +96,7 @@ static void expect_survival(fixture *f, size_t step)
 
 /* ---- GGUF ---- */
 
-/* Where the number stands behind the name of a matrix. */
+/* Offsets of numbers after the name of a matrix. */
 enum { RANK = 0, INNER = 4, OUTER = 12, TYPE = 20, OFFSET = 24 };
 
 static void make_gguf(fixture *f)
@@ -193,7 +193,7 @@ static void gguf_keys(void **state)
     }
 }
 
-/* A name that is there already, one that no model has, one that is missing then. */
+/* A name that occurs twice, an unknown one, and the one that is missing then. */
 static void gguf_names(void **state)
 {
     static const struct {
@@ -334,7 +334,7 @@ static void make_safetensors(fixture *f)
     put_model_safetensors(&f->file, f->model, KVSI_F32, 0, f->model->layout.count);
 }
 
-/* Replaces text in the header by as much text. */
+/* Replaces text in the header by text of the same length. */
 static void replace(fixture *f, const char *from, const char *to)
 {
     assert_int_equal(strlen(from), strlen(to));
@@ -404,7 +404,7 @@ static void strangers(void **state)
     kvsi_free(tensors);
 }
 
-/* ---- neither ---- */
+/* ---- other files ---- */
 
 static void no_models(void **state)
 {
@@ -427,7 +427,7 @@ static void no_models(void **state)
 
 /* ---- Baichuan-M1 ---- */
 
-/* Copies the golden model with a text of its config.json or its header replaced. */
+/* Copies the golden model, replacing text in its config.json or its header. */
 static void expect_baichuan_refusal(fixture *f, const char *name, const char *from, const char *to,
                                     const char *text)
 {
@@ -471,7 +471,7 @@ static void baichuan(void **state)
                             "no tensor 'model.layers.0.self_attn.q_proj.weight'");
 }
 
-/* Keys that would change what a model computes are never passed over. */
+/* Keys that would change results are never ignored. */
 static void gguf_keys_that_change_results(void **state)
 {
     static const struct {
@@ -516,7 +516,7 @@ static void gguf_keys_that_change_results(void **state)
     expect_refusal(f, "key 'llama.logit_scale': expected a whole number");
 }
 
-/* What a model's files say of its last tokens is checked before it is used. */
+/* EOS ids in a model's files are checked. */
 static void last_tokens(void **state)
 {
     static const struct {

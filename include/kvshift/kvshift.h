@@ -850,18 +850,18 @@ typedef struct kvs_sample {
 /* What a progress callback may ask for, added up. */
 enum { KVS_PROGRESS_STOP = 1, KVS_PROGRESS_SAVE = 2 };
 
-/* A text file that the caller wants in the run's folder.  On a resumed run it replaces the one that
- * is there, or is added to it. */
+/* A text file of the caller for the run folder.  On a resumed run it replaces the file that is
+ * there, or is appended to it. */
 typedef struct kvs_run_file {
     const char *name, *text;
     int append;
 } kvs_run_file;
 
-/* A whole run with its folder: train.jsonl (settings, then one record a step), train.csv and tb/
- * (the same numbers as a table and for TensorBoard), samples.jsonl, result.json, config.json,
- * model.safetensors, tokenizer.json and the caller's own files; and ckpt/ with checkpoints, from
- * which a run goes on bit for bit as if it had never stopped.  The folder is locked against a
- * second process. */
+/* A run with its folder: train.jsonl (settings, then one record per step), train.csv and tb/ (the
+ * same records as a table and for TensorBoard), samples.jsonl, result.json, config.json,
+ * model.safetensors, tokenizer.json, the caller's files, and ckpt/ with checkpoints, from which a
+ * run continues with the same bits as if it had never stopped.  The log is locked against a second
+ * process.  docs/run-folder.md describes every file. */
 typedef struct kvs_train_job {
     kvs_model *model;
     const kvs_task *task;
@@ -900,6 +900,9 @@ typedef struct kvs_train_result {
 } kvs_train_result;
 
 KVS_API kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err *err);
+/* Whether a folder holds a run, so that kvs_train would refuse it unless it resumes: *file is the
+ * name of the file that shows it (a static string), NULL if there is none. */
+KVS_API kvs_status kvs_run_find(const char **file, const char *dir, kvs_err *err);
 
 /* ---- tokenizers ------------------------------------------------------------------------------ */
 

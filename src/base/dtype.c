@@ -64,9 +64,9 @@ static uint32_t to_bits(float value)
 }
 
 /* sign 1, exponent 5 (bias 15), fraction 10 -> sign 1, exponent 8 (bias 127), fraction 23 */
-float kvsi_f16_to_float(uint16_t half)
+float kvsi_f16_to_float(uint16_t bits)
 {
-    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, magnitude = half & 0x7fff;
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, magnitude = bits & 0x7fff;
 
     if (magnitude >= 0x7c00) /* infinity or NaN */
         return from_bits(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
@@ -105,24 +105,24 @@ static uint16_t float_to_bf16(float value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-static uint16_t half_at(const unsigned char *at)
+static uint16_t get_u16(const unsigned char *at)
 {
-    uint16_t half;
+    uint16_t bits16;
 
-    memcpy(&half, at, sizeof half);
-    return half;
+    memcpy(&bits16, at, sizeof bits16);
+    return bits16;
 }
 
-static void put_half(unsigned char *at, uint16_t half)
+static void put_u16(unsigned char *at, uint16_t bits16)
 {
-    memcpy(at, &half, sizeof half);
+    memcpy(at, &bits16, sizeof bits16);
 }
 
 /* ---- quantized blocks ---- */
 
 static void decode_q8_0(float *out, const unsigned char *block)
 {
-    const float d = kvsi_f16_to_float(half_at(block));
+    const float d = kvsi_f16_to_float(get_u16(block));
 
     for (int i = 0; i < RUN; i++)
         out[i] = d * (float)(int8_t)block[2 + i];
@@ -130,7 +130,7 @@ static void decode_q8_0(float *out, const unsigned char *block)
 
 static void decode_q4_0(float *out, const unsigned char *block)
 {
-    const float d = kvsi_f16_to_float(half_at(block));
+    const float d = kvsi_f16_to_float(get_u16(block));
 
     for (int i = 0; i < RUN / 2; i++) {
         out[i] = d * (float)((block[2 + i] & 15) - 8);
@@ -153,7 +153,7 @@ static void run_scale(int *scale, int *offset, const unsigned char *packed, int 
 
 static void decode_q4_k(float *out, const unsigned char *block)
 {
-    const float d = kvsi_f16_to_float(half_at(block)), m = kvsi_f16_to_float(half_at(block + 2));
+    const float d = kvsi_f16_to_float(get_u16(block)), m = kvsi_f16_to_float(get_u16(block + 2));
 
     for (int r = 0; r < SUPER / RUN; r++) {
         const unsigned char *q = block + 16 + r / 2 * RUN; /* two runs share 32 bytes */
@@ -172,7 +172,7 @@ static void decode_q4_k(float *out, const unsigned char *block)
 static void decode_q6_k(float *out, const unsigned char *block)
 {
     const unsigned char *upper = block + SUPER / 2, *scales = upper + SUPER / 4;
-    const float d = kvsi_f16_to_float(half_at(scales + 16));
+    const float d = kvsi_f16_to_float(get_u16(scales + 16));
 
     for (int i = 0; i < SUPER; i++) {
         const int side = i / 128, r = i / RUN % 4, at = i % RUN;
@@ -206,7 +206,7 @@ static void encode_q8_0(unsigned char *block, const float *in)
 {
     const float d = fabsf(extreme(in)) / 127.0F, inverse = inverse_of(d);
 
-    put_half(block, float_to_f16(d));
+    put_u16(block, float_to_f16(d));
     for (int i = 0; i < RUN; i++)
         block[2 + i] = (unsigned char)(int8_t)roundf(in[i] * inverse);
 }
@@ -222,7 +222,7 @@ static void encode_q4_0(unsigned char *block, const float *in)
 {
     const float d = extreme(in) / -8.0F, inverse = inverse_of(d);
 
-    put_half(block, float_to_f16(d));
+    put_u16(block, float_to_f16(d));
     for (int i = 0; i < RUN / 2; i++)
         block[2 + i] =
             (unsigned char)(four_bits(in[i] * inverse) | four_bits(in[RUN / 2 + i] * inverse) << 4);
@@ -234,10 +234,10 @@ static void decode_block(float *out, kvsi_dtype dtype, const unsigned char *bloc
 {
     switch (dtype) {
     case KVSI_F16:
-        *out = kvsi_f16_to_float(half_at(block));
+        *out = kvsi_f16_to_float(get_u16(block));
         break;
     case KVSI_BF16:
-        *out = from_bits((uint32_t)half_at(block) << 16);
+        *out = from_bits((uint32_t)get_u16(block) << 16);
         break;
     case KVSI_Q8_0:
         decode_q8_0(out, block);
@@ -280,9 +280,9 @@ void kvsi_dtype_encode(void *out, kvsi_dtype dtype, const float *in, size_t coun
     }
     for (size_t i = 0; i < count / block; i++, to += bytes, in += block)
         if (dtype == KVSI_F16)
-            put_half(to, float_to_f16(*in));
+            put_u16(to, float_to_f16(*in));
         else if (dtype == KVSI_BF16)
-            put_half(to, float_to_bf16(*in));
+            put_u16(to, float_to_bf16(*in));
         else if (dtype == KVSI_Q8_0)
             encode_q8_0(to, in);
         else

@@ -47,6 +47,6 @@ int kvsi_dtype_is_weight(kvsi_dtype dtype);
 void kvsi_dtype_decode(float *out, kvsi_dtype dtype, const void *data, size_t count);
 void kvsi_dtype_encode(void *out, kvsi_dtype dtype, const float *in, size_t count);
 
-float kvsi_f16_to_float(uint16_t half);
+float kvsi_f16_to_float(uint16_t bits);
 
 #endif

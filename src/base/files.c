@@ -147,7 +147,7 @@ static kvs_status open_temporary(kvsi_new_file *file, kvs_err *err)
 
 kvs_status kvsi_new_file_open(kvsi_new_file **out, const char *path, kvs_err *err)
 {
-    const size_t room = strlen(path) + 32;
+    const size_t size = strlen(path) + 32;
     kvs_status st = KVS_OK;
     kvsi_new_file *file;
 
@@ -157,12 +157,12 @@ kvs_status kvsi_new_file_open(kvsi_new_file **out, const char *path, kvs_err *er
         return kvsi_no_memory(err, "'%s'", path);
     TRY_OUT(check_target(path, err));
     file->path = kvsi_strdup(path);
-    file->temporary = kvsi_alloc(room, 1);
+    file->temporary = kvsi_alloc(size, 1);
     if (!file->path || !file->temporary) {
         st = kvsi_no_memory(err, "'%s'", path);
         goto out;
     }
-    snprintf(file->temporary, room, "%s.tmp-%ld", path, (long)getpid());
+    snprintf(file->temporary, size, "%s.tmp-%ld", path, (long)getpid());
     TRY_OUT(open_temporary(file, err));
     *out = file;
     file = NULL;
@@ -320,11 +320,11 @@ char *kvsi_path_join(const char *dir, const char *name)
 {
     const size_t length = strlen(dir);
     const char *slash = length > 0 && dir[length - 1] != '/' ? "/" : "";
-    const size_t room = length + strlen(name) + 2;
-    char *path = kvsi_alloc(room, 1);
+    const size_t size = length + strlen(name) + 2;
+    char *path = kvsi_alloc(size, 1);
 
     if (path)
-        snprintf(path, room, "%s%s%s", dir, slash, name);
+        snprintf(path, size, "%s%s%s", dir, slash, name);
     return path;
 }
 

@@ -321,6 +321,15 @@ kvs_status kvsi_json_get_real(double *out, const json_t *object, const char *key
     return KVS_OK;
 }
 
+kvs_status kvsi_json_get_number(double *out, const json_t *object, const char *key,
+                                const char *what, kvs_err *err)
+{
+    *out = NAN;
+    if (json_is_null(json_object_get(object, key)))
+        return KVS_OK;
+    return kvsi_json_get_real(out, object, key, what, err);
+}
+
 kvs_status kvsi_json_get_bool(int *out, const json_t *object, const char *key, const char *what,
                               kvs_err *err)
 {

@@ -43,6 +43,9 @@ kvs_status kvsi_json_get_size(size_t *out, const json_t *object, const char *key
                               kvs_err *err);
 kvs_status kvsi_json_get_real(double *out, const json_t *object, const char *key, const char *what,
                               kvs_err *err);
+/* The inverse of kvsi_json_number: NaN where the value is null, and where the key is missing. */
+kvs_status kvsi_json_get_number(double *out, const json_t *object, const char *key,
+                                const char *what, kvs_err *err);
 kvs_status kvsi_json_get_bool(int *out, const json_t *object, const char *key, const char *what,
                               kvs_err *err);
 /* The string is borrowed from the object. */

@@ -77,12 +77,12 @@ static int open_zstd(kvsi_source *source)
 {
     enum {
         ALWAYS = 23,
-        MOST = 27,
+        LOG_MAX = 27,
         TIMES = 1024
     }; /* logarithms; bytes of window per byte of file */
     int log = ALWAYS;
 
-    while (log < MOST && (uint64_t)1 << log < TIMES * source->size)
+    while (log < LOG_MAX && (uint64_t)1 << log < TIMES * source->size)
         log++;
     source->block = kvsi_alloc(BLOCK, 1);
     source->zstd = ZSTD_createDStream();

@@ -13,7 +13,7 @@ typedef struct data_settings {
     double valid;
     uint64_t seed, shard_tokens;
     int overwrite, quiet;
-    size_t vocab; /* of info and check */
+    size_t vocab; /* info and check */
     int json;
 } data_settings;
 
@@ -68,7 +68,7 @@ static const kvsi_setting build_rows[] = {
      .group = "Documents",
      .placeholder = "ANSWER",
      .choices = yes_or_no,
-     .help = "end each document with the tokenizer's EOS",
+     .help = "add the tokenizer's EOS after each document",
      .automatic = "yes if it has one"},
     {.name = "valid",
      .kind = KVSI_SETTING_REAL,
@@ -164,7 +164,7 @@ static void print_split_rule(const kvs_corpus_info *info)
                100 * info->valid, info->seed);
         return;
     case KVS_SPLIT_BY_POSITION:
-        printf("split      one document: its last %g %% for validation\n", 100 * info->valid);
+        printf("split      a single document: its last %g %% for validation\n", 100 * info->valid);
         return;
     }
 }

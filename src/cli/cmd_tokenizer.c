@@ -344,7 +344,7 @@ static kvs_status train(void *data, const kvsi_call *call, kvs_err *err)
         return st;
     TRY_OUT(kvs_tokenizer_save(t, settings->out, err));
     if (kvs_tokenizer_vocab(t) < settings->vocab)
-        fprintf(stderr, "kvshift: no pairs are left to merge: %zu tokens instead of %zu\n",
+        fprintf(stderr, "kvshift: no pairs left to merge: %zu tokens instead of %zu\n",
                 kvs_tokenizer_vocab(t), settings->vocab);
     printf("%s: %zu tokens\n", settings->out, kvs_tokenizer_vocab(t));
 out:

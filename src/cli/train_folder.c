@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char kvsi_sources_file[] = "sources.json";
+const char kvsi_resolved_file[] = "config.resolved.toml", kvsi_sources_file[] = "sources.json";
 
 /* Appends a value as the content of a file and releases it. */
 static void add_json(kvsi_text *text, json_t *value)
@@ -71,7 +71,7 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_options *s,
     TRY(kvsi_text_check(&out->settings, err));
     TRY(kvsi_text_check(&out->command, err));
     TRY(kvsi_text_check(&out->environment, err));
-    out->list[0] = (kvs_run_file){"config.resolved.toml", out->settings.data, 0};
+    out->list[0] = (kvs_run_file){kvsi_resolved_file, out->settings.data, 0};
     out->list[1] = (kvs_run_file){"command.txt", out->command.data, 1};
     out->list[2] = (kvs_run_file){"env.json", out->environment.data, 0};
     out->count = 3;
@@ -140,7 +140,7 @@ static kvs_status merge_option(merge *m, size_t index, kvs_err *err)
 
 kvs_status kvsi_train_take_run(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
-    char *path = kvsi_path_join(s->out, "config.resolved.toml");
+    char *path = kvsi_path_join(s->out, kvsi_resolved_file);
     merge m = {.given = s, .parsed = parsed};
     kvs_status st = KVS_OK;
 
@@ -164,20 +164,15 @@ out:
 
 kvs_status kvsi_train_check_out(const kvsi_train_options *s, kvs_err *err)
 {
-    static const char *const names[] = {"train.jsonl", "model.safetensors"};
-    kvs_status st = KVS_OK;
+    const char *file;
 
-    for (size_t i = 0; s->out && !s->resume && i < sizeof names / sizeof *names; i++) {
-        char *path = kvsi_path_join(s->out, names[i]);
-
-        if (!path)
-            return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", s->out);
-        if (st == KVS_OK && kvsi_file_exists(path))
-            st = kvsi_fail(err, KVS_E_IO,
-                           "'%s' already holds a run ('%s'); --resume continues it, another --out "
-                           "starts a new one",
-                           s->out, names[i]);
-        kvsi_free(path);
-    }
-    return st;
+    if (!s->out || s->resume)
+        return KVS_OK;
+    TRY(kvs_run_find(&file, s->out, err));
+    if (file)
+        return kvsi_fail(err, KVS_E_IO,
+                         "'%s' already holds a run ('%s'); --resume continues it, another --out "
+                         "starts a new one",
+                         s->out, file);
+    return KVS_OK;
 }

@@ -1,4 +1,4 @@
-/* cli/train_folder.h - the files with which a run in its folder can be repeated and resumed:
+/* cli/train_folder.h - the files with which a run can be repeated and resumed (docs/run-folder.md):
  *
  *     config.resolved.toml    every setting, as 'kvshift train --config' takes it
  *     command.txt             the command lines that started and resumed the run
@@ -24,6 +24,7 @@ kvs_status kvsi_run_files_make(kvsi_run_files *out, const kvsi_train_options *s,
                                const kvsi_train_setup *setup, kvs_err *err);
 void kvsi_run_files_release(kvsi_run_files *files);
 
+extern const char kvsi_resolved_file[]; /* "config.resolved.toml" */
 /* The name of sources.json, and its list "sources": [{name, bytes, checksum}]. */
 extern const char kvsi_sources_file[];
 json_t *kvsi_sources_json(const kvs_corpus *corpus);

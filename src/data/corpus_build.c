@@ -43,7 +43,7 @@ typedef struct build {
     kvsi_shard_writer *writers[KVSI_SPLITS];
 } build;
 
-typedef kvs_status (*piece_taker)(build *b, const kvsi_document_piece *piece, kvs_err *err);
+typedef kvs_status (*piece_callback)(build *b, const kvsi_document_piece *piece, kvs_err *err);
 
 void kvs_corpus_plan_init(kvs_corpus_plan *plan)
 {
@@ -80,8 +80,9 @@ static kvs_status report(build *b, kvs_err *err)
     return KVS_OK;
 }
 
-/* The first pass records the file's size and time; the second checks them. */
-static kvs_status note_source(build *b, size_t index, const kvsi_documents *documents, kvs_err *err)
+/* The first pass records the file's size and checksum; the second compares them. */
+static kvs_status record_source(build *b, size_t index, const kvsi_documents *documents,
+                                kvs_err *err)
 {
     kvsi_source_record *source = &b->record.sources[index];
     const uint64_t bytes = kvsi_documents_bytes(documents);
@@ -99,7 +100,7 @@ static kvs_status note_source(build *b, size_t index, const kvsi_documents *docu
     return KVS_OK;
 }
 
-static kvs_status read_file(build *b, size_t index, piece_taker take, kvs_err *err)
+static kvs_status read_file(build *b, size_t index, piece_callback callback, kvs_err *err)
 {
     const uint64_t before = b->progress.bytes;
     kvsi_documents *documents = NULL;
@@ -114,23 +115,23 @@ static kvs_status read_file(build *b, size_t index, piece_taker take, kvs_err *e
         TRY_OUT(kvsi_documents_next(documents, &piece, &found, err));
         if (!found)
             break;
-        TRY_OUT(take(b, &piece, err));
+        TRY_OUT(callback(b, &piece, err));
         b->progress.bytes = before + kvsi_documents_bytes(documents);
         b->progress.documents += (uint64_t)piece.last;
         TRY_OUT(report(b, err));
     }
     b->progress.bytes = before + kvsi_documents_bytes(documents);
-    TRY_OUT(note_source(b, index, documents, err));
+    TRY_OUT(record_source(b, index, documents, err));
 out:
     kvsi_documents_close(documents);
     return st;
 }
 
-static kvs_status read_files(build *b, int counting, piece_taker take, kvs_err *err)
+static kvs_status read_files(build *b, int counting, piece_callback callback, kvs_err *err)
 {
     b->progress = (kvs_corpus_progress){.counting = counting, .size = b->progress.size};
     for (size_t i = 0; i < b->plan->count; i++)
-        TRY(read_file(b, i, take, err));
+        TRY(read_file(b, i, callback, err));
     return report(b, err);
 }
 

@@ -35,15 +35,15 @@ void kvsi_tensor_writer_release(kvsi_tensor_writer *writer)
 /* The smallest value that overflows the type, or the f16 scale of its blocks. */
 static float limit_of(kvsi_dtype dtype)
 {
-    const float half = 65520;
+    const float f16_limit = 65520;
 
     switch (dtype) {
     case KVSI_F16:
-        return half;
+        return f16_limit;
     case KVSI_Q8_0:
-        return half * 127;
+        return f16_limit * 127;
     case KVSI_Q4_0:
-        return half * 8;
+        return f16_limit * 8;
     default:
         return INFINITY;
     }

@@ -1,5 +1,4 @@
-/* report/run.h - a run's folder, read back and checked: train.jsonl (a line of settings, then one
- * record a step) and, once the run has ended, result.json. */
+/* report/run.h - a run as reports need it, from its log and, once it has ended, result.json. */
 #ifndef KVSI_REPORT_RUN_H
 #define KVSI_REPORT_RUN_H
 
@@ -7,8 +6,8 @@
 #include "kvshift/kvshift.h"
 
 typedef struct kvsi_run_point {
-    uint64_t step, tokens; /* tokens: fed up to and with this step */
-    double loss, accuracy; /* of this batch, or NaN */
+    uint64_t step, tokens; /* tokens: sum up to and including this step */
+    double loss, accuracy; /* of the batch; NaN = none */
 } kvsi_run_point;
 
 typedef struct kvsi_run_evaluation {
@@ -18,24 +17,24 @@ typedef struct kvsi_run_evaluation {
 
 typedef struct kvsi_run {
     kvs_run_summary summary;
-    int is_text;      /* it learns a text, not a task */
+    int is_text;      /* trained on text, not on a task */
     json_t *settings; /* see report/settings.h */
-    char *command;    /* as it was typed, "" if not recorded */
+    char *command;    /* command line; "" if not recorded */
     char version[32]; /* of the program that made the run */
     char cpu_level[32];
     size_t threads;
-    kvsi_run_point *points; /* one a step, steps rising; at least one */
+    kvsi_run_point *points; /* one per logged step, in order; at least one */
     size_t point_count;
-    kvsi_run_evaluation *evaluations; /* steps rising; the last is the final one, if it has ended */
+    kvsi_run_evaluation *evaluations; /* in order; the last is the final one if the run ended */
     size_t evaluation_count;
 } kvsi_run;
 
 kvs_status kvsi_run_open(kvsi_run *run, const char *dir, kvs_err *err);
 void kvsi_run_close(kvsi_run *run); /* a zeroed one is fine */
 
-/* It has gone all the way and its final loss is a number. */
+/* All planned steps are done and the final loss is a number. */
 int kvsi_run_is_complete(const kvsi_run *run);
-/* Loss at the evaluation after that step; NaN if there was none. */
+/* Loss of the evaluation after `step`; NaN if there was none. */
 double kvsi_run_loss_at(const kvsi_run *run, uint64_t step);
 /* Mean accuracy of the 20 batches up to point `last`; NaN if none was scored. */
 double kvsi_run_recent_accuracy(const kvsi_run *run, size_t last);

@@ -7,13 +7,12 @@
 #include "data/task.h"
 #include "formats/hf.h"
 #include "repro/reuse.h"
+#include "run/run.h"
 #include "train/settings.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char DIVERGED[] = "diverged.json";
 
 enum { RESULT_LIMIT = 1 << 20, CHECKPOINTS = 4 }; /* of a run, over its length */
 
@@ -30,39 +29,6 @@ char *kvsi_conduct_dir(const char *out, const char *name)
 
     kvsi_free(runs);
     return dir;
-}
-
-static int has_file(const char *dir, const char *name)
-{
-    char *path = kvsi_path_join(dir, name);
-    const int has = path && kvsi_file_exists(path);
-
-    kvsi_free(path);
-    return has;
-}
-
-/* Steps that the run's result speaks of; 0 = there is none, or none that can be read. */
-static size_t steps_done(const char *dir)
-{
-    char *path = kvsi_path_join(dir, "result.json");
-    json_t *result = NULL;
-    size_t steps = 0;
-
-    if (path && kvsi_json_read(&result, path, RESULT_LIMIT, NULL) == KVS_OK &&
-        kvsi_json_get_size(&steps, result, "steps", path, NULL) != KVS_OK)
-        steps = 0;
-    json_decref(result);
-    kvsi_free(path);
-    return steps;
-}
-
-kvs_run_state kvsi_conduct_state(const char *dir, uint64_t steps)
-{
-    if (has_file(dir, DIVERGED))
-        return KVS_RUN_DIVERGED;
-    if (steps_done(dir) >= steps)
-        return KVS_RUN_DONE;
-    return has_file(dir, "train.jsonl") ? KVS_RUN_BEGUN : KVS_RUN_NEW;
 }
 
 /* ---- is it the run that is planned? ---------------------------------------------------------- */
@@ -202,18 +168,6 @@ static void on_notice(void *user, const char *line)
         now->c->options->notice(now->c->options->user, line);
 }
 
-static kvs_status mark_diverged(const char *dir, const kvs_err *why, kvs_err *err)
-{
-    char *path = kvsi_path_join(dir, DIVERGED);
-    json_t *json = json_pack("{s:s}", "message", why->message);
-    const kvs_status st = path && json ? kvsi_json_write(json, path, err)
-                                       : kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", dir);
-
-    json_decref(json);
-    kvsi_free(path);
-    return st;
-}
-
 static size_t eval_sequences(const conducting *now)
 {
     const kvsi_planned *run = now->run;
@@ -255,7 +209,7 @@ static kvs_status train(conducting *now, kvs_model *model, const kvs_task *task,
     const kvs_status st = kvs_train(&job, &result, &why);
 
     if (st == KVS_E_DIVERGED)
-        return mark_diverged(dir, &why, err);
+        return kvsi_run_mark_diverged(dir, why.message, err);
     return st == KVS_OK ? KVS_OK : kvsi_in_file(st, &why, run->name, err);
 }
 
@@ -317,7 +271,7 @@ static kvs_status conduct_run(conducting *now, const char *dir, kvs_err *err)
         goto out;
     }
     TRY_OUT(refuse_other(run, dir, planned, err));
-    run->view.state = kvsi_conduct_state(dir, run->train.steps);
+    run->view.state = kvsi_run_state(dir, run->train.steps);
     if (run->view.state == KVS_RUN_NEW) {
         TRY_OUT(kvsi_reuse(&taken, dir, planned, run, eval_sequences(now), now->c->options, err));
         run->view.state = taken ? KVS_RUN_DONE : KVS_RUN_NEW;
@@ -326,7 +280,7 @@ static kvs_status conduct_run(conducting *now, const char *dir, kvs_err *err)
         TRY_OUT(make_and_train(now, &config, task, dir, planned, err));
         if (now->stopped)
             goto out;
-        run->view.state = kvsi_conduct_state(dir, run->train.steps);
+        run->view.state = kvsi_run_state(dir, run->train.steps);
         tell(now, NULL, 1);
     }
     if (run->view.state == KVS_RUN_DONE)

@@ -27,7 +27,6 @@ typedef struct kvsi_conductor {
 
 /* The folder of a run below the experiment's, in fresh memory; NULL: no memory. */
 char *kvsi_conduct_dir(const char *out, const char *name);
-kvs_run_state kvsi_conduct_state(const char *dir, uint64_t steps);
 
 /* The text of planned.json: everything that decides a run's result.  It is freed with free(); NULL:
  * no memory.  Text data is compared for the experiment as a whole. */

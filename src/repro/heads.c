@@ -3,6 +3,8 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
+#include "run/checkpoint_files.h"
+#include "run/run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -76,7 +78,7 @@ out:
 
 kvs_status kvsi_heads_measure(json_t **out, const kvsi_finished *run, kvs_err *err)
 {
-    char *ckpt = kvsi_path_join(run->dir, "ckpt");
+    char *ckpt = kvsi_path_join(run->dir, KVSI_RUN_CHECKPOINTS);
     json_t *steps = json_array();
     kvsi_name_list names = {0};
     kvs_status st;
@@ -87,7 +89,7 @@ kvs_status kvsi_heads_measure(json_t **out, const kvsi_finished *run, kvs_err *e
         goto out;
     }
     TRY_OUT(read_first(steps, run, err));
-    TRY_OUT(kvsi_dir_list(&names, ckpt, "step-", err));
+    TRY_OUT(kvsi_dir_list(&names, ckpt, KVSI_CHECKPOINT_PREFIX, err));
     for (size_t i = 0; i < names.count; i++)
         TRY_OUT(read_checkpoint(steps, run, ckpt, names.names[i], err));
     *out = json_pack("{s:O}", "steps", steps);

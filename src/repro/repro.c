@@ -7,6 +7,7 @@
 #include "repro/conduct.h"
 #include "repro/record.h"
 #include "repro/texts.h"
+#include "run/run.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static void read_states(kvs_repro *r)
         kvsi_planned *run = r->plan.runs + i;
         char *dir = kvsi_conduct_dir(r->options->out, run->name);
 
-        run->view.state = dir ? kvsi_conduct_state(dir, run->train.steps) : KVS_RUN_NEW;
+        run->view.state = dir ? kvsi_run_state(dir, run->train.steps) : KVS_RUN_NEW;
         kvsi_free(dir);
     }
 }

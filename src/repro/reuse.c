@@ -8,6 +8,7 @@
 #include "repro/conduct.h"
 #include "repro/record.h"
 #include "repro/texts.h"
+#include "run/run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -59,7 +60,7 @@ static int was_evaluated_so(const char *dir, const search *s)
 static int is_same(const char *dir, const search *s)
 {
     return was_planned_so(dir, s->planned) &&
-           kvsi_conduct_state(dir, s->run->train.steps) == KVS_RUN_DONE && was_evaluated_so(dir, s);
+           kvsi_run_state(dir, s->run->train.steps) == KVS_RUN_DONE && was_evaluated_so(dir, s);
 }
 
 /* ---- taking it over -------------------------------------------------------------------------- */
@@ -90,17 +91,16 @@ out:
     return st;
 }
 
-/* What makes a run finished comes last; what another experiment measured is its own. */
+/* planned.json comes first and result.json, which completes the run, last.  measured.json is not
+ * copied: it belongs to the other experiment. */
 static kvs_status copy_run(const char *from, const char *to, kvs_err *err)
 {
-    static const char *const files[] = {KVSI_PLANNED,     "config.json", "model.safetensors",
-                                        "tokenizer.json", "train.csv",   "train.jsonl",
-                                        "result.json"};
     int made;
 
     TRY(kvsi_dir_make(to, &made, err));
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        TRY(copy_file(from, to, files[i], err));
+    TRY(copy_file(from, to, KVSI_PLANNED, err));
+    for (const char *const *name = kvsi_run_final_files; *name; name++)
+        TRY(copy_file(from, to, *name, err));
     return KVS_OK;
 }
 

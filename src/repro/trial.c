@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "repro/conduct.h"
+#include "run/run.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static kvs_status open_run(kvsi_trial_run *run, const char *out, kvs_err *err)
     run->dir = kvsi_conduct_dir(out, run->plan->name);
     if (!run->dir)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the run '%s'", run->plan->name);
-    run->diverged = kvsi_conduct_state(run->dir, run->plan->train.steps) == KVS_RUN_DIVERGED;
+    run->diverged = kvsi_run_state(run->dir, run->plan->train.steps) == KVS_RUN_DIVERGED;
     st = kvsi_run_open(&run->log, run->dir, err);
     if (st == KVS_E_FORMAT && run->diverged)
         return KVS_OK;

@@ -70,7 +70,7 @@ static kvs_status read_tokens(kvsi_sp_model *sp, kvsi_text *spelt, const char *d
 out:
     return st;
 damaged:
-    return kvsi_fail(err, KVS_E_FORMAT, "'%s' is no llama2.c tokenizer, or is damaged", path);
+    return kvsi_fail(err, KVS_E_FORMAT, "'%s' is not a llama2.c tokenizer, or it is damaged", path);
 }
 
 kvs_status kvsi_tokenizer_load_llama2c(kvs_tokenizer **out, const char *path, kvs_err *err)

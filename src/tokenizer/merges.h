@@ -1,6 +1,6 @@
 /* tokenizer/merges.h - byte-pair encoding: the table of merges, and merging a word.
  *
- * Of all adjacent pairs in a word that have a merge, the one with the lowest rank is merged first,
+ * Among the adjacent pairs of a word that have a merge, the lowest rank is merged first,
  * and the leftmost of equal ranks, until none is left.  Ranks may be equal (SentencePiece). */
 #ifndef KVSI_TOKENIZER_MERGES_H
 #define KVSI_TOKENIZER_MERGES_H

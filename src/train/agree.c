@@ -1,5 +1,5 @@
-/* Ranks that were started with different options, or find different data, would train something
- * that nobody asked for: they compare before they begin. */
+/* Compares settings, data and weights of all ranks before the first step.  Ranks that were started
+ * with different options, or that find different data, would otherwise train a wrong model. */
 #include "base/checksum.h"
 #include "base/memory.h"
 #include "data/task.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first sequences of both streams, as a checksum. */
+/* The checksum of the first sequences of both streams. */
 static kvs_status sample_data(uint64_t *out, const kvs_train_job *job, kvs_err *err)
 {
     enum { SEQUENCES = 16 };
@@ -33,10 +33,10 @@ out:
     return st;
 }
 
-/* Everything that must be the same on all ranks, in named groups; a new reference.  Where data lies
- * may differ from machine to machine. */
-static json_t *what_counts(const kvs_train_job *job, const json_t *settings, uint64_t data,
-                           uint64_t weights)
+/* Everything that must be the same on all ranks, in named groups; a new reference.  The path of the
+ * data is left out: it may differ between machines. */
+static json_t *describe_job(const kvs_train_job *job, const json_t *settings, uint64_t data,
+                            uint64_t weights)
 {
     char data_text[KVSI_CHECKSUM_TEXT], weight_text[KVSI_CHECKSUM_TEXT];
     json_t *task = json_copy(json_object_get(settings, "task"));
@@ -55,7 +55,7 @@ static json_t *what_counts(const kvs_train_job *job, const json_t *settings, uin
         "checksum", weight_text);
 }
 
-/* Names the first thing that is not as on rank 0. */
+/* Fails with the first value that differs from rank 0. */
 static kvs_status compare(const json_t *ours, const json_t *first, kvs_err *err)
 {
     const char *group, *key;
@@ -79,8 +79,8 @@ static kvs_status compare(const json_t *ours, const json_t *first, kvs_err *err)
     return KVS_OK;
 }
 
-/* The text of rank 0, in fresh memory (kvsi_free). */
-static kvs_status hear_first(char **out, const kvs_comm *comm, const char *own, kvs_err *err)
+/* Broadcasts the text of rank 0; *out is in new memory (kvsi_free) on every rank. */
+static kvs_status broadcast_text(char **out, const kvs_comm *comm, const char *own, kvs_err *err)
 {
     uint64_t size = strlen(own) + 1;
 
@@ -102,7 +102,7 @@ static kvs_status compare_with_first(const kvs_comm *comm, const json_t *ours, k
         kvsi_json_dump(&own, ours, JSON_COMPACT | JSON_REAL_PRECISION(15), "settings", err);
     kvs_status st;
 
-    TRY_OUT(hear_first(&text, comm, own ? own : "{}", err)); /* all ranks take part */
+    TRY_OUT(broadcast_text(&text, comm, own ? own : "{}", err)); /* also on ranks that failed */
     if (!own) {
         st = dumped;
         goto out;
@@ -131,7 +131,7 @@ kvs_status kvsi_run_settings_agree(const kvs_train_job *job, const json_t *setti
     if (st == KVS_OK && !job->model->shards)
         st = kvsi_model_fingerprint(&weights, job->model, err);
     TRY_OUT(kvs_comm_agree(comm, st, err));
-    ours = what_counts(job, settings, data, weights);
+    ours = describe_job(job, settings, data, weights);
     st = ours ? compare_with_first(comm, ours, err)
               : kvsi_fail(err, KVS_E_NOMEM, "out of memory for the settings");
     st = kvs_comm_agree(comm, st, err);

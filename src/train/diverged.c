@@ -3,20 +3,20 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { PIECE = 4096 }; /* numbers looked at at once */
+enum { CHUNK = 4096 }; /* values downloaded at once */
 
 static int is_finite(kvsi_pass *p, const real *tensor, size_t count)
 {
     kvsi_context *k = &p->context;
-    real piece[PIECE];
+    real chunk[CHUNK];
 
-    for (size_t from = 0; from < count; from += PIECE) {
-        const size_t now = count - from < PIECE ? count - from : PIECE;
+    for (size_t from = 0; from < count; from += CHUNK) {
+        const size_t now = count - from < CHUNK ? count - from : CHUNK;
 
-        k->ops->download(k, piece, tensor + from, now * sizeof *piece);
+        k->ops->download(k, chunk, tensor + from, now * sizeof *chunk);
         k->ops->sync(k);
         for (size_t i = 0; i < now; i++)
-            if (!isfinite(piece[i]))
+            if (!isfinite(chunk[i]))
                 return 0;
     }
     return 1;
@@ -54,7 +54,7 @@ static int find_weight(char *where, kvsi_pass *p)
     return 0;
 }
 
-/* What a layer computes, in order; a training pass keeps all of it. */
+/* The results of a layer in order; a training pass keeps all of them. */
 static int find_in_layer(char *where, kvsi_pass *p, size_t layer)
 {
     const kvs_model_config *c = &p->model->config;

@@ -1,17 +1,18 @@
-/* Reading a model whole to see whether it is sound.  Here, because checkpoints know checksums. */
+/* kvs_model_check: reads all of a model.  It is here because checkpoints have checksums. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "train/checkpoint.h"
+#include "model/model.h"
+#include "run/checkpoint_files.h"
 
 #include <math.h>
 
 enum { CHUNK = 4096 };
 
-/* The folder of a model that is a checkpoint; NULL if it is none.  Fresh memory. */
+/* The folder of a model that is part of a checkpoint, in new memory; NULL if it is not. */
 static kvs_status find_checkpoint(char **out, const char *path, kvs_err *err)
 {
     char *folder = kvsi_is_folder(path) ? kvsi_strdup(path) : kvsi_path_parent(path);
-    char *state = folder ? kvsi_path_join(folder, "state.json") : NULL;
+    char *state = folder ? kvsi_path_join(folder, KVSI_CHECKPOINT_STATE) : NULL;
 
     *out = NULL;
     if (!state) {
@@ -40,7 +41,7 @@ out:
     return st;
 }
 
-static kvs_status check_numbers(const kvsi_weights_tensor *t, kvs_err *err)
+static kvs_status check_finite(const kvsi_weights_tensor *t, kvs_err *err)
 {
     const size_t count = kvsi_file_tensor_count(&t->view);
     float chunk[CHUNK];
@@ -70,7 +71,7 @@ kvs_status kvs_model_check(kvs_model_check_result *out, const char *path, kvs_er
     for (; result.tensors < kvsi_weights_count(weights); result.tensors++) {
         const kvsi_weights_tensor *t = kvsi_weights_at(weights, result.tensors);
 
-        TRY_OUT(check_numbers(t, err));
+        TRY_OUT(check_finite(t, err));
         result.numbers += kvsi_file_tensor_count(&t->view);
     }
     *out = result;

@@ -2,11 +2,8 @@
 
 #include <math.h>
 
-const kvsi_shift_target kvsi_shift_targets[KVSI_SHIFT_TARGETS] = {
-    {KVS_SHIFT_K, 'k'}, {KVS_SHIFT_V, 'v'}, {KVS_SHIFT_Q, 'q'}};
-
-kvs_status kvsi_shift_mean_of(kvs_shift_mean *out, const kvs_model *model, unsigned target,
-                              size_t first, size_t end, kvs_err *err)
+static kvs_status mean_of(kvs_shift_mean *out, const kvs_model *model, unsigned target,
+                          size_t first, size_t end, kvs_err *err)
 {
     const kvs_model_config *c = &model->config;
     double taps[KVS_SHIFT_WINDOW_MAX + 1], sum = 0, current = 0;
@@ -31,14 +28,10 @@ kvs_status kvsi_shift_mean_of(kvs_shift_mean *out, const kvs_model *model, unsig
     return KVS_OK;
 }
 
-kvs_shift_mean *kvsi_record_shift(kvs_step_record *record, unsigned target)
+kvs_status kvsi_shift_means_of(kvsi_shift_means *out, const kvs_model *model, size_t first,
+                               size_t end, kvs_err *err)
 {
-    switch (target) {
-    case KVS_SHIFT_K:
-        return &record->k_shift;
-    case KVS_SHIFT_V:
-        return &record->v_shift;
-    default:
-        return &record->q_shift;
-    }
+    TRY(mean_of(&out->k, model, KVS_SHIFT_K, first, end, err));
+    TRY(mean_of(&out->v, model, KVS_SHIFT_V, first, end, err));
+    return mean_of(&out->q, model, KVS_SHIFT_Q, first, end, err);
 }

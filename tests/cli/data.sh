@@ -44,7 +44,7 @@ run
 # A corpus of one text, and what is said of it.
 for i in $(seq 200); do echo "line $i of a text that is cut by position"; done >text.txt
 passed build text.txt -t bytes --out new/corpus
-has 'one document: its last 5 % for validation'
+has 'a single document: its last 5 % for validation'
 [[ $(ls new) == corpus ]] || fail "left behind: $(ls new)"
 cp out built
 passed info new/corpus
@@ -70,7 +70,7 @@ for file in text.md text.txt.zst; do
 done
 echo 'one<|endoftext|>two' >ends.txt
 passed build ends.txt -t bytes --separator '' --valid 0.5 --out whole
-has 'one document alone'
+has 'a single document'
 
 # Line ends of Windows and byte-order marks are kept, and that is said once.
 [[ ! -s err ]] || fail "an ordinary text is remarked on: $(cat err)"

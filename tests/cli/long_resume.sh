@@ -57,7 +57,7 @@ for file in model.safetensors config.json optimizer.safetensors state.json DONE;
     rm -rf damaged && cp -a whole damaged
     flip "damaged/ckpt/step-00001200/$file"
     train damaged --resume >/dev/null 2>err || fail "damage to $file: no way back: $(cat err)"
-    grep -q "1 damaged checkpoint passed over" err || fail "damage to $file: $(cat err)"
+    grep -q "1 damaged checkpoint skipped" err || fail "damage to $file: $(cat err)"
     cmp whole/model.safetensors damaged/model.safetensors || fail "damage to $file: other weights"
 done
 
@@ -73,9 +73,9 @@ refused() { # WHAT FILE: the only checkpoint is damaged
     local code=0
     text damaged --resume >/dev/null 2>err || code=$?
     [[ $code == 1 ]] || fail "$1 $2: exit $code"
-    grep -q "1 damaged checkpoint passed over (.*$2.*); going on from 'the start'" err ||
+    grep -q "1 damaged checkpoint skipped (.*$2.*); continuing from 'the start'" err ||
         fail "$1 $2: $(cat err)"
-    grep -q "^kvshift: 'damaged' has no whole checkpoint to go on from" err || fail "$1 $2: $(cat err)"
+    grep -q "^kvshift: 'damaged' has no complete checkpoint to continue from" err || fail "$1 $2: $(cat err)"
 }
 text intact >/dev/null
 files=$(ls intact/ckpt/step-00000006)
@@ -99,7 +99,7 @@ for dir in damaged/ckpt/step-*; do flip "$dir/optimizer.safetensors"; done
 code=0
 train damaged --resume >/dev/null 2>err || code=$?
 [[ $code == 1 ]] || fail "all checkpoints damaged: exit $code"
-grep -q "no whole checkpoint" err || fail "all checkpoints damaged: $(cat err)"
+grep -q "no complete checkpoint" err || fail "all checkpoints damaged: $(cat err)"
 truncate -s 100 damaged/ckpt/step-00001200/model.safetensors
 code=0
 train damaged --resume >/dev/null 2>err || code=$?

@@ -37,7 +37,7 @@ head -1 "runs/it's one/train.jsonl" | grep -qF "'runs/it'\\\\''s one'" ||
     fail "a folder that is not UTF-8"
 grep -q "\"out\": \"caf$(printf '\xef\xbf\xbd')\"" out || fail "its name: $(cat out)"
 "$KVSHIFT" train --resume --quiet --steps 2 --out $'caf\xe9' 2>err && fail "there is no checkpoint"
-grep -q 'has no whole checkpoint' err || fail "resume: $(cat err)"
+grep -q 'has no complete checkpoint' err || fail "resume: $(cat err)"
 
 # The same run for programs, which says nothing else and gives the same numbers.
 "$KVSHIFT" train "${small[@]}" --steps 40 --eval-every 20 --threads 1 --quiet --json \

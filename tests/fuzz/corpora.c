@@ -1,4 +1,4 @@
-/* A corpus from a hostile file or folder, put to use. */
+/* Opens and uses a corpus from a hostile file or folder. */
 #include "data/task.h"
 #include "fuzz.h"
 

@@ -1,4 +1,4 @@
-/* The way between libFuzzer and a target: its folder, its inputs, its seeds. */
+/* Connects libFuzzer and a target: folder, inputs, seeds. */
 #include "fuzz.h"
 
 #include "base/files.h"
@@ -14,7 +14,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char *folder, *seed_folder;
-static int home = -1, inside = -1; /* where the process was started, and the target's folder */
+static int home = -1, inside = -1; /* the start folder, and the target's folder */
 
 void fuzz_expect(int holds, const char *what)
 {
@@ -170,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     kvs_err err;
 
-    go_to(inside); /* libFuzzer's own paths begin at home */
+    go_to(inside); /* libFuzzer's own paths are relative to `home` */
     fuzz_run((const char *)data, size, &err);
     go_to(home);
     return 0;

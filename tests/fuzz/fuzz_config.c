@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* What was taken is written so that it is taken again, as the same. */
+/* An accepted configuration is written and must be read back equal. */
 static void write_and_read(const kvs_model_config *config)
 {
     json_t *json = kvsi_hf_config_to_json(config), *json_again;
@@ -35,7 +35,7 @@ kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
     return kvs_model_config_sizes(&config, &sizes, err);
 }
 
-/* What goes out comes in again. */
+/* A valid input: a configuration of ours. */
 static void seed_own(const char *name, const kvs_model_config *special)
 {
     static const support_sizes sizes = {.vocab = 5, .dim = 16, .ffn = 4, .context = 9};

@@ -1,4 +1,4 @@
-/* Configuration files of commands, TOML and JSON; what is printed of them is read again. */
+/* Configuration files of commands, TOML and JSON; printed settings are read again. */
 #include "base/options_config.h"
 #include "fuzz.h"
 

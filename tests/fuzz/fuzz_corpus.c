@@ -1,4 +1,4 @@
-/* A corpus's folder: corpus.json, its shards and its tokenizer. */
+/* A corpus folder: corpus.json, shards and tokenizer. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "fuzz.h"
@@ -14,7 +14,7 @@ kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
     return fuzz_use_corpus(".", 0, err);
 }
 
-/* The folder that is made from a text. */
+/* A corpus built from a text. */
 static void seed(const char *name, double valid, uint64_t shard_tokens)
 {
     static const char text[] = "one<|endoftext|>two, three<|endoftext|>four";

@@ -1,4 +1,4 @@
-/* Text files, plain, as JSON lines, and either compressed. */
+/* Text files, plain and as JSON lines, both also compressed. */
 #include "base/documents.h"
 #include "fuzz.h"
 
@@ -27,8 +27,8 @@ static kvs_status read_all(const char *path, const char *separator, kvs_err *err
     return st;
 }
 
-/* What comes first says which kind it is, the rest is the file.  It is short: each of its bytes can
- * stand for tens of thousands. */
+/* The first byte selects the kind, the rest is the file.  Inputs are short, since each byte can
+ * expand to tens of thousands. */
 kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
 {
     enum { LONGEST = 512 };

@@ -9,7 +9,7 @@ kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
     return fuzz_use_tokenizer("file", data, size, err);
 }
 
-/* Types of the format. */
+/* GGUF value types. */
 enum { U32 = 4, I32 = 5, F32 = 6, BOOL = 7, TEXT = 8, ARRAY = 9 };
 
 static void put_text(kvsi_text *file, const char *text)
@@ -49,7 +49,7 @@ static void begin(kvsi_text *file, const char *model)
     put_text(file, model);
 }
 
-/* The ids of the frame, and that it is added. */
+/* The ids of BOS and EOS, and the flags that add them. */
 static void end(kvsi_text *file, uint32_t bos)
 {
     put_key(file, "tokenizer.ggml.bos_token_id", U32);

@@ -1,4 +1,4 @@
-/* model.safetensors.index.json, beside shards that stay as they are. */
+/* model.safetensors.index.json, with fixed shards. */
 #include "formats/hf.h"
 #include "fuzz.h"
 

@@ -1,5 +1,4 @@
-/* A model's folder: configuration, index and weights, how it generates, all of them hostile at
- * once. */
+/* A model folder: configuration, index, weights and generation settings, all hostile. */
 #include "fuzz.h"
 
 #include <string.h>
@@ -33,7 +32,7 @@ static void seed(const char *name, const kvs_model_config *special, kvsi_dtype d
     kvs_model_free(model);
 }
 
-/* Zeros of such a shape. */
+/* Zeros of this shape. */
 typedef struct zeros {
     const char *name;
     size_t rank, shape[KVSI_TENSOR_RANK_MAX];

@@ -1,4 +1,4 @@
-/* Folders of runs, as reports read them: train.jsonl and result.json. */
+/* Run folders as read by reports: train.jsonl and result.json. */
 #include "base/files.h"
 #include "fuzz.h"
 

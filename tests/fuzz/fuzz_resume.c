@@ -1,5 +1,5 @@
-/* The folder of a run that goes on: the checkpoint's state and moments, and the logs.  Sums are set
- * right, so that what they vouch for is reached. */
+/* The folder of a run that is resumed: the checkpoint's state and moments, and the logs.  Checksums
+ * are corrected, so that the code behind them is reached. */
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/folders.h"
@@ -51,7 +51,7 @@ static kvs_status train(kvs_resume resume, kvs_err *err)
     return st;
 }
 
-/* ---- sums ---- */
+/* ---- checksums ---- */
 
 static void sum_of(char *out, const char *path)
 {
@@ -61,7 +61,7 @@ static void sum_of(char *out, const char *path)
     kvsi_checksum_print(out, sum);
 }
 
-/* The sum of a file, where the state has one for it. */
+/* Corrects the checksum of a file, if state.json has one for it. */
 static void set_sum(kvsi_text *state, const char *name)
 {
     char key[64], path[128], sum[KVSI_CHECKSUM_TEXT];
@@ -93,7 +93,7 @@ static void set_sums(void)
 
 /* ---- the target ---- */
 
-/* A run of one step, whose folder the inputs change. */
+/* Makes a run of one step; inputs replace files in its folder. */
 static void make_run(void)
 {
     static int done;

@@ -1,4 +1,4 @@
-/* safetensors: every byte that a header promises is there. */
+/* safetensors: all data that an accepted header describes must be readable. */
 #include "base/memory.h"
 #include "formats/safetensors.h"
 #include "fuzz.h"
@@ -51,7 +51,7 @@ void fuzz_seeds(void)
     size_t count = 0;
 
     for (kvsi_dtype type = 0; type < KVSI_DTYPES; type++)
-        if (kvsi_dtype_block(type) == 1) /* this format knows no blocks */
+        if (kvsi_dtype_block(type) == 1) /* the format has no quantized blocks */
             tensors[count++] = (kvsi_file_tensor){.name = kvsi_dtype_name(type),
                                                   .dtype = type,
                                                   .rank = 2,

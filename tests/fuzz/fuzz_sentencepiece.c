@@ -41,7 +41,7 @@ static void put_pieces(kvsi_text *out)
         put_piece(out, pieces[i], (float)-(int)i, kinds[i]);
 }
 
-/* The character map: a trie of one entry, then what it leads to. */
+/* The character map: a trie of one entry, then its replacement. */
 static void put_normalizer(kvsi_text *out)
 {
     static const char map[] = "\4\0\0\0\0\0\0\0x";

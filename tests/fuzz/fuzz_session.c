@@ -1,5 +1,5 @@
-/* Sessions in files.  They end with a sum over everything, which is set right for inputs that are
- * refused for it alone: what lies behind would be out of reach otherwise. */
+/* Session files.  They end with a checksum, which is corrected for inputs that are refused only for
+ * it, so that the code behind it is reached. */
 #include "base/checksum.h"
 #include "fuzz.h"
 
@@ -17,7 +17,7 @@ static kvs_model *model(void)
     return made;
 }
 
-/* Forth, another way, and back. */
+/* Feeds, forks and rewinds. */
 static void go_on(kvs_session *session)
 {
     float logits[16];
@@ -46,7 +46,7 @@ static kvs_status load(kvs_err *err)
     return st;
 }
 
-/* The message has the sum that was found; it takes the place of the one in the file. */
+/* The message contains the computed checksum; it replaces the one in the file. */
 static int set_sum(kvsi_text *file, const kvs_err *err)
 {
     static const char before[] = "its sum is '";

@@ -1,4 +1,4 @@
-/* Files of tokens: shards of ours, llm.c's and nanoGPT's. */
+/* Token files: ours, llm.c's and nanoGPT's. */
 #include "data/shard.h"
 #include "fuzz.h"
 

@@ -1,4 +1,4 @@
-/* A tokenizer's folder: its own file and those of Hugging Face beside it, all hostile at once. */
+/* A tokenizer folder: its own file and Hugging Face's configuration files, all hostile. */
 #include "fuzz.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Models for the targets whose files hold some. */
+/* Models for the targets whose inputs contain one. */
 #include "base/json.h"
 #include "base/memory.h"
 #include "formats/hf.h"
@@ -33,7 +33,7 @@ kvs_model *fuzz_model(const kvs_model_config *special)
     return support_model(fuzz_runtime(), &config, 5);
 }
 
-/* What takes no longer than its file is large. */
+/* Only work in proportion to the size of the file. */
 static void feed(const kvs_model *model)
 {
     const kvs_model_config *config = kvs_model_get_config(model);

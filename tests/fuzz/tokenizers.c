@@ -1,4 +1,4 @@
-/* A tokenizer from a hostile file, put to use. */
+/* Loads and uses a tokenizer from a hostile file. */
 #include "base/memory.h"
 #include "fuzz.h"
 
@@ -40,7 +40,7 @@ static void use_text(const kvs_tokenizer *t, const char *text, size_t size)
         kvs_ids_free(ids);
 }
 
-/* What was taken from another format must be a tokenizer.json that is taken, too. */
+/* A tokenizer of any format must be saved as a tokenizer.json that can be loaded. */
 static void save_and_load(const kvs_tokenizer *t)
 {
     kvs_tokenizer *again;

@@ -1,4 +1,4 @@
-#include "train/lines.h"
+#include "run/jsonl.h"
 
 #include "base/files.h"
 #include "base/memory.h"
@@ -8,15 +8,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct kvsi_lines {
+struct kvsi_jsonl {
     char *path;
     FILE *file;
-    int empty; /* nothing was kept of what was there */
+    int empty; /* reopening kept no line */
 };
 
-static kvs_status open_locked(kvsi_lines **out, const char *path, const char *mode, kvs_err *err)
+static kvs_status open_locked(kvsi_jsonl **out, const char *path, const char *mode, kvs_err *err)
 {
-    kvsi_lines *lines = kvsi_alloc(1, sizeof *lines);
+    kvsi_jsonl *lines = kvsi_alloc(1, sizeof *lines);
     struct stat about;
     kvs_status st = KVS_OK;
 
@@ -32,24 +32,24 @@ static kvs_status open_locked(kvsi_lines **out, const char *path, const char *mo
     if (st == KVS_OK)
         *out = lines;
     else
-        kvsi_lines_close(lines);
+        kvsi_jsonl_close(lines);
     return st;
 }
 
-kvs_status kvsi_lines_create(kvsi_lines **out, const char *path, kvs_err *err)
+kvs_status kvsi_jsonl_create(kvsi_jsonl **out, const char *path, kvs_err *err)
 {
     return open_locked(out, path, "wx", err);
 }
 
-static int is_whole(const kvsi_text *line)
+static int is_complete(const kvsi_text *line)
 {
     return line->length > 0 && line->data[line->length - 1] == '\n';
 }
 
-/* Is this a whole record of a step up to `last`? */
+/* Whether this is a complete record of a step up to `last`. */
 static int is_kept(const kvsi_text *line, uint64_t last)
 {
-    json_t *record = is_whole(line) ? kvsi_json_load(line->data, line->length, 0, NULL) : NULL;
+    json_t *record = is_complete(line) ? kvsi_json_load(line->data, line->length, 0, NULL) : NULL;
     const json_t *step = json_object_get(record, "step");
     const int kept = json_is_integer(step) && (uint64_t)json_integer_value(step) <= last;
 
@@ -57,9 +57,8 @@ static int is_kept(const kvsi_text *line, uint64_t last)
     return kept;
 }
 
-/* Cuts the file behind the last line that is kept.  Before the first step heads may be missing: the
- * process was killed while it wrote them. */
-static kvs_status cut(kvsi_lines *lines, size_t heads, uint64_t step, kvs_err *err)
+/* Truncates the file after the last line that is kept. */
+static kvs_status truncate_after(kvsi_jsonl *lines, size_t headers, uint64_t step, kvs_err *err)
 {
     kvsi_text line = {0};
     size_t kept = 0;
@@ -69,19 +68,19 @@ static kvs_status cut(kvsi_lines *lines, size_t heads, uint64_t step, kvs_err *e
     for (;;) {
         int found, keeps;
 
-        TRY_OUT(kvsi_read_line(&line, &found, lines->file, lines->path, KVSI_LOG_LINE_MAX, err));
-        keeps = found && (kept < heads ? is_whole(&line) : is_kept(&line, step));
-        TRY_OUT(kvsi_json_check("a log", err)); /* or lines would be cut off that are whole */
+        TRY_OUT(kvsi_read_line(&line, &found, lines->file, lines->path, KVSI_JSONL_LINE_MAX, err));
+        keeps = found && (kept < headers ? is_complete(&line) : is_kept(&line, step));
+        TRY_OUT(kvsi_json_check("a log", err)); /* else complete lines would be cut off */
         if (!keeps)
             break;
         end = ftello(lines->file);
         kept++;
     }
-    if (kept < heads && step > 0) {
+    if (kept < headers && step > 0) {
         st = kvsi_fail(err, KVS_E_FORMAT, "'%s' does not start with a run's settings", lines->path);
         goto out;
     }
-    if (kept < heads)
+    if (kept < headers)
         end = 0;
     lines->empty = end == 0;
     if (ftruncate(fileno(lines->file), end) != 0 || fseeko(lines->file, end, SEEK_SET) != 0)
@@ -91,29 +90,29 @@ out:
     return st;
 }
 
-kvs_status kvsi_lines_reopen(kvsi_lines **out, const char *path, size_t heads, uint64_t step,
+kvs_status kvsi_jsonl_reopen(kvsi_jsonl **out, const char *path, size_t headers, uint64_t step,
                              kvs_err *err)
 {
-    kvsi_lines *lines;
+    kvsi_jsonl *lines;
     kvs_status st = open_locked(&lines, path, "r+", err);
 
     *out = NULL;
     if (st != KVS_OK)
         return st;
-    st = cut(lines, heads, step, err);
+    st = truncate_after(lines, headers, step, err);
     if (st == KVS_OK)
         *out = lines;
     else
-        kvsi_lines_close(lines);
+        kvsi_jsonl_close(lines);
     return st;
 }
 
-int kvsi_lines_is_empty(const kvsi_lines *lines)
+int kvsi_jsonl_is_empty(const kvsi_jsonl *lines)
 {
     return lines->empty;
 }
 
-kvs_status kvsi_lines_add(kvsi_lines *lines, const json_t *record, kvs_err *err)
+kvs_status kvsi_jsonl_add(kvsi_jsonl *lines, const json_t *record, kvs_err *err)
 {
     char *text;
 
@@ -127,7 +126,7 @@ kvs_status kvsi_lines_add(kvsi_lines *lines, const json_t *record, kvs_err *err)
     return KVS_OK;
 }
 
-void kvsi_lines_close(kvsi_lines *lines)
+void kvsi_jsonl_close(kvsi_jsonl *lines)
 {
     if (!lines)
         return;

@@ -1,4 +1,4 @@
-#include "train/tensorboard.h"
+#include "run/tensorboard.h"
 
 #include "base/files.h"
 #include "base/memory.h"
@@ -18,7 +18,8 @@ struct kvsi_events {
 
 /* ---- checksums ---- */
 
-/* Castagnoli's polynomial, bit-reversed, a bit at a time: a few hundred bytes a step. */
+/* Castagnoli's polynomial, bit-reversed.  Bit by bit is fast enough for a few hundred bytes per
+ * step. */
 uint32_t kvsi_crc32c(const void *data, size_t size)
 {
     const unsigned char *bytes = data;
@@ -111,13 +112,13 @@ static kvs_status write_version(kvsi_events *events, kvs_err *err)
 kvs_status kvsi_events_add(kvsi_events *events, uint64_t step, const char *tag, double value,
                            kvs_err *err)
 {
-    const float number = (float)value;
+    const float single = (float)value;
     bytes event = {.size = 0}, summary = {.size = 0}, entry = {.size = 0};
     uint32_t bits;
 
     if (!isfinite(value) || strlen(tag) > TAG_MAX)
         return KVS_OK;
-    memcpy(&bits, &number, sizeof bits);
+    memcpy(&bits, &single, sizeof bits);
     add_block(&entry, 0x0a, tag, strlen(tag));
     entry.at[entry.size++] = 0x15;
     add_little_endian(&entry, bits, 4);

@@ -1,5 +1,4 @@
-/* Tokenizers on their way through a model's file: whatever form they take there, texts get the same
- * ids. */
+/* Tokenizers in converted models: in every form, texts get the same ids. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "formats/gguf.h"
@@ -88,7 +87,7 @@ static void expect_round_trip(const char *tokenizer, const char *name, int shift
     kvsi_free(out);
 }
 
-/* What the file calls its vocabulary; "" if it has none of its own kind. */
+/* The kind of the file's vocabulary; "" if it has none. */
 static void expect_kind(const char *name, const char *kind)
 {
     char *path = kvsi_path_join(support_dir, name);
@@ -146,7 +145,7 @@ static void byte_level_words_go_along(void **state)
     kvsi_free(learned);
 }
 
-/* ---- SentencePiece, and what looks like it --------------------------------------------------- */
+/* ---- SentencePiece and similar --------------------------------------------------------------- */
 
 #define LLAMA_LIKE(merges, normalizer)                                                             \
     "{\"version\": \"1.0\", \"added_tokens\": ["                                                   \
@@ -181,8 +180,8 @@ static void merges_that_scores_can_say_become_scores(void **state)
     kvsi_free(path);
 }
 
-/* A merge that is missing, an order that no score has, other steps: the whole tokenizer.json goes
- * into a file of ours, and none into one for llama.cpp. */
+/* A missing merge, an order that no scores give, other components: the whole tokenizer.json is
+ * stored in a kvshift file, and nothing in a llama file. */
 static void other_words_go_along_whole(void **state)
 {
     static const struct {
@@ -213,7 +212,7 @@ static void other_words_go_along_whole(void **state)
     kvsi_free(out);
 }
 
-/* ---- those of others ------------------------------------------------------------------------- */
+/* ---- real tokenizers ------------------------------------------------------------------------- */
 
 static char *find_data(const char *name)
 {
