@@ -258,7 +258,7 @@ static kvsi_shift shift_of(const kvsi_context *c, kvsi_shift s, size_t heads,
         s.parameters = NULL;
         s.gradient = NULL;
     } else {
-        const size_t numbers = heads * form->numbers(s.window, a->head_size);
+        const size_t numbers = heads * form->params(s.window, a->head_size);
 
         s.parameters = reals(c, s.parameters, numbers);
         s.gradient = reals(c, s.gradient, numbers);
@@ -271,7 +271,7 @@ static kvsi_shift shift_of(const kvsi_context *c, kvsi_shift s, size_t heads,
 static real *tail_of(const kvsi_context *c, const real *tail, const kvsi_shift *shift, size_t heads,
                      const kvsi_span *span, const kvsi_attention *a)
 {
-    return reals(c, tail, (1 + span->marks) * shift->window * heads * a->head_size);
+    return reals(c, tail, (1 + span->snapshots) * shift->window * heads * a->head_size);
 }
 
 static kvsi_attention attention_of(const kvsi_context *c, const kvsi_attention *a,
@@ -285,7 +285,7 @@ static kvsi_attention attention_of(const kvsi_context *c, const kvsi_attention *
     for (size_t i = 0; i < a->sequences; i++) {
         const kvsi_span *from = &a->spans[i];
         kvsi_span *span = &spans[i];
-        const size_t cache = kvsi_dtype_bytes(from->halves ? halves : KVSI_REAL_TYPE,
+        const size_t cache = kvsi_dtype_bytes(from->f16 ? halves : KVSI_REAL_TYPE,
                                               a->kv_heads * from->capacity * a->head_size);
 
         *span = *from;

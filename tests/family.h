@@ -1,4 +1,4 @@
-/* family.h - the family of models that tests go through: every form, target and window of the
+/* family.h - the models that tests go through: every form, target and window of the
  * shift, grouped queries, every kind of position, sliding windows, both bodies. */
 #ifndef KVSI_TESTS_FAMILY_H
 #define KVSI_TESTS_FAMILY_H
@@ -7,8 +7,8 @@
 
 typedef void family_check(const kvs_model *model, const char *name);
 
-/* What the models have in common; `levels` 0 = every CPU level that this machine can run, otherwise
- * the best ones only. */
+/* Common sizes; `levels` 0 = every CPU level that this machine can run, otherwise only the best
+ * `levels`. */
 typedef struct family_scope {
     support_sizes sizes;
     size_t levels;

@@ -5,10 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Of the largest number of an output.  A float rounds by 6e-8; the longest sums here have about a
- * thousand terms, added in another order than the reference's (which adds in double), and an
- * exponential multiplies the error of its argument, up to about 10, into its result: some hundred
- * roundings in all, of random sign. */
+/* Relative to the largest value of an output.  A float rounds by 6e-8; the longest sums have about
+ * a thousand terms, added in another order than in the reference (which adds in double), and an
+ * exponential multiplies the error of its argument, up to about 10: some hundred roundings in all,
+ * of random sign. */
 #define TOLERANCE 2e-5
 
 enum { GUARD = 4096, THREADS = 2 };

@@ -1,6 +1,6 @@
-/* levels.h - every processor level against the plain reference: the same call, on the same numbers.
+/* levels.h - compares every CPU level with the reference: the same call on the same inputs.
  *
- * A test is an operation that takes what it reads and writes from a run; it is called once a level,
+ * A test is an operation that takes its inputs and outputs from a run; it is called once per level,
  * and the outputs of all levels are compared. */
 #ifndef KVSI_TESTS_LEVELS_H
 #define KVSI_TESTS_LEVELS_H
@@ -14,8 +14,9 @@ typedef struct output {
     const char *name;
     const real *values;
     size_t count;
-    int gaps;     /* may keep the NaN it came with, where the reference does */
-    size_t terms; /* not 0: it sums up numbers of output terms - 1, whose size then counts too */
+    int gaps;     /* may keep its initial NaN, where the reference does */
+    size_t terms; /* not 0: it is a sum over output terms - 1, whose size is used for the tolerance
+                  too */
 } output;
 
 typedef struct run {
@@ -30,17 +31,17 @@ typedef struct run {
 /* ---- memory of an operation ---- */
 
 void *levels_hold(run *r, size_t bytes);
-/* Input: normal numbers; or ids below a bound. */
+/* Inputs: normal values; ids below a bound. */
 real *levels_given(run *r, size_t n);
 int32_t *levels_given_ids(run *r, size_t n, size_t bound);
-/* Output that the operation adds to, and that it overwrites. */
+/* Outputs: one that the operation adds to, one that it overwrites. */
 real *levels_added(run *r, const char *name, size_t n);
 real *levels_written(run *r, const char *name, size_t n);
 /* Any other output. */
 real *levels_listed(run *r, const char *name, real *values, size_t n, int gaps);
 
-/* Whole numbers up to `large`: products and sums of them are exact in float, so large scores differ
- * from the reference's by nothing, and what the softmax makes of them can be compared. */
+/* Integers up to `large`: their products and sums are exact in float, so large scores equal those
+ * of the reference and softmax results can be compared. */
 real levels_whole(real x, double large);
 
 /* ---- calling it ---- */
@@ -50,10 +51,10 @@ typedef void levels_operation(run *r, const void *asked); /* asked: the shape */
 void levels_check(levels_operation *call, const void *asked, const kvsi_limits *limits,
                   const char *what);
 
-/* Every level but the reference that this processor can run; returns how many. */
+/* Every level except the reference that this processor can run; returns how many. */
 size_t levels_fast(const kvsi_ops *levels[LEVELS_MAX]);
 
-/* The workspace has exactly the bytes asked for, full of NaN, and a guard behind it. */
+/* The workspace has exactly workspace_bytes(), filled with NaN, followed by a guard. */
 kvsi_context levels_context(run *r, const kvsi_ops *ops);
 void levels_start(run *r, const kvsi_ops *ops, const kvsi_limits *limits);
 void levels_finish(run *r);

@@ -176,7 +176,7 @@ kvs_model_config support_own_config(const kvs_model_config *special, const suppo
 
 static double initial_number(const kvsi_parameter *p, kvsi_random *random)
 {
-    const size_t inputs = p->shape[p->turned ? 0 : 1];
+    const size_t inputs = p->shape[p->transposed ? 0 : 1];
 
     switch (p->role) {
     case KVSI_GAIN:

@@ -1,5 +1,5 @@
-/* What a bench counts and how it sums up: operations of a step against counts made by hand,
- * medians, and a profile that changes nothing and accounts for the step. */
+/* Benchmarks: operations of a step against counts by hand, medians, and a profile that changes no
+ * result and accounts for the whole step. */
 #include "base/memory.h"
 #include "bench/probe.h"
 #include "bench/repeat_task.h"
@@ -11,11 +11,11 @@
 
 /* ---- operations ---- */
 
-/* Weights that multiply, of one layer and of the head, and what attention adds, all by hand. */
+/* Weights of the products of one layer and of the head, and attention's operations, by hand. */
 static const struct {
     const char *name;
     double layers, q, k, v, o, mlp, head, dim, length;
-    double mega; /* operations a token, as the design says, in millions */
+    double mega; /* operations per token, in millions */
 } models[] = {
     {"tiny", 2, 128 * 128, 128 * 128, 128 * 128, 128 * 128, 3 * 128 * 352, 256 * 128, 128, 128,
      2.80},
@@ -108,7 +108,7 @@ static void samples_give_best_and_median(void **state)
     assert_true(kvsi_samples_times(&s).best == 1 && kvsi_samples_times(&s).median == 3);
     assert_int_equal(kvsi_samples_add(&s, values[5], &err), KVS_OK);
     assert_true(kvsi_samples_rates(&s).best == 100 && kvsi_samples_rates(&s).median == 3.5);
-    for (int i = 0; i < 200; i++) /* more than it starts with room for */
+    for (int i = 0; i < 200; i++) /* more than the initial capacity */
         assert_int_equal(kvsi_samples_add(&s, -i, &err), KVS_OK);
     assert_true(kvsi_samples_times(&s).best == -199 && kvsi_samples_rates(&s).best == 100);
     kvsi_samples_release(&s);
@@ -119,7 +119,7 @@ static void samples_give_best_and_median(void **state)
 static void probes_do_their_work(void **state)
 {
     enum { PARTS = 7, NUMBERS = 1001 };
-    real *x = kvsi_probe_numbers(NUMBERS), sums[PARTS];
+    real *x = kvsi_probe_values(NUMBERS), sums[PARTS];
     const char *level;
 
     (void)state;
@@ -224,7 +224,7 @@ static void the_unshifted_model_takes_turns(void **state)
     assert_true(r.unshifted.best > 0 && r.unshifted.median >= r.unshifted.best);
     assert_true(r.step.best > 0 && r.step.median >= r.step.best && r.peak.best >= r.peak.median);
     /* 2 layers x 4 heads x (2 taps of k + 2 of v), four blocks of parameters; rows that the shift
-     * looks back on are a token a sequence at most */
+     * needs are at most one token per sequence */
     assert_true(r.planned_bytes - r.unshifted_planned_bytes >= 4.0 * 2 * 4 * 4 * sizeof(float));
     kvs_runtime_free(rt);
 }

@@ -1,5 +1,5 @@
 /* The reference attention in double: gradients against differences for every target, form and
- * window of the shift and everything else that changes scores; and values worked out by hand. */
+ * window of the shift and everything else that changes scores; and values computed by hand. */
 #include "differences.h"
 #include "kernels/forms.h"
 
@@ -25,7 +25,7 @@ typedef struct shifting {
     size_t window;
 } shifting;
 
-/* What attention does beside shifting. */
+/* Attention's settings besides the shift. */
 typedef struct setting {
     const char *name;
     size_t rotary;
@@ -86,7 +86,7 @@ typedef struct question {
     kvsi_attention attention; /* but for the shifts */
 } question;
 
-/* The shifts' memory is the trial's, which is there only now. */
+/* The shifts point into the trial's memory, which exists only now. */
 static kvsi_attention attention_of(const trial *t)
 {
     const question *asked = t->asked;
@@ -138,7 +138,7 @@ static question ask(const shifting *s, const setting *with, real *rotations)
                        .tokens = TOKENS}};
 }
 
-/* Clamped numbers lie inside and outside the range, far from its edges, where there is a kink. */
+/* Clamped parameters inside and outside the range, far from its edges, where the slope jumps. */
 static void set_clamped(real *numbers, size_t n)
 {
     static const double clamped[] = {0.3, -0.4, 1.3, 0.8, 0.6};
@@ -150,7 +150,7 @@ static void set_clamped(real *numbers, size_t n)
 static void check_attention(const shifting *s, const setting *with, uint64_t seed)
 {
     const kvsi_form *form = kvsi_form_get(s->form);
-    const size_t numbers = form->numbers(s->window, HEAD_SIZE);
+    const size_t numbers = form->params(s->window, HEAD_SIZE);
     const kvsi_limits limits = {.tokens = TOKENS,
                                 .sequences = ARRAY_SIZE(ragged),
                                 .head_rows = 1,
@@ -160,7 +160,7 @@ static void check_attention(const shifting *s, const setting *with, uint64_t see
                                 .head_size = HEAD_SIZE,
                                 .ffn = 1,
                                 .vocab = 1,
-                                .shift_numbers = numbers,
+                                .shift_params = numbers,
                                 .training = 1};
     operation o = {.outputs = TOKENS * HEADS * HEAD_SIZE,
                    .operands = {{"qkv", TOKENS * (HEADS + 2 * KV_HEADS) * HEAD_SIZE, OVERWRITES},

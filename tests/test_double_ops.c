@@ -1,5 +1,5 @@
-/* Every reference operation but attention, in double: gradients against differences, and values
- * worked out by hand. */
+/* Every reference operation except attention, in double: gradients against differences, and values
+ * computed by hand. */
 #include "differences.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ enum { N = 5, DIM = 7, ROWS = 4, FFN = 3, VOCAB = 8, HEAD_ROWS = 3 };
 
 static const int32_t ids[N] = {2, 0, 2, 6, 2};
 static const int32_t head_rows[HEAD_ROWS] = {4, 0, 2}, head_targets[HEAD_ROWS] = {3, 6, 3};
-static const double eps = 0.1; /* large enough to be seen */
+static const double eps = 0.1; /* large enough to matter */
 static const kvsi_dropout third = {.rate = 1.0 / 3, .seed = 5, .index = 6};
 
 static void embed_forward(trial *t)
@@ -185,7 +185,7 @@ static void gradients_match_differences(void **state)
 
 /* ---- gradients of the head ---- */
 
-/* The trial's question is whether the head has a matrix. */
+/* t->asked: whether the head has a matrix. */
 static void call_head(trial *t, int with_gradients)
 {
     const int *with_matrix = t->asked;
@@ -224,7 +224,7 @@ static void head_backward(trial *t)
     call_head(t, 1);
 }
 
-/* Its gradients are of the sum of the losses: what comes back is 1 for every row. */
+/* The gradients are of the sum of the losses: d_y is 1 for every row. */
 static void head_gradients_match_differences(void **state)
 {
     (void)state;
@@ -315,7 +315,7 @@ static void rows_by_hand(void **state)
     differences_expect("embed, added", y, (const double[]){11, 22, 2, 4}, 4);
 }
 
-/* Number e is kept iff word e % 4 of block e / 4 is not below rate * 2^32. */
+/* Element e is kept iff word e % 4 of block e / 4 is not below rate * 2^32. */
 static void dropout_by_hand(void **state)
 {
     enum { COUNT = 1003 };
@@ -340,7 +340,7 @@ static void dropout_by_hand(void **state)
     assert_true(kept > 690 && kept < 810); /* 752 expected, deviation 14 */
 }
 
-/* Logits log 1, log 2, log 5 for row 1; row 0 has none to say. */
+/* Logits log 1, log 2, log 5 for row 1; row 0 has no target. */
 static void head_by_hand(void **state)
 {
     const real x[] = {7, 1}, w[] = {0, log(2.0), log(5.0)};
@@ -381,7 +381,7 @@ static void head_by_hand(void **state)
 
 /* ---- the optimizer ---- */
 
-/* The numbers come from PyTorch, in float64:
+/* The values come from PyTorch, in float64:
  *     p = torch.tensor([0.5, -1.25, 2.0, 0.0])
  *     optimizer = torch.optim.AdamW([p], lr=0.01, betas=(0.9, 0.95), eps=1e-3, weight_decay=0.1)
  *     for g in the three rows below: p.grad = 0.5 * g; optimizer.step()

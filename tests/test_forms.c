@@ -92,7 +92,7 @@ static void numbers_of_a_head(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-        assert_int_equal(kvsi_form_get(cases[i].form)->numbers(cases[i].window, 8),
+        assert_int_equal(kvsi_form_get(cases[i].form)->params(cases[i].window, 8),
                          cases[i].expected);
     assert_null(kvsi_form_get(KVS_SHIFT_HARD + 1));
 }
@@ -103,7 +103,7 @@ static void through_form(real *taps, kvs_shift_form which, const double *wanted,
 {
     const kvsi_form *form = kvsi_form_get(which);
     const size_t rows = form->per_channel ? head_size : 1;
-    const size_t each = form->numbers(window, head_size) / rows;
+    const size_t each = form->params(window, head_size) / rows;
     double numbers[KVSI_TAPS_MAX];
     real learned[KVSI_TAPS_MAX * 8];
 

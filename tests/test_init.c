@@ -1,5 +1,5 @@
-/* Initial weights: models that differ in their shift begin with the same numbers everywhere else,
- * so that comparing them compares the shift. */
+/* Initial weights: models that differ only in their shift start with the same other weights, so
+ * that comparing them compares the shift. */
 #include "base/memory.h"
 #include "support.h"
 

@@ -1,5 +1,4 @@
-/* Patterns are what attention computes, and heads that were built by hand are read for what they
- * are. */
+/* Patterns equal what attention computes, and heads constructed by hand get the expected scores. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/program.h"
@@ -13,7 +12,7 @@
 
 enum { TOKENS = 23, VOCAB = 50, DIM = 24 };
 
-/* What a pass has behind the attention of each layer. */
+/* Results of a pass after the attention of each layer. */
 typedef struct capture {
     kvsi_pass *pass;
     real *qkv, *mixed; /* of all layers, [layers, TOKENS, width] and [layers, TOKENS, DIM] */
@@ -39,7 +38,7 @@ typedef struct comparison {
     double most;
 } comparison;
 
-/* sum_j A_V[t, j] v_j with raw v must be what attention made of the head. */
+/* sum_j A_V[t, j] v_j with raw v must equal the attention output of the head. */
 static void compare_head(void *user, const kvs_pattern *p)
 {
     comparison *c = user;
@@ -177,7 +176,7 @@ static kvs_head_reading read_one(const kvs_coefficients *c, double slope)
     return found;
 }
 
-/* e^-40 elsewhere: what is meant to be 1 is, to float rounding. */
+/* Other weights are e^-40, so the intended ones are 1 to float rounding. */
 static void expect_score(double found, double expected)
 {
     if (!(fabs(found - expected) < 1e-4))
@@ -196,8 +195,8 @@ static void pure_induction_head_is_read_as_one(void **state)
     expect_score(found.previous_keys, 1);
 }
 
-/* Keys and values both of the token before: an ordinary head, which by place looks like an
- * induction head. */
+/* Keys and values of the previous token: an ordinary head that looks like an induction head by
+ * position. */
 static void head_that_is_off_by_one_is_read_rightly(void **state)
 {
     const kvs_coefficients shifted = {.alpha1 = 0, .alpha2 = 1, .beta1 = 0, .beta2 = 1};
@@ -209,7 +208,7 @@ static void head_that_is_off_by_one_is_read_rightly(void **state)
     expect_score(found.contents.duplicate, 1);
 }
 
-/* By place it attends to the token itself; what it fetches is the one before. */
+/* By position it attends to the token itself; the values it reads are those of the previous one. */
 static void head_that_copies_the_token_before_is_seen(void **state)
 {
     const kvs_coefficients copies = {.alpha1 = 1, .alpha2 = 0, .beta1 = 0, .beta2 = 1};
@@ -221,7 +220,7 @@ static void head_that_copies_the_token_before_is_seen(void **state)
     expect_score(found.previous_keys, 0);
 }
 
-/* A value that is subtracted counts as such. */
+/* Subtracted values count with their sign. */
 static void negative_values_show(void **state)
 {
     const kvs_coefficients c = {.alpha1 = 0, .alpha2 = 1, .beta1 = 2, .beta2 = -0.5};
@@ -267,7 +266,7 @@ static void coefficients_are_counted(void **state)
     assert_true(fabs(s.alpha_sum.error - sqrt(0.0475 / 3 / 4)) < 1e-6);
     assert_true(fabs(s.beta_sum.error - sqrt(0.18 / 3 / 4)) < 1e-6);
     for (size_t i = 0; i < 8; i++)
-        alike[i] = 12345.67f; /* whose square has more digits than a number holds */
+        alike[i] = 12345.67f; /* its square does not fit into a double exactly */
     assert_int_equal(
         kvs_model_write_tensor(model, "model.layers.0.self_attn.k_shift", alike, 8, NULL), KVS_OK);
     assert_int_equal(kvs_shift_summarise(&s, model, NULL), KVS_OK);

@@ -1,5 +1,5 @@
-/* Every processor level against the plain reference, in every operation but attention, on shapes
- * that are odd, tiny, or cross the edges of tiles. */
+/* Every CPU level against the reference, in every operation except attention, on shapes that are
+ * odd, tiny, or cross tile edges. */
 #include "levels.h"
 
 #include <math.h>
@@ -16,11 +16,11 @@ static void a_level_is_tested(void **state)
     assert_true(levels_fast(levels) > 0);
 }
 
-/* Of one operation; each uses what it needs. */
+/* The shape of one operation; each uses the fields it needs. */
 typedef struct shape {
     size_t n, dim, wide; /* wide: outputs of a linear layer, ffn or vocabulary */
     size_t head_rows;
-    double large; /* not 0: about how large inputs are, see their operation */
+    double large; /* not 0: approximate size of the inputs, see the operation */
     int flat;     /* all scores are equal */
     int variant;  /* see the operation */
 } shape;
@@ -92,8 +92,8 @@ static void norm(run *r, const void *asked)
     r->c.ops->norm_backward(&r->c, d_x, d_gain, d_bias, d_y, x, &norm, n, dim);
 }
 
-/* Large: a mean of some deviations, in which they must not drown.  A LayerNorm of one channel is
- * its bias, and its gradient nothing but rounding: not compared. */
+/* Large: the mean is several deviations, which must not cost precision.  A LayerNorm of one channel
+ * is its bias and its gradient only rounding: not compared. */
 static void norm_matches(void **state)
 {
     static const size_t counts[] = {1, 5, 70, 3000}; /* the last: many pieces */
@@ -152,7 +152,7 @@ static void check_linear(size_t n, size_t cols, size_t rows)
     check_shape(linear_backward, &s, "linear backward");
 }
 
-/* Weights of every type, as few tokens and as many read them; `variant` is the type. */
+/* Weights of every type, with few and with many tokens; `variant` is the type. */
 static void typed_linear(run *r, const void *asked)
 {
     const shape *s = asked;
@@ -227,7 +227,7 @@ static void linear_matches(void **state)
     check_linear(300, 70, 530);  /* several pieces */
     check_linear(4080, 7, 1300); /* several spans of depth */
     check_linear(9, 5, 4200);    /* several spans of rows */
-    check_linear(40, 0, 9);      /* an empty product: what C starts from, and the bias */
+    check_linear(40, 0, 9);      /* an empty product: residual and bias */
     check_linear(2, 0, 9);
 }
 
@@ -262,7 +262,7 @@ static void gelu(run *r, const void *asked)
     r->c.ops->gelu_backward(&r->c, d_x, d_y, x, n, ffn);
 }
 
-/* Gates of a few hundred are beyond what exp can give in float. */
+/* exp overflows in float for gates of a few hundred. */
 static void activations_match(void **state)
 {
     static const double large[] = {0, 10, 200};
@@ -295,7 +295,7 @@ static void arrays(run *r, const void *asked)
     }
 }
 
-/* Some longer than the pieces that threads share. */
+/* Some are longer than a thread's piece. */
 static void arrays_match(void **state)
 {
     static const size_t counts[] = {1, 3, 24, 257, 16384, 16385, 100003};
@@ -350,8 +350,8 @@ static int32_t *given_rows(run *r, size_t count, size_t n)
     return rows;
 }
 
-/* Guesses as numbers, so that they are compared too: below 25000, the tolerance asks for equality.
- * Where logits are equal, the first of them is the guess. */
+/* Guesses as floats, so that they are compared too: below 25000 the tolerance requires equality.
+ * Of equal logits the first is the guess. */
 static void list_guesses(run *r, const int32_t *guesses, size_t count)
 {
     real *values = levels_written(r, "row_guess", count);
@@ -360,7 +360,7 @@ static void list_guesses(run *r, const int32_t *guesses, size_t count)
         values[i] = (real)guesses[i];
 }
 
-/* Variant 0 has a matrix of weights, 1 is without: as many logits as channels. */
+/* Variant 0 has a matrix of weights, 1 has none: logits = channels. */
 static kvsi_matrix given_head(run *r, const shape *s)
 {
     const size_t vocab = s->variant ? s->dim : s->wide;
@@ -466,8 +466,8 @@ static void optimizer_matches(void **state)
 
 /* ---- numbers that are none ---- */
 
-/* A diverged training run shows as NaN in its loss: no operation may turn it into a number, as
- * comparisons and clipped exponentials easily do. */
+/* A diverged training run is detected by NaN in its loss: no operation may hide NaN, as comparisons
+ * and clipped exponentials easily do. */
 static void check_nan(const kvsi_ops *ops)
 {
     const kvsi_limits limits = {.tokens = 1,

@@ -1,5 +1,5 @@
-/* Every processor level against the plain reference, in attention: forward, backward and with a
- * cache, on shapes that are odd, tiny, or cross the edges of tiles. */
+/* Every CPU level against the reference in attention: forward, backward and with a cache, on shapes
+ * that are odd, tiny, or cross tile edges. */
 #include "kernels/forms.h"
 #include "levels.h"
 
@@ -29,7 +29,7 @@ typedef struct shape {
     scores scores;
 } shape;
 
-/* What the operation is given; `spans` and `a` point into one another, so it stays where it is. */
+/* The arguments of the operation; `spans` and `a` point to each other, so it must not be moved. */
 typedef struct problem {
     kvsi_span spans[SEQUENCES_MAX];
     kvsi_attention a;
@@ -50,10 +50,10 @@ static size_t width_of(const shape *s)
     return (s->heads + 2 * s->kv_heads) * s->head_size;
 }
 
-/* Learned by a head. */
+/* Parameters per head. */
 static size_t numbers_of(const shape *s)
 {
-    return s->targets ? kvsi_form_get(s->form)->numbers(s->window, s->head_size) : 0;
+    return s->targets ? kvsi_form_get(s->form)->params(s->window, s->head_size) : 0;
 }
 
 /* ---- what is given ---- */
@@ -91,7 +91,7 @@ static real *given_rotations(run *r, const shape *s)
     return rotations;
 }
 
-/* From almost none to what leaves a few keys only. */
+/* From almost 0 to slopes that leave only a few keys. */
 static real *given_slopes(run *r, const shape *s)
 {
     real *slopes = levels_hold(r, s->heads * sizeof *slopes);
@@ -101,7 +101,7 @@ static real *given_slopes(run *r, const shape *s)
     return slopes;
 }
 
-/* A cache with `past` rows a head; what lies behind them is nobody's, so NaN. */
+/* A cache with `past` rows per head; the rest is NaN. */
 static real *given_cache(run *r, const char *name, const shape *s, size_t past)
 {
     const size_t d = s->head_size, n = s->kv_heads * CAPACITY * d;
@@ -123,7 +123,7 @@ static real *given_tail(run *r, const char *name, const kvsi_shift *shift, size_
     tail = levels_added(r, name, n);
     for (size_t i = 0; i < n; i++)
         if (past + i / row < shift->window)
-            tail[i] = 0; /* nothing came before */
+            tail[i] = 0; /* before the start */
     return tail;
 }
 
@@ -203,8 +203,8 @@ static void attention_forward(run *r, const void *asked)
                                 levels_written(r, "logsum", rows), p.qkv, &p.a);
 }
 
-/* Memory for the gradients of the shifts, laid out as what they are gradients of.  Those of taps
- * are sums over the numbers of d_qkv, the last output so far, and can be as exact as these only. */
+/* Memory for the gradients of the shifts, laid out as what they are gradients of.  Those
+ * of taps are sums over d_qkv, the last output so far, whose size sets their tolerance. */
 static void list_gradients(run *r, problem *p, const shape *s)
 {
     const size_t columns = s->heads + 2 * s->kv_heads, d_qkv = r->count;
@@ -223,8 +223,8 @@ static void list_gradients(run *r, problem *p, const shape *s)
         }
 }
 
-/* Both levels get the reference's forward results: a log-sum in the thousands keeps three decimals
- * in float, and a difference in the last would multiply into every probability. */
+/* Both levels get the reference's forward results: a log-sum in the thousands has three decimals in
+ * float, and a difference in the last one would affect every probability. */
 static void attention_backward(run *r, const void *asked)
 {
     const shape *s = asked;
@@ -252,7 +252,7 @@ static void check_shape(const shape *s)
                           .head_size = s->head_size,
                           .ffn = 1,
                           .vocab = 1,
-                          .shift_numbers = numbers_of(s)};
+                          .shift_params = numbers_of(s)};
     char what[256];
 
     snprintf(
@@ -448,7 +448,7 @@ static void large_and_equal_scores_match(void **state)
         }
 }
 
-/* A diverged training run shows as NaN in its loss: attention may not turn it into a number. */
+/* A diverged training run is detected by NaN in its loss: attention must not hide it. */
 static void check_nan(const kvsi_ops *ops)
 {
     const kvsi_limits limits = {.tokens = 1,

@@ -1,4 +1,4 @@
-/* The allocator's promises: aligned, zeroed, no overflow, every byte accounted for. */
+/* The allocator: aligned, zeroed, no overflow, every byte accounted for. */
 #include "base/memory.h"
 
 #include <pthread.h>
@@ -31,7 +31,7 @@ static void blocks_are_aligned_and_zeroed(void **state)
     }
 }
 
-/* Those that lie in huge pages need not be whole ones. */
+/* Blocks in huge pages need not be a multiple of a page. */
 static void large_blocks_have_any_size(void **state)
 {
     static const size_t size = ((size_t)8 << 20) + 1;
@@ -52,7 +52,7 @@ static void impossible_sizes_give_null(void **state)
     (void)state;
     assert_null(kvsi_alloc(SIZE_MAX / 2, 3));                 /* the product overflows */
     assert_null(kvsi_alloc(SIZE_MAX / 4 + 2, sizeof(float))); /* ... to a small number */
-    assert_null(kvsi_alloc(SIZE_MAX, 1));                     /* no room for the block's own line */
+    assert_null(kvsi_alloc(SIZE_MAX, 1));                     /* no space for the block's header */
     assert_null(kvsi_alloc(SIZE_MAX - 100, 1));
     assert_int_equal(kvsi_memory_live(), live);
     assert_int_equal(kvsi_memory_allocations(), calls);

@@ -174,7 +174,7 @@ static void odd_places_do_not_matter(void **state)
 
         run_model(b, opened);
         assert_memory_equal(a, b, sizeof a);
-        views += opened->numbers[0] == NULL;
+        views += opened->values[0] == NULL;
         kvs_model_free(opened);
         kvsi_free(path);
     }

@@ -1,4 +1,4 @@
-/* Layers computed again in the backward pass: the same bits, from less memory. */
+/* Recomputing layers in the backward pass: the same bits with less memory. */
 #include "kvshift/kvshift.h"
 #include "support.h"
 

@@ -1,4 +1,4 @@
-/* Reports on run folders that the tests write. */
+/* Reports of run folders written by the test. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -263,7 +263,7 @@ static void the_page_stands_alone(void **state)
     kvsi_free(curves);
 }
 
-/* JSON needs no other program and is written all the same. */
+/* JSON does not need gnuplot. */
 static void without_gnuplot_there_is_still_json(void **state)
 {
     char kv[256], html[256], json[256];
@@ -287,7 +287,7 @@ static void without_gnuplot_there_is_still_json(void **state)
     assert_false(kvsi_file_exists(html));
 }
 
-/* The log of a run in progress may end in the middle of a line, and there is no result. */
+/* The log of a running training may end in an incomplete line, and there is no result. */
 static void a_run_that_has_not_ended_is_shown_as_far_as_it_is(void **state)
 {
     char dir[256], log[256], *text;
@@ -422,7 +422,7 @@ static void runs_that_differ_in_their_seed_are_averaged(void **state)
     assert_near(none->loss, 7.3 / 3);
 
     assert_null(kvs_report_difference(report, 1));
-    assert_int_equal(d->arm, 0); /* minus the arm without a shift, whatever the order */
+    assert_int_equal(d->arm, 0); /* minus the arm without a shift, in any order */
     assert_int_equal(d->baseline, 1);
     assert_int_equal(d->step, 40);
     assert_int_equal(d->seeds, 3);
@@ -455,7 +455,7 @@ static void one_seed_has_no_error_bar(void **state)
     kvs_report_free(report);
 }
 
-/* Labels have the settings that distinguish the arms, and no others. */
+/* Labels contain the fewest settings that distinguish the arms. */
 static void arms_are_named_by_what_differs(void **state)
 {
     const text_run runs[] = {
@@ -479,7 +479,7 @@ static void arms_are_named_by_what_differs(void **state)
     kvs_report_free(report);
 }
 
-/* Repeating a run with the same seed carries no information about chance. */
+/* The same run twice adds no information about chance. */
 static void a_repeated_seed_is_not_averaged(void **state)
 {
     const text_run runs[] = {{"first", NULL, .seed = 1, .loss = 2},
@@ -554,7 +554,7 @@ static void nonsense_is_refused(void **state)
     assert_non_null(strstr(err.message, "kv-1' is given twice"));
 }
 
-/* The page and the JSON agree with the tables; every kind of unusual run can be drawn. */
+/* Page and JSON contain the numbers of the tables; unusual runs can be drawn. */
 static void text_is_drawn_and_written(void **state)
 {
     char html[256], json[256], *page;

@@ -1,9 +1,9 @@
-/* What experiments are made of: statistics against numbers from tables, plans, the made-up
- * language, charts as CSV, and records that are read back. */
+/* The parts of experiments: statistics compared with published tables, plans, the synthetic
+ * language, charts as CSV, and saved experiments. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "repro/conduct.h"
-#include "repro/record.h"
+#include "repro/execute.h"
+#include "repro/experiment_folder.h"
 #include "repro/texts.h"
 #include "support.h"
 
@@ -12,7 +12,7 @@
 
 /* ---- statistics ---- */
 
-/* From tables of Student's t; p to the digits that they give. */
+/* From tables of Student's t, to the digits given there. */
 static void student_has_the_known_tails(void **state)
 {
     static const struct {
@@ -117,7 +117,7 @@ static void unknown_names_are_refused(void **state)
     kvs_runtime_free(rt);
 }
 
-/* Both arms of a comparison differ in nothing but their attention. */
+/* The arms of a comparison differ only in their attention. */
 static void arms_share_everything_but_the_shift(void **state)
 {
     kvs_runtime *rt = support_runtime(NULL);
@@ -127,7 +127,7 @@ static void arms_share_everything_but_the_shift(void **state)
 
     (void)state;
     assert_int_equal(kvsi_experiment_find(&experiment, "seeds", &err), KVS_OK);
-    assert_int_equal(experiment->plan(&plan, &err), KVS_OK);
+    assert_int_equal(kvsi_experiment_plan(&plan, experiment, &err), KVS_OK);
     assert_int_equal(plan.count, 4);
     for (size_t seed = 0; seed < 2; seed++) {
         kvsi_planned vanilla = plan.runs[seed], kv = plan.runs[2 + seed];
@@ -197,9 +197,9 @@ static void what_changes_a_result_is_another_run(void **state)
     (void)state;
     kvs_model_config_init(&run.model);
     kvs_train_config_init(&run.train);
-    plain = kvsi_conduct_describe(&run, &run.model, NULL);
+    plain = kvsi_planned_describe(&run, &run.model, NULL);
     assert_non_null(plain);
-    assert_true(kvsi_conduct_same(plain, plain));
+    assert_true(kvsi_planned_same(plain, plain));
     for (size_t i = 0; i < TRAIN_FIELDS; i++) {
         kvsi_planned other = run;
 
@@ -207,22 +207,23 @@ static void what_changes_a_result_is_another_run(void **state)
         assert_int_equal(train_fields[i].at, aligned(end, train_fields[i].size));
         end = train_fields[i].at + train_fields[i].size;
         change_field(&other.train, i);
-        changed = kvsi_conduct_describe(&other, &other.model, NULL);
+        changed = kvsi_planned_describe(&other, &other.model, NULL);
         assert_non_null(changed);
-        if (kvsi_conduct_same(plain, changed) == train_fields[i].counts)
+        if (kvsi_planned_same(plain, changed) == train_fields[i].counts)
             fail_msg("'%s' %s a run's description", train_fields[i].name,
                      train_fields[i].counts ? "does not change" : "changes");
         free(changed);
     }
     assert_int_equal(aligned(end, sizeof(double)), sizeof(kvs_train_config));
     run.model.layers++;
-    changed = kvsi_conduct_describe(&run, &run.model, NULL);
-    assert_false(kvsi_conduct_same(plain, changed));
+    changed = kvsi_planned_describe(&run, &run.model, NULL);
+    assert_false(kvsi_planned_same(plain, changed));
     free(changed);
     free(plain);
 }
 
-/* planned.json had no eps, shift_lr, only_shift and eval_dropout once: they were the defaults. */
+/* Earlier versions of planned.json lack eps, shift_lr, only_shift and eval_dropout; they had the
+ * default values. */
 static void earlier_plans_are_still_known(void **state)
 {
     static const char *const later[] = {"eps", "shift_lr", "only_shift", "eval_dropout"};
@@ -233,25 +234,25 @@ static void earlier_plans_are_still_known(void **state)
     (void)state;
     kvs_model_config_init(&run.model);
     kvs_train_config_init(&run.train);
-    now = kvsi_conduct_describe(&run, &run.model, NULL);
+    now = kvsi_planned_describe(&run, &run.model, NULL);
     json = json_loads(now, 0, NULL);
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         assert_int_equal(json_object_del(json, later[i]), 0);
     before = json_dumps(json, JSON_INDENT(1) | JSON_SORT_KEYS);
-    assert_true(kvsi_conduct_same(before, now));
+    assert_true(kvsi_planned_same(before, now));
     free(now);
     run.train.only_shift = 1;
-    now = kvsi_conduct_describe(&run, &run.model, NULL);
-    assert_false(kvsi_conduct_same(before, now));
+    now = kvsi_planned_describe(&run, &run.model, NULL);
+    assert_false(kvsi_planned_same(before, now));
     free(before);
     json_object_del(json, "lr"); /* every version wrote it */
     before = json_dumps(json, 0);
     run.train.only_shift = 0;
     free(now);
-    now = kvsi_conduct_describe(&run, &run.model, NULL);
-    assert_false(kvsi_conduct_same(before, now));
-    assert_false(kvsi_conduct_same("no JSON", now));
-    assert_false(kvsi_conduct_same("[]", now));
+    now = kvsi_planned_describe(&run, &run.model, NULL);
+    assert_false(kvsi_planned_same(before, now));
+    assert_false(kvsi_planned_same("no JSON", now));
+    assert_false(kvsi_planned_same("[]", now));
     free(before);
     free(now);
     json_decref(json);
@@ -281,23 +282,23 @@ static void the_language_is_always_the_same(void **state)
 
 static void a_figure_is_its_numbers(void **state)
 {
-    kvsi_figure figure = {.name = "test", .caption = ""};
+    kvsi_chart chart = {.name = "test", .caption = ""};
     kvsi_text csv = {0};
     kvs_err err;
 
     (void)state;
-    kvsi_figure_panel(&figure, "left", "x", "y");
-    kvsi_series_add(kvsi_figure_series(&figure, KVSI_LINE, 0, "a \"b\""), 1, 2.5, NAN);
-    kvsi_series_add(figure.series[0], NAN, 3, NAN);
-    kvsi_series_add(figure.series[0], 2, 3, 0.5);
-    assert_int_equal(kvsi_figure_csv(&csv, &figure, &err), KVS_OK);
+    kvsi_chart_panel(&chart, "left", "x", "y");
+    kvsi_series_add(kvsi_chart_series(&chart, KVSI_LINE, 0, "a \"b\""), 1, 2.5, NAN);
+    kvsi_series_add(chart.series[0], NAN, 3, NAN);
+    kvsi_series_add(chart.series[0], 2, 3, 0.5);
+    assert_int_equal(kvsi_chart_csv(&csv, &chart, &err), KVS_OK);
     assert_string_equal(csv.data, "panel,series,x,y,error\n\"left\",\"a 'b'\",1,2.5,\n"
                                   "\"left\",\"a 'b'\",2,3,0.5\n");
     kvsi_text_release(&csv);
     for (size_t i = 0; i < KVSI_SERIES_MAX; i++)
-        kvsi_figure_series(&figure, KVSI_LINE, 0, "one too many");
-    assert_int_equal(kvsi_figure_csv(&csv, &figure, &err), KVS_E_LIMIT);
-    kvsi_figure_release(&figure);
+        kvsi_chart_series(&chart, KVSI_LINE, 0, "one too many");
+    assert_int_equal(kvsi_chart_csv(&csv, &chart, &err), KVS_E_LIMIT);
+    kvsi_chart_release(&chart);
 }
 
 /* ---- records ---- */
@@ -324,30 +325,30 @@ static void write(const char *dir, const char *name, const char *text)
 static void records_become_pages(void **state)
 {
     char *dir = support_make_dir();
-    kvsi_record record;
-    kvsi_text html = {0}, markdown = {0};
+    kvsi_saved record;
+    kvsi_page html = {0}, markdown = {.markdown = 1};
     kvs_err err;
 
     (void)state;
     write(dir, "experiment.json", EXPERIMENT);
     write(dir, "results.json", RESULTS);
-    if (kvsi_record_open(&record, dir, &err) != KVS_OK)
+    if (kvsi_saved_open(&record, dir, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(kvsi_record_to_html(&html, &record, &err), KVS_OK);
-    assert_int_equal(kvsi_record_to_markdown(&markdown, &record, &err), KVS_OK);
-    assert_non_null(strstr(html.data, "<h1>&lt;x&gt;</h1>"));
+    assert_int_equal(kvsi_saved_page(&html, &record, &err), KVS_OK);
+    assert_int_equal(kvsi_saved_page(&markdown, &record, &err), KVS_OK);
+    assert_non_null(strstr(html.text.data, "<h1>&lt;x&gt;</h1>"));
     assert_non_null(
-        strstr(html.data, "<td>98.25 ± 0.12 %</td><td>3</td><td class=\"reproduced\">"));
+        strstr(html.text.data, "<td>98.25 ± 0.12 %</td><td>3</td><td class=\"reproduced\">"));
     assert_non_null(
-        strstr(markdown.data, "| one (d) | all | 98.25 ± 0.12 % | 3 | **reproduced** |"));
-    assert_non_null(strstr(markdown.data, "| a\\|b | n |\n|---|---:|\n| c | 1 |\n"));
-    kvsi_text_release(&html);
-    kvsi_text_release(&markdown);
-    kvsi_record_close(&record);
+        strstr(markdown.text.data, "| one (d) | all | 98.25 ± 0.12 % | 3 | **reproduced** |"));
+    assert_non_null(strstr(markdown.text.data, "| a\\|b | n |\n|---|---:|\n| c | 1 |\n"));
+    kvsi_page_release(&html);
+    kvsi_page_release(&markdown);
+    kvsi_saved_close(&record);
     support_remove_dir(dir);
 }
 
-/* Each is one thing that a page could not do with. */
+/* Each case is one error that would break a page. */
 static void broken_records_are_refused(void **state)
 {
     static const struct {
@@ -367,13 +368,13 @@ static void broken_records_are_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *dir = support_make_dir();
-        kvsi_record record;
+        kvsi_saved record;
         kvs_err err;
 
         write(dir, "experiment.json", EXPERIMENT);
         write(dir, "results.json", RESULTS);
         write(dir, cases[i].name, cases[i].text);
-        assert_int_equal(kvsi_record_open(&record, dir, &err), KVS_E_FORMAT);
+        assert_int_equal(kvsi_saved_open(&record, dir, &err), KVS_E_FORMAT);
         if (!strstr(err.message, cases[i].complaint))
             fail_msg("'%s' instead of '%s'", err.message, cases[i].complaint);
         support_remove_dir(dir);
@@ -387,18 +388,18 @@ static void figures_stay_in_their_folder(void **state)
         "\"\", \"command\": \"\", \"finished\": \"\", \"seconds\": 1, \"figures\": [{\"name\": "
         "\"../../secret\"}], \"tables\": [], \"remarks\": []}";
     char *dir = support_make_dir();
-    kvsi_record record;
-    kvsi_text html = {0};
+    kvsi_saved record;
+    kvsi_page html = {0};
     kvs_err err;
 
     (void)state;
     write(dir, "experiment.json", bad);
     write(dir, "results.json", RESULTS);
-    assert_int_equal(kvsi_record_open(&record, dir, &err), KVS_OK);
-    assert_int_equal(kvsi_record_to_html(&html, &record, &err), KVS_E_FORMAT);
+    assert_int_equal(kvsi_saved_open(&record, dir, &err), KVS_OK);
+    assert_int_equal(kvsi_saved_page(&html, &record, &err), KVS_E_FORMAT);
     assert_non_null(strstr(err.message, "is no name of a figure"));
-    kvsi_text_release(&html);
-    kvsi_record_close(&record);
+    kvsi_page_release(&html);
+    kvsi_saved_close(&record);
     support_remove_dir(dir);
 }
 

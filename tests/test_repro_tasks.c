@@ -1,4 +1,5 @@
-/* What the experiments on hop-k and igsm measure: errors with their bootstrap, and solutions. */
+/* Measurements of the hop-k and igsm experiments: error rates with their bootstrap, and
+ * solutions. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "formats/safetensors.h"
@@ -27,8 +28,8 @@ static kvs_model_config hop_config(void)
     return c;
 }
 
-/* A final norm that is the same everywhere makes the model say one letter always.  Of no hops, the
- * letters are uniform: it errs in 3 of 4; of one hop, answers are never the letter itself. */
+/* A constant final norm makes the model always predict one letter.  With no hops the letters are
+ * uniform, so 3 of 4 predictions are wrong; with one hop the answer is never the letter itself. */
 static kvs_model *constant_model(kvs_runtime *rt, size_t says)
 {
     const kvs_model_config config = hop_config();
@@ -46,7 +47,7 @@ static kvs_model *constant_model(kvs_runtime *rt, size_t says)
 
 static void a_guess_errs_as_it_must(void **state)
 {
-    enum { SEQUENCES = 90 }; /* no multiple of a pass */
+    enum { SEQUENCES = 90 }; /* not a multiple of the sequences per pass */
     kvs_runtime *rt = support_runtime(NULL);
     kvs_model *letter = constant_model(rt, 17), *none = constant_model(rt, 21);
     kvsi_hop_error errors[KVSI_HOPS_MAX];
@@ -84,7 +85,7 @@ static void errors_survive_their_file(void **state)
     json_decref(list);
 }
 
-/* Dropout changes what the model says, and twice the same. */
+/* Dropout changes predictions, and the same way each time. */
 static void dropout_is_set_and_acts(void **state)
 {
     kvs_runtime *rt = support_runtime(NULL);
@@ -94,7 +95,7 @@ static void dropout_is_set_and_acts(void **state)
     kvs_model *model;
 
     (void)state;
-    config.init_std = 0.2; /* so that guesses differ from place to place */
+    config.init_std = 0.2; /* so that predictions differ between positions */
     kvs_hopk_config_init(&task);
     task.hops = 1;
     assert_int_equal(kvs_model_create(&model, rt, &config, 1, NULL), KVS_OK);
@@ -108,7 +109,7 @@ static void dropout_is_set_and_acts(void **state)
     kvs_runtime_free(rt);
 }
 
-/* The same numbers in a file without a configuration, under another prefix. */
+/* The same weights in a file without a configuration, with another prefix. */
 static void bare_file_is_loaded(void **state)
 {
     kvs_runtime *rt = support_runtime(NULL);
@@ -146,11 +147,11 @@ static void bare_file_is_loaded(void **state)
     assert_memory_equal(one, other, sizeof one);
     kvs_model_free(loaded);
 
-    /* one tensor less */
+    /* one tensor missing */
     assert_int_equal(kvsi_safetensors_write(path, tensors, count - 1, NULL), KVS_OK);
     assert_int_equal(kvsi_hop_model_load(&loaded, rt, path, &err), KVS_E_FORMAT);
     assert_non_null(strstr(err.message, "has no tensor"));
-    /* nothing that says how large it is */
+    /* no tensor that gives its size */
     assert_int_equal(kvsi_safetensors_write(path, tensors, 1, NULL), KVS_OK);
     assert_int_equal(kvsi_hop_model_load(&loaded, rt, path, &err), KVS_E_FORMAT);
     kvsi_safetensors_close(file);

@@ -102,12 +102,12 @@ static void seen_tokens_are_made_less_likely(void **state)
     expect_best(&options, seen, 4, logits, 2);
     options.repeat_penalty = 1.6;
     expect_best(&options, seen, 4, logits, 3);
-    options.repeat_last = 2; /* the 2 is forgotten */
+    options.repeat_last = 2; /* 2 has left the window */
     expect_best(&options, seen, 4, logits, 2);
     options.repeat_last = 3;
     expect_best(&options, seen, 4, logits, 3);
     expect_best(&options, seen + 2, 1, all_negative, 2); /* -1 * 1.6 < -1.5 */
-    options.repeat_penalty = 0.5;                        /* likes what it has seen */
+    options.repeat_penalty = 0.5;                        /* below 1: prefers seen tokens */
     options.repeat_last = 0;
     expect_best(&options, seen + 2, 2, (const float[]){1, 1.5f, 2.5f, 0, 0}, 1);
 }
@@ -165,7 +165,7 @@ static void penalised_tokens_are_drawn_by_their_probability(void **state)
     }
 }
 
-/* Weights of a broken model: some token, and no harm. */
+/* NaN logits of a broken model: any token, but no crash. */
 static void logits_that_are_no_numbers_do_no_harm(void **state)
 {
     const float broken[COUNT] = {NAN, NAN, INFINITY, NAN, NAN};

@@ -1,5 +1,5 @@
-/* Sessions of models whose weights stay in their file, in every type, and sessions whose keys and
- * values are halves: whatever way they take, the logits are those of one pass. */
+/* Sessions of models whose weights stay in their file, in every type, and sessions with an F16
+ * cache: after any steps the logits are those of one pass. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -15,10 +15,10 @@
 
 enum { VOCAB = 19, DIM = 64, CONTEXT = 140 };
 
-/* Float rounding, relative to the largest logit.  Where something is rounded on purpose, that error
- * at times tips a number over to the other side: inputs of whole-number weights, by 1/65534 of the
- * largest of 32, and halves in a cache, by 1/2048 of themselves.  Of thousands of numbers few do,
- * and each is one of many in a sum. */
+/* Float rounding, relative to the largest logit.  Where values are rounded on purpose, that
+ * error sometimes changes the result of the rounding: inputs of integer weights by 1/65534 of the
+ * largest of 32, values in an F16 cache by 1/2048 of themselves.  Few of thousands change, and each
+ * is one term of many in a sum. */
 static const double LIMIT = 1e-5, BLOCKS_LIMIT = 1e-4, HALVES_LIMIT = 1e-4;
 
 static char *dir, *model_path, *session_path;
@@ -55,7 +55,7 @@ static const struct {
 
 enum { TYPES = sizeof types / sizeof *types };
 
-/* As architecture `llama` where `config` is plain: its q and k have rotary pairs side by side. */
+/* As architecture `llama` if `config` is plain: then q and k have adjacent rotary pairs. */
 static kvs_model *open_as(kvs_runtime *rt, const kvs_model *model, uint32_t type)
 {
     const int plain = model->config.shift.targets == 0 && model->config.sliding_window == 0;
@@ -109,7 +109,7 @@ static void check_types(kvs_runtime *rt, kvs_dtype cache, double least)
     }
 }
 
-/* The reference, which decodes a block for each number, would take minutes; test_levels.c compares
+/* The reference, which decodes a block for each value, would take minutes; test_levels.c compares
  * it with the others. */
 static void opened_models_of_every_type_walk(void **state)
 {
@@ -216,7 +216,7 @@ static kvs_session *session_with(const fixture *f, kvs_dtype cache)
     return s;
 }
 
-/* Rounding is seen, and small: a half has 11 bits. */
+/* Rounding to F16 (11 bits) changes the logits, but little. */
 static void halves_are_near_but_not_the_same(void **state)
 {
     fixture *f = *state;
@@ -280,7 +280,7 @@ static void half_the_memory_and_as_planned(void **state)
     assert_int_equal(kvsi_memory_live(), live);
 }
 
-/* A file says the type of its cache, forks have that of the session, and both go on as it does. */
+/* Files and forks keep the type of the cache and continue like the session. */
 static void files_and_forks_keep_the_type(void **state)
 {
     fixture *f = *state;

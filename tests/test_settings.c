@@ -9,7 +9,7 @@
 #include "data/task.h"
 #include "formats/hf.h"
 #include "report/settings.h"
-#include "repro/conduct.h"
+#include "repro/execute.h"
 #include "support.h"
 #include "train/settings.h"
 
@@ -514,10 +514,10 @@ static void check_plan(const setting_table *of, const kvsi_setting *row, const c
         kvs_task *task = make_task(&s[i]);
 
         assert_int_equal(kvs_model_config_finish(&s[i].model, &err), KVS_OK);
-        plan[i] = kvsi_conduct_describe(&run, &s[i].model, task);
+        plan[i] = kvsi_planned_describe(&run, &s[i].model, task);
         kvs_task_free(task);
     }
-    if (kvsi_conduct_same(plan[1], plan[0]) == changes_result(of, row))
+    if (kvsi_planned_same(plan[1], plan[0]) == changes_result(of, row))
         fail_msg("'%s' is%s in plans", row->name, changes_result(of, row) ? " not" : "");
     free(plan[0]);
     free(plan[1]);

@@ -1,5 +1,6 @@
-/* A sequence gives the same logits however it is cut into chunks and whatever runs beside it; the
- * state between chunks holds the raw rows that the shift looks back on, and nothing leaks. */
+/* A sequence gives the same logits however it is split into chunks and whatever else is in the
+ * batch; the state between chunks holds the raw rows that the shift needs, and sequences do not
+ * affect each other. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "family.h"
@@ -68,7 +69,7 @@ static void make_state(kvsi_state *state, const kvs_model *model, size_t capacit
     assert_int_equal(kvsi_state_init(state, model, capacity, KVSI_REAL_TYPE, NULL), KVS_OK);
 }
 
-/* `count` tokens behind those that the state holds; state NULL = a fresh sequence. */
+/* Feeds `count` tokens after those of the state; state NULL = a new sequence. */
 static void feed(kvsi_pass *pass, kvsi_state *state, const int32_t *ids, size_t count, real *logits)
 {
     const size_t starts[] = {0, count};
@@ -77,7 +78,7 @@ static void feed(kvsi_pass *pass, kvsi_state *state, const int32_t *ids, size_t 
     support_run(pass, &batch, state ? &state : NULL, logits);
 }
 
-/* Logits of a sequence run alone, in one go. */
+/* Logits of a sequence alone, in one pass. */
 static real *alone(const kvs_model *model, const int32_t *ids, size_t count)
 {
     kvsi_pass *pass = support_pass(model, count, 1, 0);
@@ -90,8 +91,8 @@ static real *alone(const kvs_model *model, const int32_t *ids, size_t count)
 
 /* ---- chunks ---- */
 
-/* How long the next chunk is, for a way of cutting: single tokens, also where blocks of 64 keys
- * meet; fixed beginnings; random ones. */
+/* Length of the next chunk, for each kind of split: single tokens, also across blocks of 64 keys;
+ * fixed starts; random ones. */
 static size_t next_chunk(size_t cut, size_t index, kvsi_random *random)
 {
     static const size_t beginnings[][6] = {
@@ -183,7 +184,7 @@ static void zero_tails(const kvsi_state *state)
     }
 }
 
-/* Shows that the comparison above sees a state that forgets. */
+/* Checks that the comparison above detects a state whose tails were lost. */
 static void check_forgetting(const kvs_model *model, const char *name)
 {
     enum { FIRST = 7, ALL = 12 };
@@ -223,7 +224,7 @@ static void a_forgotten_tail_shows(void **state)
 
 /* ---- what the state holds ---- */
 
-/* One tensor as files have it, in fresh memory; NULL if the model has none of that name. */
+/* One tensor in file order, newly allocated; NULL if the model has none of that name. */
 static float *tensor(const kvs_model *model, const char *name)
 {
     const kvsi_parameter *p = kvsi_layout_find(&model->layout, name);
@@ -236,7 +237,7 @@ static float *tensor(const kvs_model *model, const char *name)
     return values;
 }
 
-/* What the first layer's keys and values are made from; NULL = the model has no such thing. */
+/* The first layer's tensors that keys and values are computed from; NULL = absent. */
 typedef struct first_layer {
     const kvs_model_config *config;
     kvsi_layer_shape shape;
@@ -280,7 +281,7 @@ static void close_layer(first_layer *l)
         kvsi_free(all[i]);
 }
 
-/* What enters the layer's projections, from the definition: a token at a position, normalised. */
+/* The input of the layer's projections, from the definition: token and position, normalised. */
 static void layer_input(double *x, const first_layer *l, int32_t id, size_t position)
 {
     double mean = 0, squares = 0;
@@ -348,7 +349,7 @@ static void current_taps(real *out, const first_layer *l, const float *learned, 
 {
     const kvs_shift_config *shift = &l->config->shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
-    const size_t size = l->shape.head_size, count = form->numbers(shift->window, size);
+    const size_t size = l->shape.head_size, count = form->params(shift->window, size);
     real numbers[KVSI_TAPS_MAX * DIM], taps[KVSI_TAPS_MAX * DIM];
     double logit = 0;
 
@@ -365,8 +366,8 @@ static void current_taps(real *out, const first_layer *l, const float *learned, 
         out[i] = (real)(1 - 1 / (1 + exp(-logit)));
 }
 
-/* The cache of the first token: its own raw row times the current tap, for nothing came before it,
- * and position 0 does not rotate. */
+/* The cache of the first token: its raw row times the current tap, because there is no token before
+ * it and position 0 does not rotate. */
 static void check_first_entry(const first_layer *l, kvsi_context c, const kvsi_span *span,
                               char target, int32_t id, const char *name)
 {
@@ -443,7 +444,7 @@ static kvs_batch make_batch(int32_t *ids, int32_t *targets)
     return (kvs_batch){.sequences = SEQUENCES, .starts = starts, .ids = ids, .targets = targets};
 }
 
-/* Nothing comes before the first token of a sequence: it might as well be the only one. */
+/* The first token of a sequence gives the same logits as alone. */
 static void check_first_rows(const kvs_model *model, const real *logits, const int32_t *ids,
                              const char *name)
 {
@@ -500,7 +501,7 @@ static void a_ragged_batch_equals_its_sequences_alone(void **state)
     for_each_model(check_ragged);
 }
 
-/* Changes one token of sequence 2 and looks at the others' logits, bit by bit. */
+/* Changes one token of sequence 2 and compares the others' logits bit by bit. */
 static void check_neighbours(const kvs_model *model, const char *name)
 {
     int32_t ids[TOKENS], targets[TOKENS];
@@ -722,7 +723,7 @@ static void check_refusals(const kvs_model *model, const char *name)
     expect_refusal(pass, both, wrong, 1, KVS_E_INVALID, "-1", "18");
     wrong[1] = VOCAB;
     expect_refusal(pass, both, wrong, 1, KVS_E_INVALID, "19", "18");
-    for (size_t s = 0; s < 2; s++) { /* both go on as if nothing had been asked, to the very end */
+    for (size_t s = 0; s < 2; s++) { /* both continue to the end as if nothing had happened */
         assert_int_equal(states[s].length, FIRST);
         feed(pass, both[s], ids + FIRST, CAPACITY - FIRST, logits);
         support_expect_close(logits, expected + FIRST * VOCAB, (CAPACITY - FIRST) * VOCAB, LIMIT,

@@ -1,5 +1,5 @@
-/* What a model takes and what its shift has become: sizes against counts made by hand, taps against
- * numbers that were put into the tensors. */
+/* Sizes of models against counts by hand, and taps against values that were written to the
+ * tensors. */
 #include "support.h"
 
 #include <math.h>

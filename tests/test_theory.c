@@ -1,5 +1,5 @@
-/* The theorems as formulas: against the definitions, real networks, and numbers worked out by hand
- * elsewhere. */
+/* The formulas of the theorems, compared with definitions, real networks and independent
+ * numbers. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/program.h"
@@ -11,7 +11,7 @@
 
 static const kvs_coefficients known = {.alpha1 = .2, .alpha2 = .8, .beta1 = .9, .beta2 = .1};
 static const kvs_coefficients halves = {.5, .5, .5, .5};
-/* nothing about these is special: signs differ, sums are not 1 */
+/* arbitrary: signs differ, sums are not 1 */
 static const kvs_coefficients odd = {.alpha1 = -.7, .alpha2 = 1.9, .beta1 = 2.3, .beta2 = -.4};
 
 static double loss_of(kvs_theorem3_form form, size_t T, size_t i, const kvs_coefficients *at)
@@ -140,8 +140,8 @@ static void network_with_right_angles_is_the_limit(void **state)
     kvs_runtime_free(rt);
 }
 
-/* At dim 1024 the mean is off by less than 0.002 for finite width; four standard errors come on
- * top.  The deviation of one network's loss is about 0.009. */
+/* At dim 1024 the mean differs by less than 0.002 because of the finite width, plus four standard
+ * errors.  The deviation of one network's loss is about 0.009. */
 static void random_networks_come_near(void **state)
 {
     enum { SAMPLES = 60 };
@@ -170,8 +170,8 @@ static void induction_head_is_lowest_on_the_square(void **state)
     }
 }
 
-/* Where it goes is known to about a tenth; what matters is that two numbers are negative, the
- * others large, and that it has not come to rest. */
+/* The end point is known to about a tenth.  Two coefficients must be negative, the others large,
+ * and the descent must not have converged. */
 static void free_descent_leaves_the_square(void **state)
 {
     const kvs_theorem3 problem = {.form = KVS_THEOREM3_EXACT, .T = 30};
@@ -249,7 +249,7 @@ static void two_layers_err_as_e_to_minus_p(void **state)
     expect_near(ratio[0], ratio[2], .2 * ratio[2], "error over e^-p at p = 4 and 16");
 }
 
-/* Gaps are known with one digit. */
+/* The differences are known to one digit. */
 static void one_layer_is_an_induction_head_if_masked(void **state)
 {
     static const struct {

@@ -9,8 +9,8 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof *(a))
 
-/* More threads than cores, and than pieces of some operations.  Threads take pieces as they come,
- * so a second round may cut the work another way. */
+/* More threads than cores, and than pieces of some operations.  Threads take
+ * pieces dynamically, so a second round may distribute the work differently. */
 static const int thread_counts[] = {2, 3, 7};
 enum { ROUNDS = 2 };
 
@@ -19,7 +19,7 @@ enum { ROUNDS = 2 };
 enum { N = 600, DIM = 96, WIDE = 210, VOCAB = 310, HEAD_ROWS = 170, NUMBERS = 100003 };
 enum { HEADS = 4, KV_HEADS = 2, HEAD_SIZE = 24, SEQUENCES = 13 };
 
-/* All that an operation reads and writes, so that comparing two of them compares everything. */
+/* Everything that an operation reads and writes, so that comparing two compares everything. */
 typedef struct memory {
     float *block;
     size_t used, size;
@@ -38,7 +38,7 @@ static float *take(memory *m, size_t n)
     return x;
 }
 
-/* Many repeat, as tokens do. */
+/* Many repeat, like tokens. */
 static void fill_ids(int32_t *ids, size_t n, size_t bound)
 {
     for (size_t i = 0; i < n; i++)
@@ -118,7 +118,7 @@ static void unit_rows(kvsi_context *c, memory *m)
 static kvsi_shift take_shift(memory *m, kvs_shift_form form, size_t heads)
 {
     const size_t window = kvsi_form_get(form)->window_max;
-    const size_t numbers = kvsi_form_get(form)->numbers(window, HEAD_SIZE);
+    const size_t numbers = kvsi_form_get(form)->params(window, HEAD_SIZE);
 
     return (kvsi_shift){.form = form,
                         .window = window,
@@ -141,7 +141,7 @@ static size_t cut_batch(kvsi_span *spans)
     return tokens;
 }
 
-/* Each target has a form of its own, for more of them at once. */
+/* Each target has another form, to cover more of them. */
 static void attention(kvsi_context *c, memory *m, kvs_shift_form q, kvs_shift_form k,
                       kvs_shift_form v)
 {
@@ -249,7 +249,7 @@ static const kvsi_limits limits = {.tokens = N,
                                    .head_size = HEAD_SIZE,
                                    .ffn = WIDE,
                                    .vocab = VOCAB,
-                                   .shift_numbers = HEAD_SIZE * KVSI_TAPS_MAX,
+                                   .shift_params = HEAD_SIZE * KVSI_TAPS_MAX,
                                    .training = 1};
 
 static memory perform(const kvsi_ops *ops, size_t which, int threads)
@@ -306,7 +306,7 @@ static void fill_batch(ragged *b, size_t vocab)
 
 typedef struct subject {
     const char *name;
-    kvs_model_config config; /* what is special about it */
+    kvs_model_config config; /* differences from the default */
 } subject;
 
 static const subject subjects[] = {

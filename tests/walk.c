@@ -7,7 +7,7 @@ walk_truth walk_truth_of(const kvs_model *model, const char *name, kvs_dtype cac
     const kvsi_pass_limits limits = {.tokens = model->config.context,
                                      .sequences = 1,
                                      .head_rows = 1,
-                                     .halves = cache == KVS_DTYPE_F16};
+                                     .f16 = cache == KVS_DTYPE_F16};
     walk_truth truth = {.model = model, .name = name, .cache = cache, .limit = limit};
 
     assert_true(model->config.vocab <= WALK_VOCAB_MAX && model->config.context <= WALK_LONGEST);

@@ -1,5 +1,5 @@
-/* walk.h - sessions that take any way (chunks, forks, rewinds, files), followed step by step: their
- * logits must be those of their tokens in one pass without a cache. */
+/* walk.h - random walks of sessions (chunks, forks, rewinds, files): after every step the logits
+ * must be those of the session's tokens in one pass without a cache. */
 #ifndef KVSI_TESTS_WALK_H
 #define KVSI_TESTS_WALK_H
 
@@ -8,12 +8,12 @@
 
 enum { WALK_LONGEST = 1000, WALK_VOCAB_MAX = 64 };
 
-/* What is right, of one model. */
+/* Expected logits of one model. */
 typedef struct walk_truth {
     const kvs_model *model;
     const char *name; /* for messages */
-    kvs_dtype cache;  /* of the sessions; the pass rounds as it does */
-    double limit;     /* of what may differ, relative to the largest logit */
+    kvs_dtype cache;  /* of the sessions; the pass rounds in the same way */
+    double limit;     /* tolerance, relative to the largest logit */
     kvsi_pass *pass;
 } walk_truth;
 
@@ -28,16 +28,17 @@ typedef struct tracked {
     size_t length;
 } tracked;
 
-/* New tokens each time: what a rewind leaves behind must not count.  The first only notes them. */
+/* Draws new tokens each time, so that tokens removed by a rewind would show.  tracked_draw does not
+ * feed them. */
 void tracked_draw(tracked *t, size_t count, kvsi_random *random);
 void tracked_feed(tracked *t, size_t count, kvsi_random *random);
 void tracked_rewind(tracked *t, size_t length);
-/* As far back as it goes, which is a window at least. */
+/* Rewinds to the earliest length, which is at least a window back. */
 void tracked_go_back_all_the_way(tracked *t);
-/* Tokens and logits are right; `after` says what was done. */
+/* Checks tokens and logits; `after` names the last step. */
 void tracked_expect(const tracked *t, const char *after);
 
-/* Straight to the end, so that windows forget, then about at random; `path` is for files. */
+/* Feeds to the end, so that sliding windows drop rows, then random steps; `path` is for files. */
 void walk(const walk_truth *truth, size_t steps, const char *path);
 
 #endif

@@ -248,6 +248,9 @@ KVS_API kvs_status kvs_theorem3_brute_force(double *loss, size_t T, size_t i,
                                             const kvs_coefficients *at, kvs_err *err);
 KVS_API kvs_status kvs_theorem3_network(double *loss, kvs_runtime *rt, size_t T, size_t i,
                                         const kvs_coefficients *at, kvs_err *err);
+/* Largest difference between the exact loss and brute force, over i = 1 .. T-1. */
+KVS_API kvs_status kvs_theorem3_difference(double *most, size_t T, const kvs_coefficients *at,
+                                           kvs_err *err);
 
 typedef struct kvs_estimate {
     double mean, error; /* error: the standard error of the mean */

@@ -1,5 +1,5 @@
-/* Attention alone: one layer's operation, forward and backward, in the surroundings that a pass
- * gives it. */
+/* Measures attention alone: one layer's operation, forward and backward, in the memory of a
+ * pass. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "bench/probe.h"
@@ -16,7 +16,7 @@ typedef struct bench {
     kvsi_samples forward, backward, both, peaks;
 } bench;
 
-/* A body with one layer and as little as possible around its attention. */
+/* One layer with nothing but attention. */
 static kvs_model_config config_of(const kvs_bench_attention_options *o)
 {
     kvs_model_config c;
@@ -40,18 +40,18 @@ static kvs_status load(bench *b, size_t length, kvs_err *err)
     const kvs_batch batch = {.sequences = 1, .starts = starts, .ids = b->ids};
     const size_t width = kvsi_layer_shape_of(&b->model->config, 0).qkv_width;
     kvsi_context *c = &b->pass->context;
-    real *numbers = kvsi_probe_numbers(length * width);
+    real *values = kvsi_probe_values(length * width);
     kvs_status st = KVS_OK;
 
-    if (!numbers || !b->ids || !b->gradients) {
+    if (!values || !b->ids || !b->gradients) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", length);
         goto out;
     }
     TRY_OUT(kvsi_pass_load(b->pass, &batch, NULL, err));
-    c->ops->upload(c, b->pass->layers[0].qkv, numbers, length * width * sizeof *numbers);
-    c->ops->upload(c, b->pass->d_mixed, numbers, length * b->model->config.dim * sizeof *numbers);
+    c->ops->upload(c, b->pass->layers[0].qkv, values, length * width * sizeof *values);
+    c->ops->upload(c, b->pass->d_mixed, values, length * b->model->config.dim * sizeof *values);
 out:
-    kvsi_free(numbers);
+    kvsi_free(values);
     return st;
 }
 

@@ -1,7 +1,7 @@
-/* Inference, measured: rounds of the machine's reading, prompts and generation, and the same
- * without the shift.
+/* Measures inference in rounds: memory reading, prompts, generation, and the same without the
+ * shift.
  *
- * Both models take turns within a round, and who comes first alternates. */
+ * Both models take turns within a round; which one comes first alternates. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-enum { READ_NUMBERS = 1 << 26 }; /* 256 MB, beyond any cache */
+enum { READ_VALUES = 1 << 26 }; /* 256 MB, beyond any cache */
 
 typedef struct contender {
     kvs_model *model;
@@ -29,7 +29,7 @@ struct kvs_bench_inference {
     float *logits;   /* [batch, vocab] */
     kvs_feed *feeds; /* [batch] */
     kvsi_probe probe;
-    real *numbers; /* [READ_NUMBERS], to read */
+    real *values; /* [READ_VALUES], to read */
     kvsi_samples reads;
     size_t rounds;
     double load, start_rss, peak_rss;
@@ -81,7 +81,7 @@ static kvs_status make_tokens(kvs_bench_inference *b, kvs_err *err)
     const kvs_bench_infer_options *o = &b->options;
     const size_t count = largest(o->prompt, largest(o->depth, o->generate));
     const size_t vocab = b->measured.model->config.vocab;
-    const size_t dim = b->measured.model->config.dim; /* as many logits where there is no head */
+    const size_t dim = b->measured.model->config.dim; /* number of logits if there is no head */
     kvsi_random random;
 
     kvsi_random_init(&random, 1, KVSI_RANDOM_DATA, 0);
@@ -127,7 +127,7 @@ void kvs_bench_inference_free(kvs_bench_inference *bench)
     contender_release(&bench->measured, bench->options.batch);
     contender_release(&bench->unshifted, bench->options.batch);
     kvsi_samples_release(&bench->reads);
-    kvsi_free(bench->numbers);
+    kvsi_free(bench->values);
     kvsi_free(bench->feeds);
     kvsi_free(bench->logits);
     kvsi_free(bench->ids);
@@ -136,7 +136,7 @@ void kvs_bench_inference_free(kvs_bench_inference *bench)
 
 /* ---- rounds ---- */
 
-/* Every sequence is fed `count` tokens from `from` on, in one call. */
+/* Feeds every sequence `count` tokens from `from` on, in one call. */
 static kvs_status feed_all(kvs_bench_inference *b, contender *c, size_t from, size_t count,
                            size_t sequences, kvs_err *err)
 {
@@ -162,7 +162,7 @@ static kvs_status read_prompt(kvs_bench_inference *b, contender *c, double *seco
     return st;
 }
 
-/* Sequences as long as they should be before the first generated token. */
+/* Rewinds or feeds all sequences to the depth at which generation starts. */
 static kvs_status go_to_depth(kvs_bench_inference *b, contender *c, kvs_err *err)
 {
     const size_t depth = b->options.depth;
@@ -189,7 +189,7 @@ static kvs_status generate(kvs_bench_inference *b, contender *c, double *seconds
     return KVS_OK;
 }
 
-/* Generation comes first: it begins where the last round's ended. */
+/* Generation comes first, at the depth that the round before left. */
 static kvs_status run(kvs_bench_inference *b, contender *c, kvs_err *err)
 {
     const int counts = b->rounds > 0;
@@ -208,14 +208,14 @@ static kvs_status run(kvs_bench_inference *b, contender *c, kvs_err *err)
     return KVS_OK;
 }
 
-/* After the first round: memory is that of the measured model alone. */
+/* Runs after the first round, so that the memory measured is that of one model. */
 static kvs_status prepare_comparison(kvs_bench_inference *b, kvs_err *err)
 {
     b->peak_rss = kvsi_memory_peak();
     kvsi_probe_init(&b->probe, b->rt->ops, b->rt->threads);
-    b->numbers = kvsi_probe_numbers(READ_NUMBERS);
-    if (!b->numbers)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %d numbers to read", READ_NUMBERS);
+    b->values = kvsi_probe_values(READ_VALUES);
+    if (!b->values)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %d values to read", READ_VALUES);
     return b->options.unshifted ? contender_init(&b->unshifted, b, b->options.unshifted, err)
                                 : KVS_OK;
 }
@@ -225,7 +225,7 @@ kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err *err)
     kvs_bench_inference *b = bench;
 
     if (b->rounds > 0)
-        TRY(kvsi_samples_add(&b->reads, kvsi_probe_read(&b->probe, b->numbers, READ_NUMBERS), err));
+        TRY(kvsi_samples_add(&b->reads, kvsi_probe_read(&b->probe, b->values, READ_VALUES), err));
     for (size_t turn = 0; turn < 2; turn++) {
         contender *c = (b->rounds + turn) % 2 == 0 ? &b->measured : &b->unshifted;
 

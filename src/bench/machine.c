@@ -1,4 +1,4 @@
-/* The limits of the machine: multiply-adds, products of matrices, reading from memory. */
+/* Measures the machine: multiply-adds, matrix products, reading from memory. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "bench/probe.h"
@@ -7,7 +7,7 @@
 
 /* Much larger than any cache. */
 static const size_t READ_BYTES = (size_t)512 << 20;
-/* Small products are repeated up to this many operations, that the clock may see them. */
+/* Small products are repeated up to this many operations, for the clock's resolution. */
 static const double FLOPS_MIN = 1e9;
 
 enum { SITES = 4 };
@@ -59,8 +59,8 @@ typedef struct bench {
     struct {
         kvsi_samples peak, forward, backward_input, backward_weight;
     } gemm[KVS_BENCH_GEMMS_MAX];
-    real *x, *y, *w; /* of the largest product */
-    real *numbers;   /* on the host: what every product starts from, so that none overflows */
+    real *x, *y, *w; /* sized for the largest product */
+    real *values;    /* host memory: the initial operands of every product */
     real *far;       /* READ_BYTES */
 } bench;
 
@@ -94,9 +94,9 @@ static void fill_product(bench *b, const kvs_bench_gemm *g)
 {
     kvsi_context *c = &b->context;
 
-    c->ops->upload(c, b->x, b->numbers, g->tokens * g->cols * sizeof(real));
-    c->ops->upload(c, b->y, b->numbers, g->tokens * g->rows * sizeof(real));
-    c->ops->upload(c, b->w, b->numbers, g->rows * g->cols * sizeof(real));
+    c->ops->upload(c, b->x, b->values, g->tokens * g->cols * sizeof(real));
+    c->ops->upload(c, b->y, b->values, g->tokens * g->rows * sizeof(real));
+    c->ops->upload(c, b->w, b->values, g->rows * g->cols * sizeof(real));
 }
 
 static kvs_status measure(kvsi_samples *samples, bench *b, const kvs_bench_gemm *g, product *run,
@@ -142,7 +142,7 @@ static size_t larger(size_t x, size_t y)
 
 static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *rt, kvs_err *err)
 {
-    const kvsi_limits smallest = {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}; /* products need no more */
+    const kvsi_limits smallest = {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}; /* enough for products */
     size_t x = 0, y = 0, w = 0;
 
     for (size_t i = 0; i < m->gemms; i++) {
@@ -156,9 +156,9 @@ static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *
     b->x = rt->ops->alloc(&b->context, x * sizeof *b->x);
     b->y = rt->ops->alloc(&b->context, y * sizeof *b->y);
     b->w = rt->ops->alloc(&b->context, w * sizeof *b->w);
-    b->numbers = kvsi_probe_numbers(larger(larger(x, y), w));
+    b->values = kvsi_probe_values(larger(larger(x, y), w));
     b->far = rt->ops->alloc(&b->context, READ_BYTES);
-    if (!b->context.workspace || !b->x || !b->y || !b->w || !b->numbers || !b->far)
+    if (!b->context.workspace || !b->x || !b->y || !b->w || !b->values || !b->far)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for an array of %zu MiB",
                          READ_BYTES >> 20);
     kvsi_probe_init(&b->all, rt->ops, rt->threads);
@@ -197,7 +197,7 @@ static void release(bench *b, const kvs_runtime *rt)
     rt->ops->release(&b->context, b->y);
     rt->ops->release(&b->context, b->w);
     rt->ops->release(&b->context, b->far);
-    kvsi_free(b->numbers);
+    kvsi_free(b->values);
     kvsi_free(b);
 }
 

@@ -1,4 +1,4 @@
-/* The models that speed is measured with. */
+/* The models of the benchmarks. */
 #include "base/status.h"
 #include "base/text.h"
 #include "kvshift/kvshift_lab.h"

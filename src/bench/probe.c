@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static const double ENOUGH = 0.03; /* seconds of a measurement */
+static const double ENOUGH = 0.03; /* seconds per measurement */
 
 static double run(kvsi_probe *probe, double *flops)
 {
@@ -16,7 +16,7 @@ static double run(kvsi_probe *probe, double *flops)
     return kvsi_clock_seconds() - started;
 }
 
-/* The shortest of a few runs: other work on the machine makes some of them longer. */
+/* The shortest of a few runs, because other work on the machine slows some of them. */
 static double shortest_run(kvsi_probe *probe)
 {
     double flops, shortest = INFINITY;
@@ -26,7 +26,7 @@ static double shortest_run(kvsi_probe *probe)
     return shortest;
 }
 
-/* Doubles the work until a measurement is long enough to mean something. */
+/* Doubles the work until a measurement is long enough. */
 void kvsi_probe_init(kvsi_probe *probe, const kvsi_ops *ops, int threads)
 {
     *probe = (kvsi_probe){.context = {.ops = ops, .threads = threads}, .rounds = 1};
@@ -50,7 +50,7 @@ double kvsi_probe_read(kvsi_probe *probe, const real *x, size_t n)
     return (double)n * sizeof *x / (kvsi_clock_seconds() - started);
 }
 
-real *kvsi_probe_numbers(size_t count)
+real *kvsi_probe_values(size_t count)
 {
     real *x = kvsi_alloc(count, sizeof *x);
 

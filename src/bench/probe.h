@@ -1,10 +1,10 @@
-/* bench/probe.h - the limits of machine and process, measured in passing. */
+/* bench/probe.h - measures peak arithmetic and read bandwidth between other measurements. */
 #ifndef KVSI_BENCH_PROBE_H
 #define KVSI_BENCH_PROBE_H
 
 #include "kernels/backend.h"
 
-/* Many more than threads, so that they end together. */
+/* Many more than threads, so that all threads finish together. */
 enum { KVSI_PROBE_PARTS = 2048 };
 
 /* Measures on `threads` threads, for a few hundredths of a second at a time. */
@@ -15,11 +15,11 @@ typedef struct kvsi_probe {
 } kvsi_probe;
 
 void kvsi_probe_init(kvsi_probe *probe, const kvsi_ops *ops, int threads);
-double kvsi_probe_peak(kvsi_probe *probe); /* floating-point operations a second */
-/* Bytes a second of reading x[n], which must be larger than the caches to mean anything. */
+double kvsi_probe_peak(kvsi_probe *probe); /* floating-point operations per second */
+/* Bytes per second of reading x[n], which should be larger than the caches. */
 double kvsi_probe_read(kvsi_probe *probe, const real *x, size_t n);
 
-/* Numbers between -1 and 1 to work on, in fresh host memory (kvsi_free); NULL if there is none. */
-real *kvsi_probe_numbers(size_t count);
+/* `count` values between -1 and 1, newly allocated (kvsi_free); NULL if out of memory. */
+real *kvsi_probe_values(size_t count);
 
 #endif

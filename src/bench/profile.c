@@ -16,7 +16,8 @@ void kvsi_profile_add(kvsi_profile *profile, const kvs_bench_op *call)
         if (profile->op[i].op == call->op && profile->op[i].site == call->site)
             found = &profile->op[i];
     if (!found) {
-        if (profile->count == KVS_BENCH_OPS_MAX - 1) /* one is for "other", which it joins */
+        if (profile->count ==
+            KVS_BENCH_OPS_MAX - 1) /* the last row is for "other", which includes this one */
             return;
         found = &profile->op[profile->count++];
         *found = (kvs_bench_op){.op = call->op, .site = call->site};

@@ -1,7 +1,7 @@
-/* bench/profile.h - where a step's time goes: a table of operations that times and forwards.
+/* bench/profile.h - time per operation: a table of operations that time and forward.
  *
- * A model made with `table` instead of the real one runs the same code and leaves here what each
- * operation took.  Where nobody asks for a profile, this table is not there: it costs nothing. */
+ * A model created with `table` runs the same code and adds the time of each operation here.
+ * Without a profile the real table is used, at no cost. */
 #ifndef KVSI_BENCH_PROFILE_H
 #define KVSI_BENCH_PROFILE_H
 
@@ -9,7 +9,7 @@
 #include "kvshift/kvshift_lab.h"
 
 typedef struct kvsi_profile {
-    kvsi_ops table; /* first: operations find their profile by the table they were called through */
+    kvsi_ops table; /* first member: operations find the profile by their table */
     const kvsi_ops *inner;
     kvs_model_config config; /* names the matrices by their shapes */
     size_t count;
@@ -20,9 +20,10 @@ typedef struct kvsi_profile {
 void kvsi_profile_init(kvsi_profile *profile, const kvsi_ops *inner,
                        const kvs_model_config *config);
 void kvsi_profile_reset(kvsi_profile *profile);
-/* Adds one call of something that is no operation of the backend.  Names must last. */
+/* Adds a call of something that is not an operation.  The names must stay valid. */
 void kvsi_profile_add(kvsi_profile *profile, const kvs_bench_op *call);
-/* Averages over steps of `seconds` each, the longest first, and "other" last.  Returns how many. */
+/* Averages per step, the longest first, "other" last; a step took `seconds`.  Returns the number of
+ * rows. */
 size_t kvsi_profile_summarise(const kvsi_profile *profile, size_t steps, double seconds,
                               kvs_bench_op op[KVS_BENCH_OPS_MAX]);
 

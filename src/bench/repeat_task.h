@@ -1,13 +1,13 @@
-/* bench/repeat_task.h - the data of a measurement: one batch of random tokens, over and over.
+/* bench/repeat_task.h - data of a measurement: the same batch of random tokens every time.
  *
  * The batch is cut from one row of batch * length + 1 tokens; a sequence's targets are its tokens
- * one place later in the row, so that the row alone tells another program the whole batch. */
+ * one place later in the row, so that the row alone defines the batch for other programs. */
 #ifndef KVSI_BENCH_REPEAT_TASK_H
 #define KVSI_BENCH_REPEAT_TASK_H
 
 #include "bench/profile.h"
 
-/* The time it takes is put down in `profile`, unless that is NULL. */
+/* Its time is added to `profile`, unless that is NULL. */
 kvs_status kvsi_repeat_task_create(kvs_task **out, const kvs_bench_model *model,
                                    kvsi_profile *profile, kvs_err *err);
 /* tokens[batch * length + 1] as batch.safetensors in a folder. */

@@ -1,4 +1,4 @@
-/* bench/samples.h - what was measured in many rounds: the best and the middle of it. */
+/* bench/samples.h - measurements of many rounds: the best and the median. */
 #ifndef KVSI_BENCH_SAMPLES_H
 #define KVSI_BENCH_SAMPLES_H
 
@@ -7,7 +7,7 @@
 
 /* Starts as {0}. */
 typedef struct kvsi_samples {
-    double *values; /* rising */
+    double *values; /* ascending */
     size_t count, capacity;
 } kvsi_samples;
 

@@ -1,7 +1,7 @@
-/* Training, measured: rounds of peak, step, and the same step without the shift.
+/* Measures training in rounds: peak, a step, and the same step without the shift.
  *
- * The two models take turns within a round, and who comes first alternates, so that a machine that
- * slows down or speeds up does so for both. */
+ * The two models take turns within a round; which one comes first alternates, so that changes of
+ * the machine's speed affect both. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "bench/probe.h"
@@ -19,7 +19,7 @@ typedef struct contender {
     kvs_trainer *trainer;
     kvs_plan plan;
     kvsi_samples times;
-    double total; /* seconds of the steps that count */
+    double total; /* seconds of the counted steps */
 } contender;
 
 struct kvs_bench_training {
@@ -138,8 +138,8 @@ static kvs_status step(contender *c, int counts, double *seconds, double *loss, 
     return kvsi_samples_add(&c->times, *seconds, err);
 }
 
-/* The model without the shift is made after the first step of the other, whose memory is measured
- * alone that way. */
+/* The model without the shift is created after the first step of the other, so that the memory
+ * measured is that of one model. */
 static kvs_status add_unshifted(kvs_bench_training *b, kvs_err *err)
 {
     kvs_model_config config = b->options.model.config;

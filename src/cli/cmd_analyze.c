@@ -90,7 +90,7 @@ static kvs_status analyze(analysis *a, settings *s, kvs_err *err)
     return KVS_OK;
 }
 
-/* ---- readings -------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 /* The name of the highest score, if it is high enough. */
 static const char *reading_of(const kvs_head_scores *s)

@@ -83,7 +83,7 @@ void kvsi_coefficients_release(kvsi_coefficients *c)
 /* ---- four kinds of heads --------------------------------------------------------------------- */
 
 static const struct {
-    const char *sign, *name; /* name: keys, values */
+    const char *sign, *name; /* name: of keys, then of values */
 } kinds[] = {
     [KVS_KEYS_CURRENT_VALUES_CURRENT] = {"α1>α2 β1>β2", "current_current"},
     [KVS_KEYS_PREVIOUS_VALUES_CURRENT] = {"α1≤α2 β1>β2", "previous_current"},
@@ -112,9 +112,9 @@ static double sum_of(const kvsi_mix *mix)
     return mix->taps[0] + mix->taps[1];
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------ */
 
-/* Columns that UTF-8 text takes: its continuation bytes take none. */
+/* Width of UTF-8 text in characters. */
 static int columns_of(const char *text)
 {
     int columns = 0;
@@ -124,7 +124,7 @@ static int columns_of(const char *text)
     return columns;
 }
 
-/* Right-aligned, two spaces after the cell before. */
+/* Right-aligned, after two spaces. */
 static void print_cell(int width, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void print_cell(int width, const char *format, ...)
 {

@@ -1,7 +1,7 @@
 /* cli/coefficients.h - prints the shift coefficients of every head of a model, as text or JSON.
  *
- * a (keys), b (values) and g (queries) are the taps; number 1 is that of the token itself, 2 that
- * of the one before it. */
+ * The letters α (keys), β (values) and γ (queries) are taps; 1 is the tap of the token itself, 2
+ * that of the previous one. */
 #ifndef KVSI_CLI_COEFFICIENTS_H
 #define KVSI_CLI_COEFFICIENTS_H
 

@@ -35,7 +35,7 @@ static void list_text(void)
 
         printf("%-16s %-10s %s\n", e->name, e->figure, e->claim);
     }
-    printf("\n'kvshift repro NAME --dry-run --scale desk' prints what an experiment needs.\n");
+    printf("\n'kvshift repro NAME --dry-run --scale desk' lists its runs and their cost.\n");
 }
 
 static const kvsi_setting list_rows[] = {{.name = "json",

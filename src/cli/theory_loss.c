@@ -1,7 +1,6 @@
 /* kvshift theory theorem3: the loss for four coefficients, and three ways to check it. */
 #include "cli/theory.h"
 
-#include <math.h>
 #include <stdio.h>
 
 typedef struct settings {
@@ -75,21 +74,6 @@ static kvs_status check_pair(const kvsi_number_list *list, const char *name, kvs
     return KVS_OK;
 }
 
-static kvs_status compare_brute_force(double *most, size_t T, const kvs_coefficients *at,
-                                      kvs_err *err)
-{
-    *most = 0;
-    for (size_t i = 1; i < T; i++) {
-        const kvs_theorem3 problem = {.form = KVS_THEOREM3_EXACT, .T = T, .i = i};
-        double exact, brute;
-
-        TRY(kvs_theorem3_loss(&exact, NULL, &problem, at, err));
-        TRY(kvs_theorem3_brute_force(&brute, T, i, at, err));
-        *most = fmax(*most, fabs(exact - brute));
-    }
-    return KVS_OK;
-}
-
 static kvs_status compute(answer *a, const settings *s, kvs_err *err)
 {
     kvs_runtime *rt = NULL;
@@ -103,7 +87,7 @@ static kvs_status compute(answer *a, const settings *s, kvs_err *err)
                                s->beta.numbers[1]};
     TRY_OUT(kvs_theorem3_loss(&a->loss, &a->gradient, &a->problem, &a->at, err));
     if (s->brute_force)
-        TRY_OUT(compare_brute_force(&a->brute_force, s->T, &a->at, err));
+        TRY_OUT(kvs_theorem3_difference(&a->brute_force, s->T, &a->at, err));
     if (s->network || s->samples > 0)
         TRY_OUT(kvs_runtime_create(&rt, NULL, err));
     if (s->network)

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { ROWS = 32 }; /* whose logits are looked at together */
+enum { ROWS = 32 }; /* logits are computed for so many rows at a time */
 
 kvs_status kvsi_divergence_init(kvsi_divergence *d, kvsi_pass *pass, kvsi_pass *reference,
                                 kvs_err *err)
@@ -15,8 +15,8 @@ kvs_status kvsi_divergence_init(kvsi_divergence *d, kvsi_pass *pass, kvsi_pass *
     d->pass = pass;
     d->reference = reference;
     if (width != other)
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "the model has %zu logits, that to compare with has %zu", width, other);
+        return kvsi_fail(err, KVS_E_INVALID, "the model has %zu logits, the reference has %zu",
+                         width, other);
     d->logits = kvsi_alloc(ROWS * width, sizeof *d->logits);
     d->reference_logits = kvsi_alloc(ROWS * width, sizeof *d->reference_logits);
     d->scratch = pass->context.ops->alloc(&pass->context, ROWS * width * sizeof *d->scratch);

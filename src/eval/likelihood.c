@@ -1,4 +1,4 @@
-/* How likely a continuation is after its context, token by token. */
+/* Log-probability of a continuation after its context, token by token. */
 #include "base/memory.h"
 #include "base/status.h"
 
@@ -13,21 +13,21 @@ static kvs_status check(const kvs_session *session, size_t count, size_t context
         return kvsi_fail(err, KVS_E_INVALID, "the context is empty, expected at least 1 token");
     if (count <= context_count)
         return kvsi_fail(err, KVS_E_INVALID, "the continuation has no token of its own");
-    if (count - 1 > capacity) /* the last one is predicted, not fed */
+    if (count - 1 > capacity) /* the last token is not fed */
         return kvsi_fail(err, KVS_E_LIMIT,
                          "context and continuation have %zu tokens, the model takes at most %zu",
                          count, capacity + 1);
     return KVS_OK;
 }
 
-/* Memory of one call. */
+/* Buffers of one call. */
 typedef struct work {
     double *logprobs; /* of the continuation */
-    int32_t *best;    /* where its tokens are predicted */
+    int32_t *best;    /* most likely tokens at its positions */
     float *logits;    /* of one token */
 } work;
 
-/* All of it in chunks as large as they may be. */
+/* In chunks as large as possible. */
 static kvs_status score_at_once(kvs_session *session, const int32_t *ids, size_t count,
                                 size_t context_count, const work *w, kvs_err *err)
 {
@@ -36,7 +36,7 @@ static kvs_status score_at_once(kvs_session *session, const int32_t *ids, size_t
                                    ids + context_count, w->logprobs, w->best, err);
 }
 
-/* As it is done when text is generated. */
+/* Token by token, as in generation. */
 static kvs_status score_step_by_step(kvs_session *session, const int32_t *ids, size_t count,
                                      size_t context_count, size_t logit_count, const work *w,
                                      kvs_err *err)

@@ -1,6 +1,7 @@
-/* The loss of texts: every token but a text's first is predicted once, from as much context as its
- * window gives it. */
+/* Loss on texts: each token except a text's first is predicted once, from the context in its
+ * window. */
 #include "base/memory.h"
+#include "base/statistics.h"
 #include "eval/divergence.h"
 
 #include <math.h>
@@ -14,15 +15,15 @@ static kvs_status check(const kvs_model *model, const kvs_perplexity_options *o,
                          o->window, model->config.context);
     if (o->reference && o->window > o->reference->config.context)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "window is %zu, the context of the model to compare with %zu", o->window,
-                         o->reference->config.context);
+                         "window is %zu, expected at most the context of the reference, %zu",
+                         o->window, o->reference->config.context);
     if (o->stride < 1 || o->stride > o->window)
         return kvsi_fail(err, KVS_E_INVALID, "stride is %zu, expected 1 to the window %zu",
                          o->stride, o->window);
     return kvsi_cache_type(&cache, o->cache, err);
 }
 
-/* How many tokens are to be predicted. */
+/* Number of tokens to predict. */
 static kvs_status count_targets(size_t *out, const size_t *starts, size_t texts, size_t count,
                                 kvs_err *err)
 {
@@ -38,9 +39,9 @@ static kvs_status count_targets(size_t *out, const size_t *starts, size_t texts,
     return KVS_OK;
 }
 
-/* What windows are run with, and what came out of them. */
+/* Passes, and sums over all windows. */
 typedef struct measurement {
-    kvsi_pass *pass, *reference; /* reference: NULL without one */
+    kvsi_pass *pass, *reference; /* reference: NULL = none */
     kvsi_divergence divergence;
     int32_t *targets; /* [window] */
     double loss, squares, reference_loss;
@@ -54,7 +55,7 @@ static kvs_status measurement_init(measurement *m, const kvs_model *model,
 
     if (o->reference)
         TRY(kvsi_pass_create(&m->reference, o->reference, &limits, err));
-    limits.halves = o->cache == KVS_DTYPE_F16;
+    limits.f16 = o->cache == KVS_DTYPE_F16;
     TRY(kvsi_pass_create(&m->pass, model, &limits, err));
     if (o->reference)
         TRY(kvsi_divergence_init(&m->divergence, m->pass, m->reference, err));
@@ -83,7 +84,7 @@ static kvs_status run_pass(kvsi_pass *pass, const kvs_batch *batch, double *loss
     return KVS_OK;
 }
 
-/* One window from `start` on; predicts the tokens after `done`, of which the last is `end`. */
+/* Runs the window [start, end) and predicts the tokens after `done` up to `end`. */
 static kvs_status run_window(measurement *m, const int32_t *ids, size_t start, size_t done,
                              size_t end, kvs_err *err)
 {
@@ -105,14 +106,6 @@ static kvs_status run_window(measurement *m, const int32_t *ids, size_t start, s
     return KVS_OK;
 }
 
-/* The standard error of a mean, sqrt(sum_i (x_i - mean)^2 / (n - 1) / n); one number has none. */
-static double error_of(double sum, double squares, double n)
-{
-    const double mean = sum / n;
-
-    return n > 1 ? sqrt(fmax(squares / n - mean * mean, 0) / (n - 1)) : NAN;
-}
-
 static kvs_perplexity_result result_of(const measurement *m)
 {
     const double n = (double)m->tokens, loss = m->loss / n;
@@ -121,20 +114,20 @@ static kvs_perplexity_result result_of(const measurement *m)
         .tokens = m->tokens,
         .fed = m->fed,
         .loss = loss,
-        .loss_error = error_of(m->loss, m->squares, n),
+        .loss_error = kvsi_error_of_sums(m->loss, m->squares, n),
         .perplexity = exp(loss),
     };
 
     if (m->reference) {
         result.reference_loss = m->reference_loss / n;
         result.divergence = d->sum / n;
-        result.divergence_error = error_of(d->sum, d->squares, n);
+        result.divergence_error = kvsi_error_of_sums(d->sum, d->squares, n);
         result.same_best = (double)d->same / n;
     }
     return result;
 }
 
-/* All windows of one text; `all` predictions are to be made in all texts. */
+/* All windows of one text; `all`: predictions in all texts, for progress. */
 static kvs_status run_text(measurement *m, const int32_t *ids, size_t count,
                            const kvs_perplexity_options *o, size_t all, int *stopped, kvs_err *err)
 {

@@ -1,4 +1,4 @@
-/* What logits say: the likeliest token, and how likely one is. */
+/* The likeliest token, and the log-probability of a token. */
 #include "kvshift/kvshift.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ int32_t kvs_logits_best(const float *logits, size_t count)
 
 double kvs_logits_logprob(const float *logits, size_t count, int32_t id)
 {
-    const double most = (double)logits[kvs_logits_best(logits, count)]; /* so that none overflows */
+    const double most = (double)logits[kvs_logits_best(logits, count)]; /* avoids overflow of exp */
     double sum = 0;
 
     for (size_t i = 0; i < count; i++)

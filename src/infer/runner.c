@@ -1,5 +1,5 @@
-/* Many sequences in one pass: parts of what is still to be fed go side by side into a ragged batch,
- * as many tokens as the pass was planned for, until nothing is left. */
+/* Many sequences in one pass: parts of the pending tokens of all feeds form a ragged batch, up to
+ * the planned number of tokens, until nothing is left. */
 #include "base/memory.h"
 #include "infer/session.h"
 
@@ -79,7 +79,7 @@ void kvs_runner_free(kvs_runner *runner)
 
 /* ---- checks ---- */
 
-/* `who` begins the message: empty, or which sequence it is about. */
+/* `who` is the start of the message: empty, or the sequence. */
 static kvs_status check_feed(const kvs_feed *feed, const char *who, kvs_err *err)
 {
     const kvs_session *s = feed->session;
@@ -122,34 +122,34 @@ static kvs_status check_feeds(const kvs_runner *r, const kvs_feed *feeds, size_t
 
 /* ---- one pass ---- */
 
-/* The number of a position among those that a feed adds. */
-static size_t place_in_feed(const kvs_feed *feed, size_t position)
+/* Index of a position among the tokens of a feed. */
+static size_t index_in_feed(const kvs_feed *feed, size_t position)
 {
     return position - (feed->session->goal - feed->count);
 }
 
-/* What the head shall be asked at a place of a feed; -1 = nothing.  The likeliest token is found on
- * the way to any target. */
-static int32_t target_at(const kvs_feed *feed, size_t place)
+/* The target of the head at an index of a feed; -1 = none.  Any target gives the likeliest token
+ * too. */
+static int32_t target_at(const kvs_feed *feed, size_t index)
 {
-    if (feed->logprobs && feed->targets && feed->targets[place] >= 0)
-        return feed->targets[place];
+    if (feed->logprobs && feed->targets && feed->targets[index] >= 0)
+        return feed->targets[index];
     return feed->best ? 0 : -1;
 }
 
-/* Takes up to `room` tokens of a feed into the batch and says how many. */
-static size_t add_part(kvs_runner *r, const kvs_feed *feed, size_t room)
+/* Adds up to `left` tokens of a feed to the batch; returns how many. */
+static size_t add_part(kvs_runner *r, const kvs_feed *feed, size_t left)
 {
     kvs_session *s = feed->session;
     const size_t at = r->starts[r->parts], past = s->state.length;
-    const size_t count = smaller(smaller(s->goal - past, room), kvsi_state_chunk(&s->state));
+    const size_t count = smaller(smaller(s->goal - past, left), kvsi_state_chunk(&s->state));
     const int scored = feed->logprobs || feed->best;
 
     if (count == 0)
         return 0;
     memcpy(r->ids + at, s->ids + past, count * sizeof *r->ids);
     for (size_t t = 0; t < count; t++)
-        r->targets[at + t] = scored ? target_at(feed, place_in_feed(feed, past + t)) : -1;
+        r->targets[at + t] = scored ? target_at(feed, index_in_feed(feed, past + t)) : -1;
     r->feeds[r->parts] = feed;
     r->states[r->parts] = &s->state;
     r->starts[++r->parts] = at + count;
@@ -158,16 +158,16 @@ static size_t add_part(kvs_runner *r, const kvs_feed *feed, size_t room)
 
 static void make_batch(kvs_runner *r, const kvs_feed *feeds, size_t count)
 {
-    size_t room = r->pass->limits.tokens;
+    size_t left = r->pass->limits.tokens;
 
     r->parts = 0;
     r->starts[0] = 0;
-    for (size_t f = 0; f < count && room > 0 && r->parts < r->pass->limits.sequences; f++)
-        room -= add_part(r, &feeds[f], room);
+    for (size_t f = 0; f < count && left > 0 && r->parts < r->pass->limits.sequences; f++)
+        left -= add_part(r, &feeds[f], left);
 }
 
-/* Gives the feeds what the head said of their rows. */
-static void hand_out_scores(const kvs_runner *r)
+/* Copies the results of the head to the feeds. */
+static void copy_scores(const kvs_runner *r)
 {
     const kvsi_pass *p = r->pass;
     size_t part = 0;
@@ -175,16 +175,16 @@ static void hand_out_scores(const kvs_runner *r)
     for (size_t i = 0; i < p->head_rows; i++) {
         const size_t row = (size_t)p->host_rows[i];
         const kvs_feed *feed;
-        size_t place;
+        size_t index;
 
         while (row >= r->starts[part + 1])
             part++;
         feed = r->feeds[part];
-        place = place_in_feed(feed, feed->session->state.length - (r->starts[part + 1] - row));
-        if (feed->logprobs && feed->targets && feed->targets[place] >= 0)
-            feed->logprobs[place] = -(double)p->host_losses[i];
+        index = index_in_feed(feed, feed->session->state.length - (r->starts[part + 1] - row));
+        if (feed->logprobs && feed->targets && feed->targets[index] >= 0)
+            feed->logprobs[index] = -(double)p->host_losses[i];
         if (feed->best)
-            feed->best[place] = p->host_guesses[i];
+            feed->best[index] = p->host_guesses[i];
     }
 }
 
@@ -200,7 +200,7 @@ kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t cou
         kvsi_pass_forward(runner->pass);
         if (runner->pass->head_rows > 0) {
             TRY(kvsi_pass_loss(runner->pass, NULL, NULL, err));
-            hand_out_scores(runner);
+            copy_scores(runner);
         }
     }
     return KVS_OK;
@@ -208,8 +208,8 @@ kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t cou
 
 /* ---- feeding ---- */
 
-/* The logits after the last tokens of the sessions that were gathered in r->feeds. */
-static kvs_status hand_out_logits(kvs_runner *r, kvs_err *err)
+/* Logits after the last token of each session in r->feeds. */
+static kvs_status compute_logits_of_batch(kvs_runner *r, kvs_err *err)
 {
     for (size_t i = 0; i < r->parts; i++)
         r->outputs[i] = r->feeds[i]->logits;
@@ -218,7 +218,7 @@ static kvs_status hand_out_logits(kvs_runner *r, kvs_err *err)
     return KVS_OK;
 }
 
-static kvs_status give_logits(kvs_runner *r, const kvs_feed *feeds, size_t count, kvs_err *err)
+static kvs_status compute_logits(kvs_runner *r, const kvs_feed *feeds, size_t count, kvs_err *err)
 {
     r->parts = 0;
     for (size_t f = 0; f < count; f++) {
@@ -227,13 +227,13 @@ static kvs_status give_logits(kvs_runner *r, const kvs_feed *feeds, size_t count
         r->feeds[r->parts] = &feeds[f];
         r->states[r->parts++] = &feeds[f].session->state;
         if (r->parts == r->pass->limits.sequences)
-            TRY(hand_out_logits(r, err));
+            TRY(compute_logits_of_batch(r, err));
     }
-    return r->parts > 0 ? hand_out_logits(r, err) : KVS_OK;
+    return r->parts > 0 ? compute_logits_of_batch(r, err) : KVS_OK;
 }
 
-/* Appends the ids of a feed behind those of its session, to be run. */
-static void note_ids(const kvs_feed *feed)
+/* Appends the ids of a feed to those of its session. */
+static void append_ids(const kvs_feed *feed)
 {
     kvs_session *s = feed->session;
 
@@ -247,9 +247,9 @@ static void note_ids(const kvs_feed *feed)
 static kvs_status run_feeds(kvs_runner *r, const kvs_feed *feeds, size_t count, kvs_err *err)
 {
     for (size_t f = 0; f < count; f++)
-        note_ids(&feeds[f]);
+        append_ids(&feeds[f]);
     TRY(kvsi_runner_run(r, feeds, count, err));
-    return give_logits(r, feeds, count, err);
+    return compute_logits(r, feeds, count, err);
 }
 
 kvs_status kvs_runner_feed(kvs_runner *runner, const kvs_feed *feeds, size_t count, kvs_err *err)
@@ -289,5 +289,5 @@ kvs_status kvs_session_logits(kvs_session *session, float *logits, kvs_err *err)
 
     if (session->state.length == 0)
         return kvsi_fail(err, KVS_E_INVALID, "an empty session has no logits");
-    return give_logits(session->runner, &feed, 1, err);
+    return compute_logits(session->runner, &feed, 1, err);
 }

@@ -1,4 +1,4 @@
-/* Choosing the next token: the best one, or one drawn from what temperature and cuts leave. */
+/* Choosing the next token: the best one, or a draw with temperature, top-k, top-p and min-p. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/status.h"
@@ -16,13 +16,13 @@ typedef struct candidate {
 struct kvs_sampler {
     kvs_sampling options;
     size_t count;   /* logits */
-    uint64_t drawn; /* tokens so far */
+    uint64_t drawn; /* tokens drawn so far */
     candidate *list;
 
     /* with a repeat penalty: */
     float *penalised; /* the logits */
-    size_t *seen;     /* how often each token is among those that count */
-    int32_t *last;    /* these, the oldest at last[seen_total % repeat_last]; none if all count */
+    size_t *seen;     /* [count] occurrences of each token in the penalty window */
+    int32_t *last;    /* the window, oldest at last[seen_total % repeat_last]; NULL = all tokens */
     uint64_t seen_total;
 };
 
@@ -102,7 +102,7 @@ void kvs_sampler_free(kvs_sampler *sampler)
 
 /* ---- repetition ------------------------------------------------------------------------------ */
 
-/* Ids that are never chosen count only towards the window of the penalty. */
+/* Ids beyond the logits are never chosen; they only occupy the penalty window. */
 static int is_candidate(const kvs_sampler *s, int32_t id)
 {
     return (size_t)id < s->count;
@@ -137,7 +137,7 @@ kvs_status kvs_sampler_accept(kvs_sampler *sampler, const int32_t *ids, size_t c
     return KVS_OK;
 }
 
-/* The logits, or a copy in which those of seen tokens are worse. */
+/* The logits, or a copy with the penalty applied to seen tokens. */
 static const float *penalise(kvs_sampler *s, const float *logits)
 {
     const float penalty = (float)s->options.repeat_penalty;
@@ -159,7 +159,7 @@ static int is_before(const candidate *x, const candidate *y)
     return x->weight != y->weight ? x->weight > y->weight : x->id < y->id;
 }
 
-/* Heaviest first; equals by id, so that the order is always the same. */
+/* Heaviest first; equal weights by id, so that the order is deterministic. */
 static int by_weight(const void *a, const void *b)
 {
     return is_before(a, b) ? -1 : 1;
@@ -173,8 +173,8 @@ static void swap(candidate *x, candidate *y)
     *y = c;
 }
 
-/* Brings the `wanted` heaviest to the front, in any order: sorting a whole vocabulary would take
- * longer than a small model does. */
+/* Moves the `wanted` heaviest to the front, in any order: sorting a whole vocabulary would take
+ * longer than a small model's forward pass. */
 static void select_heaviest(candidate *list, size_t count, size_t wanted)
 {
     size_t low = 0, high = count;
@@ -205,12 +205,12 @@ static double total_weight(const candidate *list, size_t count)
     return total;
 }
 
-/* Keeps, in any order, what may survive top_p and min_p: candidates so light that all of them
- * together cannot reach the share that top_p leaves out are never among the best. */
+/* Keeps, in any order, the candidates that may pass top_p and min_p.  Candidates so light that all
+ * of them together stay below 1 - top_p cannot be among the kept ones. */
 static size_t drop_light(candidate *list, size_t count, const kvs_sampling *o)
 {
     const double spare = (1 - o->top_p) * total_weight(list, count) / (double)count;
-    const double least = fmax(spare, o->min_p); /* the best weighs 1 */
+    const double least = fmax(spare, o->min_p); /* the best has weight 1 */
     size_t kept = 0;
 
     for (size_t i = 0; i < count; i++)
@@ -219,7 +219,7 @@ static size_t drop_light(candidate *list, size_t count, const kvs_sampling *o)
     return kept;
 }
 
-/* How many candidates are left, at least one; they are sorted. */
+/* Applies the cuts and sorts; returns the number of candidates left, at least one. */
 static size_t cut(candidate *list, size_t count, const kvs_sampling *o)
 {
     double share, sum = 0;
@@ -234,7 +234,7 @@ static size_t cut(candidate *list, size_t count, const kvs_sampling *o)
     qsort(list, count, sizeof *list, by_weight);
     while (kept < count && (kept == 0 || o->top_p == 1 || sum < share))
         sum += list[kept++].weight;
-    return kept > 0 ? kept : 1; /* none, if weights are not numbers */
+    return kept > 0 ? kept : 1; /* 0 if weights are NaN */
 }
 
 static int32_t draw(kvs_sampler *s, size_t kept)

@@ -1,11 +1,13 @@
-/* A session: one sequence, that goes on, back, and several ways at once. */
+/* A session: one sequence that is fed, rewound and forked. */
 #include "infer/session.h"
 
 #include "base/memory.h"
 
 #include <string.h>
 
-enum { CHUNK = 256 }; /* tokens in a pass of its own: longer input is cut, memory stays small */
+enum {
+    CHUNK = 256
+}; /* tokens per pass of a session's own runner; longer input takes several passes */
 
 kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_runner *runner,
                                size_t capacity, kvsi_dtype cache, kvs_err *err)
@@ -83,7 +85,7 @@ uint64_t kvs_session_bytes(const kvs_model_config *config, size_t capacity)
     return kvs_session_bytes_with(config, &(kvs_session_options){.capacity = capacity});
 }
 
-/* ---- several ways, and back ---- */
+/* ---- fork and rewind ---- */
 
 kvs_status kvs_session_fork(kvs_session **out, const kvs_session *session, size_t capacity,
                             kvs_err *err)
@@ -140,7 +142,7 @@ kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_err *err)
     return kvsi_runner_run(session->runner, &again, 1, err);
 }
 
-/* ---- what it holds ---- */
+/* ---- getters ---- */
 
 const kvs_model *kvs_session_get_model(const kvs_session *session)
 {

@@ -1,8 +1,8 @@
-/* infer/session.h - the insides of sessions and runners.
+/* infer/session.h - sessions and runners.
  *
- * A session holds what one sequence carries: its state, and the ids that led to it.  A runner holds
- * what running takes: a pass and the batch it is given.  Feeding notes the new ids in the sessions
- * and the lengths they shall reach, then runs passes until they are reached. */
+ * A session is one sequence: its state and its ids.  A runner is a pass and the batch for it.
+ * Feeding appends ids to sessions and sets their goals (lengths), then runs passes until all goals
+ * are reached. */
 #ifndef KVSI_INFER_SESSION_H
 #define KVSI_INFER_SESSION_H
 
@@ -12,7 +12,7 @@ struct kvs_runner {
     const kvs_model *model; /* borrowed */
     kvsi_pass *pass;
     float *logits;   /* [sequences, logits], backend memory */
-    float **outputs; /* [sequences] where they go */
+    float **outputs; /* [sequences] host memory that receives them */
 
     /* the batch of one pass, part by part */
     size_t parts;
@@ -26,14 +26,14 @@ struct kvs_session {
     kvs_runner *runner;
     int owns_runner;
     kvsi_state state;
-    int32_t *ids; /* [capacity], of which state.length were fed */
-    size_t goal;  /* the length to reach; the ids up to it are there */
+    int32_t *ids; /* [capacity]; the first state.length were fed */
+    size_t goal;  /* the length to reach; ids up to it are valid */
 };
 
 /* Runs passes until every session has reached its goal. */
 kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t count, kvs_err *err);
 
-/* An empty session; `runner` NULL = one of its own. */
+/* An empty session; `runner` NULL = create one for it. */
 kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_runner *runner,
                                size_t capacity, kvsi_dtype cache, kvs_err *err);
 

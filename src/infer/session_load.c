@@ -1,5 +1,5 @@
-/* A file becomes a session.  It is hostile: everything it claims is checked, and nothing of it is
- * handed out before all of it is. */
+/* Loading a session.  Files are not trusted: everything is checked before the session is handed
+ * out. */
 #include "base/json.h"
 #include "base/memory.h"
 #include "formats/hf.h"
@@ -21,7 +21,7 @@ typedef struct saved {
     const char *checksum, *weights; /* in `about` */
 } saved;
 
-/* A file that does not say its cache's type has plain numbers. */
+/* Without a cache type the cache is real. */
 static kvs_status read_cache(saved *f, kvs_err *err)
 {
     const char *plain = kvsi_dtype_name(KVSI_REAL_TYPE), *halves = kvsi_dtype_name(KVSI_F16);
@@ -61,17 +61,17 @@ static kvs_status read_about(saved *f, kvs_err *err)
     return kvsi_json_get_text(&f->weights, f->about, "weights", f->path, err);
 }
 
-/* A value as it is shown to people, cut to fit. */
+/* A JSON value as text for messages, truncated. */
 static void show_value(char *out, size_t size, const json_t *value)
 {
-    memset(out, 0, size); /* what does not fit is left out */
+    memset(out, 0, size); /* zero-terminated if truncated */
     if (value)
         json_dumpb(value, out, size - 1, JSON_COMPACT | JSON_ENCODE_ANY);
     else
         memcpy(out, "absent", sizeof "absent");
 }
 
-/* The first key with another value here than there; of both objects, and of objects in them. */
+/* Fails with the first key whose value differs between the two objects, recursively. */
 static kvs_status compare_keys(const saved *f, json_t *theirs, json_t *ours, kvs_err *err)
 {
     const char *key;
@@ -133,7 +133,7 @@ out:
 
 /* ---- what it holds ---- */
 
-/* A tensor of the file that looks as it must. */
+/* Finds a tensor of the file and checks its type and shape. */
 static kvs_status expect_tensor(const kvsi_file_tensor **out, const saved *f,
                                 const kvsi_file_tensor *wanted, kvs_err *err)
 {
@@ -218,7 +218,7 @@ out:
     return st;
 }
 
-/* `runner` NULL = one of its own. */
+/* `runner` NULL = create one. */
 static kvs_status load(kvs_session **out, const kvs_model *model, kvs_runner *runner,
                        const char *path, size_t capacity, kvs_err *err)
 {

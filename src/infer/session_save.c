@@ -1,4 +1,4 @@
-/* A session becomes a file: everything is brought to host memory, summed, and written at once. */
+/* Saving a session: everything is downloaded, summed, and written. */
 #include "base/json.h"
 #include "base/memory.h"
 #include "formats/hf.h"
@@ -21,7 +21,7 @@ static kvs_status download_part(kvsi_context c, unsigned char *out, const kvsi_s
     return kvsi_sync(&c, err);
 }
 
-/* The text of the first tensor (kvsi_free). */
+/* The JSON text of the first tensor (kvsi_free). */
 static kvs_status describe(char **out, const kvs_session *s, const char *checksum, kvs_err *err)
 {
     const kvsi_state *state = &s->state;
@@ -47,12 +47,12 @@ out:
     return st;
 }
 
-/* A session's tensors in host memory: what a file holds. */
+/* The tensors of the file, in host memory. */
 typedef struct image {
     size_t count;
-    kvsi_state_part *parts;    /* [count - KVSI_SESSION_OTHERS], own the names */
+    kvsi_state_part *parts;    /* [count - KVSI_SESSION_OTHERS]; they hold the names */
     kvsi_file_tensor *tensors; /* [count] */
-    unsigned char *numbers;    /* of all parts */
+    unsigned char *values;     /* the contents of all parts */
     char *about;
 } image;
 
@@ -60,7 +60,7 @@ static void release_image(image *m)
 {
     kvsi_free(m->parts);
     kvsi_free(m->tensors);
-    kvsi_free(m->numbers);
+    kvsi_free(m->values);
     kvsi_free(m->about);
 }
 
@@ -76,9 +76,9 @@ static kvs_status allocate_image(image *m, const kvs_session *s, kvs_err *err)
         kvsi_session_parts(m->parts, parts, &s->state);
         for (size_t i = 0; i < parts; i++)
             bytes += part_bytes(&m->parts[i]);
-        m->numbers = kvsi_alloc(bytes, 1);
+        m->values = kvsi_alloc(bytes, 1);
     }
-    if (!m->tensors || !m->parts || !m->numbers)
+    if (!m->tensors || !m->parts || !m->values)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory to save a session of %zu MiB",
                          bytes >> 20);
     return KVS_OK;
@@ -87,7 +87,7 @@ static kvs_status allocate_image(image *m, const kvs_session *s, kvs_err *err)
 static kvs_status fill_image(image *m, const kvs_session *s, kvs_err *err)
 {
     char checksum[KVSI_CHECKSUM_TEXT];
-    unsigned char *at = m->numbers;
+    unsigned char *at = m->values;
 
     m->tensors[1] = kvsi_session_ids_tensor(s->ids, s->state.length);
     for (size_t i = 0; i + KVSI_SESSION_OTHERS < m->count; i++) {

@@ -35,13 +35,15 @@
 typedef struct kvsi_matrix {
     kvsi_dtype type;
     size_t rows, cols; /* outputs, inputs; whole blocks of the type */
-    const void *data;  /* for the head alone, NULL = the identity matrix */
+    const void *data;  /* NULL = the identity matrix; only for the head */
     const real *bias;  /* [rows], or NULL */
-    size_t stride;     /* distance of y's rows, where the matrix makes a part of them; 0 = rows */
-    size_t paired; /* channels a head, where the rows of each have its rotary pairs side by side;
-                          in y and the bias they are half a head apart.  0 = so in all */
-    const struct kvsi_matrix *next; /* of the same type and inputs, with the same stride: makes the
-                                       columns of y behind these; for linear_forward alone */
+    /* Distance between rows of y, if the matrix computes only some of its columns; 0 = rows. */
+    size_t stride;
+    /* Head size, if the file stores rotary pairs (2i, 2i + 1) in adjacent rows; y and bias always
+     * have the pairs (i, i + head_size / 2).  0 = rows are in y's order. */
+    size_t paired;
+    /* Computes the following columns of y; same type, cols and stride.  Only for linear_forward. */
+    const struct kvsi_matrix *next;
 } kvsi_matrix;
 
 static inline size_t kvsi_matrix_stride(const kvsi_matrix *w)
@@ -49,7 +51,7 @@ static inline size_t kvsi_matrix_stride(const kvsi_matrix *w)
     return w->stride > 0 ? w->stride : w->rows;
 }
 
-/* Which column of y a row makes, and the other way. */
+/* The column of y that a row computes, and the inverse. */
 static inline size_t kvsi_matrix_column(const kvsi_matrix *w, size_t row)
 {
     const size_t in_head = w->paired > 0 ? row % w->paired : 0;
@@ -70,10 +72,10 @@ typedef struct kvsi_norm {
     double eps;
 } kvsi_norm;
 
-/* Which numbers are dropped: a pure function of seed, index and place, so that the backward pass
- * finds the same ones again.  Kept numbers grow by 1 / (1 - rate).  An index is the number of a
- * sequence times KVSI_DROPOUT_SITES, and where in the model it is: what is dropped of a sequence
- * does not depend on those beside it in a batch. */
+/* Dropout is a pure function of seed, index and element, so the backward pass computes the same
+ * mask again.  Kept values are scaled by 1 / (1 - rate).  index = sequence number *
+ * KVSI_DROPOUT_SITES + site in the model: the mask of a sequence does not depend on the other
+ * sequences of its batch. */
 enum { KVSI_DROPOUT_SITES = 65536 };
 
 typedef struct kvsi_dropout {
@@ -81,10 +83,10 @@ typedef struct kvsi_dropout {
     uint64_t seed, index;
 } kvsi_dropout;
 
-/* The shift of one of q, k, v: x^_t = sum_j taps[j] * x_{t-window+j}, oldest tap first.
- * window 0 means "not shifted".  `parameters` are the learned numbers, which the form makes taps;
- * see kernels/forms.h.  The form `data` has a number a_t per token and head instead: its logits are
- * in `gates`, computed by the model as a linear layer of its own. */
+/* The shift of one of q, k, v: x^_t = sum_j taps[j] * x_{t-window+j}, oldest tap first.  window 0 =
+ * not shifted.  The form turns `parameters` into taps; see kernels/forms.h.  The form `data` has
+ * one coefficient a_t per token and head instead; the model computes its logits, `gates`, with a
+ * linear layer. */
 typedef struct kvsi_shift {
     kvs_shift_form form;
     size_t window;
@@ -95,34 +97,34 @@ typedef struct kvsi_shift {
     size_t gate_stride;
 } kvsi_shift;
 
-/* Tokens between the tails that are kept; of cached keys, as many are a tile. */
-enum { KVSI_MARK = 64 };
+/* Tokens between two snapshots of a tail; also the number of cached keys in a tile. */
+enum { KVSI_SNAPSHOT = 64 };
 
 /* One sequence's part of the batch: rows start .. start+len-1, at positions past .. past+len-1.
- * Training and scoring give no cache (k = NULL) and past = 0.  With a cache, the new K^ (rotated)
- * and V^ are written behind those already there, and the raw last rows, which the next chunk's
- * shift needs, are read from and left in the tails.  A tail is [window, heads * head_size], oldest
- * row first, zeros where nothing came before.  Number 0 is the one to go on with; number i, for
- * every i that the chunk reaches, is what it was after KVSI_MARK * i tokens. */
+ * Training and scoring have no cache (k = NULL) and past = 0.  With a cache, the new K^ (rotated)
+ * and V^ are appended to it, and the tails are read and updated: a tail holds the last raw rows,
+ * which the shift of the next chunk needs, as [window, heads * head_size], oldest first, zeros
+ * before the start.  Tail 0 is the current one; tail i > 0 is a snapshot of it after
+ * KVSI_SNAPSHOT * i tokens, written when the chunk reaches that length. */
 typedef struct kvsi_span {
     size_t start, len, past;
-    void *k, *v;     /* [kv_heads, capacity, head_size] reals, or with `halves` F16 */
-    int halves;      /* K^ and V^ are rounded to F16, also where there is no cache */
+    void *k, *v;     /* [kv_heads, capacity, head_size], real or F16 */
+    int f16;         /* K^ and V^ are rounded to F16, with or without a cache */
     size_t capacity; /* rows of the cache */
-    size_t first;    /* the position of row 0, a multiple of KVSI_MARK; earlier keys are gone */
-    size_t marks;    /* tails beside number 0 */
-    real *tail_q, *tail_k, *tail_v; /* 1 + marks tails; NULL where that target is not shifted */
+    size_t first;    /* position of row 0, a multiple of KVSI_SNAPSHOT; earlier keys were dropped */
+    size_t snapshots;               /* tails besides tail 0 */
+    real *tail_q, *tail_k, *tail_v; /* [1 + snapshots] tails; NULL if not shifted */
 } kvsi_span;
 
 typedef struct kvsi_attention {
     size_t heads, kv_heads, head_size;
     real scale; /* of the scores, 1/sqrt(head_size) */
     kvsi_shift q_shift, k_shift, v_shift;
-    size_t rotary;         /* channels of a head, from the first on, that rotate; 0 = none */
+    size_t rotary;         /* the first `rotary` channels of a head rotate; 0 = none */
     const real *rotations; /* [positions, rotary]: cosines, then sines */
     const real *slopes;    /* [heads]: score -= slope * distance; NULL = none */
     size_t sliding_window; /* keys s > t - window only; 0 = all */
-    kvsi_dropout dropout;  /* of the attention weights; of the first sequence: others follow */
+    kvsi_dropout dropout;  /* of the attention weights; index is that of the first sequence */
     size_t sequences;
     const kvsi_span *spans; /* [sequences] */
     size_t tokens;          /* rows in the batch */
@@ -131,11 +133,11 @@ typedef struct kvsi_attention {
 /* The output head on the rows that have a target, with the loss -log softmax(x W^T)[target]. */
 typedef struct kvsi_head {
     const real *x;                 /* [n, dim], after the final norm */
-    const kvsi_matrix *w;          /* [vocab, dim], or the identity: as many logits as channels */
+    const kvsi_matrix *w;          /* [vocab, dim], or the identity: logits = channels */
     const int32_t *rows, *targets; /* [count]: which rows, and their targets */
     size_t count;
     real *row_loss;     /* [count] out */
-    int32_t *row_guess; /* [count] out: the most likely token, the first of equals */
+    int32_t *row_guess; /* [count] out: the most likely token, the lowest id of equals */
     size_t n;
     real *d_x; /* [n, dim] out, zero in other rows; NULL = no gradients */
     real *d_w; /* += ; gradients are of the SUM of the losses */
@@ -146,18 +148,18 @@ typedef struct kvsi_adamw {
     double correction1, correction2; /* 1 - beta^step */
 } kvsi_adamw;
 
-/* Upper bounds on what a context will be asked to do; sizes its workspace. */
+/* Upper bounds of all calls in a context, which size its workspace. */
 typedef struct kvsi_limits {
     size_t tokens, sequences, head_rows;
-    size_t dim, heads, kv_heads, head_size; /* where layers differ: the most of each */
-    size_t ffn, vocab;                      /* vocab: logits */
-    size_t shift_numbers;                   /* learned a head, at most */
+    size_t dim, heads, kv_heads, head_size; /* maxima over the layers */
+    size_t ffn, vocab;                      /* vocab = number of logits */
+    size_t shift_params;                    /* most parameters per head */
     int training;
 } kvsi_limits;
 
 typedef struct kvsi_ops kvsi_ops;
 
-/* What an operation runs in.  One caller at a time. */
+/* Passed to every operation.  Used by one thread at a time. */
 typedef struct kvsi_context {
     const kvsi_ops *ops;
     int threads;
@@ -204,7 +206,7 @@ static inline kvs_status kvsi_sync(kvsi_context *c, kvs_err *err)
 /* The plain reference, and the processor-specific tables; see kernels/levels.c. */
 extern const kvsi_ops kvsi_reference_ops;
 
-/* NULL or "auto" = the best that this processor can run. */
+/* Level NULL or "auto" = the best that this processor can run. */
 kvs_status kvsi_ops_find(const kvsi_ops **out, const char *level, kvs_err *err);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* ---- free, clamp: a number per tap; gate: one number a head ---- */
+/* ---- free, clamp: one parameter per tap; gate: one per head ---- */
 
 static size_t one_per_tap(size_t window, size_t head_size)
 {
@@ -31,41 +31,41 @@ static double sum_tap(const double *d_taps, size_t j, size_t head_size)
     return sum;
 }
 
-static void free_taps(real *taps, const real *numbers, size_t window, size_t head_size)
+static void free_taps(real *taps, const real *params, size_t window, size_t head_size)
 {
     for (size_t j = 0; j <= window; j++)
-        spread_tap(taps, j, numbers[j], head_size);
+        spread_tap(taps, j, params[j], head_size);
 }
 
-static void free_backward(double *d_numbers, const double *d_taps, const real *numbers,
-                          size_t window, size_t head_size)
+static void free_backward(double *d_params, const double *d_taps, const real *params, size_t window,
+                          size_t head_size)
 {
-    (void)numbers;
+    (void)params;
     for (size_t j = 0; j <= window; j++)
-        d_numbers[j] = sum_tap(d_taps, j, head_size);
+        d_params[j] = sum_tap(d_taps, j, head_size);
 }
 
-static void free_from_taps(double *numbers, const double *taps, size_t window)
+static void free_from_taps(double *params, const double *taps, size_t window)
 {
     for (size_t j = 0; j <= window; j++)
-        numbers[j] = taps[j];
+        params[j] = taps[j];
 }
 
-static void clamp_taps(real *taps, const real *numbers, size_t window, size_t head_size)
+static void clamp_taps(real *taps, const real *params, size_t window, size_t head_size)
 {
     for (size_t j = 0; j <= window; j++) {
-        const real x = numbers[j];
+        const real x = params[j];
         spread_tap(taps, j, x < 0 ? 0 : x > 1 ? 1 : x, head_size);
     }
 }
 
-/* The gradient stops outside [0,1] and passes on its edges. */
-static void clamp_backward(double *d_numbers, const double *d_taps, const real *numbers,
+/* The gradient is 0 outside [0,1] and passes at 0 and 1. */
+static void clamp_backward(double *d_params, const double *d_taps, const real *params,
                            size_t window, size_t head_size)
 {
     for (size_t j = 0; j <= window; j++) {
-        const int inside = numbers[j] >= 0 && numbers[j] <= 1;
-        d_numbers[j] = inside ? sum_tap(d_taps, j, head_size) : 0.0;
+        const int inside = params[j] >= 0 && params[j] <= 1;
+        d_params[j] = inside ? sum_tap(d_taps, j, head_size) : 0.0;
     }
 }
 
@@ -74,31 +74,31 @@ static double sigmoid(double a)
     return 1.0 / (1.0 + exp(-a));
 }
 
-static void gate_taps(real *taps, const real *numbers, size_t window, size_t head_size)
+static void gate_taps(real *taps, const real *params, size_t window, size_t head_size)
 {
-    const double current = sigmoid((double)numbers[0]);
+    const double current = sigmoid((double)params[0]);
 
     (void)window;
     spread_tap(taps, 0, (real)(1.0 - current), head_size);
     spread_tap(taps, 1, (real)current, head_size);
 }
 
-static void gate_backward(double *d_numbers, const double *d_taps, const real *numbers,
-                          size_t window, size_t head_size)
+static void gate_backward(double *d_params, const double *d_taps, const real *params, size_t window,
+                          size_t head_size)
 {
-    const double current = sigmoid((double)numbers[0]);
+    const double current = sigmoid((double)params[0]);
 
     (void)window;
-    d_numbers[0] =
+    d_params[0] =
         (sum_tap(d_taps, 1, head_size) - sum_tap(d_taps, 0, head_size)) * current * (1.0 - current);
 }
 
-static void gate_from_taps(double *numbers, const double *taps, size_t window)
+static void gate_from_taps(double *params, const double *taps, size_t window)
 {
-    const double tiny = 1e-6; /* keeps the logit of a draw at the very edge finite */
+    const double tiny = 1e-6; /* keeps the logit finite if the draw is 0 or 1 */
     const double current = fmin(fmax(taps[window], tiny), 1.0 - tiny);
 
-    numbers[0] = log(current / (1.0 - current));
+    params[0] = log(current / (1.0 - current));
 }
 
 /* ---- channel: free, per channel ---- */
@@ -108,23 +108,23 @@ static size_t one_per_tap_and_channel(size_t window, size_t head_size)
     return head_size * (window + 1);
 }
 
-static void channel_taps(real *taps, const real *numbers, size_t window, size_t head_size)
+static void channel_taps(real *taps, const real *params, size_t window, size_t head_size)
 {
     for (size_t i = 0; i < head_size; i++)
         for (size_t j = 0; j <= window; j++)
-            taps[j * head_size + i] = numbers[i * (window + 1) + j];
+            taps[j * head_size + i] = params[i * (window + 1) + j];
 }
 
-static void channel_backward(double *d_numbers, const double *d_taps, const real *numbers,
+static void channel_backward(double *d_params, const double *d_taps, const real *params,
                              size_t window, size_t head_size)
 {
-    (void)numbers;
+    (void)params;
     for (size_t i = 0; i < head_size; i++)
         for (size_t j = 0; j <= window; j++)
-            d_numbers[i * (window + 1) + j] = d_taps[j * head_size + i];
+            d_params[i * (window + 1) + j] = d_taps[j * head_size + i];
 }
 
-/* ---- hard: the upper half of the channels is the previous token's; data: gates, not taps ---- */
+/* ---- hard: the upper half of the channels comes from the previous token; data: no taps ---- */
 
 static size_t nothing_learned(size_t window, size_t head_size)
 {
@@ -132,54 +132,54 @@ static size_t nothing_learned(size_t window, size_t head_size)
     return 0;
 }
 
-static void hard_taps(real *taps, const real *numbers, size_t window, size_t head_size)
+static void hard_taps(real *taps, const real *params, size_t window, size_t head_size)
 {
-    (void)numbers, (void)window;
+    (void)params, (void)window;
     for (size_t i = 0; i < head_size; i++) {
         taps[i] = i >= head_size / 2 ? 1 : 0;
         taps[head_size + i] = 1 - taps[i];
     }
 }
 
-static void no_backward(double *d_numbers, const double *d_taps, const real *numbers, size_t window,
+static void no_backward(double *d_params, const double *d_taps, const real *params, size_t window,
                         size_t head_size)
 {
-    (void)d_numbers, (void)d_taps, (void)numbers, (void)window, (void)head_size;
+    (void)d_params, (void)d_taps, (void)params, (void)window, (void)head_size;
 }
 
 static const kvsi_form forms[] = {
     [KVS_SHIFT_FREE] = {.name = "free",
                         .window_max = KVS_SHIFT_WINDOW_MAX,
                         .can_be_identity = 1,
-                        .numbers = one_per_tap,
+                        .params = one_per_tap,
                         .taps = free_taps,
                         .backward = free_backward,
                         .from_taps = free_from_taps},
     [KVS_SHIFT_GATE] = {.name = "gate",
                         .window_max = 1,
-                        .numbers = one_per_head,
+                        .params = one_per_head,
                         .taps = gate_taps,
                         .backward = gate_backward,
                         .from_taps = gate_from_taps},
     [KVS_SHIFT_CLAMP] = {.name = "clamp",
                          .window_max = KVS_SHIFT_WINDOW_MAX,
                          .can_be_identity = 1,
-                         .numbers = one_per_tap,
+                         .params = one_per_tap,
                          .taps = clamp_taps,
                          .backward = clamp_backward,
                          .from_taps = free_from_taps},
     [KVS_SHIFT_CHANNEL] = {.name = "channel",
                            .window_max = KVS_SHIFT_WINDOW_MAX,
                            .can_be_identity = 1,
-                           .numbers = one_per_tap_and_channel,
+                           .params = one_per_tap_and_channel,
                            .taps = channel_taps,
                            .backward = channel_backward,
                            .from_taps = free_from_taps,
                            .per_channel = 1},
-    [KVS_SHIFT_DATA] = {.name = "data", .window_max = 1, .numbers = nothing_learned, .gated = 1},
+    [KVS_SHIFT_DATA] = {.name = "data", .window_max = 1, .params = nothing_learned, .gated = 1},
     [KVS_SHIFT_HARD] = {.name = "hard",
                         .window_max = 1,
-                        .numbers = nothing_learned,
+                        .params = nothing_learned,
                         .taps = hard_taps,
                         .backward = no_backward},
 };

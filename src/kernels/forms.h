@@ -1,10 +1,10 @@
-/* kernels/forms.h - the forms of the shift: how a head's learned numbers become its taps.
+/* kernels/forms.h - the forms of the shift: how a head's parameters become taps.
  *
- * Kernels see taps only: one per channel and token back, taps[j * head_size + i] for channel i of
- * the token window-j back (oldest first).  A new form is one row of the table in forms.c.
+ * Kernels only see taps: taps[j * head_size + i] multiplies channel i of the token window-j back
+ * (oldest first).  A new form is one row of the table in forms.c.
  *
- * `data` is the exception: it has one number per token, not per channel; kernels take it from the
- * gates that the model computes (kvsi_shift), and its row has no taps. */
+ * `data` is the exception: it has one coefficient per token and head, which kernels take from the
+ * gates that the model computes (kvsi_shift); its row has no taps. */
 #ifndef KVSI_KERNELS_FORMS_H
 #define KVSI_KERNELS_FORMS_H
 
@@ -17,21 +17,22 @@ typedef struct kvsi_form {
     const char *name;
     size_t window_max;
     int can_be_identity;
-    /* Learned numbers of one head, which are those of its taps (0 = none are learned). */
-    size_t (*numbers)(size_t window, size_t head_size);
-    void (*taps)(real *taps, const real *numbers, size_t window, size_t head_size);
-    /* d_numbers = what d_taps says (overwritten; double, because sums follow). */
-    void (*backward)(double *d_numbers, const double *d_taps, const real *numbers, size_t window,
+    /* Number of parameters per head; 0 = the form learns no taps. */
+    size_t (*params)(size_t window, size_t head_size);
+    void (*taps)(real *taps, const real *params, size_t window, size_t head_size);
+    /* Chain rule: d_params (overwritten) from d_taps.  Double, because callers sum over
+     * sequences. */
+    void (*backward)(double *d_params, const double *d_taps, const real *params, size_t window,
                      size_t head_size);
-    /* Turns a set of initial taps into the numbers that give them; NULL = there are none. */
-    void (*from_taps)(double *numbers, const double *taps, size_t window);
-    int per_channel; /* numbers are [head_size, window + 1]: from_taps makes them row by row */
-    int gated;       /* a number per token instead of taps: the shift's `gates` */
+    /* The inverse of `taps`, for initial values; NULL = the form has no parameters. */
+    void (*from_taps)(double *params, const double *taps, size_t window);
+    int per_channel; /* params are [head_size, window + 1]; from_taps makes one row */
+    int gated;       /* one coefficient per token instead of taps: kvsi_shift.gates */
 } kvsi_form;
 
 const kvsi_form *kvsi_form_get(kvs_shift_form form); /* NULL past the end of the table */
 
-/* One set of initial taps, window + 1 of them, oldest first. */
+/* Draws window + 1 initial taps, oldest first. */
 void kvsi_taps_draw(double *taps, size_t window, kvs_shift_init init, kvsi_random *random);
 
 #endif

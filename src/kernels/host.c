@@ -66,23 +66,23 @@ kvsi_target kvsi_target_v(const kvsi_attention *a)
     return (kvsi_target){&a->v_shift, a->kv_heads, (a->heads + a->kv_heads) * a->head_size};
 }
 
-static size_t numbers_of(const kvsi_shift *shift, size_t head_size)
+static size_t params_of(const kvsi_shift *shift, size_t head_size)
 {
-    return shift->window > 0 ? kvsi_form_get(shift->form)->numbers(shift->window, head_size) : 0;
+    return shift->window > 0 ? kvsi_form_get(shift->form)->params(shift->window, head_size) : 0;
 }
 
-const real *kvsi_head_numbers(const kvsi_shift *shift, size_t head, size_t head_size)
+const real *kvsi_head_params(const kvsi_shift *shift, size_t head, size_t head_size)
 {
-    const size_t numbers = numbers_of(shift, head_size);
+    const size_t params = params_of(shift, head_size);
 
-    return numbers > 0 ? shift->parameters + head * numbers : NULL;
+    return params > 0 ? shift->parameters + head * params : NULL;
 }
 
-size_t kvsi_shift_numbers(const kvsi_attention *a)
+size_t kvsi_shift_params(const kvsi_attention *a)
 {
-    const size_t q = numbers_of(&a->q_shift, a->head_size);
-    const size_t k = numbers_of(&a->k_shift, a->head_size);
-    const size_t v = numbers_of(&a->v_shift, a->head_size);
+    const size_t q = params_of(&a->q_shift, a->head_size);
+    const size_t k = params_of(&a->k_shift, a->head_size);
+    const size_t v = params_of(&a->v_shift, a->head_size);
 
     return q > k ? (q > v ? q : v) : (k > v ? k : v);
 }
@@ -141,9 +141,9 @@ real kvsi_keep_weight(const kvsi_attention *a, const kvsi_span *span, size_t row
     return factors[key % 4];
 }
 
-/* ---- state ---- */
+/* ---- cache and tails ---- */
 
-void kvsi_put_halves(void *cache, size_t at, real *x, size_t count)
+void kvsi_store_f16(void *cache, size_t at, real *x, size_t count)
 {
     enum { CHUNK = 256 };
     float chunk[CHUNK];
@@ -166,8 +166,9 @@ static void copy_tail(real *to, const real *tail, kvsi_target target, const kvsi
 {
     const size_t window = target.shift->window, row = target.heads * a->head_size;
 
-    for (size_t j = 0; j < window; j++) { /* ascending: a row moves only to one already copied */
-        const size_t source = len + j;    /* counted from the old tail's oldest row */
+    for (size_t j = 0; j < window;
+         j++) { /* ascending, so that no source row is overwritten before it is read */
+        const size_t source = len + j; /* index into (old tail, new rows) */
         const real *from =
             source < window
                 ? tail + source * row
@@ -184,12 +185,13 @@ static void keep_tail(real *tail, kvsi_target target, const kvsi_span *span, con
 
     if (!tail)
         return;
-    for (size_t i = span->past / KVSI_MARK + 1; i <= span->marks && i * KVSI_MARK <= end; i++)
-        copy_tail(tail + i * size, tail, target, span, i * KVSI_MARK - span->past, qkv, a);
+    for (size_t i = span->past / KVSI_SNAPSHOT + 1;
+         i <= span->snapshots && i * KVSI_SNAPSHOT <= end; i++)
+        copy_tail(tail + i * size, tail, target, span, i * KVSI_SNAPSHOT - span->past, qkv, a);
     copy_tail(tail, tail, target, span, span->len, qkv, a);
 }
 
-void kvsi_keep_tails(const kvsi_attention *a, const real *qkv)
+void kvsi_update_tails(const kvsi_attention *a, const real *qkv)
 {
     for (size_t s = 0; s < a->sequences; s++) {
         const kvsi_span *span = &a->spans[s];

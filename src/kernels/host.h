@@ -1,4 +1,4 @@
-/* kernels/host.h - what every backend whose memory is the host's has in common. */
+/* kernels/host.h - shared by all backends whose memory is host memory. */
 #ifndef KVSI_KERNELS_HOST_H
 #define KVSI_KERNELS_HOST_H
 
@@ -24,34 +24,34 @@ typedef struct kvsi_target {
     size_t heads, column; /* first column in a row of qkv */
 } kvsi_target;
 
-/* The learned numbers of one head; NULL where the form has none. */
-const real *kvsi_head_numbers(const kvsi_shift *shift, size_t head, size_t head_size);
-/* The most numbers that a head of any target learns. */
-size_t kvsi_shift_numbers(const kvsi_attention *a);
+/* The shift parameters of one head; NULL if the form has none. */
+const real *kvsi_head_params(const kvsi_shift *shift, size_t head, size_t head_size);
+/* The largest number of parameters per head among q, k and v. */
+size_t kvsi_shift_params(const kvsi_attention *a);
 
 kvsi_target kvsi_target_q(const kvsi_attention *a);
 kvsi_target kvsi_target_k(const kvsi_attention *a);
 kvsi_target kvsi_target_v(const kvsi_attention *a);
 size_t kvsi_qkv_width(const kvsi_attention *a);
 
-/* What dropout multiplies by: 0 or 1 / (1 - rate).  Of the number at `place`, and of the weight
- * that row `row` of a sequence, head `head`, gives to the key at position `key`. */
+/* Dropout factors, 0 or 1 / (1 - rate): of element `place`, and of the attention weight of row
+ * `row` of a sequence, head `head`, for the key at position `key`. */
 real kvsi_keep_factor(const kvsi_dropout *d, uint64_t place);
 real kvsi_keep_weight(const kvsi_attention *a, const kvsi_span *span, size_t row, size_t head,
                       size_t key);
-/* The factors of four weights, keys 4 * block to 4 * block + 3. */
+/* Four attention weights at once: keys 4 * block to 4 * block + 3. */
 void kvsi_keep_weights(real factors[4], const kvsi_attention *a, const kvsi_span *span, size_t row,
                        size_t head, size_t block);
-/* The factors of the numbers at 4 * block to 4 * block + 3. */
+/* Four elements at once: 4 * block to 4 * block + 3. */
 void kvsi_keep_factors(real factors[4], const kvsi_dropout *d, uint64_t block);
 
-/* Rounds `count` new numbers of K^ or V^ to F16: into a cache of halves, from its number `at` on;
- * without a cache in place. */
-void kvsi_put_halves(void *cache, size_t at, real *x, size_t count);
+/* Rounds `count` values of K^ or V^ to F16: into an F16 cache from element `at` on, or in place if
+ * cache is NULL. */
+void kvsi_store_f16(void *cache, size_t at, real *x, size_t count);
 
-/* Leaves in the spans' tails the last raw rows of (old tail, new rows): what the next chunk's shift
- * will look back on.  Chunks shorter than the window, and empty ones, keep part of the old tail.
- * Marks that the chunk reaches are left on the way. */
-void kvsi_keep_tails(const kvsi_attention *a, const real *qkv);
+/* Updates the tails of all spans to the last `window` rows of (old tail, new raw rows), and writes
+ * the snapshots that the chunk reaches.  Chunks shorter than the window keep part of the old
+ * tail. */
+void kvsi_update_tails(const kvsi_attention *a, const real *qkv);
 
 #endif

@@ -1,4 +1,4 @@
-/* Which tables of operations this build has, and which of them this processor can run. */
+/* The tables of operations in this build, and which of them this processor can run. */
 #include "kernels/backend.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 extern const kvsi_ops kvsi_avx2_ops;
 
-/* Not every compiler knows the name of this feature. */
+/* __builtin_cpu_supports("f16c") is not known to every compiler. */
 static int has_f16c(void)
 {
     unsigned a, b, c = 0, d;

@@ -1,6 +1,6 @@
-/* kernels/real.h - the number type of activations, parameters and gradients.
+/* kernels/real.h - the element type of activations, parameters and gradients.
  *
- * Users always get float.  The tests compile the reference kernels and the model a second time with
+ * The library uses float.  The tests compile the reference kernels and the model a second time with
  * KVSI_REAL=double: finite differences then check gradients far below float rounding. */
 #ifndef KVSI_KERNELS_REAL_H
 #define KVSI_KERNELS_REAL_H

@@ -1,9 +1,9 @@
-/* kernels/rounding.h - weights that are whole numbers multiply inputs that are whole numbers.
+/* kernels/rounding.h - integer inputs for layers with integer weights.
  *
- * Inputs of a layer whose weights are Q8_0 or Q4_0 are rounded to 16 bits: each 32 of them have a
- * step in common, their largest magnitude / 32767.  Products can then be summed as integers, and
- * every path, for one token or many, plain or fast, multiplies the same numbers.  The error is of
- * the size of float32's own after a few operations, and far below that of the weights. */
+ * Inputs of a layer whose weights are Q8_0 or Q4_0 are rounded to 16 bits in blocks of 32 with one
+ * step each, the largest magnitude / 32767.  Products are then summed as integers, and every path
+ * (one token or many, reference or fast) multiplies the same values.  The rounding error is about
+ * that of a few float32 operations, far below that of the weights. */
 #ifndef KVSI_KERNELS_ROUNDING_H
 #define KVSI_KERNELS_ROUNDING_H
 
@@ -13,7 +13,7 @@
 
 enum { KVSI_ROUND_BLOCK = 32, KVSI_ROUND_TOP = 32767 };
 
-/* Below this inputs count as 0: the inverse of their step would be infinite. */
+/* Blocks whose largest magnitude is below this become 0: 1 / step would overflow. */
 #define KVSI_ROUND_LEAST 1e-30f
 
 static inline int kvsi_rounds_inputs(kvsi_dtype weights)
@@ -21,7 +21,7 @@ static inline int kvsi_rounds_inputs(kvsi_dtype weights)
     return weights == KVSI_Q8_0 || weights == KVSI_Q4_0;
 }
 
-/* The whole numbers of one block; returns their step, which is NaN if one of x is not finite. */
+/* Rounds one block; returns its step, NaN if one of x is not finite. */
 static inline float kvsi_round_block(int16_t out[KVSI_ROUND_BLOCK], const float *x)
 {
     float top = 0, sum = 0, inverse;

@@ -9,7 +9,7 @@ struct kvs_runtime {
     const kvsi_ops *ops;
     void *device; /* see kvsi_context */
     int threads;
-    kvs_comm *comm; /* kvsi_comm_self where nobody said anything */
+    kvs_comm *comm; /* kvsi_comm_self by default */
     int spread;
 };
 

@@ -1,10 +1,9 @@
-/* Attention patterns of a model as it runs.
+/* Attention patterns of a model, computed with the attention kernel itself.
  *
- * Attention is linear in its values, so what it makes of unit vectors is its weights: with
- * v_s = e_i for s = first + i, and no shift of the values, channel i of row t is A[t, first + i].
- * As many columns of A come out of one run of the layer's attention as a head has channels.  It is
- * the kernel itself that is asked, with its shift, rotation, slopes and window; nothing of it is
- * written a second time here. */
+ * Attention is linear in its values, so its output for unit vectors is its weights: with v_s = e_i
+ * for s = first + i, and no shift of the values, channel i of row t is A[t, first + i].  One run of
+ * a layer's attention gives as many columns of A as a head has channels.  Shift, rotation, slopes
+ * and window are those of the kernel, not a second implementation. */
 #include "base/memory.h"
 #include "kernels/forms.h"
 #include "kvshift/kvshift_lab.h"
@@ -20,16 +19,16 @@ typedef struct lens {
     real *gates;  /* [tokens, gates of all targets] */
     float *a;     /* [heads, tokens, tokens] */
     float *a_v;   /* [tokens, tokens] of one head */
-    double *taps; /* [tokens, window + 1], oldest first: what makes the value at a place */
+    double *taps; /* [tokens, window + 1], oldest first: taps of the values */
     void (*visit)(void *user, const kvs_pattern *pattern);
     void *user;
-    kvs_status status; /* what went wrong in a layer, if anything */
+    kvs_status status; /* first failure in a layer */
     kvs_err *err;
 } lens;
 
 /* ---- A --------------------------------------------------------------------------------------- */
 
-/* Values that are unit vectors for the places from `first` on, the same for all heads. */
+/* Unit vectors as values for the positions from `first` on, the same for all heads. */
 static void set_values(lens *l, const kvsi_attention *a, size_t first)
 {
     const size_t d = a->head_size, width = (a->heads + 2 * a->kv_heads) * d;
@@ -42,7 +41,7 @@ static void set_values(lens *l, const kvsi_attention *a, size_t first)
     }
 }
 
-/* The columns of A from `first` on that fit into a head's channels. */
+/* Computes as many columns of A, from `first` on, as a head has channels. */
 static void take_columns(lens *l, const kvsi_attention *a, size_t first)
 {
     const size_t n = l->tokens, d = a->head_size, left = n - first < d ? n - first : d;
@@ -77,7 +76,7 @@ static void read_weights(lens *l, size_t layer)
 
 /* ---- A_V ------------------------------------------------------------------------------------- */
 
-/* The taps of every place of one KV head; only gates make them differ from place to place. */
+/* Taps of one KV head at each position; they differ between positions only for gates. */
 static kvs_status read_taps(lens *l, size_t layer, size_t kv_head)
 {
     const kvs_model *model = l->pass->model;
@@ -105,7 +104,7 @@ static kvs_status read_taps(lens *l, size_t layer, size_t kv_head)
     return KVS_OK;
 }
 
-/* The value at place s holds token s - window + j with tap j. */
+/* The value at position s contains token s - window + j with tap j. */
 static void mix_contents(lens *l, const float *a, size_t window)
 {
     const size_t n = l->tokens;

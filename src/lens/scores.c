@@ -1,5 +1,5 @@
-/* Induction, duplicate-token and previous-token scores of all heads, on random tokens that come
- * twice: by the places that a head attends to, and by the contents that it fetches. */
+/* Induction, duplicate-token and previous-token scores of all heads on a random sequence repeated
+ * once: by the positions a head attends to (A), and by the tokens whose values it reads (A_V). */
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/status.h"
@@ -25,15 +25,16 @@ kvs_status kvs_lens_options_finish(kvs_lens_options *o, const kvs_model *model, 
         return kvsi_fail(err, KVS_E_INVALID, "sequences is '%zu', expected 1 to %d", o->sequences,
                          SEQUENCES_MAX);
     if (c->vocab < 2)
-        return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "the model's vocabulary is %zu, repeated tokens need at least 2",
-                         c->vocab);
+        return kvsi_fail(
+            err, KVS_E_UNSUPPORTED,
+            "the model's vocabulary is %zu, expected at least 2 for a repeated sequence", c->vocab);
     if (o->first_id > c->vocab - 2)
         return kvsi_fail(err, KVS_E_INVALID, "first id is '%zu', expected at most %zu", o->first_id,
                          c->vocab - 2);
     if (c->context < 4)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "the model's context is %zu, repeated tokens need at least 4", c->context);
+                         "the model's context is %zu, expected at least 4 for a repeated sequence",
+                         c->context);
     if (o->length > c->context / 2)
         o->length = c->context / 2;
     return KVS_OK;
@@ -47,7 +48,7 @@ static int is_among(const int32_t *ids, size_t count, int32_t id)
     return 0;
 }
 
-/* All different where the vocabulary is large enough for that. */
+/* All different if the vocabulary is large enough. */
 void kvs_lens_sequence(int32_t *ids, const kvs_lens_options *o, const kvs_model *model,
                        size_t index)
 {
@@ -77,7 +78,7 @@ size_t kvs_lens_heads(const kvs_model *model)
 
 typedef struct reader {
     kvs_head_reading *next;
-    double share; /* of one sequence in the mean */
+    double share; /* weight of one sequence in the mean */
 } reader;
 
 static void add_scores(kvs_head_scores *scores, const float *pattern, size_t tokens, double share)
@@ -105,7 +106,7 @@ static void read_head(void *user, const kvs_pattern *p)
     add_scores(&out->contents, p->contents, p->tokens, r->share);
 }
 
-/* How much of a head's keys is the token before, which A alone does not show. */
+/* Share of the previous token in a head's keys, which A does not show. */
 static kvs_status read_keys(kvs_head_reading *head, const kvs_model *model, kvs_err *err)
 {
     const kvs_shift_config *shift = &kvs_model_get_config(model)->shift;

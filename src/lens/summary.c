@@ -1,8 +1,7 @@
-/* The coefficients of all heads, counted and averaged. */
+/* Statistics of the shift coefficients of all heads. */
+#include "base/statistics.h"
 #include "base/status.h"
 #include "kvshift/kvshift_lab.h"
-
-#include <math.h>
 
 kvs_head_kind kvs_head_kind_of(const kvs_coefficients *head)
 {
@@ -25,36 +24,13 @@ kvs_status kvs_head_coefficients(kvs_coefficients *out, const kvs_model *model, 
 
     if (!kvs_shift_has_kinds(shift))
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
-                         "shift '%s' of form '%s' and window %zu has no four coefficients a head",
+                         "shift '%s' of form '%s' and window %zu has no four coefficients per head",
                          kvs_shift_targets_name(shift->targets), kvs_shift_form_name(shift->form),
                          shift->window);
     TRY(kvs_model_taps(model, layer, KVS_SHIFT_K, kv_head, k, NULL, err));
     TRY(kvs_model_taps(model, layer, KVS_SHIFT_V, kv_head, v, NULL, err));
     *out = (kvs_coefficients){.alpha1 = k[1], .alpha2 = k[0], .beta1 = v[1], .beta2 = v[0]};
     return KVS_OK;
-}
-
-/* Mean and variance, updated value by value (Welford).  A difference of sums of squares would
- * cancel where all heads are alike. */
-typedef struct running {
-    size_t count;
-    double mean, squares; /* of the deviations */
-} running;
-
-static void add(running *r, double x)
-{
-    const double deviation = x - r->mean;
-
-    r->mean += deviation / (double)++r->count;
-    r->squares += deviation * (x - r->mean);
-}
-
-static kvs_estimate estimate_of(const running *r)
-{
-    const double n = (double)r->count;
-
-    return (kvs_estimate){.mean = r->mean,
-                          .error = r->count > 1 ? sqrt(r->squares / (n - 1) / n) : NAN};
 }
 
 static void count_head(kvs_shift_summary *s, const kvs_coefficients *c)
@@ -68,7 +44,8 @@ static void count_head(kvs_shift_summary *s, const kvs_coefficients *c)
 kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model, kvs_err *err)
 {
     const kvs_model_config *config = kvs_model_get_config(model);
-    running alpha = {0}, beta = {0};
+    kvsi_running alpha = {0}, beta = {0};
+    kvsi_estimate sum;
 
     *out = (kvs_shift_summary){0};
     for (size_t layer = 0; layer < config->layers; layer++)
@@ -77,10 +54,12 @@ kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model, k
 
             TRY(kvs_head_coefficients(&c, model, layer, h, err));
             count_head(out, &c);
-            add(&alpha, c.alpha1 + c.alpha2);
-            add(&beta, c.beta1 + c.beta2);
+            kvsi_running_add(&alpha, c.alpha1 + c.alpha2);
+            kvsi_running_add(&beta, c.beta1 + c.beta2);
         }
-    out->alpha_sum = estimate_of(&alpha);
-    out->beta_sum = estimate_of(&beta);
+    sum = kvsi_running_estimate(&alpha);
+    out->alpha_sum = (kvs_estimate){sum.mean, sum.error};
+    sum = kvsi_running_estimate(&beta);
+    out->beta_sum = (kvs_estimate){sum.mean, sum.error};
     return KVS_OK;
 }

@@ -1,10 +1,10 @@
-/* The transformer, backward: forward.c read from its last line to its first.
+/* The transformer, backward: forward.c in reverse order.
  *
  * d_x is the gradient of the residual stream and passes through every layer.  The outputs of norm
- * and activation were not kept; they are computed again, which is cheaper than the memory. */
+ * and activation are recomputed rather than kept, which costs less than the memory. */
 #include "model/pass.h"
 
-/* The gradient of a branch's output, before it met the residual stream. */
+/* The gradient of a branch's output, before dropout and the residual sum. */
 static const real *leave_stream(kvsi_pass *p, size_t site)
 {
     const kvs_model_config *c = &p->model->config;
@@ -19,7 +19,7 @@ static const real *leave_stream(kvsi_pass *p, size_t site)
     return p->d_branch;
 }
 
-/* norm(x) again, as the forward pass had it. */
+/* Recomputes norm(x). */
 static const real *normalise_again(kvsi_pass *p, const real *x, const kvsi_norm *norm)
 {
     if (!norm->gain)
@@ -28,7 +28,8 @@ static const real *normalise_again(kvsi_pass *p, const real *x, const kvsi_norm 
     return p->normed;
 }
 
-/* d_normed, the gradient of norm(x), joins the stream's gradient (or becomes it). */
+/* Adds the gradient through norm(x), from d_normed, to the stream's gradient (or replaces it, in a
+ * body without residuals). */
 static void enter_stream(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdiff_t bias,
                          real *gradients)
 {
@@ -47,8 +48,8 @@ static void enter_stream(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdiff_t 
         k->ops->add(k, p->d_x, p->d_normed, count);
 }
 
-/* Through y = x W^T + bias: adds to the gradients of W and bias, gives d_x.  W is one part, because
- * models that are trained have their weights in a block. */
+/* Backward through y = x W^T + bias: adds to the gradients of W and bias, writes d_x.  W has one
+ * part, because models that are trained have their weights in a block. */
 static void through_linear(kvsi_pass *p, real *d_x, const real *d_y, const real *x,
                            const kvsi_linear *linear, ptrdiff_t weight, ptrdiff_t bias,
                            real *gradients)

@@ -1,5 +1,6 @@
 /* Checks of a model's configuration, so that the code behind it can rely on it. */
 #include "config/config.h"
+
 #include "kernels/forms.h"
 #include "model/layer.h"
 

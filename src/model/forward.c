@@ -12,8 +12,8 @@ static const real *normalise(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdif
     return p->normed;
 }
 
-/* y = residual + x W^T + bias.  Parts make columns of y of their own; those of one type are one
- * operation. */
+/* y = residual + x W^T + bias.  Each part computes its own columns of y; consecutive parts of one
+ * type are one operation. */
 static void linear(kvsi_pass *p, real *y, const real *x, const kvsi_linear *w, const real *residual)
 {
     kvsi_context *k = &p->context;
@@ -30,8 +30,8 @@ static void linear(kvsi_pass *p, real *y, const real *x, const kvsi_linear *w, c
 }
 
 /* out = x + dropout(in W^T), or without x in a body without residuals. */
-static void join(kvsi_pass *p, real *out, const real *in, const kvsi_linear *w, const real *x,
-                 size_t site)
+static void add_branch(kvsi_pass *p, real *out, const real *in, const kvsi_linear *w, const real *x,
+                       size_t site)
 {
     const kvs_model_config *c = &p->model->config;
     const kvsi_dropout drop = kvsi_pass_dropout(p, c->dropout_residual, site);
@@ -65,7 +65,7 @@ static void forward_attention(kvsi_pass *p, size_t l)
     if (gates.rows > 0)
         k->ops->linear_forward(k, m->gates, in, &gates, p->tokens, NULL);
     k->ops->attention_forward(k, m->mixed, m->logsum, m->qkv, &attention);
-    join(p, m->middle, m->mixed, &w->o, m->x, kvsi_site_attention(l));
+    add_branch(p, m->middle, m->mixed, &w->o, m->x, kvsi_site_attention(l));
 }
 
 /* m->up from m->middle */
@@ -90,7 +90,7 @@ static void forward_mlp(kvsi_pass *p, size_t l, real *out)
         k->ops->gelu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
     else
         k->ops->swiglu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
-    join(p, out, p->hidden, &p->model->matrices.layers[l].down, m->middle, kvsi_site_mlp(l));
+    add_branch(p, out, p->hidden, &p->model->matrices.layers[l].down, m->middle, kvsi_site_mlp(l));
 }
 
 void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer)
@@ -166,7 +166,8 @@ static void prepare_head(kvsi_pass *p)
                                           m->config.vocab, m->config.dim);
 }
 
-/* Where the head's gradient goes: straight to its place, or to that of the normalised rows. */
+/* Where the gradient of the head's weights goes: to its place in the block, or to d_unit_head, from
+ * which that of the raw rows is computed. */
 static real *head_gradient(kvsi_pass *p, real *gradients)
 {
     const kvs_model *m = p->model;
@@ -192,7 +193,7 @@ static kvsi_loss count_loss(const kvsi_pass *p)
     return loss;
 }
 
-/* Losses, guesses and, with gradients, the head's share of the backward pass. */
+/* Losses, guesses and, with gradients, the backward pass of the head. */
 static void run_head(kvsi_pass *p, real *gradients)
 {
     const kvs_model *m = p->model;
@@ -219,8 +220,8 @@ static void run_head(kvsi_pass *p, real *gradients)
                                    m->config.dim);
 }
 
-/* The head's share of the backward pass happens here too, so that logits never outlive a chunk:
- * it leaves the gradient of the final norm's output in d_normed. */
+/* Includes the backward pass of the head, so that logits only exist chunk by chunk; it leaves the
+ * gradient of the final norm's output in d_normed. */
 kvs_status kvsi_pass_loss(kvsi_pass *pass, real *gradients, kvsi_loss *loss, kvs_err *err)
 {
     const kvs_model *m = pass->model;
@@ -233,7 +234,7 @@ kvs_status kvsi_pass_loss(kvsi_pass *pass, real *gradients, kvsi_loss *loss, kvs
     if (has_head && gradients)
         kvsi_pass_need_gradients(pass, block);
     run_head(pass, gradients);
-    if (has_head && gradients && !m->config.tied) /* a tied one goes on at the other end */
+    if (has_head && gradients && !m->config.tied) /* a tied head is completed by the embedding */
         kvsi_pass_gradients_ready(pass, block);
     k->ops->download(k, pass->host_losses, pass->losses, pass->head_rows * sizeof *pass->losses);
     k->ops->download(k, pass->host_guesses, pass->guesses, pass->head_rows * sizeof *pass->guesses);
@@ -243,7 +244,7 @@ kvs_status kvsi_pass_loss(kvsi_pass *pass, real *gradients, kvsi_loss *loss, kvs
     return KVS_OK;
 }
 
-/* Logits of `count` rows of pass->normed, into scratch; returns how many a row has. */
+/* Logits of `count` rows of pass->normed, into scratch; returns the number of logits per row. */
 static size_t head_logits(kvsi_pass *p, real *scratch, const int32_t *rows, size_t count)
 {
     const kvsi_matrix w = kvsi_pass_head(p);

@@ -1,4 +1,4 @@
-/* The values that a model starts from. */
+/* Initial values of the parameters. */
 #include "base/memory.h"
 #include "base/random.h"
 #include "kernels/forms.h"
@@ -8,9 +8,9 @@
 
 #include <math.h>
 
-enum { PIECE = 1 << 14 }; /* numbers drawn in one go */
+enum { PIECE = 1 << 14 }; /* values per piece */
 
-/* Number i is the generator's number i, whichever thread draws it. */
+/* Value i is the generator's draw i, whichever thread computes it. */
 static void fill_normal(real *out, size_t count, double deviation, const kvsi_random *random,
                         int threads)
 {
@@ -30,7 +30,7 @@ static void fill_constant(real *out, size_t count, real value)
         out[i] = value;
 }
 
-/* [rows, cols] with a 1 in each row; stacked squares are identity matrices one above the other. */
+/* [rows, cols] with one 1 per row: identity matrices stacked on top of each other. */
 static void fill_identity(real *out, size_t count, size_t cols)
 {
     for (size_t i = 0; i < count; i++)
@@ -49,30 +49,31 @@ static void make_unit_rows(real *rows, size_t count, size_t cols)
     }
 }
 
-/* Taps drawn set by set, for a head or (per channel) for a channel, as numbers of the form. */
+/* Draws one set of taps per head, or per channel, and converts it to the form's parameters. */
 static void fill_taps(real *out, const kvsi_parameter *p, const kvs_model_config *c,
                       kvsi_random *random)
 {
     const kvsi_form *form = kvsi_form_get(c->shift.form);
     const size_t head_size = kvsi_layer_shape_of(c, p->layer).head_size;
     const size_t step =
-        form->per_channel ? c->shift.window + 1 : form->numbers(c->shift.window, head_size);
+        form->per_channel ? c->shift.window + 1 : form->params(c->shift.window, head_size);
 
     for (size_t at = 0; at < p->count; at += step) {
-        double taps[KVSI_TAPS_MAX], numbers[KVSI_TAPS_MAX];
+        double taps[KVSI_TAPS_MAX], params[KVSI_TAPS_MAX];
 
         kvsi_taps_draw(taps, c->shift.window, c->shift.init, random);
-        form->from_taps(numbers, taps, c->shift.window);
+        form->from_taps(params, taps, c->shift.window);
         for (size_t j = 0; j < step; j++)
-            out[at + j] = (real)numbers[j];
+            out[at + j] = (real)params[j];
     }
 }
 
 void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_config *config,
                          uint64_t seed, int threads)
 {
-    const int scaled = config->body == KVS_BODY_GPT2 && /* what enters the residual stream */
-                       (p->role == KVSI_OUTPUT || p->role == KVSI_DOWN);
+    const int scaled =
+        config->body == KVS_BODY_GPT2 && /* outputs that are added to the residual stream */
+        (p->role == KVSI_OUTPUT || p->role == KVSI_DOWN);
     const double deviation = config->init_std / (scaled ? sqrt(2.0 * (double)config->layers) : 1.0);
     kvsi_random random;
 
@@ -101,13 +102,13 @@ kvs_status kvsi_parameter_make(float *out, const kvsi_parameter *p, const kvs_mo
 {
     real *block;
 
-    if (sizeof(real) == sizeof(float) && !p->turned) { /* the same numbers in the same places */
+    if (sizeof(real) == sizeof(float) && !p->transposed) { /* same type, same order */
         kvsi_parameter_fill((real *)(void *)out, p, config, seed, threads);
         return KVS_OK;
     }
     block = kvsi_alloc(p->count, sizeof *block);
     if (!block)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu numbers", p->name,
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu values", p->name,
                          p->count);
     kvsi_parameter_fill(block, p, config, seed, threads);
     for (size_t i = 0; i < p->count; i++)

@@ -6,12 +6,12 @@
 
 typedef struct kvsi_layer_shape {
     size_t heads, kv_heads, head_size;
-    size_t rotary;         /* channels of a head, from the first on, that rotate */
+    size_t rotary;         /* the first `rotary` channels of a head rotate */
     size_t qkv_width;      /* (heads + 2 kv_heads) * head_size */
     size_t sliding_window; /* 0 = none */
 } kvsi_layer_shape;
 
-/* Channels of a head that rotate, in layers with that many heads. */
+/* Channels per head that rotate, in layers with that many heads. */
 size_t kvsi_rotary_channels(const kvs_model_config *config, size_t heads);
 
 kvsi_layer_shape kvsi_layer_shape_of(const kvs_model_config *config, size_t layer);

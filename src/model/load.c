@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- does it fit? ---- */
+/* ---- checks ---- */
 
 static void shape_text(char *out, size_t size, const size_t *shape, size_t rank)
 {
@@ -35,9 +35,9 @@ static kvs_status check_tensor(const kvsi_weights_tensor *t, const kvsi_paramete
                      p->name, found, expected);
 }
 
-/* Called when all of the layout's are known to be there: a file that has as many has no others. */
-static kvs_status check_strangers(const kvsi_layout *layout, const kvsi_weights *weights,
-                                  kvs_err *err)
+/* Refuses tensors that are not in the layout.  Call it when all of the layout's were found. */
+static kvs_status check_unknown_tensors(const kvsi_layout *layout, const kvsi_weights *weights,
+                                        kvs_err *err)
 {
     if (kvsi_weights_count(weights) == layout->count)
         return KVS_OK;
@@ -64,15 +64,18 @@ kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weigh
                              kvsi_weights_file(weights), p->name);
         TRY(check_tensor(t, p, err));
     }
-    return check_strangers(layout, weights, err);
+    return check_unknown_tensors(layout, weights, err);
 }
 
-/* The table of rotations has as many rows as the context: a small file must not claim a large
- * one. */
+/* The table of rotations has one row per position of the context: a small file must not make us
+ * allocate a large one. */
 static kvs_status check_context(const kvs_model_config *c, const kvsi_layout *layout,
                                 const char *file, kvs_err *err)
 {
-    enum { ALWAYS = 1 << 23, OF_WEIGHTS = 16 }; /* numbers that are fine, and numbers a weight */
+    enum {
+        ALWAYS = 1 << 23,
+        OF_WEIGHTS = 16
+    }; /* table size that is always allowed, and per weight */
     const size_t rotary = kvsi_rotary_channels(c, c->heads);
 
     if (rotary > 0 && c->context > (ALWAYS + OF_WEIGHTS * kvsi_layout_total(layout)) / rotary)
@@ -82,8 +85,8 @@ static kvs_status check_context(const kvs_model_config *c, const kvsi_layout *la
     return KVS_OK;
 }
 
-/* Before anything is allocated by what the configuration says: a small file must not ask for all
- * memory there is. */
+/* Runs before anything is allocated from the configuration, so that a small file cannot make us
+ * allocate all memory. */
 kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err)
 {
     const kvs_model_config *config = kvsi_weights_config(weights);
@@ -102,46 +105,46 @@ kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err)
     return st;
 }
 
-/* ---- numbers ---- */
+/* ---- values ---- */
 
-/* A gain or a shift that is not finite would spoil every later token without a trace in the other
- * weights; there are few enough of them to look at each. */
+/* A gain or a shift that is not finite would spoil every later token; there are few enough to check
+ * each. */
 static kvs_status check_finite(const kvsi_weights_tensor *t, const kvsi_parameter *p,
-                               const float *numbers, kvs_err *err)
+                               const float *values, kvs_err *err)
 {
     for (size_t i = 0; i < p->count; i++)
-        if (!isfinite(numbers[i]))
+        if (!isfinite(values[i]))
             return kvsi_fail(err, KVS_E_FORMAT, "'%s': tensor '%s' has %g at %zu", t->file, p->name,
-                             (double)numbers[i], i);
+                             (double)values[i], i);
     return KVS_OK;
 }
 
-kvs_status kvsi_weights_numbers(float *out, const kvsi_parameter *p,
-                                const kvsi_weights_tensor *tensor, kvs_err *err)
+kvs_status kvsi_weights_values(float *out, const kvsi_parameter *p,
+                               const kvsi_weights_tensor *tensor, kvs_err *err)
 {
     kvsi_weights_read(out, tensor);
     return kvsi_group_of(p->role) == KVSI_MATRICES ? KVS_OK : check_finite(tensor, p, out, err);
 }
 
-/* float32 in our order is taken from the file as it is; all else passes through memory for one
- * tensor. */
+/* float32 in our order is read from the file directly; everything else is decoded into a buffer for
+ * one tensor. */
 static kvs_status set_tensor(kvs_model *m, const kvsi_parameter *p, const kvsi_weights_tensor *t,
                              kvs_err *err)
 {
     const int is_small = kvsi_group_of(p->role) != KVSI_MATRICES;
     kvs_status st;
-    float *numbers;
+    float *values;
 
     if (t->view.dtype == KVSI_F32 && t->interleaved_heads == 0 && !is_small)
         return kvsi_model_set(m, p, t->view.data, err);
-    numbers = kvsi_alloc(p->count, sizeof *numbers);
-    if (!numbers)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu numbers", p->name,
+    values = kvsi_alloc(p->count, sizeof *values);
+    if (!values)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for tensor '%s' of %zu values", p->name,
                          p->count);
-    st = kvsi_weights_numbers(numbers, p, t, err);
+    st = kvsi_weights_values(values, p, t, err);
     if (st == KVS_OK)
-        st = kvsi_model_set(m, p, numbers, err);
-    kvsi_free(numbers);
+        st = kvsi_model_set(m, p, values, err);
+    kvsi_free(values);
     return st;
 }
 
@@ -151,7 +154,7 @@ kvs_status kvsi_model_set_weights(kvs_model *m, const kvsi_weights *weights, kvs
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
 
-        if (m->numbers[i] || m->shards)
+        if (m->values[i] || m->shards)
             TRY(set_tensor(m, p, kvsi_weights_find(weights, p->name), err));
     }
     return KVS_OK;

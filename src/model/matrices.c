@@ -10,11 +10,11 @@ static kvsi_matrix matrix_at(const kvs_model *m, size_t index)
     const kvsi_parameter *p = &m->layout.list[index];
     const kvsi_weights_tensor *file;
 
-    if (m->numbers[index])
+    if (m->values[index])
         return (kvsi_matrix){.type = KVSI_REAL_TYPE,
-                             .rows = p->shape[p->turned ? 1 : 0],
-                             .cols = p->shape[p->turned ? 0 : 1],
-                             .data = m->numbers[index]};
+                             .rows = p->shape[p->transposed ? 1 : 0],
+                             .cols = p->shape[p->transposed ? 0 : 1],
+                             .data = m->values[index]};
     file = kvsi_weights_find(m->weights, p->name);
     return (kvsi_matrix){
         .type = file->view.dtype,
@@ -25,7 +25,7 @@ static kvsi_matrix matrix_at(const kvs_model *m, size_t index)
     };
 }
 
-/* Of the matrix that starts at an offset of the block. */
+/* Index of the tensor at an offset of the block. */
 static size_t index_of(const kvsi_layout *layout, ptrdiff_t offset)
 {
     size_t i = 0;
@@ -60,7 +60,7 @@ static void add_part(kvsi_linear *linear, const kvsi_matrix *w)
         linear->part[linear->parts++] = *w;
 }
 
-/* `tensors` of them stand one behind the other in the layout, from an offset on. */
+/* A linear layer of `tensors` consecutive tensors of the layout, from an offset on. */
 static kvsi_linear make_linear(const kvs_model *m, ptrdiff_t offset, size_t tensors, ptrdiff_t bias)
 {
     kvsi_linear linear = {0};

@@ -1,10 +1,9 @@
-/* model/matrices.h - the matrices of a model as the forward pass multiplies with them.
+/* model/matrices.h - the matrices of a model as the forward pass uses them.
  *
- * They are in the model's block of parameters, or, in a model that was opened for running, where
- * the mapped file has them and in its types.  What a view of the file cannot express is decoded
- * into memory of its own: matrices stored input x output (GPT-2), a head whose rows are normalised,
- * positions that are not float32, float32 that stands at an odd place, and Q6_K, which kernels do
- * not read. */
+ * They are in the model's block of parameters or, in a model that was opened for running, views of
+ * the mapped file in its own types.  Matrices that kernels cannot use as they are in the file are
+ * decoded into memory: those stored input x output (GPT-2), a head whose rows are normalised,
+ * positions that are not float32, misaligned float32, and Q6_K. */
 #ifndef KVSI_MODEL_MATRICES_H
 #define KVSI_MODEL_MATRICES_H
 
@@ -12,9 +11,8 @@
 
 enum { KVSI_LINEAR_PARTS = 3 };
 
-/* W of y = x W^T + bias: parts one above the other, each of which makes its columns of y.  Those
- * that lie behind one another in memory and are alike are one part, so a model with a block has
- * never more. */
+/* W of y = x W^T + bias: parts, each of which computes its own columns of y.  Parts that are
+ * adjacent in memory and of one type are merged, so a model with a block always has one part. */
 typedef struct kvsi_linear {
     size_t parts;
     kvsi_matrix part[KVSI_LINEAR_PARTS];
@@ -27,11 +25,11 @@ typedef struct kvsi_layer_matrices {
 
 typedef struct kvsi_matrices {
     kvsi_layer_matrices *layers;
-    kvsi_matrix embed, positions, head; /* no data: the model has none */
+    kvsi_matrix embed, positions, head; /* data NULL: the model has none */
 } kvsi_matrices;
 
-/* From a model whose tensors have their places: in model.numbers, or else in model.weights; where
- * the parameters are sharded over ranks, blocks are set later. */
+/* Builds the matrices from model.values and model.views.  With parameters sharded over ranks the
+ * blocks are set later, by kvsi_matrices_set_block. */
 kvs_status kvsi_matrices_init(kvsi_matrices *out, const kvs_model *model, kvs_err *err);
 void kvsi_matrices_set_block(kvsi_matrices *out, const kvs_model *model, size_t block);
 void kvsi_matrices_release(kvsi_matrices *matrices);

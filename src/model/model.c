@@ -12,35 +12,35 @@ static kvs_status upload_table(real **out, kvsi_context *c, real *host, size_t c
     *out = c->ops->alloc(c, count * sizeof *host);
     if (!host || !*out) {
         kvsi_free(host);
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a table of %zu numbers", count);
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a table of %zu values", count);
     }
     c->ops->upload(c, *out, host, count * sizeof *host);
     kvsi_free(host);
     return kvsi_sync(c, err);
 }
 
-/* Pair i turns by position * base^(-2i/rotary); computed in double, kept in real. */
+/* Pair i rotates by position * base^(-2i/rotary); computed in double, stored as real. */
 static kvs_status make_rotations(real **out, kvs_model *m, size_t rotary, kvs_err *err)
 {
     const size_t half = rotary / 2, rows = m->config.context;
     real *host = kvsi_alloc(rows * rotary, sizeof *host);
-    double *turns = kvsi_alloc(half, sizeof *turns); /* at each position */
+    double *angles = kvsi_alloc(half, sizeof *angles); /* angle per position */
 
-    if (!host || !turns) {
+    if (!host || !angles) {
         kvsi_free(host);
-        kvsi_free(turns);
+        kvsi_free(angles);
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the rotations of %zu tokens", rows);
     }
     for (size_t i = 0; i < half; i++)
-        turns[i] = pow(m->config.rope_base, -2.0 * (double)i / (double)rotary);
+        angles[i] = pow(m->config.rope_base, -2.0 * (double)i / (double)rotary);
     for (size_t t = 0; t < rows; t++)
         for (size_t i = 0; i < half; i++) {
-            const double angle = (double)t * turns[i];
+            const double angle = (double)t * angles[i];
 
             host[t * rotary + i] = (real)cos(angle);
             host[t * rotary + half + i] = (real)sin(angle);
         }
-    kvsi_free(turns);
+    kvsi_free(angles);
     return upload_table(out, &m->context, host, rows * rotary, err);
 }
 
@@ -87,8 +87,8 @@ kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_co
     m->comm = rt->comm;
     TRY_OUT(kvs_model_config_finish(&m->config, err));
     TRY_OUT(kvsi_layout_init(&m->layout, &m->config, err));
-    m->numbers = kvsi_alloc(m->layout.count, sizeof *m->numbers);
-    if (!m->numbers) {
+    m->values = kvsi_alloc(m->layout.count, sizeof *m->values);
+    if (!m->values) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tensors", m->layout.count);
         goto out;
     }
@@ -102,11 +102,11 @@ out:
 }
 
 /* Number of parameters that this process holds. */
-static kvs_status find_shards(size_t *numbers, kvs_model *m, int spread, kvs_err *err)
+static kvs_status find_shards(size_t *values, kvs_model *m, int spread, kvs_err *err)
 {
     kvs_status st;
 
-    *numbers = kvsi_layout_total(&m->layout);
+    *values = kvsi_layout_total(&m->layout);
     if (!spread)
         return KVS_OK;
     m->shards = kvsi_alloc(1, sizeof *m->shards);
@@ -114,7 +114,7 @@ static kvs_status find_shards(size_t *numbers, kvs_model *m, int spread, kvs_err
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a model");
     st = kvsi_shard_layout_init(m->shards, &m->layout, m->config.layers, m->comm->size,
                                 m->comm->rank, err);
-    *numbers = m->shards->total;
+    *values = m->shards->total;
     return st;
 }
 
@@ -122,15 +122,15 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
                                kvs_err *err)
 {
     kvs_model *m = NULL;
-    size_t numbers;
+    size_t values;
     kvs_status st;
 
     *out = NULL;
     TRY_OUT(kvsi_model_begin(&m, rt, config, err));
-    TRY_OUT(find_shards(&numbers, m, rt->spread, err));
-    m->parameters = rt->ops->alloc(&m->context, numbers * sizeof(real));
+    TRY_OUT(find_shards(&values, m, rt->spread, err));
+    m->parameters = rt->ops->alloc(&m->context, values * sizeof(real));
     if (!m->parameters) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu parameters", numbers);
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu parameters", values);
         goto out;
     }
     m->small =
@@ -139,9 +139,9 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
         const kvsi_parameter *p = &m->layout.list[i];
 
         if (kvsi_group_of(p->role) != KVSI_MATRICES)
-            m->numbers[i] = kvsi_model_small(m, (ptrdiff_t)p->offset);
+            m->values[i] = kvsi_model_small(m, (ptrdiff_t)p->offset);
         else if (!m->shards)
-            m->numbers[i] = m->parameters + p->offset;
+            m->values[i] = m->parameters + p->offset;
     }
     TRY_OUT(kvsi_matrices_init(&m->matrices, m, err));
     *out = m;
@@ -165,7 +165,7 @@ kvs_status kvs_model_create(kvs_model **out, kvs_runtime *rt, const kvs_model_co
         largest = m->layout.list[i].count > largest ? m->layout.list[i].count : largest;
     values = kvsi_alloc(largest, sizeof *values);
     if (!values) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tensor of %zu numbers", largest);
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a tensor of %zu values", largest);
         goto out;
     }
     for (size_t i = 0; i < m->layout.count; i++) {
@@ -187,9 +187,9 @@ static void release_tensors(const kvs_model *m)
 {
     const kvsi_context *c = &m->context;
 
-    for (size_t i = 0; m->numbers && i < m->layout.count; i++)
+    for (size_t i = 0; m->values && i < m->layout.count; i++)
         if (kvsi_group_of(m->layout.list[i].role) == KVSI_MATRICES)
-            c->ops->release(c, m->numbers[i]);
+            c->ops->release(c, m->values[i]);
     for (size_t i = 0; m->views && i < m->layout.count; i++)
         c->ops->disown(c, m->views[i]);
     c->ops->release(c, m->small);
@@ -207,7 +207,7 @@ void kvs_model_free(kvs_model *model)
     kvsi_matrices_release(&model->matrices);
     release_tables(&model->tables, &model->context);
     release_tables(&model->sliding_tables, &model->context);
-    kvsi_free(model->numbers);
+    kvsi_free(model->values);
     kvsi_free(model->views);
     if (model->shards)
         kvsi_shard_layout_release(model->shards);

@@ -10,7 +10,7 @@
 #include "model/shard_layout.h"
 #include "parallel/comm.h"
 
-/* What attention looks up; NULL where the positions do not need it. */
+/* Tables of attention; NULL if the kind of positions does not use them. */
 typedef struct kvsi_tables {
     real *rotations; /* [context, rotary]: cosines, then sines */
     real *slopes;    /* [heads] */
@@ -20,29 +20,29 @@ struct kvs_model {
     kvs_model_config config;
     kvsi_token_ids ids; /* from the files that the model was read from */
     kvsi_layout layout;
-    kvsi_context context; /* operations and threads; no workspace: for moving data only */
+    kvsi_context context; /* without a workspace: for memory and transfers */
     kvs_comm *comm;       /* whose ranks train it; borrowed */
     /* The parameters are sharded over the ranks (ZeRO stage 3); NULL = all are in this process. */
     kvsi_shard_layout *shards;
-    real *parameters;      /* one buffer in the order of `layout`, or this rank's shards; NULL: the
-                              matrices are a file's */
-    real *small;           /* its gains, biases and shift parameters, or a buffer of these */
+    real *parameters; /* one buffer in the order of `layout`, or this rank's shards; NULL: the
+                              matrices are in a file */
+    real *small;      /* gains, biases and shift parameters, in the buffer or allocated alone */
     kvsi_weights *weights; /* the mapped file that has the matrices; NULL with a buffer */
-    real **numbers;        /* [layout.count] tensors in the layout's order; NULL: see `views`, or
+    real **values;         /* [layout.count] tensors in the layout's order; NULL: in `views`, or
                               the block is not gathered */
     const void **views;    /* [layout.count] matrices in the file's type, adopted by the backend;
                               NULL with a buffer */
     kvsi_matrices matrices;
-    kvsi_tables tables, sliding_tables; /* of ordinary layers, and of those with a window */
+    kvsi_tables tables, sliding_tables; /* for ordinary layers, and for those with a window */
 };
 
-/* A gain, bias or shift number by its offset in the block. */
+/* A gain, bias or shift parameter by its offset in the block. */
 static inline real *kvsi_model_small(const kvs_model *model, ptrdiff_t offset)
 {
     return model->small + ((size_t)offset - model->layout.group_start[KVSI_GAINS]);
 }
 
-/* Everything but the weights and their places; released by kvs_model_free in any state. */
+/* A model without weights; kvs_model_free releases it in any state. */
 kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
                             kvs_err *err);
 /* Parameters are zero. */
@@ -52,16 +52,17 @@ kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model
 /* A checksum of all weights, tensor by tensor. */
 kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err *err);
 
-/* KVS_E_UNSUPPORTED where the weights are a file's; `what` is what they would be wanted for. */
+/* KVS_E_UNSUPPORTED if the weights are in a file; `what` ends the message ("trained"). */
 kvs_status kvsi_model_must_own(const kvs_model *model, const char *what, kvs_err *err);
 
-/* KVS_E_UNSUPPORTED where the parameters are sharded over ranks. */
+/* KVS_E_UNSUPPORTED if the parameters are sharded over ranks. */
 kvs_status kvsi_model_must_be_whole(const kvs_model *model, kvs_err *err);
 
-/* Sets numbers of a tensor from `first` on, in the block's order: those of them that are here. */
+/* Sets values of a tensor from `first` on, in the block's order.  Values that this rank does not
+ * hold are ignored. */
 kvs_status kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first,
                           const real *values, size_t count, kvs_err *err);
-/* Sets a tensor that is in memory from float32 numbers in file order, at any alignment. */
+/* Sets a tensor that is in memory from float32 in file order, at any alignment. */
 kvs_status kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32,
                           kvs_err *err);
 
@@ -79,21 +80,20 @@ kvs_status kvsi_sharded_read(const kvs_model *model, const kvsi_parameter *p, fl
 
 /* ---- weights of files ---- */
 
-/* Whether an open model has all tensors that a model's layout asks for, and no others. */
+/* Checks that an open model has all tensors of a layout, and no others. */
 kvs_status kvsi_weights_fit(const kvsi_layout *layout, const kvsi_weights *weights, kvs_err *err);
-/* Numbers of a tensor of a file that fits, in the order of files; small tensors must be finite. */
-kvs_status kvsi_weights_numbers(float *out, const kvsi_parameter *p,
-                                const kvsi_weights_tensor *tensor, kvs_err *err);
+/* The values of a file's tensor in file order; small tensors must be finite. */
+kvs_status kvsi_weights_values(float *out, const kvsi_parameter *p,
+                               const kvsi_weights_tensor *tensor, kvs_err *err);
 /* Collective: sets all tensors of every rank's model from the weights that rank 0 has open; the
  * other ranks pass NULL. */
 kvs_status kvsi_model_broadcast_weights(kvs_model *model, const kvsi_weights *weights,
                                         kvs_err *err);
 
-/* Whether an open model has all tensors that its configuration asks for, in their shapes and as
- * numbers that can be read, and no others. */
+/* Checks that an open model has all tensors of its configuration, with the right shapes and
+ * readable types, and no others. */
 kvs_status kvsi_weights_check(const kvsi_weights *weights, kvs_err *err);
-/* Sets all tensors that are in memory from an open model that passes the same check for this one's
- * configuration. */
+/* Sets all tensors that are in memory from an open model with the same tensors. */
 kvs_status kvsi_model_set_weights(kvs_model *model, const kvsi_weights *weights, kvs_err *err);
 
 #endif

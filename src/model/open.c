@@ -1,15 +1,15 @@
-/* Opening a model for running: its matrices stay where the mapped file has them. */
+/* Opening a model for running: its matrices stay in the mapped file. */
 #include "base/memory.h"
 #include "base/read_ahead.h"
 #include "model/model.h"
 
-/* Whether the forward pass can read a matrix where it is. */
+/* Whether kernels can use a matrix as it is in the file. */
 static int is_view(const kvs_model *m, const kvsi_parameter *p)
 {
     const kvsi_weights_tensor *t = kvsi_weights_find(m->weights, p->name);
     const int is_head = (ptrdiff_t)p->offset == m->layout.head;
 
-    if (p->turned || t->view.dtype == KVSI_Q6_K)
+    if (p->transposed || t->view.dtype == KVSI_Q6_K)
         return 0;
     if (t->view.dtype == KVSI_F32 && (uintptr_t)t->view.data % _Alignof(float) != 0)
         return 0;
@@ -18,9 +18,9 @@ static int is_view(const kvs_model *m, const kvsi_parameter *p)
     return 1;
 }
 
-static kvs_status fail_memory(const kvs_model *m, size_t numbers, kvs_err *err)
+static kvs_status fail_memory(const kvs_model *m, size_t values, kvs_err *err)
 {
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu numbers of '%s'", numbers,
+    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu values of '%s'", values,
                      kvsi_weights_path(m->weights));
 }
 
@@ -38,10 +38,10 @@ static kvs_status place_tensors(kvs_model *m, kvs_err *err)
         const kvsi_parameter *p = &m->layout.list[i];
 
         if (kvsi_group_of(p->role) != KVSI_MATRICES) {
-            m->numbers[i] = kvsi_model_small(m, (ptrdiff_t)p->offset);
+            m->values[i] = kvsi_model_small(m, (ptrdiff_t)p->offset);
         } else if (!is_view(m, p)) {
-            m->numbers[i] = c->ops->alloc(c, p->count * sizeof *m->numbers[i]);
-            if (!m->numbers[i])
+            m->values[i] = c->ops->alloc(c, p->count * sizeof *m->values[i]);
+            if (!m->values[i])
                 return fail_memory(m, p->count, err);
         } else {
             const kvsi_file_tensor *view = &kvsi_weights_find(m->weights, p->name)->view;
@@ -54,9 +54,8 @@ static kvs_status place_tensors(kvs_model *m, kvs_err *err)
     return KVS_OK;
 }
 
-/* The few tensors that are read now stand all over the file: asked for at once, they come
- * sooner. */
-static void ask_for_small_tensors(const kvs_model *m)
+/* The small tensors are all over the file: reading ahead all of them at once is faster. */
+static void read_ahead_small_tensors(const kvs_model *m)
 {
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *p = &m->layout.list[i];
@@ -80,7 +79,7 @@ kvs_status kvs_model_open(kvs_model **out, kvs_runtime *rt, const char *path, kv
     m->weights = weights;
     m->ids = *kvsi_weights_token_ids(weights);
     weights = NULL;
-    ask_for_small_tensors(m);
+    read_ahead_small_tensors(m);
     TRY_OUT(place_tensors(m, err));
     TRY_OUT(kvsi_model_set_weights(m, m->weights, err));
     TRY_OUT(kvsi_matrices_init(&m->matrices, m, err));

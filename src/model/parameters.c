@@ -62,10 +62,10 @@ static ptrdiff_t add(kvsi_layout *layout, kvsi_role role, size_t a, size_t b, si
         p->shape[p->rank] = shape[p->rank];
         p->count *= shape[p->rank];
     }
-    return (ptrdiff_t)layout->count++; /* turned into an offset once all have their place */
+    return (ptrdiff_t)layout->count++; /* an index; becomes an offset when all tensors are placed */
 }
 
-/* A list under construction: the layer whose parts are added, and its names. */
+/* The list under construction: the current layer and its names. */
 typedef struct listing {
     kvsi_layout *layout;
     const kvs_model_config *config;
@@ -88,12 +88,12 @@ static ptrdiff_t add_part(const listing *l, kvsi_role role, size_t a, size_t b, 
 }
 
 /* A matrix that maps `in` to `out`, stored input x output. */
-static ptrdiff_t add_turned(const listing *l, kvsi_role role, size_t in, size_t out,
-                            const char *folder, const char *part)
+static ptrdiff_t add_transposed(const listing *l, kvsi_role role, size_t in, size_t out,
+                                const char *folder, const char *part)
 {
     const ptrdiff_t index = add_part(l, role, in, out, 0, folder, part);
 
-    l->layout->list[index].turned = 1;
+    l->layout->list[index].transposed = 1;
     return index;
 }
 
@@ -102,16 +102,16 @@ static ptrdiff_t add_shift(const listing *l, unsigned target, const char *part)
     const kvs_shift_config *shift = &l->config->shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
     const size_t heads = target == KVS_SHIFT_Q ? l->shape.heads : l->shape.kv_heads;
-    const size_t numbers = form->numbers(shift->window, l->shape.head_size);
+    const size_t values = form->params(shift->window, l->shape.head_size);
     const char *folder = l->names->attention;
 
-    if (!(shift->targets & target) || (numbers == 0 && !form->gated))
+    if (!(shift->targets & target) || (values == 0 && !form->gated))
         return KVSI_ABSENT;
     if (form->gated)
         return add_part(l, KVSI_GATE, heads, l->config->dim, 0, folder, part);
     if (form->per_channel)
         return add_part(l, KVSI_TAPS, heads, l->shape.head_size, shift->window + 1, folder, part);
-    return add_part(l, KVSI_TAPS, heads, numbers > 1 ? numbers : 0, 0, folder, part);
+    return add_part(l, KVSI_TAPS, heads, values > 1 ? values : 0, 0, folder, part);
 }
 
 static void add_shifts(const listing *l, kvsi_layer_offsets *at)
@@ -151,9 +151,9 @@ static void list_gpt2_layer(const listing *l, kvsi_layer_offsets *at)
         at->input_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "ln_1.", "weight");
         at->input_norm_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "ln_1.", "bias");
     }
-    at->qkv = add_turned(l, KVSI_PROJECTION, c->dim, width, "attn.", "c_attn.weight");
+    at->qkv = add_transposed(l, KVSI_PROJECTION, c->dim, width, "attn.", "c_attn.weight");
     at->qkv_bias = add_part(l, KVSI_BIAS, width, 0, 0, "attn.", "c_attn.bias");
-    at->o = add_turned(l, KVSI_OUTPUT, c->dim, c->dim, "attn.", "c_proj.weight");
+    at->o = add_transposed(l, KVSI_OUTPUT, c->dim, c->dim, "attn.", "c_proj.weight");
     at->o_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "attn.", "c_proj.bias");
     add_shifts(l, at);
     if (c->no_mlp)
@@ -162,9 +162,9 @@ static void list_gpt2_layer(const listing *l, kvsi_layer_offsets *at)
         at->post_norm = add_part(l, KVSI_GAIN, c->dim, 0, 0, "ln_2.", "weight");
         at->post_norm_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "ln_2.", "bias");
     }
-    at->up = add_turned(l, KVSI_UP, c->dim, c->ffn, "mlp.", "c_fc.weight");
+    at->up = add_transposed(l, KVSI_UP, c->dim, c->ffn, "mlp.", "c_fc.weight");
     at->up_bias = add_part(l, KVSI_BIAS, c->ffn, 0, 0, "mlp.", "c_fc.bias");
-    at->down = add_turned(l, KVSI_DOWN, c->ffn, c->dim, "mlp.", "c_proj.weight");
+    at->down = add_transposed(l, KVSI_DOWN, c->ffn, c->dim, "mlp.", "c_proj.weight");
     at->down_bias = add_part(l, KVSI_BIAS, c->dim, 0, 0, "mlp.", "c_proj.bias");
 }
 
@@ -289,5 +289,5 @@ size_t kvsi_file_index(const kvsi_parameter *p, size_t i)
 {
     const size_t in = p->shape[0], out = p->shape[1];
 
-    return p->turned ? i % in * out + i / in : i;
+    return p->transposed ? i % in * out + i / in : i;
 }

@@ -1,12 +1,12 @@
-/* model/parameters.h - where every tensor of the model lies, and what it is called in files.
+/* model/parameters.h - the offset and the file name of every tensor.
  *
- * All parameters are one block of numbers; gradients and the optimizer's moments are blocks of the
- * same layout.  The block has three runs, one per group that the optimizer treats alike:
+ * All parameters are one block; gradients and the optimizer's moments are blocks of the same
+ * layout.  The block has three parts, one per group of the optimizer:
  *
- *     | matrices and embeddings | norm gains and biases | shift numbers |
+ *     | matrices and embeddings | norm gains and biases | shift parameters |
  *
- * Inside a run tensors keep their order in files.  q, k, v stand next to each other, and gate, up,
- * and the shifts of a layer, so that fused matrices are views. */
+ * Within a part tensors are in file order.  q, k, v are adjacent, so are gate and up, and the
+ * shifts of a layer: fused matrices are views. */
 #ifndef KVSI_MODEL_PARAMETERS_H
 #define KVSI_MODEL_PARAMETERS_H
 
@@ -17,7 +17,7 @@ enum { KVSI_NAME_SIZE = 96, KVSI_PARAMETER_RANK_MAX = 3 };
 
 typedef enum kvsi_group { KVSI_MATRICES, KVSI_GAINS, KVSI_SHIFTS, KVSI_GROUPS } kvsi_group;
 
-/* What a tensor is for, which decides its group and its initial values. */
+/* The purpose of a tensor, which determines its group and its initial values. */
 typedef enum kvsi_role {
     KVSI_EMBEDDING,  /* the table of tokens */
     KVSI_POSITION,   /* the table of positions */
@@ -28,8 +28,8 @@ typedef enum kvsi_role {
     KVSI_HEAD,
     KVSI_GAIN,
     KVSI_BIAS,
-    KVSI_TAPS, /* numbers of the shift's taps */
-    KVSI_GATE, /* vectors of the form `data` */
+    KVSI_TAPS, /* shift parameters that become taps */
+    KVSI_GATE, /* gate weights of the form `data` */
 } kvsi_role;
 
 kvsi_group kvsi_group_of(kvsi_role role);
@@ -38,15 +38,15 @@ typedef struct kvsi_parameter {
     char name[KVSI_NAME_SIZE]; /* as in files */
     kvsi_role role;
     size_t rank, shape[KVSI_PARAMETER_RANK_MAX], count; /* as in files */
-    int turned;    /* a matrix that files store input x output; the block has output x input */
-    size_t layer;  /* where it belongs to one */
-    size_t offset; /* in the block */
+    int transposed; /* a matrix stored input x output in files; the block has output x input */
+    size_t layer;   /* if it belongs to one */
+    size_t offset;  /* in the block */
 } kvsi_parameter;
 
 enum { KVSI_ABSENT = -1 }; /* as an offset: the model has no such tensor */
 
-/* Offsets of one layer's tensors.  `up` is [gate; up] in the Llama body; the shifts are those of
- * the targets that learn something. */
+/* Offsets of one layer's tensors.  `up` is [gate; up] in the Llama body; the shifts are absent if
+ * they have no parameters. */
 typedef struct kvsi_layer_offsets {
     ptrdiff_t input_norm, input_norm_bias, qkv, qkv_bias, o, o_bias;
     ptrdiff_t post_norm, post_norm_bias, up, up_bias, down, down_bias;
@@ -67,17 +67,17 @@ void kvsi_layout_release(kvsi_layout *layout);
 size_t kvsi_layout_total(const kvsi_layout *layout);
 const kvsi_parameter *kvsi_layout_find(const kvsi_layout *layout, const char *name);
 
-/* How files describe it: matrices have the given type, everything else is small and stays F32. */
+/* Its description in files: matrices have the given type, all other tensors are F32. */
 void kvsi_parameter_describe(const kvsi_parameter *p, kvsi_dtype matrices, kvsi_file_tensor *out);
 
-/* Where number `i` of the tensor in the block stands in a file. */
+/* Index in a file's tensor of value `i` of the block's tensor. */
 size_t kvsi_file_index(const kvsi_parameter *p, size_t i);
 
 /* The initial values of one tensor, in the block's order.  They depend on the seed and the tensor's
  * name only. */
 void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_config *config,
                          uint64_t seed, int threads);
-/* The same as float32 in the order of files. */
+/* The same as float32 in file order. */
 kvs_status kvsi_parameter_make(float *out, const kvsi_parameter *p, const kvs_model_config *config,
                                uint64_t seed, int threads, kvs_err *err);
 

@@ -1,4 +1,4 @@
-/* Loading a batch: what it must be, and where its sequences lie. */
+/* Loading a batch: checks, spans, targets, upload. */
 #include "model/pass.h"
 
 static kvs_status check_sequence(const kvsi_pass *p, const kvs_batch *b, size_t s,
@@ -71,16 +71,16 @@ static void gather_targets(kvsi_pass *p, const kvs_batch *b)
 
 static void load_spans(kvsi_pass *p, const kvs_batch *b, kvsi_state *const *states)
 {
-    const size_t first = b->starts[0]; /* a part of a larger batch need not start at row 0 */
+    const size_t first = b->starts[0]; /* not 0 if the batch is part of a larger one */
 
     for (size_t s = 0; s < b->sequences; s++) {
         const size_t start = b->starts[s] - first, len = b->starts[s + 1] - b->starts[s];
         const size_t past = states ? states[s]->length : 0;
 
-        p->spans[s] = (kvsi_span){.start = start, .len = len, .halves = p->limits.halves};
+        p->spans[s] = (kvsi_span){.start = start, .len = len, .f16 = p->limits.f16};
         p->states[s] = states ? states[s] : NULL;
         if (states)
-            kvsi_state_make_room(states[s], len);
+            kvsi_state_drop_rows(states[s], len);
         for (size_t t = 0; t < len; t++)
             p->host_positions[start + t] = (int32_t)(past + t);
     }

@@ -1,7 +1,8 @@
 /* model/pass.h - one forward (and backward) pass over a ragged batch, with all its memory planned.
  *
  * The same forward serves training, scoring, prefill, a chunk and a single token: with states it
- * continues each sequence where its state left off, without states every sequence starts anew.
+ * continues each sequence where its state left off, without states every sequence starts at
+ * position 0.
  *
  *     kvsi_pass_load(pass, &batch, states, &err);     checks and uploads; states may be NULL
  *     kvsi_pass_forward(pass);
@@ -29,12 +30,12 @@ typedef struct kvsi_pass_hooks {
     void (*gradients_ready)(void *user, size_t block);
 } kvsi_pass_hooks;
 
-/* What one layer leaves for its backward pass.  Without training all layers share one; with
- * recomputation only x is each layer's own. */
+/* Activations of one layer that its backward pass needs.  Without training all layers share one
+ * struct's memory; with recomputation they share everything but x. */
 typedef struct kvsi_layer_memory {
-    real *x;      /* [n, dim] what came in */
+    real *x;      /* [n, dim] the layer's input */
     real *qkv;    /* [n, (heads + 2 kv_heads) head_size], raw */
-    real *gates;  /* [n, gate_heads] logits of the form `data`; NULL for the others */
+    real *gates;  /* [n, gate heads] logits of the form `data`; NULL for other forms */
     real *mixed;  /* [n, dim] attention's output, before o */
     real *logsum; /* [n, heads] */
     real *middle; /* [n, dim] between attention and MLP */
@@ -43,11 +44,10 @@ typedef struct kvsi_layer_memory {
 
 typedef struct kvsi_pass_limits {
     size_t tokens, sequences;
-    size_t head_rows; /* rows whose logits or loss are wanted at once */
+    size_t head_rows; /* most rows whose logits or losses are computed at once */
     int training;
-    int recompute; /* training: layers keep their input alone, the rest is computed again */
-    int halves;    /* sequences without a state: keys and values are rounded to F16, as a cache of
-                      halves would have them */
+    int recompute; /* training: keep only the input of each layer and recompute the rest */
+    int f16; /* sequences without a state: round keys and values to F16, as an F16 cache would */
 } kvsi_pass_limits;
 
 typedef struct kvsi_pass {
@@ -57,13 +57,13 @@ typedef struct kvsi_pass {
 
     unsigned char *block; /* all backend memory below is in it */
     kvsi_layer_memory *layers;
-    real *last;      /* [n, dim] what leaves the last layer */
+    real *last;      /* [n, dim] output of the last layer */
     real *normed;    /* [n, dim] */
     real *hidden;    /* [n, ffn] */
-    real *branch;    /* [n, dim] a branch before dropout; NULL without */
-    real *unit_head; /* [vocab, dim] the normalised head; NULL without */
+    real *branch;    /* [n, dim] a branch before dropout; NULL without dropout */
+    real *unit_head; /* [vocab, dim] the head with normalised rows; NULL if it is not */
     real *d_x, *d_normed, *d_qkv, *d_gates, *d_mixed, *d_up, *d_hidden; /* training only */
-    real *d_branch, *d_unit_head;      /* as branch and unit_head */
+    real *d_branch, *d_unit_head;      /* like branch and unit_head */
     int32_t *ids, *positions;          /* [n] */
     int32_t *rows, *targets, *guesses; /* [head_rows] */
     real *losses;                      /* [head_rows] */
@@ -81,31 +81,31 @@ typedef struct kvsi_pass {
     int dropout_on;
     uint64_t dropout_seed, dropout_number;
 
-    /* Called in the forward pass behind each layer's attention; NULL = not.  Then the layer's qkv,
-     * mixed and logsum are not needed any more, except for a backward pass. */
+    /* Called in the forward pass after each layer's attention, unless NULL.  It may overwrite the
+     * layer's qkv, mixed and logsum, if no backward pass follows. */
     void (*watch)(void *user, size_t layer);
     void *watcher;
     const kvsi_pass_hooks *hooks; /* borrowed; NULL = none */
 } kvsi_pass;
 
-/* Bytes of backend memory that kvsi_pass_create will take. */
+/* Bytes of backend memory that kvsi_pass_create allocates. */
 size_t kvsi_pass_bytes(const kvs_model *model, const kvsi_pass_limits *limits);
 
 kvs_status kvsi_pass_create(kvsi_pass **out, const kvs_model *model, const kvsi_pass_limits *limits,
                             kvs_err *err);
 void kvsi_pass_free(kvsi_pass *pass);
 
-/* Whether the model's dropout acts in the passes to come, and which numbers it drops: a function of
- * the seed and the sequence, of which `number` is the first's.  Off at first. */
+/* Turns dropout on or off (the default) for the following batches.  The mask is a function of the
+ * seed and the sequence number; `number` is that of the batch's first sequence. */
 void kvsi_pass_set_dropout(kvsi_pass *pass, int on, uint64_t seed, uint64_t number);
 
-/* Targets decide which rows reach the head.  `states`, if any, is one per sequence, all different;
- * on failure nothing has changed. */
+/* Rows with a target go through the head.  `states`, if not NULL, has one state per sequence, all
+ * different.  On failure nothing has changed. */
 kvs_status kvsi_pass_load(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *const *states,
                           kvs_err *err);
 void kvsi_pass_forward(kvsi_pass *pass); /* advances the states */
 
-/* Sum of the losses of the rows with a target, and how many scored ones were guessed right. */
+/* Sum of the losses of the rows with a target, and how many of the scored ones were right. */
 typedef struct kvsi_loss {
     double sum;
     size_t rows, scored, right;
@@ -115,14 +115,14 @@ typedef struct kvsi_loss {
 kvs_status kvsi_pass_loss(kvsi_pass *pass, real *gradients, kvsi_loss *loss, kvs_err *err);
 void kvsi_pass_backward(kvsi_pass *pass, real *gradients);
 
-/* How many logits a row has: the vocabulary, or the channels where there is no head. */
+/* Logits per row: the vocabulary, or the channels if there is no head. */
 size_t kvsi_pass_logit_count(const kvs_model_config *config);
 /* Logits of `count` rows of the loaded batch (count <= limits.head_rows), to host memory
  * [count, logits].  `scratch` is backend memory of that size. */
 kvs_status kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, const int32_t *rows,
                             size_t count, kvs_err *err);
 /* The same after the last token of each of `count` states (at most head_rows and tokens of the
- * limits), each to its own row of host memory; ends the batch that is loaded. */
+ * limits), each to its own row of host memory.  Overwrites the loaded batch. */
 kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *const *host_logits, real *scratch,
                                   kvsi_state *const *states, size_t count, kvs_err *err);
 
@@ -154,10 +154,10 @@ static inline real *kvsi_pass_gradient(const kvsi_pass *pass, real *gradients, p
     return gradients + offset;
 }
 
-/* What the layer's backward pass needs, from its x, as the forward pass had it. */
+/* Recomputes a layer's activations from its x. */
 void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer);
 
-enum { KVSI_SITE_EMBEDDING = 0 }; /* where dropout acts; branches follow, two a layer */
+enum { KVSI_SITE_EMBEDDING = 0 }; /* sites of dropout; then two branches per layer */
 
 static inline size_t kvsi_site_attention(size_t layer)
 {
@@ -169,10 +169,9 @@ static inline size_t kvsi_site_mlp(size_t layer)
     return 2 + 2 * layer;
 }
 
-/* The dropout of a site as the backend wants it, for the first sequence; rate 0 where there is none
- * or it is off. */
+/* The dropout of a site for the first sequence; rate 0 if there is none or it is off. */
 kvsi_dropout kvsi_pass_dropout(const kvsi_pass *pass, double rate, size_t site);
-/* Drops numbers of x[n, dim], sequence by sequence. */
+/* Applies dropout to x[n, dim], sequence by sequence. */
 void kvsi_pass_drop(kvsi_pass *pass, real *x, const kvsi_dropout *first);
 
 /* Heads of the targets that have gates. */
@@ -184,9 +183,9 @@ void kvsi_pass_attach(kvsi_pass *pass, size_t layer);
 kvsi_attention kvsi_pass_attention(const kvsi_pass *pass, size_t layer, real *gradients);
 /* A norm by its offsets; both may be KVSI_ABSENT. */
 kvsi_norm kvsi_pass_norm(const kvsi_pass *pass, ptrdiff_t gain, ptrdiff_t bias);
-/* The matrix that makes the gates of one layer, all targets one above the other; 0 rows: none. */
+/* The matrix that computes the gates of one layer, all targets stacked; 0 rows = none. */
 kvsi_matrix kvsi_pass_gates(const kvsi_pass *pass, size_t layer);
-ptrdiff_t kvsi_pass_gates_offset(const kvsi_pass *pass, size_t layer); /* of its parameters */
+ptrdiff_t kvsi_pass_gates_offset(const kvsi_pass *pass, size_t layer); /* in the block */
 kvsi_matrix kvsi_pass_head(const kvsi_pass *pass);
 
 #endif

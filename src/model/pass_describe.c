@@ -1,4 +1,4 @@
-/* What the backend is told: norms, matrices, shifts and attention of a layer, dropout. */
+/* Descriptions for the backend: norms, matrices, shifts and attention of a layer, dropout. */
 #include "kernels/forms.h"
 #include "model/pass.h"
 
@@ -78,7 +78,7 @@ void kvsi_pass_drop(kvsi_pass *pass, real *x, const kvsi_dropout *first)
                                    pass->spans[s].len * dim, &drop);
 }
 
-/* Of a target with `heads` heads; *column counts the gates of the targets before it. */
+/* The shift of a target with `heads` heads; *column counts the gates of the targets before it. */
 static kvsi_shift shift_of(const kvsi_pass *p, size_t layer, unsigned target, ptrdiff_t offset,
                            size_t heads, real *gradients, size_t *column)
 {

@@ -1,11 +1,11 @@
-/* The memory of a pass: one block, planned and handed out by the same function. */
+/* The memory of a pass: one block, measured and assigned by the same function. */
 #include "base/memory.h"
 #include "kernels/forms.h"
 #include "model/pass.h"
 
 enum { ALIGNMENT = 64 };
 
-/* A walk over a block: the first, without one, only measures; the second hands out the places. */
+/* Allocates from a block.  With block NULL it only measures. */
 typedef struct walk {
     unsigned char *block;
     size_t at;
@@ -24,7 +24,7 @@ static size_t larger(size_t x, size_t y)
     return x > y ? x : y;
 }
 
-/* The largest layer in every respect. */
+/* The maximum of each size over all layers. */
 static kvsi_layer_shape largest_layer(const kvs_model_config *c)
 {
     kvsi_layer_shape most = {0};
@@ -69,12 +69,12 @@ static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_lim
         .head_size = most.head_size,
         .ffn = c->ffn,
         .vocab = kvsi_pass_logit_count(c),
-        .shift_numbers = kvsi_form_get(c->shift.form)->numbers(c->shift.window, most.head_size),
+        .shift_params = kvsi_form_get(c->shift.form)->params(c->shift.window, most.head_size),
         .training = limits->training,
     };
 }
 
-/* All of a layer's memory but x. */
+/* All of a layer's memory except x. */
 static void lay_out_layer(kvsi_layer_memory *layer, const kvs_model_config *c, size_t n, walk *w)
 {
     const kvsi_layer_shape most = largest_layer(c);
@@ -87,7 +87,7 @@ static void lay_out_layer(kvsi_layer_memory *layer, const kvs_model_config *c, s
     layer->up = take(w, n * up_width(c), sizeof(real));
 }
 
-/* What training needs again in the backward pass is each layer's own; the rest they share. */
+/* Memory that the backward pass needs is allocated per layer; layers share the rest. */
 static void lay_out_layers(const kvsi_pass *p, kvsi_layer_memory *layers, walk *w)
 {
     const kvs_model_config *c = &p->model->config;
@@ -120,7 +120,7 @@ static void lay_out_gradients(kvsi_pass *p, const kvs_model_config *c, size_t n,
     p->d_unit_head = take(w, c->head == KVS_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
 }
 
-/* The one description of the pass's memory.  `layers` may be scratch when only measuring. */
+/* Describes all backend memory of the pass.  When only measuring, `layers` is one scratch layer. */
 static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *block)
 {
     const kvs_model_config *c = &p->model->config;
@@ -147,7 +147,7 @@ static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *bl
     return w.at;
 }
 
-/* The same for what the host keeps. */
+/* The same for host memory. */
 static size_t lay_out_host(kvsi_pass *p, unsigned char *block)
 {
     const size_t sequences = p->limits.sequences, rows = p->limits.head_rows;

@@ -1,9 +1,8 @@
-/* A trained ordinary model becomes a shifted one that computes the same, and can be trained on. */
+/* Turns a trained model without a shift into a shifted one that computes the same. */
 #include "base/memory.h"
 #include "model/model.h"
 
-/* Sharded over ranks, both models have the same shards of the matrices: a shift
- * adds none. */
+/* Sharded over ranks, both models have the same shards of the matrices: a shift adds none. */
 static kvs_status copy_tensors(kvs_model *to, const kvs_model *from, kvs_err *err)
 {
     kvsi_context *c = &to->context;
@@ -17,8 +16,8 @@ static kvs_status copy_tensors(kvs_model *to, const kvs_model *from, kvs_err *er
         if (!p || p->count != old->count)
             return kvsi_fail(err, KVS_E_INVALID, "tensor '%s' has no place in the new model",
                              old->name);
-        if (from->numbers[i])
-            c->ops->copy(c, to->numbers[p - to->layout.list], from->numbers[i],
+        if (from->values[i])
+            c->ops->copy(c, to->values[p - to->layout.list], from->values[i],
                          p->count * sizeof(real));
     }
     return kvsi_sync(c, err);

@@ -1,4 +1,4 @@
-/* A model into a folder: config.json and model.safetensors, tensor by tensor. */
+/* Saving a model to a folder: config.json and model.safetensors, tensor by tensor. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "formats/hf.h"
@@ -42,7 +42,7 @@ static kvs_status write_config(const kvs_model *model, const char *path, kvs_err
 
     if (model->ids.eos_count > 0)
         json_object_set_new(object, "eos_token_id", kvsi_token_ids_eos_to_json(&model->ids));
-    st = kvsi_json_write(object, path, err); /* which also asks whether memory ran out */
+    st = kvsi_json_write(object, path, err); /* also checks for out of memory */
     json_decref(object);
     return st;
 }

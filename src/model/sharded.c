@@ -11,7 +11,7 @@ void kvsi_model_set_block(kvs_model *model, size_t block, real *values)
         const kvsi_parameter *p = &model->layout.list[i];
 
         if (p->offset >= range.from && p->offset < range.from + range.count)
-            model->numbers[i] = values + (p->offset - range.from);
+            model->values[i] = values + (p->offset - range.from);
     }
     kvsi_matrices_set_block(&model->matrices, model, block);
 }
@@ -108,7 +108,7 @@ kvs_status kvsi_model_broadcast_weights(kvs_model *model, const kvsi_weights *we
         const kvsi_parameter *p = &model->layout.list[i];
 
         if (weights)
-            TRY_OUT(kvsi_weights_numbers(values, p, kvsi_weights_find(weights, p->name), err));
+            TRY_OUT(kvsi_weights_values(values, p, kvsi_weights_find(weights, p->name), err));
         TRY_OUT(broadcast_tensor(model, p, values, part, err));
     }
 out:

@@ -1,4 +1,4 @@
-/* What a model takes: parameters and memory, from its configuration alone. */
+/* Parameters and memory of a model, from its configuration. */
 #include "base/status.h"
 #include "model/layer.h"
 #include "model/parameters.h"
@@ -9,7 +9,7 @@ static int is_embedding(kvsi_role role)
     return role == KVSI_EMBEDDING || role == KVSI_POSITION || role == KVSI_HEAD;
 }
 
-/* Numbers that one layer keeps of every token, and of the last ones for the shift. */
+/* Bytes that one layer keeps per token, and of the last tokens for the shift. */
 static void add_state(kvs_model_sizes *sizes, const kvs_model_config *config, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(config, layer);
@@ -39,7 +39,7 @@ kvs_status kvs_model_config_sizes(const kvs_model_config *config, kvs_model_size
             sizes.embedding_parameters += layout.list[i].count;
     sizes.parameters = kvsi_layout_total(&layout);
     sizes.weight_bytes = sizes.parameters * sizeof(float);
-    sizes.training_bytes = 4 * sizes.weight_bytes; /* gradients and two moments have its layout */
+    sizes.training_bytes = 4 * sizes.weight_bytes; /* weights, gradients and two moments */
     for (size_t l = 0; l < config->layers; l++)
         add_state(&sizes, config, l);
     kvsi_layout_release(&layout);

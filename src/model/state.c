@@ -11,25 +11,25 @@ static size_t smaller(size_t x, size_t y)
 
 /* ---- sizes ---- */
 
-/* How far back a layer with a sliding window can be rewound at least. */
+/* How far back a layer with a sliding window can always be rewound. */
 static size_t reach_of(const kvs_model_config *c)
 {
-    return c->sliding_window > KVSI_MARK ? c->sliding_window : KVSI_MARK;
+    return c->sliding_window > KVSI_SNAPSHOT ? c->sliding_window : KVSI_SNAPSHOT;
 }
 
-/* Rows before the next token that such a layer must not forget: a rewind to the end of its reach
- * starts up to KVSI_MARK tokens before that, and the first of these sees a whole window. */
+/* Rows before the next token that such a layer must keep: the longest rewind starts up to
+ * KVSI_SNAPSHOT tokens earlier, and the first of those tokens needs a whole window. */
 static size_t rows_wanted(const kvs_model_config *c)
 {
-    return reach_of(c) + KVSI_MARK - 1 + c->sliding_window;
+    return reach_of(c) + KVSI_SNAPSHOT - 1 + c->sliding_window;
 }
 
-/* Forgetting goes by whole marks, because the tiles of attention do too. */
+/* Rows are dropped in multiples of KVSI_SNAPSHOT, the size of attention's tiles. */
 static size_t sliding_rows(const kvs_model_config *c, size_t capacity)
 {
     if (c->sliding_window == 0 || c->sliding_window >= capacity)
         return capacity;
-    return smaller(rows_wanted(c) + KVSI_MARK + KVSI_STATE_CHUNK, capacity);
+    return smaller(rows_wanted(c) + KVSI_SNAPSHOT + KVSI_STATE_CHUNK, capacity);
 }
 
 static size_t rows_of(const kvsi_state *state, kvsi_layer_shape shape)
@@ -42,11 +42,11 @@ static size_t tail_width(kvsi_layer_shape shape, unsigned target)
     return (target == KVS_SHIFT_Q ? shape.heads : shape.kv_heads) * shape.head_size;
 }
 
-/* Values of one layer: of its K^ (V^ has as many), and of the tails of each target. */
+/* Values of one layer: in k (v has as many), and in the tails of each target. */
 static kvsi_state_place layer_values(const kvsi_state *state, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
-    const size_t rows = (1 + state->marks) * state->config->shift.window;
+    const size_t rows = (1 + state->snapshots) * state->config->shift.window;
     const unsigned targets = state->config->shift.targets;
 
     return (kvsi_state_place){
@@ -57,7 +57,7 @@ static kvsi_state_place layer_values(const kvsi_state *state, size_t layer)
     };
 }
 
-/* Where layers start, places[layers + 1] unless NULL; returns where the last one ends. */
+/* Fills places[layers + 1], unless NULL; returns the end of the last layer. */
 static kvsi_state_place lay_out(kvsi_state_place *places, const kvsi_state *state)
 {
     kvsi_state_place at = {0};
@@ -89,7 +89,7 @@ static kvsi_state plan(const kvs_model_config *config, size_t capacity, kvsi_dty
         .config = config,
         .capacity = capacity,
         .cache = cache,
-        .marks = config->shift.targets ? capacity / KVSI_MARK : 0,
+        .snapshots = config->shift.targets ? capacity / KVSI_SNAPSHOT : 0,
         .sliding_rows = sliding_rows(config, capacity),
     };
 }
@@ -170,7 +170,7 @@ void kvsi_state_release(kvsi_state *state)
     *state = (kvsi_state){0};
 }
 
-/* ---- going on ---- */
+/* ---- adding tokens ---- */
 
 static real *tail_at(real *tails, size_t values)
 {
@@ -187,8 +187,8 @@ void kvsi_state_attach(kvsi_span *span, const kvsi_state *state, size_t layer)
     span->first = shape.sliding_window > 0 ? state->sliding_first : 0;
     span->k = state->k + cache_at(state, layer);
     span->v = state->v + cache_at(state, layer);
-    span->halves = state->cache == KVSI_F16;
-    span->marks = state->marks;
+    span->f16 = state->cache == KVSI_F16;
+    span->snapshots = state->snapshots;
     span->tail_q = tail_at(state->tail_q, at->tail_q);
     span->tail_k = tail_at(state->tail_k, at->tail_k);
     span->tail_v = tail_at(state->tail_v, at->tail_v);
@@ -201,7 +201,7 @@ static void move_down(kvsi_context *c, unsigned char *bytes, size_t by, size_t c
         c->ops->copy(c, bytes + at, bytes + at + by, smaller(by, count - at));
 }
 
-static void forget_rows(kvsi_state *state, size_t layer, size_t count)
+static void drop_layer_rows(kvsi_state *state, size_t layer, size_t count)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
     const size_t row = kvsi_dtype_bytes(state->cache, shape.head_size);
@@ -221,45 +221,45 @@ size_t kvsi_state_chunk(const kvsi_state *state)
     return state->sliding_rows < state->capacity ? KVSI_STATE_CHUNK : state->capacity;
 }
 
-void kvsi_state_make_room(kvsi_state *state, size_t count)
+void kvsi_state_drop_rows(kvsi_state *state, size_t count)
 {
     size_t first;
 
     if (state->length - state->sliding_first + count <= state->sliding_rows)
         return;
-    first = (state->length - rows_wanted(state->config)) / KVSI_MARK * KVSI_MARK;
+    first = (state->length - rows_wanted(state->config)) / KVSI_SNAPSHOT * KVSI_SNAPSHOT;
     for (size_t l = 0; l < state->config->layers; l++)
         if (kvsi_layer_shape_of(state->config, l).sliding_window > 0)
-            forget_rows(state, l, first - state->sliding_first);
+            drop_layer_rows(state, l, first - state->sliding_first);
     state->sliding_first = first;
 }
 
-/* ---- going back ---- */
+/* ---- rewinding ---- */
 
-/* One layer's tail of one target becomes that of mark number `mark`, or zeros.  `values` is what
- * all tails of the layer have. */
-static void restore_tail(const kvsi_state *state, real *tails, size_t values, size_t mark)
+/* Restores one layer's tail of one target from a snapshot; 0 = zeros.  `values` is the size of all
+ * tails of the layer. */
+static void restore_tail(const kvsi_state *state, real *tails, size_t values, size_t snapshot)
 {
-    const size_t count = values / (1 + state->marks);
+    const size_t count = values / (1 + state->snapshots);
     kvsi_context c = state->model->context;
 
     if (!tails)
         return;
-    if (mark == 0)
+    if (snapshot == 0)
         c.ops->zero(&c, tails, count * sizeof *tails);
     else
-        c.ops->copy(&c, tails, tails + mark * count, count * sizeof *tails);
+        c.ops->copy(&c, tails, tails + snapshot * count, count * sizeof *tails);
 }
 
-/* The tails become those of mark number `mark`, or those of an empty sequence. */
-static void restore_tails(kvsi_state *state, size_t mark)
+/* Restores all tails from a snapshot; 0 = those of an empty sequence. */
+static void restore_tails(kvsi_state *state, size_t snapshot)
 {
     for (size_t l = 0; l < state->config->layers; l++) {
         const kvsi_state_place *at = &state->places[l], *end = at + 1;
 
-        restore_tail(state, tail_at(state->tail_q, at->tail_q), end->tail_q - at->tail_q, mark);
-        restore_tail(state, tail_at(state->tail_k, at->tail_k), end->tail_k - at->tail_k, mark);
-        restore_tail(state, tail_at(state->tail_v, at->tail_v), end->tail_v - at->tail_v, mark);
+        restore_tail(state, tail_at(state->tail_q, at->tail_q), end->tail_q - at->tail_q, snapshot);
+        restore_tail(state, tail_at(state->tail_k, at->tail_k), end->tail_k - at->tail_k, snapshot);
+        restore_tail(state, tail_at(state->tail_v, at->tail_v), end->tail_v - at->tail_v, snapshot);
     }
 }
 
@@ -270,28 +270,29 @@ void kvsi_state_reset(kvsi_state *state)
     restore_tails(state, 0);
 }
 
-/* Where feeding starts again to reach a length: without a shift one token is enough. */
+/* The length to feed from again to reach `length`: without a shift one token is enough. */
 static size_t start_before(const kvsi_state *state, size_t length)
 {
-    return state->config->shift.targets ? (length - 1) / KVSI_MARK * KVSI_MARK : length - 1;
+    return state->config->shift.targets ? (length - 1) / KVSI_SNAPSHOT * KVSI_SNAPSHOT : length - 1;
 }
 
 size_t kvsi_state_earliest(const kvsi_state *state)
 {
-    /* The first token that sees a whole window of what is held. */
+    /* The first position with a whole window of rows in the cache. */
     const size_t whole = state->sliding_first + state->config->sliding_window - 1;
 
     if (state->sliding_first == 0)
         return 1;
-    return start_before(state, whole + 1) == whole ? whole + 1
-                                                   : (whole / KVSI_MARK + 1) * KVSI_MARK + 1;
+    return start_before(state, whole + 1) == whole
+               ? whole + 1
+               : (whole / KVSI_SNAPSHOT + 1) * KVSI_SNAPSHOT + 1;
 }
 
 void kvsi_state_cut(kvsi_state *state, size_t length)
 {
     state->length = start_before(state, length);
     if (state->config->shift.targets)
-        restore_tails(state, state->length / KVSI_MARK);
+        restore_tails(state, state->length / KVSI_SNAPSHOT);
 }
 
 /* ---- contents ---- */
@@ -301,7 +302,7 @@ int kvsi_state_claim(kvsi_state *state, size_t length, size_t sliding_first)
     const size_t window = state->config->sliding_window;
 
     if (length > state->capacity || sliding_first > length ||
-        length - sliding_first > state->sliding_rows || sliding_first % KVSI_MARK != 0)
+        length - sliding_first > state->sliding_rows || sliding_first % KVSI_SNAPSHOT != 0)
         return 0;
     if (sliding_first > 0 && (window == 0 || window > length + 1 - sliding_first))
         return 0; /* the next token would miss keys */
@@ -310,7 +311,7 @@ int kvsi_state_claim(kvsi_state *state, size_t length, size_t sliding_first)
     return 1;
 }
 
-enum { LAST_PARTS = 1, LAYER_PARTS = 5 }; /* of the whole, and of a layer: k, v and the tails */
+enum { LAST_PARTS = 1, LAYER_PARTS = 5 }; /* `last`, and per layer k, v and the tails */
 
 static kvsi_state_part cache_part(const kvsi_state *state, unsigned char *cache, size_t layer)
 {
@@ -332,7 +333,7 @@ static kvsi_state_part cache_part(const kvsi_state *state, unsigned char *cache,
 static kvsi_state_part tail_part(const kvsi_state *state, real *tail, unsigned target, size_t layer)
 {
     const kvsi_layer_shape shape = kvsi_layer_shape_of(state->config, layer);
-    const size_t tails = 1 + state->length / KVSI_MARK, window = state->config->shift.window;
+    const size_t tails = 1 + state->length / KVSI_SNAPSHOT, window = state->config->shift.window;
 
     return (kvsi_state_part){
         .rank = 3,

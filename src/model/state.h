@@ -1,24 +1,24 @@
 /* model/state.h - what a sequence carries from one chunk of tokens to the next.
  *
- * Per layer: the cache of K^ (shifted and rotated) and V^ (shifted), and beside it the RAW last
- * `window` rows of whatever is shifted: its tail.  Raw, because the next token's shift needs them,
- * and they cannot be had back from the shifted ones.  So the tail is also kept as it was at every
- * KVSI_MARK tokens: to go back, one takes the tail of the mark before and feeds the few tokens from
- * there on again.  The state is the sequence's, never the model's.
+ * Per layer: the cache of K^ (shifted and rotated) and V^ (shifted), and the tails: the last
+ * `window` RAW rows of each shifted target.  Raw, because the shift of the next token needs them
+ * and they cannot be recovered from shifted rows.  A snapshot of the tail is kept every
+ * KVSI_SNAPSHOT tokens: a rewind restores the snapshot before the new length and feeds the few
+ * tokens after it again.  The state belongs to a sequence, not to the model.
  *
- * A layer with a sliding window holds only the rows that it, or a rewind, may still want:
+ * A layer with a sliding window keeps only the rows that it, or a rewind, may still need:
  *
  *     position  0 ....... sliding_first ....................... length
- *     cache     forgotten [ reach of rewinds | window | newest ] room to grow
+ *     cache     dropped   [ reach of rewinds | window | newest ] free rows
  *
- * When the room is used up, what is still wanted moves to the front: once in KVSI_STATE_CHUNK
- * tokens or less often, which costs little beside the attention to as many rows at every token. */
+ * When the free rows are used up, the rows that are still needed move to the front: at most once in
+ * KVSI_STATE_CHUNK tokens, which costs little compared with attention over them. */
 #ifndef KVSI_MODEL_STATE_H
 #define KVSI_MODEL_STATE_H
 
 #include "model/model.h"
 
-enum { KVSI_STATE_CHUNK = 256 }; /* tokens that a pass may add to a state that forgets */
+enum { KVSI_STATE_CHUNK = 256 }; /* most tokens per pass for a state that drops rows */
 
 /* Where one layer starts, in values: in k and v, and in the tails of each target. */
 typedef struct kvsi_state_place {
@@ -27,23 +27,23 @@ typedef struct kvsi_state_place {
 
 typedef struct kvsi_state {
     const kvs_model *model;         /* borrowed */
-    const kvs_model_config *config; /* its */
+    const kvs_model_config *config; /* the model's */
     size_t length, capacity;
-    size_t marks;                   /* that there is room for */
-    size_t sliding_rows;            /* of the cache, in layers with a sliding window */
-    size_t sliding_first;           /* position of the first of them, a multiple of KVSI_MARK */
+    size_t snapshots;               /* most snapshots per tail */
+    size_t sliding_rows;            /* rows of the cache in layers with a sliding window */
+    size_t sliding_first;           /* position of row 0 there, a multiple of KVSI_SNAPSHOT */
     kvsi_dtype cache;               /* type of k and v: KVSI_REAL_TYPE or KVSI_F16 */
     unsigned char *k, *v;           /* layer by layer [kv_heads, rows, head_size] */
-    real *tail_q, *tail_k, *tail_v; /* layer by layer [1 + marks, window, heads * head_size];
+    real *tail_q, *tail_k, *tail_v; /* layer by layer [1 + snapshots, window, heads * head_size];
                                        NULL = not shifted */
-    kvsi_state_place *places;       /* [layers + 1], the last one being the end */
-    real *last; /* [dim] what left the last token, normed: all that the head needs */
+    kvsi_state_place *places;       /* [layers + 1]; the last one is the end */
+    real *last;                     /* [dim] the last token's output after the final norm */
 } kvsi_state;
 
-/* The type of a cache that callers name so. */
+/* The cache type for a public type name. */
 kvs_status kvsi_cache_type(kvsi_dtype *out, kvs_dtype name, kvs_err *err);
 
-/* Bytes of backend memory that kvsi_state_init will take; `capacity` is not 0. */
+/* Bytes of backend memory that kvsi_state_init allocates; `capacity` is not 0. */
 size_t kvsi_state_bytes(const kvs_model_config *config, size_t capacity, kvsi_dtype cache);
 
 kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t capacity,
@@ -51,38 +51,39 @@ kvs_status kvsi_state_init(kvsi_state *state, const kvs_model *model, size_t cap
 void kvsi_state_release(kvsi_state *state);
 void kvsi_state_reset(kvsi_state *state); /* back to an empty sequence */
 
-/* The part of a span that one layer needs. */
+/* Fills a span's cache and tails for one layer. */
 void kvsi_state_attach(kvsi_span *span, const kvsi_state *state, size_t layer);
-/* The most tokens that one pass may add, even if there is room for more. */
+/* The most tokens that one pass may add, even if more would fit. */
 size_t kvsi_state_chunk(const kvsi_state *state);
-/* Forgets as much as it takes to add `count` tokens, no more than a chunk. */
-void kvsi_state_make_room(kvsi_state *state, size_t count);
+/* Drops rows as needed to add `count` tokens, at most a chunk. */
+void kvsi_state_drop_rows(kvsi_state *state, size_t count);
 
-/* The shortest length but 0 that the state can go back to. */
+/* The shortest length, besides 0, that the state can be rewound to. */
 size_t kvsi_state_earliest(const kvsi_state *state);
-/* Back to a shorter length, not 0 and no less than the earliest: the state is left a little before
- * it (at most KVSI_MARK tokens), and those tokens must be fed again. */
+/* Rewinds to at most KVSI_SNAPSHOT tokens before `length`, which is not 0 and not below the
+ * earliest; the caller must feed the missing tokens again. */
 void kvsi_state_cut(kvsi_state *state, size_t length);
 
-/* Makes an empty state one whose contents are still to be put in; 0 = no state looks like that. */
+/* Sets the length of an empty state whose contents are filled in afterwards; 0 = these values are
+ * impossible. */
 int kvsi_state_claim(kvsi_state *state, size_t length, size_t sliding_first);
 
 /* ---- its contents as tensors, for copies and files ---- */
 
 enum { KVSI_STATE_NAME = 48 };
 
-/* In backend memory `strips` runs of bytes, `stride` apart. */
+/* One tensor in backend memory: `strips` pieces of `strip` bytes, `stride` bytes apart. */
 typedef struct kvsi_state_part {
     char name[KVSI_STATE_NAME]; /* "layers.3.k_tail" */
     size_t rank, shape[3];
     kvsi_dtype type;
     unsigned char *data;          /* NULL = the model has no such part */
-    size_t strips, strip, stride; /* of bytes */
+    size_t strips, strip, stride; /* strip, stride in bytes */
 } kvsi_state_part;
 
-/* What the state holds at its length, part by part; 0 past the end. */
+/* The index-th tensor of the state's contents; returns 0 past the end. */
 int kvsi_state_part_at(kvsi_state_part *out, const kvsi_state *state, size_t index);
-/* `to` has room for the length of `from`. */
+/* The capacity of `to` must be at least the length of `from`. */
 void kvsi_state_copy(kvsi_state *to, const kvsi_state *from);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the shift of a model mixes with, head by head. */
+/* The taps of a model's shift, head by head. */
 #include "base/memory.h"
 #include "kernels/forms.h"
 #include "model/layer.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- the numbers of one head ----------------------------------------------------------------- */
+/* ---- the params of one head ----------------------------------------------------------------- */
 
 static kvs_status check_head(const kvs_model_config *config, size_t layer, unsigned target,
                              size_t head, kvs_err *err)
@@ -42,30 +42,30 @@ static const kvsi_parameter *find_tensor(const kvs_model *model, size_t layer, u
     return kvsi_layout_find(&model->layout, name);
 }
 
-/* The `each` learned numbers of a head, in fresh memory (kvsi_free); form hard has none. */
+/* The `each` parameters of a head, newly allocated (kvsi_free); form hard has none. */
 static kvs_status read_head(real **out, const kvs_model *model, size_t layer, unsigned target,
                             size_t head, size_t each, kvs_err *err)
 {
     const kvsi_parameter *tensor = find_tensor(model, layer, target);
-    real *numbers = kvsi_alloc(each, sizeof *numbers);
+    real *params = kvsi_alloc(each, sizeof *params);
     float *all = tensor ? kvsi_alloc(tensor->count, sizeof *all) : NULL;
     kvs_status st = KVS_OK;
 
     *out = NULL;
-    if (!numbers || (tensor && !all)) {
+    if (!params || (tensor && !all)) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the shift of layer %zu", layer);
         goto out;
     }
     if (tensor) {
         TRY_OUT(kvs_model_read_tensor(model, tensor->name, all, tensor->count, err));
         for (size_t i = 0; i < each; i++)
-            numbers[i] = (real)all[head * each + i];
+            params[i] = (real)all[head * each + i];
     }
-    *out = numbers;
-    numbers = NULL;
+    *out = params;
+    params = NULL;
 out:
     kvsi_free(all);
-    kvsi_free(numbers);
+    kvsi_free(params);
     return st;
 }
 
@@ -88,7 +88,7 @@ kvs_status kvs_model_taps(const kvs_model *model, size_t layer, unsigned target,
 {
     const kvs_shift_config *shift = &model->config.shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
-    real *numbers = NULL, *channels = NULL;
+    real *params = NULL, *channels = NULL;
     size_t head_size;
     kvs_status st;
 
@@ -96,14 +96,14 @@ kvs_status kvs_model_taps(const kvs_model *model, size_t layer, unsigned target,
     if (shift->form == KVS_SHIFT_DATA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form 'data' has no fixed taps");
     head_size = kvsi_layer_shape_of(&model->config, layer).head_size;
-    TRY_OUT(read_head(&numbers, model, layer, target, head, form->numbers(shift->window, head_size),
+    TRY_OUT(read_head(&params, model, layer, target, head, form->params(shift->window, head_size),
                       err));
     channels = kvsi_alloc((shift->window + 1) * head_size, sizeof *channels);
     if (!channels) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the taps of layer %zu", layer);
         goto out;
     }
-    form->taps(channels, numbers, shift->window, head_size);
+    form->taps(channels, params, shift->window, head_size);
     for (size_t j = 0; j <= shift->window; j++) {
         double deviation;
 
@@ -113,7 +113,7 @@ kvs_status kvs_model_taps(const kvs_model *model, size_t layer, unsigned target,
     }
 out:
     kvsi_free(channels);
-    kvsi_free(numbers);
+    kvsi_free(params);
     return st;
 }
 

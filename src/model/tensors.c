@@ -1,4 +1,4 @@
-/* Tensors of a model by name, as float32 in the order of files. */
+/* Tensors of a model by name, as float32 in file order. */
 #include "model/model.h"
 
 #include <string.h>
@@ -24,19 +24,18 @@ static kvs_status find_tensor(const kvsi_parameter **out, const kvs_model *model
     return KVS_OK;
 }
 
-/* Files and callers speak float32; a backend may hold another type of number, so values pass
- * through a small buffer rather than being copied as bytes. */
+/* Files and callers use float32, the backend `real`: values are converted in a small buffer. */
 enum { CONVERT_CHUNK = 1024 };
 
 static kvs_status download_tensor(float *out, kvsi_context c, const kvsi_parameter *p,
-                                  const real *numbers, kvs_err *err)
+                                  const real *tensor, kvs_err *err)
 {
     real chunk[CONVERT_CHUNK];
 
     for (size_t at = 0; at < p->count; at += CONVERT_CHUNK) {
         const size_t n = p->count - at < CONVERT_CHUNK ? p->count - at : CONVERT_CHUNK;
 
-        c.ops->download(&c, chunk, numbers + at, n * sizeof *chunk);
+        c.ops->download(&c, chunk, tensor + at, n * sizeof *chunk);
         TRY(kvsi_sync(&c, err));
         for (size_t i = 0; i < n; i++)
             out[kvsi_file_index(p, at + i)] = (float)chunk[i];
@@ -48,14 +47,14 @@ kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float
                                  kvs_err *err)
 {
     const kvsi_parameter *p;
-    const real *numbers;
+    const real *tensor;
 
     TRY(find_tensor(&p, model, name, count, err));
     if (model->shards && kvsi_group_of(p->role) == KVSI_MATRICES)
         return kvsi_sharded_read(model, p, out, err);
-    numbers = model->numbers[p - model->layout.list];
-    if (numbers)
-        return download_tensor(out, model->context, p, numbers, err);
+    tensor = model->values[p - model->layout.list];
+    if (tensor)
+        return download_tensor(out, model->context, p, tensor, err);
     kvsi_weights_read(out, kvsi_weights_find(model->weights, name));
     return KVS_OK;
 }
@@ -77,13 +76,13 @@ static void put_sharded(kvs_model *m, kvsi_range range, const real *values)
 kvs_status kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t first,
                           const real *values, size_t count, kvs_err *err)
 {
-    real *numbers = model->numbers[p - model->layout.list];
+    real *tensor = model->values[p - model->layout.list];
     kvsi_context *c = &model->context;
 
     if (model->shards)
         put_sharded(model, (kvsi_range){p->offset + first, count}, values);
     else
-        c->ops->upload(c, numbers + first, values, count * sizeof *values);
+        c->ops->upload(c, tensor + first, values, count * sizeof *values);
     return kvsi_sync(c, err);
 }
 

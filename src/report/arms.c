@@ -1,24 +1,11 @@
 #include "report/arms.h"
 
 #include "base/memory.h"
+#include "base/statistics.h"
 #include "report/settings.h"
 
 #include <math.h>
 #include <string.h>
-
-kvsi_mean kvsi_mean_of(const double *numbers, size_t count)
-{
-    kvsi_mean m = {.error = NAN};
-    double squares = 0;
-
-    for (size_t i = 0; i < count; i++)
-        m.mean += numbers[i] / (double)count;
-    for (size_t i = 0; i < count; i++)
-        squares += (numbers[i] - m.mean) * (numbers[i] - m.mean);
-    if (count > 1)
-        m.error = sqrt(squares / (double)(count - 1) / (double)count);
-    return m;
-}
 
 static kvs_status fail_memory(size_t runs, kvs_err *err)
 {
@@ -35,8 +22,8 @@ static int has_seed(const kvsi_arm *arm, uint64_t seed)
     return 0;
 }
 
-/* A second run with the same settings and the same seed says nothing new: counted twice it would
- * make the error smaller than it is.  It begins an arm of its own. */
+/* A second run with the same settings and seed adds no information, and counting it twice would
+ * make the error too small.  It starts an arm of its own. */
 static size_t find_arm(const kvsi_arms *arms, const kvsi_run *run)
 {
     size_t i = 0;
@@ -125,15 +112,14 @@ static kvs_status draw_curve(kvsi_mean **curve, size_t *length, const kvsi_run *
     }
     for (size_t i = 0; i < most; i++) {
         const uint64_t step = ours[0]->evaluations[i].step;
-        kvsi_mean at;
+        kvsi_estimate at;
 
         for (size_t r = 0; r < count; r++)
             values[r] =
                 kvsi_run_loss_at(ours[r], step) - (theirs ? kvsi_run_loss_at(theirs[r], step) : 0);
-        at = kvsi_mean_of(values, count);
-        at.step = step;
+        at = kvsi_estimate_of(values, count);
         if (!isnan(at.mean))
-            (*curve)[(*length)++] = at;
+            (*curve)[(*length)++] = (kvsi_mean){step, at.mean, at.error};
     }
     kvsi_free(values);
     return KVS_OK;
@@ -238,7 +224,7 @@ static kvs_status subtract(kvsi_difference *d, const kvsi_arm *arm, const kvsi_a
     return KVS_OK;
 }
 
-/* Of arms on the same data; those that share no seed, or no step, with the baseline have none. */
+/* Differences between arms on the same data that share a seed and a step with the baseline. */
 static kvs_status compare(kvsi_arms *arms, kvs_err *err)
 {
     const size_t base = find_baseline(arms);
@@ -253,7 +239,7 @@ static kvs_status compare(kvsi_arms *arms, kvs_err *err)
         if (i == base ||
             kvsi_settings_other_data(arms->arms[i].runs[0]->settings, baseline->runs[0]->settings))
             continue;
-        arms->difference_count++; /* so that it is released, whatever happens */
+        arms->difference_count++; /* so that it is released on failure */
         d->summary.arm = i;
         d->summary.baseline = base;
         TRY(subtract(d, arms->arms + i, baseline, err));
@@ -265,7 +251,7 @@ static kvs_status compare(kvsi_arms *arms, kvs_err *err)
     return KVS_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- interface ------------------------------------------------------------------------------- */
 
 kvs_status kvsi_arms_create(kvsi_arms *out, const kvsi_run *runs, size_t count, kvs_err *err)
 {

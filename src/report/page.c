@@ -1,10 +1,10 @@
 #include "report/page.h"
 
-#include "report/tables.h"
+#include "base/files.h"
 
 #include <string.h>
 
-/* The rules for svg give gnuplot's drawing the colours of the page, light or dark. */
+/* The rules for svg give gnuplot's charts the colours of the page, light or dark. */
 static const char style[] =
     ":root { color-scheme: light dark; --ink: #1d1f21; --soft: #5c6166; --line: #dcdfe3;\n"
     "  --paper: #ffffff; --panel: #f6f7f9; }\n"
@@ -44,160 +44,112 @@ static const char style[] =
     "}\n"
     "h3 { font-size: 1rem; margin: 1.25rem 0 .25rem; }\n";
 
-static const char explanation[] = "<p>Each run trains a model from the settings below. "
-                                  "<b>Shift</b> says what its attention mixes\n"
-                                  "with the tokens before, by a few learned numbers per head: keys "
-                                  "(k), values (v), queries (q),\n"
-                                  "or <i>none</i> for ordinary attention.</p>\n";
-
-static const char accuracy_caption[] =
-    "Share of right answers on fresh training data, mean of the last 20 batches.\n"
-    "The step axis is logarithmic.";
-
-static const char accuracy_notes[] =
-    "<p class=\"soft\">Accuracy and loss are those of the finished model on sequences\n"
-    "it was never trained on. The step is the first at which the mean of the last\n"
-    "20 batches was at least 99&nbsp;%.</p>\n";
-
-static const char loss_caption[] =
-    "Strong lines: loss on the validation text, mean over the runs of an arm, with "
-    "the\n"
-    "standard error where there are several. Thin lines: single runs. Pale lines: loss on the\n"
-    "training text, a running mean. The lower panel, if there is one, shows the difference "
-    "between\n"
-    "arms within each seed, with its standard error.";
-
-static const char arms_notes[] =
-    "<p class=\"soft\">An arm is all runs that differ in nothing but their seed. Loss is in nats "
-    "a\n"
-    "token on text the models were never trained on; ± is the standard error over the runs\n"
-    "(sample standard deviation, with n&nbsp;−&nbsp;1, over √n). Perplexity is e to the mean\n"
-    "loss. Tokens and time are means over the runs.</p>\n";
-
-void kvsi_page_begin(kvsi_text *page, const char *title)
+void kvsi_page_begin(kvsi_page *page, const char *title)
 {
-    kvsi_text_add(page, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    kvsi_text *text = &page->text;
+
+    if (page->markdown) {
+        kvsi_text_format(text, "# %s\n\n", title);
+        return;
+    }
+    kvsi_text_add(text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                         "<title>");
-    kvsi_text_add_xml(page, title);
-    kvsi_text_format(page, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n<h1>", style);
-    kvsi_text_add_xml(page, title);
-    kvsi_text_add(page, "</h1>\n");
+    kvsi_text_add_xml(text, title);
+    kvsi_text_format(text, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n<h1>", style);
+    kvsi_text_add_xml(text, title);
+    kvsi_text_add(text, "</h1>\n");
 }
 
-void kvsi_page_end(kvsi_text *page)
+/* "<OPEN>text</CLOSE>" */
+static void add_element(kvsi_text *out, const char *open, const char *text, const char *close)
 {
-    kvsi_text_add(page, "</main>\n</body>\n</html>\n");
+    kvsi_text_format(out, "<%s>", open);
+    kvsi_text_add_xml(out, text);
+    kvsi_text_format(out, "</%s>\n", close);
 }
 
-static void add_remarks(kvsi_text *page, const kvs_report *report)
+void kvsi_page_heading(kvsi_page *page, int level, const char *text)
 {
-    if (report->remark_count == 0)
-        return;
-    kvsi_text_add(page, "<ul class=\"remarks\">\n");
-    for (size_t i = 0; i < report->remark_count; i++) {
-        kvsi_text_add(page, "<li>");
-        kvsi_text_add_xml(page, report->remarks[i]);
-        kvsi_text_add(page, "</li>\n");
-    }
-    kvsi_text_add(page, "</ul>\n");
-}
+    const char *const element = level == 2 ? "h2" : "h3";
 
-/* Without the XML prologue, which has no place inside a page. */
-void kvsi_page_figure(kvsi_text *page, const char *svg, const char *caption)
-{
-    const char *start = strstr(svg, "<svg");
-
-    kvsi_text_format(page, "<figure>\n%s<figcaption>%s</figcaption>\n</figure>\n",
-                     start ? start : svg, caption);
-}
-
-static void add_grid(kvsi_text *page, kvsi_grid *grid)
-{
-    kvsi_grid_to_html(page, grid);
-    kvsi_grid_release(grid);
-}
-
-static void add_task_table(kvsi_text *page, const kvs_report *report)
-{
-    kvsi_grid grid;
-
-    kvsi_text_add(page, "<h2>Results</h2>\n");
-    kvsi_table_of_tasks(&grid, report);
-    add_grid(page, &grid);
-    kvsi_text_add(page, accuracy_notes);
-}
-
-static void add_difference(kvsi_text *page, const kvs_report *report, const kvsi_difference *d)
-{
-    const kvsi_arm *arms = report->arms.arms;
-    kvsi_text words = {0};
-    kvsi_grid grid;
-
-    kvsi_text_add(page, "<h3>");
-    kvsi_text_add_xml(page, arms[d->summary.arm].label);
-    kvsi_text_add(page, " − ");
-    kvsi_text_add_xml(page, arms[d->summary.baseline].label);
-    kvsi_text_add(page, "</h3>\n");
-    kvsi_table_of_difference(&grid, report, d);
-    add_grid(page, &grid);
-    kvsi_explain_difference(&words, report, d);
-    kvsi_text_add(page, "<p class=\"soft\">");
-    kvsi_text_add_xml(page, words.data ? words.data : "");
-    kvsi_text_add(page, "</p>\n");
-    page->failed |= words.failed;
-    kvsi_text_release(&words);
-}
-
-static void add_text_tables(kvsi_text *page, const kvs_report *report)
-{
-    kvsi_grid grid;
-
-    kvsi_text_add(page, "<h2>Results</h2>\n");
-    kvsi_table_of_arms(&grid, report);
-    add_grid(page, &grid);
-    kvsi_text_add(page, arms_notes);
-    if (report->arms.difference_count > 0)
-        kvsi_text_add(page, "<h2>Seed by seed</h2>\n");
-    for (size_t i = 0; i < report->arms.difference_count; i++)
-        add_difference(page, report, report->arms.differences + i);
-    if (report->arms.count > 1) {
-        kvsi_text_add(page, "<h2>Settings that differ</h2>\n");
-        kvsi_table_of_settings(&grid, report);
-        add_grid(page, &grid);
-    }
-    kvsi_text_add(page, "<h2>Runs</h2>\n");
-    kvsi_table_of_runs(&grid, report);
-    add_grid(page, &grid);
-}
-
-static void add_commands(kvsi_text *page, const kvsi_run *runs, size_t count)
-{
-    kvsi_text_add(page, "<h2>Commands</h2>\n");
-    for (size_t i = 0; i < count; i++) {
-        kvsi_text_add(page, "<h3>");
-        kvsi_text_add_xml(page, runs[i].summary.name);
-        kvsi_text_add(page, "</h3>\n<pre>");
-        kvsi_text_add_xml(page, *runs[i].command ? runs[i].command : "not recorded");
-        kvsi_text_add(page, "</pre>\n<p class=\"soft\">kvshift ");
-        kvsi_text_add_xml(page, runs[i].version);
-        kvsi_text_format(page, ", %zu thread%s, CPU level ", runs[i].threads,
-                         runs[i].threads == 1 ? "" : "s");
-        kvsi_text_add_xml(page, *runs[i].cpu_level ? runs[i].cpu_level : "unknown");
-        kvsi_text_add(page, "</p>\n");
-    }
-}
-
-void kvsi_page_render(kvsi_text *page, const char *title, const kvs_report *report, const char *svg)
-{
-    kvsi_page_begin(page, title);
-    kvsi_text_add(page, explanation);
-    add_remarks(page, report);
-    kvsi_page_figure(page, svg, report->is_text ? loss_caption : accuracy_caption);
-    if (report->is_text)
-        add_text_tables(page, report);
+    if (page->markdown)
+        kvsi_text_format(&page->text, "%s %s\n\n", level == 2 ? "##" : "###", text);
     else
-        add_task_table(page, report);
-    add_commands(page, report->runs, report->run_count);
-    kvsi_page_end(page);
+        add_element(&page->text, element, text, element);
+}
+
+void kvsi_page_paragraph(kvsi_page *page, const char *lead, const char *text)
+{
+    const char *const bold[2][2] = {{"<b>", "</b> "}, {"**", "** "}};
+
+    kvsi_text_add(&page->text, page->markdown ? "" : "<p>");
+    if (lead)
+        kvsi_text_format(&page->text, "%s%s%s", bold[page->markdown][0], lead,
+                         bold[page->markdown][1]);
+    if (page->markdown)
+        kvsi_text_add(&page->text, text);
+    else
+        kvsi_text_add_xml(&page->text, text);
+    kvsi_text_add(&page->text, page->markdown ? "\n\n" : "</p>\n");
+}
+
+void kvsi_page_note(kvsi_page *page, const char *text)
+{
+    if (page->markdown)
+        kvsi_page_paragraph(page, NULL, text);
+    else
+        add_element(&page->text, "p class=\"soft\"", text, "p");
+}
+
+void kvsi_page_code(kvsi_page *page, const char *text)
+{
+    if (page->markdown)
+        kvsi_text_format(&page->text, "    %s\n\n", text);
+    else
+        add_element(&page->text, "pre", text, "pre");
+}
+
+/* The XML prologue of the SVG file has no place inside a page. */
+void kvsi_page_figure(kvsi_page *page, const char *name, const char *svg, const char *caption)
+{
+    const char *start;
+
+    if (page->markdown) {
+        kvsi_text_format(&page->text, "![%s](%s.svg)\n\n%s\n\n", name, name, caption);
+        return;
+    }
+    start = strstr(svg, "<svg");
+    kvsi_text_format(&page->text, "<figure>\n%s", start ? start : svg);
+    add_element(&page->text, "figcaption", caption, "figcaption");
+    kvsi_text_add(&page->text, "</figure>\n");
+}
+
+void kvsi_page_table(kvsi_page *page, kvsi_table *table)
+{
+    if (page->markdown) {
+        kvsi_table_to_markdown(&page->text, table);
+        kvsi_text_add(&page->text, "\n");
+    } else {
+        kvsi_table_to_html(&page->text, table);
+    }
+    kvsi_table_release(table);
+}
+
+/* Each block of Markdown ends with an empty line, which the last one does not need. */
+kvs_status kvsi_page_write(kvsi_page *page, const char *path, kvs_err *err)
+{
+    kvsi_text *text = &page->text;
+
+    if (!page->markdown)
+        kvsi_text_add(text, "</main>\n</body>\n</html>\n");
+    TRY(kvsi_text_check(text, err));
+    if (page->markdown && text->length > 0)
+        text->data[--text->length] = '\0';
+    return kvsi_file_write_text(path, text->data, err);
+}
+
+void kvsi_page_release(kvsi_page *page)
+{
+    kvsi_text_release(&page->text);
 }

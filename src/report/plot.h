@@ -1,18 +1,18 @@
-/* report/plot.h - curves, drawn by gnuplot as SVG.
+/* report/plot.h - curves of runs and the landscape of theorem 3, as SVG files (kvsi_free).
  *
- * The texts (kvsi_free) are whole SVG files.  KVS_E_UNSUPPORTED if gnuplot is not there. */
+ * KVS_E_UNSUPPORTED without gnuplot. */
 #ifndef KVSI_REPORT_PLOT_H
 #define KVSI_REPORT_PLOT_H
 
 #include "kvshift/kvshift_lab.h"
 #include "report/arms.h"
 
-/* Accuracy against step, one curve a run: the mean of the last 20 batches (plot_accuracy.c). */
+/* Accuracy against step, one curve per run: mean of the last 20 batches. */
 kvs_status kvsi_plot_accuracy(char **svg, const kvsi_run *runs, size_t count, kvs_err *err);
-/* Losses on text against step and tokens, one colour an arm, and below them the differences from
- * the baseline (plot_losses.c). */
+/* Losses on text against step and tokens, one colour per arm, and the differences from the
+ * baseline. */
 kvs_status kvsi_plot_losses(char **svg, const kvsi_arms *arms, kvs_err *err);
-/* Losses of theorem 3 over the square, side by side (plot_landscape.c). */
+/* Loss of theorem 3 over the square, one panel per problem. */
 kvs_status kvsi_plot_landscape(char **svg, const kvs_theorem3 *panels, size_t count, size_t columns,
                                kvs_err *err);
 

@@ -1,4 +1,4 @@
-/* Attention patterns of all heads as small maps: of each, where it looks beside what it fetches. */
+/* Attention patterns of all heads as small maps: by position (A) and by content (A_V). */
 #include "base/files.h"
 #include "base/memory.h"
 #include "kvshift/kvshift_lab.h"
@@ -6,12 +6,12 @@
 
 #include <stdio.h>
 
-/* Sizes in points: a pair of maps with everything, one map, and words above and below all. */
+/* Sizes in pixels: a pair of maps with titles, one map, and the space above all. */
 enum { PAIR_WIDTH = 270, PAIR_HEIGHT = 150, SIDE = 115, MARGIN = 34, COLUMNS = 4, HALF_MAX = 20 };
 
 typedef struct drawing {
     kvsi_text script;
-    size_t drawn, heads; /* so far, and to be drawn */
+    size_t drawn, heads; /* so far, and in total */
     double width, height;
 } drawing;
 
@@ -26,14 +26,14 @@ static void add_map(drawing *d, const char *name, const float *pattern, size_t t
             kvsi_text_format(script, "%.3g ", (double)pattern[t * tokens + s]);
         kvsi_text_add(script, "\n");
     }
+    kvsi_text_add(script, "END\n");
+    kvsi_gnuplot_place(script, left / d->width, (left + SIDE) / d->width, 1 - top / d->height,
+                       1 - (top + SIDE) / d->height);
     kvsi_text_format(script,
-                     "END\nset lmargin at screen %.5f\nset rmargin at screen %.5f\n"
-                     "set tmargin at screen %.5f\nset bmargin at screen %.5f\n"
                      "set title '%s' offset 0,-0.7\n"
                      "set xrange [-0.5:%zu.5]\nset yrange [%zu.5:-0.5]\n"
                      "plot $%s%zu matrix with image notitle\nunset label\nunset colorbox\n",
-                     left / d->width, (left + SIDE) / d->width, 1 - top / d->height,
-                     1 - (top + SIDE) / d->height, title, tokens - 1, tokens - 1, name, d->drawn);
+                     title, tokens - 1, tokens - 1, name, d->drawn);
 }
 
 static void add_head(void *user, const kvs_pattern *p)
@@ -56,10 +56,7 @@ static void add_frame(drawing *d, const kvs_lens_options *o, size_t all)
 {
     kvsi_text *script = &d->script;
 
-    kvsi_text_format(script,
-                     "set terminal svg noenhanced size %.0f,%.0f name 'heads' "
-                     "font 'sans-serif,11' background '#ffffff'\nset encoding utf8\n",
-                     d->width, d->height);
+    kvsi_gnuplot_begin(script, "heads", d->width, d->height, 11);
     kvsi_text_add(script, "set palette defined (-1 '#b2182b', 0 '#ffffff', 1 '#053061')\n"
                           "set cbrange [-1:1]\nset multiplot\n"
                           "set border linecolor rgb '#7f7f7f'\nunset tics\n"
@@ -88,14 +85,14 @@ kvs_status kvs_patterns_draw(const char *svg, const kvs_model *model,
     char *drawn = NULL;
     kvs_status st = KVS_OK;
 
-    o.length = o.length < HALF_MAX ? o.length : HALF_MAX; /* longer ones cannot be made out */
+    o.length = o.length < HALF_MAX ? o.length : HALF_MAX; /* more would not be legible */
     ids = kvsi_alloc(2 * o.length, sizeof *ids);
     if (!ids) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", 2 * o.length);
         goto out;
     }
     d.width = (double)((d.heads < COLUMNS ? d.heads : COLUMNS) * PAIR_WIDTH);
-    d.width = d.width < 700 ? 700 : d.width; /* for the words */
+    d.width = d.width < 700 ? 700 : d.width; /* for the heading */
     d.height = (double)(rows * PAIR_HEIGHT + 2 * MARGIN);
     kvs_lens_sequence(ids, &o, model, 0);
     add_frame(&d, &o, all);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Sizes in points: a panel with everything, the square in it, and a line of words below all. */
+/* Sizes in pixels: a panel with labels, the square in it, and the line of text below all. */
 enum { GRID = 40, LEVELS = 12, PANEL_WIDTH = 390, PANEL_HEIGHT = 330, SIDE = 225, WORDS = 30 };
 
 static kvs_status loss_at(double *loss, const kvs_theorem3 *problem, double alpha1, double beta1,
@@ -27,7 +27,7 @@ static void descent_at(const void *user, double x, double y, double *dx, double 
     kvs_coefficients g = {0};
     double loss;
 
-    kvs_theorem3_loss(&loss, &g, user, &at, NULL); /* was checked by the first grid point */
+    kvs_theorem3_loss(&loss, &g, user, &at, NULL); /* cannot fail: the grid was computed with it */
     *dx = g.alpha2 - g.alpha1;
     *dy = g.beta2 - g.beta1;
 }
@@ -92,18 +92,15 @@ static layout layout_of(size_t count, size_t columns)
                     .height = (double)(rows * PANEL_HEIGHT + WORDS)};
 }
 
-/* Where panel `number` has its square, in shares of the drawing. */
+/* Places the square of panel `number`. */
 static void add_place(kvsi_text *script, const layout *l, size_t number)
 {
     const size_t row = number / l->columns, column = number % l->columns;
     const double left = (double)(column * PANEL_WIDTH + 80);
     const double top = l->height - (double)(row * PANEL_HEIGHT + 42);
 
-    kvsi_text_format(script,
-                     "set lmargin at screen %.5f\nset rmargin at screen %.5f\n"
-                     "set tmargin at screen %.5f\nset bmargin at screen %.5f\n",
-                     left / l->width, (left + SIDE) / l->width, top / l->height,
-                     (top - SIDE) / l->height);
+    kvsi_gnuplot_place(script, left / l->width, (left + SIDE) / l->width, top / l->height,
+                       (top - SIDE) / l->height);
 }
 
 static void add_words(kvsi_text *script, const layout *l)
@@ -138,10 +135,7 @@ static kvs_status add_panel(kvsi_text *script, const layout *l, const kvs_theore
 
 static void add_frame(kvsi_text *script, const layout *l)
 {
-    kvsi_text_format(script,
-                     "set terminal svg noenhanced size %.0f,%.0f name 'landscape' "
-                     "font 'sans-serif,13' background '#ffffff'\n",
-                     l->width, l->height);
+    kvsi_gnuplot_begin(script, "landscape", l->width, l->height, 13);
     kvsi_gnuplot_style(script);
     kvsi_text_add(script,
                   "unset grid\nset border 15\nset key off\n"
@@ -166,7 +160,7 @@ kvs_status kvsi_plot_landscape(char **svg, const kvs_theorem3 *panels, size_t co
     l = layout_of(count, columns < count ? columns : count);
     add_frame(&script, &l);
     for (size_t i = 0; i < count; i++) {
-        if (i + 1 == count) /* labels are drawn with every panel that follows */
+        if (i + 1 == count) /* a label would be drawn again with each later panel */
             add_words(&script, &l);
         TRY_OUT(add_panel(&script, &l, panels + i, i, err));
     }

@@ -1,5 +1,4 @@
-/* What a reader must know before believing the numbers: runs that are not complete, arms that are
- * not equal. */
+/* Remarks that qualify a report's numbers: incomplete runs, arms that are not comparable. */
 #include "base/memory.h"
 #include "report/report.h"
 #include "report/settings.h"
@@ -7,9 +6,9 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MOST_A_RUN = 5 }; /* one on itself, four on the arm it may be */
+enum { MOST_PER_RUN = 5 }; /* one about the run, four about its arm */
 
-/* Takes the text. */
+/* Takes ownership of the text. */
 static void keep(kvs_report *report, kvsi_text *remark, int *failed)
 {
     *failed |= remark->failed;
@@ -65,7 +64,7 @@ static void remark_on_data(kvs_report *report, const kvsi_arm *arm, const kvsi_a
     keep(report, &remark, failed);
 }
 
-/* Batches are ragged, so equal runs may differ by a few tokens. */
+/* Ragged batches let equal runs differ by a few tokens. */
 static void remark_on_training(kvs_report *report, const kvsi_arm *arm, const kvsi_arm *first,
                                int *failed)
 {
@@ -96,7 +95,7 @@ static void remark_on_errors(kvs_report *report, const kvsi_arm *arm, int *faile
     keep(report, &remark, failed);
 }
 
-/* The run with the same settings and seed that an arm before has; NULL if there is none. */
+/* A run of an earlier arm with the same settings and seed; NULL = none. */
 static const kvsi_run *find_twin(const kvs_report *report, const kvsi_arm *arm)
 {
     const kvsi_run *run = arm->runs[0];
@@ -139,7 +138,7 @@ kvs_status kvsi_report_add_remarks(kvs_report *report, kvs_err *err)
 {
     int failed = 0;
 
-    report->remarks = kvsi_alloc(report->run_count, MOST_A_RUN * sizeof *report->remarks);
+    report->remarks = kvsi_alloc(report->run_count, MOST_PER_RUN * sizeof *report->remarks);
     if (!report->remarks)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a report");
     for (size_t i = 0; i < report->run_count; i++)

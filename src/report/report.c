@@ -1,19 +1,19 @@
-/* Several runs, read and compared, and the files that can be made of them.  JSON comes first, as it
- * needs no other program. */
+/* Reads and compares runs, and writes JSON, SVG and HTML.  JSON comes first, because it does not
+ * need gnuplot. */
 #include "report/report.h"
 
 #include "base/files.h"
 #include "base/memory.h"
-#include "report/page.h"
 #include "report/plot.h"
-#include "report/tables.h"
+#include "report/report_page.h"
+#include "report/report_tables.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A run that is read twice would count twice. */
+/* A run given twice would count twice. */
 static kvs_status refuse_twice(const char *const *dirs, size_t count, kvs_err *err)
 {
     kvs_status st = KVS_OK;
@@ -33,7 +33,7 @@ static kvs_status refuse_twice(const char *const *dirs, size_t count, kvs_err *e
     return st;
 }
 
-/* A loss on text and the accuracy of a task have no axis in common. */
+/* Losses on text and accuracies on tasks cannot share a chart. */
 static kvs_status refuse_mixture(const kvs_report *report, const char *const *dirs, kvs_err *err)
 {
     for (size_t i = 1; i < report->run_count; i++)
@@ -99,7 +99,7 @@ void kvs_report_free(kvs_report *report)
     kvsi_free(report);
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- access ---------------------------------------------------------------------------------- */
 
 const kvs_run_summary *kvs_report_run(const kvs_report *report, size_t index)
 {
@@ -144,7 +144,7 @@ static kvs_status write_json(const kvs_report *report, const char *path, const c
 static kvs_status write_curves(const kvs_report *report, const kvs_report_options *options,
                                const char *title, kvs_err *err)
 {
-    kvsi_text page = {0};
+    kvsi_page page = {0};
     char *svg = NULL;
     kvs_status st;
 
@@ -153,12 +153,11 @@ static kvs_status write_curves(const kvs_report *report, const kvs_report_option
     if (options->svg)
         TRY_OUT(kvsi_file_write_text(options->svg, svg, err));
     if (options->html) {
-        kvsi_page_render(&page, title, report, svg);
-        TRY_OUT(kvsi_text_check(&page, err));
-        TRY_OUT(kvsi_file_write_text(options->html, page.data, err));
+        kvsi_report_page(&page, title, report, svg);
+        TRY_OUT(kvsi_page_write(&page, options->html, err));
     }
 out:
-    kvsi_text_release(&page);
+    kvsi_page_release(&page);
     kvsi_free(svg);
     return st;
 }

@@ -1,4 +1,4 @@
-/* A report as JSON: what the tables say, and the curves behind them. */
+/* A report as JSON: the numbers of its tables and curves. */
 #include "report/report.h"
 
 #include <math.h>

@@ -33,7 +33,7 @@ static size_t cell_of(double x)
     return cell < CELLS ? cell : CELLS - 1;
 }
 
-/* Direction of length 1; returns 0 where there is none. */
+/* Unit direction; returns 0 if there is none. */
 static int direction(const kvsi_field *field, double x, double y, double *dx, double *dy)
 {
     double length;
@@ -83,7 +83,7 @@ static void add_line(drawing *d, const line *l)
     const size_t middle = (l->from + l->to) / 2;
     double dx, dy;
 
-    for (size_t i = l->from; i < l->to; i += 3) /* every third point is smooth enough */
+    for (size_t i = l->from; i < l->to; i += 3) /* every third point is enough */
         kvsi_text_format(&d->lines, "%.4f %.4f\n", l->x[i], l->y[i]);
     kvsi_text_add(&d->lines, "\n");
     if (direction(d->field, l->x[middle], l->y[middle], &dx, &dy))
@@ -114,7 +114,7 @@ void kvsi_streamlines_add(kvsi_text *script, const char *name, const kvsi_field 
 {
     drawing d = {.field = field};
 
-    for (size_t stride = CELLS / 2; stride > 0; stride /= 2) /* coarse first, then between */
+    for (size_t stride = CELLS / 2; stride > 0; stride /= 2) /* from coarse to fine */
         for (size_t row = stride / 2; row < CELLS; row += stride)
             for (size_t column = stride / 2; column < CELLS; column += stride)
                 try_line(&d, row, column);

@@ -1,10 +1,10 @@
-/* report/streamlines.h - lines along a field of directions on the unit square, evenly spread. */
+/* report/streamlines.h - evenly spaced lines along a vector field on the unit square. */
 #ifndef KVSI_REPORT_STREAMLINES_H
 #define KVSI_REPORT_STREAMLINES_H
 
 #include "base/text.h"
 
-/* The direction at (x, y), of any length; 0, 0 = there is none. */
+/* Direction at (x, y), of any length; 0, 0 = none. */
 typedef struct kvsi_field {
     void (*at)(const void *user, double x, double y, double *dx, double *dy);
     const void *user;

@@ -1,6 +1,6 @@
-/* Fig. 8b: keys alone, values alone; and choices that the paper made without a word. */
-#include "repro/losses.h"
-#include "repro/settings.h"
+/* Fig. 8b: keys or values alone; also weight decay and inits, which the paper does not vary. */
+#include "repro/scales.h"
+#include "repro/text_arms.h"
 
 enum { VANILLA, KV, K, V, DECAY, SOFTMAX, IDENTITY, ARMS };
 
@@ -24,18 +24,14 @@ static const kvsi_loss_claim claims[] = {
     {KV, V, KVSI_LOWER, "shifting both is better than values alone", "better"},
 };
 
-static kvs_status plan(kvsi_plan *p, kvs_err *err)
-{
-    return kvsi_plan_text_arms(p, arms, ARMS, KVSI_TEXT_SMALL, "paper-1.5b", err);
-}
-
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
-{
-    (void)err;
-    kvsi_findings_remark(f, "Weight decay on the shift's numbers (0.1, as on matrices) and the "
-                            "other two inits are not in the paper.");
-    return kvsi_conclude_text_arms(f, trial, claims, sizeof claims / sizeof *claims, VANILLA);
-}
+static const kvsi_text_comparison comparison = {
+    KVSI_TEXT_ARMS(arms),
+    KVSI_LOSS_CLAIMS(claims),
+    .size = KVSI_TEXT_SMALL,
+    .preset = "paper-1.5b",
+    .remark = "Weight decay on the shift's numbers (0.1, as on matrices) and the "
+              "other two inits are not in the paper.",
+};
 
 const kvsi_experiment kvsi_repro_ablations = {
     .about =
@@ -44,8 +40,7 @@ const kvsi_experiment kvsi_repro_ablations = {
             .figure = "Fig. 8b",
             .claim = "Shifting keys and values both matters: either alone is worse.",
             .settings =
-                {"a tiny model, 8 steps on a made-up language: shows that everything works and "
-                 "nothing else",
+                {KVSI_SMOKE_TEXT,
                  "0.3 million parameters instead of 1.5 billion, 3.3 million tokens instead of 10 "
                  "billion, vocabulary 1024, windows of 256 tokens, cosine rate from 2e-3; three "
                  "more arms than the paper's",
@@ -54,6 +49,5 @@ const kvsi_experiment kvsi_repro_ablations = {
             .seeds = {1, 3, 1},
             .learns_text = 1,
         },
-    .plan = plan,
-    .conclude = conclude,
+    .text = &comparison,
 };

@@ -1,26 +1,25 @@
-/* repro/curves.h - arms as curves. */
+/* repro/curves.h - curves of arms. */
 #ifndef KVSI_REPRO_CURVES_H
 #define KVSI_REPRO_CURVES_H
 
-#include "repro/findings.h"
-#include "repro/trial.h"
+#include "report/curves.h"
+#include "repro/claims.h"
+#include "repro/results.h"
 
-/* Accuracy in percent against step: mean of the last 20 batches, then over the seeds, with the
- * standard error.  Steps are for a logarithmic axis. */
-void kvsi_curve_of_accuracy(kvsi_figure *figure, size_t colour, const kvsi_trial_arm *arm,
-                            const char *label);
+/* Adds the arm's accuracy, over its seeds (kvsi_curve_of_accuracy). */
+void kvsi_accuracy_of_arm(kvsi_chart *chart, size_t colour, const kvsi_arm_result *arm,
+                          const char *label);
 /* Validation loss minus that of another arm with the same seed, against step, at each evaluation
  * that all runs have; mean over the seeds. */
-void kvsi_curve_of_difference(kvsi_figure *figure, size_t colour, const kvsi_trial_arm *arm,
-                              const kvsi_trial_arm *reference, const char *label);
-/* Training loss against step, a running mean over a twentieth of the run, one thin line a seed and
- * one for their mean. */
-void kvsi_curves_of_training(kvsi_figure *figure, size_t colour, const kvsi_trial_arm *arm,
+void kvsi_curve_of_difference(kvsi_chart *chart, size_t colour, const kvsi_arm_result *arm,
+                              const kvsi_arm_result *reference, const char *label);
+/* Training loss against step: running mean over a twentieth of the run, as one thin line per seed
+ * and one line for all. */
+void kvsi_curves_of_training(kvsi_chart *chart, size_t colour, const kvsi_arm_result *arm,
                              const char *label);
 
-/* Runs on text of arms first .. first+count-1, drawn as 'kvshift report' does: losses, and below
- * them the differences within each seed. */
-void kvsi_draw_losses(kvsi_findings *findings, const kvsi_trial *trial, size_t first, size_t count,
+/* Losses of arms first .. first+count-1 on text, drawn as by 'kvshift report'. */
+void kvsi_draw_losses(kvsi_claims *claims, const kvsi_results *results, size_t first, size_t count,
                       const char *name, const char *caption);
 
 #endif

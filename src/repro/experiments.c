@@ -1,7 +1,7 @@
 /* The table of experiments, in the paper's order. */
 #include "base/names.h"
 #include "base/text.h"
-#include "repro/experiment.h"
+#include "repro/text_arms.h"
 
 #include <string.h>
 
@@ -48,6 +48,23 @@ kvs_status kvsi_experiment_find(const kvsi_experiment **out, const char *name, k
                          nearest);
     return kvsi_fail(err, KVS_E_INVALID, "unknown experiment '%s'; 'kvshift repro list' has them",
                      name);
+}
+
+kvs_status kvsi_experiment_plan(kvsi_plan *plan, const kvsi_experiment *experiment, kvs_err *err)
+{
+    if (experiment->plan)
+        return experiment->plan(plan, err);
+    return experiment->text ? kvsi_plan_text_arms(plan, experiment->text, err) : KVS_OK;
+}
+
+kvs_status kvsi_experiment_conclude(kvsi_claims *claims, const kvsi_results *results,
+                                    const kvsi_experiment *experiment, kvs_err *err)
+{
+    if (experiment->conclude)
+        TRY(experiment->conclude(claims, results, err));
+    else
+        kvsi_conclude_text_arms(claims, results, experiment->text);
+    return kvsi_claims_check(claims);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

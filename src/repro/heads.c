@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- looking at models ----------------------------------------------------------------------- */
+/* ---- measuring models ------------------------------------------------------------------------ */
 
 static kvs_status read_head(json_t *heads, const kvs_model *model, size_t layer, size_t head,
                             kvs_err *err)
@@ -21,7 +21,7 @@ static kvs_status read_head(json_t *heads, const kvs_model *model, size_t layer,
     return KVS_OK;
 }
 
-/* All heads of a model, layer after layer. */
+/* All heads of a model, layer by layer. */
 static kvs_status read_model(json_t *steps, uint64_t step, const kvs_model *model, kvs_err *err)
 {
     const kvs_model_config *config = kvs_model_get_config(model);
@@ -50,7 +50,7 @@ out:
     return st;
 }
 
-/* A run that was stopped on the way has a checkpoint from then, too, which others have not. */
+/* A run that was interrupted has an additional checkpoint, which is ignored. */
 static int is_planned(const kvsi_planned *run, uint64_t step)
 {
     return step == run->train.steps || (run->eval_every > 0 && step % run->eval_every == 0);
@@ -119,22 +119,22 @@ kvs_coefficients kvsi_head_coefficients(const json_t *head)
     };
 }
 
-static const json_t *look_at(const kvsi_trial_run *run, size_t look)
+static const json_t *look_at(const kvsi_run_result *run, size_t look)
 {
     return json_array_get(json_object_get(run->measured, "steps"), look);
 }
 
-size_t kvsi_heads_looks(const kvsi_trial_run *run)
+size_t kvsi_heads_looks(const kvsi_run_result *run)
 {
     return json_array_size(json_object_get(run->measured, "steps"));
 }
 
-const json_t *kvsi_heads_at(const kvsi_trial_run *run, size_t look)
+const json_t *kvsi_heads_at(const kvsi_run_result *run, size_t look)
 {
     return json_object_get(look_at(run, look), "heads");
 }
 
-kvsi_head_tally kvsi_heads_tally(const kvsi_trial_run *run, size_t look)
+kvsi_head_tally kvsi_heads_tally(const kvsi_run_result *run, size_t look)
 {
     const json_t *heads = kvsi_heads_at(run, look);
     const size_t n = json_array_size(heads);

@@ -1,10 +1,10 @@
-/* repro/heads.h - what the shift's numbers of a run have become. */
+/* repro/heads.h - the shift coefficients of a run's heads during training. */
 #ifndef KVSI_REPRO_HEADS_H
 #define KVSI_REPRO_HEADS_H
 
 #include "repro/experiment.h"
 
-/* All heads of the model before the first step and of every checkpoint that was planned, as
+/* All heads of the initial model and of each planned checkpoint, as
  * {"steps": [{"step": 0, "heads": [[alpha1, alpha2, beta1, beta2], ...]}, ...]}. */
 kvs_status kvsi_heads_measure(json_t **out, const kvsi_finished *run, kvs_err *err);
 
@@ -14,14 +14,14 @@ typedef struct kvsi_head_tally {
     double share[KVS_HEAD_KINDS]; /* percent */
     double key_sum, value_sum;    /* means of alpha1 + alpha2 and beta1 + beta2 */
     double away;                  /* mean of |sum - 1| over keys and values */
-    double negative;              /* percent of all numbers */
+    double negative;              /* percent of all coefficients */
 } kvsi_head_tally;
 
-/* How often a finished run was looked at, the first model included. */
-size_t kvsi_heads_looks(const kvsi_trial_run *run);
-kvsi_head_tally kvsi_heads_tally(const kvsi_trial_run *run, size_t look);
-/* The heads of one look, as above; NULL past the end. */
-const json_t *kvsi_heads_at(const kvsi_trial_run *run, size_t look);
+/* Number of models that were measured, including the initial one. */
+size_t kvsi_heads_looks(const kvsi_run_result *run);
+kvsi_head_tally kvsi_heads_tally(const kvsi_run_result *run, size_t look);
+/* The heads of one measured model, as above; NULL past the end. */
+const json_t *kvsi_heads_at(const kvsi_run_result *run, size_t look);
 kvs_coefficients kvsi_head_coefficients(const json_t *head);
 
 #endif

@@ -7,9 +7,9 @@
 
 #include <math.h>
 
-enum { TOGETHER = 20, RESAMPLES = 1000 }; /* sequences in a pass; draws of the bootstrap */
+enum { TOGETHER = 20, RESAMPLES = 1000 }; /* sequences per pass; bootstrap samples */
 
-/* Of one sequence. */
+/* Scored letters of one sequence. */
 typedef struct count {
     size_t letters, wrong;
 } count;
@@ -50,7 +50,7 @@ out:
     return st;
 }
 
-/* Rows with a target come in order, sequence after sequence. */
+/* Rows with a target are in the order of the sequences. */
 static void count_pass(const kvsi_pass *pass, count *counts)
 {
     size_t sequence = 0;
@@ -95,7 +95,7 @@ static void add(count *sum, const count *one)
     sum->wrong += one->wrong;
 }
 
-/* Letters of one sequence err together, so that it is sequences that are drawn again. */
+/* Errors within a sequence are correlated, so whole sequences are resampled. */
 static kvsi_hop_error bootstrap(const work *w)
 {
     double sum = 0, squares = 0;
@@ -166,8 +166,9 @@ kvs_status kvsi_hop_errors_from_json(kvsi_hop_error *errors, size_t hops, const 
                                      const char *what, kvs_err *err)
 {
     if (json_array_size(list) != hops + 1)
-        return kvsi_fail(err, KVS_E_FORMAT, "'%s' has errors for %zu numbers of hops, expected %zu",
-                         what, json_array_size(list), hops + 1);
+        return kvsi_fail(err, KVS_E_FORMAT,
+                         "'%s' has error rates for %zu numbers of hops, expected %zu", what,
+                         json_array_size(list), hops + 1);
     for (size_t k = 0; k <= hops; k++) {
         const json_t *pair = json_array_get(list, k);
 

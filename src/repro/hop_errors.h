@@ -1,4 +1,4 @@
-/* repro/hop_errors.h - how often a hop-k model errs, number of hops by number of hops. */
+/* repro/hop_errors.h - error rates of a hop-k model by number of hops. */
 #ifndef KVSI_REPRO_HOP_ERRORS_H
 #define KVSI_REPRO_HOP_ERRORS_H
 
@@ -12,7 +12,8 @@ typedef struct kvsi_hop_error {
     double deviation; /* its standard error, by bootstrap over sequences */
 } kvsi_hop_error;
 
-/* Of 0 .. task->hops hops, each on as many fresh sequences; with the model's dropout on or off. */
+/* For 0 .. task->hops hops, each on `sequences` new sequences, with the model's dropout on or
+ * off. */
 kvs_status kvsi_hop_errors(kvsi_hop_error out[KVSI_HOPS_MAX], const kvs_model *model,
                            const kvs_hopk_config *task, size_t sequences, int dropout,
                            kvs_err *err);
@@ -21,11 +22,11 @@ json_t *kvsi_hop_errors_to_json(const kvsi_hop_error *errors, size_t hops); /* a
 kvs_status kvsi_hop_errors_from_json(kvsi_hop_error *errors, size_t hops, const json_t *list,
                                      const char *what, kvs_err *err);
 
-/* A trained model: as kvs_model_load takes it or, since those that are published come without a
- * configuration, a safetensors file alone with GPT-2's names: sizes are then read off its tensors,
- * with heads of 32 channels and no output matrix. */
+/* Loads a trained model.  Published hop-k models have no configuration: for a safetensors file
+ * alone, with GPT-2's names, sizes are inferred from the tensors, with heads of 32 channels and no
+ * output matrix. */
 kvs_status kvsi_hop_model_load(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err);
-/* Sets the rate of all three dropouts. */
+/* Sets all three dropout rates. */
 void kvsi_hop_model_drop(kvs_model *model, double rate);
 
 #endif

@@ -9,8 +9,8 @@ enum { HOPS = 16, WIDTH = 128, FIRST_DEPTH = 2, DEPTHS = 5, KEPT_DEPTHS = 4 };
 
 static const size_t sequences[KVS_SCALES] = {20, 200, 1000};
 
-/* Of the published models of width 128 and 2 to 6 layers, at 1 to 16 hops: with dropout on, as
- * published, each from 100 sequences. */
+/* Error rates of the published models of width 128 and 2 to 6 layers, at 1 to 16 hops: with dropout
+ * on, as published, each from 100 sequences. */
 static const double dropping[DEPTHS][HOPS] = {
     {.010, .140, .346, .423, .543, .588, .616, .658, .691, .692, .710, .720, .726, .730, .738,
      .737},
@@ -33,8 +33,8 @@ static const double kept[KEPT_DEPTHS][HOPS] = {
 };
 
 typedef struct known {
-    const double *errors; /* [HOPS]; NULL = nothing is known of such a model */
-    double sequences;     /* that each is from */
+    const double *errors; /* [HOPS]; NULL = no such model is published */
+    double sequences;     /* per error rate */
 } known;
 
 static known known_of(const kvs_model_config *c, double dropout)
@@ -50,8 +50,8 @@ static known known_of(const kvs_model_config *c, double dropout)
     return (known){0};
 }
 
-/* Both are samples of sequences, of which ours says how much they differ.  The table's rounding
- * comes on top; where none of our letters is wrong, chance is as large as one would make it. */
+/* Both error rates are from samples of sequences, with the deviation that ours shows.  The rounding
+ * of the table is added.  If none of our letters is wrong, one error is assumed. */
 static double standard_error(const kvsi_hop_error *ours, size_t hops, double own_sequences,
                              double table_sequences)
 {
@@ -63,73 +63,70 @@ static double standard_error(const kvsi_hop_error *ours, size_t hops, double own
 }
 
 typedef struct agreement {
-    size_t cells, beyond; /* compared; of these beyond 3 standard errors */
+    size_t cells, beyond; /* compared; beyond 3 standard errors */
     double farthest;      /* in standard errors */
 } agreement;
 
-static void add_row(kvsi_grid *grid, agreement *a, const kvsi_hop_error *ours, size_t hops,
+static void add_row(kvsi_table *table, agreement *a, const kvsi_hop_error *ours, size_t hops,
                     const known *k, double own_sequences)
 {
-    const double table = k->errors && hops > 0 ? k->errors[hops - 1] : -1;
+    const double published = k->errors && hops > 0 ? k->errors[hops - 1] : -1;
 
-    kvsi_grid_add(grid, "%zu", hops);
-    kvsi_grid_add(grid, "%.4f ± %.4f", ours->error, ours->deviation);
-    if (table < 0) {
-        kvsi_grid_add(grid, "–");
-        kvsi_grid_add(grid, "–");
+    kvsi_table_add(table, "%zu", hops);
+    kvsi_table_add(table, "%.4f ± %.4f", ours->error, ours->deviation);
+    if (published < 0) {
+        kvsi_table_add(table, "–");
+        kvsi_table_add(table, "–");
     } else {
         const double off =
-            (ours->error - table) / standard_error(ours, hops, own_sequences, k->sequences);
+            (ours->error - published) / standard_error(ours, hops, own_sequences, k->sequences);
 
-        kvsi_grid_add(grid, "%.3f", table);
-        kvsi_grid_add(grid, "%+.1f", off);
+        kvsi_table_add(table, "%.3f", published);
+        kvsi_table_add(table, "%+.1f", off);
         a->cells++;
         a->beyond += fabs(off) > 3;
         a->farthest = fmax(a->farthest, fabs(off));
     }
 }
 
-static agreement tabulate(kvsi_findings *f, const kvsi_hop_error *ours, const known *k,
+static agreement tabulate(kvsi_claims *out, const kvsi_hop_error *ours, const known *k,
                           double own_sequences)
 {
-    static const char *const headings[] = {"hops", "error here", "known error",
-                                           "standard errors apart"};
-    kvsi_grid grid = {.columns = 4, .left = 0};
+    kvsi_table table = {0};
     agreement a = {0};
 
-    for (size_t i = 0; i < 4; i++)
-        kvsi_grid_add(&grid, "%s", headings[i]);
+    kvsi_table_headings(&table, "hops|error here|known error|standard errors apart");
     for (size_t hops = 0; hops <= HOPS; hops++)
-        add_row(&grid, &a, &ours[hops], hops, k, own_sequences);
-    kvsi_findings_table(f, "table",
-                        "Share of the letters asked for that are wrong, with its standard error by "
-                        "bootstrap over sequences; what is known of such a model; and how far "
-                        "apart they are.",
-                        &grid);
+        add_row(&table, &a, &ours[hops], hops, k, own_sequences);
+    kvsi_claims_table(out, "table",
+                      "Share of the letters asked for that are wrong, with its standard error by "
+                      "bootstrap over sequences; what is known of such a model; and how far "
+                      "apart they are.",
+                      &table);
     return a;
 }
 
-static void draw(kvsi_findings *f, const kvsi_hop_error *ours, const known *k)
+static void draw(kvsi_claims *out, const kvsi_hop_error *ours, const known *k)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "errors",
         .caption = "Share of the letters asked for that are wrong against the number of hops.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "hops k", "error");
-    kvsi_series *here = kvsi_figure_series(&figure, KVSI_MARKED, 0, "here"),
-                *table = k->errors ? kvsi_figure_series(&figure, KVSI_MARKS, 1, "known") : NULL;
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "hops k", "error");
+    kvsi_series *here = kvsi_chart_series(&chart, KVSI_MARKED, 0, "here"),
+                *published = k->errors ? kvsi_chart_series(&chart, KVSI_MARKS, 1, "known") : NULL;
 
     panel->y_low = 0;
     panel->key = "inside top left";
     for (size_t hops = 0; hops <= HOPS; hops++)
         kvsi_series_add(here, (double)hops, ours[hops].error, ours[hops].deviation);
-    for (size_t hops = 1; table && hops <= HOPS; hops++)
+    for (size_t hops = 1; published && hops <= HOPS; hops++)
         if (k->errors[hops - 1] >= 0)
-            kvsi_series_add(table, (double)hops, k->errors[hops - 1], NAN);
-    kvsi_findings_figure(f, &figure);
+            kvsi_series_add(published, (double)hops, k->errors[hops - 1], NAN);
+    kvsi_claims_chart(out, &chart);
 }
 
-static void claim(kvsi_findings *f, const agreement *a, const kvs_model_config *c, double dropout,
+static void claim(kvsi_claims *out, const agreement *a, const kvs_model_config *c, double dropout,
                   size_t tried)
 {
     char words[160];
@@ -137,26 +134,26 @@ static void claim(kvsi_findings *f, const agreement *a, const kvs_model_config *
     snprintf(words, sizeof words,
              "a trained model of %zu layers errs as it is known to, dropout %g", c->layers,
              dropout);
-    kvsi_findings_claim(f,
-                        &(kvsi_found){.claim = words,
-                                      .paper = a->cells ? "the table"
-                                                        : "nothing is known of such "
-                                                          "a model",
-                                      .ours = a->cells ? (double)a->beyond : NAN,
-                                      .error = NAN,
-                                      .unit = "cells beyond 3 standard errors",
-                                      .seeds = tried,
-                                      .outcome = a->cells == 0    ? KVSI_OPEN
-                                                 : a->beyond <= 1 ? KVSI_HOLDS
-                                                                  : KVSI_FAILS},
-                        "of %zu cells, the farthest %.1f standard errors away; %zu sequences each; "
-                        "holds with one beyond at most",
-                        a->cells, a->farthest, tried);
+    kvsi_claims_add(out,
+                    &(kvsi_claim){.claim = words,
+                                  .paper = a->cells ? "the table"
+                                                    : "nothing is known of such "
+                                                      "a model",
+                                  .ours = a->cells ? (double)a->beyond : NAN,
+                                  .error = NAN,
+                                  .unit = "cells beyond 3 standard errors",
+                                  .seeds = tried,
+                                  .outcome = a->cells == 0    ? KVSI_OPEN
+                                             : a->beyond <= 1 ? KVSI_HOLDS
+                                                              : KVSI_FAILS},
+                    "of %zu cells, the farthest %.1f standard errors away; %zu sequences each; "
+                    "holds with one beyond at most",
+                    a->cells, a->farthest, tried);
 }
 
-kvs_status kvsi_hop_given(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+kvs_status kvsi_hop_given(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
-    const kvs_repro_options *o = trial->options;
+    const kvs_repro_options *o = results->options;
     const size_t tried = sequences[o->scale];
     kvsi_hop_error errors[KVSI_HOPS_MAX];
     const kvs_model_config *config;
@@ -167,7 +164,7 @@ kvs_status kvsi_hop_given(kvsi_findings *f, const kvsi_trial *trial, kvs_err *er
     known k;
 
     kvs_hopk_config_init(&task);
-    TRY_OUT(kvsi_hop_model_load(&model, trial->rt, o->model, err));
+    TRY_OUT(kvsi_hop_model_load(&model, results->rt, o->model, err));
     kvsi_hop_model_drop(model, o->dropout);
     config = kvs_model_get_config(model);
     if (config->vocab < 23 || config->context < 99) {
@@ -178,9 +175,9 @@ kvs_status kvsi_hop_given(kvsi_findings *f, const kvsi_trial *trial, kvs_err *er
     }
     TRY_OUT(kvsi_hop_errors(errors, model, &task, tried, o->dropout > 0, err));
     k = known_of(config, o->dropout);
-    a = tabulate(f, errors, &k, (double)tried);
-    claim(f, &a, config, o->dropout, tried);
-    draw(f, errors, &k);
+    a = tabulate(out, errors, &k, (double)tried);
+    claim(out, &a, config, o->dropout, tried);
+    draw(out, errors, &k);
 out:
     kvs_model_free(model);
     return st;

@@ -1,11 +1,11 @@
-/* repro/hop_given.h - a trained hop-k model against what is known of the published ones. */
+/* repro/hop_given.h - a given trained hop-k model compared with published error rates. */
 #ifndef KVSI_REPRO_HOP_GIVEN_H
 #define KVSI_REPRO_HOP_GIVEN_H
 
-#include "repro/findings.h"
-#include "repro/trial.h"
+#include "repro/claims.h"
+#include "repro/results.h"
 
-/* Measures trial->options->model, with its dropout, on sequences of the original's length. */
-kvs_status kvsi_hop_given(kvsi_findings *findings, const kvsi_trial *trial, kvs_err *err);
+/* Measures results->options->model, with that dropout, on sequences of the original length. */
+kvs_status kvsi_hop_given(kvsi_claims *claims, const kvsi_results *results, kvs_err *err);
 
 #endif

@@ -1,7 +1,7 @@
-/* Hop-k: how often models of several depths err, number of hops by number of hops. */
+/* Hop-k: error rates of models of several depths by number of hops. */
 #include "repro/hop_errors.h"
 #include "repro/hop_given.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,12 +14,12 @@ typedef struct size {
     uint64_t steps, warmup;
     size_t batch;
     double lr, dropout;
-    size_t sequences; /* that each error is measured on */
-    size_t claimed;   /* layers of the models that are compared, */
-    size_t hard;      /* from so many hops on */
+    size_t sequences; /* per error rate */
+    size_t claimed;   /* layers in the paper's main claim */
+    size_t hard;      /* claims are about this many hops and more */
 } size;
 
-/* The paper did what the original experiment does, with another attention. */
+/* The paper repeats the original experiment with another attention. */
 static const size sizes[KVS_SCALES] = {
     {.length = 24,
      .hops = 2,
@@ -83,7 +83,6 @@ static kvs_status plan_depth(kvsi_plan *p, size_t layers, int shifted, kvs_err *
     kvs_train_config_init(&run.train);
     run.settings.hopk = task_of(s);
     kvsi_shift_arm(&run, shifted, layers);
-    run.setting = layers;
     run.value = (double)s->hard;
     run.model.dim = s->dim;
     run.model.heads = s->heads;
@@ -104,7 +103,7 @@ static kvs_status plan_depth(kvsi_plan *p, size_t layers, int shifted, kvs_err *
     return kvsi_plan_add(p, &run, err);
 }
 
-/* A trained model that is given needs no others. */
+/* With a given model nothing is trained. */
 static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
     const size *s = &sizes[p->scale];
@@ -135,8 +134,8 @@ static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
-/* Errors of an arm at each number of hops, over its seeds. */
-static kvs_status errors_of(kvsi_estimate out[KVSI_HOPS_MAX], const kvsi_trial_arm *arm,
+/* Errors in percent at each number of hops, over the seeds of an arm. */
+static kvs_status errors_of(kvsi_estimate out[KVSI_HOPS_MAX], const kvsi_arm_result *arm,
                             const char *key, size_t hops, kvs_err *err)
 {
     double values[KVSI_HOPS_MAX][KVSI_SEEDS_MAX];
@@ -154,8 +153,8 @@ static kvs_status errors_of(kvsi_estimate out[KVSI_HOPS_MAX], const kvsi_trial_a
     return KVS_OK;
 }
 
-/* Mean error in percent from `hard` hops on, of one run. */
-static double hard_error(const kvsi_trial_run *run)
+/* Mean error in percent at `hard` hops and more. */
+static double hard_error(const kvsi_run_result *run)
 {
     const json_t *list = json_object_get(run->measured, "dropout_off");
     const size_t hops = run->plan->settings.hopk.hops;
@@ -167,57 +166,43 @@ static double hard_error(const kvsi_trial_run *run)
     return 100 * sum / (double)(hops - from + 1);
 }
 
-static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t depth, int main_claim)
+static void claim(kvsi_claims *out, const kvsi_results *results, size_t depth)
 {
-    const size *s = &sizes[trial->plan->scale];
-    const kvsi_trial_arm kv = kvsi_trial_arm_at(trial, 2 * depth),
-                         vanilla = kvsi_trial_arm_at(trial, 2 * depth + 1);
-    double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
-    kvsi_paired_test test;
-    kvsi_found found;
+    const size *s = &sizes[results->plan->scale];
+    const kvsi_comparison c = kvsi_compare(results, 2 * depth, 2 * depth + 1, hard_error);
+    kvsi_claim claim;
     char words[160];
 
-    kvsi_read_arm(ours, &kv, hard_error);
-    test = kvsi_paired_t(ours, theirs, kvsi_read_arm(theirs, &vanilla, hard_error));
     snprintf(words, sizeof words, "%zu layer%s: KV shifting errs less from %zu hops on",
              s->depths[depth], s->depths[depth] == 1 ? "" : "s", s->hard);
-    found = (kvsi_found){
-        .claim = words,
-        .paper = main_claim ? "much less (figure only): at 5 layers vanilla degrades past 8 hops, "
-                              "KV shifting hardly at 16"
-                            : "less (figure only)",
-        .ours = test.difference.mean,
-        .error = test.difference.error,
-        .unit = "percentage points of error",
-        .seeds = test.difference.count,
-        .outcome = kvsi_sign_outcome(&test, -1),
-    };
-    if (found.seeds < 2)
-        kvsi_findings_lone_claim(f, &found);
-    else
-        kvsi_findings_claim(f, &found, "%.1f %% against %.1f %%, p = %.2g, lower for %zu of %zu",
-                            kvsi_estimate_arm(&kv, hard_error).mean,
-                            kvsi_estimate_arm(&vanilla, hard_error).mean, test.p, test.below,
-                            found.seeds);
+    claim = kvsi_claim_of_test(
+        &c.test, words,
+        s->depths[depth] == s->claimed
+            ? "much less (figure only): at 5 layers vanilla degrades past 8 hops, KV shifting "
+              "hardly at 16"
+            : "less (figure only)",
+        "percentage points of error", kvsi_sign_outcome(&c.test, -1));
+    kvsi_claims_add_test(out, &claim, "%.1f %% against %.1f %%, p = %.2g, lower for %zu of %zu",
+                         c.ours, c.theirs, c.test.p, c.test.below, claim.seeds);
 }
 
-static kvs_status draw(kvsi_findings *f, const kvsi_trial *trial, const char *key, const char *name,
-                       const char *caption, kvs_err *err)
+static kvs_status draw(kvsi_claims *out, const kvsi_results *results, const char *key,
+                       const char *name, const char *caption, kvs_err *err)
 {
-    const size *s = &sizes[trial->plan->scale];
-    kvsi_figure figure = {.name = name, .caption = caption};
+    const size *s = &sizes[results->plan->scale];
+    kvsi_chart chart = {.name = name, .caption = caption};
     kvs_status st = KVS_OK;
 
     for (int shifted = 1; shifted >= 0; shifted--) {
-        kvsi_panel *panel = kvsi_figure_panel(&figure, shifted ? "KV shifting" : "vanilla",
-                                              "hops k", shifted ? "error" : "");
+        kvsi_panel *panel = kvsi_chart_panel(&chart, shifted ? "KV shifting" : "vanilla", "hops k",
+                                             shifted ? "error" : "");
 
         panel->y_low = 0;
         panel->y_high = 80;
         panel->y_format = "%g %%";
         panel->key = shifted ? "inside top left" : NULL;
         for (size_t d = 0; d < s->depth_count; d++) {
-            const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * d + !shifted);
+            const kvsi_arm_result arm = kvsi_results_arm(results, 2 * d + !shifted);
             kvsi_estimate errors[KVSI_HOPS_MAX];
             kvsi_series *series;
             char label[32];
@@ -225,65 +210,65 @@ static kvs_status draw(kvsi_findings *f, const kvsi_trial *trial, const char *ke
             TRY_OUT(errors_of(errors, &arm, key, s->hops, err));
             snprintf(label, sizeof label, "%zu layer%s", s->depths[d],
                      s->depths[d] == 1 ? "" : "s");
-            series = kvsi_figure_series(&figure, KVSI_MARKED, d, label);
+            series = kvsi_chart_series(&chart, KVSI_MARKED, d, label);
             for (size_t k = 0; k <= s->hops; k++)
                 kvsi_series_add(series, (double)k, errors[k].mean, errors[k].error);
         }
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_claims_chart(out, &chart);
     return KVS_OK;
 out:
-    kvsi_figure_release(&figure);
+    kvsi_chart_release(&chart);
     return st;
 }
 
-static kvs_status tabulate(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status tabulate(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
-    const size *s = &sizes[trial->plan->scale];
-    kvsi_grid grid = {.columns = s->hops + 1, .left = 1};
+    const size *s = &sizes[results->plan->scale];
+    kvsi_table table = {.columns = s->hops + 1, .left = 1};
     kvs_status st = KVS_OK;
 
-    kvsi_grid_add(&grid, "error at k =");
+    kvsi_table_add(&table, "error at k =");
     for (size_t k = 1; k <= s->hops; k++)
-        kvsi_grid_add(&grid, "%zu", k);
+        kvsi_table_add(&table, "%zu", k);
     for (size_t a = 0; a < 2 * s->depth_count; a++) {
-        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
+        const kvsi_arm_result arm = kvsi_results_arm(results, a);
         kvsi_estimate errors[KVSI_HOPS_MAX];
 
         TRY_OUT(errors_of(errors, &arm, "dropout_off", s->hops, err));
-        kvsi_grid_add(&grid, "%s", arm.name);
+        kvsi_table_add(&table, "%s", arm.name);
         for (size_t k = 1; k <= s->hops; k++)
-            kvsi_table_estimate(&grid, &errors[k], 1, " %");
+            kvsi_table_estimate(&table, &errors[k], 1, " %");
     }
-    kvsi_findings_table(f, "table",
-                        "Share of the letters asked for that are wrong, dropout off; mean over the "
-                        "seeds ± standard error.",
-                        &grid);
+    kvsi_claims_table(out, "table",
+                      "Share of the letters asked for that are wrong, dropout off; mean over the "
+                      "seeds ± standard error.",
+                      &table);
     return KVS_OK;
 out:
-    kvsi_grid_release(&grid);
+    kvsi_table_release(&table);
     return st;
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
-    const size *s = &sizes[trial->plan->scale];
+    const size *s = &sizes[results->plan->scale];
 
-    if (trial->options->model)
-        return kvsi_hop_given(f, trial, err);
+    if (results->options->model)
+        return kvsi_hop_given(out, results, err);
     for (size_t d = 0; d < s->depth_count; d++)
-        claim(f, trial, d, s->depths[d] == s->claimed);
-    TRY(tabulate(f, trial, err));
-    TRY(draw(f, trial, "dropout_off", "errors",
+        claim(out, results, d);
+    TRY(tabulate(out, results, err));
+    TRY(draw(out, results, "dropout_off", "errors",
              "Share of the letters asked for that are wrong against the number of hops, dropout "
              "off, mean over the seeds with its standard error.",
              err));
     if (s->dropout > 0)
-        TRY(draw(f, trial, "dropout_on", "errors-dropout",
+        TRY(draw(out, results, "dropout_on", "errors-dropout",
                  "The same with dropout on, as the original experiment and probably the "
                  "paper's figure were measured.",
                  err));
-    return kvsi_findings_check(f);
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_hop_k = {

@@ -1,4 +1,4 @@
-/* Trained hop-k models, with a configuration or without. */
+/* Loads trained hop-k models, with or without a configuration. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -11,7 +11,7 @@
 
 enum { HEAD_SIZE = 32 };
 
-/* Published files put one of these before GPT-2's names. */
+/* Prefixes of GPT-2's names in published files. */
 static const char *const prefixes[] = {"transformer.", "backbone.", ""};
 
 static const kvsi_file_tensor *find(const kvsi_safetensors *file, const char *name)
@@ -49,7 +49,7 @@ static kvs_status read_config(kvs_model_config *c, const kvsi_safetensors *file,
     if (!tokens || !places || tokens->rank != 2 || places->rank != 2 ||
         tokens->shape[1] % HEAD_SIZE != 0)
         return kvsi_fail(err, KVS_E_FORMAT,
-                         "'%s' has no config.json beside it, and is no hop-k model: expected "
+                         "'%s' has no config.json beside it, and is not a hop-k model: expected "
                          "'wte.weight' and 'wpe.weight' of a multiple of %d channels",
                          path, HEAD_SIZE);
     kvs_model_config_init(c);

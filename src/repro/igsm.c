@@ -1,7 +1,7 @@
-/* iGSM: problems with more steps than any that were trained on. */
+/* iGSM: problems with more operations than those of the training. */
 #include "repro/curves.h"
 #include "repro/igsm_solve.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,11 +9,11 @@
 enum { SETTINGS_MAX = 2 };
 
 typedef struct setting {
-    size_t items, trained, tested; /* operations: up to so many, and exactly */
+    size_t items, trained, tested; /* trained, tested: operations, at most and exactly */
     size_t batch;
     uint64_t steps;
     double weight_decay;
-    double vanilla, shifted; /* the paper's; 0 = it has none */
+    double vanilla, shifted; /* the paper's scores; 0 = none */
 } setting;
 
 typedef struct size {
@@ -21,14 +21,14 @@ typedef struct size {
     size_t setting_count;
     kvs_body body;
     kvs_igsm_wording wording;
-    int solution_only; /* learns nothing from problems, which saves steps */
+    int solution_only; /* no loss on the problem text, which saves steps */
     size_t dim, layers, heads, context, accumulate;
     uint64_t warmup;
     double lr;
-    size_t problems; /* to test with */
+    size_t problems; /* of the test */
 } size;
 
-/* What the paper does not say (model, batch, steps) is that of the work it follows. */
+/* The paper gives no model, batch and steps; these are from the work it follows. */
 static const size sizes[KVS_SCALES] = {
     {.settings = {{1, 4, 4, 8, 8, .1, 0, 0}},
      .setting_count = 1,
@@ -88,7 +88,7 @@ static kvs_status plan_arm(kvsi_plan *p, size_t number, int shifted, kvs_err *er
 {
     const size *s = &sizes[p->scale];
     const setting *t = &s->settings[number];
-    kvsi_planned run = {.task = kvsi_igsm_task, .setting = number, .value = (double)t->tested};
+    kvsi_planned run = {.task = kvsi_igsm_task, .value = (double)t->tested};
 
     kvs_model_config_init(&run.model);
     kvs_model_config_set_body(&run.model, s->body);
@@ -124,7 +124,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return KVS_OK;
 }
 
-/* ---- looking at models ----------------------------------------------------------------------- */
+/* ---- measuring models ------------------------------------------------------------------------ */
 
 static json_t *score_to_json(const kvsi_igsm_score *s)
 {
@@ -153,7 +153,7 @@ out:
     return st;
 }
 
-/* On problems longer than any that were trained on, and on such as were. */
+/* Solves longer problems than those of the training, and problems like those. */
 static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
 {
     const kvs_igsm_config *trained = &run->plan->settings.igsm;
@@ -174,8 +174,8 @@ out:
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
-/* Percent of the problems, by one of the grades. */
-static double share(const kvsi_trial_run *run, const char *which, const char *grade)
+/* Percent of the problems with a grade. */
+static double share(const kvsi_run_result *run, const char *which, const char *grade)
 {
     const json_t *score = json_object_get(run->measured, which);
 
@@ -183,52 +183,49 @@ static double share(const kvsi_trial_run *run, const char *which, const char *gr
            json_number_value(json_object_get(score, "problems"));
 }
 
-static double solved(const kvsi_trial_run *run)
+static double solved(const kvsi_run_result *run)
 {
     return share(run, "tested", "solved");
 }
 
-static double strict(const kvsi_trial_run *run)
+static double strict(const kvsi_run_result *run)
 {
     return share(run, "tested", "strict");
 }
 
-static double missing(const kvsi_trial_run *run)
+static double missing(const kvsi_run_result *run)
 {
     return share(run, "tested", "asked_missing");
 }
 
-static double solved_short(const kvsi_trial_run *run)
+static double solved_short(const kvsi_run_result *run)
 {
     return share(run, "trained", "solved");
 }
 
-static double strict_short(const kvsi_trial_run *run)
+static double strict_short(const kvsi_run_result *run)
 {
     return share(run, "trained", "strict");
 }
 
-/* Who cannot solve what it was trained on has nothing to show on longer problems: two arms that
- * mostly guess may differ all the same. */
-static int has_learned(const kvsi_trial_arm *arm)
+/* A model that cannot solve problems like those of the training decides nothing on longer ones: two
+ * arms that mostly guess may differ too. */
+static int has_learned(const kvsi_arm_result *arm)
 {
-    return kvsi_estimate_arm(arm, solved_short).mean >= 50;
+    return kvsi_arm_estimate(arm, solved_short).mean >= 50;
 }
 
-static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t number, kvsi_reading *read,
+static void claim(kvsi_claims *out, const kvsi_results *results, size_t number, kvsi_metric *metric,
                   const char *how)
 {
-    const setting *t = &sizes[trial->plan->scale].settings[number];
-    const kvsi_trial_arm kv = kvsi_trial_arm_at(trial, 2 * number),
-                         vanilla = kvsi_trial_arm_at(trial, 2 * number + 1);
+    const setting *t = &sizes[results->plan->scale].settings[number];
+    const kvsi_arm_result kv = kvsi_results_arm(results, 2 * number),
+                          vanilla = kvsi_results_arm(results, 2 * number + 1);
+    const kvsi_comparison c = kvsi_compare(results, 2 * number + 1, 2 * number, metric);
     const int learned = has_learned(&kv) || has_learned(&vanilla);
-    double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
     char words[160], paper[96], chance[32];
-    kvsi_paired_test test;
-    kvsi_found found;
+    kvsi_claim claim;
 
-    kvsi_read_arm(ours, &kv, read);
-    test = kvsi_paired_t(theirs, ours, kvsi_read_arm(theirs, &vanilla, read));
     snprintf(words, sizeof words, "Tr%zu-Te%zu: KV shifting solves more problems, %s", t->trained,
              t->tested, how);
     if (t->vanilla > 0)
@@ -236,95 +233,71 @@ static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t number, kvsi
                  100 * (t->shifted - t->vanilla), t->vanilla, t->shifted);
     else
         snprintf(paper, sizeof paper, "+7.6 points at Tr12-Te15, +3.5 at Tr21-Te24");
-    found = (kvsi_found){
-        .claim = words,
-        .paper = read == solved ? paper : "not measured",
-        .ours = 0 - test.difference.mean, /* not -0 where nothing differs */
-        .error = test.difference.error,
-        .unit = "percentage points",
-        .seeds = test.difference.count,
-        .outcome = learned ? kvsi_sign_outcome(&test, -1) : KVSI_OPEN,
-    };
-    if (found.seeds < 2) {
-        kvsi_findings_lone_claim(f, &found);
-        return;
-    }
-    snprintf(chance, sizeof chance, "p = %.2g", test.p);
-    kvsi_findings_claim(f, &found, "%.1f %% against %.1f %%, more for %zu of %zu; %s",
-                        kvsi_estimate_arm(&kv, read).mean, kvsi_estimate_arm(&vanilla, read).mean,
-                        test.below, found.seeds,
-                        learned ? chance : "neither solves half of what it was trained on");
+    claim = kvsi_claim_of_test(&c.test, words, metric == solved ? paper : "not measured",
+                               "percentage points",
+                               learned ? kvsi_sign_outcome(&c.test, -1) : KVSI_OPEN);
+    claim.ours = 0 - claim.ours; /* KV shifting minus vanilla; not -0 where nothing differs */
+    snprintf(chance, sizeof chance, "p = %.2g", c.test.p);
+    kvsi_claims_add_test(out, &claim, "%.1f %% against %.1f %%, more for %zu of %zu; %s", c.theirs,
+                         c.ours, c.test.below, claim.seeds,
+                         learned ? chance : "neither solves half of what it was trained on");
 }
 
-static void tabulate(kvsi_findings *f, const kvsi_trial *trial)
+static void tabulate(kvsi_claims *out, const kvsi_results *results)
 {
-    static const struct {
-        const char *heading;
-        kvsi_reading *read;
-    } columns[] = {{"solved", solved},
-                   {"every step right", strict},
-                   {"asked for and missing", missing},
-                   {"solved, as trained on", solved_short},
-                   {"every step right, as trained on", strict_short}};
-    kvsi_grid grid = {.columns = 6, .left = 1};
+    static kvsi_metric *const columns[] = {solved, strict, missing, solved_short, strict_short};
+    kvsi_table table = {.left = 1};
 
-    kvsi_grid_add(&grid, "arm");
-    for (size_t c = 0; c < 5; c++)
-        kvsi_grid_add(&grid, "%s", columns[c].heading);
-    for (size_t a = 0; a < 2 * sizes[trial->plan->scale].setting_count; a++) {
-        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
+    kvsi_table_headings(&table, "arm|solved|every step right|asked for and missing|solved, as "
+                                "trained on|every step right, as trained on");
+    for (size_t a = 0; a < 2 * sizes[results->plan->scale].setting_count; a++) {
+        const kvsi_arm_result arm = kvsi_results_arm(results, a);
 
-        kvsi_grid_add(&grid, "%s", arm.name);
-        for (size_t c = 0; c < 5; c++) {
-            const kvsi_estimate e = kvsi_estimate_arm(&arm, columns[c].read);
+        kvsi_table_add(&table, "%s", arm.name);
+        for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
+            const kvsi_estimate e = kvsi_arm_estimate(&arm, columns[c]);
 
-            kvsi_table_estimate(&grid, &e, 1, " %");
+            kvsi_table_estimate(&table, &e, 1, " %");
         }
     }
-    kvsi_findings_table(f, "scores",
-                        "Share of new problems, on average over the seeds ± standard error: of "
-                        "those that are longer than trained on, then of such as were trained on. "
-                        "Solved, as the paper counts, is a problem where some step computes what "
-                        "is asked and gets it right.",
-                        &grid);
+    kvsi_claims_table(out, "scores",
+                      "Share of new problems, on average over the seeds ± standard error: of "
+                      "those that are longer than trained on, then of such as were trained on. "
+                      "Solved, as the paper counts, is a problem where some step computes what "
+                      "is asked and gets it right.",
+                      &table);
 }
 
-static void draw(kvsi_findings *f, const kvsi_trial *trial)
+static void draw(kvsi_claims *out, const kvsi_results *results)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "accuracy",
         .caption = "Share of the asked numbers that are predicted right, given the right solution "
                    "up to there, against training step (logarithmic); mean of 20 batches, then "
                    "over the seeds, with the standard error.",
     };
 
-    for (size_t i = 0; i < sizes[trial->plan->scale].setting_count; i++) {
-        kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "accuracy");
-
-        panel->log_x = 10;
-        panel->y_low = 0;
-        panel->y_high = 102;
-        panel->y_format = "%g %%";
-        panel->key = "inside top left";
+    for (size_t i = 0; i < sizes[results->plan->scale].setting_count; i++) {
+        kvsi_panel_of_accuracy(&chart, "", "accuracy");
         for (size_t a = 0; a < 2; a++) {
-            const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * i + a);
+            const kvsi_arm_result arm = kvsi_results_arm(results, 2 * i + a);
 
-            kvsi_curve_of_accuracy(&figure, a, &arm, arm.name);
+            kvsi_accuracy_of_arm(&chart, a, &arm, arm.name);
         }
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_claims_chart(out, &chart);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     (void)err;
-    for (size_t i = 0; i < sizes[trial->plan->scale].setting_count; i++) {
-        claim(f, trial, i, solved, "as the paper counts");
-        claim(f, trial, i, strict, "with every step right");
+    for (size_t i = 0; i < sizes[results->plan->scale].setting_count; i++) {
+        claim(out, results, i, solved, "as the paper counts");
+        claim(out, results, i, strict, "with every step right");
     }
-    tabulate(f, trial);
-    draw(f, trial);
-    return kvsi_findings_check(f);
+    tabulate(out, results);
+    draw(out, results);
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_igsm = {

@@ -3,62 +3,62 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-enum { TOGETHER = 32 }; /* problems */
+enum { TOGETHER = 32 }; /* problems solved in one batch */
 
-/* One problem that is being solved. */
-typedef struct seat {
+/* One of the problems being solved. */
+typedef struct slot {
     kvs_session *session;
-    int32_t *prompt;  /* [room] */
-    int32_t *written; /* [room] */
-    int32_t *best;    /* [room]: after each token that was fed, the likeliest next one */
+    int32_t *prompt;  /* [capacity] */
+    int32_t *written; /* [capacity] */
+    int32_t *best;    /* [capacity]: most likely next token after each token fed */
     size_t count;     /* written */
     uint64_t number;
     int is_done;
-} seat;
+} slot;
 
-typedef struct hall {
+typedef struct solver {
     kvs_runner *runner;
-    seat seats[TOGETHER];
-    size_t room; /* tokens of a sequence */
+    slot slots[TOGETHER];
+    size_t capacity; /* tokens per sequence */
     const kvs_task *task;
     uint64_t seed;
-} hall;
+} solver;
 
-static void hall_release(hall *h)
+static void solver_release(solver *h)
 {
     for (size_t i = 0; i < TOGETHER; i++) {
-        kvs_session_free(h->seats[i].session);
-        kvsi_free(h->seats[i].prompt);
-        kvsi_free(h->seats[i].written);
-        kvsi_free(h->seats[i].best);
+        kvs_session_free(h->slots[i].session);
+        kvsi_free(h->slots[i].prompt);
+        kvsi_free(h->slots[i].written);
+        kvsi_free(h->slots[i].best);
     }
     kvs_runner_free(h->runner);
 }
 
-static kvs_status hall_init(hall *h, const kvs_model *model, const kvs_task *task, uint64_t seed,
-                            kvs_err *err)
+static kvs_status solver_init(solver *h, const kvs_model *model, const kvs_task *task,
+                              uint64_t seed, kvs_err *err)
 {
     const size_t context = kvs_model_get_config(model)->context;
 
-    *h = (hall){.task = task, .seed = seed};
-    h->room = context > kvs_task_max_length(task) ? context : kvs_task_max_length(task);
+    *h = (solver){.task = task, .seed = seed};
+    h->capacity = context > kvs_task_max_length(task) ? context : kvs_task_max_length(task);
     TRY(kvs_runner_create(&h->runner, model, TOGETHER, 0, err));
     for (size_t i = 0; i < TOGETHER; i++) {
-        seat *s = &h->seats[i];
+        slot *s = &h->slots[i];
 
         TRY(kvs_runner_session(&s->session, h->runner, 0, err));
-        s->prompt = kvsi_alloc(h->room, sizeof *s->prompt);
-        s->written = kvsi_alloc(h->room, sizeof *s->written);
-        s->best = kvsi_alloc(h->room, sizeof *s->best);
+        s->prompt = kvsi_alloc(h->capacity, sizeof *s->prompt);
+        s->written = kvsi_alloc(h->capacity, sizeof *s->written);
+        s->best = kvsi_alloc(h->capacity, sizeof *s->best);
         if (!s->prompt || !s->written || !s->best)
             return kvsi_fail(err, KVS_E_NOMEM, "out of memory for solutions of %zu tokens",
-                             h->room);
+                             h->capacity);
     }
     return KVS_OK;
 }
 
-/* The token that `best` says comes next; the last one ends the solution. */
-static void write_next(hall *h, seat *s, size_t fed)
+/* Appends the most likely token. */
+static void write_next(solver *h, slot *s, size_t fed)
 {
     const int32_t next = s->best[fed - 1];
 
@@ -67,12 +67,12 @@ static void write_next(hall *h, seat *s, size_t fed)
                  kvs_session_length(s->session) == kvs_session_capacity(s->session);
 }
 
-static kvs_status start(hall *h, size_t count, kvs_err *err)
+static kvs_status start(solver *h, size_t count, kvs_err *err)
 {
     kvs_feed feeds[TOGETHER];
 
     for (size_t i = 0; i < count; i++) {
-        seat *s = &h->seats[i];
+        slot *s = &h->slots[i];
 
         kvs_session_reset(s->session);
         s->count = 0;
@@ -82,19 +82,19 @@ static kvs_status start(hall *h, size_t count, kvs_err *err)
     }
     TRY(kvs_runner_feed(h->runner, feeds, count, err));
     for (size_t i = 0; i < count; i++)
-        write_next(h, &h->seats[i], feeds[i].count);
+        write_next(h, &h->slots[i], feeds[i].count);
     return KVS_OK;
 }
 
-/* One more token for each that is not done; *left = how many were not. */
-static kvs_status go_on(hall *h, size_t count, size_t *left, kvs_err *err)
+/* One more token for each unfinished problem; *left: how many there were. */
+static kvs_status go_on(solver *h, size_t count, size_t *left, kvs_err *err)
 {
     kvs_feed feeds[TOGETHER];
-    seat *fed[TOGETHER];
+    slot *fed[TOGETHER];
 
     *left = 0;
     for (size_t i = 0; i < count; i++) {
-        seat *s = &h->seats[i];
+        slot *s = &h->slots[i];
 
         if (s->is_done)
             continue;
@@ -108,7 +108,7 @@ static kvs_status go_on(hall *h, size_t count, size_t *left, kvs_err *err)
     return KVS_OK;
 }
 
-static kvs_status grade(kvsi_igsm_score *out, const hall *h, const seat *s, kvs_err *err)
+static kvs_status grade(kvsi_igsm_score *out, const solver *h, const slot *s, kvs_err *err)
 {
     kvs_igsm_grade g;
 
@@ -125,23 +125,23 @@ kvs_status kvsi_igsm_solve(kvsi_igsm_score *out, const kvs_model *model, const k
                            uint64_t seed, size_t problems, kvs_err *err)
 {
     kvs_status st;
-    hall h;
+    solver h;
 
     *out = (kvsi_igsm_score){0};
-    TRY_OUT(hall_init(&h, model, task, seed, err));
+    TRY_OUT(solver_init(&h, model, task, seed, err));
     for (size_t first = 0; first < problems; first += TOGETHER) {
         const size_t count = problems - first < TOGETHER ? problems - first : TOGETHER;
         size_t left = count;
 
         for (size_t i = 0; i < count; i++)
-            h.seats[i].number = first + i;
+            h.slots[i].number = first + i;
         TRY_OUT(start(&h, count, err));
         while (left > 0)
             TRY_OUT(go_on(&h, count, &left, err));
         for (size_t i = 0; i < count; i++)
-            TRY_OUT(grade(out, &h, &h.seats[i], err));
+            TRY_OUT(grade(out, &h, &h.slots[i], err));
     }
 out:
-    hall_release(&h);
+    solver_release(&h);
     return st;
 }

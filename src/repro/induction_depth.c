@@ -1,6 +1,6 @@
-/* Fig. 1a: how many layers it takes to learn induction, and how many steps. */
+/* Fig. 1a: layers and steps needed to learn induction. */
 #include "repro/curves.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 #include <math.h>
 
@@ -26,7 +26,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     for (size_t i = 0; st == KVS_OK && i < ARMS; i++) {
         kvsi_planned run = {0};
 
-        kvsi_settings_induction(&run, p->scale);
+        kvsi_scale_induction(&run, p->scale);
         kvsi_shift_arm(&run, arms[i].shifted, arms[i].layers);
         run.model.dim = s->dim;
         run.model.heads = s->heads;
@@ -38,54 +38,48 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
-static void draw(kvsi_findings *f, const kvsi_trial *trial)
+static void draw(kvsi_claims *out, const kvsi_results *results)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "accuracy",
         .caption = "Share of right answers on fresh sequences against training step: mean of the "
                    "last 20 batches, then over the seeds, with the standard error. The step axis "
                    "is logarithmic.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "accuracy");
-
-    panel->log_x = 10;
-    panel->y_low = 0;
-    panel->y_high = 102;
-    panel->y_format = "%g %%";
-    panel->key = "inside top left";
+    kvsi_panel_of_accuracy(&chart, "", "accuracy");
     for (size_t i = 0; i < ARMS; i++) {
-        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
+        const kvsi_arm_result arm = kvsi_results_arm(results, i);
 
-        kvsi_curve_of_accuracy(&figure, i, &arm, arm.name);
+        kvsi_accuracy_of_arm(&chart, i, &arm, arm.name);
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_claims_chart(out, &chart);
 }
 
-/* That an arm ends at 98 % or more, or stays below half.  A model that was scaled down and falls
- * short of the former says nothing about the paper's. */
-static void claim_accuracy(kvsi_findings *f, const kvsi_trial *trial, size_t arm, int learns,
+/* Claims that an arm reaches 98 %, or that it stays below 50 %.  A scaled-down model that does not
+ * reach 98 % decides nothing about the paper's. */
+static void claim_accuracy(kvsi_claims *out, const kvsi_results *results, size_t arm, int learns,
                            const char *claim)
 {
-    const kvsi_trial_arm runs = kvsi_trial_arm_at(trial, arm);
-    const kvsi_estimate accuracy = kvsi_estimate_arm(&runs, kvsi_final_accuracy);
+    const kvsi_arm_result runs = kvsi_results_arm(results, arm);
+    const kvsi_estimate accuracy = kvsi_arm_estimate(&runs, kvsi_final_accuracy);
     const int holds = learns ? accuracy.mean >= 98 : accuracy.mean < 50;
-    const int decides = !learns || trial->plan->scale == KVS_SCALE_PAPER;
+    const int decides = !learns || results->plan->scale == KVS_SCALE_PAPER;
 
-    kvsi_findings_claim(f,
-                        &(kvsi_found){.claim = claim,
-                                      .paper = learns ? "learns it perfectly" : "hardly learns it",
-                                      .ours = accuracy.mean,
-                                      .error = accuracy.error,
-                                      .unit = "% right",
-                                      .seeds = accuracy.count,
-                                      .outcome = holds     ? KVSI_HOLDS
-                                                 : decides ? KVSI_FAILS
-                                                           : KVSI_OPEN},
-                        "%s", learns ? "holds from 98 % on" : "holds below 50 %");
+    kvsi_claims_add(out,
+                    &(kvsi_claim){.claim = claim,
+                                  .paper = learns ? "learns it perfectly" : "hardly learns it",
+                                  .ours = accuracy.mean,
+                                  .error = accuracy.error,
+                                  .unit = "% right",
+                                  .seeds = accuracy.count,
+                                  .outcome = holds     ? KVSI_HOLDS
+                                             : decides ? KVSI_FAILS
+                                                       : KVSI_OPEN},
+                    "%s", learns ? "holds from 98 % on" : "holds below 50 %");
 }
 
-/* The first step after which the last 20 batches have that accuracy; infinite = never. */
-static double steps_to(const kvsi_trial_run *run, double accuracy)
+/* First step at which the last 20 batches have that accuracy; infinite = never. */
+static double steps_to(const kvsi_run_result *run, double accuracy)
 {
     for (size_t i = 0; i < run->log.point_count; i++)
         if (kvsi_run_recent_accuracy(&run->log, i) >= accuracy)
@@ -93,19 +87,19 @@ static double steps_to(const kvsi_trial_run *run, double accuracy)
     return INFINITY;
 }
 
-static void tabulate_steps(kvsi_findings *f, const kvsi_trial *trial)
+static void tabulate_steps(kvsi_claims *out, const kvsi_results *results)
 {
     static const double levels[] = {0.5, 0.9, 0.95, 0.99};
     enum { LEVELS = sizeof levels / sizeof *levels };
-    kvsi_grid grid = {.columns = 1 + LEVELS, .left = 1};
+    kvsi_table table = {.columns = 1 + LEVELS, .left = 1};
 
-    kvsi_grid_add(&grid, "model");
+    kvsi_table_add(&table, "model");
     for (size_t i = 0; i < LEVELS; i++)
-        kvsi_grid_add(&grid, "%g %%", 100 * levels[i]);
+        kvsi_table_add(&table, "%g %%", 100 * levels[i]);
     for (size_t a = 0; a < ARMS; a++) {
-        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
+        const kvsi_arm_result arm = kvsi_results_arm(results, a);
 
-        kvsi_grid_add(&grid, "%s", arm.name);
+        kvsi_table_add(&table, "%s", arm.name);
         for (size_t i = 0; i < LEVELS; i++) {
             double steps[KVSI_SEEDS_MAX];
             size_t count = 0;
@@ -117,30 +111,30 @@ static void tabulate_steps(kvsi_findings *f, const kvsi_trial *trial)
             }
             e = kvsi_estimate_of(steps, count);
             if (count < arm.count)
-                kvsi_grid_add(&grid, "%zu of %zu seeds", count, arm.count);
+                kvsi_table_add(&table, "%zu of %zu seeds", count, arm.count);
             else
-                kvsi_table_estimate(&grid, &e, 0, "");
+                kvsi_table_estimate(&table, &e, 0, "");
         }
     }
-    kvsi_findings_table(f, "steps",
-                        "Steps until the last 20 batches have that share of right answers, mean "
-                        "over the seeds ± standard error; or how many seeds got there at all.",
-                        &grid);
+    kvsi_claims_table(out, "steps",
+                      "Steps until the last 20 batches have that share of right answers, mean "
+                      "over the seeds ± standard error; or how many seeds got there at all.",
+                      &table);
 }
 
 static const double LEARNED = 0.9;
 
-typedef struct race {
+typedef struct speed_claim {
     size_t slow, fast; /* arms */
     const char *claim, *paper;
-} race;
+} speed_claim;
 
-/* How many times as many steps an arm takes as another to have learned it, seed by seed.  An arm
- * that never gets there takes at least as many as it had. */
-static void claim_speed(kvsi_findings *f, const kvsi_trial *trial, const race *r)
+/* Ratio of the steps of two arms to 90 % accuracy, seed by seed.  An arm that does not reach it is
+ * counted with all its steps. */
+static void claim_speed(kvsi_claims *out, const kvsi_results *results, const speed_claim *r)
 {
-    const kvsi_trial_arm slow = kvsi_trial_arm_at(trial, r->slow),
-                         fast = kvsi_trial_arm_at(trial, r->fast);
+    const kvsi_arm_result slow = kvsi_results_arm(results, r->slow),
+                          fast = kvsi_results_arm(results, r->fast);
     double ratios[KVSI_SEEDS_MAX];
     size_t count = 0, slower = 0;
     kvsi_estimate ratio;
@@ -156,24 +150,24 @@ static void claim_speed(kvsi_findings *f, const kvsi_trial *trial, const race *r
         slower += a >= b;
     }
     ratio = kvsi_estimate_of(ratios, count);
-    kvsi_findings_claim(f,
-                        &(kvsi_found){.claim = r->claim,
-                                      .paper = r->paper,
-                                      .ours = ratio.mean,
-                                      .error = ratio.error,
-                                      .unit = "times the steps to 90 %",
-                                      .seeds = count,
-                                      .outcome = count == 0        ? KVSI_OPEN
-                                                 : slower == count ? KVSI_HOLDS
-                                                 : slower == 0     ? KVSI_FAILS
-                                                                   : KVSI_OPEN},
-                        "no faster for %zu of the %zu seeds with which either learned it", slower,
-                        count);
+    kvsi_claims_add(out,
+                    &(kvsi_claim){.claim = r->claim,
+                                  .paper = r->paper,
+                                  .ours = ratio.mean,
+                                  .error = ratio.error,
+                                  .unit = "times the steps to 90 %",
+                                  .seeds = count,
+                                  .outcome = count == 0        ? KVSI_OPEN
+                                             : slower == count ? KVSI_HOLDS
+                                             : slower == 0     ? KVSI_FAILS
+                                                               : KVSI_OPEN},
+                    "no faster for %zu of the %zu seeds with which either learned it", slower,
+                    count);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
-    static const race races[] = {
+    static const speed_claim speeds[] = {
         {VANILLA_2, KV_1, "two vanilla layers need more steps than one with KV shifting",
          "KV shifting converges much faster"},
         {VANILLA_4, KV_1, "so do four vanilla layers", "KV shifting converges much faster"},
@@ -182,14 +176,14 @@ static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *e
     };
 
     (void)err;
-    claim_accuracy(f, trial, KV_1, 1, "one layer with KV shifting learns induction");
-    claim_accuracy(f, trial, VANILLA_1, 0, "one vanilla layer hardly does");
-    claim_accuracy(f, trial, VANILLA_2, 1, "two vanilla layers do");
-    for (size_t i = 0; i < sizeof races / sizeof *races; i++)
-        claim_speed(f, trial, races + i);
-    draw(f, trial);
-    tabulate_steps(f, trial);
-    return kvsi_findings_check(f);
+    claim_accuracy(out, results, KV_1, 1, "one layer with KV shifting learns induction");
+    claim_accuracy(out, results, VANILLA_1, 0, "one vanilla layer hardly does");
+    claim_accuracy(out, results, VANILLA_2, 1, "two vanilla layers do");
+    for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++)
+        claim_speed(out, results, speeds + i);
+    draw(out, results);
+    tabulate_steps(out, results);
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_induction_depth = {

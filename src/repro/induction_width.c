@@ -1,7 +1,7 @@
-/* Fig. 1b: how narrow a model may be and still learn induction. */
+/* Fig. 1b: induction at small widths. */
 #include "repro/curves.h"
 #include "repro/heads.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 #include <stdio.h>
 
@@ -30,7 +30,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
         for (int shifted = 1; st == KVS_OK && shifted >= 0; shifted--) {
             kvsi_planned run = {0};
 
-            kvsi_settings_induction(&run, p->scale);
+            kvsi_scale_induction(&run, p->scale);
             kvsi_shift_arm(&run, shifted, shifted ? 1 : 2);
             kvsi_name_arm(&run, "%s, width %zu",
                           shifted ? "KV shifting, 1 layer" : "vanilla, 2 layers", s->widths[w]);
@@ -43,7 +43,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return st;
 }
 
-/* Where the shift's numbers began and ended: one head alone may end up on the wrong side. */
+/* The shift coefficients at the start and the end: a single head may converge to the wrong side. */
 static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
 {
     if (run->plan->model.shift.targets == 0) {
@@ -56,134 +56,109 @@ static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
 /* Arms 2w and 2w + 1 are the two models of width w. */
-static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t w)
+static void claim(kvsi_claims *out, const kvsi_results *results, size_t w)
 {
-    const kvsi_trial_arm kv = kvsi_trial_arm_at(trial, 2 * w),
-                         vanilla = kvsi_trial_arm_at(trial, 2 * w + 1);
-    double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
-    kvsi_paired_test test;
-    kvsi_found found;
+    const kvsi_comparison c = kvsi_compare(results, 2 * w, 2 * w + 1, kvsi_final_accuracy);
+    kvsi_claim claim;
     char words[128];
 
-    kvsi_read_arm(ours, &kv, kvsi_final_accuracy);
-    test = kvsi_paired_t(ours, theirs, kvsi_read_arm(theirs, &vanilla, kvsi_final_accuracy));
     snprintf(words, sizeof words,
              "at width %.0f one layer with KV shifting is ahead of two vanilla layers",
-             kv.runs[0].plan->value);
-    found = (kvsi_found){
-        .claim = words,
-        .paper = w == 0 ? "ahead, clearly" : "ahead",
-        .ours = test.difference.mean,
-        .error = test.difference.error,
-        .unit = "percentage points",
-        .seeds = test.difference.count,
-        .outcome = kvsi_sign_outcome(&test, 1),
-    };
-    if (found.seeds < 2)
-        kvsi_findings_lone_claim(f, &found);
-    else
-        kvsi_findings_claim(f, &found, "%.1f %% against %.1f %%, p = %.3g",
-                            kvsi_estimate_arm(&kv, kvsi_final_accuracy).mean,
-                            kvsi_estimate_arm(&vanilla, kvsi_final_accuracy).mean, test.p);
+             kvsi_results_arm(results, 2 * w).runs[0].plan->value);
+    claim = kvsi_claim_of_test(&c.test, words, w == 0 ? "ahead, clearly" : "ahead",
+                               "percentage points", kvsi_sign_outcome(&c.test, 1));
+    kvsi_claims_add_test(out, &claim, "%.1f %% against %.1f %%, p = %.3g", c.ours, c.theirs,
+                         c.test.p);
 }
 
-static void draw_widths(kvsi_findings *f, const kvsi_trial *trial)
+static void draw_widths(kvsi_claims *out, const kvsi_results *results)
 {
     static const char *const labels[] = {"KV shifting, 1 layer", "vanilla, 2 layers"};
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "accuracy-by-width",
         .caption = "Share of right answers of the trained models on fresh sequences against hidden "
                    "size (logarithmic), mean over the seeds with its standard error.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "hidden size", "accuracy after training");
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "hidden size", "accuracy after training");
 
     panel->log_x = 2;
     panel->y_low = 0;
     panel->y_high = 102;
     panel->y_format = "%g %%";
     for (size_t shift = 0; shift < 2; shift++) {
-        kvsi_series *series = kvsi_figure_series(&figure, KVSI_MARKED, shift, labels[shift]);
+        kvsi_series *series = kvsi_chart_series(&chart, KVSI_MARKED, shift, labels[shift]);
 
-        for (size_t a = shift; kvsi_trial_arm_at(trial, a).count > 0; a += 2) {
-            const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, a);
-            const kvsi_estimate accuracy = kvsi_estimate_arm(&arm, kvsi_final_accuracy);
+        for (size_t a = shift; kvsi_results_arm(results, a).count > 0; a += 2) {
+            const kvsi_arm_result arm = kvsi_results_arm(results, a);
+            const kvsi_estimate accuracy = kvsi_arm_estimate(&arm, kvsi_final_accuracy);
 
             kvsi_series_add(series, arm.runs[0].plan->value, accuracy.mean, accuracy.error);
         }
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_claims_chart(out, &chart);
 }
 
-static void draw_narrowest(kvsi_findings *f, const kvsi_trial *trial)
+static void draw_narrowest(kvsi_claims *out, const kvsi_results *results)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "accuracy-narrowest",
         .caption = "The narrowest models while they learn: mean of the last 20 batches, then over "
                    "the seeds, with the standard error. The step axis is logarithmic.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "training step", "accuracy");
-
-    panel->log_x = 10;
-    panel->y_low = 0;
-    panel->y_high = 102;
-    panel->y_format = "%g %%";
-    panel->key = "inside top left";
+    kvsi_panel_of_accuracy(&chart, "", "accuracy");
     for (size_t i = 0; i < 2; i++) {
-        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, i);
+        const kvsi_arm_result arm = kvsi_results_arm(results, i);
 
-        kvsi_curve_of_accuracy(&figure, i, &arm, arm.name);
+        kvsi_accuracy_of_arm(&chart, i, &arm, arm.name);
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_claims_chart(out, &chart);
 }
 
-static void add_start(kvsi_grid *grid, const kvsi_trial_run *run)
+static void add_start(kvsi_table *table, const kvsi_run_result *run)
 {
     const size_t looks = kvsi_heads_looks(run);
     const kvs_coefficients first = kvsi_head_coefficients(json_array_get(kvsi_heads_at(run, 0), 0)),
                            last = kvsi_head_coefficients(
                                json_array_get(kvsi_heads_at(run, looks - 1), 0));
 
-    kvsi_grid_add(grid, "%.0f", run->plan->value);
-    kvsi_grid_add(grid, "%llu", (unsigned long long)run->plan->seed);
-    kvsi_grid_add(grid, "%.2f", first.alpha1);
-    kvsi_grid_add(grid, "%.2f", first.beta1);
-    kvsi_grid_add(grid, "%.2f, %.2f", last.alpha1, last.alpha2);
-    kvsi_grid_add(grid, "%.2f, %.2f", last.beta1, last.beta2);
-    kvsi_grid_add(grid, "%.1f %%", kvsi_final_accuracy(run));
+    kvsi_table_add(table, "%.0f", run->plan->value);
+    kvsi_table_add(table, "%llu", (unsigned long long)run->plan->seed);
+    kvsi_table_add(table, "%.2f", first.alpha1);
+    kvsi_table_add(table, "%.2f", first.beta1);
+    kvsi_table_add(table, "%.2f, %.2f", last.alpha1, last.alpha2);
+    kvsi_table_add(table, "%.2f, %.2f", last.beta1, last.beta2);
+    kvsi_table_add(table, "%.1f %%", kvsi_final_accuracy(run));
 }
 
-/* Every model with one head. */
-static void tabulate_starts(kvsi_findings *f, const kvsi_trial *trial)
+/* Models with one head. */
+static void tabulate_starts(kvsi_claims *out, const kvsi_results *results)
 {
-    static const char *const heads[] = {"width",       "seed",        "first α1", "first β1",
-                                        "last α1, α2", "last β1, β2", "accuracy"};
-    kvsi_grid grid = {.columns = sizeof heads / sizeof *heads};
+    kvsi_table table = {0};
 
-    for (size_t i = 0; i < grid.columns; i++)
-        kvsi_grid_add(&grid, "%s", heads[i]);
-    for (size_t i = 0; i < trial->count; i++) {
-        const kvsi_trial_run *run = trial->runs + i;
+    kvsi_table_headings(&table, "width|seed|first α1|first β1|last α1, α2|last β1, β2|accuracy");
+    for (size_t i = 0; i < results->count; i++) {
+        const kvsi_run_result *run = results->runs + i;
 
         if (run->plan->model.heads == 1 && kvsi_heads_looks(run) > 0)
-            add_start(&grid, run);
+            add_start(&table, run);
     }
-    kvsi_findings_table(
-        f, "starts",
+    kvsi_claims_table(
+        out, "starts",
         "Where the one head of the narrow models began, with sums of 1, and where it ended. An "
         "induction head has α1 = 0 and β2 = 0; one that begins at the opposite corner, α1 = 1 and "
         "β1 = 0, has the longest way to go, and need not arrive.",
-        &grid);
+        &table);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     (void)err;
-    for (size_t w = 0; kvsi_trial_arm_at(trial, 2 * w).count > 0; w++)
-        claim(f, trial, w);
-    draw_widths(f, trial);
-    draw_narrowest(f, trial);
-    tabulate_starts(f, trial);
-    return kvsi_findings_check(f);
+    for (size_t w = 0; kvsi_results_arm(results, 2 * w).count > 0; w++)
+        claim(out, results, w);
+    draw_widths(out, results);
+    draw_narrowest(out, results);
+    tabulate_starts(out, results);
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_induction_width = {

@@ -1,8 +1,8 @@
-/* A language that does not exist, so that models of text can be tried where there is no text.
+/* A synthetic language, to test language models without text files.
  *
- * Words are made of syllables.  Each has a few words that like to follow it, which is what bigrams
- * are.  Each story has a handful of names, and each name an epithet that follows it whenever it
- * comes: what can only be predicted by looking back, as induction heads do. */
+ * Words are made of syllables.  Each word has a few words that often follow it (bigrams).  Each
+ * story has a few names, and each name is always followed by the same epithet, which a model can
+ * predict only by looking back, as induction heads do. */
 #include "base/random.h"
 #include "repro/texts.h"
 
@@ -41,7 +41,7 @@ static void make_words(language *l, uint64_t seed)
     }
 }
 
-/* Mostly a follower, the first of them most often; now and then any word. */
+/* Usually a follower, most often the first; with probability 0.15 any word. */
 static unsigned next_word(const language *l, kvsi_random *random, unsigned word)
 {
     const double chance = kvsi_random_uniform(random);
@@ -51,7 +51,7 @@ static unsigned next_word(const language *l, kvsi_random *random, unsigned word)
     return l->followers[word][(unsigned)(FOLLOWERS * (chance - 0.15) * (chance - 0.15) / 0.7226)];
 }
 
-static void tell_story(kvsi_text *out, const language *l, uint64_t seed, uint64_t number)
+static void write_story(kvsi_text *out, const language *l, uint64_t seed, uint64_t number)
 {
     char names[NAMES][WORD_SIZE];
     unsigned epithets[NAMES], word = 0;
@@ -79,7 +79,7 @@ void kvsi_make_language(kvsi_text *out, size_t size, uint64_t seed)
 
     make_words(&l, seed);
     for (uint64_t story = 1; !out->failed && out->length < size; story++) {
-        tell_story(out, &l, seed, story);
+        write_story(out, &l, seed, story);
         kvsi_text_add(out, "<|endoftext|>\n");
     }
 }

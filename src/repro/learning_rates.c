@@ -1,7 +1,7 @@
-/* Fig. 5b and 5c: rates up to divergence, counting who diverges. */
+/* Fig. 5b and 5c: losses and diverged runs at learning rates up to divergence. */
 #include "repro/curves.h"
-#include "repro/losses.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
+#include "repro/text_arms.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,13 +19,13 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
 {
     for (size_t r = 0; rates[p->scale][r] > 0; r++)
         for (int shifted = 0; shifted <= 1; shifted++) {
-            kvsi_planned run = {.setting = r, .value = rates[p->scale][r]};
+            kvsi_planned run = {.value = rates[p->scale][r]};
 
-            TRY(kvsi_settings_text(&run, p, KVSI_TEXT_SMALL, "paper-1.5b", err));
+            TRY(kvsi_scale_text(&run, p, KVSI_TEXT_SMALL, "paper-1.5b", err));
             run.train.schedule = KVS_SCHEDULE_CONSTANT;
             run.train.lr = run.value;
             if (p->scale == KVS_SCALE_DESK) {
-                run.train.steps = 300; /* what diverges does so early */
+                run.train.steps = 300; /* runs that diverge do so early */
                 run.train.warmup = 30;
             }
             run.eval_every = 0;
@@ -36,7 +36,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return KVS_OK;
 }
 
-/* ---- who diverged ---------------------------------------------------------------------------- */
+/* ---- metrics --------------------------------------------------------------------------------- */
 
 enum { TENTHS = 10 };
 
@@ -49,9 +49,9 @@ static double mean_loss(const kvsi_run *log, size_t from, size_t to)
     return sum / (double)(to - from);
 }
 
-/* The loss stopped being a number; or it rose: its mean over the last tenth of the training is half
- * a nat above that of an earlier tenth; or it never fell by half a nat. */
-static double has_diverged(const kvsi_trial_run *run)
+/* 1 if the loss became NaN or infinite; if it rose: its mean over the last tenth of the training is
+ * half a nat above that of an earlier tenth; or if it never fell by half a nat. */
+static double has_diverged(const kvsi_run_result *run)
 {
     const kvsi_run *log = &run->log;
     const size_t count = log->point_count;
@@ -66,8 +66,8 @@ static double has_diverged(const kvsi_trial_run *run)
     return last > lowest + 0.5 || last > log->points[0].loss - 0.5;
 }
 
-/* Mean training loss over the last tenth, of a run that did not diverge. */
-static double last_loss(const kvsi_trial_run *run)
+/* Mean training loss over the last tenth; NaN if the run diverged. */
+static double last_loss(const kvsi_run_result *run)
 {
     const size_t count = run->log.point_count;
 
@@ -76,84 +76,64 @@ static double last_loss(const kvsi_trial_run *run)
     return mean_loss(&run->log, count - count / TENTHS - 1, count);
 }
 
-static size_t count_diverged(const kvsi_trial_arm *arm)
+static size_t count_diverged(const kvsi_arm_result *arm)
 {
-    return (size_t)lround(kvsi_estimate_arm(arm, has_diverged).mean * (double)arm->count);
+    return (size_t)lround(kvsi_arm_estimate(arm, has_diverged).mean * (double)arm->count);
 }
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
 /* Arms 2r and 2r + 1 have rate number r. */
-static kvsi_paired_test compare(const kvsi_trial *trial, size_t r)
+static void claim_rate(kvsi_claims *out, const kvsi_results *results, size_t r)
 {
-    const kvsi_trial_arm vanilla = kvsi_trial_arm_at(trial, 2 * r),
-                         kv = kvsi_trial_arm_at(trial, 2 * r + 1);
-    double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
-
-    kvsi_read_arm(ours, &kv, last_loss);
-    return kvsi_paired_t(ours, theirs, kvsi_read_arm(theirs, &vanilla, last_loss));
-}
-
-static void claim_rate(kvsi_findings *f, const kvsi_trial *trial, size_t r)
-{
-    const kvsi_paired_test test = compare(trial, r);
-    kvsi_found found;
+    const kvsi_paired_test test = kvsi_compare(results, 2 * r + 1, 2 * r, last_loss).test;
+    kvsi_claim claim;
     char words[96];
 
     snprintf(words, sizeof words, "at rate %g the loss is lower with KV shifting",
-             rates[trial->plan->scale][r]);
-    found = (kvsi_found){
-        .claim = words,
-        .paper = "lower",
-        .ours = test.difference.mean,
-        .error = test.difference.error,
-        .unit = "nats a token",
-        .seeds = test.difference.count,
-        .outcome = kvsi_sign_outcome(&test, -1),
-    };
-    if (found.seeds == 1)
-        kvsi_findings_lone_claim(f, &found);
-    else if (found.seeds == 0)
-        kvsi_findings_claim(f, &found, "for every seed one of the two diverged");
+             rates[results->plan->scale][r]);
+    claim = kvsi_claim_of_test(&test, words, "lower", "nats a token", kvsi_sign_outcome(&test, -1));
+    if (claim.seeds == 0)
+        kvsi_claims_add(out, &claim, "for every seed one of the two diverged");
     else
-        kvsi_findings_claim(
-            f, &found,
+        kvsi_claims_add_test(
+            out, &claim,
             "lower for %zu of the %zu seeds for which neither diverged; paired t, p = %.3g",
-            test.below, test.difference.count, test.p);
+            test.below, claim.seeds, test.p);
 }
 
-/* Over all rates: runs that diverged without the shift and with it. */
-static void claim_divergence(kvsi_findings *f, const kvsi_trial *trial)
+/* Counts diverged runs without and with the shift, over all rates. */
+static void claim_divergence(kvsi_claims *out, const kvsi_results *results)
 {
     size_t vanilla = 0, kv = 0, r = 0;
 
-    for (; rates[trial->plan->scale][r] > 0; r++) {
-        const kvsi_trial_arm a = kvsi_trial_arm_at(trial, 2 * r),
-                             b = kvsi_trial_arm_at(trial, 2 * r + 1);
+    for (; rates[results->plan->scale][r] > 0; r++) {
+        const kvsi_arm_result a = kvsi_results_arm(results, 2 * r),
+                              b = kvsi_results_arm(results, 2 * r + 1);
 
         vanilla += count_diverged(&a);
         kv += count_diverged(&b);
     }
-    kvsi_findings_claim(
-        f,
-        &(kvsi_found){.claim = "vanilla diverges where KV shifting does not",
+    kvsi_claims_add(
+        out,
+        &(kvsi_claim){.claim = "vanilla diverges where KV shifting does not",
                       .paper = "at rate 1e-2: 5 of 5 against 0 of 5",
                       .ours = (double)vanilla - (double)kv,
                       .error = NAN,
                       .unit = "more runs of vanilla diverge",
-                      .seeds = trial->plan->seeds,
+                      .seeds = results->plan->seeds,
                       .outcome = vanilla > kv + 1   ? KVSI_HOLDS
                                  : kv > vanilla + 1 ? KVSI_FAILS
                                                     : KVSI_OPEN},
         "%zu of %zu vanilla runs and %zu of %zu with KV shifting diverged; one run more or less "
         "decides nothing",
-        vanilla, r * trial->plan->seeds, kv, r * trial->plan->seeds);
+        vanilla, r * results->plan->seeds, kv, r * results->plan->seeds);
 }
 
-static void draw_rates(kvsi_findings *f, const kvsi_trial *trial)
+static void draw_rates(kvsi_claims *out, const kvsi_results *results)
 {
     static const char *const labels[] = {"vanilla", "KV shifting"};
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "rates",
         .caption = "Left: mean training loss over the last tenth of the training against learning "
                    "rate (logarithmic), over the seeds that did not diverge, with the standard "
@@ -162,71 +142,71 @@ static void draw_rates(kvsi_findings *f, const kvsi_trial *trial)
 
     for (size_t p = 0; p < 2; p++) {
         kvsi_panel *panel =
-            kvsi_figure_panel(&figure, "", "learning rate",
-                              p == 0 ? "training loss (nats a token)" : "runs that diverged");
+            kvsi_chart_panel(&chart, "", "learning rate",
+                             p == 0 ? "training loss (nats a token)" : "runs that diverged");
 
         panel->log_x = 10;
         panel->x_format = "%g";
         panel->key = p == 0 ? "inside top center" : NULL;
         panel->y_step = p == 0 ? 0 : 1;
         panel->y_low = p == 0 ? NAN : 0;
-        panel->y_high = p == 0 ? NAN : (double)trial->plan->seeds * 1.05;
+        panel->y_high = p == 0 ? NAN : (double)results->plan->seeds * 1.05;
         for (size_t shifted = 0; shifted < 2; shifted++) {
-            kvsi_series *s = kvsi_figure_series(&figure, KVSI_MARKED, shifted, labels[shifted]);
+            kvsi_series *s = kvsi_chart_series(&chart, KVSI_MARKED, shifted, labels[shifted]);
 
-            for (size_t r = 0; rates[trial->plan->scale][r] > 0; r++) {
-                const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * r + shifted);
+            for (size_t r = 0; rates[results->plan->scale][r] > 0; r++) {
+                const kvsi_arm_result arm = kvsi_results_arm(results, 2 * r + shifted);
                 double losses[KVSI_SEEDS_MAX];
-                const size_t count = kvsi_read_finite(losses, &arm, last_loss);
+                const size_t count = kvsi_arm_finite_values(losses, &arm, last_loss);
                 const kvsi_estimate loss = kvsi_estimate_of(losses, count);
 
                 if (p == 0)
-                    kvsi_series_add(s, rates[trial->plan->scale][r], loss.mean, loss.error);
+                    kvsi_series_add(s, rates[results->plan->scale][r], loss.mean, loss.error);
                 else
-                    kvsi_series_add(s, rates[trial->plan->scale][r], (double)count_diverged(&arm),
+                    kvsi_series_add(s, rates[results->plan->scale][r], (double)count_diverged(&arm),
                                     NAN);
             }
         }
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_claims_chart(out, &chart);
 }
 
-/* The highest rate, as the paper shows it. */
-static void draw_highest(kvsi_findings *f, const kvsi_trial *trial)
+/* The highest rate, as in the paper. */
+static void draw_highest(kvsi_claims *out, const kvsi_results *results)
 {
     char caption[160];
-    kvsi_figure figure = {.name = "highest-rate", .caption = caption};
+    kvsi_chart chart = {.name = "highest-rate", .caption = caption};
     kvsi_panel *panel =
-        kvsi_figure_panel(&figure, "", "training step", "training loss (nats a token)");
+        kvsi_chart_panel(&chart, "", "training step", "training loss (nats a token)");
     size_t last = 0;
 
-    while (rates[trial->plan->scale][last + 1] > 0)
+    while (rates[results->plan->scale][last + 1] > 0)
         last++;
     snprintf(caption, sizeof caption,
              "Training loss at the highest rate, %g: means over a twentieth of the run, of single "
              "seeds (thin) and of all.",
-             rates[trial->plan->scale][last]);
+             rates[results->plan->scale][last]);
     panel->key = "inside top right";
     for (size_t shifted = 0; shifted < 2; shifted++) {
-        const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * last + shifted);
+        const kvsi_arm_result arm = kvsi_results_arm(results, 2 * last + shifted);
 
-        kvsi_curves_of_training(&figure, shifted, &arm, shifted ? "KV shifting" : "vanilla");
+        kvsi_curves_of_training(&chart, shifted, &arm, shifted ? "KV shifting" : "vanilla");
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_claims_chart(out, &chart);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     (void)err;
-    claim_divergence(f, trial);
-    for (size_t r = 0; rates[trial->plan->scale][r] > 0; r++)
-        claim_rate(f, trial, r);
-    draw_rates(f, trial);
-    draw_highest(f, trial);
-    kvsi_findings_remark(f, "A run counts as diverged if its loss stopped being a number, if its "
+    claim_divergence(out, results);
+    for (size_t r = 0; rates[results->plan->scale][r] > 0; r++)
+        claim_rate(out, results, r);
+    draw_rates(out, results);
+    draw_highest(out, results);
+    kvsi_claims_remark(out, "A run counts as diverged if its loss stopped being a number, if its "
                             "mean over the last tenth of the training is 0.5 nats above that of an "
                             "earlier tenth, or if it never fell by 0.5 nats.");
-    return kvsi_findings_check(f);
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_learning_rates = {

@@ -1,19 +1,19 @@
-/* Fig. 4 and 6: language models of several sizes, with KV shifting and without. */
+/* Fig. 4 and 6: language models of several sizes with and without KV shifting. */
 #include "repro/curves.h"
-#include "repro/losses.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
+#include "repro/text_arms.h"
 
 #include <stdio.h>
 
 enum { SIZES_MAX = 5 };
 
 typedef struct size {
-    size_t number;      /* of the small ones */
-    const char *preset; /* of the paper's */
+    size_t number;      /* at smaller scales: kvsi_scale_text */
+    const char *preset; /* at scale paper */
     const char *name;
 } size;
 
-/* Each list ends with an empty name. */
+/* Each list ends with a NULL name. */
 static const size sizes[KVS_SCALES][SIZES_MAX + 1] = {
     {{1, NULL, "width 16"}, {3, NULL, "width 32"}},
     {{2, NULL, "0.3M"}, {3, NULL, "0.5M"}, {4, NULL, "1.1M"}},
@@ -30,7 +30,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
         for (int shifted = 0; shifted <= 1; shifted++) {
             kvsi_planned run = {0};
 
-            TRY(kvsi_settings_text(&run, p, s->number, s->preset, err));
+            TRY(kvsi_scale_text(&run, p, s->number, s->preset, err));
             kvsi_shift_arm(&run, shifted, run.model.layers);
             kvsi_name_arm(&run, "%s, %s", shifted ? "KV shifting" : "vanilla", s->name);
             TRY(kvsi_plan_add(p, &run, err));
@@ -38,16 +38,16 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
     return KVS_OK;
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
-    const size *s = sizes[trial->plan->scale];
+    const size *s = sizes[results->plan->scale];
 
     (void)err;
     for (size_t i = 0; s[i].name; i++) {
         char words[96], name[96], caption[256];
 
         snprintf(words, sizeof words, "%s: the loss is lower with KV shifting", s[i].name);
-        kvsi_claim_loss(f, trial,
+        kvsi_claim_loss(out, results,
                         &(kvsi_loss_claim){.arm = 2 * i + 1,
                                            .reference = 2 * i,
                                            .expects = KVSI_LOWER,
@@ -59,9 +59,9 @@ static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *e
                  "standard error; pale ones: on the training text. Below: the difference within "
                  "each seed.",
                  s[i].name);
-        kvsi_draw_losses(f, trial, 2 * i, 2, name, caption);
+        kvsi_draw_losses(out, results, 2 * i, 2, name, caption);
     }
-    return kvsi_findings_check(f);
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_lm_loss = {

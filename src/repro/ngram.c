@@ -1,13 +1,13 @@
-/* Fig. 3: memorising 3-grams, where looking back is no help. */
+/* Fig. 3: memorizing 3-grams, where induction does not help. */
 #include "repro/curves.h"
-#include "repro/settings.h"
+#include "repro/scales.h"
 
 #include <math.h>
 #include <stdio.h>
 
 enum { SIZES = 3 };
 
-static const double MARGIN = 5; /* percentage points; a smaller difference counts as none */
+static const double MARGIN = 5; /* percentage points; smaller differences count as none */
 
 typedef struct size {
     size_t dim, layers, heads;
@@ -59,8 +59,8 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
-/* Mean accuracy over the whole of the training: who learns faster has more. */
-static double area(const kvsi_trial_run *run)
+/* Mean accuracy over all steps; higher for faster learning. */
+static double area(const kvsi_run_result *run)
 {
     double sum = 0;
 
@@ -78,44 +78,27 @@ static kvsi_outcome judge(const kvsi_paired_test *test)
     return test->p < 0.05 && fabs(mean) > MARGIN ? KVSI_FAILS : KVSI_OPEN;
 }
 
-static void claim(kvsi_findings *f, const kvsi_trial *trial, size_t number, kvsi_reading *read,
+static void claim(kvsi_claims *out, const kvsi_results *results, size_t number, kvsi_metric *metric,
                   const char *what)
 {
-    const kvsi_trial_arm kv = kvsi_trial_arm_at(trial, 2 * number),
-                         vanilla = kvsi_trial_arm_at(trial, 2 * number + 1);
-    double ours[KVSI_SEEDS_MAX], theirs[KVSI_SEEDS_MAX];
-    kvsi_paired_test test;
-    kvsi_found found;
+    const kvsi_comparison c = kvsi_compare(results, 2 * number, 2 * number + 1, metric);
+    kvsi_claim claim;
     char words[160];
 
-    kvsi_read_arm(ours, &kv, read);
-    test = kvsi_paired_t(ours, theirs, kvsi_read_arm(theirs, &vanilla, read));
     snprintf(words, sizeof words, "%s parameters: KV shifting and vanilla have the same %s",
-             sizes[trial->plan->scale][number].name, what);
-    found = (kvsi_found){
-        .claim = words,
-        .paper = "no better and no worse",
-        .ours = test.difference.mean,
-        .error = test.difference.error,
-        .unit = "percentage points",
-        .seeds = test.difference.count,
-        .outcome = judge(&test),
-    };
-    if (found.seeds < 2)
-        kvsi_findings_lone_claim(f, &found);
-    else
-        kvsi_findings_claim(
-            f, &found,
-            "%.1f %% against %.1f %%; holds if the 95 %% interval (± %.1f) is within "
-            "±%.0f points",
-            kvsi_estimate_arm(&kv, read).mean, kvsi_estimate_arm(&vanilla, read).mean,
-            kvsi_half_interval(&test.difference), MARGIN);
+             sizes[results->plan->scale][number].name, what);
+    claim = kvsi_claim_of_test(&c.test, words, "no better and no worse", "percentage points",
+                               judge(&c.test));
+    kvsi_claims_add_test(out, &claim,
+                         "%.1f %% against %.1f %%; holds if the 95 %% interval (± %.1f) is within "
+                         "±%.0f points",
+                         c.ours, c.theirs, kvsi_half_interval(&c.test.difference), MARGIN);
 }
 
-static void draw(kvsi_findings *f, const kvsi_trial *trial)
+static void draw(kvsi_claims *out, const kvsi_results *results)
 {
     static const char *const labels[] = {"KV shifting", "vanilla"};
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "accuracy",
         .caption = "Share of the pairs whose third token is known, against training step "
                    "(logarithmic): mean of 20 steps, then over the seeds, with the standard error. "
@@ -123,42 +106,39 @@ static void draw(kvsi_findings *f, const kvsi_trial *trial)
     };
 
     for (size_t i = 0; i < SIZES; i++) {
-        const size *s = &sizes[trial->plan->scale][i];
+        const size *s = &sizes[results->plan->scale][i];
         char title[96];
         kvsi_panel *panel;
 
         snprintf(title, sizeof title, "%s, %zu layer%s", s->name, s->layers,
                  s->layers == 1 ? "" : "s");
-        panel = kvsi_figure_panel(&figure, title, "training step", i == 0 ? "accuracy" : "");
-        panel->log_x = 10;
-        panel->y_low = 0;
-        panel->y_high = 102;
-        panel->y_format = "%g %%";
-        panel->key = i == 0 ? "inside top left" : NULL;
+        panel = kvsi_panel_of_accuracy(&chart, title, i == 0 ? "accuracy" : "");
+        if (i > 0)
+            panel->key = NULL;
         for (size_t a = 0; a < 2; a++) {
-            const kvsi_trial_arm arm = kvsi_trial_arm_at(trial, 2 * i + a);
+            const kvsi_arm_result arm = kvsi_results_arm(results, 2 * i + a);
 
-            kvsi_curve_of_accuracy(&figure, a, &arm, labels[a]);
+            kvsi_accuracy_of_arm(&chart, a, &arm, labels[a]);
         }
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_claims_chart(out, &chart);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     (void)err;
     for (size_t i = 0; i < SIZES; i++) {
-        claim(f, trial, i, kvsi_final_accuracy, "accuracy in the end");
-        claim(f, trial, i, area, "accuracy on the way, averaged over the steps");
+        claim(out, results, i, kvsi_final_accuracy, "accuracy in the end");
+        claim(out, results, i, area, "accuracy on the way, averaged over the steps");
     }
-    draw(f, trial);
-    kvsi_findings_remark(f,
-                         "The table has %zu pairs from an alphabet of %zu tokens, another one "
-                         "for every seed, so that the second token alone does not give the "
-                         "third away.",
-                         trial->plan->runs[0].settings.ngram.pairs,
-                         trial->plan->runs[0].settings.ngram.alphabet);
-    return kvsi_findings_check(f);
+    draw(out, results);
+    kvsi_claims_remark(out,
+                       "The table has %zu pairs from an alphabet of %zu tokens, another one "
+                       "for every seed, so that the second token alone does not give the "
+                       "third away.",
+                       results->plan->runs[0].settings.ngram.pairs,
+                       results->plan->runs[0].settings.ngram.alphabet);
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_ngram = {

@@ -12,7 +12,7 @@
 
 /* ---- adding ---------------------------------------------------------------------------------- */
 
-static kvs_status make_room(kvsi_plan *plan, size_t more, kvs_err *err)
+static kvs_status grow(kvsi_plan *plan, size_t more, kvs_err *err)
 {
     const size_t capacity = 2 * plan->capacity + more;
     kvsi_planned *runs;
@@ -46,7 +46,7 @@ static void name_run(kvsi_planned *run)
 
 kvs_status kvsi_plan_add(kvsi_plan *plan, const kvsi_planned *run, kvs_err *err)
 {
-    kvs_status st = make_room(plan, plan->seeds, err);
+    kvs_status st = grow(plan, plan->seeds, err);
 
     for (size_t i = 0; st == KVS_OK && i < plan->seeds; i++) {
         kvsi_planned *added = plan->runs + plan->count++;
@@ -64,7 +64,7 @@ void kvsi_plan_release(kvsi_plan *plan)
     *plan = (kvsi_plan){0};
 }
 
-/* ---- who does them --------------------------------------------------------------------------- */
+/* ---- distribution over ranks ----------------------------------------------------------------- */
 
 static double work_left(const kvsi_planned *run)
 {
@@ -97,8 +97,8 @@ static size_t least_loaded(const kvsi_plan *plan, size_t ranks)
     return best;
 }
 
-/* The one that takes longest among those that nobody does yet; NULL = there is none. */
-static kvsi_planned *longest_free(kvsi_plan *plan)
+/* The longest run that has no rank yet; NULL = none. */
+static kvsi_planned *longest_unassigned(kvsi_plan *plan)
 {
     kvsi_planned *longest = NULL;
 
@@ -120,14 +120,14 @@ double kvsi_plan_share(kvsi_plan *plan, size_t ranks)
         plan->runs[i].rank = SIZE_MAX;
         all += work_left(plan->runs + i);
     }
-    while ((run = longest_free(plan)))
+    while ((run = longest_unassigned(plan)))
         run->rank = least_loaded(plan, ranks);
     for (size_t r = 0; r < ranks; r++)
         most = fmax(most, load_of(plan, r));
     return all > 0 ? most / all : 0;
 }
 
-/* ---- what runs take -------------------------------------------------------------------------- */
+/* ---- cost of runs ---------------------------------------------------------------------------- */
 
 kvs_status kvsi_planned_model(kvs_model_config *out, const kvsi_planned *run, const kvs_task *task,
                               kvs_err *err)
@@ -147,7 +147,7 @@ static kvs_status measure(kvsi_planned *run, const kvs_runtime *rt, kvs_err *err
     kvs_plan plan;
     kvs_status st;
 
-    if (run->task != kvsi_text_task) /* there may be no text yet, and windows are all alike */
+    if (run->task != kvsi_text_task) /* there may be no text yet, and all windows are equal */
         TRY_OUT(run->task(&task, run, NULL, err));
     TRY_OUT(kvsi_planned_model(&model, run, task, err));
     TRY_OUT(kvs_train_plan(&plan, rt, &model, task, &run->train, err));

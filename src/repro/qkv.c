@@ -1,6 +1,6 @@
-/* The appendix's figure: shifting queries too. */
-#include "repro/losses.h"
-#include "repro/settings.h"
+/* Appendix: shifting queries as well. */
+#include "repro/scales.h"
+#include "repro/text_arms.h"
 
 enum { VANILLA, KV, QKV, ARMS };
 
@@ -15,16 +15,12 @@ static const kvsi_loss_claim claims[] = {
      "losses are similar, benchmarks worse"},
 };
 
-static kvs_status plan(kvsi_plan *p, kvs_err *err)
-{
-    return kvsi_plan_text_arms(p, arms, ARMS, KVSI_TEXT_BASE, "paper-19b", err);
-}
-
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
-{
-    (void)err;
-    return kvsi_conclude_text_arms(f, trial, claims, sizeof claims / sizeof *claims, VANILLA);
-}
+static const kvsi_text_comparison comparison = {
+    KVSI_TEXT_ARMS(arms),
+    KVSI_LOSS_CLAIMS(claims),
+    .size = KVSI_TEXT_BASE,
+    .preset = "paper-19b",
+};
 
 const kvsi_experiment kvsi_repro_qkv = {
     .about =
@@ -33,8 +29,7 @@ const kvsi_experiment kvsi_repro_qkv = {
             .figure = "App. QKV",
             .claim = "Shifting queries too makes nothing better.",
             .settings =
-                {"a tiny model, 8 steps on a made-up language: shows that everything works and "
-                 "nothing else",
+                {KVSI_SMOKE_TEXT,
                  "0.5 million parameters instead of 19 billion, 3.3 million tokens instead of 180 "
                  "billion, vocabulary 1024, windows of 256 tokens, cosine rate from 2e-3; losses "
                  "alone, since models of this size have nothing to show on benchmarks",
@@ -43,6 +38,5 @@ const kvsi_experiment kvsi_repro_qkv = {
             .seeds = {1, 5, 1},
             .learns_text = 1,
         },
-    .plan = plan,
-    .conclude = conclude,
+    .text = &comparison,
 };

@@ -1,11 +1,11 @@
-/* One experiment from its plan to its page. */
+/* An experiment from its plan to its page. */
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "bench/probe.h"
 #include "kernels/runtime.h"
-#include "repro/conduct.h"
-#include "repro/record.h"
+#include "repro/execute.h"
+#include "repro/experiment_folder.h"
 #include "repro/texts.h"
 #include "run/run.h"
 
@@ -18,10 +18,10 @@ struct kvs_repro {
     const kvsi_experiment *experiment;
     const kvs_repro_options *options;
     kvs_comm *comm;
-    kvs_runtime alone; /* a run is one rank's, whatever the ranks */
-    double share;      /* of the work, what the busiest rank has */
+    kvs_runtime alone; /* each run is trained by one rank alone */
+    double share;      /* of the work, on the busiest rank */
     kvsi_plan plan;
-    json_t *claims; /* once it is done */
+    json_t *claims; /* when finished */
     kvs_claim views[KVSI_CLAIMS_MAX];
     size_t claim_count;
 };
@@ -32,7 +32,7 @@ static void read_states(kvs_repro *r)
 {
     for (size_t i = 0; r->options->out && i < r->plan.count; i++) {
         kvsi_planned *run = r->plan.runs + i;
-        char *dir = kvsi_conduct_dir(r->options->out, run->name);
+        char *dir = kvsi_run_dir(r->options->out, run->name);
 
         run->view.state = dir ? kvsi_run_state(dir, run->train.steps) : KVS_RUN_NEW;
         kvsi_free(dir);
@@ -47,16 +47,16 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
     r->plan.scale = scale;
     r->plan.model = r->options->model;
     if (r->options->model && !about->takes_model)
-        return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' takes no model", about->name);
+        return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' takes no model",
+                         about->name);
     if (r->options->dropout > 0 && !r->options->model)
-        return kvsi_fail(err, KVS_E_INVALID, "dropout while measuring needs a model that is given");
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "dropout applies to a model to be measured, found none");
     r->plan.seeds = r->options->seeds ? r->options->seeds : about->seeds[scale];
     if (r->plan.seeds > KVSI_SEEDS_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "%zu seeds, expected at most %d", r->plan.seeds,
                          KVSI_SEEDS_MAX);
-    if (!r->experiment->plan)
-        return KVS_OK;
-    TRY(r->experiment->plan(&r->plan, err));
+    TRY(kvsi_experiment_plan(&r->plan, r->experiment, err));
     TRY(kvsi_plan_measure(&r->plan, &r->alone, err));
     read_states(r);
     r->share = kvsi_plan_share(&r->plan, r->comm->size);
@@ -106,13 +106,13 @@ const kvs_planned_run *kvs_repro_run_at(const kvs_repro *repro, size_t index)
     return index < repro->plan.count ? &repro->plan.runs[index].view : NULL;
 }
 
-/* Training reaches about this share of the peak: narrow models less, since vectors and caches are
- * then half empty; a step takes some time whatever it does.  Measured on two cores. */
+/* Training reaches this share of the peak, less for narrow models, which fill vectors and caches
+ * only partly.  Each step has a fixed cost.  Measured on two cores. */
 static double run_seconds(const kvsi_planned *run, double peak)
 {
-    const double dim = (double)run->model.dim, share = 0.8 * dim / (dim + 16), a_step = 0.0005;
+    const double dim = (double)run->model.dim, share = 0.8 * dim / (dim + 16), per_step = 0.0005;
 
-    return run->view.flops / (share * peak) + a_step * (double)run->view.steps;
+    return run->view.flops / (share * peak) + per_step * (double)run->view.steps;
 }
 
 double kvs_repro_seconds(const kvs_repro *repro)
@@ -124,7 +124,7 @@ double kvs_repro_seconds(const kvs_repro *repro)
         return NAN;
     kvsi_probe_init(probe, repro->alone.ops, repro->alone.threads);
     for (int i = 0; i < PROBES; i++)
-        peak = fmax(peak, kvsi_probe_peak(probe)); /* other work on the machine makes some lower */
+        peak = fmax(peak, kvsi_probe_peak(probe)); /* other processes make some lower */
     kvsi_free(probe);
     for (size_t i = 0; i < repro->plan.count; i++)
         if (repro->plan.runs[i].view.state <= KVS_RUN_BEGUN)
@@ -132,27 +132,27 @@ double kvs_repro_seconds(const kvs_repro *repro)
     return seconds * repro->share;
 }
 
-/* ---- doing ----------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static int is_first(const kvs_repro *r)
 {
     return r->comm->rank == 0;
 }
 
-/* Makes the folder, which all ranks must find. */
+/* Rank 0 creates the folder; all ranks must see it. */
 static kvs_status begin(const kvs_repro *r, kvs_err *err)
 {
-    kvs_status st = is_first(r) ? kvsi_record_begin(r->experiment, r->options, err) : KVS_OK;
+    kvs_status st = is_first(r) ? kvsi_experiment_begin(r->experiment, r->options, err) : KVS_OK;
 
     TRY_OUT(kvs_comm_agree(r->comm, st, err));
-    st = is_first(r) ? KVS_OK : kvsi_record_join(r->experiment, r->options, err);
+    st = is_first(r) ? KVS_OK : kvsi_experiment_join(r->experiment, r->options, err);
     st = kvs_comm_agree(r->comm, st, err);
 out:
     return st;
 }
 
-/* The text is made once, and then read by all. */
-static kvs_status open_texts(kvsi_conductor *c, const kvs_repro *r, kvs_err *err)
+/* Rank 0 makes the corpus, then all ranks open it. */
+static kvs_status open_texts(kvsi_execution *c, const kvs_repro *r, kvs_err *err)
 {
     const size_t vocab = r->plan.text_vocab;
     kvs_status st = KVS_OK;
@@ -169,8 +169,8 @@ out:
     return st;
 }
 
-/* What the first rank found to be done, and by whom, counts: others may see its folder late. */
-static kvs_status hear_shares(kvs_repro *r, kvs_err *err)
+/* The assignment of rank 0 is used, since other ranks may see the folder with a delay. */
+static kvs_status receive_assignment(kvs_repro *r, kvs_err *err)
 {
     uint64_t planned = r->plan.count;
     kvs_status st;
@@ -190,8 +190,8 @@ out:
     return st;
 }
 
-/* Whether any rank was asked to stop; the others have done their runs. */
-static kvs_status hear_stops(const kvs_repro *r, int *stopped, kvs_err *err)
+/* *stopped becomes 1 if any rank was asked to stop. */
+static kvs_status gather_stops(const kvs_repro *r, int *stopped, kvs_err *err)
 {
     int *all = kvsi_alloc(r->comm->size, sizeof *all);
     kvs_status st;
@@ -206,10 +206,10 @@ out:
     return st;
 }
 
-/* A rank that fails does not wait for the others to say so. */
-static kvs_status conduct(kvs_repro *r, int *stopped, kvs_err *err)
+/* A rank that fails returns at once. */
+static kvs_status execute(kvs_repro *r, int *stopped, kvs_err *err)
 {
-    kvsi_conductor conductor = {
+    kvsi_execution execution = {
         .experiment = r->experiment,
         .options = r->options,
         .rt = &r->alone,
@@ -218,34 +218,33 @@ static kvs_status conduct(kvs_repro *r, int *stopped, kvs_err *err)
     };
     kvs_status st;
 
-    TRY_OUT(open_texts(&conductor, r, err));
-    TRY_OUT(hear_shares(r, err));
-    TRY_OUT(kvsi_conduct(&conductor, stopped, err));
-    TRY_OUT(hear_stops(r, stopped, err));
+    TRY_OUT(open_texts(&execution, r, err));
+    TRY_OUT(receive_assignment(r, err));
+    TRY_OUT(kvsi_execute(&execution, stopped, err));
+    TRY_OUT(gather_stops(r, stopped, err));
 out:
-    kvs_tokenizer_free(conductor.tokenizer);
-    kvs_corpus_free(conductor.corpus);
+    kvs_tokenizer_free(execution.tokenizer);
+    kvs_corpus_free(execution.corpus);
     return st;
 }
 
 static kvs_status conclude(kvs_repro *r, kvs_err *err)
 {
-    kvsi_trial trial = {.plan = &r->plan, .options = r->options, .rt = &r->alone};
-    kvsi_findings findings = {0};
+    kvsi_results results = {.plan = &r->plan, .options = r->options, .rt = &r->alone};
+    kvsi_claims claims = {0};
     const double started = kvsi_clock_seconds();
     kvs_status st;
 
-    TRY_OUT(kvsi_trial_open(&trial, err));
-    TRY_OUT(kvsi_findings_init(&findings, r->options->out, r->options, err));
-    TRY_OUT(r->experiment->conclude(&findings, &trial, err));
-    TRY_OUT(kvsi_findings_check(&findings));
-    TRY_OUT(
-        kvsi_record_finish(r->experiment, &trial, &findings, kvsi_clock_seconds() - started, err));
-    r->claims = json_incref(findings.claims);
-    r->claim_count = kvsi_record_claims(r->views, KVSI_CLAIMS_MAX, r->claims);
+    TRY_OUT(kvsi_results_open(&results, err));
+    TRY_OUT(kvsi_claims_init(&claims, r->options->out, r->options, err));
+    TRY_OUT(kvsi_experiment_conclude(&claims, &results, r->experiment, err));
+    TRY_OUT(kvsi_experiment_finish(r->experiment, &results, &claims, kvsi_clock_seconds() - started,
+                                   err));
+    r->claims = json_incref(claims.claims);
+    r->claim_count = kvsi_saved_claims(r->views, KVSI_CLAIMS_MAX, r->claims);
 out:
-    kvsi_findings_release(&findings);
-    kvsi_trial_close(&trial);
+    kvsi_claims_release(&claims);
+    kvsi_results_close(&results);
     return st;
 }
 
@@ -267,10 +266,11 @@ kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err)
 
     *finished = 0;
     if (!repro->options->out)
-        return kvsi_fail(err, KVS_E_INVALID, "an experiment needs a folder for its results");
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "expected a folder for the results of the experiment, found none");
     TRY_OUT(require_text(repro, err));
     TRY_OUT(begin(repro, err));
-    TRY_OUT(conduct(repro, &stopped, err));
+    TRY_OUT(execute(repro, &stopped, err));
     if (stopped)
         return KVS_OK;
     st = is_first(repro) ? conclude(repro, err) : KVS_OK;

@@ -5,8 +5,8 @@
 #include "base/memory.h"
 #include "report/run.h"
 #include "report/settings.h"
-#include "repro/conduct.h"
-#include "repro/record.h"
+#include "repro/execute.h"
+#include "repro/experiment_folder.h"
 #include "repro/texts.h"
 #include "run/run.h"
 
@@ -18,31 +18,31 @@
 static const size_t FILE_LIMIT = (size_t)1 << 40;
 enum { PLAN_LIMIT = 1 << 20 };
 
-/* What is looked for. */
+/* The wanted run. */
 typedef struct search {
     const char *planned;
     const kvsi_planned *run;
     size_t eval_sequences;
     const kvs_repro_options *options;
-    json_t *texts; /* NULL = the run learns none */
+    json_t *texts; /* NULL = not trained on text */
 } search;
 
 /* ---- is it the same run? --------------------------------------------------------------------- */
 
-static int was_planned_so(const char *dir, const char *planned)
+static int has_same_plan(const char *dir, const char *planned)
 {
     char *path = kvsi_path_join(dir, KVSI_PLANNED), *text = NULL;
     size_t size = 0;
     const int same = path && kvsi_file_read(&text, &size, path, PLAN_LIMIT, NULL) == KVS_OK &&
-                     kvsi_conduct_same(text, planned);
+                     kvsi_planned_same(text, planned);
 
     kvsi_free(text);
     kvsi_free(path);
     return same;
 }
 
-/* Everything that the experiment wants to have evaluated was, on as many sequences. */
-static int was_evaluated_so(const char *dir, const search *s)
+/* It was evaluated at every step the experiment needs, on as many sequences. */
+static int has_same_evaluations(const char *dir, const search *s)
 {
     const uint64_t every = s->run->eval_every;
     kvsi_run log = {0};
@@ -59,8 +59,9 @@ static int was_evaluated_so(const char *dir, const search *s)
 
 static int is_same(const char *dir, const search *s)
 {
-    return was_planned_so(dir, s->planned) &&
-           kvsi_run_state(dir, s->run->train.steps) == KVS_RUN_DONE && was_evaluated_so(dir, s);
+    return has_same_plan(dir, s->planned) &&
+           kvsi_run_state(dir, s->run->train.steps) == KVS_RUN_DONE &&
+           has_same_evaluations(dir, s);
 }
 
 /* ---- taking it over -------------------------------------------------------------------------- */
@@ -91,8 +92,8 @@ out:
     return st;
 }
 
-/* planned.json comes first and result.json, which completes the run, last.  measured.json is not
- * copied: it belongs to the other experiment. */
+/* planned.json is copied first, and result.json, which marks a run as finished, last.
+ * measured.json is not copied: it belongs to the other experiment. */
 static kvs_status copy_run(const char *from, const char *to, kvs_err *err)
 {
     int made;
@@ -106,7 +107,7 @@ static kvs_status copy_run(const char *from, const char *to, kvs_err *err)
 
 /* ---- looking for it -------------------------------------------------------------------------- */
 
-/* A folder of runs below `experiment` that has it; fresh memory, or NULL. */
+/* Folder of the wanted run in `experiment` (kvsi_free), or NULL. */
 static char *find_in(const char *experiment, const search *s)
 {
     char *runs = kvsi_path_join(experiment, "runs"), *found = NULL;
@@ -137,7 +138,7 @@ static char *find(const search *s)
     for (size_t i = 0; !found && i < names.count; i++) {
         char *experiment = kvsi_path_join(reuse, names.names[i]);
 
-        if (experiment && kvsi_record_has_texts(experiment, s->texts))
+        if (experiment && kvsi_experiment_has_texts(experiment, s->texts))
             found = find_in(experiment, s);
         kvsi_free(experiment);
     }
@@ -145,7 +146,7 @@ static char *find(const search *s)
     return found;
 }
 
-static void tell(const search *s, const char *from)
+static void report(const search *s, const char *from)
 {
     char line[512];
 
@@ -170,7 +171,7 @@ kvs_status kvsi_reuse(int *taken, const char *dir, const char *planned, const kv
     if (!from)
         goto out;
     TRY_OUT(copy_run(from, dir, err));
-    tell(&s, from);
+    report(&s, from);
     *taken = 1;
 out:
     json_decref(s.texts);

@@ -60,7 +60,7 @@ out:
     return st;
 }
 
-/* Every file that the options name; folders stand for the texts in them. */
+/* All files given by the options, with folders replaced by the texts in them. */
 static kvs_status list_files(file_list **out, const kvs_repro_options *options, kvs_err *err)
 {
     file_list *files = kvsi_alloc(1, sizeof *files);
@@ -82,7 +82,7 @@ static kvs_status list_files(file_list **out, const kvs_repro_options *options, 
     return st;
 }
 
-/* The one path that is given is a corpus already. */
+/* Whether the only path is a corpus. */
 static int is_corpus(const kvs_repro_options *options)
 {
     char *path;
@@ -184,7 +184,7 @@ static kvs_status make_corpus(const char *dir, const file_list *files, const cha
     return kvs_corpus_build(&plan, dir, err);
 }
 
-/* Where everything is that is made. */
+/* Paths of the files that are made. */
 typedef struct places {
     char *dir, *made_up, *tokenizer, *corpus;
 } places;

@@ -9,7 +9,7 @@ enum { SIGMAS = sizeof sigmas / sizeof *sigmas, TENTH = 6 };
 
 static const size_t inputs[KVS_SCALES] = {10, 1000, 1000};
 
-static void claim(kvsi_findings *f, const kvs_theorem2_result *r, size_t tried)
+static void claim(kvsi_claims *out, const kvs_theorem2_result *r, size_t tried)
 {
     double masked = 0, repeated = INFINITY, network = 0;
 
@@ -19,20 +19,20 @@ static void claim(kvsi_findings *f, const kvs_theorem2_result *r, size_t tried)
         if (i >= TENTH)
             repeated = fmin(repeated, r[i].repeated);
     }
-    kvsi_findings_claim(f,
-                        &(kvsi_found){.claim = "one layer of KV shifting attention is an induction "
-                                               "head, with the first and the last key masked out",
-                                      .paper = "equal",
-                                      .ours = masked,
-                                      .error = NAN,
-                                      .unit = "largest difference",
-                                      .seeds = tried,
-                                      .outcome = masked < 1e-14 ? KVSI_HOLDS : KVSI_FAILS,
-                                      .exact = 1},
-                        "worst of %zu random inputs at each σ", tried);
-    kvsi_findings_claim(
-        f,
-        &(kvsi_found){.claim = "it is one as printed, with all keys",
+    kvsi_claims_add(out,
+                    &(kvsi_claim){.claim = "one layer of KV shifting attention is an induction "
+                                           "head, with the first and the last key masked out",
+                                  .paper = "equal",
+                                  .ours = masked,
+                                  .error = NAN,
+                                  .unit = "largest difference",
+                                  .seeds = tried,
+                                  .outcome = masked < 1e-14 ? KVSI_HOLDS : KVSI_FAILS,
+                                  .exact = 1},
+                    "worst of %zu random inputs at each σ", tried);
+    kvsi_claims_add(
+        out,
+        &(kvsi_claim){.claim = "it is one as printed, with all keys",
                       .paper = "equal",
                       .ours = r[TENTH].printed,
                       .error = NAN,
@@ -41,34 +41,34 @@ static void claim(kvsi_findings *f, const kvs_theorem2_result *r, size_t tried)
                       .outcome = r[TENTH].printed < 1e-14 ? KVSI_HOLDS : KVSI_FAILS,
                       .exact = 1},
         "the theorem's sum lacks the first and the last key, attention has them: about 2 e^(-1/σ)");
-    kvsi_findings_claim(f,
-                        &(kvsi_found){.claim = "the same where the last two tokens are equal",
-                                      .paper = "equal",
-                                      .ours = repeated,
-                                      .error = NAN,
-                                      .unit = "difference at the least, for σ ≤ 0.1",
-                                      .seeds = 1,
-                                      .outcome = repeated < 1e-14 ? KVSI_HOLDS : KVSI_FAILS,
-                                      .exact = 1},
-                        "the last key then matches as well as the right one, at any σ");
-    kvsi_findings_remark(f,
-                         "The construction as a model of this library, with identity weights, "
-                         "differs from the formula by %.1e at most, the rounding of float32.",
-                         network);
+    kvsi_claims_add(out,
+                    &(kvsi_claim){.claim = "the same where the last two tokens are equal",
+                                  .paper = "equal",
+                                  .ours = repeated,
+                                  .error = NAN,
+                                  .unit = "difference at the least, for σ ≤ 0.1",
+                                  .seeds = 1,
+                                  .outcome = repeated < 1e-14 ? KVSI_HOLDS : KVSI_FAILS,
+                                  .exact = 1},
+                    "the last key then matches as well as the right one, at any σ");
+    kvsi_claims_remark(out,
+                       "The construction as a model of this library, with identity weights, "
+                       "differs from the formula by %.1e at most, the rounding of float32.",
+                       network);
 }
 
-static void draw(kvsi_findings *f, const kvs_theorem2_result *r)
+static void draw(kvsi_claims *out, const kvs_theorem2_result *r)
 {
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "gap",
         .caption = "Largest difference from the induction head in any channel against σ, for an "
                    "input of tokens at right angles one of which comes twice; both axes are "
                    "logarithmic. With the two keys masked the difference is 0.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "σ", "largest difference");
-    kvsi_series *printed = kvsi_figure_series(&figure, KVSI_MARKED, 0, "as printed"),
-                *repeated = kvsi_figure_series(&figure, KVSI_MARKED, 1, "last two tokens equal"),
-                *law = kvsi_figure_series(&figure, KVSI_DASHED, 2, "2 e^(-1/σ)");
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "σ", "largest difference");
+    kvsi_series *printed = kvsi_chart_series(&chart, KVSI_MARKED, 0, "as printed"),
+                *repeated = kvsi_chart_series(&chart, KVSI_MARKED, 1, "last two tokens equal"),
+                *law = kvsi_chart_series(&chart, KVSI_DASHED, 2, "2 e^(-1/σ)");
 
     panel->log_x = panel->log_y = 10;
     panel->y_format = "%.0e";
@@ -78,23 +78,23 @@ static void draw(kvsi_findings *f, const kvs_theorem2_result *r)
         kvsi_series_add(repeated, sigmas[i], r[i].repeated, NAN);
         kvsi_series_add(law, sigmas[i], 2 * exp(-1 / sigmas[i]), NAN);
     }
-    kvsi_findings_figure(f, &figure);
+    kvsi_claims_chart(out, &chart);
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
-    kvs_theorem2_result results[SIGMAS];
+    kvs_theorem2_result found[SIGMAS];
     kvs_induction_problem problem;
 
     kvs_induction_problem_init(&problem);
-    problem.inputs = inputs[trial->plan->scale];
+    problem.inputs = inputs[results->plan->scale];
     for (size_t i = 0; i < SIGMAS; i++) {
         problem.sigma = sigmas[i];
-        TRY(kvs_theorem2(&results[i], trial->rt, &problem, err));
+        TRY(kvs_theorem2(&found[i], results->rt, &problem, err));
     }
-    claim(f, results, problem.inputs);
-    draw(f, results);
-    return kvsi_findings_check(f);
+    claim(out, found, problem.inputs);
+    draw(out, found);
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_theorem2 = {

@@ -1,16 +1,16 @@
-/* Theorem 3: the loss as a function of the four coefficients, against attention worked out place by
- * place, real networks and random ones. */
+/* Theorem 3: the loss as a function of the four coefficients, compared with attention computed
+ * position by position, with real networks and with random ones. */
 #include "base/random.h"
 #include "repro/experiment.h"
 
 #include <math.h>
 
 typedef struct size {
-    size_t longest, places; /* T up to; coefficients tried for each */
+    size_t longest, places; /* T up to; random coefficients for each T */
     size_t dims, samples;
 } size;
 
-/* Widths of random networks, of which a scale takes the first few. */
+/* Widths of random networks; a scale uses the first `dims`. */
 static const size_t widths[] = {64, 256, 1024, 4096};
 
 static const size sizes[KVS_SCALES] = {{12, 2, 2, 10}, {100, 20, 3, 400}, {100, 20, 4, 400}};
@@ -31,47 +31,47 @@ static kvs_coefficients draw_place(size_t number)
 }
 
 typedef struct differences {
-    double exact, printed, network; /* largest, from brute force */
+    double exact, printed, network; /* largest differences from brute force */
     size_t tried;
 } differences;
 
-static kvs_status compare_one(differences *d, const kvsi_trial *trial, size_t T, size_t i,
-                              const kvs_coefficients *at, kvs_err *err)
+/* The exact formula for every i; the printed one and the network for i = 2, which is no edge
+ * case. */
+static kvs_status compare_at(differences *d, const kvsi_results *results, size_t T,
+                             const kvs_coefficients *at, kvs_err *err)
 {
-    const kvs_theorem3 exact = {.form = KVS_THEOREM3_EXACT, .T = T, .i = i},
-                       printed = {.form = KVS_THEOREM3_PRINTED, .T = T};
-    double brute, loss;
+    const kvs_theorem3 printed = {.form = KVS_THEOREM3_PRINTED, .T = T};
+    double exact, brute, loss;
 
-    TRY(kvs_theorem3_brute_force(&brute, T, i, at, err));
-    TRY(kvs_theorem3_loss(&loss, NULL, &exact, at, err));
-    d->exact = fmax(d->exact, fabs(loss - brute));
-    d->tried++;
-    if (i != 2 || T < 5) /* the rest for one i that is no edge */
+    TRY(kvs_theorem3_difference(&exact, T, at, err));
+    d->exact = fmax(d->exact, exact);
+    d->tried += T - 1;
+    if (T < 5)
         return KVS_OK;
+    TRY(kvs_theorem3_brute_force(&brute, T, 2, at, err));
     TRY(kvs_theorem3_loss(&loss, NULL, &printed, at, err));
     d->printed = fmax(d->printed, fabs(loss - brute));
     if (T <= 40) {
-        TRY(kvs_theorem3_network(&loss, trial->rt, T, i, at, err));
+        TRY(kvs_theorem3_network(&loss, results->rt, T, 2, at, err));
         d->network = fmax(d->network, fabs(loss - brute));
     }
     return KVS_OK;
 }
 
-static kvs_status compare(differences *d, const kvsi_trial *trial, kvs_err *err)
+static kvs_status compare(differences *d, const kvsi_results *results, kvs_err *err)
 {
-    const size *s = &sizes[trial->plan->scale];
+    const size *s = &sizes[results->plan->scale];
 
     for (size_t T = 3; T <= s->longest; T++)
         for (size_t p = 0; p < s->places; p++) {
             const kvs_coefficients at = draw_place(T * s->places + p);
 
-            for (size_t i = 1; i < T; i++)
-                TRY(compare_one(d, trial, T, i, &at, err));
+            TRY(compare_at(d, results, T, &at, err));
         }
     return KVS_OK;
 }
 
-static void claim(kvsi_findings *f, const differences *d)
+static void claim(kvsi_claims *out, const differences *d)
 {
     const struct {
         const char *claim;
@@ -88,9 +88,9 @@ static void claim(kvsi_findings *f, const differences *d)
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        kvsi_findings_claim(
-            f,
-            &(kvsi_found){.claim = rows[i].claim,
+        kvsi_claims_add(
+            out,
+            &(kvsi_claim){.claim = rows[i].claim,
                           .paper = "equal",
                           .ours = rows[i].ours,
                           .error = NAN,
@@ -101,39 +101,39 @@ static void claim(kvsi_findings *f, const differences *d)
             "%s", rows[i].how);
 }
 
-static void claim_width(kvsi_findings *f, const kvs_estimate *e, double exact, size_t width,
+static void claim_width(kvsi_claims *out, const kvs_estimate *e, double exact, size_t width,
                         size_t samples)
 {
-    kvsi_findings_claim(f,
-                        &(kvsi_found){.claim = "networks with random embeddings come to it as they "
-                                               "get wider",
-                                      .paper = "equal for d → ∞",
-                                      .ours = e->mean - exact,
-                                      .error = e->error,
-                                      .unit = "nats from the formula, at the widest",
-                                      .seeds = samples,
-                                      .outcome = fabs(e->mean - exact) < 0.002 + 4 * e->error
-                                                     ? KVSI_HOLDS
-                                                     : KVSI_FAILS},
-                        "width %zu, formula %.5f; holds within 0.002 for finite width and four "
-                        "standard errors",
-                        width, exact);
+    kvsi_claims_add(out,
+                    &(kvsi_claim){.claim = "networks with random embeddings come to it as they "
+                                           "get wider",
+                                  .paper = "equal for d → ∞",
+                                  .ours = e->mean - exact,
+                                  .error = e->error,
+                                  .unit = "nats from the formula, at the widest",
+                                  .seeds = samples,
+                                  .outcome = fabs(e->mean - exact) < 0.002 + 4 * e->error
+                                                 ? KVSI_HOLDS
+                                                 : KVSI_FAILS},
+                    "width %zu, formula %.5f; holds within 0.002 for finite width and four "
+                    "standard errors",
+                    width, exact);
 }
 
-/* Networks of finite width: their mean loss comes to the formula's as they get wider. */
-static kvs_status sample(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+/* The mean loss of random networks approaches the formula as they get wider. */
+static kvs_status sample(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
-    const size *s = &sizes[trial->plan->scale];
+    const size *s = &sizes[results->plan->scale];
     const kvs_theorem3 problem = {.form = KVS_THEOREM3_EXACT, .T = KNOWN_T};
-    kvsi_figure figure = {
+    kvsi_chart chart = {
         .name = "width",
         .caption = "Mean loss of networks with random embeddings against their width "
                    "(logarithmic), with its standard error, at T = 12, α = (0.2, 0.8), β = (0.9, "
                    "0.1); the line is the formula.",
     };
-    kvsi_panel *panel = kvsi_figure_panel(&figure, "", "width d", "loss, nats");
-    kvsi_series *found = kvsi_figure_series(&figure, KVSI_MARKED, 0, "random networks"),
-                *line = kvsi_figure_series(&figure, KVSI_DASHED, 1, "formula, d → ∞");
+    kvsi_panel *panel = kvsi_chart_panel(&chart, "", "width d", "loss, nats");
+    kvsi_series *found = kvsi_chart_series(&chart, KVSI_MARKED, 0, "random networks"),
+                *line = kvsi_chart_series(&chart, KVSI_DASHED, 1, "formula, d → ∞");
     kvs_estimate e = {.mean = NAN, .error = NAN};
     double exact = NAN;
     size_t widest = 0;
@@ -143,28 +143,28 @@ static kvs_status sample(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err
     panel->key = "inside top right";
     TRY_OUT(kvs_theorem3_loss(&exact, NULL, &problem, &known, err));
     for (size_t i = 0; i < s->dims; i++) {
-        TRY_OUT(kvs_theorem3_monte_carlo(&e, trial->rt, KNOWN_T, &known, widths[i], s->samples, 1,
+        TRY_OUT(kvs_theorem3_monte_carlo(&e, results->rt, KNOWN_T, &known, widths[i], s->samples, 1,
                                          err));
         kvsi_series_add(found, (double)widths[i], e.mean, e.error);
         kvsi_series_add(line, (double)widths[i], exact, NAN);
         widest = widths[i];
     }
-    claim_width(f, &e, exact, widest, s->samples);
-    kvsi_findings_figure(f, &figure);
+    claim_width(out, &e, exact, widest, s->samples);
+    kvsi_claims_chart(out, &chart);
     return KVS_OK;
 out:
-    kvsi_figure_release(&figure);
+    kvsi_chart_release(&chart);
     return st;
 }
 
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
+static kvs_status conclude(kvsi_claims *out, const kvsi_results *results, kvs_err *err)
 {
     differences d = {0};
 
-    TRY(compare(&d, trial, err));
-    claim(f, &d);
-    TRY(sample(f, trial, err));
-    return kvsi_findings_check(f);
+    TRY(compare(&d, results, err));
+    claim(out, &d);
+    TRY(sample(out, results, err));
+    return kvsi_claims_check(out);
 }
 
 const kvsi_experiment kvsi_repro_theorem3 = {

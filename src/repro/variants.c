@@ -1,6 +1,6 @@
-/* Fig. 8a: keeping the shift's numbers within bounds, and what others do instead. */
-#include "repro/losses.h"
-#include "repro/settings.h"
+/* Fig. 8a: bounded shift coefficients, and shifts used by others. */
+#include "repro/scales.h"
+#include "repro/text_arms.h"
 
 enum { VANILLA, KV, GATE, CLAMP, SMEAR, HARD, CHANNEL, DATA, ARMS };
 
@@ -27,19 +27,15 @@ static const kvsi_loss_claim claims[] = {
      "no better"},
 };
 
-static kvs_status plan(kvsi_plan *p, kvs_err *err)
-{
-    return kvsi_plan_text_arms(p, arms, ARMS, KVSI_TEXT_SMALL, "paper-1.5b", err);
-}
-
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
-{
-    (void)err;
-    kvsi_findings_remark(f, "Smeared keys (a gated shift of keys alone), keys of which the half "
-                            "without rotation is the previous token's, taps per channel and gates "
-                            "computed from the data are not in the paper: others use them.");
-    return kvsi_conclude_text_arms(f, trial, claims, sizeof claims / sizeof *claims, VANILLA);
-}
+static const kvsi_text_comparison comparison = {
+    KVSI_TEXT_ARMS(arms),
+    KVSI_LOSS_CLAIMS(claims),
+    .size = KVSI_TEXT_SMALL,
+    .preset = "paper-1.5b",
+    .remark = "Smeared keys (a gated shift of keys alone), keys of which the half "
+              "without rotation is the previous token's, taps per channel and gates "
+              "computed from the data are not in the paper: others use them.",
+};
 
 const kvsi_experiment kvsi_repro_variants = {
     .about =
@@ -48,8 +44,7 @@ const kvsi_experiment kvsi_repro_variants = {
             .figure = "Fig. 8a",
             .claim = "Bounding the shift's numbers, by a gate or to [0, 1], makes nothing better.",
             .settings =
-                {"a tiny model, 8 steps on a made-up language: shows that everything works and "
-                 "nothing else",
+                {KVSI_SMOKE_TEXT,
                  "0.3 million parameters instead of 1.5 billion, 3.3 million tokens instead of 10 "
                  "billion, vocabulary 1024, windows of 256 tokens, cosine rate from 2e-3; four "
                  "more variants than the paper's",
@@ -58,6 +53,5 @@ const kvsi_experiment kvsi_repro_variants = {
             .seeds = {1, 3, 1},
             .learns_text = 1,
         },
-    .plan = plan,
-    .conclude = conclude,
+    .text = &comparison,
 };

@@ -1,6 +1,6 @@
-/* Fig. 8c: shifting by more than one token. */
-#include "repro/losses.h"
-#include "repro/settings.h"
+/* Fig. 8c: shift windows of more than one token. */
+#include "repro/scales.h"
+#include "repro/text_arms.h"
 
 enum { VANILLA, W1, W2, W3, W2_SOFTMAX, W3_SOFTMAX, ARMS };
 
@@ -24,19 +24,15 @@ static const kvsi_loss_claim claims[] = {
     {W3_SOFTMAX, W1, KVSI_NOT_LOWER, "nor are three that start from a softmax", "not tried"},
 };
 
-static kvs_status plan(kvsi_plan *p, kvs_err *err)
-{
-    return kvsi_plan_text_arms(p, arms, ARMS, KVSI_TEXT_SMALL, "paper-1.5b", err);
-}
-
-static kvs_status conclude(kvsi_findings *f, const kvsi_trial *trial, kvs_err *err)
-{
-    (void)err;
-    kvsi_findings_remark(f, "With the paper's init the oldest of three numbers begins below 0 half "
-                            "of the time, and the oldest of four five times out of six; a softmax "
-                            "of normal numbers keeps all of them above 0.");
-    return kvsi_conclude_text_arms(f, trial, claims, sizeof claims / sizeof *claims, VANILLA);
-}
+static const kvsi_text_comparison comparison = {
+    KVSI_TEXT_ARMS(arms),
+    KVSI_LOSS_CLAIMS(claims),
+    .size = KVSI_TEXT_SMALL,
+    .preset = "paper-1.5b",
+    .remark = "With the paper's init the oldest of three numbers begins below 0 half "
+              "of the time, and the oldest of four five times out of six; a softmax "
+              "of normal numbers keeps all of them above 0.",
+};
 
 const kvsi_experiment kvsi_repro_windows = {
     .about =
@@ -45,8 +41,7 @@ const kvsi_experiment kvsi_repro_windows = {
             .figure = "Fig. 8c",
             .claim = "Shifting by two or three tokens is no better than by one.",
             .settings =
-                {"a tiny model, 8 steps on a made-up language: shows that everything works and "
-                 "nothing else",
+                {KVSI_SMOKE_TEXT,
                  "0.3 million parameters instead of 1.5 billion, 3.3 million tokens instead of 10 "
                  "billion, vocabulary 1024, windows of 256 tokens, cosine rate from 2e-3; with "
                  "another init beside the paper's",
@@ -55,6 +50,5 @@ const kvsi_experiment kvsi_repro_windows = {
             .seeds = {1, 3, 1},
             .learns_text = 1,
         },
-    .plan = plan,
-    .conclude = conclude,
+    .text = &comparison,
 };

@@ -1,4 +1,4 @@
-/* theory/induction_head.h - the induction head as the paper defines it, on vectors, in double.
+/* theory/induction_head.h - the induction head as the paper defines it, in double precision.
  *
  *     IH(x) = sum_{s=2..L-1} softmax_s(x_L . x_{s-1} / sigma - slope (L - s)) x_s
  *
@@ -12,14 +12,14 @@
 
 kvs_status kvsi_induction_problem_check(const kvs_induction_problem *problem, kvs_err *err);
 
-/* Vectors of length 1 in random directions, of which the last repeats one of those before it. */
+/* Unit vectors in random directions; the last one repeats an earlier one. */
 void kvsi_induction_input(double *x, const kvs_induction_problem *problem, kvsi_random *random);
 
 /* out[dim] = sum_s softmax(scores)_s values_s; scores[count] become the weights. */
 void kvsi_attend(double *out, double *scores, const double *values, size_t count, size_t dim);
 
-/* What the last row of x fetches from tokens first .. last, with `keys` and `values` from that of
- * the first on.  scores[length] is room. */
+/* Attention of the last row of x over tokens first .. last; `keys` and `values` begin with those of
+ * token `first`.  scores[length] is workspace. */
 void kvsi_look_up(double *out, const double *x, const double *keys, const double *values,
                   size_t first, size_t last, const kvs_induction_problem *problem, double *scores);
 /* IH itself: the key of token s is x_{s-1}, its value x_s. */

@@ -1,5 +1,5 @@
-/* The landscape of theorem 3: its lowest place on the paper's square, and where the four numbers go
- * when all of them are free. */
+/* The loss of theorem 3 over the paper's square: its minimum on a grid, and gradient descent on all
+ * four coefficients without constraints. */
 #include "theory/theorem3.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ kvs_status kvs_theorem3_minimum(kvs_coefficients *where, double *loss, const kvs
 {
     TRY(kvsi_theorem3_check(problem, err));
     if (steps < 1 || steps > FINEST)
-        return kvsi_fail(err, KVS_E_INVALID, "steps of a side is '%zu', expected 1 to %d", steps,
+        return kvsi_fail(err, KVS_E_INVALID, "steps per side is '%zu', expected 1 to %d", steps,
                          FINEST);
     *loss = INFINITY;
     for (size_t a = 0; a <= steps; a++)
@@ -34,7 +34,7 @@ kvs_status kvs_theorem3_minimum(kvs_coefficients *where, double *loss, const kvs
     return KVS_OK;
 }
 
-/* One number's step of Adam: betas 0.9 and 0.999, eps 1e-8. */
+/* Adam for one coefficient, with betas 0.9 and 0.999, eps 1e-8. */
 typedef struct moments {
     double first, second;
 } moments;

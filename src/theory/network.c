@@ -6,7 +6,8 @@ static const char embeddings_name[] = "model.embed_tokens.weight";
 
 static kvs_status set_taps(kvs_model *network, const kvs_coefficients *at, kvs_err *err)
 {
-    const float k[] = {(float)at->alpha2, (float)at->alpha1}; /* files have the oldest first */
+    const float k[] = {(float)at->alpha2,
+                       (float)at->alpha1}; /* in files the oldest tap comes first */
     const float v[] = {(float)at->beta2, (float)at->beta1};
 
     TRY(kvs_model_write_tensor(network, "model.layers.0.self_attn.k_shift", k, 2, err));

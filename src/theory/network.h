@@ -1,7 +1,7 @@
 /* theory/network.h - the theorems' one-layer network as a model of this library.
  *
- * One head, identity projections, the embeddings as they are given, and nothing else: no norm, no
- * residual, no MLP, no positions unless ALiBi's slope is above 0. */
+ * One head with identity projections; no norm, no residual, no MLP; ALiBi if the slope is above 0,
+ * otherwise no positions. */
 #ifndef KVSI_THEORY_NETWORK_H
 #define KVSI_THEORY_NETWORK_H
 
@@ -11,12 +11,12 @@
 typedef struct kvsi_network_plan {
     size_t tokens, dim, context;
     double score_scale, slope;
-    int tied; /* logits are products with the embeddings; otherwise what attention makes */
+    int tied; /* logits are products with the embeddings; otherwise the attention output */
 } kvsi_network_plan;
 
 kvs_status kvsi_network_create(kvs_model **out, kvs_runtime *rt, const kvsi_network_plan *plan,
                                const kvs_coefficients *at, kvs_err *err);
-/* [tokens, dim] */
+/* `embeddings` is [tokens, dim]. */
 kvs_status kvsi_network_embed(kvs_model *network, const double *embeddings, kvs_err *err);
 
 #endif

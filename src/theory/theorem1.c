@@ -1,13 +1,14 @@
-/* Theorem 1: two ordinary layers of width 2d come as near to an induction head as e^-p.
+/* Theorem 1: two ordinary layers of width 2d approximate an induction head with an error of
+ * O(e^-p).
  *
- * The first layer, whose scores are positions alone, copies into the second half of each token the
- * token before it, blurred by those before that:
+ * The first layer, whose scores depend on positions only, copies the previous token into the second
+ * half of each token, mixed with the tokens before that:
  *
  *     y_s = sum_{r < s} softmax_r(-p (s - 1 - r)) x_r       ->  x_{s-1} as p grows
  *
- * The second looks x_L up among the y_s, and fetches x_s.  The proof sums to s - 1: the first layer
- * must not attend to itself, as every causal attention does.  If it does, y_s goes to x_s, and no
- * slope makes the construction an induction head. */
+ * The second compares x_L with the y_s and copies x_s.  The proof sums to s - 1: in the first layer
+ * a token must not attend to itself, although causal attention does.  If it does, y_s goes to x_s,
+ * and the construction is not an induction head for any slope. */
 #include "base/memory.h"
 #include "theory/induction_head.h"
 

@@ -3,9 +3,9 @@
  *
  *     KVSA(x) = sum_{s=1..L} softmax_s(x_L . x_{s-1} / sigma - slope (L - s)) x_s,   x_0 = 0
  *
- * The induction head sums s = 2 .. L-1, so the two are equal only where the first and the last
- * token are masked out.  Otherwise their weights, about e^(-1/sigma) each, are the gap; and where
- * x_{L-1} is x_L, the last token matches as well as the one that is looked for, at any sigma. */
+ * The induction head sums s = 2 .. L-1, so the two are equal only if the first and the last token
+ * are masked out.  Otherwise they differ by the weights of those two, about e^(-1/sigma) each.  If
+ * x_{L-1} = x_L, the last token matches as well as the right one, for any sigma. */
 #include "base/memory.h"
 #include "theory/induction_head.h"
 #include "theory/network.h"
@@ -21,7 +21,7 @@ typedef struct work {
     double *scores;                /* [length] */
 } work;
 
-/* x shifted by one token, with nothing before the first. */
+/* x shifted by one token, with zeros before the first. */
 static void shift(double *out, const double *x, double current, double previous, size_t length,
                   size_t dim)
 {
@@ -47,10 +47,9 @@ static double gap(work *w, size_t first, size_t last)
     return kvsi_largest_difference(w->made, w->head, w->problem.dim);
 }
 
-/* ---- inputs of tokens at right angles: row s is channel ids[s] ------------------------------- */
+/* ---- clean inputs: orthogonal tokens, row s is the unit vector of channel ids[s] ------------- */
 
-/* One token, away from both ends, comes again at the end; `neighbours` makes the token before the
- * end the same one too. */
+/* The token in the middle is repeated at the end; with `neighbours` also just before the end. */
 static int32_t clean_token(size_t s, size_t length, int neighbours)
 {
     const size_t source = length / 2;
@@ -68,7 +67,7 @@ static void fill_clean(work *w, int neighbours)
         w->x[s * d + (size_t)clean_token(s, n, neighbours)] = 1;
 }
 
-/* The library's own network on the clean input, against w->made. */
+/* Compares the library's network on the clean input with w->made. */
 static kvs_status run_network(double *difference, work *w, kvs_runtime *rt, kvs_err *err)
 {
     const kvs_induction_problem *p = &w->problem;
@@ -119,7 +118,7 @@ static void work_release(work *w)
     *w = (work){0};
 }
 
-/* Room for inputs of the problem's dim and for clean ones, which have a channel a token. */
+/* Memory for inputs of the problem's dim and for clean ones, with one channel per token. */
 static kvs_status work_init(work *w, const kvs_induction_problem *problem, kvs_err *err)
 {
     const size_t n = problem->length, d = problem->dim > n ? problem->dim : n;

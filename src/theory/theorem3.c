@@ -1,34 +1,34 @@
-/* Theorem 3: what the four numbers of a one-layer network do to its loss on induction.
+/* Theorem 3: the loss of a one-layer network on induction as a function of its four coefficients.
  *
  * The sequence is x_1 .. x_T, all different, then x_i once more; the answer is x_{i+1}.  Weights
  * are identity matrices, there are no positions and no 1/sqrt(d), and for d -> infinity the
- * embeddings stand at right angles.  The last token then gives e^{alpha1} to tokens i and T+1,
- * e^{alpha2} to token i+1 and 1 to the T-2 others, all over
+ * embeddings are orthogonal.  The last token then attends with weight e^{alpha1} to tokens i and
+ * T+1, e^{alpha2} to token i+1 and 1 to the T-2 others, all divided by
  *
  *     S = 2 e^{alpha1} + e^{alpha2} + T - 2
  *
- * and a token's logit is the sum of beta1 times the weight of its own place and beta2 times that of
- * the place behind it.  Tokens fall into kinds with equal logits, so the loss and its gradient are
- * sums over a table of kinds, whose rows say what beta1 and beta2 are multiplied by: so many times
- * 1, e^{alpha1} and e^{alpha2}.
+ * A token's logit is beta1 times the weight of its own position plus beta2 times the weight of the
+ * next position.  Tokens fall into kinds with equal logits, so the loss and its gradient are sums
+ * over a table of kinds.  A row holds the factors of beta1 and beta2 as multiples of 1, e^{alpha1}
+ * and e^{alpha2}.
  *
- * The paper's formula has the same table but for one row: tokens i-1 and T get beta2 e^{alpha2}
- * there instead of beta2 e^{alpha1}. */
+ * The paper's formula differs in one row: tokens i-1 and T have beta2 e^{alpha2} instead of
+ * beta2 e^{alpha1}. */
 #include "theory/theorem3.h"
 
 #include "base/memory.h"
 
 #include <math.h>
 
-enum { ONE, E1, E2, WEIGHTS };  /* the three sizes of attention weights */
+enum { ONE, E1, E2, WEIGHTS };  /* values of attention weights */
 enum { KINDS = 4, ANSWER = 0 }; /* the first kind is the answer */
 
-enum { LONGEST = 1 << 20 }; /* brute force takes T^2 steps for all i; sums stay exact enough */
+enum { LONGEST = 1 << 20 }; /* brute force over all i takes T^2 steps */
 
 typedef struct kind {
     double count;         /* tokens of this kind */
-    double own[WEIGHTS];  /* at the token's own place: times beta1 */
-    double next[WEIGHTS]; /* at the place behind it: times beta2 */
+    double own[WEIGHTS];  /* at the token's own position: times beta1 */
+    double next[WEIGHTS]; /* at the next position: times beta2 */
 } kind;
 
 typedef struct table {
@@ -60,7 +60,7 @@ static table printed(size_t length)
     return t;
 }
 
-/* As the paper draws it: both of the theorem's O(T) are one constant. */
+/* As in the paper's figure: one constant replaces both O(T) of the theorem. */
 static table figure(size_t constant)
 {
     table t = printed(4);
@@ -94,8 +94,8 @@ kvs_status kvsi_theorem3_check(const kvs_theorem3 *problem, kvs_err *err)
     if (T < least || T > LONGEST)
         return kvsi_fail(err, KVS_E_INVALID, "T is '%zu', expected %zu to %d", T, least, LONGEST);
     if (i > 0 && problem->form != KVS_THEOREM3_EXACT)
-        return kvsi_fail(err, KVS_E_INVALID, "i is '%zu', but the paper's formula knows no edges",
-                         i);
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "i is '%zu', expected 0: the paper's formula has no edge cases", i);
     if (i >= T && i > 0)
         return kvsi_fail(err, KVS_E_INVALID, "i is '%zu', expected 1 to %zu at T '%zu'", i, T - 1,
                          T);
@@ -109,7 +109,7 @@ static double times(const double factors[WEIGHTS], const double e[WEIGHTS])
     return factors[ONE] * e[ONE] + factors[E1] * e[E1] + factors[E2] * e[E2];
 }
 
-/* How the loss changes with logit l of one kind, `share` times for all tokens of the kind:
+/* Adds `share` times the gradient of the logit l of one kind:
  * l = (beta1 own + beta2 next) / S, d S / d alpha1 = 2 e^{alpha1}, d S / d alpha2 = e^{alpha2}. */
 static void add_gradient(kvs_coefficients *g, double share, double logit, const kind *k,
                          const double e[WEIGHTS], double sum, const kvs_coefficients *at)
@@ -162,13 +162,13 @@ kvs_status kvs_theorem3_loss(double *loss, kvs_coefficients *gradient, const kvs
 
 /* ---- brute force ----------------------------------------------------------------------------- */
 
-/* The dot product of two tokens' embeddings, 0 = nothing before the first. */
+/* Dot product of two tokens' embeddings; token 0 is the zero vector before the first. */
 static double dot(size_t a, size_t b)
 {
     return a > 0 && a == b;
 }
 
-/* Attention and logits place by place, from the definition. */
+/* Attention and logits position by position, from the definition. */
 static double brute_force(double *logits, size_t T, size_t i, const kvs_coefficients *at)
 {
     double sum = 0, all = 0;
@@ -208,4 +208,18 @@ kvs_status kvs_theorem3_brute_force(double *loss, size_t T, size_t i, const kvs_
 out:
     kvsi_free(logits);
     return st;
+}
+
+kvs_status kvs_theorem3_difference(double *most, size_t T, const kvs_coefficients *at, kvs_err *err)
+{
+    *most = 0;
+    for (size_t i = 1; i < T; i++) {
+        const kvs_theorem3 problem = {.form = KVS_THEOREM3_EXACT, .T = T, .i = i};
+        double exact, brute;
+
+        TRY(kvs_theorem3_loss(&exact, NULL, &problem, at, err));
+        TRY(kvs_theorem3_brute_force(&brute, T, i, at, err));
+        *most = fmax(*most, fabs(exact - brute));
+    }
+    return KVS_OK;
 }

@@ -1,4 +1,4 @@
-/* theory/theorem3.h - the loss of theorem 3 for those who have checked their problem once. */
+/* theory/theorem3.h - the loss of theorem 3, for callers that have checked the problem. */
 #ifndef KVSI_THEORY_THEOREM3_H
 #define KVSI_THEORY_THEOREM3_H
 

@@ -1,7 +1,8 @@
-/* Theorem 3 as a real network of this library: with embeddings at right angles it is the theorem's
- * limit itself, with random ones of finite width it comes near. */
+/* Theorem 3 as a real network of this library.  With orthogonal embeddings it is the theorem's
+ * limit; with random embeddings of finite width it approximates that. */
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/statistics.h"
 #include "theory/network.h"
 #include "theory/theorem3.h"
 
@@ -59,7 +60,7 @@ out:
     return st;
 }
 
-/* With the embeddings as they are; i counts from 1. */
+/* Loss with the current embeddings; i counts from 1. */
 static kvs_status trial_run(trial *t, size_t i, double *loss, kvs_err *err)
 {
     t->ids[t->T] = (int32_t)(i - 1);
@@ -105,7 +106,8 @@ kvs_status kvs_theorem3_monte_carlo(kvs_estimate *out, kvs_runtime *rt, size_t T
                                     uint64_t seed, kvs_err *err)
 {
     const kvs_theorem3 problem = {.form = KVS_THEOREM3_EXACT, .T = T};
-    double mean = 0, squares = 0; /* squares: of differences from the mean, after Welford */
+    kvsi_running losses = {0};
+    kvsi_estimate estimate;
     trial t = {0};
     kvs_status st;
 
@@ -116,15 +118,13 @@ kvs_status kvs_theorem3_monte_carlo(kvs_estimate *out, kvs_runtime *rt, size_t T
     }
     TRY_OUT(trial_init(&t, rt, T, dim, at, err));
     for (size_t n = 0; n < samples; n++) {
-        double loss, step;
+        double loss;
 
         TRY_OUT(sample(&t, seed, n, &loss, err));
-        step = loss - mean;
-        mean += step / (double)(n + 1);
-        squares += step * (loss - mean);
+        kvsi_running_add(&losses, loss);
     }
-    out->mean = mean;
-    out->error = sqrt(squares / (double)(samples - 1) / (double)samples);
+    estimate = kvsi_running_estimate(&losses);
+    *out = (kvs_estimate){estimate.mean, estimate.error};
 out:
     trial_release(&t);
     return st;

@@ -44,7 +44,7 @@ static int find_weight(char *where, kvsi_pass *p)
     for (size_t i = 0; i < m->layout.count; i++) {
         const kvsi_parameter *tensor = &m->layout.list[i];
         const int finite = m->shards ? shards_are_finite(p, m->shards, tensor, m->parameters)
-                                     : is_finite(p, m->numbers[i], tensor->count);
+                                     : is_finite(p, m->values[i], tensor->count);
 
         if (!finite) {
             snprintf(where, KVSI_WHERE_SIZE, "weight '%s'", tensor->name);

@@ -4,16 +4,16 @@
 
 #include <math.h>
 
-enum { NUMBERS_MIN = 1 << 15, SUMS_MAX = 256 }; /* numbers in a piece; most pieces */
+enum { VALUES_MIN = 1 << 15, SUMS_MAX = 256 }; /* least values per piece; most pieces */
 
-static size_t numbers_per_piece(size_t n)
+static size_t values_per_piece(size_t n)
 {
     const size_t fair = (n + SUMS_MAX - 1) / SUMS_MAX;
 
-    return fair > NUMBERS_MIN ? fair : NUMBERS_MIN;
+    return fair > VALUES_MIN ? fair : VALUES_MIN;
 }
 
-/* Float sums over short runs, joined in double: neither slow nor blind to small numbers. */
+/* Float sums over short runs, added in double: fast, and small values are not lost. */
 static double sum_squares(const float *g, size_t n)
 {
     enum { RUN = 1024 };
@@ -26,7 +26,7 @@ static double sum_squares(const float *g, size_t n)
 
 void LEVEL(sum_squares)(kvsi_context *c, double *sum, const float *g, size_t n)
 {
-    const size_t size = numbers_per_piece(n), count = (n + size - 1) / size;
+    const size_t size = values_per_piece(n), count = (n + size - 1) / size;
     double sums[SUMS_MAX];
 
     KVSI_PARALLEL_PIECES(c->threads, i, count) {
@@ -66,7 +66,7 @@ static void update(float *restrict p, const float *restrict g, float *restrict m
 void LEVEL(adamw)(kvsi_context *c, float *p, const float *g, float *m, float *v, size_t n,
                   const kvsi_adamw *h, const double *scale)
 {
-    const size_t size = numbers_per_piece(n), count = (n + size - 1) / size;
+    const size_t size = values_per_piece(n), count = (n + size - 1) / size;
 
     KVSI_PARALLEL_PIECES(c->threads, i, count) {
         const size_t at = i * size;

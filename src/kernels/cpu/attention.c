@@ -1,17 +1,17 @@
 /* Causal attention over ragged sequences, in tiles, with a running softmax: memory is linear in the
- * length.  First q^, k^, v^ (shifted, rotated) are formed once, where the tiles want them:
+ * length.  First q^, k^, v^ (shifted, rotated) are computed once, in the layout of the tiles:
  *
  *     q^   [sequence][kv_head][len * group][head_size]   the query heads that share a KV head are
  *                                                        rows of one matrix; row r is token r/group
  *     k^ v^ [sequence][kv_head][len][head_size]          or the sequence's cache
  *
- * A cache of halves is filled from there, and read tile by tile into scratch: all rows that see a
- * key see it rounded, those of its own chunk too.  Then
- * each piece of work is one block of such rows (forward) or one KV head of one sequence
- * (backward).  The backward pass computes the probabilities again from q^, k^ and the log-sums. */
+ * An F16 cache is written from there and read tile by tile into scratch, so that every row uses the
+ * rounded keys, those of its own chunk included.  Work is then split into blocks of rows (forward)
+ * or KV heads of sequences (backward).  The backward pass recomputes the probabilities from q^, k^
+ * and the log-sums. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/decode.h"
-#include "kernels/cpu/mix.h"
+#include "kernels/cpu/shift_rotate.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/host.h"
 #include "parallel/threads.h"
@@ -21,24 +21,24 @@
 
 enum {
     ROWS = 96,
-    KEYS = KVSI_MARK,
+    KEYS = KVSI_SNAPSHOT,
     FEW_ROWS = 4
-}; /* of a tile of scores; FEW_ROWS: no packing of keys */
+}; /* rows and keys of a tile of scores; below FEW_ROWS keys are not transposed */
 
 /* ---- workspace ---- */
 
 typedef struct work {
-    float *q, *k, *v;              /* mixed; layouts above */
+    float *q, *k, *v;              /* shifted and rotated; layouts above */
     float *d_q, *d_k, *d_v;        /* their gradients */
-    float *d_out, *share, *logsum; /* backward: d_out as q^ is laid out, <d_out, out>, log-sums */
+    float *d_out, *delta, *logsum; /* backward, in q^'s layout; delta = <d_out, out> of each row */
     float *taps;                   /* [heads + 2 kv_heads, KVSI_TAPS_MAX, head_size] */
-    double *d_numbers;             /* [sequences, heads + 2 kv_heads, numbers] of the shifts */
-    size_t numbers;                /* learned a head, at most */
+    double *d_params;              /* [sequences, heads + 2 kv_heads, params] */
+    size_t params;                 /* most parameters per head */
     float *scratch;                /* [threads, scratch_size(head_size)] */
 } work;
 
 /* Per thread: gradients of taps (as doubles) and their running sums, transposed keys and values,
- * a tile of a cache of halves, scores and their gradients, output rows, max and sum, one row's
+ * a tile of an F16 cache, scores and their gradients, output rows, max and sum, one row's
  * dropout factors. */
 static size_t scratch_size(size_t head_size)
 {
@@ -48,10 +48,10 @@ static size_t scratch_size(size_t head_size)
     return (floats + 15) / 16 * 16;
 }
 
-/* Where the parts of `work` start, in floats; the forward pass needs the first of them only. */
+/* Offsets of the parts of `work`, in floats; the forward pass uses those up to forward_end. */
 typedef struct plan {
     size_t scratch, taps, q, k, v, forward_end;
-    size_t d_numbers, d_q, d_k, d_v, d_out, share, logsum, end;
+    size_t d_params, d_q, d_k, d_v, d_out, delta, logsum, end;
 } plan;
 
 static size_t take(size_t *used, size_t floats)
@@ -63,7 +63,7 @@ static size_t take(size_t *used, size_t floats)
 }
 
 static plan make_plan(size_t tokens, size_t sequences, size_t heads, size_t kv_heads,
-                      size_t head_size, size_t numbers, int threads)
+                      size_t head_size, size_t params, int threads)
 {
     const size_t q = tokens * heads * head_size, k = tokens * kv_heads * head_size;
     size_t used = 0;
@@ -75,12 +75,12 @@ static plan make_plan(size_t tokens, size_t sequences, size_t heads, size_t kv_h
     p.k = take(&used, k);
     p.v = take(&used, k);
     p.forward_end = used;
-    p.d_numbers = take(&used, 2 * sequences * (heads + 2 * kv_heads) * numbers);
+    p.d_params = take(&used, 2 * sequences * (heads + 2 * kv_heads) * params);
     p.d_q = take(&used, q);
     p.d_k = take(&used, k);
     p.d_v = take(&used, k);
     p.d_out = take(&used, q);
-    p.share = take(&used, tokens * heads);
+    p.delta = take(&used, tokens * heads);
     p.logsum = take(&used, tokens * heads);
     p.end = used;
     return p;
@@ -89,16 +89,16 @@ static plan make_plan(size_t tokens, size_t sequences, size_t heads, size_t kv_h
 size_t LEVEL(attention_workspace)(const kvsi_limits *l, int threads)
 {
     const plan p = make_plan(l->tokens, l->sequences, l->heads, l->kv_heads, l->head_size,
-                             l->shift_numbers, threads);
+                             l->shift_params, threads);
 
     return (l->training ? p.end : p.forward_end) * sizeof(float);
 }
 
 static work work_in(const kvsi_context *c, const kvsi_attention *a)
 {
-    const size_t numbers = kvsi_shift_numbers(a);
-    const plan p = make_plan(a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size, numbers,
-                             c->threads);
+    const size_t params = kvsi_shift_params(a);
+    const plan p =
+        make_plan(a->tokens, a->sequences, a->heads, a->kv_heads, a->head_size, params, c->threads);
     float *base = (float *)c->workspace;
 
     return (work){
@@ -109,11 +109,11 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
         .d_k = base + p.d_k,
         .d_v = base + p.d_v,
         .d_out = base + p.d_out,
-        .share = base + p.share,
+        .delta = base + p.delta,
         .logsum = base + p.logsum,
         .taps = base + p.taps,
-        .d_numbers = (double *)(base + p.d_numbers),
-        .numbers = numbers,
+        .d_params = (double *)(base + p.d_params),
+        .params = params,
         .scratch = base + p.scratch,
     };
 }
@@ -126,9 +126,9 @@ typedef struct head_view {
     size_t kv_head;
     size_t rows, keys, past, group, head_size;
     const float *q;    /* [rows, head_size] */
-    size_t q_at;       /* of q, in numbers from the start of the workspace's q */
+    size_t q_at;       /* offset of q in the workspace's q */
     const void *k, *v; /* [keys, head_size] from key span->first on */
-    int halves;        /* of these */
+    int f16;           /* k and v are F16 */
 } head_view;
 
 static size_t q_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
@@ -136,25 +136,25 @@ static size_t q_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv
     return (span->start * a->heads + kv_head * (a->heads / a->kv_heads) * span->len) * a->head_size;
 }
 
-/* Of the chunk's own k^ or v^ in the workspace. */
+/* Offset of a head's new k^ or v^ in the workspace. */
 static size_t k_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
 {
     return (span->start * a->kv_heads + kv_head * span->len) * a->head_size;
 }
 
-/* Of a head in its cache, in numbers. */
+/* Offset of a head in its cache, in values. */
 static size_t cache_offset(const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
 {
     return kv_head * span->capacity * a->head_size;
 }
 
-/* Where all k^ or v^ of a head are that the chunk sees. */
+/* All k^ or v^ of a head that the chunk attends to. */
 static const void *keys_of(const void *cache, const float *fresh, const kvsi_attention *a,
                            const kvsi_span *span, size_t kv_head)
 {
     if (!cache)
         return fresh + k_offset(a, span, kv_head);
-    if (span->halves)
+    if (span->f16)
         return (const uint16_t *)cache + cache_offset(a, span, kv_head);
     return (const float *)cache + cache_offset(a, span, kv_head);
 }
@@ -177,23 +177,24 @@ static head_view view_head(const work *w, const kvsi_attention *a, const kvsi_sp
         .q_at = q_offset(a, span, kv_head),
         .k = keys_of(span->k, w->k, a, span, kv_head),
         .v = keys_of(span->v, w->v, a, span, kv_head),
-        .halves = span->halves && span->k,
+        .f16 = span->f16 && span->k,
     };
 }
 
-/* Rows of the head's k or v from `key` on as floats: as they lie, or `count` of them in `tile`. */
+/* Rows of the head's k or v from `key` on as floats: in place, or `count` of them decoded into
+ * `tile`. */
 static const float *rows_from(const head_view *h, const void *rows, size_t key, size_t count,
                               float *tile)
 {
     const size_t d = h->head_size, at = (key - h->span->first) * d;
 
-    if (!h->halves)
+    if (!h->f16)
         return (const float *)rows + at;
-    decode_numbers(tile, KVSI_F16, rows, at, count * d);
+    decode_values(tile, KVSI_F16, rows, at, count * d);
     return tile;
 }
 
-/* Row r sees keys first_key(r) to last_key(r), and stands at the last one. */
+/* Row r attends to keys first_key(r) to last_key(r), its own position. */
 static size_t last_key(const head_view *h, size_t r)
 {
     return h->past + r / h->group;
@@ -221,37 +222,38 @@ static const float *taps_of(const work *w, const kvsi_attention *a, unsigned tar
     return w->taps + (before + head) * KVSI_TAPS_MAX * a->head_size;
 }
 
-static mixing mixing_of(const work *w, const kvsi_attention *a, unsigned target,
-                        const kvsi_span *span, size_t head, const float *qkv)
+static shift_rotation shift_rotation_of(const work *w, const kvsi_attention *a, unsigned target,
+                                        const kvsi_span *span, size_t head, const float *qkv)
 {
-    return LEVEL(mixing_of)(a, target, span, head, qkv, taps_of(w, a, target, head));
+    return LEVEL(shift_rotation_of)(a, target, span, head, qkv, taps_of(w, a, target, head));
 }
 
-/* The chunk's rows of k^ or v^, into the cache or else into `fresh`. */
-static void mix_keys(void *cache, float *fresh, const mixing *m, const kvsi_attention *a,
-                     const kvsi_span *span, size_t kv_head)
+/* Computes the chunk's rows of k^ or v^, in the cache or in `fresh`. */
+static void shift_rotate_keys(void *cache, float *fresh, const shift_rotation *m,
+                              const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
 {
     const size_t d = a->head_size;
     const size_t at = cache_offset(a, span, kv_head) + (span->past - span->first) * d;
     float *rows = fresh + k_offset(a, span, kv_head);
 
-    LEVEL(mix)(cache && !span->halves ? (float *)cache + at : rows, d, m);
-    if (span->halves)
-        kvsi_put_halves(cache, at, rows, span->len * d);
+    LEVEL(shift_rotate)(cache && !span->f16 ? (float *)cache + at : rows, d, m);
+    if (span->f16)
+        kvsi_store_f16(cache, at, rows, span->len * d);
 }
 
-static void mix_head(const work *w, const float *qkv, const kvsi_attention *a,
-                     const kvsi_span *span, size_t kv_head)
+static void shift_rotate_head(const work *w, const float *qkv, const kvsi_attention *a,
+                              const kvsi_span *span, size_t kv_head)
 {
     const size_t d = a->head_size, group = a->heads / a->kv_heads;
-    const mixing k = mixing_of(w, a, KVS_SHIFT_K, span, kv_head, qkv);
-    const mixing v = mixing_of(w, a, KVS_SHIFT_V, span, kv_head, qkv);
+    const shift_rotation k = shift_rotation_of(w, a, KVS_SHIFT_K, span, kv_head, qkv);
+    const shift_rotation v = shift_rotation_of(w, a, KVS_SHIFT_V, span, kv_head, qkv);
 
-    mix_keys(span->k, w->k, &k, a, span, kv_head);
-    mix_keys(span->v, w->v, &v, a, span, kv_head);
+    shift_rotate_keys(span->k, w->k, &k, a, span, kv_head);
+    shift_rotate_keys(span->v, w->v, &v, a, span, kv_head);
     for (size_t g = 0; g < group; g++) {
-        const mixing q = mixing_of(w, a, KVS_SHIFT_Q, span, kv_head * group + g, qkv);
-        LEVEL(mix)(w->q + q_offset(a, span, kv_head) + g * d, group * d, &q);
+        const shift_rotation q =
+            shift_rotation_of(w, a, KVS_SHIFT_Q, span, kv_head * group + g, qkv);
+        LEVEL(shift_rotate)(w->q + q_offset(a, span, kv_head) + g * d, group * d, &q);
     }
 }
 
@@ -300,9 +302,9 @@ static size_t whole_vectors(size_t n)
     return (n + VEC - 1) / VEC * VEC;
 }
 
-/* scores[m, n] = rows . keys^T; for a few rows the keys are read as they are. */
-static void score_tile(float *scores, float *turned, const float *rows, size_t m, const float *keys,
-                       size_t n, size_t d)
+/* scores[m, n] = rows . keys^T; with few rows the keys are not transposed first. */
+static void score_tile(float *scores, float *transposed, const float *rows, size_t m,
+                       const float *keys, size_t n, size_t d)
 {
     const size_t padded = whole_vectors(n);
 
@@ -312,18 +314,18 @@ static void score_tile(float *scores, float *turned, const float *rows, size_t m
                 scores[i * KEYS + j] = j < n ? dot(rows + i * d, keys + j * d, d) : 0.0f;
         return;
     }
-    tile_transpose(turned, KEYS, keys, d, n, d, padded);
-    tile_multiply(scores, KEYS, (tile_a){rows, d, 1}, turned, KEYS, m, padded, d, 0);
+    tile_transpose(transposed, KEYS, keys, d, n, d, padded);
+    tile_multiply(scores, KEYS, (tile_a){rows, d, 1}, transposed, KEYS, m, padded, d, 0);
 }
 
-/* The factor that finish_scores leaves for the exponential, where it costs nothing. */
+/* The scale, if finish_scores leaves it to the exponential, where it costs nothing. */
 static float late_scale(const head_view *h)
 {
     return h->a->slopes ? 1.0f : h->a->scale;
 }
 
-/* Row r's products with n keys from `key` on become its scores but for late_scale: lowered by
- * distance, and -infinity for keys it does not see and for the padding. */
+/* Turns row r's products with n keys from `key` on into scores, except for late_scale: subtracts
+ * slope * distance, sets masked keys and the padding to -infinity. */
 static void finish_scores(float *scores, const head_view *h, size_t r, size_t key, size_t n)
 {
     const size_t padded = whole_vectors(n), first = first_key(h, r), next = last_key(h, r) + 1;
@@ -342,7 +344,7 @@ static void finish_scores(float *scores, const head_view *h, size_t r, size_t ke
         scores[j] = -INFINITY;
 }
 
-/* Dropout's factors for row r and n keys from `key` on; `key` is a multiple of 4. */
+/* Dropout factors for row r and n keys from `key` on; `key` is a multiple of 4. */
 static void keep_factors(float *keep, const head_view *h, size_t r, size_t key, size_t n)
 {
     const size_t row = r / h->group, head = head_of_row(h, r);
@@ -351,10 +353,9 @@ static void keep_factors(float *keep, const head_view *h, size_t r, size_t key, 
         kvsi_keep_weights(keep + j, h->a, h->span, row, head, (key + j) / 4);
 }
 
-/* Takes one row's scores into its running softmax: scores become exp(scale score - top), the sum
- * and what was summed before are brought to the new top.  Returns the factor for the output so far.
- */
-static float soften_row(float *scores, size_t padded, float scale, float *top, float *sum)
+/* One step of the running softmax of a row: scores become exp(scale * score - top), *sum is
+ * rescaled to the new *top.  Returns the factor that rescales the output so far. */
+static float softmax_row(float *scores, size_t padded, float scale, float *top, float *sum)
 {
     vec most = vec_all(-INFINITY), total = {0};
     float best, factor;
@@ -374,14 +375,14 @@ static float soften_row(float *scores, size_t padded, float scale, float *top, f
     return factor;
 }
 
-static void soften_tile(const scratch *s, const head_view *h, size_t row, size_t m, size_t key,
-                        size_t n)
+static void softmax_tile(const scratch *s, const head_view *h, size_t row, size_t m, size_t key,
+                         size_t n)
 {
     for (size_t i = 0; i < m; i++) {
         float *scores = s->scores + i * KEYS, *out = s->out + i * h->head_size, factor;
 
         finish_scores(scores, h, row + i, key, n);
-        factor = soften_row(scores, whole_vectors(n), late_scale(h), &s->top[i], &s->sum[i]);
+        factor = softmax_row(scores, whole_vectors(n), late_scale(h), &s->top[i], &s->sum[i]);
         for (size_t j = 0; factor != 1.0f && j < h->head_size; j++)
             out[j] *= factor;
         if (h->a->dropout.rate > 0) {
@@ -399,7 +400,7 @@ static void attend(const scratch *s, const head_view *h, size_t row, size_t m)
 
     memset(s->out, 0, m * d * sizeof *s->out);
     for (size_t i = 0; i < m; i++) {
-        s->top[i] = -1e30f; /* finite, so that top - best never is inf - inf */
+        s->top[i] = -1e30f; /* finite, so that top - best is never inf - inf */
         s->sum[i] = 0.0f;
     }
     for (size_t key = first_key(h, row) / KEYS * KEYS; key < keys; key += KEYS) {
@@ -407,7 +408,7 @@ static void attend(const scratch *s, const head_view *h, size_t row, size_t m)
 
         score_tile(s->scores, s->keys, h->q + row * d, m, rows_from(h, h->k, key, n, s->tile), n,
                    d);
-        soften_tile(s, h, row, m, key, n);
+        softmax_tile(s, h, row, m, key, n);
         tile_multiply(s->out, d, (tile_a){s->scores, KEYS, 1}, rows_from(h, h->v, key, n, s->tile),
                       d, m, d, n, 1);
     }
@@ -437,10 +438,11 @@ static size_t blocks_of(const kvsi_attention *a, const kvsi_span *span)
     return (span->len * (a->heads / a->kv_heads) + ROWS - 1) / ROWS;
 }
 
-static void mix_all(const kvsi_context *c, const work *w, const float *qkv, const kvsi_attention *a)
+static void shift_rotate_all(const kvsi_context *c, const work *w, const float *qkv,
+                             const kvsi_attention *a)
 {
     KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads) {
-        mix_head(w, qkv, a, &a->spans[i / a->kv_heads], i % a->kv_heads);
+        shift_rotate_head(w, qkv, a, &a->spans[i / a->kv_heads], i % a->kv_heads);
     }
 }
 
@@ -451,10 +453,10 @@ void LEVEL(attention_forward)(kvsi_context *c, float *out, float *logsum, const 
     size_t most = 0;
 
     LEVEL(make_taps)(w.taps, a);
-    mix_all(c, &w, qkv, a);
+    shift_rotate_all(c, &w, qkv, a);
     for (size_t s = 0; s < a->sequences; s++)
         most = blocks_of(a, &a->spans[s]) > most ? blocks_of(a, &a->spans[s]) : most;
-    /* Piece = (block, sequence, head), last blocks first: they see the most keys. */
+    /* Piece = (block, sequence, head); the last blocks, which have the most keys, come first. */
     KVSI_PARALLEL_PIECES(c->threads, i, most * a->sequences * a->kv_heads) {
         const size_t block = most - 1 - i / (a->sequences * a->kv_heads);
         const kvsi_span *span = &a->spans[i / a->kv_heads % a->sequences];
@@ -462,12 +464,12 @@ void LEVEL(attention_forward)(kvsi_context *c, float *out, float *logsum, const 
         if (block < blocks_of(a, span))
             forward_block(out, logsum, &w, a, span, i % a->kv_heads, block * ROWS);
     }
-    kvsi_keep_tails(a, qkv);
+    kvsi_update_tails(a, qkv);
 }
 
 /* ---- backward ---- */
 
-/* d_out and the log-sums as q^ is laid out, and <d_out, out> of each row. */
+/* Copies d_out and the log-sums into q^'s layout, and computes delta. */
 static void gather_rows(const work *w, const float *d_out, const float *out, const float *logsum,
                         const kvsi_attention *a, const kvsi_span *span, size_t kv_head)
 {
@@ -478,26 +480,26 @@ static void gather_rows(const work *w, const float *d_out, const float *out, con
         const size_t at = token_major(a, span, kv_head, r);
 
         memcpy(w->d_out + (first + r) * d, d_out + at * d, d * sizeof *d_out);
-        w->share[first + r] = dot(d_out + at * d, out + at * d, d);
+        w->delta[first + r] = dot(d_out + at * d, out + at * d, d);
         w->logsum[first + r] = logsum[at];
     }
 }
 
-/* scores -> p, d_scores -> p * (keep * d_p - share) * scale; then p drops what was dropped.
- * `late` is the factor that the scores still lack. */
+/* scores -> p, d_scores -> p * (keep * d_p - delta) * scale; p -> keep * p.  `late` is
+ * late_scale. */
 static void probability_row(float *scores, float *d_scores, const float *keep, size_t padded,
-                            float late, float scale, float logsum, float share)
+                            float late, float scale, float logsum, float delta)
 {
     for (size_t j = 0; j < padded; j += VEC) {
         const vec p = vec_exp(vec_load(scores + j) * late - logsum);
         const vec kept = keep ? vec_load(keep + j) : vec_all(1.0f);
 
-        vec_store(d_scores + j, p * (kept * vec_load(d_scores + j) - share) * scale);
+        vec_store(d_scores + j, p * (kept * vec_load(d_scores + j) - delta) * scale);
         vec_store(scores + j, p * kept);
     }
 }
 
-/* One tile of scores: its share of d_q, d_k, d_v.  keys and values are already transposed. */
+/* Adds one tile's contribution to d_q, d_k, d_v.  Keys and values are already transposed. */
 static void backward_tile(const work *w, const scratch *s, const head_view *h, size_t k_at,
                           size_t row, size_t m, size_t key, size_t n)
 {
@@ -513,7 +515,7 @@ static void backward_tile(const work *w, const scratch *s, const head_view *h, s
             keep_factors(keep, h, row + i, key, n);
         finish_scores(s->scores + i * KEYS, h, row + i, key, n);
         probability_row(s->scores + i * KEYS, s->d_scores + i * KEYS, keep, padded, late_scale(h),
-                        h->a->scale, w->logsum[first + i], w->share[first + i]);
+                        h->a->scale, w->logsum[first + i], w->delta[first + i]);
     }
     tile_multiply(w->d_v + k_at + key * d, d, (tile_a){s->scores, 1, KEYS}, d_out, d, n, d, m, 1);
     tile_multiply(w->d_k + k_at + key * d, d, (tile_a){s->d_scores, 1, KEYS}, q, d, n, d, m, 1);
@@ -521,7 +523,7 @@ static void backward_tile(const work *w, const scratch *s, const head_view *h, s
                   rows_from(h, h->k, key, n, s->tile), d, m, d, n, 1);
 }
 
-/* d_q, d_k, d_v of one KV head of one sequence, still rotated and shifted. */
+/* Gradients of q^, k^, v^ of one KV head of one sequence. */
 static void backward_head(const work *w, const kvsi_attention *a, const kvsi_span *span,
                           size_t kv_head)
 {
@@ -543,59 +545,61 @@ static void backward_head(const work *w, const kvsi_attention *a, const kvsi_spa
     }
 }
 
-/* One head of q, k or v of one sequence: d_mixed back to d_qkv and to the shift's numbers. */
-static void unmix_target(const work *w, float *d_qkv, const float *qkv, const kvsi_attention *a,
-                         size_t sequence, kvsi_target target, unsigned which, size_t head,
-                         float *d_mixed, size_t stride)
+/* One head of q, k or v of one sequence: from d_shifted to d_qkv and to the parameters'
+ * gradient. */
+static void shift_target_backward(const work *w, float *d_qkv, const float *qkv,
+                                  const kvsi_attention *a, size_t sequence, kvsi_target target,
+                                  unsigned which, size_t head, float *d_shifted, size_t stride)
 {
     const kvsi_span *span = &a->spans[sequence];
     const kvsi_shift *shift = target.shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
-    const mixing m = mixing_of(w, a, which, span, head, qkv);
+    const shift_rotation m = shift_rotation_of(w, a, which, span, head, qkv);
     const scratch s = scratch_of_thread(w, a->head_size);
-    const size_t slot = (size_t)(taps_of(w, a, which, head) - w->taps) /
-                        (KVSI_TAPS_MAX * a->head_size); /* number of the head among q, k, v */
+    const size_t slot =
+        (size_t)(taps_of(w, a, which, head) - w->taps) /
+        (KVSI_TAPS_MAX * a->head_size); /* index of the head among those of q, k, v */
 
-    LEVEL(unmix)
+    LEVEL(shift_rotate_backward)
     (d_qkv + (m.raw - qkv), s.d_taps, s.tap_sums,
-     m.gates ? shift->d_gates + (m.gates - shift->gates) : NULL, d_mixed, stride, &m);
+     m.gates ? shift->d_gates + (m.gates - shift->gates) : NULL, d_shifted, stride, &m);
     if (m.window > 0 && form->backward)
-        form->backward(w->d_numbers + (sequence * (a->heads + 2 * a->kv_heads) + slot) * w->numbers,
-                       s.d_taps, kvsi_head_numbers(shift, head, a->head_size), m.window,
+        form->backward(w->d_params + (sequence * (a->heads + 2 * a->kv_heads) + slot) * w->params,
+                       s.d_taps, kvsi_head_params(shift, head, a->head_size), m.window,
                        a->head_size);
 }
 
-static void unmix_head(const work *w, float *d_qkv, const float *qkv, const kvsi_attention *a,
-                       size_t sequence, size_t kv_head)
+static void shift_head_backward(const work *w, float *d_qkv, const float *qkv,
+                                const kvsi_attention *a, size_t sequence, size_t kv_head)
 {
     const kvsi_span *span = &a->spans[sequence];
     const size_t d = a->head_size, group = a->heads / a->kv_heads;
     const size_t at = k_offset(a, span, kv_head), q_at = q_offset(a, span, kv_head);
 
     for (size_t g = 0; g < group; g++)
-        unmix_target(w, d_qkv, qkv, a, sequence, kvsi_target_q(a), KVS_SHIFT_Q, kv_head * group + g,
-                     w->d_q + q_at + g * d, group * d);
-    unmix_target(w, d_qkv, qkv, a, sequence, kvsi_target_k(a), KVS_SHIFT_K, kv_head, w->d_k + at,
-                 d);
-    unmix_target(w, d_qkv, qkv, a, sequence, kvsi_target_v(a), KVS_SHIFT_V, kv_head, w->d_v + at,
-                 d);
+        shift_target_backward(w, d_qkv, qkv, a, sequence, kvsi_target_q(a), KVS_SHIFT_Q,
+                              kv_head * group + g, w->d_q + q_at + g * d, group * d);
+    shift_target_backward(w, d_qkv, qkv, a, sequence, kvsi_target_k(a), KVS_SHIFT_K, kv_head,
+                          w->d_k + at, d);
+    shift_target_backward(w, d_qkv, qkv, a, sequence, kvsi_target_v(a), KVS_SHIFT_V, kv_head,
+                          w->d_v + at, d);
 }
 
-/* Adds the sequences' gradients of one target's numbers, in order; `slot` is its first head. */
-static void reduce_numbers(const work *w, const kvsi_attention *a, kvsi_target target, size_t slot)
+/* Sums one target's parameter gradients over the sequences, in order; `slot` is its first head. */
+static void reduce_params(const work *w, const kvsi_attention *a, kvsi_target target, size_t slot)
 {
     const kvsi_form *form = kvsi_form_get(target.shift->form);
     const size_t slots = a->heads + 2 * a->kv_heads;
-    const size_t numbers =
-        target.shift->window > 0 ? form->numbers(target.shift->window, a->head_size) : 0;
+    const size_t params =
+        target.shift->window > 0 ? form->params(target.shift->window, a->head_size) : 0;
 
     for (size_t head = 0; head < target.heads; head++)
-        for (size_t i = 0; i < numbers; i++) {
+        for (size_t i = 0; i < params; i++) {
             double sum = 0;
 
             for (size_t s = 0; s < a->sequences; s++)
-                sum += w->d_numbers[(s * slots + slot + head) * w->numbers + i];
-            target.shift->gradient[head * numbers + i] += (float)sum;
+                sum += w->d_params[(s * slots + slot + head) * w->params + i];
+            target.shift->gradient[head * params + i] += (float)sum;
         }
 }
 
@@ -608,12 +612,12 @@ void LEVEL(attention_backward)(kvsi_context *c, float *d_qkv, const float *d_out
     KVSI_PARALLEL_PIECES(c->threads, i, a->sequences * a->kv_heads) {
         const size_t s = i / a->kv_heads, kv_head = i % a->kv_heads;
 
-        mix_head(&w, qkv, a, &a->spans[s], kv_head);
+        shift_rotate_head(&w, qkv, a, &a->spans[s], kv_head);
         gather_rows(&w, d_out, out, logsum, a, &a->spans[s], kv_head);
         backward_head(&w, a, &a->spans[s], kv_head);
-        unmix_head(&w, d_qkv, qkv, a, s, kv_head);
+        shift_head_backward(&w, d_qkv, qkv, a, s, kv_head);
     }
-    reduce_numbers(&w, a, kvsi_target_q(a), 0);
-    reduce_numbers(&w, a, kvsi_target_k(a), a->heads);
-    reduce_numbers(&w, a, kvsi_target_v(a), a->heads + a->kv_heads);
+    reduce_params(&w, a, kvsi_target_q(a), 0);
+    reduce_params(&w, a, kvsi_target_k(a), a->heads);
+    reduce_params(&w, a, kvsi_target_v(a), a->heads + a->kv_heads);
 }

@@ -1,12 +1,13 @@
-/* kernels/cpu/cpu.h - the operations of the CPU backend at one level; see kernels/backend.h. */
+/* kernels/cpu/cpu.h - the operations of the CPU backend at one level; see
+ * kernels/operations.def. */
 #ifndef KVSI_KERNELS_CPU_H
 #define KVSI_KERNELS_CPU_H
 
 #include "kernels/backend.h"
 #include "kernels/cpu/level.h"
 
-/* Row-wise operations work on pieces of rows that depend on the number of rows only; at most
- * PIECES_MAX, so that sums over pieces fit a planned buffer. */
+/* Row-wise operations are split into pieces by the number of rows alone; at most PIECES_MAX, so
+ * that sums per piece fit a planned buffer. */
 enum { PIECES_MAX = 64, PIECE_ROWS_MIN = 32 };
 
 typedef struct pieces {
@@ -29,7 +30,7 @@ static inline size_t piece_end(pieces p, size_t i, size_t n)
 #define OPERATION(name, parameters, arguments, work) void LEVEL(name) parameters;
 #include "kernels/operations.def"
 
-/* What each operation needs of the workspace, in bytes. */
+/* Workspace of each operation, in bytes. */
 size_t LEVEL(norm_workspace)(const kvsi_limits *limits);
 size_t LEVEL(attention_workspace)(const kvsi_limits *limits, int threads);
 size_t LEVEL(head_workspace)(const kvsi_limits *limits);

@@ -1,7 +1,7 @@
 /* kernels/cpu/decode.h - weights of any type as vectors of float, a run of 32 at a time.
  *
- * A run is decoded but for a common factor, which the caller applies to sums instead: that is less
- * work.  Types are constants at every call, so the switch vanishes. */
+ * A run is decoded without its scale factor, which the caller applies to sums instead: less work.
+ * Types are constants at every call, so the compiler removes the branches. */
 #ifndef KVSI_KERNELS_CPU_DECODE_H
 #define KVSI_KERNELS_CPU_DECODE_H
 
@@ -15,7 +15,7 @@
 
 enum { RUN = 32, RUN_VECTORS = RUN / VEC };
 
-/* As kvsi_dtype_bytes says, without a call. */
+/* kvsi_dtype_bytes(type, RUN), without a call. */
 INLINE size_t run_bytes(kvsi_dtype type)
 {
     return type == KVSI_Q4_0 ? 18 : type == KVSI_Q8_0 ? 34 : type == KVSI_F32 ? 4 * RUN : 2 * RUN;
@@ -26,13 +26,13 @@ typedef struct run {
     float factor;
 } run;
 
-typedef uint16_t halves_of_vec __attribute__((vector_size(2 * VEC), aligned(1), may_alias));
+typedef uint16_t f16_of_vec __attribute__((vector_size(2 * VEC), aligned(1), may_alias));
 typedef uint8_t bytes16 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef int8_t signed16 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef int16_t shorts16 __attribute__((vector_size(32), aligned(1), may_alias));
 typedef int16_t shorts_of_vec __attribute__((vector_size(2 * VEC), aligned(1), may_alias));
 
-/* 16 signed bytes as 16 / VEC vectors; in two steps, each of which is one instruction. */
+/* 16 signed bytes as 16 / VEC vectors; two conversions, each of which is one instruction. */
 INLINE void vecs_from_bytes(vec *out, bytes16 bytes)
 {
     const shorts16 wide = __builtin_convertvector((signed16)bytes, shorts16);
@@ -47,11 +47,11 @@ INLINE void vecs_from_bytes(vec *out, bytes16 bytes)
 
 INLINE veci vec_widen(const void *halves)
 {
-    return __builtin_convertvector(*(const halves_of_vec *)halves, veci);
+    return __builtin_convertvector(*(const f16_of_vec *)halves, veci);
 }
 
-/* The exponent is moved by a product, which is exact and right for subnormal numbers too; infinite
- * ones, which no weight is, come out as 65536 and more. */
+/* The exponent is adjusted by a multiplication, which is exact, also for subnormals.  Infinity,
+ * which weights do not have, becomes 65536. */
 INLINE vec vec_from_f16(const void *at)
 {
 #ifdef __F16C__
@@ -111,8 +111,8 @@ INLINE run decode_run(kvsi_dtype type, const unsigned char *at)
     return r;
 }
 
-/* `count` numbers from number `from` on of a row, both whole runs or up to the row's end. */
-INLINE void decode_numbers(float *out, kvsi_dtype type, const void *row, size_t from, size_t count)
+/* Values from .. from+count-1 of a row; both bounds are multiples of RUN or the end of the row. */
+INLINE void decode_values(float *out, kvsi_dtype type, const void *row, size_t from, size_t count)
 {
     const unsigned char *at = (const unsigned char *)row + kvsi_dtype_bytes(type, from);
     const size_t whole = type == KVSI_Q4_K ? 0 : count / RUN * RUN;
@@ -123,32 +123,32 @@ INLINE void decode_numbers(float *out, kvsi_dtype type, const void *row, size_t 
         for (int j = 0; j < RUN_VECTORS; j++)
             vec_store(out + i + j * VEC, r.w[j] * r.factor);
     }
-    if (whole < count) /* a type without runs, or the last few of a row */
+    if (whole < count) /* a type without runs, or the rest of a row */
         kvsi_dtype_decode(out + whole, type, at, count - whole);
 }
 
-/* The same for a type that is no constant. */
+/* The same for a type known at run time. */
 static inline void decode_row(float *out, kvsi_dtype type, const void *row, size_t from,
                               size_t count)
 {
     switch (type) {
     case KVSI_F16:
-        decode_numbers(out, KVSI_F16, row, from, count);
+        decode_values(out, KVSI_F16, row, from, count);
         break;
     case KVSI_BF16:
-        decode_numbers(out, KVSI_BF16, row, from, count);
+        decode_values(out, KVSI_BF16, row, from, count);
         break;
     case KVSI_Q8_0:
-        decode_numbers(out, KVSI_Q8_0, row, from, count);
+        decode_values(out, KVSI_Q8_0, row, from, count);
         break;
     case KVSI_Q4_0:
-        decode_numbers(out, KVSI_Q4_0, row, from, count);
+        decode_values(out, KVSI_Q4_0, row, from, count);
         break;
     case KVSI_Q4_K:
-        decode_numbers(out, KVSI_Q4_K, row, from, count);
+        decode_values(out, KVSI_Q4_K, row, from, count);
         break;
     default:
-        decode_numbers(out, KVSI_F32, row, from, count);
+        decode_values(out, KVSI_F32, row, from, count);
     }
 }
 

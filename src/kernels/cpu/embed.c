@@ -16,7 +16,7 @@ static void embed_row(float *y, const kvsi_matrix *table, size_t id, int add)
     const unsigned char *row =
         (const unsigned char *)table->data + id * kvsi_dtype_bytes(table->type, dim);
 
-    if (add) /* positions, which are always float32 */
+    if (add) /* positions, always float32 */
         add_row(y, (const float *)(const void *)row, dim);
     else
         decode_row(y, table->type, row, 0, dim);
@@ -33,7 +33,7 @@ void LEVEL(embed_forward)(kvsi_context *c, float *y, const kvsi_matrix *table, c
     }
 }
 
-/* Tokens repeat, so pieces are columns: each adds all tokens, in order, to its own columns. */
+/* Ids repeat, so the work is split by columns: each piece adds all tokens in order. */
 void LEVEL(embed_backward)(kvsi_context *c, float *d_table, const float *d_y, const int32_t *ids,
                            size_t n, size_t dim)
 {

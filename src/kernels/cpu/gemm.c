@@ -14,10 +14,10 @@ enum { ROWS = 6, VECTORS = 2, COLS = VECTORS * VEC };
  * (BLOCK_ROWS x DEPTH) in the second. */
 enum { DEPTH = 256, BLOCK_ROWS = 240 };
 
-/* What is packed of A at once, at most; PACKED_A floats in all. */
+/* Most rows and floats of A that are packed at once. */
 enum { SPAN_ROWS = 4080, PACKED_A = 1 << 22 };
 
-/* A piece of C is what one thread computes: tall, since it packs its columns of B. */
+/* A piece of C is computed by one thread, which packs its columns of B: pieces are tall. */
 enum { PIECE_COLS = 256, PIECE_COLS_MIN = 128, PACKED_B = PIECE_COLS * DEPTH };
 enum { PIECES_WANTED = 8, PIECES_NEEDED = 4 };
 
@@ -61,11 +61,11 @@ INLINE void pack_panel(float *restrict panel, matrix_view v, size_t width, size_
         memset(panel + p * width + count, 0, (width - count) * sizeof *panel);
 }
 
-/* A span of A, packed: for each block of DEPTH, panels of ROWS one behind the other. */
+/* A span of A, packed: for each block of DEPTH, consecutive panels of ROWS. */
 typedef struct span {
     const float *packed;
-    size_t row, rows;    /* of A */
-    size_t inner, depth; /* of A's columns */
+    size_t row, rows;    /* rows of A */
+    size_t inner, depth; /* columns of A */
 } span;
 
 static size_t panel_rows(const span *s)
@@ -95,7 +95,7 @@ static void pack_rows(const gemm *g, const span *s, float *packed, size_t piece)
 
         if (g->weights && kvsi_rounds_inputs(g->weights->type)) {
             for (size_t i = 0; i < count; i++)
-                round_numbers(rounded + i * DEPTH, v.at + i * v.row, depth);
+                round_values(rounded + i * DEPTH, v.at + i * v.row, depth);
             v = (matrix_view){rounded, DEPTH, 1};
         }
         pack_panel(packed + (packed_panel(s, inner, row) - s->packed), v, ROWS, count, depth);
@@ -112,13 +112,13 @@ static void pack_span(const kvsi_context *c, const gemm *g, const span *s, float
 
 /* ---- the inner kernel ---- */
 
-/* What a tile of C starts from, with its own distance of rows. */
+/* Initial values of a tile of C; start has rows `ld` apart. */
 typedef struct origin {
     const float *start, *bias;
     size_t ld;
 } origin;
 
-/* Written out in full: the loops over constants must vanish, and the sums stay in registers. */
+/* The loops over constants must be unrolled so that the sums stay in registers. */
 INLINE void add_products(vec sum[ROWS][VECTORS], const float *restrict a, const float *restrict b,
                          size_t depth)
 {
@@ -165,7 +165,7 @@ static void multiply_whole(float *c, size_t ldc, const float *restrict a, const 
         }
 }
 
-/* A tile at the edge, of fewer rows or columns: through a whole one. */
+/* A tile at the edge, with fewer rows or columns: computed in a full-size buffer. */
 static void multiply_edge(float *c, size_t ldc, const float *restrict a, const float *restrict b,
                           size_t depth, origin o, size_t rows, size_t cols)
 {
@@ -208,7 +208,7 @@ typedef struct tiling {
     size_t rows, cols, row_count, col_count;
 } tiling;
 
-/* `n` in `count` parts of whole panels, as equal as can be. */
+/* Size of each of `count` about equal parts of n, rounded up to whole panels. */
 static size_t part(size_t n, size_t count, size_t panel)
 {
     return divide_up(divide_up(n, count), panel) * panel;
@@ -224,7 +224,7 @@ static tiling cut_pieces(size_t rows, size_t cols)
     while (across * down < PIECES_WANTED && rows / down >= 2 * BLOCK_ROWS)
         down *= 2;
     while (across * down < PIECES_NEEDED && cols / across >= 4 * COLS)
-        across *= 2; /* of a small C: narrow is slower, but less so than alone */
+        across *= 2; /* a small C: narrow pieces are slower, but idle threads are worse */
     t.rows = part(rows, down, ROWS);
     t.cols = part(cols, across, COLS);
     t.row_count = divide_up(rows, t.rows);
@@ -232,12 +232,13 @@ static tiling cut_pieces(size_t rows, size_t cols)
     return t;
 }
 
-/* A panel of columns of B: float32 as it lies, weights of other types or orders row by row. */
+/* Packs a panel of columns of B; weights that are not plain float32 are decoded first. */
 static void pack_columns(float *panel, const gemm *g, size_t inner, size_t depth, size_t col,
                          size_t count)
 {
     const kvsi_matrix *w = g->weights;
-    matrix_view v = {g->b.at, g->b.col, g->b.row}; /* columns are a panel's rows */
+    matrix_view v = {g->b.at, g->b.col,
+                     g->b.row}; /* transposed: columns of B are rows of the panel */
     float decoded[COLS * DEPTH];
 
     if (!w)

@@ -1,16 +1,15 @@
 /* kernels/cpu/gemm.h - products of large matrices:  C = start + A B, or C += A B.
  *
- * A is packed whole into panels of a few rows, B block by block into panels of a few columns, so
- * that the inner kernel reads both from one end to the other.  Work is cut by shape alone, and each
- * number of C is summed over the inner dimension in one fixed order: the bits depend neither on the
- * number of threads nor on the number of rows. */
+ * A is packed into panels of ROWS rows, B block by block into panels of COLS columns, so that the
+ * inner kernel reads both sequentially.  Work is split by shape alone, and each element of C is
+ * summed over k in one fixed order: the bits depend neither on the number of threads nor on m. */
 #ifndef KVSI_KERNELS_CPU_GEMM_H
 #define KVSI_KERNELS_CPU_GEMM_H
 
 #include "kernels/backend.h"
 #include "kernels/cpu/level.h"
 
-/* Element (i, j) stands at at[i * row + j * col]; one of the strides is 1. */
+/* Element (i, j) is at[i * row + j * col]; one of the strides is 1. */
 typedef struct matrix_view {
     const float *at;
     size_t row, col;
@@ -23,11 +22,11 @@ typedef struct gemm {
     matrix_view b;              /* [k, n]; or */
     const kvsi_matrix *weights; /* [n, k] of any type, B's transpose */
     size_t m, n, k;
-    const float *start; /* what C starts from, shaped like C; may be C itself; NULL = 0 */
+    const float *start; /* initial C, same shape and stride; may be C itself; NULL = 0 */
     const float *bias;  /* [n], added to every row; NULL = none */
 } gemm;
 
-/* The last bytes of the context's workspace are used; what stands before them is left alone. */
+/* Uses the last gemm_workspace() bytes of the context's workspace. */
 void LEVEL(gemm)(const kvsi_context *c, const gemm *g);
 size_t LEVEL(gemm_workspace)(int threads);
 

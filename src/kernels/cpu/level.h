@@ -1,7 +1,7 @@
 /* kernels/cpu/level.h - one source, several processors.
  *
- * Every file of this folder is compiled once per CPU level, with KVSI_LEVEL set to its name and the
- * compiler told what it may use.  LEVEL(f) is the name of f at that level. */
+ * Every file of this folder is compiled once per CPU level, with KVSI_LEVEL set to its name and
+ * compiler flags for its instruction set.  LEVEL(f) is the name of f at that level. */
 #ifndef KVSI_KERNELS_CPU_LEVEL_H
 #define KVSI_KERNELS_CPU_LEVEL_H
 

@@ -1,8 +1,8 @@
-/* Linear layers: products of large matrices, and a path of their own for few tokens. */
+/* Linear layers: gemm, or one of the other paths for few tokens and quantized weights. */
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/few.h"
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/many.h"
+#include "kernels/cpu/linear_gemv.h"
+#include "kernels/cpu/linear_int16.h"
 #include "kernels/cpu/vector.h"
 #include "parallel/threads.h"
 
@@ -16,7 +16,7 @@ static size_t least(size_t x, size_t y)
     return x < y ? x : y;
 }
 
-static void forward_many(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w, size_t n,
+static void forward_part(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w, size_t n,
                          const float *residual)
 {
     const gemm product = {.c = y,
@@ -29,8 +29,8 @@ static void forward_many(kvsi_context *c, float *y, const float *x, const kvsi_m
                           .start = residual,
                           .bias = w->bias};
 
-    if (LEVEL(has_many)(c, w))
-        LEVEL(linear_many)(c, y, x, w, n, residual);
+    if (LEVEL(int16_suits)(c, w))
+        LEVEL(linear_int16)(c, y, x, w, n, residual);
     else
         LEVEL(gemm)(c, &product);
 }
@@ -38,12 +38,12 @@ static void forward_many(kvsi_context *c, float *y, const float *x, const kvsi_m
 void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
                            size_t n, const float *residual)
 {
-    if (LEVEL(are_few)(c, w, n)) {
-        LEVEL(linear_few)(c, y, x, w, n, residual);
+    if (LEVEL(gemv_suits)(c, w, n)) {
+        LEVEL(linear_gemv)(c, y, x, w, n, residual);
         return;
     }
     for (; w; w = w->next) {
-        forward_many(c, y, x, w, n, residual);
+        forward_part(c, y, x, w, n, residual);
         y += w->rows;
         residual = residual ? residual + w->rows : NULL;
     }
@@ -79,7 +79,7 @@ void LEVEL(linear_backward_weight)(kvsi_context *c, float *d_w, const float *d_y
     LEVEL(gemm)(c, &product);
 }
 
-/* Pieces are columns: each adds all rows, in order, to its own columns. */
+/* Split by columns: each piece adds all rows in order. */
 void LEVEL(linear_backward_bias)(kvsi_context *c, float *d_bias, const float *d_y, size_t n,
                                  size_t rows)
 {

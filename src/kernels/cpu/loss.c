@@ -68,7 +68,7 @@ static size_t argmax(const float *x, size_t n)
     return best;
 }
 
-/* sum_i exp(x[i] - shift), floats over short runs, joined in double */
+/* sum_i exp(x[i] - shift): float sums over short runs, added in double */
 static double sum_exp(const float *x, size_t n, float shift)
 {
     enum { RUN = 512 };

@@ -10,7 +10,7 @@ size_t LEVEL(norm_workspace)(const kvsi_limits *limits)
     return PIECES_MAX * 2 * limits->dim * sizeof(float); /* sums for d_gain and d_bias per piece */
 }
 
-/* What a row is normalised by: its mean (0 for RMSNorm) and 1 / deviation. */
+/* Mean (0 for RMSNorm) and 1 / deviation of a row. */
 typedef struct moments {
     float mean, inverse;
 } moments;

@@ -7,8 +7,7 @@ static size_t larger(size_t x, size_t y)
     return x > y ? x : y;
 }
 
-/* Operations use the workspace from its start; products of matrices, which the head contains, use
- * its end. */
+/* Operations use the start of the workspace; gemm, which the head calls, uses its end. */
 static size_t workspace_bytes(const kvsi_limits *limits, int threads)
 {
     enum { ALIGNMENT = 64 };

@@ -1,10 +1,9 @@
-/* What the machine can do at this level, for measuring: arithmetic without memory, and memory
- * without arithmetic. */
+/* Measuring the machine at this level: arithmetic without memory, memory without arithmetic. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vector.h"
 #include "parallel/threads.h"
 
-/* Enough to hide the latency of two multiply-adds a cycle, few enough for 16 registers. */
+/* Enough to hide the latency of two multiply-adds per cycle, few enough for 16 registers. */
 enum { CHAINS = 12 };
 
 static float burn(float start, size_t rounds)

@@ -1,4 +1,4 @@
-/* kernels/cpu/round.h - kernels/rounding.h, by vectors. */
+/* kernels/cpu/round.h - kernels/rounding.h with vectors. */
 #ifndef KVSI_KERNELS_CPU_ROUND_H
 #define KVSI_KERNELS_CPU_ROUND_H
 
@@ -7,10 +7,10 @@
 
 enum { ROUND_VECTORS = KVSI_ROUND_BLOCK / VEC };
 
-/* A block's whole numbers, still as floats; returns their step, NaN if one of x is not finite. */
+/* Rounds one block to integers, kept as floats; returns its step, NaN if one of x is not finite. */
 INLINE float round_block(vec out[ROUND_VECTORS], const float *x)
 {
-    const vec magic = vec_all(12582912.0f); /* 1.5 * 2^23: adding it rounds to a whole number */
+    const vec magic = vec_all(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
     vec top = {0}, nothing = {0};
     float largest, inverse;
 
@@ -30,8 +30,8 @@ INLINE float round_block(vec out[ROUND_VECTORS], const float *x)
     return (inverse > 0 ? largest / (float)KVSI_ROUND_TOP : 0.0f) + vec_sum(nothing);
 }
 
-/* `count` numbers, whole blocks, as what they are rounded to. */
-static inline void round_numbers(float *out, const float *x, size_t count)
+/* Rounds whole blocks of `count` values in all: out = integer * step. */
+static inline void round_values(float *out, const float *x, size_t count)
 {
     for (size_t i = 0; i < count; i += KVSI_ROUND_BLOCK) {
         vec whole[ROUND_VECTORS];

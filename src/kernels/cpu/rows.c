@@ -6,16 +6,16 @@
 
 #include <math.h>
 
-enum { PIECE_NUMBERS = 1 << 14 }; /* a multiple of 4: dropout's words come in fours */
+enum { PIECE_VALUES = 1 << 14 }; /* a multiple of 4: dropout draws four words at a time */
 
 static size_t pieces_of(size_t count)
 {
-    return (count + PIECE_NUMBERS - 1) / PIECE_NUMBERS;
+    return (count + PIECE_VALUES - 1) / PIECE_VALUES;
 }
 
 static size_t end_of_piece(size_t i, size_t count)
 {
-    return (i + 1) * PIECE_NUMBERS < count ? (i + 1) * PIECE_NUMBERS : count;
+    return (i + 1) * PIECE_VALUES < count ? (i + 1) * PIECE_VALUES : count;
 }
 
 void LEVEL(dropout)(kvsi_context *c, float *x, size_t count, const kvsi_dropout *d)
@@ -23,7 +23,7 @@ void LEVEL(dropout)(kvsi_context *c, float *x, size_t count, const kvsi_dropout 
     KVSI_PARALLEL_PIECES(c->threads, i, pieces_of(count)) {
         const size_t end = end_of_piece(i, count);
 
-        for (size_t at = i * PIECE_NUMBERS; at < end; at += 4) {
+        for (size_t at = i * PIECE_VALUES; at < end; at += 4) {
             float factors[4];
 
             kvsi_keep_factors(factors, d, at / 4);
@@ -39,7 +39,7 @@ void LEVEL(add)(kvsi_context *c, float *y, const float *x, size_t count)
         float *restrict to = y;
         const float *restrict from = x;
 
-        for (size_t at = i * PIECE_NUMBERS; at < end_of_piece(i, count); at++)
+        for (size_t at = i * PIECE_VALUES; at < end_of_piece(i, count); at++)
             to[at] += from[at];
     }
 }

@@ -2,8 +2,9 @@
  *
  *     C[m,n] (+)= A[m,k] B[k,n]
  *
- * A is read number by number at a[i * a_row + p * a_col], so either orientation costs the same; the
- * rows of B and C are contiguous.  The inner kernel holds ROWS x 2 vectors of C in registers. */
+ * A is read one value at a time at a[i * a_row + p * a_col], so either orientation costs the same;
+ * the rows of B and C are contiguous.  The inner kernel holds ROWS x 2 vectors of C in
+ * registers. */
 #ifndef KVSI_KERNELS_CPU_TILE_H
 #define KVSI_KERNELS_CPU_TILE_H
 
@@ -16,7 +17,7 @@ typedef struct tile_a {
     size_t row, col; /* strides */
 } tile_a;
 
-/* rows and vectors are constants at every call, so the loops over them vanish. */
+/* rows and vectors are constants at every call, so the loops over them are unrolled. */
 INLINE void tile_kernel(size_t rows, size_t vectors, float *c, size_t ldc, tile_a a, const float *b,
                         size_t ldb, size_t k, int add)
 {

@@ -1,4 +1,4 @@
-/* kernels/cpu/vector.h - short vectors of floats, as the compiler's vector types.
+/* kernels/cpu/vector.h - short vectors of floats, by the compiler's vector types.
  *
  * `vec` is as wide as the level's registers.  Sums over a vector's lanes have a fixed order, so
  * results depend on the level and the data only. */
@@ -32,7 +32,7 @@ INLINE void vec_store(float *p, vec x)
 
 INLINE vec vec_all(float x)
 {
-    return x - (vec){0}; /* not 0 + x, which is no copy where x is -0 */
+    return x - (vec){0}; /* not 0 + x, which turns -0 into 0 */
 }
 
 INLINE vec vec_select(veci mask, vec yes, vec no)
@@ -45,7 +45,7 @@ INLINE vec vec_max(vec x, vec y)
     return vec_select(x > y, x, y);
 }
 
-/* Halves are added until one lane is left: few steps wait for one another. */
+/* Adds halves until one lane is left: a short dependency chain. */
 INLINE float vec_sum(vec x)
 {
     float lanes[VEC];
@@ -57,7 +57,7 @@ INLINE float vec_sum(vec x)
     return lanes[0];
 }
 
-/* The largest lane; NaN is passed over. */
+/* The largest lane; NaN is ignored. */
 INLINE float vec_top(vec x)
 {
     float top = x[0];
@@ -89,13 +89,13 @@ INLINE vec vec_exp(vec x)
     return vec_select(x < lowest, vec_all(0.0f), p * (vec)exponent);
 }
 
-/* The same for one number: first lane of a vector. */
+/* exp of one value, with the same bits as vec_exp. */
 INLINE float exp_one(float x)
 {
     return vec_exp(vec_all(x))[0];
 }
 
-/* sum_i x[i] * y[i], in four running sums that are joined at the end */
+/* sum_i x[i] * y[i], in four running sums that are added at the end */
 INLINE float dot(const float *x, const float *y, size_t n)
 {
     vec sums[4] = {{0}, {0}, {0}, {0}};

@@ -1,10 +1,10 @@
 /* Reference attention: the definition, row by row.
  *
  *     x^_t = rotate(shift(x)_t, t)  for q and k,  shift only for v
- *     out_t = sum_s p_ts m_ts v^_s,   p_ts = exp(score_ts - logsum_t),  m = dropout's factors
- *     score_ts = q^_t . k^_s * scale - slope * (t - s),  over the keys s that t sees
+ *     out_t = sum_s p_ts m_ts v^_s,   p_ts = exp(score_ts - logsum_t),  m = dropout factors
+ *     score_ts = q^_t . k^_s * scale - slope * (t - s),  over the keys s visible to t
  *
- * Workspace, in this order: q^ k^ v^, their gradients (training), and room for one head's taps.
+ * Workspace, in this order: q^ k^ v^, their gradients (training), and one head's taps.
  * q^ is [tokens, heads, head_size]; k^ and v^ are [kv_heads, len, head_size] sequence by sequence,
  * as in a cache. */
 #include "kernels/forms.h"
@@ -15,9 +15,9 @@
 #include <string.h>
 
 typedef struct work {
-    double *d_taps;    /* [KVSI_TAPS_MAX, head_size] */
-    double *d_numbers; /* [numbers of a head] */
-    real *taps;        /* [KVSI_TAPS_MAX, head_size] */
+    double *d_taps;   /* [KVSI_TAPS_MAX, head_size] */
+    double *d_params; /* [parameters per head] */
+    real *taps;       /* [KVSI_TAPS_MAX, head_size] */
     real *q, *k, *v, *d_q, *d_k, *d_v;
 } work;
 
@@ -27,7 +27,7 @@ size_t kvsi_ref_attention_workspace(const kvsi_limits *limits)
         limits->tokens * (limits->heads + 2 * limits->kv_heads) * limits->head_size;
     const size_t taps = KVSI_TAPS_MAX * limits->head_size;
 
-    return (taps + limits->shift_numbers) * sizeof(double) +
+    return (taps + limits->shift_params) * sizeof(double) +
            (taps + mixed * (limits->training ? 2 : 1)) * sizeof(real);
 }
 
@@ -39,8 +39,8 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
     work w;
 
     w.d_taps = (double *)c->workspace;
-    w.d_numbers = w.d_taps + taps;
-    w.taps = (real *)(w.d_numbers + kvsi_shift_numbers(a));
+    w.d_params = w.d_taps + taps;
+    w.taps = (real *)(w.d_params + kvsi_shift_params(a));
     w.q = w.taps + taps;
     w.k = w.q + q;
     w.v = w.k + k;
@@ -53,7 +53,7 @@ static work work_in(const kvsi_context *c, const kvsi_attention *a)
 /* The K^ (or V^) of one head of a sequence: in its cache, or in `block`. */
 typedef struct kept_rows {
     void *at;
-    int halves; /* F16, not reals */
+    int f16; /* F16 instead of real */
 } kept_rows;
 
 static kept_rows rows_of(void *cache, real *block, const kvsi_span *span, size_t kv_head,
@@ -63,27 +63,26 @@ static kept_rows rows_of(void *cache, real *block, const kvsi_span *span, size_t
 
     if (!cache)
         return (kept_rows){block + (span->start * a->kv_heads + kv_head * span->len) * d, 0};
-    if (span->halves)
+    if (span->f16)
         return (kept_rows){(uint16_t *)cache + in_cache, 1};
     return (kept_rows){(real *)cache + in_cache, 0};
 }
 
-static real number_at(kept_rows x, size_t i)
+static real value_at(kept_rows x, size_t i)
 {
-    return x.halves ? (real)kvsi_f16_to_float(((const uint16_t *)x.at)[i])
-                    : ((const real *)x.at)[i];
+    return x.f16 ? (real)kvsi_f16_to_float(((const uint16_t *)x.at)[i]) : ((const real *)x.at)[i];
 }
 
 /* ---- shift and rotation ---- */
 
-/* The raw rows that make up row t of one head, oldest first; NULL = before the start. */
+/* The raw rows that row t of one head is a sum of, oldest first; NULL = before the start. */
 static void raw_rows(const real **rows, kvsi_target target, const real *tail, const real *qkv,
                      const kvsi_span *span, size_t t, size_t head, const kvsi_attention *a)
 {
     const size_t window = target.shift->window, column = head * a->head_size;
 
     for (size_t j = 0; j <= window; j++) {
-        const size_t source = t + j; /* counted from the tail's oldest row */
+        const size_t source = t + j; /* index into (tail, new rows) */
         if (source >= window)
             rows[j] =
                 qkv + (span->start + source - window) * kvsi_qkv_width(a) + target.column + column;
@@ -97,7 +96,7 @@ static double gate_of(const kvsi_shift *shift, size_t row, size_t head)
     return 1.0 / (1.0 + exp(-(double)shift->gates[row * shift->gate_stride + head]));
 }
 
-/* The taps of one head at one row of the batch; only gates make them differ from row to row. */
+/* The taps of one head at one row of the batch; they depend on the row only with gates. */
 static void taps_at(real *taps, const kvsi_shift *shift, size_t row, size_t head, size_t d)
 {
     const kvsi_form *form = kvsi_form_get(shift->form);
@@ -109,13 +108,13 @@ static void taps_at(real *taps, const kvsi_shift *shift, size_t row, size_t head
         taps[d + i] = 1 - taps[i];
     }
     if (shift->window > 0 && !form->gated)
-        form->taps(taps, kvsi_head_numbers(shift, head, d), shift->window, d);
+        form->taps(taps, kvsi_head_params(shift, head, d), shift->window, d);
 }
 
 /* Row t of one head, shifted and, if `rotary`, rotated. */
-static void mix_row(real *out, const work *w, kvsi_target target, const real *tail, const real *qkv,
-                    const kvsi_span *span, size_t t, size_t head, const kvsi_attention *a,
-                    size_t rotary)
+static void shift_row(real *out, const work *w, kvsi_target target, const real *tail,
+                      const real *qkv, const kvsi_span *span, size_t t, size_t head,
+                      const kvsi_attention *a, size_t rotary)
 {
     const real *rows[KVSI_TAPS_MAX];
 
@@ -126,19 +125,19 @@ static void mix_row(real *out, const work *w, kvsi_target target, const real *ta
         kvsi_ref_rotate_row(out, a->rotations + (span->past + t) * rotary, rotary, 1);
 }
 
-/* Puts row t of K^ or V^, which was made at `row`, where it is kept. */
+/* Stores row t of K^ or V^, computed at `row`. */
 static void keep_row(kept_rows kept, real *row, const kvsi_span *span, size_t t, size_t d)
 {
     const size_t at = (span->past - span->first + t) * d;
 
-    if (span->halves)
-        kvsi_put_halves(kept.halves ? kept.at : NULL, at, row, d);
-    if (!kept.halves && (real *)kept.at + at != row)
+    if (span->f16)
+        kvsi_store_f16(kept.f16 ? kept.at : NULL, at, row, d);
+    if (!kept.f16 && (real *)kept.at + at != row)
         memcpy((real *)kept.at + at, row, d * sizeof *row);
 }
 
-static void mix_keys(const work *w, const real *qkv, const kvsi_span *span, size_t head,
-                     const kvsi_attention *a)
+static void shift_rotate_keys(const work *w, const real *qkv, const kvsi_span *span, size_t head,
+                              const kvsi_attention *a)
 {
     const size_t d = a->head_size;
     const kept_rows k = rows_of(span->k, w->k, span, head, a),
@@ -147,24 +146,24 @@ static void mix_keys(const work *w, const real *qkv, const kvsi_span *span, size
     real *new_v = rows_of(NULL, w->v, span, head, a).at;
 
     for (size_t t = 0; t < span->len; t++, new_k += d, new_v += d) {
-        mix_row(new_k, w, kvsi_target_k(a), span->tail_k, qkv, span, t, head, a, a->rotary);
-        mix_row(new_v, w, kvsi_target_v(a), span->tail_v, qkv, span, t, head, a, 0);
+        shift_row(new_k, w, kvsi_target_k(a), span->tail_k, qkv, span, t, head, a, a->rotary);
+        shift_row(new_v, w, kvsi_target_v(a), span->tail_v, qkv, span, t, head, a, 0);
         keep_row(k, new_k, span, t, d);
         keep_row(v, new_v, span, t, d);
     }
 }
 
-static void mix_all(const work *w, const real *qkv, const kvsi_attention *a)
+static void shift_rotate_all(const work *w, const real *qkv, const kvsi_attention *a)
 {
     for (size_t s = 0; s < a->sequences; s++) {
         const kvsi_span *span = &a->spans[s];
 
         for (size_t t = 0; t < span->len; t++)
             for (size_t h = 0; h < a->heads; h++)
-                mix_row(w->q + ((span->start + t) * a->heads + h) * a->head_size, w,
-                        kvsi_target_q(a), span->tail_q, qkv, span, t, h, a, a->rotary);
+                shift_row(w->q + ((span->start + t) * a->heads + h) * a->head_size, w,
+                          kvsi_target_q(a), span->tail_q, qkv, span, t, h, a, a->rotary);
         for (size_t h = 0; h < a->kv_heads; h++)
-            mix_keys(w, qkv, span, h, a);
+            shift_rotate_keys(w, qkv, span, h, a);
     }
 }
 
@@ -174,7 +173,7 @@ typedef struct query {
     const kvsi_attention *a;
     const kvsi_span *span;
     size_t row, head;   /* in the batch */
-    size_t first, last; /* keys it sees: first <= s <= last, and it stands at `last` */
+    size_t first, last; /* visible keys: first <= s <= last = its own position */
     size_t origin;      /* the key in row 0 of the cache */
     const real *q;
 } query;
@@ -213,7 +212,7 @@ static double score(const query *q, kept_rows k, size_t s)
     double sum = 0;
 
     for (size_t i = 0; i < a->head_size; i++)
-        sum += (double)q->q[i] * (double)number_at(k, (s - q->origin) * a->head_size + i);
+        sum += (double)q->q[i] * (double)value_at(k, (s - q->origin) * a->head_size + i);
     return sum * (double)a->scale - slope * (double)(q->last - s);
 }
 
@@ -233,7 +232,7 @@ static double attend(real *out, const query *q, kept_rows k, kept_rows v)
             exp(score(q, k, s) - top) / sum *
             (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
         for (size_t i = 0; i < d; i++)
-            out[i] += (real)(p * (double)number_at(v, (s - q->origin) * d + i));
+            out[i] += (real)(p * (double)value_at(v, (s - q->origin) * d + i));
     }
     return top + log(sum);
 }
@@ -244,7 +243,7 @@ void kvsi_ref_attention_forward(kvsi_context *c, real *out, real *logsum, const 
     const work w = work_in(c, a);
     const size_t d = a->head_size, group = a->heads / a->kv_heads;
 
-    mix_all(&w, qkv, a);
+    shift_rotate_all(&w, qkv, a);
     for (size_t s = 0; s < a->sequences; s++) {
         const kvsi_span *span = &a->spans[s];
 
@@ -258,17 +257,17 @@ void kvsi_ref_attention_forward(kvsi_context *c, real *out, real *logsum, const 
                 logsum[row] = (real)attend(out + row * d, &q, k, v);
             }
     }
-    kvsi_keep_tails(a, qkv);
+    kvsi_update_tails(a, qkv);
 }
 
 /* ---- backward ---- */
 
-/* Gradients of one query row: d_q, and its share of d_k and d_v, which start at kv. */
+/* Gradients of one query row: d_q, and its contributions to d_k and d_v, which start at kv. */
 static void attend_backward(const work *w, const query *q, size_t kv, const real *d_out,
                             const real *out, double logsum)
 {
     const size_t d = q->a->head_size;
-    const double shared = dot(d_out, out, d);
+    const double delta = dot(d_out, out, d);
     real *d_q = w->d_q + (q->q - w->q);
 
     for (size_t s = q->first; s <= q->last; s++) {
@@ -276,7 +275,7 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
         const double p = exp(score(q, (kept_rows){w->k + kv, 0}, s) - logsum);
         const double keep =
             (double)kvsi_keep_weight(q->a, q->span, q->row - q->span->start, q->head, s);
-        const double d_score = p * (keep * dot(d_out, w->v + at, d) - shared) * (double)q->a->scale;
+        const double d_score = p * (keep * dot(d_out, w->v + at, d) - delta) * (double)q->a->scale;
 
         for (size_t i = 0; i < d; i++) {
             d_q[i] += (real)(d_score * (double)w->k[at + i]);
@@ -286,10 +285,11 @@ static void attend_backward(const work *w, const query *q, size_t kv, const real
     }
 }
 
-/* d_x_t += sum_j taps_{t+window-j}[j] * d_x^_{t+window-j}: row t's part in later rows. */
-static void unmix_row(real *d_x, const work *w, const real *d_mixed, size_t stride,
-                      const kvsi_shift *shift, const kvsi_span *span, size_t t, size_t head,
-                      size_t d)
+/* d_x_t += sum_j taps_{t+window-j}[j] * d_x^_{t+window-j}: the contributions of row t to later
+ * rows. */
+static void shift_row_backward(real *d_x, const work *w, const real *d_shifted, size_t stride,
+                               const kvsi_shift *shift, const kvsi_span *span, size_t t,
+                               size_t head, size_t d)
 {
     memset(d_x, 0, d * sizeof *d_x);
     for (size_t ahead = 0; ahead <= shift->window && t + ahead < span->len; ahead++) {
@@ -297,52 +297,52 @@ static void unmix_row(real *d_x, const work *w, const real *d_mixed, size_t stri
 
         taps_at(w->taps, shift, span->start + t + ahead, head, d);
         for (size_t i = 0; i < d; i++)
-            d_x[i] += taps[i] * d_mixed[(t + ahead) * stride + i];
+            d_x[i] += taps[i] * d_shifted[(t + ahead) * stride + i];
     }
 }
 
-/* What row t says of its taps (added to w->d_taps) or of its gate. */
-static void taps_backward(const work *w, const real *d_mixed, const real *const *rows,
+/* Gradient of row t's taps (added to w->d_taps) or of its gate. */
+static void taps_backward(const work *w, const real *d_shifted, const real *const *rows,
                           const kvsi_shift *shift, size_t row, size_t head, size_t d)
 {
     if (shift->window > 0 && kvsi_form_get(shift->form)->gated) {
         const double gate = gate_of(shift, row, head);
-        const double before = rows[0] ? dot(d_mixed, rows[0], d) : 0;
+        const double before = rows[0] ? dot(d_shifted, rows[0], d) : 0;
         shift->d_gates[row * shift->gate_stride + head] =
-            (real)((before - dot(d_mixed, rows[1], d)) * gate * (1 - gate));
+            (real)((before - dot(d_shifted, rows[1], d)) * gate * (1 - gate));
         return;
     }
     for (size_t j = 0; j <= shift->window; j++)
         for (size_t i = 0; rows[j] && i < d; i++)
-            w->d_taps[j * d + i] += (double)d_mixed[i] * (double)rows[j][i];
+            w->d_taps[j * d + i] += (double)d_shifted[i] * (double)rows[j][i];
 }
 
-/* One head of one sequence, from d_x^ back to d_x (into d_qkv) and to the learned numbers.
- * `d_mixed` is [len, d] with the given stride, and loses its rotation here. */
-static void unmix_head(real *d_qkv, const work *w, real *d_mixed, size_t stride, kvsi_target target,
-                       const real *qkv, const kvsi_span *span, size_t head, const kvsi_attention *a,
-                       size_t rotary)
+/* One head of one sequence, from d_x^ back to d_x (into d_qkv) and to the learned params.
+ * `d_shifted` is [len, d] with the given stride, and loses its rotation here. */
+static void shift_head_backward(real *d_qkv, const work *w, real *d_shifted, size_t stride,
+                                kvsi_target target, const real *qkv, const kvsi_span *span,
+                                size_t head, const kvsi_attention *a, size_t rotary)
 {
     const kvsi_shift *shift = target.shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
-    const size_t d = a->head_size, numbers = form->numbers(shift->window, d);
+    const size_t d = a->head_size, params = form->params(shift->window, d);
 
     memset(w->d_taps, 0, KVSI_TAPS_MAX * d * sizeof *w->d_taps);
     for (size_t t = 0; rotary > 0 && t < span->len; t++)
-        kvsi_ref_rotate_row(d_mixed + t * stride, a->rotations + t * rotary, rotary, -1);
+        kvsi_ref_rotate_row(d_shifted + t * stride, a->rotations + t * rotary, rotary, -1);
     for (size_t t = 0; t < span->len; t++) {
         const real *rows[KVSI_TAPS_MAX];
         real *d_x = d_qkv + (span->start + t) * kvsi_qkv_width(a) + target.column + head * d;
 
         raw_rows(rows, target, NULL, qkv, span, t, head, a);
-        unmix_row(d_x, w, d_mixed, stride, shift, span, t, head, d);
-        taps_backward(w, d_mixed + t * stride, rows, shift, span->start + t, head, d);
+        shift_row_backward(d_x, w, d_shifted, stride, shift, span, t, head, d);
+        taps_backward(w, d_shifted + t * stride, rows, shift, span->start + t, head, d);
     }
-    if (shift->window == 0 || numbers == 0)
+    if (shift->window == 0 || params == 0)
         return;
-    form->backward(w->d_numbers, w->d_taps, kvsi_head_numbers(shift, head, d), shift->window, d);
-    for (size_t i = 0; i < numbers; i++)
-        shift->gradient[head * numbers + i] += (real)w->d_numbers[i];
+    form->backward(w->d_params, w->d_taps, kvsi_head_params(shift, head, d), shift->window, d);
+    for (size_t i = 0; i < params; i++)
+        shift->gradient[head * params + i] += (real)w->d_params[i];
 }
 
 void kvsi_ref_attention_backward(kvsi_context *c, real *d_qkv, const real *d_out, const real *out,
@@ -351,7 +351,7 @@ void kvsi_ref_attention_backward(kvsi_context *c, real *d_qkv, const real *d_out
     const work w = work_in(c, a);
     const size_t d = a->head_size, group = a->heads / a->kv_heads;
 
-    mix_all(&w, qkv, a);
+    shift_rotate_all(&w, qkv, a);
     memset(w.d_q, 0, a->tokens * kvsi_qkv_width(a) * sizeof *w.d_q);
     for (size_t s = 0; s < a->sequences; s++) {
         const kvsi_span *span = &a->spans[s];
@@ -365,12 +365,13 @@ void kvsi_ref_attention_backward(kvsi_context *c, real *d_qkv, const real *d_out
                                 out + row * d, (double)logsum[row]);
             }
         for (size_t h = 0; h < a->heads; h++)
-            unmix_head(d_qkv, &w, w.d_q + (span->start * a->heads + h) * d, a->heads * d,
-                       kvsi_target_q(a), qkv, span, h, a, a->rotary);
+            shift_head_backward(d_qkv, &w, w.d_q + (span->start * a->heads + h) * d, a->heads * d,
+                                kvsi_target_q(a), qkv, span, h, a, a->rotary);
         for (size_t h = 0; h < a->kv_heads; h++) {
             const size_t at = start + h * span->len * d;
-            unmix_head(d_qkv, &w, w.d_k + at, d, kvsi_target_k(a), qkv, span, h, a, a->rotary);
-            unmix_head(d_qkv, &w, w.d_v + at, d, kvsi_target_v(a), qkv, span, h, a, 0);
+            shift_head_backward(d_qkv, &w, w.d_k + at, d, kvsi_target_k(a), qkv, span, h, a,
+                                a->rotary);
+            shift_head_backward(d_qkv, &w, w.d_v + at, d, kvsi_target_v(a), qkv, span, h, a, 0);
         }
     }
 }

@@ -1,7 +1,7 @@
 #include "kernels/ref/ref.h"
 #include "kernels/rounding.h"
 
-/* The block that holds it is decoded anew for each number: plain, not fast. */
+/* Decodes a whole block for each value: plain, not fast. */
 real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col)
 {
     enum { BLOCK_MAX = 256 };
@@ -9,13 +9,13 @@ real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col)
     const unsigned char *at = (const unsigned char *)w->data +
                               row * kvsi_dtype_bytes(w->type, w->cols) +
                               kvsi_dtype_bytes(w->type, from);
-    float numbers[BLOCK_MAX];
+    float values[BLOCK_MAX];
 
-    kvsi_dtype_decode(numbers, w->type, at, block);
-    return (real)numbers[col - from];
+    kvsi_dtype_decode(values, w->type, at, block);
+    return (real)values[col - from];
 }
 
-/* Input i as it meets the weights: rounded anew for each number where they are whole. */
+/* Input i as it is multiplied: rounded if the weights are integers (for each value again). */
 static double input(const real *x, size_t i, kvsi_dtype weights)
 {
     const size_t from = i / KVSI_ROUND_BLOCK * KVSI_ROUND_BLOCK;

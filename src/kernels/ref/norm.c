@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* What a row is normalised by: its mean (0 for RMSNorm) and 1 / deviation. */
+/* Mean (0 for RMSNorm) and 1 / deviation of a row. */
 typedef struct moments {
     double mean, inverse;
 } moments;

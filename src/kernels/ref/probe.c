@@ -1,4 +1,4 @@
-/* What the machine can do in plain C on one thread, for measuring. */
+/* Measuring the machine: plain C, one thread. */
 #include "kernels/ref/ref.h"
 
 void kvsi_ref_multiply_add(kvsi_context *c, real *sums, size_t parts, size_t rounds, double *flops)

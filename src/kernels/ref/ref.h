@@ -1,5 +1,5 @@
 /* kernels/ref/ref.h - the plain reference of every operation: short loops that read like the
- * definition, one thread, no tricks.  Kept for ever; the fast versions are tested against it.
+ * definition, one thread, no tricks.  The fast versions are tested against it.
  * The meaning of each call is in kernels/operations.def. */
 #ifndef KVSI_KERNELS_REF_H
 #define KVSI_KERNELS_REF_H
@@ -8,7 +8,7 @@
 
 real kvsi_ref_decoded(const kvsi_matrix *w, size_t row, size_t col);
 
-/* One number of a matrix of any type. */
+/* One value of a matrix of any type. */
 static inline real kvsi_ref_weight(const kvsi_matrix *w, size_t row, size_t col)
 {
     return w->type == KVSI_REAL_TYPE ? ((const real *)w->data)[row * w->cols + col]

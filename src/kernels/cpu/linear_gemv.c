@@ -1,0 +1,233 @@
+#include "kernels/cpu/linear_gemv.h"
+
+#include "kernels/cpu/decode.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemv_q.h"
+#include "kernels/rounding.h"
+#include "parallel/threads.h"
+
+/* Tokens per row of weights that is read, and rows per call. */
+enum { TOGETHER = GEMV_Q_TOKENS_MAX, ROWS_TOGETHER = 32 };
+enum { PIECES_WANTED = 8, PIECE_BYTES = 1 << 13 };
+
+typedef struct gemv {
+    const kvsi_matrix *w;
+    size_t n;
+    const float *x;
+    const block_pair *packed; /* x rounded to integers, if the weights are */
+    float *y;
+    const float *residual;
+} gemv;
+
+/* sums[t] = row . x[t] for `tokens` rows of x; type and tokens are constants at every call.  Even
+ * and odd runs have separate sums, which halves the dependency chain. */
+INLINE void dot_run(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
+                    const float *x, size_t cols)
+{
+    const size_t bytes = run_bytes(type), runs = cols / RUN;
+    vec totals[2][TOGETHER] = {{{0}}};
+
+    for (size_t i = 0; i < runs; i++) {
+        const run r = decode_run(type, row + i * bytes);
+
+        for (size_t t = 0; t < tokens; t++) {
+            const float *at = x + t * cols + i * RUN;
+            vec sum = r.w[0] * vec_load(at);
+
+            for (int j = 1; j < RUN_VECTORS; j++)
+                sum += r.w[j] * vec_load(at + j * VEC);
+            totals[i % 2][t] += sum * r.factor;
+        }
+    }
+    for (size_t t = 0; t < tokens; t++)
+        sums[t] = vec_sum(totals[0][t] + totals[1][t]);
+    if (runs * RUN < cols) {
+        float rest[RUN];
+
+        kvsi_dtype_decode(rest, type, row + runs * bytes, cols - runs * RUN);
+        for (size_t t = 0; t < tokens; t++)
+            for (size_t i = runs * RUN; i < cols; i++)
+                sums[t] += rest[i - runs * RUN] * x[t * cols + i];
+    }
+}
+
+INLINE void dot_tokens(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
+                       const float *x, size_t cols)
+{
+    switch (tokens) {
+    case 1:
+        dot_run(type, 1, sums, row, x, cols);
+        break;
+    case 2:
+        dot_run(type, 2, sums, row, x, cols);
+        break;
+    case 3:
+        dot_run(type, 3, sums, row, x, cols);
+        break;
+    default:
+        dot_run(type, 4, sums, row, x, cols);
+    }
+}
+
+static void dot_row(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
+                    const float *x, size_t cols)
+{
+    switch (type) {
+    case KVSI_F16:
+        dot_tokens(KVSI_F16, tokens, sums, row, x, cols);
+        break;
+    case KVSI_BF16:
+        dot_tokens(KVSI_BF16, tokens, sums, row, x, cols);
+        break;
+    case KVSI_Q8_0:
+        dot_tokens(KVSI_Q8_0, tokens, sums, row, x, cols);
+        break;
+    case KVSI_Q4_0:
+        dot_tokens(KVSI_Q4_0, tokens, sums, row, x, cols);
+        break;
+    default:
+        dot_tokens(KVSI_F32, tokens, sums, row, x, cols);
+    }
+}
+
+/* Types without runs: blocks are decoded to float32. */
+static void dot_blocks(kvsi_dtype type, size_t tokens, float *sums, const unsigned char *row,
+                       const float *x, size_t cols)
+{
+    enum { BLOCK_MAX = 256 };
+    const size_t block = kvsi_dtype_block(type);
+    float values[BLOCK_MAX];
+
+    for (size_t t = 0; t < tokens; t++)
+        sums[t] = 0;
+    for (size_t i = 0; i < cols; i += block) {
+        kvsi_dtype_decode(values, type, row + kvsi_dtype_bytes(type, i), block);
+        for (size_t t = 0; t < tokens; t++)
+            sums[t] += dot(values, x + t * cols + i, block);
+    }
+}
+
+/* Rows row .. row+count-1 of the weights times `tokens` tokens from `token` on. */
+static void dot_rows(const gemv *f, size_t row, size_t count, size_t token, size_t tokens,
+                     float *sums)
+{
+    const kvsi_matrix *w = f->w;
+    const unsigned char *rows =
+        (const unsigned char *)w->data + row * kvsi_dtype_bytes(w->type, w->cols);
+
+    if (f->packed) {
+        LEVEL(gemv_q)
+        (sums, w->type, rows, count, f->packed + token * count_pairs(w->cols), tokens, w->cols);
+        return;
+    }
+    for (size_t r = 0; r < count; r++)
+        (w->type == KVSI_Q4_K ? dot_blocks : dot_row)(w->type, tokens, sums + r * tokens,
+                                                      rows + r * kvsi_dtype_bytes(w->type, w->cols),
+                                                      f->x + token * w->cols, w->cols);
+}
+
+/* Stores the sums of one token; rows are in y's order. */
+static void store_in_order(const gemv *f, size_t row, size_t count, const float *sums)
+{
+    const float *residual = f->residual ? f->residual + row : NULL;
+    const float *bias = f->w->bias ? f->w->bias + row : NULL;
+
+    for (size_t r = 0; r < count; r++)
+        f->y[row + r] = sums[r] + (residual ? residual[r] : 0.0f) + (bias ? bias[r] : 0.0f);
+}
+
+/* Stores the sums of several tokens, in any order of rows. */
+static void store(const gemv *f, size_t row, size_t count, size_t token, size_t tokens,
+                  const float *sums)
+{
+    const size_t stride = kvsi_matrix_stride(f->w);
+
+    for (size_t r = 0; r < count; r++) {
+        const size_t column = kvsi_matrix_column(f->w, row + r);
+        const float bias = f->w->bias ? f->w->bias[column] : 0.0f;
+
+        for (size_t k = 0; k < tokens; k++) {
+            const size_t at = (token + k) * stride + column;
+
+            f->y[at] = sums[r * tokens + k] + (f->residual ? f->residual[at] : 0.0f) + bias;
+        }
+    }
+}
+
+/* Some rows, all tokens. */
+static void multiply_rows(const gemv *f, size_t row, size_t count)
+{
+    for (size_t t = 0; t < f->n; t += TOGETHER) {
+        const size_t tokens = f->n - t < TOGETHER ? f->n - t : TOGETHER;
+        float sums[ROWS_TOGETHER * TOGETHER];
+
+        dot_rows(f, row, count, t, tokens, sums);
+        if (f->n == 1 && f->w->paired == 0)
+            store_in_order(f, row, count, sums);
+        else
+            store(f, row, count, t, tokens, sums);
+    }
+}
+
+static block_pair *pack(const kvsi_context *c, const float *x, const kvsi_matrix *w, size_t n)
+{
+    block_pair *pairs =
+        (block_pair *)(c->workspace + c->workspace_bytes - LEVEL(gemm_workspace)(c->threads));
+
+    for (size_t t = 0; t < n; t++)
+        LEVEL(gemv_q_pack)(pairs + t * count_pairs(w->cols), w->type, x + t * w->cols, w->cols);
+    return pairs;
+}
+
+int LEVEL(gemv_suits)(const kvsi_context *c, const kvsi_matrix *w, size_t n)
+{
+    return n <= GEMV_TOKENS_MAX && w->cols > 0 &&
+           (!kvsi_rounds_inputs(w->type) ||
+            n * count_pairs(w->cols) * sizeof(block_pair) <= LEVEL(gemm_workspace)(c->threads));
+}
+
+/* Rows per piece: enough pieces for all threads, but none smaller than PIECE_BYTES. */
+static size_t piece_rows(const kvsi_matrix *w)
+{
+    const size_t share = w->rows / PIECES_WANTED,
+                 least = PIECE_BYTES / kvsi_dtype_bytes(w->type, w->cols);
+    const size_t rows = share > least ? share : least;
+
+    return (rows / ROWS_TOGETHER + 1) * ROWS_TOGETHER;
+}
+
+static size_t piece_count(const kvsi_matrix *w)
+{
+    const size_t rows = piece_rows(w);
+
+    return (w->rows + rows - 1) / rows;
+}
+
+/* Piece i, counted over the pieces of all parts. */
+static void multiply_piece(gemv f, size_t i)
+{
+    size_t rows, end;
+
+    for (; f.w->next && i >= piece_count(f.w); f.w = f.w->next) {
+        i -= piece_count(f.w);
+        f.y += f.w->rows;
+        f.residual = f.residual ? f.residual + f.w->rows : NULL;
+    }
+    rows = piece_rows(f.w);
+    end = (i + 1) * rows < f.w->rows ? (i + 1) * rows : f.w->rows;
+    for (size_t row = i * rows; row < end; row += ROWS_TOGETHER)
+        multiply_rows(&f, row, end - row < ROWS_TOGETHER ? end - row : ROWS_TOGETHER);
+}
+
+void LEVEL(linear_gemv)(const kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
+                        size_t n, const float *residual)
+{
+    const gemv f = {w, n, x, kvsi_rounds_inputs(w->type) ? pack(c, x, w, n) : NULL, y, residual};
+    size_t pieces = 0;
+
+    for (const kvsi_matrix *part = w; part; part = part->next)
+        pieces += piece_count(part);
+    KVSI_PARALLEL_PIECES(c->threads, i, pieces) {
+        multiply_piece(f, i);
+    }
+}

@@ -1,0 +1,272 @@
+#include "kernels/cpu/shift_rotate.h"
+
+#include "kernels/cpu/vector.h"
+#include "kernels/host.h"
+
+#include <string.h>
+
+static kvsi_target target_of(const kvsi_attention *a, unsigned target)
+{
+    return target == KVS_SHIFT_Q   ? kvsi_target_q(a)
+           : target == KVS_SHIFT_K ? kvsi_target_k(a)
+                                   : kvsi_target_v(a);
+}
+
+shift_rotation LEVEL(shift_rotation_of)(const kvsi_attention *a, unsigned target,
+                                        const kvsi_span *span, size_t head, const float *qkv,
+                                        const float *taps)
+{
+    const kvsi_target t = target_of(a, target);
+    const float *tail = target == KVS_SHIFT_Q   ? span->tail_q
+                        : target == KVS_SHIFT_K ? span->tail_k
+                                                : span->tail_v;
+    const size_t width = kvsi_qkv_width(a), column = head * a->head_size;
+    const int rotates = target != KVS_SHIFT_V && a->rotary > 0;
+    const int gated = t.shift->window > 0 && kvsi_form_get(t.shift->form)->gated;
+
+    return (shift_rotation){
+        .len = span->len,
+        .head_size = a->head_size,
+        .window = t.shift->window,
+        .taps = taps,
+        .gates = gated ? t.shift->gates + span->start * t.shift->gate_stride + head : NULL,
+        .gate_stride = t.shift->gate_stride,
+        .raw = qkv + span->start * width + t.column + column,
+        .raw_stride = width,
+        .tail = tail ? tail + column : NULL,
+        .tail_stride = t.heads * a->head_size,
+        .rotations = rotates ? a->rotations + span->past * a->rotary : NULL,
+        .rotary = rotates ? a->rotary : 0,
+    };
+}
+
+void LEVEL(make_taps)(float *taps, const kvsi_attention *a)
+{
+    const unsigned order[] = {KVS_SHIFT_Q, KVS_SHIFT_K, KVS_SHIFT_V};
+    const size_t size = KVSI_TAPS_MAX * a->head_size;
+
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const kvsi_target t = target_of(a, order[i]);
+        const kvsi_form *form = kvsi_form_get(t.shift->form);
+        const size_t window = t.shift->window;
+
+        for (size_t head = 0; window > 0 && form->taps && head < t.heads; head++)
+            form->taps(taps + head * size, kvsi_head_params(t.shift, head, a->head_size), window,
+                       a->head_size);
+        taps += t.heads * size;
+    }
+}
+
+/* The raw row `back` tokens before row t; NULL = before the start. */
+static const float *raw_row(const shift_rotation *m, size_t t, size_t back)
+{
+    if (t >= back)
+        return m->raw + (t - back) * m->raw_stride;
+    return m->tail ? m->tail + (m->window + t - back) * m->tail_stride : NULL;
+}
+
+/* ---- rows, channel by channel ---- */
+
+/* Heads are a few vectors wide: the compiler's own vectorised loops have too much overhead. */
+#define FOR_CHANNELS(i, n, of_vectors, of_one)                                                     \
+    do {                                                                                           \
+        size_t i = 0;                                                                              \
+        for (; i + VEC <= (n); i += VEC)                                                           \
+            of_vectors;                                                                            \
+        for (; i < (n); i++)                                                                       \
+            of_one;                                                                                \
+    } while (0)
+
+static void scale_row(float *out, const float *x, const float *tap, size_t n)
+{
+    FOR_CHANNELS(i, n, vec_store(out + i, vec_load(tap + i) * vec_load(x + i)),
+                 out[i] = tap[i] * x[i]);
+}
+
+static void blend_rows(float *out, const float *x, const float *tap, const float *y,
+                       const float *other, size_t n)
+{
+    FOR_CHANNELS(i, n,
+                 vec_store(out + i, vec_load(tap + i) * vec_load(x + i) +
+                                        vec_load(other + i) * vec_load(y + i)),
+                 out[i] = tap[i] * x[i] + other[i] * y[i]);
+}
+
+static void add_row(float *out, const float *x, const float *tap, size_t n)
+{
+    FOR_CHANNELS(i, n, vec_store(out + i, vec_load(out + i) + vec_load(tap + i) * vec_load(x + i)),
+                 out[i] += tap[i] * x[i]);
+}
+
+static void rotate(float *row, const float *rotation, size_t rotary, float turn)
+{
+    const size_t half = rotary / 2;
+    float *low = row, *high = row + half;
+    const float *cosine = rotation, *sine = rotation + half;
+    size_t i = 0;
+
+    for (; i + VEC <= half; i += VEC) {
+        const vec x = vec_load(low + i), y = vec_load(high + i), c = vec_load(cosine + i);
+        const vec s = turn * vec_load(sine + i);
+
+        vec_store(low + i, x * c - y * s);
+        vec_store(high + i, y * c + x * s);
+    }
+    for (; i < half; i++) {
+        const float x = low[i], y = high[i], s = turn * sine[i];
+
+        low[i] = x * cosine[i] - y * s;
+        high[i] = y * cosine[i] + x * s;
+    }
+}
+
+/* out = a * x + b * y with one a and b per token; x NULL = 0 */
+static void gate_rows(float *restrict out, const float *restrict x, float a,
+                      const float *restrict y, float b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (x ? a * x[i] : 0.0f) + b * y[i];
+}
+
+static float gate_at(const shift_rotation *m, size_t t)
+{
+    return 1.0f / (1.0f + exp_one(-m->gates[t * m->gate_stride]));
+}
+
+/* ---- forward ---- */
+
+static void shift_row(float *row, const shift_rotation *m, size_t t)
+{
+    const size_t n = m->head_size, window = m->window;
+    const float *now = raw_row(m, t, 0), *before = window > 0 ? raw_row(m, t, 1) : NULL;
+
+    if (window == 0) {
+        memcpy(row, now, n * sizeof *row);
+        return;
+    }
+    if (m->gates) {
+        const float gate = gate_at(m, t);
+        gate_rows(row, before, gate, now, 1.0f - gate, n);
+        return;
+    }
+    if (before)
+        blend_rows(row, now, m->taps + window * n, before, m->taps + (window - 1) * n, n);
+    else
+        scale_row(row, now, m->taps + window * n, n);
+    for (size_t back = 2; back <= window; back++)
+        if (raw_row(m, t, back))
+            add_row(row, raw_row(m, t, back), m->taps + (window - back) * n, n);
+}
+
+void LEVEL(shift_rotate)(float *out, size_t stride, const shift_rotation *m)
+{
+    for (size_t t = 0; t < m->len; t++) {
+        shift_row(out + t * stride, m, t);
+        if (m->rotary > 0)
+            rotate(out + t * stride, m->rotations + t * m->rotary, m->rotary, 1.0f);
+    }
+}
+
+/* ---- backward ---- */
+
+static void shift_row_backward(float *row, const float *u, size_t stride, const shift_rotation *m,
+                               size_t t)
+{
+    const size_t n = m->head_size, window = m->window;
+    const int more = t + 1 < m->len;
+
+    if (window == 0) {
+        memcpy(row, u, n * sizeof *row);
+        return;
+    }
+    if (m->gates) {
+        gate_rows(row, more ? u + stride : NULL, more ? gate_at(m, t + 1) : 0.0f, u,
+                  1.0f - gate_at(m, t), n);
+        return;
+    }
+    if (more)
+        blend_rows(row, u, m->taps + window * n, u + stride, m->taps + (window - 1) * n, n);
+    else
+        scale_row(row, u, m->taps + window * n, n);
+    for (size_t ahead = 2; ahead <= window && t + ahead < m->len; ahead++)
+        add_row(row, u + ahead * stride, m->taps + (window - ahead) * n, n);
+}
+
+static void gate_backward(float *d_gate, const float *u, const shift_rotation *m, size_t t)
+{
+    const float gate = gate_at(m, t), *before = raw_row(m, t, 1);
+    const float gain =
+        (before ? dot(u, before, m->head_size) : 0.0f) - dot(u, raw_row(m, t, 0), m->head_size);
+
+    *d_gate = gain * gate * (1.0f - gate);
+}
+
+/* Adds float sums over short runs of rows to double sums. */
+static void flush(double *d_taps, float *sums, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        d_taps[i] += (double)sums[i];
+        sums[i] = 0.0f;
+    }
+}
+
+/* Window 1, the common case, in one loop: d_raw of row t and its contribution to both taps. */
+static void shift_pair_backward(float *row, float *sums, const float *u, const float *next,
+                                const shift_rotation *m, size_t t)
+{
+    const size_t n = m->head_size;
+    const float *now = raw_row(m, t, 0), *before = raw_row(m, t, 1);
+    size_t i = 0;
+
+    for (; i + VEC <= n; i += VEC) {
+        const vec at = vec_load(u + i);
+
+        vec_store(row + i,
+                  vec_load(m->taps + n + i) * at + vec_load(m->taps + i) * vec_load(next + i));
+        vec_store(sums + n + i, vec_load(sums + n + i) + at * vec_load(now + i));
+        vec_store(sums + i, vec_load(sums + i) + at * vec_load(before + i));
+    }
+    for (; i < n; i++) {
+        row[i] = m->taps[n + i] * u[i] + m->taps[i] * next[i];
+        sums[n + i] += u[i] * now[i];
+        sums[i] += u[i] * before[i];
+    }
+}
+
+static void shift_any_backward(float *row, float *sums, float *d_gate, const float *u,
+                               size_t stride, const shift_rotation *m, size_t t)
+{
+    const size_t n = m->head_size;
+
+    shift_row_backward(row, u, stride, m, t);
+    if (m->gates)
+        gate_backward(d_gate, u, m, t);
+    for (size_t back = 0; m->window > 0 && !m->gates && back <= m->window; back++)
+        if (raw_row(m, t, back))
+            add_row(sums + (m->window - back) * n, raw_row(m, t, back), u, n);
+}
+
+void LEVEL(shift_rotate_backward)(float *d_raw, double *d_taps, float *sums, float *d_gates,
+                                  float *d_shifted, size_t stride, const shift_rotation *m)
+{
+    enum { RUN = 64 };
+    const size_t taps = m->window > 0 && !m->gates ? (m->window + 1) * m->head_size : 0;
+
+    memset(d_taps, 0, taps * sizeof *d_taps);
+    memset(sums, 0, taps * sizeof *sums);
+    for (size_t t = 0; m->rotary > 0 && t < m->len; t++)
+        rotate(d_shifted + t * stride, m->rotations + t * m->rotary, m->rotary, -1.0f);
+    for (size_t t = 0; t < m->len; t++) {
+        const float *u = d_shifted + t * stride;
+        float *row = d_raw + t * m->raw_stride;
+
+        if (taps > 0 && m->window == 1 && raw_row(m, t, 1) && t + 1 < m->len)
+            shift_pair_backward(row, sums, u, u + stride, m, t);
+        else
+            shift_any_backward(row, sums, m->gates ? d_gates + t * m->gate_stride : NULL, u, stride,
+                               m, t);
+        if (t % RUN == RUN - 1)
+            flush(d_taps, sums, taps);
+    }
+    flush(d_taps, sums, taps);
+}

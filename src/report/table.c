@@ -1,0 +1,149 @@
+#include "report/table.h"
+
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void kvsi_table_add(kvsi_table *table, const char *format, ...)
+{
+    char cell[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(cell, sizeof cell, format, args);
+    va_end(args);
+    kvsi_text_add_bytes(&table->words, cell, strlen(cell) + 1);
+    table->cells++;
+}
+
+void kvsi_table_headings(kvsi_table *table, const char *headings)
+{
+    while (*headings) {
+        const size_t length = strcspn(headings, "|");
+
+        kvsi_table_add(table, "%.*s", (int)length, headings);
+        headings += length + (headings[length] == '|');
+    }
+    table->columns = table->cells;
+}
+
+static const char *next_cell(const char *cell)
+{
+    return cell + strlen(cell) + 1;
+}
+
+/* In characters, not bytes. */
+static size_t width_of(const char *cell)
+{
+    size_t width = 0;
+
+    for (; *cell; cell++)
+        width += ((unsigned char)*cell & 0xc0) != 0x80;
+    return width;
+}
+
+static void add_blanks(kvsi_text *out, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        kvsi_text_add(out, " ");
+}
+
+/* Control characters would act on a terminal. */
+static void add_words(kvsi_text *out, const char *cell)
+{
+    for (; *cell; cell++)
+        kvsi_text_add_bytes(out, (unsigned char)*cell < 0x20 || *cell == 0x7f ? "?" : cell, 1);
+}
+
+static void measure(size_t *widths, const kvsi_table *table)
+{
+    const char *cell = table->words.data;
+
+    for (size_t i = 0; i < table->cells; i++, cell = next_cell(cell))
+        if (width_of(cell) > widths[i % table->columns])
+            widths[i % table->columns] = width_of(cell);
+}
+
+void kvsi_table_to_text(kvsi_text *out, const kvsi_table *table)
+{
+    size_t *widths = kvsi_alloc(table->columns, sizeof *widths);
+    const char *cell = table->words.data;
+
+    if (!widths || table->words.failed) {
+        kvsi_free(widths);
+        out->failed = 1;
+        return;
+    }
+    measure(widths, table);
+    for (size_t i = 0; i < table->cells; i++, cell = next_cell(cell)) {
+        const size_t column = i % table->columns, blanks = widths[column] - width_of(cell);
+        const int last = column + 1 == table->columns;
+
+        kvsi_text_add(out, column > 0 ? "  " : "");
+        add_blanks(out, column < table->left ? 0 : blanks);
+        add_words(out, cell);
+        add_blanks(out, column < table->left && !last ? blanks : 0);
+        kvsi_text_add(out, last ? "\n" : "");
+    }
+    kvsi_free(widths);
+}
+
+void kvsi_table_to_html(kvsi_text *out, const kvsi_table *table)
+{
+    const char *cell = table->words.data;
+
+    if (table->words.failed) {
+        out->failed = 1;
+        return;
+    }
+    kvsi_text_add(out, "<div class=\"wide\">\n<table>\n<thead>\n");
+    for (size_t i = 0; i < table->cells; i++, cell = next_cell(cell)) {
+        const size_t column = i % table->columns;
+        const char *kind = i < table->columns ? "th" : "td";
+
+        kvsi_text_format(out, "%s<%s%s>", column == 0 ? "<tr>" : "", kind,
+                         column < table->left ? " class=\"left\"" : "");
+        kvsi_text_add_xml(out, cell);
+        kvsi_text_format(out, "</%s>%s", kind, column + 1 == table->columns ? "</tr>\n" : "");
+        if (i + 1 == table->columns)
+            kvsi_text_add(out, "</thead>\n<tbody>\n");
+    }
+    kvsi_text_add(out, "</tbody>\n</table>\n</div>\n");
+}
+
+static void add_markdown(kvsi_text *out, const char *cell)
+{
+    for (; *cell; cell++) {
+        kvsi_text_add(out, *cell == '|' ? "\\" : "");
+        kvsi_text_add_bytes(out, (unsigned char)*cell < 0x20 ? " " : cell, 1);
+    }
+}
+
+void kvsi_table_to_markdown(kvsi_text *out, const kvsi_table *table)
+{
+    const char *cell = table->words.data;
+
+    if (table->words.failed) {
+        out->failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < table->cells; i++, cell = next_cell(cell)) {
+        kvsi_text_add(out, i % table->columns == 0 ? "| " : " ");
+        add_markdown(out, cell);
+        kvsi_text_add(out, " |");
+        if ((i + 1) % table->columns == 0)
+            kvsi_text_add(out, "\n");
+        if (i + 1 != table->columns)
+            continue;
+        for (size_t c = 0; c < table->columns; c++)
+            kvsi_text_add(out, c < table->left ? "|---" : "|---:");
+        kvsi_text_add(out, "|\n");
+    }
+}
+
+void kvsi_table_release(kvsi_table *table)
+{
+    kvsi_text_release(&table->words);
+}
