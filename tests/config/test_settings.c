@@ -86,19 +86,19 @@ static void for_all_rows(check *each)
 static kvs_status parse(kvsi_train_options *s, kvsi_parsed_options *parsed, const char *task,
                         const char *const *words)
 {
-    static char copies[8][256];
+    static char copies[8][256]; /* the parser reorders its words and does not write to them */
     char *argv[8];
     int argc = 0;
 
     if (task) {
-        argv[argc++] = strcpy(copies[0], "--task");
-        argv[argc++] = strcpy(copies[1], task);
+        snprintf(copies[argc++], sizeof copies[0], "--task");
+        snprintf(copies[argc++], sizeof copies[0], "%s", task);
     }
-    for (; *words; words++, argc++)
-        argv[argc] = strcpy(copies[argc], *words);
-    kvsi_train_set_defaults(s, KVS_BODY_LLAMA);
-    TRY(kvsi_options_collect(parsed, &kvsi_train_command, argc, argv, &err));
-    return kvsi_train_options_apply(s, parsed, &err);
+    for (; *words; words++)
+        snprintf(copies[argc++], sizeof copies[0], "%s", *words);
+    for (int i = 0; i < argc; i++)
+        argv[i] = copies[i];
+    return kvsi_train_options_parse(s, parsed, argc, argv, &err);
 }
 
 /* Parses the words and compares the row's value with the text, and its source. */
