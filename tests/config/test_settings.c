@@ -98,7 +98,9 @@ static kvs_status parse(kvsi_train_options *s, kvsi_parsed_options *parsed, cons
         snprintf(copies[argc++], sizeof copies[0], "%s", *words);
     for (int i = 0; i < argc; i++)
         argv[i] = copies[i];
-    return kvsi_train_options_parse(s, parsed, argc, argv, &err);
+    kvsi_train_set_defaults(s, KVS_BODY_LLAMA);
+    TRY(kvsi_options_collect(parsed, &kvsi_train_command, argc, argv, &err));
+    return kvsi_train_options_apply(s, parsed, &err);
 }
 
 /* Parses the words and compares the row's value with the text, and its source. */
