@@ -303,7 +303,7 @@ static void every_row_is_printed(void **state)
     for_all_rows(check_printed);
 }
 
-/* ---- configurations with one other value ------------------------------------------------------ */
+/* ---- configurations with one other value ---- */
 
 /* Some values are only valid together with another one. */
 static const struct {
@@ -382,7 +382,7 @@ static void every_model_row_is_in_config_json(void **state)
     for_all_rows(check_config_json);
 }
 
-/* ---- the log, resuming, plans, reports -------------------------------------------------------- */
+/* ---- the log, resuming, plans, reports ---- */
 
 static kvs_runtime *rt;
 
