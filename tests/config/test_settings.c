@@ -382,6 +382,48 @@ static void every_model_row_is_in_config_json(void **state)
     for_all_rows(check_config_json);
 }
 
+/* ---- the Python model ---- */
+
+static char *python; /* python/modeling_kvshift.py */
+
+/* The Python file runs Llama bodies; it has the keys of our object and the names of their values. */
+static void check_python(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    kvsi_train_options with, without;
+    char key[KVSI_SETTING_KEY], quoted[KVSI_SETTING_KEY + 4];
+    json_t *json;
+
+    if (of->table != &kvsi_model_settings || strcmp(row->name, "body") == 0)
+        return;
+    set_pair(of, row, value, &with, &without);
+    assert_int_equal(kvs_model_config_finish(&with.model, &err), KVS_OK);
+    kvsi_setting_file_key(key, row);
+    json = kvsi_hf_config_to_json(&with.model);
+    if (json_object_get(json_object_get(json, "kvshift"), key)) {
+        snprintf(quoted, sizeof quoted, "\"%s\":", key);
+        if (!strstr(python, quoted))
+            fail_msg("modeling_kvshift.py has no key %s", quoted);
+        for (size_t i = 0; row->names && strcmp(key, "init") != 0 && row->names[i].name; i++) {
+            snprintf(quoted, sizeof quoted, "\"%s\"", row->names[i].name);
+            if (!strstr(python, quoted))
+                fail_msg("modeling_kvshift.py has no value %s of '%s'", quoted, key);
+        }
+    }
+    json_decref(json);
+}
+
+static void every_model_row_is_in_the_python_file(void **state)
+{
+    size_t size;
+
+    (void)state;
+    assert_int_equal(kvsi_file_read(&python, &size, KVSI_TESTS_DIR "/../python/modeling_kvshift.py",
+                                    1 << 20, &err),
+                     KVS_OK);
+    for_all_rows(check_python);
+    kvsi_free(python);
+}
+
 /* ---- the log, resuming, plans, reports ---- */
 
 static kvs_runtime *rt;
@@ -614,6 +656,7 @@ int main(void)
         cmocka_unit_test(every_row_is_in_the_schema),
         cmocka_unit_test(every_row_is_printed),
         cmocka_unit_test(every_model_row_is_in_config_json),
+        cmocka_unit_test(every_model_row_is_in_the_python_file),
         cmocka_unit_test(every_row_is_logged_and_checked_when_a_run_is_resumed),
         cmocka_unit_test(every_row_is_compared_by_resume),
         cmocka_unit_test(every_row_that_changes_results_is_in_plans),
