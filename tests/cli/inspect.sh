@@ -88,7 +88,7 @@ make none --shift none
 mkdir alone
 cp kv/config.json alone
 "$KVSHIFT" inspect alone >out
-has out "all 26800" "coefficients: unknown, there are no weights in 'alone'"
+has out "all 26800" "coefficients: unknown, no weights in 'alone'"
 "$KVSHIFT" inspect alone --json >out.json
 has out.json '"coefficients": null'
 
