@@ -77,7 +77,7 @@ missing_input() { # LINE
             [[ -e ${words[i]} || ${words[i - 1]} == kvshift ]] || echo "${words[i]}"
             ;;
         esac
-    done | head -n 1
+    done | sed -n 1p
 }
 
 export PATH=$PWD/build:$PATH
