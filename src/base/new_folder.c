@@ -27,6 +27,7 @@ static kvs_status check_place(kvsi_new_folder *folder, const kvsi_folder_kind *k
     kvsi_name_list list;
     const char *stranger = NULL;
     int found = 0;
+    kvs_status st = KVS_OK;
 
     TRY(kvsi_dir_list(&list, folder->path, "", err));
     for (size_t i = 0; i < list.count; i++) {
@@ -35,15 +36,15 @@ static kvs_status check_place(kvsi_new_folder *folder, const kvsi_folder_kind *k
             stranger = list.names[i];
     }
     if (found && !overwrite)
-        return kvsi_fail(err, KVS_E_EXISTS, "'%s' already holds a %s", folder->path, kind->name);
+        st = kvsi_fail(err, KVS_E_EXISTS, "'%s' already holds a %s", folder->path, kind->name);
     else if (stranger || (list.count > 0 && !found))
-        return kvsi_fail(
-            err, KVS_E_INVALID, "folder '%s' holds '%s', expected a new or empty folder%s%s%s",
-            folder->path, stranger ? stranger : list.names[0], overwrite ? " or a " : "",
-            overwrite ? kind->name : "", overwrite ? " alone" : "");
+        st = kvsi_fail(err, KVS_E_INVALID,
+                       "folder '%s' holds '%s', expected a new or empty folder%s%s%s", folder->path,
+                       stranger ? stranger : list.names[0], overwrite ? " or a " : "",
+                       overwrite ? kind->name : "", overwrite ? " alone" : "");
     folder->replaces = found;
     kvsi_name_list_release(&list);
-    return KVS_OK;
+    return st;
 }
 
 /* The length of the prefix of `path` that names the first missing folder. */

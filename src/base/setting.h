@@ -83,8 +83,8 @@ typedef struct kvsi_setting {
     int may_be_empty;        /* a text may be "" */
     int repeats;             /* a text: the field is a kvsi_text_list; each one given adds to it */
     unsigned use;            /* KVSI_RESULT ... */
+    int negated;             /* a flag whose key has the opposite meaning: no-mlp is "mlp" */
     const char *key; /* in our part of a model's config.json; NULL = the name with _ for - */
-    int negated;     /* a flag whose key there has the opposite meaning: no-mlp is "mlp" */
 } kvsi_setting;
 
 typedef struct kvsi_settings { /* a table */

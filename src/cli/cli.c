@@ -200,8 +200,11 @@ static int fail_unknown(const kvsi_command *command, const char *name)
 int kvsi_cli_run(const kvsi_command *command, int argc, char **argv)
 {
     const char *const word = argc > 2 ? argv[2] : "";
-    const kvsi_command *verb = command->verbs ? kvsi_cli_find(command->verbs, word) : NULL;
+    const kvsi_command *verb;
 
+    if (!command->verbs)
+        return run_command(command, argc, argv, 2);
+    verb = kvsi_cli_find(command->verbs, word);
     if (verb)
         return run_command(verb, argc, argv, 3);
     if (command->run)

@@ -56,8 +56,8 @@ static const kvsi_setting rows[] = {
 static const kvsi_command_options options = {
     .command = "kvshift plan",
     .purpose =
-        "Computes what training a model needs on many machines, for each --shard: memory per "
-        "rank, work, bytes sent, and time.",
+        "Computes what training a model needs on many machines, for every way to shard it: memory "
+        "per rank, work, bytes sent, and time.",
     .notes = "The time of a step is that of its passes at --node-flops, of the update at\n"
              "--memory-bandwidth, and of the transfers at --link-gbps: one after the other, or\n"
              "overlapped as in 'mpirun kvshift train'.  See docs/cluster.md.",

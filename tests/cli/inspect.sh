@@ -88,16 +88,16 @@ make none --shift none
 mkdir alone
 cp kv/config.json alone
 "$KVSHIFT" inspect alone >out
-has out "all 26800" "coefficients: unknown, there are no weights in 'alone'"
+has out "all 26800" "coefficients: unknown, no weights in 'alone'"
 "$KVSHIFT" inspect alone --json >out.json
 has out.json '"coefficients": null'
 
 # A checkpoint vouches for its files; a plain folder does not.
 make run --steps 2 --checkpoint-every 1
 "$KVSHIFT" inspect --check run >out
-grep -qx 'check: .* numbers, all finite; checksums: none to compare' out || fail "$(cat out)"
+grep -qx 'check: .* values, all finite; checksums: none' out || fail "$(cat out)"
 "$KVSHIFT" inspect --check run/ckpt/latest >out
-grep -qx 'check: .* numbers, all finite; checksums: right' out || fail "$(cat out)"
+grep -qx 'check: .* values, all finite; checksums: correct' out || fail "$(cat out)"
 "$KVSHIFT" inspect --check --json run/ckpt/latest >out.json
 has out.json '"has_checksums": true' '"format": "safetensors",' '"dtype": "F32",'
 size=$(stat -c %s run/ckpt/step-00000002/model.safetensors)

@@ -70,7 +70,7 @@ refused() { # CODE TEXT ARGUMENT...
     [[ $code == "$1" && $(wc -l <err) == 1 ]] || fail "'${*:3}' exits $code: $(cat err)"
     grep -qF -- "$2" err || fail "'${*:3}' says: $(cat err)"
 }
-refused 2 "needed" generate -p x
+refused 2 "required" generate -p x
 refused 2 "found 'x'" generate -m run --ids 1,x
 refused 2 "expected 0 to" generate -m run --ids 999999
 refused 1 "nowhere" generate -m nowhere -p x
