@@ -32,7 +32,7 @@
  *   ranks                 processes that train      tokenizers         text into ids and back
  *   runtime               processor code, threads   formats            files of other programs
  *   model configuration   sizes, shift, presets     corpora            tokens on disk
- *   types of numbers      types of stored values    reports            runs compared
+ *   element types         of stored tensors         reports            runs compared
  *   model                 weights, files
  *   sessions              running a model
  */
@@ -67,7 +67,7 @@ extern "C" {
     X(KVS_E_UNSUPPORTED, -5, "not supported here")                                                 \
     X(KVS_E_LIMIT, -6, "limit exceeded")                                                           \
     X(KVS_E_DIVERGED, -7, "training diverged")                                                     \
-    X(KVS_E_EXISTS, -8, "is there already")
+    X(KVS_E_EXISTS, -8, "already exists")
 
 typedef enum kvs_status {
 #define KVS_STATUS_ENUM(name, value, text) name = value,
@@ -267,7 +267,7 @@ KVS_API kvs_status kvs_head_parse(kvs_head *out, const char *name, kvs_err *err)
 KVS_API kvs_status kvs_shift_parse(kvs_shift_config *out, int *form_said, const char *name,
                                    kvs_err *err);
 
-/* ---- types of numbers ------------------------------------------------------------------------ */
+/* ---- element types --------------------------------------------------------------------------- */
 
 /* Element type of the matrices that a conversion writes, and of a session's KV cache (F32 or
  * F16). */
@@ -1044,7 +1044,7 @@ typedef enum kvs_split { KVS_SPLIT_TRAIN, KVS_SPLIT_VALID } kvs_split;
 typedef enum kvs_split_rule {
     KVS_SPLIT_NONE,        /* everything is for training */
     KVS_SPLIT_BY_DOCUMENT, /* by a hash of the seed and the document's number */
-    KVS_SPLIT_BY_POSITION, /* one document alone: its last part is for validation */
+    KVS_SPLIT_BY_POSITION, /* one document: its last part is for validation */
 } kvs_split_rule;
 
 typedef enum kvs_eos {
