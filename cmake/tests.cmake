@@ -1,7 +1,7 @@
 # Tests, found by file name:
-#   tests/test_*.c          one executable each, label quick; may include internal headers
-#   tests/test_double_*.c   the same, with the model and the reference kernels in double precision
-#   tests/test_long_*.c     label long
+#   tests/FOLDER/test_*.c   one executable each, label quick; may include internal headers
+#   .../test_double_*.c     the same, with the model and the reference kernels in double precision
+#   .../test_long_*.c       label long
 #   tests/*.c               other files: helpers, one library that every test links
 #   tests/cli/*.sh          scripts that run the command $KVSHIFT; cli/long_*.sh have label long
 #   tests/cli/*.bash        shared by the scripts
@@ -11,10 +11,9 @@ if(NOT CMOCKA_FOUND)
 endif()
 enable_testing()
 
-file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
+file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*/test_*.c)
 file(GLOB helper_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
 file(GLOB test_scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cli/*.sh)
-list(REMOVE_ITEM helper_sources "" ${test_sources})
 
 # Finite differences need more precision than float.  Their tests use the model and lower layers.
 set(double_sources ${library_sources})
@@ -42,6 +41,7 @@ foreach(library kvshift_static kvshift_double)
     add_library(${helpers} STATIC EXCLUDE_FROM_ALL ${helper_sources})
     kvshift_own_code(${helpers})
     target_compile_definitions(${helpers} PUBLIC KVSI_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
+    target_include_directories(${helpers} PUBLIC ${PROJECT_SOURCE_DIR}/tests)
     target_include_directories(${helpers} SYSTEM PUBLIC ${CMOCKA_INCLUDE_DIRS})
     target_link_libraries(${helpers} PUBLIC ${library} ${CMOCKA_LINK_LIBRARIES})
 endforeach()

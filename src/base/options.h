@@ -3,8 +3,8 @@
  *
  * Settings start as the defaults, which the help shows.  Then come a file (--config FILE, where the
  * command takes one), an environment variable (KVSHIFT_KV_HEADS for --kv-heads), and the command
- * line, where the last one wins: --name value, --name=value, -n value, --flag, -h or --help; -- ends
- * the options.
+ * line, where the last one wins: --name value, --name=value, -n value, --flag, -h or --help;
+ * -- ends the options.
  *
  * The command line is parsed once, into a list of assignments.  These can be applied to any
  * defaults, for example those of a preset that one of them names. */
@@ -103,8 +103,8 @@ kvs_status kvsi_options_assign(kvsi_parsed_options *parsed, const kvsi_assignmen
                                kvs_err *err);
 
 /* Reads argv[0 .. argc-1], which starts with the first argument, and moves the positional ones to
- * its front; then the environment and the file.  Misuse is KVS_E_INVALID.  Settings are not touched;
- * values are checked when they are applied. */
+ * its front; then the environment and the file.  Misuse is KVS_E_INVALID.  Settings are not
+ * touched; values are checked when they are applied. */
 kvs_status kvsi_options_collect(kvsi_parsed_options *parsed, const kvsi_command_options *command,
                                 int argc, char **argv, kvs_err *err);
 /* Stores all values that were given in `settings`, which borrow texts from `parsed`. */

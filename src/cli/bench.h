@@ -1,4 +1,4 @@
-/* cli/bench.h - what the verbs of kvshift bench share. */
+/* cli/bench.h - shared by the verbs of kvshift bench. */
 #ifndef KVSI_CLI_BENCH_H
 #define KVSI_CLI_BENCH_H
 
@@ -14,31 +14,27 @@ typedef struct kvsi_bench_run {
 /* The rows of those options, for a verb whose settings have a kvsi_bench_run `run`. */
 /* clang-format off */
 #define KVSI_BENCH_ROWS(settings)                                                                  \
-    {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, run.threads),       \
+    {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, run.threads),      \
      .group = "Run", .placeholder = "N", .help = "number of threads",                              \
      .automatic = "every core", .high = 1024},                                                     \
-    {.name = "cpu-level", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, run.cpu_level),   \
-     .group = "Run", .placeholder = "NAME", .help = "processor code to run",                       \
+    {.name = "cpu-level", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, run.cpu_level),  \
+     .group = "Run", .placeholder = "NAME", .help = "CPU level of the kernels",                    \
      .automatic = "auto"},                                                                         \
-    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, run.json),             \
+    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, run.json),            \
      .group = "Run", .help = "print one JSON object"}
 /* clang-format on */
 
 kvs_status kvsi_bench_runtime(kvs_runtime **out, const kvsi_bench_run *run, kvs_err *err);
-/* What every result says (how it was built, which processor code ran, on how many threads), then
- * `rest`, whose reference it takes; NULL if memory ran out. */
+/* The fields of every result (build, CPU level, threads), followed by those of `rest`, which is
+ * released; NULL if memory ran out. */
 json_t *kvsi_bench_json(const char *bench, const kvs_runtime *rt, json_t *rest);
 void kvsi_bench_print_runtime(const kvs_runtime *rt);
 
-/* "4096 MB"-style numbers are millions and thousands of millions, not powers of two. */
+/* Decimal units: 1e9 and 1e6, not powers of two. */
 double kvsi_bench_giga(double x);
 double kvsi_bench_mega(double x);
 
-/* One verb each: the words after it, and nothing. */
-int kvsi_bench_machine(int argc, char **argv, const void *what);
-int kvsi_bench_train(int argc, char **argv, const void *what);
-int kvsi_bench_attention(int argc, char **argv, const void *what);
-int kvsi_bench_infer(int argc, char **argv, const void *what);
-int kvsi_bench_compare(int argc, char **argv, const void *what);
+extern const kvsi_command kvsi_bench_machine, kvsi_bench_train, kvsi_bench_attention,
+    kvsi_bench_infer, kvsi_bench_compare;
 
 #endif

@@ -13,33 +13,35 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "len", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.length), .group = "Attention",
-     .placeholder = "N", .help = "tokens of the sequence", .low = 1, .high = 1 << 24},
+     .placeholder = "N", .help = "tokens of the sequence", .low = 1, .high = 1 << 24,
+     .value = "2048"},
     {.name = "head-size", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.head_size),
-     .group = "Attention", .placeholder = "N", .help = "channels of a head", .low = 1,
-     .high = 4096},
+     .group = "Attention", .placeholder = "N", .help = "channels per head", .low = 1,
+     .high = 4096, .value = "64"},
     {.name = "heads", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.heads), .group = "Attention",
-     .placeholder = "N", .help = "attention heads", .low = 1, .high = 4096},
+     .placeholder = "N", .help = "attention heads", .low = 1, .high = 4096, .value = "8"},
     {.name = "kv-heads", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.kv_heads),
-     .group = "Attention", .placeholder = "N", .help = "heads of keys and values",
+     .group = "Attention", .placeholder = "N", .help = "KV heads",
      .automatic = "as many as --heads", .high = 4096},
     {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Attention",
-     .placeholder = "NAME", .help = "what is mixed with the token before", .names = kvsi_shift_target_names,
-     .aliases = kvsi_shift_aliases},
+     .placeholder = "NAME", .help = "what is shifted", .names = kvsi_shift_target_names,
+     .aliases = kvsi_shift_aliases, .value = "kv"},
     {.name = "rounds", .kind = KVSI_SETTING_SIZE, .offset = FIELD(bench.rounds), .group = "Run",
-     .placeholder = "N", .help = "times that it is measured", .low = 1, .high = 1000000},
+     .placeholder = "N", .help = "number of measurements", .low = 1, .high = 1000000,
+     .value = "5"},
     KVSI_BENCH_ROWS(settings),
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift bench attention",
-    .purpose = "One layer's attention on one sequence, forward and backward, shift and rotary "
-               "positions included, against the machine's peak in the same rounds.",
-    .notes = "Counted are the causal halves of two products forward and four backward; what is "
-             "computed\ntwice is counted once.  Rates are those of the median round.",
-    .tables = KVSI_OPTIONS(options),
+    .purpose = "Measures the attention of one layer on one sequence, forward and backward, with "
+               "shift and rotary positions, against the machine's peak in the same rounds.",
+    .notes = "Operations counted: the causal half of two products forward and four backward; "
+             "recomputation is\nnot counted.  Rates are those of the median round.",
+    .tables = KVSI_OPTIONS(rows),
 };
 
 static json_t *part_to_json(double flops, kvs_spread seconds, double peak)
@@ -96,13 +98,15 @@ static void print_people(const kvs_bench_attention *a, const kvs_runtime *rt, co
            kvsi_bench_mega(a->peak_rss), kvsi_bench_mega(a->start_rss));
 }
 
-static kvs_status measure(settings *s, kvs_err *err)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
+    settings *s = data;
     kvs_bench_attention found;
     kvs_runtime *rt = NULL;
     int form_said;
     kvs_status st;
 
+    (void)call;
     if (s->bench.kv_heads == 0)
         s->bench.kv_heads = s->bench.heads;
     TRY_OUT(kvs_shift_parse(&s->bench.shift, &form_said, s->shift, err));
@@ -117,20 +121,20 @@ out:
     return st;
 }
 
-int kvsi_bench_attention(int argc, char **argv, const void *what)
+static void set_defaults(void *data)
 {
-    settings s = {.shift = "kv",
-                  .bench = {.length = 2048, .head_size = 64, .heads = 8, .rounds = 5}};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_model_config defaults;
-    kvs_status st;
+    settings *s = data;
+    kvs_model_config model;
 
-    (void)what;
-    kvs_model_config_init(&defaults);
-    s.bench.shift = defaults.shift;
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
-    TRY_OUT(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    kvs_model_config_init(&model);
+    s->bench.shift = model.shift;
 }
+
+const kvsi_command kvsi_bench_attention = {
+    .name = "attention",
+    .summary = "attention alone, forward and backward",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .set_defaults = set_defaults,
+    .run = run,
+};

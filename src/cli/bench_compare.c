@@ -1,14 +1,14 @@
-/* kvshift bench compare: the numbers that two results have in common, and their ratios. */
+/* kvshift bench compare: the values that two results have in common, and their ratios. */
 #include "cli/bench.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift bench compare",
-    .purpose = "Prints every number that two results of 'kvshift bench ... --json' share, and the "
-               "second over the first.  What was not measured the same way is said first.",
+    .purpose = "Prints every value that two results of 'kvshift bench ... --json' have in common, "
+               "and the second divided by the first.  Settings that differ are listed first.",
     .notes = "A ratio above 1 is better for rates, worse for times and memory.",
     .argument = "FILE",
     .min_arguments = 2,
@@ -17,7 +17,7 @@ static const kvsi_command_options command = {
 
 enum { NAME_SIZE = 128 };
 
-/* Settings: told where they differ, not divided. */
+/* Settings are listed if they differ; ratios make no sense for them. */
 static int is_setting(const char *key, const json_t *value)
 {
     static const char *const settings[] = {"threads",  "rounds",    "steps", "batch",
@@ -53,7 +53,7 @@ static void print_ratio(const char *name, double a, double b)
     printf("\n");
 }
 
-/* Both passes go through the same values in the same order. */
+/* Prints the settings that differ, or the ratios; returns the number of shared values. */
 static size_t walk(const char *prefix, json_t *a, const json_t *b, int settings)
 {
     const char *key;
@@ -79,16 +79,18 @@ static size_t walk(const char *prefix, json_t *a, const json_t *b, int settings)
     return shared;
 }
 
-static kvs_status compare(char **files, kvs_err *err)
+static kvs_status run(void *settings, const kvsi_call *call, kvs_err *err)
 {
+    char *const *files = call->parsed->arguments;
     const size_t limit = (size_t)16 << 20;
     json_t *a = NULL, *b = NULL;
     kvs_status st;
 
+    (void)settings;
     TRY_OUT(kvsi_json_read(&a, files[0], limit, err));
     TRY_OUT(kvsi_json_read(&b, files[1], limit, err));
     if (walk("", a, b, 1) == 0) {
-        st = kvsi_fail(err, KVS_E_FORMAT, "'%s' and '%s' have no number in common", files[0],
+        st = kvsi_fail(err, KVS_E_FORMAT, "'%s' and '%s' have no value in common", files[0],
                        files[1]);
         goto out;
     }
@@ -100,15 +102,9 @@ out:
     return st;
 }
 
-int kvsi_bench_compare(int argc, char **argv, const void *what)
-{
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    (void)what;
-    TRY_OUT(kvsi_options_parse(&parsed, &command, NULL, argc, argv, &err));
-    TRY_OUT(parsed.help ? kvsi_cli_help(&command, NULL, &err) : compare(parsed.arguments, &err));
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
+const kvsi_command kvsi_bench_compare = {
+    .name = "compare",
+    .summary = "two results side by side",
+    .options = &options,
+    .run = run,
+};

@@ -13,61 +13,65 @@
 
 typedef struct settings {
     kvsi_bench_run run;
-    const char *model, *dtype, *shift, *cache;
+    const char *model, *dtype, *shift;
+    kvs_dtype cache;
     size_t prompt, generate, depth, batch, rounds;
 } settings;
 
 #define FIELD(name) offsetof(settings, name)
 
-static const char *const dtypes[] = {"f32", "bf16", "f16", "q8_0", "q4_0", NULL};
-
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "model", .letter = 'm', .kind = KVSI_SETTING_TEXT, .offset = FIELD(model),
      .group = "Model", .placeholder = "NAME|PATH",
-     .help = "a bench model or preset with random weights, or a model's folder or file"},
+     .help = "a bench model or preset with random weights, or a model's folder or file",
+     .value = "l110"},
     {.name = "dtype", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(dtype), .group = "Model",
      .placeholder = "NAME", .help = "type of the matrices",
-     .automatic = "f32; that of a folder or file as it is", .choices = dtypes},
+     .automatic = "f32; as in the folder or file",
+     .names = kvsi_dtype_names + 1 /* without keep */},
     {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Model",
-     .placeholder = "NAME", .help = "what a model with random weights mixes with the token before",
+     .placeholder = "NAME", .help = "what is shifted in a model with random weights",
      .automatic = "none", .names = kvsi_shift_target_names,
      .aliases = kvsi_shift_aliases},
     {.name = "prompt", .kind = KVSI_SETTING_SIZE, .offset = FIELD(prompt), .group = "Work",
-     .placeholder = "N", .help = "tokens of a prompt, 0 = none", .high = 1 << 24},
+     .placeholder = "N", .help = "tokens of the prompt; 0 = none", .high = 1 << 24,
+     .value = "512"},
     {.name = "gen", .kind = KVSI_SETTING_SIZE, .offset = FIELD(generate), .group = "Work",
-     .placeholder = "N", .help = "tokens that are generated, 0 = none", .high = 1 << 24},
+     .placeholder = "N", .help = "tokens to generate; 0 = none", .high = 1 << 24,
+     .value = "64"},
     {.name = "depth", .kind = KVSI_SETTING_SIZE, .offset = FIELD(depth), .group = "Work",
-     .placeholder = "N", .help = "tokens that are there before those generated",
+     .placeholder = "N", .help = "tokens before the generated ones",
      .high = 1 << 24},
     {.name = "batch", .kind = KVSI_SETTING_SIZE, .offset = FIELD(batch), .group = "Work",
-     .placeholder = "N", .help = "sequences that are generated together", .low = 1,
-     .high = 4096},
-    {.name = "kv-cache", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(cache), .group = "Work",
-     .placeholder = "NAME", .help = "type of keys and values that are kept",
-     .choices = kvsi_kv_cache_names},
+     .placeholder = "N", .help = "sequences generated together", .low = 1,
+     .high = 4096, .value = "1"},
+    {.name = "kv-cache", .kind = KVSI_SETTING_ENUM, .offset = FIELD(cache), .group = "Work",
+     .placeholder = "NAME", .help = "type of the KV cache", .value = "f32",
+     .names = kvsi_kv_cache_names},
     {.name = "rounds", .kind = KVSI_SETTING_SIZE, .offset = FIELD(rounds), .group = "Run",
-     .placeholder = "N", .help = "times that it is measured, after one of warm-up", .low = 1,
-     .high = 1000000},
+     .placeholder = "N", .help = "number of measurements, after one for warm-up", .low = 1,
+     .high = 1000000, .value = "5"},
     KVSI_BENCH_ROWS(settings),
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift bench infer",
-    .purpose = "Reads a prompt and generates, against the rate at which the machine reads memory "
-               "in the same rounds.  With --shift, the same model without it takes turns.",
-    .notes = "A model with random weights, or of another type than it has, is written to a folder "
-             "in TMPDIR\nfirst, and removed afterwards.  bytes_per_token are those of the matrices "
-             "that a token is\nmultiplied with, shared by the sequences of a batch, and of keys "
-             "and values; read_gb_s is what\ngeneration reads of them.  Rates are those of the "
-             "median round.",
-    .tables = KVSI_OPTIONS(options),
+    .purpose = "Measures prompts and generation against the memory bandwidth of the machine in the "
+               "same rounds.  With --shift, the same model without shift is measured in turns.",
+    .notes =
+        "A model with random weights or a converted type is first written to a folder in "
+        "TMPDIR, and removed\nafterwards.  bytes_per_token counts the matrices that a token is "
+        "multiplied with, divided among the\nsequences of a batch, and the KV cache; "
+        "read_gb_s is the rate at which generation reads them.  Rates\nare those of the "
+        "median round.",
+    .tables = KVSI_OPTIONS(rows),
 };
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* What is measured: paths, and the folder that holds them if they were made for it. */
+/* Paths of the models to measure, and the temporary folder that holds them, if any. */
 typedef struct subjects {
     char *folder, *model, *unshifted;
 } subjects;
@@ -130,7 +134,7 @@ static kvs_status describe(kvs_model_config *out, const settings *s, kvs_err *er
         kvs_model_config_init(out);
         if (kvs_model_config_preset(out, s->model, NULL) != KVS_OK)
             return kvsi_fail(err, KVS_E_INVALID,
-                             "'%s' is no model's folder or file, no bench model and no preset",
+                             "'%s' is not a model's folder or file, a bench model or a preset",
                              s->model);
     }
     TRY(kvs_shift_parse(&out->shift, &form_said, s->shift ? s->shift : "none", err));
@@ -146,8 +150,7 @@ static kvs_status make_subjects(subjects *out, const settings *s, kvs_err *err)
     if (kvsi_file_exists(s->model)) {
         if (s->shift)
             return kvsi_fail(err, KVS_E_INVALID,
-                             "option '--shift' is for random weights, '%s' has a shift or none",
-                             s->model);
+                             "option '--shift' is for random weights, not for '%s'", s->model);
         if (!s->dtype)
             return KVS_OK;
         TRY(make_folder(out, err));
@@ -184,9 +187,9 @@ static json_t *to_json(const kvs_bench_infer_result *r, const kvs_runtime *rt, c
         "s:f, "
         "s:f, s:o, s:o}",
         "model", s->model, "dtype", s->dtype ? s->dtype : "as it is", "shift",
-        s->shift ? s->shift : "as it is", "kv_cache", s->cache, "prompt", (json_int_t)s->prompt,
-        "gen", (json_int_t)s->generate, "depth", (json_int_t)s->depth, "batch",
-        (json_int_t)s->batch, "rounds", (json_int_t)r->rounds, "prompt_tok_s",
+        s->shift ? s->shift : "as it is", "kv_cache", kvs_dtype_name(s->cache), "prompt",
+        (json_int_t)s->prompt, "gen", (json_int_t)s->generate, "depth", (json_int_t)s->depth,
+        "batch", (json_int_t)s->batch, "rounds", (json_int_t)r->rounds, "prompt_tok_s",
         kvsi_json_number(prompt_rate(s, r->prompt)), "prompt_tok_s_best",
         kvsi_json_number((double)s->prompt / r->prompt.best), "gen_tok_s", kvsi_json_number(rate),
         "gen_tok_s_best", kvsi_json_number((double)s->batch / r->generate.best), "weight_mb",
@@ -230,7 +233,7 @@ static void print_people(const kvs_bench_infer_result *r, const kvs_runtime *rt,
         printf("%-12s%.1f tokens/s (best %.1f), %zu tokens after %zu, %zu at a time", "generation",
                rate, (double)s->batch / r->generate.best, s->generate, s->depth, s->batch);
         print_overhead(r->generate, r->unshifted_generate);
-        printf("%-12s%.1f GB/s, %.0f %% of the machine's %.1f (best %.1f); %.1f MB a token\n",
+        printf("%-12s%.1f GB/s, %.0f %% of the machine's %.1f (best %.1f); %.1f MB per token\n",
                "reading", kvsi_bench_giga(read), 100 * read / r->read.median,
                kvsi_bench_giga(r->read.median), kvsi_bench_giga(r->read.best),
                kvsi_bench_mega(r->bytes_per_token));
@@ -239,18 +242,18 @@ static void print_people(const kvs_bench_infer_result *r, const kvs_runtime *rt,
            kvsi_bench_mega(r->peak_rss), kvsi_bench_mega(r->start_rss));
 }
 
-static kvs_status measure(const settings *s, kvs_err *err)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const settings *s = data;
     subjects made = {0};
     kvs_bench_inference *bench = NULL;
     kvs_bench_infer_result found;
     kvs_runtime *rt = NULL;
-    kvs_dtype cache;
     kvs_status st;
 
+    (void)call;
     if (s->prompt == 0 && s->generate == 0)
         return kvsi_fail(err, KVS_E_INVALID, "nothing to measure: --prompt and --gen are both 0");
-    TRY_OUT(kvs_dtype_parse(&cache, s->cache, err));
     TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
     TRY_OUT(make_subjects(&made, s, err));
     TRY_OUT(kvs_bench_inference_create(&bench, rt,
@@ -261,7 +264,7 @@ static kvs_status measure(const settings *s, kvs_err *err)
                                            .generate = s->generate,
                                            .depth = s->depth,
                                            .batch = s->batch,
-                                           .cache = cache,
+                                           .cache = s->cache,
                                        },
                                        err));
     for (size_t i = 0; i <= s->rounds; i++)
@@ -278,17 +281,10 @@ out:
     return st;
 }
 
-int kvsi_bench_infer(int argc, char **argv, const void *what)
-{
-    settings s = {
-        .model = "l110", .cache = "f32", .prompt = 512, .generate = 64, .batch = 1, .rounds = 5};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    (void)what;
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
-    TRY_OUT(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
+const kvsi_command kvsi_bench_infer = {
+    .name = "infer",
+    .summary = "prompts and generation against the speed of memory",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .run = run,
+};

@@ -9,25 +9,26 @@ typedef struct settings {
 } settings;
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "rounds", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, rounds),
-     .group = "Run", .placeholder = "N", .help = "times that everything is measured", .low = 1,
-     .high = 1000000},
+     .group = "Run", .placeholder = "N", .help = "number of measurements", .low = 1,
+     .high = 1000000, .value = "5"},
     KVSI_BENCH_ROWS(settings),
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift bench machine",
-    .purpose = "The limits of this machine with our processor code: multiply-adds on registers, "
-               "reading an array much larger than the caches, and the products of matrices that "
-               "training needs, as the trainer calls them, each right after a peak.",
-    .notes = "Rates are medians over the rounds.  GFLOP/s are thousands of millions of operations, "
-             "a\nmultiply-add being two; GB/s thousands of millions of bytes.",
-    .tables = KVSI_OPTIONS(options),
+    .purpose = "Measures the limits of this machine: multiply-adds on registers, reading an array "
+               "much larger than the caches, and the matrix products of training, each right after "
+               "a measurement of the peak.",
+    .notes = "Rates are medians over the rounds.  GFLOP/s are 1e9 operations per second, "
+             "a\nmultiply-add "
+             "being two; GB/s are 1e9 bytes per second.",
+    .tables = KVSI_OPTIONS(rows),
 };
 
-/* Of the three products together: a step does each once, so times add up, not rates. */
+/* The three products together: a step computes each once, so their times add up. */
 static double fraction_of(const kvs_bench_gemm *g)
 {
     const double time =
@@ -89,12 +90,14 @@ static void print_people(const kvs_bench_machine *m, const kvs_runtime *rt)
     }
 }
 
-static kvs_status measure(const settings *s, kvs_err *err)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const settings *s = data;
     kvs_bench_machine found;
     kvs_runtime *rt = NULL;
     kvs_status st;
 
+    (void)call;
     TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
     TRY_OUT(kvs_bench_machine_run(&found, rt, s->rounds, err));
     if (s->run.json)
@@ -106,16 +109,10 @@ out:
     return st;
 }
 
-int kvsi_bench_machine(int argc, char **argv, const void *what)
-{
-    settings s = {.rounds = 5};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    (void)what;
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
-    TRY_OUT(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
+const kvsi_command kvsi_bench_machine = {
+    .name = "machine",
+    .summary = "peak of arithmetic, matrix products and memory",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .run = run,
+};

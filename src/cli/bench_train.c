@@ -19,45 +19,46 @@ typedef struct settings {
 static const char *const models[] = {"tiny", "small", "kvlm", "s124", "gpt2", NULL};
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "model", .letter = 'm', .kind = KVSI_SETTING_CHOICE, .offset = FIELD(model),
-     .group = "Training", .placeholder = "NAME", .help = "what is trained", .choices = models},
+     .group = "Training", .placeholder = "NAME", .help = "model to train", .choices = models,
+     .value = "tiny"},
     {.name = "shift", .kind = KVSI_SETTING_CHOICE, .offset = FIELD(shift), .group = "Training",
-     .placeholder = "NAME", .help = "what is mixed with the token before", .names = kvsi_shift_target_names,
-     .aliases = kvsi_shift_aliases},
+     .placeholder = "NAME", .help = "what is shifted", .names = kvsi_shift_target_names,
+     .aliases = kvsi_shift_aliases, .value = "kv"},
     {.name = "batch", .kind = KVSI_SETTING_SIZE, .offset = FIELD(batch), .group = "Training",
-     .placeholder = "N", .help = "sequences a step", .automatic = "the model's", .high = 1 << 20},
+     .placeholder = "N", .help = "sequences per step", .automatic = "the model's", .high = 1 << 20},
     {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(length), .group = "Training",
-     .placeholder = "N", .help = "tokens of a sequence", .automatic = "the model's",
+     .placeholder = "N", .help = "tokens per sequence", .automatic = "the model's",
      .high = 1 << 24},
     {.name = "recompute", .kind = KVSI_SETTING_FLAG, .offset = FIELD(recompute),
-     .group = "Training", .help = "compute layers again in the backward pass: less memory"},
+     .group = "Training", .help = "recompute layers in the backward pass to save memory"},
     {.name = "steps", .kind = KVSI_SETTING_SIZE, .offset = FIELD(steps), .group = "Run",
-     .placeholder = "N", .help = "steps that are measured, after two of warm-up",
+     .placeholder = "N", .help = "steps to measure, after two for warm-up",
      .automatic = "5 to 100, by model", .high = 1000000},
     {.name = "profile", .kind = KVSI_SETTING_FLAG, .offset = FIELD(profile), .group = "Run",
      .help = "time every operation of the step"},
     {.name = "save", .kind = KVSI_SETTING_TEXT, .offset = FIELD(save), .group = "Run",
-     .placeholder = "DIR", .help = "write the first weights and the batch there, for others"},
+     .placeholder = "DIR", .help = "write the initial weights and the batch to this folder"},
     {.name = "paced", .kind = KVSI_SETTING_FLAG, .offset = FIELD(paced), .group = "Run",
-     .help = "do a step for every line of standard input, and answer it with a line of JSON"},
+     .help = "do one step per line of standard input, and print a line of JSON for each"},
     KVSI_BENCH_ROWS(settings),
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift bench train",
-    .purpose = "Training steps (forward, backward, AdamW) on one batch of random tokens, against "
-               "the machine's peak in the same rounds.  With a shift, steps of the same model "
-               "without it take turns with them.",
-    .notes = "Operations of a step: 6 x weights that multiply, head included, x tokens, and 6 x "
-             "layers x width\nx length squared for each sequence; what is computed twice is "
-             "counted once.  Rates and fractions\nare those of the median step and the median "
-             "peak; overhead_vs_vanilla is the ratio of the median\nsteps with and without shift, "
-             "minus 1.\n\n"
-             "--paced is for measuring other programs in between (bench/vs_pytorch): there are no "
-             "steps\nwithout the shift, and the result follows at the end of the input.",
-    .tables = KVSI_OPTIONS(options),
+    .purpose = "Measures training steps (forward, backward, AdamW) on one batch of random tokens "
+               "against the machine's peak in the same rounds.  With a shift, steps of the same "
+               "model without shift are measured in turns.",
+    .notes =
+        "Operations per step: 6 x weights of matrices (head included) x tokens, and 6 x layers "
+        "x width x\nlength squared for each sequence; recomputation is not counted.  Rates and "
+        "fractions are those of\nthe median step and the median peak; overhead_vs_vanilla is "
+        "the ratio of the median steps with and\nwithout shift, minus 1.\n\n"
+        "--paced is for measuring other programs in turns (bench/vs_pytorch): there are no "
+        "steps without\nshift, and the result is printed at the end of the input.",
+    .tables = KVSI_OPTIONS(rows),
 };
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -81,7 +82,7 @@ static json_t *op_to_json(const kvs_bench_op *op, double step)
     return value;
 }
 
-/* Shares are of the mean step, which is what the operations' sums add up to. */
+/* The sum over all operations, to which shares refer. */
 static double mean_step(const kvs_bench_train_result *r)
 {
     double sum = 0;
@@ -179,8 +180,8 @@ static void print_people(const kvs_bench_train_result *r, const kvs_runtime *rt,
     const double rate = r->flops / r->step.median, peak = r->peak.median;
 
     kvsi_bench_print_runtime(rt);
-    printf("%-12s%s, shift %s, %zu x %zu tokens, %.1f MFLOP a token\n", "model", s->model, s->shift,
-           o->model.batch, o->model.length, kvsi_bench_mega(r->flops / r->tokens));
+    printf("%-12s%s, shift %s, %zu x %zu tokens, %.1f MFLOP per token\n", "model", s->model,
+           s->shift, o->model.batch, o->model.length, kvsi_bench_mega(r->flops / r->tokens));
     printf("%-12s%.2f ms (best %.2f), %.0f tokens/s, %zu steps\n", "step", 1e3 * r->step.median,
            1e3 * r->step.best, r->tokens / r->step.median, r->rounds);
     printf("%-12s%.1f GFLOP/s, %.1f %% of the peak of %.1f\n", "rate", kvsi_bench_giga(rate),
@@ -197,8 +198,8 @@ static void print_people(const kvs_bench_train_result *r, const kvs_runtime *rt,
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* For every line of standard input a round, answered by {"seconds": ..., "loss": ...} in a line;
- * the first line out says that all is ready. */
+/* One round per line of standard input, each answered by a line {"seconds": ..., "loss": ...}.  A
+ * first line of output tells the caller that the model is ready. */
 static kvs_status run_paced(kvs_bench_training *bench, const kvs_bench_model *model, kvs_err *err)
 {
     int c;
@@ -255,7 +256,7 @@ static int holds(const char *dir, const char *name)
     return found;
 }
 
-/* --save may replace what it wrote before, random weights, but no other model. */
+/* --save may replace its own output, but no other model. */
 static kvs_status check_save(const settings *s, kvs_err *err)
 {
     if (s->save && holds(s->save, "model.safetensors") && !holds(s->save, "batch.safetensors"))
@@ -273,14 +274,16 @@ static kvs_status save(const kvs_bench_training *bench, const char *dir, kvs_err
     return st == KVS_OK ? kvs_bench_training_save(bench, dir, err) : st;
 }
 
-static kvs_status measure(const settings *s, kvs_err *err)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const settings *s = data;
     kvs_bench_train_options o = {0};
     kvs_bench_train_result result;
     kvs_bench_training *bench = NULL;
     kvs_runtime *rt = NULL;
     kvs_status st;
 
+    (void)call;
     TRY_OUT(check_save(s, err));
     TRY_OUT(choose(&o, s, err));
     TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
@@ -299,16 +302,10 @@ out:
     return st;
 }
 
-int kvsi_bench_train(int argc, char **argv, const void *what)
-{
-    settings s = {.model = "tiny", .shift = "kv"};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    (void)what;
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
-    TRY_OUT(parsed.help ? kvsi_cli_help(&command, &s, &err) : measure(&s, &err));
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
+const kvsi_command kvsi_bench_train = {
+    .name = "train",
+    .summary = "training steps against that peak and without the shift",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .run = run,
+};

@@ -1,12 +1,16 @@
 #include "cli/cli.h"
 
+#include "base/memory.h"
 #include "base/options_config.h"
+#include "cli/signals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int kvsi_cli_exit_code(const kvs_err *err)
+/* ---- exit codes ------------------------------------------------------------------------------ */
+
+static int exit_code(const kvs_err *err)
 {
     return err->status == KVS_E_INVALID || err->status == KVS_E_EXISTS ? KVSI_EXIT_MISUSE
                                                                        : KVSI_EXIT_FAILED;
@@ -14,19 +18,52 @@ int kvsi_cli_exit_code(const kvs_err *err)
 
 int kvsi_cli_fail(const kvs_err *err)
 {
-    /* Every command that can find its output in place has the option. */
+    /* Every command whose output can already exist has the option. */
     const char *hint = err->status == KVS_E_EXISTS ? "; --overwrite replaces it" : "";
 
     fprintf(stderr, "kvshift: %s%s\n", err->message, hint);
-    return kvsi_cli_exit_code(err);
+    return exit_code(err);
 }
 
-kvs_status kvsi_cli_help(const kvsi_command_options *command, const void *settings, kvs_err *err)
+/* An error that all ranks have is printed once, by rank 0.  A rank that fails alone prints its
+ * error and ends the others, which would wait for it. */
+static int fail_on_ranks(kvs_comm *comm, const kvs_err *err)
+{
+    const size_t rank = kvs_comm_rank(comm);
+    kvs_err named;
+
+    if (kvs_comm_size(comm) == 1 || kvs_comm_all_know(comm))
+        return rank == 0 ? kvsi_cli_fail(err) : exit_code(err);
+    kvsi_fail(&named, err->status, "rank %zu: %.480s", rank, err->message);
+    kvs_comm_abort(comm, kvsi_cli_fail(&named));
+    return KVSI_EXIT_FAILED;
+}
+
+/* ---- the runner ------------------------------------------------------------------------------ */
+
+void kvsi_cli_set_defaults(const kvsi_command *command, void *settings)
+{
+    kvsi_options_set_defaults(command->options, settings, command->settings_size);
+    if (command->set_defaults)
+        command->set_defaults(settings);
+}
+
+static kvs_status parse(const kvsi_command *command, void *settings, kvsi_parsed_options *parsed,
+                        int argc, char **argv, kvs_err *err)
+{
+    if (!command->apply)
+        return kvsi_options_parse(parsed, command->options, settings, argc, argv, err);
+    TRY(kvsi_options_collect(parsed, command->options, argc, argv, err));
+    return parsed->help ? KVS_OK : command->apply(settings, parsed, err);
+}
+
+static kvs_status print_help(const kvsi_command_options *options, const void *settings,
+                             kvs_err *err)
 {
     kvsi_text text = {0};
     kvs_status st;
 
-    kvsi_options_help(&text, command, settings);
+    kvsi_options_help(&text, options, settings);
     TRY_OUT(kvsi_text_check(&text, err));
     fputs(text.data, stdout);
 out:
@@ -34,24 +71,153 @@ out:
     return st;
 }
 
-kvs_status kvsi_cli_print_config(const kvsi_command_options *command, const void *settings,
+kvs_status kvsi_cli_print_config(const kvsi_command_options *options, const void *settings,
                                  const kvsi_parsed_options *parsed, kvs_err *err)
 {
     kvsi_text text = {0};
     kvs_status st;
 
     if (strcmp(parsed->print_config, "schema") == 0)
-        return kvsi_cli_print_json(kvsi_options_schema(command, settings), err);
+        return kvsi_cli_print_json(kvsi_options_schema(options, settings), err);
     if (strcmp(parsed->print_config, "explained") == 0)
-        kvsi_options_explain_config(&text, command, settings, parsed);
+        kvsi_options_explain_config(&text, options, settings, parsed);
     else
-        kvsi_options_print_config(&text, command, settings, parsed);
+        kvsi_options_print_config(&text, options, settings, parsed);
     TRY_OUT(kvsi_text_check(&text, err));
     fputs(text.data, stdout);
 out:
     kvsi_text_release(&text);
     return st;
 }
+
+/* Runs a command with the words from argv[first] on. */
+static kvs_status run_words(const kvsi_command *command, kvs_comm *comm, int argc, char **argv,
+                            int first, kvs_err *err)
+{
+    const int is_first_rank = !comm || kvs_comm_rank(comm) == 0;
+    void *settings = kvsi_alloc(1, command->settings_size + 1); /* which may be 0 */
+    kvsi_parsed_options parsed = {0};
+    kvsi_text line = {0};
+    kvs_status st = KVS_OK;
+
+    for (int i = 0; i < argc; i++) { /* parsing moves words */
+        kvsi_text_add(&line, i > 0 ? " " : "");
+        kvsi_text_add_shell_word(&line, argv[i]);
+    }
+    if (!settings) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the options");
+        goto out;
+    }
+    TRY_OUT(kvsi_text_check(&line, err));
+    kvsi_cli_set_defaults(command, settings);
+    st = parse(command, settings, &parsed, argc - first, argv + first, err);
+    if (comm)
+        st = kvs_comm_agree(comm, st, err);
+    if (st != KVS_OK)
+        goto out;
+    if (parsed.help)
+        st = is_first_rank ? print_help(command->options, settings, err) : KVS_OK;
+    else if (parsed.print_config)
+        st = is_first_rank ? kvsi_cli_print_config(command->options, settings, &parsed, err)
+                           : KVS_OK;
+    else if (!getenv("KVSHIFT_PARSE_ONLY")) /* see CONTRIBUTING.md */
+        st = command->run(settings, &(kvsi_call){&parsed, comm, line.data}, err);
+out:
+    kvsi_options_release(&parsed);
+    kvsi_text_release(&line);
+    kvsi_free(settings);
+    return st;
+}
+
+static int run_command(const kvsi_command *command, int argc, char **argv, int first)
+{
+    kvs_err err = {.status = KVS_OK};
+    kvs_comm *comm = NULL;
+    int code = KVSI_EXIT_DONE;
+    kvs_status st;
+
+    if (command->on_ranks && kvs_comm_open(&comm, &err) != KVS_OK)
+        return kvs_comm_launched_rank() == 0 ? kvsi_cli_fail(&err) : exit_code(&err);
+    st = run_words(command, comm, argc, argv, first, &err);
+    if (st != KVS_OK)
+        code = comm ? fail_on_ranks(comm, &err) : kvsi_cli_fail(&err);
+    kvs_comm_close(comm);
+    /* The library returns KVS_E_LIMIT when a callback asks it to stop. */
+    if (kvsi_stop_signal() && (st == KVS_OK || st == KVS_E_LIMIT))
+        return 128 + kvsi_stop_signal();
+    return code;
+}
+
+/* ---- verbs ----------------------------------------------------------------------------------- */
+
+const kvsi_command *kvsi_cli_find(const kvsi_command *const *list, const char *name)
+{
+    for (; *list; list++)
+        if (strcmp((*list)->name, name) == 0)
+            return *list;
+    return NULL;
+}
+
+static const char *name_at(const void *list, size_t index)
+{
+    const kvsi_command *const *commands = list;
+    size_t count = 0;
+
+    while (commands[count])
+        count++;
+    return index < count ? commands[index]->name : NULL;
+}
+
+const char *kvsi_cli_nearest(const kvsi_command *const *list, const char *name)
+{
+    return kvsi_nearest_name(name, name_at, list);
+}
+
+static void print_verbs(const kvsi_command *command, FILE *stream)
+{
+    fprintf(stream, "usage: kvshift %s %s\n\n%s\n\n", command->name, command->usage,
+            command->purpose);
+    for (const kvsi_command *const *verb = command->verbs; *verb; verb++)
+        fprintf(stream, "  %-10s%s\n", (*verb)->name, (*verb)->summary);
+    fprintf(stream, "\n'kvshift %s %s --help' shows the options.\n", command->name,
+            command->verbs[0]->name);
+}
+
+static int fail_unknown(const kvsi_command *command, const char *name)
+{
+    const char *nearest = kvsi_cli_nearest(command->verbs, name);
+    kvs_err err;
+
+    if (nearest)
+        kvsi_fail(&err, KVS_E_INVALID, "unknown command '%s %s'; did you mean '%s %s'?",
+                  command->name, name, command->name, nearest);
+    else
+        kvsi_fail(&err, KVS_E_INVALID, "unknown command '%s %s'; see 'kvshift %s --help'",
+                  command->name, name, command->name);
+    return kvsi_cli_fail(&err);
+}
+
+int kvsi_cli_run(const kvsi_command *command, int argc, char **argv)
+{
+    const char *const word = argc > 2 ? argv[2] : "";
+    const kvsi_command *verb = command->verbs ? kvsi_cli_find(command->verbs, word) : NULL;
+
+    if (verb)
+        return run_command(verb, argc, argv, 3);
+    if (command->run)
+        return run_command(command, argc, argv, 2);
+    if (argc < 3) {
+        print_verbs(command, stderr);
+        return KVSI_EXIT_MISUSE;
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        print_verbs(command, stdout);
+        return KVSI_EXIT_DONE;
+    }
+    return fail_unknown(command, word);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static kvs_status print_json(json_t *value, size_t format, kvs_err *err)
 {
@@ -60,7 +226,7 @@ static kvs_status print_json(json_t *value, size_t format, kvs_err *err)
         kvsi_json_dump(&text, value, format | JSON_REAL_PRECISION(15), "the result", err);
 
     if (st == KVS_OK)
-        puts(text); /* main() looks at whether that worked */
+        puts(text); /* main() checks whether it could be written */
     free(text);
     json_decref(value);
     return st;
@@ -78,13 +244,4 @@ kvs_status kvsi_cli_print_json_line(json_t *value, kvs_err *err)
     if (st == KVS_OK && fflush(stdout) != 0)
         return kvsi_fail(err, KVS_E_IO, "cannot write standard output");
     return st;
-}
-
-void kvsi_cli_quote_line(kvsi_text *text, int argc, char **argv)
-{
-    for (int i = 0; i < argc; i++) {
-        if (i > 0)
-            kvsi_text_add(text, " ");
-        kvsi_text_add_shell_word(text, argv[i]);
-    }
 }

@@ -1,46 +1,66 @@
-/* cli/cli.h - what the commands share.
+/* cli/cli.h - commands, the runner that all of them go through, and what they share.
  *
- * A command gets the whole line (argv[0] is the program, argv[1] the command) and returns the exit
- * code.  Results go to standard output, everything else to standard error. */
+ * A command is a table: its options, the size of its settings, and the function that does the work.
+ * The runner parses the command line once, answers --help and --print-config, calls the function,
+ * releases everything, prints the error, and returns the exit code.  Results go to standard output,
+ * everything else to standard error. */
 #ifndef KVSI_CLI_CLI_H
 #define KVSI_CLI_CLI_H
 
 #include "base/json.h"
 #include "base/options.h"
 
+/* A command that was stopped by a signal returns 128 + signal. */
 enum { KVSI_EXIT_DONE = 0, KVSI_EXIT_FAILED = 1, KVSI_EXIT_MISUSE = 2 };
 
-int kvsi_cmd_data(int argc, char **argv);
-int kvsi_cmd_tokenizer(int argc, char **argv);
-int kvsi_cmd_convert(int argc, char **argv);
-int kvsi_cmd_generate(int argc, char **argv);
-int kvsi_cmd_score(int argc, char **argv);
-int kvsi_cmd_ppl(int argc, char **argv);
-int kvsi_cmd_train(int argc, char **argv);
-int kvsi_cmd_plan(int argc, char **argv);
-int kvsi_cmd_inspect(int argc, char **argv);
-int kvsi_cmd_bench(int argc, char **argv);
-int kvsi_cmd_analyze(int argc, char **argv);
-int kvsi_cmd_report(int argc, char **argv);
-int kvsi_cmd_theory(int argc, char **argv);
-int kvsi_cmd_repro(int argc, char **argv);
-int kvsi_cmd_version(int argc, char **argv);
+/* One run of a command. */
+typedef struct kvsi_call {
+    kvsi_parsed_options *parsed; /* positional arguments, sources of values */
+    kvs_comm *comm;              /* NULL unless the command has `on_ranks` */
+    const char *line;            /* the whole command line, quoted for a shell */
+} kvsi_call;
 
-int kvsi_cli_exit_code(const kvs_err *err);
-/* Prints the error as one line and returns the exit code that fits it. */
+typedef struct kvsi_command {
+    const char *name, *summary;          /* for the list of commands */
+    const kvsi_command_options *options; /* NULL = it only has verbs */
+    size_t settings_size;                /* bytes of the struct that the options set */
+    /* Sets defaults that come from the library, not from rows; NULL = none. */
+    void (*set_defaults)(void *settings);
+    /* Applies the options, for commands whose defaults depend on other options; NULL =
+     * kvsi_options_apply. */
+    kvs_status (*apply)(void *settings, kvsi_parsed_options *parsed, kvs_err *err);
+    kvs_status (*run)(void *settings, const kvsi_call *call, kvs_err *err);
+    int on_ranks; /* all ranks run it together; rank 0 prints help and errors that all ranks have */
+
+    const struct kvsi_command *const *verbs; /* "build" of 'kvshift data build'; ends with NULL */
+    const char *usage, *purpose;             /* of the list of verbs */
+} kvsi_command;
+
+extern const kvsi_command kvsi_cmd_data, kvsi_cmd_tokenizer, kvsi_cmd_train, kvsi_cmd_plan,
+    kvsi_cmd_generate, kvsi_cmd_score, kvsi_cmd_ppl, kvsi_cmd_convert, kvsi_cmd_inspect,
+    kvsi_cmd_analyze, kvsi_cmd_report, kvsi_cmd_theory, kvsi_cmd_repro, kvsi_cmd_bench,
+    kvsi_cmd_version;
+
+/* Runs the command argv[1], or its verb argv[2]; returns the exit code. */
+int kvsi_cli_run(const kvsi_command *command, int argc, char **argv);
+/* The command of that name; NULL if the list, which ends with NULL, has none. */
+const kvsi_command *kvsi_cli_find(const kvsi_command *const *list, const char *name);
+/* The name in the list that is nearest to a misspelt one; NULL = none is near. */
+const char *kvsi_cli_nearest(const kvsi_command *const *list, const char *name);
+/* Sets the settings to the defaults of the command. */
+void kvsi_cli_set_defaults(const kvsi_command *command, void *settings);
+
+/* Prints the error as one line and returns its exit code. */
 int kvsi_cli_fail(const kvs_err *err);
-/* The command line as a shell would take it. */
-void kvsi_cli_quote_line(kvsi_text *text, int argc, char **argv);
-/* Prints a command's help. */
-kvs_status kvsi_cli_help(const kvsi_command_options *command, const void *settings, kvs_err *err);
-/* Answers --print-config: prints the settings as a file, or the schema of such files. */
-kvs_status kvsi_cli_print_config(const kvsi_command_options *command, const void *settings,
+/* Prints the settings as a configuration file, or the schema of such files: parsed->print_config
+ * says which. */
+kvs_status kvsi_cli_print_config(const kvsi_command_options *options, const void *settings,
                                  const kvsi_parsed_options *parsed, kvs_err *err);
-/* What 'kvshift version --json' prints, a new reference. */
+/* The output of 'kvshift version --json', a new reference. */
 json_t *kvsi_cli_version_json(const kvs_runtime *rt);
-/* Prints one JSON value, whose reference it takes; NULL stands for memory that ran out. */
+/* Prints a JSON value and releases it; NULL means that memory ran out. */
 kvs_status kvsi_cli_print_json(json_t *value, kvs_err *err);
-/* The same on one line, at once. */
+/* The same on one line, and flushes standard output. */
 kvs_status kvsi_cli_print_json_line(json_t *value, kvs_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* kvshift analyze: a model's shift coefficients and the attention of its heads. */
+/* kvshift analyze: shift coefficients and attention patterns of the heads of a model. */
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/coefficients.h"
@@ -18,9 +18,9 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.length), .group = "Scores",
-     .placeholder = "N", .help = "length of the random sequence that is repeated; at most half the context",
+     .placeholder = "N", .help = "random tokens, repeated once; at most half the context",
      .low = 2, .high = 4096},
     {.name = "sequences", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.sequences),
      .group = "Scores", .placeholder = "N", .help = "sequences to average over", .low = 1,
@@ -28,30 +28,29 @@ static const kvsi_setting options[] = {
     {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(lens.seed), .group = "Scores",
      .placeholder = "N", .help = "seed of the tokens"},
     {.name = "first-id", .kind = KVSI_SETTING_SIZE, .offset = FIELD(lens.first_id),
-     .group = "Scores", .placeholder = "ID", .help = "lower ids are not drawn"},
+     .group = "Scores", .placeholder = "ID", .help = "smallest id to draw"},
     {.name = "svg", .kind = KVSI_SETTING_TEXT, .offset = FIELD(svg), .group = "Output",
-     .placeholder = "FILE", .help = "draw the patterns of all heads; needs gnuplot"},
+     .placeholder = "FILE", .help = "draw the attention patterns of all heads; needs gnuplot"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object"},
     KVSI_RUN_ROWS(settings),
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift analyze",
-    .purpose =
-        "Prints the coefficients of each KV head and their sums, and measures each head on a "
-        "random sequence repeated once: the share of its attention to the token after the "
-        "earlier occurrence (induction), to that occurrence (duplicate), and to the previous "
-        "token (previous); by position (A) and by content (A_V), which differ if values are "
-        "shifted.",
+    .purpose = "Prints the shift coefficients of every KV head and their sums, and measures every "
+               "head on a random sequence that is repeated once: the attention to the token after "
+               "the earlier copy (induction), to the earlier copy (duplicate), and to the previous "
+               "token (previous).  Attention is measured by position (A) and by the values it "
+               "reads (A_V); these differ if values are shifted.",
     .notes =
         "MODEL is as for 'kvshift inspect'.  The column 'keys' is α2 / (|α1| + |α2|), the share "
-        "of\nthe previous token in a head's keys.",
+        "of the\nprevious token in a head's keys.",
     .argument = "MODEL",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
 };
 
 typedef struct analysis {
@@ -93,7 +92,7 @@ static kvs_status analyze(analysis *a, settings *s, kvs_err *err)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* The highest of a head's scores, if it is high enough. */
+/* The name of the highest score, if it is high enough. */
 static const char *reading_of(const kvs_head_scores *s)
 {
     const double enough = 0.4;
@@ -151,7 +150,7 @@ static void print_people(const analysis *a, const settings *s)
     print_heads(a, s);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON ---------------------------------------------------------------------------- */
 
 static json_t *scores_to_json(const kvs_head_scores *s)
 {
@@ -198,27 +197,35 @@ static kvs_status print_json(const analysis *a, const settings *s, kvs_err *err)
         err);
 }
 
-int kvsi_cmd_analyze(int argc, char **argv)
+static void set_defaults(void *data)
 {
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    settings s = {.json = 0};
-    analysis a = {.count = 0};
+    settings *s = data;
+
+    kvs_lens_options_init(&s->lens);
+}
+
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
+{
+    settings *s = data;
+    analysis a = {0};
     kvs_status st;
 
-    kvs_lens_options_init(&s.lens);
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &s, &err));
-        goto out;
-    }
-    s.input.model = parsed.arguments[0];
-    TRY_OUT(analyze(&a, &s, &err));
-    if (s.json)
-        TRY_OUT(print_json(&a, &s, &err));
+    s->input.model = call->parsed->arguments[0];
+    TRY_OUT(analyze(&a, s, err));
+    if (s->json)
+        TRY_OUT(print_json(&a, s, err));
     else
-        print_people(&a, &s);
+        print_people(&a, s);
 out:
     analysis_release(&a);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    return st;
 }
+
+const kvsi_command kvsi_cmd_analyze = {
+    .name = "analyze",
+    .summary = "measure what the heads of a model attend to, and its shift",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .set_defaults = set_defaults,
+    .run = run,
+};

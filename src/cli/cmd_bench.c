@@ -1,6 +1,5 @@
-/* kvshift bench: what the machine can do, and how much of it training and inference use. */
+/* kvshift bench: the limits of the machine, and the share that training and inference reach. */
 #include "cli/bench.h"
-#include "cli/verbs.h"
 
 #include <stdio.h>
 
@@ -45,23 +44,13 @@ double kvsi_bench_mega(double x)
     return x * 1e-6;
 }
 
-int kvsi_cmd_bench(int argc, char **argv)
-{
-    static const kvsi_verb verbs[] = {
-        {"machine", "peak of arithmetic, matrix products and memory", kvsi_bench_machine, NULL},
-        {"train", "training steps against that peak and without the shift", kvsi_bench_train, NULL},
-        {"attention", "attention alone, forward and backward", kvsi_bench_attention, NULL},
-        {"infer", "prompts and generation against the memory's speed", kvsi_bench_infer, NULL},
-        {"compare", "two results side by side", kvsi_bench_compare, NULL},
-    };
-    static const kvsi_verb_list list = {
-        .name = "bench",
-        .usage = "machine|train|attention|infer|compare [OPTION]... [FILE]...",
-        .purpose = "Measures speed as ratios within one run: everything is interleaved with the\n"
-                   "machine's own peak, and with what it is compared with.",
-        .verbs = verbs,
-        .count = sizeof verbs / sizeof *verbs,
-    };
-
-    return kvsi_cli_run_verb(&list, argc, argv);
-}
+const kvsi_command kvsi_cmd_bench = {
+    .name = "bench",
+    .summary = "measure the machine, training, attention and inference",
+    .usage = "machine|train|attention|infer|compare [OPTION]... [FILE]...",
+    .purpose = "Measures speed as ratios within one run: each measurement alternates with one of\n"
+               "the machine's peak, and of what it is compared with.",
+    .verbs =
+        (const kvsi_command *const[]){&kvsi_bench_machine, &kvsi_bench_train, &kvsi_bench_attention,
+                                      &kvsi_bench_infer, &kvsi_bench_compare, NULL},
+};

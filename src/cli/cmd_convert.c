@@ -1,53 +1,52 @@
-/* kvshift convert: converts a model to another format, or writes random weights. */
+/* kvshift convert: writes a model in another format, or a model with random weights. */
 #include "cli/cli.h"
 #include "cli/model_options.h"
-#include "cli/watch.h"
+#include "cli/progress.h"
+#include "cli/signals.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct convert_settings {
-    const char *preset; /* of random weights, like the next four */
+    const char *preset; /* this and the next four describe random weights */
     kvs_model_config model;
     double dropout;
     uint64_t seed;
     size_t threads;
-    const char *format, *dtype, *tokenizer, *shard_size;
+    kvs_format format;
+    kvs_dtype dtype;
+    const char *tokenizer, *shard_size;
     int overwrite, quiet;
 } convert_settings;
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static const char *const format_names[] = {"auto",    "hf",         "gguf", "gguf-llama",
-                                           "llama2c", "llama2c-v1", NULL};
-static const char *const dtype_names[] = {"keep", "f32", "f16", "bf16", "q8_0", "q4_0", NULL};
-
 #define FIELD(name) offsetof(convert_settings, name)
 
-static const kvsi_setting own_options[] = {
+static const kvsi_setting output_rows[] = {
     {.name = "format",
-     .kind = KVSI_SETTING_CHOICE,
+     .kind = KVSI_SETTING_ENUM,
      .offset = FIELD(format),
      .group = "Output",
      .placeholder = "NAME",
-     .help = "auto: by the name of OUT, .gguf, .bin (llama2c), anything else is a folder (hf); "
+     .help = "auto: by the name of OUT: .gguf, .bin (llama2c), otherwise a folder (hf); "
              "gguf-llama refuses models that other programs would compute differently",
-     .choices = format_names},
+     .names = kvsi_format_names},
     {.name = "dtype",
-     .kind = KVSI_SETTING_CHOICE,
+     .kind = KVSI_SETTING_ENUM,
      .offset = FIELD(dtype),
      .group = "Output",
      .placeholder = "NAME",
      .help =
-         "type of the matrices; keep: that of IN; q8_0 and q4_0, 8.5 and 4.5 bits per value, are "
+         "type of the matrices; keep: as in IN; q8_0 and q4_0 (8.5 and 4.5 bits per weight) are "
          "for GGUF",
-     .choices = dtype_names},
+     .names = kvsi_dtype_names},
     {.name = "shard-size",
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(shard_size),
      .group = "Output",
      .placeholder = "SIZE",
-     .help = "hf: maximum size of a file with weights, such as 500MB or 5GB",
+     .help = "hf: largest size of a weights file, such as 500MB or 5GB",
      .automatic = "5GB"},
     {.name = "tokenizer",
      .letter = 't',
@@ -55,19 +54,20 @@ static const kvsi_setting own_options[] = {
      .offset = FIELD(tokenizer),
      .group = "Output",
      .placeholder = "FILE",
-     .help = "the tokenizer to include; 'none' omits it",
-     .automatic = "that of IN, if it has one"},
+     .help = "tokenizer to write with the model; 'none' = none",
+     .automatic = "that of IN, if any"},
     {.name = "overwrite",
      .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(overwrite),
      .group = "Output",
-     .help = "replace an existing OUT: a file, or a folder with only a model"},
+     .help = "replace OUT: a file, or a folder that contains only a model"},
     {.name = "seed",
      .kind = KVSI_SETTING_UINT64,
      .offset = FIELD(seed),
      .group = "Run",
      .placeholder = "N",
-     .help = "of random weights",
+     .help = "seed of random weights",
+     .value = "1",
      .high = 999999999999999},
     {.name = "threads",
      .kind = KVSI_SETTING_SIZE,
@@ -81,49 +81,48 @@ static const kvsi_setting own_options[] = {
      .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(quiet),
      .group = "Run",
-     .help = "show no progress"},
+     .help = "no progress on standard error"},
 };
 
-static const kvsi_setting random_options[] = {
+static const kvsi_setting random_rows[] = {
     {.name = "random",
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(preset),
      .group = "Random weights",
      .placeholder = "NAME",
-     .help = "write random weights instead of IN: those of a config.json or of a preset, which the "
-             "model options override",
+     .help = "write random weights instead of IN, for a model described by a config.json or a "
+             "preset, which the model options override",
      .examples = kvs_preset_name,
      .automatic = "none"},
 };
 
-static const kvsi_setting dropout_option[] = {{KVSI_DROPOUT_ROW(FIELD(dropout))}};
+static const kvsi_setting dropout_row[] = {{KVSI_DROPOUT_ROW(FIELD(dropout))}};
 
-static const char MODEL[] = "Model, of random weights";
+static const char MODEL[] = "Model with random weights";
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift convert",
-    .purpose =
-        "Converts the model IN, of any supported format, to OUT, one tensor at a time; or, with "
-        "--random and without IN, writes a new model.  OUT appears only when complete.",
-    .notes =
-        "Formats: hf is a folder with config.json and safetensors; a shifted Llama includes\n"
-        "modeling_kvshift.py, which runs it in transformers (trust_remote_code).  gguf is\n"
-        "architecture llama if that computes the same, otherwise kvshift.  llama2c is for plain\n"
-        "Llama models.  See docs/formats.md.",
+    .purpose = "Writes the model IN, of any supported format, as OUT, tensor by tensor.  With "
+               "--random it writes a new model and takes no IN.  If it fails, OUT is unchanged.",
+    .notes = "Formats: hf is a folder with config.json and safetensors; for a Llama with shift it "
+             "also contains\nmodeling_kvshift.py, so that transformers can run it "
+             "(trust_remote_code).  gguf has the\narchitecture llama if that computes the same, "
+             "otherwise kvshift.  llama2c is for plain Llama\nmodels.  docs/formats.md describes "
+             "the formats.",
     .argument = "[IN] OUT",
     .min_arguments = 1,
     .max_arguments = 2,
     .tables =
         (const kvsi_option_table[]){
-            KVSI_OPTION_ROWS(random_options),
+            KVSI_OPTION_ROWS(random_rows),
             {&kvsi_model_settings, FIELD(model), MODEL},
-            {&(const kvsi_settings)KVSI_SETTINGS(dropout_option), 0, MODEL},
-            KVSI_OPTION_ROWS(own_options),
+            {&(const kvsi_settings)KVSI_SETTINGS(dropout_row), 0, MODEL},
+            KVSI_OPTION_ROWS(output_rows),
             {0},
         },
 };
 
-/* ---- parsing --------------------------------------------------------------------------------- */
+/* ---- from options to kvs_convert_options ----------------------------------------------------- */
 
 static kvs_status parse_size(uint64_t *out, const char *text, kvs_err *err)
 {
@@ -157,10 +156,10 @@ static kvs_status check_input(const convert_settings *s, const kvsi_parsed_optio
                          parsed->arguments[0]);
     if (!s->preset && parsed->argument_count == 1)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "expected IN and OUT, found '%s' alone; see 'kvshift convert --help'",
+                         "expected IN and OUT, found only '%s'; see 'kvshift convert --help'",
                          parsed->arguments[0]);
-    for (size_t i = 0; !s->preset && i < kvsi_command_count(&command); i++) {
-        const kvsi_setting row = kvsi_command_row(&command, i);
+    for (size_t i = 0; !s->preset && i < kvsi_command_count(&options); i++) {
+        const kvsi_setting row = kvsi_command_row(&options, i);
 
         if (strcmp(row.group, MODEL) == 0 && parsed->source[i] == KVSI_FROM_COMMAND_LINE)
             return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--random'", row.name);
@@ -181,8 +180,8 @@ static kvs_status make_options(kvs_convert_options *out, const convert_settings 
     out->threads = (int)s->threads;
     out->tokenizer = s->tokenizer;
     out->overwrite = s->overwrite;
-    TRY(kvs_format_parse(&out->format, s->format, err));
-    TRY(kvs_dtype_parse(&out->dtype, s->dtype, err));
+    out->format = s->format;
+    out->dtype = s->dtype;
     if (s->shard_size)
         TRY(parse_size(&out->shard_bytes, s->shard_size, err));
     return KVS_OK;
@@ -192,65 +191,69 @@ static kvs_status make_options(kvs_convert_options *out, const convert_settings 
 
 static int show_progress(void *user, uint64_t done, uint64_t all)
 {
-    kvsi_watch *watch = user;
+    kvsi_progress *progress = user;
     char time[32], line[96];
     double elapsed;
 
-    if (!kvsi_watch_is_due(watch, &elapsed))
-        return kvsi_watch_stopped();
+    if (!kvsi_progress_is_due(progress, &elapsed))
+        return kvsi_stop_signal();
     kvsi_format_duration(time, sizeof time, elapsed);
     snprintf(line, sizeof line, "writing %.0f %%  %.2f of %.2f GB  %s",
              100 * (double)done / (double)all, (double)done / 1e9, (double)all / 1e9, time);
-    kvsi_watch_show(watch, line);
-    return kvsi_watch_stopped();
+    kvsi_progress_show(progress, line);
+    return kvsi_stop_signal();
 }
 
 static void show_remark(void *user, const char *text)
 {
-    const kvsi_watch *watch = user;
+    const kvsi_progress *progress = user;
 
-    if (!watch->quiet)
+    if (!progress->quiet)
         fprintf(stderr, "%s\n", text);
 }
 
-static kvs_status convert(const convert_settings *s, const kvsi_parsed_options *parsed,
-                          kvs_err *err)
+static void set_defaults(void *data)
 {
-    kvs_convert_options options;
-    kvsi_watch watch;
+    convert_settings *s = data;
+
+    kvsi_model_set_defaults(&s->model, KVS_BODY_LLAMA);
+}
+
+/* --random and --body decide the defaults of the model options. */
+static kvs_status apply(void *data, kvsi_parsed_options *parsed, kvs_err *err)
+{
+    convert_settings *s = data;
+
+    TRY(kvsi_model_start(&s->model, NULL, parsed, &options, "random", err));
+    TRY(kvsi_options_apply(parsed, &options, s, err));
+    return kvsi_model_finish(&s->model, s->dropout, parsed, &options, err);
+}
+
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
+{
+    const convert_settings *s = data;
+    kvs_convert_options how;
+    kvsi_progress progress;
     kvs_status st;
 
-    TRY(check_input(s, parsed, err));
-    TRY(make_options(&options, s, parsed, err));
-    options.progress = show_progress;
-    options.remark = show_remark;
-    options.user = &watch;
-    kvsi_watch_start(&watch, s->quiet);
-    st = kvs_convert(&options, err);
-    kvsi_watch_end(&watch);
+    TRY(check_input(s, call->parsed, err));
+    TRY(make_options(&how, s, call->parsed, err));
+    how.progress = show_progress;
+    how.remark = show_remark;
+    how.user = &progress;
+    kvsi_catch_stop();
+    kvsi_progress_start(&progress, s->quiet);
+    st = kvs_convert(&how, err);
+    kvsi_progress_end(&progress);
     return st;
 }
 
-int kvsi_cmd_convert(int argc, char **argv)
-{
-    convert_settings s = {.format = format_names[0], .dtype = dtype_names[0], .seed = 1};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    kvsi_model_set_defaults(&s.model, KVS_BODY_LLAMA);
-    TRY_OUT(kvsi_options_collect(&parsed, &command, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &s, &err));
-        goto out;
-    }
-    TRY_OUT(kvsi_model_start(&s.model, NULL, &parsed, &command, "random", &err));
-    TRY_OUT(kvsi_options_apply(&parsed, &command, &s, &err));
-    TRY_OUT(kvsi_model_finish(&s.model, s.dropout, &parsed, &command, &err));
-    TRY_OUT(convert(&s, &parsed, &err));
-out:
-    kvsi_options_release(&parsed);
-    if (st != KVS_OK && kvsi_watch_stopped())
-        return kvsi_cli_fail(&err), 128 + kvsi_watch_stopped();
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
+const kvsi_command kvsi_cmd_convert = {
+    .name = "convert",
+    .summary = "write a model in another format",
+    .options = &options,
+    .settings_size = sizeof(convert_settings),
+    .set_defaults = set_defaults,
+    .apply = apply,
+    .run = run,
+};

@@ -1,8 +1,8 @@
-/* kvshift data: build, describe and check corpora. */
+/* kvshift data: builds, describes and checks corpora. */
 #include "cli/cli.h"
-#include "cli/run_files.h"
-#include "cli/verbs.h"
-#include "cli/watch.h"
+#include "cli/progress.h"
+#include "cli/signals.h"
+#include "cli/train_folder.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,20 +23,20 @@ typedef struct data_settings {
 
 static const char *const yes_or_no[] = {"yes", "no", NULL};
 
-static const kvsi_setting build_options[] = {
+static const kvsi_setting build_rows[] = {
     {.name = "tokenizer",
      .letter = 't',
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(tokenizer),
      .group = "Options",
      .placeholder = "FILE",
-     .help = "tokenizer of the corpus, or 'bytes'; needed"},
+     .help = "tokenizer of the corpus, or 'bytes'; required"},
     {.name = "out",
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(out),
      .group = "Options",
      .placeholder = "DIR",
-     .help = "folder of the corpus, new or empty; needed"},
+     .help = "folder of the corpus, new or empty; required"},
     {.name = "overwrite",
      .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(overwrite),
@@ -46,13 +46,13 @@ static const kvsi_setting build_options[] = {
      .kind = KVSI_SETTING_FLAG,
      .offset = FIELD(quiet),
      .group = "Options",
-     .help = "show no progress"},
+     .help = "no progress on standard error"},
     {.name = "separator",
      .kind = KVSI_SETTING_TEXT,
      .offset = FIELD(separator),
      .group = "Documents",
      .placeholder = "TEXT",
-     .help = "separator of the documents in a text file; '' for none",
+     .help = "separator between the documents of a text file; '' = each file is one document",
      .may_be_empty = 1,
      .automatic = "<|endoftext|>"},
     {.name = "field",
@@ -60,7 +60,7 @@ static const kvsi_setting build_options[] = {
      .offset = FIELD(field),
      .group = "Documents",
      .placeholder = "NAME",
-     .help = "field of each line of .jsonl that is the document",
+     .help = "field of a .jsonl line that holds the document",
      .automatic = "text"},
     {.name = "eos",
      .kind = KVSI_SETTING_CHOICE,
@@ -75,45 +75,46 @@ static const kvsi_setting build_options[] = {
      .offset = FIELD(valid),
      .group = "Split",
      .placeholder = "FRACTION",
-     .help = "of the documents for validation; of a single document, its last part",
+     .help = "fraction of the documents held out for validation; a single document is split by "
+             "position",
      .high = 0.9},
     {.name = "seed",
      .kind = KVSI_SETTING_UINT64,
      .offset = FIELD(seed),
      .group = "Split",
      .placeholder = "N",
-     .help = "determines, with its number, the split of a document"},
+     .help = "seed of the random split"},
     {.name = "shard-tokens",
      .kind = KVSI_SETTING_UINT64,
      .offset = FIELD(shard_tokens),
      .group = "Split",
      .placeholder = "N",
-     .help = "a shard ends with the document that reaches this number of tokens",
+     .help = "start a new shard file once one has this many tokens",
      .low = 1},
 };
 
-static const kvsi_command_options build_command = {
+static const kvsi_command_options build_options = {
     .command = "kvshift data build",
     .purpose =
-        "Encodes text files into a corpus folder for training.  Each line of a .jsonl file is a "
-        "document; any other file is text: one document, or several between separators.  Both "
-        "may be compressed, with .zst appended.  Files may be larger than memory.",
+        "Encodes text files into a corpus folder to train on.  Each line of a .jsonl file is "
+        "a document; any other file is text, with separators between its documents.  Files "
+        "may be compressed (.zst) and larger than memory.",
     .argument = "FILE",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,
-    .tables = KVSI_OPTIONS(build_options),
+    .tables = KVSI_OPTIONS(build_rows),
     .takes_config = 1,
 };
 
-/* 'check' has the first row only. */
-static const kvsi_setting read_options[] = {
+/* 'check' has only the first row. */
+static const kvsi_setting read_rows[] = {
     {.name = "vocab",
      .kind = KVSI_SETTING_SIZE,
      .offset = FIELD(vocab),
      .group = "Options",
      .placeholder = "N",
-     .help = "vocabulary size of a file of llm.c or nanoGPT, which does not store it",
-     .automatic = "that of CORPUS",
+     .help = "vocabulary size, for files of llm.c or nanoGPT, which do not contain it",
+     .automatic = "from CORPUS",
      .low = 1},
     {.name = "json",
      .kind = KVSI_SETTING_FLAG,
@@ -122,25 +123,26 @@ static const kvsi_setting read_options[] = {
      .help = "print one JSON object"},
 };
 
-static const kvsi_command_options info_command = {
+static const kvsi_command_options info_options = {
     .command = "kvshift data info",
-    .purpose = "Describes a corpus.  CORPUS is a folder of 'kvshift data build', a shard "
-               "in one, or a .bin file of llm.c or nanoGPT.",
+    .purpose =
+        "Prints what a corpus contains.  CORPUS is a folder of 'kvshift data build', a shard "
+        "in one, or a .bin file of llm.c or nanoGPT.",
     .argument = "CORPUS",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables = KVSI_OPTIONS(read_options),
+    .tables = KVSI_OPTIONS(read_rows),
 };
 
-static const kvsi_command_options check_command = {
+static const kvsi_command_options check_options = {
     .command = "kvshift data check",
     .purpose =
-        "Reads all of a corpus and checks checksums, ids, document starts and the tokenizer. "
-        "Fails with one line that names the error.",
+        "Reads all of a corpus and checks its checksums, ids, document starts and tokenizer.  "
+        "Fails with one line that describes the first error.",
     .argument = "CORPUS",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables = (const kvsi_option_table[]){{.table = &(const kvsi_settings){read_options, 1}}, {0}},
+    .tables = (const kvsi_option_table[]){{.table = &(const kvsi_settings){read_rows, 1}}, {0}},
 };
 
 /* ---- info ------------------------------------------------------------------------------------ */
@@ -238,13 +240,13 @@ static kvs_status open_corpus(kvs_corpus **out, const data_settings *settings, c
     return kvs_corpus_open(out, path, &options, err);
 }
 
-static kvs_status info(const data_settings *settings, const kvsi_parsed_options *parsed,
-                       kvs_err *err)
+static kvs_status info(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const data_settings *settings = data;
     kvs_corpus *corpus = NULL;
     kvs_status st;
 
-    TRY_OUT(open_corpus(&corpus, settings, parsed->arguments[0], err));
+    TRY_OUT(open_corpus(&corpus, settings, call->parsed->arguments[0], err));
     if (settings->json)
         TRY_OUT(kvsi_cli_print_json(info_to_json(corpus), err));
     else
@@ -256,7 +258,7 @@ out:
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
-static void print_soundness(const char *path, const kvs_corpus_info *info)
+static void print_checked(const char *path, const kvs_corpus_info *info)
 {
     size_t shards = 0;
     uint64_t tokens = 0;
@@ -265,21 +267,20 @@ static void print_soundness(const char *path, const kvs_corpus_info *info)
         shards += info->split[s].shards;
         tokens += info->split[s].tokens;
     }
-    printf("'%s' is sound: %zu shard%s, %" PRIu64 " tokens below %zu%s\n", path, shards,
+    printf("'%s' is intact: %zu shard%s, %" PRIu64 " tokens below %zu%s\n", path, shards,
            shards == 1 ? "" : "s", tokens, info->vocab,
            info->tokenizer_hash ? "" : "; its format has no checksums");
 }
 
-static kvs_status check(const data_settings *settings, const kvsi_parsed_options *parsed,
-                        kvs_err *err)
+static kvs_status check(void *data, const kvsi_call *call, kvs_err *err)
 {
-    const char *path = parsed->arguments[0];
+    const char *path = call->parsed->arguments[0];
     kvs_corpus *corpus = NULL;
     kvs_status st;
 
-    TRY_OUT(open_corpus(&corpus, settings, path, err));
+    TRY_OUT(open_corpus(&corpus, data, path, err));
     TRY_OUT(kvs_corpus_check(corpus, err));
-    print_soundness(path, kvs_corpus_get_info(corpus));
+    print_checked(path, kvs_corpus_get_info(corpus));
 out:
     kvs_corpus_free(corpus);
     return st;
@@ -289,28 +290,28 @@ out:
 
 static int show_progress(void *user, const kvs_corpus_progress *p)
 {
-    kvsi_watch *watch = user;
+    kvsi_progress *progress = user;
     const double share = p->size > 0 ? (double)p->bytes / (double)p->size : 1;
     char documents[32], tokens[32], time[32], line[160];
     double elapsed;
 
-    if (!kvsi_watch_is_due(watch, &elapsed))
-        return kvsi_watch_stopped();
+    if (!kvsi_progress_is_due(progress, &elapsed))
+        return kvsi_stop_signal();
     kvsi_format_count(documents, sizeof documents, (double)p->documents);
     kvsi_format_count(tokens, sizeof tokens, (double)p->tokens);
     kvsi_format_duration(time, sizeof time, elapsed);
     snprintf(line, sizeof line, "%s %.0f %%  %s documents  %s tokens  %s",
              p->counting ? "counting" : "encoding", 100 * share, documents, tokens, time);
-    kvsi_watch_show(watch, line);
-    return kvsi_watch_stopped();
+    kvsi_progress_show(progress, line);
+    return kvsi_stop_signal();
 }
 
 static void show_remark(void *user, const char *text)
 {
-    kvsi_watch *watch = user;
+    kvsi_progress *progress = user;
 
-    kvsi_watch_end(watch);
-    if (!watch->quiet)
+    kvsi_progress_end(progress);
+    if (!progress->quiet)
         fprintf(stderr, "%s\n", text);
 }
 
@@ -319,9 +320,10 @@ static kvs_status plan_build(kvs_corpus_plan *plan, const data_settings *setting
 {
     if (!settings->tokenizer)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "option '--tokenizer' is needed: a file, or 'bytes' for none");
+                         "option '--tokenizer' is required: a file, or 'bytes'");
     if (!settings->out)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--out' is needed: the folder of the corpus");
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--out' is required: the folder of the corpus");
     plan->files = (const char *const *)parsed->arguments;
     plan->count = parsed->argument_count;
     plan->tokenizer = settings->tokenizer;
@@ -336,22 +338,23 @@ static kvs_status plan_build(kvs_corpus_plan *plan, const data_settings *setting
     return KVS_OK;
 }
 
-static kvs_status build(const data_settings *settings, const kvsi_parsed_options *parsed,
-                        kvs_err *err)
+static kvs_status build(void *data, const kvsi_call *call, kvs_err *err)
 {
-    kvsi_watch watch;
+    const data_settings *settings = data;
+    kvsi_progress progress;
     kvs_corpus_plan plan;
     kvs_corpus *corpus = NULL;
     kvs_status st;
 
     kvs_corpus_plan_init(&plan);
-    TRY_OUT(plan_build(&plan, settings, parsed, err));
+    TRY_OUT(plan_build(&plan, settings, call->parsed, err));
     plan.progress = show_progress;
     plan.remark = show_remark;
-    plan.user = &watch;
-    kvsi_watch_start(&watch, settings->quiet);
+    plan.user = &progress;
+    kvsi_catch_stop();
+    kvsi_progress_start(&progress, settings->quiet);
     st = kvs_corpus_build(&plan, settings->out, err);
-    kvsi_watch_end(&watch);
+    kvsi_progress_end(&progress);
     if (st != KVS_OK)
         return st;
     TRY_OUT(open_corpus(&corpus, settings, settings->out, err));
@@ -361,63 +364,39 @@ out:
     return st;
 }
 
-/* ---- the three commands ---------------------------------------------------------------------- */
+/* ---- the commands ---------------------------------------------------------------------------- */
 
-typedef struct action {
-    const kvsi_command_options *command;
-    kvs_status (*run)(const data_settings *settings, const kvsi_parsed_options *parsed,
-                      kvs_err *err);
-} action;
-
-static void set_defaults(data_settings *settings)
+static void set_defaults(void *data)
 {
+    data_settings *s = data;
     kvs_corpus_plan plan;
 
     kvs_corpus_plan_init(&plan);
-    *settings = (data_settings){.field = plan.field,
-                                .separator = plan.separator,
-                                .valid = plan.valid,
-                                .seed = plan.seed,
-                                .shard_tokens = plan.shard_tokens};
+    s->field = plan.field;
+    s->separator = plan.separator;
+    s->valid = plan.valid;
+    s->seed = plan.seed;
+    s->shard_tokens = plan.shard_tokens;
 }
 
-static int run(int argc, char **argv, const void *what)
-{
-    const action *chosen = what;
-    kvsi_parsed_options parsed = {0};
-    data_settings settings;
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    set_defaults(&settings);
-    TRY_OUT(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
-    if (parsed.help)
-        TRY_OUT(kvsi_cli_help(chosen->command, &settings, &err));
-    else if (parsed.print_config)
-        TRY_OUT(kvsi_cli_print_config(chosen->command, &settings, &parsed, &err));
-    else
-        TRY_OUT(chosen->run(&settings, &parsed, &err));
-out:
-    kvsi_options_release(&parsed);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
-
-int kvsi_cmd_data(int argc, char **argv)
-{
-    static const action build_action = {&build_command, build}, info_action = {&info_command, info},
-                        check_action = {&check_command, check};
-    static const kvsi_verb verbs[] = {
-        {"build", "encode text files into a corpus", run, &build_action},
-        {"info", "describe a corpus", run, &info_action},
-        {"check", "read all of a corpus and check it", run, &check_action},
-    };
-    static const kvsi_verb_list list = {
-        .name = "data",
-        .usage = "build|info|check [OPTION]... ARGUMENT...",
-        .purpose = "Builds corpora for training from text, describes and checks them.",
-        .verbs = verbs,
-        .count = sizeof verbs / sizeof *verbs,
+#define VERB(verb, about)                                                                          \
+    static const kvsi_command verb##_command = {                                                   \
+        .name = #verb,                                                                             \
+        .summary = (about),                                                                        \
+        .options = &verb##_options,                                                                \
+        .settings_size = sizeof(data_settings),                                                    \
+        .set_defaults = set_defaults,                                                              \
+        .run = verb,                                                                               \
     };
 
-    return kvsi_cli_run_verb(&list, argc, argv);
-}
+VERB(build, "encode text files into a corpus")
+VERB(info, "print what a corpus contains")
+VERB(check, "read all of a corpus and check it")
+
+const kvsi_command kvsi_cmd_data = {
+    .name = "data",
+    .summary = "build a corpus from text, describe it, check it",
+    .usage = "build|info|check [OPTION]... ARGUMENT...",
+    .purpose = "Builds corpora to train on from text, describes and checks them.",
+    .verbs = (const kvsi_command *const[]){&build_command, &info_command, &check_command, NULL},
+};

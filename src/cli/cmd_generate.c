@@ -1,4 +1,4 @@
-/* kvshift generate: text, token by token, as it comes. */
+/* kvshift generate: generates text and prints it token by token. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cli/cli.h"
@@ -21,47 +21,49 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "prompt", .letter = 'p', .kind = KVSI_SETTING_TEXT, .offset = FIELD(prompt),
      .group = "Input", .placeholder = "TEXT", .may_be_empty = 1,
-     .help = "text to go on from; empty starts from BOS", .automatic = "standard input"},
+     .help = "text to continue; empty = start from BOS", .automatic = "standard input"},
     {.name = "file", .letter = 'f', .kind = KVSI_SETTING_TEXT, .offset = FIELD(file),
-     .group = "Input", .placeholder = "FILE", .help = "file with that text, - for standard input"},
+     .group = "Input", .placeholder = "FILE", .help = "file with the prompt; - = standard input"},
     {.name = "ids", .kind = KVSI_SETTING_TEXT, .offset = FIELD(ids), .group = "Input",
-     .placeholder = "N,...", .help = "token ids to go on from, as they are; nothing is added",
+     .placeholder = "N,...", .help = "token ids to continue; nothing is added to them",
      .automatic = "use the text"},
     {.name = "new-tokens", .letter = 'n', .kind = KVSI_SETTING_SIZE, .offset = FIELD(tokens),
-     .group = "Output", .placeholder = "N", .help = "tokens to make, at most", .low = 1},
+     .group = "Output", .placeholder = "N", .help = "maximum number of new tokens", .low = 1,
+     .value = "128"},
     {.name = "samples", .kind = KVSI_SETTING_SIZE, .offset = FIELD(samples), .group = "Output",
-     .placeholder = "K", .help = "continuations to make; the seed of each is 1 more than the last",
-     .low = 1},
+     .placeholder = "K", .help = "number of continuations; sample i has seed N + i",
+     .low = 1, .value = "1"},
     {.name = "stop", .kind = KVSI_SETTING_TEXT, .offset = FIELD(stops), .group = "Output",
      .placeholder = "TEXT", .repeats = 1,
-     .help = "end before this text comes; may be given several times"},
+     .help = "stop before this text; may be given several times"},
     {.name = "ignore-eos", .kind = KVSI_SETTING_FLAG, .offset = FIELD(ignore_eos),
-     .group = "Output", .help = "go on after a token that ends the text"},
+     .group = "Output", .help = "do not stop at EOS"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
-     .help = "print one JSON object a sample instead of the text"},
+     .help = "print one JSON object per sample instead of the text"},
     {.name = "speed", .kind = KVSI_SETTING_FLAG, .offset = FIELD(speed), .group = "Output",
-     .help = "say on standard error how long it took"},
+     .help = "print timings on standard error"},
     {.name = "temp", .kind = KVSI_SETTING_REAL, .offset = FIELD(sampling.temperature),
-     .group = "Sampling", .placeholder = "X", .help = "temperature; 0 takes the likeliest token"},
+     .group = "Sampling", .placeholder = "X",
+     .help = "temperature; 0 = always the most likely token"},
     {.name = "top-k", .kind = KVSI_SETTING_SIZE, .offset = FIELD(sampling.top_k),
-     .group = "Sampling", .placeholder = "N", .help = "draw from the N likeliest",
+     .group = "Sampling", .placeholder = "N", .help = "sample from the N most likely tokens",
      .automatic = "all"},
     {.name = "top-p", .kind = KVSI_SETTING_REAL, .offset = FIELD(sampling.top_p),
      .group = "Sampling", .placeholder = "X",
-     .help = "of these, draw from the likeliest that make up this share", .high = 1},
+     .help = "then from the most likely tokens whose probabilities sum to X", .high = 1},
     {.name = "min-p", .kind = KVSI_SETTING_REAL, .offset = FIELD(sampling.min_p),
      .group = "Sampling", .placeholder = "X",
-     .help = "of these, draw from those at least X times as likely as the likeliest", .high = 1},
+     .help = "then from tokens at least X times as likely as the most likely one", .high = 1},
     {.name = "repeat-penalty", .kind = KVSI_SETTING_REAL, .offset = FIELD(sampling.repeat_penalty),
      .group = "Sampling", .placeholder = "X",
-     .help = "divide the logits of tokens that were there by X, multiply those below 0"},
+     .help = "divide positive logits of earlier tokens by X, multiply negative ones"},
     {.name = "repeat-last", .kind = KVSI_SETTING_SIZE, .offset = FIELD(sampling.repeat_last),
      .group = "Sampling", .placeholder = "N",
-     .help = "among the last N tokens, the prompt's too; 0 = among all"},
+     .help = "earlier tokens are the last N, including the prompt; 0 = all"},
     {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(sampling.seed),
      .group = "Sampling", .placeholder = "N", .help = "the same seed gives the same text",
      .high = 999999999999999},
@@ -69,14 +71,14 @@ static const kvsi_setting options[] = {
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift generate",
-    .purpose = "Goes on from a text.  The text that comes is printed as it comes, whole characters "
-               "only, without the prompt.",
-    .notes = "The JSON object has ids (the new ones), text, logprobs (natural, of the model alone: "
-             "temperature\n1, nothing cut off), prompt_tokens, finish (length, eos, stop or "
-             "context), sample and seed.\nWithout a tokenizer, --ids prints that object.",
-    .tables = KVSI_OPTIONS(options),
+    .purpose = "Continues a prompt.  The new text is printed as it is generated, in whole "
+               "characters, without the prompt.",
+    .notes = "The JSON object has ids (of the new tokens), text, logprobs (natural logarithm, at "
+             "temperature 1,\nbefore top-k, top-p and min-p), prompt_tokens, finish (length, eos, "
+             "stop or context), sample and\nseed.  Without a tokenizer, --ids prints that object.",
+    .tables = KVSI_OPTIONS(rows),
     .takes_config = 1,
 };
 
@@ -144,13 +146,14 @@ typedef struct generation {
     const kvsi_loaded_model *m;
     const int32_t *prompt;
     size_t prompt_count;
-    int shows_text;        /* as it comes; otherwise it is kept for JSON */
+    int shows_text;        /* at once; otherwise it is kept for JSON */
     kvs_session *prompted; /* has read the prompt */
     float *prompt_logits, *logits;
     kvs_detokenizer *detokenizer; /* NULL = no tokenizer */
     double prompt_seconds;
 
-    size_t sample; /* what follows is of this one */
+    /* The current sample. */
+    size_t sample;
     int32_t *ids;
     double *logprobs;
     size_t count;
@@ -169,15 +172,15 @@ static void show(generation *g, const char *text, size_t size)
     fflush(stdout);
 }
 
-/* Takes a chosen token; the logits are those it was chosen by. */
-static kvs_status take(generation *g, int32_t id, kvs_err *err)
+/* Adds a token; g->logits are those it was sampled from. */
+static kvs_status add_token(generation *g, int32_t id, kvs_err *err)
 {
     const char *text;
     size_t size;
     kvs_status st;
 
     if (!isfinite(g->logits[id]))
-        return kvsi_fail(err, KVS_E_FORMAT, "the model's logits after %zu tokens are not numbers",
+        return kvsi_fail(err, KVS_E_FORMAT, "the logits after %zu tokens are not finite",
                          g->prompt_count + g->count);
     if (!g->shows_text)
         g->logprobs[g->count] =
@@ -191,7 +194,7 @@ static kvs_status take(generation *g, int32_t id, kvs_err *err)
     return st;
 }
 
-/* Whether a token ends the text: the tokenizer says so, or the model's files. */
+/* Whether the token is an EOS of the tokenizer or of the model's files. */
 static int is_end(const generation *g, int32_t id)
 {
     const int32_t *ends;
@@ -205,8 +208,8 @@ static int is_end(const generation *g, int32_t id)
     return g->m->tokenizer && kvs_tokenizer_eos(g->m->tokenizer) == id;
 }
 
-/* Token after token, until one of the reasons to finish. */
-static kvs_status go_on(generation *g, kvs_session *session, kvs_sampler *sampler, kvs_err *err)
+/* Generates tokens until there is a reason to finish. */
+static kvs_status decode(generation *g, kvs_session *session, kvs_sampler *sampler, kvs_err *err)
 {
     const settings *s = g->s;
     const size_t context = kvs_model_get_config(g->m->model)->context;
@@ -218,7 +221,7 @@ static kvs_status go_on(generation *g, kvs_session *session, kvs_sampler *sample
             g->finish = "eos";
             break;
         }
-        TRY(take(g, next, err));
+        TRY(add_token(g, next, err));
         if (g->detokenizer && kvs_detokenizer_stopped(g->detokenizer))
             g->finish = "stop";
         else if (g->count == s->tokens)
@@ -243,7 +246,7 @@ static kvs_status print_sample(const generation *g, kvs_err *err)
         err);
 }
 
-/* What was held back, and the end of the sample's output. */
+/* Prints the text that was held back and ends the output of the sample. */
 static kvs_status finish(generation *g, kvs_err *err)
 {
     const char *rest = "";
@@ -264,7 +267,8 @@ static kvs_status finish(generation *g, kvs_err *err)
     return KVS_OK;
 }
 
-/* The prompt's text is known already.  Ids of the model that the tokenizer lacks have none. */
+/* The detokenizer needs the prompt as context, but does not print it.  Ids that the tokenizer does
+ * not have are skipped: they have no text. */
 static kvs_status skip_prompt(generation *g, kvs_err *err)
 {
     const size_t known = kvs_tokenizer_vocab(g->m->tokenizer);
@@ -279,7 +283,7 @@ static kvs_status skip_prompt(generation *g, kvs_err *err)
     return st;
 }
 
-/* The session is used up. */
+/* Uses up the session. */
 static kvs_status make_sample(generation *g, kvs_session *session, kvs_err *err)
 {
     const kvs_tokenizer *tokenizer = g->m->tokenizer;
@@ -299,7 +303,7 @@ static kvs_status make_sample(generation *g, kvs_session *session, kvs_err *err)
         TRY_OUT(skip_prompt(g, err));
     if (g->shows_text && g->s->samples > 1)
         printf("--- sample %zu, seed %" PRIu64 " ---\n", g->sample, sampling.seed);
-    TRY_OUT(go_on(g, session, sampler, err));
+    TRY_OUT(decode(g, session, sampler, err));
     g->seconds = kvsi_clock_seconds() - start;
     TRY_OUT(finish(g, err));
 out:
@@ -307,25 +311,24 @@ out:
     return st;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all samples ----------------------------------------------------------------------------- */
 
 static kvs_status prepare(generation *g, kvs_err *err)
 {
     const settings *s = g->s;
     const size_t logits = kvs_model_logit_count(g->m->model);
     const size_t context = kvs_model_get_config(g->m->model)->context;
-    const size_t room =
+    const size_t fed =
         context - g->prompt_count < s->tokens ? context - g->prompt_count : s->tokens;
     const double start = kvsi_clock_seconds();
-    const kvs_session_options how = {.capacity = g->prompt_count + room,
-                                     .cache = kvsi_kv_cache(&s->input)};
+    const kvs_session_options how = {.capacity = g->prompt_count + fed, .cache = s->input.kv_cache};
 
     TRY(kvsi_check_cache(g->m->model, &how, s->samples > 1 ? 2 : 1, "--new-tokens and --kv-cache",
                          err));
     g->logits = kvsi_alloc(logits, sizeof *g->logits);
     g->prompt_logits = kvsi_alloc(logits, sizeof *g->prompt_logits);
-    g->ids = kvsi_alloc(room + 1, sizeof *g->ids); /* one more than can be fed */
-    g->logprobs = kvsi_alloc(room + 1, sizeof *g->logprobs);
+    g->ids = kvsi_alloc(fed + 1, sizeof *g->ids); /* the last one is not fed */
+    g->logprobs = kvsi_alloc(fed + 1, sizeof *g->logprobs);
     if (!g->logits || !g->prompt_logits || !g->ids || !g->logprobs)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", s->tokens);
     kvsi_text_add(&g->text, "");
@@ -341,9 +344,9 @@ static kvs_status prepare(generation *g, kvs_err *err)
 static void print_speed(const generation *g)
 {
     if (g->sample == 0)
-        fprintf(stderr, "prompt: %zu tokens in %.3f s, %.0f a second\n", g->prompt_count,
+        fprintf(stderr, "prompt: %zu tokens in %.3f s, %.0f per second\n", g->prompt_count,
                 g->prompt_seconds, (double)g->prompt_count / g->prompt_seconds);
-    fprintf(stderr, "sample %zu: %zu tokens in %.3f s, %.0f a second\n", g->sample, g->count,
+    fprintf(stderr, "sample %zu: %zu tokens in %.3f s, %.0f per second\n", g->sample, g->count,
             g->seconds, (double)g->count / g->seconds);
 }
 
@@ -375,43 +378,41 @@ out:
     return st;
 }
 
-static kvs_status check_settings(const settings *s, kvs_err *err)
+static void set_defaults(void *data)
 {
+    settings *s = data;
+
+    kvs_sampling_init(&s->sampling);
+}
+
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
+{
+    const settings *s = data;
+    kvsi_loaded_model loaded = {0};
+    generation g = {.s = s, .m = &loaded};
+    int32_t *prompt = NULL;
+    kvs_status st;
+
+    (void)call;
     if ((s->prompt != NULL) + (s->file != NULL) + (s->ids != NULL) > 1)
         return kvsi_fail(err, KVS_E_INVALID,
                          "options '--prompt', '--file' and '--ids' exclude each other");
-    return KVS_OK;
-}
-
-int kvsi_cmd_generate(int argc, char **argv)
-{
-    settings s = {.tokens = 128, .samples = 1};
-    kvsi_parsed_options parsed = {0};
-    kvsi_loaded_model loaded = {0};
-    generation g = {.s = &s, .m = &loaded};
-    int32_t *prompt = NULL;
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    kvs_sampling_init(&s.sampling);
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &s, &err));
-        goto out;
-    }
-    if (parsed.print_config) {
-        TRY_OUT(kvsi_cli_print_config(&command, &s, &parsed, &err));
-        goto out;
-    }
-    TRY_OUT(check_settings(&s, &err));
-    TRY_OUT(kvsi_model_input_load(&loaded, &s.input, !s.ids || s.stops.count > 0, &err));
-    TRY_OUT(read_prompt(&prompt, &g.prompt_count, &s, &loaded, &err));
+    TRY_OUT(kvsi_model_input_load(&loaded, &s->input, !s->ids || s->stops.count > 0, err));
+    TRY_OUT(read_prompt(&prompt, &g.prompt_count, s, &loaded, err));
     g.prompt = prompt;
-    g.shows_text = !s.json && loaded.tokenizer;
-    TRY_OUT(generate(&g, &err));
+    g.shows_text = !s->json && loaded.tokenizer;
+    TRY_OUT(generate(&g, err));
 out:
     kvs_ids_free(prompt);
     kvsi_loaded_model_release(&loaded);
-    kvsi_options_release(&parsed);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    return st;
 }
+
+const kvsi_command kvsi_cmd_generate = {
+    .name = "generate",
+    .summary = "continue a text with a trained model",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .set_defaults = set_defaults,
+    .run = run,
+};

@@ -1,5 +1,4 @@
-/* kvshift inspect: what a model is, what it takes, what its shift has become, and whether it is
- * sound. */
+/* kvshift inspect: configuration, memory and shift coefficients of a model; checks its files. */
 #include "cli/cli.h"
 #include "cli/coefficients.h"
 #include "config/config.h"
@@ -12,12 +11,12 @@ typedef struct inspect_settings {
     int check, json;
 } inspect_settings;
 
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "check",
      .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(inspect_settings, check),
      .group = "Options",
-     .help = "read everything: checksums, where there are any, and that every number is finite"},
+     .help = "read all weights: compare checksums, if any, and check that every value is finite"},
     {.name = "json",
      .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(inspect_settings, json),
@@ -25,20 +24,20 @@ static const kvsi_setting options[] = {
      .help = "print one JSON object"},
 };
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift inspect",
-    .purpose = "Prints a model's format, its configuration in the words of 'kvshift train', where "
-               "it is essential or not the default, its parameters, the memory it takes, and the "
-               "coefficients of its shift.  MODEL is a folder with config.json and safetensors, "
-               "one of these files, or a file of GGUF or llama2.c; in a folder, all but the "
-               "coefficients needs no more than config.json.",
+    .purpose = "Prints a model's format, its configuration (main settings and those that are not "
+               "the default, named as in 'kvshift train'), the number of parameters, the memory it "
+               "needs, and the coefficients of its shift.  MODEL is a folder with config.json and "
+               "safetensors, one of these files, or a GGUF or llama2.c file.  A folder with only "
+               "config.json gives everything except the coefficients.",
     .argument = "MODEL",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
 };
 
-/* ---- finding out ----------------------------------------------------------------------------- */
+/* ---- reading the model ----------------------------------------------------------------------- */
 
 typedef struct inspection {
     const char *path;
@@ -47,7 +46,7 @@ typedef struct inspection {
     kvs_model_check_result check;
     kvs_model_config config;
     kvs_model_sizes sizes;
-    int has_coefficients; /* shifted, and the weights are there */
+    int has_coefficients; /* the model has a shift and its weights exist */
     kvsi_coefficients coefficients;
 } inspection;
 
@@ -147,7 +146,7 @@ static json_t *configuration_to_json(const kvs_model_config *config)
     return object;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------------- */
 
 static void print_count(const char *label, uint64_t count)
 {
@@ -179,8 +178,8 @@ static void print_format(const inspection *in)
 
 static void print_check(const kvs_model_check_result *check)
 {
-    printf("check: %zu tensors with %" PRIu64 " numbers, all finite; checksums: %s\n",
-           check->tensors, check->numbers, check->has_checksums ? "right" : "none to compare");
+    printf("check: %zu tensors with %" PRIu64 " values, all finite; checksums: %s\n",
+           check->tensors, check->numbers, check->has_checksums ? "correct" : "none");
 }
 
 static void print_sizes(const inspection *in)
@@ -194,8 +193,8 @@ static void print_sizes(const inspection *in)
     print_count("embeddings", sizes->embedding_parameters);
     printf("memory\n");
     print_bytes("weights", sizes->weight_bytes, "");
-    print_bytes("cache a token", sizes->cache_bytes_per_token, "");
-    print_bytes("shift state", sizes->shift_state_bytes, " a sequence");
+    print_bytes("cache per token", sizes->cache_bytes_per_token, "");
+    print_bytes("shift state", sizes->shift_state_bytes, " per sequence");
     snprintf(note, sizeof note, " for %zu tokens, shift state included", in->config.context);
     print_bytes("cache at full context", full_cache_bytes(in), note);
     print_bytes("training", sizes->training_bytes, " for weights, gradients and moments");
@@ -213,7 +212,7 @@ static kvs_status print_people(const inspection *in, kvs_err *err)
     if (in->has_coefficients)
         kvsi_coefficients_print(&in->coefficients);
     else if (in->config.shift.targets != 0)
-        printf("coefficients: unknown, there are no weights in '%s'\n", in->path);
+        printf("coefficients: unknown, no weights in '%s'\n", in->path);
     if (in->is_checked)
         print_check(&in->check);
     return KVS_OK;
@@ -267,22 +266,23 @@ static kvs_status print_json(const inspection *in, kvs_err *err)
     /* clang-format on */
 }
 
-int kvsi_cmd_inspect(int argc, char **argv)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
-    inspect_settings settings = {0};
-    kvsi_parsed_options parsed = {0};
+    const inspect_settings *s = data;
     inspection in = {0};
-    kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &settings, &err));
-        goto out;
-    }
-    TRY_OUT(inspect(&in, parsed.arguments[0], settings.check, &err));
-    TRY_OUT(settings.json ? print_json(&in, &err) : print_people(&in, &err));
+    TRY_OUT(inspect(&in, call->parsed->arguments[0], s->check, err));
+    TRY_OUT(s->json ? print_json(&in, err) : print_people(&in, err));
 out:
     kvsi_coefficients_release(&in.coefficients);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    return st;
 }
+
+const kvsi_command kvsi_cmd_inspect = {
+    .name = "inspect",
+    .summary = "print what a model is, the memory it needs, and its shift coefficients",
+    .options = &options,
+    .settings_size = sizeof(inspect_settings),
+    .run = run,
+};

@@ -1,4 +1,4 @@
-/* kvshift plan: memory, traffic and time of training a model on a cluster, computed. */
+/* kvshift plan: memory and time of training on machines that need not exist. */
 #include "base/text.h"
 #include "cli/cli.h"
 
@@ -18,47 +18,50 @@ static const char CLUSTER[] = "Machines", WORK[] = "Work", OUTPUT[] = "Output";
 #define FIELD(name) offsetof(plan_settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "model", .kind = KVSI_SETTING_TEXT, .offset = FIELD(model), .group = WORK,
      .placeholder = "NAME", .help = "a preset as in 'kvshift train', or a config.json",
      .automatic = "must be given"},
     {.name = "batch-tokens", .kind = KVSI_SETTING_UINT64, .offset = FIELD(batch_tokens),
      .group = WORK, .placeholder = "N",
-     .help = "tokens per step, in whole sequences as long as the context",
-     .automatic = "the preset's batch; else one sequence per rank"},
+     .help = "tokens per step, a multiple of the context",
+     .automatic = "the preset's batch; otherwise one sequence per rank"},
     {.name = "accumulate", .kind = KVSI_SETTING_SIZE, .offset = FIELD(accumulate), .group = WORK,
-     .placeholder = "N", .help = "micro-batches per batch",
-     .automatic = "micro-batches as large as the preset's; else of one sequence"},
+     .placeholder = "N", .help = "micro-batches per step",
+     .automatic = "micro-batches of the preset's size, otherwise of one sequence"},
     {.name = "recompute", .kind = KVSI_SETTING_FLAG, .offset = FIELD(recompute), .group = WORK,
-     .help = "recompute layers in the backward pass"},
+     .help = "recompute layers in the backward pass to save memory"},
     {.name = "tokens", .kind = KVSI_SETTING_UINT64, .offset = FIELD(tokens), .group = WORK,
      .placeholder = "N", .help = "tokens of the whole run", .automatic = "the preset's"},
     {.name = "ranks", .kind = KVSI_SETTING_SIZE, .offset = FIELD(ranks), .group = CLUSTER,
-     .placeholder = "N", .help = "processes, one per machine", .low = 1},
+     .placeholder = "N", .help = "processes, one per machine", .low = 1,
+     .value = "1"},
     {.name = "node-flops", .kind = KVSI_SETTING_REAL, .offset = FIELD(node_flops),
      .group = CLUSTER, .placeholder = "X",
-     .help = "operations per second that a rank reaches in training; see 'kvshift bench train'"},
+     .help = "FLOP/s that a rank reaches in training; see 'kvshift bench train'",
+     .value = "1e12"},
     {.name = "link-gbps", .kind = KVSI_SETTING_REAL, .offset = FIELD(link_gbps), .group = CLUSTER,
-     .placeholder = "X", .help = "Gbit/s to and from each rank"},
+     .placeholder = "X", .help = "Gbit/s to and from each rank", .value = "100"},
     {.name = "memory-bandwidth", .kind = KVSI_SETTING_REAL, .offset = FIELD(memory_bandwidth),
-     .group = CLUSTER, .placeholder = "X", .help = "memory bandwidth of a rank in GB/s"},
+     .group = CLUSTER, .placeholder = "X", .help = "memory bandwidth of a rank in GB/s",
+     .value = "100"},
     {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = FIELD(threads), .group = CLUSTER,
-     .placeholder = "N", .help = "threads per rank; each needs a little memory", .low = 1,
-     .high = 1024},
+     .placeholder = "N", .help = "threads per rank; each needs some memory", .low = 1,
+     .high = 1024, .value = "1"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = OUTPUT,
      .help = "print one JSON object"},
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift plan",
     .purpose =
-        "Computes what training a model would need on many machines, for every way to shard it: "
-        "memory per rank, operations, bytes between ranks, and time.",
-    .notes = "The time of a step is that of its passes at --node-flops, of the update at "
-             "--memory-bandwidth, and\nof the transfers at --link-gbps, one after another (in "
-             "turn), or overlapped as in\n'mpirun kvshift train'.  See docs/cluster.md.",
-    .tables = KVSI_OPTIONS(options),
+        "Computes what training a model needs on many machines, for each --shard: memory per "
+        "rank, work, bytes sent, and time.",
+    .notes = "The time of a step is that of its passes at --node-flops, of the update at\n"
+             "--memory-bandwidth, and of the transfers at --link-gbps: one after the other, or\n"
+             "overlapped as in 'mpirun kvshift train'.  See docs/cluster.md.",
+    .tables = KVSI_OPTIONS(rows),
 };
 
 enum { SHARDS = KVS_SHARD_PARAMETERS + 1 };
@@ -67,7 +70,7 @@ typedef struct planning {
     const plan_settings *s;
     kvs_model_config model;
     kvs_train_config train;
-    uint64_t tokens; /* of the whole run; 0 = unknown */
+    uint64_t tokens; /* of the whole run; 0 = not known */
     kvs_cluster_plan plans[SHARDS];
 } planning;
 
@@ -83,7 +86,7 @@ static int is_preset(const char *name)
     return 0;
 }
 
-/* The model, and the preset's training settings or defaults. */
+/* Sets the model and the defaults for training it. */
 static kvs_status find_model(planning *p, kvs_err *err)
 {
     const char *name = p->s->model;
@@ -294,26 +297,22 @@ static kvs_status print_json(const planning *p, kvs_err *err)
                                err);
 }
 
-int kvsi_cmd_plan(int argc, char **argv)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
-    plan_settings settings = {
-        .ranks = 1, .threads = 1, .node_flops = 1e12, .link_gbps = 100, .memory_bandwidth = 100};
-    planning p = {.s = &settings};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
+    planning p = {.s = data};
 
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &settings, &err));
-        goto out;
-    }
-    TRY_OUT(make_plans(&p, &err));
-    if (settings.json)
-        TRY_OUT(print_json(&p, &err));
-    else
-        print_text(&p);
-out:
-    kvsi_options_release(&parsed);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    (void)call;
+    TRY(make_plans(&p, err));
+    if (p.s->json)
+        return print_json(&p, err);
+    print_text(&p);
+    return KVS_OK;
 }
+
+const kvsi_command kvsi_cmd_plan = {
+    .name = "plan",
+    .summary = "compute the memory and time that training needs on many machines",
+    .options = &options,
+    .settings_size = sizeof(plan_settings),
+    .run = run,
+};

@@ -1,11 +1,11 @@
-/* kvshift ppl: how well a model predicts texts. */
+/* kvshift ppl: loss and perplexity of texts. */
 #include "base/checksum.h"
 #include "base/documents.h"
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/model_input.h"
-#include "cli/run_files.h"
+#include "cli/train_folder.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -28,22 +28,23 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "data", .kind = KVSI_SETTING_TEXT, .offset = FIELD(data), .group = "Input",
      .placeholder = "PATH", .help = "measure the held-out validation split of a corpus, or the "
      "last 5 % of a .bin, instead of files"},
     {.name = "field", .kind = KVSI_SETTING_TEXT, .offset = FIELD(field), .group = "Input",
-     .placeholder = "NAME", .help = "field of each line of .jsonl that is the text",
+     .placeholder = "NAME", .help = "field of a .jsonl line that holds the text",
      .automatic = "text"},
     {.name = "against", .kind = KVSI_SETTING_TEXT, .offset = FIELD(against), .group = "Measure",
-     .placeholder = "MODEL", .help = "how far predictions are from those of this model, which has "
-     "the same\ntokens: as when weights were rounded"},
+     .placeholder = "MODEL",
+     .help = "also compare predictions with those of this model, which must "
+     "have the same tokenizer: for example the model before quantization"},
     {.name = "window", .kind = KVSI_SETTING_SIZE, .offset = FIELD(window), .group = "Measure",
-     .placeholder = "N", .help = "tokens that a prediction sees at most, itself not counted",
+     .placeholder = "N", .help = "maximum number of tokens before a predicted token",
      .automatic = "the model's context"},
     {.name = "stride", .kind = KVSI_SETTING_SIZE, .offset = FIELD(stride), .group = "Measure",
-     .placeholder = "N", .help = "tokens from one window's start to the next",
+     .placeholder = "N", .help = "distance between the starts of two windows, in tokens",
      .automatic = "half of --window"},
     KVSI_RUN_ROWS(settings),
     {.name = "quiet", .kind = KVSI_SETTING_FLAG, .offset = FIELD(quiet), .group = "Run",
@@ -53,35 +54,34 @@ static const kvsi_setting options[] = {
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift ppl",
-    .purpose = "Loss and perplexity of texts, per token and per byte, with the standard error of "
-               "the mean.  Every token but a text's first is predicted once.",
+    .purpose = "Measures loss and perplexity of texts, per token and per byte, with the standard "
+               "error of the mean.  Every token except the first of a text is predicted once.",
     .notes =
-        "Each FILE is a text of its own, each line of a .jsonl too; either may be compressed, "
-        "with .zst\nbehind.  - stands for standard input, which is taken as it is.  Per-token "
-        "numbers compare only\nbetween models with the same tokenizer; per-byte numbers compare "
-        "between all.",
+        "Each FILE is one text; each line of a .jsonl file is one text.  Files may be compressed "
+        "(.zst).\n- is standard input, read as plain text.  Per-token values can only be compared "
+        "between models with\nthe same tokenizer, per-byte values between all models.",
     .argument = "FILE",
     .max_arguments = FILES_MAX,
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
     .takes_config = 1,
 };
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Texts as ids, one behind the other. */
+/* The ids of all texts, end to end. */
 typedef struct texts {
     int32_t *ids;
     size_t count, capacity;
-    size_t *starts; /* [texts + 1], room for `room` */
-    size_t texts, room;
+    size_t *starts; /* [texts + 1] */
+    size_t texts, starts_capacity;
     uint64_t bytes;        /* of all of them */
-    uint64_t unscored;     /* of these, bytes of the first tokens, which nothing predicts */
+    uint64_t unscored;     /* bytes of the first token of each text, which is not predicted */
     uint64_t checksum;     /* of the bytes, or of a corpus's ids */
     int bytes_are_unknown; /* a corpus without a tokenizer */
-    json_t *sources;       /* of the model's own corpus; NULL = not known */
-    const char *learned;   /* the first file that is one of them; NULL = none */
+    json_t *sources;       /* sources.json of the model's run; NULL = not known */
+    const char *learned;   /* the first file that is a source; NULL = none */
 } texts;
 
 static void release(texts *t)
@@ -96,7 +96,7 @@ static kvs_status no_memory(size_t count, kvs_err *err)
     return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", count);
 }
 
-/* Room for `more` ids behind those that are there. */
+/* Grows t->ids to hold `more` ids. */
 static kvs_status reserve(texts *t, size_t more, kvs_err *err)
 {
     const size_t need = t->count + more, capacity = need > 2 * t->capacity ? need : 2 * t->capacity;
@@ -115,7 +115,7 @@ static kvs_status reserve(texts *t, size_t more, kvs_err *err)
     return KVS_OK;
 }
 
-/* Bytes that ids stand for. */
+/* Adds the bytes of the text of the ids to *out. */
 static kvs_status count_bytes(uint64_t *out, const kvs_tokenizer *tokenizer, const int32_t *ids,
                               size_t count, kvs_err *err)
 {
@@ -169,18 +169,18 @@ static int is_source(const json_t *sources, uint64_t checksum)
 /* Marks the end of a text after the ids collected so far. */
 static kvs_status end_text(texts *t, kvs_err *err)
 {
-    const size_t room = 2 * t->room + 2;
+    const size_t capacity = 2 * t->starts_capacity + 2;
     size_t *starts;
 
-    if (t->texts + 1 >= t->room) {
-        starts = kvsi_alloc(room, sizeof *starts);
+    if (t->texts + 1 >= t->starts_capacity) {
+        starts = kvsi_alloc(capacity, sizeof *starts);
         if (!starts)
-            return no_memory(room, err);
+            return no_memory(capacity, err);
         if (t->texts > 0)
             memcpy(starts, t->starts, (t->texts + 1) * sizeof *starts);
         kvsi_free(t->starts);
         t->starts = starts;
-        t->room = room;
+        t->starts_capacity = capacity;
     }
     t->starts[++t->texts] = t->count;
     return KVS_OK;
@@ -275,7 +275,7 @@ out:
     return st;
 }
 
-/* The end-of-text token at a document's end stands for no bytes. */
+/* The EOS token at the end of a document has no bytes. */
 static kvs_status add_document(texts *t, const kvs_corpus *corpus, const kvs_tokenizer *tokenizer,
                                kvs_err *err)
 {
@@ -329,7 +329,7 @@ out:
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* What the loss is a byte: that of all tokens, shared among the bytes they stand for. */
+/* Loss per byte: the loss of all predicted tokens, divided by their bytes. */
 typedef struct byte_loss {
     double bits, error, perplexity; /* NaN = not known */
 } byte_loss;
@@ -382,21 +382,21 @@ static void print_result(const kvs_perplexity_result *r, const settings *s, cons
     char checksum[KVSI_CHECKSUM_TEXT];
 
     kvsi_checksum_print(checksum, t->checksum);
-    printf("loss        %.4f ± %.4f a token\n", r->loss, r->loss_error);
-    printf("perplexity  %.3f a token (%.3f to %.3f)\n", r->perplexity, exp(r->loss - r->loss_error),
-           exp(r->loss + r->loss_error));
+    printf("loss        %.4f ± %.4f per token\n", r->loss, r->loss_error);
+    printf("perplexity  %.3f per token (%.3f to %.3f)\n", r->perplexity,
+           exp(r->loss - r->loss_error), exp(r->loss + r->loss_error));
     if (!t->bytes_are_unknown)
-        printf("bytes       %.4f ± %.4f bits a byte, perplexity %.4f a byte\n", b.bits, b.error,
+        printf("bytes       %.4f ± %.4f bits per byte, perplexity %.4f per byte\n", b.bits, b.error,
                b.perplexity);
     if (s->against)
-        printf("against     %s: loss %+.5f, divergence %.6f ± %.6f, likeliest token the same in "
+        printf("against     %s: loss %+.5f, divergence %.6f ± %.6f, same most likely token in "
                "%.2f %%\n",
                s->against, r->loss - r->reference_loss, r->divergence, r->divergence_error,
                100 * r->same_best);
     printf("measured    %" PRIu64 " tokens", r->tokens);
     if (!t->bytes_are_unknown)
         printf(", %" PRIu64 " bytes", t->bytes);
-    printf(", window %zu, stride %zu: %.1f %% of the positions count\n", s->window, s->stride,
+    printf(", window %zu, stride %zu: %.1f %% of the positions are scored\n", s->window, s->stride,
            100 * (double)r->tokens / (double)r->fed);
     if (s->data)
         printf("texts       %zu of the validation split of '%s', checksum %s\n", t->texts, s->data,
@@ -439,14 +439,14 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
                                  .starts = t.starts,
                                  .texts = t.texts,
                                  .reference = reference,
-                                 .cache = kvsi_kv_cache(&s->input)};
+                                 .cache = s->input.kv_cache};
     if (!s->quiet && isatty(STDERR_FILENO))
         o.progress = show_progress;
     TRY_OUT(kvs_perplexity(&result, m->model, t.ids, t.count, &o, err));
     if (t.learned)
         fprintf(
             stderr,
-            "kvshift: the model was trained on '%s'; --data CORPUS measures what was held out\n",
+            "kvshift: the model was trained on '%s'; --data CORPUS measures the held-out text\n",
             t.learned);
     if (s->json)
         TRY_OUT(print_json(&result, s, &t, err));
@@ -458,32 +458,26 @@ out:
     return st;
 }
 
-int kvsi_cmd_ppl(int argc, char **argv)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
-    settings s = {0};
-    kvsi_parsed_options parsed = {0};
+    settings *s = data;
     kvsi_loaded_model loaded = {0};
-    kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &s, &err));
-        goto out;
-    }
-    if (parsed.print_config) {
-        TRY_OUT(kvsi_cli_print_config(&command, &s, &parsed, &err));
-        goto out;
-    }
-    if ((s.data != NULL) == (parsed.argument_count > 0)) {
-        st = kvsi_fail(&err, KVS_E_INVALID, "expected FILE... or '--data', found %s",
-                       s.data ? "both" : "neither");
-        goto out;
-    }
-    TRY_OUT(kvsi_model_input_load(&loaded, &s.input, !s.data, &err));
-    TRY_OUT(measure(&s, &loaded, &parsed, &err));
+    if ((s->data != NULL) == (call->parsed->argument_count > 0))
+        return kvsi_fail(err, KVS_E_INVALID, "expected FILE... or '--data', found %s",
+                         s->data ? "both" : "neither");
+    TRY_OUT(kvsi_model_input_load(&loaded, &s->input, !s->data, err));
+    TRY_OUT(measure(s, &loaded, call->parsed, err));
 out:
     kvsi_loaded_model_release(&loaded);
-    kvsi_options_release(&parsed);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    return st;
 }
+
+const kvsi_command kvsi_cmd_ppl = {
+    .name = "ppl",
+    .summary = "measure how well a model predicts a text",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .run = run,
+};

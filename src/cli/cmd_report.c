@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "title",
      .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(kvs_report_options, title),
@@ -28,35 +28,33 @@ static const kvsi_setting options[] = {
      .offset = offsetof(kvs_report_options, json),
      .group = "Options",
      .placeholder = "FILE",
-     .help = "write all numbers as JSON"},
+     .help = "write all values as JSON"},
 };
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift report",
-    .purpose = "Prints tables of runs (folders written by 'kvshift train --out') and optionally "
-               "writes their curves, a page or JSON.",
-    .notes =
-        "Runs on text that differ only in their seed form an arm: the report gives the mean of "
-        "their\nvalidation losses with its standard error, and the difference between arms "
-        "within each seed.\nArms are compared with the first one without a shift, or else with "
-        "the first one. Unfinished\nruns are shown too; they are left out of the means if "
-        "another run of their arm is complete.\n"
-        "\n"
-        "Runs on a task are listed one by one, with their accuracy.",
+    .purpose = "Prints tables of runs (folders written by 'kvshift train --out') and writes their "
+               "curves, a page or JSON.",
+    .notes = "Runs on text that differ in nothing but their seed form an arm: the report gives the "
+             "mean of\ntheir validation losses with its standard error, and the difference between "
+             "arms within each\nseed. Arms are compared with the first that has no shift, or else "
+             "with the first. A run that\nhas not ended is shown as far as it is; the means leave "
+             "it out once another run of its arm is\ncomplete.\n"
+             "\n"
+             "Runs on a task are shown one by one, with their accuracy.",
     .argument = "RUN",
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
 };
 
-static kvs_status report(const kvs_report_options *settings, const kvsi_parsed_options *parsed,
-                         kvs_err *err)
+static kvs_status run(void *settings, const kvsi_call *call, kvs_err *err)
 {
     kvs_report *report = NULL;
     kvs_status st;
 
-    TRY_OUT(kvs_report_create(&report, (const char *const *)parsed->arguments,
-                              parsed->argument_count, err));
+    TRY_OUT(kvs_report_create(&report, (const char *const *)call->parsed->arguments,
+                              call->parsed->argument_count, err));
     fputs(kvs_report_text(report), stdout);
     TRY_OUT(kvs_report_write(report, settings, err));
 out:
@@ -64,18 +62,10 @@ out:
     return st;
 }
 
-int kvsi_cmd_report(int argc, char **argv)
-{
-    kvs_report_options settings = {0};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
-    if (parsed.help)
-        TRY_OUT(kvsi_cli_help(&command, &settings, &err));
-    else
-        TRY_OUT(report(&settings, &parsed, &err));
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
+const kvsi_command kvsi_cmd_report = {
+    .name = "report",
+    .summary = "compare runs: a table, curves, a web page",
+    .options = &options,
+    .settings_size = sizeof(kvs_report_options),
+    .run = run,
+};

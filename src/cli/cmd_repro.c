@@ -1,13 +1,12 @@
 /* kvshift repro: runs an experiment of the paper. */
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "cli/ranks.h"
 #include "cli/repro.h"
+#include "cli/signals.h"
 #include "kvshift/kvshift_lab.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,42 +22,42 @@ typedef struct settings {
 static const char *const scales[] = {"smoke", "desk", "paper", NULL};
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "scale", .kind = KVSI_SETTING_CHOICE, .offset = offsetof(settings, scale),
-     .group = "Experiment", .placeholder = "SCALE", .choices = scales,
+     .group = "Experiment", .placeholder = "SCALE", .choices = scales, .value = "smoke",
      .help = "size of the experiment"},
     {.name = "seeds", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, seeds),
      .group = "Experiment", .placeholder = "N", .high = 64,
-     .help = "runs per arm, with seeds 1 to N", .automatic = "see 'kvshift repro list --json'"},
+     .help = "runs of each arm, with seeds 1 to N", .automatic = "see 'kvshift repro list --json'"},
     {.name = "text", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, text),
      .group = "Experiment", .placeholder = "PATH", .repeats = 1,
-     .help = "training text of language models: a .txt or .jsonl (also .zst), a folder of them, "
-             "or a corpus; may be repeated",
+     .help = "text for language models: a .txt or .jsonl file (also .zst), a folder of them, or a "
+             "corpus; may be given several times",
      .automatic = "at scale smoke a synthetic language"},
     {.name = "model", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, model),
      .group = "Experiment", .placeholder = "MODEL",
-     .help = "hop-k only: measure this trained model instead of training", .automatic = "none"},
+     .help = "hop-k: measure this trained model instead of training", .automatic = "none"},
     {.name = "dropout", .kind = KVSI_SETTING_REAL, .offset = offsetof(settings, dropout),
      .group = "Experiment", .placeholder = "X", .high = 0.99,
-     .help = "dropout rate while that model is measured"},
+     .help = "dropout while that model is measured"},
     {.name = "out", .letter = 'o', .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, out),
-     .group = "Experiment", .placeholder = "DIR", .help = "output folder",
+     .group = "Experiment", .placeholder = "DIR", .help = "folder for all results",
      .automatic = "repro/NAME-SCALE"},
     {.name = "resume", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, resume),
      .group = "Experiment",
-     .help = "continue in that folder: keep finished runs, resume unfinished ones"},
+     .help = "continue the experiment in --out: keep finished runs, resume others"},
     {.name = "reuse", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, reuse),
      .group = "Experiment", .placeholder = "DIR",
-     .help = "copy finished runs with the same plan from the experiments in this folder",
+     .help = "use finished runs of the experiments in this folder that have the same settings",
      .automatic = "none"},
     {.name = "dry-run", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, dry_run),
-     .group = "Experiment", .help = "list the runs and their cost, and train nothing"},
+     .group = "Experiment", .help = "print the runs, and the memory and work they need, and exit"},
     {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, threads),
      .group = "Run", .placeholder = "N", .high = 4096, .help = "number of threads",
      .automatic = "every core"},
     {.name = "cpu-level", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, cpu_level),
-     .group = "Run", .placeholder = "NAME", .help = "processor code to run",
-     .automatic = "the fastest this processor supports"},
+     .group = "Run", .placeholder = "NAME", .help = "CPU level of the kernels",
+     .automatic = "auto"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, json), .group = "Run",
      .help = "print the results as JSON"},
     {.name = "quiet", .letter = 'q', .kind = KVSI_SETTING_FLAG, .offset = offsetof(settings, quiet),
@@ -66,47 +65,30 @@ static const kvsi_setting options[] = {
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift repro",
-    .purpose = "Runs an experiment of the paper and compares the results with the paper's claims.",
+    .purpose = "Runs an experiment of the paper and compares the results with those of the paper.",
     .notes =
-        "'kvshift repro list' lists the experiments, 'kvshift repro report DIR' writes one page "
-        "for\nall finished ones.\n"
+        "'kvshift repro list' prints the experiments, 'kvshift repro report DIR' puts finished "
+        "ones on\none page.\n"
         "\n"
-        "Scales: smoke takes seconds and shows only that everything works; desk takes minutes "
-        "on two\ncores and is scaled down so that the claim can still be tested; paper has "
-        "the paper's\nsettings, for a cluster (see --dry-run).\n"
+        "Scales: smoke takes seconds and only tests that everything works; desk takes minutes "
+        "on two\ncores and is as small as the claim allows; paper has the paper's settings, "
+        "for a cluster (see\n--dry-run).\n"
         "\n"
-        "The output folder contains results.json, page.html, page.md, charts as SVG and CSV, "
-        "and the\nruns. --resume continues an interrupted experiment. Under mpirun the runs "
-        "are distributed\nover the ranks, which must share the folder.",
+        "The folder then holds results.json, page.html, page.md, figures as SVG and CSV, and "
+        "the runs.\n--resume continues an experiment that was interrupted.  Under mpirun the "
+        "runs are divided among\nthe ranks, which must share the folder.",
     .argument = "NAME",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
 };
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t stop_signal;
-
-static void note_stop(int number)
-{
-    stop_signal = number;
-}
-
-/* The first signal asks for an orderly stop; after it, the default action is restored. */
-static void catch_signals(void)
-{
-    struct sigaction stop = {.sa_handler = note_stop, .sa_flags = (int)SA_RESETHAND};
-
-    sigemptyset(&stop.sa_mask);
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
-}
-
 typedef struct watcher {
-    kvsi_progress progress;
+    kvsi_train_progress progress;
     int quiet, open;
     double loss, accuracy; /* of the last step */
 } watcher;
@@ -116,7 +98,7 @@ static void begin_run(watcher *w, const kvs_repro_progress *p)
     if (!w->quiet && isatty(STDERR_FILENO))
         fprintf(stderr, "%zu of %zu: %s, seed %" PRIu64 "\n", p->index + 1, p->count, p->run->arm,
                 p->run->seed);
-    kvsi_progress_start(&w->progress, p->run->steps, 0, w->quiet || !isatty(STDERR_FILENO));
+    kvsi_train_progress_start(&w->progress, p->run->steps, 0, w->quiet || !isatty(STDERR_FILENO));
     w->open = 1;
 }
 
@@ -124,7 +106,7 @@ static void end_run(watcher *w, const kvs_repro_progress *p)
 {
     char left[32];
 
-    kvsi_progress_end(&w->progress);
+    kvsi_progress_end(&w->progress.line);
     w->open = 0;
     if (w->quiet)
         return;
@@ -147,7 +129,7 @@ static int on_progress(void *user, const kvs_repro_progress *p)
     watcher *w = user;
 
     if (p->record) {
-        kvsi_progress_step(&w->progress, p->record);
+        kvsi_train_progress_step(&w->progress, p->record);
         w->loss = p->record->loss;
         w->accuracy = p->record->accuracy;
     } else if (w->open) {
@@ -155,7 +137,7 @@ static int on_progress(void *user, const kvs_repro_progress *p)
     } else {
         begin_run(w, p);
     }
-    return stop_signal != 0;
+    return kvsi_stop_signal() != 0;
 }
 
 static void on_notice(void *user, const char *line)
@@ -163,7 +145,7 @@ static void on_notice(void *user, const char *line)
     watcher *w = user;
 
     if (w->open)
-        kvsi_progress_clear(&w->progress);
+        kvsi_progress_clear(&w->progress.line);
     fprintf(stderr, "kvshift: %s\n", line);
 }
 
@@ -193,7 +175,7 @@ static void print_runs(const kvs_repro *repro)
     }
 }
 
-/* Prints the claim, the settings and the estimated time. */
+/* Prints the experiment and an estimate of its time. */
 static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_options *o, size_t ranks)
 {
     const kvs_experiment *e = kvs_repro_experiment(repro);
@@ -215,7 +197,7 @@ static void announce(FILE *stream, const kvs_repro *repro, const kvs_repro_optio
     if (ranks > 1)
         fprintf(stream, "split over %zu ranks, ", ranks);
     fprintf(stream, "%sFLOP, about %s on %s\n", work, duration,
-            ranks > 1 ? "machines like the first" : "this machine");
+            ranks > 1 ? "machines like that of rank 0" : "this machine");
 }
 
 static json_t *claim_to_json(const kvs_claim *c)
@@ -246,7 +228,7 @@ static void print_claims(const kvs_repro *repro, const kvs_repro_options *o)
         printf("%-18s %s\n", kvs_verdict_name(c->verdict), c->claim);
         printf("%-18s paper: %s; ours: ", "", c->paper);
         if (isnan(c->ours))
-            printf("no number");
+            printf("not measured");
         else
             printf("%.5g", c->ours);
         if (!isnan(c->error))
@@ -266,12 +248,12 @@ static kvs_status run(kvs_repro *repro, const kvs_repro_options *o, const settin
 
     if (!s->quiet && is_first)
         announce(stderr, repro, o, kvs_comm_size(comm));
-    catch_signals();
+    kvsi_catch_stop();
     TRY_OUT(kvs_repro_run(repro, &finished, err));
     if (!is_first)
         goto out;
     if (!finished)
-        fprintf(stderr, "stopped; --resume goes on from there\n");
+        fprintf(stderr, "stopped; --resume continues from there\n");
     else if (s->json)
         TRY_OUT(print_json(repro, o, err));
     else
@@ -280,9 +262,11 @@ out:
     return st;
 }
 
-static kvs_status reproduce(kvs_comm *comm, const char *name, const settings *s, const char *line,
-                            kvs_err *err)
+static kvs_status reproduce(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const settings *s = data;
+    const char *name = call->parsed->arguments[0];
+    kvs_comm *comm = call->comm;
     watcher watch = {.quiet = s->quiet};
     kvsi_text out = {0};
     kvs_repro_options o = {
@@ -293,7 +277,7 @@ static kvs_status reproduce(kvs_comm *comm, const char *name, const settings *s,
         .text_count = s->text.count,
         .model = s->model,
         .dropout = s->dropout,
-        .command = line,
+        .command = call->line,
         .progress = on_progress,
         .notice = on_notice,
         .user = &watch,
@@ -330,36 +314,12 @@ out:
     return st;
 }
 
-/* Collective: called on all ranks. */
-static kvs_status parse_and_reproduce(kvs_comm *comm, int argc, char **argv, kvs_err *err)
-{
-    settings s = {.scale = "smoke"};
-    kvsi_parsed_options parsed = {0};
-    kvsi_text line = {0};
-    kvs_status st;
-
-    kvsi_cli_quote_line(&line, argc, argv);
-    TRY_OUT(kvsi_text_check(&line, err));
-    st = kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, err);
-    TRY_OUT(kvs_comm_agree(comm, st, err));
-    if (!parsed.help)
-        TRY_OUT(reproduce(comm, parsed.arguments[0], &s, line.data, err));
-    else if (kvs_comm_rank(comm) == 0)
-        TRY_OUT(kvsi_cli_help(&command, &s, err));
-out:
-    kvsi_options_release(&parsed);
-    kvsi_text_release(&line);
-    return st;
-}
-
-int kvsi_cmd_repro(int argc, char **argv)
-{
-    int code;
-
-    if (argc > 2 && strcmp(argv[2], "list") == 0)
-        return kvsi_repro_list(argc - 3, argv + 3);
-    if (argc > 2 && strcmp(argv[2], "report") == 0)
-        return kvsi_repro_report(argc - 3, argv + 3);
-    code = kvsi_cli_on_ranks(parse_and_reproduce, argc, argv);
-    return code == KVSI_EXIT_DONE && stop_signal ? 128 + stop_signal : code;
-}
+const kvsi_command kvsi_cmd_repro = {
+    .name = "repro",
+    .summary = "run the paper's experiments and compare the results",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .run = reproduce,
+    .on_ranks = 1,
+    .verbs = (const kvsi_command *const[]){&kvsi_repro_list, &kvsi_repro_report, NULL},
+};

@@ -1,4 +1,4 @@
-/* kvshift score: how likely a continuation of a text is, token by token. */
+/* kvshift score: log-probabilities of the tokens of a continuation. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
@@ -21,54 +21,57 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     KVSI_MODEL_ROWS(settings),
     {.name = "context", .kind = KVSI_SETTING_TEXT, .offset = FIELD(context), .group = "Input",
      .placeholder = "TEXT", .help = "text before the continuation", .may_be_empty = 1,
-     .automatic = "empty: BOS, or EOS where there is none"},
+     .automatic = "empty: BOS, or EOS if there is no BOS"},
     {.name = "continuation", .kind = KVSI_SETTING_TEXT, .offset = FIELD(continuation),
      .group = "Input", .placeholder = "TEXT", .help = "text to score",
      .automatic = "JSON lines, from --file or standard input"},
     {.name = "ids", .kind = KVSI_SETTING_TEXT, .offset = FIELD(ids), .group = "Input",
-     .placeholder = "N,...", .help = "the context as token ids; nothing is added"},
+     .placeholder = "N,...", .help = "the context as token ids; nothing is added to them"},
     {.name = "continuation-ids", .kind = KVSI_SETTING_TEXT, .offset = FIELD(continuation_ids),
      .group = "Input", .placeholder = "N,...", .help = "the continuation as token ids"},
     {.name = "file", .letter = 'f', .kind = KVSI_SETTING_TEXT, .offset = FIELD(file),
-     .group = "Input", .placeholder = "FILE", .help = "JSON lines, - for standard input"},
+     .group = "Input", .placeholder = "FILE", .help = "file of JSON lines; - = standard input"},
     {.name = "step-by-step", .kind = KVSI_SETTING_FLAG, .offset = FIELD(step_by_step),
-     .group = "Measure", .help = "feed one token at a time, as generating does"},
+     .group = "Measure", .help = "feed one token at a time, as generate does"},
     KVSI_RUN_ROWS(settings),
     {.name = "quiet", .kind = KVSI_SETTING_FLAG, .offset = FIELD(quiet), .group = "Run",
      .help = "no progress"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Run",
-     .help = "accepted as by other commands; results are JSON lines with it and without"},
+     .help = "accepted for consistency; results are always JSON lines"},
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift score",
-    .purpose = "Log-probabilities of a continuation after its context.",
+    .purpose = "Computes the log-probabilities of a continuation after its context.",
     .notes =
         "A line of input is {\"context\": TEXT, \"continuation\": TEXT} or {\"ids\": [...],\n"
-        "\"continuation_ids\": [...]}; other keys are left alone.  A line of output, in the same "
-        "order, has\nlogprobs (natural), sum, greedy (every token is the likeliest), tokens, "
-        "context_tokens and ids (the\ncontinuation's).  A line that cannot be scored ends the run; "
-        "what came before it is printed.\n\nTexts are split as lm-evaluation-harness splits them: "
-        "space at the end of the context belongs to the\ncontinuation, whose tokens are those of "
-        "both texts together after as many as the context has.",
-    .tables = KVSI_OPTIONS(options),
+        "\"continuation_ids\": [...]}; other keys are ignored.  Each line of input gives one line\n"
+        "of output with logprobs (natural logarithm), sum, greedy (every token is the most likely\n"
+        "one), tokens, context_tokens and ids (of the continuation).  A line that cannot be "
+        "scored\n"
+        "ends the command; results of earlier lines are printed.\n"
+        "\n"
+        "Texts are split as in lm-evaluation-harness: spaces at the end of the context move to "
+        "the\n"
+        "continuation; both texts are encoded together, and the tokens after those of the context\n"
+        "alone are the continuation.",
+    .tables = KVSI_OPTIONS(rows),
     .takes_config = 1,
 };
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
-/* Ids of both parts. */
+/* The ids of the context, followed by those of the continuation. */
 typedef struct request {
     int32_t *ids;
     size_t count, context_count;
 } request;
 
-/* Two lists, one behind the other. */
 static kvs_status join(request *out, const int32_t *context, size_t context_count,
                        const int32_t *continuation, size_t count, kvs_err *err)
 {
@@ -123,7 +126,7 @@ static kvs_status request_of_texts(request *out, const kvs_tokenizer *tokenizer,
                                    const char *continuation, size_t size, kvs_err *err)
 {
     if (!tokenizer)
-        return kvsi_fail(err, KVS_E_INVALID, "texts need a tokenizer; name one with -t");
+        return kvsi_fail(err, KVS_E_INVALID, "texts need a tokenizer; give one with -t");
     return kvs_tokenizer_encode_pair(tokenizer, context, context_size, continuation, size,
                                      &out->ids, &out->count, &out->context_count, err);
 }
@@ -175,8 +178,8 @@ static kvs_status ids_of_json(int32_t **out, size_t *count, const json_t *object
 
         if (!json_is_integer(id) || number < 0 || number > INT32_MAX)
             return kvsi_fail(err, KVS_E_FORMAT,
-                             "'%s': key '%s': expected whole numbers of at least 0, found another "
-                             "at place %zu",
+                             "'%s': key '%s': expected whole numbers of at least 0, element "
+                             "%zu is not one",
                              what, key, i);
         (*out)[i] = (int32_t)number;
     }
@@ -230,7 +233,7 @@ out:
     return st;
 }
 
-/* Says which line it was, if the message does not. */
+/* Adds the line number to the message, unless it is there. */
 static kvs_status name_line(size_t number, kvs_status st, kvs_err *err)
 {
     const kvs_err cause = *err;
@@ -300,37 +303,33 @@ static kvs_status check_settings(const settings *s, kvs_err *err)
     return KVS_OK;
 }
 
-int kvsi_cmd_score(int argc, char **argv)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
-    settings s = {0};
-    kvsi_parsed_options parsed = {0};
+    const settings *s = data;
     kvsi_loaded_model loaded = {0};
-    scorer c = {.s = &s, .m = &loaded};
-    kvs_session_options how = {0};
-    kvs_err err = {.status = KVS_OK};
+    scorer c = {.s = s, .m = &loaded};
+    const kvs_session_options how = {.cache = s->input.kv_cache};
     kvs_status st;
 
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &s, &err));
-        goto out;
-    }
-    if (parsed.print_config) {
-        TRY_OUT(kvsi_cli_print_config(&command, &s, &parsed, &err));
-        goto out;
-    }
-    TRY_OUT(check_settings(&s, &err));
-    TRY_OUT(kvsi_model_input_load(&loaded, &s.input, s.continuation != NULL, &err));
-    how.cache = kvsi_kv_cache(&s.input);
-    TRY_OUT(kvsi_check_cache(loaded.model, &how, 1, "--kv-cache", &err));
-    TRY_OUT(kvs_session_create_with(&c.session, loaded.model, &how, &err));
-    if (s.continuation || s.continuation_ids)
-        TRY_OUT(score_options(&c, &err));
+    (void)call;
+    TRY_OUT(check_settings(s, err));
+    TRY_OUT(kvsi_model_input_load(&loaded, &s->input, s->continuation != NULL, err));
+    TRY_OUT(kvsi_check_cache(loaded.model, &how, 1, "--kv-cache", err));
+    TRY_OUT(kvs_session_create_with(&c.session, loaded.model, &how, err));
+    if (s->continuation || s->continuation_ids)
+        TRY_OUT(score_options(&c, err));
     else
-        TRY_OUT(score_file(&c, &err));
+        TRY_OUT(score_file(&c, err));
 out:
     kvs_session_free(c.session);
     kvsi_loaded_model_release(&loaded);
-    kvsi_options_release(&parsed);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    return st;
 }
+
+const kvsi_command kvsi_cmd_score = {
+    .name = "score",
+    .summary = "compute the probability of a continuation of a text",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .run = run,
+};

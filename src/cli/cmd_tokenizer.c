@@ -1,8 +1,7 @@
-/* kvshift tokenizer: encode, decode, describe and train tokenizers. */
+/* kvshift tokenizer: encodes, decodes, describes and trains tokenizers. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "cli/verbs.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,11 +11,10 @@
 #include <unistd.h>
 
 typedef struct tokenizer_settings {
-    const char *tokenizer, *text, *out, *special, *field, *separator;
+    const char *tokenizer, *text, *out, *field, *separator;
+    kvsi_text_list special;
     size_t vocab, threads;
     int no_special, json, overwrite;
-    const char **specials; /* every --special; borrowed */
-    size_t special_count;
 } tokenizer_settings;
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -27,7 +25,7 @@ typedef struct tokenizer_settings {
         .offset = offsetof(tokenizer_settings, tokenizer), .group = "Options",                     \
         .placeholder = "FILE",                                                                     \
         .help = "tokenizer.json, a SentencePiece model, llama2.c's tokenizer.bin, GGUF, a "        \
-                "folder with one, or 'bytes'; needed"                                              \
+                "folder with one, or 'bytes'; required"                                            \
     }
 
 #define JSON_OPTION                                                                                \
@@ -36,28 +34,28 @@ typedef struct tokenizer_settings {
         .group = "Options", .help = "print one JSON object"                                        \
     }
 
-static const kvsi_setting encode_options[] = {
+static const kvsi_setting encode_rows[] = {
     TOKENIZER_OPTION,
     {.name = "text",
      .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, text),
      .group = "Options",
      .placeholder = "TEXT",
-     .help = "the text to encode",
+     .help = "text to encode",
      .automatic = "standard input"},
     {.name = "no-special",
      .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(tokenizer_settings, no_special),
      .group = "Options",
-     .help = "do not add BOS and EOS; special tokens in the text itself are still recognized"},
+     .help = "do not add BOS and EOS; special tokens written in the text are recognised anyway"},
     JSON_OPTION,
 };
 
-static const kvsi_setting decode_options[] = {TOKENIZER_OPTION};
+static const kvsi_setting decode_rows[] = {TOKENIZER_OPTION};
 
-static const kvsi_setting info_options[] = {TOKENIZER_OPTION, JSON_OPTION};
+static const kvsi_setting info_rows[] = {TOKENIZER_OPTION, JSON_OPTION};
 
-static const kvsi_setting train_options[] = {
+static const kvsi_setting train_rows[] = {
     {.name = "vocab",
      .kind = KVSI_SETTING_SIZE,
      .offset = offsetof(tokenizer_settings, vocab),
@@ -65,13 +63,14 @@ static const kvsi_setting train_options[] = {
      .placeholder = "N",
      .help = "number of tokens, including the 256 bytes and the special tokens",
      .low = 256,
-     .high = 4194304},
+     .high = 4194304,
+     .value = "32000"},
     {.name = "out",
      .kind = KVSI_SETTING_TEXT,
      .offset = offsetof(tokenizer_settings, out),
      .group = "Options",
      .placeholder = "FILE",
-     .help = "the tokenizer.json to write; needed"},
+     .help = "the tokenizer.json to write; required"},
     {.name = "overwrite",
      .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(tokenizer_settings, overwrite),
@@ -82,7 +81,9 @@ static const kvsi_setting train_options[] = {
      .offset = offsetof(tokenizer_settings, special),
      .group = "Options",
      .placeholder = "TEXT",
-     .help = "a string that becomes one token and splits the text; may be repeated"},
+     .repeats = 1,
+     .help = "text of a special token, which is never merged with other text; may be given several "
+             "times"},
     {.name = "threads",
      .kind = KVSI_SETTING_SIZE,
      .offset = offsetof(tokenizer_settings, threads),
@@ -96,7 +97,7 @@ static const kvsi_setting train_options[] = {
      .offset = offsetof(tokenizer_settings, separator),
      .group = "Documents",
      .placeholder = "TEXT",
-     .help = "separator of the documents in a text file; '' for none",
+     .help = "separator between the documents of a text file; '' = each file is one document",
      .may_be_empty = 1,
      .automatic = "<|endoftext|>"},
     {.name = "field",
@@ -104,34 +105,35 @@ static const kvsi_setting train_options[] = {
      .offset = offsetof(tokenizer_settings, field),
      .group = "Documents",
      .placeholder = "NAME",
-     .help = "field of each line of .jsonl that is the document",
+     .help = "field of a .jsonl line that holds the document",
      .automatic = "text"},
 };
 
 #define COMMAND(verb, ...)                                                                         \
     {                                                                                              \
-        .command = "kvshift tokenizer " #verb, .tables = KVSI_OPTIONS(verb##_options), __VA_ARGS__ \
+        .command = "kvshift tokenizer " #verb, .tables = KVSI_OPTIONS(verb##_rows), __VA_ARGS__    \
     }
 
-static const kvsi_command_options encode_command =
+static const kvsi_command_options encode_options =
     COMMAND(encode, .purpose = "Prints the token ids of a text on one line, separated by spaces.");
 
-static const kvsi_command_options decode_command = COMMAND(
-    decode,
-    .purpose = "Prints the text of token ids from the command line or from standard input, byte "
-               "for byte and without a newline.",
-    .argument = "ID", .max_arguments = SIZE_MAX);
+static const kvsi_command_options decode_options =
+    COMMAND(decode,
+            .purpose = "Prints the text of token ids, from the command line or else from standard "
+                       "input, byte for byte, without a newline at the end.",
+            .argument = "ID", .max_arguments = SIZE_MAX);
 
-static const kvsi_command_options info_command = COMMAND(info, .purpose = "Describes a tokenizer.");
+static const kvsi_command_options info_options =
+    COMMAND(info, .purpose = "Prints what a tokenizer is.");
 
-static const kvsi_command_options train_command = COMMAND(
+static const kvsi_command_options train_options = COMMAND(
     train,
     .purpose =
-        "Trains a byte-level BPE tokenizer, with GPT-2's splitting into words, on text files "
-        "and writes it as a tokenizer.json.  Each line of a .jsonl file is a document; any "
-        "other file is text: one document, or several between separators.  Both may be "
-        "compressed, with .zst appended.  Of equally frequent pairs the one with the greater "
-        "bytes is merged first.",
+        "Trains a byte-level BPE tokenizer, with GPT-2's rules for words, on text files, and "
+        "writes it as a tokenizer.json.  Each line of a .jsonl file is a document; any other "
+        "file is text, with separators between its documents.  Files may be compressed "
+        "(.zst).  Among equally frequent pairs the one with the greater bytes is merged "
+        "first.",
     .argument = "FILE", .min_arguments = 1, .max_arguments = SIZE_MAX);
 
 /* ---- input ----------------------------------------------------------------------------------- */
@@ -152,7 +154,8 @@ static kvs_status read_input(kvsi_text *text, kvs_err *err)
 static kvs_status load(kvs_tokenizer **out, const tokenizer_settings *settings, kvs_err *err)
 {
     if (!settings->tokenizer)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--tokenizer' is needed: a file, or 'bytes'");
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "option '--tokenizer' is required: a file, or 'bytes'");
     return kvs_tokenizer_load(out, settings->tokenizer, err);
 }
 
@@ -175,9 +178,9 @@ static kvs_status print_ids(const int32_t *ids, size_t count, int as_json, kvs_e
                                err);
 }
 
-static kvs_status encode(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
-                         kvs_err *err)
+static kvs_status encode(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const tokenizer_settings *settings = data;
     const unsigned flags = settings->no_special ? KVS_ENCODE_NO_SPECIAL : 0;
     kvs_tokenizer *t = NULL;
     kvsi_text text = {0};
@@ -185,7 +188,7 @@ static kvs_status encode(const tokenizer_settings *settings, const kvsi_parsed_o
     size_t count = 0;
     kvs_status st;
 
-    (void)parsed;
+    (void)call;
     TRY_OUT(load(&t, settings, err));
     if (settings->text)
         kvsi_text_add(&text, settings->text);
@@ -208,7 +211,7 @@ typedef struct id_list {
     size_t count;
 } id_list;
 
-/* Ids separated by spaces, commas or brackets; the list holds one per two bytes. */
+/* Ids separated by spaces, commas or brackets; text of n bytes has at most n/2 + 1 ids. */
 static kvs_status parse_ids(id_list *list, const char *text, kvs_err *err)
 {
     for (;;) {
@@ -229,9 +232,10 @@ static kvs_status parse_ids(id_list *list, const char *text, kvs_err *err)
     }
 }
 
-static kvs_status decode(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
-                         kvs_err *err)
+static kvs_status decode(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const tokenizer_settings *settings = data;
+    const kvsi_parsed_options *parsed = call->parsed;
     kvs_tokenizer *t = NULL;
     kvsi_text words = {0};
     id_list list = {0};
@@ -276,14 +280,14 @@ static void print_id(const char *label, int32_t id)
         printf("  %-16s%" PRId32 "\n", label, id);
 }
 
-static kvs_status info(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
-                       kvs_err *err)
+static kvs_status info(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const tokenizer_settings *settings = data;
     kvs_tokenizer *t = NULL;
     char hash[20];
     kvs_status st;
 
-    (void)parsed;
+    (void)call;
     TRY_OUT(load(&t, settings, err));
     snprintf(hash, sizeof hash, "%016" PRIx64, kvs_tokenizer_hash(t));
     if (settings->json) {
@@ -312,23 +316,23 @@ static int show_progress(void *user, size_t done, size_t wanted)
     return 0;
 }
 
-static kvs_status train(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
-                        kvs_err *err)
+static kvs_status train(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const tokenizer_settings *settings = data;
+    const kvsi_parsed_options *parsed = call->parsed;
     const int watched = isatty(STDERR_FILENO);
-    const kvs_tokenizer_training training = {
-        .vocab = settings->vocab,
-        .special = settings->special_count ? settings->specials : &settings->special,
-        .specials = settings->special_count ? settings->special_count : settings->special != NULL,
-        .field = settings->field,
-        .separator = settings->separator,
-        .threads = (int)settings->threads,
-        .progress = watched ? show_progress : NULL};
+    const kvs_tokenizer_training training = {.vocab = settings->vocab,
+                                             .special = settings->special.texts,
+                                             .specials = settings->special.count,
+                                             .field = settings->field,
+                                             .separator = settings->separator,
+                                             .threads = (int)settings->threads,
+                                             .progress = watched ? show_progress : NULL};
     kvs_tokenizer *t = NULL;
     kvs_status st;
 
     if (!settings->out)
-        return kvsi_fail(err, KVS_E_INVALID, "option '--out' is needed: the file to write");
+        return kvsi_fail(err, KVS_E_INVALID, "option '--out' is required: the file to write");
     if (!settings->overwrite && kvsi_file_exists(settings->out))
         return kvsi_fail(err, KVS_E_INVALID, "'%s' already exists; --overwrite replaces it",
                          settings->out);
@@ -348,70 +352,27 @@ out:
     return st;
 }
 
-/* ---- the four commands ----------------------------------------------------------------------- */
+/* ---- the commands ---------------------------------------------------------------------------- */
 
-typedef struct action {
-    const kvsi_command_options *command;
-    kvs_status (*run)(const tokenizer_settings *settings, const kvsi_parsed_options *parsed,
-                      kvs_err *err);
-} action;
-
-/* The parser keeps the last value of a repeated option; this option keeps all. */
-static void collect_specials(tokenizer_settings *settings, int argc, char **argv)
-{
-    static const char name[] = "--special";
-    const size_t length = strlen(name);
-
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], name) == 0 && i + 1 < argc)
-            settings->specials[settings->special_count++] = argv[++i];
-        else if (strncmp(argv[i], name, length) == 0 && argv[i][length] == '=')
-            settings->specials[settings->special_count++] = argv[i] + length + 1;
-    }
-}
-
-static int run(int argc, char **argv, const void *what)
-{
-    const action *chosen = what;
-    tokenizer_settings settings = {.vocab = 32000};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    settings.specials = kvsi_alloc((size_t)argc, sizeof *settings.specials);
-    if (!settings.specials) {
-        st = kvsi_fail(&err, KVS_E_NOMEM, "out of memory for the command line");
-        goto out;
-    }
-    collect_specials(&settings, argc, argv);
-    TRY_OUT(kvsi_options_parse(&parsed, chosen->command, &settings, argc, argv, &err));
-    if (parsed.help)
-        TRY_OUT(kvsi_cli_help(chosen->command, &settings, &err));
-    else
-        TRY_OUT(chosen->run(&settings, &parsed, &err));
-out:
-    kvsi_free(settings.specials);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
-
-int kvsi_cmd_tokenizer(int argc, char **argv)
-{
-    static const action encode_action = {&encode_command, encode},
-                        decode_action = {&decode_command, decode},
-                        info_action = {&info_command, info}, train_action = {&train_command, train};
-    static const kvsi_verb verbs[] = {
-        {"encode", "text to token ids", run, &encode_action},
-        {"decode", "token ids to text", run, &decode_action},
-        {"info", "say what a tokenizer is", run, &info_action},
-        {"train", "learn a tokenizer from text files", run, &train_action},
-    };
-    static const kvsi_verb_list list = {
-        .name = "tokenizer",
-        .usage = "encode|decode|info|train [OPTION]... [ARGUMENT]...",
-        .purpose = "Turns text into token ids and back, and learns tokenizers.",
-        .verbs = verbs,
-        .count = sizeof verbs / sizeof *verbs,
+#define VERB(verb, about)                                                                          \
+    static const kvsi_command verb##_command = {                                                   \
+        .name = #verb,                                                                             \
+        .summary = (about),                                                                        \
+        .options = &verb##_options,                                                                \
+        .settings_size = sizeof(tokenizer_settings),                                               \
+        .run = verb,                                                                               \
     };
 
-    return kvsi_cli_run_verb(&list, argc, argv);
-}
+VERB(encode, "text to token ids")
+VERB(decode, "token ids to text")
+VERB(info, "print what a tokenizer is")
+VERB(train, "train a tokenizer on text files")
+
+const kvsi_command kvsi_cmd_tokenizer = {
+    .name = "tokenizer",
+    .summary = "convert text to token ids and back; train a tokenizer",
+    .usage = "encode|decode|info|train [OPTION]... [ARGUMENT]...",
+    .purpose = "Converts text to token ids and back, and trains tokenizers.",
+    .verbs = (const kvsi_command *const[]){&encode_command, &decode_command, &info_command,
+                                           &train_command, NULL},
+};

@@ -1,14 +1,12 @@
-/* kvshift train: one run, from options to a trained model in its folder.
+/* kvshift train: one training run.
  *
- * Everything is checked and made in memory first; kvs_train creates the folder last. */
+ * All objects are created and checked first; kvs_train creates the run's folder last. */
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "cli/ranks.h"
-#include "cli/run_files.h"
-#include "cli/show_task.h"
-#include "cli/train_plan.h"
-#include "cli/train_result.h"
+#include "cli/signals.h"
+#include "cli/train_folder.h"
+#include "cli/train_output.h"
 #include "cli/train_samples.h"
 #include "config/config.h"
 
@@ -20,37 +18,12 @@
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t stop_signal, save_signal;
-
-static void note_stop(int number)
-{
-    stop_signal = number;
-}
-
-static void note_save(int number)
-{
-    save_signal = number;
-}
-
-/* The first signal asks for an orderly end; after it, the default action is back. */
-static void catch_signals(void)
-{
-    struct sigaction stop = {.sa_handler = note_stop, .sa_flags = (int)SA_RESETHAND};
-    struct sigaction save = {.sa_handler = note_save, .sa_flags = SA_RESTART};
-
-    sigemptyset(&stop.sa_mask);
-    sigemptyset(&save.sa_mask);
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGUSR1, &save, NULL);
-}
-
 static const char *plural(size_t count)
 {
     return count == 1 ? "" : "s";
 }
 
-static void announce_model(const kvsi_workshop *w, const kvsi_train_options *s)
+static void announce_model(const kvsi_train_setup *w, const kvsi_train_options *s)
 {
     const kvs_model_config *model = &s->model;
     const int shifted = model->shift.targets != 0;
@@ -70,7 +43,7 @@ static void announce_model(const kvsi_workshop *w, const kvsi_train_options *s)
     fprintf(stderr, "\n");
 }
 
-static void announce_task(const kvsi_workshop *w, const kvsi_train_options *s)
+static void announce_task(const kvsi_train_setup *w, const kvsi_train_options *s)
 {
     fprintf(stderr, "task: %s, ", s->task);
     if (kvsi_train_is_task(s, "ngram"))
@@ -87,7 +60,7 @@ static void announce_task(const kvsi_workshop *w, const kvsi_train_options *s)
         fprintf(stderr, "vocabulary %zu, pool %zu", s->induction.vocab, s->induction.pool);
 }
 
-static void announce(const kvsi_workshop *w, const kvsi_train_options *s, uint64_t first_step)
+static void announce(const kvsi_train_setup *w, const kvsi_train_options *s, uint64_t first_step)
 {
     const int threads = kvs_runtime_threads(w->rt);
     const size_t ranks = kvs_comm_size(w->comm);
@@ -100,73 +73,72 @@ static void announce(const kvsi_workshop *w, const kvsi_train_options *s, uint64
     else
         announce_task(w, s);
     if (ranks > 1)
-        fprintf(stderr, "; %zu ranks, %zu sequences a step each", ranks, s->train.batch / ranks);
+        fprintf(stderr, "; %zu ranks, %zu sequences per step each", ranks, s->train.batch / ranks);
     fprintf(stderr, "; %d thread%s, cpu level %s\n", threads, plural((size_t)threads),
             kvs_runtime_cpu_level(w->rt));
     if (!s->out)
         fprintf(stderr, "nothing is saved: no --out\n");
 }
 
-/* What the callbacks need. */
-typedef struct watcher {
-    const kvsi_workshop *w;
+/* The state of the callbacks. */
+typedef struct callbacks {
+    const kvsi_train_setup *w;
     const kvsi_train_options *s;
-    kvsi_progress progress;
+    kvsi_train_progress progress;
     kvsi_train_samples samples;
     double started; /* clock seconds */
     int announced, time_is_up;
     kvsi_train_profile profile;
-} watcher;
+} callbacks;
 
-static int is_time_up(const watcher *watch)
+static int is_time_up(const callbacks *c)
 {
-    const double limit = 60 * watch->s->max_time;
+    const double limit = 60 * c->s->max_time;
 
-    return limit > 0 && kvsi_clock_seconds() - watch->started >= limit;
+    return limit > 0 && kvsi_clock_seconds() - c->started >= limit;
 }
 
-/* One rank speaks for all. */
-static int is_silent(const watcher *watch)
+/* Only rank 0 prints. */
+static int is_silent(const callbacks *c)
 {
-    return watch->s->quiet || kvs_comm_rank(watch->w->comm) > 0;
+    return c->s->quiet || kvs_comm_rank(c->w->comm) > 0;
 }
 
-/* The run is announced once it is under way, so that a run that cannot start says only why. */
+/* The run is described after its first step: if it cannot start, only the error is printed. */
 static int on_step(void *user, const kvs_step_record *record)
 {
-    watcher *watch = user;
-    int wish;
+    callbacks *c = user;
+    int request;
 
-    if (!watch->announced && !is_silent(watch))
-        announce(watch->w, watch->s, record->step);
-    watch->announced = 1;
-    kvsi_progress_step(&watch->progress, record);
-    kvsi_train_profile_add(&watch->profile, record);
-    watch->time_is_up = record->step < watch->s->train.steps && is_time_up(watch);
-    wish = stop_signal || watch->time_is_up ? KVS_PROGRESS_STOP : 0;
-    wish |= save_signal ? KVS_PROGRESS_SAVE : 0;
-    save_signal = 0;
-    return wish;
+    if (!c->announced && !is_silent(c))
+        announce(c->w, c->s, record->step);
+    c->announced = 1;
+    kvsi_train_progress_step(&c->progress, record);
+    kvsi_train_profile_add(&c->profile, record);
+    c->time_is_up = record->step < c->s->train.steps && is_time_up(c);
+    request = kvsi_stop_signal() || c->time_is_up ? KVS_PROGRESS_STOP : 0;
+    request |= kvsi_take_save_signal() ? KVS_PROGRESS_SAVE : 0;
+    return request;
 }
 
-/* A sample that fails is told and no reason to end a run. */
+/* A failed sample is reported; training continues. */
 static void on_sample(void *user, const kvs_model *model, uint64_t step, kvs_sample *out)
 {
-    watcher *watch = user;
+    callbacks *c = user;
     kvs_err err;
 
-    kvsi_progress_clear(&watch->progress);
-    if (kvsi_train_samples_make(&watch->samples, model, out, &err) != KVS_OK)
+    kvsi_progress_clear(&c->progress.line);
+    if (kvsi_train_samples_make(&c->samples, model, out, &err) != KVS_OK)
         fprintf(stderr, "kvshift: no sample of step %" PRIu64 ": %s\n", step, err.message);
-    else if (!watch->s->quiet)
+    else if (!c->s->quiet)
         kvsi_train_samples_print(step, out);
 }
 
 static void on_notice(void *user, const char *line)
 {
-    watcher *watch = user;
+    callbacks *c = user;
 
-    kvsi_progress_clear(&watch->progress);
+    kvsi_progress_clear(&c->progress.line);
     fprintf(stderr, "kvshift: %s\n", line);
 }
 
@@ -177,20 +149,20 @@ static kvs_resume resume_of(const kvsi_train_options *s)
     return strcmp(s->resume, "auto") == 0 ? KVS_RESUME_AUTO : KVS_RESUME_ALWAYS;
 }
 
-static void tell_stop(const watcher *watch, const kvs_train_result *result)
+static void report_stop(const callbacks *c, const kvs_train_result *result)
 {
-    const char *saved = watch->s->out ? "; --resume continues from there" : "";
+    const char *saved = c->s->out ? "; --resume continues from there" : "";
 
-    if (stop_signal)
+    if (kvsi_stop_signal())
         fprintf(stderr, "stopped by %s after step %" PRIu64 "%s\n",
-                stop_signal == SIGINT ? "SIGINT" : "SIGTERM", result->steps, saved);
-    else if (watch->time_is_up)
-        fprintf(stderr, "stopped after %g minutes, as --max-time says, after step %" PRIu64 "%s\n",
-                watch->s->max_time, result->steps, saved);
+                kvsi_stop_signal() == SIGINT ? "SIGINT" : "SIGTERM", result->steps, saved);
+    else if (c->time_is_up)
+        fprintf(stderr, "stopped after %g minutes (--max-time), after step %" PRIu64 "%s\n",
+                c->s->max_time, result->steps, saved);
 }
 
 /* Epochs per step: batch / windows of the training split.  0 = not training on a corpus. */
-static double epochs_of_step(const kvsi_workshop *w, const kvsi_train_options *s)
+static double epochs_of_step(const kvsi_train_setup *w, const kvsi_train_options *s)
 {
     const uint64_t windows =
         w->corpus ? kvs_corpus_windows(w->corpus, KVS_SPLIT_TRAIN, s->model.context) : 0;
@@ -198,10 +170,10 @@ static double epochs_of_step(const kvsi_workshop *w, const kvsi_train_options *s
     return windows > 0 ? (double)s->train.batch / (double)windows : 0;
 }
 
-static kvs_status train(const kvsi_workshop *w, const kvsi_train_options *s, const char *line,
+static kvs_status train(const kvsi_train_setup *w, const kvsi_train_options *s, const char *line,
                         const kvsi_run_files *files, kvs_err *err)
 {
-    watcher watch = {.w = w, .s = s, .started = kvsi_clock_seconds()};
+    callbacks c = {.w = w, .s = s, .started = kvsi_clock_seconds()};
     kvs_train_result result;
     const kvs_train_job job = {
         .model = w->model,
@@ -221,94 +193,73 @@ static kvs_status train(const kvsi_workshop *w, const kvsi_train_options *s, con
         .sample_every = s->job.sample_every,
         .sample = on_sample,
         .notice = on_notice,
-        .user = &watch,
+        .user = &c,
     };
     kvs_plan plan;
     kvs_status st;
 
     st = kvs_train_plan(&plan, w->rt, &s->model, w->task, &s->train, err);
     if (st == KVS_OK)
-        st = kvsi_train_samples_init(&watch.samples, w, s, err);
+        st = kvsi_train_samples_init(&c.samples, w, s, err);
     TRY_OUT(kvs_comm_agree(w->comm, st, err));
-    watch.profile.planned = (double)plan.total_bytes;
-    catch_signals();
-    kvsi_progress_start(&watch.progress, s->train.steps, epochs_of_step(w, s), is_silent(&watch));
+    c.profile.planned = (double)plan.total_bytes;
+    kvsi_catch_stop();
+    kvsi_catch_save();
+    kvsi_train_progress_start(&c.progress, s->train.steps, epochs_of_step(w, s), is_silent(&c));
     st = kvs_train(&job, &result, err);
-    kvsi_progress_end(&watch.progress);
-    kvsi_train_samples_release(&watch.samples);
+    kvsi_progress_end(&c.progress.line);
+    kvsi_train_samples_release(&c.samples);
     if (st != KVS_OK)
         return st;
-    if (!is_silent(&watch))
-        tell_stop(&watch, &result);
+    if (!is_silent(&c))
+        report_stop(&c, &result);
     if (kvs_comm_rank(w->comm) > 0)
         return KVS_OK;
-    st = kvsi_train_result_print(&(kvsi_train_outcome){w, s, &result, &watch.profile}, err);
+    st = kvsi_train_print_result(w, s, &result, &c.profile, err);
 out:
     return st;
 }
 
-static kvs_status print_settings(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err)
+/* Sets everything up, then trains, or prints the plan or samples of the task. */
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
-    TRY(kvsi_train_look_ahead(s, parsed, err));
-    return kvsi_cli_print_config(&kvsi_train_command, s, parsed, err);
-}
-
-/* Makes everything ready, and then trains, or says what it would take or be fed. */
-static kvs_status train_or_plan(kvs_comm *comm, kvsi_train_options *s, kvsi_parsed_options *parsed,
-                                const char *line, kvs_err *err)
-{
+    kvsi_train_options *s = data;
     const kvsi_train_options before = *s;
-    kvsi_workshop w = {.comm = comm};
+    kvsi_train_setup w = {.comm = call->comm};
     kvsi_run_files files = {0};
     kvs_status st;
 
-    kvs_comm_set_timeout(comm, 60 * s->rank_timeout);
-    TRY_OUT(kvsi_workshop_furnish(&w, s, parsed, err));
+    kvs_comm_set_timeout(call->comm, 60 * s->rank_timeout);
+    TRY_OUT(kvsi_train_setup_create(&w, s, call->parsed, err));
     if (s->dry_run) {
-        st = kvs_comm_agree(comm, kvsi_train_plan_print(&w, s, err), err);
+        st = kvs_comm_agree(call->comm, kvsi_train_print_plan(&w, s, err), err);
         goto out;
     }
     if (s->show > 0) {
-        TRY_OUT(kvsi_show_task(w.task, w.tokenizer, s->train.seed, s->show, err));
+        TRY_OUT(kvsi_train_print_sequences(w.task, w.tokenizer, s->train.seed, s->show, err));
         goto out;
     }
-    kvsi_train_mark_sources(s, &before, parsed);
-    TRY_OUT(kvsi_run_files_make(&files, s, parsed, line, &w, err));
-    TRY_OUT(train(&w, s, line, &files, err));
+    kvsi_train_mark_sources(s, &before, call->parsed);
+    TRY_OUT(kvsi_run_files_make(&files, s, call->parsed, call->line, &w, err));
+    TRY_OUT(train(&w, s, call->line, &files, err));
 out:
     kvsi_run_files_release(&files);
-    kvsi_workshop_clear(&w);
+    kvsi_train_setup_release(&w);
     return st;
 }
 
-/* Everything that ranks do together. */
-static kvs_status run(kvs_comm *comm, int argc, char **argv, kvs_err *err)
+static void set_defaults(void *settings)
 {
-    const int is_first = kvs_comm_rank(comm) == 0;
-    kvsi_train_options settings;
-    kvsi_parsed_options parsed = {0};
-    kvsi_text line = {0};
-    kvs_status st;
-
-    kvsi_cli_quote_line(&line, argc, argv);
-    TRY_OUT(kvsi_text_check(&line, err));
-    st = kvsi_train_options_parse(&settings, &parsed, argc - 2, argv + 2, err);
-    TRY_OUT(kvs_comm_agree(comm, st, err));
-    if (parsed.help && is_first)
-        TRY_OUT(kvsi_cli_help(&kvsi_train_command, &settings, err));
-    else if (parsed.print_config && is_first)
-        TRY_OUT(print_settings(&settings, &parsed, err));
-    else if (!parsed.help && !parsed.print_config)
-        TRY_OUT(train_or_plan(comm, &settings, &parsed, line.data, err));
-out:
-    kvsi_options_release(&parsed);
-    kvsi_text_release(&line);
-    return st;
+    kvsi_train_set_defaults(settings, KVS_BODY_LLAMA);
 }
 
-int kvsi_cmd_train(int argc, char **argv)
-{
-    const int code = kvsi_cli_on_ranks(run, argc, argv);
-
-    return code == KVSI_EXIT_DONE && stop_signal ? 128 + stop_signal : code;
-}
+const kvsi_command kvsi_cmd_train = {
+    .name = "train",
+    .summary = "train a model on a task or on text",
+    .options = &kvsi_train_command,
+    .settings_size = sizeof(kvsi_train_options),
+    .set_defaults = set_defaults,
+    .apply = kvsi_train_options_apply,
+    .run = run,
+    .on_ranks = 1,
+};

@@ -1,4 +1,4 @@
-/* kvshift version: what this build is and what it can use here.  Bug reports start with it. */
+/* kvshift version: the build, and what it can use on this machine; for bug reports. */
 #include "base/program.h"
 #include "cli/cli.h"
 
@@ -8,7 +8,7 @@ typedef struct version_settings {
     int json;
 } version_settings;
 
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "json",
      .kind = KVSI_SETTING_FLAG,
      .offset = offsetof(version_settings, json),
@@ -16,13 +16,13 @@ static const kvsi_setting options[] = {
      .help = "print one JSON object"},
 };
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift version",
-    .purpose = "Says what this build is and what it can use on this machine.",
-    .tables = KVSI_OPTIONS(options),
+    .purpose = "Prints what this build is and what it can use on this machine.",
+    .tables = KVSI_OPTIONS(rows),
 };
 
-/* What a build or a machine may lack. */
+/* Parts that a build or a machine may not have. */
 typedef struct optional_part {
     const char *name;
     int present;
@@ -84,25 +84,27 @@ json_t *kvsi_cli_version_json(const kvs_runtime *rt)
                      kvs_runtime_cpu_level(rt), "cpu_levels", levels, "optional", optional);
 }
 
-int kvsi_cmd_version(int argc, char **argv)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
-    version_settings settings = {0};
-    kvsi_parsed_options parsed = {0};
+    const version_settings *s = data;
     kvs_runtime *rt = NULL;
-    kvs_err err = {.status = KVS_OK};
     kvs_status st;
 
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &settings, argc - 2, argv + 2, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &settings, &err));
-        goto out;
-    }
-    TRY_OUT(kvs_runtime_create(&rt, NULL, &err));
-    if (settings.json)
-        TRY_OUT(kvsi_cli_print_json(kvsi_cli_version_json(rt), &err));
+    (void)call;
+    TRY_OUT(kvs_runtime_create(&rt, NULL, err));
+    if (s->json)
+        TRY_OUT(kvsi_cli_print_json(kvsi_cli_version_json(rt), err));
     else
         print_people(rt);
 out:
     kvs_runtime_free(rt);
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    return st;
 }
+
+const kvsi_command kvsi_cmd_version = {
+    .name = "version",
+    .summary = "print what this build is and what it can use",
+    .options = &options,
+    .settings_size = sizeof(version_settings),
+    .run = run,
+};

@@ -232,11 +232,11 @@ void kvsi_coefficients_print(const kvsi_coefficients *c)
 {
     printf("coefficients: α of keys, β of values%s\n", c->q_count ? ", γ of queries" : "");
     if (c->shift.form == KVS_SHIFT_DATA)
-        printf("  form data has no fixed taps: |w| is the length of a gate's vector\n");
+        printf("  form data has no fixed taps: |w| is the norm of the gate vector\n");
     else
-        printf("  1 is the tap of the token itself, 2 of the one before\n");
+        printf("  1 is the tap of the current token, 2 of the previous one\n");
     if (spreads(&c->shift))
-        printf("  mean ± standard deviation over a head's channels\n");
+        printf("  mean ± standard deviation over the channels of a head\n");
     if (c->kv_count > 0)
         print_kv(c);
     if (c->q_count > 0)
@@ -245,7 +245,7 @@ void kvsi_coefficients_print(const kvsi_coefficients *c)
         print_kinds(c);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON ---------------------------------------------------------------------------- */
 
 static json_t *numbers_to_json(const double *numbers, size_t count)
 {

@@ -1,4 +1,4 @@
-/* cli/coefficients.h - the shift coefficients of all heads of a model, as text and as JSON.
+/* cli/coefficients.h - prints the shift coefficients of every head of a model, as text or JSON.
  *
  * The letters α (keys), β (values) and γ (queries) are taps; 1 is the tap of the token itself, 2
  * that of the previous one. */
@@ -7,11 +7,11 @@
 
 #include "base/json.h"
 
-/* The shift of k, v or q of one head. */
+/* The shift of one head and one target. */
 typedef struct kvsi_mix {
-    double taps[KVS_SHIFT_WINDOW_MAX + 1]; /* oldest first; means if channels differ */
+    double taps[KVS_SHIFT_WINDOW_MAX + 1]; /* oldest first; means over channels in form channel */
     double spread[KVS_SHIFT_WINDOW_MAX + 1];
-    double gate_length; /* for form data, which has no taps */
+    double gate_length; /* of form data, which has no taps */
 } kvsi_mix;
 
 typedef struct kvsi_head_row {

@@ -1,69 +1,34 @@
-/* The command: finds out which verb is meant and hands over. */
+/* The program: finds the command and runs it. */
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "cli/verbs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-typedef struct command {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv);
-} command;
+static const kvsi_command config_command, help_command;
 
-static int help(int argc, char **argv);
-static int config(int argc, char **argv);
-
-static const command commands[] = {
-    {"data", "make a corpus from text, say what is in it, check it", kvsi_cmd_data},
-    {"tokenizer", "text to token ids and back; learn a tokenizer", kvsi_cmd_tokenizer},
-    {"train", "train a model on a task or on text", kvsi_cmd_train},
-    {"plan", "say what training takes on many machines", kvsi_cmd_plan},
-    {"generate", "go on from a text with a trained model", kvsi_cmd_generate},
-    {"score", "say how likely a continuation of a text is", kvsi_cmd_score},
-    {"ppl", "measure how well a model predicts a text", kvsi_cmd_ppl},
-    {"convert", "write a model in another format", kvsi_cmd_convert},
-    {"inspect", "say what a model is, what it takes, and what its shift does", kvsi_cmd_inspect},
-    {"analyze", "say what the heads of a model do, and what its shift has become",
-     kvsi_cmd_analyze},
-    {"report", "compare runs: a table, curves, a web page", kvsi_cmd_report},
-    {"theory", "compute what the paper's theorems say", kvsi_cmd_theory},
-    {"repro", "do the paper's experiments, and compare", kvsi_cmd_repro},
-    {"bench", "measure the machine, training and attention", kvsi_cmd_bench},
-    {"config", "print the JSON schema of a command's configuration file", config},
-    {"version", "say what this build is and what it can use", kvsi_cmd_version},
-    {"help", "show this overview, or the help of a command", help},
+static const kvsi_command *const commands[] = {
+    &kvsi_cmd_data,    &kvsi_cmd_tokenizer, &kvsi_cmd_train,
+    &kvsi_cmd_plan,    &kvsi_cmd_generate,  &kvsi_cmd_score,
+    &kvsi_cmd_ppl,     &kvsi_cmd_convert,   &kvsi_cmd_inspect,
+    &kvsi_cmd_analyze, &kvsi_cmd_report,    &kvsi_cmd_theory,
+    &kvsi_cmd_repro,   &kvsi_cmd_bench,     &config_command,
+    &kvsi_cmd_version, &help_command,       NULL,
 };
 
-enum { COMMANDS = sizeof commands / sizeof *commands };
-
-static const command *find_command(const char *name)
+static kvs_status fail_unknown(const char *kind, const char *name, kvs_err *err)
 {
-    for (size_t i = 0; i < COMMANDS; i++) {
-        if (strcmp(commands[i].name, name) == 0)
-            return commands + i;
-    }
-    return NULL;
-}
-
-static const char *command_name_at(const void *names, size_t index)
-{
-    return index < COMMANDS ? ((const command *)names)[index].name : NULL;
-}
-
-static int fail_unknown(const char *kind, const char *name)
-{
-    const char *nearest = kvsi_nearest_name(name, command_name_at, commands);
-    kvs_err err;
+    const char *nearest = kvsi_cli_nearest(commands, name);
 
     if (nearest)
-        kvsi_fail(&err, KVS_E_INVALID, "unknown %s '%s'; did you mean '%s'?", kind, name, nearest);
-    else
-        kvsi_fail(&err, KVS_E_INVALID, "unknown %s '%s'; see 'kvshift help'", kind, name);
-    return kvsi_cli_fail(&err);
+        return kvsi_fail(err, KVS_E_INVALID, "unknown %s '%s'; did you mean '%s'?", kind, name,
+                         nearest);
+    return kvsi_fail(err, KVS_E_INVALID, "unknown %s '%s'; see 'kvshift help'", kind, name);
 }
+
+/* ---- help ------------------------------------------------------------------------------------ */
 
 static void print_overview(FILE *stream)
 {
@@ -74,13 +39,13 @@ static void print_overview(FILE *stream)
           "\n"
           "Commands:\n",
           stream);
-    for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(stream, "  %-10s%s\n", commands[i].name, commands[i].summary);
+    for (const kvsi_command *const *c = commands; *c; c++)
+        fprintf(stream, "  %-10s%s\n", (*c)->name, (*c)->summary);
     fputs(
         "\n"
         "'kvshift COMMAND --help' shows the options of a command.  Every option can also be set\n"
-        "by an environment variable: KVSHIFT_THREADS for --threads.  Some commands read them from\n"
-        "a file, too: --config FILE.\n"
+        "by an environment variable: KVSHIFT_THREADS for --threads.  Some commands also read them\n"
+        "from a file: --config FILE.\n"
         "Exit codes: 0 done, 1 failed, 2 misuse.\n",
         stream);
 }
@@ -90,15 +55,15 @@ static int is_help(const char *word)
     return strcmp(word, "help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
 }
 
+/* 'kvshift help COMMAND' is 'kvshift COMMAND --help'. */
 static int help(int argc, char **argv)
 {
-    char wanted[] = "--help";
-    char *line[] = {argv[0], argc > 2 ? argv[2] : NULL, wanted, NULL};
-    const command *found;
+    char option[] = "--help";
+    char *line[] = {argv[0], argc > 2 ? argv[2] : NULL, option, NULL};
+    const kvsi_command *found;
+    kvs_err err;
 
     if (argc > 3) {
-        kvs_err err;
-
         kvsi_fail(&err, KVS_E_INVALID, "unexpected argument '%s'; see 'kvshift help'", argv[3]);
         return kvsi_cli_fail(&err);
     }
@@ -106,56 +71,75 @@ static int help(int argc, char **argv)
         print_overview(stdout);
         return KVSI_EXIT_DONE;
     }
-    found = find_command(argv[2]);
-    return found ? found->run(3, line) : fail_unknown("command", argv[2]);
+    found = kvsi_cli_find(commands, argv[2]);
+    if (found)
+        return kvsi_cli_run(found, 3, line);
+    fail_unknown("command", argv[2], &err);
+    return kvsi_cli_fail(&err);
 }
 
-/* The schema of `train`, or of the command that the words after name: data build. */
-static int print_schema(int argc, char **argv, const void *what)
+static const kvsi_command help_command = {
+    .name = "help", .summary = "show this overview, or the help of a command"};
+
+/* ---- config ---------------------------------------------------------------------------------- */
+
+static const kvsi_command_options schema_options = {
+    .command = "kvshift config schema",
+    .purpose =
+        "Prints the JSON schema of the files that 'kvshift COMMAND --config' takes.  COMMAND "
+        "is train if it is not given, and may have two words: data build.",
+    .argument = "COMMAND",
+    .max_arguments = 2,
+};
+
+static kvs_status print_schema(void *nothing, const kvsi_call *call, kvs_err *err)
 {
-    char program[] = "kvshift", train[] = "train", option[] = "--print-config=schema";
-    char *name = argc > 0 ? argv[0] : train;
-    char *line[] = {program, name, argc > 1 ? argv[1] : option, option, NULL};
-    const command *found;
+    const kvsi_parsed_options *const parsed = call->parsed;
+    const char *const name = parsed->argument_count > 0 ? parsed->arguments[0] : "train";
+    const char *const verb = parsed->argument_count > 1 ? parsed->arguments[1] : "";
+    const kvsi_command *found = kvsi_cli_find(commands, name);
+    void *settings;
+    kvs_status st;
 
-    (void)what;
-    if (argc > 2) {
-        kvs_err err;
-
-        kvsi_fail(&err, KVS_E_INVALID,
-                  "unexpected argument '%s'; see 'kvshift config schema --help'", argv[2]);
-        return kvsi_cli_fail(&err);
-    }
-    if (is_help(name)) {
-        fputs(
-            "usage: kvshift config schema [COMMAND]\n\n"
-            "Prints the JSON schema of the files that 'kvshift COMMAND --config' takes.  COMMAND\n"
-            "is train if it is not given.\n",
-            stdout);
-        return KVSI_EXIT_DONE;
-    }
-    found = find_command(name);
-    return found ? found->run(argc > 1 ? 4 : 3, line) : fail_unknown("command", name);
+    (void)nothing;
+    if (!found)
+        return fail_unknown("command", name, err);
+    if (found->verbs && *verb)
+        found = kvsi_cli_find(found->verbs, verb);
+    if (!found || !found->options || !found->options->takes_config)
+        return kvsi_fail(err, KVS_E_INVALID, "command '%s%s%s' does not read configuration files",
+                         name, *verb ? " " : "", verb);
+    settings = kvsi_alloc(1, found->settings_size);
+    if (!settings)
+        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the options");
+    kvsi_cli_set_defaults(found, settings);
+    st = kvsi_cli_print_config(found->options, settings,
+                               &(kvsi_parsed_options){.print_config = "schema"}, err);
+    kvsi_free(settings);
+    return st;
 }
 
-static int config(int argc, char **argv)
-{
-    static const kvsi_verb verbs[] = {
-        {"schema", "print the JSON schema of a command's configuration file", print_schema, NULL}};
-    static const kvsi_verb_list list = {
-        .name = "config",
-        .usage = "schema [COMMAND]",
-        .purpose = "Tells editors and programs what configuration files may hold.",
-        .verbs = verbs,
-        .count = sizeof verbs / sizeof *verbs,
-    };
+static const kvsi_command schema_command = {
+    .name = "schema",
+    .summary = "print the JSON schema of a command's configuration file",
+    .options = &schema_options,
+    .run = print_schema,
+};
 
-    return kvsi_cli_run_verb(&list, argc, argv);
-}
+static const kvsi_command config_command = {
+    .name = "config",
+    .summary = "print the JSON schema of a command's configuration file",
+    .usage = "schema [COMMAND]",
+    .purpose = "Describes configuration files for editors and programs.",
+    .verbs = (const kvsi_command *const[]){&schema_command, NULL},
+};
+
+/* ---- all commands ---------------------------------------------------------------------------- */
 
 static int dispatch(int argc, char **argv)
 {
-    const command *found;
+    const kvsi_command *found;
+    kvs_err err;
 
     if (argc < 2) {
         print_overview(stderr);
@@ -163,30 +147,31 @@ static int dispatch(int argc, char **argv)
     }
     if (is_help(argv[1]))
         return help(argc, argv);
-    if (strcmp(argv[1], "--version") == 0)
-        return kvsi_cmd_version(argc, argv);
-    found = find_command(argv[1]);
+    found =
+        strcmp(argv[1], "--version") == 0 ? &kvsi_cmd_version : kvsi_cli_find(commands, argv[1]);
     if (found)
-        return found->run(argc, argv);
-    return fail_unknown(argv[1][0] == '-' ? "option" : "command", argv[1]);
+        return kvsi_cli_run(found, argc, argv);
+    fail_unknown(argv[1][0] == '-' ? "option" : "command", argv[1], &err);
+    return kvsi_cli_fail(&err);
 }
 
-/* By default GNU's OpenMP lets a thread that waits spin for milliseconds, which on a machine with
- * other work costs up to ten times the run itself; a short spin measures as fast on an idle one.
- * It reads the setting when it is loaded, before main, hence the second start. */
-static void calm_waiting_threads(char **argv)
+/* GNU OpenMP lets a waiting thread spin for milliseconds by default.  If other programs use the
+ * cores too, a run then takes up to ten times as long; a short spin is as fast on an idle machine.
+ * The library reads GOMP_SPINCOUNT when it is loaded, before main() runs, so the program sets the
+ * variable and executes itself again.  If execv() fails, the program continues without it. */
+static void limit_spinning(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
         return;
     if (setenv("GOMP_SPINCOUNT", "1000", 0) == 0)
-        execv("/proc/self/exe", argv); /* where that fails, we go on as we are */
+        execv("/proc/self/exe", argv);
 }
 
 int main(int argc, char **argv)
 {
     int code;
 
-    calm_waiting_threads(argv);
+    limit_spinning(argv);
     code = dispatch(argc, argv);
     if (code == KVSI_EXIT_DONE && kvsi_nomem_is_set()) {
         fputs("kvshift: out of memory; the result may be incomplete\n", stderr);

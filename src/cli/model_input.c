@@ -55,7 +55,7 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
     *out = loaded;
     if (!input->model)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "option '--model' (-m) is needed: a model's folder or file");
+                         "option '--model' (-m) is required: a model's folder or file");
     TRY_OUT(kvs_runtime_create(&loaded.rt, &runtime, err));
     TRY_OUT(kvs_model_open(&loaded.model, loaded.rt, input->model, err));
     TRY_OUT(kvsi_model_tokenizer(&loaded.tokenizer, input, needs_tokenizer, err));
@@ -73,12 +73,7 @@ out:
     return st;
 }
 
-const char *const kvsi_kv_cache_names[] = {"f32", "f16", NULL};
-
-kvs_dtype kvsi_kv_cache(const kvsi_model_input *input)
-{
-    return input->kv_cache && strcmp(input->kv_cache, "f16") == 0 ? KVS_DTYPE_F16 : KVS_DTYPE_F32;
-}
+const kvsi_name kvsi_kv_cache_names[] = {{"f32", KVS_DTYPE_F32}, {"f16", KVS_DTYPE_F16}, {NULL, 0}};
 
 kvs_status kvsi_check_cache(const kvs_model *model, const kvs_session_options *how, size_t sessions,
                             const char *hint, kvs_err *err)

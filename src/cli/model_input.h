@@ -1,4 +1,4 @@
-/* cli/model_input.h - a model and its tokenizer, as commands that run models take them. */
+/* cli/model_input.h - the model and tokenizer options of commands that run a model. */
 #ifndef KVSI_CLI_MODEL_INPUT_H
 #define KVSI_CLI_MODEL_INPUT_H
 
@@ -8,32 +8,33 @@ typedef struct kvsi_model_input {
     const char *model, *tokenizer; /* options -m and -t */
     size_t threads;
     const char *cpu_level;
-    const char *kv_cache; /* option --kv-cache; NULL = f32 */
+    kvs_dtype kv_cache;
 } kvsi_model_input;
 
-extern const char *const kvsi_kv_cache_names[];
+extern const kvsi_name kvsi_kv_cache_names[]; /* types that a KV cache can have */
 
 /* The rows of those options, for a command whose settings have a kvsi_model_input `input`. */
 /* clang-format off */
 #define KVSI_MODEL_ROWS(settings)                                                                  \
-    {.name = "model", .letter = 'm', .kind = KVSI_SETTING_TEXT,                                     \
+    {.name = "model", .letter = 'm', .kind = KVSI_SETTING_TEXT,                                    \
      .offset = offsetof(settings, input.model), .group = "Input", .placeholder = "MODEL",          \
-     .help = "a folder with config.json and safetensors, or a file: GGUF, llama2.c; needed"},      \
-    {.name = "tokenizer", .letter = 't', .kind = KVSI_SETTING_TEXT,                                 \
+     .help = "a folder with config.json and safetensors, or a file: GGUF, llama2.c; required"},    \
+    {.name = "tokenizer", .letter = 't', .kind = KVSI_SETTING_TEXT,                                \
      .offset = offsetof(settings, input.tokenizer), .group = "Input", .placeholder = "FILE",       \
-     .help = "its tokenizer: tokenizer.json, .model, .bin, GGUF",                                  \
+     .help = "tokenizer: tokenizer.json, .model, .bin or GGUF",                                  \
      .automatic = "in the model's folder, in or beside its file"}
 #define KVSI_RUN_ROWS(settings)                                                                    \
-    {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, input.threads),     \
+    {.name = "threads", .kind = KVSI_SETTING_SIZE, .offset = offsetof(settings, input.threads),    \
      .group = "Run", .placeholder = "N", .help = "number of threads",                              \
      .automatic = "every core", .high = 1024},                                                     \
-    {.name = "cpu-level", .kind = KVSI_SETTING_TEXT, .offset = offsetof(settings, input.cpu_level), \
-     .group = "Run", .placeholder = "NAME", .help = "processor code to run",                       \
+    {.name = "cpu-level", .kind = KVSI_SETTING_TEXT,                                               \
+     .offset = offsetof(settings, input.cpu_level),                                                \
+     .group = "Run", .placeholder = "NAME", .help = "CPU level of the kernels",                    \
      .automatic = "auto"},                                                                         \
-    {.name = "kv-cache", .kind = KVSI_SETTING_CHOICE, .offset = offsetof(settings, input.kv_cache), \
+    {.name = "kv-cache", .kind = KVSI_SETTING_ENUM, .offset = offsetof(settings, input.kv_cache),  \
      .group = "Run", .placeholder = "TYPE",                                                        \
-     .help = "numbers of kept keys and values: f16 takes half the memory", .automatic = "f32",     \
-     .choices = kvsi_kv_cache_names}
+     .help = "type of the KV cache: f16 takes half the memory", .value = "f32",                    \
+     .names = kvsi_kv_cache_names}
 /* clang-format on */
 
 typedef struct kvsi_loaded_model {
@@ -48,25 +49,22 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
                                  int needs_tokenizer, kvs_err *err);
 void kvsi_loaded_model_release(kvsi_loaded_model *loaded);
 
-/* That tokenizer alone; NULL if there is none and none is needed. */
+/* Loads only the tokenizer; *out is NULL if there is none and it is not needed. */
 kvs_status kvsi_model_tokenizer(kvs_tokenizer **out, const kvsi_model_input *input, int needed,
                                 kvs_err *err);
 
-/* The type that --kv-cache names. */
-kvs_dtype kvsi_kv_cache(const kvsi_model_input *input);
-
-/* Whether there is memory for the caches of that many sessions; the weights stay in their file.
- * `hint` names options that need less. */
+/* Fails if the caches of that many sessions need more than the free memory; weights stay in their
+ * file.  `hint` names options that need less. */
 kvs_status kvsi_check_cache(const kvs_model *model, const kvs_session_options *how, size_t sessions,
                             const char *hint, kvs_err *err);
 
 enum { KVSI_TEXT_LIMIT = 1 << 30 }; /* bytes of a text */
 
-/* All of a file, decompressed if it ends in .zst, or of standard input where path is NULL or "-";
- * fresh memory (kvsi_free). */
+/* Reads all of a file, decompressed if it ends in .zst, or standard input if path is NULL or "-".
+ * The caller frees *out with kvsi_free. */
 kvs_status kvsi_read_text(char **out, size_t *size, const char *path, kvs_err *err);
 
-/* Ids written with commas or spaces between them; fresh memory (kvsi_free). */
+/* Reads ids separated by commas or spaces.  The caller frees *out with kvsi_free. */
 kvs_status kvsi_read_ids(int32_t **out, size_t *count, const char *text, kvs_err *err);
 
 #endif

@@ -25,8 +25,8 @@
 void kvsi_model_set_defaults(kvs_model_config *config, kvs_body body);
 
 /* Sets the defaults of the body that --body gives, then those of the preset or config.json that the
- * option `preset` names.  A preset also sets `train`, unless that is NULL; its shift is the default,
- * as that of any new model. */
+ * option `preset` names.  A preset also sets `train`, unless that is NULL; it does not set the
+ * shift. */
 kvs_status kvsi_model_start(kvs_model_config *config, kvs_train_config *train,
                             const kvsi_parsed_options *parsed, const kvsi_command_options *command,
                             const char *preset, kvs_err *err);

@@ -11,9 +11,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static const double SHORTEST_PAUSE = 0.1; /* seconds between two rewrites of the line */
+/* Nothing is shown before QUIET_SECONDS; then a line every TERMINAL_SECONDS or PLAIN_SECONDS. */
+static const double QUIET_SECONDS = 2, TERMINAL_SECONDS = 0.1, PLAIN_SECONDS = 10;
 
-enum { PLAIN_LINES = 20 };
+enum { PLAIN_LINES = 20 }; /* of a training run */
 
 static int on_terminal(void)
 {
@@ -29,21 +30,61 @@ static size_t terminal_width(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
 }
 
-void kvsi_progress_start(kvsi_progress *progress, uint64_t steps, double epochs, int quiet)
+void kvsi_progress_start(kvsi_progress *progress, int quiet)
 {
-    *progress = (kvsi_progress){
-        .steps = steps,
-        .epochs = epochs,
-        .quiet = quiet,
-        .terminal = on_terminal(),
-        .started = kvsi_clock_seconds(),
-        .eval_loss = NAN,
-    };
+    *progress =
+        (kvsi_progress){.quiet = quiet, .terminal = on_terminal(), .started = kvsi_clock_seconds()};
 }
 
-static double mean_accuracy(const kvsi_progress *p)
+int kvsi_progress_is_due(kvsi_progress *progress, double *elapsed)
 {
-    const uint64_t count = p->done < KVSI_PROGRESS_BATCHES ? p->done : KVSI_PROGRESS_BATCHES;
+    const double now = kvsi_clock_seconds();
+
+    *elapsed = now - progress->started;
+    return !progress->quiet && *elapsed >= QUIET_SECONDS &&
+           now - progress->shown >= (progress->terminal ? TERMINAL_SECONDS : PLAIN_SECONDS);
+}
+
+void kvsi_progress_show(kvsi_progress *progress, const char *line)
+{
+    progress->shown = kvsi_clock_seconds();
+    if (!progress->terminal) {
+        fprintf(stderr, "%s\n", line);
+        return;
+    }
+    /* A line that wraps cannot be rewritten; some terminals wrap after the last column. */
+    fprintf(stderr, "\r%.*s\x1b[K", (int)terminal_width() - 1, line);
+    fflush(stderr);
+    progress->line_open = 1;
+}
+
+void kvsi_progress_clear(kvsi_progress *progress)
+{
+    if (progress->line_open)
+        fputs("\r\x1b[K", stderr);
+    progress->line_open = 0;
+}
+
+void kvsi_progress_end(kvsi_progress *progress)
+{
+    if (progress->line_open)
+        fputc('\n', stderr);
+    progress->line_open = 0;
+}
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+void kvsi_train_progress_start(kvsi_train_progress *p, uint64_t steps, double epochs_per_step,
+                               int quiet)
+{
+    *p =
+        (kvsi_train_progress){.steps = steps, .epochs_per_step = epochs_per_step, .eval_loss = NAN};
+    kvsi_progress_start(&p->line, quiet);
+}
+
+static double mean_accuracy(const kvsi_train_progress *p)
+{
+    const uint64_t count = p->done < KVSI_PROGRESS_STEPS ? p->done : KVSI_PROGRESS_STEPS;
     double sum = 0;
 
     for (uint64_t i = 0; i < count; i++)
@@ -51,8 +92,8 @@ static double mean_accuracy(const kvsi_progress *p)
     return sum / (double)count;
 }
 
-static void describe(char *line, size_t size, const kvsi_progress *p, const kvs_step_record *record,
-                     double elapsed)
+static void format_step(char *line, size_t size, const kvsi_train_progress *p,
+                        const kvs_step_record *record, double elapsed)
 {
     const double left = elapsed / (double)p->done * (double)(p->steps - record->step);
     char rate[32], elapsed_text[32], left_text[32];
@@ -61,8 +102,8 @@ static void describe(char *line, size_t size, const kvsi_progress *p, const kvs_
     kvsi_format_count(rate, sizeof rate, elapsed > 0 ? (double)p->tokens / elapsed : 0);
     kvsi_format_duration(elapsed_text, sizeof elapsed_text, elapsed);
     kvsi_format_duration(left_text, sizeof left_text, left);
-    if (p->epochs > 0)
-        snprintf(epoch, sizeof epoch, "  epoch %.2f", p->epochs * (double)record->step);
+    if (p->epochs_per_step > 0)
+        snprintf(epoch, sizeof epoch, "  epoch %.2f", p->epochs_per_step * (double)record->step);
     if (!isnan(mean_accuracy(p)))
         snprintf(accuracy, sizeof accuracy, "  accuracy %5.1f %%", 100 * mean_accuracy(p));
     if (!isnan(p->eval_loss))
@@ -73,28 +114,9 @@ static void describe(char *line, size_t size, const kvsi_progress *p, const kvs_
              elapsed_text, left_text);
 }
 
-static void show_line(kvsi_progress *p, const char *line)
+static void show_evaluation(kvsi_train_progress *p, const kvs_step_record *record)
 {
-    if (!p->terminal) {
-        fprintf(stderr, "%s\n", line);
-        return;
-    }
-    /* A line that wrapped could not be rewritten; the last column makes some terminals wrap. */
-    fprintf(stderr, "\r%.*s\x1b[K", (int)terminal_width() - 1, line);
-    fflush(stderr);
-    p->line_open = 1;
-}
-
-void kvsi_progress_clear(kvsi_progress *progress)
-{
-    if (progress->line_open)
-        fputs("\r\x1b[K", stderr);
-    progress->line_open = 0;
-}
-
-static void show_evaluation(kvsi_progress *p, const kvs_step_record *record)
-{
-    kvsi_progress_clear(p);
+    kvsi_progress_clear(&p->line);
     fprintf(stderr, "step %" PRIu64 ": evaluation loss %.4f", record->step, record->eval_loss);
     if (!isnan(record->eval_accuracy))
         fprintf(stderr, ", accuracy %.1f %%", 100 * record->eval_accuracy);
@@ -102,36 +124,28 @@ static void show_evaluation(kvsi_progress *p, const kvs_step_record *record)
     p->eval_loss = record->eval_loss;
 }
 
-static int is_due(const kvsi_progress *p, const kvs_step_record *record, double now)
+static int step_is_due(const kvsi_train_progress *p, const kvs_step_record *record, double now)
 {
     const uint64_t stride = (p->steps + PLAIN_LINES - 1) / PLAIN_LINES;
 
     if (record->step == p->steps)
         return 1;
-    return p->terminal ? now - p->shown >= SHORTEST_PAUSE : record->step % stride == 0;
+    return p->line.terminal ? now - p->line.shown >= TERMINAL_SECONDS : record->step % stride == 0;
 }
 
-void kvsi_progress_step(kvsi_progress *progress, const kvs_step_record *record)
+void kvsi_train_progress_step(kvsi_train_progress *p, const kvs_step_record *record)
 {
     const double now = kvsi_clock_seconds();
     char line[256];
 
-    progress->accuracies[progress->done++ % KVSI_PROGRESS_BATCHES] = record->accuracy;
-    progress->tokens += record->tokens;
-    if (progress->quiet)
+    p->accuracies[p->done++ % KVSI_PROGRESS_STEPS] = record->accuracy;
+    p->tokens += record->tokens;
+    if (p->line.quiet)
         return;
     if (!isnan(record->eval_loss))
-        show_evaluation(progress, record);
-    if (!is_due(progress, record, now))
+        show_evaluation(p, record);
+    if (!step_is_due(p, record, now))
         return;
-    describe(line, sizeof line, progress, record, now - progress->started);
-    show_line(progress, line);
-    progress->shown = now;
-}
-
-void kvsi_progress_end(kvsi_progress *progress)
-{
-    if (progress->line_open)
-        fprintf(stderr, "\n");
-    progress->line_open = 0;
+    format_step(line, sizeof line, p, record, now - p->line.started);
+    kvsi_progress_show(&p->line, line);
 }

@@ -38,34 +38,34 @@ static void list_text(void)
     printf("\n'kvshift repro NAME --dry-run --scale desk' lists its runs and their cost.\n");
 }
 
-static const kvsi_setting list_options[] = {
-    {.name = "json",
-     .kind = KVSI_SETTING_FLAG,
-     .group = "Options",
-     .help = "print JSON, with settings and seeds for each scale"}};
-static const kvsi_command_options list_command = {
+static const kvsi_setting list_rows[] = {{.name = "json",
+                                          .kind = KVSI_SETTING_FLAG,
+                                          .group = "Options",
+                                          .help = "print JSON, with the settings of each scale"}};
+static const kvsi_command_options list_options = {
     .command = "kvshift repro list",
-    .purpose = "Lists the experiments with the paper's figures and claims.",
-    .tables = KVSI_OPTIONS(list_options),
+    .purpose = "Prints the experiments, their figures in the paper, and the claims.",
+    .tables = KVSI_OPTIONS(list_rows),
 };
 
-int kvsi_repro_list(int argc, char **argv)
+static kvs_status run_list(void *data, const kvsi_call *call, kvs_err *err)
 {
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-    int json = 0;
+    const int *json = data;
 
-    TRY_OUT(kvsi_options_parse(&parsed, &list_command, &json, argc, argv, &err));
-    if (parsed.help)
-        TRY_OUT(kvsi_cli_help(&list_command, &json, &err));
-    else if (json)
-        TRY_OUT(list_json(&err));
-    else
-        list_text();
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    (void)call;
+    if (*json)
+        return list_json(err);
+    list_text();
+    return KVS_OK;
 }
+
+const kvsi_command kvsi_repro_list = {
+    .name = "list",
+    .summary = "print the experiments",
+    .options = &list_options,
+    .settings_size = sizeof(int),
+    .run = run_list,
+};
 
 /* ---- report ---------------------------------------------------------------------------------- */
 
@@ -73,8 +73,10 @@ typedef struct report_settings {
     const char *html, *markdown;
 } report_settings;
 
-static kvs_status report_on(const char *dir, const report_settings *s, kvs_err *err)
+static kvs_status run_report(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const report_settings *s = data;
+    const char *dir = call->parsed->arguments[0];
     kvsi_text path = {0};
     size_t experiments;
     kvs_status st;
@@ -95,40 +97,31 @@ out:
 }
 
 /* clang-format off */
-static const kvsi_setting report_options[] = {
+static const kvsi_setting report_rows[] = {
     {.name = "html", .kind = KVSI_SETTING_TEXT, .offset = offsetof(report_settings, html),
-     .group = "Options", .placeholder = "FILE", .help = "output file",
+     .group = "Options", .placeholder = "FILE", .help = "file of the page",
      .automatic = "DIR/report.html"},
     {.name = "markdown", .kind = KVSI_SETTING_TEXT, .offset = offsetof(report_settings, markdown),
      .group = "Options", .placeholder = "FILE",
-     .help = "also write a Markdown table of all verdicts, with links relative to DIR",
+     .help = "also write all verdicts as a Markdown table",
      .automatic = "no"},
 };
 /* clang-format on */
 
-static const kvsi_command_options report_command = {
+static const kvsi_command_options report_options = {
     .command = "kvshift repro report",
-    .purpose =
-        "Writes one page for the finished experiment in DIR, or for those in its subfolders, "
-        "with all verdicts, charts, commands and times.",
+    .purpose = "Puts finished experiments, DIR itself or the folders in it, on one page with all "
+               "verdicts, figures, commands and times.",
     .argument = "DIR",
     .min_arguments = 1,
     .max_arguments = 1,
-    .tables = KVSI_OPTIONS(report_options),
+    .tables = KVSI_OPTIONS(report_rows),
 };
 
-int kvsi_repro_report(int argc, char **argv)
-{
-    report_settings s = {0};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    TRY_OUT(kvsi_options_parse(&parsed, &report_command, &s, argc, argv, &err));
-    if (parsed.help)
-        TRY_OUT(kvsi_cli_help(&report_command, &s, &err));
-    else
-        TRY_OUT(report_on(parsed.arguments[0], &s, &err));
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
+const kvsi_command kvsi_repro_report = {
+    .name = "report",
+    .summary = "join finished experiments into one page",
+    .options = &report_options,
+    .settings_size = sizeof(report_settings),
+    .run = run_report,
+};

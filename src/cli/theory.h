@@ -1,13 +1,11 @@
-/* cli/theory.h - the subcommands of kvshift theory; argv begins after the subcommand. */
+/* cli/theory.h - the verbs of kvshift theory. */
 #ifndef KVSI_CLI_THEORY_H
 #define KVSI_CLI_THEORY_H
 
 #include "cli/cli.h"
 #include "kvshift/kvshift_lab.h"
 
-int kvsi_theory_theorem1(int argc, char **argv, const void *what);
-int kvsi_theory_theorem2(int argc, char **argv, const void *what);
-int kvsi_theory_theorem3(int argc, char **argv, const void *what);
-int kvsi_theory_landscape(int argc, char **argv, const void *what);
+extern const kvsi_command kvsi_theory_theorem1, kvsi_theory_theorem2, kvsi_theory_theorem3,
+    kvsi_theory_landscape;
 
 #endif

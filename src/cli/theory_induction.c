@@ -1,4 +1,4 @@
-/* kvshift theory theorem1 and theorem2: constructions compared with the induction head. */
+/* kvshift theory theorem1 and theorem2: networks that approximate an induction head. */
 #include "cli/theory.h"
 
 #include <inttypes.h>
@@ -15,61 +15,58 @@ typedef struct settings {
 
 /* clang-format off */
 #define INPUT_ROWS                                                                                 \
-    {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.length),                  \
+    {.name = "length", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.length),                 \
      .group = "Input", .placeholder = "N", .help = "tokens", .low = 4, .high = 16384},             \
-    {.name = "dim", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.dim), .group = "Input",      \
-     .placeholder = "N", .help = "channels of a token", .low = 1, .high = 16384},                  \
-    {.name = "slope", .kind = KVSI_SETTING_REAL, .offset = FIELD(problem.slope), .group = "Input",  \
-     .placeholder = "M", .help = "decrease of scores per token of distance", .high = 1e6},           \
-    {.name = "inputs", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.inputs),                  \
-     .group = "Input", .placeholder = "N", .help = "random inputs; the worst result is printed",     \
+    {.name = "dim", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.dim), .group = "Input",     \
+     .placeholder = "N", .help = "channels per token", .low = 1, .high = 16384},                  \
+    {.name = "slope", .kind = KVSI_SETTING_REAL, .offset = FIELD(problem.slope), .group = "Input", \
+     .placeholder = "M", .help = "decrease of the scores per token of distance", .high = 1e6},     \
+    {.name = "inputs", .kind = KVSI_SETTING_SIZE, .offset = FIELD(problem.inputs),                 \
+     .group = "Input", .placeholder = "N", .help = "random inputs; the largest error counts",     \
      .low = 1, .high = 1e9},                                                                       \
-    {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(problem.seed), .group = "Input",  \
-     .placeholder = "N", .help = "seed of the random inputs"},                                          \
-    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",           \
+    {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(problem.seed), .group = "Input", \
+     .placeholder = "N", .help = "seed of the random inputs"},                                     \
+    {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",          \
      .help = "print one JSON object"}
 
-static const kvsi_setting options1[] = {
+static const kvsi_setting theorem1_rows[] = {
     {.name = "p", .kind = KVSI_SETTING_REALS, .offset = FIELD(p), .group = "Theorem",
-     .placeholder = "P,P,...", .help = "slopes of the first layer", .low = 1e-6, .high = 700},
+     .placeholder = "P,P,...", .help = "slopes of the first layer", .low = 1e-6, .high = 700,
+     .value = "1,2,4,8,16"},
     {.name = "sigma", .kind = KVSI_SETTING_REAL, .offset = FIELD(problem.sigma), .group = "Theorem",
-     .placeholder = "S", .help = "divisor of scores", .low = 1e-6, .high = 1e6},
+     .placeholder = "S", .help = "divisor of the scores", .low = 1e-6, .high = 1e6},
     INPUT_ROWS,
 };
 
-static const kvsi_setting options2[] = {
+static const kvsi_setting theorem2_rows[] = {
     {.name = "sigma", .kind = KVSI_SETTING_REALS, .offset = FIELD(sigmas), .group = "Theorem",
-     .placeholder = "S,S,...", .help = "divisor of scores", .low = 1e-6, .high = 1e6},
+     .placeholder = "S,S,...", .help = "divisor of the scores", .low = 1e-6, .high = 1e6,
+     .value = "1,0.3,0.1,0.03"},
     INPUT_ROWS,
 };
 /* clang-format on */
 
-static const kvsi_command_options command1 = {
+static const kvsi_command_options theorem1_options = {
     .command = "kvshift theory theorem1",
-    .purpose = "Two ordinary layers, twice as wide as the tokens, that approximate an induction "
-               "head: the first copies the previous token with slope p, the second looks it up.  "
-               "The error falls as e^-p if tokens do not attend to themselves in the first layer.",
-    .tables = KVSI_OPTIONS(options1),
+    .purpose = "Measures how well two ordinary layers, twice as wide as the tokens, approximate an "
+               "induction head: the first copies the previous token with slope p, the second looks "
+               "it up.  The error falls as e^-p if the first layer does not attend to itself.",
+    .tables = KVSI_OPTIONS(theorem1_rows),
 };
 
-static const kvsi_command_options command2 = {
+static const kvsi_command_options theorem2_options = {
     .command = "kvshift theory theorem2",
-    .purpose = "One layer of KV shifting attention with α = (0, 1), β = (1, 0) against an "
-               "induction head: equal if the first and the last key are masked out, but only "
-               "approximately as the theorem is printed.",
-    .tables = KVSI_OPTIONS(options2),
+    .purpose = "Compares one layer of KV shifting attention with α = (0, 1), β = (1, 0) with an "
+               "induction head: they are equal if the first and the last key are masked, and only "
+               "nearly equal as the theorem is printed.",
+    .tables = KVSI_OPTIONS(theorem2_rows),
 };
 
-static void set_defaults(settings *s)
+static void set_defaults(void *data)
 {
-    static const double p[] = {1, 2, 4, 8, 16}, sigmas[] = {1, 0.3, 0.1, 0.03};
+    settings *s = data;
 
-    *s = (settings){0};
     kvs_induction_problem_init(&s->problem);
-    for (size_t i = 0; i < sizeof p / sizeof *p; i++)
-        s->p.numbers[s->p.count++] = p[i];
-    for (size_t i = 0; i < sizeof sigmas / sizeof *sigmas; i++)
-        s->sigmas.numbers[s->sigmas.count++] = sigmas[i];
 }
 
 static json_t *problem_to_json(const kvs_induction_problem *p)
@@ -101,11 +98,13 @@ static json_t *row1_to_json(double p, const kvs_theorem1_result *r)
                      "copy_error", r->copy_error, "self_error", r->self_error);
 }
 
-static kvs_status run1(const settings *s, kvs_err *err)
+static kvs_status run_theorem1(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const settings *s = data;
     json_t *rows = json_array();
     kvs_status st = KVS_OK;
 
+    (void)call;
     if (!s->json)
         print_heading1(&s->problem);
     for (size_t i = 0; i < s->p.count; i++) {
@@ -149,13 +148,15 @@ static json_t *row2_to_json(double sigma, const kvs_theorem2_result *r)
                      r->printed, "repeated", r->repeated, "network", r->network);
 }
 
-static kvs_status run2(const settings *s, kvs_err *err)
+static kvs_status run_theorem2(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const settings *s = data;
     kvs_induction_problem problem = s->problem;
     json_t *rows = json_array();
     kvs_runtime *rt = NULL;
     kvs_status st;
 
+    (void)call;
     TRY_OUT(kvs_runtime_create(&rt, NULL, err));
     if (!s->json)
         print_heading2(&problem);
@@ -178,31 +179,22 @@ out:
     return st;
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- the commands ---------------------------------------------------------------------------- */
 
-static int run(const kvsi_command_options *command,
-               kvs_status (*compute)(const settings *, kvs_err *), int argc, char **argv)
-{
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-    settings s;
+const kvsi_command kvsi_theory_theorem1 = {
+    .name = "theorem1",
+    .summary = "two ordinary layers against an induction head",
+    .options = &theorem1_options,
+    .settings_size = sizeof(settings),
+    .set_defaults = set_defaults,
+    .run = run_theorem1,
+};
 
-    set_defaults(&s);
-    TRY_OUT(kvsi_options_parse(&parsed, command, &s, argc, argv, &err));
-    TRY_OUT(parsed.help ? kvsi_cli_help(command, &s, &err) : compute(&s, &err));
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
-
-int kvsi_theory_theorem1(int argc, char **argv, const void *what)
-{
-    (void)what;
-    return run(&command1, run1, argc, argv);
-}
-
-int kvsi_theory_theorem2(int argc, char **argv, const void *what)
-{
-    (void)what;
-    return run(&command2, run2, argc, argv);
-}
+const kvsi_command kvsi_theory_theorem2 = {
+    .name = "theorem2",
+    .summary = "one layer of KV shifting attention against it",
+    .options = &theorem2_options,
+    .settings_size = sizeof(settings),
+    .set_defaults = set_defaults,
+    .run = run_theorem2,
+};

@@ -1,4 +1,4 @@
-/* kvshift theory landscape: theorem 3's loss over the paper's square, and unconstrained descent. */
+/* kvshift theory landscape: the loss of theorem 3 on the paper's square, and gradient descent. */
 #include "cli/theory.h"
 
 #include <inttypes.h>
@@ -16,36 +16,38 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "T", .kind = KVSI_SETTING_SIZES, .offset = FIELD(T), .group = "Landscape",
-     .placeholder = "N,N,...", .help = "numbers of different tokens, for the exact loss", .low = 4,
-     .high = 1 << 20},
+     .placeholder = "N,N,...", .help = "number of different tokens, for the exact loss", .low = 4,
+     .high = 1 << 20, .value = "4,12,102"},
     {.name = "figure", .kind = KVSI_SETTING_SIZES, .offset = FIELD(figure), .group = "Landscape",
-     .placeholder = "N,N,...", .help = "constants for O(T), for the loss of the paper's figure",
-     .high = 1 << 20},
+     .placeholder = "N,N,...", .help = "values for O(T), for the loss as in the paper's figure",
+     .high = 1 << 20, .value = "0,10,100"},
     {.name = "grid", .kind = KVSI_SETTING_SIZE, .offset = FIELD(grid), .group = "Landscape",
-     .placeholder = "N", .help = "grid steps per side in the search for the minimum", .low = 1,
-     .high = 4096},
+     .placeholder = "N", .help = "grid cells per side for the search of the minimum", .low = 1,
+     .high = 4096, .value = "100"},
     {.name = "lr", .kind = KVSI_SETTING_REAL, .offset = FIELD(lr), .group = "Descent",
-     .placeholder = "RATE", .help = "learning rate of Adam on all four coefficients", .low = 1e-9, .high = 10},
+     .placeholder = "RATE", .help = "learning rate of Adam, on all four coefficients",
+     .low = 1e-9, .high = 10,
+     .value = "0.01"},
     {.name = "steps", .kind = KVSI_SETTING_UINT64, .offset = FIELD(steps), .group = "Descent",
-     .placeholder = "N", .help = "steps of descent, from α = β = (½, ½)", .high = 1e9},
+     .placeholder = "N", .help = "steps, from α = β = (½, ½)", .high = 1e9, .value = "5000"},
     {.name = "svg", .kind = KVSI_SETTING_TEXT, .offset = FIELD(svg), .group = "Output",
-     .placeholder = "FILE", .help = "draw contours and lines of steepest descent; needs gnuplot"},
+     .placeholder = "FILE", .help = "draw contours and descent paths; needs gnuplot"},
     {.name = "columns", .kind = KVSI_SETTING_SIZE, .offset = FIELD(columns), .group = "Output",
      .placeholder = "N", .help = "panels per row of the drawing", .low = 1,
-     .high = KVS_PANELS_MAX},
+     .high = KVS_PANELS_MAX, .value = "3"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object"},
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift theory landscape",
-    .purpose = "Theorem 3's loss on the square α2 = 1 - α1, β2 = 1 - β1 for several T: its "
-               "minimum, and gradient descent on all four coefficients without constraints.  An "
+    .purpose = "Computes the loss of theorem 3 on the square α2 = 1 - α1, β2 = 1 - β1 for several "
+               "T: its minimum, and where gradient descent on all four coefficients ends.  An "
                "induction head is α1 = 0, β1 = 1.",
-    .tables = KVSI_OPTIONS(options),
+    .tables = KVSI_OPTIONS(rows),
 };
 
 typedef struct landscape {
@@ -105,12 +107,14 @@ static kvs_status print_json(const landscape *list, size_t count, kvs_err *err)
     return kvsi_cli_print_json(json_pack("{s:o}", "landscapes", panels), err);
 }
 
-static kvs_status run(const settings *s, kvs_err *err)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
+    const settings *s = data;
     const size_t count = s->T.count + s->figure.count;
     landscape list[KVS_PANELS_MAX];
     kvs_theorem3 panels[KVS_PANELS_MAX];
 
+    (void)call;
     if (count > KVS_PANELS_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "options '--T' and '--figure': %zu panels, at most %d",
                          count, KVS_PANELS_MAX);
@@ -132,21 +136,10 @@ static kvs_status run(const settings *s, kvs_err *err)
     return KVS_OK;
 }
 
-int kvsi_theory_landscape(int argc, char **argv, const void *what)
-{
-    settings s = {.T = {3, {4, 12, 102}},
-                  .figure = {3, {0, 10, 100}},
-                  .grid = 100,
-                  .columns = 3,
-                  .lr = 0.01,
-                  .steps = 5000};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
-    kvs_status st;
-
-    (void)what;
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
-    TRY_OUT(parsed.help ? kvsi_cli_help(&command, &s, &err) : run(&s, &err));
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
-}
+const kvsi_command kvsi_theory_landscape = {
+    .name = "landscape",
+    .summary = "that loss over the paper's square, and its descent",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .run = run,
+};

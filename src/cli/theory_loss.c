@@ -1,4 +1,4 @@
-/* kvshift theory theorem3: the loss for given coefficients, and three checks of it. */
+/* kvshift theory theorem3: the loss for four coefficients, and three ways to check it. */
 #include "cli/theory.h"
 
 #include <stdio.h>
@@ -15,43 +15,46 @@ typedef struct settings {
 #define FIELD(name) offsetof(settings, name)
 
 /* clang-format off */
-static const kvsi_setting options[] = {
+static const kvsi_setting rows[] = {
     {.name = "T", .kind = KVSI_SETTING_SIZE, .offset = FIELD(T), .group = "Theorem",
      .placeholder = "N", .help = "number of different tokens; one of them is repeated at the end",
-     .low = 3, .high = 1 << 20},
+     .low = 3, .high = 1 << 20, .value = "12"},
     {.name = "i", .kind = KVSI_SETTING_SIZE, .offset = FIELD(i), .group = "Theorem",
-     .placeholder = "N", .help = "which of them is repeated, from 1",
-     .automatic = "any of 2 to T - 2, which are all equal"},
+     .placeholder = "N", .help = "index of the repeated token, from 1",
+     .automatic = "any of 2 to T - 2, which give the same loss"},
     {.name = "alpha", .kind = KVSI_SETTING_REALS, .offset = FIELD(alpha), .group = "Theorem",
-     .placeholder = "A1,A2", .help = "coefficients of keys: the token itself, the previous one", .low = -500,
-     .high = 500},
+     .placeholder = "A1,A2", .help = "coefficients of keys: current token, previous token",
+     .low = -500,
+     .high = 500, .value = "0.5,0.5"},
     {.name = "beta", .kind = KVSI_SETTING_REALS, .offset = FIELD(beta), .group = "Theorem",
-     .placeholder = "B1,B2", .help = "coefficients of values", .low = -1e6, .high = 1e6},
+     .placeholder = "B1,B2", .help = "coefficients of values", .low = -1e6, .high = 1e6,
+     .value = "0.5,0.5"},
     {.name = "printed", .kind = KVSI_SETTING_FLAG, .offset = FIELD(printed), .group = "Theorem",
      .help = "the formula as the paper prints it, with exact counts for its O(T)"},
     {.name = "gradient", .kind = KVSI_SETTING_FLAG, .offset = FIELD(gradient), .group = "Output",
-     .help = "also print the gradient"},
+     .help = "also print the gradient of the loss"},
     {.name = "brute-force", .kind = KVSI_SETTING_FLAG, .offset = FIELD(brute_force),
-     .group = "Checks", .help = "compare with attention computed position by position, for every i"},
+     .group = "Checks",
+     .help = "compare with attention computed position by position, for every i"},
     {.name = "network", .kind = KVSI_SETTING_FLAG, .offset = FIELD(network), .group = "Checks",
      .help = "compare with a model that has orthogonal embeddings"},
     {.name = "samples", .kind = KVSI_SETTING_SIZE, .offset = FIELD(samples), .group = "Checks",
      .placeholder = "N", .help = "models with random embeddings to average over; 0 = none",
      .high = 1e9},
     {.name = "dim", .kind = KVSI_SETTING_SIZE, .offset = FIELD(dim), .group = "Checks",
-     .placeholder = "D", .help = "width of these models", .low = 1, .high = 16384},
+     .placeholder = "D", .help = "width of these models", .low = 1, .high = 16384, .value = "1024"},
     {.name = "seed", .kind = KVSI_SETTING_UINT64, .offset = FIELD(seed), .group = "Checks",
-     .placeholder = "N", .help = "seed of their embeddings"},
+     .placeholder = "N", .help = "seed of their embeddings", .value = "1"},
     {.name = "json", .kind = KVSI_SETTING_FLAG, .offset = FIELD(json), .group = "Output",
      .help = "print one JSON object"},
 };
 /* clang-format on */
 
-static const kvsi_command_options command = {
+static const kvsi_command_options options = {
     .command = "kvshift theory theorem3",
-    .purpose = "The loss of a one-layer network on x_1 ... x_T, x_i, whose answer is x_{i+1}: "
-               "identity weights, no positions, embeddings of infinite width.",
-    .tables = KVSI_OPTIONS(options),
+    .purpose = "Computes the loss of a one-layer network on x_1 ... x_T, x_i with the answer "
+               "x_{i+1}: identity weights, no positions, embeddings of infinite width.",
+    .tables = KVSI_OPTIONS(rows),
 };
 
 typedef struct answer {
@@ -139,26 +142,23 @@ static void print_people(const answer *a, const settings *s)
                a->monte_carlo.error, s->samples, s->dim);
 }
 
-int kvsi_theory_theorem3(int argc, char **argv, const void *what)
+static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
 {
-    settings s = {
-        .T = 12, .alpha = {2, {0.5, 0.5}}, .beta = {2, {0.5, 0.5}}, .dim = 1024, .seed = 1};
-    kvsi_parsed_options parsed = {0};
-    kvs_err err = {.status = KVS_OK};
+    const settings *s = data;
     answer a = {0};
-    kvs_status st;
 
-    (void)what;
-    TRY_OUT(kvsi_options_parse(&parsed, &command, &s, argc, argv, &err));
-    if (parsed.help) {
-        TRY_OUT(kvsi_cli_help(&command, &s, &err));
-        goto out;
-    }
-    TRY_OUT(compute(&a, &s, &err));
-    if (s.json)
-        TRY_OUT(print_json(&a, &s, &err));
-    else
-        print_people(&a, &s);
-out:
-    return st == KVS_OK ? KVSI_EXIT_DONE : kvsi_cli_fail(&err);
+    (void)call;
+    TRY(compute(&a, s, err));
+    if (s->json)
+        return print_json(&a, s, err);
+    print_people(&a, s);
+    return KVS_OK;
 }
+
+const kvsi_command kvsi_theory_theorem3 = {
+    .name = "theorem3",
+    .summary = "the loss as a function of the four coefficients",
+    .options = &options,
+    .settings_size = sizeof(settings),
+    .run = run,
+};

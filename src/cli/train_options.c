@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/options_config.h"
 #include "cli/model_options.h"
-#include "cli/train_resume.h"
+#include "cli/train_folder.h"
 
 #include <string.h>
 
@@ -90,7 +90,7 @@ static const kvsi_setting run_rows[] = {
      .automatic = "none"},
     {FLAG("new-tokenizer", new_tokenizer, RUN,
           "train the model of --init-from with the tokenizer of --data although it has another")},
-    {SIZE("show", show, RUN, "print this many of the task's training sequences and exit; 0 = train"),
+    {SIZE("show", show, RUN, "print this many training sequences of the task and exit; 0 = train"),
      .high = 1e6, .use = KVSI_PER_START},
     {FLAG("dry-run", dry_run, RUN, "print the memory and the work that the run needs and exit"),
      .use = KVSI_PER_START},
@@ -175,8 +175,8 @@ void kvsi_train_set_defaults(kvsi_train_options *s, kvs_body body)
     kvsi_model_set_defaults(&s->model, body);
 }
 
-/* A preset's batch is computed in micro-batches that fit in memory; those of another batch are no
- * larger. */
+/* With another batch than the preset's, micro-batches stay at most as large as the preset's, which
+ * fit in memory. */
 static void keep_micro_batch(kvsi_train_options *s, kvsi_parsed_options *parsed,
                              const kvs_train_config *preset)
 {
@@ -263,37 +263,6 @@ int kvsi_train_names_task(const kvsi_train_options *s, const kvsi_parsed_options
     return 0;
 }
 
-/* ---- parsing --------------------------------------------------------------------------------- */
-
-kvs_status kvsi_train_options_parse(kvsi_train_options *s, kvsi_parsed_options *parsed, int argc,
-                                    char **argv, kvs_err *err)
-{
-    const kvsi_command_options *const command = &kvsi_train_command;
-    kvsi_train_options plain, started;
-
-    kvsi_train_set_defaults(s, KVS_BODY_LLAMA);
-    TRY(kvsi_options_collect(parsed, command, argc, argv, err));
-    if (parsed->help)
-        return KVS_OK;
-    TRY(kvsi_model_start(&s->model, &s->train, parsed, command, "model", err));
-    started = *s;
-    plain = *s;
-    kvsi_train_set_defaults(&plain, s->model.body);
-    TRY(kvsi_options_apply(parsed, command, s, err));
-    parsed->preset = s->preset;
-    kvsi_options_mark_changes(parsed, command, &plain, &started, KVSI_FROM_PRESET);
-    keep_micro_batch(s, parsed, &started.train);
-    TRY(kvsi_model_finish(&s->model, s->dropout, parsed, command, err));
-    TRY(choose_task(s, parsed, err));
-    if (s->resume && s->out) {
-        TRY(kvsi_train_take_run(s, parsed, err));
-        TRY(choose_task(s, parsed, err));
-    }
-    TRY(check_task(s, parsed, err));
-    s->ngram.seed = s->train.seed;
-    return KVS_OK;
-}
-
 /* ---- a loaded model -------------------------------------------------------------------------- */
 
 kvs_status kvsi_train_check_agreement(const kvsi_train_options *s,
@@ -369,7 +338,9 @@ static void mark_at_start(kvsi_parsed_options *parsed, const char *option)
         parsed->source[kvsi_command_index(&kvsi_train_command, option)] = KVSI_FROM_START;
 }
 
-kvs_status kvsi_train_look_ahead(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err)
+/* For --print-config: marks the values that are only known once the run starts, and reads those of
+ * the model of s->init_from. */
+static kvs_status look_ahead(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err)
 {
     if (s->init_from)
         TRY(look_at_model(s, parsed, err));
@@ -387,4 +358,30 @@ void kvsi_train_mark_sources(const kvsi_train_options *s, const kvsi_train_optio
 {
     kvsi_options_mark_changes(parsed, &kvsi_train_command, before, s, KVSI_FROM_OTHERS);
     mark_model(s, parsed);
+}
+
+/* ---- applying -------------------------------------------------------------------------------- */
+
+kvs_status kvsi_train_options_apply(void *settings, kvsi_parsed_options *parsed, kvs_err *err)
+{
+    const kvsi_command_options *const command = &kvsi_train_command;
+    kvsi_train_options *s = settings, plain, started;
+
+    TRY(kvsi_model_start(&s->model, &s->train, parsed, command, "model", err));
+    started = *s;
+    plain = *s;
+    kvsi_train_set_defaults(&plain, s->model.body);
+    TRY(kvsi_options_apply(parsed, command, s, err));
+    parsed->preset = s->preset;
+    kvsi_options_mark_changes(parsed, command, &plain, &started, KVSI_FROM_PRESET);
+    keep_micro_batch(s, parsed, &started.train);
+    TRY(kvsi_model_finish(&s->model, s->dropout, parsed, command, err));
+    TRY(choose_task(s, parsed, err));
+    if (s->resume && s->out) {
+        TRY(kvsi_train_take_run(s, parsed, err));
+        TRY(choose_task(s, parsed, err));
+    }
+    TRY(check_task(s, parsed, err));
+    s->ngram.seed = s->train.seed;
+    return parsed->print_config ? look_ahead(s, parsed, err) : KVS_OK;
 }

@@ -33,10 +33,9 @@ extern const kvsi_command_options kvsi_train_command;
 /* Sets the defaults for a model of that body. */
 void kvsi_train_set_defaults(kvsi_train_options *s, kvs_body body);
 
-/* Reads the command line.  On --help (parsed->help) the values are the defaults.  Texts are valid
- * until kvsi_options_release(parsed). */
-kvs_status kvsi_train_options_parse(kvsi_train_options *s, kvsi_parsed_options *parsed, int argc,
-                                    char **argv, kvs_err *err);
+/* Applies the options to a kvsi_train_options, over the defaults of the body and the preset, or
+ * over the settings of the run that is resumed.  Texts are borrowed from `parsed`. */
+kvs_status kvsi_train_options_apply(void *settings, kvsi_parsed_options *parsed, kvs_err *err);
 /* Whether the run learns the task "induction", "ngram", "hopk" or "igsm", and not a text. */
 int kvsi_train_is_task(const kvsi_train_options *s, const char *name);
 /* Whether any option names a task or a text. */
@@ -52,9 +51,6 @@ kvs_status kvsi_train_compare(const kvsi_setting *row, const kvsi_train_options 
                               const kvsi_train_options *other, const char *owner, const char *path,
                               kvs_err *err);
 
-/* For --print-config: marks the values that are only known once the run starts, and reads those of
- * the model of s->init_from. */
-kvs_status kvsi_train_look_ahead(kvsi_train_options *s, kvsi_parsed_options *parsed, kvs_err *err);
 /* Marks the values that the setup of the run has changed; `before` has those it started with. */
 void kvsi_train_mark_sources(const kvsi_train_options *s, const kvsi_train_options *before,
                              kvsi_parsed_options *parsed);

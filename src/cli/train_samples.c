@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the validation text, where no prompt was given.  A document's first tokens are what a model
- * has seen windows start with; it was never fed BOS or EOS. */
+/* Length of the default prompt, the start of the validation text.  Windows start with the first
+ * tokens of a document, not with BOS, so a prompt of BOS would be unlike the training data. */
 enum { PROMPT_TOKENS = 8 };
 
 static kvs_status fail_memory(kvs_err *err)
@@ -46,7 +46,7 @@ static kvs_status read_prompt(kvsi_train_samples *t, const kvs_corpus *corpus, s
     return KVS_OK;
 }
 
-static kvs_status check_asked(const kvsi_workshop *w, const kvsi_train_options *s, kvs_err *err)
+static kvs_status check_asked(const kvsi_train_setup *w, const kvsi_train_options *s, kvs_err *err)
 {
     if (!s->data)
         return kvsi_fail(err, KVS_E_INVALID, "option '--sample-every' needs '--data'");
@@ -55,11 +55,11 @@ static kvs_status check_asked(const kvsi_workshop *w, const kvsi_train_options *
                          "option '--sample-every': the tokenizer of '%s' is not known", s->data);
     if (s->model.head == KVS_HEAD_NONE)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "option '--sample-every': head none has no probabilities of tokens");
+                         "option '--sample-every': head none gives no token probabilities");
     return KVS_OK;
 }
 
-kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_workshop *w,
+kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_train_setup *w,
                                    const kvsi_train_options *s, kvs_err *err)
 {
     kvs_status st;
@@ -102,15 +102,15 @@ void kvsi_train_samples_release(kvsi_train_samples *samples)
     *samples = (kvsi_train_samples){0};
 }
 
-/* ---- the text -------------------------------------------------------------------------------- */
+/* ---- generating ------------------------------------------------------------------------------ */
 
-/* Up to t->tokens tokens that go on from the prompt, until EOS or the end of the context. */
+/* Generates up to t->tokens tokens after the prompt, until EOS or the end of the context. */
 static kvs_status draw(kvsi_train_samples *t, const kvs_model *model, size_t *count, kvs_err *err)
 {
     const kvs_model_config *config = kvs_model_get_config(model);
     const int32_t eos = kvs_tokenizer_eos(t->tokenizer);
-    const size_t room = config->context - t->prompt_count + 1; /* the last is not fed */
-    const size_t most = t->tokens < room ? t->tokens : room;
+    const size_t limit = config->context - t->prompt_count + 1; /* the last one is not fed */
+    const size_t most = t->tokens < limit ? t->tokens : limit;
     float *logits = kvsi_alloc(config->vocab, sizeof *logits);
     kvs_session *session = NULL;
     kvs_sampler *sampler = NULL;
@@ -159,7 +159,7 @@ kvs_status kvsi_train_samples_make(kvsi_train_samples *samples, const kvs_model 
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-/* Bytes of the control character at the start of valid UTF-8; 0 = it is none, or a tab. */
+/* Bytes of the control character at the start of valid UTF-8; 0 = another character, or a tab. */
 static size_t control_size(const char *text)
 {
     const unsigned char first = (unsigned char)text[0], second = first ? (unsigned char)text[1] : 0;

@@ -23,7 +23,7 @@ extern const char kvsi_group_model[], kvsi_group_training[], kvsi_group_ranks[],
 extern const kvsi_name kvsi_body_names[], kvsi_shift_target_names[], kvsi_shift_form_names[],
     kvsi_shift_init_names[], kvsi_positions_names[], kvsi_head_names[], kvsi_schedule_names[],
     kvsi_shard_names[], kvsi_loss_names[], kvsi_sampler_names[], kvsi_igsm_mode_names[],
-    kvsi_igsm_wording_names[];
+    kvsi_igsm_wording_names[], kvsi_format_names[], kvsi_dtype_names[];
 /* Short names of a target and a form together: gate, clamp, smear. */
 extern const kvsi_alias kvsi_shift_aliases[];
 

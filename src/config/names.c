@@ -80,6 +80,26 @@ const kvsi_name kvsi_igsm_mode_names[] = {
 const kvsi_name kvsi_igsm_wording_names[] = {
     {"full", KVS_IGSM_FULL}, {"compact", KVS_IGSM_COMPACT}, {0}};
 
+const kvsi_name kvsi_format_names[] = {
+    {"auto", KVS_FORMAT_AUTO},
+    {"hf", KVS_FORMAT_HF},
+    {"gguf", KVS_FORMAT_GGUF},
+    {"gguf-llama", KVS_FORMAT_GGUF_LLAMA},
+    {"llama2c", KVS_FORMAT_LLAMA2C},
+    {"llama2c-v1", KVS_FORMAT_LLAMA2C_V1},
+    {0},
+};
+
+const kvsi_name kvsi_dtype_names[] = {
+    {"keep", KVS_DTYPE_KEEP},
+    {"f32", KVS_DTYPE_F32},
+    {"f16", KVS_DTYPE_F16},
+    {"bf16", KVS_DTYPE_BF16},
+    {"q8_0", KVS_DTYPE_Q8_0},
+    {"q4_0", KVS_DTYPE_Q4_0},
+    {0},
+};
+
 /* ---- the public calls ------------------------------------------------------------------------ */
 
 /* Defines kvs_X_name and kvs_X_parse. */
@@ -105,6 +125,8 @@ NAME_CALLS(positions, kvs_positions, kvsi_positions_names, "positions")
 NAME_CALLS(head, kvs_head, kvsi_head_names, "head")
 NAME_CALLS(schedule, kvs_schedule, kvsi_schedule_names, "schedule")
 NAME_CALLS(shard, kvs_shard, kvsi_shard_names, "shard")
+NAME_CALLS(format, kvs_format, kvsi_format_names, "format")
+NAME_CALLS(dtype, kvs_dtype, kvsi_dtype_names, "dtype")
 
 kvs_status kvs_shift_parse(kvs_shift_config *out, int *form_said, const char *name, kvs_err *err)
 {

@@ -1,5 +1,5 @@
-/* config/rows.h - macros for the rows of the tables in this folder.  Each file defines FIELD(member)
- * as the offset of a member of its struct. */
+/* config/rows.h - macros for the rows of the tables in this folder.  Each file defines
+ * FIELD(member) as the offset of a member of its struct. */
 #ifndef KVSI_CONFIG_ROWS_H
 #define KVSI_CONFIG_ROWS_H
 

@@ -3,7 +3,6 @@
 
 #include "base/files.h"
 #include "base/memory.h"
-#include "base/names.h"
 #include "base/utf8.h"
 #include "convert/companions.h"
 #include "formats/llama2c.h"
@@ -13,56 +12,6 @@
 #include <sys/stat.h>
 
 static const uint64_t SHARD_BYTES = 5000000000;
-
-/* ---- names ----------------------------------------------------------------------------------- */
-
-static const kvsi_name formats[] = {
-    {"auto", KVS_FORMAT_AUTO},
-    {"hf", KVS_FORMAT_HF},
-    {"gguf", KVS_FORMAT_GGUF},
-    {"gguf-llama", KVS_FORMAT_GGUF_LLAMA},
-    {"llama2c", KVS_FORMAT_LLAMA2C},
-    {"llama2c-v1", KVS_FORMAT_LLAMA2C_V1},
-    {NULL, 0},
-};
-
-static const kvsi_name dtypes[] = {
-    {"keep", KVS_DTYPE_KEEP},
-    {"f32", KVS_DTYPE_F32},
-    {"f16", KVS_DTYPE_F16},
-    {"bf16", KVS_DTYPE_BF16},
-    {"q8_0", KVS_DTYPE_Q8_0},
-    {"q4_0", KVS_DTYPE_Q4_0},
-    {NULL, 0},
-};
-
-const char *kvs_format_name(kvs_format format)
-{
-    return kvsi_name_of(formats, (int)format);
-}
-
-const char *kvs_dtype_name(kvs_dtype dtype)
-{
-    return kvsi_name_of(dtypes, (int)dtype);
-}
-
-kvs_status kvs_format_parse(kvs_format *out, const char *name, kvs_err *err)
-{
-    int value = 0;
-    const kvs_status st = kvsi_name_parse(&value, formats, "format", name, err);
-
-    *out = (kvs_format)value;
-    return st;
-}
-
-kvs_status kvs_dtype_parse(kvs_dtype *out, const char *name, kvs_err *err)
-{
-    int value = 0;
-    const kvs_status st = kvsi_name_parse(&value, dtypes, "dtype", name, err);
-
-    *out = (kvs_dtype)value;
-    return st;
-}
 
 /* ---- options --------------------------------------------------------------------------------- */
 

@@ -24,8 +24,8 @@ static const struct {
 
 enum { LLAMA = 1 << KVS_BODY_LLAMA, GPT2 = 1 << KVS_BODY_GPT2, REQUIRED = 1 << 2 };
 
-/* Hugging Face's key of a setting.  All other settings of a model are in our object, under their own
- * keys and only if they differ from the plain model. */
+/* Hugging Face's key of a setting.  All other settings of a model are in our object, under their
+ * own keys, and only if they differ from the plain model. */
 typedef struct config_key {
     const char *key, *setting;
     unsigned of; /* the bodies whose files have it; REQUIRED */

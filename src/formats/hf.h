@@ -3,10 +3,10 @@
  *
  *     "kvshift": {"targets": "kv", "form": "free", "window": 1, "init": "uniform"}
  *
- * Plain models carry no such object, so that other tools read them; all others name the
- * architecture "KVShiftForCausalLM", so that those tools refuse them instead of running them wrongly.
- * The object has the settings of config/model.c that Hugging Face has no key for; each may be left
- * out and then has the plain model's value. */
+ * Plain models have no such object, so that other tools read them.  All others name the
+ * architecture "KVShiftForCausalLM", so that those tools refuse them instead of running them
+ * wrongly.  The object has the settings of config/model.c for which Hugging Face has no key; each
+ * may be left out and then has the plain model's value. */
 #ifndef KVSI_FORMATS_HF_H
 #define KVSI_FORMATS_HF_H
 

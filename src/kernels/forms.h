@@ -14,7 +14,6 @@
 enum { KVSI_TAPS_MAX = KVS_SHIFT_WINDOW_MAX + 1 };
 
 typedef struct kvsi_form {
-    const char *name;
     size_t window_max;
     int can_be_identity;
     /* Number of parameters per head; 0 = the form learns no taps. */

@@ -103,15 +103,15 @@ static kvs_status check_shift(const kvs_model_config *c, kvs_err *err)
         return KVS_OK;
     if (s->window > form->window_max)
         return kvsi_fail(err, KVS_E_INVALID, "shift window is %zu, form '%s' takes at most %zu",
-                         s->window, form->name, form->window_max);
+                         s->window, kvs_shift_form_name(s->form), form->window_max);
     if (s->init == KVS_SHIFT_INIT_IDENTITY && !form->can_be_identity)
         return kvsi_fail(err, KVS_E_INVALID, "shift init 'identity' is out of reach of form '%s'",
-                         form->name);
+                         kvs_shift_form_name(s->form));
     if (s->init != KVS_SHIFT_INIT_UNIFORM && !form->from_taps)
         return kvsi_fail(err, KVS_E_INVALID,
                          "shift init '%s' does not apply to form '%s', which "
                          "has no taps",
-                         kvs_shift_init_name(s->init), form->name);
+                         kvs_shift_init_name(s->init), kvs_shift_form_name(s->form));
     if (s->form == KVS_SHIFT_HARD && c->positions == KVS_POSITIONS_ROPE && c->rotary_fraction > 0.5)
         return kvsi_fail(err, KVS_E_INVALID,
                          "shift form 'hard' needs a rotary fraction of at most "

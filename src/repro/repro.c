@@ -47,8 +47,7 @@ static kvs_status plan(kvs_repro *r, kvs_err *err)
     r->plan.scale = scale;
     r->plan.model = r->options->model;
     if (r->options->model && !about->takes_model)
-        return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' takes no model",
-                         about->name);
+        return kvsi_fail(err, KVS_E_INVALID, "the experiment '%s' takes no model", about->name);
     if (r->options->dropout > 0 && !r->options->model)
         return kvsi_fail(err, KVS_E_INVALID,
                          "dropout applies to a model to be measured, found none");

@@ -60,8 +60,7 @@ static int has_same_evaluations(const char *dir, const search *s)
 static int is_same(const char *dir, const search *s)
 {
     return has_same_plan(dir, s->planned) &&
-           kvsi_run_state(dir, s->run->train.steps) == KVS_RUN_DONE &&
-           has_same_evaluations(dir, s);
+           kvsi_run_state(dir, s->run->train.steps) == KVS_RUN_DONE && has_same_evaluations(dir, s);
 }
 
 /* ---- taking it over -------------------------------------------------------------------------- */

@@ -147,7 +147,7 @@ refused 2 "'./plain.gguf' is the input" plain.gguf ./plain.gguf --overwrite
 
 # Misuse.
 refused 2 "option '--random' takes no model, found 'plain'" plain x --random desk-1m
-refused 2 "expected IN and OUT, found 'x' alone" x
+refused 2 "expected IN and OUT, found only 'x'" x
 refused 2 "option '--shift' needs '--random'" plain x --shift kv
 refused 2 "option '--shard-size': expected a size such as 500MB, found '5 apples'" \
     plain x --shard-size '5 apples'

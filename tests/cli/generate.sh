@@ -100,7 +100,7 @@ check "assert o[0]['finish'] == 'context' and o[0]['prompt_tokens'] + len(o[0]['
 "$KVSHIFT" generate -m run -t bytes --ids 1,2 -n 40 --temp 5 --seed 2 --json >out
 check "assert '\ufffd' in o[0]['text']"
 "$KVSHIFT" generate -m run -p a -n 3 --speed >/dev/null 2>err
-grep -q '^sample 0: 3 tokens in .* a second$' err || fail "$(cat err)"
+grep -q '^sample 0: 3 tokens in .* per second$' err || fail "$(cat err)"
 
 # Ids of the model that the tokenizer lacks may be in the prompt; none is ever chosen.
 for penalty in 1 1.3; do

@@ -36,7 +36,7 @@ make kv --heads 4 --kv-heads 2 --layers 2 --shift-init identity
 "$KVSHIFT" inspect kv >out
 has out "body llama" "shift kv" "shift-init identity" "kv-heads 2" "ffn 96" "context 15" \
     "all 26800" "without embeddings 24752" "embeddings 2048" "weights 107kB" \
-    "cache a token 256B" "shift state 256B a sequence" \
+    "cache per token 256B" "shift state 256B per sequence" \
     "training 429kB for weights, gradients and moments" \
     "cache at full context 4096B for 15 tokens, shift state included" \
     "layer kv head α2 α1 Σα β2 β1 Σβ kind" \

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Every command of README.md runs as printed, in order, with nothing but the command and examples/.
+# Every command of README.md runs as printed, in order, with nothing but the command and examples/; then the
+# commands of docs/ that take less than 20 s and whose inputs exist.
 #
-# Commands are the indented lines that begin with '$ '; a line that ends in a backslash goes on.  Work
-# is made less where a command says how much it does, by the rules of `shorten`, and nowhere else.
+# Commands of README.md are the indented lines that begin with '$ '; a line that ends in a backslash continues.  Only
+# the rules of `shorten` reduce the work of a command.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
+. "$here/documented.bash"
 source=$(cd "$here/../.." && pwd)
 mkdir build
 ln -s "$KVSHIFT" build/kvshift
@@ -55,4 +57,48 @@ done 3<commands
 for file in runs/book/model.safetensors runs/compare/results.json book.gguf book-hf/model.safetensors; do
     [[ -s $file ]] || fail "the commands leave no '$file'"
 done
+
+# ---- docs/ -----------------------------------------------------------------------------------------
+
+# Prints a file that the command reads and that does not exist, or a placeholder.
+missing_input() { # LINE
+    local -a words
+    local i
+    eval "words=($1)"
+    for ((i = 1; i < ${#words[@]}; i++)); do
+        case ${words[i - 1]} in
+        --out) [[ ! -e ${words[i]} || $1 == *--resume* ]] || echo "new ${words[i]}" ;;
+        esac
+        case ${words[i - 1]} in --out | -o | --svg | --html | --markdown) continue ;; esac
+        case ${words[i]} in
+        IN | OUT* | MODEL | NAME | N) echo "${words[i]}" ;;
+        -* | '<|'*) ;;
+        */* | *.txt | *.json | *.jsonl | *.zst | *.bin | *.gguf | tokenizer*)
+            [[ -e ${words[i]} || ${words[i - 1]} == kvshift ]] || echo "${words[i]}"
+            ;;
+        esac
+    done | head -n 1
+}
+
+export PATH=$PWD/build:$PATH
+documented_lines "$source"/docs/*.md | shorten >documented
+set -f
+ran=0
+while IFS= read -r command <&3; do
+    reason=$(missing_input "$command")
+    if [[ -n $reason ]]; then
+        echo "SKIPPED: no '$reason': $command"
+        continue
+    fi
+    started=$SECONDS code=0
+    env -u KVSHIFT timeout --kill-after 5 20 bash -f -c "$command" >out 2>&1 </dev/null || code=$?
+    if [[ $code == 124 || $code == 130 || $code == 143 || $code == 137 ]]; then
+        echo "SKIPPED: takes more than 20 s: $command"
+        continue
+    fi
+    [[ $code == 0 ]] || fail "exit code $code of '$command': $(tail -n 5 out)"
+    ran=$((ran + 1))
+    echo "$((SECONDS - started)) s: $command"
+done 3<documented
+[[ $ran -ge 30 ]] || fail "only $ran commands of docs/ were run"
 echo "passed"

@@ -71,5 +71,5 @@ refused "cannot be loaded as weights only" code.pt x
 refused "has 'a' of type str, expected a tensor" text.pt x
 refused "has neither pytorch_model.bin nor" model x
 sed -i 's/"model.norm.weight"/"model.nerm.weight"/' many/pytorch_model.bin.index.json
-refused "lacks tensor 'model.nerm.weight'" many x
+refused "has no tensor 'model.nerm.weight'" many x
 [[ ! -e x ]] || fail "a refusal leaves something behind"

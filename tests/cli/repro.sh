@@ -79,7 +79,7 @@ kill -TERM "$pid"
 code=0
 wait "$pid" || code=$?
 [[ $code == 143 ]] || fail "exit code $code after SIGTERM: $(cat err)"
-grep -q '^stopped; --resume goes on from there$' err || fail "$(cat err)"
+grep -q '^stopped; --resume continues from there$' err || fail "$(cat err)"
 "$KVSHIFT" repro "${smoke[@]}" --out stopped --seeds 3 --resume --quiet >/dev/null
 cmp whole/results.json stopped/results.json || fail "other results after a stop"
 

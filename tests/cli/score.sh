@@ -110,7 +110,7 @@ assert len(one["checksum"]) == 16 and one["checksum"] != two["checksum"]
 assert 0 < data["tokens"] and 0 < data["bits_per_byte"] < 8 and data["bits_per_byte_error"] > 0
 END
 "$KVSHIFT" ppl -m run small.txt --quiet >out
-grep -q 'bits a byte' out && grep -q 'checksum' out || fail "$(cat out)"
+grep -q 'bits per byte' out && grep -q 'checksum' out || fail "$(cat out)"
 
 refused() { # CODE TEXT ARGUMENT...
     local code=0

@@ -44,6 +44,6 @@ fi
 refused "'--alpha': expected two numbers" theorem3 --alpha 1
 refused "T is '3'" theorem3 --T 3
 refused "i is '12'" theorem3 --T 12 --i 12
-refused "knows no edges" theorem3 --T 12 --i 1 --printed
+refused "has no edge cases" theorem3 --T 12 --i 1 --printed
 refused "panels" landscape --T 4,5,6,7,8,9,10 --figure 1,2,3,4,5,6
 refused "did you mean 'theory theorem" theorem4

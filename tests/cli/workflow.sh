@@ -85,7 +85,7 @@ refused 2 "the tokenizer of 'run' (hash $(hash_of tok.json)) differs from that o
     hash_of kept.json)); --new-tokenizer" train --init-from run --data foreign "${small_more[@]}" --out new
 "$KVSHIFT" train --init-from run --data foreign "${small_more[@]}" --new-tokenizer --out renewed \
     >/dev/null 2>err
-grep -q "^kvshift: 'run' gets a new tokenizer, that of 'foreign'" err || fail "no notice: $(cat err)"
+grep -q "^kvshift: 'run' is trained with the tokenizer of 'foreign'" err || fail "no notice: $(cat err)"
 cmp renewed/tokenizer.json foreign/tokenizer.json || fail "not the corpus's tokenizer"
 "$KVSHIFT" train --init-from run --data corpus "${small_more[@]}" --out tuned >/dev/null 2>err
 [[ ! -s err ]] || fail "its own tokenizer: $(cat err)"

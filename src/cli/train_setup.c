@@ -1,9 +1,9 @@
-#include "cli/workshop.h"
+#include "cli/train_setup.h"
 
 #include "base/files.h"
 #include "cli/memory_check.h"
 #include "cli/model_input.h"
-#include "cli/train_resume.h"
+#include "cli/train_folder.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum { TEXT_CONTEXT = 256, TEXT_EVAL_WINDOWS = 256 };
 
 /* Checks that the memory a run still has to allocate is free.  A model that is loaded from a file
  * allocates its weights first; `weights_alone` checks only those. */
-static kvs_status check_memory(const kvsi_workshop *w, const kvsi_train_options *s,
+static kvs_status check_memory(const kvsi_train_setup *w, const kvsi_train_options *s,
                                const kvs_model_config *config, int weights_alone, kvs_err *err)
 {
     kvs_plan plan;
@@ -34,8 +34,8 @@ static kvs_status check_memory(const kvsi_workshop *w, const kvsi_train_options 
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* The loaded model gives way to one with a shift, window 1, that starts as the identity. */
-static kvs_status retrofit_model(kvsi_workshop *w, const char *targets, kvs_err *err)
+/* Replaces the loaded model by one with a shift of window 1 that starts as the identity. */
+static kvs_status retrofit_model(kvsi_train_setup *w, const char *targets, kvs_err *err)
 {
     kvs_shift_config shift = {.form = KVS_SHIFT_FREE, .window = 1};
     kvs_model *shifted = NULL;
@@ -47,7 +47,7 @@ static kvs_status retrofit_model(kvsi_workshop *w, const char *targets, kvs_err 
     return KVS_OK;
 }
 
-static kvs_status load_model(kvsi_workshop *w, kvsi_train_options *s,
+static kvs_status load_model(kvsi_train_setup *w, kvsi_train_options *s,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
     kvs_model_config config;
@@ -79,22 +79,23 @@ static int is_text_file(const char *path)
 static kvs_status check_file(const kvsi_train_options *s, size_t vocab, kvs_err *err)
 {
     if (is_text_file(s->data))
-        return kvsi_fail(err, KVS_E_INVALID,
-                         "'%s' is a text, expected a corpus; make one with 'kvshift data build %s "
-                         "--tokenizer FILE --out DIR'",
-                         s->data, s->data);
+        return kvsi_fail(
+            err, KVS_E_INVALID,
+            "'%s' is a text file, expected a corpus; build one with 'kvshift data build %s "
+            "--tokenizer FILE --out DIR'",
+            s->data, s->data);
     if (vocab == 0 && !kvsi_ends_with(s->data, ".shard"))
         return kvsi_fail(
             err, KVS_E_INVALID,
             "'%s' is not a corpus; for a .bin of llm.c or nanoGPT give its vocabulary size with "
-            "--vocab, from a text make a corpus with 'kvshift data build'",
+            "--vocab; for text, build a corpus with 'kvshift data build'",
             s->data);
     return KVS_OK;
 }
 
 /* Opens a corpus, or a file of ids.  The validation split of a file of ids is --valid-data, or the
  * end of the file. */
-static kvs_status open_corpus(kvsi_workshop *w, const kvsi_train_options *s,
+static kvs_status open_corpus(kvsi_train_setup *w, const kvsi_train_options *s,
                               const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const int is_file = kvsi_file_exists(s->data) && !kvsi_is_folder(s->data);
@@ -112,7 +113,7 @@ static kvs_status open_corpus(kvsi_workshop *w, const kvsi_train_options *s,
     return kvs_corpus_tokenizer(&w->tokenizer, w->corpus, err);
 }
 
-/* 10 to 20 evaluations in a run, after a round number of steps. */
+/* Gives 10 to 20 evaluations per run, at a round number of steps. */
 static uint64_t usual_eval_every(uint64_t steps)
 {
     static const uint64_t rounds[] = {10, 20, 25, 50};
@@ -124,8 +125,8 @@ static uint64_t usual_eval_every(uint64_t steps)
     return every;
 }
 
-/* Text brings its vocabulary; windows are as long as the context. */
-static kvs_status open_text(kvsi_workshop *w, kvsi_train_options *s,
+/* The corpus sets the vocabulary; windows are as long as the context. */
+static kvs_status open_text(kvsi_train_setup *w, kvsi_train_options *s,
                             const kvsi_parsed_options *parsed, kvs_err *err)
 {
     uint64_t windows;
@@ -146,7 +147,7 @@ static kvs_status open_text(kvsi_workshop *w, kvsi_train_options *s,
 
 /* A model that training starts from must have the tokenizer of the data: with another one the same
  * ids stand for other text. */
-static kvs_status compare_tokenizers(const kvsi_workshop *w, const kvsi_train_options *s,
+static kvs_status compare_tokenizers(const kvsi_train_setup *w, const kvsi_train_options *s,
                                      kvs_err *err)
 {
     const kvsi_model_input input = {.model = s->init_from};
@@ -170,9 +171,9 @@ static kvs_status compare_tokenizers(const kvsi_workshop *w, const kvsi_train_op
                        s->init_from, hash, s->data ? s->data : s->igsm_tokenizer,
                        kvs_tokenizer_hash(w->tokenizer));
     else
-        st = kvs_model_set_eos(w->model, NULL, 0, err); /* ids of the tokenizer it had */
+        st = kvs_model_set_eos(w->model, NULL, 0, err); /* they were ids of the old tokenizer */
     if (st == KVS_OK && kvs_comm_rank(w->comm) == 0)
-        fprintf(stderr, "kvshift: '%s' gets a new tokenizer, that of '%s'\n", s->init_from,
+        fprintf(stderr, "kvshift: '%s' is trained with the tokenizer of '%s'\n", s->init_from,
                 s->data ? s->data : s->igsm_tokenizer);
 out:
     kvs_tokenizer_free(models);
@@ -181,13 +182,13 @@ out:
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
-/* A plan for a model without a word on what it is to learn is one for text. */
+/* --dry-run of a preset without a task or data is planned for text. */
 static int plans_text(const kvsi_train_options *s, const kvsi_parsed_options *parsed)
 {
     return s->dry_run && s->preset && !s->init_from && !kvsi_train_names_task(s, parsed);
 }
 
-static kvs_status create_igsm(kvsi_workshop *w, const kvsi_train_options *s, kvs_err *err)
+static kvs_status create_igsm(kvsi_train_setup *w, const kvsi_train_options *s, kvs_err *err)
 {
     kvs_igsm_config config = s->igsm;
 
@@ -197,9 +198,9 @@ static kvs_status create_igsm(kvsi_workshop *w, const kvsi_train_options *s, kvs
     return kvs_igsm_create(&w->task, &config, err);
 }
 
-/* The task knows how many tokens it has; a model may have more, but for ngram, whose number is what
- * its options say. */
-static kvs_status take_vocab(const kvsi_workshop *w, kvsi_train_options *s,
+/* The task sets the vocabulary.  A model may have more tokens, except for ngram, whose options set
+ * the exact number. */
+static kvs_status take_vocab(const kvsi_train_setup *w, kvsi_train_options *s,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const size_t vocab = kvs_task_vocab(w->task);
@@ -214,8 +215,8 @@ static kvs_status take_vocab(const kvsi_workshop *w, kvsi_train_options *s,
     return KVS_OK;
 }
 
-/* The words of induction are the model's; other tasks and text bring their own number. */
-static kvs_status create_task(kvsi_workshop *w, kvsi_train_options *s,
+/* Induction uses the vocabulary of the model; other tasks and text set it. */
+static kvs_status create_task(kvsi_train_setup *w, kvsi_train_options *s,
                               const kvsi_parsed_options *parsed, kvs_err *err)
 {
     if (s->data)
@@ -234,7 +235,7 @@ static kvs_status create_task(kvsi_workshop *w, kvsi_train_options *s,
 }
 
 /* Opens the data and completes the configuration of the model.  Allocates no new model yet. */
-static kvs_status prepare(kvsi_workshop *w, kvsi_train_options *s,
+static kvs_status prepare(kvsi_train_setup *w, kvsi_train_options *s,
                           const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const kvs_runtime_options runtime = {
@@ -252,7 +253,8 @@ static kvs_status prepare(kvsi_workshop *w, kvsi_train_options *s,
     if ((s->retrofit || s->new_tokenizer) && !s->init_from)
         return kvsi_fail(err, KVS_E_INVALID, "option '--%s' needs '--init-from'",
                          s->retrofit ? "retrofit" : "new-tokenizer");
-    if (!s->dry_run && s->show == 0 && kvs_comm_rank(w->comm) == 0) /* which has the folder */
+    if (!s->dry_run && s->show == 0 &&
+        kvs_comm_rank(w->comm) == 0) /* only rank 0 writes to the folder */
         TRY(kvsi_train_check_out(s, err));
     TRY(kvs_train_config_check(&s->train, err));
     TRY(kvs_runtime_create(&w->rt, &runtime, err));
@@ -267,8 +269,8 @@ static kvs_status prepare(kvsi_workshop *w, kvsi_train_options *s,
 }
 
 /* All ranks check the memory before any of them allocates it. */
-kvs_status kvsi_workshop_furnish(kvsi_workshop *w, kvsi_train_options *s,
-                                 const kvsi_parsed_options *parsed, kvs_err *err)
+kvs_status kvsi_train_setup_create(kvsi_train_setup *w, kvsi_train_options *s,
+                                   const kvsi_parsed_options *parsed, kvs_err *err)
 {
     kvs_status st = prepare(w, s, parsed, err);
 
@@ -282,7 +284,7 @@ out:
     return st;
 }
 
-void kvsi_workshop_clear(kvsi_workshop *w)
+void kvsi_train_setup_release(kvsi_train_setup *w)
 {
     kvs_model_free(w->model);
     kvs_task_free(w->task);

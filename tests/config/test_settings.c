@@ -86,17 +86,21 @@ static void for_all_rows(check *each)
 static kvs_status parse(kvsi_train_options *s, kvsi_parsed_options *parsed, const char *task,
                         const char *const *words)
 {
-    static char copies[8][256];
+    static char copies[8][256]; /* the parser reorders its words and does not write to them */
     char *argv[8];
     int argc = 0;
 
     if (task) {
-        argv[argc++] = strcpy(copies[0], "--task");
-        argv[argc++] = strcpy(copies[1], task);
+        snprintf(copies[argc++], sizeof copies[0], "--task");
+        snprintf(copies[argc++], sizeof copies[0], "%s", task);
     }
-    for (; *words; words++, argc++)
-        argv[argc] = strcpy(copies[argc], *words);
-    return kvsi_train_options_parse(s, parsed, argc, argv, &err);
+    for (; *words; words++)
+        snprintf(copies[argc++], sizeof copies[0], "%s", *words);
+    for (int i = 0; i < argc; i++)
+        argv[i] = copies[i];
+    kvsi_train_set_defaults(s, KVS_BODY_LLAMA);
+    TRY(kvsi_options_collect(parsed, &kvsi_train_command, argc, argv, &err));
+    return kvsi_train_options_apply(s, parsed, &err);
 }
 
 /* Parses the words and compares the row's value with the text, and its source. */
@@ -299,7 +303,7 @@ static void every_row_is_printed(void **state)
     for_all_rows(check_printed);
 }
 
-/* ---- configurations with one other value ------------------------------------------------------ */
+/* ---- configurations with one other value ---- */
 
 /* Some values are only valid together with another one. */
 static const struct {
@@ -378,7 +382,49 @@ static void every_model_row_is_in_config_json(void **state)
     for_all_rows(check_config_json);
 }
 
-/* ---- the log, resuming, plans, reports -------------------------------------------------------- */
+/* ---- the Python model ---- */
+
+static char *python; /* python/modeling_kvshift.py */
+
+/* The Python file runs Llama bodies; it has the keys of our object and the names of their values. */
+static void check_python(const setting_table *of, const kvsi_setting *row, const char *value)
+{
+    kvsi_train_options with, without;
+    char key[KVSI_SETTING_KEY], quoted[KVSI_SETTING_KEY + 4];
+    json_t *json;
+
+    if (of->table != &kvsi_model_settings || strcmp(row->name, "body") == 0)
+        return;
+    set_pair(of, row, value, &with, &without);
+    assert_int_equal(kvs_model_config_finish(&with.model, &err), KVS_OK);
+    kvsi_setting_file_key(key, row);
+    json = kvsi_hf_config_to_json(&with.model);
+    if (json_object_get(json_object_get(json, "kvshift"), key)) {
+        snprintf(quoted, sizeof quoted, "\"%s\":", key);
+        if (!strstr(python, quoted))
+            fail_msg("modeling_kvshift.py has no key %s", quoted);
+        for (size_t i = 0; row->names && strcmp(key, "init") != 0 && row->names[i].name; i++) {
+            snprintf(quoted, sizeof quoted, "\"%s\"", row->names[i].name);
+            if (!strstr(python, quoted))
+                fail_msg("modeling_kvshift.py has no value %s of '%s'", quoted, key);
+        }
+    }
+    json_decref(json);
+}
+
+static void every_model_row_is_in_the_python_file(void **state)
+{
+    size_t size;
+
+    (void)state;
+    assert_int_equal(kvsi_file_read(&python, &size, KVSI_TESTS_DIR "/../python/modeling_kvshift.py",
+                                    1 << 20, &err),
+                     KVS_OK);
+    for_all_rows(check_python);
+    kvsi_free(python);
+}
+
+/* ---- the log, resuming, plans, reports ---- */
 
 static kvs_runtime *rt;
 
@@ -610,6 +656,7 @@ int main(void)
         cmocka_unit_test(every_row_is_in_the_schema),
         cmocka_unit_test(every_row_is_printed),
         cmocka_unit_test(every_model_row_is_in_config_json),
+        cmocka_unit_test(every_model_row_is_in_the_python_file),
         cmocka_unit_test(every_row_is_logged_and_checked_when_a_run_is_resumed),
         cmocka_unit_test(every_row_is_compared_by_resume),
         cmocka_unit_test(every_row_that_changes_results_is_in_plans),

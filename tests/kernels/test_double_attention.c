@@ -175,7 +175,8 @@ static void check_attention(const shifting *s, const setting *with, uint64_t see
     const question asked = ask(s, with, rotations);
 
     snprintf(o.name, sizeof o.name, "attention, shift %s %s window %zu, %s",
-             kvs_shift_targets_name(s->targets), form->name, s->window, with->name);
+             kvs_shift_targets_name(s->targets), kvs_shift_form_name(s->form), s->window,
+             with->name);
     if (form->gated)
         o.operands[4].count = TOKENS * shifted_heads(s);
     for (size_t k = 0; k < 3; k++) {

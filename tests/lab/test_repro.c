@@ -397,7 +397,7 @@ static void figures_stay_in_their_folder(void **state)
     write(dir, "results.json", RESULTS);
     assert_int_equal(kvsi_saved_open(&record, dir, &err), KVS_OK);
     assert_int_equal(kvsi_saved_page(&html, &record, &err), KVS_E_FORMAT);
-    assert_non_null(strstr(err.message, "is no name of a figure"));
+    assert_non_null(strstr(err.message, "is not the name of a figure"));
     kvsi_page_release(&html);
     kvsi_saved_close(&record);
     support_remove_dir(dir);

@@ -1,0 +1,13 @@
+/* cli/signals.h - signals that ask a command to stop or to save. */
+#ifndef KVSI_CLI_SIGNALS_H
+#define KVSI_CLI_SIGNALS_H
+
+/* From now on the first SIGINT or SIGTERM is only noted; a second one ends the process. */
+void kvsi_catch_stop(void);
+int kvsi_stop_signal(void); /* the signal noted; 0 = none */
+
+/* From now on SIGUSR1 is noted. */
+void kvsi_catch_save(void);
+int kvsi_take_save_signal(void); /* whether it came since the last call */
+
+#endif
