@@ -13,7 +13,7 @@ fail() {
     exit 1
 }
 
-# refused CODE TEXT OPTION...: as for a run that would write to new/run.
+# refused CODE TEXT OPTION...: trains with the options into new/run and expects the code and the text.
 refused() {
     local expected=$1 text=$2 code=0
     shift 2
@@ -71,7 +71,7 @@ refused 2 "option '--task'" --task sorting
 KVSHIFT_DIM=wide refused 2 "environment variable 'KVSHIFT_DIM'"
 refused 1 "nowhere" --init-from nowhere
 
-# A folder that cannot be made, seen before any training; also for root, whom no mode bits stop.
+# A folder that cannot be created is reported before training, also for root, who ignores mode bits.
 refused 1 "$work/out/run" --out "$work/out/run"
 refused 1 "/proc/" --out /proc/kvshift/run
 echo "passed"
