@@ -13,14 +13,14 @@ fail() {
     exit 1
 }
 
-# refused CODE TEXT OPTION...: trains with the options into new/run and expects the code and the text.
+# refused CODE TEXT OPTION...: training into new/run fails with the code and the text.
 refused() {
     local expected=$1 text=$2 code=0
     shift 2
     "$KVSHIFT" train --steps 1 --out new/run "$@" >"$work/out" 2>"$work/err" </dev/null || code=$?
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat "$work/err")"
-    [[ $(wc -l <"$work/err") == 1 ]] || fail "'$*' says more than one line: $(cat "$work/err")"
-    [[ $(cat "$work/err") == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat "$work/err")"
+    [[ $(wc -l <"$work/err") == 1 ]] || fail "'$*' prints more than one line: $(cat "$work/err")"
+    [[ $(cat "$work/err") == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat "$work/err")"
     [[ ! -s $work/out ]] || fail "'$*' prints: $(cat "$work/out")"
     [[ -z $(ls -A "$work/place") ]] || fail "'$*' leaves $(ls -A "$work/place")"
 }

@@ -30,7 +30,8 @@ as_zst forms/part2.jsonl >forms/part2.jsonl.zst && rm forms/part2.jsonl
 cp texts/part3.txt forms
 "$compare" --text forms --out forms-out --seeds 1 "${small[@]}" >log 2>&1 || fail "$(cat log)"
 for file in tokenizer.json runs/kv-1/model.safetensors; do
-    cmp "out/$file" "forms-out/$file" || fail "the same texts in other file formats give a different $file"
+    cmp "out/$file" "forms-out/$file" ||
+        fail "the same texts in other file formats give a different $file"
 done
 
 # Finished runs are skipped.  An interrupted run resumes and gives the same weights.
@@ -40,11 +41,13 @@ rm -r out/runs/kv-1
     --schedule cosine --warmup 1 --eval-every 2 --eval-sequences 3 --seed 1 --out other --quiet >/dev/null
 "$compare" --text texts --out out --seeds 2 "${small[@]}" >log 2>&1 || fail "$(cat log)"
 [[ $(grep -c ': done before$' log) == 3 ]] || fail "$(cat log)"
-cmp out/runs/kv-1/model.safetensors whole.safetensors || fail "kv-1 has different weights when repeated"
-cmp out/runs/kv-1/model.safetensors other/model.safetensors || fail "the script trains with different settings"
+cmp out/runs/kv-1/model.safetensors whole.safetensors ||
+    fail "kv-1 has different weights when repeated"
+cmp out/runs/kv-1/model.safetensors other/model.safetensors ||
+    fail "the script trains with different settings"
 
-# The comparison is fair: with the same seed both models see the same batches and start from the same
-# weights.  This is checked with an identity shift and a learning rate of 0, for which the losses of
+# The comparison is fair: with the same seed both models see the same batches and start from the
+# same weights.  This is checked with an identity shift and a learning rate of 0, for which the losses of
 # all batches must be equal to the last digit.  test_init.c compares the weights themselves.
 losses() { sed -n 's/.*"loss":\([0-9.]*\),.*/\1/p' "$1/train.jsonl"; }
 still() { # NAME SHIFT SEED
@@ -57,7 +60,8 @@ still none none 5
 still kv kv 5
 still other none 6
 [[ $(sort -u still/none.losses | wc -l) == 5 ]] || fail "all batches are equal"
-cmp still/none.losses still/kv.losses || fail "the two models see different batches or start from different weights"
+cmp still/none.losses still/kv.losses ||
+    fail "the two models see different batches or start from different weights"
 ! cmp -s still/none.losses still/other.losses || fail "the seed changes nothing"
 
 # Wrong arguments are reported in one line.
@@ -65,7 +69,7 @@ refused() { # CODE TEXT ARGUMENT...
     local code=0
     "$compare" "${@:3}" >log 2>err || code=$?
     [[ $code == "$1" && $(wc -l <err) == 1 ]] || fail "'${*:3}' exits $code: $(cat err)"
-    grep -qF -- "$2" err || fail "'${*:3}' says: $(cat err)"
+    grep -qF -- "$2" err || fail "'${*:3}' prints: $(cat err)"
 }
 refused 2 "'--text' is needed" --out x
 refused 2 "'--out' is needed" --text texts

@@ -26,7 +26,7 @@ refused() {
     before=$(ls)
     "$KVSHIFT" train "$@" >out 2>err </dev/null || code=$?
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
-    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
     [[ ! -s out ]] || fail "'$*' prints: $(cat out)"
     rm out err
     [[ $(ls) == "$before" ]] || fail "'$*' leaves $(ls)"
@@ -86,7 +86,8 @@ is '0.001 from file run.json:2' lr --config run.json
 again() { # OPTION...
     "$KVSHIFT" train "$@" --print-config >once.toml
     "$KVSHIFT" train --config once.toml --print-config >twice.toml
-    diff <(sed 's/ *#.*//' once.toml) <(sed 's/ *#.*//' twice.toml) || fail "'$*' gives a different configuration when read back"
+    diff <(sed 's/ *#.*//' once.toml) <(sed 's/ *#.*//' twice.toml) ||
+        fail "'$*' gives a different configuration when read back"
     cp twice.toml once.toml
     "$KVSHIFT" train --config once.toml --print-config >twice.toml
     cmp once.toml twice.toml || fail "'$*' is not stable"
@@ -138,7 +139,8 @@ small=(--dim 32 --heads 2 --vocab 64 --pool 32 --max-length 32 --batch 8 --eval-
 "$KVSHIFT" train "${small[@]}" --out flags >/dev/null
 "$KVSHIFT" train "${small[@]}" --print-config >small.toml
 "$KVSHIFT" train --config small.toml --out file >/dev/null
-cmp flags/model.safetensors file/model.safetensors || fail "a file gives different weights than options"
+cmp flags/model.safetensors file/model.safetensors ||
+    fail "a file gives different weights than options"
 
 # The run folder contains what is needed to repeat the run.
 for file in config.resolved.toml command.txt env.json; do
@@ -151,7 +153,8 @@ for key in version commit compiler blas threads cpu_level processor started; do
     grep -q "\"$key\": " flags/env.json || fail "env.json lacks '$key'"
 done
 "$KVSHIFT" train --config flags/config.resolved.toml --out third >/dev/null
-cmp flags/model.safetensors third/model.safetensors || fail "config.resolved.toml gives different weights"
+cmp flags/model.safetensors third/model.safetensors ||
+    fail "config.resolved.toml gives different weights"
 
 # A resumed run keeps its newest settings and all command lines; the settings do not contain resume.
 "$KVSHIFT" train "${small[@]}" --steps 4 --checkpoint-every 2 --out on >/dev/null
@@ -161,15 +164,17 @@ cmp flags/model.safetensors on/model.safetensors || fail "a resumed run has diff
 grep -q '^steps = 6 ' on/config.resolved.toml || fail "the settings are not those of the resumed run"
 grep -q '^# resume is not set' on/config.resolved.toml || fail "the settings contain resume"
 "$KVSHIFT" train --config on/config.resolved.toml --out fourth >/dev/null
-cmp flags/model.safetensors fourth/model.safetensors || fail "the resolved settings of a resumed run give different weights"
+cmp flags/model.safetensors fourth/model.safetensors ||
+    fail "the resolved settings of a resumed run give different weights"
 
 # A run that is refused does not overwrite files of the run folder.
 cp flags/config.resolved.toml kept
 code=0
 "$KVSHIFT" train "${small[@]}" --steps 9 --out flags >/dev/null 2>&1 || code=$?
-[[ $code == 1 ]] && cmp kept flags/config.resolved.toml || fail "a refused run overwrote the settings"
+[[ $code == 1 ]] && cmp kept flags/config.resolved.toml ||
+    fail "a refused run overwrote the settings"
 
-# With --from, the options of the model are shown as comments, also if a shift is added.
+# With --init-from, the options of the model are shown as comments, also if a shift is added.
 "$KVSHIFT" train "${small[@]}" --shift none --out plain >/dev/null
 "$KVSHIFT" train --init-from plain --pool 32 --max-length 32 --print-config >model.toml
 grep -q '^# dim = 32 .*# model plain$' model.toml || fail "$(grep dim model.toml)"
@@ -182,7 +187,7 @@ cmp shifted/model.safetensors shifted-again/model.safetensors || fail "a retrofi
 refused 2 "option '--dim' is 64, but the model in 'plain' has 32" --init-from plain --dim 64 \
     --print-config
 
-# Text: settings that depend on the corpus are computed from it and recorded in the resolved settings.
+# Text: settings that depend on the corpus are computed and recorded in the resolved settings.
 for ((i = 0; i < 200; i++)); do echo "line $i of a text that says $((i * i)) and no more"; done >text.txt
 "$KVSHIFT" data build text.txt -t bytes --out corpus >/dev/null 2>&1
 cat >text.toml <<'END'
@@ -207,8 +212,10 @@ grep -q '^# eval-every is computed' shown.toml || fail "$(grep eval shown.toml)"
 "$KVSHIFT" train --config text.toml --out text >/dev/null
 "$KVSHIFT" train --config shown.toml --out text-shown >/dev/null
 "$KVSHIFT" train --config text/config.resolved.toml --out text-resolved >/dev/null
-cmp text/model.safetensors text-shown/model.safetensors || fail "the printed configuration gives different weights for text"
-cmp text/model.safetensors text-resolved/model.safetensors || fail "the resolved settings give different weights for text"
+cmp text/model.safetensors text-shown/model.safetensors ||
+    fail "the printed configuration gives different weights for text"
+cmp text/model.safetensors text-resolved/model.safetensors ||
+    fail "the resolved settings give different weights for text"
 grep -q '^vocab = 256 .*# computed from other settings' text/config.resolved.toml ||
     fail "$(grep vocab text/config.resolved.toml)"
 

@@ -10,14 +10,14 @@ refused() {
     before=$(ls -A | grep -v '^out$\|^err$')
     "$KVSHIFT" convert --quiet "$@" >out 2>err || code=$?
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
-    [[ $(wc -l <err) == 1 && ! -s out ]] || fail "'$*' says: $(cat err out)"
-    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 && ! -s out ]] || fail "'$*' prints: $(cat err out)"
+    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
     [[ $(ls -A | grep -v '^out$\|^err$') == "$before" ]] || fail "'$*' left something: $(ls -A)"
 }
 
 convert() {
     "$KVSHIFT" convert --quiet "$@" >out 2>err || fail "'$*': $(cat err)"
-    [[ ! -s out && ! -s err ]] || fail "'$*' says: $(cat err out)"
+    [[ ! -s out && ! -s err ]] || fail "'$*' prints: $(cat err out)"
 }
 
 small=(--dim 16 --heads 4 --kv-heads 2 --ffn 24 --layers 2 --vocab 300 --context 32)
@@ -38,9 +38,11 @@ cmp plain.bin plain2.bin || fail "the two formats contain different models"
 convert --random desk-1m kv "${small[@]}" --shift kv
 convert kv kv.gguf
 convert kv.gguf kv-back
-cmp kv/model.safetensors kv-back/model.safetensors || fail "the round trip changed the weights of a shifted model"
+cmp kv/model.safetensors kv-back/model.safetensors ||
+    fail "the round trip changed the weights of a shifted model"
 grep -q '"targets": "kv"' kv-back/config.json || fail "the shift was lost"
-cmp kv/modeling_kvshift.py kv-back/modeling_kvshift.py || fail "the Python file is missing or different"
+cmp kv/modeling_kvshift.py kv-back/modeling_kvshift.py ||
+    fail "the Python file is missing or different"
 grep -qa kvshift kv.gguf || fail "a shifted model is not called kvshift"
 refused 1 "format gguf-llama does not support shifted" kv x.gguf --format gguf-llama
 refused 1 "format llama2c does not support shifted" kv x.bin
@@ -87,7 +89,8 @@ convert with with.gguf
 convert with.gguf with-back
 "$KVSHIFT" tokenizer encode -t tokenizer.json <text >expected
 for holder in with with.gguf with-back; do
-    "$KVSHIFT" tokenizer encode -t "$holder" <text | cmp -s - expected || fail "'$holder' lost the tokenizer"
+    "$KVSHIFT" tokenizer encode -t "$holder" <text | cmp -s - expected ||
+        fail "'$holder' lost the tokenizer"
 done
 [[ -e with/tokenizer_config.json ]] || fail "no tokenizer_config.json"
 convert with without -t none
@@ -99,7 +102,8 @@ refused 2 "does not support a tokenizer" plain x.bin -t tokenizer.json
 cp -r with hub
 sed -i 's/"eos_token_id": null/"eos_token_id": [7, 3, 9, 11], "pad_token_id": 5/; s/"bos_token_id": null/"bos_token_id": 4/' \
     hub/config.json
-grep -q '"eos_token_id": \[7, 3, 9, 11\]' hub/config.json || fail "unexpected config.json: $(cat hub/config.json)"
+grep -q '"eos_token_id": \[7, 3, 9, 11\]' hub/config.json ||
+    fail "unexpected config.json: $(cat hub/config.json)"
 echo '{"eos_token_id": [7, 3, 9, 11]}' >hub/generation_config.json
 echo '{{ messages }}' >hub/chat_template.jinja
 for name in added_tokens special_tokens_map vocab; do echo '{}' >hub/$name.json; done
@@ -115,7 +119,8 @@ for name in generation_config.json chat_template.jinja added_tokens.json special
     vocab.json merges.txt tokenization_own.py configuration_own.py tokenizer.json; do
     cmp hub/$name hub-out/$name || fail "$name has changed"
 done
-[[ ! -e hub-out/linked.py && ! -e hub-out/evil.py ]] || fail "a file outside the folder was copied: $(ls hub-out)"
+[[ ! -e hub-out/linked.py && ! -e hub-out/evil.py ]] ||
+    fail "a file outside the folder was copied: $(ls hub-out)"
 tr -d ' \n' <hub-out/tokenizer_config.json >settings
 grep -q '"auto_map":{"AutoTokenizer":\["tokenization_own.Own",null\],"AutoHub":"me/it--their.Their"}' settings ||
     fail "references: $(cat settings)"
@@ -129,9 +134,11 @@ grep -q '"bos_token_id":4,"eos_token_id":\[7,3,9,11\],"pad_token_id":5' settings
 grep -q '"chat_template": "{{ messages }}' hub-back/tokenizer_config.json || fail "GGUF lost the chat template"
 rm hub/tokenization_own.py
 convert hub hub-out --overwrite
-grep -q '"tokenizer_class": "PreTrainedTokenizerFast"' hub-out/tokenizer_config.json || fail "a tokenizer class without its file"
+grep -q '"tokenizer_class": "PreTrainedTokenizerFast"' hub-out/tokenizer_config.json ||
+    fail "a tokenizer class without its file"
 convert hub hub-other -t tokenizer.json # ids of the input do not apply to another tokenizer
-[[ ! -e hub-other/generation_config.json && ! -e hub-other/chat_template.jinja ]] || fail "files of the old tokenizer were copied"
+[[ ! -e hub-other/generation_config.json && ! -e hub-other/chat_template.jinja ]] ||
+    fail "files of the old tokenizer were copied"
 grep -q '"eos_token_id": null' hub-other/config.json || fail "ids of the old tokenizer were copied"
 mkfifo hub/added_tokens.json.pipe && mv hub/added_tokens.json.pipe hub/added_tokens.json
 refused 1 "added_tokens.json': not a regular file" hub x

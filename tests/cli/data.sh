@@ -20,8 +20,8 @@ refused() {
     shift 2
     run "$@"
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
-    [[ $(wc -l <err) == 1 ]] || fail "'$*' says more than one line: $(cat err)"
-    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 ]] || fail "'$*' prints more than one line: $(cat err)"
+    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
     [[ ! -s out ]] || fail "'$*' prints: $(cat out)"
 }
 
@@ -66,7 +66,8 @@ cp text.txt text.md
 as_zst text.txt >text.txt.zst
 for file in text.md text.txt.zst; do
     passed build "$file" -t bytes --out "of-$file"
-    cmp "of-$file/train-00000.shard" new/corpus/train-00000.shard || fail "'$file' gives a different shard"
+    cmp "of-$file/train-00000.shard" new/corpus/train-00000.shard ||
+        fail "'$file' gives a different shard"
 done
 echo 'one<|endoftext|>two' >ends.txt
 passed build ends.txt -t bytes --separator '' --valid 0.5 --out whole

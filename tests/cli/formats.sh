@@ -9,7 +9,7 @@ refused() {
     shift
     "$KVSHIFT" "$@" >out 2>err || code=$?
     [[ $code == 1 || $code == 2 ]] || fail "'$*' exits $code: $(cat err)"
-    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
 }
 
 data=${KVSHIFT_SHARED:-}/data

@@ -17,7 +17,7 @@ done >text.txt
 "$KVSHIFT" train --data corpus --dim 64 --heads 4 --layers 1 --context 64 --batch 8 --steps 150 \
     --lr 4e-3 --out run --quiet >/dev/null
 
-# A prompt gives the same text from an option, a file or standard input; an empty one starts from BOS.
+# An option, a file and standard input give the same prompt; an empty prompt starts from BOS.
 "$KVSHIFT" generate -m run -p 'the cat' -n 20 --temp 0 >option
 printf 'the cat' >prompt.txt
 "$KVSHIFT" generate -m run -f prompt.txt -n 20 --temp 0 >file
@@ -113,7 +113,7 @@ refused() { # CODE TEXT ARGUMENT...
     local code=0
     "$KVSHIFT" "${@:3}" >out 2>err </dev/null || code=$?
     [[ $code == "$1" && $(wc -l <err) == 1 && ! -s out ]] || fail "'${*:3}' exits $code: $(cat err)"
-    grep -qF -- "$2" err || fail "'${*:3}' says: $(cat err)"
+    grep -qF -- "$2" err || fail "'${*:3}' prints: $(cat err)"
 }
 refused 2 "exclude each other" generate -m run -p x --ids 1
 refused 2 "exclude each other" generate -m run -p x -f prompt.txt

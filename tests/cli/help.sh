@@ -23,8 +23,8 @@ refused() {
     shift 2
     run "$@"
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat "$work/err")"
-    [[ $(wc -l <"$work/err") == 1 ]] || fail "'$*' says more than one line: $(cat "$work/err")"
-    [[ $(cat "$work/err") == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat "$work/err")"
+    [[ $(wc -l <"$work/err") == 1 ]] || fail "'$*' prints more than one line: $(cat "$work/err")"
+    [[ $(cat "$work/err") == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat "$work/err")"
     [[ ! -s $work/out ]] || fail "'$*' prints: $(cat "$work/out")"
 }
 

@@ -9,8 +9,8 @@ refused() {
     shift 2
     "$KVSHIFT" inspect "$@" >out 2>err || code=$?
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
-    [[ $(wc -l <err) == 1 && ! -s out ]] || fail "'$*' says: $(cat err out)"
-    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 && ! -s out ]] || fail "'$*' prints: $(cat err out)"
+    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
 }
 
 # has FILE LINE...: lines of the output, with single spaces.
@@ -48,7 +48,8 @@ has out "body llama" "shift kv" "shift-init identity" "kv-heads 2" "ffn 96" "con
 for path in kv/ kv/config.json kv/model.safetensors; do
     "$KVSHIFT" inspect "$path" | cmp -s - out || fail "'$path' gives different output"
 done
-(cd kv && "$KVSHIFT" inspect config.json) | cmp -s - out || fail "a bare file name gives different output"
+(cd kv && "$KVSHIFT" inspect config.json) | cmp -s - out ||
+    fail "a bare file name gives different output"
 "$KVSHIFT" inspect kv --json >out.json
 has out.json '"shift_init": "identity",' '"kv_heads": 2,' '"all": 26800,' \
     '"without_embeddings": 24752,' '"full_cache_bytes": 4096,' '"current_current": 4,' \
