@@ -47,8 +47,8 @@ cmp out/runs/kv-1/model.safetensors other/model.safetensors ||
     fail "the script trains with different settings"
 
 # The comparison is fair: with the same seed both models see the same batches and start from the
-# same weights.  This is checked with an identity shift and a learning rate of 0, for which the losses of
-# all batches must be equal to the last digit.  test_init.c compares the weights themselves.
+# same weights.  This is checked with an identity shift and a learning rate of 0: the losses of all
+# batches must be equal to the last digit.  test_init.c compares the weights themselves.
 losses() { sed -n 's/.*"loss":\([0-9.]*\),.*/\1/p' "$1/train.jsonl"; }
 still() { # NAME SHIFT SEED
     "$KVSHIFT" train --data out/data --model desk-1m --context 32 --shift "$2" --shift-init identity \

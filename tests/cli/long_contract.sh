@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The interface that users' scripts rely on: output, exit codes, keys, columns, and the bits of short
+# The interface that users' scripts rely on: output, exit codes, keys, columns, and bits of short
 # runs.  Each tests/contract/NAME.txt is a transcript.  Its lines "$ COMMAND" are run in order, in one
 # folder per transcript, and what they print must equal what the transcript holds: output indented, errors behind
 # "!", the exit code if it is not 0.
@@ -57,7 +57,7 @@ normalise() {
         -e 's/[ \t]+$//'
 }
 
-# ---- run the transcripts --------------------------------------------------------------------------
+# ---- run the transcripts -------------------------------------------------------------------------
 
 transcribe() { # TRANSCRIPT
     local line code

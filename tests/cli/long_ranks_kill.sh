@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# If a rank dies, the job ends in bounded time with a line that names it.  Its checkpoints are complete,
-# and a loop that restarts it ends with the same bits as an undisturbed run.
+# If a rank dies, the job ends in bounded time with a line that names it.  Its checkpoints are
+# complete, and a loop that restarts it ends with the same bits as an undisturbed run.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 . "$here/mpirun.bash"
@@ -76,7 +76,7 @@ victim=$(find_rank 1)
 kill -STOP "$victim"
 started=$SECONDS
 while kill -0 $job 2>/dev/null && ((SECONDS - started < 60)); do
-    if grep -q 'one of them may have died' err; then # continue it, because a stopped process cannot be terminated
+    if grep -q 'one of them may have died' err; then # SIGTERM has no effect while it is stopped
         kill -CONT "$victim" 2>/dev/null || true
     fi
     sleep 0.1

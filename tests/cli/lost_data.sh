@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The trained model is kept if writing another file fails, and values whose sums overflow are refused.
+# The trained model is kept if another file cannot be written; values that overflow sums are refused.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
 small=(--layers 1 --dim 16 --heads 2 --vocab 32 --pool 8 --max-length 16 --batch 8
     --eval-sequences 8 --quiet)
 
-# refused CODE WORDS COMMAND...: the command fails with the code and one line that contains the words.
+# refused CODE WORDS COMMAND...: fails with the code and one line that contains the words.
 refused() {
     local code=$1 words=$2 found=0
     shift 2

@@ -25,8 +25,8 @@ equal "no text" "" "$("${t[@]}" encode -t bytes </dev/null)"
 equal "decode arguments" "hi" "$("${t[@]}" decode -t bytes 104 105)"
 equal "decode input" "hi" "$(echo "104, 105" | "${t[@]}" decode -t bytes)"
 
-# Training: special tokens first, in the order given, then bytes, then merges.  The number of threads
-# does not change the result, and decoding restores any text.
+# Training: special tokens first, in the order given, then bytes, then merges.  The number of
+# threads does not change the result, and decoding restores any text.
 for i in 1 2 3 4 5 6 7 8; do echo "low lower lowest<end>newer wider new"; done >text
 "${t[@]}" train text --vocab 262 --out a.json --special '<end>' --special '<pad>' --threads 1 >out
 grep -q '262 tokens' out || fail "train prints: $(cat out)"

@@ -146,8 +146,8 @@ grep -q '"init": "identity"' learned/config.json || fail "$(cat learned/config.j
 cmp -s shifted/model.safetensors learned/model.safetensors &&
     fail "a retrofitted model does not change in training"
 
-# Plans of the presets, also of those too large for this machine; no memory is allocated.  A step has
-# as many tokens as in the paper.
+# Plans of the presets, also of those too large for this machine; no memory is allocated.  A step
+# has as many tokens as in the paper.
 while read -r name parameters tokens; do
     "$KVSHIFT" train --model "$name" --dry-run >out
     grep -q "^parameters *$parameters$" out || fail "the plan of $name: $(cat out)"

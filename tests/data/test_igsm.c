@@ -128,7 +128,7 @@ static void paper_counts_are_those_of_its_generator(void **state)
     (void)state;
     measure(&s, &c, PROBLEMS);
     expect(s.parameters, 8, .02, "parameters");
-    for (size_t n = 4; n <= 12; n++) /* four standard errors of either sample come to 0.011 */
+    for (size_t n = 4; n <= 12; n++) /* four standard errors of both samples: 0.011 */
         expect_near(s.by_count[n], counts[n - 4], .011, "share of problems of a size");
     for (size_t d = 0; d < 4; d++)
         expect_near(s.by_sources[d], sources[d], .005, "share of parameters by sources");

@@ -1,10 +1,10 @@
-/* The public way to run a model: chunks of any size give the same logits, limits are kept. */
+/* The public session functions: chunks of any size give the same logits; limits are checked. */
 #include "support.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { VOCAB = 29, CONTEXT = 600, LENGTH = 560 }; /* longer than what one pass takes */
+enum { VOCAB = 29, CONTEXT = 600, LENGTH = 560 }; /* longer than one pass */
 
 static kvs_model *make_model(kvs_runtime *rt)
 {
