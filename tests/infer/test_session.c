@@ -169,7 +169,7 @@ static void scores_are_those_of_the_logits(void **state)
         logprob = log_probability(logits, targets[i] < 0 ? 0 : targets[i], &expected);
         assert_int_equal(best[i], expected);
         if (fabs(logprobs[i] - (targets[i] < 0 ? 0 : logprob)) > 1e-4) /* logits up to 10 */
-            fail_msg("token %zu: %.9g, its logits say %.9g", i, logprobs[i], logprob);
+            fail_msg("token %zu: %.9g, but %.9g from its logits", i, logprobs[i], logprob);
     }
     support_expect_close(last, logits, VOCAB, 1e-5, "logits after scoring");
     kvs_session_reset(f->session);

@@ -333,7 +333,7 @@ static void lies_are_refused(void **state)
         write_lie(f, &lies[i]);
         if (kvs_session_load(&session, f->model, f->other, 0, &err) == KVS_OK ||
             !strstr(err.message, lies[i].words))
-            fail_msg("lie %zu: found '%s', expected '%s'", i, err.message, lies[i].words);
+            fail_msg("case %zu: found '%s', expected '%s'", i, err.message, lies[i].words);
         assert_null(session);
     }
 }

@@ -18,7 +18,7 @@ static void find_model(char *path, size_t size, size_t layers)
     const char *shared = getenv("KVSHIFT_SHARED");
 
     if (!shared) {
-        print_message("skipped: KVSHIFT_SHARED does not say where the hop-k models are\n");
+        print_message("skipped: KVSHIFT_SHARED is not set; it contains the hop-k models\n");
         skip();
     }
     snprintf(path, size, "%s/data/hopk/width4-depth%zu.safetensors", shared, layers);

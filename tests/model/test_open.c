@@ -230,7 +230,7 @@ static void expect_read_only(kvs_status st, const kvs_err *err, const char *what
     assert_int_equal(st, KVS_E_UNSUPPORTED);
     if (!strstr(err->message, "was opened for running and cannot be ") ||
         !strstr(err->message, what))
-        fail_msg("'%s' says nothing of '%s'", err->message, what);
+        fail_msg("'%s' does not contain '%s'", err->message, what);
 }
 
 static void opened_models_are_never_changed(void **state)
