@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The trained model is kept if another file cannot be written; values that overflow sums are refused.
+# The trained model is kept if another file cannot be written; values that overflow are refused.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 

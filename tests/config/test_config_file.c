@@ -217,8 +217,8 @@ static void hostile_bytes_are_refused(void **state)
     assert_int_equal(kvsi_config_file_read("/nonexistent/x.toml", note, NULL, &err), KVS_E_IO);
 }
 
-/* A file that is truncated or changed anywhere is accepted, or refused with a message that names it;
- * no byte outside it is read. */
+/* A file that is truncated or changed anywhere is accepted, or refused with a message that names
+ * it; no byte outside it is read. */
 static void damage_does_no_harm(void **state)
 {
     static const char *const good[] = {

@@ -133,7 +133,7 @@ static void probes_do_their_work(void **state)
         c.ops = ops;
         memset(sums, 0, sizeof sums);
         ops->multiply_add(&c, sums, PARTS, 100000, &flops);
-        /* x = 0.999 x + 0.001 converges to 1 in every lane of every chain, up to float rounding that
+        /* x = 0.999 x + 0.001 converges to 1 in every lane of every chain, up to rounding that
          * accumulates over about a thousand iterations */
         for (size_t p = 0; p < PARTS; p++)
             assert_true(fabs((double)sums[p] / (flops / 2 / PARTS / 100000) - 1) < 1e-3);

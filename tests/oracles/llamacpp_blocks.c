@@ -4,7 +4,7 @@
  *     llamacpp_blocks bytes A B     whether tensors have the same type and bytes
  *     llamacpp_blocks numbers A B                        whether they have the same numbers
  *
- * Comparisons print "TENSORS DIFFERENT", counted over the tensors of A, and name those that differ. */
+ * Comparisons print "TENSORS DIFFERENT", counted over tensors of A, and name those that differ. */
 #include "ggml.h"
 #include "gguf.h"
 #include "llama.h"
