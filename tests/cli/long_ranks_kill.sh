@@ -43,7 +43,7 @@ kill_one() { # RANK
     started=$SECONDS
     wait $job || code=$?
     ((SECONDS - started <= 60)) || fail "the job took $((SECONDS - started)) s to end"
-    [[ $code != 0 ]] || fail "the job says that all is well"
+    [[ $code != 0 ]] || fail "the job reports success"
     grep -Eq "rank $rank .*(signal 9|Killed)" err || fail "no line names rank $rank: $(cat err)"
     [[ -z $(find_rank 0)$(find_rank 1)$(find_rank 2)$(find_rank 3) ]] || fail "ranks are left"
     if [[ -e killed/ckpt/latest ]]; then
@@ -82,5 +82,5 @@ while kill -0 $job 2>/dev/null && ((SECONDS - started < 60)); do
     sleep 0.1
 done
 wait $job || code=$?
-[[ $code != 0 ]] || fail "the job says that all is well"
+[[ $code != 0 ]] || fail "the job reports success"
 grep -q '^kvshift: rank 0: waited 6 s for the other ranks; one of them may have died' err || fail "$(cat err)"

@@ -82,7 +82,7 @@ code=0
 grep -q "option '--shift' is none, but the model in 'two' has kv" err || fail "$(cat err)"
 code=0
 "$KVSHIFT" train --init-from two --shift clamp --out three >out 2>err || code=$?
-[[ $code == 2 ]] || fail "a short name that says another form exits $code"
+[[ $code == 2 ]] || fail "a short name for another form exits $code"
 grep -q "option '--shift-form' is clamp, but the model in 'two' has free" err || fail "$(cat err)"
 
 # Accuracy by length: short and long sequences are counted separately, and every one is counted.

@@ -8,7 +8,7 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof *(a))
 
-/* ---- what is asked ---- */
+/* ---- shapes ---- */
 
 enum { SEQUENCES_MAX = 4, PAST = 130, CAPACITY = 200 };
 
@@ -56,7 +56,7 @@ static size_t numbers_of(const shape *s)
     return s->targets ? kvsi_form_get(s->form)->params(s->window, s->head_size) : 0;
 }
 
-/* ---- what is given ---- */
+/* ---- inputs ---- */
 
 /* The gates of q, k and v lie side by side in one block, with gaps where a target has none. */
 static kvsi_shift given_shift(run *r, const shape *s, unsigned target, size_t heads,
