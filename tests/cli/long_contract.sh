@@ -5,7 +5,7 @@
 # "!", the exit code if it is not 0.
 #
 #   tests/cli/long_contract.sh            compares
-#   tests/cli/long_contract.sh --update   rewrites the transcripts; read the difference before you commit
+#   tests/cli/long_contract.sh --update   rewrites the transcripts; read the diff before you commit
 #
 # Runs use one thread and the level "baseline", whose bits are the same on every x86-64 machine with
 # the same compiler.
