@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Training steps of the paper's model in PyTorch, one for every line of standard input.
+"""Training steps of the paper's model in PyTorch, one per line of standard input.
 
     pytorch_steps.py FOLDER --shift unfold|multiply|none [--threads N]
 
-FOLDER is what 'kvshift bench train --save' wrote: config.json, model.safetensors and the batch.
-The model is written the usual way, as Hugging Face's Llama is, with fused attention and a fused
-AdamW where this PyTorch has them.  Each line is answered by {"seconds": ..., "loss": ...}.
+FOLDER was written by 'kvshift bench train --save': config.json, model.safetensors and the batch.
+The model is written like Hugging Face's Llama, with fused attention and fused AdamW if this PyTorch
+has them.  The answer to each line is {"seconds": ..., "loss": ...}.
 """
 
 import argparse
@@ -187,7 +187,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--shift", choices=list(SHIFTS), required=True)
-    parser.add_argument("--length", type=int, required=True, help="tokens of a sequence")
+    parser.add_argument("--length", type=int, required=True, help="tokens per sequence")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

@@ -1,7 +1,7 @@
-"""Programs that train in turns: one step of one, one step of the next, round after round.
+"""Runs training programs in turns: in each round, every program executes one step.
 
-A program is started once, gets ready, and then does a step whenever it is told to.  Between its
-steps it sleeps, so that the others have the machine.  kvshift ("bench train --paced") and
+A program is started once, loads its data, and then executes a step on request.  Between its steps
+it sleeps, so that the others can use the machine.  kvshift ("bench train --paced") and
 pytorch_steps.py wait for a line of input and answer with a line of JSON.
 """
 
@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 
-REST = 0.3  # seconds before a step: threads of the program before may still be spinning
-WARMUP = 2  # rounds that do not count, as in kvshift bench train
+REST = 0.3  # seconds before a step: threads of the previous program may still be spinning
+WARMUP = 2  # rounds that are not measured, as in kvshift bench train
 
 
 def fail(text):
@@ -22,7 +22,7 @@ def fail(text):
 
 
 class Program:
-    """A program that is told to step by a line, and answers {"seconds": ..., "loss": ...}."""
+    """A program that executes one step per input line and answers {"seconds": ..., "loss": ...}."""
 
     def __init__(self, name, command, threads):
         self.name = name
@@ -41,7 +41,7 @@ class Program:
             self.process.wait()
             self.errors.seek(0)
             said = self.errors.read().strip().splitlines()
-            fail(f"{self.name} ended: {said[-1] if said else 'it said nothing'}")
+            fail(f"{self.name} ended: {said[-1] if said else 'it printed nothing'}")
         return json.loads(line)
 
     def step(self):
@@ -51,7 +51,7 @@ class Program:
         return self.answer()
 
     def finish(self):
-        """Ends the program; what it still says, if that is JSON."""
+        """Ends the program and returns its last output, a JSON object or nothing."""
         self.process.stdin.close()
         rest = self.process.stdout.read()
         self.process.wait()
@@ -59,14 +59,14 @@ class Program:
 
 
 def ours(path, model, shift, folder, threads, *options):
-    """kvshift, which leaves its first weights and its batch in the folder."""
+    """Starts kvshift, which saves its initial weights and its batch in the folder."""
     command = [path, "bench", "train", "--model", model, "--shift", shift, "--save", folder,
                "--threads", str(threads), "--paced", "--json", *options]
     return Program("kvshift", command, threads)
 
 
 def check_losses(answers, first, later):
-    """The same weights and the same batch give the same loss; the same updates, the same again."""
+    """Losses must be equal for the same weights and batch, and again after the same updates."""
     own = answers["kvshift"]
     for name, found in answers.items():
         for step, limit in ((0, first), (WARMUP - 1, later)):
@@ -77,8 +77,8 @@ def check_losses(answers, first, later):
 
 
 def take_turns(programs, rounds, first, later):
-    """All answers of each program, warm-up included.  Who comes first changes from round to round.
-    After the warm-up losses must agree: to `first` at the first step, to `later` after an update."""
+    """Returns all answers of each program, including the warm-up.  Each round starts with another
+    program.  After the warm-up, losses must agree to `first` at step 1 and `later` at step 2."""
     answers = {program.name: [] for program in programs}
     for number in range(WARMUP + rounds):
         for place in range(len(programs)):
@@ -90,7 +90,7 @@ def take_turns(programs, rounds, first, later):
 
 
 def summarise(answers, tokens):
-    """Times, rates and how many times faster kvshift is, by name."""
+    """Times, rates and the speedup of kvshift, by name."""
     own = [a["seconds"] for a in answers["kvshift"][WARMUP:]]
     summary = {}
     for name, found in answers.items():

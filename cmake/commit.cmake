@@ -1,7 +1,7 @@
-# Writes ${header} with the short hash of the checkout ${source}; leaves it alone if nothing changed.
+# Writes ${header} with the short hash of the checkout ${source}, only if it changed.
 find_package(Git QUIET)
 set(commit unknown)
-# Only a checkout of our own: sources unpacked inside another repository are not that repository's.
+# Only if ${source} is the top of a checkout, not sources unpacked inside another repository.
 if(Git_FOUND AND EXISTS ${source}/.git)
     execute_process(COMMAND ${GIT_EXECUTABLE} -C ${source} rev-parse --short HEAD
                     OUTPUT_VARIABLE answer OUTPUT_STRIP_TRAILING_WHITESPACE

@@ -1,5 +1,5 @@
-# What the library stands on.  Everything missing is collected and reported at once, with the Debian
-# packages that bring it.
+# Dependencies of the library.  Everything missing is reported in one message, with the names of the
+# Debian packages.
 #
 # Sets KVSHIFT_INCLUDE_DIRS and KVSHIFT_LIBRARIES (full paths), and for OpenMP
 # what find_package(OpenMP) sets.
@@ -22,7 +22,7 @@ if(NOT OpenMP_C_FOUND)
     endif()
 endif()
 
-# Libraries with a .pc file: module, least version, name for people, Debian package.
+# Libraries with a .pc file: module, minimum version, name in messages, Debian package.
 set(KVSHIFT_MODULES)
 set(module_include_dirs)
 set(module_libraries)
@@ -64,7 +64,7 @@ endif()
 set(KVSHIFT_INCLUDE_DIRS ${module_include_dirs} ${KVSHIFT_RANDOM123_INCLUDE_DIR})
 set(KVSHIFT_LIBRARIES ${module_libraries} ${OpenMP_C_LIBRARIES} ${CMAKE_DL_LIBS} m)
 
-# ---- many machines: its absence is no error, the summary says so ---------------------------------
+# ---- MPI: optional, reported in the summary ------------------------------------------------------
 
 set(KVSHIFT_MPI_FOUND OFF)
 if(KVSHIFT_MPI)
@@ -72,7 +72,7 @@ if(KVSHIFT_MPI)
     set(KVSHIFT_MPI_FOUND ${MPI_C_FOUND})
 endif()
 
-# ---- tests only: their absence is no error, the summary says so ----------------------------------
+# ---- tests only: optional, reported in the summary -----------------------------------------------
 
 if(KVSHIFT_TESTS OR KVSHIFT_FUZZ)
     pkg_check_modules(CMOCKA QUIET cmocka)

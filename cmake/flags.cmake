@@ -1,4 +1,4 @@
-# Warnings and sanitizers, for all of our own code; nothing here reaches users of the library.
+# Warnings and sanitizers for the code of this project; users of the library do not get these flags.
 
 set(KVSHIFT_WARNINGS
     -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef)
@@ -7,12 +7,12 @@ if(KVSHIFT_WERROR)
 endif()
 
 set(KVSHIFT_SANITIZE_FLAGS)
-set(KVSHIFT_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive) # tests run side by side on the same cores
+set(KVSHIFT_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive) # tests run in parallel on the same cores
 if(KVSHIFT_FUZZ)
     if(NOT CMAKE_C_COMPILER_ID MATCHES Clang)
         message(FATAL_ERROR "KVSHIFT_FUZZ needs clang, found ${CMAKE_C_COMPILER_ID}")
     elseif(KVSHIFT_SANITIZE)
-        message(FATAL_ERROR "KVSHIFT_FUZZ has sanitizers of its own: leave KVSHIFT_SANITIZE empty")
+        message(FATAL_ERROR "KVSHIFT_FUZZ sets its own sanitizers: leave KVSHIFT_SANITIZE empty")
     endif()
     set(KVSHIFT_SANITIZE_FLAGS -fsanitize=fuzzer-no-link,address,undefined
         -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -20,7 +20,7 @@ elseif(KVSHIFT_SANITIZE STREQUAL address)
     set(KVSHIFT_SANITIZE_FLAGS
         -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 elseif(KVSHIFT_SANITIZE STREQUAL thread)
-    # Only LLVM's OpenMP runtime tells the thread sanitizer, through Archer, what its barriers order.
+    # Only LLVM's OpenMP runtime reports its barriers to the thread sanitizer, through Archer.
     if(NOT CMAKE_C_COMPILER_ID MATCHES Clang)
         message(FATAL_ERROR "KVSHIFT_SANITIZE=thread needs clang, found ${CMAKE_C_COMPILER_ID}")
     endif()
@@ -32,14 +32,14 @@ elseif(KVSHIFT_SANITIZE STREQUAL thread)
         message(FATAL_ERROR "libarcher.so not found; on Debian: apt-get install libomp-dev")
     endif()
     set(KVSHIFT_SANITIZE_FLAGS -fsanitize=thread -fno-omit-frame-pointer)
-    # The OpenMP runtime is not instrumented: what happens inside it is not ours to judge.
+    # The OpenMP runtime is not instrumented, so ignore its own accesses.
     list(APPEND KVSHIFT_TEST_ENVIRONMENT
          OMP_TOOL_LIBRARIES=${KVSHIFT_ARCHER} TSAN_OPTIONS=ignore_noninstrumented_modules=1)
 elseif(KVSHIFT_SANITIZE)
     message(FATAL_ERROR "KVSHIFT_SANITIZE is '${KVSHIFT_SANITIZE}', expected address, thread or nothing")
 endif()
 
-# What every one of our targets gets: warnings, sanitizers, the include roots.
+# Flags of every target of this project: warnings, sanitizers, include roots.
 function(kvshift_own_code target)
     target_compile_options(${target} PRIVATE ${KVSHIFT_WARNINGS} ${KVSHIFT_SANITIZE_FLAGS})
     target_link_options(${target} PRIVATE ${KVSHIFT_SANITIZE_FLAGS})

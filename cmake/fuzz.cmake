@@ -1,7 +1,7 @@
-# Fuzz targets, by name alone:
+# Fuzz targets, found by file name:
 #   tests/fuzz/fuzz_*.c   one executable each, fuzz/fuzz_NAME; the target `fuzzers` builds them all
-#   tests/fuzz/*.c        other files: what targets share
-# They take what tests have to make files with, and script/fuzz runs them.
+#   tests/fuzz/*.c        other files: shared by all targets
+# They use the helpers of the tests; script/fuzz runs them.
 if(NOT CMOCKA_FOUND)
     message(FATAL_ERROR "KVSHIFT_FUZZ needs cmocka; on Debian: apt-get install libcmocka-dev")
 endif()

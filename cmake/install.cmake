@@ -1,4 +1,4 @@
-# Headers, both libraries, the command, and how others find them: pkg-config and a CMake package.
+# Installs headers, both libraries, the command, a pkg-config file and a CMake package.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kvshift)
@@ -21,7 +21,7 @@ install(FILES ${PROJECT_BINARY_DIR}/generated/kvshiftConfig.cmake
               ${PROJECT_BINARY_DIR}/generated/kvshiftConfigVersion.cmake
         DESTINATION ${package_dir})
 
-# Full paths of libraries as the linker flags that pkg-config files carry; modules have their own.
+# Converts full paths of libraries to linker flags for the .pc file, except pkg-config modules.
 list(JOIN KVSHIFT_MODULES " " pc_requires_private)
 set(pc_libs_private)
 foreach(library IN LISTS OpenMP_C_LIBRARIES)
@@ -43,8 +43,8 @@ endforeach()
 list(APPEND pc_libs_private -lm)
 list(JOIN pc_libs_private " " pc_libs_private)
 
-# The file finds its prefix from where it lies, so that the installed tree may be moved, unless a
-# folder was given as an absolute path.
+# The prefix is relative to the file, so that the installed tree can be moved, unless a folder was
+# given as an absolute path.
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
     set(pc_prefix ${CMAKE_INSTALL_PREFIX})

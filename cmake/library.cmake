@@ -6,8 +6,8 @@ file(GLOB library_sources CONFIGURE_DEPENDS ${globs})
 file(GLOB level_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*.c)
 file(GLOB command_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.c)
 
-# OpenMP's flags go to few places only: this folder, the tokenizer's counting of words, the drawing of
-# weights and, below, the kernels of each processor level.
+# Only these files are compiled with OpenMP: this folder, word counting in the tokenizer, the
+# drawing of weights and, below, the kernels of each processor level.
 file(GLOB parallel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/parallel/*.c)
 list(APPEND parallel_sources ${PROJECT_SOURCE_DIR}/src/tokenizer/word_counts.c
      ${PROJECT_SOURCE_DIR}/src/model/init.c)
@@ -18,7 +18,7 @@ set_source_files_properties(${parallel_sources} PROPERTIES COMPILE_OPTIONS "${op
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/parallel/cores.c
     ${PROJECT_SOURCE_DIR}/src/parallel/comm_open.c PROPERTIES COMPILE_DEFINITIONS _GNU_SOURCE)
 
-# ---- what kvs_build() says -----------------------------------------------------------------------
+# ---- data of kvs_build() -------------------------------------------------------------------------
 
 set(compiler ${CMAKE_C_COMPILER_ID})
 if(compiler STREQUAL GNU)
@@ -27,7 +27,7 @@ endif()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/build_info.c PROPERTIES
     COMPILE_DEFINITIONS
     "KVSI_COMPILER=\"${compiler} ${CMAKE_C_COMPILER_VERSION}\";KVSI_OPENMP=\"${OpenMP_C_SPEC_DATE}\"")
-# Looked up at every build, since a commit does not configure anew; compiles nothing when unchanged.
+# Checked at every build, because a commit does not reconfigure; an unchanged hash compiles nothing.
 add_custom_target(kvshift_commit
     COMMAND ${CMAKE_COMMAND} -D source=${PROJECT_SOURCE_DIR}
             -D header=${PROJECT_BINARY_DIR}/generated/base/commit.h
@@ -35,7 +35,7 @@ add_custom_target(kvshift_commit
     BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/base/commit.h
     COMMENT "Looking up the commit")
 
-# ---- the Python file that goes with models of ours, as bytes -------------------------------------
+# ---- the Python file that is written with shifted models, as bytes -------------------------------
 
 set(modeling ${PROJECT_SOURCE_DIR}/python/modeling_kvshift.py)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${modeling})
@@ -52,13 +52,13 @@ set(level_flags_baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
     list(APPEND KVSHIFT_LEVELS avx2 avx512)
     set(level_flags_avx2 -mavx2 -mfma -mf16c)
-    # Registers stay 256 bits wide: what is used is twice as many of them, and sums of products of
-    # 16-bit numbers in one instruction (VNNI).
+    # Vectors stay 256 bits wide.  This level uses twice as many registers, and sums of products of
+    # 16-bit integers in one instruction (VNNI).
     set(level_flags_avx512 ${level_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl
         -mavx512vnni -mprefer-vector-width=256)
 endif()
 
-# Loops that measure the machine are not what sanitizers are for.
+# No sanitizers in the loops that measure the machine.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/kernels/cpu/probe.c PROPERTIES
     COMPILE_OPTIONS -fno-sanitize=all)
 
@@ -70,7 +70,7 @@ foreach(level IN LISTS KVSHIFT_LEVELS)
     add_library(kvshift_${level} OBJECT ${level_sources})
     kvshift_own_code(kvshift_${level})
     target_compile_definitions(kvshift_${level} PRIVATE KVSI_LEVEL=${level})
-    # -Wno-psabi: vectors are passed between functions of one level only, never across.
+    # -Wno-psabi: vectors are only passed between functions of the same level.
     target_compile_options(kvshift_${level} PRIVATE
         ${level_flags_${level}} ${openmp_flags}
         -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi)
@@ -98,10 +98,10 @@ endfunction()
 
 kvshift_library(kvshift SHARED)
 kvshift_library(kvshift_static STATIC)
-# The ABI's major number counts on its own: see CONTRIBUTING.md.
+# SOVERSION is independent of the version: see CONTRIBUTING.md.
 set_target_properties(kvshift PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
 
-# ---- MPI: a module of its own, opened when a launcher started the command --------------------------
+# ---- MPI: a separate module, loaded if a launcher started the process ----------------------------
 
 if(KVSHIFT_MPI_FOUND)
     add_library(kvshift_mpi MODULE ${PROJECT_SOURCE_DIR}/src/parallel/mpi/comm_mpi.c

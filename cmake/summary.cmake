@@ -1,4 +1,4 @@
-# Says in a few lines what was configured, and what is missing.
+# Prints what was configured and what is missing.
 if(NOT KVSHIFT_TOP_LEVEL)
     return()
 endif()

@@ -1,10 +1,10 @@
-# Tests, by name alone:
+# Tests, found by file name:
 #   tests/FOLDER/test_*.c   one executable each, label quick; may include internal headers
 #   .../test_double_*.c     the same, with the model and the reference kernels in double precision
 #   .../test_long_*.c       label long
 #   tests/*.c               other files: helpers, one library that every test links
 #   tests/cli/*.sh          scripts that run the command $KVSHIFT; cli/long_*.sh have label long
-#   tests/cli/*.bash        what scripts share
+#   tests/cli/*.bash        shared by the scripts
 #   tests/inject/*.c        libraries that scripts preload
 if(NOT CMOCKA_FOUND)
     return()
@@ -15,7 +15,7 @@ file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*/test_*.c)
 file(GLOB helper_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
 file(GLOB test_scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cli/*.sh)
 
-# Finite differences need more digits than float has.  Their tests use the model and the layers below.
+# Finite differences need more precision than float.  Their tests use the model and lower layers.
 set(double_sources ${library_sources})
 list(FILTER double_sources INCLUDE REGEX "/src/(base|config|parallel|kernels|kernels/ref|model|formats)/[^/]+$")
 add_library(kvshift_double STATIC EXCLUDE_FROM_ALL ${double_sources})
@@ -25,7 +25,7 @@ target_compile_definitions(kvshift_double PUBLIC KVSI_REAL=double)
 target_compile_options(kvshift_double PRIVATE -ffp-contract=off)
 target_link_libraries(kvshift_double PUBLIC ${KVSHIFT_LIBRARIES})
 
-# Trained models that some tests need; they are skipped, and say so, where there are none.
+# Trained models that some tests need; without them these tests are skipped with a message.
 if(EXISTS ${PROJECT_SOURCE_DIR}/../shared/data)
     list(APPEND KVSHIFT_TEST_ENVIRONMENT KVSHIFT_SHARED=${PROJECT_SOURCE_DIR}/../shared)
 endif()
@@ -35,7 +35,7 @@ function(kvshift_describe_test name label)
         LABELS ${label} TIMEOUT 600 ENVIRONMENT "${KVSHIFT_TEST_ENVIRONMENT};${ARGN}")
 endfunction()
 
-# The helpers are built twice, for each library once: the size of a weight differs.
+# The helpers are built once for each library, because the size of a weight differs.
 foreach(library kvshift_static kvshift_double)
     set(helpers ${library}_test_helpers)
     add_library(${helpers} STATIC EXCLUDE_FROM_ALL ${helper_sources})
@@ -66,7 +66,7 @@ foreach(source IN LISTS test_sources)
     endif()
 endforeach()
 
-# A library that makes one allocation of the command fail; only where it can be preloaded.
+# A library that makes one allocation of the command fail; only if it can be preloaded.
 include(CheckFunctionExists)
 check_function_exists(__libc_memalign KVSHIFT_HAVE_LIBC_MEMALIGN)
 if(KVSHIFT_HAVE_LIBC_MEMALIGN AND NOT KVSHIFT_SANITIZE)

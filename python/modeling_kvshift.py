@@ -1,25 +1,24 @@
 """Language models with KV shifting attention, for transformers.
 
-Every key and value (and query, where asked for) is mixed with those of the tokens before it, by a
-few learned numbers per head, before the rotary positions are applied:
+Every key and value (with target qkv also every query) is mixed with those of the tokens before it,
+by a few learned coefficients per head, before the rotary positions are applied:
 
     K^_t = a1 * K_t + a2 * K_{t-1}          V^_t = b1 * V_t + b2 * V_{t-1}
 
     model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
 
-config.json is Llama's with an object "kvshift" that says what differs; `OWN_SETTINGS` has its keys
-with the values of a plain model.
+config.json is that of Llama with an additional object "kvshift" for the differences.
+`OWN_SETTINGS` lists its keys with the values of a plain model.
 
 Which token is "the token before" (`Attention.shift`):
 
-  - without padding and packing it is the row before; the first token has zeros before it;
-  - padding, where attention_mask is 0, is skipped (`Layout`);
-  - a row may hold several documents one after the other.  A document starts where position_ids do
-    not continue (in a row with padding: where they are 0), or where seq_idx or cu_seq_lens_q say
-    so; nothing crosses its start (`Layout`);
-  - with a cache it may be a token of an earlier call.  The cache of a layer holds the mixed keys and
-    values, and the last rows as they were before mixing: mixed rows cannot be unmixed
-    (`KVShiftLayer`).
+  - without padding and packing it is the previous row; the first token is preceded by zeros;
+  - padding, marked by 0 in attention_mask, is skipped (`Layout`);
+  - a row may contain several documents, laid end to end.  A document starts where position_ids do
+    not continue (in a row with padding: where they are 0), or where seq_idx or cu_seq_lens_q mark
+    a start; the shift and attention do not cross a start (`Layout`);
+  - with a cache it may be a token of an earlier call.  The cache of a layer holds the shifted keys
+    and values and the last raw rows, because a shift cannot be inverted (`KVShiftLayer`).
 """
 
 import math
@@ -39,17 +38,17 @@ from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutpu
 
 OWN_SETTINGS = {
     "body": "llama",
-    "targets": "none",  # none, k, v, kv, qkv: what is mixed
+    "targets": "none",  # none, k, v, kv, qkv: what is shifted
     "form": "free",
-    "window": 1,  # how many tokens before take part
+    "window": 1,  # number of previous tokens used
     "init": "uniform",
     "positions": "rope",
-    "rotary_fraction": 1.0,  # share of a head's channels, from the first on, that rotates
-    "slopes": [],  # of ALiBi; none = 2^(-8i/heads), one = for all heads
+    "rotary_fraction": 1.0,  # fraction of a head's channels, from the first, that rotates
+    "slopes": [],  # of ALiBi; empty = 2^(-8i/heads), one value = for all heads
     "score_scale": 0.0,  # 0 = 1 / sqrt(head size)
-    "sliding_window": 0,  # token t attends to s > t - window; 0 = to all
-    "sliding_layers": [],  # that have it; none = all
-    "sliding_heads": 0,  # of those layers; 0 = as the others
+    "sliding_window": 0,  # token t attends to s > t - window; 0 = to all tokens before it
+    "sliding_layers": [],  # layers that have it; empty = all
+    "sliding_heads": 0,  # head count of those layers; 0 = as in the others
     "sliding_kv_heads": 0,
     "head": "linear",
     "residual": True,
@@ -58,7 +57,7 @@ OWN_SETTINGS = {
     "dropout_embedding": 0.0,
     "dropout_attention": 0.0,
     "dropout_residual": 0.0,
-    "identity_projections": False,  # these two are about training only
+    "identity_projections": False,  # these two only affect training
     "unit_embeddings": False,
 }
 CHOICES = {
@@ -122,8 +121,8 @@ class KVShiftConfig(PretrainedConfig):
 # ---- state ---------------------------------------------------------------------------------------
 
 class KVShiftLayer(DynamicLayer):
-    """The cache of one layer.  `tails` has, for each target, the last raw rows of every sequence:
-    [batch, heads, window, head size]; zeros stand before the first token."""
+    """The cache of one layer.  For each target, `tails` contains the last raw rows of every
+    sequence, [batch, heads, window, head size]; zeros before the first token."""
 
     is_croppable = False
 
@@ -161,22 +160,22 @@ class KVShiftLayer(DynamicLayer):
         self._change(lambda tail: tail[indices, ...])
 
     def crop(self, *arguments):
-        raise NotImplementedError("a shifted model's cache cannot be cropped: the rows before "
-                                  "mixing are gone")
+        raise NotImplementedError("the cache of a shifted model cannot be cropped: it does not "
+                                  "keep earlier raw rows")
 
 
 def with_tails(cache, layers):
-    """The given DynamicCache with layers that keep tails.  It stays the caller's object: an empty
-    one gets new layers, a filled one must have been filled by a shifted model."""
+    """Returns the given DynamicCache with layers that keep tails.  An empty cache gets new layers
+    in place; a filled one must have been filled by a shifted model."""
     if not isinstance(cache, DynamicCache):
         raise ValueError(f"past_key_values: expected a DynamicCache, found {type(cache).__name__}; "
-                         "shifted models have no other cache")
+                         "shifted models support no other cache")
     if len(cache.layers) == layers and all(isinstance(layer, KVShiftLayer)
                                            for layer in cache.layers):
         return cache
     if cache.get_seq_length() > 0:
         raise ValueError("past_key_values: expected an empty cache or one that this model filled, "
-                         f"found {cache.get_seq_length()} tokens without the rows before mixing")
+                         f"found {cache.get_seq_length()} tokens without raw rows")
     cache.layers[:] = [KVShiftLayer() for _ in range(layers)]
     return cache
 
@@ -184,20 +183,20 @@ def with_tails(cache, layers):
 # ---- padding and packed documents ----------------------------------------------------------------
 
 def known(condition):
-    """Whether a tensor says true; False while a graph is traced, where values are not known."""
+    """Whether a tensor is true; False while a graph is traced, because values are unknown then."""
     return not torch.compiler.is_compiling() and bool(condition)
 
 
 class Layout:
-    """Where the tokens of this call are: [batch, tokens] behind `past` tokens of a cache.
+    """Positions of the tokens of this call, [batch, tokens], after `past` tokens of a cache.
 
     positions   [batch or 1, tokens]
-    places      [batch or 1, past + tokens]: how many tokens that are no padding came before
-    present     [batch, past + tokens], False where there is padding; None = there is none
-    documents   [batch, tokens]: which document a token belongs to; None = to the only one
-    before      None where the tokens before are simply the rows before.  Otherwise, with
-                rows = [last `window` rows of the calls before; rows of this call],
-                source [batch, tokens, window]: the row of the token 1, 2, ... window tokens before,
+    places      [batch or 1, past + tokens]: number of earlier tokens that are not padding
+    present     [batch, past + tokens], False for padding; None = there is none
+    documents   [batch, tokens]: the document of a token; None = there is only one
+    before      None if previous tokens are simply previous rows.  Otherwise, with
+                rows = [last `window` rows of earlier calls; rows of this call],
+                source [batch, tokens, window]: the row of the token 1, 2, ... window tokens back,
                 valid  [batch, tokens, window]: whether it belongs to the same document,
                 last   [batch, window]: the rows that the next call needs
     """
@@ -218,7 +217,7 @@ class Layout:
         present = torch.ones(batch, tokens, dtype=torch.bool, device=device)
         if self.present is not None:
             present = self.present[:, past:]
-        # rank: how many rows that count came before; order: the rows by rank, padding at the end
+        # rank: number of earlier rows that are not padding; order: rows by rank, padding at the end
         counts = torch.cat([present.new_ones(batch, window), present], dim=1)
         rank = counts.long().cumsum(-1) - 1
         order = (~counts).long().argsort(dim=-1, stable=True)
@@ -227,18 +226,18 @@ class Layout:
         source = order.gather(1, source.flatten(1)).view(batch, tokens, window)
         last = order.gather(1, rank[:, -1:] - lags.flip(0) + 1)
         self.documents = self._documents(present, source[..., 0] - window, position_ids, starts)
-        numbers = F.pad(self.documents, (window, 0))
-        valid = numbers.gather(1, source.flatten(1)).view_as(source) == self.documents[..., None]
+        documents = F.pad(self.documents, (window, 0))
+        valid = documents.gather(1, source.flatten(1)).view_as(source) == self.documents[..., None]
         self.before = source, valid, last
 
     def _documents(self, present, previous, position_ids, starts):
-        """Numbers the documents, given the place of the token before each (< 0 = none here)."""
+        """Numbers the documents; previous: index of the token before each (< 0 = not here)."""
         follows = present & (previous >= 0)
         starts = torch.zeros_like(present) if starts is None else starts & follows
         if position_ids is not None:
             positions = position_ids.expand_as(present)
             continues = positions == positions.gather(1, previous.clamp(min=0)) + 1
-            if self.present is not None:  # with padding in a row, generate() lets positions jump
+            if self.present is not None:  # with padding in a row, positions in generate() may jump
                 continues = continues | ((positions > 0) & ~self.present.all(-1, keepdim=True))
             starts = starts | (follows & ~continues)
         elif self.positions is None:  # count from the last start
@@ -250,8 +249,8 @@ class Layout:
         return self.documents is not None and known(self.documents[:, -1].any())
 
     def hidden(self, window):
-        """Which keys a token does not attend to, [batch or 1, 1, tokens, past + tokens], where it
-        sees the last `window` ones (0 = all).  A token always attends to itself."""
+        """Mask of keys that a token does not attend to, [batch or 1, 1, tokens, past + tokens].
+        It sees the last `window` tokens (0 = all), and always itself."""
         rows = torch.arange(self.past + self.tokens, device=self.places.device)
         hidden = (rows > rows[self.past:, None])[None, None]
         if window > 0:
@@ -264,13 +263,13 @@ class Layout:
         return hidden & (rows[self.past:, None] != rows)
 
     def distance(self):
-        """[batch or 1, 1, tokens, past + tokens]: how many tokens before the query a key is."""
+        """[batch or 1, 1, tokens, past + tokens]: distance from query to key, in tokens."""
         return self.places[:, None, self.past:, None] - self.places[:, None, None, :]
 
 
 def starts_of(seq_idx, cu_seq_lens, batch, tokens, device):
-    """Where documents start, [batch, tokens], by the numbers of documents or by the borders between
-    them in a single row; None if neither is given."""
+    """Mask of document starts, [batch, tokens], from document numbers (seq_idx) or from borders in
+    a single row (cu_seq_lens); None if neither is given."""
     starts = None
     if seq_idx is not None:
         starts = F.pad(seq_idx.diff() != 0, (1, 0), value=True).expand(batch, tokens)
@@ -351,8 +350,8 @@ class Attention(nn.Module):
                 "hard": None}[self.config.own("form")]
 
     def shift(self, target, x, inputs, tail, before):
-        """Mixes x [batch, heads, tokens, size] with the rows before it, of which `tail` has the
-        last ones; returns the mixture and the new tail."""
+        """Mixes x [batch, heads, tokens, size] with previous rows; `tail` contains the last raw
+        rows of earlier calls.  Returns the shifted rows and the new tail."""
         window, form, tokens = self.config.own("window"), self.config.own("form"), x.shape[2]
         if tail is None:
             tail = x.new_zeros(x.shape[0], x.shape[1], window, x.shape[3])
@@ -369,20 +368,20 @@ class Attention(nn.Module):
             source, valid, _ = before
             return pick(source[..., lag - 1]) * valid[:, None, :, lag - 1, None].to(x.dtype)
 
-        numbers = getattr(self, f"{target}_shift", None)
+        params = getattr(self, f"{target}_shift", None)
         if form == "hard":
             half = self.size // 2
             mixed = torch.cat([x[..., :half], back(1)[..., half:]], dim=-1)
         elif form == "data":
-            share = torch.sigmoid(F.linear(inputs.float(), numbers.float()))
-            share = share.transpose(1, 2)[..., None].to(x.dtype)
-            mixed = share * back(1) + (1 - share) * x
+            previous = torch.sigmoid(F.linear(inputs.float(), params.float()))
+            previous = previous.transpose(1, 2)[..., None].to(x.dtype)
+            mixed = previous * back(1) + (1 - previous) * x
         else:
             if form == "gate":
-                current = torch.sigmoid(numbers.float())
+                current = torch.sigmoid(params.float())
                 taps = torch.stack([1 - current, current], dim=-1)
             else:
-                taps = numbers.float().clamp(0, 1) if form == "clamp" else numbers.float()
+                taps = params.float().clamp(0, 1) if form == "clamp" else params.float()
             if form != "channel":
                 taps = taps[:, None, :]  # the same for every channel
             taps = taps.to(x.dtype)  # oldest first
@@ -391,8 +390,8 @@ class Attention(nn.Module):
         return mixed, rows[:, :, tokens:] if before is None else pick(before[2])
 
     def attend(self, q, k, v, bias, causal):
-        """Returns the mixture of v [batch, heads, tokens, size], and the weights where they are
-        made.  `bias` is added to scores or, if boolean, True where a key is hidden."""
+        """Returns the weighted sum of v, [batch, heads, tokens, size], and the attention weights
+        (None with sdpa).  `bias` is added to scores or, if boolean, True hides a key."""
         group = self.heads // self.kv_heads
         dropout = self.config.own("dropout_attention") if self.training else 0.0
         if self.config._attn_implementation == "sdpa" and bias is None:
@@ -468,29 +467,29 @@ class KVShiftPreTrainedModel(PreTrainedModel):
             module.weight.fill_(1.0)
         elif isinstance(module, Attention):
             for target in module.targets:
-                numbers = getattr(module, f"{target}_shift", None)
-                if numbers is not None:
-                    self._init_shift(numbers)
+                params = getattr(module, f"{target}_shift", None)
+                if params is not None:
+                    self._init_shift(params)
 
-    def _init_shift(self, numbers):
+    def _init_shift(self, params):
         form, init = self.config.own("form"), self.config.own("init")
         if form == "data":
-            numbers.normal_(0.0, self.config.initializer_range)
+            params.normal_(0.0, self.config.initializer_range)
             return
-        drawn = torch.rand_like(numbers)
+        drawn = torch.rand_like(params)
         if form == "gate":
-            numbers.copy_(torch.logit(drawn, eps=1e-6))
+            params.copy_(torch.logit(drawn, eps=1e-6))
         elif init == "identity":
-            numbers.zero_()
-            numbers[..., -1] = 1.0
+            params.zero_()
+            params[..., -1] = 1.0
         elif init == "softmax":
-            numbers.copy_(torch.randn_like(numbers).softmax(-1))
+            params.copy_(torch.randn_like(params).softmax(-1))
         else:
-            numbers.copy_(drawn)
-            numbers[..., 0] = 1.0 - drawn[..., 1:].sum(-1)
+            params.copy_(drawn)
+            params[..., 0] = 1.0 - drawn[..., 1:].sum(-1)
 
 
-# Arguments that transformers passes to every model and that change nothing here.
+# Arguments that transformers passes to every model; they have no effect here.
 IGNORED = {"cache_position", "max_length_q", "max_length_k", "token_type_ids"}
 LOSS_ARGUMENTS = ("num_items_in_batch", "ignore_index", "shift_labels")
 
@@ -512,8 +511,7 @@ class KVShiftModel(KVShiftPreTrainedModel):
         self.post_init()
 
     def rotation(self, layer, positions):
-        """cos and sin of what the pairs of a head rotate by, each [batch, tokens, pairs]; None =
-        nothing rotates."""
+        """cos and sin of the rotation angles, each [batch, tokens, pairs]; None = no rotation."""
         size = self.config.hidden_size // self.config.heads(layer)[0]
         pairs = round(self.config.own("rotary_fraction") * size) // 2
         if self.config.own("positions") != "rope" or pairs == 0:
@@ -523,7 +521,7 @@ class KVShiftModel(KVShiftPreTrainedModel):
         return angles.cos(), angles.sin()
 
     def bias(self, layer, layout):
-        """What `Attention.attend` takes as bias; None where causal attention needs none."""
+        """The bias for `Attention.attend`; None if causal attention needs none."""
         window = self.config.own("sliding_window") if self.config.slides(layer) else 0
         keys = layout.past + layout.tokens
         alibi = self.config.own("positions") == "alibi"
@@ -540,7 +538,7 @@ class KVShiftModel(KVShiftPreTrainedModel):
         return bias.masked_fill(hidden, torch.finfo(torch.float32).min)
 
     def check(self, output_attentions, mask, position_ids, batch, tokens, past, others):
-        """Refuses what would otherwise be ignored or misunderstood."""
+        """Rejects arguments that would otherwise be ignored or misread."""
         for name in sorted({*others} - IGNORED):
             raise TypeError(f"forward: unknown argument '{name}'")
         implementation = self.config._attn_implementation
@@ -653,7 +651,7 @@ class KVShiftForCausalLM(KVShiftPreTrainedModel, GenerationMixin):
         else:
             logits = self.head(x[:, logits_to_keep])
         loss = None
-        if labels is not None:  # divided by num_items_in_batch, where Trainer accumulates gradients
+        if labels is not None:  # divided by num_items_in_batch if Trainer accumulates gradients
             loss = self.loss_function(logits, labels, logits.shape[-1], **about_loss)
         output = CausalLMOutputWithPast(loss=loss, logits=logits,
                                         past_key_values=out.past_key_values,

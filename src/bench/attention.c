@@ -44,7 +44,7 @@ static kvs_status load(bench *b, size_t length, kvs_err *err)
     kvs_status st = KVS_OK;
 
     if (!values || !b->ids || !b->gradients) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", length);
+        st = kvsi_no_memory(err, "%zu tokens", length);
         goto out;
     }
     TRY_OUT(kvsi_pass_load(b->pass, &batch, NULL, err));

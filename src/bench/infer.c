@@ -56,7 +56,7 @@ static kvs_status contender_init(contender *c, kvs_bench_inference *b, const cha
     TRY(kvs_runner_create(&c->runner, c->model, o->batch, pass < 512 ? pass : 512, err));
     c->sessions = kvsi_alloc(o->batch, sizeof *c->sessions);
     if (!c->sessions)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu sequences", o->batch);
+        return kvsi_no_memory(err, "%zu sequences", o->batch);
     for (size_t i = 0; i < o->batch; i++)
         TRY(kvs_session_create_with(
             &c->sessions[i], c->model,
@@ -89,7 +89,7 @@ static kvs_status make_tokens(kvs_bench_inference *b, kvs_err *err)
     b->logits = kvsi_alloc(o->batch * largest(vocab, dim), sizeof *b->logits);
     b->feeds = kvsi_alloc(o->batch, sizeof *b->feeds);
     if (!b->ids || !b->logits || !b->feeds)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the tokens of a bench");
+        return kvsi_no_memory(err, "the tokens of a bench");
     for (size_t i = 0; i < count; i++)
         b->ids[i] = (int32_t)kvsi_random_below(&random, (uint32_t)vocab);
     return KVS_OK;
@@ -104,7 +104,7 @@ kvs_status kvs_bench_inference_create(kvs_bench_inference **out, kvs_runtime *rt
 
     *out = NULL;
     if (!b)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a bench");
+        return kvsi_no_memory(err, "a bench");
     *b = (kvs_bench_inference){.rt = rt, .options = *options, .start_rss = kvsi_memory_peak()};
     started = kvsi_clock_seconds();
     TRY_OUT(kvs_model_open(&b->measured.model, rt, options->path, err));
@@ -189,7 +189,7 @@ static kvs_status generate(kvs_bench_inference *b, contender *c, double *seconds
     return KVS_OK;
 }
 
-/* Generation comes first, at the depth that the round before left. */
+/* Generation comes first, at the depth at which the previous round ended. */
 static kvs_status run(kvs_bench_inference *b, contender *c, kvs_err *err)
 {
     const int counts = b->rounds > 0;
@@ -215,7 +215,7 @@ static kvs_status prepare_comparison(kvs_bench_inference *b, kvs_err *err)
     kvsi_probe_init(&b->probe, b->rt->ops, b->rt->threads);
     b->values = kvsi_probe_values(READ_VALUES);
     if (!b->values)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %d values to read", READ_VALUES);
+        return kvsi_no_memory(err, "%d values to read", READ_VALUES);
     return b->options.unshifted ? contender_init(&b->unshifted, b, b->options.unshifted, err)
                                 : KVS_OK;
 }

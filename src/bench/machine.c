@@ -1,5 +1,6 @@
 /* Measures the machine: multiply-adds, matrix products, reading from memory. */
 #include "base/clock.h"
+#include "base/math.h"
 #include "base/memory.h"
 #include "bench/probe.h"
 #include "bench/samples.h"
@@ -133,12 +134,7 @@ static kvs_status run_round(bench *b, const kvs_bench_machine *m, kvs_err *err)
     return KVS_OK;
 }
 
-/* ---- the whole ---- */
-
-static size_t larger(size_t x, size_t y)
-{
-    return x > y ? x : y;
-}
+/* ---- kvs_bench_machine_run ---- */
 
 static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *rt, kvs_err *err)
 {
@@ -146,9 +142,9 @@ static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *
     size_t x = 0, y = 0, w = 0;
 
     for (size_t i = 0; i < m->gemms; i++) {
-        x = larger(x, m->gemm[i].tokens * m->gemm[i].cols);
-        y = larger(y, m->gemm[i].tokens * m->gemm[i].rows);
-        w = larger(w, m->gemm[i].rows * m->gemm[i].cols);
+        x = kvsi_max(x, m->gemm[i].tokens * m->gemm[i].cols);
+        y = kvsi_max(y, m->gemm[i].tokens * m->gemm[i].rows);
+        w = kvsi_max(w, m->gemm[i].rows * m->gemm[i].cols);
     }
     b->context = kvsi_runtime_context(rt);
     b->context.workspace_bytes = rt->ops->workspace_bytes(&smallest, rt->threads);
@@ -156,11 +152,10 @@ static kvs_status make(bench *b, const kvs_bench_machine *m, const kvs_runtime *
     b->x = rt->ops->alloc(&b->context, x * sizeof *b->x);
     b->y = rt->ops->alloc(&b->context, y * sizeof *b->y);
     b->w = rt->ops->alloc(&b->context, w * sizeof *b->w);
-    b->values = kvsi_probe_values(larger(larger(x, y), w));
+    b->values = kvsi_probe_values(kvsi_max(kvsi_max(x, y), w));
     b->far = rt->ops->alloc(&b->context, READ_BYTES);
     if (!b->context.workspace || !b->x || !b->y || !b->w || !b->values || !b->far)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for an array of %zu MiB",
-                         READ_BYTES >> 20);
+        return kvsi_no_memory(err, "an array of %zu MiB", READ_BYTES >> 20);
     kvsi_probe_init(&b->all, rt->ops, rt->threads);
     kvsi_probe_init(&b->one, rt->ops, 1);
     return KVS_OK;
@@ -209,7 +204,7 @@ kvs_status kvs_bench_machine_run(kvs_bench_machine *out, const kvs_runtime *rt, 
     kvs_status st;
 
     if (!b)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a bench");
+        return kvsi_no_memory(err, "a bench");
     TRY_OUT(list_gemms(&found, err));
     TRY_OUT(make(b, &found, rt, err));
     for (size_t i = 0; i < rounds; i++)

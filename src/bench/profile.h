@@ -16,7 +16,7 @@ typedef struct kvsi_profile {
     kvs_bench_op op[KVS_BENCH_OPS_MAX]; /* sums */
 } kvsi_profile;
 
-/* `config` as kvs_model_config_finish leaves it. */
+/* `config` must have passed kvs_model_config_finish. */
 void kvsi_profile_init(kvsi_profile *profile, const kvsi_ops *inner,
                        const kvs_model_config *config);
 void kvsi_profile_reset(kvsi_profile *profile);

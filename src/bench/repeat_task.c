@@ -64,8 +64,7 @@ kvs_status kvsi_repeat_task_create(kvs_task **out, const kvs_bench_model *model,
         t->row = kvsi_alloc(tokens + 1, sizeof *t->row);
     if (!t || !t->row) {
         kvsi_free(t);
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a batch of %zu times %zu tokens",
-                         model->batch, model->length);
+        return kvsi_no_memory(err, "a batch of %zu times %zu tokens", model->batch, model->length);
     }
     t->base = (kvs_task){.ops = &repeat_ops,
                          .vocab = model->config.vocab,
@@ -93,7 +92,7 @@ kvs_status kvsi_repeat_task_save(const kvs_task *task, const char *dir, kvs_err 
     kvs_status st;
 
     if (!path)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory while saving to '%s'", dir);
+        return kvsi_no_memory(err, "'%s'", dir);
     st = kvsi_safetensors_write(path, &tensor, 1, err);
     kvsi_free(path);
     return st;

@@ -11,7 +11,7 @@ static kvs_status grow(kvsi_samples *s, kvs_err *err)
     double *values = kvsi_alloc(capacity, sizeof *values);
 
     if (!values)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu measurements", capacity);
+        return kvsi_no_memory(err, "%zu measurements", capacity);
     if (s->count > 0)
         memcpy(values, s->values, s->count * sizeof *values);
     kvsi_free(s->values);

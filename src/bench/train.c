@@ -82,7 +82,7 @@ kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
 
     *out = NULL;
     if (!b)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a bench");
+        return kvsi_no_memory(err, "a bench");
     *b = (kvs_bench_training){.plain = rt, .profiling = *rt, .options = *options};
     config = &b->options.model.config;
     if (config->context < options->model.length)

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { ROWS = 32 }; /* logits are computed for so many rows at a time */
+enum { ROWS = 32 }; /* rows of logits computed at a time */
 
 kvs_status kvsi_divergence_init(kvsi_divergence *d, kvsi_pass *pass, kvsi_pass *reference,
                                 kvs_err *err)
@@ -23,7 +23,7 @@ kvs_status kvsi_divergence_init(kvsi_divergence *d, kvsi_pass *pass, kvsi_pass *
     d->reference_scratch =
         reference->context.ops->alloc(&reference->context, ROWS * width * sizeof *d->scratch);
     if (!d->logits || !d->reference_logits || !d->scratch || !d->reference_scratch)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu logits", ROWS * width);
+        return kvsi_no_memory(err, "%zu logits", ROWS * width);
     return KVS_OK;
 }
 

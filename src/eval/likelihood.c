@@ -91,7 +91,7 @@ kvs_status kvs_score(kvs_session *session, const int32_t *ids, size_t count, siz
     w.best = kvsi_alloc(count - context_count, sizeof *w.best);
     w.logits = kvsi_alloc(logits, sizeof *w.logits);
     if (!w.logprobs || !w.best || !w.logits) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the scores of %zu tokens", count);
+        st = kvsi_no_memory(err, "the scores of %zu tokens", count);
         goto out;
     }
     kvs_session_reset(session);

@@ -61,7 +61,7 @@ static kvs_status measurement_init(measurement *m, const kvs_model *model,
         TRY(kvsi_divergence_init(&m->divergence, m->pass, m->reference, err));
     m->targets = kvsi_alloc(o->window, sizeof *m->targets);
     if (!m->targets)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a window of %zu", o->window);
+        return kvsi_no_memory(err, "a window of %zu", o->window);
     return KVS_OK;
 }
 

@@ -4,6 +4,7 @@
  * for s = first + i, and no shift of the values, channel i of row t is A[t, first + i].  One run of
  * a layer's attention gives as many columns of A as a head has channels.  Shift, rotation, slopes
  * and window are those of the kernel, not a second implementation. */
+#include "base/math.h"
 #include "base/memory.h"
 #include "kernels/forms.h"
 #include "kvshift/kvshift_lab.h"
@@ -44,7 +45,7 @@ static void set_values(lens *l, const kvsi_attention *a, size_t first)
 /* Computes as many columns of A, from `first` on, as a head has channels. */
 static void take_columns(lens *l, const kvsi_attention *a, size_t first)
 {
-    const size_t n = l->tokens, d = a->head_size, left = n - first < d ? n - first : d;
+    const size_t n = l->tokens, d = a->head_size, left = kvsi_min(n - first, d);
 
     for (size_t t = 0; t < n; t++)
         for (size_t h = 0; h < a->heads; h++)
@@ -185,7 +186,7 @@ static kvs_status lens_init(lens *l, const kvs_model *model, size_t count, kvs_e
     l->a_v = kvsi_alloc(count, count * sizeof *l->a_v);
     l->taps = kvsi_alloc(count * (KVS_SHIFT_WINDOW_MAX + 1), sizeof *l->taps);
     if (!l->qkv || !l->mixed || !l->gates || !l->a || !l->a_v || !l->taps)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for patterns of %zu tokens", count);
+        st = kvsi_no_memory(err, "patterns of %zu tokens", count);
 out:
     if (st != KVS_OK)
         lens_release(l);

@@ -128,7 +128,7 @@ kvs_status kvs_lens_read(kvs_head_reading *out, const kvs_model *model, const kv
     kvs_status st = KVS_OK;
 
     if (!ids)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu tokens", 2 * o->length);
+        return kvsi_no_memory(err, "%zu tokens", 2 * o->length);
     for (size_t h = 0; h < heads; h++)
         out[h] = (kvs_head_reading){0};
     for (size_t s = 0; s < o->sequences; s++) {

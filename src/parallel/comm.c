@@ -1,6 +1,7 @@
 #include "parallel/comm.h"
 
 #include "base/clock.h"
+#include "base/math.h"
 #include "base/memory.h"
 #include "parallel/cores.h"
 
@@ -60,7 +61,7 @@ kvs_status kvsi_comm_find_hosts(kvs_comm *comm, kvs_err *err)
     comm->hosts = kvsi_alloc(comm->size, sizeof *comm->hosts);
     comm->cores = kvsi_alloc(comm->size, sizeof *comm->cores);
     if (!all || !comm->hosts || !comm->cores) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", comm->size);
+        st = kvsi_no_memory(err, "%zu ranks", comm->size);
         goto out;
     }
     if (gethostname(own.host, sizeof own.host - 1) != 0)
@@ -143,15 +144,15 @@ kvs_status kvsi_comm_shards_init(kvsi_comm_shards *shards, const kvs_comm *comm,
         return kvsi_fail(err, KVS_E_LIMIT, "%zu bytes are too many for one transfer", bytes);
     shards->counts = kvsi_alloc(4 * ranks, sizeof *shards->counts);
     if (!shards->counts)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", ranks);
+        return kvsi_no_memory(err, "%zu ranks", ranks);
     shards->offsets = shards->counts + ranks;
     shards->recv_counts = shards->offsets + ranks;
     shards->recv_offsets = shards->recv_counts + ranks;
     for (size_t r = 0; r < ranks; r++) {
-        const size_t offset = r * shard < bytes ? r * shard : bytes;
+        const size_t offset = kvsi_min(r * shard, bytes);
 
         shards->offsets[r] = (int)offset;
-        shards->counts[r] = (int)(bytes - offset < shard ? bytes - offset : shard);
+        shards->counts[r] = (int)kvsi_min(bytes - offset, shard);
     }
     for (size_t r = 0; r < ranks; r++) {
         shards->recv_counts[r] = shards->counts[comm->rank];
@@ -209,7 +210,7 @@ kvs_status kvs_comm_agree(kvs_comm *comm, kvs_status status, kvs_err *err)
                  err ? err->message : kvs_status_text(status));
     all = kvsi_alloc(comm->size, sizeof *all);
     if (!all)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", comm->size);
+        return kvsi_no_memory(err, "%zu ranks", comm->size);
     TRY_OUT(kvsi_comm_all_gather(comm, all, &own, sizeof own, err));
     st = first_failure(all, comm->size, err);
     comm->all_know = st != KVS_OK;

@@ -90,7 +90,7 @@ static char *find_below(const char *dir, const char *folder)
     return NULL;
 }
 
-/* Searches beside the library; relative to the command's folder, for an installation that was
+/* Searches next to the library; relative to the command's folder, for an installation that was
  * moved; and in the installation folder.  NULL or kvsi_free. */
 static char *find_module(void)
 {
@@ -172,7 +172,7 @@ kvs_status kvs_comm_open(kvs_comm **out, kvs_err *err)
 
     *out = NULL;
     if (!comm)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the ranks");
+        return kvsi_no_memory(err, "the ranks");
     *comm = kvsi_comm_self;
     if (may_have_others(count)) {
         TRY_OUT(load_module(comm, count, &open, err));

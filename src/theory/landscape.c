@@ -52,7 +52,7 @@ static void adam(double *x, moments *m, double g, double lr, uint64_t step)
 kvs_status kvs_theorem3_descend(kvs_coefficients *at, const kvs_theorem3 *problem,
                                 const kvs_descent *descent, kvs_err *err)
 {
-    double *const numbers[] = {&at->alpha1, &at->alpha2, &at->beta1, &at->beta2};
+    double *const coefficients[] = {&at->alpha1, &at->alpha2, &at->beta1, &at->beta2};
     moments m[4] = {{0}};
 
     TRY(kvsi_theorem3_check(problem, err));
@@ -67,7 +67,7 @@ kvs_status kvs_theorem3_descend(kvs_coefficients *at, const kvs_theorem3 *proble
         if (descent->visit)
             descent->visit(descent->user, step, loss, at);
         for (size_t n = 0; n < 4; n++)
-            adam(numbers[n], &m[n], gradient[n], descent->lr, step);
+            adam(coefficients[n], &m[n], gradient[n], descent->lr, step);
     }
     return KVS_OK;
 }

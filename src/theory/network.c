@@ -48,14 +48,14 @@ kvs_status kvsi_network_embed(kvs_model *network, const double *embeddings, kvs_
 {
     const kvs_model_config *c = kvs_model_get_config(network);
     const size_t count = c->vocab * c->dim;
-    float *numbers = kvsi_alloc(count, sizeof *numbers);
+    float *values = kvsi_alloc(count, sizeof *values);
     kvs_status st;
 
-    if (!numbers)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu embeddings", c->vocab);
+    if (!values)
+        return kvsi_no_memory(err, "%zu embeddings", c->vocab);
     for (size_t i = 0; i < count; i++)
-        numbers[i] = (float)embeddings[i];
-    st = kvs_model_write_tensor(network, embeddings_name, numbers, count, err);
-    kvsi_free(numbers);
+        values[i] = (float)embeddings[i];
+    st = kvs_model_write_tensor(network, embeddings_name, values, count, err);
+    kvsi_free(values);
     return st;
 }

@@ -7,7 +7,7 @@
  *     y_s = sum_{r < s} softmax_r(-p (s - 1 - r)) x_r       ->  x_{s-1} as p grows
  *
  * The second compares x_L with the y_s and copies x_s.  The proof sums to s - 1: in the first layer
- * a token must not attend to itself, although causal attention does.  If it does, y_s goes to x_s,
+ * a token must not attend to itself, although causal attention does.  If it does, y_s tends to x_s,
  * and the construction is not an induction head for any slope. */
 #include "base/memory.h"
 #include "theory/induction_head.h"
@@ -66,7 +66,7 @@ kvs_status kvs_theorem1(kvs_theorem1_result *out, const kvs_induction_problem *p
     w.made = kvsi_alloc(problem->dim, sizeof *w.made);
     w.scores = kvsi_alloc(problem->length, sizeof *w.scores);
     if (!w.x || !w.y || !w.head || !w.made || !w.scores) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for inputs of %zu tokens", problem->length);
+        st = kvsi_no_memory(err, "inputs of %zu tokens", problem->length);
         goto out;
     }
     for (size_t i = 0; i < problem->inputs; i++) {

@@ -82,7 +82,7 @@ static kvs_status run_network(double *difference, work *w, kvs_runtime *rt, kvs_
     kvs_status st = KVS_OK;
 
     if (!unit || !logits || !ids) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a network of %zu tokens", n);
+        st = kvsi_no_memory(err, "a network of %zu tokens", n);
         goto out;
     }
     for (size_t s = 0; s < n; s++) {
@@ -105,7 +105,7 @@ out:
     return st;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- kvs_theorem2 ---------------------------------------------------------------------------- */
 
 static void work_release(work *w)
 {
@@ -133,7 +133,7 @@ static kvs_status work_init(work *w, const kvs_induction_problem *problem, kvs_e
     if (w->x && w->keys && w->values && w->head && w->made && w->scores)
         return KVS_OK;
     work_release(w);
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for inputs of %zu tokens", n);
+    return kvsi_no_memory(err, "inputs of %zu tokens", n);
 }
 
 kvs_status kvs_theorem2(kvs_theorem2_result *out, kvs_runtime *rt,

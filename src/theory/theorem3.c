@@ -201,7 +201,7 @@ kvs_status kvs_theorem3_brute_force(double *loss, size_t T, size_t i, const kvs_
     TRY_OUT(kvsi_theorem3_check(&problem, err));
     logits = kvsi_alloc(T, sizeof *logits);
     if (!logits) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu logits", T);
+        st = kvsi_no_memory(err, "%zu logits", T);
         goto out;
     }
     *loss = brute_force(logits, T, i > 0 ? i : 2, at);

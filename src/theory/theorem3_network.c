@@ -46,7 +46,7 @@ static kvs_status trial_init(trial *out, kvs_runtime *rt, size_t T, size_t dim,
     t.ids = kvsi_alloc(T + 1, sizeof *t.ids);
     t.logits = kvsi_alloc(T, sizeof *t.logits);
     if (!t.embeddings || !t.ids || !t.logits) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu embeddings", T);
+        st = kvsi_no_memory(err, "%zu embeddings", T);
         goto out;
     }
     for (size_t token = 0; token < T; token++)

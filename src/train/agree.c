@@ -88,7 +88,7 @@ static kvs_status broadcast_text(char **out, const kvs_comm *comm, const char *o
     TRY(kvsi_comm_broadcast(comm, &size, sizeof size, 0, err));
     *out = kvsi_alloc(size, 1);
     if (!*out)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the settings of rank 0");
+        return kvsi_no_memory(err, "the settings of rank 0");
     if (comm->rank == 0)
         memcpy(*out, own, size);
     return kvsi_comm_broadcast(comm, *out, size, 0, err);
@@ -132,8 +132,7 @@ kvs_status kvsi_run_settings_agree(const kvs_train_job *job, const json_t *setti
         st = kvsi_model_fingerprint(&weights, job->model, err);
     TRY_OUT(kvs_comm_agree(comm, st, err));
     ours = describe_job(job, settings, data, weights);
-    st = ours ? compare_with_first(comm, ours, err)
-              : kvsi_fail(err, KVS_E_NOMEM, "out of memory for the settings");
+    st = ours ? compare_with_first(comm, ours, err) : kvsi_no_memory(err, "the settings");
     st = kvs_comm_agree(comm, st, err);
 out:
     json_decref(ours);

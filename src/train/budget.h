@@ -3,6 +3,7 @@
 #ifndef KVSI_TRAIN_BUDGET_H
 #define KVSI_TRAIN_BUDGET_H
 
+#include "base/math.h"
 #include "data/task.h"
 #include "model/pass.h"
 
@@ -17,7 +18,7 @@ static inline size_t kvsi_micro_batch_sequences(const kvs_train_config *c, size_
 {
     const size_t part = c->batch / c->accumulate, slice = kvsi_slice_sequences(c, ranks);
 
-    return part < slice ? part : slice;
+    return kvsi_min(part, slice);
 }
 
 static inline int kvsi_slices_have_micro_batches(const kvs_train_config *c, size_t ranks)

@@ -69,7 +69,7 @@ static kvs_status broadcast_state(json_t **state, const kvs_comm *comm, kvs_err 
     TRY_OUT(kvsi_comm_broadcast(comm, &size, sizeof size, 0, err));
     bytes = kvsi_alloc(size, 1);
     if (size == 0 || !bytes) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checkpoint's state");
+        st = kvsi_no_memory(err, "a checkpoint's state");
         goto out;
     }
     if (text)

@@ -14,7 +14,7 @@ typedef struct kvsi_training_state {
     real *mean, *square; /* as in train/optimizer.h: backend memory, whole or sharded */
     json_t *run;         /* run/progress.h; borrowed when written, a new reference when read */
     uint64_t step;
-    const kvs_tokenizer *tokenizer; /* written beside the model, never read; NULL = none */
+    const kvs_tokenizer *tokenizer; /* written with the model, never read; NULL = none */
 } kvsi_training_state;
 
 /* Writes ckpt_dir/step-N and updates the links `latest` and, if it is the best, `best`.

@@ -22,16 +22,16 @@ static int is_finite(kvsi_pass *p, const real *tensor, size_t count)
     return 1;
 }
 
-/* A tensor's values in this rank's shards, which start at `numbers`. */
+/* Checks the part of a tensor in this rank's shards, which start at `values`. */
 static int shards_are_finite(kvsi_pass *p, const kvsi_shard_layout *shards,
-                             const kvsi_parameter *tensor, const real *numbers)
+                             const kvsi_parameter *tensor, const real *values)
 {
     const kvsi_range range = {tensor->offset, tensor->count};
 
     for (size_t b = 0; b < shards->buckets; b++) {
         const kvsi_overlap own = kvsi_shard_overlap(shards, &shards->bucket[b], range);
 
-        if (own.count > 0 && !is_finite(p, numbers + own.at, own.count))
+        if (own.count > 0 && !is_finite(p, values + own.at, own.count))
             return 0;
     }
     return 1;
@@ -63,7 +63,7 @@ static int find_in_layer(char *where, kvsi_pass *p, size_t layer)
     const size_t ffn = c->body == KVS_BODY_GPT2 ? c->ffn : 2 * c->ffn;
     const struct {
         const char *name;
-        const real *numbers;
+        const real *values;
         size_t count;
     } steps[] = {
         {"the input", m->x, n * c->dim},
@@ -74,7 +74,7 @@ static int find_in_layer(char *where, kvsi_pass *p, size_t layer)
     };
 
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        if (steps[i].numbers && !is_finite(p, steps[i].numbers, steps[i].count)) {
+        if (steps[i].values && !is_finite(p, steps[i].values, steps[i].count)) {
             snprintf(where, KVSI_WHERE_SIZE, "%s of layer %zu", steps[i].name, layer);
             return 1;
         }
@@ -103,10 +103,10 @@ static int find_gradient(char *where, kvsi_pass *p, const kvsi_reducer *gradient
         size_t count;
 
         for (size_t at = 0; at < tensor->count; at += count) {
-            const real *numbers = kvsi_reducer_find_sum(gradients, tensor->offset + at, &count);
+            const real *values = kvsi_reducer_find_sum(gradients, tensor->offset + at, &count);
 
             count = count < tensor->count - at ? count : tensor->count - at;
-            if (numbers && !is_finite(p, numbers, count)) {
+            if (values && !is_finite(p, values, count)) {
                 snprintf(where, KVSI_WHERE_SIZE, "the gradient of '%s'", tensor->name);
                 return 1;
             }

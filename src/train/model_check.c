@@ -17,7 +17,7 @@ static kvs_status find_checkpoint(char **out, const char *path, kvs_err *err)
     *out = NULL;
     if (!state) {
         kvsi_free(folder);
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
+        return kvsi_no_memory(err, "'%s'", path);
     }
     if (kvsi_file_exists(state))
         *out = folder;

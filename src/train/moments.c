@@ -16,7 +16,7 @@ typedef struct writer {
     real *gathered, *host; /* one bucket each, in backend and host memory */
 } writer;
 
-/* *values = all of a bucket of one moment; collective where moments are sharded. */
+/* *values = all of a bucket of one moment; collective if moments are sharded. */
 static kvs_status gather_bucket(const writer *w, size_t moment, const kvsi_bucket *b,
                                 const real **values, kvs_err *err)
 {
@@ -68,7 +68,7 @@ kvs_status kvsi_moments_write(const char *path, const kvsi_training_state *state
         tensors[i] =
             (kvsi_file_tensor){.name = names[i], .dtype = REAL_DTYPE, .rank = 1, .shape = {count}};
     if (!w.gathered || !w.host)
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for moments");
+        st = kvsi_no_memory(err, "moments");
     else if (path)
         st = kvsi_safetensors_write_parts(path, tensors, MOMENTS, write_moment, &w, err);
     for (size_t i = 0; st == KVS_OK && !path && i < MOMENTS; i++)
@@ -89,7 +89,7 @@ kvs_status kvsi_moments_check(const kvsi_safetensors *file, const kvsi_training_
         const kvsi_file_tensor *t = kvsi_safetensors_find(file, names[i]);
 
         if (!t || t->dtype != REAL_DTYPE || kvsi_file_tensor_count(t) != count)
-            return kvsi_fail(err, KVS_E_FORMAT, "'%s' has no tensor '%s' of %zu numbers", path,
+            return kvsi_fail(err, KVS_E_FORMAT, "'%s' has no tensor '%s' of %zu values", path,
                              names[i], count);
     }
     return KVS_OK;
@@ -120,7 +120,7 @@ kvs_status kvsi_moments_read(const kvsi_training_state *state, const kvsi_safete
     kvs_status st = KVS_OK;
 
     if (!part)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for moments");
+        return kvsi_no_memory(err, "moments");
     for (size_t i = 0; i < MOMENTS; i++) {
         const unsigned char *bytes = file ? kvsi_safetensors_find(file, names[i])->data : NULL;
 

@@ -29,7 +29,7 @@ kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err
     if (o->mean && o->square && o->sum && o->scale && o->sums)
         return KVS_OK;
     kvsi_optimizer_release(o);
-    return kvsi_fail(err, KVS_E_NOMEM, "out of memory for moments of %zu MiB each", bytes >> 20);
+    return kvsi_no_memory(err, "moments of %zu MiB each", bytes >> 20);
 }
 
 void kvsi_optimizer_release(kvsi_optimizer *o)

@@ -6,6 +6,8 @@
 #include "train/zero/all_gather.h"
 #include "train/zero/gradient_sizes.h"
 
+#include <math.h>
+
 /* 6 operations per token and matrix weight: 2 forward, 4 backward, except for embeddings, which are
  * looked up; plus attention, which grows with the length.  Norms and taps are not counted. */
 static double flops_per_token(const kvs_model_config *c, const kvsi_layout *layout, double length)
@@ -140,11 +142,6 @@ kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt, const kvs_model_
 
 /* ---- many machines ---- */
 
-static double larger(double x, double y)
-{
-    return x > y ? x : y;
-}
-
 /* AdamW reads 4 values per parameter and writes 3; summing received gradients reads 2, writes 1. */
 static double update_bytes(const kvs_plan *p, kvs_shard shard)
 {
@@ -165,10 +162,10 @@ static double overlapped(const kvs_cluster_plan *c, const kvs_train_config *trai
     const double n = (double)c->plan.passes;
 
     if (train->shard == KVS_SHARD_PARAMETERS) /* both, during all of every pass */
-        return larger(c->compute_seconds, gradients + weights);
+        return fmax(c->compute_seconds, gradients + weights);
     return c->compute_seconds - (every ? n : 1) * backward - forward +
-           (every ? n * larger(backward, gradients / n) : larger(backward, gradients)) +
-           larger(forward, weights);
+           (every ? n * fmax(backward, gradients / n) : fmax(backward, gradients)) +
+           fmax(forward, weights);
 }
 
 kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,

@@ -42,12 +42,12 @@ static kvs_status create_single(kvsi_reducer **out, kvs_model *model,
 
     *out = NULL;
     if (!r)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients");
+        return kvsi_no_memory(err, "gradients");
     TRY_OUT(kvsi_reducer_init(r, model, config, first_group, err));
     r->ops = &single_ops;
     r->matrix_sums = model->context.ops->alloc(&model->context, bytes);
     if (!r->matrix_sums) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients of %zu MiB", bytes >> 20);
+        st = kvsi_no_memory(err, "gradients of %zu MiB", bytes >> 20);
         goto out;
     }
     r->small_sums = r->matrix_sums + r->layout->small_from;

@@ -20,7 +20,7 @@
  * transfers overlap with them.
  *
  * A slice is the part of a batch whose gradients are summed on their own: one per rank, or always
- * KVSI_SLICES in a deterministic run, where a rank may have several. */
+ * KVSI_SLICES in a deterministic run, in which a rank may have several. */
 #ifndef KVSI_TRAIN_REDUCER_H
 #define KVSI_TRAIN_REDUCER_H
 

@@ -7,17 +7,17 @@
 double kvs_learning_rate(const kvs_train_config *config, uint64_t step)
 {
     const double floor = config->lr * config->lr_floor;
-    double way; /* 0 right after the warm-up, 1 at the last step */
+    double progress; /* 0 right after the warm-up, 1 at the last step */
 
     if (step < config->warmup)
         return config->lr * (double)step / (double)config->warmup;
     if (config->schedule == KVS_SCHEDULE_CONSTANT || config->steps <= config->warmup)
         return config->lr;
-    way = (double)(step - config->warmup) / (double)(config->steps - config->warmup);
-    way = way < 1 ? way : 1;
+    progress = (double)(step - config->warmup) / (double)(config->steps - config->warmup);
+    progress = progress < 1 ? progress : 1;
     if (config->schedule == KVS_SCHEDULE_COSINE)
-        way = 0.5 * (1 - cos(3.14159265358979323846 * way));
-    return config->lr + (floor - config->lr) * way;
+        progress = 0.5 * (1 - cos(3.14159265358979323846 * progress));
+    return config->lr + (floor - config->lr) * progress;
 }
 
 double kvs_shift_learning_rate(const kvs_train_config *config, uint64_t step)

@@ -35,7 +35,7 @@ json_t *kvsi_run_settings(const kvs_train_job *job)
         kvs_shard_name(job->config.shard), "deterministic", job->config.deterministic);
 }
 
-/* Settings as a file has them, so that numbers compare as they were written. */
+/* Settings as they are in a file, so that numbers compare as written. */
 static kvs_status as_written(json_t **out, const json_t *settings, kvs_err *err)
 {
     static const char what[] = "the settings of a run";

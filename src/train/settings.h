@@ -1,5 +1,4 @@
-/* train/settings.h - everything that decides how a run goes, as its log and its checkpoints say it.
- */
+/* train/settings.h - the settings of a run, as recorded in its log and its checkpoints. */
 #ifndef KVSI_TRAIN_SETTINGS_H
 #define KVSI_TRAIN_SETTINGS_H
 
@@ -7,12 +6,12 @@
 #include "parallel/comm.h"
 
 json_t *kvsi_run_settings(const kvs_train_job *job); /* a new reference; NULL if out of memory */
-/* A run goes on with the settings it had before: model, task and training, but for how long it goes
- * and how it is evaluated.  `what` names the source of those in messages. */
+/* Fails if a resumed run has other settings of model, task or training than before, except for its
+ * length and its evaluations.  `what` names the source of `before` in messages. */
 kvs_status kvsi_run_settings_check(const json_t *settings, const json_t *before, const char *what,
                                    kvs_err *err);
 
-/* All ranks together: whether they have the same settings, the same data and the same program. */
+/* Collective.  Fails unless all ranks have the same settings, data and program. */
 kvs_status kvsi_run_settings_agree(const kvs_train_job *job, const json_t *settings, kvs_err *err);
 
 #endif

@@ -16,7 +16,7 @@ void kvsi_totals_count(kvsi_totals *sum, const kvsi_pass *pass, const kvsi_loss 
                        const kvs_task *task);
 void kvsi_totals_add(kvsi_totals *sum, const kvsi_totals *more);
 
-/* Means, as in the public API.  Other fields are NaN where 0 would be a value, else 0. */
+/* Means, as in the public API.  Other fields are NaN if 0 would be a valid value, otherwise 0. */
 kvs_step_record kvsi_totals_record(const kvsi_totals *sum, uint64_t step);
 kvs_evaluation kvsi_totals_evaluation(const kvsi_totals *sum, const kvs_task *task);
 

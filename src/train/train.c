@@ -4,7 +4,7 @@
  *     each step  train, evaluate, log, report progress, sample, save a checkpoint
  *     finish     final evaluation, model, result
  *
- * All ranks go through the same steps with the same weights.  Rank 0 alone has the run folder and
+ * All ranks go through the same steps with the same weights.  Only rank 0 has the run folder and
  * calls `sample` and `notice`. */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -59,7 +59,7 @@ static kvs_status create_trainer(run *r, kvs_err *err)
     r->requests = kvsi_alloc(r->comm->size, sizeof *r->requests);
     r->layers = kvsi_alloc(job->model->config.layers, sizeof *r->layers);
     if (!r->settings || !r->requests || !r->layers)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for the settings of a run");
+        return kvsi_no_memory(err, "the settings of a run");
     return kvsi_run_path(&r->ckpt_dir, job->out ? job->out : "", KVSI_RUN_CHECKPOINTS, err);
 }
 
@@ -262,7 +262,7 @@ static kvs_status save(run *r, const kvs_step_record *record, int request, kvs_e
     state.tokenizer = job->tokenizer;
     TRY_OUT(kvsi_trainer_wait(r->trainer, err));
     st = state.run ? kvsi_checkpoint_write(r->ckpt_dir, &state, is_best, err)
-                   : kvsi_fail(err, KVS_E_NOMEM, "out of memory for a checkpoint");
+                   : kvsi_no_memory(err, "a checkpoint");
     r->unproven = 1;
 out:
     json_decref(state.run);

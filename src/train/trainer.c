@@ -6,13 +6,14 @@
  *
  * Gradients are those of the SUM of the losses; the mean over all targets of the step is a factor
  * that is applied with the clipping.  So a batch can be divided anywhere: among ranks, into
- * micro-batches, and further where an unusually long draw does not fit the planned memory.
+ * micro-batches, and further if an unusually long draw does not fit the planned memory.
  *
  * Trained is the end of the parameters: all of them, or only the shift's, which come last in the
  * layout.  Gradients of the others are computed too, and ignored. */
 #include "train/trainer.h"
 
 #include "base/clock.h"
+#include "base/math.h"
 #include "base/memory.h"
 #include "data/task.h"
 #include "train/budget.h"
@@ -85,7 +86,7 @@ kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_tas
 
     *out = NULL;
     if (!t)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a trainer");
+        return kvsi_no_memory(err, "a trainer");
     *t = (kvs_trainer){.model = model, .task = task, .comm = model->comm, .config = *config};
     TRY_OUT(kvs_train_config_check(config, err));
     TRY_OUT(check_fit(model, task, err));
@@ -98,7 +99,7 @@ kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_tas
     TRY_OUT(kvsi_optimizer_init(&t->optimizer, t->reducer, err));
     t->totals = kvsi_alloc(all_slices(t), sizeof *t->totals);
     if (!t->totals) {
-        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for a trainer");
+        st = kvsi_no_memory(err, "a trainer");
         goto out;
     }
     *out = t;
@@ -145,7 +146,7 @@ static kvs_batch next_part(const kvs_trainer *t, size_t first)
     return part;
 }
 
-/* One pass, or several where the batch buffer does not fit one.  Adds to *sum unless it is NULL. */
+/* One pass, or several if the batch buffer does not fit one.  Adds to *sum unless it is NULL. */
 static kvs_status forward_backward(kvs_trainer *t, const micro_batch *m, kvsi_totals *sum,
                                    kvs_err *err)
 {
@@ -198,7 +199,7 @@ static kvs_status find_rank(kvs_trainer *t, size_t *rank, kvs_err *err)
 
     *rank = 0;
     if (!all)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu ranks", t->comm->size);
+        return kvsi_no_memory(err, "%zu ranks", t->comm->size);
     TRY_OUT(kvsi_comm_all_gather(t->comm, all, t->where, sizeof t->where, err));
     while (*rank + 1 < t->comm->size && all[*rank * sizeof t->where] == '\0')
         ++*rank;
@@ -239,7 +240,7 @@ static kvs_status train_slice(kvs_trainer *t, size_t slice, kvsi_totals *sum, kv
     const size_t most = t->batch.max_sequences;
 
     for (size_t done = 0; done < sequences; done += most) {
-        const size_t left = sequences - done, now = left < most ? left : most;
+        const size_t left = sequences - done, now = kvsi_min(left, most);
         const micro_batch m = {
             .number = first + done,
             .backward = 1,
@@ -310,7 +311,7 @@ static kvs_status evaluate_slice(kvs_trainer *t, size_t slice, size_t sequences,
 
     for (size_t i = 0; i < rounds; i++) {
         const size_t at = from + i * most, left = at < to ? to - at : 0;
-        const size_t now = left < most ? left : most;
+        const size_t now = kvsi_min(left, most);
         const micro_batch m = {.number = now > 0 ? at : 0};
 
         if (now == 0 && !t->model->shards)

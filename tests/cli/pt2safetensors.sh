@@ -65,11 +65,11 @@ cmp one-out/model.safetensors wrapped.safetensors || fail "a wrapped model is an
 "$python" "$script" odd.pt odd.safetensors >out
 [[ $(cat out) == "odd.safetensors: 5 tensors" ]] || fail "odd.pt: $(cat out)"
 
-refused "is there already" one one-out
+refused "already exists" one one-out
 refused "cannot open 'nothing'" nothing x
 refused "cannot be loaded as weights only" code.pt x
 refused "has 'a' of type str, expected a tensor" text.pt x
 refused "has neither pytorch_model.bin nor" model x
 sed -i 's/"model.norm.weight"/"model.nerm.weight"/' many/pytorch_model.bin.index.json
-refused "lacks tensor 'model.nerm.weight'" many x
+refused "has no tensor 'model.nerm.weight'" many x
 [[ ! -e x ]] || fail "a refusal leaves something behind"

@@ -1,4 +1,4 @@
-/* MPI ranks.  The only file that uses MPI, built as a module of its own; see comm_open.c.
+/* MPI ranks.  The only file that uses MPI, built as a separate module; see comm_open.c.
  *
  * Every channel has its own communicator: MPI requires that all ranks start the collectives of one
  * communicator in the same order, and channels are independent of each other. */

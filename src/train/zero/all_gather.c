@@ -37,7 +37,7 @@ kvs_status kvsi_all_gather_create(kvsi_all_gather **out, kvsi_collectives *colle
 
     *out = NULL;
     if (!g)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for weights");
+        return kvsi_no_memory(err, "weights");
     *g = (kvsi_all_gather){.collectives = collectives,
                            .reducer = r,
                            .transfers = kvsi_alloc(layout->buckets, sizeof *g->transfers),
@@ -50,8 +50,7 @@ kvs_status kvsi_all_gather_create(kvsi_all_gather **out, kvsi_collectives *colle
     }
     if (!ok) {
         kvsi_all_gather_free(g);
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for layers of %zu MiB",
-                         layout->largest_block * sizeof(real) >> 20);
+        return kvsi_no_memory(err, "layers of %zu MiB", layout->largest_block * sizeof(real) >> 20);
     }
     *out = g;
     return KVS_OK;

@@ -12,7 +12,7 @@ kvs_status kvsi_collectives_init(kvsi_collectives *c, kvsi_reducer *reducer, kvs
         .shards = kvsi_alloc(layout->buckets, sizeof *c->shards),
     };
     if (!c->shards)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu buckets", layout->buckets);
+        return kvsi_no_memory(err, "%zu buckets", layout->buckets);
     for (size_t i = 0; i < layout->buckets; i++) {
         const kvsi_bucket *b = &layout->bucket[i];
         const size_t shard = b->chunk * (layout->chunks / layout->ranks);

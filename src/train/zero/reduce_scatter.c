@@ -81,7 +81,7 @@ kvs_status kvsi_reduce_scatter_create(kvsi_reduce_scatter **out, kvsi_collective
 
     *out = NULL;
     if (!g)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients");
+        return kvsi_no_memory(err, "gradients");
     *g = (kvsi_reduce_scatter){
         .collectives = collectives,
         .reducer = r,
@@ -92,8 +92,7 @@ kvs_status kvsi_reduce_scatter_create(kvsi_reduce_scatter **out, kvsi_collective
         const uint64_t bytes = kvsi_gradient_bytes(&g->sizes);
 
         kvsi_reduce_scatter_free(g);
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients of %zu MiB",
-                         (size_t)(bytes >> 20));
+        return kvsi_no_memory(err, "gradients of %zu MiB", (size_t)(bytes >> 20));
     }
     r->matrix_sums = r->gradients_sharded ? g->shard_sums[0] : g->slices[0];
     r->small_sums = g->slices[0] + (r->gradients_sharded ? 0 : r->layout->small_from);

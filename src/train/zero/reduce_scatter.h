@@ -11,7 +11,7 @@
  * The reduction of one bucket:
  *     1. all-to-all: every rank receives its shard of the bucket from all ranks,
  *     2. sum: the rank adds them in a fixed tree, ((0 + 1) + (2 + 3)) + ...,
- *     3. all-gather of the sums, where every rank needs all of it (stage 0, small tensors).
+ *     3. all-gather of the sums, if every rank needs all of them (stage 0, small tensors).
  * Buckets start in the order in which they become ready, which is the same on all ranks.
  *
  * In a deterministic run, the gradients of the slices of a batch are kept apart until the end of

@@ -108,7 +108,7 @@ kvs_status kvsi_zero_create(kvsi_reducer **out, kvs_model *model, const kvs_trai
 
     *out = NULL;
     if (!z)
-        return kvsi_fail(err, KVS_E_NOMEM, "out of memory for gradients");
+        return kvsi_no_memory(err, "gradients");
     TRY_OUT(kvsi_reducer_init(&z->base, model, config, first_group, err));
     TRY_OUT(kvsi_collectives_init(&z->collectives, &z->base, err));
     TRY_OUT(kvsi_reduce_scatter_create(&z->gradients, &z->collectives, err));
