@@ -28,5 +28,5 @@ refused() { # TEXT ARGUMENT...
     [[ $code != 0 && $(cat err) == *"$text"* ]] || fail "'$*' exits $code: $(cat err)"
 }
 refused "takes no model" theorem1 --model "$models/width4-depth2.safetensors"
-refused "needs a model that is given" hop-k --dropout 0.1
+refused "dropout applies to a model to be measured, found none" hop-k --dropout 0.1
 refused "nowhere.safetensors" hop-k --model nowhere.safetensors
