@@ -89,7 +89,7 @@ static size_t group_rank(const kvsi_command_options *command, const char *group)
     return rank;
 }
 
-void kvsi_command_order(size_t order[KVSI_OPTIONS_MAX], const kvsi_command_options *command)
+size_t kvsi_command_order(size_t order[KVSI_OPTIONS_MAX], const kvsi_command_options *command)
 {
     const size_t count = kvsi_command_count(command);
     size_t rank[KVSI_OPTIONS_MAX];
@@ -105,6 +105,7 @@ void kvsi_command_order(size_t order[KVSI_OPTIONS_MAX], const kvsi_command_optio
         rank[at] = now;
         order[at] = i;
     }
+    return count;
 }
 
 /* ---- assignments ----------------------------------------------------------------------------- */
@@ -496,7 +497,7 @@ void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, con
 {
     const size_t count = kvsi_command_count(command);
     const kvsi_parsed_options nothing = {0};
-    size_t order[KVSI_OPTIONS_MAX];
+    size_t order[KVSI_OPTIONS_MAX], shown;
     const char *group = NULL;
 
     kvsi_text_format(text, "usage: %s%s", command->command, count ? " [OPTION]..." : "");
@@ -506,8 +507,8 @@ void kvsi_options_help(kvsi_text *text, const kvsi_command_options *command, con
     kvsi_text_add(text, "\n\n");
     add_wrapped(text, command->purpose, 0, 0);
     kvsi_text_add(text, "\n");
-    kvsi_command_order(order, command);
-    for (size_t i = 0; i < count; i++) {
+    shown = kvsi_command_order(order, command);
+    for (size_t i = 0; i < shown; i++) {
         const kvsi_setting row = kvsi_command_row(command, order[i]);
 
         if (!group || strcmp(group, row.group) != 0)

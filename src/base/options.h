@@ -55,8 +55,8 @@ size_t kvsi_command_count(const kvsi_command_options *command);
 kvsi_setting kvsi_command_row(const kvsi_command_options *command, size_t index);
 /* Sets settings of `size` bytes to the defaults of all rows. */
 void kvsi_options_set_defaults(const kvsi_command_options *command, void *settings, size_t size);
-/* The indices of all rows, group by group. */
-void kvsi_command_order(size_t order[KVSI_OPTIONS_MAX], const kvsi_command_options *command);
+/* Sets `order` to the indices of all rows, group by group; returns their number. */
+size_t kvsi_command_order(size_t order[KVSI_OPTIONS_MAX], const kvsi_command_options *command);
 /* The index of a name that the command has. */
 size_t kvsi_command_index(const kvsi_command_options *command, const char *name);
 

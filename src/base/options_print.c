@@ -216,10 +216,10 @@ static void add_settings(kvsi_text *text, const kvsi_command_options *command, c
                          const kvsi_parsed_options *parsed, add_setting *add)
 {
     size_t order[KVSI_OPTIONS_MAX];
+    const size_t count = kvsi_command_order(order, command);
     const char *group = NULL;
 
-    kvsi_command_order(order, command);
-    for (size_t i = 0; i < kvsi_command_count(command); i++) {
+    for (size_t i = 0; i < count; i++) {
         const kvsi_setting row = kvsi_command_row(command, order[i]);
         kvsi_text words = {0};
 

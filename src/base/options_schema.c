@@ -99,9 +99,9 @@ json_t *kvsi_options_schema(const kvsi_command_options *command, const void *set
 {
     json_t *properties = json_object();
     size_t order[KVSI_OPTIONS_MAX];
+    const size_t count = kvsi_command_order(order, command);
 
-    kvsi_command_order(order, command);
-    for (size_t i = 0; i < kvsi_command_count(command); i++) {
+    for (size_t i = 0; i < count; i++) {
         const kvsi_setting row = kvsi_command_row(command, order[i]);
         json_t *section = section_schema(properties, row.group);
 
@@ -110,7 +110,7 @@ json_t *kvsi_options_schema(const kvsi_command_options *command, const void *set
         json_object_set_new(json_object_get(section, "properties"), row.name,
                             option_schema(&row, settings));
     }
-    for (size_t i = 0; i < kvsi_command_count(command); i++) { /* keys before all sections */
+    for (size_t i = 0; i < count; i++) { /* keys before all sections */
         const kvsi_setting row = kvsi_command_row(command, order[i]);
         json_t *section = json_object_get(properties, row.name), *alone;
 

@@ -49,9 +49,8 @@ typedef struct kvsi_text_list {
  * is the target kv with the form gate. */
 typedef struct kvsi_alias {
     const char *name; /* NULL ends a list */
-    int value;
     const char *also; /* the name of the second setting, an enum too */
-    int also_value;
+    int value, also_value;
 } kvsi_alias;
 
 /* What a setting means for a training run. */

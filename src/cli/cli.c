@@ -143,7 +143,7 @@ static int run_command(const kvsi_command *command, int argc, char **argv, int f
         code = comm ? fail_on_ranks(comm, &err) : kvsi_cli_fail(&err);
     kvs_comm_close(comm);
     /* The library returns KVS_E_LIMIT when a callback asks it to stop. */
-    if (kvsi_stop_signal() && (st == KVS_OK || st == KVS_E_LIMIT))
+    if (kvsi_stop_signal() && !command->stop_is_failure && (st == KVS_OK || st == KVS_E_LIMIT))
         return 128 + kvsi_stop_signal();
     return code;
 }
@@ -180,7 +180,7 @@ static void print_verbs(const kvsi_command *command, FILE *stream)
     for (const kvsi_command *const *verb = command->verbs; *verb; verb++)
         fprintf(stream, "  %-10s%s\n", (*verb)->name, (*verb)->summary);
     fprintf(stream, "\n'kvshift %s %s --help' shows the options.\n", command->name,
-            command->verbs[0]->name);
+            name_at(command->verbs, 0));
 }
 
 static int fail_unknown(const kvsi_command *command, const char *name)

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/options.h"
 
-/* A command that was stopped by a signal returns 128 + signal. */
+/* A command that was stopped by a signal returns 128 + signal, except `stop_is_failure`. */
 enum { KVSI_EXIT_DONE = 0, KVSI_EXIT_FAILED = 1, KVSI_EXIT_MISUSE = 2 };
 
 /* One run of a command. */
@@ -30,6 +30,7 @@ typedef struct kvsi_command {
      * kvsi_options_apply. */
     kvs_status (*apply)(void *settings, kvsi_parsed_options *parsed, kvs_err *err);
     kvs_status (*run)(void *settings, const kvsi_call *call, kvs_err *err);
+    int stop_is_failure; /* a command that was stopped by a signal exits with 1 */
     int on_ranks; /* all ranks run it together; rank 0 prints help and errors that all ranks have */
 
     const struct kvsi_command *const *verbs; /* "build" of 'kvshift data build'; ends with NULL */

@@ -387,6 +387,7 @@ static void set_defaults(void *data)
         .settings_size = sizeof(data_settings),                                                    \
         .set_defaults = set_defaults,                                                              \
         .run = verb,                                                                               \
+        .stop_is_failure = 1,                                                                      \
     };
 
 VERB(build, "encode text files into a corpus")

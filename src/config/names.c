@@ -15,9 +15,9 @@ const kvsi_name kvsi_shift_target_names[] = {
 };
 
 const kvsi_alias kvsi_shift_aliases[] = {
-    {"gate", KVS_SHIFT_K | KVS_SHIFT_V, "shift-form", KVS_SHIFT_GATE},
-    {"clamp", KVS_SHIFT_K | KVS_SHIFT_V, "shift-form", KVS_SHIFT_CLAMP},
-    {"smear", KVS_SHIFT_K, "shift-form", KVS_SHIFT_GATE},
+    {"gate", "shift-form", KVS_SHIFT_K | KVS_SHIFT_V, KVS_SHIFT_GATE},
+    {"clamp", "shift-form", KVS_SHIFT_K | KVS_SHIFT_V, KVS_SHIFT_CLAMP},
+    {"smear", "shift-form", KVS_SHIFT_K, KVS_SHIFT_GATE},
     {0},
 };
 

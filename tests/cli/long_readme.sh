@@ -85,6 +85,7 @@ documented_lines "$source"/docs/*.md | shorten >documented
 set -f
 ran=0
 while IFS= read -r command <&3; do
+    [[ $command == kvshift\ *\ * ]] || continue # the name of a command, not a line to type
     reason=$(missing_input "$command")
     if [[ -n $reason ]]; then
         echo "SKIPPED: no '$reason': $command"

@@ -386,7 +386,7 @@ static void every_model_row_is_in_config_json(void **state)
 
 static char *python; /* python/modeling_kvshift.py */
 
-/* The Python file runs Llama bodies; it has the keys of our object and the names of their values. */
+/* The Python file runs Llama bodies.  It has the keys of our object and the names of values. */
 static void check_python(const setting_table *of, const kvsi_setting *row, const char *value)
 {
     kvsi_train_options with, without;
