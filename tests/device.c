@@ -8,15 +8,15 @@
 #include <sys/mman.h>
 
 enum { BLOCKS_MAX = 1 << 14, ALIGNMENT = 64, PARTS_MAX = 3, SPANS_MAX = 64 };
-static const size_t BYTES = (size_t)1 << 30; /* only what is touched takes memory */
+static const size_t BYTES = (size_t)1 << 30; /* only touched pages use memory */
 
-/* Released blocks are not used again before all are released. */
+/* Released blocks are not reused until all are released. */
 typedef struct block {
     size_t at, bytes;
     int is_live;
 } block;
 
-/* A download under way. */
+/* A download in flight. */
 typedef struct delivery {
     void *to_host;
     unsigned char *bytes;
@@ -25,8 +25,8 @@ typedef struct delivery {
 } delivery;
 
 struct device {
-    unsigned char *addresses; /* what callers see: no access */
-    unsigned char *memory;    /* what is there */
+    unsigned char *addresses; /* seen by callers; no access */
+    unsigned char *memory;    /* the data */
     block blocks[BLOCKS_MAX];
     size_t count, live, end;
     delivery *deliveries;
@@ -113,7 +113,7 @@ static void device_release(const kvsi_context *c, void *memory)
         d->count = d->end = 0;
 }
 
-/* What is behind an address, `bytes` of which are used; NULL stays NULL. */
+/* The memory of an address, of which `bytes` are used; NULL for NULL. */
 static void *behind(const kvsi_context *c, const void *address, size_t bytes)
 {
     device *d = device_of(c);
@@ -141,7 +141,7 @@ static int32_t *integers(const kvsi_context *c, const int32_t *address, size_t c
 
 /* ---- the queue ---- */
 
-/* Counts an operation; 0 = it must do nothing. */
+/* Counts an operation; returns 0 if it must do nothing. */
 static int begin(const kvsi_context *c)
 {
     device *d = device_of(c);
@@ -172,7 +172,7 @@ static void device_download(kvsi_context *c, void *to_host, const void *from, si
     delivery *now;
 
     if (bytes > 0)
-        memset(to_host, 0xff, bytes); /* whoever reads before the sync sees NaN */
+        memset(to_host, 0xff, bytes); /* reads before the sync give NaN */
     if (!begin(c) || bytes == 0)
         return;
     assert_non_null(now = kvsi_alloc(1, sizeof *now));
@@ -351,7 +351,7 @@ static void norm_backward(kvsi_context *c, real *d_x, real *d_gain, real *d_bias
                            reals(c, d_y, n * dim), reals(c, x, n * dim), &now, n, dim);
 }
 
-/* Rows of y and residual may be parts of longer ones: only the last need not be whole. */
+/* Rows of y and residual may be parts of longer rows; memory may end with the last part. */
 static size_t strided(size_t n, const kvsi_matrix *w)
 {
     return n > 0 ? (n - 1) * kvsi_matrix_stride(w) + w->rows : 0;

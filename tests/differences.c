@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* A step of 1e-5 leaves h^2 f''' ~ 1e-10 and rounding of about 1e-16 * |loss| / h ~ 1e-10. */
+/* h = 1e-5: the truncation error is h^2 f''' ~ 1e-10, the rounding 1e-16 * |loss| / h ~ 1e-10. */
 #define STEP 1e-5
 #define TOLERANCE 1e-7
 
@@ -52,7 +52,7 @@ static double difference(trial *t, const operation *o, real *x)
     return (above - below) / (2 * STEP);
 }
 
-/* `start` is what was in d_x before the backward pass. */
+/* `start` is the value of d_x before the backward pass. */
 static void check_operand(trial *t, const operation *o, size_t which, const real *start)
 {
     const operand *of = &o->operands[which];
@@ -74,7 +74,7 @@ static void check_operand(trial *t, const operation *o, size_t which, const real
     kvsi_free(expected);
 }
 
-/* Gives the backward pass gradients to add to, or NaN where it must overwrite. */
+/* Sets gradients that the backward pass adds to, or NaN if it must overwrite them. */
 static void start_gradients(trial *t, const operation *o, real **start)
 {
     for (size_t k = 0; k < OPERANDS_MAX; k++) {

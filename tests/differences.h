@@ -14,7 +14,7 @@ typedef struct trial {
     kvsi_context c;
     kvsi_random random;
     const void *asked;                         /* passed to the operation's functions */
-    real *y, *d_y;                             /* output, and the gradient that comes back */
+    real *y, *d_y;                             /* output and its gradient */
     real *x[OPERANDS_MAX], *d_x[OPERANDS_MAX]; /* operands, and their gradients */
 } trial;
 
@@ -38,8 +38,8 @@ typedef struct operation {
 /* A trial of the reference operations. */
 trial differences_start(const kvsi_limits *limits, uint64_t seed);
 real *differences_normal(trial *t, size_t count); /* fresh memory */
-/* Checks and releases the trial.  x and d_y may be set beforehand; those that are NULL are
- * drawn. */
+/* Checks and releases the trial.  x and d_y may be set before; those that are NULL are drawn at
+ * random. */
 void differences_check(trial *t, const operation *o);
 
 /* Compares with values computed by hand: differences cannot detect a wrong forward pass. */

@@ -1,4 +1,4 @@
-/* family.h - the models that tests go through: every form, target and window of the
+/* family.h - the models that tests iterate over: every form, target and window of the
  * shift, grouped queries, every kind of position, sliding windows, both bodies. */
 #ifndef KVSI_TESTS_FAMILY_H
 #define KVSI_TESTS_FAMILY_H

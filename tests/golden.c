@@ -17,7 +17,7 @@ typedef struct golden {
     kvs_model_config config;
     kvsi_safetensors *body, *file;
     kvs_batch batch; /* `starts` is owned, the rest is a view into the file */
-    int drops;       /* whether the pass drops anything; if so, what */
+    int drops;       /* whether the pass has dropout; if so, its mask */
     support_dropout dropout;
     double loss; /* sum over the rows with a target */
 } golden;
@@ -135,7 +135,7 @@ static real *numbers_of(const golden *g, const char *name, size_t count)
     return values;
 }
 
-/* Every gradient in the file, and so many of the model's: all of the attention's at least. */
+/* Compares every gradient in the file; it has at least all of the attention's. */
 static void expect_gradients(const golden *g, const kvs_model *model, const support_result *result,
                              double limit)
 {

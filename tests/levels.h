@@ -14,7 +14,7 @@ typedef struct output {
     const char *name;
     const real *values;
     size_t count;
-    int gaps;     /* may keep its initial NaN, where the reference does */
+    int gaps;     /* may keep its initial NaN if the reference does */
     size_t terms; /* not 0: it is a sum over output terms - 1, whose size is used for the tolerance
                   too */
 } output;

@@ -39,7 +39,7 @@ typedef struct world {
 typedef struct end {
     world *world;
     size_t rank;
-    unsigned calls; /* a random sequence of its own, for delay() */
+    unsigned calls; /* state of the random generator of delay() */
     size_t started[KVSI_CHANNELS];
     kvs_comm comm;
     void (*body)(kvs_comm *comm, void *user);

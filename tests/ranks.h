@@ -1,4 +1,4 @@
-/* ranks.h - ranks as threads of this process, so that collectives can be tested without MPI, and
+/* ranks.h - ranks as threads of this process, so that collectives can be tested without MPI and
  * with sanitizers. */
 #ifndef KVSI_TESTS_RANKS_H
 #define KVSI_TESTS_RANKS_H

@@ -35,7 +35,7 @@ void support_fill_ids(int32_t *out, size_t count, uint64_t seed, size_t vocab);
 
 /* ---- folders ---- */
 
-char *support_make_dir(void); /* a fresh folder; end it with support_remove_dir */
+char *support_make_dir(void); /* a new folder; remove it with support_remove_dir */
 void support_remove_dir(char *path);
 
 /* Setup and teardown of tests or groups that work in one folder, support_dir. */

@@ -1,4 +1,4 @@
-/* What memory is free: the least of what the system, control groups and limits leave. */
+/* Free memory is the minimum of the limits of the system, control groups and the process. */
 #include "base/files.h"
 #include "base/machine.h"
 #include "base/memory.h"
@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A file below a root of the test's own. */
+/* Writes a file below the root folder of the test. */
 static void put(const char *root, const char *folder, const char *name, const char *text)
 {
     char dir[512], path[640];
@@ -58,7 +58,7 @@ static void the_system_tells_and_processes_share(void **state)
     support_remove_dir(root);
 }
 
-/* The limit of any group around the process counts; pages of files in it make way. */
+/* The limits of all groups of the process count; page cache in them counts as free. */
 static void groups_of_version_2_limit(void **state)
 {
     char *root = support_make_dir();
@@ -99,10 +99,10 @@ static void groups_of_version_1_limit(void **state)
     support_remove_dir(root);
 }
 
-/* The address space that is left, which a process has for itself. */
+/* The remaining address space of the process, which it does not share. */
 static void the_limit_of_a_process_counts(void **state)
 {
-    const rlim_t huge = (rlim_t)1 << 52; /* more than any process has, sanitized or not */
+    const rlim_t huge = (rlim_t)1 << 52; /* more than any process uses, even with sanitizers */
     char *root = support_make_dir(), text[64];
     struct rlimit before, limit;
 

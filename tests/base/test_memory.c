@@ -73,7 +73,7 @@ static void bytes_are_accounted(void **state)
     kvsi_free(NULL);
     kvsi_free(c);
     assert_int_equal(kvsi_memory_live(), live);
-    assert_int_equal(kvsi_memory_allocations() - calls, 3); /* a count of calls, not of blocks */
+    assert_int_equal(kvsi_memory_allocations() - calls, 3); /* counts calls, not blocks */
 }
 
 static void text_is_copied(void **state)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What analyze says of a model that has learned induction, for people and programs.
+# Output of analyze for a model that has learned induction, as text and as JSON.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 command -v python3 >/dev/null || { echo "skipped: no python3 to read JSON" >&2; exit 77; }
 
-json() { # EXPRESSION over `d`, which must be true of the JSON in out
+json() { # EXPRESSION over `d`, the JSON in out; it must be true
     python3 -c "import json; d = json.load(open('out')); assert $1, d" || fail "not '$1': $(cat out)"
 }
 

@@ -13,14 +13,14 @@ fail() {
     exit 1
 }
 
-# refused CODE TEXT OPTION...: as for a run that would write to new/run.
+# refused CODE TEXT OPTION...: training into new/run fails with the code and the text.
 refused() {
     local expected=$1 text=$2 code=0
     shift 2
     "$KVSHIFT" train --steps 1 --out new/run "$@" >"$work/out" 2>"$work/err" </dev/null || code=$?
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat "$work/err")"
-    [[ $(wc -l <"$work/err") == 1 ]] || fail "'$*' says more than one line: $(cat "$work/err")"
-    [[ $(cat "$work/err") == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat "$work/err")"
+    [[ $(wc -l <"$work/err") == 1 ]] || fail "'$*' prints more than one line: $(cat "$work/err")"
+    [[ $(cat "$work/err") == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat "$work/err")"
     [[ ! -s $work/out ]] || fail "'$*' prints: $(cat "$work/out")"
     [[ -z $(ls -A "$work/place") ]] || fail "'$*' leaves $(ls -A "$work/place")"
 }
@@ -71,7 +71,7 @@ refused 2 "option '--task'" --task sorting
 KVSHIFT_DIM=wide refused 2 "environment variable 'KVSHIFT_DIM'"
 refused 1 "nowhere" --init-from nowhere
 
-# A folder that cannot be made, seen before any training; also for root, whom no mode bits stop.
+# A folder that cannot be created is reported before training, also for root, who ignores mode bits.
 refused 1 "$work/out/run" --out "$work/out/run"
 refused 1 "/proc/" --out /proc/kvshift/run
 echo "passed"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The comparison of examples/novels, small: it runs, goes on where it was stopped, and is fair.
+# A small run of the comparison in examples/novels: it completes, resumes after a stop, and is fair.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 export KVSHIFT
@@ -22,7 +22,7 @@ if command -v gnuplot >/dev/null; then
     grep -q '</svg>' out/curves.svg || fail "no curves"
 fi
 
-# Compressed texts and JSON lines are the same texts.
+# Compressed files and JSON lines give the same corpus as the plain texts.
 mkdir forms
 as_zst texts/part1.txt >forms/part1.txt.zst
 printf '{"text": "%s\\n"}\n' "$(sed -z 's/\n$//; s/\n/\\n/g' texts/part2.txt)" >forms/part2.jsonl
@@ -30,22 +30,25 @@ as_zst forms/part2.jsonl >forms/part2.jsonl.zst && rm forms/part2.jsonl
 cp texts/part3.txt forms
 "$compare" --text forms --out forms-out --seeds 1 "${small[@]}" >log 2>&1 || fail "$(cat log)"
 for file in tokenizer.json runs/kv-1/model.safetensors; do
-    cmp "out/$file" "forms-out/$file" || fail "in other forms the same texts give another $file"
+    cmp "out/$file" "forms-out/$file" ||
+        fail "the same texts in other file formats give a different $file"
 done
 
-# What is done is not done again, and what was stopped goes on, to the same weights.
+# Finished runs are skipped.  An interrupted run resumes and gives the same weights.
 cp out/runs/kv-1/model.safetensors whole.safetensors
 rm -r out/runs/kv-1
 "$KVSHIFT" train --data out/data --model desk-1m --shift kv --context 32 --steps 4 --batch 2 --lr 2e-3 \
     --schedule cosine --warmup 1 --eval-every 2 --eval-sequences 3 --seed 1 --out other --quiet >/dev/null
 "$compare" --text texts --out out --seeds 2 "${small[@]}" >log 2>&1 || fail "$(cat log)"
 [[ $(grep -c ': done before$' log) == 3 ]] || fail "$(cat log)"
-cmp out/runs/kv-1/model.safetensors whole.safetensors || fail "made again, kv-1 has other weights"
-cmp out/runs/kv-1/model.safetensors other/model.safetensors || fail "the script trains otherwise"
+cmp out/runs/kv-1/model.safetensors whole.safetensors ||
+    fail "kv-1 has different weights when repeated"
+cmp out/runs/kv-1/model.safetensors other/model.safetensors ||
+    fail "the script trains with different settings"
 
-# The comparison is fair: with the same seed both models see the same batches and begin with the same
-# weights.  A shift that changes nothing (identity) and a learning rate of 0 show it: then the losses
-# of all batches are the same to the last digit.  test_init.c looks at the weights themselves.
+# The comparison is fair: with the same seed both models see the same batches and start from the
+# same weights.  This is checked with an identity shift and a learning rate of 0: the losses of all
+# batches must be equal to the last digit.  test_init.c compares the weights themselves.
 losses() { sed -n 's/.*"loss":\([0-9.]*\),.*/\1/p' "$1/train.jsonl"; }
 still() { # NAME SHIFT SEED
     "$KVSHIFT" train --data out/data --model desk-1m --context 32 --shift "$2" --shift-init identity \
@@ -56,16 +59,17 @@ still() { # NAME SHIFT SEED
 still none none 5
 still kv kv 5
 still other none 6
-[[ $(sort -u still/none.losses | wc -l) == 5 ]] || fail "the batches are all alike"
-cmp still/none.losses still/kv.losses || fail "the two models see other batches or begin otherwise"
+[[ $(sort -u still/none.losses | wc -l) == 5 ]] || fail "all batches are equal"
+cmp still/none.losses still/kv.losses ||
+    fail "the two models see different batches or start from different weights"
 ! cmp -s still/none.losses still/other.losses || fail "the seed changes nothing"
 
-# Misuse is told in one line.
+# Wrong arguments are reported in one line.
 refused() { # CODE TEXT ARGUMENT...
     local code=0
     "$compare" "${@:3}" >log 2>err || code=$?
     [[ $code == "$1" && $(wc -l <err) == 1 ]] || fail "'${*:3}' exits $code: $(cat err)"
-    grep -qF -- "$2" err || fail "'${*:3}' says: $(cat err)"
+    grep -qF -- "$2" err || fail "'${*:3}' prints: $(cat err)"
 }
 refused 2 "'--text' is needed" --out x
 refused 2 "'--out' is needed" --text texts

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Configuration files: what wins, what is refused, and that a file says all a run needs.
+# Configuration files: precedence, errors, and that a file is enough to repeat a run.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 examples=$(cd "$here/../../examples/configs" && pwd)
 
-# value KEY OPTION...: what 'train --print-config' says of a key, with its source.
+# value KEY OPTION...: value and source of a key in the output of 'train --print-config'.
 value() {
     local key=$1
     shift
@@ -26,13 +26,13 @@ refused() {
     before=$(ls)
     "$KVSHIFT" train "$@" >out 2>err </dev/null || code=$?
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
-    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
     [[ ! -s out ]] || fail "'$*' prints: $(cat out)"
     rm out err
     [[ $(ls) == "$before" ]] || fail "'$*' leaves $(ls)"
 }
 
-# What wins: default < preset < file < environment < command line.
+# Precedence: default < preset < file < environment < command line.
 cat >run.toml <<'END'
 model = "desk-1m"
 [training]
@@ -53,13 +53,13 @@ KVSHIFT_STEPS=25 is '30 from command line' steps --config run.toml --steps 30
 KVSHIFT_CONFIG=run.toml is '20 from file run.toml:4' steps
 is '6 from preset desk-10m' layers --config run.toml --model desk-10m
 is '"gate" from command line' shift-form --shift gate
-# A preset's batch is computed in parts; another batch in parts no larger.
+# A preset sets a micro-batch; another batch size gives a micro-batch that is not larger.
 is '240 from preset paper-19b' accumulate --model paper-19b
 is '60 from computed from other settings' accumulate --model paper-19b --batch 60
 is '5 from computed from other settings' accumulate --model paper-1.5b --batch 10
 is '2 from command line' accumulate --model paper-1.5b --batch 10 --accumulate 2
 
-# A task and a text exclude each other, unless one was said later.
+# A task and a text exclude each other, unless they come from sources of different precedence.
 echo 'task = "ngram"' >task.toml
 echo 'data = "nowhere"' >data.toml
 is '"induction" from default' task --config task.toml --data nowhere
@@ -71,7 +71,7 @@ refused 2 "exclude each other" --config both.toml
 printf 'task = "ngram"\npool = 64\n' >foreign.toml
 refused 2 "option '--pool' is for task induction" --config foreign.toml
 
-# JSON says the same.
+# JSON gives the same settings as TOML.
 cat >run.json <<'END'
 {"model": "desk-1m",
  "training": {"lr": 1e-3, "steps": 20},
@@ -82,11 +82,12 @@ END
 cmp from-toml from-json || fail "TOML and JSON differ"
 is '0.001 from file run.json:2' lr --config run.json
 
-# What is printed is a file that gives the same, and then prints itself.
+# The printed configuration, read as a file, gives the same configuration and prints itself.
 again() { # OPTION...
     "$KVSHIFT" train "$@" --print-config >once.toml
     "$KVSHIFT" train --config once.toml --print-config >twice.toml
-    diff <(sed 's/ *#.*//' once.toml) <(sed 's/ *#.*//' twice.toml) || fail "'$*' comes back changed"
+    diff <(sed 's/ *#.*//' once.toml) <(sed 's/ *#.*//' twice.toml) ||
+        fail "'$*' gives a different configuration when read back"
     cp twice.toml once.toml
     "$KVSHIFT" train --config once.toml --print-config >twice.toml
     cmp once.toml twice.toml || fail "'$*' is not stable"
@@ -99,7 +100,7 @@ again --body gpt2 --shift smear --dropout-attention 0.5 --sliding-window 4 --sli
 again --positions alibi --slopes 0.1,0.2,0.3,0.30000000000000004 --lr 0.12345678901234567
 again --shift-form hard --rotary-fraction 0.5 --tied --json --quiet --dry-run --cpu-level reference
 
-# What is wrong is said with file and line.
+# Errors name the file and the line.
 wrong() { # CODE TEXT LINE...
     local code=$1 text=$2
     printf '%s\n' "${@:3}" >wrong.toml
@@ -132,15 +133,16 @@ refused 1 "malformed JSON at line" --config wrong.json
 head -c 20 /dev/zero >wrong.toml
 refused 1 "wrong.toml:1: expected text, found byte 0x00" --config wrong.toml
 
-# The same bits from a file as from options.
+# A file gives the same weights, bit for bit, as the options.
 small=(--dim 32 --heads 2 --vocab 64 --pool 32 --max-length 32 --batch 8 --eval-sequences 16
     --steps 6 --seed 5 --quiet)
 "$KVSHIFT" train "${small[@]}" --out flags >/dev/null
 "$KVSHIFT" train "${small[@]}" --print-config >small.toml
 "$KVSHIFT" train --config small.toml --out file >/dev/null
-cmp flags/model.safetensors file/model.safetensors || fail "a file gives other weights than options"
+cmp flags/model.safetensors file/model.safetensors ||
+    fail "a file gives different weights than options"
 
-# The run's folder says how to do it again.
+# The run folder contains what is needed to repeat the run.
 for file in config.resolved.toml command.txt env.json; do
     [[ -s flags/$file ]] || fail "no $file"
 done
@@ -151,25 +153,28 @@ for key in version commit compiler blas threads cpu_level processor started; do
     grep -q "\"$key\": " flags/env.json || fail "env.json lacks '$key'"
 done
 "$KVSHIFT" train --config flags/config.resolved.toml --out third >/dev/null
-cmp flags/model.safetensors third/model.safetensors || fail "config.resolved.toml gives other weights"
+cmp flags/model.safetensors third/model.safetensors ||
+    fail "config.resolved.toml gives different weights"
 
-# A run that goes on: its settings now, every command line; the settings are not what resumes.
+# A resumed run keeps its newest settings and all command lines; the settings do not contain resume.
 "$KVSHIFT" train "${small[@]}" --steps 4 --checkpoint-every 2 --out on >/dev/null
 "$KVSHIFT" train "${small[@]}" --checkpoint-every 2 --out on --resume >/dev/null
-cmp flags/model.safetensors on/model.safetensors || fail "a resumed run has other weights"
+cmp flags/model.safetensors on/model.safetensors || fail "a resumed run has different weights"
 [[ $(wc -l <on/command.txt) == 2 ]] || fail "on/command.txt: $(cat on/command.txt)"
 grep -q '^steps = 6 ' on/config.resolved.toml || fail "the settings are not those of the resumed run"
-grep -q '^# resume is not set' on/config.resolved.toml || fail "the settings resume"
+grep -q '^# resume is not set' on/config.resolved.toml || fail "the settings contain resume"
 "$KVSHIFT" train --config on/config.resolved.toml --out fourth >/dev/null
-cmp flags/model.safetensors fourth/model.safetensors || fail "resolved settings of a resumed run"
+cmp flags/model.safetensors fourth/model.safetensors ||
+    fail "the resolved settings of a resumed run give different weights"
 
-# A folder that holds a run keeps its files.
+# A run that is refused does not overwrite files of the run folder.
 cp flags/config.resolved.toml kept
 code=0
 "$KVSHIFT" train "${small[@]}" --steps 9 --out flags >/dev/null 2>&1 || code=$?
-[[ $code == 1 ]] && cmp kept flags/config.resolved.toml || fail "a refused run left its settings"
+[[ $code == 1 ]] && cmp kept flags/config.resolved.toml ||
+    fail "a refused run overwrote the settings"
 
-# From a model: its options are shown, but are the model's to say; with a new shift, too.
+# With --init-from, the options of the model are shown as comments, also if a shift is added.
 "$KVSHIFT" train "${small[@]}" --shift none --out plain >/dev/null
 "$KVSHIFT" train --init-from plain --pool 32 --max-length 32 --print-config >model.toml
 grep -q '^# dim = 32 .*# model plain$' model.toml || fail "$(grep dim model.toml)"
@@ -182,7 +187,7 @@ cmp shifted/model.safetensors shifted-again/model.safetensors || fail "a retrofi
 refused 2 "option '--dim' is 64, but the model in 'plain' has 32" --init-from plain --dim 64 \
     --print-config
 
-# Text: what the corpus decides is left to it, and written down once it is known.
+# Text: settings that depend on the corpus are computed and recorded in the resolved settings.
 for ((i = 0; i < 200; i++)); do echo "line $i of a text that says $((i * i)) and no more"; done >text.txt
 "$KVSHIFT" data build text.txt -t bytes --out corpus >/dev/null 2>&1
 cat >text.toml <<'END'
@@ -207,12 +212,14 @@ grep -q '^# eval-every is computed' shown.toml || fail "$(grep eval shown.toml)"
 "$KVSHIFT" train --config text.toml --out text >/dev/null
 "$KVSHIFT" train --config shown.toml --out text-shown >/dev/null
 "$KVSHIFT" train --config text/config.resolved.toml --out text-resolved >/dev/null
-cmp text/model.safetensors text-shown/model.safetensors || fail "text from what was printed"
-cmp text/model.safetensors text-resolved/model.safetensors || fail "text from resolved settings"
+cmp text/model.safetensors text-shown/model.safetensors ||
+    fail "the printed configuration gives different weights for text"
+cmp text/model.safetensors text-resolved/model.safetensors ||
+    fail "the resolved settings give different weights for text"
 grep -q '^vocab = 256 .*# computed from other settings' text/config.resolved.toml ||
     fail "$(grep vocab text/config.resolved.toml)"
 
-# Other commands take files too.
+# Other commands read configuration files too.
 echo 'new-tokens = 5' >generate.toml
 "$KVSHIFT" generate -m text --config generate.toml --ids 1,2 >out || fail "generate from a file"
 "$KVSHIFT" generate --config generate.toml --print-config >out
@@ -226,9 +233,9 @@ grep -q '^# tokenizer is not set' out || fail "data build"
 "$KVSHIFT" ppl --print-config >out
 grep -q '^\[' out || fail "ppl --print-config"
 
-# The reference names every key once, with its default; it is what the command itself explains.
+# The reference contains every key once with its default and equals the output of the command.
 "$KVSHIFT" train --print-config explained | diff "$examples/reference.toml" - ||
-    fail "renew it: kvshift train --print-config explained >examples/configs/reference.toml"
+    fail "update it: kvshift train --print-config explained >examples/configs/reference.toml"
 "$KVSHIFT" train --print-config | sed -n 's/^\(# \)\{0,1\}\([a-z0-9-]*\) \(=\|is not set\|is computed\).*/\2/p' |
     sort >all-keys
 sed -n 's/^\(# \)\{0,1\}\([a-z0-9-]*\) = .*/\2/p' "$examples/reference.toml" | sort >its-keys
@@ -239,7 +246,7 @@ diff all-keys its-keys || fail "reference.toml does not name every key once"
 "$KVSHIFT" train --print-config | sed 's/ *#.*//' >defaults
 diff defaults from-reference || fail "reference.toml does not hold the defaults"
 
-# The other examples: settings that hold together, and a plan.
+# The other examples are valid and give a plan.
 for example in "$examples"/*.toml; do
     "$KVSHIFT" train --config "$example" --print-config >out || fail "$example"
     if grep -q '^data = ' "$example"; then
@@ -249,11 +256,11 @@ for example in "$examples"/*.toml; do
     fi
     grep -q '^  total ' out || fail "$example: $(cat out)"
 done
-# One that writes the preset out says what the preset says.
+# The example that spells out a preset equals the preset.
 "$KVSHIFT" train --model paper-2.9b --print-config | sed 's/ *#.*//' >from-preset
 "$KVSHIFT" train --config "$examples/paper-2.9b.toml" --print-config | sed 's/ *#.*//' >written-out
 diff from-preset written-out || fail "paper-2.9b.toml is not the preset"
-# Other readers of TOML agree that it is TOML.
+# Python's TOML parser reads the files.
 if python3 -c 'import tomllib' 2>/dev/null; then
     python3 - "$examples"/*.toml once.toml text/config.resolved.toml <<'END' || fail "not TOML"
 import sys, tomllib
@@ -263,7 +270,7 @@ for path in sys.argv[1:]:
 END
 fi
 
-# The schema: valid JSON with every key, for each command that takes files.
+# The schema is valid JSON with every key, for each command that reads configuration files.
 "$KVSHIFT" config schema >schema.json
 while read -r key; do
     grep -q "\"$key\": {" schema.json || fail "the schema lacks $key"

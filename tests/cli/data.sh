@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# kvshift data: build, info and check, and what they refuse.
+# kvshift data: build, info, check and their errors.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
@@ -20,8 +20,8 @@ refused() {
     shift 2
     run "$@"
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
-    [[ $(wc -l <err) == 1 ]] || fail "'$*' says more than one line: $(cat err)"
-    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 ]] || fail "'$*' prints more than one line: $(cat err)"
+    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
     [[ ! -s out ]] || fail "'$*' prints: $(cat out)"
 }
 
@@ -29,7 +29,7 @@ has() {
     grep -Eq -- "$1" out || fail "'$1' is not in: $(cat out)"
 }
 
-# Help, by every way.
+# All ways to ask for help.
 passed --help
 has '^usage: kvshift data'
 for verb in build info check; do
@@ -41,14 +41,14 @@ refused 2 "did you mean 'data build'?" biuld
 run
 [[ $code == 2 ]] || fail "no verb exits $code"
 
-# A corpus of one text, and what is said of it.
+# A corpus of one text and its description.
 for i in $(seq 200); do echo "line $i of a text that is cut by position"; done >text.txt
 passed build text.txt -t bytes --out new/corpus
 has 'a single document: its last 5 % for validation'
 [[ $(ls new) == corpus ]] || fail "left behind: $(ls new)"
 cp out built
 passed info new/corpus
-cmp -s built out || fail "'build' and 'info' say different things"
+cmp -s built out || fail "'build' and 'info' print different descriptions"
 passed info new/corpus --json
 has '"by": "position"'
 has '"vocab": 256'
@@ -61,19 +61,20 @@ KVSHIFT_SEED=7 passed build lines.jsonl text.txt --tokenizer bytes --field body 
 has '50 % of the documents for validation, seed 7'
 has '2 files'
 
-# A text by any name, and compressed, is the same text; without a separator it is one document.
+# File name and compression do not change a text; without a separator it is one document.
 cp text.txt text.md
 as_zst text.txt >text.txt.zst
 for file in text.md text.txt.zst; do
     passed build "$file" -t bytes --out "of-$file"
-    cmp "of-$file/train-00000.shard" new/corpus/train-00000.shard || fail "'$file' is read otherwise"
+    cmp "of-$file/train-00000.shard" new/corpus/train-00000.shard ||
+        fail "'$file' gives a different shard"
 done
 echo 'one<|endoftext|>two' >ends.txt
 passed build ends.txt -t bytes --separator '' --valid 0.5 --out whole
 has 'a single document'
 
-# Line ends of Windows and byte-order marks are kept, and that is said once.
-[[ ! -s err ]] || fail "an ordinary text is remarked on: $(cat err)"
+# Windows line ends and byte-order marks are kept; one note reports them.
+[[ ! -s err ]] || fail "an ordinary text causes a note: $(cat err)"
 printf '\xef\xbb\xbfone\r\ntwo\r\n' >crlf.txt
 passed build crlf.txt text.txt crlf.txt -t bytes --out crlf
 [[ $(cat err) == "CRLF line ends in 2 of 3 files, a byte-order mark in 2 of 3 files; they are kept"* ]] ||
@@ -85,14 +86,14 @@ tokens=$(awk '$1 == "train" || $1 == "valid" { n += $2 } END { print n }' out)
 passed build text.txt -t bytes --out again
 cmp again/train-00000.shard new/corpus/train-00000.shard || fail "two builds differ"
 
-# What is there stays, unless it may go.
+# An existing corpus is kept unless --overwrite is given.
 refused 2 "'new/corpus' already holds a corpus; --overwrite replaces it" \
     build text.txt -t bytes --out new/corpus
 passed build text.txt -t bytes --out new/corpus/ --overwrite --valid 0.5
 has 'its last 50 % for validation'
 [[ $(ls new) == corpus ]] || fail "left behind: $(ls new)"
 
-# Bad input: one line, and nothing is made.
+# Bad input: one line, and no file is created.
 : >empty.txt
 printf 'a' >one.txt
 refused 2 "'empty.txt' contains no text" build empty.txt -t bytes --out bad/corpus
@@ -116,7 +117,7 @@ refused 1 "cannot open 'nowhere'" info nowhere
 refused 1 "/proc/" build text.txt -t bytes --out /proc/kvshift/corpus
 [[ ! -e bad ]] || fail "left behind: $(find bad)"
 
-# A disk that is full: here, files of at most a few kilobytes.
+# A full disk, simulated by a limit of a few kilobytes on the file size.
 code=0
 (
     trap '' XFSZ
@@ -125,7 +126,7 @@ code=0
 ) >/dev/null 2>full || code=$?
 [[ $code == 1 && $(wc -l <full) == 1 && ! -e bad ]] || fail "a full disk: $code, $(cat full)"
 
-# Damage is found.
+# Damage is detected.
 printf 'X' | dd of=again/train-00000.shard bs=1 seek=1000 conv=notrunc status=none
 passed info again
 refused 1 "train-00000.shard' is damaged: expected checksum" check again
@@ -133,7 +134,7 @@ truncate -s -1 again/train-00000.shard
 refused 1 "do not fit" check again
 refused 1 "do not fit" info again
 
-# Files of others, which do not know their vocabulary.
+# Token files of other programs, which do not store the vocabulary size.
 printf '\001\000\002\000\003\000' >nano.bin
 refused 2 "'nano.bin' is not a kvshift shard" info nano.bin
 refused 1 "has id 3" info nano.bin --vocab 3

@@ -10,7 +10,7 @@ documented_lines() { # FILE...
             -e 's/[][]//g'
 }
 
-# Prints the command lines that stand in backquotes within a sentence and have an option.
+# Prints the command lines with an option that are in backquotes within a sentence.
 documented_mentions() { # FILE...
     grep -ohE '`(build/)?kvshift [^`]* -[^`]*`' "$@" | sed -E -e 's/`(build\/)?//g' -e 's/ (\.\.\.|…)//g' -e 's/ [|] .*//' -e 's/ [<>] ?[A-Za-z].*//'
 }

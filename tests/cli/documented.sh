@@ -8,7 +8,7 @@ source=$(cd "$here/../.." && pwd)
 cp -r "$source/examples" .
 files=("$source"/README.md "$source"/docs/*.md "$source"/docs/*/*.md "$source"/examples/*/README.md)
 
-# Placeholders are accepted where any text is; others get a value.
+# Placeholders are accepted for options that take any text; other placeholders get a value.
 fill_in() { sed -E -e 's/--task NAME/--task induction/' -e 's/\bN\b/1/'; }
 
 # Splits a line into words as a shell does, without expanding names of files, and runs it.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Models of every format, by their real files: the same text from each, and the right tokenizer
-# found.
+# Real model files of every format: each gives the same text and the right tokenizer is found.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
@@ -10,7 +9,7 @@ refused() {
     shift
     "$KVSHIFT" "$@" >out 2>err || code=$?
     [[ $code == 1 || $code == 2 ]] || fail "'$*' exits $code: $(cat err)"
-    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
 }
 
 data=${KVSHIFT_SHARED:-}/data
@@ -21,35 +20,35 @@ data=${KVSHIFT_SHARED:-}/data
 small=$data/stories260K
 for model in stories260K.bin stories260K_v1.bin stories260K.gguf; do
     "$KVSHIFT" generate -m "$small/$model" -t "$small/tok512.bin" --ids 1 --temp 0 -n 256 >out
-    cmp out "$small/expected_greedy.txt" || fail "$model writes something else: $(cat out)"
+    cmp out "$small/expected_greedy.txt" || fail "$model generates a different text: $(cat out)"
     "$KVSHIFT" inspect --check "$small/$model" >out
     grep -q 'all finite' out || fail "inspect --check $model: $(cat out)"
 done
 "$KVSHIFT" inspect "$small/stories260K.gguf" --json >out
 grep -q '"format": "GGUF"' out || fail "inspect --json: $(cat out)"
 
-# The tokenizer: in the file, beside the file, in the folder; or a clear word.
+# The tokenizer is in the file, beside the file or in the folder; if none is found, a clear error.
 "$KVSHIFT" generate -m "$small/stories260K.gguf" -p "Once upon" --temp 0 -n 20 >inside
 refused "there is no tokenizer.json, tokenizer.model or tokenizer.bin; name a tokenizer with -t" \
     generate -m "$small/stories260K.bin" -p "Once upon"
 ln -s "$small/stories260K.bin" model.bin
 ln -s "$small/tok512.model" tokenizer.model
 "$KVSHIFT" generate -m model.bin -p "Once upon" --temp 0 -n 20 >beside
-cmp inside beside || fail "the vocabulary inside and the one beside differ"
+cmp inside beside || fail "the tokenizers inside and beside the file differ"
 printf 'Once upon a time, there was a cat.' >text
 "$KVSHIFT" ppl -m model.bin text >ppl.bin
 "$KVSHIFT" ppl -m "$small/stories260K.gguf" text >ppl.gguf
 diff <(grep -i perplexity ppl.bin) <(grep -i perplexity ppl.gguf) || fail "perplexities differ"
 
-# Others' weights are a start for training.
+# Training can start from weights of other programs.
 "$KVSHIFT" train --init-from model.bin --retrofit kv --task induction --steps 1 --quiet --batch 4 \
     --eval-sequences 4 --out tuned >/dev/null
 "$KVSHIFT" inspect --check tuned >out
 grep -q '^  shift  *kv$' out || fail "no shift in the tuned model: $(cat out)"
 
-# From text to text with another's tokenizer.
+# Text generation with the tokenizer of another program.
 if command -v python3 >/dev/null && [[ -d $data/stories15M && -d $data/tokenizer-llama2 ]]; then
-    python3 - "$KVSHIFT" "$data" <<'PYTHON' || fail "stories15M goes on otherwise"
+    python3 - "$KVSHIFT" "$data" <<'PYTHON' || fail "stories15M generates a different continuation"
 import json, subprocess, sys
 command, data = sys.argv[1:]
 for case in json.load(open(f"{data}/stories15M/reference.json"))["cases"]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Help, version, and what is said to those who mistype.
+# Help, version and errors for mistyped names.
 set -euo pipefail
 : "${KVSHIFT:?names the command to test}"
 
@@ -23,12 +23,12 @@ refused() {
     shift 2
     run "$@"
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat "$work/err")"
-    [[ $(wc -l <"$work/err") == 1 ]] || fail "'$*' says more than one line: $(cat "$work/err")"
-    [[ $(cat "$work/err") == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat "$work/err")"
+    [[ $(wc -l <"$work/err") == 1 ]] || fail "'$*' prints more than one line: $(cat "$work/err")"
+    [[ $(cat "$work/err") == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat "$work/err")"
     [[ ! -s $work/out ]] || fail "'$*' prints: $(cat "$work/out")"
 }
 
-# Help goes to standard output and is the same by every way.
+# Help goes to standard output and is the same for all ways to ask for it.
 for way in help --help -h; do
     run "$way"
     [[ $code == 0 && ! -s $work/err ]] || fail "'$way' exits $code"
@@ -48,13 +48,13 @@ run
 [[ $code == 2 ]] || fail "no command exits $code"
 grep -q '^usage: ' "$work/err" || fail "no command prints no usage"
 
-# Defaults are shown, and stay true whatever else is on the line.
+# Defaults are shown and do not depend on other options.
 run train --dim 64 --help
 grep -q -- '--dim N .*(default: 128)' "$work/out" || fail "the default of --dim is not shown"
 tr -s ' \n' ' ' <"$work/out" | grep -q -- '--shift NAME .*none, k, v, kv, qkv, gate' || fail "no shifts are shown"
 grep -q -- '--positions NAME .*rope, alibi, learned or none' "$work/out" || fail "no positions"
 
-# Version, for people and for programs.
+# The version, as text and as JSON.
 run --version
 [[ $code == 0 ]] || fail "--version exits $code"
 cp "$work/out" "$work/first"
@@ -70,7 +70,7 @@ if command -v python3 >/dev/null; then
     python3 -m json.tool "$work/out" >/dev/null || fail "version --json is not JSON"
 fi
 
-# The nearest name.
+# Unknown names: the error suggests the nearest name.
 refused 2 "unknown command 'trian'; did you mean 'train'?" trian
 refused 2 "unknown command 'zzz'" zzz
 refused 2 "did you mean 'report'?" help reprot
@@ -84,7 +84,7 @@ refused 2 "unexpected argument 'b'" inspect a b
 refused 2 "did you mean 'inspect'?" inspcet
 refused 1 "$work/nowhere" report "$work/nowhere"
 
-# Output that cannot be written is a failure.
+# If output cannot be written, the command fails.
 if [[ -w /dev/full ]]; then
     code=0
     "$KVSHIFT" version >/dev/full 2>"$work/err" || code=$?

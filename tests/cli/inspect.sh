@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What inspect says of models: configuration, sizes, memory, coefficients; for people and programs.
+# Output of inspect: configuration, sizes, memory, coefficients; as text and as JSON.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
@@ -9,8 +9,8 @@ refused() {
     shift 2
     "$KVSHIFT" inspect "$@" >out 2>err || code=$?
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
-    [[ $(wc -l <err) == 1 && ! -s out ]] || fail "'$*' says: $(cat err out)"
-    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 && ! -s out ]] || fail "'$*' prints: $(cat err out)"
+    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
 }
 
 # has FILE LINE...: lines of the output, with single spaces.
@@ -31,7 +31,7 @@ make() { # NAME OPTION...
 }
 
 # A shifted model.  Per layer: q, o 1024; k, v 512; MLP 3 x 3072; norms 64; 8 taps; and a last norm
-# of 32.  At a rate of 0 the identity stays what it is.
+# of 32.  With a learning rate of 0 the coefficients stay at the identity.
 make kv --heads 4 --kv-heads 2 --layers 2 --shift-init identity
 "$KVSHIFT" inspect kv >out
 has out "body llama" "shift kv" "shift-init identity" "kv-heads 2" "ffn 96" "context 15" \
@@ -44,11 +44,12 @@ has out "body llama" "shift kv" "shift-init identity" "kv-heads 2" "ffn 96" "con
     "α1>α2 4 0" "α1≤α2 0 0"
 ! grep -q 'rope-base\|dropout\|shift-window' out || fail "defaults are shown: $(cat out)"
 
-# By its files, from anywhere; the same for programs.
+# A model can be named by its folder or its files; --json has the same values.
 for path in kv/ kv/config.json kv/model.safetensors; do
-    "$KVSHIFT" inspect "$path" | cmp -s - out || fail "'$path' gives something else"
+    "$KVSHIFT" inspect "$path" | cmp -s - out || fail "'$path' gives different output"
 done
-(cd kv && "$KVSHIFT" inspect config.json) | cmp -s - out || fail "a bare name gives something else"
+(cd kv && "$KVSHIFT" inspect config.json) | cmp -s - out ||
+    fail "a bare file name gives different output"
 "$KVSHIFT" inspect kv --json >out.json
 has out.json '"shift_init": "identity",' '"kv_heads": 2,' '"all": 26800,' \
     '"without_embeddings": 24752,' '"full_cache_bytes": 4096,' '"current_current": 4,' \
@@ -64,7 +65,7 @@ assert heads[0]["kind"] == "current_current" and found["configuration"]["slopes"
 PYTHON
 fi
 
-# Every form, in its own way.
+# Output for every form of the shift.
 make channel --shift qkv --shift-form channel --shift-init identity --shift-window 2 --kv-heads 2
 "$KVSHIFT" inspect channel >out
 has out "layer kv head α3 α2 α1 β3 β2 β1" "layer head γ3 γ2 γ1" \
@@ -84,7 +85,7 @@ make none --shift none
 "$KVSHIFT" inspect none >out
 ! grep -q coefficients out || fail "an unshifted model has coefficients: $(cat out)"
 
-# config.json alone is enough for all but the coefficients.
+# config.json alone is enough for everything except the coefficients.
 mkdir alone
 cp kv/config.json alone
 "$KVSHIFT" inspect alone >out
@@ -92,7 +93,7 @@ has out "all 26800" "coefficients: unknown, no weights in 'alone'"
 "$KVSHIFT" inspect alone --json >out.json
 has out.json '"coefficients": null'
 
-# A checkpoint vouches for its files; a plain folder does not.
+# A checkpoint has checksums of its files; a plain folder has none.
 make run --steps 2 --checkpoint-every 1
 "$KVSHIFT" inspect --check run >out
 grep -qx 'check: .* values, all finite; checksums: none' out || fail "$(cat out)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Benches, short ones: what they print for people and programs, and what they refuse.
+# Short benchmarks: output as text and as JSON, and errors.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
@@ -9,8 +9,8 @@ refused() {
     shift 2
     "$KVSHIFT" bench "$@" >out 2>err </dev/null || code=$?
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
-    [[ $(wc -l <err) == 1 && ! -s out ]] || fail "'$*' says: $(cat err out)"
-    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 && ! -s out ]] || fail "'$*' prints: $(cat err out)"
+    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
 }
 
 has_keys() { # FILE KEY...
@@ -27,12 +27,12 @@ for verb in machine train attention infer compare; do
     ! grep -q '.\{101\}' help || fail "'bench $verb --help' has long lines"
 done
 
-# As long as a measurement of the peak, so that other work on the machine disturbs both alike.
+# As long as the measurement of the peak, so that other load on the machine affects both equally.
 tiny=(train --model tiny --batch 4 --length 128 --steps 5)
 
 "$KVSHIFT" bench "${tiny[@]}" --shift none >out
-grep -q '^model       tiny, shift none, 4 x 128 tokens' out || fail "train says: $(cat out)"
-! grep -q unshifted out || fail "no shift, but something unshifted: $(cat out)"
+grep -q '^model       tiny, shift none, 4 x 128 tokens' out || fail "train prints: $(cat out)"
+! grep -q unshifted out || fail "unshifted results without a shift: $(cat out)"
 "$KVSHIFT" bench "${tiny[@]}" --shift kv --profile --json >kv.json
 "$KVSHIFT" bench "${tiny[@]}" --shift none --threads 1 --json >none.json
 "$KVSHIFT" bench attention --len 1024 --head-size 64 --heads 4 --kv-heads 2 --rounds 5 --json >att.json
@@ -43,9 +43,9 @@ has_keys kv.json model shift threads tokens_per_s step_ms best median gflops pea
 has_keys machine.json peak_gflops peak_gflops_one_thread read_gb_per_s gemm "kvlm qkv" \
     backward_weight_gflops
 has_keys att.json forward backward fraction_of_peak peak_rss_mb start_rss_mb
-! grep -q 'overhead\|profile"' none.json || fail "none.json says too much: $(cat none.json)"
+! grep -q 'overhead\|profile"' none.json || fail "none.json has unexpected keys: $(cat none.json)"
 
-grep -q '"threads": 1' none.json || fail "--threads is not obeyed"
+grep -q '"threads": 1' none.json || fail "--threads has no effect"
 
 if command -v python3 >/dev/null; then
     python3 - <<'PYTHON' || fail "the numbers: $(cat kv.json att.json machine.json)"
@@ -54,7 +54,7 @@ kv, none, att, machine = (json.load(open(f)) for f in
                           ("kv.json", "none.json", "att.json", "machine.json"))
 for found in (kv["fraction_of_peak"], none["fraction_of_peak"], att["fraction_of_peak"]):
     assert 0 < found < 1.2, found
-# No upper limit here: these are near the peak, which one round on a busy machine may miss by far.
+# No upper limit: on a busy machine one round may measure the peak too low.
 assert all(product["fraction_of_peak"] > 0 for product in machine["gemm"].values())
 assert kv["step_ms"]["best"] <= kv["step_ms"]["median"]
 work = 512 * (6 * (2 * (4 * 128 * 128 + 3 * 128 * 352) + 256 * 128) + 6 * 2 * 128 * 128)
@@ -70,31 +70,32 @@ fi
 
 # Two results side by side.
 "$KVSHIFT" bench compare kv.json kv.json >out
-grep -Eq '^tokens_per_s +[0-9.e+]+ +[0-9.e+]+ +1\.000$' out || fail "compare says: $(cat out)"
+grep -Eq '^tokens_per_s +[0-9.e+]+ +[0-9.e+]+ +1\.000$' out || fail "compare prints: $(cat out)"
 ! grep -q differs out || fail "a result differs from itself: $(cat out)"
 "$KVSHIFT" bench compare kv.json none.json >out
-grep -q "^shift differs: 'kv' and 'none'$" out || fail "compare does not tell: $(cat out)"
+grep -q "^shift differs: 'kv' and 'none'$" out ||
+    fail "compare does not report the difference: $(cat out)"
 grep -Eq '^step_ms.median ' out || fail "compare lacks nested numbers: $(cat out)"
 echo '{"a": "b"}' >other.json
 refused 1 "have no number in common" compare kv.json other.json
 refused 1 "nowhere.json" compare kv.json nowhere.json
 refused 2 "expected at least 2 FILE" compare kv.json
 
-# A step for every line, with the weights and the batch it starts from.
+# One step per input line; --save writes the initial weights and the batch.
 printf '\n\n\n' | "$KVSHIFT" bench "${tiny[@]}" --paced --save saved >out
-[[ $(grep -c '^{"seconds": [0-9.e-]*, "loss": ' out) == 3 ]] || fail "paced says: $(cat out)"
+[[ $(grep -c '^{"seconds": [0-9.e-]*, "loss": ' out) == 3 ]] || fail "paced prints: $(cat out)"
 grep -q '^{"ready": true, "batch": 4, "length": 128}$' out || fail "paced is not ready: $(cat out)"
 for file in config.json model.safetensors batch.safetensors; do
     [[ -s saved/$file ]] || fail "--save did not write $file"
 done
-"$KVSHIFT" inspect saved >/dev/null || fail "the saved model is not sound"
+"$KVSHIFT" inspect saved >/dev/null || fail "the saved model is invalid"
 
-# Inference: a model with random weights, with and without its shift, then a file as it is.
+# Inference: random weights with and without the shift, then a model file.
 small=(--prompt 24 --gen 6 --depth 4 --rounds 2)
 TMPDIR=$work "$KVSHIFT" bench infer --model tiny --dtype q8_0 --shift kv "${small[@]}" --json >infer.json
 has_keys infer.json model dtype shift kv_cache prompt_tok_s gen_tok_s bytes_per_token read_gb_s \
     machine_read_gb_s peak_rss_mb load_ms overhead_vs_vanilla prompt_overhead_vs_vanilla
-[[ -z $(find . -name 'kvshift-bench-*') ]] || fail "the models of a bench are still there"
+[[ -z $(find . -name 'kvshift-bench-*') ]] || fail "temporary models are left behind"
 "$KVSHIFT" bench infer --model saved "${small[@]}" --kv-cache f16 --batch 3 --json >f32.json
 TMPDIR=$work "$KVSHIFT" bench infer --model saved --dtype q4_0 "${small[@]}" >out
 grep -Eq '^generation  [0-9.]+ tokens/s .* 6 tokens after 4, 1 at a time$' out || fail "infer: $(cat out)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PyTorch trains our model, from our weights, to the same losses; bench/vs_pytorch refuses otherwise.
+# PyTorch trains our model from our weights to the same losses; otherwise bench/vs_pytorch fails.
 set -euo pipefail
 : "${KVSHIFT:?names the command to test}"
 
@@ -18,7 +18,7 @@ fail() {
     exit 1
 }
 
-# Grouped heads and the largest head size among the models; few tokens, so that it is soon over.
+# Models with grouped heads and with the largest head size; few tokens to keep the test short.
 for model in tiny kvlm; do
     "$python" "$here/vs_pytorch" --kvshift "$KVSHIFT" --python "$python" --model "$model" \
         --batch 2 --length 24 --rounds 1 --json "$work/$model.json" >"$work/out"
@@ -28,7 +28,7 @@ for model in tiny kvlm; do
     done
 done
 
-# Another batch is another model: losses differ, and nothing is compared.
+# With another batch the losses differ and no speed is compared.
 "$KVSHIFT" bench train --model tiny --batch 2 --length 24 --paced --save "$work/one" <<<$'\n\n' \
     >/dev/null
 cat >"$work/python" <<END
@@ -41,5 +41,5 @@ code=0
 "$python" "$here/vs_pytorch" --kvshift "$KVSHIFT" --python "$work/python" --model tiny --batch 2 \
     --length 20 --rounds 1 >"$work/out" 2>"$work/err" || code=$?
 [[ $code == 1 ]] || fail "different batches exit $code: $(cat "$work/out")"
-grep -q 'do not train the same model' "$work/err" || fail "it says: $(cat "$work/err")"
+grep -q 'do not train the same model' "$work/err" || fail "it prints: $(cat "$work/err")"
 echo "passed"

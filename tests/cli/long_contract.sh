@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What scripts and programs of users rely on: output, exit codes, keys, columns, and the bits of short
+# The interface that users' scripts rely on: output, exit codes, keys, columns, and bits of short
 # runs.  Each tests/contract/NAME.txt is a transcript.  Its lines "$ COMMAND" are run in order, in one
 # folder per transcript, and what they print must equal what the transcript holds: output indented, errors behind
 # "!", the exit code if it is not 0.
 #
 #   tests/cli/long_contract.sh            compares
-#   tests/cli/long_contract.sh --update   writes the transcripts anew; read the difference before you commit
+#   tests/cli/long_contract.sh --update   rewrites the transcripts; read the diff before you commit
 #
 # Runs use one thread and the level "baseline", whose bits are the same on every x86-64 machine with
 # the same compiler.
@@ -23,7 +23,7 @@ if ! command -v mpirun >/dev/null || ! "$KVSHIFT" version | grep -q 'MPI yes'; t
 fi
 . "$here/mpirun.bash"
 
-# ---- what the transcripts call -------------------------------------------------------------------
+# ---- functions for the transcripts ---------------------------------------------------------------
 
 kvshift() { "$KVSHIFT" "$@"; }
 
@@ -57,7 +57,7 @@ normalise() {
         -e 's/[ \t]+$//'
 }
 
-# ---- running them --------------------------------------------------------------------------------
+# ---- run the transcripts -------------------------------------------------------------------------
 
 transcribe() { # TRANSCRIPT
     local line code

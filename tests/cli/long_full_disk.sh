@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A disk that fills up while a run writes to it: one clear line, the last whole checkpoint as it was,
-# and after making room the same bytes as a run that never was in need.
+# A disk that fills up during a run: one clear line, the last complete checkpoint is unchanged, and
+# after space is freed the run resumes to the same bytes as an undisturbed run.
 set -euo pipefail
 : "${KVSHIFT:?names the command to test}"
 
@@ -36,15 +36,15 @@ train() { # DIR OPTION...
 }
 strip() { sed 's/,"seconds":[^,}]*//' "$1/train.jsonl" | tail -n +2; }
 
-# full WHAT DIR OPTION...: a run that must end for want of room.
+# full WHAT DIR OPTION...: a run that must fail because the disk is full.
 full() {
     local what=$1 code=0
     shift
     train "$@" >out 2>err || code=$?
     [[ $code == 1 ]] || fail "$what: exit $code, $(cat err)"
-    [[ $(wc -l <err) == 1 ]] || fail "$what says more than one line: $(cat err)"
+    [[ $(wc -l <err) == 1 ]] || fail "$what prints more than one line: $(cat err)"
     grep -Eq "^kvshift: cannot (write|make|sync).*No space left on device" err ||
-        fail "$what says: $(cat err)"
+        fail "$what prints: $(cat err)"
     [[ -z $(find "$1" -name '*.tmp-*') && ! -e $1/ckpt/.filling ]] ||
         fail "$what: left behind: $(find "$1" -name '*.tmp-*' -o -name .filling)"
     if [[ -e $1/ckpt/latest ]]; then
@@ -54,7 +54,7 @@ full() {
 
 train whole >/dev/null
 
-# All checkpoints are kept until nothing fits; then there is room, and the run goes on.
+# Checkpoints are kept until the disk is full; then space is freed and the run resumes.
 full "a disk that fills up" disk/run --keep 0
 newest=$(readlink disk/run/ckpt/latest)
 [[ -n $newest && $newest != step-00000120 ]] || fail "the disk was not filled: latest is $newest"
@@ -62,13 +62,13 @@ cp -r "disk/run/ckpt/$newest" before
 full "going on without room" disk/run --keep 0 --resume
 diff -r before "disk/run/ckpt/$newest" || fail "the last checkpoint changed"
 mount -o remount,size=64m disk
-train disk/run --keep 0 --resume >/dev/null || fail "no way on after making room"
-cmp whole/model.safetensors disk/run/model.safetensors || fail "a full disk gives other weights"
-cmp <(strip whole) <(strip disk/run) || fail "a full disk gives another log"
-cmp whole/samples.jsonl disk/run/samples.jsonl || fail "a full disk gives other samples"
+train disk/run --keep 0 --resume >/dev/null || fail "cannot resume after space was freed"
+cmp whole/model.safetensors disk/run/model.safetensors || fail "a full disk gives different weights"
+cmp <(strip whole) <(strip disk/run) || fail "a full disk gives a different log"
+cmp whole/samples.jsonl disk/run/samples.jsonl || fail "a full disk gives different samples"
 echo "filled up at $newest: the same weights, log and samples"
 
-# The same wherever it hits: with less and less left, down to nothing.
+# The same for every place of the failure: less and less free space, down to none.
 for left in 400 200 100 60 30 12 4 0; do
     rm -rf disk/*
     mount -o remount,size=16m disk
@@ -81,8 +81,9 @@ for left in 400 200 100 60 30 12 4 0; do
         diff -r "$dir" "disk/run/ckpt/${dir##*/}" >/dev/null || fail "$left KiB left: ${dir##*/} changed"
     done
     rm disk/ballast
-    train disk/run --resume >/dev/null || fail "$left KiB left: no way on"
-    cmp whole/model.safetensors disk/run/model.safetensors || fail "$left KiB left: other weights"
-    cmp <(strip whole) <(strip disk/run) || fail "$left KiB left: another log"
+    train disk/run --resume >/dev/null || fail "$left KiB left: cannot resume"
+    cmp whole/model.safetensors disk/run/model.safetensors ||
+        fail "$left KiB left: different weights"
+    cmp <(strip whole) <(strip disk/run) || fail "$left KiB left: different log"
 done
 echo "passed"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Published hop-k models err as they are known to, dropout off and on.
+# Published hop-k models have their known error rates, with and without dropout.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 models=${KVSHIFT_SHARED:-}/data/hopk
@@ -14,7 +14,7 @@ for depth in 2 3; do
         grep -q '"here",16,' "$depth-$dropout/errors.csv" || fail "no error at 16 hops"
     done
 done
-# With dropout off two hops are three times as often right: the digits of the two errors.
+# Without dropout two hops are right three times as often; this compares the two error rates.
 error() { # FOLDER
     sed -n 's/^"","here",2,\([0-9.e-]*\),.*/\1/p' "$1/errors.csv"
 }

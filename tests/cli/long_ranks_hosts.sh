@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Ranks on two hosts with TCP between them: two network namespaces with a cable, each with a name of
-# its own.  They train what one process does; killing the process of one host ends the job with a
-# line that names it, and the next start goes on.
+# its own.  They train the same model as one process.  If the process of one host is killed, the job
+# ends with a line that names the rank, and the next start resumes.
 set -euo pipefail
 : "${KVSHIFT:?names the command to test}"
 . "$(dirname "$0")/mpirun.bash"
@@ -45,14 +45,14 @@ for host in "$first" "$second"; do
     number=$((number + 1))
 done
 
-# on_host NAME COMMAND...: there, under that name.
+# on_host NAME COMMAND...: runs a command in the host's namespace with its host name.
 cat >on_host <<'END'
 #!/usr/bin/env bash
 name=$1
 shift
 exec ip netns exec "$name" unshare --uts sh -c 'hostname "$1"; shift; exec "$@"' sh "$name" "$@"
 END
-# What mpirun calls instead of ssh: an address and a command line.
+# mpirun calls this instead of ssh, with an address and a command line.
 cat >agent <<END
 #!/usr/bin/env bash
 shift
@@ -80,8 +80,8 @@ on_two_hosts "${run[@]}" --dry-run >out 2>err || fail "no two hosts: $(cat err)"
 grep -q "^  rank 0 *$first, " out && grep -q "^  rank 1 *$second, " out || fail "map: $(cat out)"
 before=$(sent "$second")
 on_two_hosts "${run[@]}" --out "$work/two" >out 2>err || fail "$(cat err)"
-cmp whole/model.safetensors two/model.safetensors || fail "two hosts: other bits"
-(($(sent "$second") - before > 60 * 100000)) || fail "nothing went over the cable"
+cmp whole/model.safetensors two/model.safetensors || fail "two hosts: different bits"
+(($(sent "$second") - before > 60 * 100000)) || fail "no data was sent over the cable"
 
 # ---- one host dies ----
 
@@ -105,10 +105,10 @@ done
 kill -KILL "$victim"
 started=$SECONDS
 wait $job || code=$?
-[[ $code != 0 ]] || fail "the job says that all is well"
+[[ $code != 0 ]] || fail "the job reports success"
 ((SECONDS - started <= 60)) || fail "the job took $((SECONDS - started)) s to end"
-grep -Eq 'rank 1 .*(signal 9|Killed)' err || fail "nobody names rank 1: $(cat err)"
+grep -Eq 'rank 1 .*(signal 9|Killed)' err || fail "no line names rank 1: $(cat err)"
 [[ -z $(ip netns pids "$first") ]] || fail "processes are left: $(ip netns pids "$first")"
 "$KVSHIFT" inspect --check killed/ckpt/latest >out || fail "damaged: $(cat out)"
 on_two_hosts "${run[@]}" --resume auto --out "$work/killed" >out 2>err || fail "$(cat err)"
-cmp whole/model.safetensors killed/model.safetensors || fail "resumed: other bits"
+cmp whole/model.safetensors killed/model.safetensors || fail "resumed: different bits"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A rank that dies ends the job in bounded time with a line that names it; what it had saved is whole,
-# and a loop that starts it again goes on to the bits of a run that nobody killed.
+# If a rank dies, the job ends in bounded time with a line that names it.  Its checkpoints are
+# complete, and a loop that restarts it ends with the same bits as an undisturbed run.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 . "$here/mpirun.bash"
@@ -10,8 +10,8 @@ run=("$KVSHIFT" train --dim 64 --heads 2 --layers 2 --vocab 64 --pool 32 --max-l
 
 "${run[@]}" --out whole >out
 
-# The process of one rank of the job that has our folder; kvshift starts itself anew once, so that
-# a process may be gone again.
+# The process of one rank of the job in our folder.  kvshift re-executes itself once, so a process
+# may disappear again.
 find_rank() { # RANK
     local process
     for process in $(pgrep -f -- "--out $work/killed" || true); do
@@ -25,7 +25,7 @@ find_rank() { # RANK
 
 steps() { if [[ -e killed/train.jsonl ]]; then wc -l <killed/train.jsonl; else echo 0; fi; }
 
-# Kills one rank once the run is some steps further, and expects the job to end.
+# Kills one rank after some more steps and expects the job to end.
 kill_one() { # RANK
     local rank=$1 before started victim code=0
     before=$(steps)
@@ -43,8 +43,8 @@ kill_one() { # RANK
     started=$SECONDS
     wait $job || code=$?
     ((SECONDS - started <= 60)) || fail "the job took $((SECONDS - started)) s to end"
-    [[ $code != 0 ]] || fail "the job says that all is well"
-    grep -Eq "rank $rank .*(signal 9|Killed)" err || fail "nobody names rank $rank: $(cat err)"
+    [[ $code != 0 ]] || fail "the job reports success"
+    grep -Eq "rank $rank .*(signal 9|Killed)" err || fail "no line names rank $rank: $(cat err)"
     [[ -z $(find_rank 0)$(find_rank 1)$(find_rank 2)$(find_rank 3) ]] || fail "ranks are left"
     if [[ -e killed/ckpt/latest ]]; then
         "$KVSHIFT" inspect --check killed/ckpt/latest >out || fail "damaged: $(cat out)"
@@ -58,10 +58,10 @@ kill_one 0
 for _ in 1 2 3; do
     ranks 4 "${run[@]}" --resume auto --out "$work/killed" >out 2>err && break
 done
-cmp whole/model.safetensors killed/model.safetensors || fail "other bits than without a kill"
+cmp whole/model.safetensors killed/model.safetensors || fail "different bits than without a kill"
 [[ $(wc -l <killed/train.jsonl) == 61 ]] || fail "the log has $(wc -l <killed/train.jsonl) lines"
 
-# A rank that stops and says nothing: the others time out.
+# A rank is stopped without an error: the others time out.
 code=0
 started=$SECONDS
 rm -rf killed
@@ -76,11 +76,11 @@ victim=$(find_rank 1)
 kill -STOP "$victim"
 started=$SECONDS
 while kill -0 $job 2>/dev/null && ((SECONDS - started < 60)); do
-    if grep -q 'one of them may have died' err; then # now it may be ended, which a stopped process cannot be
+    if grep -q 'one of them may have died' err; then # SIGTERM has no effect while it is stopped
         kill -CONT "$victim" 2>/dev/null || true
     fi
     sleep 0.1
 done
 wait $job || code=$?
-[[ $code != 0 ]] || fail "the job says that all is well"
+[[ $code != 0 ]] || fail "the job reports success"
 grep -q '^kvshift: rank 0: waited 6 s for the other ranks; one of them may have died' err || fail "$(cat err)"

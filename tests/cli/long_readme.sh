@@ -12,11 +12,11 @@ mkdir build
 ln -s "$KVSHIFT" build/kvshift
 cp -r "$source/examples" .
 
-# Containers run as root, which Open MPI wants to be told, and may have one core.
+# Containers run as root, which Open MPI must allow explicitly, and may have one core.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMPI_MCA_btl_vader_single_copy_mechanism=none
 
-# Options that stand for more work than a test needs; the last one given counts.
+# Reduces the work of a command: smaller values, and appended options, which override earlier ones.
 shorten() {
     sed -E -e 's/--steps [0-9]+/--steps 4/' -e 's/--checkpoint-every [0-9]+/--checkpoint-every 2/' \
         -e 's/--scale desk/--scale smoke/' \
@@ -25,7 +25,7 @@ shorten() {
         -e '/examples\/novels\/compare/s/$/ --steps 2 --seeds 1 --model desk-1m/'
 }
 
-# What cannot run here is named, with the reason; empty = it can.
+# Prints why a command cannot run here; empty = it can run.
 missing() { # COMMAND
     case $1 in
     mpirun*)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run that is killed again and again ends with the same bytes as one that never was; damaged
-# checkpoints are found; a disk that takes no more leaves the last whole checkpoint in place.
+# A run that is killed many times ends with the same bytes as an undisturbed run; damaged
+# checkpoints are detected; a full disk leaves the last complete checkpoint in place.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
@@ -22,15 +22,15 @@ while [[ $kills -lt 20 ]]; do
     sleep "0.$((RANDOM % 9 + 10))"
     if ! kill -9 "$pid" 2>/dev/null; then
         wait "$pid"
-        break # it got through before all kills were spent
+        break # it finished before all kills were done
     fi
     wait "$pid" 2>/dev/null || true
     kills=$((kills + 1))
 done
 train killed --resume auto >/dev/null 2>>said
-cmp whole/model.safetensors killed/model.safetensors || fail "other weights after $kills kills"
+cmp whole/model.safetensors killed/model.safetensors || fail "different weights after $kills kills"
 strip() { sed 's/,"seconds":[^,}]*//' "$1/train.jsonl" | tail -n +2; }
-cmp <(strip whole) <(strip killed) || fail "another log after $kills kills"
+cmp <(strip whole) <(strip killed) || fail "a different log after $kills kills"
 echo "killed $kills times: the same weights and log"
 [[ $kills == 20 ]] || fail "only $kills kills hit the run"
 
@@ -44,7 +44,7 @@ train locked --resume auto >/dev/null 2>locked.err || code=$?
 kill "$pid" 2>/dev/null || true
 wait "$pid" 2>/dev/null || true
 [[ $code == 1 ]] || fail "a second process got code $code: $(cat locked.err)"
-grep -q "in use by another process" locked.err || fail "a second process hears: $(cat locked.err)"
+grep -q "in use by another process" locked.err || fail "a second process prints: $(cat locked.err)"
 
 # ---- damage ----
 
@@ -56,9 +56,10 @@ flip() { # changes one byte in the middle of a file
 for file in model.safetensors config.json optimizer.safetensors state.json DONE; do
     rm -rf damaged && cp -a whole damaged
     flip "damaged/ckpt/step-00001200/$file"
-    train damaged --resume >/dev/null 2>err || fail "damage to $file: no way back: $(cat err)"
+    train damaged --resume >/dev/null 2>err || fail "damage to $file: cannot resume: $(cat err)"
     grep -q "1 damaged checkpoint skipped" err || fail "damage to $file: $(cat err)"
-    cmp whole/model.safetensors damaged/model.safetensors || fail "damage to $file: other weights"
+    cmp whole/model.safetensors damaged/model.safetensors ||
+        fail "damage to $file: different weights"
 done
 
 # Every file of a checkpoint of a run on text, at its start, middle and end; and each one absent.
@@ -118,6 +119,6 @@ code=0
 [[ $code == 1 ]] || fail "full disk: exit $code, $(cat err)"
 grep -q "cannot write" err || fail "full disk: $(cat err)"
 [[ $(ls -A full/ckpt) == "$(ls -A before/ckpt)" ]] || fail "full disk: $(ls -A full/ckpt)"
-train full --resume >/dev/null || fail "no way on after a full disk"
-cmp whole/model.safetensors full/model.safetensors || fail "full disk: other weights"
+train full --resume >/dev/null || fail "cannot resume after a full disk"
+cmp whole/model.safetensors full/model.safetensors || fail "full disk: different weights"
 echo "passed"

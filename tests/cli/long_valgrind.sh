@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A small run with saving and loading under valgrind: no bad reads, no bad writes, nothing lost.
+# A small run with saving and loading under valgrind: no invalid reads or writes, no leaks.
 set -euo pipefail
 : "${KVSHIFT:?names the command to test}"
 
@@ -16,7 +16,7 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The command starts itself anew unless this is set, and would leave valgrind behind.
+# Unless this is set the command re-executes itself, outside valgrind.
 export OMP_WAIT_POLICY=passive
 check() {
     # Threads of the OpenMP pool live to the end: their blocks are reachable, not lost.
@@ -35,7 +35,7 @@ for level in avx2 baseline reference; do
         --sliding-heads 2 --cpu-level "$level"
 done
 
-# A run that goes on, from a checkpoint that is whole, and past one that is not.
+# A resumed run, from a complete checkpoint and with a damaged one that is skipped.
 check --checkpoint-every 1 --out "$work/run"
 check --checkpoint-every 1 --steps 3 --resume --out "$work/run" 2>"$work/err"
 ! grep -q 'checkpoint.* skipped' "$work/err" || { cat "$work/err" && exit 1; }

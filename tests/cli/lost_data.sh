@@ -1,32 +1,31 @@
 #!/usr/bin/env bash
-# What must not be lost: the trained model when something beside it fails, and numbers that are so
-# large that sums of them overflow.
+# The trained model is kept if another file cannot be written; values that overflow are refused.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
 small=(--layers 1 --dim 16 --heads 2 --vocab 32 --pool 8 --max-length 16 --batch 8
     --eval-sequences 8 --quiet)
 
-# refused CODE WORDS COMMAND...: it fails with that code, in one line that has the words.
+# refused CODE WORDS COMMAND...: fails with the code and one line that contains the words.
 refused() {
     local code=$1 words=$2 found=0
     shift 2
     "$KVSHIFT" "$@" >out 2>err || found=$?
     [[ $found == "$code" ]] || fail "'$*' exits with $found: $(cat out err)"
-    [[ $(wc -l <err) == 1 ]] || fail "'$*' says more than a line: $(cat err)"
-    grep -qF "$words" err || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 ]] || fail "'$*' prints more than one line: $(cat err)"
+    grep -qF "$words" err || fail "'$*' prints: $(cat err)"
     ! grep -qi nan out || fail "'$*' prints: $(cat out)"
 }
 
-# The table cannot be written: the model is there all the same.
+# If the table cannot be written, the model is still saved.
 mkdir -p table/train.csv
 refused 1 "cannot write 'table/train.csv'" train "${small[@]}" --steps 5 --out table
-"$KVSHIFT" inspect --check table >/dev/null || fail "the model without its table is not whole"
+"$KVSHIFT" inspect --check table >/dev/null || fail "the model without its table is incomplete"
 "$KVSHIFT" train "${small[@]}" --steps 5 --out whole >/dev/null
-cmp table/model.safetensors whole/model.safetensors || fail "it is another model"
+cmp table/model.safetensors whole/model.safetensors || fail "the model differs"
 [[ -s table/result.json ]] || fail "no result without its table"
 
-# Going on reads a log that is a file, of lines that fit into memory.
+# Resume requires a log that is a regular file with lines that fit into memory.
 "$KVSHIFT" train "${small[@]}" --steps 2 --checkpoint-every 1 --out log >/dev/null
 mv log/train.jsonl kept
 ln -s /dev/zero log/train.jsonl
@@ -39,9 +38,9 @@ refused 1 "'log/train.jsonl' has a line of more than" \
     train "${small[@]}" --steps 3 --checkpoint-every 1 --resume --out log
 mv kept log/train.jsonl
 "$KVSHIFT" train "${small[@]}" --steps 3 --checkpoint-every 1 --resume --out log >/dev/null ||
-    fail "the run does not go on"
+    fail "the run cannot be resumed"
 
-# Numbers.
+# Values of options.
 largest=18446744073709551615
 refused 2 "eval sequences is $largest, expected 1 to" train --layers 1 --dim 16 --heads 2 \
     --vocab 32 --pool 8 --max-length 16 --batch 8 --steps 1 --eval-sequences $largest

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One allocation fails: the command says that memory ran out and exits with 1, or its result is what
-# it would have been.  No crash, no other result, no file that cannot be read.
+# One allocation fails: the command reports that memory ran out and exits with 1, or its result is
+# unchanged.  No crash, no different result, no unreadable file.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
@@ -16,9 +16,9 @@ fi
 
 points=100 # per command
 export OMP_NUM_THREADS=1
-export GOMP_SPINCOUNT=1000 # or the command would start itself anew, and count from 1 again
+export GOMP_SPINCOUNT=1000 # otherwise the command re-executes itself and the count restarts
 
-# ---- what is run ----
+# ---- the commands ----
 
 train=(train --layers 1 --dim 16 --heads 2 --vocab 32 --pool 8 --max-length 16 --batch 8 --steps 3
     --checkpoint-every 1 --eval-every 1 --eval-sequences 8 --quiet --threads 1)
@@ -78,7 +78,7 @@ run() { # NAME ENVIRONMENT...
     env "$@" LD_PRELOAD="$KVSHIFT_FAIL_ALLOC" "$KVSHIFT" ${commands[$name]} >stdout 2>stderr
 }
 
-# Everything a run leaves, without times and what sums them up.
+# All output files of a run, without times and values computed from them.
 left() {
     local file
     sed -E 's/[0-9.]+[kM]? (ms|s|tokens\/s)\b//g; s/"[a-z_]*(seconds|per_s)": [0-9.e-]+//' stdout
@@ -101,25 +101,25 @@ for name in "${!commands[@]}"; do
     ((count > points)) || fail "$name: only $count allocations"
     left >wanted
     run "$name" FAIL_ALLOC=0 || fail "$name: $(cat stderr)"
-    left | cmp -s - wanted || fail "$name: twice the same is not the same"
+    left | cmp -s - wanted || fail "$name: two equal runs differ"
     for ((i = 1; i <= points; i++)); do
-        # half of them at the start, the others all over
+        # half of the points at the start, the others spread over all allocations
         n=$((i % 2 ? i : count * i / points))
         code=0
         run "$name" FAIL_ALLOC=$n || code=$?
         case $code in
-        0) left | cmp -s - wanted || fail "$name, allocation $n: exit 0 and another result" ;;
+        0) left | cmp -s - wanted || fail "$name, allocation $n: exit 0 and a different result" ;;
         1) grep -qiE 'memory|cannot allocate' stderr ||
-            fail "$name, allocation $n: no word of memory: $(cat stderr)" ;;
+            fail "$name, allocation $n: memory is not mentioned: $(cat stderr)" ;;
         127) grep -q 'error while loading shared libraries' stderr || fail "$name, $n: 127" ;;
         *) fail "$name, allocation $n: exit $code: $(cat stderr)" ;;
         esac
-        # What a run that failed leaves can be gone on with, to the same end.
+        # A failed run can be resumed and gives the same result.
         if [[ $name == train && $code == 1 ]] && ((i % 4 == 0)); then
             "$KVSHIFT" "${train[@]}" --resume auto --out out >/dev/null 2>stderr ||
                 fail "$name, allocation $n: cannot be resumed: $(cat stderr)"
             cmp out/model.safetensors before/model.safetensors ||
-                fail "$name, allocation $n: another model after it was resumed"
+                fail "$name, allocation $n: a different model after resume"
         fi
     done
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# script/pt2safetensors: PyTorch's files come out as safetensors that the command reads.
+# script/pt2safetensors converts PyTorch files to safetensors files that the command reads.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 script=$(cd "$here/../../script" && pwd)/pt2safetensors
@@ -22,7 +22,7 @@ refused() { # TEXT ARGUMENT...
     [[ $(wc -l <err) == 1 && $(cat err) == "pt2safetensors: "*"$text"* ]] || fail "'$*': $(cat err)"
 }
 
-# A model as it was, from one file and from shards; types are kept, shared memory is written twice.
+# One file and shards give the same model; types are kept, shared tensors are written twice.
 "$KVSHIFT" convert --random desk-1m model --dim 16 --heads 2 --kv-heads 2 --layers 2 --vocab 30 \
     --dtype bf16
 "$python" - <<'PYTHON'
@@ -58,10 +58,11 @@ PYTHON
 for source in one many; do
     "$python" "$script" $source "$source-out" >/dev/null
     "$KVSHIFT" convert "$source-out" "$source-back"
-    cmp model/model.safetensors "$source-back/model.safetensors" || fail "'$source' is another model"
+    cmp model/model.safetensors "$source-back/model.safetensors" ||
+        fail "'$source' gives a different model"
 done
 "$python" "$script" wrapped.pt wrapped.safetensors >/dev/null
-cmp one-out/model.safetensors wrapped.safetensors || fail "a wrapped model is another one"
+cmp one-out/model.safetensors wrapped.safetensors || fail "a wrapped model gives a different model"
 "$python" "$script" odd.pt odd.safetensors >out
 [[ $(cat out) == "odd.safetensors: 5 tensors" ]] || fail "odd.pt: $(cat out)"
 
@@ -72,4 +73,4 @@ refused "has 'a' of type str, expected a tensor" text.pt x
 refused "has neither pytorch_model.bin nor" model x
 sed -i 's/"model.norm.weight"/"model.nerm.weight"/' many/pytorch_model.bin.index.json
 refused "has no tensor 'model.nerm.weight'" many x
-[[ ! -e x ]] || fail "a refusal leaves something behind"
+[[ ! -e x ]] || fail "an error leaves a file behind"

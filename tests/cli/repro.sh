@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Experiments as such: what they leave, going on after a kill, and what is refused.
+# kvshift repro: output files, resume after a kill, and errors.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
-refused() { # CODE WORDS OPTION...: exits with the code and says the words, on one line
+refused() { # CODE WORDS OPTION...: fails with the code and one line that contains the words
     local code=0 wanted=$1 words=$2
     shift 2
     "$KVSHIFT" repro "$@" --quiet >out 2>err || code=$?
@@ -14,7 +14,7 @@ refused() { # CODE WORDS OPTION...: exits with the code and says the words, on o
 
 smoke=(induction-depth --scale smoke)
 
-# ---- what it says and leaves ----
+# ---- output and files ----
 
 "$KVSHIFT" repro "${smoke[@]}" --out whole --seeds 3 >out 2>err || fail "$(cat err)"
 grep -q '^  plan:  12 of 12 runs to do, .*FLOP, about ' err || fail "no plan: $(cat err)"
@@ -26,24 +26,25 @@ grep -q '^  *"seeds": 3,$' whole/results.json || fail "$(cat whole/results.json)
 grep -q '^  plan:  0 of 12 runs to do' err || fail "done runs are done again: $(cat err)"
 grep -q '"results": \[' again.json || fail "$(cat again.json)"
 
-# The folder is what an ordinary run leaves.
-"$KVSHIFT" report whole/runs/kv-shifting-1-layer-seed-1 >out || fail "no ordinary run"
+# The folder of a run is an ordinary run folder.
+"$KVSHIFT" report whole/runs/kv-shifting-1-layer-seed-1 >out || fail "not an ordinary run folder"
 
-# More seeds are runs more.
+# More seeds add runs.
 cp -r whole more
 "$KVSHIFT" repro "${smoke[@]}" --out more --seeds 4 --resume >out 2>err
 grep -q '^  plan:  4 of 16 runs to do' err || fail "$(cat err)"
 
 # ---- runs of other experiments ----
 
-# The same runs are taken over, those of other steps are not, nor are unfinished ones.
+# Equal runs are reused; runs with another number of steps and unfinished runs are not.
 mkdir shared
 "$KVSHIFT" repro seeds --seeds 2 --out shared/seeds --quiet >out
 "$KVSHIFT" repro qkv --seeds 2 --out alone --quiet >out
 "$KVSHIFT" repro qkv --seeds 2 --out shared/qkv --reuse shared >out 2>err || fail "$(cat err)"
 [[ $(grep -c "is taken over from 'shared/seeds/runs/" err) == 4 ]] || fail "taken over: $(cat err)"
-[[ $(grep -c '^[56] of 6  qkv-shifting' err) == 2 ]] || fail "not what was left: $(cat err)"
-cmp alone/results.json shared/qkv/results.json || fail "other results of runs taken over"
+[[ $(grep -c '^[56] of 6  qkv-shifting' err) == 2 ]] ||
+    fail "not exactly the remaining runs: $(cat err)"
+cmp alone/results.json shared/qkv/results.json || fail "different results with reused runs"
 for damage in 'rm result.json' 'truncate -s 200 train.jsonl' 'sed -i s/warmup/w/ planned.json'; do
     rm -rf shared/qkv shared/again
     cp -r shared/seeds shared/again
@@ -51,14 +52,14 @@ for damage in 'rm result.json' 'truncate -s 200 train.jsonl' 'sed -i s/warmup/w/
     mv shared/again other
     "$KVSHIFT" repro qkv --seeds 2 --out shared/qkv --reuse shared >out 2>err || fail "$(cat err)"
     ! grep -q 'taken over' err || fail "$damage: $(cat err)"
-    cmp alone/results.json shared/qkv/results.json || fail "$damage: other results"
+    cmp alone/results.json shared/qkv/results.json || fail "$damage: different results"
     rm -rf shared/seeds
     mv other shared/seeds
 done
 
-# ---- killed, and gone on with ----
+# ---- killed and resumed ----
 
-# Each time there are at least two more runs to come when the kill is on its way.
+# At least two more runs remain at every kill.
 for last in kv-shifting-1-layer-seed-2 vanilla-2-layers-seed-1 vanilla-4-layers-seed-1; do
     "$KVSHIFT" repro "${smoke[@]}" --out killed --seeds 3 --resume --quiet >/dev/null 2>&1 &
     pid=$!
@@ -68,10 +69,10 @@ for last in kv-shifting-1-layer-seed-2 vanilla-2-layers-seed-1 vanilla-4-layers-
     [[ ! -e killed/results.json ]] || fail "results before all runs are done"
 done
 "$KVSHIFT" repro "${smoke[@]}" --out killed --seeds 3 --resume --quiet >/dev/null 2>err || fail "$(cat err)"
-cmp whole/results.json killed/results.json || fail "other results after kills"
-cmp whole/accuracy.csv killed/accuracy.csv || fail "another figure after kills"
+cmp whole/results.json killed/results.json || fail "different results after kills"
+cmp whole/accuracy.csv killed/accuracy.csv || fail "a different figure after kills"
 
-# An orderly end, by a signal.
+# SIGTERM ends the experiment cleanly.
 "$KVSHIFT" repro "${smoke[@]}" --out stopped --seeds 3 >out 2>err &
 pid=$!
 until [[ -e stopped/runs/vanilla-1-layer-seed-1/train.jsonl ]]; do kill -0 "$pid"; done
@@ -81,23 +82,23 @@ wait "$pid" || code=$?
 [[ $code == 143 ]] || fail "exit code $code after SIGTERM: $(cat err)"
 grep -q '^stopped; --resume continues from there$' err || fail "$(cat err)"
 "$KVSHIFT" repro "${smoke[@]}" --out stopped --seeds 3 --resume --quiet >/dev/null
-cmp whole/results.json stopped/results.json || fail "other results after a stop"
+cmp whole/results.json stopped/results.json || fail "different results after a stop"
 
-# A checkpoint from such a stop is not looked at: others have none.
+# The checkpoint of such a stop is not measured, because other runs have none.
 "$KVSHIFT" repro induction-width --scale smoke --out width --quiet >/dev/null
 run=width/runs/kv-shifting-1-layer-width-8-seed-1
 mv "$run/measured.json" measured.json
 cp -r "$run/ckpt/step-00000016" "$run/ckpt/step-00000005"
 "$KVSHIFT" repro induction-width --scale smoke --out width --resume --quiet >/dev/null
-cmp measured.json "$run/measured.json" || fail "a checkpoint too many was measured"
+cmp measured.json "$run/measured.json" || fail "an additional checkpoint was measured"
 
-# ---- what is refused ----
+# ---- errors ----
 
 refused 2 "unknown experiment 'inducton-depth'; did you mean 'induction-depth'?" inducton-depth
 refused 2 "unknown experiment 'xyz'" xyz
 refused 2 "smoke, desk or paper" seeds --scale huge
 refused 2 "the models of 'seeds' learn a text at scale 'desk'" seeds --scale desk --out none
-[[ ! -e none ]] || fail "a folder without a text"
+[[ ! -e none ]] || fail "a folder was created without a text"
 refused 1 "already holds this experiment" "${smoke[@]}" --out whole
 refused 2 "is for experiment 'induction-depth', expected 'ngram'" ngram --out whole --resume
 refused 2 "is for scale 'smoke', expected 'desk'" induction-depth --scale desk --out whole --resume
@@ -108,7 +109,7 @@ mkdir empty
 refused 1 "has no .txt or .jsonl" seeds --text empty --out none3
 code=0
 "$KVSHIFT" repro report empty 2>err || code=$?
-[[ $code == 1 ]] || fail "a report of nothing: $code"
+[[ $code == 1 ]] || fail "a report of an empty folder: $code"
 grep -q "has no finished experiment" err || fail "$(cat err)"
 
 # ---- damaged folders ----
@@ -119,7 +120,7 @@ head -c 300 whole/runs/vanilla-2-layers-seed-2/train.jsonl >"$run/train.jsonl"
 refused 1 "$run/train.jsonl" "${smoke[@]}" --out damaged --seeds 3 --resume
 rm -r "$run"
 "$KVSHIFT" repro "${smoke[@]}" --out damaged --seeds 3 --resume --quiet >/dev/null
-cmp whole/results.json damaged/results.json || fail "other results of a run done again"
+cmp whole/results.json damaged/results.json || fail "different results of a repeated run"
 echo '{' >damaged/results.json
 code=0
 "$KVSHIFT" repro report damaged >out 2>err || code=$?
@@ -130,7 +131,7 @@ refused 2 "was made with other settings" "${smoke[@]}" --out damaged --seeds 3 -
 echo 'no JSON' >damaged/plan.json
 refused 1 "plan.json': malformed JSON" "${smoke[@]}" --out damaged --seeds 3 --resume
 
-# ---- text of one's own, and a corpus ----
+# ---- the user's text and corpus ----
 
 mkdir texts
 for i in $(seq 400); do echo "line $((i % 17)): the cat sat on mat $((i * i % 13))."; done >texts/a.txt
@@ -138,7 +139,7 @@ cp texts/a.txt texts/b.txt
 "$KVSHIFT" repro qkv --text texts --out own --quiet >/dev/null
 [[ -s own/text/tokenizer.json && -s own/text/data/corpus.json ]] || fail "no corpus"
 "$KVSHIFT" repro qkv --text own/text/data --out corpus --quiet >/dev/null
-cmp own/results.json corpus/results.json || fail "the corpus gives other results than its texts"
+cmp own/results.json corpus/results.json || fail "the corpus gives different results than its texts"
 as_zst texts/a.txt >a.txt.zst
 printf '{"text": "%s\\n"}\n' "$(sed -z 's/\n$//; s/\n/\\n/g' texts/b.txt)" >b.jsonl
 "$KVSHIFT" repro qkv --text a.txt.zst --text b.jsonl --out other-form --quiet >/dev/null
@@ -152,6 +153,6 @@ refused 2 "is for other texts" qkv --text texts --out own --resume
 
 "$KVSHIFT" repro lm-loss --scale paper --dry-run >out
 grep -q '^vanilla-19b-seed-1 .* 19.0G parameters, 67.8k steps, 200G tokens' out || fail "$(cat out)"
-[[ ! -e repro ]] || fail "a plan leaves a folder"
+[[ ! -e repro ]] || fail "a plan creates a folder"
 "$KVSHIFT" repro "${smoke[@]}" --out whole --seeds 3 --resume --dry-run >out
 grep -q '^kv-shifting-1-layer-seed-1 .*, done$' out || fail "$(cat out)"

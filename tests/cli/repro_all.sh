@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every experiment at scale smoke, and all of them on one page.
+# Every experiment at scale smoke, and one page with all of them.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
@@ -11,7 +11,8 @@ for name in "${names[@]}"; do
     started=$SECONDS
     "$KVSHIFT" repro "$name" --scale smoke --out "done/$name" --quiet >out 2>err ||
         fail "$name: $(cat err)"
-    grep -Eq '^(reproduced|not reproduced|not at this scale) ' out || fail "$name says: $(cat out)"
+    grep -Eq '^(reproduced|not reproduced|not at this scale) ' out ||
+        fail "$name prints: $(cat out)"
     for file in results.json experiment.json page.html page.md; do
         [[ -s done/$name/$file ]] || fail "$name has no $file"
     done
@@ -22,7 +23,7 @@ for name in "${names[@]}"; do
     if command -v gnuplot >/dev/null; then
         ls "done/$name"/*.svg >/dev/null || fail "$name has no SVG"
         grep -q '</svg>' "done/$name/page.html" || fail "$name has no figure in its page"
-        [[ ! -s err ]] || fail "$name says: $(cat err)"
+        [[ ! -s err ]] || fail "$name prints: $(cat err)"
     fi
     echo "$name: $((SECONDS - started)) s"
 done
@@ -34,5 +35,5 @@ for name in "${names[@]}"; do
     grep -qF "| [$name]($name/README.md), " done/README.md || fail "the summary lacks $name"
 done
 if grep -Eq '<(script|link|img)|https?://' <(grep -v 'www.w3.org' done/report.html); then
-    fail "the report fetches something"
+    fail "the report loads external files"
 fi

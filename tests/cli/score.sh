@@ -18,7 +18,7 @@ head -n 20 text.txt >small.txt
 "$KVSHIFT" train --data corpus --dim 32 --heads 4 --layers 1 --context 64 --batch 8 --steps 40 \
     --lr 4e-3 --out run --quiet >/dev/null
 
-# Texts, and the same as ids, and the same one token at a time.
+# Text, its ids, and one token at a time give the same scores.
 "$KVSHIFT" score -m run --context 'the cat ' --continuation 'sat on' >out
 check "
 assert len(o) == 1 and o[0]['tokens'] == len(o[0]['ids']) == len(o[0]['logprobs']) >= 1
@@ -27,7 +27,7 @@ cp out text
 ids=$(python3 -c "import json; print(*json.load(open('text'))['ids'], sep=',')")
 context=$("$KVSHIFT" tokenizer encode -t tok.json --text 'the cat' | tr ' ' ,)
 "$KVSHIFT" score -m run --ids "$context" --continuation-ids "$ids" >out
-cmp out text || fail "ids are scored otherwise: $(cat out text)"
+cmp out text || fail "ids give different scores: $(cat out text)"
 "$KVSHIFT" score -m run --context 'the cat' --continuation ' sat on' --step-by-step >out
 check "
 t = json.load(open('text'))
@@ -41,9 +41,9 @@ check "
 t = json.load(open('text'))
 assert len(o) == 3 and o[0] == t and o[1] == t and o[2]['context_tokens'] == 1"
 "$KVSHIFT" score -m run <lines >again
-cmp out again || fail "standard input is scored otherwise"
+cmp out again || fail "standard input gives different scores"
 "$KVSHIFT" score -m run --json <lines >again
-cmp out again || fail "'--json' changes what is JSON without it"
+cmp out again || fail "'--json' changes output that is always JSON"
 
 # Perplexity reads compressed texts and JSON lines, as 'data build' does.
 printf '{"body": %s}\n' "$(python3 -c 'import json; print(json.dumps(open("small.txt").read()))')" >small.jsonl
@@ -61,7 +61,7 @@ grep -q "'misnamed.txt' is a zstd file" err || fail "$(cat err)"
 "$KVSHIFT" generate -m run -f misnamed.txt -n 1 2>err && fail "a compressed prompt is taken as text"
 grep -q "'misnamed.txt' is a zstd file" err || fail "$(cat err)"
 
-# The sum is that of perplexity, where it sees the same.
+# The sum equals the loss of ppl for the same context.
 "$KVSHIFT" tokenizer encode -t tok.json --no-special <small.txt | tr ' ' '\n' | head -n 60 >ids
 "$KVSHIFT" tokenizer decode -t tok.json <ids >part
 "$KVSHIFT" score -m run --ids "$(head -n 1 ids)" --continuation-ids "$(tail -n +2 ids | tr '\n' ,)" >out
@@ -70,7 +70,7 @@ check "
 p = json.load(open('ppl.json'))
 assert o[0]['tokens'] == p['tokens'] and abs(o[0]['sum'] + p['loss'] * p['tokens']) < 1e-4"
 
-# Against itself a model does not diverge; in halves it does, a little.
+# The divergence of a model from itself is 0; from its f16 version it is small.
 "$KVSHIFT" convert run half.gguf --dtype f16 -t none >/dev/null 2>&1
 "$KVSHIFT" ppl -m run part --against run --window 64 --json --quiet >ppl.json
 "$KVSHIFT" ppl -m half.gguf -t tok.json part --against run --window 64 --json --quiet >half.json
@@ -81,19 +81,19 @@ assert 0 < h['divergence'] < 1e-3 and h['against'] == 'run'"
 "$KVSHIFT" ppl -m run part --against run --window 64 --quiet | grep -q '^against  *run: loss +0.00000' ||
     fail "ppl --against"
 
-# A line that cannot be scored ends the run; what was before it is there.
+# A line that cannot be scored ends the command; the results before it are printed.
 for bad in '{"context": "x"}' '{"continuation": 3}' '[1]' '{"ids": [1], "continuation_ids": [1, "x"]}' \
     '{"ids": [1]}' '{"ids": [], "continuation_ids": [1]}' '{"ids": [1], "continuation_ids": [9999]}' \
     "{\"ids\": [$(seq -s, 1 70)], \"continuation_ids\": [1]}" '{"continuation": "x"'; do
     code=0
     { sed -n 1p lines; echo "$bad"; sed -n 1p lines; } | "$KVSHIFT" score -m run >out 2>err || code=$?
     [[ $code != 0 && $(wc -l <out) == 1 && $(wc -l <err) == 1 ]] || fail "'$bad': $code, $(cat err)"
-    cmp -s out text || fail "'$bad' loses what was before"
-    grep -q 'line 2' err || fail "'$bad' says: $(cat err)"
+    cmp -s out text || fail "'$bad' loses the results before it"
+    grep -q 'line 2' err || fail "'$bad' prints: $(cat err)"
 done
 grep -q "71 tokens, the model takes at most 65" <(echo \
     "{\"ids\": [$(seq -s, 1 70)], \"continuation_ids\": [1]}" | "$KVSHIFT" score -m run 2>&1) ||
-    fail "an over-long input is told without its numbers"
+    fail "the error for a long input does not contain its length"
 
 # Perplexity of several files, and of a corpus's validation split.
 "$KVSHIFT" ppl -m run small.txt small.txt --json --quiet >two.json
@@ -116,7 +116,7 @@ refused() { # CODE TEXT ARGUMENT...
     local code=0
     "$KVSHIFT" "${@:3}" >out 2>err </dev/null || code=$?
     [[ $code == "$1" && $(wc -l <err) == 1 && ! -s out ]] || fail "'${*:3}' exits $code: $(cat err)"
-    grep -qF -- "$2" err || fail "'${*:3}' says: $(cat err)"
+    grep -qF -- "$2" err || fail "'${*:3}' prints: $(cat err)"
 }
 refused 2 "exclude each other" score -m run --context a --continuation b --ids 1
 refused 2 "exclude each other" score -m run --continuation b --file lines

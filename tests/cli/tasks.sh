@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tasks hop-k and igsm: what they look like, and that models are trained on them.
+# The tasks hop-k and igsm: their sequences, and training on them.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
@@ -8,23 +8,23 @@ refused() { # TEXT ARGUMENT...
     shift
     "$KVSHIFT" train --steps 1 --quiet "$@" >out 2>err || code=$?
     [[ $code == 2 && $(wc -l <err) == 1 && $(cat err) == *"$text"* ]] ||
-        fail "'$*' exits $code and says: $(cat err)"
+        fail "'$*' exits $code and prints: $(cat err)"
 }
 
-# One hop: nothing for the first of each letter, the same answers for the same seed.
+# One hop: no answer for the first of each letter; the same seed gives the same answers.
 "$KVSHIFT" train --task hopk --string 10 --hops 1 --only-hops 1 --show 3 >out
 [[ $(grep -c '^fed  *1 [a-d]' out) == 3 && $(grep -c 'blank none' out) == 3 ]] || fail "$(cat out)"
 "$KVSHIFT" train --task hopk --string 10 --hops 1 --only-hops 1 --show 3 | cmp -s - out ||
-    fail "another seed's sequences"
+    fail "the seed gives different sequences"
 
-# A problem, its solution line by line, its end; the number that is asked for is scored.
+# A problem, its solution line by line, and the end; the asked number is scored.
 "$KVSHIFT" train --task igsm --items 1 --max-op 4 --show 1 >out
 grep -q '^fed .* equals .* ? | let .* then a = [0-9 +*()-]*' out || fail "$(cat out)"
 grep -q '^target .* <end>$' out && grep -q '^scored  *[0-9]*:[0-9]*$' out || fail "$(cat out)"
 "$KVSHIFT" train --task igsm --mode official --max-op 5 --show 1 | grep -q '| answer [0-9]' ||
     fail "no answer"
 
-# Both are learned: losses are finite and fall, and the vocabulary is the task's.
+# Training on both: losses are finite and fall, and the task sets the vocabulary size.
 for task in "hopk --string 16 --hops 2" "igsm --items 1 --max-op 4 --wording compact" \
     "igsm --mode official --max-op 3 --edges 12 --solution-only"; do
     # shellcheck disable=SC2086

@@ -9,7 +9,7 @@ refused() {
     shift 2
     timeout 60 "$KVSHIFT" "$@" >out 2>err </dev/null || code=$?
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
-    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
     [[ ! -e new ]] || fail "'$*' leaves $(find new)"
 }
 
@@ -25,17 +25,17 @@ refused 2 "the text has 1 token, expected at least 2" data build one.txt -t byte
 printf 'ab' >two.txt
 refused 2 "split has 1 token, expected a document of at least 2" data build two.txt -t bytes --out new
 
-# Bytes that are no UTF-8 are kept: what was built is the text, byte for byte, and can be learned.
+# Invalid UTF-8 is kept: the corpus equals the text byte for byte and can be trained on.
 printf 'caf\xe9 \xff\xfe\x00 \xf0\x9f\x98 \xed\xa0\x80 end' >noise.txt
 for i in $(seq 60); do cat noise.txt; done >noises.txt
 "$KVSHIFT" data build noises.txt -t bytes --valid 0 --out noise --quiet >/dev/null
 tokens=$(stat -c %s noises.txt)
 od -An -v -tu2 -w2 -j64 -N$((2 * tokens)) noise/train-00000.shard >ids
 "$KVSHIFT" tokenizer decode -t bytes <ids >back
-cmp noises.txt back || fail "bytes that are no UTF-8 do not come back"
+cmp noises.txt back || fail "invalid UTF-8 is not restored"
 "$KVSHIFT" tokenizer train noises.txt --vocab 270 --out noise.json >/dev/null 2>&1
 "$KVSHIFT" tokenizer encode -t noise.json <noises.txt | "$KVSHIFT" tokenizer decode -t noise.json |
-    cmp - noises.txt || fail "a trained tokenizer loses bytes that are no UTF-8"
+    cmp - noises.txt || fail "a trained tokenizer loses invalid UTF-8"
 
 # ---- corpora ----
 
@@ -43,7 +43,7 @@ cmp noises.txt back || fail "bytes that are no UTF-8 do not come back"
 "$KVSHIFT" tokenizer train text.txt --vocab 270 --out other.json >/dev/null 2>&1
 "$KVSHIFT" data build text.txt -t tokenizer.json --out corpus --quiet >/dev/null
 
-# A validation split shorter than the context is used as it is.
+# A validation split shorter than the context is used as one short window.
 printf 'a text of its own' >short.txt
 "$KVSHIFT" data build short.txt -t bytes --valid 0.3 --out short --quiet >/dev/null
 "$KVSHIFT" train --data short "${size[@]}" >out
@@ -70,11 +70,11 @@ refused 1 "malformed JSON" train --data patched "${size[@]}" --out new
 
 # ---- hostile tokenizers ----
 
-# tokenizer VOCABULARY MERGES MORE: hostile.json with a BPE of these and more members.
+# tokenizer VOCABULARY MERGES MORE: writes hostile.json, a BPE with these and more members.
 tokenizer() {
     echo "{\"model\": {\"type\": \"BPE\", \"vocab\": $1, \"merges\": $2}$3}" >hostile.json
 }
-hostile() { # TEXT [WHAT IS ENCODED]
+hostile() { # TEXT [INPUT]
     refused 1 "$1" tokenizer encode -t hostile.json --text "${2:-a}"
     refused 1 "$1" data build as.txt -t hostile.json --out new
 }
@@ -100,7 +100,7 @@ tokenizer '{"a": 0}' '[]' ', "added_tokens": [{"id": 1099511627776, "content": "
 hostile "token 'z' has id 1099511627776, expected at most"
 tokenizer '{"a": 0, "b": 1}' '["a b"]' ''
 hostile "merge 0, of 'a' and 'b': the result is not in the vocabulary"
-tokenizer '{"a": 0, "": 1}' '[["a", ""]]' '' # its result is one of its parts
+tokenizer '{"a": 0, "": 1}' '[["a", ""]]' '' # the merge gives one of its parts
 hostile "merge 0: expected two tokens"
 tokenizer '{"a": 0}' '["a"]' ''
 hostile "merge 0: expected two tokens"

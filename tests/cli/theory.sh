@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the theorems' commands print, for people and programs.
+# Output of the theory commands, as text and as JSON.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 command -v python3 >/dev/null || { echo "skipped: no python3 to read JSON" >&2; exit 77; }
@@ -9,10 +9,10 @@ refused() { # TEXT ARGUMENT...
     shift
     "$KVSHIFT" theory "$@" >out 2>err || code=$?
     [[ $code == 2 && ! -s out ]] || fail "'$*' exits $code: $(cat out err)"
-    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
 }
 
-json() { # EXPRESSION over `d`, which must be true of the JSON in out
+json() { # EXPRESSION over `d`, the JSON in out; it must be true
     python3 -c "import json; d = json.load(open('out')); assert $1, d" || fail "not '$1': $(cat out)"
 }
 
@@ -25,7 +25,7 @@ json "len(d['gradient']['alpha']) == 2 and d['monte_carlo']['dim'] == 64"
 "$KVSHIFT" theory theorem3 --T 12 --alpha .2,.8 --beta .9,.1 --printed --json >out
 json "abs(d['loss'] - 2.42483) > 1e-4"
 "$KVSHIFT" theory theorem3 --alpha -1,2 --beta 3,-1 | grep -q 'α = (-1, 2), β = (3, -1)' ||
-    fail "negative coefficients are not taken"
+    fail "negative coefficients are not accepted"
 
 "$KVSHIFT" theory theorem1 --p 8,16 --inputs 10 --json >out
 json "all(r['error'] <= r['bound'] and r['self_error'] > .5 for r in d['rows'])"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# kvshift tokenizer: a tokenizer from a text, text through it and back, and what is refused.
+# kvshift tokenizer: training, encoding and decoding, and errors.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
@@ -9,7 +9,7 @@ refused() {
     shift 2
     "$KVSHIFT" tokenizer "$@" >out 2>err </dev/null || code=$?
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
-    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
     [[ ! -s out ]] || fail "'$*' prints: $(cat out)"
 }
 
@@ -25,20 +25,20 @@ equal "no text" "" "$("${t[@]}" encode -t bytes </dev/null)"
 equal "decode arguments" "hi" "$("${t[@]}" decode -t bytes 104 105)"
 equal "decode input" "hi" "$(echo "104, 105" | "${t[@]}" decode -t bytes)"
 
-# Trained: special tokens first, in the order given, then bytes, then merges; the same by any number
-# of threads, and any text comes back.
+# Training: special tokens first, in the order given, then bytes, then merges.  The number of
+# threads does not change the result, and decoding restores any text.
 for i in 1 2 3 4 5 6 7 8; do echo "low lower lowest<end>newer wider new"; done >text
 "${t[@]}" train text --vocab 262 --out a.json --special '<end>' --special '<pad>' --threads 1 >out
 grep -q '262 tokens' out || fail "train prints: $(cat out)"
 "${t[@]}" train text --vocab 262 --out b.json --special '<end>' --special='<pad>' --threads 2 >out
-cmp a.json b.json || fail "two threads make another tokenizer"
+cmp a.json b.json || fail "two threads give a different tokenizer"
 equal "special tokens" "0 1 0" "$("${t[@]}" encode -t a.json --text '<end><pad><end>')"
 "${t[@]}" encode -t a.json <text >ids
-"${t[@]}" decode -t a.json <ids | cmp - text || fail "the text does not come back"
+"${t[@]}" decode -t a.json <ids | cmp - text || fail "the text is not restored"
 [[ $(wc -w <ids) -lt $(wc -c <text) ]] || fail "nothing was merged"
 head -c 3000 /dev/urandom >noise
 "${t[@]}" encode -t a.json <noise | "${t[@]}" decode -t a.json | cmp - noise ||
-    fail "random bytes do not come back"
+    fail "random bytes are not restored"
 "${t[@]}" train text --vocab 5000 --out c.json >out 2>err
 grep -q 'no pairs left to merge' err || fail "a small text gives 5000 tokens"
 
@@ -76,7 +76,7 @@ for verb in encode decode info train; do
     ! grep -q '.\{101\}' out || fail "'$verb --help' has long lines"
 done
 
-# Misuse and bad files.
+# Wrong arguments and bad files.
 echo '{"model": {"vocab": {"a": 0}}, "normalizer": {"type": "Odd"}}' >odd.json
 head -c 100 a.json >cut.json
 : >empty
@@ -95,5 +95,5 @@ refused 1 "malformed JSON" info -t cut.json
 refused 1 "is not a tokenizer" info -t empty
 refused 1 "no tokenizer in" info -t /
 refused 1 "'nowhere'" train nowhere --vocab 300 --out x.json
-[[ ! -e x.json ]] || fail "a refused training leaves a file"
+[[ ! -e x.json ]] || fail "a failed training leaves a file"
 echo "passed"

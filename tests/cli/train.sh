@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Small runs: what they print, what they leave, and going on from there.
+# Small runs: output, files and resume.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 
-# value FILE KEY: the number or word behind a key of a JSON file with one key a line.
+# value FILE KEY: the value of a key in a JSON file with one key per line.
 value() {
     sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$1"
 }
@@ -32,17 +32,18 @@ grep -q '^step 20: evaluation ' err || fail "no evaluation is shown"
 head -1 "runs/it's one/train.jsonl" | grep -qF "'runs/it'\\\\''s one'" ||
     fail "the command is not quoted: $(head -1 "runs/it's one/train.jsonl")"
 
-# A folder may have any name, also one that is not UTF-8; JSON has U+FFFD for such bytes.
+# The name of a folder may be invalid UTF-8; JSON has U+FFFD for such bytes.
 "$KVSHIFT" train "${small[@]}" --steps 1 --quiet --json --out $'caf\xe9' >out ||
     fail "a folder that is not UTF-8"
 grep -q "\"out\": \"caf$(printf '\xef\xbf\xbd')\"" out || fail "its name: $(cat out)"
-"$KVSHIFT" train --resume --quiet --steps 2 --out $'caf\xe9' 2>err && fail "there is no checkpoint"
+"$KVSHIFT" train --resume --quiet --steps 2 --out $'caf\xe9' 2>err &&
+    fail "resume without a checkpoint succeeds"
 grep -q 'has no complete checkpoint' err || fail "resume: $(cat err)"
 
-# The same run for programs, which says nothing else and gives the same numbers.
+# The same run with --json prints only JSON, with the same values.
 "$KVSHIFT" train "${small[@]}" --steps 40 --eval-every 20 --threads 1 --quiet --json \
     >again.json 2>err
-[[ ! -s err ]] || fail "--quiet says: $(cat err)"
+[[ ! -s err ]] || fail "--quiet prints: $(cat err)"
 for key in steps final_accuracy final_loss step_at_99 seconds tokens tokens_per_s parameters seed \
     threads cpu_level out task accuracy_by_length; do
     grep -q "\"$key\": " again.json || fail "--json lacks '$key'"
@@ -50,19 +51,19 @@ done
 [[ $(value again.json steps) == 40 ]] || fail "steps: $(value again.json steps)"
 [[ $(value again.json out) == null ]] || fail "out: $(value again.json out)"
 [[ $(value again.json final_loss) == "$(value "runs/it's one/result.json" final_loss)" ]] ||
-    fail "the same run twice gives two losses"
+    fail "two equal runs give different losses"
 "$KVSHIFT" train "${small[@]}" --steps 40 --seed 2 --quiet --json >other.json
 [[ $(value again.json final_loss) != "$(value other.json final_loss)" ]] ||
     fail "another seed gives the same loss"
 
-# A run that was killed before its log had a line is begun anew.
+# A run that was killed before its first log record is started again.
 mkdir stillborn
 : >stillborn/train.jsonl
 "$KVSHIFT" train "${small[@]}" --steps 3 --resume auto --out stillborn --quiet >/dev/null 2>err ||
     fail "$(cat err)"
 [[ $(wc -l <stillborn/train.jsonl) == 4 ]] || fail "its log has not 1 + 3 lines"
 
-# Going on: at a rate of 0 the loaded model is what it was.
+# Training from a model with a learning rate of 0 leaves it unchanged.
 "$KVSHIFT" train --init-from "runs/it's one" --pool 32 --max-length 32 --batch 8 --steps 1 --lr 0 \
     --weight-decay 0 --eval-sequences 64 --quiet --json --out two >two.json
 [[ $(value two.json final_loss) == "$(value "runs/it's one/result.json" final_loss)" ]] ||
@@ -81,16 +82,16 @@ code=0
 grep -q "option '--shift' is none, but the model in 'two' has kv" err || fail "$(cat err)"
 code=0
 "$KVSHIFT" train --init-from two --shift clamp --out three >out 2>err || code=$?
-[[ $code == 2 ]] || fail "a short name that says another form exits $code"
+[[ $code == 2 ]] || fail "a short name for another form exits $code"
 grep -q "option '--shift-form' is clamp, but the model in 'two' has free" err || fail "$(cat err)"
 
-# Accuracy by length: short and long sequences are counted apart, and all of them.
+# Accuracy by length: short and long sequences are counted separately, and every one is counted.
 grep -q '^by length 3-17: ' first || fail "no lengths: $(cat first)"
 scored=$(sed -n 's/^ *"scored": \([0-9]*\),$/\1/p' again.json | paste -sd+)
 [[ $((scored)) == 64 ]] || fail "of 64 sequences $scored are counted by length"
 
-# The family: each has its settings in config.json and goes on from there under the same options,
-# which say the same in another order and by other names.
+# Model families: config.json holds the settings, and training continues from it.  The same options
+# are accepted then, also in another order and by other names.
 goes_on() { # NAME OPTION...
     local name=$1
     shift
@@ -98,7 +99,7 @@ goes_on() { # NAME OPTION...
         --quiet --json --steps 2 --out "family/$name" "$@" >first.json || fail "$name: no run"
     "$KVSHIFT" train --pool 16 --max-length 16 --batch 8 --eval-sequences 16 --quiet --json \
         --steps 1 --lr 0 --weight-decay 0 --init-from "family/$name" "$@" >second.json ||
-        fail "$name does not go on"
+        fail "$name cannot be trained further"
     [[ $(value first.json final_loss) == "$(value second.json final_loss)" ]] ||
         fail "$name: saved $(value first.json final_loss), loaded $(value second.json final_loss)"
 }
@@ -112,10 +113,10 @@ goes_on sliding --layers 3 --sliding-window 4 --sliding-layers 2,0 --sliding-hea
 goes_on theory --positions alibi --slopes 2 --score-scale 1 --no-residual --no-mlp --no-norm \
     --identity-projections --unit-embeddings --tied --only-shift
 goes_on ours --dropout 0.5 --dropout-attention 0 --decay-all
-grep -q '"dropout_attention"' family/ours/config.json && fail "what is plain is written"
+grep -q '"dropout_attention"' family/ours/config.json && fail "a default value is written"
 grep -q '"dropout_residual": 0.5' family/ours/config.json || fail "$(cat family/ours/config.json)"
 
-# Memorising triples: the ceiling is told, and passed by a model that sees both tokens.
+# Memorising triples: the ceiling is printed, and a model that sees both tokens exceeds it.
 "$KVSHIFT" train --task ngram --alphabet 6 --pairs 20 --answers 10 --dim 32 --batch 20 --steps 150 \
     --lr 3e-3 --eval-sequences 20 --quiet --out triples >out
 grep -q '^accuracy .* on 20 sequences' out || fail "ngram prints: $(cat out)"
@@ -126,7 +127,7 @@ awk -v reached="$(value out final_accuracy)" -v ceiling="$(value out x2_only_cei
     'BEGIN { exit !(reached > 0.99 && ceiling > 0.2 && ceiling < 0.9) }' || fail "ngram: $(cat out)"
 grep -q '"vocab_size": 16' triples/config.json || fail "$(cat triples/config.json)"
 
-# An ordinary model gets a shift that changes nothing: the same loss to the last digit; then it learns.
+# Adding an identity shift to an ordinary model keeps the loss to the last digit; then it trains.
 "$KVSHIFT" train "${small[@]}" --shift none --steps 5 --out plain --quiet --json >plain.json
 task=(--pool 16 --max-length 20 --batch 8)
 "$KVSHIFT" train --init-from plain --retrofit kv "${task[@]}" --steps 1 --lr 0 --eval-sequences 64 \
@@ -142,10 +143,11 @@ grep -q '"alpha_sum": 1.0,' out || fail "a retrofitted shift is not the identity
 grep -q '"alpha_sum": [01]\.[0-9]' out || fail "no coefficients: $(cat out)"
 grep -q '"\(alpha\|beta\)_sum": 1.0,' out && fail "the shift did not learn: $(cat out)"
 grep -q '"init": "identity"' learned/config.json || fail "$(cat learned/config.json)"
-cmp -s shifted/model.safetensors learned/model.safetensors && fail "a retrofitted model stays as it is"
+cmp -s shifted/model.safetensors learned/model.safetensors &&
+    fail "a retrofitted model does not change in training"
 
-# Plans of the presets, of which no desk holds the larger; nothing is allocated.  A step is as many
-# tokens as the paper's had.
+# Plans of the presets, also of those too large for this machine; no memory is allocated.  A step
+# has as many tokens as in the paper.
 while read -r name parameters tokens; do
     "$KVSHIFT" train --model "$name" --dry-run >out
     grep -q "^parameters *$parameters$" out || fail "the plan of $name: $(cat out)"
@@ -165,13 +167,13 @@ desk-30m 33.7M 32.8k
 desk-110m 110M 65.5k
 END
 "$KVSHIFT" train --model desk-1m --task induction --vocab 1024 --dry-run >out
-grep -q 'planned for' out && fail "a plan for a task speaks of text"
+grep -q 'planned for' out && fail "a plan for a task mentions text"
 
-# A run in two parts is the run in one.
+# An interrupted and resumed run equals an uninterrupted one.
 "$KVSHIFT" train "${small[@]}" --steps 8 --out once --quiet >/dev/null
 "$KVSHIFT" train "${small[@]}" --steps 5 --out twice --checkpoint-every 5 --quiet >/dev/null
 "$KVSHIFT" train "${small[@]}" --steps 8 --out twice --resume --quiet >/dev/null
-cmp once/model.safetensors twice/model.safetensors || fail "a resumed run has other weights"
+cmp once/model.safetensors twice/model.safetensors || fail "a resumed run has different weights"
 
 # The best checkpoint by evaluation loss is kept beside the newest.
 "$KVSHIFT" train "${small[@]}" --steps 30 --lr 3e-3 --eval-every 2 --checkpoint-every 10 --keep 1 \
@@ -181,11 +183,11 @@ lowest=$(sed -n 's/.*"step":\([0-9]*\).*"eval_loss":\([0-9.]*\).*/\2 \1/p' best/
     fail "best is $(readlink best/ckpt/best), the lowest loss and its step are $lowest"
 [[ $(readlink best/ckpt/latest) == step-00000030 ]] || fail "latest is $(readlink best/ckpt/latest)"
 
-# The environment stands in for an option.
+# An environment variable replaces an option.
 KVSHIFT_STEPS=3 KVSHIFT_QUIET=yes "$KVSHIFT" train "${small[@]}" --json >env.json
-[[ $(value env.json steps) == 3 ]] || fail "KVSHIFT_STEPS is not heard"
+[[ $(value env.json steps) == 3 ]] || fail "KVSHIFT_STEPS has no effect"
 
-# A signal ends the run in order.
+# A signal ends the run cleanly.
 "$KVSHIFT" train "${small[@]}" --steps 100000000 --out stopped >out 2>err &
 pid=$!
 for ((i = 0; i < 200; i++)); do
@@ -200,15 +202,15 @@ wait "$pid" || code=$?
 [[ -s stopped/ckpt/latest/DONE ]] || fail "a stopped run has no checkpoint"
 grep -q '^stopped by SIGTERM after step' err || fail "$(cat err)"
 
-# So does a limit of time, with a checkpoint from which the run goes on.
+# A time limit also ends it cleanly, with a checkpoint to resume from.
 "$KVSHIFT" train "${small[@]}" --steps 100000000 --max-time 0.01 --out limited >out 2>err
 grep -q '^stopped after 0.01 minutes (--max-time), after step' err || fail "$(cat err)"
 steps=$(value limited/result.json steps)
 "$KVSHIFT" train "${small[@]}" --steps $((steps + 1)) --max-time 10 --resume --out limited >out 2>err
 grep -q "^resumed after step $steps of limited" err || fail "after --max-time: $(cat err)"
-! grep -q '^stopped' err || fail "a run that ended says: $(cat err)"
+! grep -q '^stopped' err || fail "a finished run prints: $(cat err)"
 
-# A rate and a decay for the shift alone; a run goes on with the ones it had.
+# Separate learning rate and decay for the shift; a resumed run keeps them.
 "$KVSHIFT" train "${small[@]}" --steps 3 --shift-lr 0.01 --shift-decay 0.5 --checkpoint-every 3 \
     --quiet --out rates >/dev/null
 code=0
@@ -219,13 +221,13 @@ grep -q "option '--shift-lr' is 0.02, but the run in 'rates' has 0.01" err || fa
 "$KVSHIFT" train "${small[@]}" --steps 5 --shift-decay 0.5 --resume --quiet --out rates >/dev/null
 head -1 rates/train.jsonl | grep -q '"shift_lr":0.01,' || fail "$(head -1 rates/train.jsonl)"
 
-# Divergence: the step, what went wrong first, and where to go back to.
+# Divergence: the error names the step, the first bad value and the checkpoint to return to.
 code=0
 "$KVSHIFT" train "${small[@]}" --layers 2 --steps 100 --lr 300 --warmup 0 --clip 0 \
     --checkpoint-every 1 --keep 1 --quiet --out diverged >out 2>err || code=$?
 [[ $code == 1 ]] || fail "a run that diverges exits $code: $(cat err)"
 grep -Eq '^kvshift: step [0-9]+ diverged: loss .*, gradient norm .*, first in .*rate \(now 300\)' err ||
-    fail "a run that diverges says: $(cat err)"
+    fail "a run that diverges prints: $(cat err)"
 [[ ! -e diverged/model.safetensors ]] || fail "a run that diverged leaves a model"
 
 # Reports.

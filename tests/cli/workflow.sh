@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a text to a trained model and back to it: what is measured and told without being asked for,
-# what is never overwritten, and what a second command may change.
+# From a text to a trained model and resume: default evaluations and notices, files that are never
+# overwritten, and options that a second command may change.
 set -euo pipefail
 . "$(dirname "$0")/begin.bash"
 value() { sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$1"; }
@@ -11,7 +11,7 @@ refused() {
     shift 2
     timeout 60 "$KVSHIFT" "$@" >out 2>err </dev/null || code=$?
     [[ $code == "$expected" ]] || fail "'$*' exits $code, expected $expected: $(cat err)"
-    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' says: $(cat err)"
+    [[ $(wc -l <err) == 1 && $(cat err) == "kvshift: "*"$text"* ]] || fail "'$*' prints: $(cat err)"
     [[ ! -e new ]] || fail "'$*' leaves $(find new)"
 }
 
@@ -23,7 +23,7 @@ tr 'a-m' 'n-z' <text.txt >other.txt
 "$KVSHIFT" data build text.txt -t tok.json --out corpus --quiet >/dev/null
 small=(--dim 32 --heads 2 --layers 1 --context 32 --batch 4)
 
-# ---- a tokenizer that is there stays, unless it is told to go ----
+# ---- an existing tokenizer is kept unless --overwrite is given ----
 
 cp tok.json kept.json
 refused 2 "'tok.json' already exists; --overwrite replaces it" \
@@ -32,17 +32,17 @@ cmp tok.json kept.json || fail "a refused tokenizer was written"
 "$KVSHIFT" tokenizer train other.txt --vocab 270 --out kept.json --overwrite >/dev/null 2>&1
 ! cmp -s tok.json kept.json || fail "--overwrite does not replace"
 
-# ---- a curve and the epoch, without an influence on the weights ----
+# ---- evaluations and the epoch do not change the weights ----
 
 "$KVSHIFT" train --data corpus "${small[@]}" --steps 40 --dropout 0.1 --out run >out 2>err
 evaluations=$(grep -c '"eval_loss"' run/train.jsonl)
 ((evaluations >= 10 && evaluations <= 20)) || fail "$evaluations evaluations by default"
 grep -q '^eval-every = 2 .*# computed from other settings' run/config.resolved.toml ||
     fail "$(grep eval-every run/config.resolved.toml)"
-grep -Eq '^step 40/40  epoch [0-9]+\.[0-9]{2}  loss ' err || fail "no epoch is told: $(cat err)"
+grep -Eq '^step 40/40  epoch [0-9]+\.[0-9]{2}  loss ' err || fail "no epoch is printed: $(cat err)"
 windows=$(head -1 run/train.jsonl | sed 's/.*"train_windows":\([0-9]*\).*/\1/')
 grep -q "^step 40/40  epoch $(awk -v w="$windows" 'BEGIN { printf "%.2f", 40 * 4 / w }')  " err ||
-    fail "of $windows windows another epoch is told: $(tail -1 err)"
+    fail "$windows windows: a different epoch is printed: $(tail -1 err)"
 "$KVSHIFT" train --data corpus "${small[@]}" --steps 40 --dropout 0.1 --eval-every 0 --out bare \
     --quiet >/dev/null
 ! grep -q '"eval_loss"' bare/train.jsonl || fail "--eval-every 0 evaluates"
@@ -55,12 +55,12 @@ for steps in 1 9 10 99 100 333 600 1000 4999 250000; do
         fail "$steps steps are evaluated every $every"
 done
 
-# ---- without --out nothing is kept, and that is said before and after ----
+# ---- without --out nothing is saved; a notice before and after the run ----
 
 "$KVSHIFT" train --data corpus "${small[@]}" --steps 2 >out 2>err
 grep -qx 'nothing is saved: no --out' err || fail "no notice: $(cat err)"
 grep -qx 'files     none: no --out' out || fail "no notice: $(cat out)"
-[[ ! -e runs ]] || fail "a run without --out left something"
+[[ ! -e runs ]] || fail "a run without --out left files"
 
 # ---- held-out text, and a warning for text that was trained on ----
 
@@ -70,7 +70,7 @@ grep -qx 'files     none: no --out' out || fail "no notice: $(cat out)"
 "$KVSHIFT" ppl -m run other.txt text.txt text.txt --quiet >out 2>err
 [[ $(wc -l <err) == 1 ]] || fail "not one warning: $(cat err)"
 "$KVSHIFT" ppl -m run other.txt --quiet >out 2>err
-[[ ! -s err ]] || fail "a text of others is warned of: $(cat err)"
+[[ ! -s err ]] || fail "a warning for a text that was not trained on: $(cat err)"
 "$KVSHIFT" ppl -m run --data corpus --quiet >out 2>err
 grep -q "of the validation split of 'corpus'" out && [[ ! -s err ]] || fail "ppl: $(cat out err)"
 "$KVSHIFT" ppl -m run --data corpus --window 32 --stride 32 --quiet --json >out
@@ -95,21 +95,22 @@ rm untold/tokenizer.json
     fail "a model without a tokenizer cannot be trained"
 refused 2 "option '--new-tokenizer' needs '--init-from'" train --new-tokenizer --data corpus --out new
 
-# ---- memory: a plan that no machine holds is refused before anything is allocated ----
+# ---- memory: a plan that is too large is refused before any allocation ----
 
 refused 1 "are free; see --recompute, --accumulate, --batch, or --overcommit" \
     train --layers 4096 --dim 32768 --heads 256 --vocab 64 --pool 32 --out new
 grep -Eq '^kvshift: needs [0-9.]+[TPE]B of memory, ' err || fail "$(cat err)"
 "$KVSHIFT" train --layers 4096 --dim 32768 --heads 256 --vocab 64 --pool 32 --overcommit --out new \
-    >out 2>err && fail "more than all memory was had"
-! grep -q 'are free' err || fail "--overcommit is not heard: $(cat err)"
+    >out 2>err && fail "more than all memory was allocated"
+! grep -q 'are free' err || fail "--overcommit has no effect: $(cat err)"
 "$KVSHIFT" convert --random desk-1m --positions alibi --context 16777216 --layers 1024 --dim 64 \
     --heads 1 --kv-heads 1 --vocab 32 --no-mlp long-context --quiet
 refused 1 "are free; see --kv-cache" score -m long-context --ids 1 --continuation-ids 2
 refused 1 "are free; see --new-tokens and --kv-cache" generate -m long-context --ids 1 -n 99999999
-"$KVSHIFT" generate -m long-context --ids 1 -n 1 >/dev/null || fail "a short text of a long context"
+"$KVSHIFT" generate -m long-context --ids 1 -n 1 >/dev/null ||
+    fail "a short text with a long context fails"
 
-# ---- resume: with nothing else, with the same options, with ones that may change ----
+# ---- resume: without options, with the same options, with options that may change ----
 
 full=(--data corpus "${small[@]}" --steps 30 --lr 2e-3 --shift gate --dropout 0.1 --seed 3)
 "$KVSHIFT" train "${full[@]}" --out once --quiet >/dev/null
@@ -132,13 +133,14 @@ KVSHIFT_LR=0.5 refused 2 "option '--lr' is 0.5, but the run in 'twice' has 0.002
 "$KVSHIFT" train --resume --out twice --steps 20 --threads 1 >out 2>err || fail "$(cat err)"
 grep -q '^resumed after step 12 of twice' err || fail "$(cat err)"
 "$KVSHIFT" train "${full[@]}" --resume --out twice --quiet >/dev/null 2>err || fail "$(cat err)"
-cmp once/model.safetensors twice/model.safetensors || fail "a resumed run has other weights"
+cmp once/model.safetensors twice/model.safetensors || fail "a resumed run has different weights"
 grep -q '^threads = 1 ' twice/config.resolved.toml || fail "threads were not kept"
 [[ $(wc -l <twice/command.txt) == 3 ]] || fail "$(cat twice/command.txt)"
 "$KVSHIFT" train --config once/config.resolved.toml --resume auto --out fresh --quiet >/dev/null
-"$KVSHIFT" train --resume auto --out fresh 2>err >out && fail "what has no checkpoint is resumed"
+"$KVSHIFT" train --resume auto --out fresh 2>err >out &&
+    fail "a run without a checkpoint is resumed"
 
-# The very command that started a run resumes it, wherever its options stand.
+# The command that started a run resumes it, with options from a file and from the command line.
 printf 'task = "ngram"\nmodel = "desk-1m"\n[training]\nbatch = 8\nsteps = 2\n' >run.toml
 again=(train --config run.toml --data corpus "${small[@]}" --accumulate 2 --shift smear --kv-heads 2
     --checkpoint-every 1 --resume auto --out same --quiet)
@@ -146,20 +148,20 @@ again=(train --config run.toml --data corpus "${small[@]}" --accumulate 2 --shif
 rm -r same/ckpt/step-00000002
 cp same/model.safetensors first
 "$KVSHIFT" "${again[@]}" >/dev/null 2>err || fail "the same command again: $(cat err)"
-cmp first same/model.safetensors || fail "the same command again: other weights"
+cmp first same/model.safetensors || fail "the same command again: different weights"
 "$KVSHIFT" train --init-from once --data corpus --batch 4 --steps 2 --checkpoint-every 1 --dim 32 \
     --out started --quiet >/dev/null
 refused 2 "option '--dim' is 64, but the model in 'once' has 32" train --resume --out started --dim 64
 "$KVSHIFT" train --resume --dim 32 --out started --steps 3 --quiet >/dev/null 2>err ||
     fail "resumed after --init-from: $(cat err)"
 
-# Where the folder has no settings, the checkpoint's are compared, before its tensors.
+# If the folder has no settings, those of the checkpoint are compared, before its tensors.
 cp -r twice bare-twice
 rm bare-twice/config.resolved.toml
 refused 2 "model setting '" train "${full[@]}" --dim 64 --resume --out bare-twice
 grep -q "is 64, but 'bare-twice/ckpt/step-00000030' was trained with 32" err || fail "$(cat err)"
 
-# ---- while a run goes on there is no final model ----
+# ---- during a run there is no final model ----
 
 "$KVSHIFT" train "${full[@]}" --steps 8 --checkpoint-every 4 --out long --quiet >/dev/null
 cp long/model.safetensors eight.safetensors
@@ -172,7 +174,7 @@ done
 [[ ! -e long/model.safetensors && ! -e long/result.json ]] || fail "a stale model while it runs"
 kill -KILL "$pid"
 wait "$pid" 2>/dev/null || true
-[[ -s long/config.json ]] || fail "what does no harm is gone"
+[[ -s long/config.json ]] || fail "config.json was removed"
 for command in "generate -p x" "ppl text.txt" "score --context x --continuation y"; do
     # shellcheck disable=SC2086
     refused 1 "'long' is a run that has not finished and has no model yet; its newest checkpoint is 'long/ckpt/latest'" \
@@ -183,13 +185,15 @@ refused 1 "'long/ckpt/latest'" inspect long
 refused 1 "'long/ckpt/latest'" convert long new
 "$KVSHIFT" generate -m long/ckpt/latest -p 'the cat' -n 3 >out || fail "the hint does not work"
 
-# The weights that the final model alone had are kept under another name.
+# If only the final model holds some weights, they are kept under another name.
 "$KVSHIFT" train "${full[@]}" --steps 8 --checkpoint-every 4 --out damaged --quiet >/dev/null
 truncate -s -1 damaged/ckpt/step-00000008/model.safetensors
 "$KVSHIFT" train --resume --out damaged --quiet >/dev/null 2>err || fail "$(cat err)"
 cmp damaged/model.before-resume.safetensors eight.safetensors || fail "weights are lost"
-cmp damaged/model.safetensors eight.safetensors || fail "resumed from an older one: other weights"
-[[ ! -e long/model.before-resume.safetensors ]] || fail "a model whose checkpoint is there is kept"
+cmp damaged/model.safetensors eight.safetensors ||
+    fail "resumed from an older checkpoint: different weights"
+[[ ! -e long/model.before-resume.safetensors ]] ||
+    fail "a model that has a checkpoint is kept twice"
 
 # ---- token files of llm.c and nanoGPT ----
 
@@ -206,13 +210,13 @@ head -1 tail/train.jsonl | grep -q '"train_tokens":3800,.*"valid_tokens":200,' |
 "$KVSHIFT" train "${bin[@]}" --valid-data valid.bin --out two-files >out
 head -1 two-files/train.jsonl | grep -q '"train_tokens":4000,.*"valid_tokens":500,' ||
     fail "$(head -1 two-files/train.jsonl)"
-[[ ! -e tail/tokenizer.json ]] || fail "a tokenizer from nowhere"
+[[ ! -e tail/tokenizer.json ]] || fail "a tokenizer without a source"
 "$KVSHIFT" generate -m tail --ids 1,2 -n 3 >out
 grep -q '"ids": \[' out || fail "$(cat out)"
 "$KVSHIFT" ppl -m tail --data train.bin --quiet >out
 grep -q '^measured    199 tokens' out || fail "$(cat out)"
 "$KVSHIFT" train --init-from tail --data train.bin --steps 1 --batch 4 --quiet >out ||
-    fail "a model knows the vocabulary of its tokens"
+    fail "the vocabulary of the model is not used"
 refused 2 "for a .bin of llm.c or nanoGPT give its vocabulary size with --vocab" train --data train.bin --out new
 refused 2 "'text.txt' is a text file, expected a corpus; build one with 'kvshift data build text.txt" \
     train --data text.txt --vocab 65536 --out new
@@ -226,5 +230,5 @@ refused 2 "cannot be held out" train --data tiny.bin --vocab 50 --out new
 
 cp run/model.safetensors before
 refused 2 "'run' holds a model that --save did not write" bench train --model tiny --save run
-cmp run/model.safetensors before || fail "a benchmark wrote over a model"
+cmp run/model.safetensors before || fail "a benchmark overwrote a model"
 echo "passed"

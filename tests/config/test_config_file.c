@@ -1,5 +1,5 @@
-/* Configuration files: what is read, what is refused and where, and that what is printed is read
- * back as it was. */
+/* Configuration files: accepted values, errors with their position, and printed settings that are
+ * read back unchanged. */
 #include "base/config_file.h"
 #include "base/files.h"
 #include "base/memory.h"
@@ -68,7 +68,7 @@ static void assert_refused(const char *text, const char *message)
     kvsi_text notes = {0};
 
     if (read_bytes(&notes, text, strlen(text)) == KVS_OK)
-        fail_msg("'%s' is taken: %s", text, notes.data);
+        fail_msg("'%s' is accepted: %s", text, notes.data);
     assert_message(message);
     kvsi_text_release(&notes);
 }
@@ -174,13 +174,13 @@ static void what_is_not_our_json_is_refused(void **state)
     snprintf(message, sizeof message, ":3: key 'b': %s an object", expected);
     assert_refused("{\"a\":\n{\n\"b\": {\"c\": 1}}}", message);
     assert_int_equal(err.status, KVS_E_INVALID);
-    for (int i = 0; i < 3; i++) { /* what jansson says, with line and column */
+    for (int i = 0; i < 3; i++) { /* jansson's message, with line and column */
         static const char *const bad[] = {"{\"a\": 1", "{\"a\": 1, \"a\": 2}", "{\"a\": 1} x"};
         kvsi_text notes = {0};
 
         assert_int_equal(read_bytes(&notes, bad[i], strlen(bad[i])), KVS_E_FORMAT);
         assert_non_null(strstr(err.message, "malformed JSON at line 1, column "));
-        assert_string_equal(notes.data, ""); /* nothing was handed out */
+        assert_string_equal(notes.data, ""); /* the callback was not called */
         kvsi_text_release(&notes);
     }
 }
@@ -217,8 +217,8 @@ static void hostile_bytes_are_refused(void **state)
     assert_int_equal(kvsi_config_file_read("/nonexistent/x.toml", note, NULL, &err), KVS_E_IO);
 }
 
-/* Cut or changed anywhere, a file is taken, or refused with a message that names it, and nothing is
- * read outside it. */
+/* A file that is truncated or changed anywhere is accepted, or refused with a message that names
+ * it; no byte outside it is read. */
 static void damage_does_no_harm(void **state)
 {
     static const char *const good[] = {
@@ -233,7 +233,7 @@ static void damage_does_no_harm(void **state)
 
         for (size_t at = 0; at < size; at++)
             for (size_t b = 0; b < sizeof bytes; b++) {
-                char *damaged = kvsi_alloc(size, 1); /* exact, so that sanitizers see */
+                char *damaged = kvsi_alloc(size, 1); /* exact, so that sanitizers see overruns */
                 const size_t kept = b == sizeof bytes - 1 ? at : size;
                 kvsi_text notes = {0};
                 kvs_status st;
@@ -397,10 +397,10 @@ static void wrong_settings_are_explained(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (parse(cases[i].text, NULL, NULL) != KVS_E_INVALID)
-            fail_msg("'%s' is taken", cases[i].text);
+            fail_msg("'%s' is accepted", cases[i].text);
         assert_message(cases[i].message);
     }
-    /* Also where another value wins. */
+    /* Also if another value overrides it. */
     assert_int_equal(parse("window = 4", "--window", "1"), KVS_E_INVALID);
     assert_int_equal(parse("layers = [1, 10]", "--layers", "1"), KVS_E_INVALID);
     assert_int_equal(parse("out = \"\"", "--out", "x"), KVS_E_INVALID);
@@ -496,7 +496,7 @@ static void sources_are_told(void **state)
         if (!strstr(text.data, lines[i]))
             fail_msg("\"%s\" is missing:\n%s", lines[i], text.data);
     text.length = 0;
-    values.out = "\xff"; /* cannot stand in such a file */
+    values.out = "\xff"; /* cannot be written to such a file */
     kvsi_options_print_config(&text, &command, &values, &parsed);
     assert_non_null(strstr(text.data, "\n# out = ?"));
     kvsi_text_release(&text);

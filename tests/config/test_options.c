@@ -189,7 +189,7 @@ static void lists_are_read(void **state)
     check_print(options + LAYERS, "0,9,4");
     check_print(options + SLOPES, "0.5");
     assert_int_equal(parse(&command, "--slopes=1,2,3", "--slopes=4,5e-1", NULL), KVS_OK);
-    check_print(options + SLOPES, "4,0.5"); /* the last one wins, whole */
+    check_print(options + SLOPES, "4,0.5"); /* the last list replaces the first */
 }
 
 static void texts_add_up(void **state)
@@ -226,7 +226,7 @@ static void what_is_no_list_is_refused(void **state)
 
         snprintf(word, sizeof word, "--layers=%s", bad[i]);
         if (parse(&command, word, NULL) != KVS_E_INVALID)
-            fail_msg("'%s' is taken", word);
+            fail_msg("'%s' is accepted", word);
         assert_int_equal(values.layers.count, 0);
     }
     parse(&command, "--layers=1,12", NULL);
@@ -261,7 +261,7 @@ static void the_environment_comes_before_the_line(void **state)
     setenv("KVSHIFT_KV_HEADS", "2", 1);
     setenv("KVSHIFT_QUIET", "yes", 1);
     setenv("KVSHIFT_WINDOW", "2", 1);
-    setenv("KVSHIFT_OUT", "", 1); /* as good as not set */
+    setenv("KVSHIFT_OUT", "", 1); /* like not set */
     assert_int_equal(parse(&command, "--window", "3", NULL), KVS_OK);
     assert_int_equal(values.kv_heads, 2);
     assert_int_equal(values.quiet, 1);

@@ -1,4 +1,4 @@
-/* Presets: every model comes with how it is trained, and the paper's with the paper's numbers. */
+/* Presets: every model has training settings, and the paper's models have the paper's values. */
 #include "support.h"
 
 static kvs_err err;
@@ -17,7 +17,7 @@ static void every_model_can_be_trained(void **state)
         assert_int_equal(kvs_model_config_finish(&model, &err), KVS_OK);
         assert_int_equal(kvs_train_config_check(&train, &err), KVS_OK);
         assert_true(train.warmup < train.steps);
-        /* A part is some thousand tokens; one sequence of the longest context is more. */
+        /* A micro-batch has some thousand tokens; one sequence of the longest context has more. */
         assert_true(train.batch / train.accumulate == 1 ||
                     train.batch / train.accumulate * model.context <= 4096);
     }

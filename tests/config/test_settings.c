@@ -26,7 +26,7 @@ static kvs_err err;
 typedef struct setting_table {
     const kvsi_settings *table;
     size_t offset;    /* of its struct within kvsi_train_options */
-    const char *task; /* that the settings are of; NULL = of every run */
+    const char *task; /* the task of the settings; NULL = every run */
 } setting_table;
 
 static const setting_table tables[] = {
@@ -82,7 +82,7 @@ static void for_all_rows(check *each)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* Parses the words, which a NULL ends, after the option that names the task. */
+/* Parses the words (the list ends with NULL) after the option that names the task. */
 static kvs_status parse(kvsi_train_options *s, kvsi_parsed_options *parsed, const char *task,
                         const char *const *words)
 {
@@ -278,7 +278,7 @@ static void every_row_is_in_the_schema(void **state)
     json_decref(schema);
 }
 
-/* What --print-config prints gives the same value when it is read. */
+/* The output of --print-config, read as a file, gives the same value. */
 static void check_printed(const setting_table *of, const kvsi_setting *row, const char *value)
 {
     kvsi_parsed_options parsed = {0};
@@ -372,7 +372,7 @@ static void check_config_json(const setting_table *of, const kvsi_setting *row, 
         fail_msg("%s = %s: %s", row->name, value, err.message);
     without.model = again;
     if (!kvsi_setting_equal(row, &with, &without))
-        fail_msg("'%s' does not come back from config.json", row->name);
+        fail_msg("'%s' is not restored from config.json", row->name);
     json_decref(json);
 }
 

@@ -174,7 +174,7 @@ static void the_split_is_stable(void **state)
     kvsi_free(second);
 }
 
-/* Of two documents each split gets one, whatever the hashes. */
+/* With two documents each split gets one, for any hashes. */
 static void no_side_is_left_empty(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void invalid_utf8_is_kept(void **state)
     kvs_corpus_free(corpus);
 }
 
-/* Across documents and shards, from any token on; with bytes, ids are the text. */
+/* Reads across documents and shards from any token; for bytes the ids are the text. */
 static void tokens_are_read_in_order(void **state)
 {
     static const char text[] = "one|two|three|four|five", expected[] = "onetwothreefourfive";

@@ -135,7 +135,7 @@ static void bytes_are_kept(void **state)
 
     (void)state;
     expect_documents("a.txt", "\xff\x80 a\xc3", 5, SEPARATOR, "5:\xff\x80 a\xc3");
-    expect_documents("notes.md", "PK", 2, SEPARATOR, "2:PK"); /* text, whatever its name */
+    expect_documents("notes.md", "PK", 2, SEPARATOR, "2:PK"); /* text with any name */
     {
         char *path = write_bytes("a.txt", text, sizeof text - 1);
         kvsi_text found = {0};

@@ -128,7 +128,7 @@ static void paper_counts_are_those_of_its_generator(void **state)
     (void)state;
     measure(&s, &c, PROBLEMS);
     expect(s.parameters, 8, .02, "parameters");
-    for (size_t n = 4; n <= 12; n++) /* four standard errors of either sample come to 0.011 */
+    for (size_t n = 4; n <= 12; n++) /* four standard errors of both samples: 0.011 */
         expect_near(s.by_count[n], counts[n - 4], .011, "share of problems of a size");
     for (size_t d = 0; d < 4; d++)
         expect_near(s.by_sources[d], sources[d], .005, "share of parameters by sources");
@@ -336,7 +336,7 @@ static void words_are_all_different(void **state)
 
             kvsi_igsm_word_text(&words, w, text, sizeof text);
             if (kvsi_igsm_word_find(&words, text + (text[0] == ' ')) != (int)w)
-                fail_msg("'%s' is there twice", text);
+                fail_msg("'%s' occurs twice", text);
         }
     }
 }
@@ -410,7 +410,7 @@ static void wrong_words_are_found(void **state)
             changed.words[at] =
                 number >= 0 ? (uint16_t)(text.words[at] + (number == 22 ? -1 : 1)) : KVSI_IGSM_END;
             if (grade(&words, &p, &changed).strict)
-                fail_msg("word %zu changed, and still right", at);
+                fail_msg("word %zu was changed and the solution is still accepted", at);
             if (at == text.answer && words.mode == KVS_IGSM_PAPER)
                 assert_false(grade(&words, &p, &changed).solved);
         }
@@ -528,7 +528,7 @@ static void misuse_is_refused(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(kvs_igsm_create(&task, &rows[i].config, &err), KVS_E_INVALID);
         if (!strstr(err.message, rows[i].said))
-            fail_msg("'%s' says nothing of %s", err.message, rows[i].said);
+            fail_msg("'%s' does not contain %s", err.message, rows[i].said);
     }
     compact.wording = KVS_IGSM_COMPACT;
     assert_int_equal(kvs_igsm_create(&task, &compact, &err), KVS_E_INVALID);

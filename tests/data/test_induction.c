@@ -454,7 +454,7 @@ static void bad_settings_are_refused(void **state)
         assert_null(task);
         assert_int_equal(err.status, cases[i].status);
         if (!strstr(err.message, cases[i].says))
-            fail_msg("'%s' does not say '%s'", err.message, cases[i].says);
+            fail_msg("'%s' does not contain '%s'", err.message, cases[i].says);
         assert_int_equal(kvs_induction_create(&task, &cases[i].config, NULL), cases[i].status);
     }
     assert_int_equal(kvsi_memory_live(), live);

@@ -268,7 +268,7 @@ static void bad_settings_are_refused(void **state)
         assert_int_equal(kvs_ngram_create(&task, &cases[i].config, &err), KVS_E_INVALID);
         assert_null(task);
         if (!strstr(err.message, cases[i].says))
-            fail_msg("'%s' does not say '%s'", err.message, cases[i].says);
+            fail_msg("'%s' does not contain '%s'", err.message, cases[i].says);
     }
     assert_int_equal(kvsi_memory_live(), live);
 }

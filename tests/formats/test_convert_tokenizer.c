@@ -41,7 +41,7 @@ static void expect_same_ids(const kvs_tokenizer *found, const kvs_tokenizer *exp
     assert_int_equal(kvs_tokenizer_encode(expected, text, size, 0, &wanted, &wanted_count, NULL),
                      KVS_OK);
     if (count != wanted_count || memcmp(ids, wanted, count * sizeof *ids) != 0)
-        fail_msg("'%.40s': %zu ids, expected %zu, or others", text, count, wanted_count);
+        fail_msg("'%.40s': %zu ids, expected %zu; count or ids differ", text, count, wanted_count);
     kvs_ids_free(ids);
     kvs_ids_free(wanted);
 }

@@ -268,7 +268,7 @@ static void check_refused(const char *smallest, const refusal *r)
     if (st != KVS_E_FORMAT && st != KVS_E_UNSUPPORTED)
         fail_msg("%s gave status %d", r->changes, (int)st);
     if (!strstr(err.message, r->says) || strncmp(err.message, "'test.json': ", 13) != 0)
-        fail_msg("%s: '%s' does not say %s", r->changes, err.message, r->says);
+        fail_msg("%s: '%s' does not contain %s", r->changes, err.message, r->says);
     assert_int_equal(config.vocab, 4711); /* unchanged */
     assert_int_equal(read_with(&config, smallest, r->changes, NULL), st);
 }

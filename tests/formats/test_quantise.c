@@ -108,7 +108,7 @@ static void expect_tensor(const kvs_model *found, const kvs_model *model, const 
     kvsi_dtype_encode(stored, dtype, wanted, p->count);
     kvsi_dtype_decode(wanted, dtype, stored, p->count);
     if (memcmp(wanted, got, p->count * sizeof *got) != 0)
-        fail_msg("tensor '%s' is not what it is as %s", p->name, kvsi_dtype_name(dtype));
+        fail_msg("tensor '%s' differs from its values as %s", p->name, kvsi_dtype_name(dtype));
     assert_int_equal(kvsi_weights_find(found->weights, p->name)->view.dtype, dtype);
     kvsi_free(wanted);
     kvsi_free(got);
@@ -234,7 +234,7 @@ static void expect_refusal(const kvs_convert_options *options, kvs_status status
 
     assert_int_equal(kvs_convert(options, &err), status);
     if (!strstr(err.message, text))
-        fail_msg("'%s' says nothing of '%s'", err.message, text);
+        fail_msg("'%s' does not contain '%s'", err.message, text);
     assert_false(kvsi_file_exists(options->out));
 }
 

@@ -73,7 +73,7 @@ static void check_refused(const char *at, kvs_status status, const char *says)
     assert_null(file);
     assert_int_equal(err.status, status);
     if (!strstr(err.message, says) || !strstr(err.message, at))
-        fail_msg("'%s' does not say '%s' of '%s'", err.message, says, at);
+        fail_msg("'%s' does not contain '%s' and '%s'", err.message, says, at);
     assert_int_equal(kvsi_memory_live(), live);
 }
 

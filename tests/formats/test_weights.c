@@ -223,7 +223,7 @@ static void expect_refused(const char *path, const char *text)
     assert_int_not_equal(kvsi_weights_open(&weights, path, &err), KVS_OK);
     assert_null(weights);
     if (!strstr(err.message, text))
-        fail_msg("'%s' says nothing of '%s'", err.message, text);
+        fail_msg("'%s' does not contain '%s'", err.message, text);
 }
 
 /* Writes the file to the model's folder and releases it. */

@@ -55,10 +55,10 @@ static void expect_refusal_of(fixture *f, const char *path, const char *text)
         kvs_err err = {.message = ""};
 
         if (loaders[i](&model, f->rt, path, &err) == KVS_OK)
-            fail_msg("a file is loaded that has: %s", text);
+            fail_msg("a file was loaded that should fail with: %s", text);
         assert_null(model);
         if (!strstr(err.message, text))
-            fail_msg("'%s' says nothing of '%s'", err.message, text);
+            fail_msg("'%s' does not contain '%s'", err.message, text);
     }
 }
 

@@ -66,7 +66,7 @@ static void cuts_of_many_tokens_are_exact(void **state)
     (void)state;
     support_fill(many, MANY, 5, 3);
     for (size_t i = 0; i < MANY; i += 7)
-        many[i] = 4; /* hundreds of equals: the first of them are taken */
+        many[i] = 4; /* hundreds of equal logits: the first ones are kept */
     assert_int_equal(kvs_sampler_create(&sampler, MANY, &options, NULL), KVS_OK);
     for (int t = 0; t < TRIES; t++) {
         const int32_t id = kvs_sampler_next(sampler, many);
@@ -79,7 +79,7 @@ static void cuts_of_many_tokens_are_exact(void **state)
     kvs_sampler_free(sampler);
 }
 
-/* Logits as the penalty leaves them, token `expected` the best. */
+/* After the penalty, token `expected` has the largest logit. */
 static void expect_best(const kvs_sampling *options, const int32_t *seen, size_t count,
                         const float *from, int32_t expected)
 {
@@ -126,8 +126,8 @@ static void chosen_tokens_count_as_seen(void **state)
     for (int i = 0; i < 9; i++)
         assert_int_equal(kvs_sampler_next(sampler, flat), i % 3);
     assert_int_equal(kvs_sampler_accept(sampler, &bad, 1, NULL), KVS_E_INVALID);
-    /* Ids of no logit, as a model with more rows than its tokenizer has them, have their place in
-     * the window of two: here it holds 0 and one of them, then that one and 1. */
+    /* Ids without a logit (a model may have more rows than its tokenizer has tokens) count in the
+     * window of two: here it holds 0 and such an id, then that id and 1. */
     assert_int_equal(kvs_sampler_accept(sampler, beyond, 3, NULL), KVS_OK);
     assert_int_equal(kvs_sampler_next(sampler, flat), 1);
     assert_int_equal(kvs_sampler_next(sampler, flat), 0);
@@ -136,7 +136,7 @@ static void chosen_tokens_count_as_seen(void **state)
     expect_best(&options, beyond, 3, flat, 0);
 }
 
-/* Drawn tokens, with the penalty, have the shares of the penalised logits. */
+/* With the penalty, tokens are drawn with the probabilities of the penalised logits. */
 static void penalised_tokens_are_drawn_by_their_probability(void **state)
 {
     enum { SAMPLERS = 20000 };
@@ -260,7 +260,7 @@ static double loss_of(const fixture *f, size_t start, size_t at)
     return log(sum);
 }
 
-/* Every token but the first once, each from the window that reaches it first. */
+/* Every token except the first is predicted once, by the first window that contains it. */
 static void expect_perplexity(const fixture *f, size_t window, size_t stride)
 {
     const kvs_perplexity_options options = {.window = window, .stride = stride};

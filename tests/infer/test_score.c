@@ -1,4 +1,4 @@
-/* How likely continuations are: against sessions, against perplexity, one token at a time. */
+/* Scores of continuations, compared with sessions, perplexity and one token at a time. */
 #include "support.h"
 
 #include <math.h>
@@ -45,7 +45,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Of a token after all before it, by definition. */
+/* The log-probability of a token given all tokens before it, by definition. */
 static double expected_logprob(fixture *f, size_t at, int32_t *best)
 {
     float logits[VOCAB];
@@ -61,7 +61,7 @@ static double expected_logprob(fixture *f, size_t at, int32_t *best)
     return -log(sum);
 }
 
-/* 1e-5 is what float leaves of log-probabilities of this size in any order of summation. */
+/* 1e-5: float rounding of log-probabilities of this size, for any order of summation. */
 static void scores_are_those_of_a_session(void **state)
 {
     fixture *f = *state;
@@ -208,11 +208,11 @@ static void what_cannot_be_scored_is_refused(void **state)
     }
 }
 
-/* Texts do not see each other, and the result is that of all predictions together. */
+/* Texts do not affect each other, and the result covers all predictions of all texts. */
 static void texts_are_measured_apart(void **state)
 {
     fixture *f = *state;
-    const size_t starts[] = {0, 12, 13, 13, LENGTH}; /* one of a single token, one of none */
+    const size_t starts[] = {0, 12, 13, 13, LENGTH}; /* one text has one token, one is empty */
     const kvs_perplexity_options options = {.window = 8, .stride = 3, .starts = starts, .texts = 4};
     const kvs_perplexity_options alone = {.window = 8, .stride = 3};
     kvs_perplexity_result all, first, last;
@@ -234,7 +234,7 @@ static void texts_outside_the_ids_are_refused(void **state)
     const size_t bad[][3] = {{0, 5, LENGTH + 1}, {4, 2, LENGTH}, {3, 4, 5}};
     kvs_perplexity_result result;
 
-    for (size_t i = 0; i < 3; i++) { /* the last: nothing to predict */
+    for (size_t i = 0; i < 3; i++) { /* the last has nothing to predict */
         const kvs_perplexity_options options = {
             .window = 8, .stride = 3, .starts = bad[i], .texts = 2};
 

@@ -1,10 +1,10 @@
-/* The public way to run a model: chunks of any size give the same logits, limits are kept. */
+/* The public session functions: chunks of any size give the same logits; limits are checked. */
 #include "support.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { VOCAB = 29, CONTEXT = 600, LENGTH = 560 }; /* longer than what one pass takes */
+enum { VOCAB = 29, CONTEXT = 600, LENGTH = 560 }; /* longer than one pass */
 
 static kvs_model *make_model(kvs_runtime *rt)
 {
@@ -169,7 +169,7 @@ static void scores_are_those_of_the_logits(void **state)
         logprob = log_probability(logits, targets[i] < 0 ? 0 : targets[i], &expected);
         assert_int_equal(best[i], expected);
         if (fabs(logprobs[i] - (targets[i] < 0 ? 0 : logprob)) > 1e-4) /* logits up to 10 */
-            fail_msg("token %zu: %.9g, its logits say %.9g", i, logprobs[i], logprob);
+            fail_msg("token %zu: %.9g, but %.9g from its logits", i, logprobs[i], logprob);
     }
     support_expect_close(last, logits, VOCAB, 1e-5, "logits after scoring");
     kvs_session_reset(f->session);

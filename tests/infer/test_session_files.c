@@ -1,5 +1,5 @@
-/* Session files: of the right model they bring the session back, everything else is refused, and
- * nothing that a file says is believed before it is checked. */
+/* Session files: with the right model they restore the session; all other files are refused, and
+ * every value in a file is checked before it is used. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "formats/safetensors.h"
@@ -20,7 +20,7 @@ static kvs_model_config make_config(void)
     return support_config(&special, &sizes);
 }
 
-/* A session whose window has forgotten, saved. */
+/* A saved session whose sliding window has dropped rows. */
 typedef struct fixture {
     kvs_runtime *rt;
     kvs_model *model;
@@ -61,7 +61,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Refused, with these words in the message, and without a trace in memory. */
+/* The file is refused, the message contains the words, and no memory leaks. */
 static void expect_refusal(const fixture *f, const kvs_model *model, const char *path,
                            size_t capacity, kvs_status status, const char *words)
 {
@@ -151,7 +151,7 @@ static void other_models_are_refused_by_name(void **state)
     expect_refusal(f, other, f->path, 0, KVS_E_INVALID,
                    "its 'intermediate_size' is 40, this one's is 48");
     kvs_model_free(other);
-    /* one number of the model itself */
+    /* one value of the model itself */
     assert_int_equal(kvs_model_read_tensor(f->model, "model.norm.weight", gain, 24, NULL), KVS_OK);
     gain[7] += 1e-6f;
     assert_int_equal(kvs_model_write_tensor(f->model, "model.norm.weight", gain, 24, NULL), KVS_OK);
@@ -193,13 +193,13 @@ static void damage_is_found(void **state)
         assert_true(kvs_session_load(&loaded, f->model, f->other, 0, NULL) != KVS_OK);
         assert_null(loaded);
     }
-    for (size_t back = 1; back < size / 2; back += size / 50) { /* the second half is numbers */
+    for (size_t back = 1; back < size / 2; back += size / 50) { /* the second half is tensor data */
         bytes[size - back] ^= 1;
         write_bytes(f->other, bytes, size);
         expect_refusal(f, f->model, f->other, 0, KVS_E_FORMAT, "is damaged: its sum is");
         bytes[size - back] ^= 1;
     }
-    for (size_t at = 0; at < 4000; at += 37) { /* descriptions: refused or harmless */
+    for (size_t at = 0; at < 4000; at += 37) { /* the header: refused or harmless */
         kvs_session *loaded;
         const char before = bytes[at];
 
@@ -216,7 +216,7 @@ static void damage_is_found(void **state)
     kvsi_free(bytes);
 }
 
-/* ---- lies: files that are in order, but for one thing ---- */
+/* ---- files that are valid except for one value ---- */
 
 typedef struct lie {
     const char *tensor;    /* that is changed */
@@ -333,7 +333,7 @@ static void lies_are_refused(void **state)
         write_lie(f, &lies[i]);
         if (kvs_session_load(&session, f->model, f->other, 0, &err) == KVS_OK ||
             !strstr(err.message, lies[i].words))
-            fail_msg("lie %zu: found '%s', expected '%s'", i, err.message, lies[i].words);
+            fail_msg("case %zu: found '%s', expected '%s'", i, err.message, lies[i].words);
         assert_null(session);
     }
 }

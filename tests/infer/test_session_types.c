@@ -1,5 +1,5 @@
 /* Sessions of models whose weights stay in their file, in every type, and sessions with an F16
- * cache: after any steps the logits are those of one pass. */
+ * cache: after any operations the logits equal those of one pass. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -15,7 +15,7 @@
 
 enum { VOCAB = 19, DIM = 64, CONTEXT = 140 };
 
-/* Float rounding, relative to the largest logit.  Where values are rounded on purpose, that
+/* Float rounding, relative to the largest logit.  If values are rounded on purpose, that
  * error sometimes changes the result of the rounding: inputs of integer weights by 1/65534 of the
  * largest of 32, values in an F16 cache by 1/2048 of themselves.  Few of thousands change, and each
  * is one term of many in a sum. */
@@ -131,7 +131,7 @@ static void opened_models_walk_with_halves(void **state)
     kvs_runtime_free(rt);
 }
 
-/* ---- keys and values as halves ---- */
+/* ---- F16 keys and values ---- */
 
 static const family_scope scope = {
     .sizes = {.vocab = VOCAB, .dim = 24, .ffn = 40, .context = CONTEXT}, .levels = 1};
@@ -216,7 +216,7 @@ static kvs_session *session_with(const fixture *f, kvs_dtype cache)
     return s;
 }
 
-/* Rounding to F16 (11 bits) changes the logits, but little. */
+/* Rounding to F16 (11 bits) changes the logits slightly. */
 static void halves_are_near_but_not_the_same(void **state)
 {
     fixture *f = *state;
@@ -353,7 +353,7 @@ static void other_types_and_other_runners_are_refused(void **state)
     kvs_model_free(other);
 }
 
-/* Sessions of both types in one pass, threads or none: the same bits as alone. */
+/* Sessions of both types in one pass, with any number of threads: the same bits as alone. */
 static void both_types_share_a_pass(void **state)
 {
     fixture *f = *state;

@@ -1,5 +1,5 @@
-/* Whatever way a sequence takes (chunks, forks, rewinds, files, company in a batch), its logits are
- * those of its tokens fed in one go. */
+/* Chunks, forks, rewinds, files and other sequences in a batch do not change the logits of a
+ * sequence: they equal those of its tokens fed at once. */
 #include "base/files.h"
 #include "base/memory.h"
 #include "family.h"
@@ -12,8 +12,8 @@ enum { VOCAB = 19, DIM = 24, CONTEXT = 600, SHORT = 140, LONGEST = WALK_LONGEST 
 
 static const double LIMIT = 1e-5; /* float rounding, relative to the largest logit */
 
-/* The longer one is long enough that every sliding window of the family forgets: the widest holds
- * 523 tokens.  One CPU level: what differs between them, test_state.c looks at. */
+/* The longer one is long enough that every sliding window of the family drops rows: the widest
+ * holds 523 tokens.  One CPU level: test_state.c tests the others. */
 static const family_scope long_scope = {
     .sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = CONTEXT}, .levels = 1};
 static const family_scope short_scope = {
@@ -76,7 +76,7 @@ static void any_way_gives_the_logits_of_one_pass(void **state)
     family_each_shift(&short_scope, check_short_walk);
 }
 
-/* ---- windows that forget, on every level ---- */
+/* ---- windows that drop rows, on every level ---- */
 
 static void check_forgetting(kvs_runtime *rt)
 {
@@ -110,7 +110,7 @@ static void sliding_windows_forget_on_every_level(void **state)
     }
 }
 
-/* A window wide enough that what it keeps is more than what it forgets at once. */
+/* A window so wide that it keeps more rows than it drops at once. */
 static void a_wide_window_forgets_token_by_token(void **state)
 {
     static const support_sizes sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = LONGEST};
@@ -139,11 +139,11 @@ static void a_wide_window_forgets_token_by_token(void **state)
     kvs_runtime_free(rt);
 }
 
-/* ---- company ---- */
+/* ---- several sessions in a pass ---- */
 
 enum { COMPANY = 6, ROUNDS = 12 };
 
-/* Sessions come and go between rounds; passes hold 4 of them and 50 tokens. */
+/* Sessions are added and removed between rounds; a pass holds 4 sessions and 50 tokens. */
 static void check_company(const kvs_model *model, const char *name)
 {
     walk_truth truth = truth_of(model, name);
@@ -202,7 +202,7 @@ static void company_changes_nothing(void **state)
     family_each_model(&short_scope, check_company);
 }
 
-/* Forks of one prompt go on in different ways, by turns. */
+/* Forks of one prompt continue differently, in alternation. */
 static void check_forks(const kvs_model *model, const char *name)
 {
     enum { FORKS = 3 };
@@ -338,7 +338,7 @@ static void steps_do_not_allocate(void **state)
     double logprob;
     int32_t best;
 
-    for (size_t i = 0; i < 90; i++) { /* the window forgets on the way */
+    for (size_t i = 0; i < 90; i++) { /* the window drops rows meanwhile */
         kvs_feed feeds[3];
 
         for (size_t s = 0; s < 3; s++)
@@ -412,7 +412,7 @@ static void bad_rewinds_and_forks_are_refused(void **state)
     kvs_err err;
 
     assert_int_equal(kvs_session_logits(s, before, NULL), KVS_OK);
-    assert_true(earliest > 1 && earliest <= 500 - 64); /* it has forgotten, but not too much */
+    assert_true(earliest > 1 && earliest <= 500 - 64); /* rows were dropped, but not too many */
     assert_int_equal(kvs_session_rewind(s, 501, &err), KVS_E_INVALID);
     assert_string_equal(err.message, "cannot rewind to 501 tokens, there are 500");
     assert_int_equal(kvs_session_rewind(s, earliest - 1, &err), KVS_E_LIMIT);
@@ -439,7 +439,7 @@ static void a_runner_needs_room(void **state)
     assert_null(runner);
 }
 
-/* A window's cache does not grow with the context, and what is planned is what is taken. */
+/* The cache of a window does not grow with the context, and its size is as planned. */
 static void memory_is_as_planned(void **state)
 {
     fixture *f = *state;

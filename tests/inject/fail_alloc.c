@@ -3,8 +3,8 @@
  *     FAIL_ALLOC=N LD_PRELOAD=fail_alloc.so kvshift ...     the N-th, counted from 1
  *     FAIL_ALLOC_COUNT=FILE                                 how many there were, at the end
  *
- * Counts malloc, calloc, realloc, posix_memalign and aligned_alloc of all threads.  The functions
- * behind them are called by the names that glibc has for that: looking them up would allocate. */
+ * Counts malloc, calloc, realloc, posix_memalign and aligned_alloc of all threads.  The real
+ * functions are called by glibc's internal names, because dlsym would allocate. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ __attribute__((constructor)) static void begin(void)
     const char *number = getenv("FAIL_ALLOC");
 
     failing = number ? strtol(number, NULL, 10) : 0;
-    atomic_store(&calls, 0); /* those of other libraries' start do not count */
+    atomic_store(&calls, 0); /* calls during the start of other libraries do not count */
 }
 
 __attribute__((destructor)) static void end(void)

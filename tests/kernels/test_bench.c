@@ -44,7 +44,7 @@ static kvs_bench_train_options options_of(const char *name, unsigned targets)
     return o;
 }
 
-/* As the bench has it: from a plan, without making the model. */
+/* As in the benchmark: from a plan, without creating the model. */
 static double flops_per_token(const kvs_bench_train_options *o)
 {
     kvs_runtime *rt = support_runtime(NULL);
@@ -72,7 +72,7 @@ static void operations_are_as_counted_by_hand(void **state)
         const kvs_bench_train_options plain = options_of(models[i].name, 0);
         const kvs_bench_train_options kv = options_of(models[i].name, KVS_SHIFT_K | KVS_SHIFT_V);
 
-        print_message("%s: %.3f MFLOP a token\n", models[i].name, expected * 1e-6);
+        print_message("%s: %.3f MFLOP per token\n", models[i].name, expected * 1e-6);
         assert_true(fabs(expected * 1e-6 / models[i].mega - 1) <
                     0.002); /* three digits are given */
         /* sums of integers below 2^53 are exact */
@@ -133,8 +133,8 @@ static void probes_do_their_work(void **state)
         c.ops = ops;
         memset(sums, 0, sizeof sums);
         ops->multiply_add(&c, sums, PARTS, 100000, &flops);
-        /* x = 0.999 x + 0.001 ends at 1 in every lane of every chain, to float's rounding of a
-         * fixed point whose errors a thousand steps add up */
+        /* x = 0.999 x + 0.001 converges to 1 in every lane of every chain, up to rounding that
+         * accumulates over about a thousand iterations */
         for (size_t p = 0; p < PARTS; p++)
             assert_true(fabs((double)sums[p] / (flops / 2 / PARTS / 100000) - 1) < 1e-3);
         ops->read_through(&c, sums, PARTS, x, NUMBERS);

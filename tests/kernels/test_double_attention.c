@@ -61,8 +61,8 @@ static size_t shifted_heads(const shifting *s)
     return heads;
 }
 
-/* x[0] is qkv, x[1..3] are the learned numbers of q, k, v, and x[4] the gates of all three, one
- * target's columns behind the other's. */
+/* x[0] is qkv, x[1..3] are the shift parameters of q, k, v, and x[4] the gates of all three, with
+ * the columns of one target after those of the other. */
 static void set_shifts(kvsi_attention *a, const trial *t, const shifting *s)
 {
     kvsi_shift *shifts[] = {&a->q_shift, &a->k_shift, &a->v_shift};
@@ -83,7 +83,7 @@ static void set_shifts(kvsi_attention *a, const trial *t, const shifting *s)
 
 typedef struct question {
     const shifting *shifting;
-    kvsi_attention attention; /* but for the shifts */
+    kvsi_attention attention; /* without the shifts */
 } question;
 
 /* The shifts point into the trial's memory, which exists only now. */
@@ -249,7 +249,7 @@ static void shift_by_hand(void **state)
 /* Two heads of size 2, three tokens; queries and keys are 0, the values are shifted. */
 static void expect_shifted(const char *what, const kvsi_shift *shift, const double *expected)
 {
-    static const real qkv[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 10, 20, /* a token a line */
+    static const real qkv[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 10, 20, /* one token per line */
                                0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 30, 40, /* */
                                0, 0, 0, 0, 0, 0, 0, 0, 5, 6, 50, 60};
     real k[12], v[12], tail[4] = {0}, out[12], logsum[6], workspace[100];
@@ -272,12 +272,12 @@ static void expect_shifted(const char *what, const kvsi_shift *shift, const doub
     differences_expect("kept raw rows", tail, (const double[]){5, 6, 50, 60}, 4);
 }
 
-/* Expected: a head a line, token by token. */
+/* Expected: one head per line, token by token. */
 static void channel_hard_and_data_by_hand(void **state)
 {
-    /* two taps a channel, the older first */
+    /* two taps per channel, the older first */
     const real numbers[] = {10, 1, 100, 2, -1, 1, 0, 3};
-    /* a = 3/4, 1/2, 3/4 in head 0, 1/2, 1/4, 3/4 in head 1; other numbers lie between */
+    /* a = 3/4, 1/2, 3/4 in head 0, 1/2, 1/4, 3/4 in head 1; other values are in between */
     const real l = log(3.0), gates[] = {99, l, 0, 99, 0, -l, 99, l, l};
     const kvsi_shift channel = {KVS_SHIFT_CHANNEL, 1, .parameters = numbers};
     const kvsi_shift hard = {KVS_SHIFT_HARD, 1, .parameters = NULL};
@@ -337,8 +337,8 @@ static void rotation_follows_the_shift(void **state)
     expect_keys(four, 4, 2, (const double[]){2, 4, 2, 4, -78, 59, 5, 6, -970, -1160, 7, 8});
 }
 
-/* Two heads of size 1 that share their keys, which say nothing: the slopes log 2 and log 3 alone
- * weigh them, so that values 1, 10, 100 count halves and quarters, thirds and ninths. */
+/* Two heads of size 1 that share their keys, which are 0: only the slopes log 2 and log 3 determine
+ * the weights, so that values 1, 10, 100 are weighted by powers of 1/2 and of 1/3. */
 static void slopes_and_window_by_hand(void **state)
 {
     const real qkv[] = {0, 0, 0, 1, 0, 0, 0, 10, 0, 0, 0, 100}, slopes[] = {log(2.0), log(3.0)};

@@ -305,7 +305,7 @@ static void rows_by_hand(void **state)
     (void)state;
     op->unit_rows_forward(&c, y, x, 2, 2);
     differences_expect("unit rows", y, (const double[]){0.6, -0.8, 0, 0}, 4);
-    op->unit_rows_backward(&c, d_x, d_y, x, 2, 2); /* 10, 5 less 2 * (0.6, -0.8), divided by 5 */
+    op->unit_rows_backward(&c, d_x, d_y, x, 2, 2); /* (10, 5) - 2 * (0.6, -0.8), divided by 5 */
     differences_expect("their gradient", d_x, (const double[]){101.76, 101.32, 7, 7}, 4);
     op->add(&c, y, d_y, 4);
     differences_expect("sum", y, (const double[]){10.6, 4.2, 1, 1}, 4);
@@ -427,7 +427,7 @@ static void clipping(void **state)
         {25, 1, 5, 1},         /* at it */
         {25, 1, 1, 0.2},       /* above it */
         {25, 0.1, 1, 0.1},     /* the norm of the mean, 0.5, is below it */
-        {25, 0.5, 0.25, 0.05}, /* and 2.5 is ten times too much */
+        {25, 0.5, 0.25, 0.05}, /* 2.5 is ten times the limit */
         {0, 0.5, 1, 0.5},      /* no gradient at all */
     };
     kvsi_context c = {.ops = op, .threads = 1};

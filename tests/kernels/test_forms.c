@@ -97,7 +97,7 @@ static void numbers_of_a_head(void **state)
     assert_null(kvsi_form_get(KVS_SHIFT_HARD + 1));
 }
 
-/* The taps that a head of a form mixes with, from a set of taps for all of its channels. */
+/* The taps that a head of a form uses, from a set of taps for all of its channels. */
 static void through_form(real *taps, kvs_shift_form which, const double *wanted, size_t window,
                          size_t head_size)
 {
@@ -148,7 +148,7 @@ static void gates_give_their_taps_back(void **state)
             assert_true(fabs((double)taps[SIZE + k] - currents[i]) < 1e-6);
         }
     }
-    through_form(taps, KVS_SHIFT_GATE, (const double[]){1, 0}, 1, SIZE); /* out of its reach */
+    through_form(taps, KVS_SHIFT_GATE, (const double[]){1, 0}, 1, SIZE); /* not representable */
     assert_true(taps[0] < 1 && taps[0] > 0.99f);
 }
 
@@ -235,7 +235,7 @@ static void expect_refusal(const kvs_model_config *special, const char *one, con
         fail_msg("expected '%s' and '%s' in '%s'", one, other, err.message);
 }
 
-/* Each differs from a good one by what its message must name. */
+/* Each differs from a valid one in the value that the message must name. */
 static const struct {
     const char *one, *other;
     kvs_model_config config;
@@ -302,7 +302,7 @@ static void short_names_of_shifts(void **state)
         const char *name;
         unsigned targets;
         int form_said;
-        kvs_shift_form form; /* as it was where the name does not say */
+        kvs_shift_form form; /* unchanged if the name does not define it */
     } names[] = {
         {"none", 0, 0, KVS_SHIFT_CHANNEL},
         {"k", KVS_SHIFT_K, 0, KVS_SHIFT_CHANNEL},

@@ -351,7 +351,7 @@ static int32_t *given_rows(run *r, size_t count, size_t n)
 }
 
 /* Guesses as floats, so that they are compared too: below 25000 the tolerance requires equality.
- * Of equal logits the first is the guess. */
+ * For equal logits the guess is the first. */
 static void list_guesses(run *r, const int32_t *guesses, size_t count)
 {
     real *values = levels_written(r, "row_guess", count);

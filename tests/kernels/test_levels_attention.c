@@ -8,7 +8,7 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof *(a))
 
-/* ---- what is asked ---- */
+/* ---- shapes ---- */
 
 enum { SEQUENCES_MAX = 4, PAST = 130, CAPACITY = 200 };
 
@@ -56,7 +56,7 @@ static size_t numbers_of(const shape *s)
     return s->targets ? kvsi_form_get(s->form)->params(s->window, s->head_size) : 0;
 }
 
-/* ---- what is given ---- */
+/* ---- inputs ---- */
 
 /* The gates of q, k and v lie side by side in one block, with gaps where a target has none. */
 static kvsi_shift given_shift(run *r, const shape *s, unsigned target, size_t heads,
@@ -203,8 +203,8 @@ static void attention_forward(run *r, const void *asked)
                                 levels_written(r, "logsum", rows), p.qkv, &p.a);
 }
 
-/* Memory for the gradients of the shifts, laid out as what they are gradients of.  Those
- * of taps are sums over d_qkv, the last output so far, whose size sets their tolerance. */
+/* Memory for the gradients of the shifts, in the layout of their parameters.  Gradients of taps are
+ * sums over d_qkv, the last output so far, whose magnitude sets their tolerance. */
 static void list_gradients(run *r, problem *p, const shape *s)
 {
     const size_t columns = s->heads + 2 * s->kv_heads, d_qkv = r->count;
@@ -292,7 +292,7 @@ static shape with_heads(shape s, size_t which)
     return s;
 }
 
-/* As most models are: keys and values shifted by one token, then rotated. */
+/* The common case: keys and values shifted by one token, then rotated. */
 static shape usual(shape s)
 {
     s.targets = KVS_SHIFT_K | KVS_SHIFT_V;
@@ -427,7 +427,7 @@ static void chunks_with_windows_match(void **state)
 
 /* Scores in the thousands: softmax must not overflow.  Head size 64, without shift and
  * rotation, keeps them exact in float (see levels_whole).  Not with a window of one key: its weight
- * is 1 whatever the score, so gradients are 0, and keys of size 100 blow up their rounding. */
+ * is 1 for any score, so gradients are 0, and keys of size 100 amplify their rounding. */
 static void large_and_equal_scores_match(void **state)
 {
     static const size_t some_windows[] = {0, 2, 50};

@@ -9,8 +9,8 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof *(a))
 
-/* More threads than cores, and than pieces of some operations.  Threads take
- * pieces dynamically, so a second round may distribute the work differently. */
+/* More threads than cores, and more than chunks of some operations.  Chunks are assigned
+ * dynamically, so a second round may distribute the work differently. */
 static const int thread_counts[] = {2, 3, 7};
 enum { ROUNDS = 2 };
 

@@ -1,5 +1,5 @@
-/* Trained GPT-2 models from elsewhere make their known errors: vanilla hop-k models of two and
- * three layers, on new sequences, with and without dropout.
+/* Published GPT-2 models have their known error rates: vanilla hop-k models of two and three
+ * layers, on new sequences, with and without dropout.
  *
  * The models are in $KVSHIFT_SHARED/data/hopk; without them the tests are skipped. */
 #include "repro/hop_errors.h"
@@ -18,7 +18,7 @@ static void find_model(char *path, size_t size, size_t layers)
     const char *shared = getenv("KVSHIFT_SHARED");
 
     if (!shared) {
-        print_message("skipped: KVSHIFT_SHARED does not say where the hop-k models are\n");
+        print_message("skipped: KVSHIFT_SHARED is not set; it contains the hop-k models\n");
         skip();
     }
     snprintf(path, size, "%s/data/hopk/width4-depth%zu.safetensors", shared, layers);
@@ -36,7 +36,7 @@ typedef struct cell {
 } cell;
 
 /* Both errors are fractions of a known number of letters, so the difference has variance p (1-p) /
- * letters for each.  The table's rounding is added, and replaces p where the table has 0. */
+ * letters for each.  The table's rounding is added, and replaces p if the table has 0. */
 static void expect_error(double found, const cell *c, size_t letters, size_t table_sequences)
 {
     const double rounding = 0.0005, p = fmax(c->error, rounding);

@@ -390,7 +390,7 @@ static void assert_remarked(const kvs_report *report, const char *part)
     for (size_t i = 0; kvs_report_remark(report, i); i++)
         if (strstr(kvs_report_remark(report, i), part))
             return;
-    fail_msg("no remark says '%s'", part);
+    fail_msg("no remark contains '%s'", part);
 }
 
 static const text_run six[] = {

@@ -165,8 +165,7 @@ static void bare_file_is_loaded(void **state)
 
 /* ---- igsm ---- */
 
-/* Problems of four numbers each; a model trained for a minute could do them, one that is not
- * trained solves nothing, and all are counted. */
+/* Problems with four numbers each.  An untrained model solves none of them, and all are counted. */
 static void untrained_models_solve_nothing(void **state)
 {
     kvs_runtime *rt = support_runtime(NULL);

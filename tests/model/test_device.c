@@ -85,7 +85,7 @@ static void host_reads_trap(void **state)
 
 enum { TOKENS = 21, SEQUENCES = 3 };
 
-/* One batch, with dropout where the model has it. */
+/* One batch, with dropout if the model has it. */
 static void run_batch(kvs_runtime *rt, kvsi_text *out, const void *about)
 {
     static const size_t starts[SEQUENCES + 1] = {0, 8, 9, TOKENS};
@@ -108,7 +108,7 @@ static void run_batch(kvs_runtime *rt, kvsi_text *out, const void *about)
     kvs_model_free(model);
 }
 
-/* The family comes at every level; the configurations are what is wanted here. */
+/* The family is listed for every level; only the configurations are needed here. */
 static void check_batch(const kvs_model *model, const char *name)
 {
     kvs_model_config config = model->config;
@@ -232,7 +232,7 @@ static int stop_at_2(void *user, const kvs_step_record *record)
     return record->step == 2 ? KVS_PROGRESS_STOP : 0;
 }
 
-/* A run that is stopped, and goes on from its checkpoint. */
+/* A run that is stopped and resumed from its checkpoint. */
 static void run_and_resume(kvs_runtime *rt, kvsi_text *out, const void *about)
 {
     const training *t = about;
@@ -403,7 +403,7 @@ static void sessions_and_scores(void **state)
     }
 }
 
-/* A loaded model that gets a shift, and both as files again. */
+/* A shift is added to a loaded model, and both are saved again. */
 static void run_retrofit(kvs_runtime *rt, kvsi_text *out, const void *about)
 {
     const kvs_shift_config shift = {.targets = KVS_SHIFT_K, .form = KVS_SHIFT_FREE, .window = 1};
@@ -429,7 +429,7 @@ static void files_and_retrofit(void **state)
 
 /* ---- failures ---- */
 
-/* Whatever operation fails, the step or the one after it returns the status. */
+/* If any operation fails, the step or the next one returns the status. */
 static void failed_training_is_reported(void **state)
 {
     const training *t = &trainings[1];
@@ -457,11 +457,11 @@ static void failed_training_is_reported(void **state)
         if (st != KVS_OK) {
             assert_int_equal(st, KVS_E_IO);
             assert_string_equal(err.message, "an operation of backend 'device' failed");
-            assert_int_equal(kvs_trainer_step(trainer, NULL, NULL), KVS_E_IO); /* it stays */
+            assert_int_equal(kvs_trainer_step(trainer, NULL, NULL), KVS_E_IO); /* still fails */
         }
         kvs_trainer_free(trainer);
         kvs_model_free(model);
-        failed += 7; /* every seventh: all kinds, in less time */
+        failed += 7; /* every seventh operation covers all kinds in less time */
     } while (st != KVS_OK);
     assert_true(failed > 100);
     kvs_task_free(task);
@@ -491,9 +491,9 @@ static void failed_sessions_are_reported(void **state)
         done = device_operations(d) <= failed;
         assert_int_equal(st, done ? KVS_OK : KVS_E_IO);
         if (done)
-            device_fail_at(d, SIZE_MAX); /* none of the calls below shall be the one */
+            device_fail_at(d, SIZE_MAX); /* the calls below must not fail */
         assert_int_equal(kvs_session_save(session, saved, NULL), done ? KVS_OK : KVS_E_IO);
-        assert_int_equal(kvs_session_rewind(session, 5, NULL), KVS_OK); /* asks for no result */
+        assert_int_equal(kvs_session_rewind(session, 5, NULL), KVS_OK); /* needs no result */
         assert_int_equal(kvs_session_logits(session, logits, NULL), done ? KVS_OK : KVS_E_IO);
         kvs_session_free(session);
     }

@@ -85,8 +85,8 @@ static double loss_of(kvsi_pass *pass)
     return loss.sum;
 }
 
-/* The slope of the loss along one parameter, from four points: the error is of fourth order in the
- * step, which leaves rounding as the only one that matters. */
+/* The derivative of the loss by one parameter, from four points: the error is of fourth order in
+ * the step, so that only rounding matters. */
 static double slope(kvsi_pass *pass, const kvs_model *model, size_t at)
 {
     static const double offsets[] = {-2, -1, 1, 2}, weights[] = {1, -8, 8, -1};
@@ -111,12 +111,12 @@ static int is_shift(const kvsi_parameter *p)
     return p->role == KVSI_TAPS || p->role == KVSI_GATE;
 }
 
-/* All numbers of a shift, a sample of any other tensor. */
+/* All parameters of a shift, a sample of every other tensor. */
 static void check_tensor(kvsi_pass *pass, const kvs_model *model, const kvsi_parameter *p,
                          const real *gradient, const char *name)
 {
     const size_t count = is_shift(p) || p->count < SAMPLES ? p->count : SAMPLES;
-    const double rounding = 1e-10; /* of the differences, where the gradient is 0 */
+    const double rounding = 1e-10; /* of the differences if the gradient is 0 */
     double largest = 0;
     kvsi_random random;
 

@@ -1,5 +1,5 @@
-/* The whole model against PyTorch: logits, loss and gradients, for every shift there is and every
- * member of the family, on every CPU level. */
+/* The whole model against PyTorch: logits, loss and gradients, for every shift and every member of
+ * the family, on every CPU level. */
 #include "golden.h"
 
 static void matches_pytorch(void **state)

@@ -24,7 +24,7 @@ static kvs_model *make(kvs_runtime *rt, kvs_shift_config shift, uint64_t seed)
     return model;
 }
 
-/* Tensors of `a` that are, bit for bit, in `b` too. */
+/* The number of tensors of `a` that are equal, bit for bit, in `b`. */
 static size_t count_equal(const kvs_model *a, const kvs_model *b, size_t *tensors)
 {
     const char *name;
@@ -68,7 +68,7 @@ static void only_the_shift_sets_models_apart(void **state)
     kvs_runtime_free(rt);
 }
 
-/* Norms start as ones whatever the seed: two in each layer and one at the end. */
+/* Norms start as ones for every seed: two in each layer and one at the end. */
 static void another_seed_gives_other_weights(void **state)
 {
     kvs_runtime *rt = support_runtime(NULL);

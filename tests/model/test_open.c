@@ -1,4 +1,4 @@
-/* Models that are opened for running: the same as loaded ones in everything but memory, and never
+/* Models opened for inference: they behave like loaded ones, need less memory, and are never
  * changed. */
 #include "base/files.h"
 #include "base/folders.h"
@@ -45,7 +45,7 @@ static kvs_model *open_or_load(const char *path, int open)
 
 enum { POINTS = 3 };
 
-/* Logits of a chunk that is large enough for tiles, of a few tokens, and of one. */
+/* Logits of a chunk that is large enough for tiles, of a few tokens, and of one token. */
 static void run_model(float logits[POINTS][VOCAB], const kvs_model *model)
 {
     static const size_t counts[POINTS] = {CHUNK, 3, 1};
@@ -62,7 +62,7 @@ static void run_model(float logits[POINTS][VOCAB], const kvs_model *model)
     kvs_session_free(s);
 }
 
-/* A session that one of them saved goes on in the other: they have the same fingerprint. */
+/* A session saved with one of them continues in the other: they have the same fingerprint. */
 static void exchange_sessions(const kvs_model *loaded, const kvs_model *opened)
 {
     char *path = kvsi_path_join(dir, "a.session");
@@ -83,7 +83,7 @@ static void exchange_sessions(const kvs_model *loaded, const kvs_model *opened)
 static const char *format_name;
 static kvs_dtype dtype;
 
-/* Plain types are multiplied in the same order wherever they are, so even the bits are the same. */
+/* Products with plain types have the same order in memory and in a file, so the bits are equal. */
 static void check_opened(const kvs_model *model, const char *name)
 {
     kvs_convert_options options;
@@ -131,7 +131,7 @@ static void opened_models_have_the_bits_of_loaded_ones(void **state)
         }
 }
 
-/* A safetensors file whose tensors all stand `by` bytes further on: the header ends in spaces. */
+/* A safetensors file with all tensors moved by `by` bytes: the header is padded with spaces. */
 static char *write_moved(const kvs_model *model, size_t by)
 {
     kvsi_text file = {0}, moved = {0};
@@ -178,7 +178,7 @@ static void odd_places_do_not_matter(void **state)
         kvs_model_free(opened);
         kvsi_free(path);
     }
-    assert_int_equal(views, 1); /* of four places one suits a float */
+    assert_int_equal(views, 1); /* one of four offsets is aligned for a float */
     kvs_model_free(model);
 }
 
@@ -202,7 +202,7 @@ static void saving_gives_what_loading_gives(void **state)
     kvs_model_free(again);
 }
 
-/* ---- what it costs ---- */
+/* ---- memory ---- */
 
 static void weights_are_not_copied(void **state)
 {
@@ -223,14 +223,14 @@ static void weights_are_not_copied(void **state)
     assert_int_equal(kvsi_memory_live(), live);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void expect_read_only(kvs_status st, const kvs_err *err, const char *what)
 {
     assert_int_equal(st, KVS_E_UNSUPPORTED);
     if (!strstr(err->message, "was opened for running and cannot be ") ||
         !strstr(err->message, what))
-        fail_msg("'%s' says nothing of '%s'", err->message, what);
+        fail_msg("'%s' does not contain '%s'", err->message, what);
 }
 
 static void opened_models_are_never_changed(void **state)

@@ -1,7 +1,7 @@
-/* Models that others trained, read as they are: their reference log-probabilities and greedy texts,
- * and the same tensors and logits from every format of one model.
+/* Published models: their reference log-probabilities and greedy texts, and the same tensors and
+ * logits from every format of one model.
  *
- * They are in $KVSHIFT_SHARED/data; where they are not, the tests are skipped. */
+ * They are in $KVSHIFT_SHARED/data; without them the tests are skipped. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -13,7 +13,7 @@
 
 enum { REFERENCE_LIMIT = 1 << 20 };
 
-/* A path below data/ in fresh memory; skips the test, and says so, if it is not there. */
+/* A path below data/ in fresh memory; skips the test with a message if it does not exist. */
 static char *find(const char *name)
 {
     const char *shared = getenv("KVSHIFT_SHARED");
@@ -62,7 +62,7 @@ static int32_t best_of(const float *logits, size_t vocab)
     return (int32_t)best;
 }
 
-/* Token by token through the prompt, then on greedily. */
+/* Feeds the prompt token by token, then continues greedily. */
 static void check_case(const kvs_model *model, const json_t *reference)
 {
     const json_t *ids = json_object_get(reference, "ids");
@@ -87,7 +87,7 @@ static void check_case(const kvs_model *model, const json_t *reference)
     kvsi_free(logits);
 }
 
-/* On every CPU level, or the best alone where a model is large. */
+/* On every CPU level; only on the best one if the model is large. */
 static void check_reference(const char *model_name, const char *reference_name, int all_levels)
 {
     char *model_path = find(model_name), *path = find(reference_name);
@@ -130,7 +130,7 @@ static void stories15m_writes_as_llama2c(void **state)
     check_reference("stories15M/stories15M.bin", "stories15M/reference.json", 0);
 }
 
-/* ---- one model in three forms ---- */
+/* ---- one model in three formats ---- */
 
 static void expect_same_tensors(const kvs_model *a, const kvs_model *b)
 {
@@ -167,7 +167,7 @@ static void expect_same_logits(const kvs_model *a, const kvs_model *b)
     assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
 }
 
-/* The GGUF file has the table of the tied head twice; what is the same is the same to the bit. */
+/* The GGUF file has the table of the tied head twice; common tensors are equal bit for bit. */
 static void three_forms_are_one_model(void **state)
 {
     static const char *const others[] = {"stories260K/stories260K_v1.bin",

@@ -222,7 +222,7 @@ static void a_forgotten_tail_shows(void **state)
     for_each_shift(check_forgetting);
 }
 
-/* ---- what the state holds ---- */
+/* ---- contents of the state ---- */
 
 /* One tensor in file order, newly allocated; NULL if the model has none of that name. */
 static float *tensor(const kvs_model *model, const char *name)
@@ -343,7 +343,7 @@ static void check_tail(const first_layer *l, kvsi_context c, const real *tail, c
     }
 }
 
-/* What the layer multiplies the current token's K or V with, in one head: one tap a channel. */
+/* The taps for the current token's K or V in one head: one per channel. */
 static void current_taps(real *out, const first_layer *l, const float *learned, size_t head,
                          const double *x)
 {
@@ -506,7 +506,7 @@ static void check_neighbours(const kvs_model *model, const char *name)
 {
     int32_t ids[TOKENS], targets[TOKENS];
     const kvs_batch batch = make_batch(ids, targets);
-    const size_t changed[] = {starts[2], starts[3] - 1}; /* each end of it */
+    const size_t changed[] = {starts[2], starts[3] - 1}; /* its first and last token */
     kvsi_pass *pass = support_pass(model, TOKENS, SEQUENCES, 0);
     real *before = numbers(TOKENS * VOCAB), *after = numbers(TOKENS * VOCAB);
 
@@ -583,7 +583,7 @@ static void states_decoded_together_equal_each_alone(void **state)
 
 /* ---- identity ---- */
 
-/* A plain model made a shifted one: its weights, and the shift's initial ones. */
+/* Adds a shift to a plain model: its weights are kept, the shift has its initial ones. */
 static kvs_model *retrofit(kvs_runtime *rt, const kvs_model *plain, const kvs_shift_config *shift)
 {
     kvs_model_config config = plain->config;

@@ -174,7 +174,7 @@ static void gate_and_clamp_give_what_they_do(void **state)
     kvs_model_free(gate);
 }
 
-/* Heads of two channels, in the body with the other names; taps of a channel stand together. */
+/* Heads of two channels in a GPT-2 body, which has other names; taps of a channel are adjacent. */
 static void channels_are_averaged(void **state)
 {
     kvs_model *model = make(&(kvs_model_config){SMALL, SHIFT(V, CHANNEL, 1), .body = KVS_BODY_GPT2,

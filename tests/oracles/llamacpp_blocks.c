@@ -1,10 +1,10 @@
-/* What llama.cpp's tools make of weights in blocks, for llamacpp_check.py:
+/* Runs llama.cpp's tools on quantized weights, for llamacpp_check.py:
  *
  *     llamacpp_blocks quantise IN OUT TYPE pure|mixed    IN (F32) as q8_0 or q4_0; pure: all of it
  *     llamacpp_blocks bytes A B     whether tensors have the same type and bytes
  *     llamacpp_blocks numbers A B                        whether they have the same numbers
  *
- * Comparisons print "TENSORS DIFFERENT", of the tensors of A, and name those that differ. */
+ * Comparisons print "TENSORS DIFFERENT", counted over tensors of A, and name those that differ. */
 #include "ggml.h"
 #include "gguf.h"
 #include "llama.h"
@@ -46,7 +46,7 @@ static model_file read_file(const char *path)
     return file;
 }
 
-/* As ggml dequantises them. */
+/* The values as ggml dequantises them. */
 static float *numbers_of(const struct ggml_tensor *tensor)
 {
     const int64_t count = ggml_nelements(tensor);

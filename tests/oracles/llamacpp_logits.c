@@ -1,4 +1,4 @@
-/* What llama.cpp makes of a GGUF file, for llamacpp_check.py:
+/* Computes logits of a GGUF file with llama.cpp, for llamacpp_check.py:
  *
  *     llamacpp_logits MODEL tokens < TEXT      the text's ids, on one line
  *     llamacpp_logits MODEL logits ID...       the logits after each id, a line each

@@ -301,7 +301,7 @@ static void a_run_that_is_stopped_can_go_on(void **state)
 
     (void)state;
     train(whole);
-    parts->stop_at = 2; /* no checkpoints were asked for */
+    parts->stop_at = 2; /* periodic checkpoints are off */
     train(parts);
     list_checkpoints(names, sizeof names, parts);
     assert_string_equal(names, "step-00000002");
@@ -363,7 +363,7 @@ static void checkpoints_that_cannot_be_opened_are_skipped(void **state)
         assert_non_null(strstr(parts->notice, "step-00000002'"));
         assert_memory_equal(whole->model->parameters, parts->model->parameters,
                             kvsi_layout_total(&whole->model->layout) * sizeof(real));
-        assert_int_equal(kvsi_checkpoint_check(last, NULL), KVS_OK); /* it was written anew */
+        assert_int_equal(kvsi_checkpoint_check(last, NULL), KVS_OK); /* it was written again */
         kvsi_free(last);
         end(whole);
         end(parts);
@@ -372,8 +372,8 @@ static void checkpoints_that_cannot_be_opened_are_skipped(void **state)
 
 /* ---- divergence ---- */
 
-/* The weights go bad after step 4, which is then saved: the one before it must still be there,
- * though only one is to be kept. */
+/* The weights become NaN after step 4, which is then saved: the previous checkpoint must still
+ * exist, although only one is kept. */
 static void a_run_that_diverges_keeps_the_last_good_checkpoint(void **state)
 {
     fixture *f = begin(KVS_SHIFT_FREE);
@@ -410,7 +410,7 @@ static void a_last_evaluation_that_diverges_is_no_result(void **state)
     end(f);
 }
 
-/* Finite weights, so large that the values of a layer are not finite. */
+/* Finite weights that are so large that the values of a layer are not. */
 static void the_first_tensor_that_is_not_finite_is_named(void **state)
 {
     fixture *f = begin(KVS_SHIFT_FREE);

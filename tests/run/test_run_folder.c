@@ -25,7 +25,7 @@ static void write_file(const char *dir, const char *name, const char *text)
 
 /* ---- records ---- */
 
-/* Every double differs from the others, so that exchanged fields are found. */
+/* All doubles are different, so that exchanged fields are detected. */
 static kvs_step_record full_record(void)
 {
     return (kvs_step_record){.step = 7,

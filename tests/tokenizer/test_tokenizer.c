@@ -586,7 +586,7 @@ static void test_hostile_config(void **state)
         assert_int_not_equal(load_file(&t, "tokenizer.model", file.data, file.length, &err),
                              KVS_OK);
         if (!strstr(err.message, cases[i].words))
-            fail_msg("'%s' says nothing of '%s'", err.message, cases[i].words);
+            fail_msg("'%s' does not contain '%s'", err.message, cases[i].words);
         write_config_file(cases[i].name, NULL);
     }
     kvsi_text_release(&file);

@@ -42,7 +42,7 @@ static void expect_refused(kvsi_text *json, kvs_status status, const char *words
     assert_int_equal(load(&t, json, &err), status);
     assert_null(t);
     if (!strstr(err.message, words))
-        fail_msg("'%s' says nothing of '%s'", err.message, words);
+        fail_msg("'%s' does not contain '%s'", err.message, words);
     kvsi_text_release(json);
 }
 
@@ -121,7 +121,7 @@ static void growing_pieces(void **state)
     kvs_tokenizer_free(t);
 }
 
-/* It would match everywhere, without end. */
+/* It would match everywhere and never end. */
 static void empty_replacement(void **state)
 {
     kvsi_text json = {0};

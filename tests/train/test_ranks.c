@@ -166,7 +166,7 @@ static void expect_done(const training_run *t)
 
 /* ---- the same training ----------------------------------------------------------------------- */
 
-/* Models that take every path of a pass and have all kinds of small tensors. */
+/* Models that use every path of a pass and have all kinds of small tensors. */
 static const kvs_model_config kinds[] = {
     {.layers = 3, SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)},
     {.body = KVS_BODY_GPT2, .tied = 1, .layers = 1, SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1)},
@@ -395,7 +395,7 @@ static void ranks_take_the_memory_that_was_planned(void **state)
         pthread_barrier_destroy(&all);
         taken = (double)(w.after - w.before) / RANKS_MAX;
         if (!(fabs(taken - (double)w.planned) <= 0.02 * (double)w.planned))
-            fail_msg("shard %s takes %.0f bytes a rank, planned %.0f", kvs_shard_name(shards[s]),
+            fail_msg("shard %s takes %.0f bytes per rank, planned %.0f", kvs_shard_name(shards[s]),
                      taken, (double)w.planned);
         assert_true(taken < last);
         last = taken;

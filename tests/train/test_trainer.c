@@ -164,7 +164,7 @@ static int decays(const char *name, size_t count, double shift_decay, int decay_
     config.shift_decay = shift_decay;
     config.decay_all = decay_all;
     step_tensor(found, count, name, &config);
-    for (size_t i = 0; i < count; i++) /* all of it or nothing of it */
+    for (size_t i = 0; i < count; i++) /* all of the tensor or none of it */
         assert_int_equal(found[i] != without[i], found[0] != without[0]);
     return found[0] != without[0];
 }
@@ -229,7 +229,7 @@ static double shift_norm(const kvs_model *model, const kvs_task *task, size_t ba
         sum += (double)result.gradients[i] * (double)result.gradients[i];
     support_result_release(&result);
     kvsi_batch_buffer_release(&buffer);
-    return sqrt(sum) / (double)batch; /* one target a sequence */
+    return sqrt(sum) / (double)batch; /* one target per sequence */
 }
 
 static void the_shift_can_be_trained_alone(void **state)
@@ -278,13 +278,13 @@ static void refuse_to_train_the_shift(kvs_runtime *rt, const kvs_model_config *m
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, &err), KVS_E_INVALID);
     assert_null(trainer);
     if (!strstr(err.message, says))
-        fail_msg("'%s' does not say '%s'", err.message, says);
+        fail_msg("'%s' does not contain '%s'", err.message, says);
     assert_int_equal(kvsi_memory_live(), live);
     kvs_model_free(model);
     kvs_task_free(task);
 }
 
-/* No shift at all, and one that learns nothing. */
+/* A model without a shift, and a shift without parameters. */
 static void a_shift_without_numbers_cannot_be_trained(void **state)
 {
     kvs_runtime *rt = make_runtime(1);
@@ -367,8 +367,8 @@ static void dropout_is_for_training_and_asked_for_in_evaluation(void **state)
     dropping_losses(both, 0.3, 1);
     assert_true(without[0] == without[1]);
     assert_true(training[0] != without[0] && training[1] != without[0]);
-    assert_true(training[0] != training[1]); /* something else is dropped in every step */
-    assert_true(training[0] == training[4]); /* but the same in every run */
+    assert_true(training[0] != training[1]); /* every step has another dropout mask */
+    assert_true(training[0] == training[4]); /* every run has the same masks */
     assert_true(training[2] == without[2] && training[3] == without[2]);
     assert_true(both[2] != without[2] && both[2] == both[3]);
     assert_true(both[0] == training[0] && both[1] == training[1]);
@@ -437,7 +437,7 @@ static void accuracy_by_length_is_that_of_those_lengths(void **state)
     expected = evaluate_by_hand(model, task, config.seed, SEQUENCES);
     if (expected.accuracy < 0.2 || expected.accuracy > 0.95 ||
         expected.bucket[0].accuracy == expected.bucket[1].accuracy)
-        fail_msg("accuracy %.3f shows little", expected.accuracy);
+        fail_msg("accuracy %.3f is too low for this test", expected.accuracy);
     assert_true(fabs(found.accuracy - expected.accuracy) < 1e-12);
     assert_int_equal(found.buckets, 2);
     for (size_t b = 0; b < 2; b++) {
@@ -495,7 +495,7 @@ static void long_batches_take_several_passes(void **state)
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
     assert_int_equal(kvs_trainer_step(trainer, &whole, NULL), KVS_OK);
     kvs_trainer_free(trainer);
-    task->mean_tokens = 0.1; /* a plan that only just holds the longest sequence */
+    task->mean_tokens = 0.1; /* the plan barely holds the longest sequence */
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
     assert_int_equal(kvs_trainer_step(trainer, &cut, NULL), KVS_OK);
     assert_true(whole.tokens > 2 * task->max_tokens);
@@ -604,7 +604,7 @@ static void saved_models_come_back_the_same(void **state)
                         kvsi_layout_total(&model->layout) * sizeof(float));
     assert_same_config(&model->config, &loaded->config);
     assert_true(evaluate(model, task) == evaluate(loaded, task));
-    assert_int_equal(kvs_train(&job, &result, &err), KVS_E_IO); /* never over an earlier run */
+    assert_int_equal(kvs_train(&job, &result, &err), KVS_E_IO); /* runs are never overwritten */
     assert_non_null(strstr(err.message, "already holds a run"));
     kvs_model_free(loaded);
     kvs_model_free(model);
