@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Line by line, so that the first bad one is named. */
+/* Checks line by line, to report the first bad line. */
 static kvs_status check_text(const char *path, const char *data, size_t size, kvs_err *err)
 {
     const char *const end = data + size;
@@ -48,7 +48,7 @@ static int is_json(const char *path, const char *text)
 kvs_status kvsi_config_file_read(const char *path, kvsi_config_callback *take, void *user,
                                  kvs_err *err)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* some editors put it before UTF-8 */
+    static const char mark[] = "\xef\xbb\xbf"; /* byte-order mark of UTF-8 */
     kvsi_config_reader r = {.path = path, .line = 1, .take = take, .user = user};
     char *data = NULL;
     size_t size = 0;

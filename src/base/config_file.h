@@ -1,15 +1,16 @@
-/* base/config_file.h - settings in a file, as words that the caller understands.
+/* base/config_file.h - reads settings from a TOML or JSON file and passes them to a callback.
  *
- * Two ways to write the same; a JSON file is one whose name ends so or whose first character is {:
+ * The same settings in both formats.  A file is JSON if its name ends in .json or its first
+ * character is {, otherwise TOML:
  *
  *     steps = 600               {"steps": 600,
  *     [training]                 "training": {"lr": 2e-3, "slopes": [0.5, 0.25]}}
  *     lr = 2e-3     # rate
  *     slopes = [0.5, 0.25]
  *
- * Of TOML these parts are read: comments, [sections], bare keys, "basic" and 'literal' strings on
- * one line, whole numbers, reals, true, false, and arrays of numbers.  All else is refused by file
- * and line, as are files that are large, not UTF-8, or hold control characters. */
+ * The supported subset of TOML: comments, [sections], bare keys, "basic" and 'literal' strings on
+ * one line, whole numbers, reals, true, false, and arrays of numbers.  Anything else is an error
+ * with file and line, as are files that are too large, not UTF-8, or contain control characters. */
 #ifndef KVSI_BASE_CONFIG_FILE_H
 #define KVSI_BASE_CONFIG_FILE_H
 
@@ -25,26 +26,26 @@ typedef enum kvsi_config_kind {
     KVSI_CONFIG_NUMBERS,
 } kvsi_config_kind;
 
-/* All of it is borrowed until the call that got it returns. */
+/* All strings are borrowed and valid only during the callback. */
 typedef struct kvsi_config_entry {
     const char *path;
     size_t line;
-    const char *section; /* NULL = outside of any */
-    const char *key;     /* NULL = here the section opens */
+    const char *section; /* NULL = before all sections */
+    const char *key;     /* NULL = the start of the section */
     kvsi_config_kind kind;
     const char *value; /* as on a command line: text, "12", "2e-3", "true", "0.5,0.25" */
 } kvsi_config_entry;
 
 typedef kvs_status kvsi_config_callback(void *user, const kvsi_config_entry *setting, kvs_err *err);
 
-/* Hands every section and every setting, in order, to `take`, whose failure ends the reading. */
+/* Calls `take` for every section and every setting, in order, until it fails. */
 kvs_status kvsi_config_file_read(const char *path, kvsi_config_callback *take, void *user,
                                  kvs_err *err);
 
-/* ---- shared by the readers of the two languages ---- */
+/* ---- shared by the readers of both formats ---- */
 
 typedef struct kvsi_config_reader {
-    const char *path, *at, *end; /* what is left to read */
+    const char *path, *at, *end; /* at .. end is the unread part */
     size_t line;
     kvsi_config_callback *take;
     void *user;

@@ -1,21 +1,21 @@
 /* Settings as JSON: one object of keys, or of sections with keys.
  *
- * jansson decides what is JSON and reads every key and value; it does not say on which line they
- * were, so the way from one to the next is walked here. */
+ * jansson parses every key and value.  It does not report their lines, so this file scans the text
+ * between them and counts lines. */
 #include "base/config_file.h"
 #include "base/json.h"
 #include "base/memory.h"
 
 #include <string.h>
 
-/* To the next character that means something. */
+/* Skips blanks and counts lines. */
 static void skip_space(kvsi_config_reader *r)
 {
     for (; r->at < r->end && strchr(" \t\r\n", *r->at); r->at++)
         r->line += *r->at == '\n';
 }
 
-/* A new reference to the key or value here; the reader then stands behind it. */
+/* Parses the key or value at r->at and moves r->at behind it.  A new reference. */
 static kvs_status read_value(kvsi_config_reader *r, json_t **out, kvs_err *err)
 {
     json_error_t error = {0};
@@ -37,7 +37,7 @@ static int all_numbers(const json_t *array)
     return 1;
 }
 
-/* Numbers as they were written: from[0 .. length-1] without brackets and blanks. */
+/* The numbers of an array as written: from[0 .. length-1] without brackets and blanks. */
 static void copy_numbers(kvsi_text *out, const char *from, size_t length)
 {
     kvsi_text_add(out, "");
@@ -85,7 +85,7 @@ out:
 
 static kvs_status take_object(kvsi_config_reader *r, const char *section, kvs_err *err);
 
-/* A key, and its value or the section that it opens. */
+/* Reads a key and its value, which may be a section. */
 static kvs_status take_member(kvsi_config_reader *r, const char *section, kvs_err *err)
 {
     kvsi_config_entry setting = {.path = r->path, .section = section, .line = r->line};

@@ -1,4 +1,4 @@
-/* Settings as TOML, the part of it that base/config_file.h names. */
+/* Settings as TOML: the subset that base/config_file.h describes. */
 #include "base/config_file.h"
 #include "base/utf8.h"
 
@@ -9,9 +9,9 @@ static const char name_letters[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 static const char digits[] = "0123456789";
 
-/* ---- where the reader stands ---- */
+/* ---- position ---- */
 
-/* The character `ahead` of the reader; '\0', which no file holds, at the end. */
+/* The character at r->at + ahead; '\0' at the end, which no valid file contains. */
 static char peek(const kvsi_config_reader *r, size_t ahead)
 {
     return ahead < (size_t)(r->end - r->at) ? r->at[ahead] : '\0';
@@ -33,7 +33,7 @@ static kvs_status fail_expected(const kvsi_config_reader *r, const char *expecte
     while (length < SHOWN && peek(r, length) && !is_one_of(peek(r, length), "\r\n"))
         length++;
     while (length > 0 && ((unsigned char)peek(r, length) & 0xc0) == 0x80)
-        length--; /* no half characters */
+        length--; /* whole characters only */
     if (length == 0)
         return kvsi_fail(err, KVS_E_FORMAT, "%s:%zu: expected %s, found the end of the line",
                          r->path, r->line, expected);
@@ -47,7 +47,7 @@ static void skip_blanks(kvsi_config_reader *r)
         r->at++;
 }
 
-/* Blanks, a comment, and the end of the line or of the file; says whether that was all. */
+/* Skips blanks, a comment and the end of the line; returns whether nothing else was there. */
 static int skip_rest_of_line(kvsi_config_reader *r)
 {
     skip_blanks(r);
@@ -79,7 +79,7 @@ static kvs_status read_name(kvsi_config_reader *r, kvsi_text *name, const char *
 
 /* ---- strings ---- */
 
-/* The four or eight hexadecimal digits of \u and \U. */
+/* Reads the four or eight hexadecimal digits of \u and \U. */
 static kvs_status read_code_point(kvsi_config_reader *r, kvsi_text *text, size_t count,
                                   kvs_err *err)
 {
@@ -137,7 +137,7 @@ static kvs_status read_string(kvsi_config_reader *r, kvsi_text *text, kvs_err *e
 
 /* ---- numbers ---- */
 
-/* Digits, with single underscores between them, which are dropped; how many there were. */
+/* Reads digits, drops single underscores between them, and returns the number of digits. */
 static size_t read_digits(kvsi_config_reader *r, kvsi_text *text)
 {
     size_t count = 0;
@@ -192,7 +192,7 @@ static void skip_lines(kvsi_config_reader *r)
         ;
 }
 
-/* Numbers between brackets, over as many lines as it takes. */
+/* Reads an array of numbers, which may extend over several lines. */
 static kvs_status read_array(kvsi_config_reader *r, kvsi_text *text, kvs_err *err)
 {
     kvsi_config_kind kind;

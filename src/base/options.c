@@ -79,7 +79,7 @@ void kvsi_options_set_defaults(const kvsi_command_options *command, void *settin
         kvsi_settings_set(t->table, (char *)settings + t->offset);
 }
 
-/* Where the group stands in the help. */
+/* The position of the group in the help. */
 static size_t group_rank(const kvsi_command_options *command, const char *group)
 {
     size_t rank = 0;

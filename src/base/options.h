@@ -90,7 +90,7 @@ typedef struct kvsi_parsed_options {
     const char *config;         /* the file of --config; NULL = none */
     const char *print_config;   /* "values", "explained" or "schema": what to print, and no more */
     const char *preset, *model; /* names for what KVSI_FROM_PRESET and _MODEL stand for */
-    size_t line[KVSI_OPTIONS_MAX]; /* of the file, where an option stands there; 0 = it does not */
+    size_t line[KVSI_OPTIONS_MAX]; /* of the option in the file; 0 = not in the file */
     kvsi_assignment *assignments;  /* owned; file, then environment, then command line */
     size_t assignment_count;
     kvsi_assignment *kept; /* of kvsi_options_keep */
@@ -115,7 +115,7 @@ kvs_status kvsi_options_parse(kvsi_parsed_options *parsed, const kvsi_command_op
                               void *settings, int argc, char **argv, kvs_err *err);
 /* Moves the assignments of `other` to `parsed`, which keeps their texts until it is released. */
 void kvsi_options_keep(kvsi_parsed_options *parsed, kvsi_parsed_options *other);
-/* Ends the life of texts that settings borrow from a configuration file. */
+/* Also frees the texts that settings borrow from a configuration file. */
 void kvsi_options_release(kvsi_parsed_options *parsed);
 
 static inline int kvsi_option_is_given(const kvsi_parsed_options *parsed, size_t index)

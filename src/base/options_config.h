@@ -1,7 +1,7 @@
 /* base/options_config.h - a command's options in a configuration file.
  *
  * Keys are the names of options, with - or _.  Sections are the groups of the help in lower case,
- * with - for blanks.  A key stands in its group's section or before all sections. */
+ * with - for blanks.  A key is in the section of its group or before all sections. */
 #ifndef KVSI_BASE_OPTIONS_CONFIG_H
 #define KVSI_BASE_OPTIONS_CONFIG_H
 

@@ -113,7 +113,7 @@ static kvs_status find_key(const reader *r, const kvsi_config_entry *entry, size
                         err);
 }
 
-/* A key that strayed into another section may have been meant as another key. */
+/* A key in the wrong section may be a misspelling of a key of that section. */
 static kvs_status check_place(const reader *r, const kvsi_config_entry *entry, size_t index,
                               kvs_err *err)
 {

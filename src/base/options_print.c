@@ -44,7 +44,7 @@ static void add_string(kvsi_text *text, const char *words)
     kvsi_text_add(text, "\"");
 }
 
-/* The words, with which a comment stays one line of UTF-8. */
+/* Appends the words in a form that is safe in a comment: one line of valid UTF-8. */
 static void add_comment(kvsi_text *text, const char *words)
 {
     const int plain_only = !is_utf8(words);
@@ -121,7 +121,7 @@ static void add_source(kvsi_text *text, const kvsi_parsed_options *parsed, const
     }
 }
 
-/* A text that is not set or is not UTF-8 cannot stand in a file. */
+/* A text that is not set or is not UTF-8 cannot be written to a file. */
 static int cannot_write(const kvsi_setting *row, const char *words)
 {
     const int is_text = row->kind == KVSI_SETTING_TEXT || row->kind == KVSI_SETTING_CHOICE ||

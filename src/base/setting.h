@@ -76,7 +76,7 @@ typedef struct kvsi_setting {
     const kvsi_name *names;     /* of the values of an enum */
     const kvsi_alias *aliases;  /* may be NULL */
     const char *(*examples)(size_t index); /* values of a text, for the help; NULL past the end */
-    const char *implied;     /* the value of an option that stands alone; NULL = it needs a value */
+    const char *implied;     /* the value of an option given without one; NULL = it needs a value */
     double low, high;        /* limits of a number; high = 0 means no upper limit */
     int open_low, open_high; /* the limit itself is excluded */
     int may_be_empty;        /* a text may be "" */
@@ -123,7 +123,7 @@ int kvsi_setting_is_list(const kvsi_setting *row);
 void kvsi_setting_clear(const kvsi_setting *row, void *config); /* to the empty list */
 void kvsi_setting_copy(const kvsi_setting *row, void *to, const void *from);
 int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b);
-/* Does the field have the value that `automatic` describes? */
+/* Whether the field has the value that `automatic` describes. */
 int kvsi_setting_is_automatic(const kvsi_setting *row, const void *config);
 
 /* Whether the value is within the row's limits and, for an enum, has a name. */

@@ -31,10 +31,10 @@ void kvsi_nomem_set(void);
 int kvsi_nomem_is_set(void);
 void kvsi_nomem_clear(void);
 
-/* A failure of a check that knows no file, told with the name of the file: 'WHAT': MESSAGE. */
+/* Adds the name of a file to the message of a check that does not know it: 'WHAT': MESSAGE. */
 kvs_status kvsi_in_file(kvs_status status, const kvs_err *inner, const char *what, kvs_err *err);
 
-#ifdef __clang_analyzer__ /* it does not see, from other files, that the status comes back */
+#ifdef __clang_analyzer__ /* it cannot see that kvsi_fail returns `status` */
 #define kvsi_fail(err, status, ...) ((void)kvsi_fail(err, status, __VA_ARGS__), (status))
 #endif
 

@@ -198,8 +198,8 @@ static void print_people(const kvs_bench_train_result *r, const kvs_runtime *rt,
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* One round per line of standard input, each answered by a line {"seconds": ..., "loss": ...}.  A
- * first line of output tells the caller that the model is ready. */
+/* One round per line of standard input, each answered by a line {"seconds": ..., "loss": ...}.  The
+ * first line of output means that the model is ready. */
 static kvs_status run_paced(kvs_bench_training *bench, const kvs_bench_model *model, kvs_err *err)
 {
     int c;

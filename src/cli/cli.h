@@ -53,8 +53,8 @@ void kvsi_cli_set_defaults(const kvsi_command *command, void *settings);
 
 /* Prints the error as one line and returns its exit code. */
 int kvsi_cli_fail(const kvs_err *err);
-/* Prints the settings as a configuration file, or the schema of such files: parsed->print_config
- * says which. */
+/* Prints the settings as a configuration file, or the schema of such files, depending on
+ * parsed->print_config. */
 kvs_status kvsi_cli_print_config(const kvsi_command_options *options, const void *settings,
                                  const kvsi_parsed_options *parsed, kvs_err *err);
 /* The output of 'kvshift version --json', a new reference. */

@@ -31,7 +31,8 @@ kvs_status kvsi_model_start(kvs_model_config *config, kvs_train_config *train,
                             const kvsi_parsed_options *parsed, const kvsi_command_options *command,
                             const char *preset, kvs_err *err);
 
-/* Applies options that stand for others: --shift gate, which sets the form too, and --dropout. */
+/* Applies options that set several settings: --shift gate, which sets the form too, and
+ * --dropout. */
 kvs_status kvsi_model_finish(kvs_model_config *config, double dropout, kvsi_parsed_options *parsed,
                              const kvsi_command_options *command, kvs_err *err);
 

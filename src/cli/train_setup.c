@@ -146,7 +146,7 @@ static kvs_status open_text(kvsi_train_setup *w, kvsi_train_options *s,
 }
 
 /* A model that training starts from must have the tokenizer of the data: with another one the same
- * ids stand for other text. */
+ * ids mean other text. */
 static kvs_status compare_tokenizers(const kvsi_train_setup *w, const kvsi_train_options *s,
                                      kvs_err *err)
 {

@@ -43,7 +43,7 @@ out:
     return st;
 }
 
-/* Opens the files once: one that was written wrong has a matching checksum all the same. */
+/* Opens the files once: a file that was written wrong still matches its own checksum. */
 static kvs_status open_files(kvsi_weights **weights, kvsi_safetensors **moments, const char *dir,
                              kvs_err *err)
 {

@@ -1,4 +1,4 @@
-/* run/progress.h - what a run must remember besides weights, moments and the step: the object "run"
+/* run/progress.h - the state of a run besides weights, moments and the step: the object "run"
  * of a checkpoint's state.json.
  *
  *     settings       as in the first line of the log
@@ -6,7 +6,7 @@
  *     step_at_99     see kvs_train_result; 0 = not yet
  *     seconds        of training, over all processes
  *     best_loss      lowest evaluation loss; null before the first evaluation
- *     recent_count   batches whose accuracy went through `recent`, a ring buffer
+ *     recent_count   batches added to `recent`, a ring buffer of accuracies
  *     recent         accuracies of the last 20 batches, null where nothing was scored
  */
 #ifndef KVSI_RUN_PROGRESS_H

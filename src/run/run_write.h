@@ -8,7 +8,7 @@
 
 typedef struct kvsi_run_writer kvsi_run_writer;
 
-/* Means over the heads of one layer.  NaN where the layer has no such taps. */
+/* Means over the heads of one layer.  NaN if the layer has no such taps. */
 typedef struct kvsi_shift_means {
     kvs_shift_mean k, v, q;
 } kvsi_shift_means;

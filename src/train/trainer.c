@@ -8,7 +8,7 @@
  * that is applied with the clipping.  So a batch can be divided anywhere: among ranks, into
  * micro-batches, and further if an unusually long draw does not fit the planned memory.
  *
- * Trained is the end of the parameters: all of them, or only the shift's, which come last in the
+ * The trained parameters are all of them, or only the shift's, which come last in the
  * layout.  Gradients of the others are computed too, and ignored. */
 #include "train/trainer.h"
 
