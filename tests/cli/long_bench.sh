@@ -76,7 +76,7 @@ grep -Eq '^tokens_per_s +[0-9.e+]+ +[0-9.e+]+ +1\.000$' out || fail "compare say
 grep -q "^shift differs: 'kv' and 'none'$" out || fail "compare does not tell: $(cat out)"
 grep -Eq '^step_ms.median ' out || fail "compare lacks nested numbers: $(cat out)"
 echo '{"a": "b"}' >other.json
-refused 1 "have no number in common" compare kv.json other.json
+refused 1 "have no value in common" compare kv.json other.json
 refused 1 "nowhere.json" compare kv.json nowhere.json
 refused 2 "expected at least 2 FILE" compare kv.json
 
@@ -112,7 +112,7 @@ for found in (q8, f32):
     assert abs(found["read_gb_s"] * 1e9 / rate - 1) < 1e-9
 PYTHON
 fi
-refused 2 "'nowhere' is no model's folder or file, no bench model and no preset" infer --model nowhere
+refused 2 "'nowhere' is not a model's folder or file, a bench model or a preset" infer --model nowhere
 refused 2 "option '--shift' is for random weights" infer --model saved --shift kv
 refused 2 "nothing to measure" infer --model tiny --prompt 0 --gen 0
 refused 1 "has a context of 128 tokens, 200 are needed" infer --model saved --prompt 200 --gen 0

@@ -38,7 +38,7 @@ cmp one/results.json killed/results.json || fail "other results after a kill"
 refused 2 "rank 1: 'four/plan.json' is for scale 'smoke', expected 'desk'" \
     -np 1 "$KVSHIFT" "${smoke[@]}" --out four : \
     -np 1 "$KVSHIFT" repro induction-depth --scale desk --seeds 2 --out four
-refused 1 "rank 1: 'six/plan.json' is not what the first rank made" \
+refused 1 "rank 1: 'six/plan.json' is missing on this rank" \
     -np 1 "$KVSHIFT" "${smoke[@]}" --out five : -np 1 "$KVSHIFT" "${smoke[@]}" --out six
 refused 2 "rank 1: 12 runs are planned here, 8 on rank 0" \
     -np 1 "$KVSHIFT" "${smoke[@]}" --out seven : \
