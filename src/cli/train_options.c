@@ -75,7 +75,7 @@ static const kvsi_setting run_rows[] = {
     {TEXT("out", out, RUN, "DIR", "folder for the model, its log and its result"),
      .automatic = "keep nothing", .use = KVSI_PER_START},
     {REAL("max-time", max_time, RUN,
-          "minutes after which the run ends in order, with a checkpoint; 0 = no limit"),
+          "minutes after which the run ends cleanly, with a checkpoint; 0 = no limit"),
      .use = KVSI_PER_START},
     {CHOICE("resume", resume, RUN,
             "continue the run in --out, with its settings, from its newest checkpoint; auto: start "
@@ -122,7 +122,7 @@ const kvsi_command_options kvsi_train_command = {
         "Short names: --shift gate and --shift clamp are kv with that form, --shift smear is "
         "k with\nform gate.\n"
         "\n"
-        "SIGINT (Ctrl-C) or SIGTERM ends the run in order after the current step: the model "
+        "SIGINT (Ctrl-C) or SIGTERM ends the run cleanly after the current step: the model "
         "is\nevaluated and saved, with a checkpoint to --resume from, and the exit code is 130 "
         "or 143.\nA second signal ends it at once.  SIGUSR1 writes a checkpoint and continues.  "
         "--max-time ends\nit like a signal, with exit code 0.\n"

@@ -87,7 +87,7 @@ static void add_total(kvsi_page *page, const size_t total[3])
     char words[160];
 
     snprintf(words, sizeof words,
-             "Of %zu claims %zu are reproduced, %zu are not, and %zu cannot be told at this scale.",
+             "%zu claims: %zu are reproduced, %zu are not, and %zu are undecided at this scale.",
              total[0] + total[1] + total[2], total[0], total[1], total[2]);
     kvsi_page_paragraph(page, NULL, words);
 }
