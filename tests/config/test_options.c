@@ -74,6 +74,7 @@ static kvs_status parse(const kvsi_command_options *with, const char *first, ...
     for (const char *word = first; word; word = va_arg(rest, const char *))
         words[count++] = (char *)word;
     va_end(rest);
+    kvsi_options_release(&parsed);
     return kvsi_options_parse(&parsed, with, &values, count, words, &err);
 }
 
@@ -208,9 +209,11 @@ static void texts_add_up(void **state)
         many[2 * i + 1] = "x";
     }
     values = (settings){0};
+    kvsi_options_release(&parsed);
     kvsi_options_parse(&parsed, &command, &values, 2 * KVSI_LIST_MAX, many, &err);
     assert_int_equal(values.words.count, KVSI_LIST_MAX);
     values = (settings){0};
+    kvsi_options_release(&parsed);
     kvsi_options_parse(&parsed, &command, &values, 2 * KVSI_LIST_MAX + 2, many, &err);
     assert_refused("option '--words': expected at most 64 texts, found more");
 }
@@ -334,6 +337,13 @@ static void long_help_is_wrapped(void **state)
     kvsi_text_release(&text);
 }
 
+static int release(void **state)
+{
+    (void)state;
+    kvsi_options_release(&parsed);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,5 +361,5 @@ int main(void)
         cmocka_unit_test(long_help_is_wrapped),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, release);
 }
