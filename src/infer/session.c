@@ -102,7 +102,7 @@ kvs_status kvs_session_fork(kvs_session **out, const kvs_session *session, size_
                              from->cache, err);
     if (st != KVS_OK)
         return st;
-    kvsi_state_copy(&(*out)->state, from);
+    kvsi_state_copy(&(*out)->state, from, from->length);
     memcpy((*out)->ids, session->ids, from->length * sizeof *session->ids);
     return KVS_OK;
 }
