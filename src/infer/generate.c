@@ -54,9 +54,9 @@ static kvs_status allocate(generation *g, kvs_err *err)
     if (!g->logits)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu logits", g->logit_count);
     TRY(kvs_sampler_create(&g->sampler, choices(g), o->sampling, err));
-    return o->tokenizer ? kvs_detokenizer_create(&g->detokenizer, o->tokenizer, o->stops,
-                                                 o->stop_count, err)
-                        : KVS_OK;
+    return o->tokenizer
+               ? kvs_detokenizer_create(&g->detokenizer, o->tokenizer, o->stops, o->stop_count, err)
+               : KVS_OK;
 }
 
 /* Tokens before the generated ones affect the repeat penalty and how the text is decoded.  Ids that

@@ -36,8 +36,7 @@ double kvs_logits_logprob(const float *logits, size_t count, int32_t id)
     return (double)logits[id] - most - log_sum(logits, count, most);
 }
 
-size_t kvs_logits_top(int32_t *ids, double *logprobs, size_t top, const float *logits,
-                      size_t count)
+size_t kvs_logits_top(int32_t *ids, double *logprobs, size_t top, const float *logits, size_t count)
 {
     double most, sum;
 

@@ -1,6 +1,7 @@
 /* Choosing the next token: the best one, or a draw with temperature, top-k, top-p and min-p. */
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/sized.h"
 #include "base/status.h"
 
 #include <math.h>
@@ -26,10 +27,18 @@ struct kvs_sampler {
     uint64_t seen_total;
 };
 
-void kvs_sampling_init(kvs_sampling *options)
+static const kvs_sampling defaults = {
+    .size = sizeof defaults,
+    .temperature = 0.8,
+    .top_p = 1,
+    .seed = 1,
+    .repeat_penalty = 1,
+    .repeat_last = 64,
+};
+
+void kvs_sampling_init(kvs_sampling *options, size_t size)
 {
-    *options = (kvs_sampling){
-        .temperature = 0.8, .top_p = 1, .seed = 1, .repeat_penalty = 1, .repeat_last = 64};
+    kvsi_sized_init(options, size, &defaults, sizeof defaults);
 }
 
 static kvs_status check(const kvs_sampling *o, kvs_err *err)
@@ -70,15 +79,19 @@ static int allocate(kvs_sampler *s)
 kvs_status kvs_sampler_create(kvs_sampler **out, size_t count, const kvs_sampling *options,
                               kvs_err *err)
 {
+    kvs_sampling own = defaults;
     kvs_sampler *s;
-    const kvs_status st = check(options, err);
 
+    NEED(out);
     *out = NULL;
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_sized_read(&own, sizeof own, options, "kvs_sampling", err));
+    TRY(check(&own, err));
+    if (count < 1 || count > INT32_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "a sampler of %zu logits, expected 1 to %d", count,
+                         INT32_MAX);
     s = kvsi_alloc(1, sizeof *s);
     if (s) {
-        s->options = *options;
+        s->options = own;
         s->count = count;
     }
     if (!s || !allocate(s)) {
@@ -128,6 +141,9 @@ static void remember(kvs_sampler *s, int32_t id)
 
 kvs_status kvs_sampler_accept(kvs_sampler *sampler, const int32_t *ids, size_t count, kvs_err *err)
 {
+    NEED(sampler);
+    if (count > 0)
+        NEED(ids);
     for (size_t i = 0; i < count; i++)
         if (ids[i] < 0)
             return kvsi_fail(err, KVS_E_INVALID, "token %zu is id %d, expected at least 0", i,
@@ -270,8 +286,11 @@ static int32_t choose(kvs_sampler *s, const float *logits)
 
 int32_t kvs_sampler_next(kvs_sampler *sampler, const float *logits)
 {
-    const int32_t id = choose(sampler, penalise(sampler, logits));
+    int32_t id;
 
+    if (!sampler || !logits)
+        return -1;
+    id = choose(sampler, penalise(sampler, logits));
     remember(sampler, id);
     sampler->drawn++;
     return id;

@@ -29,9 +29,9 @@ kvsi_matrix kvsi_pass_head(const kvsi_pass *pass)
     const kvs_model_config *c = &pass->model->config;
     kvsi_matrix head = pass->model->matrices.head;
 
-    if (c->head == KVS_HEAD_NORMALISED)
+    if (c->head == KVSI_HEAD_NORMALISED)
         head.data = pass->unit_head;
-    if (c->head == KVS_HEAD_NONE)
+    if (c->head == KVSI_HEAD_NONE)
         head.rows = head.cols = c->dim;
     return head;
 }
@@ -91,7 +91,7 @@ static kvsi_shift shift_of(const kvsi_pass *p, size_t layer, unsigned target, pt
     taps =
         p->sequences > 0 && p->states[0] ? kvsi_state_taps_of(p->states[0], layer, target) : NULL;
     if (taps) {
-        shift.form = KVS_SHIFT_CHANNEL;
+        shift.form = KVSI_SHIFT_CHANNEL;
         shift.parameters = taps;
         return shift;
     }

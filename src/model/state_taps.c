@@ -212,7 +212,7 @@ static kvs_status check(const kvsi_state *state, size_t layer, unsigned target, 
                         const double *taps, kvs_err *err)
 {
     TRY(kvsi_check_shifted_head(state->config, layer, target, head, err));
-    if (state->config->shift.form == KVS_SHIFT_DATA)
+    if (state->config->shift.form == KVSI_SHIFT_DATA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form 'data' has no fixed taps");
     if (state->length > 0)
         return kvsi_fail(err, KVS_E_INVALID,
