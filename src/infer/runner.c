@@ -164,7 +164,7 @@ static kvs_status check_feeds(const kvs_runner *r, const kvsi_feed_list *feeds, 
         const kvs_feed feed = kvsi_feed_at(feeds, f);
         char who[48];
 
-        snprintf(who, sizeof who, "sequence %zu: ", f);
+        snprintf(who, sizeof who, feeds->count > 1 ? "sequence %zu: " : "", f);
         TRY(check_size(feeds, f, err));
         if (!feed.session)
             return kvsi_fail(err, KVS_E_INVALID, "%ssession is NULL", who);
@@ -303,7 +303,7 @@ kvs_status kvs_runner_feed(kvs_runner *runner, const kvs_feed *feeds, size_t cou
         const kvs_feed first = kvsi_feed_at(&list, 0);
 
         if (!first.session)
-            return kvsi_fail(err, KVS_E_INVALID, "sequence 0: session is NULL");
+            return kvsi_fail(err, KVS_E_INVALID, "session is NULL");
         runner = first.session->runner;
     }
     TRY(check_feeds(runner, &list, err));

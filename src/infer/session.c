@@ -157,8 +157,8 @@ kvs_status kvs_session_copy(kvs_session **out, const kvs_session *session, size_
     TRY(check_length(from, length, "copy", err));
     capacity = o.capacity > 0 ? o.capacity : from->capacity;
     if (capacity < length)
-        return kvsi_fail(err, KVS_E_LIMIT, "a copy for %zu tokens of a session's first %zu",
-                         capacity, length);
+        return kvsi_fail(err, KVS_E_LIMIT, "a copy of %zu tokens in a session for %zu", length,
+                         capacity);
     runner = o.runner ? o.runner : session->owns_runner ? NULL : session->runner;
     TRY_OUT(kvsi_session_create(&copy, from->model, runner, capacity, from->cache, err));
     TRY_OUT(kvsi_state_copy_taps(&copy->state, from, err));
