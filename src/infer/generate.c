@@ -90,8 +90,10 @@ static int is_end(const generation *g, int32_t id)
     return count == 0 && g->o.tokenizer && kvs_tokenizer_eos(g->o.tokenizer) == id;
 }
 
-static kvs_status call_back(const generation *g, const kvs_generated *token, kvs_err *err)
+/* An empty text of the detokenizer may be NULL. */
+static kvs_status call_back(const generation *g, kvs_generated *token, kvs_err *err)
 {
+    token->text = token->text_size > 0 ? token->text : "";
     if (g->o.token && g->o.token(g->o.user, token))
         return kvsi_fail(err, KVS_E_STOPPED, "the callback stopped the generation at token %zu",
                          token->index);
@@ -102,7 +104,7 @@ static kvs_status call_back(const generation *g, const kvs_generated *token, kvs
  * held back. */
 static kvs_status hand_out(generation *g, int32_t id, int ends, kvs_err *err)
 {
-    kvs_generated token = {.index = g->count++, .id = id, .text = ""};
+    kvs_generated token = {.index = g->count++, .id = id};
 
     if (!isfinite(g->logits[id]))
         return kvsi_fail(err, KVS_E_FORMAT, "the logits after %zu tokens are not finite",
@@ -119,11 +121,16 @@ static kvs_status hand_out(generation *g, int32_t id, int ends, kvs_err *err)
 /* Hands out the text that was held back, if there is any. */
 static kvs_status hand_out_rest(const generation *g, kvs_err *err)
 {
-    kvs_generated rest = {.index = g->count, .id = -1, .logprob = NAN, .text = ""};
+    kvs_generated rest = {.index = g->count, .id = -1, .logprob = NAN};
 
     if (g->detokenizer)
         TRY(kvs_detokenizer_finish(&rest.text, &rest.text_size, g->detokenizer, err));
     return rest.text_size > 0 ? call_back(g, &rest, err) : KVS_OK;
+}
+
+static int is_stopped(const generation *g)
+{
+    return g->detokenizer && kvs_detokenizer_stopped(g->detokenizer);
 }
 
 /* Chooses tokens until there is a reason to end. */
@@ -140,14 +147,15 @@ static kvs_status decode(generation *g, kvs_finish *finish, kvs_err *err)
             *finish = KVS_FINISH_EOS;
             return KVS_OK;
         }
-        if (g->detokenizer && kvs_detokenizer_stopped(g->detokenizer)) {
+        if (is_stopped(g)) {
             *finish = KVS_FINISH_STOP;
             return KVS_OK;
         }
         if (g->count == g->o.max_tokens ||
             kvs_session_length(session) == kvs_session_capacity(session)) {
-            *finish = KVS_FINISH_LENGTH;
-            return hand_out_rest(g, err);
+            TRY(hand_out_rest(g, err));
+            *finish = is_stopped(g) ? KVS_FINISH_STOP : KVS_FINISH_LENGTH;
+            return KVS_OK;
         }
         TRY(kvs_session_feed(session, &id, 1, g->logits, err));
     }
