@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TOKENS = 21, VOCAB = 19, LIST_MAX = 64, NAME = 64 };
+enum { SHORT = 21, LONG = 150, VOCAB = 19, LIST_MAX = 64, NAME = 64 };
+
+static size_t tokens = SHORT; /* of the sequence that a test runs */
 
 /* One operation in float against double: sums of at most 100 products, 100 * 2^-24 = 6e-6, and most
  * errors cancel. */
@@ -131,10 +133,10 @@ static size_t expected_shape(size_t shape[4], const kvs_model_config *c, const c
     const kvsi_layer_shape s = kvsi_layer_shape_of(c, layer);
     const int of_keys = ENDS_WITH(name, "_k", "_v", "_k_raw", "_v_raw");
 
-    shape[0] = TOKENS;
+    shape[0] = tokens;
     if (ENDS_WITH(name, "hook_attn_scores", "hook_pattern", "hook_content")) {
         shape[0] = s.heads;
-        shape[1] = shape[2] = TOKENS;
+        shape[1] = shape[2] = tokens;
         return 3;
     }
     if (of_keys || ENDS_WITH(name, "_q", "_q_raw", "hook_z")) {
@@ -240,9 +242,9 @@ static float *linear(const float *x, const kvsi_parameter *p, const float *w, co
                      size_t first, size_t rows)
 {
     const size_t in = p->shape[p->transposed ? 0 : 1], all = p->shape[p->transposed ? 1 : 0];
-    float *out = numbers(TOKENS * rows);
+    float *out = numbers(tokens * rows);
 
-    for (size_t t = 0; t < TOKENS; t++)
+    for (size_t t = 0; t < tokens; t++)
         for (size_t o = 0; o < rows; o++) {
             double sum = bias ? (double)bias[first + o] : 0;
 
@@ -268,7 +270,7 @@ static void check_linear(const checked *k, size_t layer, const char *from, const
     assert_true(w && found);
     expect(k, to, layer,
            linear(values_of(k->c, from, layer), p, w, bias,
-                  k->config->body == KVS_BODY_GPT2 ? gpt2_first : 0, found->count / TOKENS));
+                  k->config->body == KVS_BODY_GPT2 ? gpt2_first : 0, found->count / tokens));
     kvsi_free(w);
     kvsi_free(bias);
 }
@@ -276,9 +278,9 @@ static void check_linear(const checked *k, size_t layer, const char *from, const
 /* LayerNorm if there is a bias, otherwise RMSNorm. */
 static float *norm(const float *x, const float *gain, const float *bias, size_t dim, double eps)
 {
-    float *out = numbers(TOKENS * dim);
+    float *out = numbers(tokens * dim);
 
-    for (size_t t = 0; t < TOKENS; t++) {
+    for (size_t t = 0; t < tokens; t++) {
         double mean = 0, squares = 0;
 
         for (size_t i = 0; bias && i < dim; i++)
@@ -313,7 +315,7 @@ static void check_sum(const checked *k, size_t layer, const char *from, const ch
                       const char *to)
 {
     const float *x = values_of(k->c, from, layer), *y = values_of(k->c, branch, layer);
-    const size_t count = TOKENS * k->config->dim;
+    const size_t count = tokens * k->config->dim;
     float *sum = numbers(count);
 
     for (size_t i = 0; i < count; i++)
@@ -342,13 +344,13 @@ static const char *attention_input(const kvs_model_config *c)
     return c->no_norm ? "blocks.*.hook_resid_pre" : "blocks.*.ln1.hook_normalized";
 }
 
-/* taps[TOKENS, window + 1, d], oldest first: how the rows of one head are mixed at each token. */
+/* taps[tokens, window + 1, d], oldest first: how the rows of one head are mixed at each token. */
 static double *taps_of(const checked *k, size_t layer, const target *x, size_t head)
 {
     const kvs_shift_config *shift = &k->config->shift;
     const size_t d = kvsi_layer_shape_of(k->config, layer).head_size, dim = k->config->dim;
     const size_t each = (shift->targets & x->flag ? shift->window : 0) + 1;
-    double *taps = kvsi_alloc(TOKENS * each * d, sizeof *taps), means[KVSI_TAPS_MAX];
+    double *taps = kvsi_alloc(tokens * each * d, sizeof *taps), means[KVSI_TAPS_MAX];
     const float *input = values_of(k->c, attention_input(k->config), layer);
     const kvsi_parameter *p;
     char name[64], gpt2[64];
@@ -360,7 +362,7 @@ static double *taps_of(const checked *k, size_t layer, const target *x, size_t h
     tensor = layer_tensor(k, layer, name, gpt2, &p);
     if (each > 1 && shift->form != KVS_SHIFT_DATA)
         assert_int_equal(kvs_model_taps(k->model, layer, x->flag, head, means, NULL, NULL), KVS_OK);
-    for (size_t t = 0; t < TOKENS; t++) {
+    for (size_t t = 0; t < tokens; t++) {
         double logit = 0;
 
         for (size_t i = 0; each > 1 && shift->form == KVS_SHIFT_DATA && i < dim; i++)
@@ -396,7 +398,7 @@ static void check_shift(const checked *k, size_t layer, const target *x)
     for (size_t h = 0; h < heads; h++) {
         double *taps = taps_of(k, layer, x, h);
 
-        for (size_t t = 0; t < TOKENS; t++)
+        for (size_t t = 0; t < tokens; t++)
             for (size_t i = 0; i < d; i++) {
                 double sum = 0;
 
@@ -455,19 +457,19 @@ static void check_own_scores(const checked *k, size_t layer)
     const float *q = values_of(k->c, targets[0].shifted, layer);
     const float *keys = values_of(k->c, targets[1].shifted, layer);
     const float *scores = values_of(k->c, "blocks.*.attn.hook_attn_scores", layer);
-    float *found = numbers(s.heads * TOKENS), *expected = numbers(s.heads * TOKENS);
+    float *found = numbers(s.heads * tokens), *expected = numbers(s.heads * tokens);
 
     for (size_t h = 0; h < s.heads; h++)
-        for (size_t t = 0; t < TOKENS; t++) {
+        for (size_t t = 0; t < tokens; t++) {
             double sum = 0;
 
             for (size_t i = 0; i < d; i++) /* rotations of both cancel */
                 sum += (double)q[(t * s.heads + h) * d + i] *
                        (double)keys[(t * s.kv_heads + h / group) * d + i];
-            found[h * TOKENS + t] = scores[(h * TOKENS + t) * TOKENS + t];
-            expected[h * TOKENS + t] = (float)(sum / sqrt((double)d));
+            found[h * tokens + t] = scores[(h * tokens + t) * tokens + t];
+            expected[h * tokens + t] = (float)(sum / sqrt((double)d));
         }
-    support_expect_close(found, expected, s.heads * TOKENS, k->limit, "%s: own scores of layer %zu",
+    support_expect_close(found, expected, s.heads * tokens, k->limit, "%s: own scores of layer %zu",
                          k->what, layer);
     kvsi_free(found);
     kvsi_free(expected);
@@ -479,39 +481,39 @@ static void check_pattern(const checked *k, size_t layer)
     const kvsi_layer_shape s = kvsi_layer_shape_of(k->config, layer);
     const float *scores = values_of(k->c, "blocks.*.attn.hook_attn_scores", layer);
     const float *pattern = values_of(k->c, "blocks.*.attn.hook_pattern", layer);
-    float *expected = numbers(s.heads * TOKENS * TOKENS);
+    float *expected = numbers(s.heads * tokens * tokens);
 
-    for (size_t r = 0; r < s.heads * TOKENS; r++) {
+    for (size_t r = 0; r < s.heads * tokens; r++) {
         double sum = 0, total = 0;
 
-        for (size_t key = 0; key < TOKENS; key++) {
-            const double score = (double)scores[r * TOKENS + key];
+        for (size_t key = 0; key < tokens; key++) {
+            const double score = (double)scores[r * tokens + key];
 
-            assert_true(is_seen(&s, r % TOKENS, key) ? isfinite(score) : score == -INFINITY);
+            assert_true(is_seen(&s, r % tokens, key) ? isfinite(score) : score == -INFINITY);
             sum += exp(score);
-            total += (double)pattern[r * TOKENS + key];
+            total += (double)pattern[r * tokens + key];
         }
         if (!(fabs(total - 1) < k->limit))
             fail_msg("%s: a row of the pattern of layer %zu sums to %g", k->what, layer, total);
-        for (size_t key = 0; key < TOKENS; key++)
-            expected[r * TOKENS + key] = (float)(exp((double)scores[r * TOKENS + key]) / sum);
+        for (size_t key = 0; key < tokens; key++)
+            expected[r * tokens + key] = (float)(exp((double)scores[r * tokens + key]) / sum);
     }
     expect(k, "blocks.*.attn.hook_pattern", layer, expected);
 }
 
-/* z of each head: its weights[heads, TOKENS, TOKENS] times rows[TOKENS, kv_heads, d]. */
+/* z of each head: its weights[heads, tokens, tokens] times rows[tokens, kv_heads, d]. */
 static float *weigh(const float *weights, const float *rows, const kvsi_layer_shape *s)
 {
     const size_t d = s->head_size, group = s->heads / s->kv_heads;
-    float *out = numbers(TOKENS * s->heads * d);
+    float *out = numbers(tokens * s->heads * d);
 
-    for (size_t t = 0; t < TOKENS; t++)
+    for (size_t t = 0; t < tokens; t++)
         for (size_t h = 0; h < s->heads; h++)
             for (size_t i = 0; i < d; i++) {
                 double sum = 0;
 
-                for (size_t key = 0; key < TOKENS; key++)
-                    sum += (double)weights[(h * TOKENS + t) * TOKENS + key] *
+                for (size_t key = 0; key < tokens; key++)
+                    sum += (double)weights[(h * tokens + t) * tokens + key] *
                            (double)rows[(key * s->kv_heads + h / group) * d + i];
                 out[(t * s->heads + h) * d + i] = (float)sum;
             }
@@ -524,21 +526,21 @@ static void check_content(const checked *k, size_t layer)
     const kvsi_layer_shape s = kvsi_layer_shape_of(k->config, layer);
     const float *pattern = values_of(k->c, "blocks.*.attn.hook_pattern", layer);
     const size_t window = k->config->shift.targets & KVS_SHIFT_V ? k->config->shift.window : 0;
-    float *expected = numbers(s.heads * TOKENS * TOKENS);
+    float *expected = numbers(s.heads * tokens * tokens);
 
     for (size_t h = 0; h < s.heads; h++) {
         double *taps = taps_of(k, layer, &targets[2], h / (s.heads / s.kv_heads));
 
-        for (size_t t = 0; t < TOKENS; t++)
-            for (size_t j = 0; j < TOKENS; j++) {
+        for (size_t t = 0; t < tokens; t++)
+            for (size_t j = 0; j < tokens; j++) {
                 double sum = 0;
 
-                for (size_t back = 0; back <= window && j + back < TOKENS; back++)
+                for (size_t back = 0; back <= window && j + back < tokens; back++)
                     for (size_t i = 0; i < s.head_size; i++)
                         sum += taps[((j + back) * (window + 1) + window - back) * s.head_size + i] /
                                (double)s.head_size *
-                               (double)pattern[(h * TOKENS + t) * TOKENS + j + back];
-                expected[(h * TOKENS + t) * TOKENS + j] = (float)sum;
+                               (double)pattern[(h * tokens + t) * tokens + j + back];
+                expected[(h * tokens + t) * tokens + j] = (float)sum;
             }
         kvsi_free(taps);
     }
@@ -569,7 +571,7 @@ static void check_weights(const checked *k, size_t layer)
 static void check_activation_function(const checked *k, size_t layer)
 {
     const float *pre = values_of(k->c, "blocks.*.mlp.hook_pre", layer);
-    const size_t count = TOKENS * k->config->ffn;
+    const size_t count = tokens * k->config->ffn;
     const int gelu = k->config->body == KVS_BODY_GPT2;
     const float *up = gelu ? NULL : values_of(k->c, "blocks.*.mlp.hook_pre_linear", layer);
     float *expected = numbers(count);
@@ -635,13 +637,13 @@ static void check_embedding(const checked *k, const int32_t *ids)
     const kvsi_parameter *p;
     float *table =
         tensor_of(k->model, gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight", &p);
-    float *rows = numbers(TOKENS * dim), *sum = numbers(TOKENS * dim);
+    float *rows = numbers(tokens * dim), *sum = numbers(tokens * dim);
 
-    for (size_t i = 0; i < TOKENS * dim; i++) {
+    for (size_t i = 0; i < tokens * dim; i++) {
         rows[i] = table[(size_t)ids[i / dim] * dim + i % dim];
         sum[i] = positions ? rows[i] + positions->values[i] : rows[i];
     }
-    assert_memory_equal(input, sum, TOKENS * dim * sizeof *sum);
+    assert_memory_equal(input, sum, tokens * dim * sizeof *sum);
     kvsi_free(sum);
     expect(k, "hook_embed", 0, rows);
     kvsi_free(table);
@@ -650,7 +652,7 @@ static void check_embedding(const checked *k, const int32_t *ids)
     table =
         tensor_of(k->model, gpt2 ? "transformer.wpe.weight" : "model.embed_positions.weight", &p);
     assert_non_null(table);
-    assert_memory_equal(positions->values, table, TOKENS * dim * sizeof *table);
+    assert_memory_equal(positions->values, table, tokens * dim * sizeof *table);
     kvsi_free(table);
 }
 
@@ -685,11 +687,11 @@ static void check_head(const checked *k)
 static void check_session(const checked *k, const int32_t *ids)
 {
     const size_t count = kvs_model_logit_count(k->model);
-    float *logits = numbers(TOKENS * count);
+    float *logits = numbers(tokens * count);
     kvs_session *s;
 
     assert_int_equal(kvs_session_create(&s, k->model, 0, NULL), KVS_OK);
-    for (size_t t = 0; t < TOKENS; t++)
+    for (size_t t = 0; t < tokens; t++)
         assert_int_equal(kvs_session_feed(s, ids + t, 1, logits + t * count, NULL), KVS_OK);
     expect(&(checked){k->model, k->config, k->what, k->c, fmax(whole_model, k->limit)}, "logits", 0,
            logits);
@@ -700,10 +702,10 @@ static void check_all(const kvs_model *model, const char *name, double limit)
 {
     capture c;
     const checked k = {model, &model->config, name, &c, limit};
-    int32_t ids[TOKENS];
+    int32_t ids[LONG];
 
-    support_fill_ids(ids, TOKENS, 5, VOCAB);
-    run(&c, model, ids, TOKENS, NULL, 0);
+    support_fill_ids(ids, tokens, 5, VOCAB);
+    run(&c, model, ids, tokens, NULL, 0);
     expect_all(&c, &model->config);
     check_embedding(&k, ids);
     for (size_t layer = 0; layer < model->config.layers; layer++) {
@@ -711,7 +713,7 @@ static void check_all(const kvs_model *model, const char *name, double limit)
         if (layer > 0)
             assert_memory_equal(values_of(&c, "blocks.*.hook_resid_pre", layer),
                                 values_of(&c, "blocks.*.hook_resid_post", layer - 1),
-                                TOKENS * model->config.dim * sizeof(float));
+                                tokens * model->config.dim * sizeof(float));
     }
     check_head(&k);
     check_session(&k, ids);
@@ -753,6 +755,24 @@ static void every_head_is_read(void **state)
         check_model(model, kvs_head_name(heads[i]));
         kvs_model_free(model);
     }
+    kvs_runtime_free(rt);
+}
+
+/* More tokens than a tile of attention, and than rows of logits that are computed at once. */
+static void long_sequences_are_read(void **state)
+{
+    const kvs_model_config special = {
+        SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V | KVS_SHIFT_Q, FREE, 2), .kv_heads = 2};
+    const support_sizes larger = {.vocab = VOCAB, .dim = 24, .ffn = 20, .context = 160};
+    const kvs_model_config config = support_config(&special, &larger);
+    kvs_runtime *rt = support_runtime(NULL);
+    kvs_model *model = support_model(rt, &config, 7);
+
+    (void)state;
+    tokens = LONG;
+    check_model(model, "long");
+    tokens = SHORT;
+    kvs_model_free(model);
     kvs_runtime_free(rt);
 }
 
@@ -812,7 +832,7 @@ static void mapped_models_are_read(void **state)
 typedef struct fixture {
     kvs_runtime *rt;
     kvs_model *model;
-    int32_t ids[TOKENS];
+    int32_t ids[LONG];
 } fixture;
 
 static fixture make_fixture(kvs_runtime *rt)
@@ -822,7 +842,7 @@ static fixture make_fixture(kvs_runtime *rt)
     const kvs_model_config config = support_config(&special, &sizes);
     fixture f = {.rt = rt, .model = support_model(rt, &config, 7)};
 
-    support_fill_ids(f.ids, TOKENS, 5, VOCAB);
+    support_fill_ids(f.ids, tokens, 5, VOCAB);
     return f;
 }
 
@@ -856,7 +876,7 @@ static void check_filter(const fixture *f, const capture *all, const filter *by)
     const size_t count = count_names(by->visited);
     capture c;
 
-    run(&c, f->model, f->ids, TOKENS, by->names, count_names(by->names));
+    run(&c, f->model, f->ids, tokens, by->names, count_names(by->names));
     assert_int_equal(c.count, count);
     for (size_t i = 0; i < count; i++) {
         const taken *found = &c.list[i], *expected = NULL;
@@ -898,7 +918,7 @@ static void names_choose_what_is_visited(void **state)
     capture all;
 
     (void)state;
-    run(&all, f.model, f.ids, TOKENS, NULL, 0);
+    run(&all, f.model, f.ids, tokens, NULL, 0);
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
         check_filter(&f, &all, &filters[i]);
     capture_release(&all);
@@ -947,25 +967,25 @@ static size_t memory_for(const kvs_model *model, const int32_t *ids, size_t coun
 /* Only scores, patterns and contents need memory of [heads, tokens, tokens]. */
 static void squares_are_allocated_on_demand(void **state)
 {
-    enum { LONG = 256 };
+    enum { MANY = 256 };
     const kvs_model_config special = {SUPPORT_SHIFT(KVS_SHIFT_V, FREE, 1), .heads = 12};
-    const support_sizes of_long = {.vocab = VOCAB, .dim = 24, .ffn = 20, .context = LONG};
-    const kvs_model_config config = support_config(&special, &of_long);
-    const size_t squares = (size_t)12 * LONG * LONG * sizeof(float);
+    const support_sizes sizes_of_many = {.vocab = VOCAB, .dim = 24, .ffn = 20, .context = MANY};
+    const kvs_model_config config = support_config(&special, &sizes_of_many);
+    const size_t squares = (size_t)12 * MANY * MANY * sizeof(float);
     kvs_runtime *rt = support_runtime(NULL);
     kvs_model *model = support_model(rt, &config, 7);
-    int32_t ids[LONG];
+    int32_t ids[MANY];
     size_t least;
 
     (void)state;
-    support_fill_ids(ids, LONG, 5, VOCAB);
-    least = memory_for(model, ids, LONG, "blocks.0.hook_resid_pre");
+    support_fill_ids(ids, MANY, 5, VOCAB);
+    least = memory_for(model, ids, MANY, "blocks.0.hook_resid_pre");
     for (size_t i = 0; kvs_activation_name(i); i++) {
         const char *name = kvs_activation_name(i);
         const size_t need = ENDS_WITH(name, "hook_content")                       ? 2
                             : ENDS_WITH(name, "hook_attn_scores", "hook_pattern") ? 1
                                                                                   : 0;
-        const size_t used = memory_for(model, ids, LONG, name);
+        const size_t used = memory_for(model, ids, MANY, name);
         const size_t more = used > least ? used - least : 0; /* not visited: 0 */
 
         if (more < need * squares || more > need * squares + squares / 2)
@@ -981,7 +1001,7 @@ static size_t operations_for(device *d, const fixture *f, const char *name)
     const size_t before = device_operations(d);
     capture c;
 
-    run(&c, f->model, f->ids, TOKENS, &name, 1);
+    run(&c, f->model, f->ids, tokens, &name, 1);
     capture_release(&c);
     return device_operations(d) - before;
 }
@@ -1023,8 +1043,8 @@ static void device_has_the_same_activations(void **state)
     capture expected, found;
 
     (void)state;
-    run(&expected, f.model, f.ids, TOKENS, NULL, 0);
-    run(&found, g.model, g.ids, TOKENS, NULL, 0);
+    run(&expected, f.model, f.ids, tokens, NULL, 0);
+    run(&found, g.model, g.ids, tokens, NULL, 0);
     assert_int_equal(found.count, expected.count);
     for (size_t i = 0; i < found.count; i++) {
         assert_string_equal(found.list[i].name, expected.list[i].name);
@@ -1048,13 +1068,13 @@ static void failed_operations_become_a_status(void **state)
     kvs_err err;
 
     (void)state;
-    run(&c, f.model, f.ids, TOKENS, NULL, 0);
+    run(&c, f.model, f.ids, tokens, NULL, 0);
     capture_release(&c);
     all = device_operations(d) - before;
     for (size_t i = 0; i < all; i += 7) {
         device_fail_at(d, i);
         err.status = KVS_OK;
-        assert_int_not_equal(kvs_model_trace(f.model, f.ids, TOKENS, NULL, 0, take, &c, &err),
+        assert_int_not_equal(kvs_model_trace(f.model, f.ids, tokens, NULL, 0, take, &c, &err),
                              KVS_OK);
         assert_int_not_equal(err.status, KVS_OK);
         capture_release(&c);
@@ -1090,17 +1110,17 @@ static void wrong_arguments_fail(void **state)
     kvs_err err;
 
     (void)state;
-    expect_failure(KVS_E_INVALID, "model is NULL", NULL, f.ids, TOKENS, NULL);
-    expect_failure(KVS_E_INVALID, "ids is NULL", f.model, NULL, TOKENS, NULL);
+    expect_failure(KVS_E_INVALID, "model is NULL", NULL, f.ids, tokens, NULL);
+    expect_failure(KVS_E_INVALID, "ids is NULL", f.model, NULL, tokens, NULL);
     expect_failure(KVS_E_INVALID, "0 tokens", f.model, f.ids, 0, NULL);
     expect_failure(KVS_E_LIMIT, "the context is 32", f.model, many, 33, NULL);
     expect_failure(KVS_E_INVALID, "token 2 is id 19", f.model, wrong, 3, NULL);
     wrong[2] = -1;
     expect_failure(KVS_E_INVALID, "token 2 is id -1", f.model, wrong, 3, "logits");
-    assert_int_equal(kvs_model_trace(f.model, f.ids, TOKENS, NULL, 0, NULL, NULL, &err),
+    assert_int_equal(kvs_model_trace(f.model, f.ids, tokens, NULL, 0, NULL, NULL, &err),
                      KVS_E_INVALID);
     assert_non_null(strstr(err.message, "visit is NULL"));
-    assert_int_equal(kvs_model_trace(f.model, f.ids, TOKENS, names, 2, take, &c, &err),
+    assert_int_equal(kvs_model_trace(f.model, f.ids, tokens, names, 2, take, &c, &err),
                      KVS_E_INVALID);
     assert_non_null(strstr(err.message, "name 1"));
     assert_int_equal(kvs_model_trace(f.model, f.ids, 0, NULL, 0, take, &c, NULL), KVS_E_INVALID);
@@ -1135,11 +1155,11 @@ static void unknown_names_fail_with_a_hint(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        expect_failure(KVS_E_INVALID, wrong[i].part, f.model, f.ids, TOKENS, wrong[i].name);
+        expect_failure(KVS_E_INVALID, wrong[i].part, f.model, f.ids, tokens, wrong[i].name);
     memset(longest, 'x', sizeof longest);
     memcpy(longest, "blocks.0.", strlen("blocks.0."));
     longest[sizeof longest - 1] = '\0';
-    expect_failure(KVS_E_INVALID, "unknown activation 'blocks.0.xxx", f.model, f.ids, TOKENS,
+    expect_failure(KVS_E_INVALID, "unknown activation 'blocks.0.xxx", f.model, f.ids, tokens,
                    longest);
     fixture_release(&f);
 }
@@ -1152,7 +1172,7 @@ static void a_callback_can_stop(void **state)
     capture c;
 
     (void)state;
-    run(&c, f.model, f.ids, TOKENS, NULL, 0);
+    run(&c, f.model, f.ids, tokens, NULL, 0);
     all = c.count;
     capture_release(&c);
     before = kvsi_memory_live();
@@ -1160,7 +1180,7 @@ static void a_callback_can_stop(void **state)
         kvs_err err;
 
         c = (capture){.stop_at = i};
-        assert_int_equal(kvs_model_trace(f.model, f.ids, TOKENS, NULL, 0, take, &c, &err),
+        assert_int_equal(kvs_model_trace(f.model, f.ids, tokens, NULL, 0, take, &c, &err),
                          KVS_E_STOPPED);
         assert_int_equal(c.count, i);
         assert_non_null(strstr(err.message, c.list[i - 1].name));
@@ -1176,6 +1196,7 @@ int main(void)
         cmocka_unit_test(every_model_is_read),
         cmocka_unit_test(every_shift_is_read),
         cmocka_unit_test(every_head_is_read),
+        cmocka_unit_test(long_sequences_are_read),
         cmocka_unit_test(mapped_models_are_read),
         cmocka_unit_test(names_choose_what_is_visited),
         cmocka_unit_test(names_are_listed),
