@@ -242,8 +242,9 @@ static void set_values(kvsi_readout *r, const kvsi_attention *a, size_t first)
     for (size_t s = 0; s < r->tokens; s++) {
         real *v = r->to + s * width + (a->heads + a->kv_heads) * d;
 
-        for (size_t i = 0; i < a->kv_heads * d; i++)
-            v[i] = s >= first && s - first == i % d ? 1 : 0;
+        for (size_t h = 0; h < a->kv_heads; h++)
+            for (size_t i = 0; i < d; i++)
+                v[h * d + i] = s == first + i ? 1 : 0;
     }
 }
 

@@ -46,7 +46,7 @@ static int take(void *user, const kvs_activation *a)
     taken *to = &c->list[c->count++];
 
     assert_true(c->count <= LIST_MAX && strlen(a->name) < NAME && a->rank >= 2 && a->rank <= 4);
-    strcpy(to->name, a->name);
+    snprintf(to->name, sizeof to->name, "%s", a->name);
     to->rank = a->rank;
     to->count = 1;
     for (size_t i = 0; i < a->rank; i++)
