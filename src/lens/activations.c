@@ -71,7 +71,7 @@ static uint32_t bit(kvsi_activation_kind kind)
 static uint32_t has_outside(const kvs_model_config *c)
 {
     return bit(KVSI_ACT_EMBED) | bit(KVSI_ACT_LOGITS) |
-           (c->positions == KVS_POSITIONS_LEARNED ? bit(KVSI_ACT_POS_EMBED) : 0) |
+           (c->positions == KVSI_POSITIONS_LEARNED ? bit(KVSI_ACT_POS_EMBED) : 0) |
            (c->no_norm ? 0 : bit(KVSI_ACT_FINAL));
 }
 
@@ -83,7 +83,7 @@ static uint32_t has_in_layer(const kvs_model_config *c, size_t layer)
         mask &= ~(bit(KVSI_ACT_NORMED_1) | bit(KVSI_ACT_NORMED_2));
     if (kvsi_layer_shape_of(c, layer).rotary == 0)
         mask &= ~(bit(KVSI_ACT_ROT_Q) | bit(KVSI_ACT_ROT_K));
-    if (c->body == KVS_BODY_GPT2)
+    if (c->body == KVSI_BODY_GPT2)
         mask &= ~bit(KVSI_ACT_MLP_PRE_LINEAR);
     if (c->no_mlp)
         mask &= ~kvsi_activation_bits(KVSI_ACT_RESID_MID, KVSI_ACT_MLP_OUT);

@@ -1,4 +1,5 @@
 /* Attention patterns of a model, head by head, from the activations that have them. */
+#include "base/status.h"
 #include "kvshift/kvshift_lab.h"
 #include "model/model.h"
 
@@ -40,5 +41,6 @@ kvs_status kvs_patterns(const kvs_model *model, const int32_t *ids, size_t count
     static const char *const names[] = {"blocks.*.attn.hook_pattern", "blocks.*.attn.hook_content"};
     lens l = {.model = model, .visit = visit, .user = user};
 
+    NEED(visit);
     return kvs_model_trace(model, ids, count, names, sizeof names / sizeof *names, take, &l, err);
 }

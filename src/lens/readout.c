@@ -291,7 +291,7 @@ static kvs_status fill_taps(double *taps, const kvsi_readout *r, size_t layer, s
     const size_t stride = a.v_shift.gate_stride, each = a.v_shift.window + 1;
 
     if (!gates) {
-        TRY(kvs_model_taps(model, layer, KVS_SHIFT_V, kv_head, taps, NULL, err));
+        TRY(kvs_model_taps(taps, NULL, model, layer, KVS_SHIFT_V, kv_head, err));
         for (size_t i = each; i < r->tokens * each; i++)
             taps[i] = taps[i - each];
         return KVS_OK;

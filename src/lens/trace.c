@@ -235,7 +235,7 @@ static kvs_status show_mlp(trace *t, size_t layer)
     const uint32_t mask = t->wanted.layer[layer];
     const kvsi_layer_memory *m = &t->pass->layers[layer];
     const size_t dim = t->config->dim, ffn = t->config->ffn;
-    const size_t up = t->config->body == KVS_BODY_GPT2 ? ffn : 2 * ffn;
+    const size_t up = t->config->body == KVSI_BODY_GPT2 ? ffn : 2 * ffn;
 
     TRY(show_rows(t, mask, KVSI_ACT_NORMED_2, layer, t->pass->normed, dim));
     if (kvsi_wants(mask, KVSI_ACT_MLP_PRE) || kvsi_wants(mask, KVSI_ACT_MLP_PRE_LINEAR))
@@ -359,11 +359,9 @@ kvs_status kvs_model_trace(const kvs_model *model, const int32_t *ids, size_t co
     trace t = {.model = model, .tokens = count, .visit = visit, .user = user, .err = err};
     kvs_status st;
 
-    if (!model || !ids || !visit)
-        return kvsi_fail(err, KVS_E_INVALID, "%s is NULL",
-                         !model ? "model"
-                         : !ids ? "ids"
-                                : "visit");
+    NEED(model);
+    NEED(ids);
+    NEED(visit);
     t.config = &model->config;
     if (count < 1)
         return kvsi_fail(err, KVS_E_INVALID, "activations of 0 tokens, expected at least 1");

@@ -7,7 +7,7 @@
 #include "device.h"
 #include "family.h"
 #include "kernels/forms.h"
-#include "kvshift/kvshift_lab.h"
+#include "kvshift/kvshift_files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -114,13 +114,13 @@ static int ends_with_any(const char *name, const char *const *ends, size_t count
 static int model_has(const kvs_model_config *c, const char *name, size_t layer)
 {
     if (ENDS_WITH(name, "hook_pos_embed"))
-        return c->positions == KVS_POSITIONS_LEARNED;
+        return c->positions == KVSI_POSITIONS_LEARNED;
     if (ENDS_WITH(name, "hook_normalized"))
         return !c->no_norm && !(c->no_mlp && ENDS_WITH(name, "ln2.hook_normalized"));
     if (ENDS_WITH(name, "hook_rot_q", "hook_rot_k"))
         return kvsi_layer_shape_of(c, layer).rotary > 0;
     if (ENDS_WITH(name, "hook_pre_linear"))
-        return !c->no_mlp && c->body == KVS_BODY_LLAMA;
+        return !c->no_mlp && c->body == KVSI_BODY_LLAMA;
     if (ENDS_WITH(name, "hook_resid_mid", "mlp.hook_pre", "hook_post", "hook_mlp_out"))
         return !c->no_mlp;
     return 1;
@@ -203,14 +203,14 @@ static float *tensor_of(const kvs_model *model, const char *name, const kvsi_par
     if (!*p)
         return NULL;
     assert_non_null(values = kvsi_alloc((*p)->count, sizeof *values));
-    assert_int_equal(kvs_model_read_tensor(model, name, values, (*p)->count, NULL), KVS_OK);
+    assert_int_equal(kvs_model_read_tensor(values, (*p)->count, model, name, NULL), KVS_OK);
     return values;
 }
 
 static float *layer_tensor(const checked *k, size_t layer, const char *llama, const char *gpt2,
                            const kvsi_parameter **p)
 {
-    const int is_gpt2 = k->config->body == KVS_BODY_GPT2;
+    const int is_gpt2 = k->config->body == KVSI_BODY_GPT2;
     char name[128];
 
     snprintf(name, sizeof name, "%s.%zu.%s", is_gpt2 ? "transformer.h" : "model.layers", layer,
@@ -270,7 +270,7 @@ static void check_linear(const checked *k, size_t layer, const char *from, const
     assert_true(w && found);
     expect(k, to, layer,
            linear(values_of(k->c, from, layer), p, w, bias,
-                  k->config->body == KVS_BODY_GPT2 ? gpt2_first : 0, found->count / tokens));
+                  k->config->body == KVSI_BODY_GPT2 ? gpt2_first : 0, found->count / tokens));
     kvsi_free(w);
     kvsi_free(bias);
 }
@@ -347,7 +347,7 @@ static const char *attention_input(const kvs_model_config *c)
 /* taps[tokens, window + 1, d], oldest first: how the rows of one head are mixed at each token. */
 static double *taps_of(const checked *k, size_t layer, const target *x, size_t head)
 {
-    const kvs_shift_config *shift = &k->config->shift;
+    const kvsi_shift_config *shift = &k->config->shift;
     const size_t d = kvsi_layer_shape_of(k->config, layer).head_size, dim = k->config->dim;
     const size_t each = (shift->targets & x->flag ? shift->window : 0) + 1;
     double *taps = kvsi_alloc(tokens * each * d, sizeof *taps), means[KVSI_TAPS_MAX];
@@ -360,12 +360,12 @@ static double *taps_of(const checked *k, size_t layer, const target *x, size_t h
     snprintf(name, sizeof name, "self_attn.%s", x->tensor);
     snprintf(gpt2, sizeof gpt2, "attn.%s", x->tensor);
     tensor = layer_tensor(k, layer, name, gpt2, &p);
-    if (each > 1 && shift->form != KVS_SHIFT_DATA)
-        assert_int_equal(kvs_model_taps(k->model, layer, x->flag, head, means, NULL, NULL), KVS_OK);
+    if (each > 1 && shift->form != KVSI_SHIFT_DATA)
+        assert_int_equal(kvs_model_taps(means, NULL, k->model, layer, x->flag, head, NULL), KVS_OK);
     for (size_t t = 0; t < tokens; t++) {
         double logit = 0;
 
-        for (size_t i = 0; each > 1 && shift->form == KVS_SHIFT_DATA && i < dim; i++)
+        for (size_t i = 0; each > 1 && shift->form == KVSI_SHIFT_DATA && i < dim; i++)
             logit += (double)input[t * dim + i] * (double)tensor[head * dim + i];
         for (size_t j = 0; j < each; j++)
             for (size_t i = 0; i < d; i++) {
@@ -373,11 +373,11 @@ static double *taps_of(const checked *k, size_t layer, const target *x, size_t h
 
                 if (each == 1)
                     *tap = 1;
-                else if (shift->form == KVS_SHIFT_DATA)
+                else if (shift->form == KVSI_SHIFT_DATA)
                     *tap = 1 / (1 + exp(j == 0 ? -logit : logit));
-                else if (shift->form == KVS_SHIFT_HARD)
+                else if (shift->form == KVSI_SHIFT_HARD)
                     *tap = (i >= d / 2) == (j == 0);
-                else if (shift->form == KVS_SHIFT_CHANNEL)
+                else if (shift->form == KVSI_SHIFT_CHANNEL)
                     *tap = (double)tensor[(head * d + i) * each + j];
                 else
                     *tap = means[j];
@@ -552,7 +552,7 @@ static void check_weights(const checked *k, size_t layer)
     const kvsi_layer_shape s = kvsi_layer_shape_of(k->config, layer);
     const int channels_differ =
         (k->config->shift.targets & KVS_SHIFT_V) &&
-        (k->config->shift.form == KVS_SHIFT_CHANNEL || k->config->shift.form == KVS_SHIFT_HARD);
+        (k->config->shift.form == KVSI_SHIFT_CHANNEL || k->config->shift.form == KVSI_SHIFT_HARD);
 
     check_own_scores(k, layer);
     check_pattern(k, layer);
@@ -572,7 +572,7 @@ static void check_activation_function(const checked *k, size_t layer)
 {
     const float *pre = values_of(k->c, "blocks.*.mlp.hook_pre", layer);
     const size_t count = tokens * k->config->ffn;
-    const int gelu = k->config->body == KVS_BODY_GPT2;
+    const int gelu = k->config->body == KVSI_BODY_GPT2;
     const float *up = gelu ? NULL : values_of(k->c, "blocks.*.mlp.hook_pre_linear", layer);
     float *expected = numbers(count);
 
@@ -618,7 +618,7 @@ static void check_layer(const checked *k, size_t layer)
                    "post_attention_layernorm.weight", "ln_2.weight");
     check_linear(k, layer, mlp_in, "blocks.*.mlp.hook_pre", "mlp.gate_proj.weight",
                  "mlp.c_fc.weight", 0);
-    if (c->body == KVS_BODY_LLAMA)
+    if (c->body == KVSI_BODY_LLAMA)
         check_linear(k, layer, mlp_in, "blocks.*.mlp.hook_pre_linear", "mlp.up_proj.weight", "", 0);
     check_activation_function(k, layer);
     check_linear(k, layer, "blocks.*.mlp.hook_post", "blocks.*.hook_mlp_out",
@@ -630,7 +630,7 @@ static void check_layer(const checked *k, size_t layer)
 /* Rows of the embedding tables; their sum is the first layer's input. */
 static void check_embedding(const checked *k, const int32_t *ids)
 {
-    const int gpt2 = k->config->body == KVS_BODY_GPT2;
+    const int gpt2 = k->config->body == KVSI_BODY_GPT2;
     const size_t dim = k->config->dim;
     const taken *positions = find(k->c, "hook_pos_embed", 0);
     const float *input = values_of(k->c, "blocks.*.hook_resid_pre", 0);
@@ -660,7 +660,7 @@ static void check_embedding(const checked *k, const int32_t *ids)
 static void check_head(const checked *k)
 {
     const kvs_model_config *c = k->config;
-    const int gpt2 = c->body == KVS_BODY_GPT2;
+    const int gpt2 = c->body == KVSI_BODY_GPT2;
     const char *embed = gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
     const float *x = values_of(k->c, "blocks.*.hook_resid_post", c->layers - 1);
     const kvsi_parameter *p;
@@ -675,7 +675,7 @@ static void check_head(const checked *k)
         kvsi_free(gain);
         kvsi_free(bias);
     }
-    if (c->head == KVS_HEAD_LINEAR) {
+    if (c->head == KVSI_HEAD_LINEAR) {
         float *w = tensor_of(k->model, c->tied ? embed : "lm_head.weight", &p);
 
         expect(k, "logits", 0, linear(x, p, w, NULL, 0, c->vocab));
@@ -690,7 +690,7 @@ static void check_session(const checked *k, const int32_t *ids)
     float *logits = numbers(tokens * count);
     kvs_session *s;
 
-    assert_int_equal(kvs_session_create(&s, k->model, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&s, k->model, NULL, NULL), KVS_OK);
     for (size_t t = 0; t < tokens; t++)
         assert_int_equal(kvs_session_feed(s, ids + t, 1, logits + t * count, NULL), KVS_OK);
     expect(&(checked){k->model, k->config, k->what, k->c, fmax(whole_model, k->limit)}, "logits", 0,
@@ -742,7 +742,7 @@ static void every_shift_is_read(void **state)
 /* Heads whose rows are scaled, or that are not there. */
 static void every_head_is_read(void **state)
 {
-    static const kvs_head heads[] = {KVS_HEAD_NORMALISED, KVS_HEAD_NONE};
+    static const kvsi_head_kind heads[] = {KVSI_HEAD_NORMALISED, KVSI_HEAD_NONE};
     kvs_runtime *rt = support_runtime(NULL);
 
     (void)state;
@@ -752,7 +752,7 @@ static void every_head_is_read(void **state)
         const kvs_model_config config = support_config(&special, &sizes);
         kvs_model *model = support_model(rt, &config, 7);
 
-        check_model(model, kvs_head_name(heads[i]));
+        check_model(model, heads[i] == KVSI_HEAD_NONE ? "no head" : "normalised head");
         kvs_model_free(model);
     }
     kvs_runtime_free(rt);
@@ -790,17 +790,20 @@ static void check_mapped(kvs_runtime *rt, const char *dir, const mapped *m)
     const int quantized = m->dtype == KVS_DTYPE_Q8_0 || m->dtype == KVS_DTYPE_Q4_0;
     char *path = kvsi_path_join(dir, kvs_dtype_name(m->dtype));
     kvs_convert_options options;
+    kvs_load_options load;
     kvs_model *model = NULL;
     kvs_err err;
 
-    kvs_convert_options_init(&options);
+    kvs_convert_options_init(&options, sizeof options);
+    kvs_load_options_init(&load, sizeof load);
+    load.mapped = 1;
     options.config = &config;
     options.seed = 5;
-    options.out = path;
     options.format = KVS_FORMAT_GGUF;
     options.dtype = m->dtype;
     options.threads = 1;
-    if (kvs_convert(&options, &err) != KVS_OK || kvs_model_open(&model, rt, path, &err) != KVS_OK)
+    if (kvs_convert(path, NULL, &options, &err) != KVS_OK ||
+        kvs_model_load(&model, rt, path, &load, &err) != KVS_OK)
         fail_msg("%s", err.message);
     assert_null(model->parameters);
     check_all(model, kvs_dtype_name(m->dtype), quantized ? rounded_inputs : one_step);
@@ -815,7 +818,7 @@ static void mapped_models_are_read(void **state)
         {KVS_DTYPE_F32, {SUPPORT_SHIFT(KV, FREE, 1), .kv_heads = 2}},
         {KVS_DTYPE_F16, {SUPPORT_SHIFT(KV, DATA, 1), .sliding_window = 9}},
         {KVS_DTYPE_Q8_0, {SUPPORT_SHIFT(KV, FREE, 2), .kv_heads = 2}},
-        {KVS_DTYPE_Q4_0, {SUPPORT_SHIFT(KV, GATE, 1), .positions = KVS_POSITIONS_ALIBI}},
+        {KVS_DTYPE_Q4_0, {SUPPORT_SHIFT(KV, GATE, 1), .positions = KVSI_POSITIONS_ALIBI}},
     };
     kvs_runtime *rt = support_runtime(NULL);
     char *dir = support_make_dir();
