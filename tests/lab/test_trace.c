@@ -8,6 +8,7 @@
 #include "family.h"
 #include "kernels/forms.h"
 #include "kvshift/kvshift_files.h"
+#include "kvshift/kvshift_lab.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -928,19 +929,68 @@ static void names_choose_what_is_visited(void **state)
     fixture_release(&f);
 }
 
+/* By the call, and in the table of the documentation. */
 static void names_are_listed(void **state)
 {
-    size_t count = 0;
+    size_t count = 0, size;
+    char *page, row[NAME + 8];
 
     (void)state;
-    for (const char *name; (name = kvs_activation_name(count)); count++)
+    assert_int_equal(kvsi_file_read(&page, &size, KVSI_TESTS_DIR "/../docs/api.md", 1 << 20, NULL),
+                     KVS_OK);
+    for (const char *name; (name = kvs_activation_name(count)); count++) {
         for (size_t i = 0; i < count; i++)
             assert_string_not_equal(name, kvs_activation_name(i));
+        snprintf(row, sizeof row, "\n| `%s` ", name);
+        if (!strstr(page, row))
+            fail_msg("docs/api.md does not have '%s'", name);
+    }
+    kvsi_free(page);
     assert_int_equal(count, 26);
     assert_string_equal(kvs_activation_name(0), "hook_embed");
     assert_string_equal(kvs_activation_name(2), "blocks.*.hook_resid_pre");
     assert_string_equal(kvs_activation_name(25), "logits");
     assert_null(kvs_activation_name(SIZE_MAX));
+}
+
+/* ---- patterns ---- */
+
+typedef struct heads_seen {
+    const capture *c;
+    size_t count;
+} heads_seen;
+
+static void compare_pattern(void *user, const kvs_pattern *p)
+{
+    heads_seen *seen = user;
+    const size_t square = tokens * tokens;
+
+    assert_int_equal(p->layer, seen->count / 4);
+    assert_int_equal(p->head, seen->count % 4);
+    assert_int_equal(p->kv_head, p->head / 2);
+    assert_int_equal(p->tokens, tokens);
+    assert_memory_equal(
+        p->places, values_of(seen->c, "blocks.*.attn.hook_pattern", p->layer) + p->head * square,
+        square * sizeof *p->places);
+    assert_memory_equal(
+        p->contents, values_of(seen->c, "blocks.*.attn.hook_content", p->layer) + p->head * square,
+        square * sizeof *p->contents);
+    seen->count++;
+}
+
+static void patterns_are_activations(void **state)
+{
+    fixture f = make_fixture(support_runtime(NULL));
+    capture c;
+    heads_seen seen = {.c = &c};
+
+    (void)state;
+    run(&c, f.model, f.ids, tokens, NULL, 0);
+    assert_int_equal(kvs_patterns(f.model, f.ids, tokens, compare_pattern, &seen, NULL), KVS_OK);
+    assert_int_equal(seen.count, 8);
+    assert_int_equal(kvs_patterns(f.model, f.ids, tokens, NULL, NULL, NULL), KVS_E_INVALID);
+    capture_release(&c);
+    fixture_release(&f);
 }
 
 /* ---- only what is needed ---- */
@@ -1203,6 +1253,7 @@ int main(void)
         cmocka_unit_test(mapped_models_are_read),
         cmocka_unit_test(names_choose_what_is_visited),
         cmocka_unit_test(names_are_listed),
+        cmocka_unit_test(patterns_are_activations),
         cmocka_unit_test(squares_are_allocated_on_demand),
         cmocka_unit_test(the_rest_of_the_pass_is_left_out),
         cmocka_unit_test(device_has_the_same_activations),
