@@ -913,6 +913,8 @@ KVS_API kvs_status kvs_run_find(const char **file, const char *dir, kvs_err *err
 
 /* ---- tokenizers ------------------------------------------------------------------------------ */
 
+/* A tokenizer may be used by several threads at once. */
+
 /* `path` is "bytes" (256 tokens, one per byte); a file: tokenizer.json, a SentencePiece
  * tokenizer.model, llama2.c's tokenizer.bin or a GGUF file with a vocabulary; or a folder with one
  * of these or with GPT-2's encoder.json and vocab.bpe. */
