@@ -157,9 +157,10 @@ kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_matcher *matc
 {
     const size_t limit = kvsi_growth_limit(size);
     kvsi_text now = {0}, next = {0};
-    kvs_status st = KVS_OK;
+    kvs_status st;
 
     kvsi_text_add_bytes(&now, text, size);
+    TRY_OUT(kvsi_text_check(&now, err));
     for (size_t i = 0; i < normalizers->count; i++) {
         kvsi_text swap;
 
@@ -173,7 +174,6 @@ kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_matcher *matc
         now = next;
         next = swap;
     }
-    TRY_OUT(kvsi_text_check(&now, err));
     kvsi_text_add_bytes(out, now.data, now.length);
     TRY_OUT(kvsi_text_check(out, err));
 out:
