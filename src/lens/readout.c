@@ -1,8 +1,8 @@
 /* Two properties of the attention kernel make it readable from outside.
  *
- * A cache receives the keys that the kernel shifted and rotated, and the values that it shifted.  To
- * read rows of q, k or v, they are given to the kernel as keys and as values, with their own shift,
- * a cache, and a sliding window of one token, so that this costs one pass over the rows.
+ * A cache receives the keys that the kernel shifted and rotated, and the values that it shifted.
+ * To read rows of q, k or v, they are given to the kernel as keys and as values, with their own
+ * shift, a cache, and a sliding window of one token, so that this costs one pass over the rows.
  *
  * Attention is linear in its values, so its output for unit vectors is its weights: with v_s = e_i
  * for s = first + i, and no shift of the values, channel i of row t is A[t, first + i].  One run of

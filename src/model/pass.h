@@ -52,7 +52,7 @@ typedef struct kvsi_pass_limits {
 
 /* Where the forward pass can be watched. */
 typedef enum kvsi_watch_point {
-    KVSI_WATCH_ATTENTION, /* `normed` is the attention's input; x to middle of the layer are there */
+    KVSI_WATCH_ATTENTION, /* `normed` is the attention's input; the layer's x to middle are there */
     KVSI_WATCH_LAYER /* `normed` is the MLP's input; middle, up, `hidden` and the layer's output
                              are there */
 } kvsi_watch_point;

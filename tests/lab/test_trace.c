@@ -21,8 +21,8 @@ static size_t tokens = SHORT; /* of the sequence that a test runs */
 /* One operation in float against double: sums of at most 100 products, 100 * 2^-24 = 6e-6, and most
  * errors cancel. */
 static const double one_step = 2e-6;
-/* Quantized weights are multiplied with inputs of 16 bits: an error of 2^-16 of the largest input of
- * a block in each product. */
+/* Quantized weights are multiplied with inputs of 16 bits: an error of 2^-16 of the largest input
+ * of a block in each product. */
 static const double rounded_inputs = 1e-4;
 /* A whole model, where the errors of all layers add up, in two orders of summation. */
 static const double whole_model = 1e-5;
