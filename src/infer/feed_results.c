@@ -1,9 +1,9 @@
 /* Results for each token of a feed: log-probabilities and best tokens.
  *
  * Rows of the batch whose results are wanted go through the head, in slices that fit the planned
- * memory.  Targets and likeliest tokens are part of the batch.  The others are asked for separately,
- * so that a row has the same bits however many rows are asked for: that depends on the pass that
- * computed the row (kvsi_pass_has_many), not on the rows that share the head with it. */
+ * memory: first those with a target, then those that predict a fed token, then those whose best
+ * tokens are wanted.  The bits of a result depend on the pass that computed the row
+ * (kvsi_pass_has_many), not on the rows that share the head with it. */
 #include "base/math.h"
 #include "infer/session.h"
 

@@ -201,7 +201,8 @@ static kvsi_loss count_loss(const kvsi_pass *p)
     return loss;
 }
 
-/* Losses, guesses and, with gradients, the backward pass of the head. */
+/* Losses, guesses and, with gradients, the backward pass of the head.  The results of sessions do
+ * not depend on which other rows have a target. */
 static void run_head(kvsi_pass *p, real *gradients)
 {
     const kvs_model *m = p->model;
@@ -218,6 +219,7 @@ static void run_head(kvsi_pass *p, real *gradients)
         .n = p->tokens,
         .d_x = gradients ? p->d_normed : NULL,
         .d_w = head_gradient(p, gradients),
+        .many = p->states[0] && kvsi_pass_has_many(p),
     };
 
     prepare_head(p);

@@ -9,7 +9,7 @@
 
 enum { VOCAB = 37, CONTEXT = 420, LENGTH = 400, TOP = 5 };
 
-static const double LIMIT = 1e-5; /* float rounding of log-probabilities of this size */
+static const double LIMIT = 1e-5; /* float rounding, relative to the largest logit */
 
 typedef struct fixture {
     kvs_runtime *rt;
@@ -19,7 +19,8 @@ typedef struct fixture {
 
 static fixture start(const char *level)
 {
-    static const support_sizes sizes = {.vocab = VOCAB, .dim = 24, .ffn = 40, .context = CONTEXT};
+    /* Wide enough that the bits of a product differ between few and many rows. */
+    static const support_sizes sizes = {.vocab = VOCAB, .dim = 64, .ffn = 40, .context = CONTEXT};
     const kvs_model_config special = {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1),
                                       .kv_heads = 2};
     const kvs_model_config config = support_config(&special, &sizes);
@@ -110,10 +111,15 @@ static size_t call_size(const size_t *split, size_t call, size_t at)
 
 /* ---- compared with the logits ---- */
 
-static void expect_near(double found, double expected)
+/* `logits` are those of the row. */
+static void expect_near(double found, double expected, const float *logits)
 {
-    if (!(fabs(found - expected) < LIMIT))
-        fail_msg("%.9g, expected %.9g", found, expected);
+    double largest = 1;
+
+    for (size_t i = 0; i < VOCAB; i++)
+        largest = fmax(largest, fabs((double)logits[i]));
+    if (!(fabs(found - expected) < LIMIT * largest))
+        fail_msg("%.9g, expected %.9g; the largest logit is %.3g", found, expected, largest);
 }
 
 /* logits[at] = those after token `at`, fed one by one */
@@ -141,8 +147,8 @@ static void expect_top(const results *r, size_t at, size_t top, const float *log
 
         assert_true(id >= 0 && id < VOCAB && !seen[id]++);
         assert_true(logprob <= last);
-        expect_near(logprob, best[i]);
-        expect_near(logprob, kvs_logits_logprob(logits, VOCAB, id));
+        expect_near(logprob, best[i], logits);
+        expect_near(logprob, kvs_logits_logprob(logits, VOCAB, id), logits);
         last = logprob;
     }
 }
@@ -167,7 +173,8 @@ static void check_all_splits(fixture *f)
             expect_top(r, at, TOP, logits[at]);
             assert_int_equal(r->best[at], r->top_ids[at * TOP]);
             if (at > 0)
-                expect_near(r->own[at], kvs_logits_logprob(logits[at - 1], VOCAB, f->ids[at]));
+                expect_near(r->own[at], kvs_logits_logprob(logits[at - 1], VOCAB, f->ids[at]),
+                            logits[at - 1]);
         }
         kvs_session_free(s);
         test_free(r);
@@ -189,11 +196,11 @@ static void results_are_those_of_the_logits(void **state)
 static void check_bits(fixture *f)
 {
     for (size_t i = 0; i < SPLITS; i++) {
-        kvs_session *s[4];
+        kvs_session *s[5];
         results *all = new_results(), *scored = new_results(), *own = new_results();
         results *second = new_results();
 
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < 5; k++)
             s[k] = new_session(f, NULL);
         for (size_t at = 0, call = 0, count; at < LENGTH; at += count, call++) {
             kvs_feed feed = feed_of(f, s[0], at, count = call_size(splits[i], call, at));
@@ -214,13 +221,21 @@ static void check_bits(fixture *f)
             feed.targets = others;
             feed.logprobs = second->logprobs + at;
             feed_one(&feed);
+            for (size_t t = 0; t < count; t++)
+                others[t] = (at + t) % 50 == 49 ? f->ids[at + t + 1] : -1;
+            feed = feed_of(f, s[4], at, count);
+            feed.targets = others;
+            feed.logprobs = own->logprobs + at;
+            feed_one(&feed);
         }
         assert_memory_equal(all->logprobs, scored->logprobs, sizeof all->logprobs);
         assert_memory_equal(own->own + 1, scored->logprobs, (LENGTH - 1) * sizeof(double));
         assert_memory_equal(all->own, own->own, sizeof own->own);
         for (size_t at = 0; at < LENGTH; at++)
             assert_true(all->top_logprobs[at * TOP + 1] == second->logprobs[at]);
-        for (int k = 0; k < 4; k++)
+        for (size_t at = 0; at < LENGTH; at++) /* few targets */
+            assert_true(own->logprobs[at] == (at % 50 == 49 ? all->logprobs[at] : 0));
+        for (int k = 0; k < 5; k++)
             kvs_session_free(s[k]);
         test_free(all);
         test_free(scored);
@@ -317,6 +332,7 @@ static void first_tokens_of_many_sessions(void **state)
 static void copies_and_files_continue(void **state)
 {
     fixture f = start(NULL);
+    float logits[VOCAB];
     char path[512];
     double own[4];
 
@@ -334,6 +350,7 @@ static void copies_and_files_continue(void **state)
         s[3] = new_session(&f, NULL);
         assert_int_equal(kvs_session_feed(s[3], f.ids, LENGTH, NULL, NULL), KVS_OK);
         assert_int_equal(kvs_session_rewind(s[3], length, NULL), KVS_OK);
+        assert_int_equal(kvs_session_logits(logits, s[3], NULL), KVS_OK);
         for (int k = 0; k < 4; k++) {
             feed = feed_of(&f, s[k], length, 1);
             feed.own_logprobs = own + k;
@@ -341,7 +358,7 @@ static void copies_and_files_continue(void **state)
             kvs_session_free(s[k]);
         }
         assert_true(own[1] == own[0] && own[2] == own[0]);
-        expect_near(own[3], own[0]);
+        expect_near(own[3], own[0], logits);
     }
     finish(&f);
 }
@@ -370,7 +387,7 @@ static void check_large_tops(fixture *f)
             logits[r->top_ids[at * VOCAB + i]] = (float)r->top_logprobs[at * VOCAB + i];
             sum += exp(r->top_logprobs[at * VOCAB + i]);
         }
-        expect_near(sum, 1);
+        expect_near(sum, 1, logits);
         expect_top(r, at, VOCAB, logits);
     }
     feed = feed_of(f, s, 300, 2);
