@@ -4,7 +4,8 @@ set(layers base config parallel kernels kernels/ref model formats tokenizer conv
 list(TRANSFORM layers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE globs)
 file(GLOB library_sources CONFIGURE_DEPENDS ${globs})
 file(GLOB level_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cpu/*.c)
-file(GLOB command_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.c)
+file(GLOB command_sources CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/src/cli/*.c ${PROJECT_SOURCE_DIR}/src/cli/options/*.c)
 
 # Only these files are compiled with OpenMP: this folder, word counting in the tokenizer, the
 # drawing of weights and, below, the kernels of each processor level.

@@ -1,7 +1,7 @@
 #include "cli/cli.h"
 
 #include "base/memory.h"
-#include "base/options_config.h"
+#include "cli/options/options_config.h"
 #include "cli/signals.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #define KVSI_CLI_CLI_H
 
 #include "base/json.h"
-#include "base/options.h"
+#include "cli/options/options.h"
 
 /* A command that was stopped by a signal returns 128 + signal, except `stop_is_failure`. */
 enum { KVSI_EXIT_DONE = 0, KVSI_EXIT_FAILED = 1, KVSI_EXIT_MISUSE = 2 };

@@ -11,7 +11,7 @@
 #ifndef KVSI_CLI_MODEL_OPTIONS_H
 #define KVSI_CLI_MODEL_OPTIONS_H
 
-#include "base/options.h"
+#include "cli/options/options.h"
 #include "config/config.h"
 
 /* The row --dropout of a command; the field is a double. */

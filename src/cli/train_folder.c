@@ -4,8 +4,8 @@
 #include "base/files.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "base/options_config.h"
 #include "cli/cli.h"
+#include "cli/options/options_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

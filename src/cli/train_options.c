@@ -1,8 +1,8 @@
 #include "cli/train_options.h"
 
 #include "base/memory.h"
-#include "base/options_config.h"
 #include "cli/model_options.h"
+#include "cli/options/options_config.h"
 #include "cli/train_folder.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef KVSI_CLI_TRAIN_OPTIONS_H
 #define KVSI_CLI_TRAIN_OPTIONS_H
 
-#include "base/options.h"
+#include "cli/options/options.h"
 
 typedef struct kvsi_train_options {
     kvs_model_config model;

@@ -3,7 +3,7 @@
  * run is resumed, plans of experiments and labels of reports. */
 #include "base/files.h"
 #include "base/memory.h"
-#include "base/options_config.h"
+#include "cli/options/options_config.h"
 #include "cli/train_options.h"
 #include "config/config.h"
 #include "data/task.h"

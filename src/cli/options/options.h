@@ -1,4 +1,4 @@
-/* base/options.h - the options of a command: its rows give it a parser, checks, environment
+/* cli/options/options.h - the options of a command: its rows give it a parser, checks, environment
  * variables, configuration files and help.
  *
  * Settings start as the defaults, which the help shows.  Then come a file (--config FILE, where the
@@ -8,8 +8,8 @@
  *
  * The command line is parsed once, into a list of assignments.  These can be applied to any
  * defaults, for example those of a preset that one of them names. */
-#ifndef KVSI_BASE_OPTIONS_H
-#define KVSI_BASE_OPTIONS_H
+#ifndef KVSI_CLI_OPTIONS_H
+#define KVSI_CLI_OPTIONS_H
 
 #include "base/setting.h"
 
@@ -46,7 +46,7 @@ typedef struct kvsi_command_options {
     size_t min_arguments, max_arguments;
     const kvsi_option_table *tables; /* NULL = no options */
     const char *const *groups; /* their order in the help, ends with NULL; NULL = as they come */
-    int takes_config; /* also has --config FILE and --print-config, see base/options_config.h */
+    int takes_config; /* also has --config FILE and --print-config, see cli/options/options_config.h */
 } kvsi_command_options;
 
 /* The number of rows of all tables, without --config and --print-config. */

@@ -1,7 +1,7 @@
-#include "base/options.h"
+#include "cli/options/options.h"
 
 #include "base/memory.h"
-#include "base/options_config.h"
+#include "cli/options/options_config.h"
 
 #include <ctype.h>
 #include <stdio.h>
