@@ -83,6 +83,25 @@ typedef struct kvs_err {
 
 KVS_API const char *kvs_status_text(kvs_status status);
 
+/** One setting of a configuration.  The library owns it. */
+typedef struct kvs_setting {
+    const char *name;  /**< "shift-form" */
+    const char *type;  /**< "flag", "count", "number", "choice", "counts" or "numbers" (lists:
+                            0,2,5) */
+    const char *group; /**< a heading: "Model" */
+    const char *help;  /**< one line */
+    const char *value; /**< the default as text; "" = an empty list */
+    const char *automatic;      /**< what the default 0 or "" means, if it is chosen automatically;
+                                     NULL otherwise */
+    const char *const *choices; /**< the values of a choice, ended by NULL; NULL for other types */
+    double low;                 /**< smallest number */
+    double high;                /**< largest number; 0 = no limit */
+    int open_low;               /**< `low` itself is excluded */
+    int open_high;              /**< `high` itself is excluded */
+    int changes_result;         /**< training with another value gives another model */
+    int may_change;             /**< a resumed run may have another value */
+} kvs_setting;
+
 /* ---- what this build is ---------------------------------------------------------------------- */
 
 typedef struct kvs_build_info {

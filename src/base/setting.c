@@ -43,6 +43,69 @@ void kvsi_settings_set(const kvsi_settings *table, void *config)
     }
 }
 
+/* ---- configurations that are set and read by name -------------------------------------------- */
+
+/* A value outside its struct. */
+typedef union loose_value {
+    int flag;
+    size_t size;
+    uint64_t whole;
+    double real;
+    const char *text;
+    kvsi_number_list numbers;
+    kvsi_text_list texts;
+} loose_value;
+
+enum { NAMED_TEXT = 32 * KVSI_LIST_MAX }; /* the longest text of a value is that of a list */
+
+static void *named_config(const kvsi_setting *row, const void *config)
+{
+    void *named;
+
+    memcpy(&named, const_field(row, config), sizeof named);
+    return named;
+}
+
+/* A name that the configuration does not have has the value "". */
+static void get_named(char out[NAMED_TEXT], const kvsi_setting *row, const void *config)
+{
+    const void *named = named_config(row, config);
+
+    if (row->access->get(out, NAMED_TEXT, named, row->name, NULL) != KVS_OK)
+        out[0] = '\0';
+}
+
+static kvs_status set_named(const kvsi_setting *row, void *config, const char *text, kvs_err *err)
+{
+    return row->access->set(named_config(row, config), row->name, text, err);
+}
+
+/* The row of a loose value of the same setting. */
+static kvsi_setting loose_row(const kvsi_setting *row)
+{
+    kvsi_setting loose = *row;
+
+    loose.access = NULL;
+    loose.offset = 0;
+    return loose;
+}
+
+/* Reads the value into *out and returns the row for it.  Limits are those of values that are given,
+ * not of values that are there. */
+static kvsi_setting load_named(loose_value *out, const kvsi_setting *row, const void *config)
+{
+    kvsi_setting loose = loose_row(row);
+    char text[NAMED_TEXT];
+
+    loose.low = loose.high = 0;
+    loose.open_low = 0;
+    memset(out, 0, sizeof *out);
+    get_named(text, row, config);
+    if (*text)
+        kvsi_setting_store(&loose, out, row->name, text, NULL);
+    return loose;
+}
+
 /* ---- choices --------------------------------------------------------------------------------- */
 
 const char *kvsi_setting_choice(const kvsi_setting *row, size_t i)
@@ -51,6 +114,8 @@ const char *kvsi_setting_choice(const kvsi_setting *row, size_t i)
 
     if (row->choices)
         return row->choices[i]; /* callers stop at NULL */
+    if (row->choice_at)
+        return row->choice_at(i);
     while (row->names && row->names[count].name)
         count++;
     if (i < count)
@@ -232,6 +297,10 @@ int kvsi_setting_is_list(const kvsi_setting *row)
 
 void kvsi_setting_clear(const kvsi_setting *row, void *config)
 {
+    if (row->access) {
+        set_named(row, config, "", NULL);
+        return;
+    }
     set_list(row, config, &(kvsi_number_list){0});
 }
 
@@ -315,11 +384,24 @@ static kvs_status store_text(const kvsi_setting *row, void *config, const char *
     return KVS_OK;
 }
 
+kvs_status kvsi_setting_check_text(const kvsi_setting *row, const char *origin, const char *text,
+                                   kvs_err *err)
+{
+    const kvsi_setting loose = loose_row(row);
+    loose_value value = {0};
+
+    return kvsi_setting_store(&loose, &value, origin, text, err);
+}
+
 kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char *origin,
                               const char *text, kvs_err *err)
 {
     uint64_t number = 0;
 
+    if (row->access) {
+        TRY(kvsi_setting_check_text(row, origin, text, err)); /* whose messages have the origin */
+        return set_named(row, config, text, err);
+    }
     switch (row->kind) {
     case KVSI_SETTING_FLAG:
         return store_flag(row, config, origin, text, err);
@@ -382,8 +464,14 @@ static void print_texts(kvsi_text *text, const kvsi_text_list *list)
 void kvsi_setting_print(kvsi_text *text, const kvsi_setting *row, const void *config)
 {
     const void *value = const_field(row, config);
+    char named[NAMED_TEXT];
     const char *words;
 
+    if (row->access) {
+        get_named(named, row, config);
+        kvsi_text_add(text, named);
+        return;
+    }
     switch (row->kind) {
     case KVSI_SETTING_FLAG:
         kvsi_text_add(text, *(const int *)value ? "yes" : "no");
@@ -447,6 +535,13 @@ static size_t value_size(const kvsi_setting *row)
 
 void kvsi_setting_copy(const kvsi_setting *row, void *to, const void *from)
 {
+    char named[NAMED_TEXT];
+
+    if (row->access) {
+        get_named(named, row, from);
+        set_named(row, to, named, NULL);
+        return;
+    }
     memcpy(field(row, to), const_field(row, from), value_size(row));
 }
 
@@ -458,7 +553,13 @@ static int same_text(const char *a, const char *b)
 int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b)
 {
     const void *x = const_field(row, a), *y = const_field(row, b);
+    char ours[NAMED_TEXT], theirs[NAMED_TEXT];
 
+    if (row->access) {
+        get_named(ours, row, a);
+        get_named(theirs, row, b);
+        return strcmp(ours, theirs) == 0;
+    }
     if (row->kind == KVSI_SETTING_TEXT || row->kind == KVSI_SETTING_CHOICE) {
         if (!row->repeats)
             return same_text(*(const char *const *)x, *(const char *const *)y);
@@ -470,12 +571,12 @@ int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b)
         return ((const kvsi_text_list *)x)->count == ((const kvsi_text_list *)y)->count;
     }
     if (row->kind == KVSI_SETTING_SIZES || row->kind == KVSI_SETTING_REALS) {
-        kvsi_number_list ours, theirs;
+        kvsi_number_list left, right;
 
-        get_list(&ours, row, a);
-        get_list(&theirs, row, b);
-        return ours.count == theirs.count &&
-               memcmp(ours.numbers, theirs.numbers, ours.count * sizeof *ours.numbers) == 0;
+        get_list(&left, row, a);
+        get_list(&right, row, b);
+        return left.count == right.count &&
+               memcmp(left.numbers, right.numbers, left.count * sizeof *left.numbers) == 0;
     }
     return memcmp(x, y, value_size(row)) == 0;
 }
@@ -483,9 +584,15 @@ int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b)
 int kvsi_setting_is_automatic(const kvsi_setting *row, const void *config)
 {
     const void *value = const_field(row, config);
+    kvsi_setting loose;
+    loose_value loaded;
 
     if (!row->automatic)
         return 0;
+    if (row->access) {
+        loose = load_named(&loaded, row, config);
+        return kvsi_setting_is_automatic(&loose, &loaded);
+    }
     switch (row->kind) {
     case KVSI_SETTING_SIZE:
     case KVSI_SETTING_SIZES:
@@ -583,8 +690,14 @@ static json_t *list_to_json(const kvsi_setting *row, const void *config)
 json_t *kvsi_setting_to_json(const kvsi_setting *row, const void *config)
 {
     const void *value = const_field(row, config);
+    kvsi_setting loose;
+    loose_value loaded;
     const char *text;
 
+    if (row->access) {
+        loose = load_named(&loaded, row, config);
+        return kvsi_setting_to_json(&loose, &loaded);
+    }
     switch (row->kind) {
     case KVSI_SETTING_FLAG:
         return json_boolean(*(const int *)value);

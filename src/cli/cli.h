@@ -48,8 +48,9 @@ int kvsi_cli_run(const kvsi_command *command, int argc, char **argv);
 const kvsi_command *kvsi_cli_find(const kvsi_command *const *list, const char *name);
 /* The name in the list that is nearest to a misspelt one; NULL = none is near. */
 const char *kvsi_cli_nearest(const kvsi_command *const *list, const char *name);
-/* Sets the settings to the defaults of the command. */
-void kvsi_cli_set_defaults(const kvsi_command *command, void *settings);
+/* Sets the settings to the defaults of the command.  The caller releases them with
+ * kvsi_options_free_configs, also after a failure. */
+kvs_status kvsi_cli_set_defaults(const kvsi_command *command, void *settings, kvs_err *err);
 
 /* Prints the error as one line and returns its exit code. */
 int kvsi_cli_fail(const kvs_err *err);

@@ -115,8 +115,8 @@ static const kvsi_command_options options = {
     .tables =
         (const kvsi_option_table[]){
             KVSI_OPTION_ROWS(random_rows),
-            {&kvsi_model_settings, FIELD(model), MODEL},
-            {&(const kvsi_settings)KVSI_SETTINGS(dropout_row), 0, MODEL},
+            {.table = &kvsi_model_settings, .offset = FIELD(model), .group = MODEL},
+            {.table = &(const kvsi_settings)KVSI_SETTINGS(dropout_row), .group = MODEL},
             KVSI_OPTION_ROWS(output_rows),
             {0},
         },

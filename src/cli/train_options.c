@@ -133,16 +133,16 @@ const kvsi_command_options kvsi_train_command = {
     .tables =
         (const kvsi_option_table[]){
             KVSI_OPTION_ROWS(start_rows),
-            {&kvsi_model_settings, FIELD(model), NULL},
+            {.table = &kvsi_model_settings, .offset = FIELD(model)},
             KVSI_OPTION_ROWS(dropout_row),
             KVSI_OPTION_ROWS(task_rows),
-            {&kvsi_induction_settings, FIELD(induction), NULL},
-            {&kvsi_ngram_settings, FIELD(ngram), NULL},
-            {&kvsi_hopk_settings, FIELD(hopk), NULL},
-            {&kvsi_igsm_settings, FIELD(igsm), NULL},
+            {.table = &kvsi_induction_settings, .offset = FIELD(induction)},
+            {.table = &kvsi_ngram_settings, .offset = FIELD(ngram)},
+            {.table = &kvsi_hopk_settings, .offset = FIELD(hopk)},
+            {.table = &kvsi_igsm_settings, .offset = FIELD(igsm)},
             KVSI_OPTION_ROWS(igsm_rows),
-            {&kvsi_train_settings, FIELD(train), NULL},
-            {&kvsi_job_settings, FIELD(job), NULL},
+            {.table = &kvsi_train_settings, .offset = FIELD(train)},
+            {.table = &kvsi_job_settings, .offset = FIELD(job)},
             KVSI_OPTION_ROWS(run_rows),
             {0},
         },
@@ -171,7 +171,7 @@ int kvsi_train_is_task(const kvsi_train_options *s, const char *name)
 
 void kvsi_train_set_defaults(kvsi_train_options *s, kvs_body body)
 {
-    kvsi_options_set_defaults(&kvsi_train_command, s, sizeof *s);
+    kvsi_options_set_defaults(&kvsi_train_command, s, sizeof *s, NULL);
     kvsi_model_set_defaults(&s->model, body);
 }
 
