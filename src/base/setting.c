@@ -90,6 +90,14 @@ static kvsi_setting loose_row(const kvsi_setting *row)
     return loose;
 }
 
+/* Not set, 0 or empty. */
+static void clear_loose(loose_value *out, const kvsi_setting *row)
+{
+    memset(out, 0, sizeof *out);
+    if (row->kind == KVSI_SETTING_OPTIONAL)
+        out->size = SIZE_MAX;
+}
+
 /* Reads the value into *out and returns the row for it.  Limits are those of values that are given,
  * not of values that are there. */
 static kvsi_setting load_named(loose_value *out, const kvsi_setting *row, const void *config)
@@ -99,7 +107,7 @@ static kvsi_setting load_named(loose_value *out, const kvsi_setting *row, const 
 
     loose.low = loose.high = 0;
     loose.open_low = 0;
-    memset(out, 0, sizeof *out);
+    clear_loose(out, row);
     get_named(text, row, config);
     if (*text)
         kvsi_setting_store(&loose, out, row->name, text, NULL);
@@ -579,6 +587,20 @@ int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b)
                memcmp(left.numbers, right.numbers, left.count * sizeof *left.numbers) == 0;
     }
     return memcmp(x, y, value_size(row)) == 0;
+}
+
+int kvsi_setting_is_default(const kvsi_setting *row, const void *config)
+{
+    kvsi_setting loose = loose_row(row);
+    loose_value usual, loaded;
+
+    clear_loose(&usual, row);
+    if (row->value && *row->value)
+        kvsi_setting_store(&loose, &usual, row->name, row->value, NULL);
+    if (!row->access)
+        return kvsi_setting_equal(&loose, const_field(row, config), &usual);
+    loose = load_named(&loaded, row, config);
+    return kvsi_setting_equal(&loose, &loaded, &usual);
 }
 
 int kvsi_setting_is_automatic(const kvsi_setting *row, const void *config)

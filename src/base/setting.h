@@ -137,6 +137,8 @@ int kvsi_setting_is_list(const kvsi_setting *row);
 void kvsi_setting_clear(const kvsi_setting *row, void *config); /* to the empty list */
 void kvsi_setting_copy(const kvsi_setting *row, void *to, const void *from);
 int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b);
+/* Whether the field has the row's default. */
+int kvsi_setting_is_default(const kvsi_setting *row, const void *config);
 /* Whether the field has the value that `automatic` describes. */
 int kvsi_setting_is_automatic(const kvsi_setting *row, const void *config);
 

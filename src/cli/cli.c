@@ -146,8 +146,7 @@ static int run_command(const kvsi_command *command, int argc, char **argv, int f
     if (st != KVS_OK)
         code = comm ? fail_on_ranks(comm, &err) : kvsi_cli_fail(&err);
     kvs_comm_close(comm);
-    /* The library returns KVS_E_LIMIT when a callback asks it to stop. */
-    if (kvsi_stop_signal() && !command->stop_is_failure && (st == KVS_OK || st == KVS_E_LIMIT))
+    if (kvsi_stop_signal() && !command->stop_is_failure && (st == KVS_OK || st == KVS_E_STOPPED))
         return 128 + kvsi_stop_signal();
     return code;
 }

@@ -9,7 +9,7 @@
 
 /* ---- a configuration that can only be set and read by name ------------------------------------ */
 
-enum { SETTINGS = 6, VALUE_SIZE = 64 };
+enum { SETTINGS = 7, VALUE_SIZE = 64 };
 
 static const char *const forms[] = {"free", "gate", NULL};
 
@@ -52,6 +52,12 @@ static const kvs_setting settings_of_part[2][SETTINGS + 1] = {
         {.name = "bare", .type = "flag", .group = "Model", .help = "bare", .value = "no"},
     },
     {
+        {.name = "only",
+         .type = "optional",
+         .group = "Task",
+         .help = "only",
+         .value = "",
+         .automatic = "all"},
         {.name = "layers",
          .type = "counts",
          .group = "Task",

@@ -69,9 +69,10 @@ static const struct {
     kvsi_setting_kind kind;
     const char *placeholder;
 } types[] = {
-    {"flag", KVSI_SETTING_FLAG, NULL},       {"count", KVSI_SETTING_UINT64, "N"},
-    {"number", KVSI_SETTING_REAL, "X"},      {"choice", KVSI_SETTING_CHOICE, "NAME"},
-    {"counts", KVSI_SETTING_SIZES, "N,..."}, {"numbers", KVSI_SETTING_REALS, "X,..."},
+    {"flag", KVSI_SETTING_FLAG, NULL},        {"count", KVSI_SETTING_UINT64, "N"},
+    {"optional", KVSI_SETTING_OPTIONAL, "N"}, {"number", KVSI_SETTING_REAL, "X"},
+    {"choice", KVSI_SETTING_CHOICE, "NAME"},  {"counts", KVSI_SETTING_SIZES, "N,..."},
+    {"numbers", KVSI_SETTING_REALS, "X,..."},
 };
 
 kvsi_setting kvsi_library_row(const kvsi_library_config *config, size_t part, size_t index,
