@@ -249,6 +249,7 @@ const char *kvsi_shift_init_name(kvsi_shift_init init);
 const char *kvsi_body_name(kvsi_body body);
 const char *kvsi_positions_name(kvsi_positions positions);
 const char *kvsi_shard_name(kvsi_shard_stage shard);
+kvs_status kvsi_body_parse(kvsi_body *out, const char *name, kvs_err *err);
 kvs_status kvsi_shift_targets_parse(unsigned *out, const char *name, kvs_err *err);
 kvs_status kvsi_shift_form_parse(kvsi_shift_form *out, const char *name, kvs_err *err);
 /* Targets by name, or a short name for targets and form together: gate and clamp (kv with that
