@@ -227,7 +227,7 @@ static void expect_text(const char *name, const char *value)
 static void options_set_the_configuration(void **state)
 {
     (void)state;
-    assert_int_equal(kvsi_command_count(&command), 8);
+    assert_int_equal(kvsi_command_count(&command), 9);
     assert_int_equal(parse("--form", "gate", "--width=8", "--rate", "0.25", "--slopes", "1,0.5",
                            "--bare", "--layers", "3", NULL),
                      KVS_OK);
@@ -322,12 +322,31 @@ static void values_are_compared_and_copied(void **state)
     kvsi_options_free_configs(&command, &other);
 }
 
+static void defaults_are_recognised(void **state)
+{
+    static const char *const names[] = {"out",    "form", "width", "heads", "rate",
+                                        "slopes", "bare", "only",  "layers"};
+    static const char *const others[] = {"x", "gate", "17", "1", "0.25", "1", "yes", "0", "1"};
+
+    (void)state;
+    assert_int_equal(parse(NULL), KVS_OK);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const kvsi_setting row = row_of(names[i]);
+
+        assert_true(kvsi_setting_is_default(&row, &values));
+        assert_int_equal(kvsi_setting_store(&row, &values, "here", others[i], &err), KVS_OK);
+        assert_false(kvsi_setting_is_default(&row, &values));
+        if (row.automatic)
+            assert_false(kvsi_setting_is_automatic(&row, &values));
+    }
+}
+
 static void values_are_written_as_json(void **state)
 {
     static const struct {
         const char *name, *json;
-    } cases[] = {{"form", "\"gate\""}, {"width", "16"},     {"rate", "0.5"},
-                 {"slopes", "[]"},     {"layers", "[1,2]"}, {"bare", "false"}};
+    } cases[] = {{"form", "\"gate\""}, {"width", "16"},   {"rate", "0.5"}, {"slopes", "[]"},
+                 {"layers", "[1,2]"},  {"bare", "false"}, {"only", "null"}};
 
     (void)state;
     assert_int_equal(parse("--form", "gate", NULL), KVS_OK);
@@ -347,7 +366,8 @@ static void help_lists_them(void **state)
     static const char *const order[] = {
         "\nModel:\n  --form NAME             form: free or gate (default: free)\n",
         "\n  --slopes X,...          slopes (default: none)\n",
-        "\nOther task:\n  --layers N,...          layers, 0 to 9 (default: 1,2)\n",
+        "\nOther task:\n  --only N                only (default: all)\n",
+        "\n  --layers N,...          layers, 0 to 9 (default: 1,2)\n",
         "\nWork:\n  --rate X                rate, 0 to below 1 (default: 0.5)\n",
         "\nRun:\n  --out DIR               folder\n",
     };
@@ -381,6 +401,7 @@ int main(void)
         cmocka_unit_test(misuse_names_the_option),
         cmocka_unit_test(replaced_values_are_only_checked),
         cmocka_unit_test(values_are_compared_and_copied),
+        cmocka_unit_test(defaults_are_recognised),
         cmocka_unit_test(values_are_written_as_json),
         cmocka_unit_test(help_lists_them),
     };
