@@ -5,6 +5,7 @@
 #   tests/*.c               other files: helpers, one library that every test links
 #   tests/cli/*.sh          scripts that run the command $KVSHIFT; cli/long_*.sh have label long
 #   tests/cli/*.bash        shared by the scripts
+#   tests/command_public_abi.sh   the command linked with the shared library
 #   tests/inject/*.c        libraries that scripts preload
 if(NOT CMOCKA_FOUND)
     return()
@@ -91,3 +92,23 @@ foreach(script IN LISTS test_scripts)
     set_tests_properties(cli_${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+
+# The command with its own copy of src/base and the shared library, which exports only the public
+# API: it links only if the command uses nothing else of the library.
+file(GLOB base_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c)
+add_library(kvshift_command_base STATIC ${base_sources})
+kvshift_own_code(kvshift_command_base)
+add_dependencies(kvshift_command_base kvshift_commit)
+target_compile_options(kvshift_command_base PRIVATE -ffp-contract=off)
+add_executable(kvshift_public ${PROJECT_SOURCE_DIR}/src/cli/main.c $<TARGET_OBJECTS:kvshift_cli>)
+kvshift_own_code(kvshift_public)
+# Public functions are those of the shared library, which comes first.
+target_link_libraries(kvshift_public PRIVATE kvshift kvshift_command_base ${KVSHIFT_LIBRARIES})
+set_target_properties(kvshift_public PROPERTIES
+    OUTPUT_NAME kvshift-public RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+add_test(NAME command_public_abi
+         COMMAND bash ${PROJECT_SOURCE_DIR}/tests/command_public_abi.sh
+         WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+kvshift_describe_test(command_public_abi quick
+    KVSHIFT=$<TARGET_FILE:kvshift_command> KVSHIFT_PUBLIC=$<TARGET_FILE:kvshift_public>
+    KVSHIFT_LIBRARY=$<TARGET_FILE:kvshift>)
