@@ -78,7 +78,7 @@ KVS_API double kvs_task_config_number(const kvs_task_config *config, const char 
 typedef struct kvs_task_options {
     size_t size;                    /**< set by kvs_task_options_init() */
     size_t vocab;                   /**< induction: the vocabulary of the model; 0 = 1000 */
-    uint64_t seed;                  /**< ngram: of the table; 0 = 1 */
+    uint64_t seed;                  /**< ngram: of the table; 1 by default */
     const kvs_tokenizer *tokenizer; /**< igsm: for the text, borrowed only during the call; NULL =
                                          each word is a token */
 } kvs_task_options;
