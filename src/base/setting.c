@@ -56,8 +56,6 @@ typedef union loose_value {
     kvsi_text_list texts;
 } loose_value;
 
-enum { NAMED_TEXT = 32 * KVSI_LIST_MAX }; /* the longest text of a value is that of a list */
-
 static void *named_config(const kvsi_setting *row, const void *config)
 {
     void *named;
@@ -67,11 +65,11 @@ static void *named_config(const kvsi_setting *row, const void *config)
 }
 
 /* A name that the configuration does not have has the value "". */
-static void get_named(char out[NAMED_TEXT], const kvsi_setting *row, const void *config)
+static void get_named(char out[KVSI_SETTING_VALUE], const kvsi_setting *row, const void *config)
 {
     const void *named = named_config(row, config);
 
-    if (row->access->get(out, NAMED_TEXT, named, row->name, NULL) != KVS_OK)
+    if (row->access->get(out, KVSI_SETTING_VALUE, named, row->name, NULL) != KVS_OK)
         out[0] = '\0';
 }
 
@@ -103,7 +101,7 @@ static void clear_loose(loose_value *out, const kvsi_setting *row)
 static kvsi_setting load_named(loose_value *out, const kvsi_setting *row, const void *config)
 {
     kvsi_setting loose = loose_row(row);
-    char text[NAMED_TEXT];
+    char text[KVSI_SETTING_VALUE];
 
     loose.low = loose.high = 0;
     loose.open_low = 0;
@@ -438,28 +436,69 @@ kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char 
 
 /* ---- to text --------------------------------------------------------------------------------- */
 
-/* With 15 digits, or with as many more as it takes to read the same number again. */
-static void print_real(kvsi_text *text, double number)
+/* With 15 digits, or with as many more as it takes to read the same number again.  Returns the
+ * length, which is less than 32. */
+static size_t write_real(char *out, double number)
 {
-    char word[32];
-    int digits = 15;
+    int digits = 15, length;
 
     do
-        snprintf(word, sizeof word, "%.*g", digits, number);
-    while (strtod(word, NULL) != number && digits++ < 17);
-    kvsi_text_add(text, word);
+        length = snprintf(out, 32, "%.*g", digits, number);
+    while (strtod(out, NULL) != number && digits++ < 17);
+    return (size_t)length;
 }
 
-static void print_list(kvsi_text *text, const kvsi_setting *row, const void *config)
+static void write_list(char *out, const kvsi_setting *row, const void *config)
 {
     kvsi_number_list list;
 
     get_list(&list, row, config);
-    kvsi_text_add(text, "");
+    *out = '\0';
     for (size_t i = 0; i < list.count; i++) {
-        kvsi_text_add(text, i ? "," : "");
-        print_real(text, list.numbers[i]);
+        if (i > 0)
+            *out++ = ',';
+        out += write_real(out, list.numbers[i]);
     }
+}
+
+void kvsi_setting_write(char out[KVSI_SETTING_VALUE], const kvsi_setting *row, const void *config)
+{
+    const void *value = const_field(row, config);
+    const char *words = NULL;
+
+    if (row->access) {
+        get_named(out, row, config);
+        return;
+    }
+    switch (row->kind) {
+    case KVSI_SETTING_FLAG:
+        words = *(const int *)value ? "yes" : "no";
+        break;
+    case KVSI_SETTING_SIZE:
+        snprintf(out, KVSI_SETTING_VALUE, "%zu", *(const size_t *)value);
+        return;
+    case KVSI_SETTING_UINT64:
+        snprintf(out, KVSI_SETTING_VALUE, "%llu", (unsigned long long)*(const uint64_t *)value);
+        return;
+    case KVSI_SETTING_REAL:
+        write_real(out, *(const double *)value);
+        return;
+    case KVSI_SETTING_SIZES:
+    case KVSI_SETTING_REALS:
+    case KVSI_SETTING_BITS:
+    case KVSI_SETTING_OPTIONAL:
+        write_list(out, row, config);
+        return;
+    case KVSI_SETTING_ENUM:
+        words = kvsi_name_of(row->names, *(const int *)value);
+        break;
+    case KVSI_SETTING_CHOICE:
+        words = *(const char *const *)value;
+        break;
+    case KVSI_SETTING_TEXT:
+        break;
+    }
+    snprintf(out, KVSI_SETTING_VALUE, "%s", words ? words : "");
 }
 
 static void print_texts(kvsi_text *text, const kvsi_text_list *list)
@@ -472,47 +511,18 @@ static void print_texts(kvsi_text *text, const kvsi_text_list *list)
 void kvsi_setting_print(kvsi_text *text, const kvsi_setting *row, const void *config)
 {
     const void *value = const_field(row, config);
-    char named[NAMED_TEXT];
-    const char *words;
+    char written[KVSI_SETTING_VALUE];
 
-    if (row->access) {
-        get_named(named, row, config);
-        kvsi_text_add(text, named);
-        return;
-    }
-    switch (row->kind) {
-    case KVSI_SETTING_FLAG:
-        kvsi_text_add(text, *(const int *)value ? "yes" : "no");
-        return;
-    case KVSI_SETTING_SIZE:
-        kvsi_text_format(text, "%zu", *(const size_t *)value);
-        return;
-    case KVSI_SETTING_UINT64:
-        kvsi_text_format(text, "%llu", (unsigned long long)*(const uint64_t *)value);
-        return;
-    case KVSI_SETTING_REAL:
-        print_real(text, *(const double *)value);
-        return;
-    case KVSI_SETTING_SIZES:
-    case KVSI_SETTING_REALS:
-    case KVSI_SETTING_BITS:
-    case KVSI_SETTING_OPTIONAL:
-        print_list(text, row, config);
-        return;
-    case KVSI_SETTING_ENUM:
-        words = kvsi_name_of(row->names, *(const int *)value);
-        kvsi_text_add(text, words ? words : "");
-        return;
-    case KVSI_SETTING_TEXT:
-    case KVSI_SETTING_CHOICE:
-        break;
-    }
-    if (row->repeats) {
+    if (row->kind != KVSI_SETTING_TEXT) {
+        kvsi_setting_write(written, row, config);
+        kvsi_text_add(text, written);
+    } else if (row->repeats) {
         print_texts(text, value);
-        return;
+    } else {
+        const char *words = *(const char *const *)value;
+
+        kvsi_text_add(text, words ? words : "");
     }
-    words = *(const char *const *)value;
-    kvsi_text_add(text, words ? words : "");
 }
 
 /* ---- copies, comparisons, checks ------------------------------------------------------------- */
@@ -543,7 +553,7 @@ static size_t value_size(const kvsi_setting *row)
 
 void kvsi_setting_copy(const kvsi_setting *row, void *to, const void *from)
 {
-    char named[NAMED_TEXT];
+    char named[KVSI_SETTING_VALUE];
 
     if (row->access) {
         get_named(named, row, from);
@@ -561,7 +571,7 @@ static int same_text(const char *a, const char *b)
 int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b)
 {
     const void *x = const_field(row, a), *y = const_field(row, b);
-    char ours[NAMED_TEXT], theirs[NAMED_TEXT];
+    char ours[KVSI_SETTING_VALUE], theirs[KVSI_SETTING_VALUE];
 
     if (row->access) {
         get_named(ours, row, a);

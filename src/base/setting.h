@@ -129,6 +129,13 @@ kvs_status kvsi_setting_store(const kvsi_setting *row, void *config, const char 
 /* Whether kvsi_setting_store would take the text. */
 kvs_status kvsi_setting_check_text(const kvsi_setting *row, const char *origin, const char *text,
                                    kvs_err *err);
+enum {
+    KVSI_SETTING_VALUE = 32 * KVSI_LIST_MAX
+}; /* size of a value's buffer, for the longest list */
+
+/* Writes the value of a row of any kind but KVSI_SETTING_TEXT as text that kvsi_setting_store
+ * reads; allocates nothing. */
+void kvsi_setting_write(char out[KVSI_SETTING_VALUE], const kvsi_setting *row, const void *config);
 /* Appends the value as text that kvsi_setting_store reads; "" for a text that is not set and for an
  * empty list. */
 void kvsi_setting_print(kvsi_text *text, const kvsi_setting *row, const void *config);
