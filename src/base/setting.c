@@ -96,19 +96,23 @@ static void clear_loose(loose_value *out, const kvsi_setting *row)
         out->size = SIZE_MAX;
 }
 
+typedef struct loaded_value {
+    loose_value value;
+    char text[KVSI_SETTING_VALUE]; /* which the value may borrow */
+} loaded_value;
+
 /* Reads the value into *out and returns the row for it.  Limits are those of values that are given,
  * not of values that are there. */
-static kvsi_setting load_named(loose_value *out, const kvsi_setting *row, const void *config)
+static kvsi_setting load_named(loaded_value *out, const kvsi_setting *row, const void *config)
 {
     kvsi_setting loose = loose_row(row);
-    char text[KVSI_SETTING_VALUE];
 
     loose.low = loose.high = 0;
     loose.open_low = 0;
-    clear_loose(out, row);
-    get_named(text, row, config);
-    if (*text)
-        kvsi_setting_store(&loose, out, row->name, text, NULL);
+    clear_loose(&out->value, row);
+    get_named(out->text, row, config);
+    if (*out->text)
+        kvsi_setting_store(&loose, &out->value, row->name, out->text, NULL);
     return loose;
 }
 
@@ -602,7 +606,8 @@ int kvsi_setting_equal(const kvsi_setting *row, const void *a, const void *b)
 int kvsi_setting_is_default(const kvsi_setting *row, const void *config)
 {
     kvsi_setting loose = loose_row(row);
-    loose_value usual, loaded;
+    loose_value usual;
+    loaded_value loaded;
 
     clear_loose(&usual, row);
     if (row->value && *row->value)
@@ -610,20 +615,20 @@ int kvsi_setting_is_default(const kvsi_setting *row, const void *config)
     if (!row->access)
         return kvsi_setting_equal(&loose, const_field(row, config), &usual);
     loose = load_named(&loaded, row, config);
-    return kvsi_setting_equal(&loose, &loaded, &usual);
+    return kvsi_setting_equal(&loose, &loaded.value, &usual);
 }
 
 int kvsi_setting_is_automatic(const kvsi_setting *row, const void *config)
 {
     const void *value = const_field(row, config);
     kvsi_setting loose;
-    loose_value loaded;
+    loaded_value loaded;
 
     if (!row->automatic)
         return 0;
     if (row->access) {
         loose = load_named(&loaded, row, config);
-        return kvsi_setting_is_automatic(&loose, &loaded);
+        return kvsi_setting_is_automatic(&loose, &loaded.value);
     }
     switch (row->kind) {
     case KVSI_SETTING_SIZE:
@@ -723,12 +728,12 @@ json_t *kvsi_setting_to_json(const kvsi_setting *row, const void *config)
 {
     const void *value = const_field(row, config);
     kvsi_setting loose;
-    loose_value loaded;
+    loaded_value loaded;
     const char *text;
 
     if (row->access) {
         loose = load_named(&loaded, row, config);
-        return kvsi_setting_to_json(&loose, &loaded);
+        return kvsi_setting_to_json(&loose, &loaded.value);
     }
     switch (row->kind) {
     case KVSI_SETTING_FLAG:

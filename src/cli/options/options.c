@@ -79,7 +79,7 @@ kvsi_setting kvsi_library_row(const kvsi_library_config *config, size_t part, si
                               size_t offset)
 {
     const kvs_setting *s = config->at(part, index);
-    kvsi_setting row = {.offset = offset, .access = &config->access};
+    kvsi_setting row = {.group = "", .offset = offset, .access = &config->access};
 
     if (!s)
         return row;
@@ -253,22 +253,30 @@ kvs_status kvsi_options_assign(kvsi_parsed_options *parsed, const kvsi_assignmen
     return KVS_OK;
 }
 
-const char *kvsi_option_text(const kvsi_parsed_options *parsed, size_t index)
+/* The value that has precedence: the last one of its source.  NULL = none was given. */
+static const kvsi_assignment *final_assignment(const kvsi_parsed_options *parsed, size_t index)
 {
-    const char *text = NULL;
+    const kvsi_assignment *last = NULL;
 
     for (size_t i = 0; i < parsed->assignment_count; i++)
         if (parsed->assignments[i].index == index &&
             parsed->assignments[i].source == parsed->source[index])
-            text = parsed->assignments[i].text;
-    return text;
+            last = parsed->assignments + i;
+    return last;
+}
+
+const char *kvsi_option_text(const kvsi_parsed_options *parsed, size_t index)
+{
+    const kvsi_assignment *last = final_assignment(parsed, index);
+
+    return last ? last->text : NULL;
 }
 
 static kvs_status apply_one(const kvsi_parsed_options *parsed, const kvsi_command_options *command,
                             const kvsi_assignment *a, void *settings, kvs_err *err)
 {
     const kvsi_setting row = kvsi_command_row(command, a->index);
-    const int is_replaced = !row.repeats && a->text != kvsi_option_text(parsed, a->index);
+    const int is_replaced = !row.repeats && a != final_assignment(parsed, a->index);
     char origin[384], variable[64];
 
     if (row.repeats && a->source != parsed->source[a->index])
