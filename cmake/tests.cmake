@@ -1,5 +1,6 @@
 # Tests, found by file name:
 #   tests/FOLDER/test_*.c   one executable each, label quick; may include internal headers
+#   tests/api/test_*.c      the same for the public API: public headers and the shared library only
 #   .../test_double_*.c     the same, with the model and the reference kernels in double precision
 #   .../test_long_*.c       label long
 #   tests/*.c               other files: helpers, one library that every test links
