@@ -54,8 +54,10 @@ foreach(source IN LISTS test_sources)
     kvshift_own_code(${name})
     if(name MATCHES "^test_double_")
         target_link_libraries(${name} PRIVATE kvshift_double_test_helpers)
-    else()
+    elseif(source MATCHES "/tests/config/") # the options of the command
         target_link_libraries(${name} PRIVATE kvshift_cli kvshift_static_test_helpers)
+    else()
+        target_link_libraries(${name} PRIVATE kvshift_static_test_helpers)
     endif()
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

@@ -602,7 +602,8 @@ static const kvsi_ops device_ops = {
 
 kvs_runtime *device_runtime(device *d)
 {
-    const kvs_runtime_options options = {.threads = 1, .cpu_level = "reference"};
+    const kvs_runtime_options options = {
+        .size = sizeof(kvs_runtime_options), .threads = 1, .cpu_level = "reference"};
     kvs_runtime *rt;
 
     assert_int_equal(kvs_runtime_create(&rt, &options, NULL), KVS_OK);

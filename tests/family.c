@@ -17,8 +17,8 @@ typedef struct variant {
 } variant;
 
 #define SHIFT SUPPORT_SHIFT
-#define ALIBI .positions = KVS_POSITIONS_ALIBI
-#define GPT2 .body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED
+#define ALIBI .positions = KVSI_POSITIONS_ALIBI
+#define GPT2 .body = KVSI_BODY_GPT2, .positions = KVSI_POSITIONS_LEARNED
 #define SECOND_LAYER_SLIDES                                                                        \
     .kv_heads = 2, .sliding_window = 9, .sliding_layers = 1 << 1, .sliding_heads = 2,              \
     .sliding_kv_heads = 1
@@ -36,8 +36,8 @@ static const variant variants[] = {
     {"rotary third", {SHIFT(KV, FREE, 1), .rotary_fraction = 1.0 / 3}},
     {"alibi", {SHIFT(KV, FREE, 1), ALIBI, .kv_heads = 2}},
     {"alibi, own slopes", {SHIFT(KV, FREE, 1), ALIBI, .slopes = 4, .slope = {.1, .5, .02, .9}}},
-    {"learned", {SHIFT(KV, FREE, 1), .positions = KVS_POSITIONS_LEARNED}},
-    {"no positions", {SHIFT(KV, FREE, 1), .positions = KVS_POSITIONS_NONE}},
+    {"learned", {SHIFT(KV, FREE, 1), .positions = KVSI_POSITIONS_LEARNED}},
+    {"no positions", {SHIFT(KV, FREE, 1), .positions = KVSI_POSITIONS_NONE}},
     {"sliding", {SHIFT(KV, FREE, 2), .kv_heads = 2, .sliding_window = 5}},
     {"sliding by 2", {SHIFT(KV, FREE, 1), .sliding_window = 2}},
     {"sliding by 70", {SHIFT(QKV, DATA, 1), .sliding_window = 70}},
@@ -48,7 +48,7 @@ static const variant variants[] = {
     {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
     {"gpt2 qkv channel", {SHIFT(QKV, CHANNEL, 2), GPT2, .kv_heads = 2}},
     {"gpt2 data", {SHIFT(KV, DATA, 1), GPT2, .kv_heads = 2}},
-    {"gpt2 sliding, rope", {SHIFT(KV, FREE, 1), .body = KVS_BODY_GPT2, SECOND_LAYER_SLIDES}},
+    {"gpt2 sliding, rope", {SHIFT(KV, FREE, 1), .body = KVSI_BODY_GPT2, SECOND_LAYER_SLIDES}},
 };
 
 static void run_check(kvs_runtime *rt, const support_sizes *sizes, family_check *check,
@@ -84,7 +84,7 @@ void family_each_model(const family_scope *scope, family_check *check)
 
 /* One form with every target and window that it takes. */
 static void check_form(kvs_runtime *rt, const support_sizes *sizes, family_check *check,
-                       kvs_shift_form form)
+                       kvsi_shift_form form)
 {
     static const unsigned targets[] = {K, V, KV, QKV};
 
@@ -93,12 +93,12 @@ static void check_form(kvs_runtime *rt, const support_sizes *sizes, family_check
             const kvs_model_config special = {
                 .kv_heads = 2,
                 .shift = {.targets = targets[i], .form = form, .window = window},
-                .rotary_fraction = form == KVS_SHIFT_HARD ? 1.0 / 3 : 1.0,
+                .rotary_fraction = form == KVSI_SHIFT_HARD ? 1.0 / 3 : 1.0,
             };
             char name[64];
 
-            snprintf(name, sizeof name, "%s %s window %zu", kvs_shift_targets_name(targets[i]),
-                     kvs_shift_form_name(form), window);
+            snprintf(name, sizeof name, "%s %s window %zu", kvsi_shift_targets_name(targets[i]),
+                     kvsi_shift_form_name(form), window);
             run_check(rt, sizes, check, &special, name);
         }
 }
@@ -108,8 +108,8 @@ void family_each_shift(const family_scope *scope, family_check *check)
     kvs_runtime *rt;
 
     for (size_t l = 0; (rt = next_level(scope, l)); l++) {
-        for (int form = 0; kvsi_form_get((kvs_shift_form)form); form++)
-            check_form(rt, &scope->sizes, check, (kvs_shift_form)form);
+        for (int form = 0; kvsi_form_get((kvsi_shift_form)form); form++)
+            check_form(rt, &scope->sizes, check, (kvsi_shift_form)form);
         kvs_runtime_free(rt);
     }
 }

@@ -89,9 +89,9 @@ static void golden_open(golden *g, const char *name)
 
     *g = (golden){.name = name};
     golden_path(path, sizeof path, name, ".json");
-    if (kvs_model_config_load(&g->config, path, &err) != KVS_OK)
+    if (kvsi_model_config_load(&g->config, path, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    g->body = open_tensors(g->config.body == KVS_BODY_GPT2 ? "body-gpt2" : "body-llama");
+    g->body = open_tensors(g->config.body == KVSI_BODY_GPT2 ? "body-gpt2" : "body-llama");
     g->file = open_tensors(name);
     read_batch(g);
     read_dropout(g);

@@ -80,7 +80,7 @@ kvs_model *small_model(kvs_runtime *rt, int tied)
 {
     kvs_model_config config;
 
-    kvs_model_config_init(&config);
+    kvsi_model_config_init(&config);
     config.vocab = 11;
     config.dim = 16;
     config.layers = 2;
@@ -107,7 +107,7 @@ float *tensor_numbers(const kvs_model *model, const kvsi_parameter *p, int inter
     float *ours = kvsi_alloc(p->count, sizeof *ours), *theirs;
     size_t half, width;
 
-    assert_int_equal(kvs_model_read_tensor(model, p->name, ours, p->count, NULL), KVS_OK);
+    assert_int_equal(kvs_model_read_tensor(ours, p->count, model, p->name, NULL), KVS_OK);
     if (heads == 0)
         return ours;
     theirs = kvsi_alloc(p->count, sizeof *theirs);

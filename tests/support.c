@@ -134,7 +134,8 @@ const char *support_level(size_t index)
 
 kvs_runtime *support_runtime(const char *level)
 {
-    const kvs_runtime_options options = {.threads = 2, .cpu_level = level};
+    const kvs_runtime_options options = {
+        .size = sizeof(kvs_runtime_options), .threads = 2, .cpu_level = level};
     kvs_runtime *rt;
 
     assert_int_equal(kvs_runtime_create(&rt, &options, NULL), KVS_OK);
@@ -145,7 +146,7 @@ kvs_model_config support_config(const kvs_model_config *special, const support_s
 {
     kvs_model_config usual, config = *special;
 
-    kvs_model_config_init(&usual);
+    kvsi_model_config_init(&usual);
     config.vocab = sizes->vocab;
     config.dim = sizes->dim;
     config.ffn = sizes->ffn;

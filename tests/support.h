@@ -58,7 +58,7 @@ typedef struct support_sizes {
 } support_sizes;
 
 #define SUPPORT_SHIFT(which, how, previous)                                                        \
-    .shift = {.targets = (which), .form = KVS_SHIFT_##how, .window = (previous)}
+    .shift = {.targets = (which), .form = KVSI_SHIFT_##how, .window = (previous)}
 
 kvs_model_config support_config(const kvs_model_config *special, const support_sizes *sizes);
 /* The same, but keeps sizes and layers that the test has set. */

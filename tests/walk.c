@@ -42,11 +42,11 @@ void tracked_expect(const tracked *t, const char *after)
     assert_int_equal(kvs_session_length(t->session), t->length);
     assert_memory_equal(kvs_session_ids(t->session), t->ids, t->length * sizeof *t->ids);
     if (t->length == 0) {
-        assert_int_equal(kvs_session_logits(t->session, logits, NULL), KVS_E_INVALID);
+        assert_int_equal(kvs_session_logits(logits, t->session, NULL), KVS_E_INVALID);
         return;
     }
     expected_logits(expected, t->truth, t->ids, t->length);
-    assert_int_equal(kvs_session_logits(t->session, logits, NULL), KVS_OK);
+    assert_int_equal(kvs_session_logits(logits, t->session, NULL), KVS_OK);
     for (size_t i = 0; i < vocab; i++)
         found[i] = (real)logits[i];
     support_expect_close(found, expected, vocab, t->truth->limit, "%s: %zu tokens after %s",
@@ -104,7 +104,7 @@ static void fork_over(tracked *t)
 {
     kvs_session *copy;
 
-    assert_int_equal(kvs_session_fork(&copy, t->session, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_copy(&copy, t->session, SIZE_MAX, NULL, NULL), KVS_OK);
     kvs_session_free(t->session);
     t->session = copy;
 }
@@ -115,7 +115,7 @@ static void save_and_load(tracked *t, const char *path)
     kvs_err err;
 
     assert_int_equal(kvs_session_save(t->session, path, NULL), KVS_OK);
-    if (kvs_session_load(&copy, t->truth->model, path, 0, &err) != KVS_OK)
+    if (kvs_session_load(&copy, t->truth->model, path, NULL, &err) != KVS_OK)
         fail_msg("%s", err.message);
     assert_int_equal(kvs_session_capacity(copy), kvs_session_capacity(t->session));
     assert_int_equal(kvs_session_earliest(copy), kvs_session_earliest(t->session));
@@ -159,12 +159,13 @@ static void take_step(tracked *t, enum step step, const char *path, kvsi_random 
 void walk(const walk_truth *truth, size_t steps, const char *path)
 {
     const size_t context = truth->model->config.context;
-    const kvs_session_options options = {.cache = truth->cache};
+    const kvs_session_options options = {.size = sizeof(kvs_session_options),
+                                         .cache = truth->cache};
     tracked t = {.truth = truth};
     kvsi_random random;
 
     kvsi_random_init(&random, 7, KVSI_RANDOM_DATA, 1);
-    assert_int_equal(kvs_session_create_with(&t.session, truth->model, &options, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&t.session, truth->model, &options, NULL), KVS_OK);
     tracked_feed(&t, 1, &random);
     tracked_expect(&t, "a prompt of one token");
     tracked_feed(&t, context - 7, &random);

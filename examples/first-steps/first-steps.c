@@ -9,7 +9,7 @@ static kvs_status create_model(kvs_model **model, kvs_runtime *runtime, kvs_err 
 {
     kvs_model_config config;
 
-    kvs_model_config_init(&config);
+    kvsi_model_config_init(&config);
     config.vocab = FIRST_LETTER + LETTERS;
     config.dim = 64;
     config.layers = 1;
@@ -19,25 +19,25 @@ static kvs_status create_model(kvs_model **model, kvs_runtime *runtime, kvs_err 
     return kvs_model_create(model, runtime, &config, 1, err);
 }
 
-static kvs_status create_task(kvs_task **task, kvs_err *err)
+static kvs_status create_task(kvs_data **task, kvs_err *err)
 {
-    kvs_induction_config config;
+    kvsi_induction_config config;
 
-    kvs_induction_config_init(&config);
+    kvsi_induction_config_init(&config);
     config.vocab = FIRST_LETTER + LETTERS;
     config.pool = LETTERS;
     config.max_length = 32;
-    return kvs_induction_create(task, &config, err);
+    return kvsi_induction_create(task, &config, err);
 }
 
-static kvs_status train(kvs_model *model, const kvs_task *task, kvs_err *err)
+static kvs_status train(kvs_model *model, const kvs_data *task, kvs_err *err)
 {
     kvs_train_config config;
     kvs_trainer *trainer;
     kvs_status status;
-    kvs_evaluation evaluation;
+    kvs_evaluation evaluation = {.size = sizeof(kvs_evaluation)};
 
-    kvs_train_config_init(&config);
+    kvsi_train_config_init(&config);
     config.steps = STEPS;
     config.warmup = 10;
     config.batch = 256;
@@ -48,12 +48,12 @@ static kvs_status train(kvs_model *model, const kvs_task *task, kvs_err *err)
     for (int step = 1; status == KVS_OK && step <= STEPS; step++) {
         kvs_step_record record;
 
-        status = kvs_trainer_step(trainer, &record, err);
+        status = kvsi_trainer_step(trainer, &record, err);
         if (status == KVS_OK && step % 20 == 0)
             printf("step %d: loss %.3f\n", step, record.loss);
     }
     if (status == KVS_OK)
-        status = kvs_trainer_evaluate(trainer, 1000, &evaluation, err);
+        status = kvs_trainer_evaluate(&evaluation, trainer, 1000, err);
     if (status == KVS_OK)
         printf("accuracy on new sequences: %.1f %%\n", 100 * evaluation.accuracy);
     kvs_trainer_free(trainer);
@@ -66,7 +66,7 @@ static kvs_status ask(const kvs_model *model, kvs_err *err)
     float logits[FIRST_LETTER + LETTERS];
     int32_t best = FIRST_LETTER;
     kvs_session *session;
-    kvs_status status = kvs_session_create(&session, model, 0, err);
+    kvs_status status = kvs_session_create(&session, model, NULL, err);
 
     if (status != KVS_OK)
         return status;
@@ -85,7 +85,7 @@ int main(void)
 {
     kvs_runtime *runtime = NULL;
     kvs_model *model = NULL;
-    kvs_task *task = NULL;
+    kvs_data *task = NULL;
     kvs_err err;
     kvs_status status = kvs_runtime_create(&runtime, NULL, &err);
 
@@ -99,7 +99,7 @@ int main(void)
         status = ask(model, &err);
     if (status != KVS_OK)
         fprintf(stderr, "first-steps: %s\n", err.message);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_model_free(model);
     kvs_runtime_free(runtime);
     return status == KVS_OK ? 0 : 1;

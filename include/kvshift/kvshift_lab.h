@@ -1,5 +1,7 @@
-/* kvshift_lab.h - the research API: benchmarks of the machine and of models, the paper's theorems
- * as formulas, what the heads of a model do, and the paper's experiments.
+/** @file kvshift_lab.h
+ * The research API: synthetic tasks, plans, perplexity and reports, benchmarks of the machine and
+ * of models, the paper's theorems as formulas, what the heads of a model do, and the paper's
+ * experiments.
  *
  * The rules of kvshift.h hold here too, with one exception: these calls may change with every
  * version.
@@ -9,11 +11,12 @@
  * compared with.  Results are the best and the median over all rounds; compare only values of one
  * run.
  *
- *     kvs_bench_train_options o = {0};
- *     kvs_bench_model_get(&o.model, "tiny", &err);
- *     o.model.config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
+ *     kvs_bench_model m;              kvs_bench_model_get(&m, "tiny", &err);
+ *     kvs_model_config *config;       kvs_bench_model_config(&config, "tiny", &err);
+ *     kvs_model_config_set(config, "shift", "kv", &err);
+ *     kvs_bench_train_options o = {.config = config, .batch = m.batch, .length = m.length};
  *     kvs_bench_training *b;          kvs_bench_training_create(&b, rt, &o, &err);
- *     for (i = 0; i < KVS_BENCH_WARMUP + o.model.steps; i++)
+ *     for (i = 0; i < KVS_BENCH_WARMUP + m.steps; i++)
  *         kvs_bench_training_round(b, NULL, &err);
  *     kvs_bench_train_result result;  kvs_bench_training_get(b, &result, &err);
  *     kvs_bench_training_free(b);
@@ -21,160 +24,426 @@
 #ifndef KVSHIFT_LAB_H
 #define KVSHIFT_LAB_H
 
-#include <kvshift/kvshift.h>
+#include <kvshift/kvshift_files.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Best and median over all rounds.  The best is the smallest time or the largest rate. */
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+/** Synthetic tasks by index: induction, ngram, hopk, igsm; NULL past the end.
+ *
+ * induction: "... A B ... A -> B": tokens 11 .. vocab-1, none repeated but the last one.
+ *
+ * ngram: memorising triples, a fixed table of different pairs (x1, x2), each with a random x3.  The
+ * model reads x1 and x2, which are tokens 0 .. alphabet-1; the answer is x3, one of the next
+ * `answers` tokens.  Sequence i is pair i mod `pairs`, in training and in evaluation: a batch of
+ * `pairs` sequences is the whole table.
+ *
+ * hopk: k-hop induction.  The first token is the number of hops, each other token is a letter.  The
+ * answer of a letter is the letter that many hops away: one hop goes to the position after the last
+ * earlier occurrence of the same letter.  Ids: numbers of hops 0 .. hops, then letters, "none" and
+ * "blank"; the first token's answer is blank.  All answers have a loss; those that are letters are
+ * scored.
+ *
+ * igsm: word problems in arithmetic modulo 23 with step-by-step solutions. */
+KVS_API const char *kvs_task_name(size_t index);
+/** Settings of a task by index; NULL past the end and for an unknown task. */
+KVS_API const kvs_setting *kvs_task_setting(const char *task, size_t index);
+
+/** The configuration of a task, like ::kvs_model_config. */
+typedef struct kvs_task_config kvs_task_config;
+
+/** The defaults of the task of that name. */
+KVS_API kvs_status kvs_task_config_create(kvs_task_config **out, const char *task, kvs_err *err);
+/** An independent copy. */
+KVS_API kvs_status kvs_task_config_copy(kvs_task_config **out, const kvs_task_config *config,
+                                        kvs_err *err);
+/** Releases a configuration. */
+KVS_API void kvs_task_config_free(kvs_task_config *config);
+/** Sets one setting from text. */
+KVS_API kvs_status kvs_task_config_set(kvs_task_config *config, const char *name, const char *value,
+                                       kvs_err *err);
+/** Sets a flag, a count or a number. */
+KVS_API kvs_status kvs_task_config_set_number(kvs_task_config *config, const char *name,
+                                              double value, kvs_err *err);
+/** Writes the value as text. */
+KVS_API kvs_status kvs_task_config_get(char *out, size_t size, const kvs_task_config *config,
+                                       const char *name, kvs_err *err);
+/** The value of a flag, a count or a number; NaN for another setting or an unknown name. */
+KVS_API double kvs_task_config_number(const kvs_task_config *config, const char *name);
+
+/** Options of kvs_task_create(). */
+typedef struct kvs_task_options {
+    size_t size;                    /**< set by kvs_task_options_init() */
+    size_t vocab;                   /**< induction: the vocabulary of the model; 0 = 1000 */
+    uint64_t seed;                  /**< ngram: of the table; 0 = 1 */
+    const kvs_tokenizer *tokenizer; /**< igsm: for the text, borrowed only during the call; NULL =
+                                         each word is a token */
+} kvs_task_options;
+
+/** Sets the defaults; `size` is sizeof *options. */
+KVS_API void kvs_task_options_init(kvs_task_options *options, size_t size);
+/** The data of a task, for kvs_data_free(). */
+KVS_API kvs_status kvs_task_create(kvs_data **out, const kvs_task_config *config,
+                                   const kvs_task_options *options, kvs_err *err);
+/** The meaning of an id of the task, as a word or a number, with a NUL. */
+KVS_API void kvs_task_word(char *out, size_t size, const kvs_data *data, int32_t id);
+/** The best accuracy on the table of ngram of any guess that sees x2 only; NaN for other data. */
+KVS_API double kvs_ngram_ceiling(const kvs_data *data);
+
+/** Grade of a solution that a model generated. */
+typedef struct kvs_igsm_grade {
+    int solved; /**< some step computes the answer with the right value: the paper's criterion */
+    int first_right;   /**< the first such step is right */
+    int asked_missing; /**< no step computes it */
+    int strict; /**< every step is right, the order is valid, no step is missing or superfluous */
+} kvs_igsm_grade;
+
+/** Problem `index` of the evaluation stream, without its solution: writes at most
+ * kvs_data_max_length ids and returns their number; 0 if the task is not iGSM. */
+KVS_API size_t kvs_igsm_problem(int32_t *ids, const kvs_data *data, uint64_t seed, uint64_t index);
+/** The token that ends a solution. */
+KVS_API int32_t kvs_igsm_end(const kvs_data *data);
+/** Grades the tokens that a model generated after that problem, including the end token if there is
+ * one. */
+KVS_API kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_data *data, uint64_t seed,
+                                         uint64_t index, const int32_t *ids, size_t count,
+                                         kvs_err *err);
+/**< ---- sizes and plans ------------------------------------------------------------------------- */
+
+/** Sizes of a model, computed before anything is allocated. */
+typedef struct kvs_model_sizes {
+    uint64_t parameters;
+    uint64_t embedding_parameters;  /**< included: token and position tables, head */
+    uint64_t weight_bytes;          /**< in memory and in files */
+    uint64_t cache_bytes_per_token; /**< keys and values of all layers, per sequence; layers with a
+                                       sliding window stop growing: see kvs_session_bytes */
+    uint64_t shift_state_bytes; /**< per sequence, in addition to the cache: the last raw rows */
+    uint64_t training_bytes;    /**< weights, gradients and the optimizer's two moments */
+} kvs_model_sizes;
+
+/** `config` must have passed kvs_model_config_finish. */
+KVS_API kvs_status kvs_model_config_sizes(kvs_model_sizes *out, const kvs_model_config *config,
+                                          kvs_err *err);
+
+/** Attention heads of a layer; layers with a sliding window may have other counts. */
+KVS_API size_t kvs_model_config_heads(const kvs_model_config *config, size_t layer);
+KVS_API size_t kvs_model_config_kv_heads(const kvs_model_config *config, size_t layer);
+
+/** Form `data`: the length of the vector w of a head's gate. */
+KVS_API kvs_status kvs_model_gate_length(double *length, const kvs_model *model, size_t layer,
+                                         unsigned target, size_t head, kvs_err *err);
+
+/** What training would need, computed from configurations; nothing is allocated.  Without data,
+ * the sequences are text as long as the context. */
+typedef struct kvs_plan {
+    size_t ranks;
+    uint64_t parameters;
+    /** per rank: */
+    uint64_t weight_bytes, gradient_bytes, moment_bytes;
+    uint64_t exchange_bytes; /**< buffers of transfers between ranks */
+    uint64_t pass_bytes;     /**< activations, their gradients, workspace */
+    uint64_t total_bytes;
+    size_t passes;                       /**< per step */
+    double gradients_sent, weights_sent; /**< bytes per step */
+    /** of all ranks: */
+    double tokens_per_step;
+    double flops_per_token; /**< forward and backward, without recomputation */
+} kvs_plan;
+
+/** For the ranks of the runtime. */
+KVS_API kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt,
+                                  const kvs_model_config *config, const kvs_data *data,
+                                  const kvs_train_config *train, kvs_err *err);
+
+/** The machines that a plan is for. */
+typedef struct kvs_cluster {
+    size_t ranks;
+    double flops;        /**< per second and rank, as training reaches it, not the peak */
+    double link_bytes;   /**< per second, sent by each rank */
+    double memory_bytes; /**< per second and rank, read and written */
+} kvs_cluster;
+
+/** The time of a step.  Transfers of gradients can overlap with the backward pass, those of weights
+ * with the passes that need them next. */
+typedef struct kvs_cluster_plan {
+    kvs_plan plan;
+    double compute_seconds;  /**< passes */
+    double update_seconds;   /**< summing received gradients, and the optimizer */
+    double transfer_seconds; /**< all transfers, not overlapped */
+    double step_seconds;     /**< the sum: nothing overlaps */
+    double overlapped_step_seconds;
+} kvs_cluster_plan;
+
+KVS_API kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
+                                          const kvs_model_config *config, const kvs_data *data,
+                                          const kvs_train_config *train, const kvs_cluster *cluster,
+                                          kvs_err *err);
+
+/**< ---- perplexity ------------------------------------------------------------------------------ */
+
+/** Loss of texts, window by window: each window starts `stride` tokens after the previous one and
+ * predicts the tokens that were not predicted before.  Every token but the first of a text is
+ * predicted once. */
+typedef struct kvs_perplexity_options {
+    size_t window, stride;      /**< 2 <= window <= context, 1 <= stride <= window */
+    const size_t *starts;       /**< text t is ids[starts[t]] to ids[starts[t + 1]]; [texts + 1] */
+    size_t texts;               /**< 0 = all ids are one text, and there are no starts */
+    const kvs_model *reference; /**< model of the same vocabulary to compare with; NULL = none */
+    kvs_dtype cache; /**< type of keys and values, as in sessions; the reference uses F32 */
+    /** Called after every window; non-zero stops, and the result covers the windows done. */
+    int (*progress)(void *user, size_t done, size_t all);
+    void *user;
+} kvs_perplexity_options;
+
+typedef struct kvs_perplexity_result {
+    uint64_t tokens; /**< predicted */
+    uint64_t fed;    /**< in all windows: the fraction tokens / fed of the positions counts */
+    double loss, loss_error; /**< mean over tokens, natural logarithm, and its standard error, which
+                                is NaN for one token */
+    double perplexity;       /**< exp(loss) */
+    /** With a reference (0 without): its loss on the same tokens; the mean divergence
+     * sum_i p_i log(p_i / q_i) of the model's probabilities q from the reference's p, and its
+     * standard error; the fraction of positions at which both have the same likeliest
+     * token. */
+    double reference_loss, divergence, divergence_error, same_best;
+} kvs_perplexity_result;
+
+KVS_API kvs_status kvs_perplexity(kvs_perplexity_result *out, const kvs_model *model,
+                                  const int32_t *ids, size_t count,
+                                  const kvs_perplexity_options *options, kvs_err *err);
+
+/**< ---- reports --------------------------------------------------------------------------------- */
+
+/** Compares runs, from the folders that kvs_train wrote.  All must have one kind of data, text or a
+ * task.  Runs on text that differ only in their seed form an arm, whose losses are averaged.
+ *
+ *     kvs_report *report;
+ *     kvs_report_create(&report, dirs, count, &err);
+ *     fputs(kvs_report_text(report), stdout);
+ *     kvs_report_write(report, &(kvs_report_options){.html = "report.html"}, &err);
+ *     kvs_report_free(report);
+ *
+ * Returned pointers are borrowed from the report; an index past the end returns NULL. */
+typedef struct kvs_report kvs_report;
+
+KVS_API kvs_status kvs_report_create(kvs_report **out, const char *const *dirs, size_t count,
+                                     kvs_err *err);
+KVS_API void kvs_report_free(kvs_report *report); /**< NULL does nothing */
+
+/** Summary of a run folder.  A run that has not ended has no final values (NaN). */
+typedef struct kvs_run_summary {
+    char name[128]; /**< the folder's name */
+    char shift[96]; /**< "none", "kv", "k gate", "kv window 2", ... */
+    size_t layers, dim, heads;
+    uint64_t parameters, seed, tokens; /**< tokens: fed in training */
+    uint64_t steps, planned_steps;
+    uint64_t step_at_99; /**< 0 = never */
+    int ended;           /**< complete or stopped by a signal: steps may be fewer than planned */
+    double final_accuracy, final_loss, seconds;
+} kvs_run_summary;
+
+KVS_API const kvs_run_summary *kvs_report_run(const kvs_report *report, size_t index);
+
+/** The validation loss of an arm: mean and standard error over its runs, at the last step at which
+ * all of them were evaluated.  If some runs are complete, the others are ignored. */
+typedef struct kvs_arm_summary {
+    const char *label; /**< how it differs from the other arms: "shift kv", "lr 0.002" */
+    size_t runs, counted;
+    uint64_t parameters;
+    uint64_t step; /**< 0 = not evaluated yet: loss is NaN */
+    double loss;
+    double loss_error;      /**< NaN for one run */
+    double tokens, seconds; /**< means */
+} kvs_arm_summary;
+
+KVS_API const kvs_arm_summary *kvs_report_arm(const kvs_report *report, size_t index);
+
+/** Loss of an arm minus loss of the baseline (the first arm without a shift, or else the first arm),
+ * for each seed that both have; negative if the arm is better than the baseline. */
+typedef struct kvs_arm_difference {
+    size_t arm, baseline; /**< indexes */
+    uint64_t step;
+    double mean, error; /**< error: the standard error over seeds; NaN for one seed */
+    size_t seeds;
+    const uint64_t *seed;
+    const double *difference; /**< one per seed */
+} kvs_arm_difference;
+
+KVS_API const kvs_arm_difference *kvs_report_difference(const kvs_report *report, size_t index);
+
+/** A sentence about something incomplete or not comparable. */
+KVS_API const char *kvs_report_remark(const kvs_report *report, size_t index);
+
+/** Tables and remarks as plain text (UTF-8) for a terminal. */
+KVS_API const char *kvs_report_text(const kvs_report *report);
+
+typedef struct kvs_report_options {
+    const char *title;
+    const char *html; /**< a page with curves, tables and commands; needs gnuplot; NULL = none */
+    const char *json; /**< all values; NULL = none */
+    const char *svg;  /**< the curves alone; needs gnuplot; NULL = none */
+} kvs_report_options;
+
+KVS_API kvs_status kvs_report_write(const kvs_report *report, const kvs_report_options *options,
+                                    kvs_err *err);
+
+/** Best and median over all rounds.  The best is the smallest time or the largest rate. */
 typedef struct kvs_spread {
     double best, median;
 } kvs_spread;
 
-/* ---- models to measure with ------------------------------------------------------------------ */
+/**< ---- models to measure with ------------------------------------------------------------------ */
 
 typedef struct kvs_bench_model {
-    const char *name;
-    kvs_model_config config; /* without a shift */
-    size_t batch, length;    /* sequences per step, tokens per sequence */
-    size_t steps;            /* default number of measured steps */
+    const char *name; /**< "tiny" */
+    size_t batch;     /**< sequences per step */
+    size_t length;    /**< tokens per sequence */
+    size_t steps;     /**< default number of measured steps */
 } kvs_bench_model;
 
-/* tiny, small, kvlm and s124 are Llama bodies, gpt2 is GPT-2 of 124 million parameters; l110, a
+/** tiny, small, kvlm and s124 are Llama bodies, gpt2 is GPT-2 of 124 million parameters; l110, a
  * Llama of 134 million, is for inference. */
 KVS_API kvs_status kvs_bench_model_get(kvs_bench_model *out, const char *name, kvs_err *err);
-KVS_API const char *kvs_bench_model_name(size_t index); /* NULL past the end */
+/** Its configuration, without a shift, for kvs_model_config_free(). */
+KVS_API kvs_status kvs_bench_model_config(kvs_model_config **out, const char *name, kvs_err *err);
+KVS_API const char *kvs_bench_model_name(size_t index); /**< NULL past the end */
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-/* y[tokens, rows] = x[tokens, cols] W^T and its two backward products, as the trainer calls them,
+/** y[tokens, rows] = x[tokens, cols] W^T and its two backward products, as the trainer calls them,
  * in floating-point operations per second. */
 typedef struct kvs_bench_gemm {
-    const char *model, *site; /* where the shape occurs: "kvlm", "qkv" */
+    const char *model, *site; /**< where the shape occurs: "kvlm", "qkv" */
     size_t tokens, rows, cols;
     kvs_spread forward, backward_input, backward_weight;
-    kvs_spread peak; /* of multiply-adds on registers, measured right before each of these */
+    kvs_spread peak; /**< of multiply-adds on registers, measured right before each of these */
 } kvs_bench_gemm;
 
 enum { KVS_BENCH_GEMMS_MAX = 32 };
 
 typedef struct kvs_bench_machine {
-    kvs_spread peak, peak_one; /* multiply-adds on registers, operations per second: all threads,
+    kvs_spread peak, peak_one; /**< multiply-adds on registers, operations per second: all threads,
                                   one thread */
-    kvs_spread read;           /* from memory, bytes per second, all threads */
+    kvs_spread read;           /**< from memory, bytes per second, all threads */
     size_t gemms;
     kvs_bench_gemm gemm[KVS_BENCH_GEMMS_MAX];
 } kvs_bench_machine;
 
-/* The limits of this machine with the runtime's processor code and threads. */
+/** The limits of this machine with the runtime's processor code and threads. */
 KVS_API kvs_status kvs_bench_machine_run(kvs_bench_machine *out, const kvs_runtime *rt,
                                          size_t rounds, kvs_err *err);
 
-/* ---- attention ------------------------------------------------------------------------------- */
+/**< ---- attention ------------------------------------------------------------------------------- */
 
 typedef struct kvs_bench_attention_options {
     size_t length, head_size, heads, kv_heads;
-    kvs_shift_config shift;
+    const kvs_model_config
+        *shift; /**< its settings shift, shift-form and shift-window; NULL = no shift */
     size_t rounds;
 } kvs_bench_attention_options;
 
 typedef struct kvs_bench_attention {
-    double forward_flops, backward_flops; /* of the causal half; recomputation is not counted */
-    kvs_spread forward, backward, both;   /* seconds */
-    kvs_spread peak;                      /* operations per second */
-    double start_rss, peak_rss;           /* bytes, before any allocation and maximum */
+    double forward_flops, backward_flops; /**< of the causal half; recomputation is not counted */
+    kvs_spread forward, backward, both;   /**< seconds */
+    kvs_spread peak;                      /**< operations per second */
+    double start_rss, peak_rss;           /**< bytes, before any allocation and maximum */
 } kvs_bench_attention;
 
-/* One layer's attention, shift and rotary positions included, on one sequence. */
+/** One layer's attention, shift and rotary positions included, on one sequence. */
 KVS_API kvs_status kvs_bench_attention_run(kvs_bench_attention *out, kvs_runtime *rt,
                                            const kvs_bench_attention_options *options,
                                            kvs_err *err);
 
-/* ---- training -------------------------------------------------------------------------------- */
+/**< ---- training -------------------------------------------------------------------------------- */
 
 typedef struct kvs_bench_train_options {
-    kvs_bench_model model; /* config.shift and the batch may be changed */
-    int alone;             /* do not also measure the same model without its shift */
-    int profile;           /* time every operation */
-    int recompute;         /* compute layers again in the backward pass */
+    const kvs_model_config *config; /**< of the model */
+    size_t batch;                   /**< sequences per step */
+    size_t length;                  /**< tokens per sequence */
+    int alone;                      /**< do not also measure the same model without its shift */
+    int profile;                    /**< time every operation */
+    int recompute;                  /**< compute layers again in the backward pass */
 } kvs_bench_train_options;
 
-/* Cost of one operation per step, on average. */
+/** Cost of one operation per step, on average. */
 typedef struct kvs_bench_op {
-    const char *op, *site; /* "linear_forward", "qkv"; site may be NULL */
+    const char *op, *site; /**< "linear_forward", "qkv"; site may be NULL */
     double calls, seconds;
-    double flops, bytes; /* if one is 0, the other is the limit */
+    double flops, bytes; /**< if one is 0, the other is the limit */
 } kvs_bench_op;
 
 enum { KVS_BENCH_WARMUP = 2, KVS_BENCH_OPS_MAX = 64 };
 
 typedef struct kvs_bench_round {
     double seconds, loss;
-    double unshifted_seconds; /* NaN: not measured */
+    double unshifted_seconds; /**< NaN: not measured */
     double peak;
 } kvs_bench_round;
 
 typedef struct kvs_bench_train_result {
-    size_t rounds;        /* without the warm-up */
-    double tokens, flops; /* per step; flops = 6 x weights of matrix products x tokens +
+    size_t rounds;        /**< without the warm-up */
+    double tokens, flops; /**< per step; flops = 6 x weights of matrix products x tokens +
                              attention */
-    kvs_spread step;      /* seconds */
-    kvs_spread unshifted; /* the same without the shift; NaN: not measured */
-    kvs_spread peak;      /* operations per second */
-    double peak_rss;      /* bytes, without the unshifted model */
+    kvs_spread step;      /**< seconds */
+    kvs_spread unshifted; /**< the same without the shift; NaN: not measured */
+    kvs_spread peak;      /**< operations per second */
+    double peak_rss;      /**< bytes, without the unshifted model */
     double planned_bytes, unshifted_planned_bytes;
     double loss_first, loss_last;
-    size_t ops; /* 0 without a profile; the last one, "other", is the time outside all operations */
+    size_t
+        ops; /**< 0 without a profile; the last one, "other", is the time outside all operations */
     kvs_bench_op op[KVS_BENCH_OPS_MAX];
 } kvs_bench_train_result;
 
 typedef struct kvs_bench_training kvs_bench_training;
 
-/* Forward, backward and AdamW (learning rate 1e-4, betas 0.9 and 0.999, no decay, no clipping) with
+/** Forward, backward and AdamW (learning rate 1e-4, betas 0.9 and 0.999, no decay, no clipping) with
  * random weights on one batch of random tokens, the same in every step. */
 KVS_API kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
                                              const kvs_bench_train_options *options, kvs_err *err);
 KVS_API void kvs_bench_training_free(kvs_bench_training *bench);
-/* Writes the current model, as kvs_model_save does, and batch.safetensors with `tokens`, [batch *
+/** Writes the current model, as kvs_model_save does, and batch.safetensors with `tokens`, [batch *
  * length + 1]: sequence s is length tokens from s * length on, and its targets are those shifted by
  * one.  Allocates memory for a moment, which peak_rss includes. */
 KVS_API kvs_status kvs_bench_training_save(const kvs_bench_training *bench, const char *dir,
                                            kvs_err *err);
-/* One step of each model.  The first KVS_BENCH_WARMUP rounds do not count.  `out` may be NULL. */
+/** One step of each model.  The first KVS_BENCH_WARMUP rounds do not count.  `out` may be NULL. */
 KVS_API kvs_status kvs_bench_training_round(kvs_bench_training *bench, kvs_bench_round *out,
                                             kvs_err *err);
 KVS_API kvs_status kvs_bench_training_get(const kvs_bench_training *bench,
                                           kvs_bench_train_result *out, kvs_err *err);
 
-/* ---- inference ------------------------------------------------------------------------------- */
+/**< ---- inference ------------------------------------------------------------------------------- */
 
 typedef struct kvs_bench_infer_options {
-    const char *path;      /* a model, as for kvs_model_open */
-    const char *unshifted; /* the same without its shift, measured in turns; NULL = none */
-    size_t prompt;         /* tokens of a prompt, fed in one call; 0 = not measured */
-    size_t generate;       /* tokens generated one by one; 0 = not measured */
-    size_t depth;          /* tokens in the session before the first generated one */
-    size_t batch;          /* sequences generated together, at least 1 */
-    kvs_dtype cache;       /* type of the KV cache, as for sessions */
+    const char *path;      /**< a model, as for kvs_model_open */
+    const char *unshifted; /**< the same without its shift, measured in turns; NULL = none */
+    size_t prompt;         /**< tokens of a prompt, fed in one call; 0 = not measured */
+    size_t generate;       /**< tokens generated one by one; 0 = not measured */
+    size_t depth;          /**< tokens in the session before the first generated one */
+    size_t batch;          /**< sequences generated together, at least 1 */
+    kvs_dtype cache;       /**< type of the KV cache, as for sessions */
 } kvs_bench_infer_options;
 
 typedef struct kvs_bench_infer_result {
-    size_t rounds;               /* without the first, which is a warm-up */
-    kvs_spread prompt, generate; /* seconds per prompt, and per decoding pass (one token for every
+    size_t rounds;               /**< without the first, which is a warm-up */
+    kvs_spread prompt, generate; /**< seconds per prompt, and per decoding pass (one token for every
                                     sequence) */
-    kvs_spread unshifted_prompt, unshifted_generate; /* NaN: not measured */
-    kvs_spread read;        /* bytes per second that the machine reads, in the same rounds */
-    double weight_bytes;    /* of the matrices that every token is multiplied by */
-    double bytes_per_token; /* that a generated token reads, on average: its share of the weights,
+    kvs_spread unshifted_prompt, unshifted_generate; /**< NaN: not measured */
+    kvs_spread read;        /**< bytes per second that the machine reads, in the same rounds */
+    double weight_bytes;    /**< of the matrices that every token is multiplied by */
+    double bytes_per_token; /**< that a generated token reads, on average: its share of the weights,
                                and keys and values */
-    double load;            /* seconds to open the model */
-    double start_rss, peak_rss; /* bytes, before the model was opened and maximum */
+    double load;            /**< seconds to open the model */
+    double start_rss, peak_rss; /**< bytes, before the model was opened and maximum */
 } kvs_bench_infer_result;
 
 typedef struct kvs_bench_inference kvs_bench_inference;
 
-/* Random tokens through a model; every pass ends with the logits of its last tokens. */
+/** Random tokens through a model; every pass ends with the logits of its last tokens. */
 KVS_API kvs_status kvs_bench_inference_create(kvs_bench_inference **out, kvs_runtime *rt,
                                               const kvs_bench_infer_options *options, kvs_err *err);
 KVS_API void kvs_bench_inference_free(kvs_bench_inference *bench);
@@ -182,100 +451,100 @@ KVS_API kvs_status kvs_bench_inference_round(kvs_bench_inference *bench, kvs_err
 KVS_API kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench,
                                            kvs_bench_infer_result *out, kvs_err *err);
 
-/* ---- theory: the paper's theorems as formulas ------------------------------------------------ */
+/**< ---- theory: the paper's theorems as formulas ------------------------------------------------ */
 
-/* The four coefficients of a head's shift: 1 is for the token itself, 2 for the one before it. */
+/** The four coefficients of a head's shift: 1 is for the token itself, 2 for the one before it. */
 typedef struct kvs_coefficients {
     double alpha1, alpha2, beta1, beta2;
 } kvs_coefficients;
 
-/* An induction head on vectors x_1 .. x_L, L = length:
+/** An induction head on vectors x_1 .. x_L, L = length:
  *
  *     IH(x) = sum_{s=2..L-1} softmax_s(x_L . x_{s-1} / sigma - slope (L - s)) x_s
  */
 typedef struct kvs_induction_problem {
-    size_t length, dim; /* length: at least 4; dim: channels per token */
+    size_t length, dim; /**< length: at least 4; dim: channels per token */
     double sigma, slope;
-    size_t inputs; /* number of random inputs; the worst counts.  Unit vectors; x_L equals an
+    size_t inputs; /**< number of random inputs; the worst counts.  Unit vectors; x_L equals an
                       earlier one */
-    uint64_t seed; /* of the random inputs */
+    uint64_t seed; /**< of the random inputs */
 } kvs_induction_problem;
 
 KVS_API void kvs_induction_problem_init(kvs_induction_problem *problem);
 
-/* Theorem 1: two ordinary layers of width 2 dim, the first with ALiBi slope p.  Differences are the
+/** Theorem 1: two ordinary layers of width 2 dim, the first with ALiBi slope p.  Differences are the
  * maximum over channels. */
 typedef struct kvs_theorem1_result {
-    double error;      /* |IH - TF| */
-    double self_error; /* the same if tokens of the first layer also attend to themselves, as in
+    double error;      /**< |IH - TF| */
+    double self_error; /**< the same if tokens of the first layer also attend to themselves, as in
                           causal attention */
-    double copy_error; /* between the first layer's output and the previous token */
-    double bound;      /* of the proof: 4 dim / sigma e^-p / (1 - e^-p) */
+    double copy_error; /**< between the first layer's output and the previous token */
+    double bound;      /**< of the proof: 4 dim / sigma e^-p / (1 - e^-p) */
 } kvs_theorem1_result;
 
 KVS_API kvs_status kvs_theorem1(kvs_theorem1_result *out, const kvs_induction_problem *problem,
                                 double p, kvs_err *err);
 
-/* Theorem 2: one layer of KV shifting attention of width dim.  The last three values use one input
+/** Theorem 2: one layer of KV shifting attention of width dim.  The last three values use one input
  * of orthogonal tokens, one of which occurs twice. */
 typedef struct kvs_theorem2_result {
-    double masked;   /* |IH - KVSA| without the first and the last key: only rounding */
-    double printed;  /* with all keys, as in the theorem */
-    double repeated; /* the same if the last two tokens are equal */
-    double network;  /* difference between KVSA in double precision and as a model of this
+    double masked;   /**< |IH - KVSA| without the first and the last key: only rounding */
+    double printed;  /**< with all keys, as in the theorem */
+    double repeated; /**< the same if the last two tokens are equal */
+    double network;  /**< difference between KVSA in double precision and as a model of this
                         library */
 } kvs_theorem2_result;
 
 KVS_API kvs_status kvs_theorem2(kvs_theorem2_result *out, kvs_runtime *rt,
                                 const kvs_induction_problem *problem, kvs_err *err);
 
-/* Theorem 3: the loss of a one-layer network on x_1 .. x_T, x_i, whose answer is x_{i+1}. */
+/** Theorem 3: the loss of a one-layer network on x_1 .. x_T, x_i, whose answer is x_{i+1}. */
 typedef enum kvs_theorem3_form {
-    KVS_THEOREM3_EXACT,   /* as it follows from the conditions */
-    KVS_THEOREM3_PRINTED, /* with the paper's e^alpha2 for tokens i-1 and T; counts are exact */
-    KVS_THEOREM3_FIGURE,  /* as in the paper's figure: printed, with T as the constant of O(T) */
+    KVS_THEOREM3_EXACT,   /**< as it follows from the conditions */
+    KVS_THEOREM3_PRINTED, /**< with the paper's e^alpha2 for tokens i-1 and T; counts are exact */
+    KVS_THEOREM3_FIGURE,  /**< as in the paper's figure: printed, with T as the constant of O(T) */
 } kvs_theorem3_form;
 
 typedef struct kvs_theorem3 {
     kvs_theorem3_form form;
-    size_t T; /* at least 4 (3 if i is given); any value for the figure */
-    size_t i; /* 1 .. T-1; 0 = any of 2 .. T-2, which are all equal; exact form only */
+    size_t T; /**< at least 4 (3 if i is given); any value for the figure */
+    size_t i; /**< 1 .. T-1; 0 = any of 2 .. T-2, which are all equal; exact form only */
 } kvs_theorem3;
 
-/* `gradient` may be NULL. */
+/** `gradient` may be NULL. */
 KVS_API kvs_status kvs_theorem3_loss(double *loss, kvs_coefficients *gradient,
                                      const kvs_theorem3 *problem, const kvs_coefficients *at,
                                      kvs_err *err);
-/* The exact loss computed in three other ways: brute_force sums position by position; network runs
+/** The exact loss computed in three other ways: brute_force sums position by position; network runs
  * a model of this library with orthogonal embeddings; monte_carlo runs one with random embeddings ~
  * N(0, 1/dim) and averages over `samples` of them with i in 2 .. T-2. */
 KVS_API kvs_status kvs_theorem3_brute_force(double *loss, size_t T, size_t i,
                                             const kvs_coefficients *at, kvs_err *err);
 KVS_API kvs_status kvs_theorem3_network(double *loss, kvs_runtime *rt, size_t T, size_t i,
                                         const kvs_coefficients *at, kvs_err *err);
-/* Largest difference between the exact loss and the brute-force loss over i = 1 .. T-1. */
+/** Largest difference between the exact loss and the brute-force loss over i = 1 .. T-1. */
 KVS_API kvs_status kvs_theorem3_difference(double *most, size_t T, const kvs_coefficients *at,
                                            kvs_err *err);
 
 typedef struct kvs_estimate {
-    double mean, error; /* error: the standard error of the mean */
+    double mean, error; /**< error: the standard error of the mean */
 } kvs_estimate;
 
 KVS_API kvs_status kvs_theorem3_monte_carlo(kvs_estimate *out, kvs_runtime *rt, size_t T,
                                             const kvs_coefficients *at, size_t dim, size_t samples,
                                             uint64_t seed, kvs_err *err);
 
-/* Coefficients on the square of the paper's figure: alpha2 = 1 - alpha1, beta2 = 1 - beta1. */
+/** Coefficients on the square of the paper's figure: alpha2 = 1 - alpha1, beta2 = 1 - beta1. */
 KVS_API kvs_coefficients kvs_square(double alpha1, double beta1);
-/* The minimum over a grid of (steps + 1)^2 points of the square from (0, 0) to (1, 1). */
+/** The minimum over a grid of (steps + 1)^2 points of the square from (0, 0) to (1, 1). */
 KVS_API kvs_status kvs_theorem3_minimum(kvs_coefficients *where, double *loss,
                                         const kvs_theorem3 *problem, size_t steps, kvs_err *err);
 
-/* Gradient descent on all four coefficients with Adam (0.9, 0.999). */
+/** Gradient descent on all four coefficients with Adam (0.9, 0.999). */
 typedef struct kvs_descent {
     double lr;
     uint64_t steps;
-    /* Called before each step 1, 2, ... with its starting point; may be NULL. */
+    /** Called before each step 1, 2, ... with its starting point; may be NULL. */
     void (*visit)(void *user, uint64_t step, double loss, const kvs_coefficients *at);
     void *user;
 } kvs_descent;
@@ -283,16 +552,16 @@ typedef struct kvs_descent {
 KVS_API kvs_status kvs_theorem3_descend(kvs_coefficients *at, const kvs_theorem3 *problem,
                                         const kvs_descent *descent, kvs_err *err);
 
-/* Draws at most KVS_PANELS_MAX squares as SVG, `columns` per row: colours and contours of the loss,
+/** Draws at most KVS_PANELS_MAX squares as SVG, `columns` per row: colours and contours of the loss,
  * and lines of steepest descent.  Needs gnuplot. */
 enum { KVS_PANELS_MAX = 12 };
 
 KVS_API kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panels, size_t count,
                                       size_t columns, kvs_err *err);
 
-/* ---- lens: what the heads of a model do ------------------------------------------------------ */
+/**< ---- lens: what the heads of a model do ------------------------------------------------------ */
 
-/* The attention of one head to each position (A), and to each token's content after the shift of
+/** The attention of one head to each position (A), and to each token's content after the shift of
  * values (A_V): with taps b1 for the token itself and b2 for the one before,
  *
  *     A_V[t, j] = b1 A[t, j] + b2 A[t, j + 1]
@@ -302,32 +571,32 @@ KVS_API kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panel
 typedef struct kvs_pattern {
     size_t layer, head, kv_head;
     size_t tokens;
-    const float *places, *contents; /* [tokens, tokens]: A and A_V; row t is for query token t */
+    const float *places, *contents; /**< [tokens, tokens]: A and A_V; row t is for query token t */
 } kvs_pattern;
 
-/* Runs the model on one sequence and calls `visit` with the pattern of each head, layer by layer.
+/** Runs the model on one sequence and calls `visit` with the pattern of each head, layer by layer.
  * A pattern is borrowed until the callback returns. */
 KVS_API kvs_status kvs_patterns(const kvs_model *model, const int32_t *ids, size_t count,
                                 void (*visit)(void *user, const kvs_pattern *pattern), void *user,
                                 kvs_err *err);
 
-/* Random tokens, then the same tokens again: token t of the second half equals token t - length. */
+/** Random tokens, then the same tokens again: token t of the second half equals token t - length. */
 typedef struct kvs_lens_options {
-    size_t length; /* of one half; at most half the model's context */
+    size_t length; /**< of one half; at most half the model's context */
     size_t sequences;
     uint64_t seed;
-    size_t first_id; /* ids below it are not drawn */
+    size_t first_id; /**< ids below it are not drawn */
 } kvs_lens_options;
 
 KVS_API void kvs_lens_options_init(kvs_lens_options *options);
-/* Checks the options against a model, and cuts the length to half its context. */
+/** Checks the options against a model, and cuts the length to half its context. */
 KVS_API kvs_status kvs_lens_options_finish(kvs_lens_options *options, const kvs_model *model,
                                            kvs_err *err);
-/* Sequence `index`, 2 * length ids. */
+/** Sequence `index`, 2 * length ids. */
 KVS_API void kvs_lens_sequence(int32_t *ids, const kvs_lens_options *options,
                                const kvs_model *model, size_t index);
 
-/* Mean attention of a head.  induction: from tokens of the second half to the token after their
+/** Mean attention of a head.  induction: from tokens of the second half to the token after their
  * earlier occurrence.  duplicate: from these to the earlier occurrence itself.  previous: from all
  * tokens but the first to the previous token. */
 typedef struct kvs_head_scores {
@@ -336,147 +605,147 @@ typedef struct kvs_head_scores {
 
 typedef struct kvs_head_reading {
     size_t layer, head, kv_head;
-    kvs_head_scores places, contents; /* by A, and by A_V */
-    double previous_keys; /* alpha2 / (|alpha1| + |alpha2|); NaN unless keys have two taps */
+    kvs_head_scores places, contents; /**< by A, and by A_V */
+    double previous_keys; /**< alpha2 / (|alpha1| + |alpha2|); NaN unless keys have two taps */
 } kvs_head_reading;
 
-/* Attention heads of all layers. */
+/** Attention heads of all layers. */
 KVS_API size_t kvs_lens_heads(const kvs_model *model);
-/* One result per head, kvs_lens_heads of them, layer by layer.  `options` must have passed
+/** One result per head, kvs_lens_heads of them, layer by layer.  `options` must have passed
  * kvs_lens_options_finish. */
 KVS_API kvs_status kvs_lens_read(kvs_head_reading *out, const kvs_model *model,
                                  const kvs_lens_options *options, kvs_err *err);
 
-/* Kinds of heads, by the token that contributes more to their keys and to their values.  The second
+/** Kinds of heads, by the token that contributes more to their keys and to their values.  The second
  * kind is a one-layer induction head; the last is an ordinary head whose positions are off by
  * one. */
 typedef enum kvs_head_kind {
-    KVS_KEYS_CURRENT_VALUES_CURRENT,   /* alpha1 > alpha2, beta1 > beta2 */
-    KVS_KEYS_PREVIOUS_VALUES_CURRENT,  /* alpha1 <= alpha2, beta1 > beta2 */
-    KVS_KEYS_CURRENT_VALUES_PREVIOUS,  /* alpha1 > alpha2, beta1 <= beta2 */
-    KVS_KEYS_PREVIOUS_VALUES_PREVIOUS, /* alpha1 <= alpha2, beta1 <= beta2 */
+    KVS_KEYS_CURRENT_VALUES_CURRENT,   /**< alpha1 > alpha2, beta1 > beta2 */
+    KVS_KEYS_PREVIOUS_VALUES_CURRENT,  /**< alpha1 <= alpha2, beta1 > beta2 */
+    KVS_KEYS_CURRENT_VALUES_PREVIOUS,  /**< alpha1 > alpha2, beta1 <= beta2 */
+    KVS_KEYS_PREVIOUS_VALUES_PREVIOUS, /**< alpha1 <= alpha2, beta1 <= beta2 */
     KVS_HEAD_KINDS,
 } kvs_head_kind;
 
 KVS_API kvs_head_kind kvs_head_kind_of(const kvs_coefficients *head);
 
-/* The coefficients of all KV heads together. */
+/** The coefficients of all KV heads together. */
 typedef struct kvs_shift_summary {
     size_t heads;
     size_t kinds[KVS_HEAD_KINDS];
-    kvs_estimate alpha_sum, beta_sum;       /* alpha1 + alpha2: mean and standard error */
-    size_t negative_alphas, negative_betas; /* there are two per head */
+    kvs_estimate alpha_sum, beta_sum;       /**< alpha1 + alpha2: mean and standard error */
+    size_t negative_alphas, negative_betas; /**< there are two per head */
 } kvs_shift_summary;
 
-/* Whether the heads of such a shift have kinds: keys and values must be shifted by one token, with
+/** Whether the heads of such a shift have kinds: keys and values must be shifted by one token, with
  * learned taps. */
-KVS_API int kvs_shift_has_kinds(const kvs_shift_config *shift);
-/* The four coefficients of one head; a shift without kinds returns KVS_E_UNSUPPORTED. */
+KVS_API int kvs_shift_has_kinds(const kvs_model_config *config);
+/** The four coefficients of one head; a shift without kinds returns KVS_E_UNSUPPORTED. */
 KVS_API kvs_status kvs_head_coefficients(kvs_coefficients *out, const kvs_model *model,
                                          size_t layer, size_t kv_head, kvs_err *err);
 KVS_API kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model,
                                        kvs_err *err);
 
-/* Draws the patterns of all heads (at most KVS_DRAWN_HEADS_MAX) on the first sequence of `options`
+/** Draws the patterns of all heads (at most KVS_DRAWN_HEADS_MAX) on the first sequence of `options`
  * as SVG, A next to A_V.  Needs gnuplot. */
 enum { KVS_DRAWN_HEADS_MAX = 256 };
 
 KVS_API kvs_status kvs_patterns_draw(const char *svg, const kvs_model *model,
                                      const kvs_lens_options *options, kvs_err *err);
-/* ---- the paper's experiments ----------------------------------------------------------------- */
+/**< ---- the paper's experiments ----------------------------------------------------------------- */
 
 typedef enum kvs_scale {
-    KVS_SCALE_SMOKE, /* seconds: tests that everything works; no evidence about the claim */
-    KVS_SCALE_DESK,  /* minutes on two cores: scaled down so that the claim is still visible */
-    KVS_SCALE_PAPER, /* the paper's own settings, for a cluster */
+    KVS_SCALE_SMOKE, /**< seconds: tests that everything works; no evidence about the claim */
+    KVS_SCALE_DESK,  /**< minutes on two cores: scaled down so that the claim is still visible */
+    KVS_SCALE_PAPER, /**< the paper's own settings, for a cluster */
 } kvs_scale;
 
 enum { KVS_SCALES = 3 };
 
-/* smoke, desk, paper */
+/** smoke, desk, paper */
 KVS_API const char *kvs_scale_name(kvs_scale scale);
 KVS_API kvs_status kvs_scale_parse(kvs_scale *out, const char *name, kvs_err *err);
 
 typedef struct kvs_experiment {
-    const char *name;                 /* "induction-depth" */
-    const char *figure;               /* in the paper: "Fig. 1a" */
-    const char *claim;                /* the paper's claim in one sentence */
-    const char *settings[KVS_SCALES]; /* what runs at each scale, and how it was scaled */
-    size_t seeds[KVS_SCALES];         /* default number of seeds per arm */
-    int learns_text;                  /* needs texts, except at scale smoke */
-    int takes_model;                  /* can measure a given model instead of training one */
+    const char *name;                 /**< "induction-depth" */
+    const char *figure;               /**< in the paper: "Fig. 1a" */
+    const char *claim;                /**< the paper's claim in one sentence */
+    const char *settings[KVS_SCALES]; /**< what runs at each scale, and how it was scaled */
+    size_t seeds[KVS_SCALES];         /**< default number of seeds per arm */
+    int learns_text;                  /**< needs texts, except at scale smoke */
+    int takes_model;                  /**< can measure a given model instead of training one */
 } kvs_experiment;
 
-KVS_API const kvs_experiment *kvs_experiment_at(size_t index); /* NULL past the end */
+KVS_API const kvs_experiment *kvs_experiment_at(size_t index); /**< NULL past the end */
 
-/* A run that is part of an experiment. */
+/** A run that is part of an experiment. */
 typedef enum kvs_run_state {
     KVS_RUN_NEW,
     KVS_RUN_BEGUN,
     KVS_RUN_DONE,
-    KVS_RUN_DIVERGED, /* its loss was not finite, which ended it */
+    KVS_RUN_DIVERGED, /**< its loss was not finite, which ended it */
 } kvs_run_state;
 
 typedef struct kvs_planned_run {
-    const char *name; /* name of its folder */
-    const char *arm;  /* for example "KV shifting, 1 layer" */
+    const char *name; /**< name of its folder */
+    const char *arm;  /**< for example "KV shifting, 1 layer" */
     uint64_t seed;
     uint64_t parameters, steps;
-    double tokens, flops; /* in the whole run */
-    double bytes;         /* memory */
+    double tokens, flops; /**< in the whole run */
+    double bytes;         /**< memory */
     kvs_run_state state;
 } kvs_planned_run;
 
 typedef enum kvs_verdict {
     KVS_VERDICT_REPRODUCED,
-    KVS_VERDICT_NOT,       /* the results contradict the claim */
-    KVS_VERDICT_TOO_SMALL, /* this scale does not allow a conclusion */
+    KVS_VERDICT_NOT,       /**< the results contradict the claim */
+    KVS_VERDICT_TOO_SMALL, /**< this scale does not allow a conclusion */
 } kvs_verdict;
 
-/* reproduced, not reproduced, not at this scale */
+/** reproduced, not reproduced, not at this scale */
 KVS_API const char *kvs_verdict_name(kvs_verdict verdict);
 
 typedef struct kvs_claim {
     const char *claim;
-    const char *paper;  /* the paper's value or statement */
-    double ours, error; /* our value and its standard error; NaN = none */
-    const char *unit;   /* of both, "" = none */
+    const char *paper;  /**< the paper's value or statement */
+    double ours, error; /**< our value and its standard error; NaN = none */
+    const char *unit;   /**< of both, "" = none */
     size_t seeds;
     kvs_verdict verdict;
-    const char *detail; /* reason for the verdict: "p = 0.003, lower for 5 of 5 seeds" */
+    const char *detail; /**< reason for the verdict: "p = 0.003, lower for 5 of 5 seeds" */
 } kvs_claim;
 
 typedef struct kvs_repro_progress {
-    const kvs_planned_run *run; /* number `index` of `count` */
+    const kvs_planned_run *run; /**< number `index` of `count` */
     size_t index, count;
-    const kvs_step_record *record; /* NULL: the run starts or has ended */
-    double seconds_left;           /* of the whole experiment, estimated from its speed so far; NaN
+    const kvs_step_record *record; /**< NULL: the run starts or has ended */
+    double seconds_left; /**< of the whole experiment, estimated from its speed so far; NaN
                                       at first */
 } kvs_repro_progress;
 
 typedef struct kvs_repro_options {
     kvs_scale scale;
-    size_t seeds;             /* 0 = the experiment's own number */
-    const char *out;          /* folder; NULL = this is a plan only */
-    int resume;               /* continue with what is in the folder */
-    const char *reuse;        /* a folder of experiments; its finished runs are used for equal
+    size_t seeds;             /**< 0 = the experiment's own number */
+    const char *out;          /**< folder; NULL = this is a plan only */
+    int resume;               /**< continue with what is in the folder */
+    const char *reuse;        /**< a folder of experiments; its finished runs are used for equal
                                  planned runs; NULL = none */
-    const char *const *texts; /* files or folders of files, for models that learn text */
+    const char *const *texts; /**< files or folders of files, for models that learn text */
     size_t text_count;
-    const char *model;   /* a trained model to measure instead; NULL = train the experiment's own */
-    double dropout;      /* dropout that stays on during its measurement */
-    const char *command; /* recorded in the results; NULL = none */
-    /* Called before the first step of each run, after every step, and at the end of the run.
+    const char *model; /**< a trained model to measure instead; NULL = train the experiment's own */
+    double dropout;    /**< dropout that stays on during its measurement */
+    const char *command; /**< recorded in the results; NULL = none */
+    /** Called before the first step of each run, after every step, and at the end of the run.
      * Non-zero stops cleanly; a later call with `resume` continues from there. */
     int (*progress)(void *user, const kvs_repro_progress *progress);
-    /* Called with one line about something unusual; may be NULL. */
+    /** Called with one line about something unusual; may be NULL. */
     void (*notice)(void *user, const char *line);
     void *user;
 } kvs_repro_options;
 
 typedef struct kvs_repro kvs_repro;
 
-/* Plans an experiment: writes nothing, and reads only the state of the runs in the folder.  The
+/** Plans an experiment: writes nothing, and reads only the state of the runs in the folder.  The
  * options are borrowed.  If the runtime has ranks, the runs are split over them: each run is
  * executed by one rank, all ranks make the same calls and share the folder. */
 KVS_API kvs_status kvs_repro_create(kvs_repro **out, kvs_runtime *rt, const char *name,
@@ -484,20 +753,20 @@ KVS_API kvs_status kvs_repro_create(kvs_repro **out, kvs_runtime *rt, const char
 KVS_API void kvs_repro_free(kvs_repro *repro);
 KVS_API const kvs_experiment *kvs_repro_experiment(const kvs_repro *repro);
 KVS_API const kvs_planned_run *kvs_repro_run_at(const kvs_repro *repro, size_t index);
-/* Estimated seconds for the remaining runs on this machine, with its ranks. */
+/** Estimated seconds for the remaining runs on this machine, with its ranks. */
 KVS_API double kvs_repro_seconds(const kvs_repro *repro);
 
-/* Executes the plan.  The folder then contains runs/ (run folders as kvs_train writes them),
+/** Executes the plan.  The folder then contains runs/ (run folders as kvs_train writes them),
  * results.json (the claims), experiment.json, figures as SVG and CSV, runs.csv, page.html and
  * page.md.  *finished is 0 if it was stopped.  Only rank 0 has the claims. */
 KVS_API kvs_status kvs_repro_run(kvs_repro *repro, int *finished, kvs_err *err);
-/* The claims with their verdicts; NULL past the end. */
+/** The claims with their verdicts; NULL past the end. */
 KVS_API const kvs_claim *kvs_repro_claim(const kvs_repro *repro, size_t index);
 
-/* Joins the finished experiments in `dir` and its folders into one self-contained page. */
+/** Joins the finished experiments in `dir` and its folders into one self-contained page. */
 KVS_API kvs_status kvs_repro_report(const char *dir, const char *html, size_t *experiments,
                                     kvs_err *err);
-/* Writes their claims and verdicts as one Markdown table with links to the folders. */
+/** Writes their claims and verdicts as one Markdown table with links to the folders. */
 KVS_API kvs_status kvs_repro_summary(const char *dir, const char *markdown, size_t *experiments,
                                      kvs_err *err);
 

@@ -12,7 +12,6 @@ const kvs_build_info *kvs_build(void)
         .version = VERSION,
         .commit = KVSI_COMMIT,
         .compiler = KVSI_COMPILER,
-        .blas = "built in",
         .openmp = KVSI_OPENMP,
     };
 

@@ -1,6 +1,6 @@
 /* base/setting.h - one row describes one setting: a field of a configuration struct.
  *
- *     struct config { size_t dim; kvs_head head; };
+ *     struct config { size_t dim; kvsi_head_kind head; };
  *     static const kvsi_setting rows[] = {
  *         {.name = "dim", .kind = KVSI_SETTING_SIZE, .offset = offsetof(struct config, dim),
  *          .low = 1, ...},

@@ -5,7 +5,7 @@
 
 /* Names in messages come from files and command lines: control characters in them must not break
  * the line or control the terminal. */
-static void tame(char *text)
+static void sanitize(char *text)
 {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' || *text == 127)
@@ -41,7 +41,7 @@ kvs_status(kvsi_fail)(kvs_err *err, kvs_status status, const char *format, ...)
         va_start(args, format);
         vsnprintf(err->message, sizeof err->message, format, args);
         va_end(args);
-        tame(err->message);
+        sanitize(err->message);
     }
     return status;
 }
@@ -57,11 +57,26 @@ kvs_status kvsi_in_file(kvs_status status, const kvs_err *inner, const char *wha
 const char *kvs_status_text(kvs_status status)
 {
     switch (status) {
-#define STATUS_CASE(name, value, text)                                                             \
-    case name:                                                                                     \
-        return text;
-        KVS_STATUS_LIST(STATUS_CASE)
-#undef STATUS_CASE
+    case KVS_OK:
+        return "done";
+    case KVS_E_INVALID:
+        return "invalid argument";
+    case KVS_E_NOMEM:
+        return "out of memory";
+    case KVS_E_IO:
+        return "input or output failed";
+    case KVS_E_FORMAT:
+        return "malformed file";
+    case KVS_E_UNSUPPORTED:
+        return "not supported here";
+    case KVS_E_LIMIT:
+        return "limit exceeded";
+    case KVS_E_DIVERGED:
+        return "training diverged";
+    case KVS_E_EXISTS:
+        return "already exists";
+    case KVS_E_STOPPED:
+        return "stopped by the caller";
     }
     return "unknown status";
 }

@@ -45,6 +45,13 @@ kvs_status kvsi_in_file(kvs_status status, const kvs_err *inner, const char *wha
             return try_status;                                                                     \
     } while (0)
 
+/* Refuses a NULL argument of a public call, which has a parameter `err`. */
+#define NEED(pointer)                                                                              \
+    do {                                                                                           \
+        if (!(pointer))                                                                            \
+            return kvsi_fail(err, KVS_E_INVALID, "%s is NULL", #pointer);                          \
+    } while (0)
+
 #define TRY_OUT(call)                                                                              \
     do {                                                                                           \
         st = (call);                                                                               \

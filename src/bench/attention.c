@@ -21,7 +21,7 @@ static kvs_model_config config_of(const kvs_bench_attention_options *o)
 {
     kvs_model_config c;
 
-    kvs_model_config_init(&c);
+    kvsi_model_config_init(&c);
     c.vocab = 2;
     c.dim = o->heads * o->head_size;
     c.layers = 1;
@@ -30,7 +30,8 @@ static kvs_model_config config_of(const kvs_bench_attention_options *o)
     c.ffn = 1;
     c.no_mlp = 1;
     c.context = o->length;
-    c.shift = o->shift;
+    if (o->shift)
+        c.shift = o->shift->shift;
     return c;
 }
 

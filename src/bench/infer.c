@@ -49,19 +49,26 @@ static kvs_status contender_init(contender *c, kvs_bench_inference *b, const cha
     const size_t pass = largest(largest(o->prompt, o->depth), o->batch);
     const size_t capacity = largest(o->prompt, o->depth + o->generate);
 
-    TRY(kvs_model_open(&c->model, b->rt, path, err));
+    TRY(kvs_model_load(&c->model, b->rt, path,
+                       &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1}, err));
     if (c->model->config.context < capacity)
         return kvsi_fail(err, KVS_E_LIMIT, "'%s' has a context of %zu tokens, %zu are needed", path,
                          c->model->config.context, capacity);
-    TRY(kvs_runner_create(&c->runner, c->model, o->batch, pass < 512 ? pass : 512, err));
+    TRY(kvs_runner_create(&c->runner, c->model,
+                          &(kvs_runner_options){.size = sizeof(kvs_runner_options),
+                                                .sequences = o->batch,
+                                                .tokens = pass < 512 ? pass : 512},
+                          err));
     c->sessions = kvsi_alloc(o->batch, sizeof *c->sessions);
     if (!c->sessions)
         return kvsi_no_memory(err, "%zu sequences", o->batch);
     for (size_t i = 0; i < o->batch; i++)
-        TRY(kvs_session_create_with(
-            &c->sessions[i], c->model,
-            &(kvs_session_options){.capacity = capacity, .cache = o->cache, .runner = c->runner},
-            err));
+        TRY(kvs_session_create(&c->sessions[i], c->model,
+                               &(kvs_session_options){.size = sizeof(kvs_session_options),
+                                                      .capacity = capacity,
+                                                      .cache = o->cache,
+                                                      .runner = c->runner},
+                               err));
     return KVS_OK;
 }
 
@@ -107,7 +114,9 @@ kvs_status kvs_bench_inference_create(kvs_bench_inference **out, kvs_runtime *rt
         return kvsi_no_memory(err, "a bench");
     *b = (kvs_bench_inference){.rt = rt, .options = *options, .start_rss = kvsi_memory_peak()};
     started = kvsi_clock_seconds();
-    TRY_OUT(kvs_model_open(&b->measured.model, rt, options->path, err));
+    TRY_OUT(kvs_model_load(&b->measured.model, rt, options->path,
+                           &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
+                           err));
     b->load = kvsi_clock_seconds() - started;
     kvs_model_free(b->measured.model);
     b->measured.model = NULL;
@@ -143,7 +152,8 @@ static kvs_status feed_all(kvs_bench_inference *b, contender *c, size_t from, si
     const kvs_model_config *config = &c->model->config;
 
     for (size_t i = 0; i < sequences; i++)
-        b->feeds[i] = (kvs_feed){.session = c->sessions[i],
+        b->feeds[i] = (kvs_feed){.size = sizeof(kvs_feed),
+                                 .session = c->sessions[i],
                                  .ids = b->ids + from,
                                  .count = count,
                                  .logits = b->logits + i * largest(config->vocab, config->dim)};
@@ -278,7 +288,7 @@ kvs_status kvs_bench_inference_get(const kvs_bench_inference *bench, kvs_bench_i
 
     if (b->rounds < 2)
         return kvsi_fail(err, KVS_E_INVALID, "nothing was measured: the first round is warm-up");
-    TRY(kvs_model_config_sizes(&m->config, &sizes, err));
+    TRY(kvs_model_config_sizes(&sizes, &m->config, err));
     *out = (kvs_bench_infer_result){
         .rounds = b->rounds - 1,
         .prompt = kvsi_samples_times(&b->measured.prompts),

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/math.h"
 #include "base/memory.h"
+#include "bench/models.h"
 #include "bench/probe.h"
 #include "bench/samples.h"
 #include "kernels/runtime.h"
@@ -15,15 +16,15 @@ enum { SITES = 4 };
 
 /* ---- which products ---- */
 
-static void add_model(kvs_bench_machine *m, const kvs_bench_model *model)
+static void add_model(kvs_bench_machine *m, const kvsi_bench_model *model)
 {
     const kvs_model_config *c = &model->config;
     const size_t kv_dim = c->kv_heads * (c->dim / c->heads);
     const kvs_bench_gemm shapes[SITES] = {
         {.site = "qkv", .rows = c->dim + 2 * kv_dim, .cols = c->dim},
         {.site = "o", .rows = c->dim, .cols = c->dim},
-        {.site = c->body == KVS_BODY_GPT2 ? "up" : "gate_up",
-         .rows = c->body == KVS_BODY_GPT2 ? c->ffn : 2 * c->ffn,
+        {.site = c->body == KVSI_BODY_GPT2 ? "up" : "gate_up",
+         .rows = c->body == KVSI_BODY_GPT2 ? c->ffn : 2 * c->ffn,
          .cols = c->dim},
         {.site = "down", .rows = c->dim, .cols = c->ffn},
     };
@@ -43,9 +44,9 @@ static kvs_status list_gemms(kvs_bench_machine *m, kvs_err *err)
 
     m->gemm[m->gemms++] = (kvs_bench_gemm){"square", "2048", .tokens = 2048, 2048, 2048};
     for (size_t i = 0; (name = kvs_bench_model_name(i)) != NULL; i++) {
-        kvs_bench_model model;
+        kvsi_bench_model model;
 
-        TRY(kvs_bench_model_get(&model, name, err));
+        TRY(kvsi_bench_model_get(&model, name, err));
         add_model(m, &model);
     }
     return KVS_OK;

@@ -1,7 +1,5 @@
 /* The models of the benchmarks. */
-#include "base/status.h"
-#include "base/text.h"
-#include "kvshift/kvshift_lab.h"
+#include "bench/models.h"
 
 #include <string.h>
 
@@ -36,15 +34,15 @@ const char *kvs_bench_model_name(size_t index)
     return r ? r->name : NULL;
 }
 
-static void fill(kvs_bench_model *out, const row *r)
+static void fill(kvsi_bench_model *out, const row *r)
 {
     kvs_model_config *c = &out->config;
 
-    *out = (kvs_bench_model){
+    *out = (kvsi_bench_model){
         .name = r->name, .batch = r->batch, .length = r->length, .steps = r->steps};
-    kvs_model_config_init(c);
+    kvsi_model_config_init(c);
     if (r == &gpt2)
-        kvs_model_config_set_body(c, KVS_BODY_GPT2);
+        kvsi_model_config_set_body(c, KVSI_BODY_GPT2);
     c->vocab = r->vocab;
     c->dim = r->dim;
     c->layers = r->layers;
@@ -64,7 +62,7 @@ static const char *name_at(const void *names, size_t index)
     return kvs_bench_model_name(index);
 }
 
-kvs_status kvs_bench_model_get(kvs_bench_model *out, const char *name, kvs_err *err)
+kvs_status kvsi_bench_model_get(kvsi_bench_model *out, const char *name, kvs_err *err)
 {
     const char *nearest = kvsi_nearest_name(name, name_at, NULL);
     const row *r;
@@ -77,4 +75,26 @@ kvs_status kvs_bench_model_get(kvs_bench_model *out, const char *name, kvs_err *
     return kvsi_fail(err, KVS_E_INVALID, "unknown bench model '%s'%s%s%s", name,
                      nearest ? "; did you mean '" : "", nearest ? nearest : "",
                      nearest ? "'?" : "");
+}
+
+kvs_status kvs_bench_model_get(kvs_bench_model *out, const char *name, kvs_err *err)
+{
+    kvsi_bench_model model;
+
+    NEED(out);
+    NEED(name);
+    TRY(kvsi_bench_model_get(&model, name, err));
+    *out = (kvs_bench_model){model.name, model.batch, model.length, model.steps};
+    return KVS_OK;
+}
+
+kvs_status kvs_bench_model_config(kvs_model_config **out, const char *name, kvs_err *err)
+{
+    kvsi_bench_model model;
+
+    NEED(out);
+    *out = NULL;
+    NEED(name);
+    TRY(kvsi_bench_model_get(&model, name, err));
+    return kvs_model_config_copy(out, &model.config, err);
 }

@@ -69,7 +69,7 @@ static work attention(size_t count, const kvsi_attention *a)
 static const char *site_of(const kvsi_profile *profile, size_t rows, size_t cols)
 {
     const kvs_model_config *c = &profile->config;
-    const size_t up = c->body == KVS_BODY_GPT2 ? c->ffn : 2 * c->ffn;
+    const size_t up = c->body == KVSI_BODY_GPT2 ? c->ffn : 2 * c->ffn;
 
     if (rows == 0)
         return NULL;
@@ -78,7 +78,7 @@ static const char *site_of(const kvsi_profile *profile, size_t rows, size_t cols
     if (cols == c->dim && rows == c->dim + 2 * c->kv_heads * (c->dim / c->heads))
         return "qkv";
     if (cols == c->dim && rows == up)
-        return c->body == KVS_BODY_GPT2 ? "up" : "gate_up";
+        return c->body == KVSI_BODY_GPT2 ? "up" : "gate_up";
     if (cols == c->ffn && rows == c->dim)
         return "down";
     return "gates";

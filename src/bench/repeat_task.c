@@ -9,13 +9,13 @@
 #include <string.h>
 
 typedef struct repeat_task {
-    kvs_task base;
+    kvs_data base;
     size_t batch, length;
     int32_t *row; /* [batch * length + 1] */
     kvsi_profile *profile;
 } repeat_task;
 
-static size_t draw(const kvs_task *task, kvsi_random *random, int32_t *ids, int32_t *targets,
+static size_t draw(const kvs_data *task, kvsi_random *random, int32_t *ids, int32_t *targets,
                    uint8_t *scored)
 {
     const repeat_task *t = (const repeat_task *)task;
@@ -33,7 +33,7 @@ static size_t draw(const kvs_task *task, kvsi_random *random, int32_t *ids, int3
     return t->length;
 }
 
-static json_t *describe(const kvs_task *task)
+static json_t *describe(const kvs_data *task)
 {
     const repeat_task *t = (const repeat_task *)task;
 
@@ -41,7 +41,7 @@ static json_t *describe(const kvs_task *task)
                      "length", (json_int_t)t->length);
 }
 
-static void release(kvs_task *task)
+static void release(kvs_data *task)
 {
     repeat_task *t = (repeat_task *)task;
 
@@ -52,7 +52,7 @@ static void release(kvs_task *task)
 static const kvsi_task_ops repeat_ops = {
     .name = "repeat", .draw = draw, .describe = describe, .release = release};
 
-kvs_status kvsi_repeat_task_create(kvs_task **out, const kvs_bench_model *model,
+kvs_status kvsi_repeat_task_create(kvs_data **out, const kvsi_bench_model *model,
                                    kvsi_profile *profile, kvs_err *err)
 {
     repeat_task *t = kvsi_alloc(1, sizeof *t);
@@ -66,7 +66,7 @@ kvs_status kvsi_repeat_task_create(kvs_task **out, const kvs_bench_model *model,
         kvsi_free(t);
         return kvsi_no_memory(err, "a batch of %zu times %zu tokens", model->batch, model->length);
     }
-    t->base = (kvs_task){.ops = &repeat_ops,
+    t->base = (kvs_data){.ops = &repeat_ops,
                          .vocab = model->config.vocab,
                          .max_tokens = model->length,
                          .mean_tokens = (double)model->length};
@@ -80,7 +80,7 @@ kvs_status kvsi_repeat_task_create(kvs_task **out, const kvs_bench_model *model,
     return KVS_OK;
 }
 
-kvs_status kvsi_repeat_task_save(const kvs_task *task, const char *dir, kvs_err *err)
+kvs_status kvsi_repeat_task_save(const kvs_data *task, const char *dir, kvs_err *err)
 {
     const repeat_task *t = (const repeat_task *)task;
     const kvsi_file_tensor tensor = {.name = "tokens",

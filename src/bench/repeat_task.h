@@ -5,12 +5,13 @@
 #ifndef KVSI_BENCH_REPEAT_TASK_H
 #define KVSI_BENCH_REPEAT_TASK_H
 
+#include "bench/models.h"
 #include "bench/profile.h"
 
 /* Its time is added to `profile`, unless that is NULL. */
-kvs_status kvsi_repeat_task_create(kvs_task **out, const kvs_bench_model *model,
+kvs_status kvsi_repeat_task_create(kvs_data **out, const kvsi_bench_model *model,
                                    kvsi_profile *profile, kvs_err *err);
 /* tokens[batch * length + 1] as batch.safetensors in a folder. */
-kvs_status kvsi_repeat_task_save(const kvs_task *task, const char *dir, kvs_err *err);
+kvs_status kvsi_repeat_task_save(const kvs_data *task, const char *dir, kvs_err *err);
 
 #endif

@@ -9,6 +9,7 @@
 #include "bench/repeat_task.h"
 #include "bench/samples.h"
 #include "kernels/runtime.h"
+#include "train/trainer.h"
 
 #include <math.h>
 
@@ -26,9 +27,11 @@ struct kvs_bench_training {
     kvs_runtime *plain;    /* borrowed */
     kvs_runtime profiling; /* the same with the profile's table */
     kvsi_profile profile;
-    kvs_bench_train_options options;
+    kvsi_bench_model model;
+    int profiled;
+    int alone; /* the same without the shift is not measured */
     kvs_train_config train;
-    kvs_task *task;
+    kvs_data *task;
     kvsi_probe probe;
     kvsi_samples peaks;
     contender measured, unshifted;
@@ -53,16 +56,16 @@ static void contender_release(contender *c)
     kvsi_samples_release(&c->times);
 }
 
-static kvs_train_config settings_of(const kvs_bench_model *model)
+static kvs_train_config settings_of(const kvsi_bench_model *model)
 {
     kvs_train_config c;
 
-    kvs_train_config_init(&c);
+    kvsi_train_config_init(&c);
     c.steps = UINT32_MAX; /* the rate is constant: no step is the last */
     c.warmup = 0;
     c.batch = model->batch;
     c.accumulate = 1;
-    c.schedule = KVS_SCHEDULE_CONSTANT;
+    c.schedule = KVSI_SCHEDULE_CONSTANT;
     c.lr = 1e-4;
     c.beta1 = 0.9;
     c.beta2 = 0.999;
@@ -83,18 +86,21 @@ kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
     *out = NULL;
     if (!b)
         return kvsi_no_memory(err, "a bench");
-    *b = (kvs_bench_training){.plain = rt, .profiling = *rt, .options = *options};
-    config = &b->options.model.config;
-    if (config->context < options->model.length)
-        config->context = options->model.length;
+    *b = (kvs_bench_training){
+        .plain = rt, .profiling = *rt, .alone = options->alone, .profiled = options->profile};
+    b->model = (kvsi_bench_model){
+        .config = *options->config, .batch = options->batch, .length = options->length};
+    config = &b->model.config;
+    if (config->context < options->length)
+        config->context = options->length;
     TRY_OUT(kvs_model_config_finish(config, err));
     kvsi_profile_init(&b->profile, rt->ops, config);
     b->profiling.ops = &b->profile.table;
-    b->train = settings_of(&b->options.model);
+    b->train = settings_of(&b->model);
     b->train.recompute = options->recompute;
     TRY_OUT(kvs_train_config_check(&b->train, err));
-    TRY_OUT(kvsi_repeat_task_create(&b->task, &b->options.model,
-                                    options->profile ? &b->profile : NULL, err));
+    TRY_OUT(
+        kvsi_repeat_task_create(&b->task, &b->model, options->profile ? &b->profile : NULL, err));
     TRY_OUT(contender_init(&b->measured, b, options->profile ? &b->profiling : rt, config, err));
     kvsi_probe_init(&b->probe, rt->ops, rt->threads);
     *out = b;
@@ -110,7 +116,7 @@ void kvs_bench_training_free(kvs_bench_training *bench)
         return;
     contender_release(&bench->measured);
     contender_release(&bench->unshifted);
-    kvs_task_free(bench->task);
+    kvs_data_free(bench->task);
     kvsi_samples_release(&bench->peaks);
     kvsi_free(bench);
 }
@@ -129,7 +135,7 @@ static kvs_status step(contender *c, int counts, double *seconds, double *loss, 
     const double started = kvsi_clock_seconds();
     kvs_step_record record;
 
-    TRY(kvs_trainer_step(c->trainer, &record, err));
+    TRY(kvsi_trainer_step(c->trainer, &record, err));
     *seconds = kvsi_clock_seconds() - started;
     *loss = record.loss;
     if (!counts)
@@ -142,9 +148,9 @@ static kvs_status step(contender *c, int counts, double *seconds, double *loss, 
  * measured is that of one model. */
 static kvs_status add_unshifted(kvs_bench_training *b, kvs_err *err)
 {
-    kvs_model_config config = b->options.model.config;
+    kvs_model_config config = b->model.config;
 
-    if (b->options.alone || config.shift.targets == 0 || b->rounds != 1)
+    if (b->alone || config.shift.targets == 0 || b->rounds != 1)
         return KVS_OK;
     config.shift.targets = 0;
     return contender_init(&b->unshifted, b, b->plain, &config, err);
@@ -201,7 +207,7 @@ kvs_status kvs_bench_training_get(const kvs_bench_training *bench, kvs_bench_tra
         .loss_first = b->loss_first,
         .loss_last = b->loss_last,
     };
-    if (b->options.profile)
+    if (b->profiled)
         out->ops = kvsi_profile_summarise(&b->profile, counted, b->measured.total / (double)counted,
                                           out->op);
     return KVS_OK;

@@ -109,7 +109,7 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     (void)call;
     if (s->bench.kv_heads == 0)
         s->bench.kv_heads = s->bench.heads;
-    TRY_OUT(kvs_shift_parse(&s->bench.shift, &form_said, s->shift, err));
+    TRY_OUT(kvsi_shift_parse(&s->bench.shift, &form_said, s->shift, err));
     TRY_OUT(kvsi_bench_runtime(&rt, &s->run, err));
     TRY_OUT(kvs_bench_attention_run(&found, rt, &s->bench, err));
     if (s->run.json)
@@ -126,7 +126,7 @@ static void set_defaults(void *data)
     settings *s = data;
     kvs_model_config model;
 
-    kvs_model_config_init(&model);
+    kvsi_model_config_init(&model);
     s->bench.shift = model.shift;
 }
 

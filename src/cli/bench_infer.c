@@ -108,7 +108,7 @@ static kvs_status write_model(char **out, const subjects *s, const char *name,
 {
     kvs_convert_options c;
 
-    kvs_convert_options_init(&c);
+    kvs_convert_options_init(&c, sizeof c);
     *out = kvsi_path_join(s->folder, name);
     if (!*out)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory");
@@ -131,13 +131,13 @@ static kvs_status describe(kvs_model_config *out, const settings *s, kvs_err *er
     if (kvs_bench_model_get(&model, s->model, NULL) == KVS_OK)
         *out = model.config;
     else {
-        kvs_model_config_init(out);
-        if (kvs_model_config_preset(out, s->model, NULL) != KVS_OK)
+        kvsi_model_config_init(out);
+        if (kvsi_model_config_preset(out, s->model, NULL) != KVS_OK)
             return kvsi_fail(err, KVS_E_INVALID,
                              "'%s' is not a model's folder or file, a bench model or a preset",
                              s->model);
     }
-    TRY(kvs_shift_parse(&out->shift, &form_said, s->shift ? s->shift : "none", err));
+    TRY(kvsi_shift_parse(&out->shift, &form_said, s->shift ? s->shift : "none", err));
     if (out->context < needed)
         out->context = needed;
     return kvs_model_config_finish(out, err);

@@ -244,7 +244,7 @@ static kvs_status choose(kvs_bench_train_options *o, const settings *s, kvs_err 
         o->model.length = s->length;
     if (s->steps > 0)
         o->model.steps = s->steps;
-    return kvs_shift_parse(&o->model.config.shift, &form_said, s->shift, err);
+    return kvsi_shift_parse(&o->model.config.shift, &form_said, s->shift, err);
 }
 
 static int holds(const char *dir, const char *name)

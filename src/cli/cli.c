@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/options_config.h"
 #include "cli/signals.h"
+#include "kvshift/kvshift_mpi.h"
 
 #include <stdio.h>
 #include <stdlib.h>

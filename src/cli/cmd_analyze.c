@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/coefficients.h"
 #include "cli/model_input.h"
+#include "config/config.h"
 #include "kvshift/kvshift_lab.h"
 
 #include <math.h>
@@ -71,7 +72,7 @@ static void analysis_release(analysis *a)
 
 static kvs_status analyze(analysis *a, settings *s, kvs_err *err)
 {
-    const kvs_shift_config *shift;
+    const kvsi_shift_config *shift;
 
     TRY(kvsi_model_input_load(&a->loaded, &s->input, 0, err));
     shift = &kvs_model_get_config(a->loaded.model)->shift;

@@ -5,7 +5,9 @@
 
 kvs_status kvsi_bench_runtime(kvs_runtime **out, const kvsi_bench_run *run, kvs_err *err)
 {
-    const kvs_runtime_options options = {.threads = (int)run->threads, .cpu_level = run->cpu_level};
+    const kvs_runtime_options options = {.size = sizeof(kvs_runtime_options),
+                                         .threads = (int)run->threads,
+                                         .cpu_level = run->cpu_level};
 
     return kvs_runtime_create(out, &options, err);
 }

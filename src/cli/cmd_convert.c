@@ -3,6 +3,7 @@
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
+#include "kvshift/kvshift_files.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -172,7 +173,7 @@ static kvs_status make_options(kvs_convert_options *out, const convert_settings 
 {
     const int random = s->preset != NULL;
 
-    kvs_convert_options_init(out);
+    kvs_convert_options_init(out, sizeof *out);
     out->in = random ? NULL : parsed->arguments[0];
     out->out = parsed->arguments[random ? 0 : 1];
     out->config = random ? &s->model : NULL;
@@ -216,7 +217,7 @@ static void set_defaults(void *data)
 {
     convert_settings *s = data;
 
-    kvsi_model_set_defaults(&s->model, KVS_BODY_LLAMA);
+    kvsi_model_set_defaults(&s->model, KVSI_BODY_LLAMA);
 }
 
 /* --random and --body decide the defaults of the model options. */

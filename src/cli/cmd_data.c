@@ -3,6 +3,7 @@
 #include "cli/progress.h"
 #include "cli/signals.h"
 #include "cli/train_folder.h"
+#include "kvshift/kvshift_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -235,7 +236,8 @@ static json_t *info_to_json(const kvs_corpus *corpus)
 static kvs_status open_corpus(kvs_corpus **out, const data_settings *settings, const char *path,
                               kvs_err *err)
 {
-    const kvs_corpus_options options = {.vocab = settings->vocab};
+    const kvs_corpus_options options = {.size = sizeof(kvs_corpus_options),
+                                        .vocab = settings->vocab};
 
     return kvs_corpus_open(out, path, &options, err);
 }
@@ -252,7 +254,7 @@ static kvs_status info(void *data, const kvsi_call *call, kvs_err *err)
     else
         print_info(corpus);
 out:
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     return st;
 }
 
@@ -282,7 +284,7 @@ static kvs_status check(void *data, const kvsi_call *call, kvs_err *err)
     TRY_OUT(kvs_corpus_check(corpus, err));
     print_checked(path, kvs_corpus_get_info(corpus));
 out:
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     return st;
 }
 
@@ -360,7 +362,7 @@ static kvs_status build(void *data, const kvsi_call *call, kvs_err *err)
     TRY_OUT(open_corpus(&corpus, settings, settings->out, err));
     print_info(corpus);
 out:
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     return st;
 }
 

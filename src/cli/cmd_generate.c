@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/model_input.h"
+#include "config/config.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -113,7 +114,7 @@ static kvs_status encode_prompt(int32_t **ids, size_t *count, const settings *s,
         TRY_OUT(kvsi_read_text(&text, &size, s->file, err));
         words = text;
     }
-    TRY_OUT(kvs_tokenizer_encode(tokenizer, words, size, 0, ids, count, err));
+    TRY_OUT(kvs_tokenizer_encode(ids, count, tokenizer, words, size, 0, err));
     if (*count == 0)
         st = start_from_bos(ids, count, tokenizer, err);
 out:
@@ -188,7 +189,7 @@ static kvs_status add_token(generation *g, int32_t id, kvs_err *err)
     g->ids[g->count++] = id;
     if (!g->detokenizer)
         return KVS_OK;
-    st = kvs_detokenizer_add(g->detokenizer, &id, 1, &text, &size, err);
+    st = kvs_detokenizer_add(&text, &size, g->detokenizer, &id, 1, err);
     if (st == KVS_OK)
         show(g, text, size);
     return st;
@@ -253,7 +254,7 @@ static kvs_status finish(generation *g, kvs_err *err)
     size_t size = 0;
 
     if (g->detokenizer)
-        TRY(kvs_detokenizer_finish(g->detokenizer, &rest, &size, err));
+        TRY(kvs_detokenizer_finish(&rest, &size, g->detokenizer, err));
     show(g, rest, size);
     if (g->shows_text)
         putchar('\n');
@@ -321,7 +322,9 @@ static kvs_status prepare(generation *g, kvs_err *err)
     const size_t fed =
         context - g->prompt_count < s->tokens ? context - g->prompt_count : s->tokens;
     const double start = kvsi_clock_seconds();
-    const kvs_session_options how = {.capacity = g->prompt_count + fed, .cache = s->input.kv_cache};
+    const kvs_session_options how = {.size = sizeof(kvs_session_options),
+                                     .capacity = g->prompt_count + fed,
+                                     .cache = s->input.kv_cache};
 
     TRY(kvsi_check_cache(g->m->model, &how, s->samples > 1 ? 2 : 1, "--new-tokens and --kv-cache",
                          err));
@@ -335,7 +338,7 @@ static kvs_status prepare(generation *g, kvs_err *err)
     if (g->m->tokenizer)
         TRY(kvs_detokenizer_create(&g->detokenizer, g->m->tokenizer, s->stops.texts, s->stops.count,
                                    err));
-    TRY(kvs_session_create_with(&g->prompted, g->m->model, &how, err));
+    TRY(kvs_session_create(&g->prompted, g->m->model, &how, err));
     TRY(kvs_session_feed(g->prompted, g->prompt, g->prompt_count, g->prompt_logits, err));
     g->prompt_seconds = kvsi_clock_seconds() - start;
     return KVS_OK;
@@ -359,7 +362,7 @@ static kvs_status generate(generation *g, kvs_err *err)
         kvs_session *copy = NULL;
 
         if (g->sample + 1 < g->s->samples)
-            TRY_OUT(kvs_session_fork(&copy, g->prompted, 0, err));
+            TRY_OUT(kvs_session_copy(&copy, g->prompted, SIZE_MAX, NULL, err));
         st = make_sample(g, copy ? copy : g->prompted, err);
         kvs_session_free(copy);
         if (st != KVS_OK)
@@ -382,7 +385,7 @@ static void set_defaults(void *data)
 {
     settings *s = data;
 
-    kvs_sampling_init(&s->sampling);
+    kvs_sampling_init(&s->sampling, sizeof s->sampling);
 }
 
 static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)

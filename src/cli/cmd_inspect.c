@@ -2,6 +2,8 @@
 #include "cli/cli.h"
 #include "cli/coefficients.h"
 #include "config/config.h"
+#include "kvshift/kvshift_files.h"
+#include "kvshift/kvshift_lab.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,9 +43,9 @@ static const kvsi_command_options options = {
 
 typedef struct inspection {
     const char *path;
-    kvs_model_info info;
+    kvs_model_info info = {.size = sizeof(kvs_model_info)};
     int is_checked;
-    kvs_model_check_result check;
+    kvs_model_check_result check = {.size = sizeof(kvs_model_check_result)};
     kvs_model_config config;
     kvs_model_sizes sizes;
     int has_coefficients; /* the model has a shift and its weights exist */
@@ -57,7 +59,9 @@ static kvs_status read_coefficients(inspection *in, kvs_err *err)
     kvs_status st;
 
     TRY_OUT(kvs_runtime_create(&rt, NULL, err));
-    TRY_OUT(kvs_model_open(&model, rt, in->path, err));
+    TRY_OUT(kvs_model_load(&model, rt, in->path,
+                           &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
+                           err));
     TRY_OUT(kvsi_coefficients_read(&in->coefficients, model, err));
     in->has_coefficients = 1;
 out:
@@ -70,8 +74,8 @@ static kvs_status inspect(inspection *in, const char *path, int check, kvs_err *
 {
     in->path = path;
     TRY(kvs_model_describe(&in->info, path, err));
-    TRY(kvs_model_config_load(&in->config, path, err));
-    TRY(kvs_model_config_sizes(&in->config, &in->sizes, err));
+    TRY(kvsi_model_config_load(&in->config, path, err));
+    TRY(kvs_model_config_sizes(&in->sizes, &in->config, err));
     if (check) {
         TRY(kvs_model_check(&in->check, path, err));
         in->is_checked = 1;
@@ -120,8 +124,8 @@ static kvs_status print_configuration(const kvs_model_config *config, kvs_err *e
 {
     kvs_model_config shown = *config, plain;
 
-    kvs_model_config_init(&plain);
-    kvs_model_config_set_body(&plain, config->body);
+    kvsi_model_config_init(&plain);
+    kvsi_model_config_set_body(&plain, config->body);
     /* Head counts of sliding layers are only of interest if they differ from the others. */
     if (shown.sliding_heads == shown.heads && shown.sliding_kv_heads == shown.kv_heads)
         shown.sliding_heads = shown.sliding_kv_heads = 0;

@@ -1,6 +1,8 @@
 /* kvshift plan: memory and time of training on machines that need not exist. */
 #include "base/text.h"
 #include "cli/cli.h"
+#include "config/config.h"
+#include "kvshift/kvshift_lab.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -64,7 +66,7 @@ static const kvsi_command_options options = {
     .tables = KVSI_OPTIONS(rows),
 };
 
-enum { SHARDS = KVS_SHARD_PARAMETERS + 1 };
+enum { SHARDS = KVSI_SHARD_PARAMETERS + 1 };
 
 typedef struct planning {
     const plan_settings *s;
@@ -93,13 +95,13 @@ static kvs_status find_model(planning *p, kvs_err *err)
 
     if (!name)
         return kvsi_fail(err, KVS_E_INVALID, "no model is given; try --model paper-19b");
-    kvs_train_config_init(&p->train);
+    kvsi_train_config_init(&p->train);
     if (is_preset(name) || !(strchr(name, '/') || strstr(name, ".json"))) {
-        TRY(kvs_model_config_preset(&p->model, name, err));
-        TRY(kvs_train_config_preset(&p->train, name, err));
+        TRY(kvsi_model_config_preset(&p->model, name, err));
+        TRY(kvsi_train_config_preset(&p->train, name, err));
         p->tokens = p->train.steps * p->train.batch * p->model.context;
     } else {
-        TRY(kvs_model_config_load(&p->model, name, err));
+        TRY(kvsi_model_config_load(&p->model, name, err));
         p->train.batch = p->train.accumulate = p->s->ranks;
     }
     return kvs_model_config_finish(&p->model, err);
@@ -128,7 +130,8 @@ static kvs_status apply_settings(planning *p, kvs_err *err)
 
 static kvs_status make_plans(planning *p, kvs_err *err)
 {
-    const kvs_runtime_options runtime = {.threads = (int)p->s->threads};
+    const kvs_runtime_options runtime = {.size = sizeof(kvs_runtime_options),
+                                         .threads = (int)p->s->threads};
     const kvs_cluster cluster = {
         .ranks = p->s->ranks,
         .flops = p->s->node_flops,
@@ -142,7 +145,7 @@ static kvs_status make_plans(planning *p, kvs_err *err)
     TRY_OUT(apply_settings(p, err));
     TRY_OUT(kvs_runtime_create(&rt, &runtime, err));
     for (int i = 0; i < SHARDS; i++) {
-        p->train.shard = (kvs_shard)i;
+        p->train.shard = (kvsi_shard_stage)i;
         TRY_OUT(
             kvs_train_plan_cluster(&p->plans[i], rt, &p->model, NULL, &p->train, &cluster, err));
     }
@@ -242,13 +245,13 @@ static void print_text(const planning *p)
            p->s->link_gbps, p->s->memory_bandwidth);
     printf("%-16s", "shard");
     for (int i = 0; i < SHARDS; i++)
-        printf("%14s", kvs_shard_name((kvs_shard)i));
+        printf("%14s", kvsi_shard_name((kvsi_shard_stage)i));
     printf("\n");
     print_bytes(p);
     print_times(p);
 }
 
-static json_t *plan_json(const planning *p, kvs_shard shard)
+static json_t *plan_json(const planning *p, kvsi_shard_stage shard)
 {
     const kvs_cluster_plan *c = &p->plans[shard];
     const double steps = steps_of(p);
@@ -257,7 +260,7 @@ static json_t *plan_json(const planning *p, kvs_shard shard)
     return json_pack(
         "{s:s, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:{s:f, s:f}, "
         "s:{s:f, s:f, s:f, s:f, s:f}, s:f, s:f}",
-        "shard", kvs_shard_name(shard),
+        "shard", kvsi_shard_name(shard),
         "bytes",
             "weights", (json_int_t)c->plan.weight_bytes,
             "gradients", (json_int_t)c->plan.gradient_bytes,
@@ -285,7 +288,7 @@ static kvs_status print_json(const planning *p, kvs_err *err)
     json_t *shards = json_array();
 
     for (int i = 0; i < SHARDS; i++)
-        json_array_append_new(shards, plan_json(p, (kvs_shard)i));
+        json_array_append_new(shards, plan_json(p, (kvsi_shard_stage)i));
     return kvsi_cli_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o}", "model",
                                          p->s->model, "parameters", (json_int_t)plan->parameters,
                                          "ranks", (json_int_t)plan->ranks, "sequences_per_rank",

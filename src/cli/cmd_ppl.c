@@ -6,6 +6,9 @@
 #include "cli/cli.h"
 #include "cli/model_input.h"
 #include "cli/train_folder.h"
+#include "config/config.h"
+#include "kvshift/kvshift_files.h"
+#include "kvshift/kvshift_lab.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -121,7 +124,7 @@ static kvs_status count_bytes(uint64_t *out, const kvs_tokenizer *tokenizer, con
 {
     char *text;
     size_t size;
-    const kvs_status st = kvs_tokenizer_decode(tokenizer, ids, count, &text, &size, err);
+    const kvs_status st = kvs_tokenizer_decode(&text, &size, tokenizer, ids, count, err);
 
     if (st == KVS_OK)
         *out += size;
@@ -194,7 +197,7 @@ static kvs_status add_text(texts *t, const kvs_tokenizer *tokenizer, const char 
     kvs_status st;
 
     kvsi_checksum_add(sum, text, size);
-    TRY_OUT(kvs_tokenizer_encode(tokenizer, text, size, 0, &ids, &count, err));
+    TRY_OUT(kvs_tokenizer_encode(&ids, &count, tokenizer, text, size, 0, err));
     TRY_OUT(reserve(t, count, err));
     t->bytes += size;
     if (count > 0) {
@@ -280,8 +283,8 @@ static kvs_status add_document(texts *t, const kvs_corpus *corpus, const kvs_tok
                                kvs_err *err)
 {
     const int32_t *ids = t->ids + t->count;
-    const size_t count = kvs_corpus_document(corpus, KVS_SPLIT_VALID, t->texts, t->ids + t->count,
-                                             t->capacity - t->count);
+    const size_t count = kvs_corpus_document(t->ids + t->count, t->capacity - t->count, corpus,
+                                             KVS_SPLIT_VALID, t->texts);
     const int ends = tokenizer && count > 0 && kvs_corpus_get_info(corpus)->eos &&
                      ids[count - 1] == kvs_tokenizer_eos(tokenizer);
 
@@ -295,7 +298,8 @@ static kvs_status add_document(texts *t, const kvs_corpus *corpus, const kvs_tok
 
 static kvs_status read_corpus(texts *t, const char *path, const kvsi_loaded_model *m, kvs_err *err)
 {
-    const kvs_corpus_options how = {.vocab =
+    const kvs_corpus_options how = {.size = sizeof(kvs_corpus_options),
+                                    .vocab =
                                         m->tokenizer ? 0 : kvs_model_get_config(m->model)->vocab,
                                     .tokenizer = m->tokenizer};
     const kvs_split_info *info;
@@ -323,7 +327,7 @@ static kvs_status read_corpus(texts *t, const char *path, const kvsi_loaded_mode
     t->checksum = kvsi_checksum(t->ids, t->count * sizeof *t->ids);
     t->bytes_are_unknown = !m->tokenizer;
 out:
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     return st;
 }
 
@@ -424,7 +428,9 @@ static kvs_status measure(settings *s, const kvsi_loaded_model *m, const kvsi_pa
     kvs_status st = KVS_OK;
 
     if (s->against)
-        TRY_OUT(kvs_model_open(&reference, m->rt, s->against, err));
+        TRY_OUT(kvs_model_load(&reference, m->rt, s->against,
+                               &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
+                               err));
     if (s->data)
         TRY_OUT(read_corpus(&t, s->data, m, err));
     else

@@ -1,5 +1,6 @@
 /* kvshift report: compares runs. */
 #include "cli/cli.h"
+#include "kvshift/kvshift_lab.h"
 
 #include <stdio.h>
 

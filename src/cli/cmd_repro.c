@@ -4,6 +4,7 @@
 #include "cli/repro.h"
 #include "cli/signals.h"
 #include "kvshift/kvshift_lab.h"
+#include "kvshift/kvshift_mpi.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -283,6 +284,7 @@ static kvs_status reproduce(void *data, const kvsi_call *call, kvs_err *err)
         .user = &watch,
     };
     const kvs_runtime_options runtime = {
+        .size = sizeof(kvs_runtime_options),
         .threads = (int)s->threads,
         .cpu_level = s->cpu_level,
         .comm = comm,

@@ -92,7 +92,7 @@ typedef struct scorer {
 } scorer;
 
 static kvs_status print_scores(const request *r, const double *logprobs,
-                               const kvs_score_result *result, kvs_err *err)
+                               const kvsi_score_result *result, kvs_err *err)
 {
     const size_t count = r->count - r->context_count;
 
@@ -108,13 +108,13 @@ static kvs_status score(const scorer *c, const request *r, kvs_err *err)
 {
     const unsigned flags = c->s->step_by_step ? KVS_SCORE_STEP_BY_STEP : 0;
     double *logprobs = kvsi_alloc(r->count, sizeof *logprobs);
-    kvs_score_result result;
+    kvsi_score_result result;
     kvs_status st;
 
     if (!logprobs)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for %zu scores", r->count);
-    TRY_OUT(
-        kvs_score(c->session, r->ids, r->count, r->context_count, flags, logprobs, &result, err));
+    TRY_OUT(kvs_score(&result.sum, &result.greedy, logprobs, c->session, r->ids, r->count,
+                      r->context_count, flags, err));
     TRY_OUT(print_scores(r, logprobs, &result, err));
 out:
     kvsi_free(logprobs);
@@ -127,8 +127,8 @@ static kvs_status request_of_texts(request *out, const kvs_tokenizer *tokenizer,
 {
     if (!tokenizer)
         return kvsi_fail(err, KVS_E_INVALID, "texts need a tokenizer; give one with -t");
-    return kvs_tokenizer_encode_pair(tokenizer, context, context_size, continuation, size,
-                                     &out->ids, &out->count, &out->context_count, err);
+    return kvs_tokenizer_encode_pair(&out->ids, &out->count, &out->context_count, tokenizer,
+                                     context, context_size, continuation, size, err);
 }
 
 /* ---- from the command line ------------------------------------------------------------------- */
@@ -308,14 +308,15 @@ static kvs_status run(void *data, const kvsi_call *call, kvs_err *err)
     const settings *s = data;
     kvsi_loaded_model loaded = {0};
     scorer c = {.s = s, .m = &loaded};
-    const kvs_session_options how = {.cache = s->input.kv_cache};
+    const kvs_session_options how = {.size = sizeof(kvs_session_options),
+                                     .cache = s->input.kv_cache};
     kvs_status st;
 
     (void)call;
     TRY_OUT(check_settings(s, err));
     TRY_OUT(kvsi_model_input_load(&loaded, &s->input, s->continuation != NULL, err));
     TRY_OUT(kvsi_check_cache(loaded.model, &how, 1, "--kv-cache", err));
-    TRY_OUT(kvs_session_create_with(&c.session, loaded.model, &how, err));
+    TRY_OUT(kvs_session_create(&c.session, loaded.model, &how, err));
     if (s->continuation || s->continuation_ids)
         TRY_OUT(score_options(&c, err));
     else

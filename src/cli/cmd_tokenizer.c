@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "kvshift/kvshift_files.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -195,7 +196,7 @@ static kvs_status encode(void *data, const kvsi_call *call, kvs_err *err)
     else
         TRY_OUT(read_input(&text, err));
     TRY_OUT(kvsi_text_check(&text, err));
-    TRY_OUT(kvs_tokenizer_encode(t, text.data, text.length, flags, &ids, &count, err));
+    TRY_OUT(kvs_tokenizer_encode(&ids, &count, t, text.data, text.length, flags, err));
     TRY_OUT(print_ids(ids, count, settings->json, err));
 out:
     kvs_ids_free(ids);
@@ -255,7 +256,7 @@ static kvs_status decode(void *data, const kvsi_call *call, kvs_err *err)
         goto out;
     }
     TRY_OUT(parse_ids(&list, words.data, err));
-    TRY_OUT(kvs_tokenizer_decode(t, list.ids, list.count, &text, &size, err));
+    TRY_OUT(kvs_tokenizer_decode(&text, &size, t, list.ids, list.count, err));
     fwrite(text, 1, size, stdout);
 out:
     kvs_text_free(text);
@@ -321,7 +322,8 @@ static kvs_status train(void *data, const kvsi_call *call, kvs_err *err)
     const tokenizer_settings *settings = data;
     const kvsi_parsed_options *parsed = call->parsed;
     const int watched = isatty(STDERR_FILENO);
-    const kvs_tokenizer_training training = {.vocab = settings->vocab,
+    const kvs_tokenizer_training training = {.size = sizeof(kvs_tokenizer_training),
+                                             .vocab = settings->vocab,
                                              .special = settings->special.texts,
                                              .specials = settings->special.count,
                                              .field = settings->field,

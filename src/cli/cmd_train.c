@@ -1,6 +1,6 @@
 /* kvshift train: one training run.
  *
- * All objects are created and checked first; kvs_train creates the run's folder last. */
+ * All objects are created and checked first; kvsi_train creates the run's folder last. */
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -9,6 +9,9 @@
 #include "cli/train_output.h"
 #include "cli/train_samples.h"
 #include "config/config.h"
+#include "kvshift/kvshift_files.h"
+#include "kvshift/kvshift_lab.h"
+#include "kvshift/kvshift_mpi.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -31,11 +34,11 @@ static void announce_model(const kvsi_train_setup *w, const kvsi_train_options *
 
     kvsi_format_count(parameters, sizeof parameters, (double)kvs_model_parameters(w->model));
     fprintf(stderr, "model: %s, %s parameters, %zu layer%s, dim %zu, %zu head%s, shift %s",
-            kvs_body_name(model->body), parameters, model->layers, plural(model->layers),
+            kvsi_body_name(model->body), parameters, model->layers, plural(model->layers),
             model->dim, model->heads, plural(model->heads),
-            kvs_shift_targets_name(model->shift.targets));
-    if (shifted && model->shift.form != KVS_SHIFT_FREE)
-        fprintf(stderr, " %s", kvs_shift_form_name(model->shift.form));
+            kvsi_shift_targets_name(model->shift.targets));
+    if (shifted && model->shift.form != KVSI_SHIFT_FREE)
+        fprintf(stderr, " %s", kvsi_shift_form_name(model->shift.form));
     if (shifted && model->shift.window > 1)
         fprintf(stderr, " window %zu", model->shift.window);
     if (s->init_from)
@@ -55,7 +58,7 @@ static void announce_task(const kvsi_train_setup *w, const kvsi_train_options *s
     else if (kvsi_train_is_task(s, "igsm"))
         fprintf(stderr, "mode %s, %zu to %zu operations, %zu tokens",
                 kvsi_name_of(kvsi_igsm_mode_names, (int)s->igsm.mode), s->igsm.min_op,
-                s->igsm.max_op, kvs_task_vocab(w->task));
+                s->igsm.max_op, kvs_data_vocab(w->task));
     else
         fprintf(stderr, "vocabulary %zu, pool %zu", s->induction.vocab, s->induction.pool);
 }
@@ -174,8 +177,8 @@ static kvs_status train(const kvsi_train_setup *w, const kvsi_train_options *s, 
                         const kvsi_run_files *files, kvs_err *err)
 {
     callbacks c = {.w = w, .s = s, .started = kvsi_clock_seconds()};
-    kvs_train_result result;
-    const kvs_train_job job = {
+    kvs_train_result result = {.size = sizeof(kvs_train_result)};
+    const kvsi_train_job job = {
         .model = w->model,
         .task = w->task,
         .config = s->train,
@@ -206,7 +209,7 @@ static kvs_status train(const kvsi_train_setup *w, const kvsi_train_options *s, 
     kvsi_catch_stop();
     kvsi_catch_save();
     kvsi_train_progress_start(&c.progress, s->train.steps, epochs_of_step(w, s), is_silent(&c));
-    st = kvs_train(&job, &result, err);
+    st = kvsi_train(&job, &result, err);
     kvsi_progress_end(&c.progress.line);
     kvsi_train_samples_release(&c.samples);
     if (st != KVS_OK)
@@ -250,7 +253,7 @@ out:
 
 static void set_defaults(void *settings)
 {
-    kvsi_train_set_defaults(settings, KVS_BODY_LLAMA);
+    kvsi_train_set_defaults(settings, KVSI_BODY_LLAMA);
 }
 
 const kvsi_command kvsi_cmd_train = {

@@ -1,6 +1,7 @@
 /* kvshift version: the build, and what it can use on this machine; for bug reports. */
 #include "base/program.h"
 #include "cli/cli.h"
+#include "kvshift/kvshift_mpi.h"
 
 #include <stdio.h>
 

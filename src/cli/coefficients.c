@@ -1,6 +1,7 @@
 #include "cli/coefficients.h"
 
 #include "base/memory.h"
+#include "config/config.h"
 #include "kvshift/kvshift_lab.h"
 
 #include <stdarg.h>
@@ -12,13 +13,13 @@
 static kvs_status read_mix(kvsi_mix *out, const kvs_model *model, const kvsi_head_row *row,
                            unsigned target, kvs_err *err)
 {
-    const kvs_shift_config *shift = &kvs_model_get_config(model)->shift;
+    const kvsi_shift_config *shift = &kvs_model_get_config(model)->shift;
 
     if (!(shift->targets & target))
         return KVS_OK;
-    if (shift->form == KVS_SHIFT_DATA)
-        return kvs_model_gate_length(model, row->layer, target, row->head, &out->gate_length, err);
-    return kvs_model_taps(model, row->layer, target, row->head, out->taps, out->spread, err);
+    if (shift->form == KVSI_SHIFT_DATA)
+        return kvs_model_gate_length(&out->gate_length, model, row->layer, target, row->head, err);
+    return kvs_model_taps(out->taps, out->spread, model, row->layer, target, row->head, err);
 }
 
 static kvs_status read_rows(kvsi_coefficients *c, const kvs_model *model, size_t layer,
@@ -139,21 +140,21 @@ static void print_cell(int width, const char *format, ...)
     printf("  %*s%s", gap > 0 ? gap : 0, "", cell);
 }
 
-static int spreads(const kvs_shift_config *shift)
+static int spreads(const kvsi_shift_config *shift)
 {
-    return shift->form == KVS_SHIFT_CHANNEL || shift->form == KVS_SHIFT_HARD;
+    return shift->form == KVSI_SHIFT_CHANNEL || shift->form == KVSI_SHIFT_HARD;
 }
 
-static int tap_width(const kvs_shift_config *shift)
+static int tap_width(const kvsi_shift_config *shift)
 {
     return spreads(shift) ? 15 : 8;
 }
 
-static void print_mix_heading(const kvs_shift_config *shift, const char *letter, int with_sum)
+static void print_mix_heading(const kvsi_shift_config *shift, const char *letter, int with_sum)
 {
     char name[16];
 
-    if (shift->form == KVS_SHIFT_DATA) {
+    if (shift->form == KVSI_SHIFT_DATA) {
         snprintf(name, sizeof name, "|w| %s", letter);
         print_cell(tap_width(shift), "%s", name);
         return;
@@ -164,11 +165,11 @@ static void print_mix_heading(const kvs_shift_config *shift, const char *letter,
         print_cell(tap_width(shift), "Σ%s", letter);
 }
 
-static void print_mix(const kvs_shift_config *shift, const kvsi_mix *mix, int with_sum)
+static void print_mix(const kvsi_shift_config *shift, const kvsi_mix *mix, int with_sum)
 {
     const int width = tap_width(shift);
 
-    if (shift->form == KVS_SHIFT_DATA) {
+    if (shift->form == KVSI_SHIFT_DATA) {
         print_cell(width, "%.4f", mix->gate_length);
         return;
     }
@@ -231,7 +232,7 @@ static void print_kinds(const kvsi_coefficients *c)
 void kvsi_coefficients_print(const kvsi_coefficients *c)
 {
     printf("coefficients: α of keys, β of values%s\n", c->q_count ? ", γ of queries" : "");
-    if (c->shift.form == KVS_SHIFT_DATA)
+    if (c->shift.form == KVSI_SHIFT_DATA)
         printf("  form data has no fixed taps: |w| is the norm of the gate vector\n");
     else
         printf("  1 is the tap of the current token, 2 of the previous one\n");
@@ -264,7 +265,7 @@ static void set_member(json_t *object, const char *letter, const char *suffix, j
     json_object_set_new(object, key, value);
 }
 
-static void set_mix(json_t *object, const kvs_shift_config *shift, unsigned target,
+static void set_mix(json_t *object, const kvsi_shift_config *shift, unsigned target,
                     const kvsi_mix *mix)
 {
     const char *letter = target == KVS_SHIFT_K ? "alpha" : target == KVS_SHIFT_V ? "beta" : "gamma";
@@ -272,7 +273,7 @@ static void set_mix(json_t *object, const kvs_shift_config *shift, unsigned targ
 
     if (!(shift->targets & target))
         return;
-    if (shift->form == KVS_SHIFT_DATA) {
+    if (shift->form == KVSI_SHIFT_DATA) {
         set_member(object, letter, "_gate_length", kvsi_json_number(mix->gate_length));
         return;
     }

@@ -6,11 +6,12 @@
 #define KVSI_CLI_COEFFICIENTS_H
 
 #include "base/json.h"
+#include "config/config.h"
 
 /* The shift of one head and one target. */
 typedef struct kvsi_mix {
-    double taps[KVS_SHIFT_WINDOW_MAX + 1]; /* oldest first; means over channels in form channel */
-    double spread[KVS_SHIFT_WINDOW_MAX + 1];
+    double taps[KVSI_SHIFT_WINDOW_MAX + 1]; /* oldest first; means over channels in form channel */
+    double spread[KVSI_SHIFT_WINDOW_MAX + 1];
     double gate_length; /* of form data, which has no taps */
 } kvsi_mix;
 
@@ -20,7 +21,7 @@ typedef struct kvsi_head_row {
 } kvsi_head_row;
 
 typedef struct kvsi_coefficients {
-    kvs_shift_config shift;
+    kvsi_shift_config shift;
     kvsi_head_row *kv, *q;
     size_t kv_count, q_count; /* 0 = not shifted */
 } kvsi_coefficients;

@@ -2,6 +2,7 @@
 
 #include "base/machine.h"
 #include "base/text.h"
+#include "kvshift/kvshift_mpi.h"
 
 #include <string.h>
 

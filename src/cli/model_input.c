@@ -5,6 +5,8 @@
 #include "base/source.h"
 #include "base/text.h"
 #include "cli/memory_check.h"
+#include "config/config.h"
+#include "kvshift/kvshift_files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +19,7 @@ kvs_status kvsi_model_tokenizer(kvs_tokenizer **out, const kvsi_model_input *inp
     const int in_folder = kvsi_is_folder(input->model);
     char *folder = in_folder ? kvsi_strdup(input->model) : kvsi_path_parent(input->model);
     char *found = folder ? kvsi_find_tokenizer(folder) : NULL;
-    kvs_model_info info = {0};
+    kvs_model_info info = {.size = sizeof(kvs_model_info)};
     kvs_status st = KVS_OK;
 
     *out = NULL;
@@ -47,7 +49,8 @@ out:
 kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input *input,
                                  int needs_tokenizer, kvs_err *err)
 {
-    const kvs_runtime_options runtime = {.threads = (int)input->threads,
+    const kvs_runtime_options runtime = {.size = sizeof(kvs_runtime_options),
+                                         .threads = (int)input->threads,
                                          .cpu_level = input->cpu_level};
     kvsi_loaded_model loaded = {0};
     kvs_status st;
@@ -57,7 +60,9 @@ kvs_status kvsi_model_input_load(kvsi_loaded_model *out, const kvsi_model_input 
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--model' (-m) is required: a model's folder or file");
     TRY_OUT(kvs_runtime_create(&loaded.rt, &runtime, err));
-    TRY_OUT(kvs_model_open(&loaded.model, loaded.rt, input->model, err));
+    TRY_OUT(kvs_model_load(&loaded.model, loaded.rt, input->model,
+                           &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
+                           err));
     TRY_OUT(kvsi_model_tokenizer(&loaded.tokenizer, input, needs_tokenizer, err));
     if (loaded.tokenizer &&
         kvs_tokenizer_vocab(loaded.tokenizer) > kvs_model_get_config(loaded.model)->vocab) {
@@ -78,8 +83,8 @@ const kvsi_name kvsi_kv_cache_names[] = {{"f32", KVS_DTYPE_F32}, {"f16", KVS_DTY
 kvs_status kvsi_check_cache(const kvs_model *model, const kvs_session_options *how, size_t sessions,
                             const char *hint, kvs_err *err)
 {
-    return kvsi_check_memory(sessions * kvs_session_bytes_with(kvs_model_get_config(model), how),
-                             NULL, hint, err);
+    return kvsi_check_memory(sessions * kvs_session_bytes(kvs_model_get_config(model), how), NULL,
+                             hint, err);
 }
 
 void kvsi_loaded_model_release(kvsi_loaded_model *loaded)

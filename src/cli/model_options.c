@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-void kvsi_model_set_defaults(kvs_model_config *config, kvs_body body)
+void kvsi_model_set_defaults(kvs_model_config *config, kvsi_body body)
 {
-    kvs_induction_config induction;
+    kvsi_induction_config induction;
 
-    kvs_induction_config_init(&induction);
-    kvs_model_config_init(config);
-    kvs_model_config_set_body(config, body);
+    kvsi_induction_config_init(&induction);
+    kvsi_model_config_init(config);
+    kvsi_model_config_set_body(config, body);
     config->vocab = induction.vocab;
     config->context = 0;
     config->shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
@@ -26,27 +26,27 @@ kvs_status kvsi_model_start(kvs_model_config *config, kvs_train_config *train,
 {
     const char *const start = text_of(parsed, command, preset);
     const char *const body_text = text_of(parsed, command, "body");
-    kvs_shift_config shift;
-    kvs_body body = KVS_BODY_LLAMA;
+    kvsi_shift_config shift;
+    kvsi_body body = KVSI_BODY_LLAMA;
 
-    if (body_text && kvs_body_parse(&body, body_text, NULL) != KVS_OK)
-        body = KVS_BODY_LLAMA; /* applying the options will fail */
+    if (body_text && kvsi_body_parse(&body, body_text, NULL) != KVS_OK)
+        body = KVSI_BODY_LLAMA; /* applying the options will fail */
     kvsi_model_set_defaults(config, body);
     if (!start)
         return KVS_OK;
     shift = config->shift;
     if (strchr(start, '/') || strstr(start, ".json")) {
-        TRY(kvs_model_config_load(config, start, err));
+        TRY(kvsi_model_config_load(config, start, err));
     } else {
-        TRY(kvs_model_config_preset(config, start, err));
+        TRY(kvsi_model_config_preset(config, start, err));
         if (train)
-            TRY(kvs_train_config_preset(train, start, err));
+            TRY(kvsi_train_config_preset(train, start, err));
         config->shift = shift;
     }
     /* The body decides the defaults of everything else. */
     if (body_text && body != config->body)
         return kvsi_fail(err, KVS_E_INVALID, "option '--body' is %s, but '%s' has %s", body_text,
-                         start, kvs_body_name(config->body));
+                         start, kvsi_body_name(config->body));
     return KVS_OK;
 }
 
@@ -71,9 +71,9 @@ static kvs_status apply_shift_alias(kvs_model_config *config, kvsi_parsed_option
     if (kvsi_option_is_given(parsed, form) && (int)config->shift.form != alias->also_value)
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--shift-form' is %s, but '--shift %s' means form %s",
-                         kvs_shift_form_name(config->shift.form), alias->name,
-                         kvs_shift_form_name((kvs_shift_form)alias->also_value));
-    config->shift.form = (kvs_shift_form)alias->also_value;
+                         kvsi_shift_form_name(config->shift.form), alias->name,
+                         kvsi_shift_form_name((kvsi_shift_form)alias->also_value));
+    config->shift.form = (kvsi_shift_form)alias->also_value;
     imply(parsed, form, shift);
     return KVS_OK;
 }

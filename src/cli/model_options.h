@@ -22,7 +22,7 @@
     .open_high = 1
 
 /* Sets the defaults of a model with that body, as commands have them. */
-void kvsi_model_set_defaults(kvs_model_config *config, kvs_body body);
+void kvsi_model_set_defaults(kvs_model_config *config, kvsi_body body);
 
 /* Sets the defaults of the body that --body gives, then those of the preset or config.json that the
  * option `preset` names.  A preset also sets `train`, unless that is NULL; it does not set the

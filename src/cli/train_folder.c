@@ -6,6 +6,8 @@
 #include "base/memory.h"
 #include "base/options_config.h"
 #include "cli/cli.h"
+#include "config/config.h"
+#include "kvshift/kvshift_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,14 +105,14 @@ typedef struct merge {
 static kvs_status read_run(merge *m, const char *path, kvs_err *err)
 {
     const kvsi_command_options *const command = &kvsi_train_command;
-    kvs_body body = m->given->model.body;
+    kvsi_body body = m->given->model.body;
     const char *name;
 
     m->run_parsed = (kvsi_parsed_options){.config = path};
     TRY(kvsi_options_read_file(&m->run_parsed, command, err));
     name = kvsi_option_text(&m->run_parsed, kvsi_command_index(command, "body"));
     if (name)
-        TRY(kvs_body_parse(&body, name, err));
+        TRY(kvsi_body_parse(&body, name, err));
     kvsi_train_set_defaults(&m->run, body);
     return kvsi_options_apply(&m->run_parsed, command, &m->run, err);
 }

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "cli/train_setup.h"
+#include "kvshift/kvshift_files.h"
 
 enum { KVSI_RUN_FILES = 4 }; /* at most */
 

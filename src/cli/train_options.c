@@ -169,7 +169,7 @@ int kvsi_train_is_task(const kvsi_train_options *s, const char *name)
 
 /* ---- defaults -------------------------------------------------------------------------------- */
 
-void kvsi_train_set_defaults(kvsi_train_options *s, kvs_body body)
+void kvsi_train_set_defaults(kvsi_train_options *s, kvsi_body body)
 {
     kvsi_options_set_defaults(&kvsi_train_command, s, sizeof *s);
     kvsi_model_set_defaults(&s->model, body);
@@ -321,12 +321,12 @@ static kvs_status look_at_model(kvsi_train_options *s, const kvsi_parsed_options
 {
     kvs_model_config config;
 
-    TRY(kvs_model_config_load(&config, s->init_from, err));
+    TRY(kvsi_model_config_load(&config, s->init_from, err));
     TRY(kvsi_train_check_agreement(s, parsed, &config, err));
     if (s->retrofit) {
-        config.shift = (kvs_shift_config){
-            .form = KVS_SHIFT_FREE, .init = KVS_SHIFT_INIT_IDENTITY, .window = 1};
-        TRY(kvs_shift_targets_parse(&config.shift.targets, s->retrofit, err));
+        config.shift = (kvsi_shift_config){
+            .form = KVSI_SHIFT_FREE, .init = KVSI_SHIFT_INIT_IDENTITY, .window = 1};
+        TRY(kvsi_shift_targets_parse(&config.shift.targets, s->retrofit, err));
     }
     s->model = config;
     return KVS_OK;

@@ -3,15 +3,16 @@
 #define KVSI_CLI_TRAIN_OPTIONS_H
 
 #include "base/options.h"
+#include "config/config.h"
 
 typedef struct kvsi_train_options {
     kvs_model_config model;
-    kvs_induction_config induction;
-    kvs_ngram_config ngram;
-    kvs_hopk_config hopk;
-    kvs_igsm_config igsm; /* its tokenizer is loaded later, from `igsm_tokenizer` */
+    kvsi_induction_config induction;
+    kvsi_ngram_config ngram;
+    kvsi_hopk_config hopk;
+    kvsi_igsm_config igsm; /* its tokenizer is loaded later, from `igsm_tokenizer` */
     kvs_train_config train;
-    kvs_train_job job; /* only the members with a row in kvsi_job_settings */
+    kvsi_train_job job; /* only the members with a row in kvsi_job_settings */
 
     const char *preset;
     double dropout;
@@ -31,7 +32,7 @@ typedef struct kvsi_train_options {
 extern const kvsi_command_options kvsi_train_command;
 
 /* Sets the defaults for a model of that body. */
-void kvsi_train_set_defaults(kvsi_train_options *s, kvs_body body);
+void kvsi_train_set_defaults(kvsi_train_options *s, kvsi_body body);
 
 /* Applies the options to a kvsi_train_options, over the defaults of the body and the preset, or
  * over the settings of the run that is resumed.  Texts are borrowed from `parsed`. */

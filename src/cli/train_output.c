@@ -3,6 +3,10 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "config/config.h"
+#include "kvshift/kvshift_files.h"
+#include "kvshift/kvshift_lab.h"
+#include "kvshift/kvshift_mpi.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -34,7 +38,7 @@ static void print_ranks(const kvs_comm *comm, const kvsi_train_options *s)
 
 static void print_exchange(const kvs_plan *plan, const kvsi_train_options *s)
 {
-    printf("sent per rank and step, shard %s\n", kvs_shard_name(s->train.shard));
+    printf("sent per rank and step, shard %s\n", kvsi_shard_name(s->train.shard));
     print_bytes("gradients", plan->gradients_sent);
     print_bytes("weights", plan->weights_sent);
 }
@@ -77,14 +81,14 @@ typedef struct buffers {
     uint8_t *scored;
 } buffers;
 
-static void print_words(const char *label, const kvs_task *task, const int32_t *ids, size_t count)
+static void print_words(const char *label, const kvs_data *task, const int32_t *ids, size_t count)
 {
     printf("%-9s", label);
     for (size_t i = 0; i < count; i++) {
         char word[64];
 
         if (ids[i] >= 0)
-            kvs_task_word(task, ids[i], word, sizeof word);
+            kvs_task_word(word, sizeof word, task, ids[i]);
         printf(" %s", ids[i] >= 0 ? word : "-");
     }
     printf("\n");
@@ -97,7 +101,7 @@ static kvs_status print_text(const kvs_tokenizer *tokenizer, const int32_t *ids,
     size_t size;
     kvs_status st;
 
-    TRY_OUT(kvs_tokenizer_decode(tokenizer, ids, count, &text, &size, err));
+    TRY_OUT(kvs_tokenizer_decode(&text, &size, tokenizer, ids, count, err));
     fwrite(text, 1, size, stdout);
     printf("\n");
 out:
@@ -105,7 +109,7 @@ out:
     return st;
 }
 
-static void print_scored(const buffers *b, const kvs_task *task, size_t count)
+static void print_scored(const buffers *b, const kvs_data *task, size_t count)
 {
     printf("%-9s", "scored");
     for (size_t i = 0; i < count; i++) {
@@ -113,16 +117,16 @@ static void print_scored(const buffers *b, const kvs_task *task, size_t count)
 
         if (!b->scored[i])
             continue;
-        kvs_task_word(task, b->targets[i], word, sizeof word);
+        kvs_task_word(word, sizeof word, task, b->targets[i]);
         printf(" %zu:%s", i, word);
     }
     printf("\n");
 }
 
-kvs_status kvsi_train_print_sequences(const kvs_task *task, const kvs_tokenizer *tokenizer,
+kvs_status kvsi_train_print_sequences(const kvs_data *task, const kvs_tokenizer *tokenizer,
                                       uint64_t seed, size_t count, kvs_err *err)
 {
-    const size_t longest = kvs_task_max_length(task);
+    const size_t longest = kvs_data_max_length(task);
     buffers b = {kvsi_alloc(longest, sizeof *b.ids), kvsi_alloc(longest, sizeof *b.targets),
                  kvsi_alloc(longest, sizeof *b.scored)};
     kvs_status st = KVS_OK;
@@ -133,7 +137,7 @@ kvs_status kvsi_train_print_sequences(const kvs_task *task, const kvs_tokenizer 
     }
     for (size_t s = 0; s < count; s++) {
         const size_t length =
-            kvs_task_sequence(task, seed, KVS_STREAM_TRAIN, s, b.ids, b.targets, b.scored);
+            kvs_data_sequence(b.ids, b.targets, b.scored, task, seed, KVS_STREAM_TRAIN, s);
 
         printf("%ssequence %zu, %zu tokens\n", s ? "\n" : "", s, length);
         if (tokenizer) {

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "cli/train_setup.h"
+#include "kvshift/kvshift_files.h"
 
 /* Prints the memory and the work that the run would need.  Collective; rank 0 prints. */
 kvs_status kvsi_train_print_plan(const kvsi_train_setup *setup, const kvsi_train_options *s,
@@ -12,7 +13,7 @@ kvs_status kvsi_train_print_plan(const kvsi_train_setup *setup, const kvsi_train
 
 /* Prints the first `count` sequences that the seed trains on: as text if there is a tokenizer,
  * otherwise as the words of the task. */
-kvs_status kvsi_train_print_sequences(const kvs_task *task, const kvs_tokenizer *tokenizer,
+kvs_status kvsi_train_print_sequences(const kvs_data *task, const kvs_tokenizer *tokenizer,
                                       uint64_t seed, size_t count, kvs_err *err);
 
 /* Sums over steps, for --profile.  The first two steps are left out: they warm up. */

@@ -2,6 +2,8 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "config/config.h"
+#include "kvshift/kvshift_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,8 +25,8 @@ static kvs_status encode_prompt(kvsi_train_samples *t, const char *text, kvs_err
     int32_t *ids = NULL;
     kvs_status st;
 
-    TRY_OUT(kvs_tokenizer_encode(t->tokenizer, text, strlen(text), KVS_ENCODE_NO_SPECIAL, &ids,
-                                 &t->prompt_count, err));
+    TRY_OUT(kvs_tokenizer_encode(&ids, &t->prompt_count, t->tokenizer, text, strlen(text),
+                                 KVS_ENCODE_NO_SPECIAL, err));
     t->prompt = kvsi_alloc(t->prompt_count, sizeof *t->prompt);
     if (t->prompt)
         memcpy(t->prompt, ids, t->prompt_count * sizeof *ids);
@@ -41,8 +43,8 @@ static kvs_status read_prompt(kvsi_train_samples *t, const kvs_corpus *corpus, s
     t->prompt = kvsi_alloc(PROMPT_TOKENS, sizeof *t->prompt);
     if (!t->prompt)
         return fail_memory(err);
-    t->prompt_count = kvs_corpus_read(corpus, KVS_SPLIT_VALID, 0,
-                                      context < PROMPT_TOKENS ? context : PROMPT_TOKENS, t->prompt);
+    t->prompt_count = kvs_corpus_read(t->prompt, context < PROMPT_TOKENS ? context : PROMPT_TOKENS,
+                                      corpus, KVS_SPLIT_VALID, 0);
     return KVS_OK;
 }
 
@@ -53,7 +55,7 @@ static kvs_status check_asked(const kvsi_train_setup *w, const kvsi_train_option
     if (!w->tokenizer)
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--sample-every': the tokenizer of '%s' is not known", s->data);
-    if (s->model.head == KVS_HEAD_NONE)
+    if (s->model.head == KVSI_HEAD_NONE)
         return kvsi_fail(err, KVS_E_INVALID,
                          "option '--sample-every': head none gives no token probabilities");
     return KVS_OK;
@@ -69,7 +71,7 @@ kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_train
         return KVS_OK;
     TRY_OUT(check_asked(w, s, err));
     samples->tokenizer = w->tokenizer;
-    kvs_sampling_init(&samples->sampling);
+    kvs_sampling_init(&samples->sampling, sizeof samples->sampling);
     samples->sampling.temperature = s->sample_temp;
     samples->sampling.seed = s->train.seed;
     if (s->sample_prompt)
@@ -82,8 +84,8 @@ kvs_status kvsi_train_samples_init(kvsi_train_samples *samples, const kvsi_train
                        s->model.context, samples->prompt_count);
         goto out;
     }
-    TRY_OUT(kvs_tokenizer_decode(samples->tokenizer, samples->prompt, samples->prompt_count,
-                                 &samples->prompt_text, &samples->prompt_size, err));
+    TRY_OUT(kvs_tokenizer_decode(&samples->prompt_text, &samples->prompt_size, samples->tokenizer,
+                                 samples->prompt, samples->prompt_count, err));
     samples->made = kvsi_alloc(samples->tokens, sizeof *samples->made);
     if (!samples->made)
         st = fail_memory(err);
@@ -121,7 +123,10 @@ static kvs_status draw(kvsi_train_samples *t, const kvs_model *model, size_t *co
         st = fail_memory(err);
         goto out;
     }
-    TRY_OUT(kvs_session_create(&session, model, t->prompt_count + most - 1, err));
+    TRY_OUT(kvs_session_create(&session, model,
+                               &(kvs_session_options){.size = sizeof(kvs_session_options),
+                                                      .capacity = t->prompt_count + most - 1},
+                               err));
     TRY_OUT(kvs_sampler_create(&sampler, config->vocab, &t->sampling, err));
     TRY_OUT(kvs_session_feed(session, t->prompt, t->prompt_count, logits, err));
     while (*count < most) {
@@ -148,8 +153,8 @@ kvs_status kvsi_train_samples_make(kvsi_train_samples *samples, const kvs_model 
     TRY(draw(samples, model, &count, err));
     kvs_text_free(samples->text);
     samples->text = NULL;
-    TRY(kvs_tokenizer_decode(samples->tokenizer, samples->made, count, &samples->text,
-                             &samples->text_size, err));
+    TRY(kvs_tokenizer_decode(&samples->text, &samples->text_size, samples->tokenizer, samples->made,
+                             count, err));
     *out = (kvs_sample){.prompt = samples->prompt_text,
                         .prompt_size = samples->prompt_size,
                         .text = samples->text,

@@ -3,6 +3,7 @@
 #define KVSI_CLI_TRAIN_SAMPLES_H
 
 #include "cli/train_setup.h"
+#include "kvshift/kvshift_files.h"
 
 typedef struct kvsi_train_samples {
     const kvs_tokenizer *tokenizer; /* borrowed; NULL = no samples */

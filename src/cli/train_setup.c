@@ -4,6 +4,11 @@
 #include "cli/memory_check.h"
 #include "cli/model_input.h"
 #include "cli/train_folder.h"
+#include "config/config.h"
+#include "data/tasks/tasks.h"
+#include "kvshift/kvshift_files.h"
+#include "kvshift/kvshift_lab.h"
+#include "kvshift/kvshift_mpi.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,10 +42,10 @@ static kvs_status check_memory(const kvsi_train_setup *w, const kvsi_train_optio
 /* Replaces the loaded model by one with a shift of window 1 that starts as the identity. */
 static kvs_status retrofit_model(kvsi_train_setup *w, const char *targets, kvs_err *err)
 {
-    kvs_shift_config shift = {.form = KVS_SHIFT_FREE, .window = 1};
+    kvsi_shift_config shift = {.form = KVSI_SHIFT_FREE, .window = 1};
     kvs_model *shifted = NULL;
 
-    TRY(kvs_shift_targets_parse(&shift.targets, targets, err));
+    TRY(kvsi_shift_targets_parse(&shift.targets, targets, err));
     TRY(kvs_model_retrofit(&shifted, w->rt, w->model, &shift, err));
     kvs_model_free(w->model);
     w->model = shifted;
@@ -52,9 +57,9 @@ static kvs_status load_model(kvsi_train_setup *w, kvsi_train_options *s,
 {
     kvs_model_config config;
 
-    TRY(kvs_model_config_load(&config, s->init_from, err));
+    TRY(kvsi_model_config_load(&config, s->init_from, err));
     TRY(check_memory(w, s, &config, 1, err));
-    TRY(kvs_model_load(&w->model, w->rt, s->init_from, err));
+    TRY(kvs_model_load(&w->model, w->rt, s->init_from, NULL, err));
     TRY(kvsi_train_check_agreement(s, parsed, kvs_model_get_config(w->model), err));
     if (s->retrofit)
         TRY(retrofit_model(w, s->retrofit, err));
@@ -100,7 +105,8 @@ static kvs_status open_corpus(kvsi_train_setup *w, const kvsi_train_options *s,
 {
     const int is_file = kvsi_file_exists(s->data) && !kvsi_is_folder(s->data);
     const int is_known = w->model || kvsi_train_is_given(parsed, "vocab");
-    const kvs_corpus_options how = {.vocab = is_file && is_known ? s->model.vocab : 0,
+    const kvs_corpus_options how = {.size = sizeof(kvs_corpus_options),
+                                    .vocab = is_file && is_known ? s->model.vocab : 0,
                                     .valid = s->valid_data};
     kvs_corpus_plan usual;
 
@@ -110,7 +116,7 @@ static kvs_status open_corpus(kvsi_train_setup *w, const kvsi_train_options *s,
     TRY(kvs_corpus_open(&w->corpus, s->data, &how, err));
     if (is_file && !s->valid_data)
         TRY(kvs_corpus_hold_out(w->corpus, usual.valid, err));
-    return kvs_corpus_tokenizer(&w->tokenizer, w->corpus, err);
+    return kvs_corpus_load_tokenizer(&w->tokenizer, w->corpus, err);
 }
 
 /* Gives 10 to 20 evaluations per run, at a round number of steps. */
@@ -136,7 +142,7 @@ static kvs_status open_text(kvsi_train_setup *w, kvsi_train_options *s,
         s->model.vocab = kvs_corpus_get_info(w->corpus)->vocab;
     if (s->model.context == 0)
         s->model.context = TEXT_CONTEXT;
-    TRY(kvs_corpus_task(&w->task, w->corpus, s->model.context, err));
+    TRY(kvs_data_create_corpus(&w->task, w->corpus, s->model.context, err));
     windows = kvs_corpus_windows(w->corpus, KVS_SPLIT_VALID, s->model.context);
     if (!kvsi_train_is_given(parsed, "eval-sequences"))
         s->job.eval_sequences = windows < TEXT_EVAL_WINDOWS ? (size_t)windows : TEXT_EVAL_WINDOWS;
@@ -190,12 +196,12 @@ static int plans_text(const kvsi_train_options *s, const kvsi_parsed_options *pa
 
 static kvs_status create_igsm(kvsi_train_setup *w, const kvsi_train_options *s, kvs_err *err)
 {
-    kvs_igsm_config config = s->igsm;
+    kvsi_igsm_config config = s->igsm;
 
     if (s->igsm_tokenizer)
         TRY(kvs_tokenizer_load(&w->tokenizer, s->igsm_tokenizer, err));
     config.tokenizer = w->tokenizer;
-    return kvs_igsm_create(&w->task, &config, err);
+    return kvsi_igsm_create(&w->task, &config, err);
 }
 
 /* The task sets the vocabulary.  A model may have more tokens, except for ngram, whose options set
@@ -203,7 +209,7 @@ static kvs_status create_igsm(kvsi_train_setup *w, const kvsi_train_options *s, 
 static kvs_status take_vocab(const kvsi_train_setup *w, kvsi_train_options *s,
                              const kvsi_parsed_options *parsed, kvs_err *err)
 {
-    const size_t vocab = kvs_task_vocab(w->task);
+    const size_t vocab = kvs_data_vocab(w->task);
     const int given = kvsi_train_is_given(parsed, "vocab");
 
     if (w->model || (given && s->model.vocab >= vocab && !kvsi_train_is_task(s, "ngram")))
@@ -223,12 +229,12 @@ static kvs_status create_task(kvsi_train_setup *w, kvsi_train_options *s,
         return open_text(w, s, parsed, err);
     if (kvsi_train_is_task(s, "induction")) {
         s->induction.vocab = s->model.vocab;
-        return kvs_induction_create(&w->task, &s->induction, err);
+        return kvsi_induction_create(&w->task, &s->induction, err);
     }
     if (kvsi_train_is_task(s, "ngram"))
-        TRY(kvs_ngram_create(&w->task, &s->ngram, err));
+        TRY(kvsi_ngram_create(&w->task, &s->ngram, err));
     else if (kvsi_train_is_task(s, "hopk"))
-        TRY(kvs_hopk_create(&w->task, &s->hopk, err));
+        TRY(kvsi_hopk_create(&w->task, &s->hopk, err));
     else
         TRY(create_igsm(w, s, err));
     return take_vocab(w, s, parsed, err);
@@ -239,10 +245,11 @@ static kvs_status prepare(kvsi_train_setup *w, kvsi_train_options *s,
                           const kvsi_parsed_options *parsed, kvs_err *err)
 {
     const kvs_runtime_options runtime = {
+        .size = sizeof(kvs_runtime_options),
         .threads = (int)s->threads,
         .cpu_level = s->cpu_level,
         .comm = w->comm,
-        .spread = s->train.shard == KVS_SHARD_PARAMETERS,
+        .spread = s->train.shard == KVSI_SHARD_PARAMETERS,
     };
 
     if ((s->resume || s->job.checkpoint_every > 0) && !s->out && !s->dry_run)
@@ -264,7 +271,7 @@ static kvs_status prepare(kvsi_train_setup *w, kvsi_train_options *s,
         TRY(create_task(w, s, parsed, err));
     TRY(compare_tokenizers(w, s, err));
     if (s->model.context == 0)
-        s->model.context = w->task ? kvs_task_max_length(w->task) : TEXT_CONTEXT;
+        s->model.context = w->task ? kvs_data_max_length(w->task) : TEXT_CONTEXT;
     return kvs_model_config_finish(&s->model, err);
 }
 
@@ -287,8 +294,8 @@ out:
 void kvsi_train_setup_release(kvsi_train_setup *w)
 {
     kvs_model_free(w->model);
-    kvs_task_free(w->task);
+    kvs_data_free(w->task);
     kvs_tokenizer_free(w->tokenizer);
-    kvs_corpus_free(w->corpus);
+    kvs_corpus_close(w->corpus);
     kvs_runtime_free(w->rt);
 }

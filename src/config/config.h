@@ -1,19 +1,213 @@
-/* config/config.h - the tables of settings: one row per field of a configuration.
+/* config/config.h - the configurations of models, training and tasks, and the tables of their
+ * settings: one row per field.
  *
  * A row has the name, type, limits, default, help text and use of a setting (base/setting.h).  The
  * options of the commands, configuration files, config.json, the log of a run, the check when a run
  * is resumed, plans of experiments and labels of reports are all derived from these tables.  A new
- * setting is a field of the public struct and its row here. */
+ * setting is a field of a struct here and its row.  Programs that use the library set them by name. */
 #ifndef KVSI_CONFIG_CONFIG_H
 #define KVSI_CONFIG_CONFIG_H
 
 #include "base/setting.h"
 
+/* ---- models ---- */
+
+/* How the shift mixes x_t with the tokens before it; src/kernels/forms.c implements all forms. */
+typedef enum kvsi_shift_form {
+    KVSI_SHIFT_FREE,    /* sum_j a_j x_{t-j}: taps a_j per head, free */
+    KVSI_SHIFT_GATE,    /* a1 = sigmoid(a), a2 = 1 - a1; window 1 */
+    KVSI_SHIFT_CLAMP,   /* free, clipped into [0,1] in the forward pass */
+    KVSI_SHIFT_CHANNEL, /* free, with separate taps for every channel of a head */
+    KVSI_SHIFT_DATA,    /* a_t x_{t-1} + (1 - a_t) x_t, a_t = sigmoid(w . input of the layer) */
+    KVSI_SHIFT_HARD,    /* the upper half of the head's channels is x_{t-1}; nothing is learned */
+} kvsi_shift_form;
+
+typedef enum kvsi_shift_init {
+    KVSI_SHIFT_INIT_UNIFORM,  /* all taps but the oldest ~ U(0,1), the oldest = 1 - their sum */
+    KVSI_SHIFT_INIT_SOFTMAX,  /* softmax of normally distributed values */
+    KVSI_SHIFT_INIT_IDENTITY, /* the current token's tap 1, the others 0: ordinary attention */
+} kvsi_shift_init;
+
+typedef struct kvsi_shift_config {
+    unsigned targets; /* KVS_SHIFT_K | ..., 0 = ordinary attention */
+    kvsi_shift_form form;
+    kvsi_shift_init init;
+    size_t window; /* previous tokens used: taps = window + 1 */
+} kvsi_shift_config;
+
+typedef enum kvsi_body {
+    KVSI_BODY_LLAMA, /* RMSNorm, SwiGLU, no biases */
+    KVSI_BODY_GPT2,  /* LayerNorm, GELU, biases; smaller init of the projections that end a residual
+                       branch */
+} kvsi_body;
+
+typedef enum kvsi_positions {
+    KVSI_POSITIONS_ROPE,    /* rotary, pairs half a head apart */
+    KVSI_POSITIONS_ALIBI,   /* scores decrease with distance, by a slope per head */
+    KVSI_POSITIONS_LEARNED, /* a table added to the embeddings */
+    KVSI_POSITIONS_NONE,
+} kvsi_positions;
+
+typedef enum kvsi_head_kind {
+    KVSI_HEAD_LINEAR,
+    KVSI_HEAD_NORMALISED, /* its rows are scaled to length 1 before use */
+    KVSI_HEAD_NONE,       /* the final norm's output is the logits, one per channel */
+} kvsi_head_kind;
+
+enum { KVSI_SHIFT_WINDOW_MAX = 3, KVSI_SLOPES_MAX = 64, KVSI_LISTED_LAYERS_MAX = 64 };
+
+/* The public handle kvs_model_config points to one of these. */
+struct kvs_model_config {
+    kvsi_body body;
+    size_t vocab, dim, layers, heads, kv_heads, ffn;
+    size_t context; /* longest sequence, in tokens */
+    kvsi_shift_config shift;
+
+    kvsi_positions positions;
+    double rope_base;       /* theta of the rotary positions */
+    double rotary_fraction; /* fraction of a head's channels, from the first, that rotates */
+    size_t slopes; /* ALiBi: number of values in slope: 0 = 2^(-8i/heads), 1 = one for all heads */
+    double slope[KVSI_SLOPES_MAX];
+    double score_scale; /* factor of q . k; 0 = 1/sqrt(head size) */
+
+    size_t sliding_window;   /* token t attends to s > t - window; 0 = to all tokens before it */
+    uint64_t sliding_layers; /* bit l = layer l has the window; 0 = every layer */
+    size_t sliding_heads, sliding_kv_heads; /* head counts of those layers; 0 = as in the others */
+
+    kvsi_head_kind head;
+    int tied; /* output head shares the embedding table */
+    double dropout_embedding, dropout_attention, dropout_residual;
+
+    int no_residual, no_mlp, no_norm; /* leave parts of the body out */
+
+    double norm_eps;
+    double init_std;          /* weights ~ N(0, init_std) */
+    int identity_projections; /* q, k, v and o start as identity matrices */
+    int unit_embeddings;      /* embedding rows start with length 1 */
+};
+
+/* ---- training ---- */
+
+typedef enum kvsi_schedule {
+    KVSI_SCHEDULE_CONSTANT,
+    KVSI_SCHEDULE_LINEAR,
+    KVSI_SCHEDULE_COSINE
+} kvsi_schedule;
+
+/* What is sharded over the ranks of a run: the stages of ZeRO.  Each includes those before it. */
+typedef enum kvsi_shard_stage {
+    KVSI_SHARD_NONE,
+    KVSI_SHARD_OPTIMIZER,  /* stage 1: the optimizer's moments */
+    KVSI_SHARD_GRADIENTS,  /* stage 2: gradients, which are sent after every micro-batch */
+    KVSI_SHARD_PARAMETERS, /* stage 3: weights.  Layers are gathered when they are needed, twice per
+                             pass.  Needs a model of a runtime with `spread` */
+} kvsi_shard_stage;
+
+/* The public handle kvs_train_config points to one of these. */
+struct kvs_train_config {
+    uint64_t steps, warmup; /* the rate rises linearly over `warmup` steps */
+    size_t batch;      /* sequences per step over all ranks; the number of ranks must divide it */
+    size_t accumulate; /* micro-batches per batch, for any number of ranks; must divide batch */
+    kvsi_schedule schedule; /* after the warm-up, from lr to lr * lr_floor at the last step */
+    double lr, lr_floor;
+    double beta1, beta2, eps, weight_decay;
+    double shift_lr;    /* learning rate of the shift's parameters, same schedule; 0 = lr */
+    double shift_decay; /* weight decay of the shift's parameters; 0 by default: with the
+                           settings of a language model, weight_decay would shrink them to a
+                           tenth */
+    int decay_all;      /* weight_decay for every tensor: also gains, biases, and the shift unless
+                         shift_decay is set */
+    int only_shift;     /* train only the shift's parameters */
+    int eval_dropout;   /* dropout stays on when evaluating */
+    int recompute; /* compute a layer again in the backward pass instead of keeping its activations:
+                      less memory, more time, the same bits */
+    double clip;   /* largest gradient norm, 0 = no clipping */
+    uint64_t seed; /* of the data and of dropout; the weights have a separate seed */
+    kvsi_shard_stage shard;
+    int deterministic; /* the same bits on 1, 2 and 4 ranks: a batch is computed in 4 slices, whose
+                          gradients are added as (1 + 2) + (3 + 4); 4 must divide batch */
+    uint64_t eval_every;       /* steps between evaluations; 0 = only at the end */
+    size_t eval_sequences;     /* per evaluation */
+    uint64_t checkpoint_every; /* in steps; 0 = only on request.  An evaluation better than all
+                                  before also writes a checkpoint */
+    size_t keep; /* number of newest checkpoints to keep; 0 = all.  Older ones are deleted once a
+                    later step or the last evaluation has shown that the newest did not diverge */
+    uint64_t sample_every; /* steps between calls of the sample callback; 0 = never */
+};
+
+/* ---- tasks ---- */
+
+typedef enum kvsi_loss_rows {
+    KVSI_LOSS_ANSWER, /* only the task's answer */
+    KVSI_LOSS_ALL,    /* every next token */
+} kvsi_loss_rows;
+
+typedef enum kvsi_induction_sampler {
+    KVSI_INDUCTION_DIRECT, /* draws the length, then the tokens: same distribution, no rejection */
+    KVSI_INDUCTION_PAPER,  /* the paper's generator, step by step */
+} kvsi_induction_sampler;
+
+/* "... A B ... A -> B": tokens 11 .. vocab-1, none repeated but the last one. */
+typedef struct kvsi_induction_config {
+    size_t vocab, pool, max_length;
+    kvsi_loss_rows loss;
+    kvsi_induction_sampler sampler;
+} kvsi_induction_config;
+
+/* Memorising triples: a fixed table of different pairs (x1, x2), each with a random x3.  The model
+ * reads x1 and x2, which are tokens 0 .. alphabet-1; the answer is x3, one of the next `answers`
+ * tokens.  Sequence i is pair i mod `pairs`, in training and in evaluation: a batch of `pairs`
+ * sequences is the whole table. */
+typedef struct kvsi_ngram_config {
+    size_t alphabet, pairs, answers;
+    uint64_t seed; /* of the table */
+} kvsi_ngram_config;
+
+/* k-hop induction: the first token is the number of hops, each other token is a letter.  The answer
+ * of a letter is the letter that many hops away: one hop goes to the position after the last
+ * earlier occurrence of the same letter.  Ids: numbers of hops 0 .. hops, then letters, "none" and
+ * "blank"; the first token's answer is blank.  All answers have a loss; those that are letters are
+ * scored. */
+typedef struct kvsi_hopk_config {
+    size_t letters, length; /* length: letters per sequence */
+    size_t hops; /* maximum, at most length - 2; each sequence draws its number from 0 .. hops */
+    size_t only; /* all sequences have this number of hops; KVSI_HOPS_ALL = they draw it */
+    uint64_t sequences; /* size of the training set, repeated; 0 = always new sequences */
+} kvsi_hopk_config;
+
+#define KVSI_HOPS_ALL SIZE_MAX
+
+/* Word problems in arithmetic modulo 23 with step-by-step solutions (iGSM). */
+typedef enum kvsi_igsm_mode {
+    KVSI_IGSM_PAPER,    /* the generator that the paper starts from: every parameter is computed */
+    KVSI_IGSM_OFFICIAL, /* the generator of iGSM's authors: nested objects; only needed parameters
+                          are computed */
+} kvsi_igsm_mode;
+
+typedef enum kvsi_igsm_wording {
+    KVSI_IGSM_FULL,    /* sentences */
+    KVSI_IGSM_COMPACT, /* only the words that carry meaning, half as long; mode paper only */
+} kvsi_igsm_wording;
+
+typedef struct kvsi_igsm_config {
+    kvsi_igsm_mode mode;
+    kvsi_igsm_wording wording;
+    /* Number of operations.  In mode paper: parameters, which equal the lines of the solution.  In
+     * mode official: arithmetic operations that the solution needs. */
+    size_t min_op, max_op;
+    size_t items;      /* mode paper: largest number of items per category, at most 10 */
+    size_t edges;      /* mode official: largest number of pairs of objects */
+    size_t max_length; /* in tokens; longer problems are drawn again */
+    int solution_only; /* the loss covers the solution only, not the problem */
+    const kvs_tokenizer *tokenizer; /* for the text; NULL = each word is a token */
+} kvsi_igsm_config;
+
+/* ---- tables ---- */
+
 extern const kvsi_settings kvsi_model_settings; /* of kvs_model_config */
 extern const kvsi_settings kvsi_train_settings; /* of kvs_train_config */
-extern const kvsi_settings kvsi_job_settings;   /* of kvs_train_job */
 extern const kvsi_settings kvsi_induction_settings, kvsi_ngram_settings, kvsi_hopk_settings,
-    kvsi_igsm_settings; /* of kvs_induction_config, ... */
+    kvsi_igsm_settings; /* of kvsi_induction_config, ... */
 
 /* The groups of those rows, which are headings in the help and sections of configuration files. */
 extern const char kvsi_group_model[], kvsi_group_training[], kvsi_group_ranks[], kvsi_group_run[],
@@ -26,5 +220,40 @@ extern const kvsi_name kvsi_body_names[], kvsi_shift_target_names[], kvsi_shift_
     kvsi_igsm_wording_names[], kvsi_format_names[], kvsi_dtype_names[];
 /* Short names of a target and a form together: gate, clamp, smear. */
 extern const kvsi_alias kvsi_shift_aliases[];
+
+/* ---- calls ---- */
+
+/* Defaults of a Llama body; vocab is 0 and must be set.  kv_heads 0 means as many as heads; ffn 0
+ * means 8/3 dim rounded up to a multiple of 16 (Llama) or 4 dim (GPT-2). */
+void kvsi_model_config_init(kvs_model_config *config);
+/* The same for another body. */
+void kvsi_model_config_set_body(kvs_model_config *config, kvsi_body body);
+/* Attention heads of a layer; layers with a sliding window may have other counts. */
+size_t kvsi_model_config_heads(const kvs_model_config *config, size_t layer);
+size_t kvsi_model_config_kv_heads(const kvs_model_config *config, size_t layer);
+kvs_status kvsi_model_config_preset(kvs_model_config *config, const char *name, kvs_err *err);
+void kvsi_train_config_init(kvs_train_config *config);
+kvs_status kvsi_train_config_preset(kvs_train_config *config, const char *name, kvs_err *err);
+void kvsi_induction_config_init(kvsi_induction_config *config);
+void kvsi_ngram_config_init(kvsi_ngram_config *config);
+void kvsi_hopk_config_init(kvsi_hopk_config *config);
+void kvsi_igsm_config_init(kvsi_igsm_config *config);
+/* The rate of the shift's parameters at step 1, 2, ... */
+double kvsi_shift_learning_rate(const kvs_train_config *config, uint64_t step);
+
+/* Names as in commands and files.  For unknown values the _name calls return NULL and the _parse
+ * calls fail. */
+const char *kvsi_shift_targets_name(unsigned targets);
+const char *kvsi_shift_form_name(kvsi_shift_form form);
+const char *kvsi_shift_init_name(kvsi_shift_init init);
+const char *kvsi_body_name(kvsi_body body);
+const char *kvsi_positions_name(kvsi_positions positions);
+const char *kvsi_shard_name(kvsi_shard_stage shard);
+kvs_status kvsi_body_parse(kvsi_body *out, const char *name, kvs_err *err);
+kvs_status kvsi_shift_targets_parse(unsigned *out, const char *name, kvs_err *err);
+kvs_status kvsi_shift_form_parse(kvsi_shift_form *out, const char *name, kvs_err *err);
+/* Targets by name, or a short name for targets and form together: gate and clamp (kv with that
+ * form), smear (k with gate).  *form_said is 1 if the name included a form. */
+kvs_status kvsi_shift_parse(kvsi_shift_config *out, int *form_said, const char *name, kvs_err *err);
 
 #endif

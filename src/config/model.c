@@ -11,7 +11,7 @@ enum { SIZE_LIMIT = 1 << 24, LAYERS_LIMIT = 1 << 12 };
 
 /* A KVSI_SETTING_REALS is a count followed by its array. */
 _Static_assert(FIELD(slope) == FIELD(slopes) + offsetof(kvsi_number_list, numbers) &&
-                   (int)KVS_SLOPES_MAX == (int)KVSI_LIST_MAX,
+                   (int)KVSI_SLOPES_MAX == (int)KVSI_LIST_MAX,
                "slopes have the layout of a kvsi_number_list");
 
 /* clang-format off */
@@ -26,7 +26,7 @@ static const kvsi_setting rows[] = {
           kvsi_shift_form_names),
      .value = "free", .key = "form"},
     {SIZE("shift-window", shift.window, GROUP, "number of previous tokens that are mixed in"),
-     .low = 1, .high = KVS_SHIFT_WINDOW_MAX, .value = "1", .key = "window"},
+     .low = 1, .high = KVSI_SHIFT_WINDOW_MAX, .value = "1", .key = "window"},
     {ENUM("shift-init", shift.init, GROUP, "initial taps", kvsi_shift_init_names),
      .value = "uniform", .key = "init"},
 
@@ -64,7 +64,7 @@ static const kvsi_setting rows[] = {
      .automatic = "all"},
     {ROW("sliding-layers", KVSI_SETTING_BITS, sliding_layers, GROUP, "N,...",
          "layers with the sliding window; the first is 0"),
-     .high = KVS_LISTED_LAYERS_MAX - 1, .automatic = "every layer"},
+     .high = KVSI_LISTED_LAYERS_MAX - 1, .automatic = "every layer"},
     {SIZE("sliding-heads", sliding_heads, GROUP, "attention heads of layers with that window"),
      .high = SIZE_LIMIT, .automatic = "as the others"},
     {SIZE("sliding-kv-heads", sliding_kv_heads, GROUP,
@@ -94,13 +94,13 @@ static const kvsi_setting rows[] = {
 
 const kvsi_settings kvsi_model_settings = KVSI_SETTINGS(rows);
 
-void kvs_model_config_init(kvs_model_config *config)
+void kvsi_model_config_init(kvs_model_config *config)
 {
     kvsi_settings_init(&kvsi_model_settings, config, sizeof *config);
 }
 
-void kvs_model_config_set_body(kvs_model_config *config, kvs_body body)
+void kvsi_model_config_set_body(kvs_model_config *config, kvsi_body body)
 {
     config->body = body;
-    config->positions = body == KVS_BODY_GPT2 ? KVS_POSITIONS_LEARNED : KVS_POSITIONS_ROPE;
+    config->positions = body == KVSI_BODY_GPT2 ? KVSI_POSITIONS_LEARNED : KVSI_POSITIONS_ROPE;
 }

@@ -1,7 +1,6 @@
 /* Models by name, with the settings that train them: the paper's own (its tables), and small sizes
  * for one machine. */
-#include "base/status.h"
-#include "base/text.h"
+#include "config/config.h"
 
 #include <string.h>
 
@@ -10,12 +9,12 @@ typedef struct preset {
     size_t dim, layers, heads, kv_heads, ffn, context, vocab;
     size_t batch, micro_batch; /* sequences per step and per pass: a few thousand tokens */
     uint64_t steps, warmup;
-    kvs_schedule schedule;
+    kvsi_schedule schedule;
     double lr;
 } preset;
 
-#define CONSTANT KVS_SCHEDULE_CONSTANT
-#define COSINE KVS_SCHEDULE_COSINE
+#define CONSTANT KVSI_SCHEDULE_CONSTANT
+#define COSINE KVSI_SCHEDULE_COSINE
 
 /* The paper's runs have 10, 500, 10, 10 and 200 billion tokens. */
 /* clang-format off */
@@ -62,12 +61,12 @@ static kvs_status find(const preset **out, const char *name, kvs_err *err)
                      nearest ? "'?" : "");
 }
 
-kvs_status kvs_model_config_preset(kvs_model_config *config, const char *name, kvs_err *err)
+kvs_status kvsi_model_config_preset(kvs_model_config *config, const char *name, kvs_err *err)
 {
     const preset *p = NULL;
 
     TRY(find(&p, name, err));
-    kvs_model_config_init(config);
+    kvsi_model_config_init(config);
     config->dim = p->dim;
     config->layers = p->layers;
     config->heads = p->heads;
@@ -78,12 +77,12 @@ kvs_status kvs_model_config_preset(kvs_model_config *config, const char *name, k
     return KVS_OK;
 }
 
-kvs_status kvs_train_config_preset(kvs_train_config *config, const char *name, kvs_err *err)
+kvs_status kvsi_train_config_preset(kvs_train_config *config, const char *name, kvs_err *err)
 {
     const preset *p = NULL;
 
     TRY(find(&p, name, err));
-    kvs_train_config_init(config);
+    kvsi_train_config_init(config);
     config->batch = p->batch;
     config->accumulate = p->batch / p->micro_batch;
     config->steps = p->steps;

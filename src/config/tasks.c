@@ -7,7 +7,7 @@ const char kvsi_group_induction[] = "Task induction", kvsi_group_ngram[] = "Task
 /* clang-format off */
 
 #define GROUP kvsi_group_induction
-#define FIELD(member) offsetof(kvs_induction_config, member)
+#define FIELD(member) offsetof(kvsi_induction_config, member)
 static const kvsi_setting induction_rows[] = {
     {SIZE("pool", pool, GROUP, "tokens that a sequence draws from; fewer make it shorter"),
      .low = 2, .value = "128", .use = KVSI_RESULT},
@@ -23,7 +23,7 @@ static const kvsi_setting induction_rows[] = {
 #undef FIELD
 
 #define GROUP kvsi_group_ngram
-#define FIELD(member) offsetof(kvs_ngram_config, member)
+#define FIELD(member) offsetof(kvsi_ngram_config, member)
 static const kvsi_setting ngram_rows[] = {
     {SIZE("alphabet", alphabet, GROUP, "tokens that pairs are made of"), .low = 1,
      .high = 1 << 13, .value = "30",
@@ -38,7 +38,7 @@ static const kvsi_setting ngram_rows[] = {
 #undef FIELD
 
 #define GROUP kvsi_group_hopk
-#define FIELD(member) offsetof(kvs_hopk_config, member)
+#define FIELD(member) offsetof(kvsi_hopk_config, member)
 static const kvsi_setting hopk_rows[] = {
     {SIZE("letters", letters, GROUP, "number of different letters"), .low = 2, .high = 64,
      .value = "4", .use = KVSI_RESULT},
@@ -56,7 +56,7 @@ static const kvsi_setting hopk_rows[] = {
 #undef FIELD
 
 #define GROUP kvsi_group_igsm
-#define FIELD(member) offsetof(kvs_igsm_config, member)
+#define FIELD(member) offsetof(kvsi_igsm_config, member)
 static const kvsi_setting igsm_rows[] = {
     {ENUM("mode", mode, GROUP,
           "which generator: the one that the paper starts from, or the official one",
@@ -88,24 +88,24 @@ const kvsi_settings kvsi_hopk_settings = KVSI_SETTINGS(hopk_rows);
 const kvsi_settings kvsi_igsm_settings = KVSI_SETTINGS(igsm_rows);
 
 /* The fields without a row: the vocabulary is the model's, the seed that of training. */
-void kvs_induction_config_init(kvs_induction_config *config)
+void kvsi_induction_config_init(kvsi_induction_config *config)
 {
     kvsi_settings_init(&kvsi_induction_settings, config, sizeof *config);
     config->vocab = 1000;
 }
 
-void kvs_ngram_config_init(kvs_ngram_config *config)
+void kvsi_ngram_config_init(kvsi_ngram_config *config)
 {
     kvsi_settings_init(&kvsi_ngram_settings, config, sizeof *config);
     config->seed = 1;
 }
 
-void kvs_hopk_config_init(kvs_hopk_config *config)
+void kvsi_hopk_config_init(kvsi_hopk_config *config)
 {
     kvsi_settings_init(&kvsi_hopk_settings, config, sizeof *config);
 }
 
-void kvs_igsm_config_init(kvs_igsm_config *config)
+void kvsi_igsm_config_init(kvsi_igsm_config *config)
 {
     kvsi_settings_init(&kvsi_igsm_settings, config, sizeof *config);
 }

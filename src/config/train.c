@@ -65,16 +65,7 @@ static const kvsi_setting train_rows[] = {
     {COUNT("seed", seed, RUN, "seed of the weights and the data"),
      .high = 999999999999999, .value = "1", /* exact as a JSON number in any reader */
      .use = KVSI_RESULT},
-};
-/* clang-format on */
 
-const kvsi_settings kvsi_train_settings = KVSI_SETTINGS(train_rows);
-
-#undef FIELD
-#define FIELD(member) offsetof(kvs_train_job, member)
-
-/* clang-format off */
-static const kvsi_setting job_rows[] = {
     {COUNT("eval-every", eval_every, TRAINING,
            "steps between evaluations, 0 = only at the end; by default --data has 10 to 20"),
      .use = KVSI_LOGGED | KVSI_MAY_CHANGE},
@@ -91,9 +82,9 @@ static const kvsi_setting job_rows[] = {
 };
 /* clang-format on */
 
-const kvsi_settings kvsi_job_settings = KVSI_SETTINGS(job_rows);
+const kvsi_settings kvsi_train_settings = KVSI_SETTINGS(train_rows);
 
-void kvs_train_config_init(kvs_train_config *config)
+void kvsi_train_config_init(kvs_train_config *config)
 {
     kvsi_settings_init(&kvsi_train_settings, config, sizeof *config);
 }

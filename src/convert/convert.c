@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/utf8.h"
 #include "convert/companions.h"
 #include "formats/llama2c.h"
@@ -15,15 +16,23 @@ static const uint64_t SHARD_BYTES = 5000000000;
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-void kvs_convert_options_init(kvs_convert_options *options)
+static const kvs_convert_options defaults = {
+    .size = sizeof defaults, .seed = 1, .shard_bytes = SHARD_BYTES};
+
+void kvs_convert_options_init(kvs_convert_options *options, size_t size)
 {
-    *options = (kvs_convert_options){.seed = 1, .shard_bytes = SHARD_BYTES};
+    kvsi_sized_init(options, size, &defaults, sizeof defaults);
 }
 
-static kvs_format choose_format(const kvs_convert_options *o)
+void kvsi_convert_request_init(kvsi_convert_request *request)
 {
-    if (o->format != KVS_FORMAT_AUTO)
-        return o->format;
+    *request = (kvsi_convert_request){.how = defaults};
+}
+
+static kvs_format choose_format(const kvsi_convert_request *o)
+{
+    if (o->how.format != KVS_FORMAT_AUTO)
+        return o->how.format;
     if (kvsi_ends_with(o->out, ".gguf"))
         return KVS_FORMAT_GGUF;
     return kvsi_ends_with(o->out, ".bin") ? KVS_FORMAT_LLAMA2C : KVS_FORMAT_HF;
@@ -38,7 +47,7 @@ static int is_same_file(const char *a, const char *b)
 }
 
 /* Checks that the output does not overwrite the input, or anything without `overwrite`. */
-static kvs_status check_place(const kvs_convert_options *o, kvs_format format, kvs_err *err)
+static kvs_status check_place(const kvsi_convert_request *o, kvs_format format, kvs_err *err)
 {
     char *parent = o->in ? kvsi_path_parent(o->in) : NULL;
     struct stat info;
@@ -52,7 +61,7 @@ static kvs_status check_place(const kvs_convert_options *o, kvs_format format, k
         if (S_ISDIR(info.st_mode))
             st = kvsi_fail(err, KVS_E_INVALID, "'%s' is a folder, but format %s is one file",
                            o->out, kvs_format_name(format));
-        else if (!o->overwrite)
+        else if (!o->how.overwrite)
             st = kvsi_fail(err, KVS_E_EXISTS, "'%s' already exists", o->out);
     }
     kvsi_free(parent);
@@ -75,21 +84,21 @@ static kvs_status check_dtype(kvs_dtype dtype, kvs_format format, kvs_err *err)
     return KVS_OK;
 }
 
-static kvs_status check_options(const kvs_convert_options *o, kvs_format format, kvs_err *err)
+static kvs_status check_options(const kvsi_convert_request *o, kvs_format format, kvs_err *err)
 {
     const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
 
-    if (!o->out || (!o->in && !o->config))
+    if (!o->out || (!o->in && !o->how.config))
         return kvsi_fail(err, KVS_E_INVALID, "no input or no output");
-    if (!kvs_format_name(o->format) || !kvs_dtype_name(o->dtype))
-        return kvsi_fail(err, KVS_E_INVALID, "unknown format %d or dtype %d", (int)o->format,
-                         (int)o->dtype);
-    if (o->shard_bytes == 0)
+    if (!kvs_format_name(o->how.format) || !kvs_dtype_name(o->how.dtype))
+        return kvsi_fail(err, KVS_E_INVALID, "unknown format %d or dtype %d", (int)o->how.format,
+                         (int)o->how.dtype);
+    if (o->how.shard_bytes == 0)
         return kvsi_fail(err, KVS_E_INVALID, "shards of 0 bytes, expected at least 1");
-    if (llama2c && o->tokenizer && strcmp(o->tokenizer, "none") != 0)
+    if (llama2c && o->how.tokenizer && strcmp(o->how.tokenizer, "none") != 0)
         return kvsi_fail(err, KVS_E_INVALID, "format %s does not support a tokenizer",
                          kvs_format_name(format));
-    TRY(check_dtype(o->dtype, format, err));
+    TRY(check_dtype(o->how.dtype, format, err));
     return check_place(o, format, err);
 }
 
@@ -153,7 +162,7 @@ out:
 /* Reads what the input's files contain beside the weights. */
 static kvs_status find_ids(kvsi_conversion *c, kvs_err *err)
 {
-    const char *tokenizer = c->options->tokenizer;
+    const char *tokenizer = c->options->how.tokenizer;
     const kvsi_token_ids none = KVSI_NO_TOKEN_IDS;
 
     c->ids = none;
@@ -167,7 +176,7 @@ static kvs_status find_ids(kvsi_conversion *c, kvs_err *err)
 
 static kvs_status load_tokenizer(kvsi_conversion *c, kvs_err *err)
 {
-    const char *path = c->options->tokenizer;
+    const char *path = c->options->how.tokenizer;
 
     if (path && strcmp(path, "none") == 0)
         return KVS_OK;
@@ -233,18 +242,18 @@ static kvs_status write_output(kvsi_conversion *c, kvs_format format, kvs_err *e
     return kvsi_convert_to_hf(c, err);
 }
 
-kvs_status kvs_convert(const kvs_convert_options *options, kvs_err *err)
+kvs_status kvsi_convert(const kvsi_convert_request *request, kvs_err *err)
 {
-    const kvs_format format = options->out ? choose_format(options) : KVS_FORMAT_HF;
+    const kvs_format format = request->out ? choose_format(request) : KVS_FORMAT_HF;
     const int llama2c = format == KVS_FORMAT_LLAMA2C || format == KVS_FORMAT_LLAMA2C_V1;
-    kvs_convert_options settled = *options;
+    kvsi_convert_request settled = *request;
     kvsi_conversion c = {.options = &settled};
     kvs_status st;
 
-    TRY_OUT(check_options(options, format, err));
+    TRY_OUT(check_options(request, format, err));
     if (llama2c) {
-        settled.dtype = KVS_DTYPE_F32;
-        settled.tokenizer = "none"; /* the input's own tokenizer is left out */
+        settled.how.dtype = KVS_DTYPE_F32;
+        settled.how.tokenizer = "none"; /* the input's own tokenizer is left out */
     }
     TRY_OUT(kvsi_convert_source_init(&c.source, &settled, err));
     TRY_OUT(find_ids(&c, err));
@@ -257,4 +266,14 @@ out:
     kvsi_free(c.chat_template);
     kvsi_convert_source_release(&c.source);
     return st;
+}
+
+kvs_status kvs_convert(const char *out, const char *in, const kvs_convert_options *options,
+                       kvs_err *err)
+{
+    kvsi_convert_request request = {.in = in, .out = out, .how = defaults};
+
+    NEED(out);
+    TRY(kvsi_sized_read(&request.how, sizeof request.how, options, "kvs_convert_options", err));
+    return kvsi_convert(&request, err);
 }

@@ -6,7 +6,7 @@
 
 /* A conversion in progress. */
 typedef struct kvsi_conversion {
-    const kvs_convert_options *options;
+    const kvsi_convert_request *options;
     kvsi_convert_source source;
     kvs_tokenizer *tokenizer; /* NULL = none */
     const char *folder;       /* the input's folder in Hugging Face's layout; NULL = none */
@@ -16,6 +16,9 @@ typedef struct kvsi_conversion {
     kvsi_token_ids ids;  /* these; empty if not used */
     char *chat_template; /* of the input's tokenizer; NULL = none */
 } kvsi_conversion;
+
+void kvsi_convert_request_init(kvsi_convert_request *request);
+kvs_status kvsi_convert(const kvsi_convert_request *request, kvs_err *err);
 
 /* Writes a folder in Hugging Face's layout: weights, config.json, tokenizer and, for our models,
  * the Python file that runs it. */

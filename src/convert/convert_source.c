@@ -23,7 +23,7 @@ static kvsi_dtype block_dtype(kvsi_dtype dtype, const kvsi_parameter *p)
 
 static kvsi_dtype wanted_dtype(const kvsi_convert_source *s, const kvsi_parameter *p)
 {
-    switch (s->options->dtype) {
+    switch (s->options->how.dtype) {
     case KVS_DTYPE_F16:
         return KVSI_F16;
     case KVS_DTYPE_BF16:
@@ -52,13 +52,13 @@ static void describe(const void *self, size_t index, kvsi_file_tensor *out)
 
 static kvs_status report(kvsi_convert_source *s, size_t index, kvs_err *err)
 {
-    const kvs_convert_options *o = s->options;
+    const kvsi_convert_request *o = s->options;
     kvsi_file_tensor tensor;
 
     describe(s, index, &tensor);
     s->done += kvsi_file_tensor_bytes(&tensor);
-    if (o->progress && o->progress(o->user, s->done, s->all))
-        return kvsi_fail(err, KVS_E_LIMIT, "stopped after tensor '%s'", tensor.name);
+    if (o->how.progress && o->how.progress(o->how.user, s->done, s->all))
+        return kvsi_fail(err, KVS_E_STOPPED, "stopped after tensor '%s'", tensor.name);
     return KVS_OK;
 }
 
@@ -70,7 +70,7 @@ static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_er
     if (s->weights)
         kvsi_weights_read(out, kvsi_weights_find(s->weights, p->name));
     else
-        TRY(kvsi_parameter_make(out, p, &s->config, s->options->seed, s->threads, err));
+        TRY(kvsi_parameter_make(out, p, &s->config, s->options->how.seed, s->threads, err));
     return report(s, index, err);
 }
 
@@ -81,12 +81,12 @@ kvsi_tensor_source kvsi_convert_tensors(kvsi_convert_source *s)
 
 void kvsi_convert_remark(const kvsi_convert_source *s)
 {
-    const kvs_dtype dtype = s->options->dtype;
+    const kvs_dtype dtype = s->options->how.dtype;
     const kvsi_parameter *first = NULL;
     size_t count = 0;
     char text[256];
 
-    if (!s->options->remark || (dtype != KVS_DTYPE_Q8_0 && dtype != KVS_DTYPE_Q4_0))
+    if (!s->options->how.notice || (dtype != KVS_DTYPE_Q8_0 && dtype != KVS_DTYPE_Q4_0))
         return;
     for (size_t i = 0; i < s->layout.count; i++) {
         const kvsi_parameter *p = &s->layout.list[i];
@@ -103,7 +103,7 @@ void kvsi_convert_remark(const kvsi_convert_source *s)
              "rows of %zu",
              count, s->layout.count, kvsi_dtype_block(KVSI_Q8_0), first->name,
              first->shape[first->rank - 1]);
-    s->options->remark(s->options->user, text);
+    s->options->how.notice(s->options->how.user, text);
 }
 
 kvsi_dtype kvsi_convert_dtype(const kvsi_convert_source *s)
@@ -115,10 +115,10 @@ kvsi_dtype kvsi_convert_dtype(const kvsi_convert_source *s)
 
 static kvs_status open_input(kvsi_convert_source *s, kvs_err *err)
 {
-    const kvs_convert_options *o = s->options;
+    const kvsi_convert_request *o = s->options;
 
     if (!o->in) {
-        s->config = *o->config;
+        s->config = *o->how.config;
         return kvs_model_config_finish(&s->config, err);
     }
     TRY(kvsi_weights_open(&s->weights, o->in, err));
@@ -127,13 +127,13 @@ static kvs_status open_input(kvsi_convert_source *s, kvs_err *err)
     return KVS_OK;
 }
 
-kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvs_convert_options *options,
+kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvsi_convert_request *options,
                                     kvs_err *err)
 {
     kvs_status st;
 
     *s = (kvsi_convert_source){.options = options};
-    s->threads = options->threads > 0 ? options->threads : kvsi_threads_available();
+    s->threads = options->how.threads > 0 ? options->how.threads : kvsi_threads_available();
     TRY_OUT(open_input(s, err));
     TRY_OUT(kvsi_layout_init(&s->layout, &s->config, err));
     for (size_t i = 0; i < s->layout.count; i++) {

@@ -6,17 +6,23 @@
 #include "formats/weights.h"
 #include "model/parameters.h"
 
+/* What is converted to what. */
+typedef struct kvsi_convert_request {
+    const char *in, *out;    /* NULL: random weights for how.config */
+    kvs_convert_options how; /* `size` is not used */
+} kvsi_convert_request;
+
 typedef struct kvsi_convert_source {
     kvs_model_config config;
     kvsi_weights *weights; /* NULL: random weights */
     kvsi_layout layout;
-    const kvs_convert_options *options;
+    const kvsi_convert_request *options;
     int threads;
     uint64_t done, all; /* bytes */
 } kvsi_convert_source;
 
 /* Opens and checks the input, or checks the configuration. */
-kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvs_convert_options *options,
+kvs_status kvsi_convert_source_init(kvsi_convert_source *s, const kvsi_convert_request *options,
                                     kvs_err *err);
 void kvsi_convert_source_release(kvsi_convert_source *s);
 

@@ -92,7 +92,7 @@ static kvs_status set_ids(json_t *object, const kvsi_conversion *c, kvs_err *err
 /* For our models, refers to the Python file that runs them. */
 static int has_python(const kvs_model_config *config, const json_t *object)
 {
-    return config->body == KVS_BODY_LLAMA && json_object_get(object, "kvshift");
+    return config->body == KVSI_BODY_LLAMA && json_object_get(object, "kvshift");
 }
 
 static json_t *make_config(const kvsi_conversion *c, int *python)
@@ -210,7 +210,7 @@ static kvs_status fill(kvsi_conversion *c, const char *dir, kvs_err *err)
     TRY_OUT(kvsi_write_json(dir, CONFIG_FILE, json_incref(config), err));
     if (python)
         TRY_OUT(kvsi_write_bytes(dir, MODELING_FILE, modeling, sizeof modeling, err));
-    TRY_OUT(kvsi_safetensors_write_shards(dir, &tensors, c->options->shard_bytes, err));
+    TRY_OUT(kvsi_safetensors_write_shards(dir, &tensors, c->options->how.shard_bytes, err));
 out:
     json_decref(config);
     return st;
@@ -221,8 +221,8 @@ kvs_status kvsi_convert_to_hf(kvsi_conversion *c, kvs_err *err)
     kvsi_new_folder folder = {0};
     kvs_status st;
 
-    TRY_OUT(
-        kvsi_new_folder_begin(&folder, c->options->out, &model_folder, c->options->overwrite, err));
+    TRY_OUT(kvsi_new_folder_begin(&folder, c->options->out, &model_folder,
+                                  c->options->how.overwrite, err));
     TRY_OUT(fill(c, folder.temporary, err));
     return kvsi_new_folder_commit(&folder, err);
 out:

@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/sized.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -201,14 +202,25 @@ static kvs_status open_path(kvs_corpus *corpus, const kvs_corpus_options *option
     return KVS_OK;
 }
 
+static const kvs_corpus_options defaults = {.size = sizeof defaults};
+
+void kvs_corpus_options_init(kvs_corpus_options *options, size_t size)
+{
+    kvsi_sized_init(options, size, &defaults, sizeof defaults);
+}
+
 kvs_status kvs_corpus_open(kvs_corpus **out, const char *path, const kvs_corpus_options *options,
                            kvs_err *err)
 {
-    static const kvs_corpus_options none = {.vocab = 0};
-    kvs_corpus *corpus = kvsi_alloc(1, sizeof *corpus);
+    kvs_corpus_options o = defaults;
+    kvs_corpus *corpus;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
+    NEED(path);
+    TRY(kvsi_sized_read(&o, sizeof o, options, "kvs_corpus_options", err));
+    corpus = kvsi_alloc(1, sizeof *corpus);
     if (!corpus)
         return kvsi_no_memory(err, "'%s'", path);
     corpus->path = kvsi_strdup(path);
@@ -216,15 +228,15 @@ kvs_status kvs_corpus_open(kvs_corpus **out, const char *path, const kvs_corpus_
         st = kvsi_no_memory(err, "'%s'", path);
         goto out;
     }
-    TRY_OUT(open_path(corpus, options ? options : &none, err));
+    TRY_OUT(open_path(corpus, &o, err));
     *out = corpus;
     corpus = NULL;
 out:
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     return st;
 }
 
-void kvs_corpus_free(kvs_corpus *corpus)
+void kvs_corpus_close(kvs_corpus *corpus)
 {
     if (!corpus)
         return;
@@ -239,7 +251,7 @@ void kvs_corpus_free(kvs_corpus *corpus)
     kvsi_free(corpus);
 }
 
-kvs_status kvs_corpus_tokenizer(kvs_tokenizer **out, const kvs_corpus *corpus, kvs_err *err)
+kvs_status kvs_corpus_load_tokenizer(kvs_tokenizer **out, const kvs_corpus *corpus, kvs_err *err)
 {
     const char *path = corpus->record.info.tokenizer;
     kvs_tokenizer *tokenizer = NULL;
@@ -257,8 +269,8 @@ out:
     return st;
 }
 
-size_t kvs_corpus_read(const kvs_corpus *corpus, kvs_split split, uint64_t first, size_t count,
-                       int32_t *ids)
+size_t kvs_corpus_read(int32_t *ids, size_t count, const kvs_corpus *corpus, kvs_split split,
+                       uint64_t first)
 {
     size_t done = 0;
 
@@ -283,7 +295,7 @@ kvs_status kvs_corpus_check(const kvs_corpus *corpus, kvs_err *err)
     for (int s = 0; s < KVSI_SPLITS; s++)
         for (size_t i = 0; i < info->split[s].shards; i++)
             TRY_OUT(kvsi_shard_verify(&corpus->shards[s][i], err));
-    TRY_OUT(kvs_corpus_tokenizer(&tokenizer, corpus, err));
+    TRY_OUT(kvs_corpus_load_tokenizer(&tokenizer, corpus, err));
 out:
     kvs_tokenizer_free(tokenizer);
     return st;
@@ -307,8 +319,8 @@ const char *kvs_corpus_source(const kvs_corpus *corpus, size_t index, uint64_t *
     return source->name;
 }
 
-size_t kvs_corpus_document(const kvs_corpus *corpus, kvs_split split, uint64_t index, int32_t *ids,
-                           size_t capacity)
+size_t kvs_corpus_document(int32_t *ids, size_t capacity, const kvs_corpus *corpus, kvs_split split,
+                           uint64_t index)
 {
     for (size_t i = 0; i < corpus->record.info.split[split].shards; i++) {
         const kvsi_shard *shard = &corpus->shards[split][i];

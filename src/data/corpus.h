@@ -6,6 +6,18 @@
 
 enum { KVSI_SPLITS = 2, KVSI_SHARD_NAME = 32 };
 
+/* ---- building -------------------------------------------------------------------------------- */
+
+typedef struct kvsi_corpus_plan {
+    const char *const *files; /* text or .jsonl; compressed files end in .zst */
+    size_t count;
+    const char *tokenizer;        /* as for kvs_tokenizer_load */
+    kvs_corpus_build_options how; /* `size` is not used */
+} kvsi_corpus_plan;
+
+void kvsi_corpus_plan_init(kvsi_corpus_plan *plan);
+kvs_status kvsi_corpus_build(const kvsi_corpus_plan *plan, const char *dir, kvs_err *err);
+
 /* ---- the contents of corpus.json ------------------------------------------------------------- */
 
 typedef struct kvsi_shard_record {

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/new_folder.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "data/corpus.h"
 
@@ -19,7 +20,7 @@
 enum { SHARD_DOCUMENTS = 1 << 22 }; /* bounds the starts that a writer keeps in memory */
 
 typedef struct build {
-    const kvs_corpus_plan *plan;
+    const kvsi_corpus_plan *plan;
     kvsi_new_folder folder;
     kvsi_corpus_record record;
     kvs_tokenizer *tokenizer;
@@ -45,28 +46,37 @@ typedef struct build {
 
 typedef kvs_status (*piece_callback)(build *b, const kvsi_document_piece *piece, kvs_err *err);
 
-void kvs_corpus_plan_init(kvs_corpus_plan *plan)
+static const kvs_corpus_build_options defaults = {
+    .size = sizeof defaults,
+    .field = KVSI_DEFAULT_FIELD,
+    .separator = KVSI_DEFAULT_SEPARATOR,
+    .valid = 0.05,
+    .seed = 1,
+    .shard_tokens = UINT64_C(1) << 28,
+};
+
+void kvs_corpus_build_options_init(kvs_corpus_build_options *options, size_t size)
 {
-    *plan = (kvs_corpus_plan){.tokenizer = "bytes",
-                              .field = KVSI_DEFAULT_FIELD,
-                              .separator = KVSI_DEFAULT_SEPARATOR,
-                              .valid = 0.05,
-                              .seed = 1,
-                              .shard_tokens = UINT64_C(1) << 28};
+    kvsi_sized_init(options, size, &defaults, sizeof defaults);
 }
 
-static kvs_status check_plan(const kvs_corpus_plan *plan, kvs_err *err)
+void kvsi_corpus_plan_init(kvsi_corpus_plan *plan)
+{
+    *plan = (kvsi_corpus_plan){.tokenizer = "bytes", .how = defaults};
+}
+
+static kvs_status check_plan(const kvsi_corpus_plan *plan, kvs_err *err)
 {
     if (plan->count < 1)
         return kvsi_fail(err, KVS_E_INVALID, "a corpus needs at least 1 text file");
-    if (!(plan->valid >= 0 && plan->valid < 1))
+    if (!(plan->how.valid >= 0 && plan->how.valid < 1))
         return kvsi_fail(err, KVS_E_INVALID,
                          "validation fraction is '%g', expected at least 0 and below 1",
-                         plan->valid);
-    if (plan->seed > INT64_MAX)
+                         plan->how.valid);
+    if (plan->how.seed > INT64_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "seed is '%llu', expected at most %lld",
-                         (unsigned long long)plan->seed, (long long)INT64_MAX);
-    if (plan->shard_tokens < 1)
+                         (unsigned long long)plan->how.seed, (long long)INT64_MAX);
+    if (plan->how.shard_tokens < 1)
         return kvsi_fail(err, KVS_E_INVALID, "tokens per shard is '0', expected at least 1");
     return KVS_OK;
 }
@@ -75,8 +85,8 @@ static kvs_status check_plan(const kvs_corpus_plan *plan, kvs_err *err)
 
 static kvs_status report(build *b, kvs_err *err)
 {
-    if (b->plan->progress && b->plan->progress(b->plan->user, &b->progress) != 0)
-        return kvsi_fail(err, KVS_E_LIMIT, "stopped on request; no corpus was written");
+    if (b->plan->how.progress && b->plan->how.progress(b->plan->how.user, &b->progress) != 0)
+        return kvsi_fail(err, KVS_E_STOPPED, "stopped on request; no corpus was written");
     return KVS_OK;
 }
 
@@ -107,8 +117,8 @@ static kvs_status read_file(build *b, size_t index, piece_callback callback, kvs
     int found = 0;
     kvs_status st;
 
-    TRY_OUT(kvsi_documents_open(&documents, b->plan->files[index], b->plan->field,
-                                b->plan->separator, err));
+    TRY_OUT(kvsi_documents_open(&documents, b->plan->files[index], b->plan->how.field,
+                                b->plan->how.separator, err));
     for (;;) {
         kvsi_document_piece piece;
 
@@ -137,7 +147,7 @@ static kvs_status read_files(build *b, int counting, piece_callback callback, kv
 
 static kvs_status name_sources(build *b, kvs_err *err)
 {
-    const kvs_corpus_plan *plan = b->plan;
+    const kvsi_corpus_plan *plan = b->plan;
 
     b->record.sources = kvsi_alloc(plan->count, sizeof *b->record.sources);
     if (!b->record.sources)
@@ -188,7 +198,7 @@ static void remark_on_texts(const build *b)
 {
     kvsi_text line = {0};
 
-    if (!b->plan->remark || b->crlf_files + b->bom_files == 0)
+    if (!b->plan->how.notice || b->crlf_files + b->bom_files == 0)
         return;
     if (b->crlf_files > 0)
         kvsi_text_format(&line, "CRLF line ends in %zu of %zu files", b->crlf_files,
@@ -198,14 +208,14 @@ static void remark_on_texts(const build *b)
                          b->crlf_files > 0 ? ", " : "", b->bom_files, b->plan->count);
     kvsi_text_add(&line, "; they are kept and become tokens");
     if (!line.failed)
-        b->plan->remark(b->plan->user, line.data);
+        b->plan->how.notice(b->plan->how.user, line.data);
     kvsi_text_release(&line);
 }
 
 /* 0 <= hash < 1 */
 static double split_hash(const build *b, uint64_t document)
 {
-    const uint64_t key[2] = {b->plan->seed, document};
+    const uint64_t key[2] = {b->plan->how.seed, document};
 
     return (double)(kvsi_checksum(key, sizeof key) >> 11) * 0x1p-53;
 }
@@ -214,7 +224,7 @@ static kvs_split split_of(const build *b, uint64_t document)
 {
     if (b->record.info.rule != KVS_SPLIT_BY_DOCUMENT || document == b->forced[KVS_SPLIT_TRAIN])
         return KVS_SPLIT_TRAIN;
-    if (document == b->forced[KVS_SPLIT_VALID] || split_hash(b, document) < b->plan->valid)
+    if (document == b->forced[KVS_SPLIT_VALID] || split_hash(b, document) < b->plan->how.valid)
         return KVS_SPLIT_VALID;
     return KVS_SPLIT_TRAIN;
 }
@@ -233,19 +243,19 @@ static void force_split(build *b)
         greatest = hash > high ? d : greatest;
         high = hash > high ? hash : high;
     }
-    if (low >= b->plan->valid)
+    if (low >= b->plan->how.valid)
         b->forced[KVS_SPLIT_VALID] = least;
-    if (high < b->plan->valid)
+    if (high < b->plan->how.valid)
         b->forced[KVS_SPLIT_TRAIN] = greatest;
 }
 
 static kvs_status decide_split(build *b, kvs_err *err)
 {
     kvs_corpus_info *info = &b->record.info;
-    const double valid = b->plan->valid;
+    const double valid = b->plan->how.valid;
 
     info->valid = valid;
-    info->seed = b->plan->seed;
+    info->seed = b->plan->how.seed;
     b->forced[KVS_SPLIT_TRAIN] = b->forced[KVS_SPLIT_VALID] = UINT64_MAX;
     if (b->documents == 0 && b->plan->count == 1)
         return kvsi_fail(err, KVS_E_INVALID, "'%s' contains no text", b->plan->files[0]);
@@ -321,7 +331,7 @@ static kvs_status encode(build *b, kvs_split split, const char *text, size_t siz
     if (size == 0)
         return KVS_OK;
     TRY_OUT(
-        kvs_tokenizer_encode(b->tokenizer, text, size, KVS_ENCODE_NO_SPECIAL, &ids, &count, err));
+        kvs_tokenizer_encode(&ids, &count, b->tokenizer, text, size, KVS_ENCODE_NO_SPECIAL, err));
     TRY_OUT(write_ids(b, split, ids, count, err));
 out:
     kvs_ids_free(ids);
@@ -339,7 +349,7 @@ static kvs_status end_document(build *b, kvs_split split, kvs_err *err)
     if (!writer)
         return KVS_OK;
     kvsi_shard_writer_end_document(writer);
-    if (kvsi_shard_writer_tokens(writer) < b->plan->shard_tokens &&
+    if (kvsi_shard_writer_tokens(writer) < b->plan->how.shard_tokens &&
         kvsi_shard_writer_documents(writer) < SHARD_DOCUMENTS)
         return KVS_OK;
     return close_writer(b, split, err);
@@ -408,7 +418,7 @@ out:
 
 static kvs_status choose_eos(build *b, kvs_err *err)
 {
-    const kvs_eos wanted = b->plan->eos;
+    const kvs_eos wanted = b->plan->how.eos;
 
     b->eos = wanted == KVS_EOS_NO ? -1 : kvs_tokenizer_eos(b->tokenizer);
     if (wanted == KVS_EOS_YES && b->eos < 0)
@@ -446,12 +456,12 @@ static kvs_status check_tokens(const build *b, kvs_err *err)
         return kvsi_fail(err, KVS_E_INVALID,
                          "the training split has %llu token%s, expected a document of at least 2",
                          (unsigned long long)train->tokens, train->tokens == 1 ? "" : "s");
-    if (b->plan->valid > 0 && valid->longest < 2)
+    if (b->plan->how.valid > 0 && valid->longest < 2)
         return kvsi_fail(err, KVS_E_INVALID,
                          "the validation split has %llu token%s, expected a document of at least "
                          "2: use more text or a fraction above %g",
                          (unsigned long long)valid->tokens, valid->tokens == 1 ? "" : "s",
-                         b->plan->valid);
+                         b->plan->how.valid);
     return KVS_OK;
 }
 
@@ -497,13 +507,13 @@ static int is_part_of_corpus(const char *name)
 
 static const kvsi_folder_kind corpus_folder = {"corpus", "corpus.json", is_part_of_corpus};
 
-kvs_status kvs_corpus_build(const kvs_corpus_plan *plan, const char *dir, kvs_err *err)
+kvs_status kvsi_corpus_build(const kvsi_corpus_plan *plan, const char *dir, kvs_err *err)
 {
     build b = {.plan = plan};
     kvs_status st;
 
     TRY_OUT(prepare(&b, err));
-    TRY_OUT(kvsi_new_folder_begin(&b.folder, dir, &corpus_folder, plan->overwrite, err));
+    TRY_OUT(kvsi_new_folder_begin(&b.folder, dir, &corpus_folder, plan->how.overwrite, err));
     TRY_OUT(read_files(&b, 1, count_piece, err));
     TRY_OUT(decide_split(&b, err));
     remark_on_texts(&b);
@@ -516,4 +526,20 @@ out:
     kvs_tokenizer_free(b.tokenizer);
     kvsi_corpus_record_release(&b.record);
     return st;
+}
+
+kvs_status kvs_corpus_build(const char *dir, const char *const *files, size_t count,
+                            const char *tokenizer, const kvs_corpus_build_options *options,
+                            kvs_err *err)
+{
+    kvsi_corpus_plan plan = {
+        .files = files, .count = count, .tokenizer = tokenizer, .how = defaults};
+
+    NEED(dir);
+    NEED(files);
+    NEED(tokenizer);
+    TRY(kvsi_sized_read(&plan.how, sizeof plan.how, options, "kvs_corpus_build_options", err));
+    for (size_t i = 0; i < count; i++)
+        NEED(files[i]);
+    return kvsi_corpus_build(&plan, dir, err);
 }

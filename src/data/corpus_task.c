@@ -27,7 +27,7 @@ typedef struct split_windows {
 } split_windows;
 
 typedef struct corpus_task {
-    kvs_task base;
+    kvs_data base;
     const kvs_corpus *corpus;
     size_t context;
     split_windows splits[KVSI_SPLITS];
@@ -149,7 +149,7 @@ static size_t read_window(const split_windows *windows, uint64_t number, size_t 
     return length;
 }
 
-static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
+static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int32_t *targets,
                    uint8_t *scored)
 {
     const corpus_task *task = (const corpus_task *)base;
@@ -167,7 +167,7 @@ static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int3
     return length;
 }
 
-static json_t *describe(const kvs_task *base)
+static json_t *describe(const kvs_data *base)
 {
     const corpus_task *task = (const corpus_task *)base;
     const kvs_corpus_info *info = &task->corpus->record.info;
@@ -181,7 +181,7 @@ static json_t *describe(const kvs_task *base)
                      (json_int_t)task->splits[KVS_SPLIT_VALID].count);
 }
 
-static void release(kvs_task *base)
+static void release(kvs_data *base)
 {
     corpus_task *task = (corpus_task *)base;
 
@@ -233,7 +233,8 @@ static void set_sizes(corpus_task *task)
         (double)(train->tokens - train->documents) / (double)task->splits[KVS_SPLIT_TRAIN].count;
 }
 
-kvs_status kvs_corpus_task(kvs_task **out, const kvs_corpus *corpus, size_t context, kvs_err *err)
+kvs_status kvs_data_create_corpus(kvs_data **out, const kvs_corpus *corpus, size_t context,
+                                  kvs_err *err)
 {
     corpus_task *task = NULL;
     kvs_status st;

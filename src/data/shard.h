@@ -19,6 +19,7 @@
 #define KVSI_DATA_SHARD_H
 
 #include "base/mapping.h"
+#include "kvshift/kvshift_files.h"
 
 typedef enum kvsi_shard_format {
     KVSI_SHARD_OWN,

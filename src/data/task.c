@@ -6,26 +6,26 @@
 
 #include <stdio.h>
 
-void kvs_task_free(kvs_task *task)
+void kvs_data_free(kvs_data *task)
 {
     if (task)
         task->ops->release(task);
 }
 
-size_t kvs_task_vocab(const kvs_task *task)
+size_t kvs_data_vocab(const kvs_data *task)
 {
     return task->vocab;
 }
 
 /* The longest input, which must fit the model's context; a token that is only a target does not
  * count. */
-size_t kvs_task_max_length(const kvs_task *task)
+size_t kvs_data_max_length(const kvs_data *task)
 {
     return task->max_tokens;
 }
 
-size_t kvs_task_sequence(const kvs_task *task, uint64_t seed, kvs_stream stream, uint64_t index,
-                         int32_t *ids, int32_t *targets, uint8_t *scored)
+size_t kvs_data_sequence(int32_t *ids, int32_t *targets, uint8_t *scored, const kvs_data *task,
+                         uint64_t seed, kvs_stream stream, uint64_t index)
 {
     kvsi_random random;
 
@@ -34,7 +34,7 @@ size_t kvs_task_sequence(const kvs_task *task, uint64_t seed, kvs_stream stream,
     return task->ops->draw(task, &random, ids, targets, scored);
 }
 
-void kvs_task_word(const kvs_task *task, int32_t id, char *out, size_t size)
+void kvs_task_word(char *out, size_t size, const kvs_data *task, int32_t id)
 {
     if (task->ops->word)
         task->ops->word(task, id, out, size);
@@ -42,7 +42,7 @@ void kvs_task_word(const kvs_task *task, int32_t id, char *out, size_t size)
         snprintf(out, size, "%d", (int)id);
 }
 
-json_t *kvsi_task_describe(const kvs_task *task, const kvsi_settings *table, const void *config)
+json_t *kvsi_task_describe(const kvs_data *task, const kvsi_settings *table, const void *config)
 {
     json_t *object = json_pack("{s:s}", "name", task->ops->name);
 
@@ -50,7 +50,7 @@ json_t *kvsi_task_describe(const kvs_task *task, const kvsi_settings *table, con
     return object;
 }
 
-kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_task *task,
+kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_data *task,
                                   size_t max_sequences, kvs_err *err)
 {
     kvsi_batch_buffer made = {.max_sequences = max_sequences};
@@ -86,7 +86,7 @@ void kvsi_batch_buffer_release(kvsi_batch_buffer *buffer)
     *buffer = (kvsi_batch_buffer){0};
 }
 
-void kvsi_batch_fill(kvsi_batch_buffer *buffer, const kvs_task *task, uint64_t seed,
+void kvsi_batch_fill(kvsi_batch_buffer *buffer, const kvs_data *task, uint64_t seed,
                      kvsi_purpose purpose, uint64_t first, size_t count)
 {
     size_t row = 0;

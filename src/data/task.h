@@ -7,23 +7,23 @@
 
 #include "base/json.h"
 #include "base/random.h"
-#include "base/setting.h"
-#include "kvshift/kvshift.h"
+#include "config/config.h"
+#include "kvshift/kvshift_lab.h"
 
 typedef struct kvsi_task_ops {
     const char *name;
     /* Writes one sequence (at most `max_tokens` of the task) and returns its length.  `random` is
      * the sequence's own stream; random->index is its number. */
-    size_t (*draw)(const kvs_task *task, kvsi_random *random, int32_t *ids, int32_t *targets,
+    size_t (*draw)(const kvs_data *task, kvsi_random *random, int32_t *ids, int32_t *targets,
                    uint8_t *scored);
-    json_t *(*describe)(const kvs_task *task); /* settings for the run's log; a new reference */
-    void (*release)(kvs_task *task);
+    json_t *(*describe)(const kvs_data *task); /* settings for the run's log; a new reference */
+    void (*release)(kvs_data *task);
     /* The text of an id, for people; NULL = only ids. */
-    void (*word)(const kvs_task *task, int32_t id, char *out, size_t size);
+    void (*word)(const kvs_data *task, int32_t id, char *out, size_t size);
 } kvsi_task_ops;
 
 /* The first member of every task. */
-struct kvs_task {
+struct kvs_data {
     const kvsi_task_ops *ops;
     size_t vocab;
     size_t max_tokens;  /* longest input */
@@ -34,7 +34,7 @@ struct kvs_task {
 };
 
 /* {"name": ..., and the settings of a task's table}, a new reference. */
-json_t *kvsi_task_describe(const kvs_task *task, const kvsi_settings *table, const void *config);
+json_t *kvsi_task_describe(const kvs_data *task, const kvsi_settings *table, const void *config);
 
 /* Owns the arrays of a kvs_batch. */
 typedef struct kvsi_batch_buffer {
@@ -45,11 +45,11 @@ typedef struct kvsi_batch_buffer {
     uint8_t *scored;
 } kvsi_batch_buffer;
 
-kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_task *task,
+kvs_status kvsi_batch_buffer_init(kvsi_batch_buffer *buffer, const kvs_data *task,
                                   size_t max_sequences, kvs_err *err);
 void kvsi_batch_buffer_release(kvsi_batch_buffer *buffer);
 /* Draws sequences first .. first+count-1 of a stream; count <= max_sequences.  No allocation. */
-void kvsi_batch_fill(kvsi_batch_buffer *buffer, const kvs_task *task, uint64_t seed,
+void kvsi_batch_fill(kvsi_batch_buffer *buffer, const kvs_data *task, uint64_t seed,
                      kvsi_purpose purpose, uint64_t first, size_t count);
 
 #endif

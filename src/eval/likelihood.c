@@ -1,6 +1,7 @@
 /* Log-probability of a continuation after its context, token by token. */
 #include "base/memory.h"
 #include "base/status.h"
+#include "config/config.h"
 
 static kvs_status check(const kvs_session *session, size_t count, size_t context_count,
                         unsigned flags, kvs_err *err)
@@ -31,12 +32,18 @@ typedef struct work {
 static kvs_status score_at_once(kvs_session *session, const int32_t *ids, size_t count,
                                 size_t context_count, const work *w, kvs_err *err)
 {
+    const kvs_feed feed = {.size = sizeof feed,
+                           .session = session,
+                           .ids = ids + context_count - 1,
+                           .count = count - context_count,
+                           .targets = ids + context_count,
+                           .logprobs = w->logprobs,
+                           .best = w->best};
+
     TRY(kvs_session_feed(session, ids, context_count - 1, NULL, err));
-    return kvs_session_feed_scored(session, ids + context_count - 1, count - context_count,
-                                   ids + context_count, w->logprobs, w->best, err);
+    return kvs_runner_feed(NULL, &feed, 1, err);
 }
 
-/* Token by token, as in generation. */
 static kvs_status score_step_by_step(kvs_session *session, const int32_t *ids, size_t count,
                                      size_t context_count, size_t logit_count, const work *w,
                                      kvs_err *err)
@@ -54,18 +61,6 @@ static kvs_status score_step_by_step(kvs_session *session, const int32_t *ids, s
     return KVS_OK;
 }
 
-static kvs_score_result result_of(const work *w, const int32_t *continuation, size_t count)
-{
-    kvs_score_result result = {.greedy = 1};
-
-    for (size_t i = 0; i < count; i++) {
-        result.sum += w->logprobs[i];
-        if (w->best[i] != continuation[i])
-            result.greedy = 0;
-    }
-    return result;
-}
-
 /* The last id is not fed, so feeding does not check it. */
 static kvs_status check_last(const int32_t *ids, size_t count, size_t vocab, kvs_err *err)
 {
@@ -77,14 +72,19 @@ static kvs_status check_last(const int32_t *ids, size_t count, size_t vocab, kvs
     return KVS_OK;
 }
 
-kvs_status kvs_score(kvs_session *session, const int32_t *ids, size_t count, size_t context_count,
-                     unsigned flags, double *logprobs, kvs_score_result *out, kvs_err *err)
+kvs_status kvs_score(double *sum, int *greedy, double *logprobs, kvs_session *session,
+                     const int32_t *ids, size_t count, size_t context_count, unsigned flags,
+                     kvs_err *err)
 {
     const kvs_model *model = kvs_session_get_model(session);
     const size_t logits = kvs_model_logit_count(model);
+    double total = 0;
+    int is_greedy = 1;
     work w = {0};
     kvs_status st;
 
+    NEED(session);
+    NEED(ids);
     TRY_OUT(check(session, count, context_count, flags, err));
     TRY_OUT(check_last(ids, count, kvs_model_get_config(model)->vocab, err));
     w.logprobs = kvsi_alloc(count - context_count, sizeof *w.logprobs);
@@ -99,9 +99,16 @@ kvs_status kvs_score(kvs_session *session, const int32_t *ids, size_t count, siz
         TRY_OUT(score_step_by_step(session, ids, count, context_count, logits, &w, err));
     else
         TRY_OUT(score_at_once(session, ids, count, context_count, &w, err));
-    *out = result_of(&w, ids + context_count, count - context_count);
-    for (size_t i = 0; logprobs && i < count - context_count; i++)
-        logprobs[i] = w.logprobs[i];
+    for (size_t i = 0; i < count - context_count; i++) {
+        total += w.logprobs[i];
+        is_greedy &= w.best[i] == ids[context_count + i];
+        if (logprobs)
+            logprobs[i] = w.logprobs[i];
+    }
+    if (sum)
+        *sum = total;
+    if (greedy)
+        *greedy = is_greedy;
 out:
     kvsi_free(w.logprobs);
     kvsi_free(w.best);

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/statistics.h"
 #include "eval/divergence.h"
+#include "kvshift/kvshift_lab.h"
 
 #include <math.h>
 

@@ -117,8 +117,8 @@ static kvs_status add_packed(kvsi_weights *w, size_t layer, const kvsi_file_tens
                              const char *file, kvs_err *err)
 {
     static const char *const parts[] = {"q_proj.weight", "k_proj.weight", "v_proj.weight"};
-    const size_t heads = kvs_model_config_heads(&w->config, layer);
-    const size_t kv_rows = w->config.dim / heads * kvs_model_config_kv_heads(&w->config, layer);
+    const size_t heads = kvsi_model_config_heads(&w->config, layer);
+    const size_t kv_rows = w->config.dim / heads * kvsi_model_config_kv_heads(&w->config, layer);
     const size_t rows[] = {w->config.dim, kv_rows, kv_rows};
     kvsi_file_tensor view = *tensor;
 
@@ -146,7 +146,7 @@ static kvs_status add_taps(kvsi_weights *w, size_t layer, const char *part,
                          "'%s': tensor '%.100s' has %zu dimensions, expected the shape (1,1,%zu,1,"
                          "%d)",
                          file, tensor->name, tensor->rank,
-                         kvs_model_config_kv_heads(&w->config, layer), CONV_WINDOW);
+                         kvsi_model_config_kv_heads(&w->config, layer), CONV_WINDOW);
     view.rank = 2;
     view.shape[0] = shape[2];
     view.shape[1] = shape[4];

@@ -1,6 +1,7 @@
 /* Describes a model from headers alone. */
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "formats/weights_open.h"
 
@@ -69,11 +70,14 @@ out:
 
 kvs_status kvs_model_describe(kvs_model_info *out, const char *path, kvs_err *err)
 {
-    kvs_model_info info = {0};
+    kvs_model_info info = {.size = sizeof info};
     kvsi_content found;
     char *folder = NULL;
     kvs_status st;
 
+    NEED(out);
+    NEED(path);
+    TRY(kvsi_sized_check(out, "kvs_model_info", err));
     TRY_OUT(kvsi_detect_content(&found, path, err));
     if (found == KVSI_CONTENT_FOLDER_MEMBER && !(folder = kvsi_path_parent(path)))
         TRY_OUT(kvsi_no_memory(err, "'%s'", path));
@@ -81,7 +85,7 @@ kvs_status kvs_model_describe(kvs_model_info *out, const char *path, kvs_err *er
         TRY_OUT(describe_folder(&info, folder ? folder : path, err));
     else
         TRY_OUT(describe_weights(&info, path, err));
-    *out = info;
+    kvsi_sized_write(out, &info, sizeof info);
 out:
     kvsi_free(folder);
     return st;
@@ -99,7 +103,7 @@ static kvs_status config_in_folder(kvs_model_config *out, const char *folder, kv
     return st;
 }
 
-kvs_status kvs_model_config_load(kvs_model_config *out, const char *path, kvs_err *err)
+kvs_status kvsi_model_config_load(kvs_model_config *out, const char *path, kvs_err *err)
 {
     kvsi_weights_format format;
     kvsi_weights *w = NULL;
@@ -117,4 +121,15 @@ kvs_status kvs_model_config_load(kvs_model_config *out, const char *path, kvs_er
 out:
     kvsi_weights_close(w);
     return st;
+}
+
+kvs_status kvs_model_config_load(kvs_model_config **out, const char *path, kvs_err *err)
+{
+    kvs_model_config config;
+
+    NEED(out);
+    *out = NULL;
+    NEED(path);
+    TRY(kvsi_model_config_load(&config, path, err));
+    return kvs_model_config_copy(out, &config, err);
 }

@@ -262,7 +262,7 @@ static kvs_status read_plain_config(kvs_model_config *config, const source *s, k
     const kvsi_file_tensor *embedding = find_tensor(s->file, "token_embd.weight");
     kvs_err inner;
 
-    kvs_model_config_init(config);
+    kvsi_model_config_init(config);
     config->tied = find_tensor(s->file, "output.weight") == NULL;
     if (embedding && embedding->rank > 0)
         config->vocab = embedding->shape[0];
@@ -280,10 +280,10 @@ static kvs_status read_own_config(kvs_model_config *config, const source *s, con
 
     TRY_OUT(kvsi_json_parse(&object, text, size, s->path, err));
     TRY_OUT(kvsi_hf_config_from_json(config, object, s->path, err));
-    if (config->body != KVS_BODY_LLAMA)
+    if (config->body != KVSI_BODY_LLAMA)
         st = kvsi_fail(err, KVS_E_UNSUPPORTED,
                        "'%s': the model's body is %s, expected llama in GGUF", s->path,
-                       kvs_body_name(config->body));
+                       kvsi_body_name(config->body));
 out:
     json_decref(object);
     return st;

@@ -15,7 +15,7 @@
 static size_t rotary_channels(const kvs_model_config *c)
 {
     const size_t head_size = c->dim / c->heads;
-    const double turning = c->positions == KVS_POSITIONS_ROPE ? c->rotary_fraction : 0;
+    const double turning = c->positions == KVSI_POSITIONS_ROPE ? c->rotary_fraction : 0;
 
     return (size_t)lround(turning * (double)head_size);
 }
@@ -173,7 +173,7 @@ kvs_status kvsi_gguf_write_model(const char *path, const kvs_model_config *confi
 
     if (!is_llama && architecture == KVSI_GGUF_LLAMA)
         return kvsi_fail(err, reason.status, "%s", reason.message);
-    if (config->body != KVS_BODY_LLAMA)
+    if (config->body != KVSI_BODY_LLAMA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "format gguf does not support GPT-2's body");
     kvsi_gguf_put_text(&keys, "general.architecture", name);
     put_types(&keys, source);

@@ -16,13 +16,13 @@ static const char SHIFT_KEY[] = "kvshift"; /* the object with our own settings *
 static const struct {
     const char *type, *model;
 } plain_names[] = {
-    [KVS_BODY_LLAMA] = {"llama", "LlamaForCausalLM"},
-    [KVS_BODY_GPT2] = {"gpt2", "GPT2LMHeadModel"},
+    [KVSI_BODY_LLAMA] = {"llama", "LlamaForCausalLM"},
+    [KVSI_BODY_GPT2] = {"gpt2", "GPT2LMHeadModel"},
 };
 
 /* ---- the keys -------------------------------------------------------------------------------- */
 
-enum { LLAMA = 1 << KVS_BODY_LLAMA, GPT2 = 1 << KVS_BODY_GPT2, REQUIRED = 1 << 2 };
+enum { LLAMA = 1 << KVSI_BODY_LLAMA, GPT2 = 1 << KVSI_BODY_GPT2, REQUIRED = 1 << 2 };
 
 /* Hugging Face's key of a setting.  All other settings of a model are in our object, under their
  * own keys, and only if they differ from the plain model. */
@@ -56,7 +56,7 @@ static const config_key hf_keys[] = {
 
 enum { HF_KEYS = sizeof hf_keys / sizeof *hf_keys };
 
-static int is_of(const config_key *key, kvs_body body)
+static int is_of(const config_key *key, kvsi_body body)
 {
     return (key->of & 1u << body) != 0;
 }
@@ -67,7 +67,7 @@ static const kvsi_setting *setting_of(const config_key *key)
 }
 
 /* Whether the setting is in our object; the body is there too, but is handled apart. */
-static int is_own(const kvsi_setting *row, kvs_body body)
+static int is_own(const kvsi_setting *row, kvsi_body body)
 {
     for (size_t i = 0; i < HF_KEYS; i++)
         if (is_of(hf_keys + i, body) && strcmp(hf_keys[i].setting, row->name) == 0)
@@ -119,10 +119,10 @@ static int set_own_keys(json_t *object, const kvs_model_config *config,
 }
 
 /* The plain model; 0 means "as the others", as in kvs_model_config_finish. */
-static void set_plain(kvs_model_config *plain, kvs_body body)
+static void set_plain(kvs_model_config *plain, kvsi_body body)
 {
-    kvs_model_config_init(plain);
-    kvs_model_config_set_body(plain, body);
+    kvsi_model_config_init(plain);
+    kvsi_model_config_set_body(plain, body);
     plain->kv_heads = 0;
 }
 
@@ -136,7 +136,7 @@ static kvs_model_config without_defaults(const kvs_model_config *config,
         c.sliding_heads = c.sliding_kv_heads = 0;
     if (c.kv_heads == c.heads)
         c.kv_heads = 0;
-    if (c.positions != KVS_POSITIONS_ROPE)
+    if (c.positions != KVSI_POSITIONS_ROPE)
         c.rope_base = plain->rope_base;
     return c;
 }
@@ -152,8 +152,8 @@ static json_t *own_to_json(const kvs_model_config *config)
     c = without_defaults(config, &plain);
     failed |= set_own_keys(object, &c, &plain);
     /* Hugging Face's GPT-2 is tied; and a body is only named where it is not Llama's. */
-    if (c.body == KVS_BODY_GPT2 && (json_object_size(object) > 0 || !c.tied))
-        failed |= json_object_set_new(object, "body", json_string(kvs_body_name(c.body)));
+    if (c.body == KVSI_BODY_GPT2 && (json_object_size(object) > 0 || !c.tied))
+        failed |= json_object_set_new(object, "body", json_string(kvsi_body_name(c.body)));
     if (failed) {
         json_decref(object);
         return NULL;
@@ -162,9 +162,9 @@ static json_t *own_to_json(const kvs_model_config *config)
 }
 
 /* What every file of this body says. */
-static json_t *body_to_json(kvs_body body)
+static json_t *body_to_json(kvsi_body body)
 {
-    if (body == KVS_BODY_GPT2)
+    if (body == KVSI_BODY_GPT2)
         return json_pack("{s:s, s:s}", "activation_function", "gelu_new", "torch_dtype", "float32");
     return json_pack("{s:s, s:b, s:b, s:n, s:s}", "hidden_act", "silu", "attention_bias", 0,
                      "mlp_bias", 0, "rope_scaling", "torch_dtype", "float32");
@@ -283,7 +283,7 @@ static kvs_status read_rope_parameters(kvs_model_config *config, const json_t *o
     json_t *rope = json_object_get(object, name), *value;
     const char *type = "default", *key;
 
-    if (config->body != KVS_BODY_LLAMA || !is_given(object, name))
+    if (config->body != KVSI_BODY_LLAMA || !is_given(object, name))
         return KVS_OK;
     TRY(expect_object(rope, name, what, err));
     json_object_foreach(rope, key, value) {
@@ -300,11 +300,11 @@ static kvs_status read_rope_parameters(kvs_model_config *config, const json_t *o
     return KVS_OK;
 }
 
-static kvs_status check_activation(kvs_body body, const json_t *object, const char *what,
+static kvs_status check_activation(kvsi_body body, const json_t *object, const char *what,
                                    kvs_err *err)
 {
-    const char *key = body == KVS_BODY_GPT2 ? "activation_function" : "hidden_act";
-    const char *expected = body == KVS_BODY_GPT2 ? "gelu_new" : "silu";
+    const char *key = body == KVSI_BODY_GPT2 ? "activation_function" : "hidden_act";
+    const char *expected = body == KVSI_BODY_GPT2 ? "gelu_new" : "silu";
     const char *found = expected;
 
     TRY(kvsi_json_get_text(&found, object, key, what, err));
@@ -326,19 +326,19 @@ static int is_unscaled(const json_t *scaling)
            (json_object_size(scaling) == 1 && name && strcmp(name, "default") == 0);
 }
 
-static kvs_status check_supported(kvs_body body, const json_t *object, const char *what,
+static kvs_status check_supported(kvsi_body body, const json_t *object, const char *what,
                                   kvs_err *err)
 {
     static const struct {
         const char *key;
-        kvs_body body;
+        kvsi_body body;
         int expected;
     } flags[] = {
-        {"attention_bias", KVS_BODY_LLAMA, 0},
-        {"mlp_bias", KVS_BODY_LLAMA, 0},
-        {"scale_attn_weights", KVS_BODY_GPT2, 1},
-        {"scale_attn_by_inverse_layer_idx", KVS_BODY_GPT2, 0},
-        {"add_cross_attention", KVS_BODY_GPT2, 0},
+        {"attention_bias", KVSI_BODY_LLAMA, 0},
+        {"mlp_bias", KVSI_BODY_LLAMA, 0},
+        {"scale_attn_weights", KVSI_BODY_GPT2, 1},
+        {"scale_attn_by_inverse_layer_idx", KVSI_BODY_GPT2, 0},
+        {"add_cross_attention", KVSI_BODY_GPT2, 0},
     };
 
     TRY(check_activation(body, object, what, err));
@@ -352,12 +352,12 @@ static kvs_status check_supported(kvs_body body, const json_t *object, const cha
             return kvsi_fail(err, KVS_E_UNSUPPORTED, "'%s': key '%s': expected %s, found %s", what,
                              flags[i].key, found ? "false" : "true", found ? "true" : "false");
     }
-    if (body == KVS_BODY_LLAMA && !is_unscaled(json_object_get(object, "rope_scaling")))
+    if (body == KVSI_BODY_LLAMA && !is_unscaled(json_object_get(object, "rope_scaling")))
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "'%s': key 'rope_scaling': expected null, scaled positions are unknown "
                          "here",
                          what);
-    if (body == KVS_BODY_LLAMA)
+    if (body == KVSI_BODY_LLAMA)
         TRY(check_whole_rotation(object, what, err));
     return KVS_OK;
 }
@@ -368,7 +368,7 @@ static kvs_status check_head_dim(const kvs_model_config *config, const json_t *o
     const size_t expected = config->dim / config->heads;
     size_t head_dim = expected;
 
-    if (config->body == KVS_BODY_LLAMA && is_given(object, "head_dim"))
+    if (config->body == KVSI_BODY_LLAMA && is_given(object, "head_dim"))
         TRY(kvsi_json_get_size(&head_dim, object, "head_dim", what, err));
     if (head_dim != expected)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
@@ -381,7 +381,7 @@ static kvs_status check_head_dim(const kvs_model_config *config, const json_t *o
 /* ---- reading: our object --------------------------------------------------------------------- */
 
 /* The setting with that key in our object; NULL if there is none. */
-static const kvsi_setting *find_own(const char *key, kvs_body body)
+static const kvsi_setting *find_own(const char *key, kvsi_body body)
 {
     for (size_t i = 0; i < kvsi_model_settings.count; i++) {
         const kvsi_setting *row = kvsi_model_settings.rows + i;
@@ -394,7 +394,7 @@ static const kvsi_setting *find_own(const char *key, kvs_body body)
     return NULL;
 }
 
-const kvsi_setting *kvsi_hf_setting(const char *key, kvs_body body)
+const kvsi_setting *kvsi_hf_setting(const char *key, kvsi_body body)
 {
     for (size_t i = 0; i < HF_KEYS; i++)
         if (is_of(hf_keys + i, body) && strcmp(hf_keys[i].key, key) == 0)
@@ -451,28 +451,28 @@ static void restore_rotary_fraction(kvs_model_config *config)
 /* ---- reading: all of it ---------------------------------------------------------------------- */
 
 /* The body, as our object says or the type of a plain model. */
-static kvs_status read_body(kvs_body *body, const json_t *object, const json_t *own,
+static kvs_status read_body(kvsi_body *body, const json_t *object, const json_t *own,
                             const char *what, kvs_err *err)
 {
     const char *name = "llama";
     kvs_err inner;
 
-    *body = KVS_BODY_LLAMA;
+    *body = KVSI_BODY_LLAMA;
     if (own) {
         TRY(expect_object(own, SHIFT_KEY, what, err));
         TRY(kvsi_json_get_text(&name, own, "body", what, err));
-        TRY(kvsi_in_file(kvs_body_parse(body, name, &inner), &inner, what, err));
+        TRY(kvsi_in_file(kvsi_body_parse(body, name, &inner), &inner, what, err));
     } else {
         TRY(kvsi_json_get_text(&name, object, "model_type", what, err));
-        if (strcmp(name, plain_names[KVS_BODY_GPT2].type) == 0)
-            *body = KVS_BODY_GPT2;
+        if (strcmp(name, plain_names[KVSI_BODY_GPT2].type) == 0)
+            *body = KVSI_BODY_GPT2;
     }
     return KVS_OK;
 }
 
 /* The names of the architecture must agree with the rest, so that no file is run as what it is
  * not. */
-static kvs_status check_kind(const json_t *object, kvs_body body, int plain, const char *what,
+static kvs_status check_kind(const json_t *object, kvsi_body body, int plain, const char *what,
                              kvs_err *err)
 {
     const json_t *models = json_object_get(object, "architectures");
@@ -496,10 +496,10 @@ static kvs_status check_kind(const json_t *object, kvs_body body, int plain, con
 }
 
 /* What Hugging Face takes where a key is missing. */
-static void set_hf_defaults(kvs_model_config *config, kvs_body body)
+static void set_hf_defaults(kvs_model_config *config, kvsi_body body)
 {
     set_plain(config, body);
-    if (body == KVS_BODY_GPT2) {
+    if (body == KVSI_BODY_GPT2) {
         config->context = 1024;
         config->norm_eps = 1e-5;
         config->tied = 1;
@@ -516,7 +516,7 @@ kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object,
 {
     json_t *own = json_object_get(object, SHIFT_KEY);
     kvs_model_config config;
-    kvs_body body;
+    kvsi_body body;
     kvs_err inner;
 
     TRY(read_body(&body, object, own, what, err));

@@ -10,7 +10,7 @@
 #ifndef KVSI_FORMATS_HF_H
 #define KVSI_FORMATS_HF_H
 
-#include "base/setting.h"
+#include "config/config.h"
 
 /* A new reference; NULL if memory runs out. */
 json_t *kvsi_hf_config_to_json(const kvs_model_config *config);
@@ -19,7 +19,7 @@ kvs_status kvsi_hf_config_from_json(kvs_model_config *out, const json_t *object,
                                     kvs_err *err);
 
 /* The setting of a key of config.json or of the object in it; NULL if the key is not a setting. */
-const kvsi_setting *kvsi_hf_setting(const char *key, kvs_body body);
+const kvsi_setting *kvsi_hf_setting(const char *key, kvsi_body body);
 
 kvs_status kvsi_hf_config_write(const kvs_model_config *config, const char *path, kvs_err *err);
 

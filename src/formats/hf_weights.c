@@ -79,7 +79,7 @@ static kvs_status add_all(kvsi_weights *w, const kvsi_weights_shard *shard, kvs_
             continue;
         if (w->format == KVSI_FORMAT_BAICHUAN)
             TRY(kvsi_baichuan_add(w, tensor, shard->path, err));
-        else if (w->config.body == KVS_BODY_GPT2)
+        else if (w->config.body == KVSI_BODY_GPT2)
             TRY(add_gpt2(w, tensor, shard->path, err));
         else
             TRY(kvsi_weights_add(w, tensor->name, tensor, 0, shard->path, err));

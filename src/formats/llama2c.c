@@ -1,5 +1,7 @@
 #include "formats/llama2c.h"
 
+#include "config/config.h"
+
 #include <string.h>
 
 const double kvsi_llama2c_rope_base = 10000, kvsi_llama2c_norm_eps = 1e-5;

@@ -46,7 +46,7 @@ static kvs_status set_config(kvs_model_config *config, const unsigned char *from
     int32_t numbers[NUMBERS];
 
     TRY(read_numbers(numbers, from, !is_v1, err));
-    kvs_model_config_init(config);
+    kvsi_model_config_init(config);
     config->dim = (size_t)numbers[DIM];
     config->ffn = (size_t)numbers[HIDDEN];
     config->layers = (size_t)numbers[LAYERS];

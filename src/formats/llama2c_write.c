@@ -1,4 +1,5 @@
 /* Writes llama2.c's .bin files. */
+#include "config/config.h"
 #include "formats/llama2c.h"
 #include "formats/llama_layout.h"
 #include "formats/tensor_writer.h"

@@ -1,6 +1,7 @@
 #include "formats/llama_layout.h"
 
 #include "base/memory.h"
+#include "config/config.h"
 
 #include <string.h>
 
@@ -10,13 +11,13 @@ kvs_status kvsi_check_plain_llama(const kvs_model_config *c, const char *format,
         const char *part;
         int there;
     } parts[] = {
-        {"GPT-2's body", c->body != KVS_BODY_LLAMA},
+        {"GPT-2's body", c->body != KVSI_BODY_LLAMA},
         {"shifted keys, values or queries", c->shift.targets != 0},
-        {"positions other than rotary ones", c->positions != KVS_POSITIONS_ROPE},
+        {"positions other than rotary ones", c->positions != KVSI_POSITIONS_ROPE},
         {"partial rotary embeddings", c->rotary_fraction != 1.0},
         {"a score scale", c->score_scale != 0},
         {"a sliding window", c->sliding_window != 0},
-        {"a head that is not linear", c->head != KVS_HEAD_LINEAR},
+        {"a head that is not linear", c->head != KVSI_HEAD_LINEAR},
         {"layers without residual, MLP or norms", c->no_residual || c->no_mlp || c->no_norm},
     };
 

@@ -9,9 +9,9 @@
 
 static const char HEAD[] = "lm_head.weight";
 
-static const char *embedding_name(kvs_body body)
+static const char *embedding_name(kvsi_body body)
 {
-    return body == KVS_BODY_GPT2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
+    return body == KVSI_BODY_GPT2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
 }
 
 /* ---- adding tensors -------------------------------------------------------------------------- */

@@ -19,8 +19,10 @@
 #ifndef KVSI_FORMATS_WEIGHTS_H
 #define KVSI_FORMATS_WEIGHTS_H
 
+#include "config/config.h"
 #include "formats/tensor.h"
 #include "formats/token_ids.h"
+#include "kvshift/kvshift_files.h"
 
 typedef enum kvsi_weights_format {
     KVSI_FORMAT_HF,       /* safetensors with config.json */
@@ -45,6 +47,8 @@ void kvsi_weights_close(kvsi_weights *weights);
 const char *kvsi_weights_path(const kvsi_weights *weights); /* as given */
 const char *kvsi_weights_file(const kvsi_weights *weights); /* the file that lists the tensors */
 kvsi_weights_format kvsi_weights_get_format(const kvsi_weights *weights);
+/* kvs_model_config_load into a struct. */
+kvs_status kvsi_model_config_load(kvs_model_config *out, const char *path, kvs_err *err);
 const kvs_model_config *kvsi_weights_config(const kvsi_weights *weights); /* finished */
 const kvsi_token_ids *kvsi_weights_token_ids(const kvsi_weights *weights);
 

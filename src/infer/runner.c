@@ -1,6 +1,8 @@
 /* Many sequences in one pass: parts of the pending tokens of all feeds form a ragged batch, up to
  * the planned number of tokens, until nothing is left. */
+#include "base/math.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "infer/session.h"
 
 #include <stdio.h>
@@ -35,20 +37,39 @@ static kvs_status allocate(kvs_runner *r, const kvsi_pass_limits *limits, kvs_er
     return KVS_OK;
 }
 
-kvs_status kvs_runner_create(kvs_runner **out, const kvs_model *model, size_t sequences,
-                             size_t tokens, kvs_err *err)
+static const kvs_runner_options defaults = {.size = sizeof defaults};
+
+void kvs_runner_options_init(kvs_runner_options *options, size_t size)
 {
-    const size_t enough = sequences > TOKENS_DEFAULT ? sequences : TOKENS_DEFAULT;
-    kvsi_pass_limits limits = {.sequences = sequences, .tokens = tokens > 0 ? tokens : enough};
+    kvsi_sized_init(options, size, &defaults, sizeof defaults);
+}
+
+void kvs_feed_init(kvs_feed *feed, size_t size)
+{
+    const kvs_feed empty = {.size = sizeof empty};
+
+    kvsi_sized_init(feed, size, &empty, sizeof empty);
+}
+
+kvs_status kvs_runner_create(kvs_runner **out, const kvs_model *model,
+                             const kvs_runner_options *options, kvs_err *err)
+{
+    kvs_runner_options o = defaults;
+    kvsi_pass_limits limits = {0};
     kvs_runner *r;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
-    if (sequences < 1 || limits.tokens < sequences)
+    NEED(model);
+    TRY(kvsi_sized_read(&o, sizeof o, options, "kvs_runner_options", err));
+    limits.sequences = o.sequences > 0 ? o.sequences : 1;
+    limits.tokens = o.tokens > 0 ? o.tokens : kvsi_max(limits.sequences, TOKENS_DEFAULT);
+    if (limits.tokens < limits.sequences)
         return kvsi_fail(err, KVS_E_INVALID,
-                         "a runner of %zu sequences and %zu tokens, expected at least one sequence "
-                         "and as many tokens as sequences",
-                         sequences, limits.tokens);
+                         "a runner of %zu sequences and %zu tokens, expected at least as many "
+                         "tokens as sequences",
+                         limits.sequences, limits.tokens);
     r = kvsi_alloc(1, sizeof *r);
     if (!r)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a runner");
@@ -254,38 +275,33 @@ static kvs_status run_feeds(kvs_runner *r, const kvs_feed *feeds, size_t count, 
 
 kvs_status kvs_runner_feed(kvs_runner *runner, const kvs_feed *feeds, size_t count, kvs_err *err)
 {
-    const kvs_status st = check_feeds(runner, feeds, count, err);
-
-    return st == KVS_OK ? run_feeds(runner, feeds, count, err) : st;
+    if (count == 0)
+        return KVS_OK;
+    NEED(feeds);
+    if (!runner) {
+        NEED(feeds[0].session);
+        runner = feeds[0].session->runner;
+    }
+    TRY(check_feeds(runner, feeds, count, err));
+    return run_feeds(runner, feeds, count, err);
 }
 
 kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, size_t count, float *logits,
                             kvs_err *err)
 {
-    const kvs_feed feed = {.session = session, .ids = ids, .count = count, .logits = logits};
+    const kvs_feed feed = {
+        .size = sizeof(kvs_feed), .session = session, .ids = ids, .count = count, .logits = logits};
     const kvs_status st = check_feed(&feed, "", err);
 
     return st == KVS_OK ? run_feeds(session->runner, &feed, 1, err) : st;
 }
 
-kvs_status kvs_session_feed_scored(kvs_session *session, const int32_t *ids, size_t count,
-                                   const int32_t *targets, double *logprobs, int32_t *best,
-                                   kvs_err *err)
+kvs_status kvs_session_logits(float *logits, kvs_session *session, kvs_err *err)
 {
-    const kvs_feed feed = {.session = session,
-                           .ids = ids,
-                           .count = count,
-                           .targets = targets,
-                           .logprobs = logprobs,
-                           .best = best};
-    const kvs_status st = check_feed(&feed, "", err);
-
-    return st == KVS_OK ? run_feeds(session->runner, &feed, 1, err) : st;
-}
-
-kvs_status kvs_session_logits(kvs_session *session, float *logits, kvs_err *err)
-{
-    const kvs_feed feed = {.session = session, .count = session->state.length, .logits = logits};
+    const kvs_feed feed = {.size = sizeof(kvs_feed),
+                           .session = session,
+                           .count = session->state.length,
+                           .logits = logits};
 
     if (session->state.length == 0)
         return kvsi_fail(err, KVS_E_INVALID, "an empty session has no logits");

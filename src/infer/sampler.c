@@ -1,6 +1,7 @@
 /* Choosing the next token: the best one, or a draw with temperature, top-k, top-p and min-p. */
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/sized.h"
 #include "base/status.h"
 
 #include <math.h>
@@ -26,10 +27,18 @@ struct kvs_sampler {
     uint64_t seen_total;
 };
 
-void kvs_sampling_init(kvs_sampling *options)
+static const kvs_sampling defaults = {
+    .size = sizeof defaults,
+    .temperature = 0.8,
+    .top_p = 1,
+    .seed = 1,
+    .repeat_penalty = 1,
+    .repeat_last = 64,
+};
+
+void kvs_sampling_init(kvs_sampling *options, size_t size)
 {
-    *options = (kvs_sampling){
-        .temperature = 0.8, .top_p = 1, .seed = 1, .repeat_penalty = 1, .repeat_last = 64};
+    kvsi_sized_init(options, size, &defaults, sizeof defaults);
 }
 
 static kvs_status check(const kvs_sampling *o, kvs_err *err)
@@ -70,15 +79,16 @@ static int allocate(kvs_sampler *s)
 kvs_status kvs_sampler_create(kvs_sampler **out, size_t count, const kvs_sampling *options,
                               kvs_err *err)
 {
+    kvs_sampling own = defaults;
     kvs_sampler *s;
-    const kvs_status st = check(options, err);
 
+    NEED(out);
     *out = NULL;
-    if (st != KVS_OK)
-        return st;
+    TRY(kvsi_sized_read(&own, sizeof own, options, "kvs_sampling", err));
+    TRY(check(&own, err));
     s = kvsi_alloc(1, sizeof *s);
     if (s) {
-        s->options = *options;
+        s->options = own;
         s->count = count;
     }
     if (!s || !allocate(s)) {

@@ -2,6 +2,7 @@
 #include "infer/session.h"
 
 #include "base/memory.h"
+#include "base/sized.h"
 
 #include <string.h>
 
@@ -27,8 +28,12 @@ kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_ru
         goto out;
     }
     if (s->owns_runner)
-        TRY_OUT(kvs_runner_create(&s->runner, model, 1,
-                                  s->state.capacity < CHUNK ? s->state.capacity : CHUNK, err));
+        TRY_OUT(kvs_runner_create(
+            &s->runner, model,
+            &(kvs_runner_options){.size = sizeof(kvs_runner_options),
+                                  .sequences = 1,
+                                  .tokens = s->state.capacity < CHUNK ? s->state.capacity : CHUNK},
+            err));
     *out = s;
     s = NULL;
 out:
@@ -36,29 +41,35 @@ out:
     return st;
 }
 
-kvs_status kvs_session_create_with(kvs_session **out, const kvs_model *model,
-                                   const kvs_session_options *options, kvs_err *err)
+static const kvs_session_options defaults = {.size = sizeof defaults};
+
+void kvs_session_options_init(kvs_session_options *options, size_t size)
 {
-    kvs_runner *runner = options->runner;
+    kvsi_sized_init(options, size, &defaults, sizeof defaults);
+}
+
+kvs_status kvsi_session_read_options(kvs_session_options *own, const kvs_model *model,
+                                     const kvs_session_options *options, kvs_err *err)
+{
+    *own = defaults;
+    TRY(kvsi_sized_read(own, sizeof *own, options, "kvs_session_options", err));
+    if (own->runner && own->runner->model != model)
+        return kvsi_fail(err, KVS_E_INVALID, "the runner is another model's");
+    return KVS_OK;
+}
+
+kvs_status kvs_session_create(kvs_session **out, const kvs_model *model,
+                              const kvs_session_options *options, kvs_err *err)
+{
+    kvs_session_options o;
     kvsi_dtype cache;
 
+    NEED(out);
     *out = NULL;
-    TRY(kvsi_cache_type(&cache, options->cache, err));
-    if (runner && runner->model != model)
-        return kvsi_fail(err, KVS_E_INVALID, "the runner is another model's");
-    return kvsi_session_create(out, model, runner, options->capacity, cache, err);
-}
-
-kvs_status kvs_session_create(kvs_session **out, const kvs_model *model, size_t capacity,
-                              kvs_err *err)
-{
-    return kvs_session_create_with(out, model, &(kvs_session_options){.capacity = capacity}, err);
-}
-
-kvs_status kvs_runner_session(kvs_session **out, kvs_runner *runner, size_t capacity, kvs_err *err)
-{
-    return kvs_session_create_with(
-        out, runner->model, &(kvs_session_options){.capacity = capacity, .runner = runner}, err);
+    NEED(model);
+    TRY(kvsi_session_read_options(&o, model, options, err));
+    TRY(kvsi_cache_type(&cache, o.cache, err));
+    return kvsi_session_create(out, model, o.runner, o.capacity, cache, err);
 }
 
 void kvs_session_free(kvs_session *session)
@@ -72,39 +83,50 @@ void kvs_session_free(kvs_session *session)
     kvsi_free(session);
 }
 
-uint64_t kvs_session_bytes_with(const kvs_model_config *config, const kvs_session_options *options)
+uint64_t kvs_session_bytes(const kvs_model_config *config, const kvs_session_options *options)
 {
-    const size_t tokens = options->capacity > 0 ? options->capacity : config->context;
-    const kvsi_dtype cache = options->cache == KVS_DTYPE_F16 ? KVSI_F16 : KVSI_REAL_TYPE;
+    kvs_session_options o = defaults;
+    size_t tokens;
 
-    return kvsi_state_bytes(config, tokens, cache) + tokens * sizeof(int32_t);
+    if (!config || kvsi_sized_read(&o, sizeof o, options, "kvs_session_options", NULL) != KVS_OK)
+        return 0;
+    tokens = o.capacity > 0 ? o.capacity : config->context;
+    return kvsi_state_bytes(config, tokens, o.cache == KVS_DTYPE_F16 ? KVSI_F16 : KVSI_REAL_TYPE) +
+           tokens * sizeof(int32_t);
 }
 
-uint64_t kvs_session_bytes(const kvs_model_config *config, size_t capacity)
-{
-    return kvs_session_bytes_with(config, &(kvs_session_options){.capacity = capacity});
-}
+/* ---- copy and rewind ---- */
 
-/* ---- fork and rewind ---- */
-
-kvs_status kvs_session_fork(kvs_session **out, const kvs_session *session, size_t capacity,
-                            kvs_err *err)
+kvs_status kvs_session_copy(kvs_session **out, const kvs_session *session, size_t length,
+                            const kvs_session_options *options, kvs_err *err)
 {
-    const kvsi_state *from = &session->state;
-    const size_t room = capacity > 0 ? capacity : from->capacity;
+    kvs_session_options o;
+    kvs_session *copy = NULL;
+    kvs_runner *runner;
+    const kvsi_state *from;
+    size_t capacity;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
-    if (room < from->length)
-        return kvsi_fail(err, KVS_E_LIMIT, "a fork for %zu tokens of a session that has %zu", room,
-                         from->length);
-    st = kvsi_session_create(out, from->model, session->owns_runner ? NULL : session->runner, room,
-                             from->cache, err);
-    if (st != KVS_OK)
-        return st;
-    kvsi_state_copy(&(*out)->state, from);
-    memcpy((*out)->ids, session->ids, from->length * sizeof *session->ids);
-    return KVS_OK;
+    NEED(session);
+    from = &session->state;
+    TRY(kvsi_session_read_options(&o, from->model, options, err));
+    capacity = o.capacity > 0 ? o.capacity : from->capacity;
+    if (capacity < from->length)
+        return kvsi_fail(err, KVS_E_LIMIT, "a copy for %zu tokens of a session that has %zu",
+                         capacity, from->length);
+    runner = o.runner ? o.runner : session->owns_runner ? NULL : session->runner;
+    TRY_OUT(kvsi_session_create(&copy, from->model, runner, capacity, from->cache, err));
+    kvsi_state_copy(&copy->state, from);
+    memcpy(copy->ids, session->ids, from->length * sizeof *session->ids);
+    if (length != SIZE_MAX)
+        TRY_OUT(kvs_session_rewind(copy, length, err));
+    *out = copy;
+    copy = NULL;
+out:
+    kvs_session_free(copy);
+    return st;
 }
 
 void kvs_session_reset(kvs_session *session)
@@ -120,7 +142,7 @@ size_t kvs_session_earliest(const kvs_session *session)
 kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_err *err)
 {
     kvsi_state *state = &session->state;
-    const kvs_feed again = {.session = session};
+    const kvs_feed again = {.size = sizeof(kvs_feed), .session = session};
 
     if (length > state->length)
         return kvsi_fail(err, KVS_E_INVALID, "cannot rewind to %zu tokens, there are %zu", length,

@@ -33,6 +33,9 @@ struct kvs_session {
 /* Runs passes until every session has reached its goal. */
 kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t count, kvs_err *err);
 
+/* Reads the caller's options over the defaults; its runner must be one of the model. */
+kvs_status kvsi_session_read_options(kvs_session_options *own, const kvs_model *model,
+                                     const kvs_session_options *options, kvs_err *err);
 /* An empty session; `runner` NULL = create one for it. */
 kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_runner *runner,
                                size_t capacity, kvsi_dtype cache, kvs_err *err);

@@ -218,20 +218,24 @@ out:
     return st;
 }
 
-/* `runner` NULL = create one. */
-static kvs_status load(kvs_session **out, const kvs_model *model, kvs_runner *runner,
-                       const char *path, size_t capacity, kvs_err *err)
+kvs_status kvs_session_load(kvs_session **out, const kvs_model *model, const char *path,
+                            const kvs_session_options *options, kvs_err *err)
 {
+    kvs_session_options o;
     saved f = {.path = path};
     kvs_session *s = NULL;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
+    NEED(model);
+    NEED(path);
+    TRY(kvsi_session_read_options(&o, model, options, err));
     TRY_OUT(kvsi_safetensors_open(&f.file, path, err));
     TRY_OUT(read_about(&f, err));
     TRY_OUT(check_model(&f, model, err));
-    TRY_OUT(
-        kvsi_session_create(&s, model, runner, capacity > 0 ? capacity : f.capacity, f.cache, err));
+    TRY_OUT(kvsi_session_create(&s, model, o.runner, o.capacity > 0 ? o.capacity : f.capacity,
+                                f.cache, err));
     if (f.length > s->state.capacity) {
         st = kvsi_fail(err, KVS_E_LIMIT, "'%s' has %zu tokens, the session is for %zu", path,
                        f.length, s->state.capacity);
@@ -251,16 +255,4 @@ out:
     json_decref(f.about);
     kvsi_safetensors_close(f.file);
     return st;
-}
-
-kvs_status kvs_session_load(kvs_session **out, const kvs_model *model, const char *path,
-                            size_t capacity, kvs_err *err)
-{
-    return load(out, model, NULL, path, capacity, err);
-}
-
-kvs_status kvs_runner_load(kvs_session **out, kvs_runner *runner, const char *path, size_t capacity,
-                           kvs_err *err)
-{
-    return load(out, runner->model, runner, path, capacity, err);
 }

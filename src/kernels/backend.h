@@ -24,7 +24,7 @@
 #ifndef KVSI_KERNELS_BACKEND_H
 #define KVSI_KERNELS_BACKEND_H
 
-#include "base/status.h"
+#include "config/config.h"
 #include "kernels/real.h"
 
 #include <stddef.h>
@@ -88,7 +88,7 @@ typedef struct kvsi_dropout {
  * one coefficient a_t per token and head instead; the model computes its logits, `gates`, with a
  * linear layer. */
 typedef struct kvsi_shift {
-    kvs_shift_form form;
+    kvsi_shift_form form;
     size_t window;
     const real *parameters;
     real *gradient;    /* same shape; used by the backward pass only */

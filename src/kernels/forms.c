@@ -148,38 +148,38 @@ static void no_backward(double *d_params, const double *d_taps, const real *para
 }
 
 static const kvsi_form forms[] = {
-    [KVS_SHIFT_FREE] = {.window_max = KVS_SHIFT_WINDOW_MAX,
-                        .can_be_identity = 1,
-                        .params = one_per_tap,
-                        .taps = free_taps,
-                        .backward = free_backward,
-                        .from_taps = free_from_taps},
-    [KVS_SHIFT_GATE] = {.window_max = 1,
-                        .params = one_per_head,
-                        .taps = gate_taps,
-                        .backward = gate_backward,
-                        .from_taps = gate_from_taps},
-    [KVS_SHIFT_CLAMP] = {.window_max = KVS_SHIFT_WINDOW_MAX,
+    [KVSI_SHIFT_FREE] = {.window_max = KVSI_SHIFT_WINDOW_MAX,
                          .can_be_identity = 1,
                          .params = one_per_tap,
-                         .taps = clamp_taps,
-                         .backward = clamp_backward,
+                         .taps = free_taps,
+                         .backward = free_backward,
                          .from_taps = free_from_taps},
-    [KVS_SHIFT_CHANNEL] = {.window_max = KVS_SHIFT_WINDOW_MAX,
-                           .can_be_identity = 1,
-                           .params = one_per_tap_and_channel,
-                           .taps = channel_taps,
-                           .backward = channel_backward,
-                           .from_taps = free_from_taps,
-                           .per_channel = 1},
-    [KVS_SHIFT_DATA] = {.window_max = 1, .params = nothing_learned, .gated = 1},
-    [KVS_SHIFT_HARD] = {.window_max = 1,
-                        .params = nothing_learned,
-                        .taps = hard_taps,
-                        .backward = no_backward},
+    [KVSI_SHIFT_GATE] = {.window_max = 1,
+                         .params = one_per_head,
+                         .taps = gate_taps,
+                         .backward = gate_backward,
+                         .from_taps = gate_from_taps},
+    [KVSI_SHIFT_CLAMP] = {.window_max = KVSI_SHIFT_WINDOW_MAX,
+                          .can_be_identity = 1,
+                          .params = one_per_tap,
+                          .taps = clamp_taps,
+                          .backward = clamp_backward,
+                          .from_taps = free_from_taps},
+    [KVSI_SHIFT_CHANNEL] = {.window_max = KVSI_SHIFT_WINDOW_MAX,
+                            .can_be_identity = 1,
+                            .params = one_per_tap_and_channel,
+                            .taps = channel_taps,
+                            .backward = channel_backward,
+                            .from_taps = free_from_taps,
+                            .per_channel = 1},
+    [KVSI_SHIFT_DATA] = {.window_max = 1, .params = nothing_learned, .gated = 1},
+    [KVSI_SHIFT_HARD] = {.window_max = 1,
+                         .params = nothing_learned,
+                         .taps = hard_taps,
+                         .backward = no_backward},
 };
 
-const kvsi_form *kvsi_form_get(kvs_shift_form form)
+const kvsi_form *kvsi_form_get(kvsi_shift_form form)
 {
     return (size_t)form < sizeof forms / sizeof *forms ? &forms[form] : NULL;
 }
@@ -209,16 +209,16 @@ static void draw_softmax(double *taps, size_t window, kvsi_random *random)
         taps[j] /= sum;
 }
 
-void kvsi_taps_draw(double *taps, size_t window, kvs_shift_init init, kvsi_random *random)
+void kvsi_taps_draw(double *taps, size_t window, kvsi_shift_init init, kvsi_random *random)
 {
     switch (init) {
-    case KVS_SHIFT_INIT_UNIFORM:
+    case KVSI_SHIFT_INIT_UNIFORM:
         draw_uniform(taps, window, random);
         break;
-    case KVS_SHIFT_INIT_SOFTMAX:
+    case KVSI_SHIFT_INIT_SOFTMAX:
         draw_softmax(taps, window, random);
         break;
-    case KVS_SHIFT_INIT_IDENTITY:
+    case KVSI_SHIFT_INIT_IDENTITY:
         for (size_t j = 0; j <= window; j++)
             taps[j] = j == window ? 1.0 : 0.0;
         break;

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "kernels/backend.h"
 
-enum { KVSI_TAPS_MAX = KVS_SHIFT_WINDOW_MAX + 1 };
+enum { KVSI_TAPS_MAX = KVSI_SHIFT_WINDOW_MAX + 1 };
 
 typedef struct kvsi_form {
     size_t window_max;
@@ -29,9 +29,9 @@ typedef struct kvsi_form {
     int gated;       /* one coefficient per token instead of taps: kvsi_shift.gates */
 } kvsi_form;
 
-const kvsi_form *kvsi_form_get(kvs_shift_form form); /* NULL past the end of the table */
+const kvsi_form *kvsi_form_get(kvsi_shift_form form); /* NULL past the end of the table */
 
 /* Draws window + 1 initial taps, oldest first. */
-void kvsi_taps_draw(double *taps, size_t window, kvs_shift_init init, kvsi_random *random);
+void kvsi_taps_draw(double *taps, size_t window, kvsi_shift_init init, kvsi_random *random);
 
 #endif

@@ -1,32 +1,41 @@
 #include "kernels/runtime.h"
 
 #include "base/memory.h"
+#include "base/sized.h"
 #include "parallel/cores.h"
 
 enum { THREADS_MAX = 1024 };
 
+static const kvs_runtime_options defaults = {.size = sizeof defaults};
+
+void kvs_runtime_options_init(kvs_runtime_options *options, size_t size)
+{
+    kvsi_sized_init(options, size, &defaults, sizeof defaults);
+}
+
 kvs_status kvs_runtime_create(kvs_runtime **out, const kvs_runtime_options *options, kvs_err *err)
 {
-    const kvs_runtime_options defaults = {0};
-    const kvs_runtime_options *o = options ? options : &defaults;
+    kvs_runtime_options o = defaults;
     const kvsi_ops *ops;
     kvs_runtime *rt;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
-    if (o->threads < 0 || o->threads > THREADS_MAX)
+    TRY(kvsi_sized_read(&o, sizeof o, options, "kvs_runtime_options", err));
+    if (o.threads < 0 || o.threads > THREADS_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "threads is %d, expected 0 (all cores) to %d",
-                         o->threads, THREADS_MAX);
-    st = kvsi_ops_find(&ops, o->cpu_level, err);
+                         o.threads, THREADS_MAX);
+    st = kvsi_ops_find(&ops, o.cpu_level, err);
     if (st != KVS_OK)
         return st;
     rt = kvsi_alloc(1, sizeof *rt);
     if (!rt)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a runtime");
     rt->ops = ops;
-    rt->comm = o->comm ? o->comm : &kvsi_comm_self;
-    rt->spread = o->spread;
-    rt->threads = o->threads > 0 ? o->threads : kvsi_cores_per_rank(rt->comm);
+    rt->comm = o.comm ? o.comm : &kvsi_comm_self;
+    rt->spread = o.shard_parameters;
+    rt->threads = o.threads > 0 ? o.threads : kvsi_cores_per_rank(rt->comm);
     kvsi_cores_pin(rt->comm, rt->threads);
     *out = rt;
     return KVS_OK;
@@ -39,10 +48,10 @@ void kvs_runtime_free(kvs_runtime *rt)
 
 int kvs_runtime_threads(const kvs_runtime *rt)
 {
-    return rt->threads;
+    return rt ? rt->threads : 0;
 }
 
 const char *kvs_runtime_cpu_level(const kvs_runtime *rt)
 {
-    return rt->ops->name;
+    return rt ? rt->ops->name : NULL;
 }

@@ -81,13 +81,13 @@ static void read_weights(lens *l, size_t layer)
 static kvs_status read_taps(lens *l, size_t layer, size_t kv_head)
 {
     const kvs_model *model = l->pass->model;
-    const kvs_shift_config *shift = &model->config.shift;
+    const kvsi_shift_config *shift = &model->config.shift;
     const kvsi_attention a = kvsi_pass_attention(l->pass, layer, NULL);
     const size_t stride = a.v_shift.gate_stride, taps = shift->window + 1;
     kvsi_context *k = &l->pass->context;
 
     if (!kvsi_form_get(shift->form)->gated) {
-        TRY(kvs_model_taps(model, layer, KVS_SHIFT_V, kv_head, l->taps, NULL, l->err));
+        TRY(kvs_model_taps(l->taps, NULL, model, layer, KVS_SHIFT_V, kv_head, l->err));
         for (size_t i = taps; i < l->tokens * taps; i++)
             l->taps[i] = l->taps[i - taps];
         return KVS_OK;
@@ -184,7 +184,7 @@ static kvs_status lens_init(lens *l, const kvs_model *model, size_t count, kvs_e
     l->gates = kvsi_alloc(count * 3 * heads, sizeof *l->gates);
     l->a = kvsi_alloc(heads * count, count * sizeof *l->a);
     l->a_v = kvsi_alloc(count, count * sizeof *l->a_v);
-    l->taps = kvsi_alloc(count * (KVS_SHIFT_WINDOW_MAX + 1), sizeof *l->taps);
+    l->taps = kvsi_alloc(count * (KVSI_SHIFT_WINDOW_MAX + 1), sizeof *l->taps);
     if (!l->qkv || !l->mixed || !l->gates || !l->a || !l->a_v || !l->taps)
         st = kvsi_no_memory(err, "patterns of %zu tokens", count);
 out:

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "config/config.h"
 #include "kvshift/kvshift_lab.h"
 
 #include <math.h>
@@ -72,7 +73,7 @@ size_t kvs_lens_heads(const kvs_model *model)
     size_t heads = 0;
 
     for (size_t layer = 0; layer < c->layers; layer++)
-        heads += kvs_model_config_heads(c, layer);
+        heads += kvsi_model_config_heads(c, layer);
     return heads;
 }
 
@@ -109,13 +110,13 @@ static void read_head(void *user, const kvs_pattern *p)
 /* Share of the previous token in a head's keys, which A does not show. */
 static kvs_status read_keys(kvs_head_reading *head, const kvs_model *model, kvs_err *err)
 {
-    const kvs_shift_config *shift = &kvs_model_get_config(model)->shift;
+    const kvsi_shift_config *shift = &kvs_model_get_config(model)->shift;
     double taps[2];
 
     head->previous_keys = NAN;
-    if (!(shift->targets & KVS_SHIFT_K) || shift->window != 1 || shift->form == KVS_SHIFT_DATA)
+    if (!(shift->targets & KVS_SHIFT_K) || shift->window != 1 || shift->form == KVSI_SHIFT_DATA)
         return KVS_OK;
-    TRY(kvs_model_taps(model, head->layer, KVS_SHIFT_K, head->kv_head, taps, NULL, err));
+    TRY(kvs_model_taps(taps, NULL, model, head->layer, KVS_SHIFT_K, head->kv_head, err));
     head->previous_keys = taps[0] / (fabs(taps[0]) + fabs(taps[1]));
     return KVS_OK;
 }

@@ -1,6 +1,6 @@
 /* Statistics of the shift coefficients of all heads. */
 #include "base/statistics.h"
-#include "base/status.h"
+#include "config/config.h"
 #include "kvshift/kvshift_lab.h"
 
 kvs_head_kind kvs_head_kind_of(const kvs_coefficients *head)
@@ -8,27 +8,28 @@ kvs_head_kind kvs_head_kind_of(const kvs_coefficients *head)
     return (kvs_head_kind)((head->alpha1 <= head->alpha2) + 2 * (head->beta1 <= head->beta2));
 }
 
-int kvs_shift_has_kinds(const kvs_shift_config *shift)
+int kvs_shift_has_kinds(const kvs_model_config *config)
 {
+    const kvsi_shift_config *shift = &config->shift;
     const unsigned both = KVS_SHIFT_K | KVS_SHIFT_V;
 
-    return (shift->targets & both) == both && shift->window == 1 && shift->form != KVS_SHIFT_DATA &&
-           shift->form != KVS_SHIFT_HARD;
+    return (shift->targets & both) == both && shift->window == 1 &&
+           shift->form != KVSI_SHIFT_DATA && shift->form != KVSI_SHIFT_HARD;
 }
 
 kvs_status kvs_head_coefficients(kvs_coefficients *out, const kvs_model *model, size_t layer,
                                  size_t kv_head, kvs_err *err)
 {
-    const kvs_shift_config *shift = &kvs_model_get_config(model)->shift;
+    const kvsi_shift_config *shift = &kvs_model_get_config(model)->shift;
     double k[2], v[2];
 
-    if (!kvs_shift_has_kinds(shift))
+    if (!kvs_shift_has_kinds(kvs_model_get_config(model)))
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "shift '%s' of form '%s' and window %zu has no four coefficients per head",
-                         kvs_shift_targets_name(shift->targets), kvs_shift_form_name(shift->form),
+                         kvsi_shift_targets_name(shift->targets), kvsi_shift_form_name(shift->form),
                          shift->window);
-    TRY(kvs_model_taps(model, layer, KVS_SHIFT_K, kv_head, k, NULL, err));
-    TRY(kvs_model_taps(model, layer, KVS_SHIFT_V, kv_head, v, NULL, err));
+    TRY(kvs_model_taps(k, NULL, model, layer, KVS_SHIFT_K, kv_head, err));
+    TRY(kvs_model_taps(v, NULL, model, layer, KVS_SHIFT_V, kv_head, err));
     *out = (kvs_coefficients){.alpha1 = k[1], .alpha2 = k[0], .beta1 = v[1], .beta2 = v[0]};
     return KVS_OK;
 }
@@ -49,7 +50,7 @@ kvs_status kvs_shift_summarise(kvs_shift_summary *out, const kvs_model *model, k
 
     *out = (kvs_shift_summary){0};
     for (size_t layer = 0; layer < config->layers; layer++)
-        for (size_t h = 0; h < kvs_model_config_kv_heads(config, layer); h++) {
+        for (size_t h = 0; h < kvsi_model_config_kv_heads(config, layer); h++) {
             kvs_coefficients c;
 
             TRY(kvs_head_coefficients(&c, model, layer, h, err));

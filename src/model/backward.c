@@ -71,7 +71,7 @@ static void backward_mlp(kvsi_pass *p, size_t l, real *gradients)
     const kvsi_layer_matrices *w = &p->model->matrices.layers[l];
     const kvsi_layer_offsets *at = &p->model->layout.layers[l];
     const kvsi_layer_memory *m = &p->layers[l];
-    const int gpt2 = c->body == KVS_BODY_GPT2;
+    const int gpt2 = c->body == KVSI_BODY_GPT2;
     const size_t n = p->tokens;
     const kvsi_norm norm = kvsi_pass_norm(p, at->post_norm, at->post_norm_bias);
     const real *d_branch = leave_stream(p, kvsi_site_mlp(l));

@@ -9,7 +9,7 @@
 /* A fraction such as 1/3 comes with a rounding error of its own. */
 size_t kvsi_rotary_channels(const kvs_model_config *c, size_t heads)
 {
-    const double fraction = c->positions == KVS_POSITIONS_ROPE ? c->rotary_fraction : 0.0;
+    const double fraction = c->positions == KVSI_POSITIONS_ROPE ? c->rotary_fraction : 0.0;
     const size_t head_size = c->dim / heads;
 
     return (size_t)lround(fraction * (double)head_size);
@@ -45,22 +45,22 @@ static kvs_status check_rotation(const kvs_model_config *c, size_t heads, kvs_er
 
 static kvs_status check_positions(const kvs_model_config *c, kvs_err *err)
 {
-    if (c->rotary_fraction != 1.0 && c->positions != KVS_POSITIONS_ROPE)
+    if (c->rotary_fraction != 1.0 && c->positions != KVSI_POSITIONS_ROPE)
         return kvsi_fail(err, KVS_E_INVALID, "a rotary fraction needs positions rope, found %s",
-                         kvs_positions_name(c->positions));
-    if (c->slopes > 0 && c->positions != KVS_POSITIONS_ALIBI)
+                         kvsi_positions_name(c->positions));
+    if (c->slopes > 0 && c->positions != KVSI_POSITIONS_ALIBI)
         return kvsi_fail(err, KVS_E_INVALID, "slopes need positions alibi, found %s",
-                         kvs_positions_name(c->positions));
-    if (c->slopes > KVS_SLOPES_MAX)
+                         kvsi_positions_name(c->positions));
+    if (c->slopes > KVSI_SLOPES_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "%zu slopes, expected at most %d", c->slopes,
-                         KVS_SLOPES_MAX);
+                         KVSI_SLOPES_MAX);
     if (c->slopes > 1 && (c->slopes != c->heads || c->sliding_heads != c->heads))
         return kvsi_fail(err, KVS_E_INVALID, "%zu slopes for %zu heads, expected 1 or one a head",
                          c->slopes, c->heads);
     for (size_t i = 0; i < c->slopes; i++)
         if (!isfinite(c->slope[i]))
             return kvsi_fail(err, KVS_E_INVALID, "slope %zu is %g", i, c->slope[i]);
-    if (c->positions == KVS_POSITIONS_ROPE) {
+    if (c->positions == KVSI_POSITIONS_ROPE) {
         TRY(check_rotation(c, c->heads, err));
         TRY(check_rotation(c, c->sliding_heads, err));
     }
@@ -73,11 +73,11 @@ static kvs_status check_sliding(const kvs_model_config *c, kvs_err *err)
 
     if (c->sliding_window == 0 && (c->sliding_layers != 0 || own_heads))
         return kvsi_fail(err, KVS_E_INVALID, "sliding layers or heads need a sliding window");
-    if (c->sliding_layers != 0 && c->layers > KVS_LISTED_LAYERS_MAX)
+    if (c->sliding_layers != 0 && c->layers > KVSI_LISTED_LAYERS_MAX)
         return kvsi_fail(err, KVS_E_INVALID,
                          "a list of sliding layers needs at most %d layers, "
                          "found %zu",
-                         KVS_LISTED_LAYERS_MAX, c->layers);
+                         KVSI_LISTED_LAYERS_MAX, c->layers);
     if (c->sliding_layers != 0 && c->layers < 64 && c->sliding_layers >> c->layers != 0)
         return kvsi_fail(err, KVS_E_INVALID, "a sliding layer is beyond the last of %zu layers",
                          c->layers);
@@ -86,9 +86,9 @@ static kvs_status check_sliding(const kvs_model_config *c, kvs_err *err)
 
 static kvs_status check_head(const kvs_model_config *c, kvs_err *err)
 {
-    if (c->head == KVS_HEAD_NONE && c->tied)
+    if (c->head == KVSI_HEAD_NONE && c->tied)
         return kvsi_fail(err, KVS_E_INVALID, "head none has nothing to tie to the embeddings");
-    if (c->head == KVS_HEAD_NONE && c->vocab > c->dim)
+    if (c->head == KVSI_HEAD_NONE && c->vocab > c->dim)
         return kvsi_fail(err, KVS_E_INVALID, "head none gives %zu logits for a vocabulary of %zu",
                          c->dim, c->vocab);
     return KVS_OK;
@@ -96,23 +96,24 @@ static kvs_status check_head(const kvs_model_config *c, kvs_err *err)
 
 static kvs_status check_shift(const kvs_model_config *c, kvs_err *err)
 {
-    const kvs_shift_config *s = &c->shift;
+    const kvsi_shift_config *s = &c->shift;
     const kvsi_form *form = kvsi_form_get(s->form);
 
     if (s->targets == 0)
         return KVS_OK;
     if (s->window > form->window_max)
         return kvsi_fail(err, KVS_E_INVALID, "shift window is %zu, form '%s' takes at most %zu",
-                         s->window, kvs_shift_form_name(s->form), form->window_max);
-    if (s->init == KVS_SHIFT_INIT_IDENTITY && !form->can_be_identity)
+                         s->window, kvsi_shift_form_name(s->form), form->window_max);
+    if (s->init == KVSI_SHIFT_INIT_IDENTITY && !form->can_be_identity)
         return kvsi_fail(err, KVS_E_INVALID, "shift init 'identity' is out of reach of form '%s'",
-                         kvs_shift_form_name(s->form));
-    if (s->init != KVS_SHIFT_INIT_UNIFORM && !form->from_taps)
+                         kvsi_shift_form_name(s->form));
+    if (s->init != KVSI_SHIFT_INIT_UNIFORM && !form->from_taps)
         return kvsi_fail(err, KVS_E_INVALID,
                          "shift init '%s' does not apply to form '%s', which "
                          "has no taps",
-                         kvs_shift_init_name(s->init), kvs_shift_form_name(s->form));
-    if (s->form == KVS_SHIFT_HARD && c->positions == KVS_POSITIONS_ROPE && c->rotary_fraction > 0.5)
+                         kvsi_shift_init_name(s->init), kvsi_shift_form_name(s->form));
+    if (s->form == KVSI_SHIFT_HARD && c->positions == KVSI_POSITIONS_ROPE &&
+        c->rotary_fraction > 0.5)
         return kvsi_fail(err, KVS_E_INVALID,
                          "shift form 'hard' needs a rotary fraction of at most "
                          "0.5, found %g",
@@ -129,7 +130,7 @@ static void fill_in(kvs_model_config *c)
     if (c->sliding_kv_heads == 0)
         c->sliding_kv_heads = c->sliding_heads == c->heads ? c->kv_heads : c->sliding_heads;
     if (c->ffn == 0)
-        c->ffn = c->body == KVS_BODY_GPT2 ? 4 * c->dim : (c->dim * 8 / 3 + 15) / 16 * 16;
+        c->ffn = c->body == KVSI_BODY_GPT2 ? 4 * c->dim : (c->dim * 8 / 3 + 15) / 16 * 16;
 }
 
 kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *err)

@@ -86,7 +86,7 @@ static void forward_mlp(kvsi_pass *p, size_t l, real *out)
     kvsi_context *k = &p->context;
 
     forward_up(p, l);
-    if (c->body == KVS_BODY_GPT2)
+    if (c->body == KVSI_BODY_GPT2)
         k->ops->gelu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
     else
         k->ops->swiglu_forward(k, p->hidden, m->up, p->tokens, c->ffn);
@@ -161,7 +161,7 @@ static void prepare_head(kvsi_pass *p)
 {
     const kvs_model *m = p->model;
 
-    if (m->config.head == KVS_HEAD_NORMALISED)
+    if (m->config.head == KVSI_HEAD_NORMALISED)
         p->context.ops->unit_rows_forward(&p->context, p->unit_head, m->matrices.head.data,
                                           m->config.vocab, m->config.dim);
 }
@@ -174,7 +174,7 @@ static real *head_gradient(kvsi_pass *p, real *gradients)
 
     if (!gradients || m->layout.head == KVSI_ABSENT)
         return NULL;
-    if (m->config.head != KVS_HEAD_NORMALISED)
+    if (m->config.head != KVSI_HEAD_NORMALISED)
         return kvsi_pass_gradient(p, gradients, m->layout.head);
     p->context.ops->zero(&p->context, p->d_unit_head,
                          m->config.vocab * m->config.dim * sizeof(real));
@@ -214,7 +214,7 @@ static void run_head(kvsi_pass *p, real *gradients)
 
     prepare_head(p);
     k->ops->head_loss(k, &head);
-    if (gradients && m->config.head == KVS_HEAD_NORMALISED)
+    if (gradients && m->config.head == KVSI_HEAD_NORMALISED)
         k->ops->unit_rows_backward(k, kvsi_pass_gradient(p, gradients, m->layout.head),
                                    p->d_unit_head, m->matrices.head.data, m->config.vocab,
                                    m->config.dim);

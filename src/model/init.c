@@ -72,7 +72,7 @@ void kvsi_parameter_fill(real *out, const kvsi_parameter *p, const kvs_model_con
                          uint64_t seed, int threads)
 {
     const int scaled =
-        config->body == KVS_BODY_GPT2 && /* outputs that are added to the residual stream */
+        config->body == KVSI_BODY_GPT2 && /* outputs that are added to the residual stream */
         (p->role == KVSI_OUTPUT || p->role == KVSI_DOWN);
     const double deviation = config->init_std / (scaled ? sqrt(2.0 * (double)config->layers) : 1.0);
     kvsi_random random;

@@ -2,7 +2,7 @@
 #ifndef KVSI_MODEL_LAYER_H
 #define KVSI_MODEL_LAYER_H
 
-#include "kvshift/kvshift.h"
+#include "config/config.h"
 
 typedef struct kvsi_layer_shape {
     size_t heads, kv_heads, head_size;

@@ -1,5 +1,6 @@
 /* Loading a model of any format that can be opened. */
 #include "base/memory.h"
+#include "base/sized.h"
 #include "model/model.h"
 
 #include <math.h>
@@ -160,13 +161,28 @@ kvs_status kvsi_model_set_weights(kvs_model *m, const kvsi_weights *weights, kvs
     return KVS_OK;
 }
 
-kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err)
+static const kvs_load_options defaults = {.size = sizeof defaults};
+
+void kvs_load_options_init(kvs_load_options *options, size_t size)
 {
+    kvsi_sized_init(options, size, &defaults, sizeof defaults);
+}
+
+kvs_status kvs_model_load(kvs_model **out, kvs_runtime *rt, const char *path,
+                          const kvs_load_options *options, kvs_err *err)
+{
+    kvs_load_options o = defaults;
     kvsi_weights *weights = NULL;
     kvs_model *m = NULL;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
+    NEED(rt);
+    NEED(path);
+    TRY(kvsi_sized_read(&o, sizeof o, options, "kvs_load_options", err));
+    if (o.mapped)
+        return kvsi_model_map(out, rt, path, err);
     TRY_OUT(kvsi_weights_open(&weights, path, err));
     TRY_OUT(kvsi_weights_check(weights, err));
     TRY_OUT(kvsi_model_allocate(&m, rt, kvsi_weights_config(weights), err));

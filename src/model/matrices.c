@@ -85,7 +85,7 @@ static kvsi_layer_matrices make_layer(const kvs_model *m, size_t layer)
 {
     const kvsi_layer_offsets *at = &m->layout.layers[layer];
     const int gpt2 =
-        m->config.body == KVS_BODY_GPT2; /* whose files have q, k and v in one tensor */
+        m->config.body == KVSI_BODY_GPT2; /* whose files have q, k and v in one tensor */
 
     return (kvsi_layer_matrices){
         .qkv = make_linear(m, at->qkv, gpt2 ? 1 : 3, at->qkv_bias),

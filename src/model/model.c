@@ -62,7 +62,7 @@ static kvs_status make_tables(kvsi_tables *out, kvs_model *m, size_t heads, kvs_
 
     if (rotary > 0)
         return make_rotations(&out->rotations, m, rotary, err);
-    if (c->positions == KVS_POSITIONS_ALIBI)
+    if (c->positions == KVSI_POSITIONS_ALIBI)
         return make_slopes(&out->slopes, m, heads, err);
     return KVS_OK;
 }

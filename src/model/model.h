@@ -49,6 +49,9 @@ kvs_status kvsi_model_begin(kvs_model **out, kvs_runtime *rt, const kvs_model_co
 kvs_status kvsi_model_allocate(kvs_model **out, kvs_runtime *rt, const kvs_model_config *config,
                                kvs_err *err);
 
+/* kvs_model_load with `mapped`: matrices are used in place. */
+kvs_status kvsi_model_map(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err);
+
 /* A checksum of all weights, tensor by tensor. */
 kvs_status kvsi_model_fingerprint(uint64_t *out, const kvs_model *model, kvs_err *err);
 

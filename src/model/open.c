@@ -13,7 +13,7 @@ static int is_view(const kvs_model *m, const kvsi_parameter *p)
         return 0;
     if (t->view.dtype == KVSI_F32 && (uintptr_t)t->view.data % _Alignof(float) != 0)
         return 0;
-    if (p->role == KVSI_POSITION || (is_head && m->config.head == KVS_HEAD_NORMALISED))
+    if (p->role == KVSI_POSITION || (is_head && m->config.head == KVSI_HEAD_NORMALISED))
         return t->view.dtype == KVSI_REAL_TYPE;
     return 1;
 }
@@ -66,7 +66,7 @@ static void read_ahead_small_tensors(const kvs_model *m)
     }
 }
 
-kvs_status kvs_model_open(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err)
+kvs_status kvsi_model_map(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err)
 {
     kvsi_weights *weights = NULL;
     kvs_model *m = NULL;

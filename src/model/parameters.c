@@ -45,7 +45,7 @@ static const names gpt2_names = {
 
 static const names *names_of(const kvs_model_config *c)
 {
-    return c->body == KVS_BODY_GPT2 ? &gpt2_names : &llama_names;
+    return c->body == KVSI_BODY_GPT2 ? &gpt2_names : &llama_names;
 }
 
 /* Appends a tensor of up to three dimensions; 0 ends the shape. */
@@ -99,7 +99,7 @@ static ptrdiff_t add_transposed(const listing *l, kvsi_role role, size_t in, siz
 
 static ptrdiff_t add_shift(const listing *l, unsigned target, const char *part)
 {
-    const kvs_shift_config *shift = &l->config->shift;
+    const kvsi_shift_config *shift = &l->config->shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
     const size_t heads = target == KVS_SHIFT_Q ? l->shape.heads : l->shape.kv_heads;
     const size_t values = form->params(shift->window, l->shape.head_size);
@@ -174,7 +174,7 @@ static void list_layer(kvsi_layout *layout, const kvs_model_config *c, size_t la
     const listing l = {layout, c, names_of(c), layer, kvsi_layer_shape_of(c, layer)};
 
     memset(at, 0xff, sizeof *at); /* KVSI_ABSENT in every field */
-    if (c->body == KVS_BODY_GPT2)
+    if (c->body == KVSI_BODY_GPT2)
         list_gpt2_layer(&l, at);
     else
         list_llama_layer(&l, at);
@@ -187,7 +187,7 @@ static void list_all(kvsi_layout *layout, const kvs_model_config *c)
     layout->positions = layout->final_norm = layout->final_norm_bias = KVSI_ABSENT;
     layout->embed = add(layout, KVSI_EMBEDDING, c->vocab, c->dim, 0, n->embed);
     layout->head = c->tied ? layout->embed : KVSI_ABSENT;
-    if (c->positions == KVS_POSITIONS_LEARNED)
+    if (c->positions == KVSI_POSITIONS_LEARNED)
         layout->positions = add(layout, KVSI_POSITION, c->context, c->dim, 0, n->positions);
     for (size_t l = 0; l < c->layers; l++)
         list_layer(layout, c, l);
@@ -195,7 +195,7 @@ static void list_all(kvsi_layout *layout, const kvs_model_config *c)
         layout->final_norm = add(layout, KVSI_GAIN, c->dim, 0, 0, n->final_norm);
     if (!c->no_norm && n->final_norm_bias)
         layout->final_norm_bias = add(layout, KVSI_BIAS, c->dim, 0, 0, n->final_norm_bias);
-    if (!c->tied && c->head != KVS_HEAD_NONE)
+    if (!c->tied && c->head != KVSI_HEAD_NONE)
         layout->head = add(layout, KVSI_HEAD, c->vocab, c->dim, 0, "lm_head.weight");
 }
 

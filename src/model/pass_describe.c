@@ -29,9 +29,9 @@ kvsi_matrix kvsi_pass_head(const kvsi_pass *pass)
     const kvs_model_config *c = &pass->model->config;
     kvsi_matrix head = pass->model->matrices.head;
 
-    if (c->head == KVS_HEAD_NORMALISED)
+    if (c->head == KVSI_HEAD_NORMALISED)
         head.data = pass->unit_head;
-    if (c->head == KVS_HEAD_NONE)
+    if (c->head == KVSI_HEAD_NONE)
         head.rows = head.cols = c->dim;
     return head;
 }

@@ -42,7 +42,7 @@ static kvsi_layer_shape largest_layer(const kvs_model_config *c)
 
 size_t kvsi_pass_logit_count(const kvs_model_config *config)
 {
-    return config->head == KVS_HEAD_NONE ? config->dim : config->vocab;
+    return config->head == KVSI_HEAD_NONE ? config->dim : config->vocab;
 }
 
 size_t kvs_model_logit_count(const kvs_model *model)
@@ -52,7 +52,7 @@ size_t kvs_model_logit_count(const kvs_model *model)
 
 static size_t up_width(const kvs_model_config *c)
 {
-    return c->no_mlp ? 0 : c->body == KVS_BODY_GPT2 ? c->ffn : 2 * c->ffn;
+    return c->no_mlp ? 0 : c->body == KVSI_BODY_GPT2 ? c->ffn : 2 * c->ffn;
 }
 
 static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_limits *limits)
@@ -117,7 +117,7 @@ static void lay_out_gradients(kvsi_pass *p, const kvs_model_config *c, size_t n,
     p->d_up = take(w, n * up_width(c), sizeof(real));
     p->d_hidden = take(w, n * c->ffn, sizeof(real));
     p->d_branch = take(w, c->dropout_residual > 0 ? n * c->dim : 0, sizeof(real));
-    p->d_unit_head = take(w, c->head == KVS_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
+    p->d_unit_head = take(w, c->head == KVSI_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
 }
 
 /* Describes all backend memory of the pass.  When only measuring, `layers` is one scratch layer. */
@@ -133,7 +133,7 @@ static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *bl
     p->normed = take(&w, n * c->dim, sizeof(real));
     p->hidden = take(&w, n * c->ffn, sizeof(real));
     p->branch = take(&w, c->dropout_residual > 0 ? n * c->dim : 0, sizeof(real));
-    p->unit_head = take(&w, c->head == KVS_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
+    p->unit_head = take(&w, c->head == KVSI_HEAD_NORMALISED ? c->vocab * c->dim : 0, sizeof(real));
     if (p->limits.training)
         lay_out_gradients(p, c, n, &w);
     p->ids = take(&w, n, sizeof *p->ids);

@@ -24,21 +24,26 @@ static kvs_status copy_tensors(kvs_model *to, const kvs_model *from, kvs_err *er
 }
 
 kvs_status kvs_model_retrofit(kvs_model **out, kvs_runtime *rt, const kvs_model *model,
-                              const kvs_shift_config *shift, kvs_err *err)
+                              const kvs_model_config *shifted, kvs_err *err)
 {
-    kvs_model_config config = model->config;
+    kvs_model_config config;
     kvs_model *m = NULL;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
+    NEED(rt);
+    NEED(model);
+    NEED(shifted);
     TRY_OUT(kvsi_model_must_own(model, "retrofitted", err));
     if (model->config.shift.targets != 0)
         return kvsi_fail(err, KVS_E_INVALID, "the model is already shifted ('%s')",
-                         kvs_shift_targets_name(model->config.shift.targets));
-    if (shift->targets == 0)
+                         kvsi_shift_targets_name(model->config.shift.targets));
+    if (shifted->shift.targets == 0)
         return kvsi_fail(err, KVS_E_INVALID, "nothing to retrofit: the shift has no targets");
-    config.shift = *shift;
-    config.shift.init = KVS_SHIFT_INIT_IDENTITY;
+    config = model->config;
+    config.shift = shifted->shift;
+    config.shift.init = KVSI_SHIFT_INIT_IDENTITY;
     TRY_OUT(kvs_model_create(&m, rt, &config, 0, err)); /* the identity is the same for any seed */
     TRY_OUT(copy_tensors(m, model, err));
     m->ids = model->ids;

@@ -17,7 +17,7 @@ static kvs_status read_tensor(const void *self, size_t index, float *out, kvs_er
     const kvs_model *model = self;
     const kvsi_parameter *p = &model->layout.list[index];
 
-    return kvs_model_read_tensor(model, p->name, out, p->count, err);
+    return kvs_model_read_tensor(out, p->count, model, p->name, err);
 }
 
 /* The other ranks take part in the all-gather of each tensor while rank 0 writes. */

@@ -17,6 +17,7 @@
 #ifndef KVSI_MODEL_SHARD_LAYOUT_H
 #define KVSI_MODEL_SHARD_LAYOUT_H
 
+#include "config/config.h"
 #include "model/parameters.h"
 
 /* Number of slices of a batch, and of chunks of a bucket, when results must not depend on the

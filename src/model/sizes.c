@@ -1,5 +1,6 @@
 /* Parameters and memory of a model, from its configuration. */
 #include "base/status.h"
+#include "kvshift/kvshift_lab.h"
 #include "model/layer.h"
 #include "model/parameters.h"
 
@@ -27,7 +28,7 @@ static void add_state(kvs_model_sizes *sizes, const kvs_model_config *config, si
     sizes->shift_state_bytes += config->shift.window * raw_row * sizeof(float);
 }
 
-kvs_status kvs_model_config_sizes(const kvs_model_config *config, kvs_model_sizes *out,
+kvs_status kvs_model_config_sizes(kvs_model_sizes *out, const kvs_model_config *config,
                                   kvs_err *err)
 {
     kvs_model_sizes sizes = {0};
@@ -47,12 +48,22 @@ kvs_status kvs_model_config_sizes(const kvs_model_config *config, kvs_model_size
     return KVS_OK;
 }
 
-size_t kvs_model_config_heads(const kvs_model_config *config, size_t layer)
+size_t kvsi_model_config_heads(const kvs_model_config *config, size_t layer)
 {
     return kvsi_layer_shape_of(config, layer).heads;
 }
 
-size_t kvs_model_config_kv_heads(const kvs_model_config *config, size_t layer)
+size_t kvsi_model_config_kv_heads(const kvs_model_config *config, size_t layer)
 {
     return kvsi_layer_shape_of(config, layer).kv_heads;
+}
+
+size_t kvs_model_config_heads(const kvs_model_config *config, size_t layer)
+{
+    return config && layer < config->layers ? kvsi_model_config_heads(config, layer) : 0;
+}
+
+size_t kvs_model_config_kv_heads(const kvs_model_config *config, size_t layer)
+{
+    return config && layer < config->layers ? kvsi_model_config_kv_heads(config, layer) : 0;
 }

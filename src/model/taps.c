@@ -1,6 +1,7 @@
 /* The taps of a model's shift, head by head. */
 #include "base/memory.h"
 #include "kernels/forms.h"
+#include "kvshift/kvshift_lab.h"
 #include "model/layer.h"
 #include "model/model.h"
 
@@ -19,7 +20,7 @@ static kvs_status check_head(const kvs_model_config *config, size_t layer, unsig
         return kvsi_fail(err, KVS_E_INVALID, "shift target %u is none of k, v, q", target);
     if (!(config->shift.targets & target))
         return kvsi_fail(err, KVS_E_INVALID, "the model's shift is '%s', which has no such target",
-                         kvs_shift_targets_name(config->shift.targets));
+                         kvsi_shift_targets_name(config->shift.targets));
     if (layer >= config->layers)
         return kvsi_fail(err, KVS_E_INVALID, "layer %zu is beyond the last of %zu layers", layer,
                          config->layers);
@@ -34,7 +35,7 @@ static kvs_status check_head(const kvs_model_config *config, size_t layer, unsig
 static const kvsi_parameter *find_tensor(const kvs_model *model, size_t layer, unsigned target)
 {
     const char letter = target == KVS_SHIFT_K ? 'k' : target == KVS_SHIFT_V ? 'v' : 'q';
-    const int gpt2 = model->config.body == KVS_BODY_GPT2;
+    const int gpt2 = model->config.body == KVSI_BODY_GPT2;
     char name[KVSI_NAME_SIZE];
 
     snprintf(name, sizeof name, "%s.%zu.%s.%c_shift", gpt2 ? "transformer.h" : "model.layers",
@@ -57,7 +58,7 @@ static kvs_status read_head(real **out, const kvs_model *model, size_t layer, un
         goto out;
     }
     if (tensor) {
-        TRY_OUT(kvs_model_read_tensor(model, tensor->name, all, tensor->count, err));
+        TRY_OUT(kvs_model_read_tensor(all, tensor->count, model, tensor->name, err));
         for (size_t i = 0; i < each; i++)
             params[i] = (real)all[head * each + i];
     }
@@ -83,17 +84,17 @@ static void mean_and_spread(double *mean, double *spread, const real *values, si
     *spread = sqrt(squares / (double)count);
 }
 
-kvs_status kvs_model_taps(const kvs_model *model, size_t layer, unsigned target, size_t head,
-                          double *taps, double *spread, kvs_err *err)
+kvs_status kvs_model_taps(double *taps, double *spread, const kvs_model *model, size_t layer,
+                          unsigned target, size_t head, kvs_err *err)
 {
-    const kvs_shift_config *shift = &model->config.shift;
+    const kvsi_shift_config *shift = &model->config.shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
     real *params = NULL, *channels = NULL;
     size_t head_size;
     kvs_status st;
 
     TRY_OUT(check_head(&model->config, layer, target, head, err));
-    if (shift->form == KVS_SHIFT_DATA)
+    if (shift->form == KVSI_SHIFT_DATA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form 'data' has no fixed taps");
     head_size = kvsi_layer_shape_of(&model->config, layer).head_size;
     TRY_OUT(read_head(&params, model, layer, target, head, form->params(shift->window, head_size),
@@ -117,8 +118,8 @@ out:
     return st;
 }
 
-kvs_status kvs_model_gate_length(const kvs_model *model, size_t layer, unsigned target, size_t head,
-                                 double *length, kvs_err *err)
+kvs_status kvs_model_gate_length(double *length, const kvs_model *model, size_t layer,
+                                 unsigned target, size_t head, kvs_err *err)
 {
     const size_t dim = model->config.dim;
     double squares = 0;
@@ -126,9 +127,9 @@ kvs_status kvs_model_gate_length(const kvs_model *model, size_t layer, unsigned 
     kvs_status st;
 
     TRY_OUT(check_head(&model->config, layer, target, head, err));
-    if (model->config.shift.form != KVS_SHIFT_DATA)
+    if (model->config.shift.form != KVSI_SHIFT_DATA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form '%s' has no gate vector",
-                         kvs_shift_form_name(model->config.shift.form));
+                         kvsi_shift_form_name(model->config.shift.form));
     TRY_OUT(read_head(&w, model, layer, target, head, dim, err));
     for (size_t i = 0; i < dim; i++)
         squares += (double)w[i] * (double)w[i];

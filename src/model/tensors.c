@@ -43,7 +43,7 @@ static kvs_status download_tensor(float *out, kvsi_context c, const kvsi_paramet
     return KVS_OK;
 }
 
-kvs_status kvs_model_read_tensor(const kvs_model *model, const char *name, float *out, size_t count,
+kvs_status kvs_model_read_tensor(float *out, size_t count, const kvs_model *model, const char *name,
                                  kvs_err *err)
 {
     const kvsi_parameter *p;

@@ -10,6 +10,7 @@
 #define KVSI_PARALLEL_COMM_H
 
 #include "base/status.h"
+#include "kvshift/kvshift_mpi.h"
 
 /* Transfers of different channels do not wait for each other. */
 typedef enum kvsi_channel {

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/statistics.h"
+#include "kvshift/kvshift_lab.h"
 #include "report/settings.h"
 
 #include <math.h>

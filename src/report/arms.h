@@ -6,6 +6,7 @@
 #ifndef KVSI_REPORT_ARMS_H
 #define KVSI_REPORT_ARMS_H
 
+#include "kvshift/kvshift_lab.h"
 #include "report/run.h"
 
 /* One point of a mean curve, over runs or over seeds. */

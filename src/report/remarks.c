@@ -1,5 +1,6 @@
 /* Remarks that qualify a report's numbers: incomplete runs, arms that are not comparable. */
 #include "base/memory.h"
+#include "kvshift/kvshift_lab.h"
 #include "report/report.h"
 #include "report/settings.h"
 

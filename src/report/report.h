@@ -3,6 +3,7 @@
 #define KVSI_REPORT_REPORT_H
 
 #include "base/text.h"
+#include "kvshift/kvshift_lab.h"
 #include "report/arms.h"
 
 struct kvs_report {

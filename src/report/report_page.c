@@ -1,5 +1,6 @@
 #include "report/report_page.h"
 
+#include "kvshift/kvshift_lab.h"
 #include "report/report_tables.h"
 
 static const char accuracy_caption[] =

@@ -2,6 +2,7 @@
 #ifndef KVSI_REPORT_REPORT_PAGE_H
 #define KVSI_REPORT_REPORT_PAGE_H
 
+#include "kvshift/kvshift_lab.h"
 #include "report/page.h"
 #include "report/report.h"
 

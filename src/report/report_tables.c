@@ -1,5 +1,6 @@
 #include "report/report_tables.h"
 
+#include "kvshift/kvshift_lab.h"
 #include "report/settings.h"
 
 #include <inttypes.h>

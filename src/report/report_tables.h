@@ -2,6 +2,7 @@
 #ifndef KVSI_REPORT_REPORT_TABLES_H
 #define KVSI_REPORT_REPORT_TABLES_H
 
+#include "kvshift/kvshift_lab.h"
 #include "report/report.h"
 #include "report/table.h"
 

@@ -1,4 +1,5 @@
 /* A report as JSON: the numbers of its tables and curves. */
+#include "kvshift/kvshift_lab.h"
 #include "report/report.h"
 
 #include <math.h>

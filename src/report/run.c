@@ -2,6 +2,8 @@
 
 #include "base/memory.h"
 #include "formats/hf.h"
+#include "kvshift/kvshift_files.h"
+#include "kvshift/kvshift_lab.h"
 #include "report/settings.h"
 #include "run/progress.h"
 #include "run/result.h"
@@ -181,7 +183,7 @@ static void add_final_evaluation(kvsi_run *run)
 static kvs_status read_result(kvsi_run *run, const char *dir, kvs_err *err)
 {
     kvs_run_summary *summary = &run->summary;
-    kvs_train_result result;
+    kvs_train_result result = {.size = sizeof(kvs_train_result)};
     int found;
 
     TRY(kvsi_result_read(&result, &found, dir, err));

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "kvshift/kvshift.h"
+#include "kvshift/kvshift_lab.h"
 
 typedef struct kvsi_run_point {
     uint64_t step, tokens; /* tokens: sum up to and including this step */

@@ -10,17 +10,17 @@
 
 static const char DATA[] = "data ";
 
-void kvsi_describe_shift(char *out, size_t size, const kvs_shift_config *shift)
+void kvsi_describe_shift(char *out, size_t size, const kvsi_shift_config *shift)
 {
     char form[16] = "", window[32] = "", init[24] = "";
 
-    if (shift->targets != 0 && shift->form != KVS_SHIFT_FREE)
-        snprintf(form, sizeof form, " %s", kvs_shift_form_name(shift->form));
+    if (shift->targets != 0 && shift->form != KVSI_SHIFT_FREE)
+        snprintf(form, sizeof form, " %s", kvsi_shift_form_name(shift->form));
     if (shift->targets != 0 && shift->window > 1)
         snprintf(window, sizeof window, " window %zu", shift->window);
-    if (shift->targets != 0 && shift->init != KVS_SHIFT_INIT_UNIFORM)
-        snprintf(init, sizeof init, " init %s", kvs_shift_init_name(shift->init));
-    snprintf(out, size, "%s%s%s%s", kvs_shift_targets_name(shift->targets), form, window, init);
+    if (shift->targets != 0 && shift->init != KVSI_SHIFT_INIT_UNIFORM)
+        snprintf(init, sizeof init, " init %s", kvsi_shift_init_name(shift->init));
+    snprintf(out, size, "%s%s%s%s", kvsi_shift_targets_name(shift->targets), form, window, init);
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -105,7 +105,7 @@ static int add_front(json_t *list, const kvs_model_config *model)
 
 /* The model's other settings, those of our object included.  All other keys are the same for all
  * models. */
-static int add_model(json_t *list, const json_t *object, kvs_body body)
+static int add_model(json_t *list, const json_t *object, kvsi_body body)
 {
     const char *key;
     json_t *value;

@@ -12,9 +12,10 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "config/config.h"
 
 /* "none", "kv", "k gate", "kv window 2 init softmax": what differs from the plain form is said. */
-void kvsi_describe_shift(char *out, size_t size, const kvs_shift_config *shift);
+void kvsi_describe_shift(char *out, size_t size, const kvsi_shift_config *shift);
 
 /* From the first line of a run's log; a new reference, NULL: no memory. */
 json_t *kvsi_settings_list(const json_t *line, const kvs_model_config *model,

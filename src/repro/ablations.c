@@ -1,4 +1,5 @@
 /* Fig. 8b: keys or values alone; also weight decay and inits, which the paper does not vary. */
+#include "config/config.h"
 #include "repro/scales.h"
 #include "repro/text_arms.h"
 
@@ -13,9 +14,9 @@ static const kvsi_text_arm arms[ARMS] = {
     [V] = {.name = "values alone", .shift = {.targets = KVS_SHIFT_V}},
     [DECAY] = {.name = "weight decay on the shift", .shift = {.targets = BOTH}, .shift_decay = 0.1},
     [SOFTMAX] = {.name = "init softmax",
-                 .shift = {.targets = BOTH, .init = KVS_SHIFT_INIT_SOFTMAX}},
+                 .shift = {.targets = BOTH, .init = KVSI_SHIFT_INIT_SOFTMAX}},
     [IDENTITY] = {.name = "init identity",
-                  .shift = {.targets = BOTH, .init = KVS_SHIFT_INIT_IDENTITY}},
+                  .shift = {.targets = BOTH, .init = KVSI_SHIFT_INIT_IDENTITY}},
 };
 
 static const kvsi_loss_claim claims[] = {

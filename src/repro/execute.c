@@ -33,13 +33,13 @@ char *kvsi_run_dir(const char *out, const char *name)
 
 /* ---- is it the run that is planned? ---------------------------------------------------------- */
 
-static json_t *describe_task(const kvsi_planned *run, const kvs_task *task)
+static json_t *describe_task(const kvsi_planned *run, const kvs_data *task)
 {
     return run->task == kvsi_text_task ? json_null() : task->ops->describe(task);
 }
 
 char *kvsi_planned_describe(const kvsi_planned *run, const kvs_model_config *model,
-                            const kvs_task *task)
+                            const kvs_data *task)
 {
     json_t *const json = json_pack("{s:o, s:o}", "model", kvsi_hf_config_to_json(model), "task",
                                    describe_task(run, task));
@@ -59,7 +59,7 @@ static json_t *added_later(void)
     json_t *const added = json_object();
     kvs_train_config config;
 
-    kvs_train_config_init(&config);
+    kvsi_train_config_init(&config);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const kvsi_setting *row = kvsi_settings_find(&kvsi_train_settings, names[i]);
         char key[KVSI_SETTING_KEY];
@@ -179,35 +179,34 @@ static size_t eval_sequences(const running *now)
     return windows < run->eval_sequences ? (size_t)windows : run->eval_sequences;
 }
 
-static kvs_status train(running *now, kvs_model *model, const kvs_task *task, const char *dir,
+static kvs_status train(running *now, kvs_model *model, const kvs_data *task, const char *dir,
                         const char *planned, kvs_err *err)
 {
     const kvsi_planned *run = now->run;
     const kvs_run_file file = {KVSI_PLANNED, planned, 0};
-    const kvs_train_job job = {
-        .model = model,
-        .task = task,
-        .config = run->train,
-        .eval_every = run->eval_every,
-        .eval_sequences = eval_sequences(now),
+    const kvs_train_options how = {
+        .size = sizeof how,
         .out = dir,
         .command = now->c->options->command,
         .files = &file,
         .file_count = 1,
         .tokenizer = run->task == kvsi_text_task ? now->c->tokenizer : NULL,
-        .checkpoint_every = run->keeps_checkpoints && run->eval_every > 0
-                                ? run->eval_every
-                                : (run->train.steps + CHECKPOINTS - 1) / CHECKPOINTS,
-        .keep = run->keeps_checkpoints ? 0 : 1,
         .resume = KVS_RESUME_AUTO,
         .progress = on_step,
         .notice = on_notice,
         .user = now,
     };
-    kvs_train_result result;
+    kvs_train_config config = run->train;
     kvs_err why = {.status = KVS_OK};
-    const kvs_status st = kvs_train(&job, &result, &why);
+    kvs_status st;
 
+    config.eval_every = run->eval_every;
+    config.eval_sequences = eval_sequences(now);
+    config.checkpoint_every = run->keeps_checkpoints && run->eval_every > 0
+                                  ? run->eval_every
+                                  : (run->train.steps + CHECKPOINTS - 1) / CHECKPOINTS;
+    config.keep = run->keeps_checkpoints ? 0 : 1;
+    st = kvs_train(NULL, model, task, &config, &how, &why);
     if (st == KVS_E_DIVERGED)
         return kvsi_run_mark_diverged(dir, why.message, err);
     return st == KVS_OK ? KVS_OK : kvsi_in_file(st, &why, run->name, err);
@@ -225,7 +224,7 @@ static kvs_status measure(const running *now, const char *dir, kvs_err *err)
     if (!path)
         return fail_memory(now->run, err);
     if (e->measure && !kvsi_file_exists(path)) {
-        TRY_OUT(kvs_model_load(&model, now->c->rt, dir, err));
+        TRY_OUT(kvs_model_load(&model, now->c->rt, dir, NULL, err));
         TRY_OUT(e->measure(&found, &(kvsi_finished){now->run, dir, model, now->c->rt}, err));
         TRY_OUT(kvsi_json_write(found, path, err));
     }
@@ -236,7 +235,7 @@ out:
     return st;
 }
 
-static kvs_status make_and_train(running *now, const kvs_model_config *config, const kvs_task *task,
+static kvs_status make_and_train(running *now, const kvs_model_config *config, const kvs_data *task,
                                  const char *dir, const char *planned, kvs_err *err)
 {
     kvs_model *model = NULL;
@@ -257,7 +256,7 @@ static kvs_status execute_run(running *now, const char *dir, kvs_err *err)
 {
     kvsi_planned *run = now->run;
     kvs_model_config config;
-    kvs_task *task = NULL;
+    kvs_data *task = NULL;
     char *planned = NULL;
     int taken;
     kvs_status st;
@@ -286,7 +285,7 @@ static kvs_status execute_run(running *now, const char *dir, kvs_err *err)
         TRY_OUT(measure(now, dir, err));
 out:
     free(planned);
-    kvs_task_free(task);
+    kvs_data_free(task);
     return st;
 }
 

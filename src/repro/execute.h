@@ -1,5 +1,5 @@
 /* repro/execute.h - trains the planned runs of this rank, one after the other.  Each has its own
- * run folder, with these files besides those of kvs_train:
+ * run folder, with these files besides those of kvsi_train:
  *
  *     planned.json    the settings of the plan, to recognize the run when resuming
  *     diverged.json   the error message, if the loss became NaN or infinite
@@ -31,7 +31,7 @@ char *kvsi_run_dir(const char *out, const char *name);
 /* Text of planned.json: everything that determines the run's result, except text data, which is
  * compared per experiment.  Freed with free(); NULL: out of memory. */
 char *kvsi_planned_describe(const kvsi_planned *run, const kvs_model_config *model,
-                            const kvs_task *task);
+                            const kvs_data *task);
 /* Whether two such texts describe the same run. */
 int kvsi_planned_same(const char *before, const char *planned);
 

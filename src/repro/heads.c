@@ -29,7 +29,7 @@ static kvs_status read_model(json_t *steps, uint64_t step, const kvs_model *mode
     kvs_status st = KVS_OK;
 
     for (size_t l = 0; l < config->layers; l++)
-        for (size_t h = 0; h < kvs_model_config_kv_heads(config, l); h++)
+        for (size_t h = 0; h < kvsi_model_config_kv_heads(config, l); h++)
             TRY_OUT(read_head(heads, model, l, h, err));
     json_array_append_new(steps, json_pack("{s:I, s:O}", "step", (json_int_t)step, "heads", heads));
 out:
@@ -68,7 +68,7 @@ static kvs_status read_checkpoint(json_t *steps, const kvsi_finished *run, const
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", name);
     if (!is_planned(run->plan, step))
         goto out;
-    TRY_OUT(kvs_model_load(&model, run->rt, path, err));
+    TRY_OUT(kvs_model_load(&model, run->rt, path, NULL, err));
     TRY_OUT(read_model(steps, step, model, err));
 out:
     kvs_model_free(model);

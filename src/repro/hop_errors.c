@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "data/task.h"
+#include "data/tasks/tasks.h"
 #include "model/pass.h"
 
 #include <math.h>
@@ -31,10 +32,10 @@ static void work_release(work *w)
     *w = (work){0};
 }
 
-static kvs_status work_init(work *w, const kvs_model *model, const kvs_task *task, size_t sequences,
+static kvs_status work_init(work *w, const kvs_model *model, const kvs_data *task, size_t sequences,
                             kvs_err *err)
 {
-    const size_t tokens = TOGETHER * kvs_task_max_length(task);
+    const size_t tokens = TOGETHER * kvs_data_max_length(task);
     const kvsi_pass_limits limits = {.tokens = tokens, .sequences = TOGETHER, .head_rows = tokens};
     kvs_status st;
 
@@ -66,7 +67,7 @@ static void count_pass(const kvsi_pass *pass, count *counts)
     }
 }
 
-static kvs_status run(work *w, const kvs_task *task, size_t hops, int dropout, kvs_err *err)
+static kvs_status run(work *w, const kvs_data *task, size_t hops, int dropout, kvs_err *err)
 {
     for (size_t s = 0; s < w->sequences; s++)
         w->counts[s] = (count){0};
@@ -121,27 +122,28 @@ static kvsi_hop_error bootstrap(const work *w)
 }
 
 static kvs_status measure_hops(kvsi_hop_error *out, const kvs_model *model,
-                               const kvs_hopk_config *config, size_t hops, size_t sequences,
+                               const kvsi_hopk_config *config, size_t hops, size_t sequences,
                                int dropout, kvs_err *err)
 {
-    kvs_hopk_config only = *config;
-    kvs_task *task = NULL;
+    kvsi_hopk_config only = *config;
+    kvs_data *task = NULL;
     work w = {0};
     kvs_status st;
 
     only.only = hops;
-    TRY_OUT(kvs_hopk_create(&task, &only, err));
+    TRY_OUT(kvsi_hopk_create(&task, &only, err));
     TRY_OUT(work_init(&w, model, task, sequences, err));
     TRY_OUT(run(&w, task, hops, dropout, err));
     *out = bootstrap(&w);
 out:
     work_release(&w);
-    kvs_task_free(task);
+    kvs_data_free(task);
     return st;
 }
 
 kvs_status kvsi_hop_errors(kvsi_hop_error out[KVSI_HOPS_MAX], const kvs_model *model,
-                           const kvs_hopk_config *task, size_t sequences, int dropout, kvs_err *err)
+                           const kvsi_hopk_config *task, size_t sequences, int dropout,
+                           kvs_err *err)
 {
     if (task->hops >= KVSI_HOPS_MAX)
         return kvsi_fail(err, KVS_E_INVALID, "%zu hops, expected less than %d", task->hops,

@@ -3,6 +3,7 @@
 #define KVSI_REPRO_HOP_ERRORS_H
 
 #include "base/json.h"
+#include "config/config.h"
 #include "kvshift/kvshift_lab.h"
 
 enum { KVSI_HOPS_MAX = 32 };
@@ -15,7 +16,7 @@ typedef struct kvsi_hop_error {
 /* For 0 .. task->hops hops, each on `sequences` new sequences, with the model's dropout on or
  * off. */
 kvs_status kvsi_hop_errors(kvsi_hop_error out[KVSI_HOPS_MAX], const kvs_model *model,
-                           const kvs_hopk_config *task, size_t sequences, int dropout,
+                           const kvsi_hopk_config *task, size_t sequences, int dropout,
                            kvs_err *err);
 
 json_t *kvsi_hop_errors_to_json(const kvsi_hop_error *errors, size_t hops); /* a new reference */

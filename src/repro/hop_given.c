@@ -1,5 +1,6 @@
 #include "repro/hop_given.h"
 
+#include "config/config.h"
 #include "repro/hop_errors.h"
 
 #include <math.h>
@@ -157,13 +158,13 @@ kvs_status kvsi_hop_given(kvsi_claims *out, const kvsi_results *results, kvs_err
     const size_t tried = sequences[o->scale];
     kvsi_hop_error errors[KVSI_HOPS_MAX];
     const kvs_model_config *config;
-    kvs_hopk_config task;
+    kvsi_hopk_config task;
     kvs_model *model = NULL;
     kvs_status st;
     agreement a;
     known k;
 
-    kvs_hopk_config_init(&task);
+    kvsi_hopk_config_init(&task);
     TRY_OUT(kvsi_hop_model_load(&model, results->rt, o->model, err));
     kvsi_hop_model_drop(model, o->dropout);
     config = kvs_model_get_config(model);

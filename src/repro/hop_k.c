@@ -1,4 +1,5 @@
 /* Hop-k: error rates of models of several depths by number of hops. */
+#include "config/config.h"
 #include "repro/hop_errors.h"
 #include "repro/hop_given.h"
 #include "repro/scales.h"
@@ -63,11 +64,11 @@ static const size sizes[KVS_SCALES] = {
      .hard = 9},
 };
 
-static kvs_hopk_config task_of(const size *s)
+static kvsi_hopk_config task_of(const size *s)
 {
-    kvs_hopk_config task;
+    kvsi_hopk_config task;
 
-    kvs_hopk_config_init(&task);
+    kvsi_hopk_config_init(&task);
     task.length = s->length;
     task.hops = s->hops;
     return task;
@@ -78,22 +79,22 @@ static kvs_status plan_depth(kvsi_plan *p, size_t layers, int shifted, kvs_err *
     const size *s = &sizes[p->scale];
     kvsi_planned run = {.task = kvsi_hopk_task};
 
-    kvs_model_config_init(&run.model);
-    kvs_model_config_set_body(&run.model, KVS_BODY_GPT2);
-    kvs_train_config_init(&run.train);
+    kvsi_model_config_init(&run.model);
+    kvsi_model_config_set_body(&run.model, KVSI_BODY_GPT2);
+    kvsi_train_config_init(&run.train);
     run.settings.hopk = task_of(s);
     kvsi_shift_arm(&run, shifted, layers);
     run.value = (double)s->hard;
     run.model.dim = s->dim;
     run.model.heads = s->heads;
-    run.model.head = KVS_HEAD_NONE;
+    run.model.head = KVSI_HEAD_NONE;
     run.model.dropout_embedding = run.model.dropout_attention = run.model.dropout_residual =
         s->dropout;
     run.train.steps = s->steps;
     run.train.warmup = s->warmup;
     run.train.batch = s->batch;
     run.train.lr = s->lr;
-    run.train.schedule = KVS_SCHEDULE_LINEAR;
+    run.train.schedule = KVSI_SCHEDULE_LINEAR;
     run.train.lr_floor = 0;
     run.train.beta2 = 0.999;
     run.train.weight_decay = 0.01;
@@ -117,7 +118,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
 
 static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
 {
-    const kvs_hopk_config *task = &run->plan->settings.hopk;
+    const kvsi_hopk_config *task = &run->plan->settings.hopk;
     const int drops = run->plan->model.dropout_residual > 0;
     kvsi_hop_error kept[KVSI_HOPS_MAX], dropping[KVSI_HOPS_MAX];
 

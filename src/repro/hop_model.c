@@ -52,14 +52,14 @@ static kvs_status read_config(kvs_model_config *c, const kvsi_safetensors *file,
                          "'%s' has no config.json beside it, and is not a hop-k model: expected "
                          "'wte.weight' and 'wpe.weight' of a multiple of %d channels",
                          path, HEAD_SIZE);
-    kvs_model_config_init(c);
-    kvs_model_config_set_body(c, KVS_BODY_GPT2);
+    kvsi_model_config_init(c);
+    kvsi_model_config_set_body(c, KVSI_BODY_GPT2);
     c->vocab = tokens->shape[0];
     c->dim = tokens->shape[1];
     c->context = places->shape[0];
     c->layers = count_layers(file);
     c->heads = c->dim / HEAD_SIZE;
-    c->head = KVS_HEAD_NONE;
+    c->head = KVSI_HEAD_NONE;
     if (find(file, "h.0.attn.k_shift"))
         c->shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
     return KVS_OK;
@@ -118,7 +118,7 @@ kvs_status kvsi_hop_model_load(kvs_model **out, kvs_runtime *rt, const char *pat
     *out = NULL;
     if (!has_memory)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for '%s'", path);
-    return is_bare ? load_bare(out, rt, path, err) : kvs_model_load(out, rt, path, err);
+    return is_bare ? load_bare(out, rt, path, err) : kvs_model_load(out, rt, path, NULL, err);
 }
 
 void kvsi_hop_model_drop(kvs_model *model, double rate)

@@ -1,4 +1,6 @@
 /* iGSM: problems with more operations than those of the training. */
+#include "config/config.h"
+#include "data/tasks/tasks.h"
 #include "repro/curves.h"
 #include "repro/igsm_solve.h"
 #include "repro/scales.h"
@@ -19,8 +21,8 @@ typedef struct setting {
 typedef struct size {
     setting settings[SETTINGS_MAX];
     size_t setting_count;
-    kvs_body body;
-    kvs_igsm_wording wording;
+    kvsi_body body;
+    kvsi_igsm_wording wording;
     int solution_only; /* no loss on the problem text, which saves steps */
     size_t dim, layers, heads, context, accumulate;
     uint64_t warmup;
@@ -32,8 +34,8 @@ typedef struct size {
 static const size sizes[KVS_SCALES] = {
     {.settings = {{1, 4, 4, 8, 8, .1, 0, 0}},
      .setting_count = 1,
-     .body = KVS_BODY_LLAMA,
-     .wording = KVS_IGSM_COMPACT,
+     .body = KVSI_BODY_LLAMA,
+     .wording = KVSI_IGSM_COMPACT,
      .dim = 32,
      .layers = 1,
      .heads = 2,
@@ -44,8 +46,8 @@ static const size sizes[KVS_SCALES] = {
      .problems = 16},
     {.settings = {{2, 6, 8, 32, 3000, .1, 0, 0}},
      .setting_count = 1,
-     .body = KVS_BODY_LLAMA,
-     .wording = KVS_IGSM_COMPACT,
+     .body = KVSI_BODY_LLAMA,
+     .wording = KVSI_IGSM_COMPACT,
      .solution_only = 1,
      .dim = 128,
      .layers = 3,
@@ -58,8 +60,8 @@ static const size sizes[KVS_SCALES] = {
     {.settings = {{5, 12, 15, 512, 100000, .05, .8154, .8909},
                   {8, 21, 24, 256, 200000, .03, .8711, .9062}},
      .setting_count = 2,
-     .body = KVS_BODY_GPT2,
-     .wording = KVS_IGSM_FULL,
+     .body = KVSI_BODY_GPT2,
+     .wording = KVSI_IGSM_FULL,
      .dim = 768,
      .layers = 12,
      .heads = 12,
@@ -70,11 +72,11 @@ static const size sizes[KVS_SCALES] = {
      .problems = 1000},
 };
 
-static kvs_igsm_config task_of(const size *s, const setting *t, size_t min_op, size_t max_op)
+static kvsi_igsm_config task_of(const size *s, const setting *t, size_t min_op, size_t max_op)
 {
-    kvs_igsm_config c;
+    kvsi_igsm_config c;
 
-    kvs_igsm_config_init(&c);
+    kvsi_igsm_config_init(&c);
     c.wording = s->wording;
     c.solution_only = s->solution_only;
     c.items = t->items;
@@ -90,14 +92,14 @@ static kvs_status plan_arm(kvsi_plan *p, size_t number, int shifted, kvs_err *er
     const setting *t = &s->settings[number];
     kvsi_planned run = {.task = kvsi_igsm_task, .value = (double)t->tested};
 
-    kvs_model_config_init(&run.model);
-    kvs_model_config_set_body(&run.model, s->body);
-    kvs_train_config_init(&run.train);
+    kvsi_model_config_init(&run.model);
+    kvsi_model_config_set_body(&run.model, s->body);
+    kvsi_train_config_init(&run.train);
     run.settings.igsm = task_of(s, t, 1, t->trained);
     kvsi_shift_arm(&run, shifted, s->layers);
     kvsi_name_arm(&run, "%s, Tr%zu-Te%zu", shifted ? "KV shifting" : "vanilla", t->trained,
                   t->tested);
-    run.model.positions = KVS_POSITIONS_ROPE;
+    run.model.positions = KVSI_POSITIONS_ROPE;
     run.model.dim = s->dim;
     run.model.heads = s->heads;
     run.model.context = s->context;
@@ -107,7 +109,7 @@ static kvs_status plan_arm(kvsi_plan *p, size_t number, int shifted, kvs_err *er
     run.train.warmup = s->warmup;
     run.train.lr = s->lr;
     run.train.lr_floor = 0.01;
-    run.train.schedule = KVS_SCHEDULE_COSINE;
+    run.train.schedule = KVSI_SCHEDULE_COSINE;
     run.train.beta2 = 0.98;
     run.train.weight_decay = t->weight_decay;
     run.eval_sequences = s->problems;
@@ -137,26 +139,26 @@ static json_t *score_to_json(const kvsi_igsm_score *s)
 static kvs_status solve(json_t **out, const kvsi_finished *run, size_t min_op, size_t max_op,
                         kvs_err *err)
 {
-    kvs_igsm_config config = run->plan->settings.igsm;
-    kvs_task *task = NULL;
+    kvsi_igsm_config config = run->plan->settings.igsm;
+    kvs_data *task = NULL;
     kvsi_igsm_score score;
     kvs_status st;
 
     config.min_op = min_op;
     config.max_op = max_op;
-    TRY_OUT(kvs_igsm_create(&task, &config, err));
+    TRY_OUT(kvsi_igsm_create(&task, &config, err));
     TRY_OUT(
         kvsi_igsm_solve(&score, run->model, task, run->plan->seed, run->plan->eval_sequences, err));
     *out = score_to_json(&score);
 out:
-    kvs_task_free(task);
+    kvs_data_free(task);
     return st;
 }
 
 /* Solves longer problems than those of the training, and problems like those. */
 static kvs_status measure(json_t **out, const kvsi_finished *run, kvs_err *err)
 {
-    const kvs_igsm_config *trained = &run->plan->settings.igsm;
+    const kvsi_igsm_config *trained = &run->plan->settings.igsm;
     const size_t tested = (size_t)run->plan->value;
     json_t *longer = NULL, *same = NULL;
     kvs_status st;

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "config/config.h"
 
 enum { TOGETHER = 32 }; /* problems solved in one batch */
 
@@ -20,7 +21,7 @@ typedef struct solver {
     kvs_runner *runner;
     slot slots[TOGETHER];
     size_t capacity; /* tokens per sequence */
-    const kvs_task *task;
+    const kvs_data *task;
     uint64_t seed;
 } solver;
 
@@ -35,18 +36,22 @@ static void solver_release(solver *h)
     kvs_runner_free(h->runner);
 }
 
-static kvs_status solver_init(solver *h, const kvs_model *model, const kvs_task *task,
+static kvs_status solver_init(solver *h, const kvs_model *model, const kvs_data *task,
                               uint64_t seed, kvs_err *err)
 {
     const size_t context = kvs_model_get_config(model)->context;
 
     *h = (solver){.task = task, .seed = seed};
-    h->capacity = context > kvs_task_max_length(task) ? context : kvs_task_max_length(task);
-    TRY(kvs_runner_create(&h->runner, model, TOGETHER, 0, err));
+    h->capacity = context > kvs_data_max_length(task) ? context : kvs_data_max_length(task);
+    TRY(kvs_runner_create(
+        &h->runner, model,
+        &(kvs_runner_options){.size = sizeof(kvs_runner_options), .sequences = TOGETHER}, err));
     for (size_t i = 0; i < TOGETHER; i++) {
         slot *s = &h->slots[i];
 
-        TRY(kvs_runner_session(&s->session, h->runner, 0, err));
+        TRY(kvs_session_create(
+            &s->session, model,
+            &(kvs_session_options){.size = sizeof(kvs_session_options), .runner = h->runner}, err));
         s->prompt = kvsi_alloc(h->capacity, sizeof *s->prompt);
         s->written = kvsi_alloc(h->capacity, sizeof *s->written);
         s->best = kvsi_alloc(h->capacity, sizeof *s->best);
@@ -77,8 +82,9 @@ static kvs_status start(solver *h, size_t count, kvs_err *err)
         kvs_session_reset(s->session);
         s->count = 0;
         s->is_done = 0;
-        feeds[i] = (kvs_feed){.session = s->session, .ids = s->prompt, .best = s->best};
-        feeds[i].count = kvs_igsm_problem(h->task, h->seed, s->number, s->prompt);
+        feeds[i] = (kvs_feed){
+            .size = sizeof(kvs_feed), .session = s->session, .ids = s->prompt, .best = s->best};
+        feeds[i].count = kvs_igsm_problem(s->prompt, h->task, h->seed, s->number);
     }
     TRY(kvs_runner_feed(h->runner, feeds, count, err));
     for (size_t i = 0; i < count; i++)
@@ -98,8 +104,11 @@ static kvs_status go_on(solver *h, size_t count, size_t *left, kvs_err *err)
 
         if (s->is_done)
             continue;
-        feeds[*left] = (kvs_feed){
-            .session = s->session, .ids = s->written + s->count - 1, .count = 1, .best = s->best};
+        feeds[*left] = (kvs_feed){.size = sizeof(kvs_feed),
+                                  .session = s->session,
+                                  .ids = s->written + s->count - 1,
+                                  .count = 1,
+                                  .best = s->best};
         fed[(*left)++] = s;
     }
     TRY(kvs_runner_feed(h->runner, feeds, *left, err));
@@ -121,7 +130,7 @@ static kvs_status grade(kvsi_igsm_score *out, const solver *h, const slot *s, kv
     return KVS_OK;
 }
 
-kvs_status kvsi_igsm_solve(kvsi_igsm_score *out, const kvs_model *model, const kvs_task *task,
+kvs_status kvsi_igsm_solve(kvsi_igsm_score *out, const kvs_model *model, const kvs_data *task,
                            uint64_t seed, size_t problems, kvs_err *err)
 {
     kvs_status st;

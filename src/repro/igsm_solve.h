@@ -11,7 +11,7 @@ typedef struct kvsi_igsm_score {
 
 /* Solves the first `problems` of the evaluation stream of `seed`, each to its end token or the end
  * of the context. */
-kvs_status kvsi_igsm_solve(kvsi_igsm_score *out, const kvs_model *model, const kvs_task *task,
+kvs_status kvsi_igsm_solve(kvsi_igsm_score *out, const kvs_model *model, const kvs_data *task,
                            uint64_t seed, size_t problems, kvs_err *err);
 
 #endif

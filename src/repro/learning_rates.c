@@ -1,4 +1,5 @@
 /* Fig. 5b and 5c: losses and diverged runs at learning rates up to divergence. */
+#include "config/config.h"
 #include "repro/curves.h"
 #include "repro/scales.h"
 #include "repro/text_arms.h"
@@ -22,7 +23,7 @@ static kvs_status plan(kvsi_plan *p, kvs_err *err)
             kvsi_planned run = {.value = rates[p->scale][r]};
 
             TRY(kvsi_scale_text(&run, p, KVSI_TEXT_SMALL, "paper-1.5b", err));
-            run.train.schedule = KVS_SCHEDULE_CONSTANT;
+            run.train.schedule = KVSI_SCHEDULE_CONSTANT;
             run.train.lr = run.value;
             if (p->scale == KVS_SCALE_DESK) {
                 run.train.steps = 300; /* runs that diverge do so early */

@@ -1,4 +1,5 @@
 /* Fig. 3: memorizing 3-grams, where induction does not help. */
+#include "config/config.h"
 #include "repro/curves.h"
 #include "repro/scales.h"
 
@@ -28,9 +29,9 @@ static kvs_status plan_size(kvsi_plan *p, const size *s, int shifted, kvs_err *e
 {
     kvsi_planned run = {.task = kvsi_ngram_task};
 
-    kvs_model_config_init(&run.model);
-    kvs_train_config_init(&run.train);
-    kvs_ngram_config_init(&run.settings.ngram);
+    kvsi_model_config_init(&run.model);
+    kvsi_train_config_init(&run.train);
+    kvsi_ngram_config_init(&run.settings.ngram);
     if (p->scale == KVS_SCALE_SMOKE) {
         run.settings.ngram.alphabet = 8;
         run.settings.ngram.pairs = 20;

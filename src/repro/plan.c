@@ -2,6 +2,8 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "config/config.h"
+#include "data/tasks/tasks.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -129,21 +131,21 @@ double kvsi_plan_share(kvsi_plan *plan, size_t ranks)
 
 /* ---- cost of runs ---------------------------------------------------------------------------- */
 
-kvs_status kvsi_planned_model(kvs_model_config *out, const kvsi_planned *run, const kvs_task *task,
+kvs_status kvsi_planned_model(kvs_model_config *out, const kvsi_planned *run, const kvs_data *task,
                               kvs_err *err)
 {
     *out = run->model;
     if (task && (out->vocab == 0 || run->task == kvsi_text_task))
-        out->vocab = kvs_task_vocab(task);
+        out->vocab = kvs_data_vocab(task);
     if (task && out->context == 0)
-        out->context = kvs_task_max_length(task);
+        out->context = kvs_data_max_length(task);
     return kvs_model_config_finish(out, err);
 }
 
 static kvs_status measure(kvsi_planned *run, const kvs_runtime *rt, kvs_err *err)
 {
     kvs_model_config model;
-    kvs_task *task = NULL;
+    kvs_data *task = NULL;
     kvs_plan plan;
     kvs_status st;
 
@@ -162,7 +164,7 @@ static kvs_status measure(kvsi_planned *run, const kvs_runtime *rt, kvs_err *err
     };
     run->view.flops = run->view.tokens * plan.flops_per_token;
 out:
-    kvs_task_free(task);
+    kvs_data_free(task);
     return st;
 }
 
@@ -177,39 +179,39 @@ kvs_status kvsi_plan_measure(kvsi_plan *plan, const kvs_runtime *rt, kvs_err *er
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-kvs_status kvsi_induction_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
+kvs_status kvsi_induction_task(kvs_data **out, const kvsi_planned *run, const kvs_corpus *corpus,
                                kvs_err *err)
 {
     (void)corpus;
-    return kvs_induction_create(out, &run->settings.induction, err);
+    return kvsi_induction_create(out, &run->settings.induction, err);
 }
 
-kvs_status kvsi_ngram_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
+kvs_status kvsi_ngram_task(kvs_data **out, const kvsi_planned *run, const kvs_corpus *corpus,
                            kvs_err *err)
 {
-    kvs_ngram_config config = run->settings.ngram;
+    kvsi_ngram_config config = run->settings.ngram;
 
     (void)corpus;
     config.seed = run->seed;
-    return kvs_ngram_create(out, &config, err);
+    return kvsi_ngram_create(out, &config, err);
 }
 
-kvs_status kvsi_hopk_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
+kvs_status kvsi_hopk_task(kvs_data **out, const kvsi_planned *run, const kvs_corpus *corpus,
                           kvs_err *err)
 {
     (void)corpus;
-    return kvs_hopk_create(out, &run->settings.hopk, err);
+    return kvsi_hopk_create(out, &run->settings.hopk, err);
 }
 
-kvs_status kvsi_igsm_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
+kvs_status kvsi_igsm_task(kvs_data **out, const kvsi_planned *run, const kvs_corpus *corpus,
                           kvs_err *err)
 {
     (void)corpus;
-    return kvs_igsm_create(out, &run->settings.igsm, err);
+    return kvsi_igsm_create(out, &run->settings.igsm, err);
 }
 
-kvs_status kvsi_text_task(kvs_task **out, const kvsi_planned *run, const kvs_corpus *corpus,
+kvs_status kvsi_text_task(kvs_data **out, const kvsi_planned *run, const kvs_corpus *corpus,
                           kvs_err *err)
 {
-    return kvs_corpus_task(out, corpus, run->model.context, err);
+    return kvs_data_create_corpus(out, corpus, run->model.context, err);
 }

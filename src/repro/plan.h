@@ -1,7 +1,7 @@
 /* repro/plan.h - the planned runs of an experiment: each arm with several seeds.
  *
  *     kvsi_planned run = {.task = kvsi_induction_task};
- *     kvs_model_config_init(&run.model); ...
+ *     kvsi_model_config_init(&run.model); ...
  *     snprintf(run.arm, sizeof run.arm, "KV shifting, 1 layer");
  *     TRY_OUT(kvsi_plan_add(plan, &run, err));          one run per seed
  *
@@ -10,12 +10,13 @@
 #ifndef KVSI_REPRO_PLAN_H
 #define KVSI_REPRO_PLAN_H
 
+#include "config/config.h"
 #include "kvshift/kvshift_lab.h"
 
 typedef struct kvsi_planned kvsi_planned;
 
 /* Creates the task of a run.  `corpus` is the experiment's text; NULL = none. */
-typedef kvs_status kvsi_task_maker(kvs_task **out, const kvsi_planned *run,
+typedef kvs_status kvsi_task_maker(kvs_data **out, const kvsi_planned *run,
                                    const kvs_corpus *corpus, kvs_err *err);
 
 struct kvsi_planned {
@@ -27,10 +28,10 @@ struct kvsi_planned {
     kvs_train_config train; /* seed: set by kvsi_plan_add */
     kvsi_task_maker *task;
     union {
-        kvs_induction_config induction;
-        kvs_ngram_config ngram;
-        kvs_hopk_config hopk;
-        kvs_igsm_config igsm;
+        kvsi_induction_config induction;
+        kvsi_ngram_config ngram;
+        kvsi_hopk_config hopk;
+        kvsi_igsm_config igsm;
     } settings; /* of `task` */
     uint64_t eval_every;
     size_t eval_sequences; /* for text an upper limit on windows */
@@ -58,7 +59,7 @@ double kvsi_plan_share(kvsi_plan *plan, size_t ranks);
 void kvsi_plan_release(kvsi_plan *plan);
 
 /* The model that a run trains, with vocabulary and context from its task, finished. */
-kvs_status kvsi_planned_model(kvs_model_config *out, const kvsi_planned *run, const kvs_task *task,
+kvs_status kvsi_planned_model(kvs_model_config *out, const kvsi_planned *run, const kvs_data *task,
                               kvs_err *err);
 
 /* Tasks.  ngram has another table of pairs for each seed. */

@@ -223,7 +223,7 @@ static kvs_status execute(kvs_repro *r, int *stopped, kvs_err *err)
     TRY_OUT(gather_stops(r, stopped, err));
 out:
     kvs_tokenizer_free(execution.tokenizer);
-    kvs_corpus_free(execution.corpus);
+    kvs_corpus_close(execution.corpus);
     return st;
 }
 

@@ -1,5 +1,7 @@
 #include "repro/scales.h"
 
+#include "config/config.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -41,9 +43,9 @@ void kvsi_scale_induction(kvsi_planned *run, kvs_scale scale)
 {
     const induction_scale *s = inductions + scale;
 
-    kvs_model_config_init(&run->model);
-    kvs_train_config_init(&run->train);
-    kvs_induction_config_init(&run->settings.induction);
+    kvsi_model_config_init(&run->model);
+    kvsi_train_config_init(&run->train);
+    kvsi_induction_config_init(&run->settings.induction);
     run->task = kvsi_induction_task;
     run->settings.induction.vocab = s->vocab;
     run->settings.induction.pool = s->pool;
@@ -86,8 +88,8 @@ static const text_scale texts[] = {
 static kvs_status paper_settings(kvsi_planned *run, kvsi_plan *plan, const char *preset,
                                  kvs_err *err)
 {
-    TRY(kvs_model_config_preset(&run->model, preset, err));
-    TRY(kvs_train_config_preset(&run->train, preset, err));
+    TRY(kvsi_model_config_preset(&run->model, preset, err));
+    TRY(kvsi_train_config_preset(&run->train, preset, err));
     plan->text_vocab = run->model.vocab;
     run->eval_sequences = 1024;
     run->eval_every = 1000;
@@ -98,8 +100,8 @@ static void small_settings(kvsi_planned *run, kvsi_plan *plan, size_t number)
 {
     const text_scale *s = texts + plan->scale;
 
-    kvs_model_config_init(&run->model);
-    kvs_train_config_init(&run->train);
+    kvsi_model_config_init(&run->model);
+    kvsi_train_config_init(&run->train);
     plan->text_vocab = run->model.vocab = s->vocab;
     run->model.context = s->context;
     run->model.dim = s->sizes[number].dim;
@@ -109,7 +111,7 @@ static void small_settings(kvsi_planned *run, kvsi_plan *plan, size_t number)
     run->train.steps = s->steps;
     run->train.warmup = s->warmup;
     run->train.lr = s->lr;
-    run->train.schedule = KVS_SCHEDULE_COSINE;
+    run->train.schedule = KVSI_SCHEDULE_COSINE;
     run->eval_sequences = s->eval_windows;
     run->eval_every = s->steps / 4;
 }

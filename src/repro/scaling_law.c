@@ -1,6 +1,7 @@
 /* Fig. 7: validation loss against size, with a fitted power law. */
 #include "base/memory.h"
 #include "base/random.h"
+#include "config/config.h"
 #include "repro/curves.h"
 #include "repro/scales.h"
 #include "repro/text_arms.h"
@@ -64,7 +65,7 @@ static kvs_status read_sizes(law *l, const kvsi_results *results, kvs_err *err)
         kvs_model_sizes sizes;
 
         TRY(kvs_model_config_finish(&config, err));
-        TRY(kvs_model_config_sizes(&config, &sizes, err));
+        TRY(kvs_model_config_sizes(&sizes, &config, err));
         l->parameters[i / 2] = (double)(sizes.parameters - sizes.embedding_parameters);
         l->seeds = kvsi_arm_values(l->losses[i % 2][i / 2], &arm, kvsi_final_loss);
     }

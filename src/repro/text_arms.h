@@ -7,6 +7,7 @@
 #ifndef KVSI_REPRO_TEXT_ARMS_H
 #define KVSI_REPRO_TEXT_ARMS_H
 
+#include "config/config.h"
 #include "repro/experiment.h"
 
 /* What the paper says about an arm's loss against another's. */
@@ -23,7 +24,7 @@ typedef struct kvsi_loss_claim {
 
 typedef struct kvsi_text_arm {
     const char *name;
-    kvs_shift_config shift; /* window 0 = 1 */
+    kvsi_shift_config shift; /* window 0 = 1 */
     double shift_decay;
     int half_rotary; /* rotate only half of each head's channels; the form `hard` needs that */
 } kvsi_text_arm;

@@ -161,7 +161,8 @@ static kvs_status make_tokenizer(const char *path, const file_list *files, size_
                                  kvs_err *err)
 {
     static const char *const special[] = {"<|endoftext|>"};
-    const kvs_tokenizer_training training = {.vocab = vocab, .special = special, .specials = 1};
+    const kvs_tokenizer_training training = {
+        .size = sizeof(kvs_tokenizer_training), .vocab = vocab, .special = special, .specials = 1};
     kvs_tokenizer *tokenizer = NULL;
     kvs_status st;
 
@@ -175,13 +176,7 @@ out:
 static kvs_status make_corpus(const char *dir, const file_list *files, const char *tokenizer,
                               kvs_err *err)
 {
-    kvs_corpus_plan plan;
-
-    kvs_corpus_plan_init(&plan);
-    plan.files = files->paths;
-    plan.count = files->count;
-    plan.tokenizer = tokenizer;
-    return kvs_corpus_build(&plan, dir, err);
+    return kvs_corpus_build(dir, files->paths, files->count, tokenizer, NULL, err);
 }
 
 /* Paths of the files that are made. */
@@ -243,7 +238,7 @@ kvs_status kvsi_texts_open(kvs_corpus **corpus, kvs_tokenizer **tokenizer,
         TRY_OUT(make_missing(&p, options, vocab, err));
         TRY_OUT(kvs_corpus_open(corpus, p.corpus, NULL, err));
     }
-    TRY_OUT(kvs_corpus_tokenizer(tokenizer, *corpus, err));
+    TRY_OUT(kvs_corpus_load_tokenizer(tokenizer, *corpus, err));
 out:
     release_places(&p);
     return st;

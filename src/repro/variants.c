@@ -1,4 +1,5 @@
 /* Fig. 8a: bounded shift coefficients, and shifts used by others. */
+#include "config/config.h"
 #include "repro/scales.h"
 #include "repro/text_arms.h"
 
@@ -9,14 +10,15 @@ enum { BOTH = KVS_SHIFT_K | KVS_SHIFT_V };
 static const kvsi_text_arm arms[ARMS] = {
     [VANILLA] = {.name = "vanilla"},
     [KV] = {.name = "KV shifting", .shift = {.targets = BOTH}},
-    [GATE] = {.name = "gate", .shift = {.targets = BOTH, .form = KVS_SHIFT_GATE}},
-    [CLAMP] = {.name = "0 to 1", .shift = {.targets = BOTH, .form = KVS_SHIFT_CLAMP}},
-    [SMEAR] = {.name = "smeared keys", .shift = {.targets = KVS_SHIFT_K, .form = KVS_SHIFT_GATE}},
+    [GATE] = {.name = "gate", .shift = {.targets = BOTH, .form = KVSI_SHIFT_GATE}},
+    [CLAMP] = {.name = "0 to 1", .shift = {.targets = BOTH, .form = KVSI_SHIFT_CLAMP}},
+    [SMEAR] = {.name = "smeared keys", .shift = {.targets = KVS_SHIFT_K, .form = KVSI_SHIFT_GATE}},
     [HARD] = {.name = "half of each key shifted",
-              .shift = {.targets = KVS_SHIFT_K, .form = KVS_SHIFT_HARD},
+              .shift = {.targets = KVS_SHIFT_K, .form = KVSI_SHIFT_HARD},
               .half_rotary = 1},
-    [CHANNEL] = {.name = "taps per channel", .shift = {.targets = BOTH, .form = KVS_SHIFT_CHANNEL}},
-    [DATA] = {.name = "gate from the data", .shift = {.targets = BOTH, .form = KVS_SHIFT_DATA}},
+    [CHANNEL] = {.name = "taps per channel",
+                 .shift = {.targets = BOTH, .form = KVSI_SHIFT_CHANNEL}},
+    [DATA] = {.name = "gate from the data", .shift = {.targets = BOTH, .form = KVSI_SHIFT_DATA}},
 };
 
 static const kvsi_loss_claim claims[] = {

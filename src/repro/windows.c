@@ -1,4 +1,5 @@
 /* Fig. 8c: shift windows of more than one token. */
+#include "config/config.h"
 #include "repro/scales.h"
 #include "repro/text_arms.h"
 
@@ -12,9 +13,9 @@ static const kvsi_text_arm arms[ARMS] = {
     [W2] = {.name = "window 2", .shift = {.targets = BOTH, .window = 2}},
     [W3] = {.name = "window 3", .shift = {.targets = BOTH, .window = 3}},
     [W2_SOFTMAX] = {.name = "window 2, init softmax",
-                    .shift = {.targets = BOTH, .window = 2, .init = KVS_SHIFT_INIT_SOFTMAX}},
+                    .shift = {.targets = BOTH, .window = 2, .init = KVSI_SHIFT_INIT_SOFTMAX}},
     [W3_SOFTMAX] = {.name = "window 3, init softmax",
-                    .shift = {.targets = BOTH, .window = 3, .init = KVS_SHIFT_INIT_SOFTMAX}},
+                    .shift = {.targets = BOTH, .window = 3, .init = KVSI_SHIFT_INIT_SOFTMAX}},
 };
 
 static const kvsi_loss_claim claims[] = {

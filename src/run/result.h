@@ -11,6 +11,7 @@
 #define KVSI_RUN_RESULT_H
 
 #include "base/status.h"
+#include "kvshift/kvshift_files.h"
 
 kvs_status kvsi_result_write(const char *dir, const kvs_train_result *result, kvs_err *err);
 

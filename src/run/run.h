@@ -15,8 +15,26 @@
 #ifndef KVSI_RUN_RUN_H
 #define KVSI_RUN_RUN_H
 
-#include "base/status.h"
+#include "config/config.h"
 #include "kvshift/kvshift_lab.h"
+
+/* What kvs_train trains. */
+typedef struct kvsi_train_job {
+    kvs_model *model;
+    const kvs_data *task;
+    kvs_train_config config;
+    const char *out;           /* folder; NULL = keep nothing */
+    const char *command;       /* recorded in the settings; NULL = none */
+    const kvs_run_file *files; /* written with the folder, before the first step */
+    size_t file_count;
+    const kvs_tokenizer *tokenizer; /* saved with the model and every checkpoint; NULL = none */
+    kvs_resume resume;
+    /* As in kvs_train_options. */
+    int (*progress)(void *user, const kvs_step_record *record);
+    void (*sample)(void *user, const kvs_model *model, uint64_t step, kvs_sample *out);
+    void (*notice)(void *user, const char *line);
+    void *user;
+} kvsi_train_job;
 
 #define KVSI_RUN_LOG "train.jsonl"
 #define KVSI_RUN_CSV "train.csv"

@@ -55,7 +55,7 @@ static kvs_status append_text(const char *path, const char *text, kvs_err *err)
     return st;
 }
 
-static kvs_status write_files(const kvs_train_job *job, kvs_err *err)
+static kvs_status write_files(const kvsi_train_job *job, kvs_err *err)
 {
     kvs_status st = KVS_OK;
 
@@ -71,7 +71,7 @@ static kvs_status write_files(const kvs_train_job *job, kvs_err *err)
     return st;
 }
 
-static void remove_files(const kvs_train_job *job)
+static void remove_files(const kvsi_train_job *job)
 {
     for (size_t i = 0; i < job->file_count; i++) {
         char *path = kvsi_path_join(job->out, job->files[i].name);
@@ -84,7 +84,7 @@ static void remove_files(const kvs_train_job *job)
 
 /* ---- a new run ------------------------------------------------------------------------------- */
 
-kvs_status kvsi_run_create(kvsi_run_writer **out, const kvs_train_job *job, const json_t *settings,
+kvs_status kvsi_run_create(kvsi_run_writer **out, const kvsi_train_job *job, const json_t *settings,
                            kvs_err *err)
 {
     const char *const dir = job->out, *found;
@@ -149,7 +149,7 @@ out:
     return st;
 }
 
-kvs_status kvsi_run_continue(kvsi_run_writer **out, const kvs_train_job *job,
+kvs_status kvsi_run_continue(kvsi_run_writer **out, const kvsi_train_job *job,
                              const json_t *settings, uint64_t step, kvs_err *err)
 {
     char *log = NULL, *samples = NULL;

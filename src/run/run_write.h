@@ -5,6 +5,7 @@
 #define KVSI_RUN_RUN_WRITE_H
 
 #include "base/json.h"
+#include "run/run.h"
 
 typedef struct kvsi_run_writer kvsi_run_writer;
 
@@ -16,12 +17,12 @@ typedef struct kvsi_shift_means {
 /* Creates the folder job->out, if it does not exist, with the log and job->files; refuses a folder
  * that holds a run.  `settings` is borrowed and becomes the first line of the log.  On failure a
  * folder created here is removed again. */
-kvs_status kvsi_run_create(kvsi_run_writer **out, const kvs_train_job *job, const json_t *settings,
+kvs_status kvsi_run_create(kvsi_run_writer **out, const kvsi_train_job *job, const json_t *settings,
                            kvs_err *err);
 /* Continues the run in job->out after `step`: records and samples of later steps are dropped, the
  * final model and result.json of an earlier end are removed, and job->files are written again.  A
  * log without a whole line of settings, which a run killed at its start leaves, gets `settings`. */
-kvs_status kvsi_run_continue(kvsi_run_writer **out, const kvs_train_job *job,
+kvs_status kvsi_run_continue(kvsi_run_writer **out, const kvsi_train_job *job,
                              const json_t *settings, uint64_t step, kvs_err *err);
 
 /* Writes the record to the log and TensorBoard, and `layers` (may be NULL) to TensorBoard. */

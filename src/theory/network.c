@@ -1,6 +1,7 @@
 #include "theory/network.h"
 
 #include "base/memory.h"
+#include "config/config.h"
 
 static const char embeddings_name[] = "model.embed_tokens.weight";
 
@@ -22,17 +23,17 @@ kvs_status kvsi_network_create(kvs_model **out, kvs_runtime *rt, const kvsi_netw
     kvs_status st;
 
     *out = NULL;
-    kvs_model_config_init(&c);
+    kvsi_model_config_init(&c);
     c.vocab = plan->tokens;
     c.dim = plan->dim;
     c.context = plan->context;
     c.heads = c.layers = 1;
     c.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
-    c.positions = plan->slope > 0 ? KVS_POSITIONS_ALIBI : KVS_POSITIONS_NONE;
+    c.positions = plan->slope > 0 ? KVSI_POSITIONS_ALIBI : KVSI_POSITIONS_NONE;
     c.slopes = plan->slope > 0;
     c.slope[0] = plan->slope;
     c.score_scale = plan->score_scale;
-    c.head = plan->tied ? KVS_HEAD_LINEAR : KVS_HEAD_NONE;
+    c.head = plan->tied ? KVSI_HEAD_LINEAR : KVSI_HEAD_NONE;
     c.tied = plan->tied;
     c.no_norm = c.no_residual = c.no_mlp = c.identity_projections = 1;
     TRY_OUT(kvs_model_create(&network, rt, &c, 1, err));

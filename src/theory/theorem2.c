@@ -91,7 +91,7 @@ static kvs_status run_network(double *difference, work *w, kvs_runtime *rt, kvs_
     }
     TRY_OUT(kvsi_network_create(&network, rt, &plan, &induction, err));
     TRY_OUT(kvsi_network_embed(network, unit, err));
-    TRY_OUT(kvs_session_create(&session, network, 0, err));
+    TRY_OUT(kvs_session_create(&session, network, NULL, err));
     TRY_OUT(kvs_session_feed(session, ids, n, logits, err));
     *difference = 0;
     for (size_t i = 0; i < n; i++)

@@ -52,7 +52,7 @@ static kvs_status trial_init(trial *out, kvs_runtime *rt, size_t T, size_t dim,
     for (size_t token = 0; token < T; token++)
         t.ids[token] = (int32_t)token;
     TRY_OUT(kvsi_network_create(&t.network, rt, &plan, at, err));
-    TRY_OUT(kvs_session_create(&t.session, t.network, 0, err));
+    TRY_OUT(kvs_session_create(&t.session, t.network, NULL, err));
     *out = t;
     t = (trial){0};
 out:

@@ -8,6 +8,7 @@
  * comes first, comparing the left token and then the right. */
 #include "base/array.h"
 #include "base/memory.h"
+#include "kvshift/kvshift_files.h"
 #include "tokenizer/train.h"
 
 #include <string.h>
@@ -352,7 +353,7 @@ kvs_status kvsi_bpe_train(kvsi_bpe_trained *out, const kvsi_word_counts *counts,
 
         if (training->progress && learned % REPORT_EVERY == 0 &&
             training->progress(training->user, learned, wanted)) {
-            st = kvsi_fail(err, KVS_E_LIMIT, "stopped after %zu of %zu merges", learned, wanted);
+            st = kvsi_fail(err, KVS_E_STOPPED, "stopped after %zu of %zu merges", learned, wanted);
             goto out;
         }
         TRY_OUT(add_best_merge(&l, out, &done));

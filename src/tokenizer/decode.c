@@ -300,8 +300,8 @@ kvs_status kvsi_decoding_finish(kvsi_decoding *d, kvs_err *err)
     return decode_waiting(d, err);
 }
 
-kvs_status kvs_tokenizer_decode(const kvs_tokenizer *t, const int32_t *ids, size_t count,
-                                char **text, size_t *size, kvs_err *err)
+kvs_status kvs_tokenizer_decode(char **text, size_t *size, const kvs_tokenizer *t,
+                                const int32_t *ids, size_t count, kvs_err *err)
 {
     kvsi_decoding d;
     kvs_status st;

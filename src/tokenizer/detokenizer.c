@@ -143,8 +143,8 @@ kvs_status kvs_detokenizer_skip(kvs_detokenizer *d, const int32_t *ids, size_t c
     return KVS_OK;
 }
 
-kvs_status kvs_detokenizer_add(kvs_detokenizer *d, const int32_t *ids, size_t count,
-                               const char **text, size_t *size, kvs_err *err)
+kvs_status kvs_detokenizer_add(const char **text, size_t *size, kvs_detokenizer *d,
+                               const int32_t *ids, size_t count, kvs_err *err)
 {
     const kvsi_text *all = &d->decoding.text;
     size_t shown;
@@ -160,7 +160,7 @@ kvs_status kvs_detokenizer_add(kvs_detokenizer *d, const int32_t *ids, size_t co
     return KVS_OK;
 }
 
-kvs_status kvs_detokenizer_finish(kvs_detokenizer *d, const char **text, size_t *size, kvs_err *err)
+kvs_status kvs_detokenizer_finish(const char **text, size_t *size, kvs_detokenizer *d, kvs_err *err)
 {
     drop_returned(d);
     if (!d->stopped)

@@ -113,8 +113,8 @@ out:
     return st;
 }
 
-kvs_status kvs_tokenizer_encode(const kvs_tokenizer *t, const char *text, size_t size,
-                                unsigned flags, int32_t **ids, size_t *count, kvs_err *err)
+kvs_status kvs_tokenizer_encode(int32_t **ids, size_t *count, const kvs_tokenizer *t,
+                                const char *text, size_t size, unsigned flags, kvs_err *err)
 {
     const int add_special = !(flags & KVS_ENCODE_NO_SPECIAL);
     kvsi_ids out = {0};

@@ -42,7 +42,7 @@ static kvs_status add_rest(const kvs_tokenizer *t, kvsi_ids *out, const kvsi_tex
     size_t count;
     kvs_status st;
 
-    TRY_OUT(kvs_tokenizer_encode(t, both->data, both->length, KVS_ENCODE_NO_SPECIAL, &ids, &count,
+    TRY_OUT(kvs_tokenizer_encode(&ids, &count, t, both->data, both->length, KVS_ENCODE_NO_SPECIAL,
                                  err));
     if (count > from)
         TRY_OUT(kvsi_ids_add(out, ids + from, count - from, err));
@@ -56,10 +56,10 @@ out:
     return st;
 }
 
-kvs_status kvs_tokenizer_encode_pair(const kvs_tokenizer *t, const char *context,
+kvs_status kvs_tokenizer_encode_pair(int32_t **ids, size_t *count, size_t *context_count,
+                                     const kvs_tokenizer *t, const char *context,
                                      size_t context_size, const char *continuation,
-                                     size_t continuation_size, int32_t **ids, size_t *count,
-                                     size_t *context_count, kvs_err *err)
+                                     size_t continuation_size, kvs_err *err)
 {
     const size_t size = trim_spaces(context, context_size);
     kvsi_ids out = {0};
@@ -74,7 +74,7 @@ kvs_status kvs_tokenizer_encode_pair(const kvs_tokenizer *t, const char *context
     kvsi_text_add_bytes(&both, continuation, continuation_size);
     TRY_OUT(kvsi_text_check(&both, err));
     TRY_OUT(
-        kvs_tokenizer_encode(t, context, size, KVS_ENCODE_NO_SPECIAL, &alone, &alone_count, err));
+        kvs_tokenizer_encode(&alone, &alone_count, t, context, size, KVS_ENCODE_NO_SPECIAL, err));
     if (alone_count == 0)
         TRY_OUT(add_empty_context(t, &out, err));
     else

@@ -3,7 +3,9 @@
 
 #include "base/documents.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/utf8.h"
+#include "kvshift/kvshift_files.h"
 #include "tokenizer/characters.h"
 #include "tokenizer/tokenizer_files.h"
 
@@ -119,15 +121,28 @@ out:
     return st;
 }
 
-kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, size_t count,
-                               const kvs_tokenizer_training *training, kvs_err *err)
+static const kvs_tokenizer_training defaults = {.size = sizeof defaults, .vocab = 8192};
+
+void kvs_tokenizer_training_init(kvs_tokenizer_training *options, size_t size)
 {
+    kvsi_sized_init(options, size, &defaults, sizeof defaults);
+}
+
+kvs_status kvs_tokenizer_train(kvs_tokenizer **out, const char *const *files, size_t count,
+                               const kvs_tokenizer_training *options, kvs_err *err)
+{
+    kvs_tokenizer_training own = defaults;
+    const kvs_tokenizer_training *training = &own;
     kvsi_word_counts counts = {0};
     kvsi_bpe_trained learned = {0};
     json_t *document = NULL;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
+    if (count > 0)
+        NEED(files);
+    TRY(kvsi_sized_read(&own, sizeof own, options, "kvs_tokenizer_training", err));
     TRY_OUT(check(training, err));
     TRY_OUT(count_files(&counts, files, count, training, err));
     TRY_OUT(kvsi_bpe_train(&learned, &counts, training->vocab - 256 - training->specials, training,

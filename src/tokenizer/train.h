@@ -2,6 +2,7 @@
 #ifndef KVSI_TOKENIZER_TRAIN_H
 #define KVSI_TOKENIZER_TRAIN_H
 
+#include "kvshift/kvshift_files.h"
 #include "tokenizer/vocabulary.h"
 
 /* How often each word occurs.  Starts as {0}. */

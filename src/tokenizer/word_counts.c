@@ -10,6 +10,7 @@
 #include "base/documents.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "kvshift/kvshift_files.h"
 #include "parallel/threads.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/train.h"

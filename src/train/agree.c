@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The checksum of the first sequences of both streams. */
-static kvs_status sample_data(uint64_t *out, const kvs_train_job *job, kvs_err *err)
+static kvs_status sample_data(uint64_t *out, const kvsi_train_job *job, kvs_err *err)
 {
     enum { SEQUENCES = 16 };
     kvsi_batch_buffer batch = {0};
@@ -35,7 +35,7 @@ out:
 
 /* Everything that must be the same on all ranks, in named groups; a new reference.  The path of the
  * data is left out: it may differ between machines. */
-static json_t *describe_job(const kvs_train_job *job, const json_t *settings, uint64_t data,
+static json_t *describe_job(const kvsi_train_job *job, const json_t *settings, uint64_t data,
                             uint64_t weights)
 {
     char data_text[KVSI_CHECKSUM_TEXT], weight_text[KVSI_CHECKSUM_TEXT];
@@ -48,11 +48,11 @@ static json_t *describe_job(const kvs_train_job *job, const json_t *settings, ui
         "{s:{s:s, s:s}, s:O, s:o, s:O, s:{s:s, s:b, s:I, s:i, s:b, s:I}, s:{s:s}, s:{s:s}}",
         "program", "version", kvs_build()->version, "commit", kvs_build()->commit, "model",
         json_object_get(settings, "model"), "task", task, "train",
-        json_object_get(settings, "train"), "run", "shard", kvs_shard_name(job->config.shard),
+        json_object_get(settings, "train"), "run", "shard", kvsi_shard_name(job->config.shard),
         "deterministic", job->config.deterministic, "checkpoint_every",
-        (json_int_t)job->checkpoint_every, "resume", (int)job->resume, "folder", job->out != NULL,
-        "sample_every", (json_int_t)job->sample_every, "data", "checksum", data_text, "weights",
-        "checksum", weight_text);
+        (json_int_t)job->config.checkpoint_every, "resume", (int)job->resume, "folder",
+        job->out != NULL, "sample_every", (json_int_t)job->config.sample_every, "data", "checksum",
+        data_text, "weights", "checksum", weight_text);
 }
 
 /* Fails with the first value that differs from rank 0. */
@@ -118,7 +118,7 @@ out:
     return st;
 }
 
-kvs_status kvsi_run_settings_agree(const kvs_train_job *job, const json_t *settings, kvs_err *err)
+kvs_status kvsi_run_settings_agree(const kvsi_train_job *job, const json_t *settings, kvs_err *err)
 {
     kvs_comm *comm = job->model->comm;
     uint64_t data = 0, weights = 0;

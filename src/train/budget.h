@@ -31,12 +31,12 @@ static inline int kvsi_slices_have_micro_batches(const kvs_train_config *c, size
  * one pass. */
 static inline int kvsi_passes_are_fixed(const kvs_train_config *c)
 {
-    return c->deterministic || c->shard >= KVS_SHARD_GRADIENTS;
+    return c->deterministic || c->shard >= KVSI_SHARD_GRADIENTS;
 }
 
 /* A pass is planned for a micro-batch of 1.2 times the mean length and one more sequence; a longer
  * draw takes several passes.  The longest single sequence always fits. */
-static inline kvsi_pass_limits kvsi_training_limits(const kvs_task *task, const kvs_train_config *c,
+static inline kvsi_pass_limits kvsi_training_limits(const kvs_data *task, const kvs_train_config *c,
                                                     size_t ranks)
 {
     const size_t sequences = kvsi_micro_batch_sequences(c, ranks);

@@ -60,7 +60,7 @@ static int find_in_layer(char *where, kvsi_pass *p, size_t layer)
     const kvs_model_config *c = &p->model->config;
     const kvsi_layer_memory *m = &p->layers[layer];
     const size_t n = p->tokens, qkv = kvsi_layer_shape_of(c, layer).qkv_width;
-    const size_t ffn = c->body == KVS_BODY_GPT2 ? c->ffn : 2 * c->ffn;
+    const size_t ffn = c->body == KVSI_BODY_GPT2 ? c->ffn : 2 * c->ffn;
     const struct {
         const char *name;
         const real *values;

@@ -1,6 +1,7 @@
 /* kvs_model_check: reads all of a model.  It is here because checkpoints have checksums. */
 #include "base/files.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "model/model.h"
 #include "run/checkpoint_files.h"
 
@@ -61,10 +62,13 @@ static kvs_status check_finite(const kvsi_weights_tensor *t, kvs_err *err)
 
 kvs_status kvs_model_check(kvs_model_check_result *out, const char *path, kvs_err *err)
 {
-    kvs_model_check_result result = {0};
+    kvs_model_check_result result = {.size = sizeof result};
     kvsi_weights *weights = NULL;
     kvs_status st;
 
+    NEED(path);
+    if (out)
+        TRY(kvsi_sized_check(out, "kvs_model_check_result", err));
     TRY_OUT(check_sums(&result.has_checksums, path, err));
     TRY_OUT(kvsi_weights_open(&weights, path, err));
     TRY_OUT(kvsi_weights_check(weights, err));
@@ -72,9 +76,10 @@ kvs_status kvs_model_check(kvs_model_check_result *out, const char *path, kvs_er
         const kvsi_weights_tensor *t = kvsi_weights_at(weights, result.tensors);
 
         TRY_OUT(check_finite(t, err));
-        result.numbers += kvsi_file_tensor_count(&t->view);
+        result.values += kvsi_file_tensor_count(&t->view);
     }
-    *out = result;
+    if (out)
+        kvsi_sized_write(out, &result, sizeof result);
 out:
     kvsi_weights_close(weights);
     return st;

@@ -4,11 +4,11 @@
 
 #include <math.h>
 
-size_t kvsi_moment_count(const kvsi_shard_layout *layout, kvs_shard shard)
+size_t kvsi_moment_count(const kvsi_shard_layout *layout, kvsi_shard_stage shard)
 {
     const size_t small = layout->total - layout->matrices;
 
-    return shard == KVS_SHARD_NONE ? layout->small_from + small : layout->total;
+    return shard == KVSI_SHARD_NONE ? layout->small_from + small : layout->total;
 }
 
 kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err *err)
@@ -103,7 +103,7 @@ static group_rates rates_of(const kvs_train_config *c, kvsi_group group, uint64_
 
     switch (group) {
     case KVSI_SHIFTS:
-        return (group_rates){kvs_shift_learning_rate(c, step),
+        return (group_rates){kvsi_shift_learning_rate(c, step),
                              c->shift_decay > 0 ? c->shift_decay : others};
     case KVSI_GAINS:
         return (group_rates){kvs_learning_rate(c, step), others};
@@ -116,7 +116,7 @@ void kvsi_optimizer_update(kvsi_optimizer *o, const kvs_train_config *config, ui
 {
     const kvsi_reducer *r = o->reducer;
     const kvsi_shard_layout *layout = r->layout;
-    const int moments_sharded = config->shard != KVS_SHARD_NONE;
+    const int moments_sharded = config->shard != KVSI_SHARD_NONE;
     kvsi_context *c = &o->reducer->context;
     kvsi_adamw h = {
         .beta1 = config->beta1,

@@ -15,7 +15,7 @@ typedef struct kvsi_optimizer {
 kvs_status kvsi_optimizer_init(kvsi_optimizer *o, kvsi_reducer *reducer, kvs_err *err);
 void kvsi_optimizer_release(kvsi_optimizer *o);
 /* Values per moment. */
-size_t kvsi_moment_count(const kvsi_shard_layout *layout, kvs_shard shard);
+size_t kvsi_moment_count(const kvsi_shard_layout *layout, kvsi_shard_stage shard);
 
 /* *norm = |mean * g|, g being the gradients that are trained, summed over all ranks.  Sets the
  * factor of the gradients in the update that follows: mean, and clipping to `limit`. */

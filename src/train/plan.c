@@ -68,30 +68,30 @@ static void count_bytes(kvs_plan *out, const planned *m)
 
     out->gradients_sent = 2 * small + matrices;
     switch (m->train->shard) {
-    case KVS_SHARD_NONE:
+    case KVSI_SHARD_NONE:
         out->gradients_sent += matrices;
         return;
-    case KVS_SHARD_OPTIMIZER:
+    case KVSI_SHARD_OPTIMIZER:
         out->weights_sent = matrices;
         return;
-    case KVS_SHARD_GRADIENTS:
+    case KVSI_SHARD_GRADIENTS:
         out->gradients_sent += (passes - 1) * matrices;
         out->weights_sent = matrices;
         return;
-    case KVS_SHARD_PARAMETERS:
+    case KVSI_SHARD_PARAMETERS:
         out->gradients_sent += (passes - 1) * matrices;
         out->weights_sent = passes * each * gathered_params(m);
         return;
     }
 }
 
-static void fill_plan(kvs_plan *out, const planned *m, const kvs_task *task)
+static void fill_plan(kvs_plan *out, const planned *m, const kvs_data *task)
 {
     const kvs_train_config *train = m->train;
     const kvsi_shard_layout *shards = &m->shards;
     const kvsi_pass_limits limits = kvsi_training_limits(task, train, shards->ranks);
     const size_t all = kvsi_layout_total(&m->model.layout);
-    const int sharded = train->shard == KVS_SHARD_PARAMETERS;
+    const int sharded = train->shard == KVSI_SHARD_PARAMETERS;
     const kvsi_gradient_sizes gradients = kvsi_gradient_sizes_of(shards, &m->model.config, train);
 
     *out = (kvs_plan){
@@ -113,11 +113,11 @@ static void fill_plan(kvs_plan *out, const planned *m, const kvs_task *task)
 }
 
 static kvs_status plan_ranks(kvs_plan *out, const kvs_runtime *rt, const kvs_model_config *config,
-                             const kvs_task *task, const kvs_train_config *train, size_t ranks,
+                             const kvs_data *task, const kvs_train_config *train, size_t ranks,
                              kvs_err *err)
 {
     planned m = {.model = {.config = *config, .context = kvsi_runtime_context(rt)}, .train = train};
-    const kvs_task windows = {.max_tokens = config->context,
+    const kvs_data windows = {.max_tokens = config->context,
                               .mean_tokens = (double)config->context};
     kvs_status st;
 
@@ -135,7 +135,7 @@ out:
 }
 
 kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt, const kvs_model_config *config,
-                          const kvs_task *task, const kvs_train_config *train, kvs_err *err)
+                          const kvs_data *task, const kvs_train_config *train, kvs_err *err)
 {
     return plan_ranks(out, rt, config, task, train, rt->comm->size, err);
 }
@@ -143,10 +143,10 @@ kvs_status kvs_train_plan(kvs_plan *out, const kvs_runtime *rt, const kvs_model_
 /* ---- many machines ---- */
 
 /* AdamW reads 4 values per parameter and writes 3; summing received gradients reads 2, writes 1. */
-static double update_bytes(const kvs_plan *p, kvs_shard shard)
+static double update_bytes(const kvs_plan *p, kvsi_shard_stage shard)
 {
     const double updated = (double)p->moment_bytes / 2;
-    const double added = shard == KVS_SHARD_NONE ? p->gradients_sent / 2 : p->gradients_sent;
+    const double added = shard == KVSI_SHARD_NONE ? p->gradients_sent / 2 : p->gradients_sent;
 
     return 7 * updated + 3 * added;
 }
@@ -157,11 +157,11 @@ static double overlapped(const kvs_cluster_plan *c, const kvs_train_config *trai
                          double weights)
 {
     const double pass = c->compute_seconds / (double)c->plan.passes;
-    const int every = train->shard >= KVS_SHARD_GRADIENTS;
+    const int every = train->shard >= KVSI_SHARD_GRADIENTS;
     const double backward = 2 * pass / 3, forward = pass / 3;
     const double n = (double)c->plan.passes;
 
-    if (train->shard == KVS_SHARD_PARAMETERS) /* both, during all of every pass */
+    if (train->shard == KVSI_SHARD_PARAMETERS) /* both, during all of every pass */
         return fmax(c->compute_seconds, gradients + weights);
     return c->compute_seconds - (every ? n : 1) * backward - forward +
            (every ? n * fmax(backward, gradients / n) : fmax(backward, gradients)) +
@@ -169,7 +169,7 @@ static double overlapped(const kvs_cluster_plan *c, const kvs_train_config *trai
 }
 
 kvs_status kvs_train_plan_cluster(kvs_cluster_plan *out, const kvs_runtime *rt,
-                                  const kvs_model_config *config, const kvs_task *task,
+                                  const kvs_model_config *config, const kvs_data *task,
                                   const kvs_train_config *train, const kvs_cluster *cluster,
                                   kvs_err *err)
 {

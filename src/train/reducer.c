@@ -92,17 +92,17 @@ kvs_status kvsi_reducer_init(kvsi_reducer *r, kvs_model *model, const kvs_train_
         .first_group = first_group,
         .slices = config->deterministic ? KVSI_SLICES / comm->size : 1,
         .layout = model->shards,
-        .gradients_sharded = config->shard >= KVS_SHARD_GRADIENTS,
+        .gradients_sharded = config->shard >= KVSI_SHARD_GRADIENTS,
     };
     TRY(kvsi_reducer_check_ranks(config, comm->size, err));
-    if ((config->shard == KVS_SHARD_PARAMETERS) != (model->shards != NULL))
+    if ((config->shard == KVSI_SHARD_PARAMETERS) != (model->shards != NULL))
         return kvsi_fail(err, KVS_E_INVALID,
                          model->shards
                              ? "the model's weights are sharded over ranks, expected shard "
                                "parameters, found %s"
                              : "the model's weights are not sharded over ranks, which "
                                "shard %s needs",
-                         kvs_shard_name(config->shard));
+                         kvsi_shard_name(config->shard));
     if (!r->layout) {
         TRY(kvsi_shard_layout_init(&r->own_layout, &model->layout, model->config.layers, comm->size,
                                    comm->rank, err));
@@ -119,7 +119,7 @@ void kvsi_reducer_release(kvsi_reducer *r)
 kvs_status kvsi_reducer_create(kvsi_reducer **out, kvs_model *model, const kvs_train_config *config,
                                kvsi_group first_group, kvs_err *err)
 {
-    const int alone = model->comm->size == 1 && config->shard < KVS_SHARD_GRADIENTS;
+    const int alone = model->comm->size == 1 && config->shard < KVSI_SHARD_GRADIENTS;
 
     if (alone && !config->deterministic)
         return create_single(out, model, config, first_group, err);
@@ -136,7 +136,7 @@ void kvsi_reducer_free(kvsi_reducer *r)
 
 kvsi_range kvsi_reducer_updated_range(const kvsi_reducer *r, const kvsi_bucket *bucket)
 {
-    return kvsi_bucket_stored(r->layout, bucket, r->config.shard != KVS_SHARD_NONE);
+    return kvsi_bucket_stored(r->layout, bucket, r->config.shard != KVSI_SHARD_NONE);
 }
 
 real *kvsi_reducer_sum(const kvsi_reducer *r, const kvsi_bucket *bucket, size_t offset)

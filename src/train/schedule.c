@@ -1,5 +1,6 @@
 /* The learning rate of each step. */
 #include "base/status.h"
+#include "config/config.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,16 +12,16 @@ double kvs_learning_rate(const kvs_train_config *config, uint64_t step)
 
     if (step < config->warmup)
         return config->lr * (double)step / (double)config->warmup;
-    if (config->schedule == KVS_SCHEDULE_CONSTANT || config->steps <= config->warmup)
+    if (config->schedule == KVSI_SCHEDULE_CONSTANT || config->steps <= config->warmup)
         return config->lr;
     progress = (double)(step - config->warmup) / (double)(config->steps - config->warmup);
     progress = progress < 1 ? progress : 1;
-    if (config->schedule == KVS_SCHEDULE_COSINE)
+    if (config->schedule == KVSI_SCHEDULE_COSINE)
         progress = 0.5 * (1 - cos(3.14159265358979323846 * progress));
     return config->lr + (floor - config->lr) * progress;
 }
 
-double kvs_shift_learning_rate(const kvs_train_config *config, uint64_t step)
+double kvsi_shift_learning_rate(const kvs_train_config *config, uint64_t step)
 {
     kvs_train_config own = *config;
 

@@ -8,20 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *job_settings(const kvs_train_job *job)
+static json_t *job_settings(const kvsi_train_job *job)
 {
     json_t *object = json_object();
 
     if (kvsi_settings_to_json(object, &kvsi_train_settings, &job->config,
-                              KVSI_RESULT | KVSI_LOGGED) ||
-        kvsi_settings_to_json(object, &kvsi_job_settings, job, KVSI_RESULT | KVSI_LOGGED)) {
+                              KVSI_RESULT | KVSI_LOGGED)) {
         json_decref(object);
         return NULL;
     }
     return object;
 }
 
-json_t *kvsi_run_settings(const kvs_train_job *job)
+json_t *kvsi_run_settings(const kvsi_train_job *job)
 {
     const kvs_model *m = job->model;
 
@@ -32,7 +31,7 @@ json_t *kvsi_run_settings(const kvs_train_job *job)
         "task", job->task->ops->describe(job->task), "train", job_settings(job), "threads",
         m->context.threads, "cpu_level", m->context.ops->name, "ranks", (json_int_t)m->comm->size,
         "sequences_per_rank", (json_int_t)(job->config.batch / m->comm->size), "shard",
-        kvs_shard_name(job->config.shard), "deterministic", job->config.deterministic);
+        kvsi_shard_name(job->config.shard), "deterministic", job->config.deterministic);
 }
 
 /* Settings as they are in a file, so that numbers compare as written. */
@@ -60,15 +59,13 @@ static char *value_text(const json_t *value)
 /* Whether a resumed run may have another value of this setting. */
 static int may_change(const char *key)
 {
-    const kvsi_settings *const tables[] = {&kvsi_train_settings, &kvsi_job_settings};
     char name[KVSI_SETTING_KEY];
 
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-        for (size_t i = 0; i < tables[t]->count; i++) {
-            kvsi_setting_file_key(name, tables[t]->rows + i);
-            if (strcmp(name, key) == 0)
-                return (tables[t]->rows[i].use & KVSI_MAY_CHANGE) != 0;
-        }
+    for (size_t i = 0; i < kvsi_train_settings.count; i++) {
+        kvsi_setting_file_key(name, kvsi_train_settings.rows + i);
+        if (strcmp(name, key) == 0)
+            return (kvsi_train_settings.rows[i].use & KVSI_MAY_CHANGE) != 0;
+    }
     return 0;
 }
 

@@ -4,14 +4,15 @@
 
 #include "base/json.h"
 #include "parallel/comm.h"
+#include "run/run.h"
 
-json_t *kvsi_run_settings(const kvs_train_job *job); /* a new reference; NULL if out of memory */
+json_t *kvsi_run_settings(const kvsi_train_job *job); /* a new reference; NULL if out of memory */
 /* Fails if a resumed run has other settings of model, task or training than before, except for its
  * length and its evaluations.  `what` names the source of `before` in messages. */
 kvs_status kvsi_run_settings_check(const json_t *settings, const json_t *before, const char *what,
                                    kvs_err *err);
 
 /* Collective.  Fails unless all ranks have the same settings, data and program. */
-kvs_status kvsi_run_settings_agree(const kvs_train_job *job, const json_t *settings, kvs_err *err);
+kvs_status kvsi_run_settings_agree(const kvsi_train_job *job, const json_t *settings, kvs_err *err);
 
 #endif

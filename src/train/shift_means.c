@@ -6,18 +6,18 @@ static kvs_status mean_of(kvs_shift_mean *out, const kvs_model *model, unsigned 
                           size_t first, size_t end, kvs_err *err)
 {
     const kvs_model_config *c = &model->config;
-    double taps[KVS_SHIFT_WINDOW_MAX + 1], sum = 0, current = 0;
+    double taps[KVSI_SHIFT_WINDOW_MAX + 1], sum = 0, current = 0;
     size_t count = 0;
 
     *out = (kvs_shift_mean){NAN, NAN};
-    if (!(c->shift.targets & target) || c->shift.form == KVS_SHIFT_DATA)
+    if (!(c->shift.targets & target) || c->shift.form == KVSI_SHIFT_DATA)
         return KVS_OK;
     for (size_t l = first; l < end; l++) {
         const kvsi_layer_shape shape = kvsi_layer_shape_of(c, l);
         const size_t heads = target == KVS_SHIFT_Q ? shape.heads : shape.kv_heads;
 
         for (size_t h = 0; h < heads; h++) {
-            TRY(kvs_model_taps(model, l, target, h, taps, NULL, err));
+            TRY(kvs_model_taps(taps, NULL, model, l, target, h, err));
             for (size_t j = 0; j <= c->shift.window; j++)
                 sum += taps[j];
             current += taps[c->shift.window];

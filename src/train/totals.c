@@ -3,7 +3,7 @@
 #include <math.h>
 
 /* Counts the scored rows of the pass by the length of their sequence.  Rows are in order. */
-static void count_by_length(const kvsi_pass *pass, const kvs_task *task, kvsi_totals *sum)
+static void count_by_length(const kvsi_pass *pass, const kvs_data *task, kvsi_totals *sum)
 {
     const kvsi_span *span = pass->spans;
 
@@ -21,7 +21,7 @@ static void count_by_length(const kvsi_pass *pass, const kvs_task *task, kvsi_to
 }
 
 void kvsi_totals_count(kvsi_totals *sum, const kvsi_pass *pass, const kvsi_loss *loss,
-                       const kvs_task *task)
+                       const kvs_data *task)
 {
     sum->loss += loss->sum;
     sum->targets += loss->rows;
@@ -64,7 +64,7 @@ kvs_step_record kvsi_totals_record(const kvsi_totals *sum, uint64_t step)
     };
 }
 
-kvs_evaluation kvsi_totals_evaluation(const kvsi_totals *sum, const kvs_task *task)
+kvs_evaluation kvsi_totals_evaluation(const kvsi_totals *sum, const kvs_data *task)
 {
     kvs_evaluation out = {
         .loss = ratio(sum->loss, sum->targets),

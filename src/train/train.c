@@ -8,6 +8,7 @@
  * calls `sample` and `notice`. */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "model/model.h"
 #include "run/checkpoint_files.h"
 #include "run/progress.h"
@@ -22,7 +23,7 @@
 enum { SHIFT_EVERY = 50 }; /* steps between records of the shift means, besides evaluations */
 
 typedef struct run {
-    const kvs_train_job *job;
+    const kvsi_train_job *job;
     kvs_comm *comm;
     int is_first; /* rank 0 */
     kvs_trainer *trainer;
@@ -47,10 +48,10 @@ static void notice(const run *r, const char *line)
 
 static kvs_status create_trainer(run *r, kvs_err *err)
 {
-    const kvs_train_job *job = r->job;
+    const kvsi_train_job *job = r->job;
 
-    TRY(kvsi_trainer_check_evaluation(job->eval_sequences, err));
-    if (job->model->shards && job->sample && job->sample_every > 0)
+    TRY(kvsi_trainer_check_evaluation(job->config.eval_sequences, err));
+    if (job->model->shards && job->sample && job->config.sample_every > 0)
         return kvsi_fail(err, KVS_E_UNSUPPORTED,
                          "cannot make samples with shard parameters: no rank has all weights");
     TRY(kvs_trainer_create(&r->trainer, job->model, job->task, &job->config, err));
@@ -66,7 +67,7 @@ static kvs_status create_trainer(run *r, kvs_err *err)
 /* The newest complete checkpoint, in new memory; NULL = start at step 1. */
 static kvs_status find_checkpoint(const run *r, char **path, kvs_err *err)
 {
-    const kvs_train_job *job = r->job;
+    const kvsi_train_job *job = r->job;
     size_t skipped = 0;
     kvs_err why = {0};
 
@@ -119,7 +120,7 @@ out:
 
 static kvs_status open_folder(run *r, int resumes, kvs_err *err)
 {
-    const kvs_train_job *job = r->job;
+    const kvsi_train_job *job = r->job;
     /* A run that was killed before its first checkpoint. */
     const int begun = job->resume == KVS_RESUME_AUTO && kvsi_run_has(job->out, KVSI_RUN_LOG) &&
                       !kvsi_run_has(job->out, KVSI_RUN_MODEL);
@@ -160,12 +161,12 @@ static kvs_status prune(run *r, kvs_err *err)
     if (!r->unproven || !r->is_first)
         return KVS_OK;
     r->unproven = 0;
-    return kvsi_checkpoint_prune(r->ckpt_dir, r->job->keep, err);
+    return kvsi_checkpoint_prune(r->ckpt_dir, r->job->config.keep, err);
 }
 
 static kvs_status step(run *r, kvs_step_record *record, kvs_err *err)
 {
-    TRY(kvs_trainer_step(r->trainer, record, err));
+    TRY(kvsi_trainer_step(r->trainer, record, err));
     r->result->steps = record->step;
     r->progress.tokens += record->tokens;
     if (kvsi_progress_add_accuracy(&r->progress, record->accuracy) >= 0.99 &&
@@ -176,12 +177,12 @@ static kvs_status step(run *r, kvs_step_record *record, kvs_err *err)
 
 static kvs_status evaluate(run *r, kvs_step_record *record, kvs_err *err)
 {
-    const kvs_train_job *job = r->job;
-    kvs_evaluation now;
+    const kvsi_train_job *job = r->job;
+    kvs_evaluation now = {.size = sizeof(kvs_evaluation)};
 
-    if (job->eval_every == 0 || record->step % job->eval_every != 0)
+    if (job->config.eval_every == 0 || record->step % job->config.eval_every != 0)
         return KVS_OK;
-    TRY(kvs_trainer_evaluate(r->trainer, job->eval_sequences, &now, err));
+    TRY(kvs_trainer_evaluate(&now, r->trainer, job->config.eval_sequences, err));
     record->eval_loss = now.loss;
     record->eval_accuracy = now.accuracy;
     return KVS_OK;
@@ -212,7 +213,7 @@ static kvs_status log_step(run *r, kvs_step_record *record, kvs_err *err)
 static kvs_status report_progress(const run *r, const kvs_step_record *record, int *request,
                                   kvs_err *err)
 {
-    const kvs_train_job *job = r->job;
+    const kvsi_train_job *job = r->job;
     const int own = job->progress ? job->progress(job->user, record) : 0;
 
     TRY(kvsi_comm_all_gather(r->comm, r->requests, &own, sizeof own, err));
@@ -224,10 +225,10 @@ static kvs_status report_progress(const run *r, const kvs_step_record *record, i
 
 static kvs_status sample(const run *r, uint64_t step, kvs_err *err)
 {
-    const kvs_train_job *job = r->job;
+    const kvsi_train_job *job = r->job;
     kvs_sample made = {0};
 
-    if (!job->sample || job->sample_every == 0 || step % job->sample_every != 0)
+    if (!job->sample || job->config.sample_every == 0 || step % job->config.sample_every != 0)
         return KVS_OK;
     TRY(kvsi_trainer_wait(r->trainer, err));
     if (!r->is_first)
@@ -244,8 +245,8 @@ static double seconds_so_far(const run *r)
 /* Saves a checkpoint if one is due or requested; also when the run is to stop. */
 static kvs_status save(run *r, const kvs_step_record *record, int request, kvs_err *err)
 {
-    const kvs_train_job *job = r->job;
-    const uint64_t every = job->checkpoint_every, step = record->step;
+    const kvsi_train_job *job = r->job;
+    const uint64_t every = job->config.checkpoint_every, step = record->step;
     const int is_best = record->eval_loss < r->progress.best_loss; /* NaN without an evaluation */
     const int is_due = every > 0 && (step % every == 0 || step == job->config.steps || is_best);
     kvsi_training_state state = kvsi_trainer_state(r->trainer);
@@ -273,10 +274,10 @@ out:
 
 static kvs_status finish(run *r, kvs_err *err)
 {
-    const kvs_train_job *job = r->job;
+    const kvsi_train_job *job = r->job;
     kvs_train_result *result = r->result;
 
-    TRY(kvs_trainer_evaluate(r->trainer, job->eval_sequences, &result->final, err));
+    TRY(kvs_trainer_evaluate(&result->final, r->trainer, job->config.eval_sequences, err));
     TRY(kvsi_trainer_wait(r->trainer, err));
     result->seconds = seconds_so_far(r);
     result->tokens = r->progress.tokens;
@@ -301,7 +302,7 @@ static void report_last_good(const run *r)
     kvsi_free(path);
 }
 
-kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err *err)
+kvs_status kvsi_train(const kvsi_train_job *job, kvs_train_result *result, kvs_err *err)
 {
     run r = {.job = job,
              .comm = job->model->comm,
@@ -312,7 +313,7 @@ kvs_status kvs_train(const kvs_train_job *job, kvs_train_result *result, kvs_err
     int request = 0;
     kvs_status st;
 
-    *result = (kvs_train_result){0};
+    *result = (kvs_train_result){.size = sizeof *result};
     TRY_OUT(prepare(&r, err));
     while (!(request & KVS_PROGRESS_STOP) && result->steps < job->config.steps) {
         kvs_step_record record;
@@ -335,4 +336,45 @@ out:
     kvsi_free(r.requests);
     kvsi_free(r.layers);
     return st;
+}
+
+void kvs_train_options_init(kvs_train_options *options, size_t size)
+{
+    const kvs_train_options defaults = {.size = sizeof defaults};
+
+    kvsi_sized_init(options, size, &defaults, sizeof defaults);
+}
+
+kvs_status kvs_train(kvs_train_result *result, kvs_model *model, const kvs_data *data,
+                     const kvs_train_config *config, const kvs_train_options *options, kvs_err *err)
+{
+    kvs_train_options o = {.size = sizeof o};
+    kvs_train_result own;
+    kvsi_train_job job;
+
+    NEED(model);
+    NEED(data);
+    NEED(config);
+    if (result)
+        TRY(kvsi_sized_check(result, "kvs_train_result", err));
+    TRY(kvsi_sized_read(&o, sizeof o, options, "kvs_train_options", err));
+    job = (kvsi_train_job){
+        .model = model,
+        .task = data,
+        .config = *config,
+        .out = o.out,
+        .command = o.command,
+        .files = o.files,
+        .file_count = o.file_count,
+        .tokenizer = o.tokenizer,
+        .resume = o.resume,
+        .progress = o.progress,
+        .sample = o.sample,
+        .notice = o.notice,
+        .user = o.user,
+    };
+    TRY(kvsi_train(&job, &own, err));
+    if (result)
+        kvsi_sized_write(result, &own, sizeof own);
+    return KVS_OK;
 }

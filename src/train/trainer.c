@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/math.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "data/task.h"
 #include "train/budget.h"
 #include "train/diverged.h"
@@ -27,10 +28,11 @@
 
 struct kvs_trainer {
     kvs_model *model;     /* borrowed */
-    const kvs_task *task; /* borrowed */
+    const kvs_data *task; /* borrowed */
     kvs_comm *comm;       /* the model's */
     kvs_train_config config;
-    uint64_t step; /* done so far */
+    uint64_t step;          /* done so far */
+    kvs_step_record record; /* of the last step, for the caller */
     kvsi_batch_buffer batch;
     kvsi_pass *pass;
     kvsi_reducer *reducer;
@@ -42,7 +44,7 @@ struct kvs_trainer {
 
 /* ---- creating ---- */
 
-static kvs_status check_fit(const kvs_model *model, const kvs_task *task, kvs_err *err)
+static kvs_status check_fit(const kvs_model *model, const kvs_data *task, kvs_err *err)
 {
     const kvs_model_config *c = &model->config;
 
@@ -60,14 +62,15 @@ static kvs_status choose_groups(kvsi_group *first, const kvs_model *model,
                                 const kvs_train_config *config, kvs_err *err)
 {
     const kvsi_layout *layout = &model->layout;
-    const kvs_shift_config *shift = &model->config.shift;
+    const kvsi_shift_config *shift = &model->config.shift;
 
     *first = config->only_shift ? KVSI_SHIFTS : KVSI_MATRICES;
     if (config->only_shift && layout->group_start[KVSI_SHIFTS] == kvsi_layout_total(layout))
         return kvsi_fail(err, KVS_E_INVALID,
                          "only the shift is to be trained, but shift '%s' of form '%s' has nothing "
                          "to learn",
-                         kvs_shift_targets_name(shift->targets), kvs_shift_form_name(shift->form));
+                         kvsi_shift_targets_name(shift->targets),
+                         kvsi_shift_form_name(shift->form));
     return KVS_OK;
 }
 
@@ -76,7 +79,7 @@ static size_t all_slices(const kvs_trainer *t)
     return t->comm->size * t->reducer->slices;
 }
 
-kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_task *task,
+kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_data *task,
                               const kvs_train_config *config, kvs_err *err)
 {
     kvs_status st = KVS_OK;
@@ -254,7 +257,7 @@ static kvs_status train_slice(kvs_trainer *t, size_t slice, kvsi_totals *sum, kv
     return KVS_OK;
 }
 
-kvs_status kvs_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err)
+kvs_status kvsi_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err)
 {
     kvs_trainer *t = trainer;
     const uint64_t step = t->step + 1;
@@ -323,13 +326,28 @@ static kvs_status evaluate_slice(kvs_trainer *t, size_t slice, size_t sequences,
     return KVS_OK;
 }
 
-kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_evaluation *out,
+kvs_status kvs_trainer_step(const kvs_step_record **record, kvs_trainer *trainer, kvs_err *err)
+{
+    if (record)
+        *record = NULL;
+    NEED(trainer);
+    TRY(kvsi_trainer_step(trainer, &trainer->record, err));
+    if (record)
+        *record = &trainer->record;
+    return KVS_OK;
+}
+
+kvs_status kvs_trainer_evaluate(kvs_evaluation *out, kvs_trainer *trainer, size_t sequences,
                                 kvs_err *err)
 {
     kvs_trainer *t = trainer;
     kvsi_totals own[KVSI_SLICES] = {{0}}, sum;
+    kvs_evaluation found;
     size_t rank;
 
+    NEED(out);
+    NEED(trainer);
+    TRY(kvsi_sized_check(out, "kvs_evaluation", err));
     t->where[0] = '\0';
     TRY(kvsi_trainer_check_evaluation(sequences, err));
     for (size_t i = 0; i < t->reducer->slices; i++)
@@ -346,17 +364,18 @@ kvs_status kvs_trainer_evaluate(kvs_trainer *trainer, size_t sequences, kvs_eval
                       (unsigned long long)t->step, sum.loss, t->where),
             err);
     }
-    *out = kvsi_totals_evaluation(&sum, t->task);
+    found = kvsi_totals_evaluation(&sum, t->task);
+    kvsi_sized_write(out, &found, sizeof found);
     return KVS_OK;
 }
 
-/* ---- for kvs_train and checkpoints ---- */
+/* ---- for kvsi_train and checkpoints ---- */
 
 kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer)
 {
     return (kvsi_training_state){.model = trainer->model,
                                  .layout = trainer->reducer->layout,
-                                 .moments_sharded = trainer->config.shard != KVS_SHARD_NONE,
+                                 .moments_sharded = trainer->config.shard != KVSI_SHARD_NONE,
                                  .mean = trainer->optimizer.mean,
                                  .square = trainer->optimizer.square,
                                  .step = trainer->step};

@@ -1,7 +1,8 @@
-/* train/trainer.h - the trainer, beyond its public calls: what kvs_train and checkpoints need. */
+/* train/trainer.h - the trainer, beyond its public calls: what kvsi_train and checkpoints need. */
 #ifndef KVSI_TRAIN_TRAINER_H
 #define KVSI_TRAIN_TRAINER_H
 
+#include "run/run.h"
 #include "train/checkpoint.h"
 
 /* The trainer's model, moments and step count; `run` is NULL. */
@@ -9,7 +10,10 @@ kvsi_training_state kvsi_trainer_state(kvs_trainer *trainer);
 /* After its state was read from a checkpoint: the number of steps done. */
 void kvsi_trainer_set_step(kvs_trainer *trainer, uint64_t step);
 
-/* From now on, kvs_trainer_step returns while the all-gather of updated parameters is in flight;
+/* kvs_trainer_step with a record of the caller, which may be NULL. */
+kvs_status kvsi_trainer_step(kvs_trainer *trainer, kvs_step_record *record, kvs_err *err);
+
+/* From now on, kvsi_trainer_step returns while the all-gather of updated parameters is in flight;
  * the next pass waits for each block that it needs.  Before anything else reads the model, call
  * kvsi_trainer_wait. */
 void kvsi_trainer_set_async_gather(kvs_trainer *trainer);
@@ -17,5 +21,8 @@ kvs_status kvsi_trainer_wait(kvs_trainer *trainer, kvs_err *err);
 
 /* Fails if kvs_trainer_evaluate cannot evaluate that many sequences. */
 kvs_status kvsi_trainer_check_evaluation(size_t sequences, kvs_err *err);
+
+/* kvs_train with everything in one struct. */
+kvs_status kvsi_train(const kvsi_train_job *job, kvs_train_result *result, kvs_err *err);
 
 #endif

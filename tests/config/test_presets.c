@@ -1,4 +1,5 @@
 /* Presets: every model has training settings, and the paper's models have the paper's values. */
+#include "kvshift/kvshift_lab.h"
 #include "support.h"
 
 static kvs_err err;
@@ -12,8 +13,8 @@ static void every_model_can_be_trained(void **state)
         kvs_model_config model;
         kvs_train_config train;
 
-        assert_int_equal(kvs_model_config_preset(&model, name, &err), KVS_OK);
-        assert_int_equal(kvs_train_config_preset(&train, name, &err), KVS_OK);
+        assert_int_equal(kvsi_model_config_preset(&model, name, &err), KVS_OK);
+        assert_int_equal(kvsi_train_config_preset(&train, name, &err), KVS_OK);
         assert_int_equal(kvs_model_config_finish(&model, &err), KVS_OK);
         assert_int_equal(kvs_train_config_check(&train, &err), KVS_OK);
         assert_true(train.warmup < train.steps);
@@ -24,7 +25,7 @@ static void every_model_can_be_trained(void **state)
     {
         kvs_train_config train;
 
-        assert_int_equal(kvs_train_config_preset(&train, "paper-3b", &err), KVS_E_INVALID);
+        assert_int_equal(kvsi_train_config_preset(&train, "paper-3b", &err), KVS_E_INVALID);
         assert_string_equal(err.message, "unknown preset 'paper-3b'; did you mean 'paper-13b'?");
     }
 }
@@ -48,12 +49,12 @@ static void the_papers_are_the_papers(void **state)
         kvs_train_config train;
         double tokens;
 
-        assert_int_equal(kvs_model_config_preset(&model, paper[i].name, &err), KVS_OK);
-        assert_int_equal(kvs_train_config_preset(&train, paper[i].name, &err), KVS_OK);
+        assert_int_equal(kvsi_model_config_preset(&model, paper[i].name, &err), KVS_OK);
+        assert_int_equal(kvsi_train_config_preset(&train, paper[i].name, &err), KVS_OK);
         assert_int_equal(train.batch * model.context, paper[i].tokens_per_step);
         assert_true(train.lr == paper[i].lr);
         assert_int_equal(train.warmup, paper[i].warmup);
-        assert_int_equal(train.schedule, KVS_SCHEDULE_CONSTANT);
+        assert_int_equal(train.schedule, KVSI_SCHEDULE_CONSTANT);
         assert_true(train.beta1 == 0.9 && train.beta2 == 0.95 && train.weight_decay == 0.1);
         assert_true(model.rope_base == 100000);
         /* To the nearest step. */
@@ -73,8 +74,8 @@ static void a_plan_needs_no_task(void **state)
 
     (void)state;
     assert_int_equal(kvs_runtime_create(&rt, NULL, &err), KVS_OK);
-    assert_int_equal(kvs_model_config_preset(&model, "paper-2.9b", &err), KVS_OK);
-    assert_int_equal(kvs_train_config_preset(&train, "paper-2.9b", &err), KVS_OK);
+    assert_int_equal(kvsi_model_config_preset(&model, "paper-2.9b", &err), KVS_OK);
+    assert_int_equal(kvsi_train_config_preset(&train, "paper-2.9b", &err), KVS_OK);
     assert_int_equal(kvs_train_plan(&plan, rt, &model, NULL, &train, &err), KVS_OK);
     assert_true(plan.tokens_per_step == 16777216);
     assert_true((double)plan.pass_bytes < 32e9); /* as for one sequence, not for 4096 */

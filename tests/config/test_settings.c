@@ -7,11 +7,13 @@
 #include "cli/train_options.h"
 #include "config/config.h"
 #include "data/task.h"
+#include "data/tasks/tasks.h"
 #include "formats/hf.h"
 #include "report/settings.h"
 #include "repro/execute.h"
 #include "support.h"
 #include "train/settings.h"
+#include "train/trainer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +72,7 @@ static void for_all_rows(check *each)
 {
     kvsi_train_options defaults;
 
-    kvsi_train_set_defaults(&defaults, KVS_BODY_LLAMA);
+    kvsi_train_set_defaults(&defaults, KVSI_BODY_LLAMA);
     for (size_t t = 0; t < ARRAY_SIZE(tables); t++)
         for (size_t i = 0; i < tables[t].table->count; i++) {
             kvsi_setting row = tables[t].table->rows[i];
@@ -98,7 +100,7 @@ static kvs_status parse(kvsi_train_options *s, kvsi_parsed_options *parsed, cons
         snprintf(copies[argc++], sizeof copies[0], "%s", *words);
     for (int i = 0; i < argc; i++)
         argv[i] = copies[i];
-    kvsi_train_set_defaults(s, KVS_BODY_LLAMA);
+    kvsi_train_set_defaults(s, KVSI_BODY_LLAMA);
     TRY(kvsi_options_collect(parsed, &kvsi_train_command, argc, argv, &err));
     return kvsi_train_options_apply(s, parsed, &err);
 }
@@ -222,7 +224,7 @@ static void every_row_is_in_the_help(void **state)
     int blank = 0;
 
     (void)state;
-    kvsi_train_set_defaults(&s, KVS_BODY_LLAMA);
+    kvsi_train_set_defaults(&s, KVSI_BODY_LLAMA);
     kvsi_options_help(&raw, &kvsi_train_command, &s);
     for (const char *c = raw.data; *c; c++) {
         const int is_blank = *c == ' ' || *c == '\n';
@@ -272,7 +274,7 @@ static void every_row_is_in_the_schema(void **state)
     kvsi_train_options s;
 
     (void)state;
-    kvsi_train_set_defaults(&s, KVS_BODY_LLAMA);
+    kvsi_train_set_defaults(&s, KVSI_BODY_LLAMA);
     schema = kvsi_options_schema(&kvsi_train_command, &s);
     for_all_rows(check_schema);
     json_decref(schema);
@@ -286,7 +288,7 @@ static void check_printed(const setting_table *of, const kvsi_setting *row, cons
     kvsi_text text = {0};
     char *path;
 
-    kvsi_train_set_defaults(&s, KVS_BODY_LLAMA);
+    kvsi_train_set_defaults(&s, KVSI_BODY_LLAMA);
     if (of->task)
         s.task = of->task;
     assert_int_equal(kvsi_setting_store(row, &s, row->name, value, NULL), KVS_OK);
@@ -323,7 +325,7 @@ static const struct {
 static void set_pair(const setting_table *of, const kvsi_setting *row, const char *value,
                      kvsi_train_options *with, kvsi_train_options *without)
 {
-    kvsi_train_set_defaults(without, KVS_BODY_LLAMA);
+    kvsi_train_set_defaults(without, KVSI_BODY_LLAMA);
     without->model.dim = 32;
     without->model.vocab = 2048;
     without->model.context = 1024;
@@ -344,14 +346,14 @@ static void set_pair(const setting_table *of, const kvsi_setting *row, const cha
             }
     *with = *without;
     if (strcmp(row->name, "body") == 0)
-        kvs_model_config_set_body(&with->model, KVS_BODY_GPT2);
+        kvsi_model_config_set_body(&with->model, KVSI_BODY_GPT2);
     assert_int_equal(kvsi_setting_store(row, with, row->name, value, NULL), KVS_OK);
     if (strcmp(row->name, "max-op") == 0)
         with->igsm.max_op = 8; /* one of the values that the generator can make */
     if (strcmp(row->name, "problem-length") == 0)
         with->igsm.max_length = 2048; /* problems are longer than the smallest value */
     if (strcmp(row->name, "head") == 0)
-        with->model.head = KVS_HEAD_NORMALISED;
+        with->model.head = KVSI_HEAD_NORMALISED;
 }
 
 /* ---- config.json ----------------------------------------------------------------------------- */
@@ -428,19 +430,19 @@ static void every_model_row_is_in_the_python_file(void **state)
 
 static kvs_runtime *rt;
 
-static kvs_task *make_task(const kvsi_train_options *s)
+static kvs_data *make_task(const kvsi_train_options *s)
 {
-    kvs_task *task = NULL;
+    kvs_data *task = NULL;
     kvs_status st;
 
     if (strcmp(s->task, "induction") == 0)
-        st = kvs_induction_create(&task, &s->induction, &err);
+        st = kvsi_induction_create(&task, &s->induction, &err);
     else if (strcmp(s->task, "ngram") == 0)
-        st = kvs_ngram_create(&task, &s->ngram, &err);
+        st = kvsi_ngram_create(&task, &s->ngram, &err);
     else if (strcmp(s->task, "hopk") == 0)
-        st = kvs_hopk_create(&task, &s->hopk, &err);
+        st = kvsi_hopk_create(&task, &s->hopk, &err);
     else
-        st = kvs_igsm_create(&task, &s->igsm, &err);
+        st = kvsi_igsm_create(&task, &s->igsm, &err);
     if (st != KVS_OK)
         fail_msg("%s", err.message);
     return task;
@@ -449,8 +451,8 @@ static kvs_task *make_task(const kvsi_train_options *s)
 /* The first line of a run's log, as it is read from the file. */
 static json_t *log_of(kvsi_train_options *s)
 {
-    kvs_train_job job = s->job;
-    kvs_task *task = make_task(s);
+    kvsi_train_job job = s->job;
+    kvs_data *task = make_task(s);
     json_t *line, *written;
     char *text;
 
@@ -462,7 +464,7 @@ static json_t *log_of(kvsi_train_options *s)
     line = kvsi_run_settings(&job);
     s->model = *kvs_model_get_config(job.model);
     kvs_model_free(job.model);
-    kvs_task_free(task);
+    kvs_data_free(task);
     text = json_dumps(line, JSON_REAL_PRECISION(15));
     written = json_loads(text, 0, NULL);
     assert_non_null(written);
@@ -523,7 +525,7 @@ static void check_resume(const setting_table *of, const kvsi_setting *row, const
     const char *words[] = {"--resume", "--out", support_dir, option, flag ? NULL : value, NULL};
     kvs_status st;
 
-    kvsi_train_set_defaults(&s, KVS_BODY_LLAMA);
+    kvsi_train_set_defaults(&s, KVSI_BODY_LLAMA);
     if (of->task)
         s.task = of->task;
     kvsi_options_print_config(&text, &kvsi_train_command, &s, &parsed);
@@ -555,11 +557,11 @@ static void check_plan(const setting_table *of, const kvsi_setting *row, const c
     set_pair(of, row, value, &s[0], &s[1]);
     for (int i = 0; i < 2; i++) {
         const kvsi_planned run = {.train = s[i].train};
-        kvs_task *task = make_task(&s[i]);
+        kvs_data *task = make_task(&s[i]);
 
         assert_int_equal(kvs_model_config_finish(&s[i].model, &err), KVS_OK);
         plan[i] = kvsi_planned_describe(&run, &s[i].model, task);
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
     if (kvsi_planned_same(plan[1], plan[0]) == changes_result(of, row))
         fail_msg("'%s' is%s in plans", row->name, changes_result(of, row) ? " not" : "");
@@ -635,7 +637,10 @@ static void rows_are_complete(void **state)
 
 static int setup(void **state)
 {
-    assert_int_equal(kvs_runtime_create(&rt, &(kvs_runtime_options){.threads = 1}, &err), KVS_OK);
+    assert_int_equal(
+        kvs_runtime_create(
+            &rt, &(kvs_runtime_options){.size = sizeof(kvs_runtime_options), .threads = 1}, &err),
+        KVS_OK);
     return support_dir_setup(state);
 }
 

@@ -42,19 +42,19 @@ static char *write_bytes(const char *name, const void *data, size_t size)
     return path;
 }
 
-static kvs_status build_file(const char *path, const kvs_corpus_plan *plan, const char *where,
+static kvs_status build_file(const char *path, const kvsi_corpus_plan *plan, const char *where,
                              kvs_err *err)
 {
-    kvs_corpus_plan own = *plan;
+    kvsi_corpus_plan own = *plan;
 
     own.files = &path;
     own.count = 1;
-    return kvs_corpus_build(&own, where, err);
+    return kvsi_corpus_build(&own, where, err);
 }
 
 /* Builds a corpus of one file in `out` and opens it. */
 static kvs_corpus *make(const char *name, const void *data, size_t size,
-                        const kvs_corpus_plan *plan)
+                        const kvsi_corpus_plan *plan)
 {
     char *path = write_bytes(name, data, size);
     kvs_corpus *corpus = NULL;
@@ -67,14 +67,14 @@ static kvs_corpus *make(const char *name, const void *data, size_t size,
     return corpus;
 }
 
-static kvs_corpus_plan plan_for(double valid, uint64_t seed)
+static kvsi_corpus_plan plan_for(double valid, uint64_t seed)
 {
-    kvs_corpus_plan plan;
+    kvsi_corpus_plan plan;
 
-    kvs_corpus_plan_init(&plan);
-    plan.valid = valid;
-    plan.seed = seed;
-    plan.overwrite = 1;
+    kvsi_corpus_plan_init(&plan);
+    plan.how.valid = valid;
+    plan.how.seed = seed;
+    plan.how.overwrite = 1;
     return plan;
 }
 
@@ -137,17 +137,17 @@ static void find_sides(const kvs_corpus *corpus, uint8_t *valid, size_t count)
 static void build_numbered(uint8_t *valid, size_t count, double fraction, uint64_t seed,
                            uint64_t shard_tokens)
 {
-    kvs_corpus_plan plan = plan_for(fraction, seed);
+    kvsi_corpus_plan plan = plan_for(fraction, seed);
     kvsi_text lines = numbered_lines(count);
     kvs_corpus *corpus;
 
-    plan.shard_tokens = shard_tokens ? shard_tokens : plan.shard_tokens;
+    plan.how.shard_tokens = shard_tokens ? shard_tokens : plan.how.shard_tokens;
     corpus = make("a.jsonl", lines.data, lines.length, &plan);
     assert_int_equal(kvs_corpus_get_info(corpus)->rule, KVS_SPLIT_BY_DOCUMENT);
     if (shard_tokens)
         assert_true(kvs_corpus_get_info(corpus)->split[KVS_SPLIT_TRAIN].shards > 3);
     find_sides(corpus, valid, count);
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     kvsi_text_release(&lines);
 }
 
@@ -189,7 +189,7 @@ static void no_side_is_left_empty(void **state)
 static void one_document_is_split_by_position(void **state)
 {
     static const char text[] = "first line\nsecond line\nthird line\nfourth line\n";
-    const kvs_corpus_plan plan = plan_for(0.25, 1);
+    const kvsi_corpus_plan plan = plan_for(0.25, 1);
     kvs_corpus *corpus = make("a.txt", text, sizeof text - 1, &plan);
     kvsi_text train = text_of(corpus, KVS_SPLIT_TRAIN), valid = text_of(corpus, KVS_SPLIT_VALID);
 
@@ -199,12 +199,12 @@ static void one_document_is_split_by_position(void **state)
     assert_string_equal(valid.data, "|fourth line\n");
     kvsi_text_release(&train);
     kvsi_text_release(&valid);
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
 }
 
 static void without_validation_all_is_for_training(void **state)
 {
-    const kvs_corpus_plan plan = plan_for(0, 1);
+    const kvsi_corpus_plan plan = plan_for(0, 1);
     kvs_corpus *corpus = make("a.txt", "some text", 9, &plan);
     kvsi_text train = text_of(corpus, KVS_SPLIT_TRAIN);
 
@@ -213,7 +213,7 @@ static void without_validation_all_is_for_training(void **state)
     assert_int_equal(kvs_corpus_get_info(corpus)->split[KVS_SPLIT_VALID].shards, 0);
     assert_string_equal(train.data, "|some text");
     kvsi_text_release(&train);
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
 }
 
 /* ---- contents -------------------------------------------------------------------------------- */
@@ -221,14 +221,14 @@ static void without_validation_all_is_for_training(void **state)
 static void invalid_utf8_is_kept(void **state)
 {
     static const char text[] = "\xff\xfe<|endoftext|>\xc3(\x80<|endoftext|>\xed\xa0\x80";
-    const kvs_corpus_plan plan = plan_for(0, 1);
+    const kvsi_corpus_plan plan = plan_for(0, 1);
     kvs_corpus *corpus = make("a.txt", text, sizeof text - 1, &plan);
     kvsi_text train = text_of(corpus, KVS_SPLIT_TRAIN);
 
     (void)state;
     assert_string_equal(train.data, "|\xff\xfe|\xc3(\x80|\xed\xa0\x80");
     kvsi_text_release(&train);
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
 }
 
 /* Reads across documents and shards from any token; for bytes the ids are the text. */
@@ -236,39 +236,39 @@ static void tokens_are_read_in_order(void **state)
 {
     static const char text[] = "one|two|three|four|five", expected[] = "onetwothreefourfive";
     const size_t size = sizeof expected - 1;
-    kvs_corpus_plan plan = plan_for(0, 1);
+    kvsi_corpus_plan plan = plan_for(0, 1);
     kvs_corpus *corpus;
     int32_t ids[32];
 
     (void)state;
-    plan.separator = "|";
-    plan.shard_tokens = 4;
+    plan.how.separator = "|";
+    plan.how.shard_tokens = 4;
     corpus = make("a.txt", text, sizeof text - 1, &plan);
     assert_true(kvs_corpus_get_info(corpus)->split[KVS_SPLIT_TRAIN].shards > 2);
     for (size_t first = 0; first <= size + 1; first++)
         for (size_t count = 0; count < 32; count++) {
             const size_t left = first < size ? size - first : 0, most = left < count ? left : count;
 
-            assert_int_equal(kvs_corpus_read(corpus, KVS_SPLIT_TRAIN, first, count, ids), most);
+            assert_int_equal(kvs_corpus_read(ids, count, corpus, KVS_SPLIT_TRAIN, first), most);
             for (size_t i = 0; i < most; i++)
                 assert_int_equal(ids[i], expected[first + i]);
         }
-    assert_int_equal(kvs_corpus_read(corpus, KVS_SPLIT_VALID, 0, 5, ids), 0);
-    kvs_corpus_free(corpus);
+    assert_int_equal(kvs_corpus_read(ids, 5, corpus, KVS_SPLIT_VALID, 0), 0);
+    kvs_corpus_close(corpus);
 }
 
 static void a_corpus_knows_its_sources(void **state)
 {
     char *paths[] = {write_bytes("a.txt", "first text", 10), write_bytes("b.txt", "", 0),
                      write_bytes("c.txt", "third text", 10)};
-    kvs_corpus_plan plan = plan_for(0.5, 1);
+    kvsi_corpus_plan plan = plan_for(0.5, 1);
     uint64_t bytes = 0, checksum = 0;
     kvs_corpus *corpus;
 
     (void)state;
     plan.files = (const char *const *)paths;
     plan.count = 3;
-    assert_int_equal(kvs_corpus_build(&plan, out, NULL), KVS_OK);
+    assert_int_equal(kvsi_corpus_build(&plan, out, NULL), KVS_OK);
     assert_int_equal(kvs_corpus_open(&corpus, out, NULL, NULL), KVS_OK);
     assert_string_equal(kvs_corpus_source(corpus, 0, &bytes, &checksum), paths[0]);
     assert_int_equal(bytes, 10);
@@ -276,7 +276,7 @@ static void a_corpus_knows_its_sources(void **state)
     assert_int_equal(bytes, 0);
     assert_true(checksum == UINT64_C(0xef46db3751d8e999)); /* xxHash64 of nothing */
     assert_null(kvs_corpus_source(corpus, 3, &bytes, &checksum));
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     for (size_t i = 0; i < 3; i++)
         kvsi_free(paths[i]);
 }
@@ -287,8 +287,11 @@ static char *train_tokenizer(size_t vocab)
 {
     static const char text[] = "the cat and the hat and the bat on the mat with the rat\n";
     const char *const special[] = {"<|endoftext|>"};
-    const kvs_tokenizer_training training = {
-        .vocab = vocab, .special = special, .specials = 1, .threads = 1};
+    const kvs_tokenizer_training training = {.size = sizeof(kvs_tokenizer_training),
+                                             .vocab = vocab,
+                                             .special = special,
+                                             .specials = 1,
+                                             .threads = 1};
     char *file = write_bytes("t.txt", text, sizeof text - 1);
     char *path = kvsi_path_join(dir, "t.json");
     kvs_tokenizer *tokenizer;
@@ -314,7 +317,7 @@ static void documents_end_with_eos_if_wanted(void **state)
 {
     static const char text[] = "the cat<|endoftext|>the hat";
     char *path = train_tokenizer(262);
-    kvs_corpus_plan plan = plan_for(0, 1);
+    kvsi_corpus_plan plan = plan_for(0, 1);
     kvs_tokenizer *tokenizer;
     kvs_corpus *corpus;
     int32_t eos, ids[2];
@@ -324,13 +327,13 @@ static void documents_end_with_eos_if_wanted(void **state)
     eos = kvs_tokenizer_eos(tokenizer);
     assert_true(eos >= 0);
     plan.tokenizer = path;
-    for (plan.eos = KVS_EOS_AUTO; plan.eos <= KVS_EOS_YES; plan.eos++) {
+    for (plan.how.eos = KVS_EOS_AUTO; plan.how.eos <= KVS_EOS_YES; plan.how.eos++) {
         corpus = make("a.txt", text, sizeof text - 1, &plan);
         last_ids(corpus, ids);
-        assert_int_equal(ids[0] == eos, plan.eos != KVS_EOS_NO);
-        assert_int_equal(ids[1] == eos, plan.eos != KVS_EOS_NO);
-        assert_int_equal(kvs_corpus_get_info(corpus)->eos, plan.eos != KVS_EOS_NO);
-        kvs_corpus_free(corpus);
+        assert_int_equal(ids[0] == eos, plan.how.eos != KVS_EOS_NO);
+        assert_int_equal(ids[1] == eos, plan.how.eos != KVS_EOS_NO);
+        assert_int_equal(kvs_corpus_get_info(corpus)->eos, plan.how.eos != KVS_EOS_NO);
+        kvs_corpus_close(corpus);
     }
     kvs_tokenizer_free(tokenizer);
     kvsi_free(path);
@@ -340,7 +343,7 @@ static void documents_end_with_eos_if_wanted(void **state)
 static void another_tokenizer_is_refused(void **state)
 {
     char *path = train_tokenizer(262), *beside = kvsi_path_join(out, "tokenizer.json");
-    kvs_corpus_plan plan = plan_for(0, 1);
+    kvsi_corpus_plan plan = plan_for(0, 1);
     kvs_tokenizer *own, *bytes, *found;
     kvs_corpus *corpus;
     kvs_err err;
@@ -348,17 +351,23 @@ static void another_tokenizer_is_refused(void **state)
     (void)state;
     plan.tokenizer = path;
     corpus = make("a.txt", "the cat and the hat", 19, &plan);
-    assert_int_equal(kvs_corpus_tokenizer(&found, corpus, NULL), KVS_OK);
+    assert_int_equal(kvs_corpus_load_tokenizer(&found, corpus, NULL), KVS_OK);
     assert_int_equal(kvs_tokenizer_vocab(found), 262);
     kvs_tokenizer_free(found);
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     assert_int_equal(kvs_tokenizer_load(&own, beside, NULL), KVS_OK);
     assert_int_equal(kvs_tokenizer_load(&bytes, "bytes", NULL), KVS_OK);
-    assert_int_equal(kvs_corpus_open(&corpus, out, &(kvs_corpus_options){.tokenizer = own}, NULL),
-                     KVS_OK);
+    assert_int_equal(
+        kvs_corpus_open(&corpus, out,
+                        &(kvs_corpus_options){.size = sizeof(kvs_corpus_options), .tokenizer = own},
+                        NULL),
+        KVS_OK);
     assert_string_equal(kvs_corpus_get_info(corpus)->tokenizer, beside);
-    kvs_corpus_free(corpus);
-    assert_int_equal(kvs_corpus_open(&corpus, out, &(kvs_corpus_options){.tokenizer = bytes}, &err),
+    kvs_corpus_close(corpus);
+    assert_int_equal(kvs_corpus_open(&corpus, out,
+                                     &(kvs_corpus_options){.size = sizeof(kvs_corpus_options),
+                                                           .tokenizer = bytes},
+                                     &err),
                      KVS_E_INVALID);
     assert_null(corpus);
     assert_non_null(strstr(err.message, "the tokenizer differs from that of"));
@@ -367,9 +376,9 @@ static void another_tokenizer_is_refused(void **state)
     assert_int_equal(kvs_corpus_open(&corpus, out, NULL, NULL), KVS_OK);
     assert_int_equal(kvs_corpus_check(corpus, &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "the tokenizer differs from that of"));
-    assert_int_equal(kvs_corpus_tokenizer(&found, corpus, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_corpus_load_tokenizer(&found, corpus, &err), KVS_E_INVALID);
     assert_null(found);
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     kvs_tokenizer_free(bytes);
     kvs_tokenizer_free(own);
     kvsi_free(path);
@@ -406,7 +415,7 @@ static void bad_texts_leave_nothing(void **state)
         {"a<|endoftext|>b", "the training split has 1 token"},
         {"abcd<|endoftext|>b", "split has 1 token"},
     };
-    const kvs_corpus_plan plan = plan_for(0.05, 1);
+    const kvsi_corpus_plan plan = plan_for(0.05, 1);
     char *deep = kvsi_path_join(dir, "new/folders/corpus");
 
     (void)state;
@@ -426,13 +435,13 @@ static void bad_texts_leave_nothing(void **state)
 static void a_build_that_is_stopped_leaves_nothing(void **state)
 {
     char *path = write_bytes("a.txt", "some text", 9);
-    kvs_corpus_plan plan = plan_for(0, 1);
+    kvsi_corpus_plan plan = plan_for(0, 1);
 
     (void)state;
     for (int when = 0; when < 2; when++) {
-        plan.progress = stop;
-        plan.user = &when;
-        assert_int_equal(build_file(path, &plan, out, NULL), KVS_E_LIMIT);
+        plan.how.progress = stop;
+        plan.how.user = &when;
+        assert_int_equal(build_file(path, &plan, out, NULL), KVS_E_STOPPED);
         expect_nothing_left(1);
     }
     kvsi_free(path);
@@ -441,7 +450,7 @@ static void a_build_that_is_stopped_leaves_nothing(void **state)
 static void bad_plans_are_refused(void **state)
 {
     char *path = write_bytes("a.txt", "some text", 9);
-    kvs_corpus_plan plan = plan_for(1, 1);
+    kvsi_corpus_plan plan = plan_for(1, 1);
 
     (void)state;
     assert_int_equal(build_file(path, &plan, out, NULL), KVS_E_INVALID);
@@ -450,9 +459,9 @@ static void bad_plans_are_refused(void **state)
     plan = plan_for(0, UINT64_MAX);
     assert_int_equal(build_file(path, &plan, out, NULL), KVS_E_INVALID);
     plan = plan_for(0, 1);
-    plan.eos = KVS_EOS_YES; /* bytes have no EOS */
+    plan.how.eos = KVS_EOS_YES; /* bytes have no EOS */
     assert_int_equal(build_file(path, &plan, out, NULL), KVS_E_INVALID);
-    assert_int_equal(kvs_corpus_build(&plan, out, NULL), KVS_E_INVALID); /* no files */
+    assert_int_equal(kvsi_corpus_build(&plan, out, NULL), KVS_E_INVALID); /* no files */
     expect_nothing_left(1);
     kvsi_free(path);
 }
@@ -461,18 +470,18 @@ static void bad_plans_are_refused(void **state)
 static void folders_are_not_overwritten(void **state)
 {
     char *path = write_bytes("a.txt", "new text", 8), *stranger;
-    kvs_corpus_plan plan = plan_for(0, 1);
+    kvsi_corpus_plan plan = plan_for(0, 1);
     kvs_corpus *corpus = make("b.txt", "old text", 8, &plan);
     kvsi_text text;
     kvs_err err;
 
     (void)state;
-    kvs_corpus_free(corpus);
-    plan.overwrite = 0;
+    kvs_corpus_close(corpus);
+    plan.how.overwrite = 0;
     assert_int_equal(build_file(path, &plan, out, &err), KVS_E_EXISTS);
     assert_non_null(strstr(err.message, "already holds a corpus"));
     assert_null(strstr(err.message, "--")); /* the command adds the hint */
-    plan.overwrite = 1;
+    plan.how.overwrite = 1;
     stranger = write_bytes("corpus/notes.md", "mine", 4);
     assert_int_equal(build_file(path, &plan, out, &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "holds 'notes.md'"));
@@ -480,14 +489,14 @@ static void folders_are_not_overwritten(void **state)
     text = text_of(corpus, KVS_SPLIT_TRAIN);
     assert_string_equal(text.data, "|old text");
     kvsi_text_release(&text);
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     assert_int_equal(remove(stranger), 0);
     corpus = make("b.txt", "newer text", 10, &plan);
     text = text_of(corpus, KVS_SPLIT_TRAIN);
     assert_string_equal(text.data, "|newer text");
     expect_nothing_left(3);
     kvsi_text_release(&text);
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     kvsi_free(stranger);
     kvsi_free(path);
 }
@@ -521,11 +530,11 @@ static void expect_refusal(const char *old, const char *new, const char *message
 
 static void damaged_records_are_refused(void **state)
 {
-    const kvs_corpus_plan plan = plan_for(0.3, 1);
+    const kvsi_corpus_plan plan = plan_for(0.3, 1);
     kvs_corpus *corpus = make("a.txt", "some text, of many tokens", 25, &plan);
 
     (void)state;
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     expect_refusal("kvshift corpus", "another", "expected 'kvshift corpus' version 1");
     expect_refusal("\"version\": 1", "\"version\": 2", "expected 'kvshift corpus' version 1");
     expect_refusal("\"vocab\": 256", "\"vocab\": 257", "vocabulary of 256, expected 257");
@@ -545,7 +554,7 @@ static void damaged_records_are_refused(void **state)
 /* A shard of a corpus with another tokenizer is refused. */
 static void shards_of_another_tokenizer_are_refused(void **state)
 {
-    const kvs_corpus_plan plan = plan_for(0, 1);
+    const kvsi_corpus_plan plan = plan_for(0, 1);
     kvs_corpus *corpus = make("a.txt", "some text", 9, &plan);
     static const int32_t ids[] = {1, 2, 3};
     char *path = kvsi_path_join(out, "train-00000.shard");
@@ -554,7 +563,7 @@ static void shards_of_another_tokenizer_are_refused(void **state)
     kvs_err err;
 
     (void)state;
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     assert_int_equal(kvsi_shard_writer_open(&writer, path, 256, 12345, NULL), KVS_OK);
     assert_int_equal(kvsi_shard_writer_add(writer, ids, 3, NULL), KVS_OK);
     assert_int_equal(kvsi_shard_writer_commit(writer, &checksum, NULL), KVS_OK);

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "data/corpus.h"
 #include "support.h"
 
 #include <stdio.h>

@@ -2,6 +2,7 @@
  * once and never cross documents, and sequences that depend only on their number. */
 #include "base/files.h"
 #include "base/memory.h"
+#include "data/corpus.h"
 #include "data/shard.h"
 #include "data/shuffle.h"
 #include "data/task.h"
@@ -106,7 +107,9 @@ static fixture *make_fixture(void)
     valid = kvsi_path_join(f->dir, "valid.shard");
     write_split(f, train, 0, TOKENS, 1);
     write_split(f, valid, TOKENS, SHORTEST_VALID, 0);
-    if (kvs_corpus_open(&f->corpus, train, &(kvs_corpus_options){.valid = valid}, &err) != KVS_OK)
+    if (kvs_corpus_open(&f->corpus, train,
+                        &(kvs_corpus_options){.size = sizeof(kvs_corpus_options), .valid = valid},
+                        &err) != KVS_OK)
         fail_msg("%s", err.message);
     kvsi_free(train);
     kvsi_free(valid);
@@ -115,17 +118,17 @@ static fixture *make_fixture(void)
 
 static void free_fixture(fixture *f)
 {
-    kvs_corpus_free(f->corpus);
+    kvs_corpus_close(f->corpus);
     support_remove_dir(f->dir);
     kvsi_free(f);
 }
 
-static kvs_task *make_task(const kvs_corpus *corpus, size_t context)
+static kvs_data *make_task(const kvs_corpus *corpus, size_t context)
 {
-    kvs_task *task;
+    kvs_data *task;
     kvs_err err;
 
-    if (kvs_corpus_task(&task, corpus, context, &err) != KVS_OK)
+    if (kvs_data_create_corpus(&task, corpus, context, &err) != KVS_OK)
         fail_msg("%s", err.message);
     return task;
 }
@@ -160,11 +163,11 @@ static void every_token_is_a_target_once_an_epoch(void **state)
     assert_true(f->documents > 300); /* so that the search is tested */
     for (size_t c = 0; c < sizeof contexts / sizeof *contexts; c++) {
         const uint64_t windows = kvs_corpus_windows(f->corpus, KVS_SPLIT_TRAIN, contexts[c]);
-        kvs_task *task = make_task(f->corpus, contexts[c]);
+        kvs_data *task = make_task(f->corpus, contexts[c]);
         kvsi_batch_buffer b;
         size_t rows = 0, longest = 0;
 
-        assert_int_equal(kvs_task_vocab(task), 2 * TOKENS);
+        assert_int_equal(kvs_data_vocab(task), 2 * TOKENS);
         assert_int_equal(kvsi_batch_buffer_init(&b, task, 1, NULL), KVS_OK);
         for (uint64_t epoch = 0; epoch < 2; epoch++) {
             memset(targeted, 0, TOKENS);
@@ -178,10 +181,10 @@ static void every_token_is_a_target_once_an_epoch(void **state)
             for (size_t t = 0; t < TOKENS; t++)
                 assert_int_equal(targeted[t], !f->starts[t]);
         }
-        assert_int_equal(kvs_task_max_length(task), longest);
+        assert_int_equal(kvs_data_max_length(task), longest);
         assert_true(task->mean_tokens == (double)rows / (double)windows);
         kvsi_batch_buffer_release(&b);
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
     kvsi_free(targeted);
     free_fixture(f);
@@ -195,7 +198,7 @@ static void sequences_depend_on_their_number_alone(void **state)
 {
     enum { COUNT = 60, CONTEXT = 16 };
     fixture *f = make_fixture();
-    kvs_task *task = make_task(f->corpus, CONTEXT);
+    kvs_data *task = make_task(f->corpus, CONTEXT);
     kvsi_batch_buffer all, some;
     uint64_t allocations;
 
@@ -217,12 +220,12 @@ static void sequences_depend_on_their_number_alone(void **state)
     assert_int_equal(kvsi_memory_allocations(), allocations);
     kvsi_batch_buffer_release(&all);
     kvsi_batch_buffer_release(&some);
-    kvs_task_free(task);
+    kvs_data_free(task);
     free_fixture(f);
 }
 
 /* How many sequences of one stream equal those of another, by their first id. */
-static size_t count_equal(const kvs_task *task, uint64_t seed, uint64_t first, uint64_t other_seed,
+static size_t count_equal(const kvs_data *task, uint64_t seed, uint64_t first, uint64_t other_seed,
                           uint64_t other_first, size_t count)
 {
     kvsi_batch_buffer a, b;
@@ -243,14 +246,14 @@ static size_t count_equal(const kvs_task *task, uint64_t seed, uint64_t first, u
 static void epochs_and_seeds_differ(void **state)
 {
     fixture *f = make_fixture();
-    kvs_task *task = make_task(f->corpus, 16);
+    kvs_data *task = make_task(f->corpus, 16);
     const uint64_t windows = kvs_corpus_windows(f->corpus, KVS_SPLIT_TRAIN, 16);
 
     (void)state;
     assert_int_equal(count_equal(task, 5, 0, 5, 0, 500), 500);
     assert_in_range(count_equal(task, 5, 0, 5, windows, 500), 0, 10);
     assert_in_range(count_equal(task, 5, 0, 6, 0, 500), 0, 10);
-    kvs_task_free(task);
+    kvs_data_free(task);
     free_fixture(f);
 }
 
@@ -259,7 +262,7 @@ static void validation_goes_in_order(void **state)
 {
     enum { CONTEXT = 7 };
     fixture *f = make_fixture();
-    kvs_task *task = make_task(f->corpus, CONTEXT);
+    kvs_data *task = make_task(f->corpus, CONTEXT);
     const uint64_t windows = kvs_corpus_windows(f->corpus, KVS_SPLIT_VALID, CONTEXT);
     kvsi_batch_buffer b;
 
@@ -274,7 +277,7 @@ static void validation_goes_in_order(void **state)
         assert_int_equal(b.starts[1], left < CONTEXT ? left : CONTEXT);
     }
     kvsi_batch_buffer_release(&b);
-    kvs_task_free(task);
+    kvs_data_free(task);
     free_fixture(f);
 }
 
@@ -298,16 +301,19 @@ static void expect_refusal(const char *train, const char *valid, size_t context,
                            const char *message)
 {
     kvs_corpus *corpus;
-    kvs_task *task;
+    kvs_data *task;
     kvs_err err;
 
-    assert_int_equal(kvs_corpus_open(&corpus, train, &(kvs_corpus_options){.valid = valid}, NULL),
-                     KVS_OK);
-    assert_int_equal(kvs_corpus_task(&task, corpus, context, &err), KVS_E_INVALID);
+    assert_int_equal(
+        kvs_corpus_open(&corpus, train,
+                        &(kvs_corpus_options){.size = sizeof(kvs_corpus_options), .valid = valid},
+                        NULL),
+        KVS_OK);
+    assert_int_equal(kvs_data_create_corpus(&task, corpus, context, &err), KVS_E_INVALID);
     assert_null(task);
     if (!strstr(err.message, message))
         fail_msg("refused with: %s; expected: %s", err.message, message);
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
 }
 
 static void splits_with_nothing_to_predict_are_refused(void **state)

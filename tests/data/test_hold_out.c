@@ -29,7 +29,7 @@ static void write_ids(const char *path, int is_wide, size_t tokens)
 
 static kvs_corpus *open_ids(const char *path)
 {
-    const kvs_corpus_options how = {.vocab = TOKENS};
+    const kvs_corpus_options how = {.size = sizeof(kvs_corpus_options), .vocab = TOKENS};
     kvs_corpus *corpus;
 
     assert_int_equal(kvs_corpus_open(&corpus, path, &how, NULL), KVS_OK);
@@ -44,10 +44,10 @@ static void check_split(const kvs_corpus *corpus, kvs_split split, int32_t first
     assert_int_equal(info->tokens, tokens);
     assert_int_equal(info->longest, tokens);
     assert_int_equal(info->documents, 1);
-    assert_int_equal(kvs_corpus_read(corpus, split, 0, TOKENS + 1, ids), tokens);
+    assert_int_equal(kvs_corpus_read(ids, TOKENS + 1, corpus, split, 0), tokens);
     assert_int_equal(ids[0], first);
     assert_int_equal(ids[tokens - 1], first + (int32_t)tokens - 1);
-    assert_int_equal(kvs_corpus_document(corpus, split, 0, ids, TOKENS), tokens);
+    assert_int_equal(kvs_corpus_document(ids, TOKENS, corpus, split, 0), tokens);
     assert_int_equal(ids[0], first);
 }
 
@@ -58,19 +58,19 @@ static void the_end_is_held_out(void **state)
     (void)state;
     for (int is_wide = 0; is_wide < 2; is_wide++) {
         kvs_corpus *corpus;
-        kvs_task *task;
+        kvs_data *task;
 
         write_ids(path, is_wide, TOKENS);
         corpus = open_ids(path);
-        assert_int_equal(kvs_corpus_task(&task, corpus, 10, NULL), KVS_E_INVALID);
+        assert_int_equal(kvs_data_create_corpus(&task, corpus, 10, NULL), KVS_E_INVALID);
         assert_int_equal(kvs_corpus_hold_out(corpus, 0.1, NULL), KVS_OK);
         check_split(corpus, KVS_SPLIT_TRAIN, 0, 900);
         check_split(corpus, KVS_SPLIT_VALID, 900, 100);
         assert_int_equal(kvs_corpus_check(corpus, NULL), KVS_OK);
         assert_int_equal(kvs_corpus_windows(corpus, KVS_SPLIT_VALID, 10), 10);
-        assert_int_equal(kvs_corpus_task(&task, corpus, 10, NULL), KVS_OK);
-        kvs_task_free(task);
-        kvs_corpus_free(corpus);
+        assert_int_equal(kvs_data_create_corpus(&task, corpus, 10, NULL), KVS_OK);
+        kvs_data_free(task);
+        kvs_corpus_close(corpus);
     }
     kvsi_free(path);
     support_remove_dir(dir);
@@ -100,7 +100,7 @@ static void what_cannot_be_cut_is_refused(void **state)
     expect_refusal(corpus, 0.99, "cannot be held out");
     assert_int_equal(kvs_corpus_hold_out(corpus, 0.5, NULL), KVS_OK);
     expect_refusal(corpus, 0.5, "validation split");
-    kvs_corpus_free(corpus);
+    kvs_corpus_close(corpus);
     kvsi_free(path);
     support_remove_dir(dir);
 }

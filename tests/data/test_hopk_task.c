@@ -1,5 +1,7 @@
 /* The hop-k task against its definition and known statistics. */
 #include "base/memory.h"
+#include "data/tasks/tasks.h"
+#include "kvshift/kvshift_lab.h"
 #include "support.h"
 
 #include <math.h>
@@ -12,21 +14,21 @@ typedef struct sequence {
     uint8_t scored[LENGTH + 1];
 } sequence;
 
-static kvs_task *make_task(size_t only)
+static kvs_data *make_task(size_t only)
 {
-    kvs_hopk_config config;
-    kvs_task *task;
+    kvsi_hopk_config config;
+    kvs_data *task;
 
-    kvs_hopk_config_init(&config);
+    kvsi_hopk_config_init(&config);
     config.only = only;
-    assert_int_equal(kvs_hopk_create(&task, &config, NULL), KVS_OK);
+    assert_int_equal(kvsi_hopk_create(&task, &config, NULL), KVS_OK);
     return task;
 }
 
-static void draw(sequence *s, const kvs_task *task, uint64_t index)
+static void draw(sequence *s, const kvs_data *task, uint64_t index)
 {
     assert_int_equal(
-        kvs_task_sequence(task, 3, KVS_STREAM_TRAIN, index, s->ids, s->targets, s->scored),
+        kvs_data_sequence(s->ids, s->targets, s->scored, task, 3, KVS_STREAM_TRAIN, index),
         LENGTH + 1);
 }
 
@@ -47,12 +49,12 @@ static int32_t hop(const int32_t *letters, size_t place, size_t hops)
 
 static void answers_are_those_of_the_definition(void **state)
 {
-    kvs_task *task = make_task(KVS_HOPS_ALL);
+    kvs_data *task = make_task(KVSI_HOPS_ALL);
     size_t counts[17] = {0};
     sequence s;
 
     (void)state;
-    assert_int_equal(kvs_task_vocab(task), 23);
+    assert_int_equal(kvs_data_vocab(task), 23);
     for (uint64_t n = 0; n < 3400; n++) {
         draw(&s, task, n);
         assert_in_range(s.ids[0], 0, 16);
@@ -68,7 +70,7 @@ static void answers_are_those_of_the_definition(void **state)
     }
     for (size_t k = 0; k <= 16; k++) /* 200 each, and five standard deviations */
         assert_in_range(counts[k], 130, 270);
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 /* 3k + 1 targets are "none" if all letters occur, none for k = 0.  With 16 hops about one string in
@@ -79,7 +81,7 @@ static void missing_answers_are_as_many_as_known(void **state)
 
     (void)state;
     for (size_t h = 0; h < sizeof hops / sizeof *hops; h++) {
-        kvs_task *task = make_task(hops[h]);
+        kvs_data *task = make_task(hops[h]);
         size_t exceptions = 0;
 
         for (uint64_t n = 0; n < 4000; n++) {
@@ -92,7 +94,7 @@ static void missing_answers_are_as_many_as_known(void **state)
             exceptions += none != (hops[h] ? 3 * hops[h] + 1 : 0);
         }
         assert_in_range(exceptions, 0, hops[h] == 16 ? 5 : 0);
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
 }
 
@@ -108,7 +110,7 @@ static void answers_repeat_the_letter_as_often_as_known(void **state)
 
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        kvs_task *task = make_task(rows[r].hops);
+        kvs_data *task = make_task(rows[r].hops);
         double same = 0, defined = 0;
 
         for (uint64_t n = 0; n < 4000; n++) {
@@ -123,13 +125,13 @@ static void answers_repeat_the_letter_as_often_as_known(void **state)
         if (!(fabs(same / defined - rows[r].share) < .004))
             fail_msg("%zu hops: %.4f of the answers are the letter itself, expected %.3f",
                      rows[r].hops, same / defined, rows[r].share);
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
 }
 
 static void letters_are_uniform(void **state)
 {
-    kvs_task *task = make_task(0);
+    kvs_data *task = make_task(0);
     double first[LETTERS] = {0}, step[LETTERS] = {0};
     sequence s;
 
@@ -147,56 +149,56 @@ static void letters_are_uniform(void **state)
                         4 * sqrt(4000.0 * (LENGTH - 1) * 2 / 9));
     }
     assert_true(step[0] == 0);
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 /* A fixed set repeats in training and never occurs in evaluation. */
 static void training_set_can_be_fixed(void **state)
 {
-    kvs_hopk_config config;
+    kvsi_hopk_config config;
     sequence first, again, fresh;
-    kvs_task *task;
+    kvs_data *task;
 
     (void)state;
-    kvs_hopk_config_init(&config);
+    kvsi_hopk_config_init(&config);
     config.sequences = 10;
-    assert_int_equal(kvs_hopk_create(&task, &config, NULL), KVS_OK);
+    assert_int_equal(kvsi_hopk_create(&task, &config, NULL), KVS_OK);
     draw(&first, task, 3);
     draw(&again, task, 13);
     assert_memory_equal(first.ids, again.ids, sizeof first.ids);
-    kvs_task_sequence(task, 3, KVS_STREAM_EVAL, 3, first.ids, first.targets, first.scored);
-    kvs_task_sequence(task, 3, KVS_STREAM_EVAL, 13, fresh.ids, fresh.targets, fresh.scored);
+    kvs_data_sequence(first.ids, first.targets, first.scored, task, 3, KVS_STREAM_EVAL, 3);
+    kvs_data_sequence(fresh.ids, fresh.targets, fresh.scored, task, 3, KVS_STREAM_EVAL, 13);
     assert_true(memcmp(first.ids, fresh.ids, sizeof first.ids) != 0);
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 static void misuse_is_refused(void **state)
 {
-    static const kvs_hopk_config bad[] = {{.letters = 1, .length = 9, .hops = 1},
-                                          {.letters = 65, .length = 9, .hops = 1},
-                                          {.letters = 4, .length = 0, .hops = 1},
-                                          {.letters = 4, .length = 9, .hops = 5000},
-                                          {.letters = 4, .length = 9, .hops = 1, .only = 2}};
-    kvs_task *task;
+    static const kvsi_hopk_config bad[] = {{.letters = 1, .length = 9, .hops = 1},
+                                           {.letters = 65, .length = 9, .hops = 1},
+                                           {.letters = 4, .length = 0, .hops = 1},
+                                           {.letters = 4, .length = 9, .hops = 5000},
+                                           {.letters = 4, .length = 9, .hops = 1, .only = 2}};
+    kvs_data *task;
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(kvs_hopk_create(&task, &bad[i], NULL), KVS_E_INVALID);
+        assert_int_equal(kvsi_hopk_create(&task, &bad[i], NULL), KVS_E_INVALID);
 }
 
 static void ids_have_words(void **state)
 {
-    kvs_task *task = make_task(0);
+    kvs_data *task = make_task(0);
     char word[16];
 
     (void)state;
-    kvs_task_word(task, 16, word, sizeof word);
+    kvs_task_word(word, sizeof word, task, 16);
     assert_string_equal(word, "16");
-    kvs_task_word(task, FIRST + 2, word, sizeof word);
+    kvs_task_word(word, sizeof word, task, FIRST + 2);
     assert_string_equal(word, "c");
-    kvs_task_word(task, NONE, word, sizeof word);
+    kvs_task_word(word, sizeof word, task, NONE);
     assert_string_equal(word, "none");
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 int main(void)

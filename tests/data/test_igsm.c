@@ -2,6 +2,7 @@
  * graded correctly. */
 #include "base/memory.h"
 #include "data/tasks/igsm.h"
+#include "data/tasks/tasks.h"
 #include "support.h"
 
 #include <math.h>
@@ -18,34 +19,34 @@ typedef struct statistics {
     double by_degree[5]; /* sources, including the random number */
 } statistics;
 
-static kvs_igsm_config paper(size_t items, size_t min_op, size_t max_op)
+static kvsi_igsm_config paper(size_t items, size_t min_op, size_t max_op)
 {
-    kvs_igsm_config c;
+    kvsi_igsm_config c;
 
-    kvs_igsm_config_init(&c);
+    kvsi_igsm_config_init(&c);
     c.items = items;
     c.min_op = min_op;
     c.max_op = max_op;
     return c;
 }
 
-static kvs_igsm_config official(size_t min_op, size_t max_op)
+static kvsi_igsm_config official(size_t min_op, size_t max_op)
 {
-    kvs_igsm_config c;
+    kvsi_igsm_config c;
 
-    kvs_igsm_config_init(&c);
-    c.mode = KVS_IGSM_OFFICIAL;
+    kvsi_igsm_config_init(&c);
+    c.mode = KVSI_IGSM_OFFICIAL;
     c.min_op = min_op;
     c.max_op = max_op;
     return c;
 }
 
-static void draw_one(kvsi_igsm_problem *p, const kvs_igsm_config *c, uint64_t index)
+static void draw_one(kvsi_igsm_problem *p, const kvsi_igsm_config *c, uint64_t index)
 {
     kvsi_random random;
 
     kvsi_random_init(&random, 20240101, KVSI_RANDOM_DATA, index);
-    if (c->mode == KVS_IGSM_PAPER)
+    if (c->mode == KVSI_IGSM_PAPER)
         kvsi_igsm_draw_paper(p, c, &random);
     else
         kvsi_igsm_draw_official(p, c, 0, &random);
@@ -55,7 +56,7 @@ static void add(statistics *s, const kvsi_igsm_problem *p, const kvsi_igsm_words
                 double share)
 {
     /* the line with the answer, and the end: not part of the measured length */
-    const size_t official_end = words->mode == KVS_IGSM_OFFICIAL ? 4 : 0;
+    const size_t official_end = words->mode == KVSI_IGSM_OFFICIAL ? 4 : 0;
     uint8_t needed[KVSI_IGSM_PARAMETERS_MAX];
     kvsi_igsm_text text;
 
@@ -82,7 +83,7 @@ static void add(statistics *s, const kvsi_igsm_problem *p, const kvsi_igsm_words
     }
 }
 
-static void measure(statistics *s, const kvs_igsm_config *c, size_t problems)
+static void measure(statistics *s, const kvsi_igsm_config *c, size_t problems)
 {
     kvsi_igsm_words words;
     kvsi_igsm_problem p;
@@ -121,7 +122,7 @@ static void paper_counts_are_those_of_its_generator(void **state)
 {
     static const double counts[] = {.013, .050, .126, .199, .236, .197, .119, .049, .011};
     static const double sources[] = {.385, .259, .195, .160};
-    const kvs_igsm_config c = paper(3, 1, 12);
+    const kvsi_igsm_config c = paper(3, 1, 12);
     double most = 0;
     statistics s;
 
@@ -151,7 +152,7 @@ static void paper_lengths_are_those_of_its_generator(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const kvs_igsm_config c = paper(rows[i].items, rows[i].min_op, rows[i].max_op);
+        const kvsi_igsm_config c = paper(rows[i].items, rows[i].min_op, rows[i].max_op);
         statistics s;
 
         measure(&s, &c, PROBLEMS / 2);
@@ -165,7 +166,7 @@ static void paper_lengths_are_those_of_its_generator(void **state)
 /* The items of four categories: the sum is at most 12 for 0.57 of all, and 15 for 0.084. */
 static void paper_sizes_are_drawn_as_stated(void **state)
 {
-    const kvs_igsm_config c = paper(5, 1, 20);
+    const kvsi_igsm_config c = paper(5, 1, 20);
     double up_to_12 = 0;
     statistics s;
 
@@ -179,12 +180,12 @@ static void paper_sizes_are_drawn_as_stated(void **state)
 
 static void compact_words_are_half_as_many(void **state)
 {
-    kvs_igsm_config c = paper(3, 1, 12);
+    kvsi_igsm_config c = paper(3, 1, 12);
     kvsi_igsm_words words;
     statistics s;
 
     (void)state;
-    c.wording = KVS_IGSM_COMPACT;
+    c.wording = KVSI_IGSM_COMPACT;
     kvsi_igsm_words_init(&words, &c);
     assert_in_range(words.count, 100, 130);
     measure(&s, &c, PROBLEMS / 4);
@@ -196,7 +197,7 @@ static void compact_words_are_half_as_many(void **state)
 static void official_problems_are_those_of_its_generator(void **state)
 {
     static const double degrees[] = {.57, .26, .11, .06}, layers[] = {.36, .33, .30};
-    const kvs_igsm_config c = official(1, 15);
+    const kvsi_igsm_config c = official(1, 15);
     statistics s;
 
     (void)state;
@@ -217,7 +218,7 @@ static void official_problems_are_those_of_its_generator(void **state)
 
 static void official_sizes_follow_the_operations(void **state)
 {
-    const kvs_igsm_config hard = official(15, 15), easy = official(1, 12);
+    const kvsi_igsm_config hard = official(15, 15), easy = official(1, 12);
     statistics s;
 
     (void)state;
@@ -237,7 +238,7 @@ static void official_sizes_follow_the_operations(void **state)
 /* Solutions of tests have other parameters or rules than those in training. */
 static void splits_share_no_solution(void **state)
 {
-    const kvs_igsm_config c = official(1, 3);
+    const kvsi_igsm_config c = official(1, 3);
     kvsi_igsm_problem trained, tested;
 
     (void)state;
@@ -275,8 +276,8 @@ static void check_sources_come_first(const kvsi_igsm_problem *p)
 
 static void problems_can_be_solved_step_by_step(void **state)
 {
-    const kvs_igsm_config configs[] = {paper(3, 1, 12), paper(10, 26, 26), official(1, 15),
-                                       official(21, 21)};
+    const kvsi_igsm_config configs[] = {paper(3, 1, 12), paper(10, 26, 26), official(1, 15),
+                                        official(21, 21)};
     kvsi_igsm_problem p;
 
     (void)state;
@@ -285,7 +286,7 @@ static void problems_can_be_solved_step_by_step(void **state)
             draw_one(&p, &configs[c], i);
             check_sources_come_first(&p);
             assert_in_range(p.operations, configs[c].min_op, configs[c].max_op);
-            if (configs[c].mode == KVS_IGSM_PAPER)
+            if (configs[c].mode == KVSI_IGSM_PAPER)
                 assert_int_equal(p.solved_count, p.count);
             else /* only what the question needs */
                 assert_int_equal(p.solved[p.solved_count - 1], p.asked);
@@ -324,7 +325,7 @@ static void values_are_right(void **state)
 
 static void words_are_all_different(void **state)
 {
-    const kvs_igsm_config configs[] = {paper(3, 1, 12), official(1, 15)};
+    const kvsi_igsm_config configs[] = {paper(3, 1, 12), official(1, 15)};
 
     (void)state;
     for (size_t c = 0; c < 2; c++) {
@@ -344,7 +345,7 @@ static void words_are_all_different(void **state)
 /* ---- grading ---- */
 
 static void make_problem(kvsi_igsm_problem *p, kvsi_igsm_text *text, kvsi_igsm_words *words,
-                         const kvs_igsm_config *c, uint64_t index)
+                         const kvsi_igsm_config *c, uint64_t index)
 {
     kvsi_igsm_words_init(words, c);
     draw_one(p, c, index);
@@ -363,13 +364,13 @@ static kvs_igsm_grade grade(const kvsi_igsm_words *words, const kvsi_igsm_proble
     return g;
 }
 
-static const kvs_igsm_config *graded_configs(size_t index)
+static const kvsi_igsm_config *graded_configs(size_t index)
 {
-    static kvs_igsm_config configs[3];
+    static kvsi_igsm_config configs[3];
 
     configs[0] = paper(3, 6, 12);
     configs[1] = paper(3, 6, 12);
-    configs[1].wording = KVS_IGSM_COMPACT;
+    configs[1].wording = KVSI_IGSM_COMPACT;
     configs[2] = official(6, 12);
     return index < 3 ? &configs[index] : NULL;
 }
@@ -411,7 +412,7 @@ static void wrong_words_are_found(void **state)
                 number >= 0 ? (uint16_t)(text.words[at] + (number == 22 ? -1 : 1)) : KVSI_IGSM_END;
             if (grade(&words, &p, &changed).strict)
                 fail_msg("word %zu was changed and the solution is still accepted", at);
-            if (at == text.answer && words.mode == KVS_IGSM_PAPER)
+            if (at == text.answer && words.mode == KVSI_IGSM_PAPER)
                 assert_false(grade(&words, &p, &changed).solved);
         }
     }
@@ -435,7 +436,7 @@ static void swap_lines(kvsi_igsm_text *text)
 
 static void order_and_omissions_count(void **state)
 {
-    const kvs_igsm_config c = paper(3, 12, 12);
+    const kvsi_igsm_config c = paper(3, 12, 12);
     kvsi_igsm_problem p;
     kvsi_igsm_words words;
     kvsi_igsm_text text, changed;
@@ -461,19 +462,19 @@ static void order_and_omissions_count(void **state)
 
 static void sequences_hold_problem_and_solution(void **state)
 {
-    kvs_igsm_config c = paper(3, 1, 12);
+    kvsi_igsm_config c = paper(3, 1, 12);
     int32_t ids[1024], targets[1024], prompt[1024];
     uint8_t scored[1024];
     size_t count, problem, scores = 0;
     kvs_igsm_grade g;
-    kvs_task *task;
+    kvs_data *task;
 
     (void)state;
     c.solution_only = 1;
-    assert_int_equal(kvs_igsm_create(&task, &c, NULL), KVS_OK);
-    assert_int_equal(kvs_task_max_length(task), 1023);
-    count = kvs_task_sequence(task, 9, KVS_STREAM_EVAL, 4, ids, targets, scored);
-    problem = kvs_igsm_problem(task, 9, 4, prompt);
+    assert_int_equal(kvsi_igsm_create(&task, &c, NULL), KVS_OK);
+    assert_int_equal(kvs_data_max_length(task), 1023);
+    count = kvs_data_sequence(ids, targets, scored, task, 9, KVS_STREAM_EVAL, 4);
+    problem = kvs_igsm_problem(prompt, task, 9, 4);
     assert_memory_equal(ids, prompt, problem * sizeof *ids);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(targets[i], i + 1 < problem ? -1
@@ -490,55 +491,55 @@ static void sequences_hold_problem_and_solution(void **state)
         kvs_igsm_grade_answer(&g, task, 9, 5, targets + problem - 1, count - problem + 1, NULL),
         KVS_OK);
     assert_false(g.strict); /* the solution of another problem */
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 static void long_problems_are_drawn_again(void **state)
 {
-    kvs_igsm_config c = paper(3, 1, 12);
+    kvsi_igsm_config c = paper(3, 1, 12);
     int32_t ids[256], targets[256];
     uint8_t scored[256];
-    kvs_task *task;
+    kvs_data *task;
     kvs_err err;
 
     (void)state;
     c.max_length = 200;
-    assert_int_equal(kvs_igsm_create(&task, &c, NULL), KVS_OK);
+    assert_int_equal(kvsi_igsm_create(&task, &c, NULL), KVS_OK);
     for (uint64_t i = 0; i < 200; i++)
-        assert_true(kvs_task_sequence(task, 1, KVS_STREAM_TRAIN, i, ids, targets, scored) < 200);
-    kvs_task_free(task);
+        assert_true(kvs_data_sequence(ids, targets, scored, task, 1, KVS_STREAM_TRAIN, i) < 200);
+    kvs_data_free(task);
     c.min_op = 12;
-    assert_int_equal(kvs_igsm_create(&task, &c, &err), KVS_E_INVALID);
+    assert_int_equal(kvsi_igsm_create(&task, &c, &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "max length"));
 }
 
 static void misuse_is_refused(void **state)
 {
     const struct {
-        kvs_igsm_config config;
+        kvsi_igsm_config config;
         const char *said;
     } rows[] = {{paper(3, 13, 14), "min op"}, {paper(11, 1, 12), "items"},
                 {paper(3, 1, 27), "max op"},  {paper(3, 5, 4), "min op"},
                 {official(1, 49), "max op"},  {official(0, 3), "min op"}};
-    kvs_igsm_config compact = official(1, 3);
-    kvs_task *task;
+    kvsi_igsm_config compact = official(1, 3);
+    kvs_data *task;
     kvs_err err;
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        assert_int_equal(kvs_igsm_create(&task, &rows[i].config, &err), KVS_E_INVALID);
+        assert_int_equal(kvsi_igsm_create(&task, &rows[i].config, &err), KVS_E_INVALID);
         if (!strstr(err.message, rows[i].said))
             fail_msg("'%s' does not contain %s", err.message, rows[i].said);
     }
-    compact.wording = KVS_IGSM_COMPACT;
-    assert_int_equal(kvs_igsm_create(&task, &compact, &err), KVS_E_INVALID);
+    compact.wording = KVSI_IGSM_COMPACT;
+    assert_int_equal(kvsi_igsm_create(&task, &compact, &err), KVS_E_INVALID);
 }
 
 /* With GPT-2's tokenizer, words encoded one by one have the ids of the whole text. */
 static void tokens_of_a_text_are_its_words(void **state)
 {
     const char *shared = getenv("KVSHIFT_SHARED");
-    kvs_igsm_config configs[] = {paper(3, 1, 12), official(1, 15)};
+    kvsi_igsm_config configs[] = {paper(3, 1, 12), official(1, 15)};
     kvs_tokenizer *tokenizer;
     char path[1024];
 
@@ -554,28 +555,28 @@ static void tokens_of_a_text_are_its_words(void **state)
         uint8_t scored[2048];
         size_t count, size, encoded;
         kvs_igsm_grade g;
-        kvs_task *task;
+        kvs_data *task;
         char *text;
 
         configs[c].tokenizer = tokenizer;
         configs[c].max_length = 2048;
-        assert_int_equal(kvs_igsm_create(&task, &configs[c], NULL), KVS_OK);
-        assert_int_equal(kvs_task_vocab(task), 50257);
-        count = kvs_task_sequence(task, 1, KVS_STREAM_EVAL, 0, ids, targets, scored);
+        assert_int_equal(kvsi_igsm_create(&task, &configs[c], NULL), KVS_OK);
+        assert_int_equal(kvs_data_vocab(task), 50257);
+        count = kvs_data_sequence(ids, targets, scored, task, 1, KVS_STREAM_EVAL, 0);
         assert_int_equal(targets[count - 1], 50256);
-        assert_int_equal(kvs_tokenizer_decode(tokenizer, ids, count, &text, &size, NULL), KVS_OK);
-        assert_int_equal(kvs_tokenizer_encode(tokenizer, text, size, 0, &again, &encoded, NULL),
+        assert_int_equal(kvs_tokenizer_decode(&text, &size, tokenizer, ids, count, NULL), KVS_OK);
+        assert_int_equal(kvs_tokenizer_encode(&again, &encoded, tokenizer, text, size, 0, NULL),
                          KVS_OK);
         assert_int_equal(encoded, count);
         assert_memory_equal(again, ids, count * sizeof *ids);
-        encoded = kvs_igsm_problem(task, 1, 0, again);
+        encoded = kvs_igsm_problem(again, task, 1, 0);
         assert_int_equal(
             kvs_igsm_grade_answer(&g, task, 1, 0, targets + encoded - 1, count - encoded + 1, NULL),
             KVS_OK);
         assert_true(g.strict && g.solved);
         kvs_ids_free(again);
         kvs_text_free(text);
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
     kvs_tokenizer_free(tokenizer);
 }

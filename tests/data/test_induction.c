@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/task.h"
+#include "data/tasks/tasks.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,17 +21,17 @@
 
 enum { FIRST = 11, DRAWS = 20000, CHUNK = 100 };
 
-static const kvs_induction_sampler SAMPLERS[] = {KVS_INDUCTION_DIRECT, KVS_INDUCTION_PAPER};
+static const kvsi_induction_sampler SAMPLERS[] = {KVSI_INDUCTION_DIRECT, KVSI_INDUCTION_PAPER};
 
-static kvs_task *make(size_t vocab, size_t pool, size_t max_length, kvs_loss_rows loss,
-                      kvs_induction_sampler sampler)
+static kvs_data *make(size_t vocab, size_t pool, size_t max_length, kvsi_loss_rows loss,
+                      kvsi_induction_sampler sampler)
 {
-    const kvs_induction_config config = {
+    const kvsi_induction_config config = {
         .vocab = vocab, .pool = pool, .max_length = max_length, .loss = loss, .sampler = sampler};
-    kvs_task *task;
+    kvs_data *task;
     kvs_err err;
 
-    if (kvs_induction_create(&task, &config, &err) != KVS_OK)
+    if (kvsi_induction_create(&task, &config, &err) != KVS_OK)
         fail_msg("%s", err.message);
     return task;
 }
@@ -38,7 +39,7 @@ static kvs_task *make(size_t vocab, size_t pool, size_t max_length, kvs_loss_row
 /* Calls `see` with sequences 0 .. DRAWS-1: M + 1 tokens and the target. */
 typedef void see_sequence(void *user, const int32_t *ids, size_t m, int32_t answer);
 
-static void draw_all(const kvs_task *task, see_sequence *see, void *user)
+static void draw_all(const kvs_data *task, see_sequence *see, void *user)
 {
     kvsi_batch_buffer buffer;
 
@@ -136,7 +137,7 @@ static void tiny_sequences_have_exact_chances(void **state)
 {
     (void)state;
     for (size_t s = 0; s < 2; s++) {
-        kvs_task *task = make(FIRST + TINY_TOKENS, 4, 5, KVS_LOSS_ANSWER, SAMPLERS[s]);
+        kvs_data *task = make(FIRST + TINY_TOKENS, 4, 5, KVSI_LOSS_ANSWER, SAMPLERS[s]);
         double counts[TINY_BINS] = {0}, chances[TINY_BINS];
 
         draw_all(task, count_tiny, counts);
@@ -144,7 +145,7 @@ static void tiny_sequences_have_exact_chances(void **state)
         assert_true(fabs(surprise(counts, chances, TINY_BINS, DRAWS)) < 4);
         tiny_chances(chances, 1.0 / 3); /* all longer sequences cut to 3 */
         assert_true(surprise(counts, chances, TINY_BINS, DRAWS) > 8);
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
 }
 
@@ -166,11 +167,11 @@ static void lengths_follow_the_formula(void **state)
     (void)state;
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         const size_t pool = cases[i / 2].pool, longest = cases[i / 2].longest;
-        kvs_task *task = make(cases[i / 2].vocab, pool, cases[i / 2].max_length, KVS_LOSS_ANSWER,
+        kvs_data *task = make(cases[i / 2].vocab, pool, cases[i / 2].max_length, KVSI_LOSS_ANSWER,
                               SAMPLERS[i % 2]);
         double counts[513] = {0}, chances[513] = {0}, sum = 0, mean = 0;
 
-        assert_int_equal(kvs_task_max_length(task), longest + 1);
+        assert_int_equal(kvs_data_max_length(task), longest + 1);
         draw_all(task, count_length, counts);
         length_chances(chances, pool, longest);
         for (size_t m = 0; m <= longest; m++) {
@@ -182,7 +183,7 @@ static void lengths_follow_the_formula(void **state)
         assert_true(fabs(surprise(counts, chances, longest + 1, DRAWS)) < 4);
         memmove(chances + 1, chances, longest * sizeof *chances); /* shifted by one */
         assert_true(surprise(counts, chances, longest + 1, DRAWS) > 8);
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
 }
 
@@ -207,7 +208,7 @@ static void paper_lengths(void **state)
     assert_true(fabs(up_to_64 - 0.979) < 0.001);
     assert_int_equal(mode + 2, 26);
     for (size_t s = 0; s < 2; s++) {
-        kvs_task *task = make(8000, 512, 512, KVS_LOSS_ANSWER, SAMPLERS[s]);
+        kvs_data *task = make(8000, 512, 512, KVSI_LOSS_ANSWER, SAMPLERS[s]);
         double drawn = 0, below = 0;
 
         memset(counts, 0, sizeof counts);
@@ -218,7 +219,7 @@ static void paper_lengths(void **state)
         }
         assert_true(fabs(drawn - mean) < 4 * 14.4 / sqrt(DRAWS));
         assert_true(fabs(below - up_to_64) < 4 * sqrt(0.021 / DRAWS));
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
 }
 
@@ -247,7 +248,7 @@ static void sources_are_even_given_the_length(void **state)
 {
     (void)state;
     for (size_t s = 0; s < 2; s++) {
-        kvs_task *task = make(100, SOURCE_M_MAX, 64, KVS_LOSS_ANSWER, SAMPLERS[s]);
+        kvs_data *task = make(100, SOURCE_M_MAX, 64, KVSI_LOSS_ANSWER, SAMPLERS[s]);
         source_counts counts = {0};
         double even[SOURCE_M_MAX];
 
@@ -261,7 +262,7 @@ static void sources_are_even_given_the_length(void **state)
                 even[i] = 1 / (double)m;
             assert_true(surprise(counts.at[m], even, m, counts.of_length[m]) > 8);
         }
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
 }
 
@@ -280,7 +281,7 @@ static void tokens_are_even(void **state)
 {
     (void)state;
     for (size_t s = 0; s < 2; s++) {
-        kvs_task *task = make(FIRST + TOKENS, 16, 64, KVS_LOSS_ANSWER, SAMPLERS[s]);
+        kvs_data *task = make(FIRST + TOKENS, 16, 64, KVSI_LOSS_ANSWER, SAMPLERS[s]);
         double counts[3][TOKENS] = {{0}}, even[TOKENS], uneven[TOKENS];
 
         for (size_t i = 0; i < TOKENS; i++) {
@@ -292,14 +293,14 @@ static void tokens_are_even(void **state)
             assert_true(fabs(surprise(counts[place], even, TOKENS, DRAWS)) < 4);
             assert_true(surprise(counts[place], uneven, TOKENS, DRAWS) > 8);
         }
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
 }
 
 /* ---- every sequence -------------------------------------------------------------------------- */
 
 static void check_sequence(const kvsi_batch_buffer *buffer, size_t s, size_t vocab,
-                           kvs_loss_rows loss)
+                           kvsi_loss_rows loss)
 {
     const size_t start = buffer->starts[s], last = buffer->starts[s + 1] - start - 1;
     const int32_t *ids = buffer->ids + start, *targets = buffer->targets + start;
@@ -311,7 +312,7 @@ static void check_sequence(const kvsi_batch_buffer *buffer, size_t s, size_t voc
         assert_in_range(ids[i], FIRST, vocab - 1);
         for (size_t j = 0; j < i; j++)
             assert_int_not_equal(ids[i], ids[j]);
-        assert_int_equal(targets[i], loss == KVS_LOSS_ALL ? ids[i + 1] : -1);
+        assert_int_equal(targets[i], loss == KVSI_LOSS_ALL ? ids[i + 1] : -1);
         assert_int_equal(scored[i], 0);
         if (ids[i] == ids[last])
             source = i;
@@ -330,23 +331,23 @@ static void every_sequence_keeps_the_rules(void **state)
 
     (void)state;
     for (size_t i = 0; i < 4 * sizeof cases / sizeof *cases; i++) {
-        const kvs_loss_rows loss = i % 2 ? KVS_LOSS_ALL : KVS_LOSS_ANSWER;
+        const kvsi_loss_rows loss = i % 2 ? KVSI_LOSS_ALL : KVSI_LOSS_ANSWER;
         const size_t vocab = cases[i / 4].vocab, max_length = cases[i / 4].max_length;
-        kvs_task *task = make(vocab, cases[i / 4].pool, max_length, loss, SAMPLERS[i / 2 % 2]);
+        kvs_data *task = make(vocab, cases[i / 4].pool, max_length, loss, SAMPLERS[i / 2 % 2]);
         kvsi_batch_buffer buffer;
 
-        assert_int_equal(kvs_task_vocab(task), vocab);
-        assert_true(kvs_task_max_length(task) <= max_length - 1);
+        assert_int_equal(kvs_data_vocab(task), vocab);
+        assert_true(kvs_data_max_length(task) <= max_length - 1);
         assert_int_equal(kvsi_batch_buffer_init(&buffer, task, 200, NULL), KVS_OK);
         kvsi_batch_fill(&buffer, task, 3, KVSI_RANDOM_EVAL, 0, 200);
         assert_int_equal(buffer.view.sequences, 200);
         assert_int_equal(buffer.starts[0], 0);
         for (size_t s = 0; s < 200; s++) {
-            assert_true(buffer.starts[s + 1] - buffer.starts[s] <= kvs_task_max_length(task));
+            assert_true(buffer.starts[s + 1] - buffer.starts[s] <= kvs_data_max_length(task));
             check_sequence(&buffer, s, vocab, loss);
         }
         kvsi_batch_buffer_release(&buffer);
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
 }
 
@@ -365,7 +366,7 @@ static void batches_do_not_matter(void **state)
 {
     (void)state;
     for (size_t s = 0; s < 2; s++) {
-        kvs_task *task = make(1000, 128, 512, KVS_LOSS_ALL, SAMPLERS[s]);
+        kvs_data *task = make(1000, 128, 512, KVSI_LOSS_ALL, SAMPLERS[s]);
         kvsi_batch_buffer whole, part;
         uint64_t allocations;
 
@@ -387,7 +388,7 @@ static void batches_do_not_matter(void **state)
         assert_int_equal(part.view.sequences, 0);
         kvsi_batch_buffer_release(&part);
         kvsi_batch_buffer_release(&whole);
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
 }
 
@@ -402,8 +403,8 @@ static void buckets_cover_every_length_once(void **state)
 
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        kvs_task *task =
-            make(1000, 900, cases[c].max_length, KVS_LOSS_ANSWER, KVS_INDUCTION_DIRECT);
+        kvs_data *task =
+            make(1000, 900, cases[c].max_length, KVSI_LOSS_ANSWER, KVSI_INDUCTION_DIRECT);
         size_t from = 3;
 
         assert_int_equal(task->buckets, cases[c].buckets);
@@ -412,8 +413,8 @@ static void buckets_cover_every_length_once(void **state)
             assert_int_equal(task->bucket[b].to, cases[c].ends[b]);
             from = task->bucket[b].to + 1;
         }
-        assert_int_equal(from, kvs_task_max_length(task) + 1);
-        kvs_task_free(task);
+        assert_int_equal(from, kvs_data_max_length(task) + 1);
+        kvs_data_free(task);
     }
 }
 
@@ -422,7 +423,7 @@ static void buckets_cover_every_length_once(void **state)
 static void bad_settings_are_refused(void **state)
 {
     static const struct {
-        kvs_induction_config config;
+        kvsi_induction_config config;
         kvs_status status;
         const char *says;
     } cases[] = {
@@ -433,13 +434,13 @@ static void bad_settings_are_refused(void **state)
         {{.vocab = 100, .pool = 50, .max_length = 3}, KVS_E_INVALID, "max length is 3"},
         {{.vocab = (size_t)INT32_MAX + 1, .pool = 2, .max_length = 4}, KVS_E_INVALID, "vocabulary"},
         {{.vocab = 1 << 22, .pool = 1 << 21, .max_length = SIZE_MAX}, KVS_E_LIMIT, "max length"},
-        {{.vocab = 100, .pool = 50, .max_length = 64, .loss = (kvs_loss_rows)7},
+        {{.vocab = 100, .pool = 50, .max_length = 64, .loss = (kvsi_loss_rows)7},
          KVS_E_INVALID,
          "loss is 7"},
-        {{.vocab = 100, .pool = 50, .max_length = 64, .sampler = (kvs_induction_sampler)7},
+        {{.vocab = 100, .pool = 50, .max_length = 64, .sampler = (kvsi_induction_sampler)7},
          KVS_E_INVALID,
          "sampler is 7"},
-        {{.vocab = 1 << 23, .pool = 1 << 22, .max_length = 4, .sampler = KVS_INDUCTION_PAPER},
+        {{.vocab = 1 << 23, .pool = 1 << 22, .max_length = 4, .sampler = KVSI_INDUCTION_PAPER},
          KVS_E_LIMIT,
          "direct"},
     };
@@ -447,49 +448,49 @@ static void bad_settings_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        kvs_task *task = (kvs_task *)&live; /* must be set to NULL */
+        kvs_data *task = (kvs_data *)&live; /* must be set to NULL */
         kvs_err err;
 
-        assert_int_equal(kvs_induction_create(&task, &cases[i].config, &err), cases[i].status);
+        assert_int_equal(kvsi_induction_create(&task, &cases[i].config, &err), cases[i].status);
         assert_null(task);
         assert_int_equal(err.status, cases[i].status);
         if (!strstr(err.message, cases[i].says))
             fail_msg("'%s' does not contain '%s'", err.message, cases[i].says);
-        assert_int_equal(kvs_induction_create(&task, &cases[i].config, NULL), cases[i].status);
+        assert_int_equal(kvsi_induction_create(&task, &cases[i].config, NULL), cases[i].status);
     }
     assert_int_equal(kvsi_memory_live(), live);
 }
 
 static void settings_are_described(void **state)
 {
-    kvs_induction_config config;
-    kvs_task *task;
+    kvsi_induction_config config;
+    kvs_data *task;
     json_t *found, *expected;
 
     (void)state;
-    kvs_induction_config_init(&config);
-    assert_int_equal(kvs_induction_create(&task, &config, NULL), KVS_OK);
+    kvsi_induction_config_init(&config);
+    assert_int_equal(kvsi_induction_create(&task, &config, NULL), KVS_OK);
     found = task->ops->describe(task);
     expected = json_pack("{s:s, s:i, s:i, s:i, s:s, s:s}", "name", "induction", "vocab", 1000,
                          "pool", 128, "max_length", 512, "loss", "answer", "sampler", "direct");
     assert_true(json_equal(found, expected));
     json_decref(found);
-    kvs_task_free(task);
+    kvs_data_free(task);
 
-    task = make(1000, 128, 512, KVS_LOSS_ALL, KVS_INDUCTION_PAPER);
+    task = make(1000, 128, 512, KVSI_LOSS_ALL, KVSI_INDUCTION_PAPER);
     found = task->ops->describe(task);
     json_object_set_new(expected, "loss", json_string("all"));
     json_object_set_new(expected, "sampler", json_string("paper"));
     assert_true(json_equal(found, expected));
     json_decref(found);
     json_decref(expected);
-    kvs_task_free(task);
-    kvs_task_free(NULL);
+    kvs_data_free(task);
+    kvs_data_free(NULL);
 }
 
 static void impossible_batches_are_refused(void **state)
 {
-    kvs_task *task = make(1000, 128, 512, KVS_LOSS_ALL, KVS_INDUCTION_DIRECT);
+    kvs_data *task = make(1000, 128, 512, KVSI_LOSS_ALL, KVSI_INDUCTION_DIRECT);
     const size_t live = kvsi_memory_live();
     kvsi_batch_buffer buffer;
     kvs_err err;
@@ -499,7 +500,7 @@ static void impossible_batches_are_refused(void **state)
     assert_int_equal(kvsi_batch_buffer_init(&buffer, task, SIZE_MAX, &err), KVS_E_NOMEM);
     assert_null(buffer.ids);
     assert_int_equal(kvsi_memory_live(), live);
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 int main(void)

@@ -2,25 +2,27 @@
  * it, or cannot because they see only x2. */
 #include "base/memory.h"
 #include "data/task.h"
+#include "data/tasks/tasks.h"
 #include "support.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <string.h>
 
-static kvs_task *make(size_t alphabet, size_t pairs, size_t answers, uint64_t seed)
+static kvs_data *make(size_t alphabet, size_t pairs, size_t answers, uint64_t seed)
 {
-    const kvs_ngram_config config = {
+    const kvsi_ngram_config config = {
         .alphabet = alphabet, .pairs = pairs, .answers = answers, .seed = seed};
-    kvs_task *task;
+    kvs_data *task;
     kvs_err err;
 
-    if (kvs_ngram_create(&task, &config, &err) != KVS_OK)
+    if (kvsi_ngram_create(&task, &config, &err) != KVS_OK)
         fail_msg("%s", err.message);
     return task;
 }
 
 /* `count` sequences from `first` on; release the buffer. */
-static kvsi_batch_buffer draw(const kvs_task *task, uint64_t seed, kvsi_purpose purpose,
+static kvsi_batch_buffer draw(const kvs_data *task, uint64_t seed, kvsi_purpose purpose,
                               uint64_t first, size_t count)
 {
     kvsi_batch_buffer buffer;
@@ -41,11 +43,11 @@ static void pairs_are_different_and_in_range(void **state)
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const size_t alphabet = cases[c].alphabet, pairs = cases[c].pairs;
-        kvs_task *task = make(alphabet, pairs, cases[c].answers, 5);
+        kvs_data *task = make(alphabet, pairs, cases[c].answers, 5);
         kvsi_batch_buffer all = draw(task, 1, KVSI_RANDOM_DATA, 0, pairs);
 
-        assert_int_equal(kvs_task_vocab(task), alphabet + cases[c].answers);
-        assert_int_equal(kvs_task_max_length(task), 2);
+        assert_int_equal(kvs_data_vocab(task), alphabet + cases[c].answers);
+        assert_int_equal(kvs_data_max_length(task), 2);
         assert_int_equal(all.starts[pairs], 2 * pairs);
         for (size_t i = 0; i < pairs; i++) {
             const int32_t *x = all.ids + 2 * i;
@@ -54,13 +56,13 @@ static void pairs_are_different_and_in_range(void **state)
             assert_in_range(x[0], 0, alphabet - 1);
             assert_in_range(x[1], 0, alphabet - 1);
             assert_int_equal(all.targets[2 * i], -1);
-            assert_in_range(all.targets[2 * i + 1], alphabet, kvs_task_vocab(task) - 1);
+            assert_in_range(all.targets[2 * i + 1], alphabet, kvs_data_vocab(task) - 1);
             assert_true(all.scored[2 * i] == 0 && all.scored[2 * i + 1] == 1);
             for (size_t j = 0; j < i; j++)
                 assert_memory_not_equal(x, all.ids + 2 * j, 2 * sizeof *x);
         }
         kvsi_batch_buffer_release(&all);
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
 }
 
@@ -68,7 +70,7 @@ static void pairs_are_different_and_in_range(void **state)
 static void letters_and_answers_are_even(void **state)
 {
     enum { LETTERS = 100, PAIRS = 5000, ANSWERS = 10 };
-    kvs_task *task = make(LETTERS, PAIRS, ANSWERS, 1);
+    kvs_data *task = make(LETTERS, PAIRS, ANSWERS, 1);
     kvsi_batch_buffer all = draw(task, 1, KVSI_RANDOM_DATA, 0, PAIRS);
     int letters[2][LETTERS] = {{0}}, answers[ANSWERS] = {0};
 
@@ -85,7 +87,7 @@ static void letters_and_answers_are_even(void **state)
     for (size_t i = 0; i < ANSWERS; i++)
         assert_in_range(answers[i], 400, 600);
     kvsi_batch_buffer_release(&all);
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 static void assert_same_sequences(const kvsi_batch_buffer *a, const kvsi_batch_buffer *b)
@@ -97,8 +99,8 @@ static void assert_same_sequences(const kvsi_batch_buffer *a, const kvsi_batch_b
 static void every_stream_walks_the_same_table(void **state)
 {
     enum { PAIRS = 20 };
-    kvs_task *task = make(10, PAIRS, 50, 3), *again = make(10, PAIRS, 50, 3);
-    kvs_task *other = make(10, PAIRS, 50, 4);
+    kvs_data *task = make(10, PAIRS, 50, 3), *again = make(10, PAIRS, 50, 3);
+    kvs_data *other = make(10, PAIRS, 50, 4);
     kvsi_batch_buffer all = draw(task, 1, KVSI_RANDOM_DATA, 0, PAIRS);
     kvsi_batch_buffer rounds = draw(task, 9, KVSI_RANDOM_EVAL, 7 * PAIRS, PAIRS);
     kvsi_batch_buffer remade = draw(again, 1, KVSI_RANDOM_DATA, 0, PAIRS);
@@ -115,15 +117,15 @@ static void every_stream_walks_the_same_table(void **state)
     kvsi_batch_buffer_release(&remade);
     kvsi_batch_buffer_release(&differs);
     kvsi_batch_buffer_release(&middle);
-    kvs_task_free(task);
-    kvs_task_free(again);
-    kvs_task_free(other);
+    kvs_data_free(task);
+    kvs_data_free(again);
+    kvs_data_free(other);
 }
 
 /* ---- the best accuracy without x1 ------------------------------------------------------------ */
 
 /* Tries every target for every x2. */
-static double best_guess(const kvs_task *task, size_t alphabet, size_t pairs)
+static double best_guess(const kvs_data *task, size_t alphabet, size_t pairs)
 {
     kvsi_batch_buffer all = draw(task, 1, KVSI_RANDOM_DATA, 0, pairs);
     size_t right = 0;
@@ -152,12 +154,12 @@ static void ceiling_is_the_best_guess_from_x2(void **state)
 
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        kvs_task *task = make(cases[c].alphabet, cases[c].pairs, cases[c].answers, 11 + c);
+        kvs_data *task = make(cases[c].alphabet, cases[c].pairs, cases[c].answers, 11 + c);
         const double expected = best_guess(task, cases[c].alphabet, cases[c].pairs);
 
         if (kvs_ngram_ceiling(task) != expected)
             fail_msg("case %zu: %g, expected %g", c, kvs_ngram_ceiling(task), expected);
-        kvs_task_free(task);
+        kvs_data_free(task);
     }
 }
 
@@ -173,10 +175,10 @@ static void ceilings_are_those_known_for_200_pairs(void **state)
         double mean = 0;
 
         for (uint64_t seed = 1; seed <= 20; seed++) {
-            kvs_task *task = make(known[k].alphabet, 200, 1000, seed);
+            kvs_data *task = make(known[k].alphabet, 200, 1000, seed);
 
             mean += kvs_ngram_ceiling(task) / 20;
-            kvs_task_free(task);
+            kvs_data_free(task);
         }
         if (fabs(mean - known[k].ceiling) > 0.02)
             fail_msg("alphabet %zu: %g, expected %g", known[k].alphabet, mean, known[k].ceiling);
@@ -187,28 +189,29 @@ static void ceilings_are_those_known_for_200_pairs(void **state)
 
 enum { ALPHABET = 30, PAIRS = 200, ANSWERS = 100 };
 
-static double memorise(const kvs_task *task, unsigned shift, size_t sliding_window)
+static double memorise(const kvs_data *task, unsigned shift, size_t sliding_window)
 {
     kvs_runtime *rt = support_runtime(NULL);
     kvs_model_config config;
     kvs_model *model;
-    kvs_train_job job = {.task = task, .eval_sequences = PAIRS};
-    kvs_train_result result;
+    kvsi_train_job job = {.task = task};
+    kvs_train_result result = {.size = sizeof(kvs_train_result)};
     kvs_err err;
 
-    kvs_model_config_init(&config);
-    config.vocab = kvs_task_vocab(task);
+    kvsi_model_config_init(&config);
+    config.vocab = kvs_data_vocab(task);
     config.dim = 32;
     config.context = 2;
     config.shift.targets = shift;
     config.sliding_window = sliding_window;
     assert_int_equal(kvs_model_create(&model, rt, &config, 7, &err), KVS_OK);
-    kvs_train_config_init(&job.config);
+    kvsi_train_config_init(&job.config);
     job.model = model;
+    job.config.eval_sequences = PAIRS;
     job.config.steps = 250;
     job.config.batch = PAIRS;
     job.config.lr = 1e-2;
-    if (kvs_train(&job, &result, &err) != KVS_OK)
+    if (kvsi_train(&job, &result, &err) != KVS_OK)
         fail_msg("%s", err.message);
     assert_int_equal(result.final.buckets, 0);
     assert_int_equal(result.tokens, job.config.steps * PAIRS * 2);
@@ -219,26 +222,26 @@ static double memorise(const kvs_task *task, unsigned shift, size_t sliding_wind
 
 static void one_layer_memorises_with_and_without_the_shift(void **state)
 {
-    kvs_task *task = make(ALPHABET, PAIRS, ANSWERS, 1);
+    kvs_data *task = make(ALPHABET, PAIRS, ANSWERS, 1);
     const double shifted = memorise(task, KVS_SHIFT_K | KVS_SHIFT_V, 0);
     const double plain = memorise(task, 0, 0);
 
     (void)state;
     if (shifted != 1 || plain != 1)
         fail_msg("accuracy %.3f with the shift, %.3f without", shifted, plain);
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 /* With a window of one token only x2 is visible: the best accuracy is the ceiling. */
 static void without_x1_the_ceiling_holds(void **state)
 {
-    kvs_task *task = make(ALPHABET, PAIRS, ANSWERS, 1);
+    kvs_data *task = make(ALPHABET, PAIRS, ANSWERS, 1);
     const double blind = memorise(task, 0, 1), ceiling = kvs_ngram_ceiling(task);
 
     (void)state;
     if (blind > ceiling || blind < 0.8 * ceiling)
         fail_msg("accuracy %.3f, ceiling %.3f", blind, ceiling);
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -246,7 +249,7 @@ static void without_x1_the_ceiling_holds(void **state)
 static void bad_settings_are_refused(void **state)
 {
     static const struct {
-        kvs_ngram_config config;
+        kvsi_ngram_config config;
         const char *says;
     } cases[] = {
         {{.alphabet = 0, .pairs = 1, .answers = 1}, "alphabet is 0, expected 1 to 8192"},
@@ -262,10 +265,10 @@ static void bad_settings_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        kvs_task *task = (kvs_task *)&live; /* must be set to NULL */
+        kvs_data *task = (kvs_data *)&live; /* must be set to NULL */
         kvs_err err;
 
-        assert_int_equal(kvs_ngram_create(&task, &cases[i].config, &err), KVS_E_INVALID);
+        assert_int_equal(kvsi_ngram_create(&task, &cases[i].config, &err), KVS_E_INVALID);
         assert_null(task);
         if (!strstr(err.message, cases[i].says))
             fail_msg("'%s' does not contain '%s'", err.message, cases[i].says);
@@ -276,13 +279,13 @@ static void bad_settings_are_refused(void **state)
 static void settings_are_described(void **state)
 {
     const size_t live = kvsi_memory_live();
-    kvs_ngram_config config;
-    kvs_task *task;
+    kvsi_ngram_config config;
+    kvs_data *task;
     json_t *found, *expected;
 
     (void)state;
-    kvs_ngram_config_init(&config);
-    assert_int_equal(kvs_ngram_create(&task, &config, NULL), KVS_OK);
+    kvsi_ngram_config_init(&config);
+    assert_int_equal(kvsi_ngram_create(&task, &config, NULL), KVS_OK);
     found = task->ops->describe(task);
     expected =
         json_pack("{s:s, s:i, s:i, s:i, s:i, s:f}", "name", "ngram", "alphabet", 30, "pairs", 200,
@@ -290,20 +293,20 @@ static void settings_are_described(void **state)
     assert_true(json_equal(found, expected));
     json_decref(found);
     json_decref(expected);
-    kvs_task_free(task);
+    kvs_data_free(task);
     assert_int_equal(kvsi_memory_live(), live);
 }
 
 static void other_tasks_have_no_ceiling(void **state)
 {
-    kvs_induction_config config;
-    kvs_task *task;
+    kvsi_induction_config config;
+    kvs_data *task;
 
     (void)state;
-    kvs_induction_config_init(&config);
-    assert_int_equal(kvs_induction_create(&task, &config, NULL), KVS_OK);
+    kvsi_induction_config_init(&config);
+    assert_int_equal(kvsi_induction_create(&task, &config, NULL), KVS_OK);
     assert_true(isnan(kvs_ngram_ceiling(task)));
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 int main(void)

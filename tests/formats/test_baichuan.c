@@ -2,6 +2,7 @@
  * and token by token, far beyond its sliding window. */
 #include "base/memory.h"
 #include "formats/safetensors.h"
+#include "kvshift/kvshift_lab.h"
 #include "support.h"
 
 /* Relative to the largest logit.  Weights are exact in float, so only rounding of float arithmetic
@@ -47,13 +48,13 @@ static kvs_model *load(kvs_runtime *rt, const expectation *e)
     kvs_model *model;
     kvs_err err;
 
-    if (kvs_model_load(&model, rt, DIR, &err) != KVS_OK)
+    if (kvs_model_load(&model, rt, DIR, NULL, &err) != KVS_OK)
         fail_msg("%s", err.message);
     config = kvs_model_get_config(model);
     assert_int_equal(config->vocab, e->vocab);
     assert_true(e->tokens > 3 * config->sliding_window && config->sliding_window > 0);
-    assert_int_not_equal(kvs_model_config_heads(config, 0), kvs_model_config_heads(config, 1));
-    assert_int_equal(config->head, KVS_HEAD_NORMALISED);
+    assert_int_not_equal(kvsi_model_config_heads(config, 0), kvsi_model_config_heads(config, 1));
+    assert_int_equal(config->head, KVSI_HEAD_NORMALISED);
     return model;
 }
 
@@ -69,7 +70,7 @@ static void prefill_matches_pytorch(void **state)
         kvs_model *model = load(rt, &e);
         kvs_session *session;
 
-        assert_int_equal(kvs_session_create(&session, model, 0, NULL), KVS_OK);
+        assert_int_equal(kvs_session_create(&session, model, NULL, NULL), KVS_OK);
         for (size_t n = 1; n <= e.tokens; n++) {
             kvs_session_reset(session);
             assert_int_equal(kvs_session_feed(session, e.ids, n, logits, NULL), KVS_OK);
@@ -94,7 +95,7 @@ static void decoding_matches_pytorch(void **state)
         kvs_model *model = load(rt, &e);
         kvs_session *session;
 
-        assert_int_equal(kvs_session_create(&session, model, 0, NULL), KVS_OK);
+        assert_int_equal(kvs_session_create(&session, model, NULL, NULL), KVS_OK);
         for (size_t t = 0; t < e.tokens; t++) {
             assert_int_equal(kvs_session_feed(session, e.ids + t, 1, logits, NULL), KVS_OK);
             support_expect_close(logits, e.decode + t * e.vocab, e.vocab, LIMIT,

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
+#include "convert/convert.h"
 #include "model_files.h"
 
 #include <stdio.h>
@@ -47,14 +48,14 @@ static char *save(const kvs_model *model, const char *name)
     return path;
 }
 
-static kvs_convert_options options_for(const char *in, const char *out, kvs_format format)
+static kvsi_convert_request options_for(const char *in, const char *out, kvs_format format)
 {
-    kvs_convert_options options;
+    kvsi_convert_request options;
 
-    kvs_convert_options_init(&options);
+    kvsi_convert_request_init(&options);
     options.in = in;
     options.out = out;
-    options.format = format;
+    options.how.format = format;
     return options;
 }
 
@@ -63,16 +64,16 @@ static kvs_model *load(const char *path)
     kvs_model *model = NULL;
     kvs_err err;
 
-    if (kvs_model_load(&model, rt, path, &err) != KVS_OK)
+    if (kvs_model_load(&model, rt, path, NULL, &err) != KVS_OK)
         fail_msg("'%s': %s", path, err.message);
     return model;
 }
 
-static void convert(const kvs_convert_options *options)
+static void convert(const kvsi_convert_request *options)
 {
     kvs_err err;
 
-    if (kvs_convert(options, &err) != KVS_OK)
+    if (kvsi_convert(options, &err) != KVS_OK)
         fail_msg("'%s': %s", options->out, err.message);
 }
 
@@ -81,7 +82,7 @@ static float *read_tensor(const kvs_model *model, const char *name, size_t count
     float *numbers = kvsi_alloc(count, sizeof *numbers);
 
     assert_non_null(numbers);
-    assert_int_equal(kvs_model_read_tensor(model, name, numbers, count, NULL), KVS_OK);
+    assert_int_equal(kvs_model_read_tensor(numbers, count, model, name, NULL), KVS_OK);
     return numbers;
 }
 
@@ -139,9 +140,9 @@ static void plain_models_come_back_from_every_format(void **state)
 
         for (size_t i = 0; i < FORMATS; i++) {
             char *out = in_dir(single_files[i].name);
-            kvs_convert_options options = options_for(in, out, single_files[i].format);
+            kvsi_convert_request options = options_for(in, out, single_files[i].format);
 
-            options.overwrite = 1;
+            options.how.overwrite = 1;
             convert(&options);
             back = load(out);
             assert_int_equal(kvs_model_get_config(back)->tied, tied);
@@ -165,17 +166,17 @@ static void formats_follow_each_other(void **state)
     for (size_t i = 0; i < FORMATS; i++)
         for (size_t j = 0; j < FORMATS; j++) {
             char name[2][32], *middle, *last;
-            kvs_convert_options options;
+            kvsi_convert_request options;
 
             snprintf(name[0], sizeof name[0], "middle-%s", single_files[i].name);
             snprintf(name[1], sizeof name[1], "last-%s", single_files[j].name);
             middle = in_dir(name[0]);
             last = in_dir(name[1]);
             options = options_for(in, middle, single_files[i].format);
-            options.overwrite = 1;
+            options.how.overwrite = 1;
             convert(&options);
             options = options_for(middle, last, single_files[j].format);
-            options.overwrite = 1;
+            options.how.overwrite = 1;
             convert(&options);
             back = load(last);
             expect_same(back, model, KVSI_F32);
@@ -202,17 +203,17 @@ static void halves_are_rounded_once(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        kvs_convert_options options = options_for(in, half, KVS_FORMAT_HF);
+        kvsi_convert_request options = options_for(in, half, KVS_FORMAT_HF);
 
-        options.dtype = types[i].dtype;
-        options.overwrite = 1;
+        options.how.dtype = types[i].dtype;
+        options.how.overwrite = 1;
         convert(&options);
         back = load(half);
         expect_same(back, model, types[i].stored);
         kvs_model_free(back);
         /* kept by default */
         options = options_for(half, gguf, KVS_FORMAT_AUTO);
-        options.overwrite = 1;
+        options.how.overwrite = 1;
         convert(&options);
         back = load(gguf);
         expect_same(back, model, types[i].stored);
@@ -229,10 +230,10 @@ static const kvs_model_config own_models[] = {
     {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, GATE, 1), .kv_heads = 2},
     {SUPPORT_SHIFT(KVS_SHIFT_Q | KVS_SHIFT_K | KVS_SHIFT_V, CLAMP, 2), .kv_heads = 1},
     {SUPPORT_SHIFT(KVS_SHIFT_V, CHANNEL, 2), .tied = 1},
-    {SUPPORT_SHIFT(KVS_SHIFT_Q | KVS_SHIFT_K | KVS_SHIFT_V, DATA, 1), .head = KVS_HEAD_NORMALISED},
+    {SUPPORT_SHIFT(KVS_SHIFT_Q | KVS_SHIFT_K | KVS_SHIFT_V, DATA, 1), .head = KVSI_HEAD_NORMALISED},
     {SUPPORT_SHIFT(KVS_SHIFT_K, HARD, 1), .rotary_fraction = 0.5},
-    {.positions = KVS_POSITIONS_ALIBI, .slopes = 1, .slope = {0.25}},
-    {.positions = KVS_POSITIONS_LEARNED, .no_mlp = 1},
+    {.positions = KVSI_POSITIONS_ALIBI, .slopes = 1, .slope = {0.25}},
+    {.positions = KVSI_POSITIONS_LEARNED, .no_mlp = 1},
     {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1), .sliding_window = 4, .sliding_layers = 2,
      .sliding_heads = 2, .sliding_kv_heads = 1},
     {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1), .no_norm = 1, .no_residual = 1},
@@ -253,9 +254,9 @@ static void shifted_models_come_back_from_both_formats(void **state)
 
         for (size_t f = 0; f < 2; f++) {
             char *out = in_dir(names[f]);
-            kvs_convert_options options = options_for(in, out, KVS_FORMAT_AUTO);
+            kvsi_convert_request options = options_for(in, out, KVS_FORMAT_AUTO);
 
-            options.overwrite = 1;
+            options.how.overwrite = 1;
             convert(&options);
             back = load(out);
             assert_memory_equal(&back->config, &model->config, sizeof back->config);
@@ -272,11 +273,11 @@ static void gpt2_comes_back_as_a_folder(void **state)
 {
     const support_sizes sizes = {.vocab = 13, .dim = 16, .ffn = 12, .context = 8};
     const kvs_model_config special = {
-        .body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED, .tied = 1};
+        .body = KVSI_BODY_GPT2, .positions = KVSI_POSITIONS_LEARNED, .tied = 1};
     const kvs_model_config config = support_config(&special, &sizes);
     kvs_model *model = support_model(rt, &config, 1), *back;
     char *in = save(model, "gpt2"), *out = in_dir("gpt2-out"), *python;
-    kvs_convert_options options = options_for(in, out, KVS_FORMAT_AUTO);
+    kvsi_convert_request options = options_for(in, out, KVS_FORMAT_AUTO);
 
     (void)state;
     convert(&options);
@@ -296,7 +297,7 @@ static void llama2c_files_are_as_its_author_writes_them(void **state)
 {
     const char *shared = getenv("KVSHIFT_SHARED");
     char *out = in_dir("v1.bin"), *ours, *theirs, legacy[512], v1[512];
-    kvs_convert_options options;
+    kvsi_convert_request options;
     size_t size = 0, expected = 1;
 
     (void)state;
@@ -334,12 +335,12 @@ static void shards_are_no_larger_than_asked(void **state)
     const uint64_t limit = 6000;
     kvs_model *model = small_model(rt, 0), *back;
     char *in = save(model, "whole"), *out = in_dir("shards");
-    kvs_convert_options options = options_for(in, out, KVS_FORMAT_HF);
+    kvsi_convert_request options = options_for(in, out, KVS_FORMAT_HF);
     kvsi_name_list list;
-    kvs_model_info info;
+    kvs_model_info info = {.size = sizeof(kvs_model_info)};
 
     (void)state;
-    options.shard_bytes = limit;
+    options.how.shard_bytes = limit;
     convert(&options);
     back = load(out);
     expect_same(back, model, KVSI_F32);
@@ -374,11 +375,11 @@ static void a_shifted_folder_runs_in_transformers(void **state)
     const kvs_model_config config = support_config(&own_models[0], &sizes);
     kvs_model *model = support_model(rt, &config, 1);
     char *in = save(model, "shifted"), *out = in_dir("with-python"), *text, *path;
-    kvs_convert_options options = options_for(in, out, KVS_FORMAT_HF);
+    kvsi_convert_request options = options_for(in, out, KVS_FORMAT_HF);
     size_t size;
 
     (void)state;
-    options.dtype = KVS_DTYPE_BF16;
+    options.how.dtype = KVS_DTYPE_BF16;
     convert(&options);
     path = kvsi_path_join(out, "modeling_kvshift.py");
     assert_int_equal(kvsi_file_read(&text, &size, path, 1 << 20, NULL), KVS_OK);
@@ -399,7 +400,7 @@ static void a_shifted_folder_runs_in_transformers(void **state)
 
 static void random_weights_are_those_of_a_new_model(void **state)
 {
-    static const kvs_body bodies[] = {KVS_BODY_LLAMA, KVS_BODY_GPT2};
+    static const kvsi_body bodies[] = {KVSI_BODY_LLAMA, KVSI_BODY_GPT2};
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
@@ -412,12 +413,12 @@ static void random_weights_are_those_of_a_new_model(void **state)
 
         assert_int_equal(kvs_model_create(&model, rt, &config, 77, NULL), KVS_OK);
         for (int threads = 1; threads < 4; threads += 2) {
-            kvs_convert_options options = options_for(NULL, out, KVS_FORMAT_HF);
+            kvsi_convert_request options = options_for(NULL, out, KVS_FORMAT_HF);
 
-            options.config = &config;
-            options.seed = 77;
-            options.threads = threads;
-            options.overwrite = 1;
+            options.how.config = &config;
+            options.how.seed = 77;
+            options.how.threads = threads;
+            options.how.overwrite = 1;
             convert(&options);
             back = load(out);
             expect_same(back, model, KVSI_F32);
@@ -431,13 +432,13 @@ static void random_weights_are_those_of_a_new_model(void **state)
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 /* The folder contains only what it contained before. */
-static void expect_refusal(const kvs_convert_options *options, kvs_status status, const char *text)
+static void expect_refusal(const kvsi_convert_request *options, kvs_status status, const char *text)
 {
     kvsi_name_list before, after;
     kvs_err err = {.message = ""};
 
     assert_int_equal(kvsi_dir_list(&before, dir, "", NULL), KVS_OK);
-    assert_int_equal(kvs_convert(options, &err), status);
+    assert_int_equal(kvsi_convert(options, &err), status);
     if (!strstr(err.message, text))
         fail_msg("found '%s', expected '%s'", err.message, text);
     assert_int_equal(kvsi_dir_list(&after, dir, "", NULL), KVS_OK);
@@ -460,13 +461,13 @@ static void formats_refuse_what_they_cannot_say(void **state)
          KVS_FORMAT_LLAMA2C,
          "does not support shifted keys"},
         {{.sliding_window = 4}, KVS_FORMAT_GGUF_LLAMA, "does not support a sliding window"},
-        {{.positions = KVS_POSITIONS_ALIBI}, KVS_FORMAT_LLAMA2C_V1, "does not support positions"},
-        {{.head = KVS_HEAD_NORMALISED}, KVS_FORMAT_GGUF_LLAMA, "a head that is not linear"},
+        {{.positions = KVSI_POSITIONS_ALIBI}, KVS_FORMAT_LLAMA2C_V1, "does not support positions"},
+        {{.head = KVSI_HEAD_NORMALISED}, KVS_FORMAT_GGUF_LLAMA, "a head that is not linear"},
         {{.no_mlp = 1}, KVS_FORMAT_GGUF_LLAMA, "without residual, MLP or norms"},
         {{.score_scale = 0.5}, KVS_FORMAT_GGUF_LLAMA, "a score scale"},
         {{.rotary_fraction = 0.5}, KVS_FORMAT_GGUF_LLAMA, "partial rotary embeddings"},
         {{0}, KVS_FORMAT_LLAMA2C, "rope base 100000"},
-        {{.body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED},
+        {{.body = KVSI_BODY_GPT2, .positions = KVSI_POSITIONS_LEARNED},
          KVS_FORMAT_GGUF,
          "does not support GPT-2's body"},
     };
@@ -476,9 +477,9 @@ static void formats_refuse_what_they_cannot_say(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const kvs_model_config config = support_config(&cases[i].special, &sizes);
-        kvs_convert_options options = options_for(NULL, out, cases[i].format);
+        kvsi_convert_request options = options_for(NULL, out, cases[i].format);
 
-        options.config = &config;
+        options.how.config = &config;
         expect_refusal(&options, KVS_E_UNSUPPORTED, cases[i].text);
     }
     kvsi_free(out);
@@ -489,11 +490,11 @@ static void places_are_guarded(void **state)
     kvs_model *model = small_model(rt, 0);
     char *in = save(model, "guarded"), *file = in_dir("there.gguf"), *folder = in_dir("strange");
     char *inside = kvsi_path_join(in, "model.safetensors"), *stranger;
-    kvs_convert_options options = options_for(in, in, KVS_FORMAT_HF);
+    kvsi_convert_request options = options_for(in, in, KVS_FORMAT_HF);
     int made;
 
     (void)state;
-    options.overwrite = 1;
+    options.how.overwrite = 1;
     expect_refusal(&options, KVS_E_INVALID, "is the input");
     options.in = inside;
     expect_refusal(&options, KVS_E_INVALID, "is the input");
@@ -506,13 +507,13 @@ static void places_are_guarded(void **state)
     expect_refusal(&options, KVS_E_EXISTS, "already holds a model");
     stranger = kvsi_path_join(folder, "diary.txt");
     assert_int_equal(kvsi_file_write_text(stranger, "dear diary", NULL), KVS_OK);
-    options.overwrite = 1;
+    options.how.overwrite = 1;
     expect_refusal(&options, KVS_E_INVALID, "holds 'diary.txt'");
     assert_true(kvsi_file_exists(stranger));
-    options.format = KVS_FORMAT_GGUF;
+    options.how.format = KVS_FORMAT_GGUF;
     expect_refusal(&options, KVS_E_INVALID, "is a folder, but format gguf is one file");
     options = options_for(in, file, KVS_FORMAT_LLAMA2C);
-    options.dtype = KVS_DTYPE_F16;
+    options.how.dtype = KVS_DTYPE_F16;
     expect_refusal(&options, KVS_E_INVALID, "format llama2c has f32 only");
     kvsi_free(stranger);
     kvsi_free(inside);
@@ -526,7 +527,7 @@ static void numbers_beyond_f16_are_named(void **state)
 {
     kvs_model *model = small_model(rt, 0);
     char *in, *out = in_dir("too-large.gguf");
-    kvs_convert_options options;
+    kvsi_convert_request options;
     size_t count;
     float *numbers;
 
@@ -538,9 +539,9 @@ static void numbers_beyond_f16_are_named(void **state)
         kvs_model_write_tensor(model, "model.embed_tokens.weight", numbers, count, NULL), KVS_OK);
     in = save(model, "large");
     options = options_for(in, out, KVS_FORMAT_AUTO);
-    options.dtype = KVS_DTYPE_F16;
+    options.how.dtype = KVS_DTYPE_F16;
     expect_refusal(&options, KVS_E_LIMIT, "tensor 'token_embd.weight' has the value -70000");
-    options.dtype = KVS_DTYPE_BF16;
+    options.how.dtype = KVS_DTYPE_BF16;
     convert(&options);
     kvsi_free(numbers);
     kvsi_free(in);
@@ -563,12 +564,12 @@ static void work_that_is_stopped_leaves_nothing(void **state)
     (void)state;
     for (size_t i = 0; i < 3; i++) {
         char *out = in_dir(names[i]);
-        kvs_convert_options options = options_for(in, out, KVS_FORMAT_AUTO);
+        kvsi_convert_request options = options_for(in, out, KVS_FORMAT_AUTO);
         int calls = 0;
 
-        options.progress = stop_at_half;
-        options.user = &calls;
-        expect_refusal(&options, KVS_E_LIMIT, "stopped after tensor");
+        options.how.progress = stop_at_half;
+        options.how.user = &calls;
+        expect_refusal(&options, KVS_E_STOPPED, "stopped after tensor");
         assert_true(calls > 1);
         kvsi_free(out);
     }

@@ -1,6 +1,7 @@
 /* Tokenizers in converted models: in every form, texts get the same ids. */
 #include "base/files.h"
 #include "base/memory.h"
+#include "convert/convert.h"
 #include "formats/gguf.h"
 #include "support.h"
 
@@ -37,8 +38,8 @@ static void expect_same_ids(const kvs_tokenizer *found, const kvs_tokenizer *exp
     int32_t *ids, *wanted;
     size_t count, wanted_count;
 
-    assert_int_equal(kvs_tokenizer_encode(found, text, size, 0, &ids, &count, NULL), KVS_OK);
-    assert_int_equal(kvs_tokenizer_encode(expected, text, size, 0, &wanted, &wanted_count, NULL),
+    assert_int_equal(kvs_tokenizer_encode(&ids, &count, found, text, size, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_encode(&wanted, &wanted_count, expected, text, size, 0, NULL),
                      KVS_OK);
     if (count != wanted_count || memcmp(ids, wanted, count * sizeof *ids) != 0)
         fail_msg("'%.40s': %zu ids, expected %zu; count or ids differ", text, count, wanted_count);
@@ -51,22 +52,22 @@ static kvs_status write_with(const char *tokenizer, const char *out, int shifted
                              kvs_err *err)
 {
     kvs_tokenizer *t = load(tokenizer);
-    kvs_convert_options options;
+    kvsi_convert_request options;
     kvs_model_config config;
 
-    kvs_model_config_init(&config);
+    kvsi_model_config_init(&config);
     config.vocab = kvs_tokenizer_vocab(t) + 3; /* ids without a token */
     config.dim = 8;
     config.heads = 2;
     config.shift.targets = shifted ? KVS_SHIFT_K : 0;
     kvs_tokenizer_free(t);
-    kvs_convert_options_init(&options);
-    options.config = &config;
+    kvsi_convert_request_init(&options);
+    options.how.config = &config;
     options.out = out;
-    options.tokenizer = tokenizer;
-    options.overwrite = 1;
-    options.format = format;
-    return kvs_convert(&options, err);
+    options.how.tokenizer = tokenizer;
+    options.how.overwrite = 1;
+    options.how.format = format;
+    return kvsi_convert(&options, err);
 }
 
 static void expect_round_trip(const char *tokenizer, const char *name, int shifted)
@@ -119,7 +120,8 @@ static char *learn_byte_level(void)
     char *corpus = write_text("corpus.txt", "the cat sat on the mat the other cat sat too 12345 "
                                             "don't don't the cat's mat");
     char *path = kvsi_path_join(support_dir, "learned.json");
-    const kvs_tokenizer_training training = {.vocab = 290, .special = special, .specials = 1};
+    const kvs_tokenizer_training training = {
+        .size = sizeof(kvs_tokenizer_training), .vocab = 290, .special = special, .specials = 1};
     kvs_tokenizer *t;
 
     assert_int_equal(kvs_tokenizer_train(&t, (const char *const *)&corpus, 1, &training, NULL),

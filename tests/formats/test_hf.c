@@ -1,6 +1,7 @@
 /* config.json: Hugging Face's files are read, our files are read back, and what cannot be run
  * correctly is refused by key. */
 #include "formats/hf.h"
+#include "formats/weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +85,7 @@ static void check_same_attention(const kvs_model_config *a, const kvs_model_conf
     assert_int_equal(a->shift.init, b->shift.init);
     assert_int_equal(a->shift.window, b->shift.window);
     assert_int_equal(a->positions, b->positions);
-    if (a->positions == KVS_POSITIONS_ROPE)
+    if (a->positions == KVSI_POSITIONS_ROPE)
         assert_true(a->rope_base == b->rope_base);
     assert_true(a->rotary_fraction == b->rotary_fraction);
     assert_int_equal(a->slopes, b->slopes);
@@ -194,24 +195,24 @@ static void the_shift_is_read(void **state)
                         " \"kvshift\": {\"targets\": \"qkv\", \"form\": \"clamp\", \"window\": 3,"
                         " \"init\": \"uniform\"}}");
     assert_int_equal(config.shift.targets, KVS_SHIFT_Q | KVS_SHIFT_K | KVS_SHIFT_V);
-    assert_int_equal(config.shift.form, KVS_SHIFT_CLAMP);
+    assert_int_equal(config.shift.form, KVSI_SHIFT_CLAMP);
     assert_int_equal(config.shift.window, 3);
     check_good(&config, "{\"kvshift\": {\"targets\": \"k\", \"form\": \"gate\"}}");
     assert_int_equal(config.shift.targets, KVS_SHIFT_K);
-    assert_int_equal(config.shift.form, KVS_SHIFT_GATE);
+    assert_int_equal(config.shift.form, KVSI_SHIFT_GATE);
     assert_int_equal(config.shift.window, 1);
 }
 
 static void a_plain_gpt2_is_read(void **state)
 {
-    const kvs_model_config defaults = {.body = KVS_BODY_GPT2,
+    const kvs_model_config defaults = {.body = KVSI_BODY_GPT2,
                                        .vocab = 100,
                                        .dim = 48,
                                        .ffn = 192,
                                        .layers = 3,
                                        .heads = 6,
                                        .context = 1024,
-                                       .positions = KVS_POSITIONS_LEARNED,
+                                       .positions = KVSI_POSITIONS_LEARNED,
                                        .rope_base = 100000,
                                        .tied = 1,
                                        .dropout_embedding = 0.1,
@@ -249,9 +250,9 @@ static void our_own_gpt2_is_read(void **state)
     (void)state;
     check_good_gpt2(&config, "{\"model_type\": \"kvshift\", \"kvshift\": {\"body\": \"gpt2\","
                              " \"targets\": \"kv\", \"kv_heads\": 2}}");
-    assert_int_equal(config.body, KVS_BODY_GPT2);
+    assert_int_equal(config.body, KVSI_BODY_GPT2);
     assert_int_equal(config.kv_heads, 2);
-    assert_int_equal(config.positions, KVS_POSITIONS_LEARNED);
+    assert_int_equal(config.positions, KVSI_POSITIONS_LEARNED);
     assert_int_equal(config.shift.targets, KVS_SHIFT_K | KVS_SHIFT_V);
 }
 
@@ -380,7 +381,7 @@ static void lists_are_bounded(void **state)
     kvs_err err = {.message = ""};
 
     (void)state;
-    for (int i = 0; i < KVS_SLOPES_MAX + 1; i++)
+    for (int i = 0; i < KVSI_SLOPES_MAX + 1; i++)
         json_array_append_new(slopes, json_real(0.5));
     json_object_set_new(object, "kvshift",
                         json_pack("{s:s, s:o}", "positions", "alibi", "slopes", slopes));
@@ -474,18 +475,18 @@ static void a_plain_gpt2_is_written_plainly(void **state)
 #define LLAMA_SIZES                                                                                \
     .vocab = 30, .dim = 48, .layers = 5, .heads = 4, .ffn = 7, .context = 11, .norm_eps = 1e-3,    \
     .init_std = 0.3, .rope_base = 1234.5
-#define GPT2_SIZES LLAMA_SIZES, .body = KVS_BODY_GPT2
+#define GPT2_SIZES LLAMA_SIZES, .body = KVSI_BODY_GPT2
 #define SWITCHES                                                                                   \
     .no_residual = 1, .no_mlp = 1, .no_norm = 1, .unit_embeddings = 1, .score_scale = 0.75
 #define DROPOUT .dropout_embedding = 0.1, .dropout_attention = 0.2, .dropout_residual = 0.3
 #define SLIDING                                                                                    \
     .sliding_window = 9, .sliding_layers = 1 << 4 | 1 << 1, .sliding_heads = 8,                    \
     .sliding_kv_heads = 4
-#define ALIBI .positions = KVS_POSITIONS_ALIBI, .slopes = 4, .slope = {0.5, 0.1, 1e-3, 2}
+#define ALIBI .positions = KVSI_POSITIONS_ALIBI, .slopes = 4, .slope = {0.5, 0.1, 1e-3, 2}
 #define SHIFT(what, how, start, reach)                                                             \
     .shift = {.targets = (what),                                                                   \
-              .form = KVS_SHIFT_##how,                                                             \
-              .init = KVS_SHIFT_INIT_##start,                                                      \
+              .form = KVSI_SHIFT_##how,                                                            \
+              .init = KVSI_SHIFT_INIT_##start,                                                     \
               .window = (reach)}
 
 /* Together they set every setting to a value other than its default, for both bodies. */
@@ -494,17 +495,17 @@ static const kvs_model_config various[] = {
     {LLAMA_SIZES, .tied = 1, .kv_heads = 2, DROPOUT},
     {LLAMA_SIZES, SHIFT(KVS_SHIFT_K, FREE, SOFTMAX, 3), SLIDING, .rotary_fraction = 1.0 / 3},
     {LLAMA_SIZES, SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, GATE, UNIFORM, 1), ALIBI, SWITCHES},
-    {LLAMA_SIZES, .head = KVS_HEAD_NORMALISED, .sliding_window = 3, .kv_heads = 2},
-    {LLAMA_SIZES, .head = KVS_HEAD_NONE, .positions = KVS_POSITIONS_LEARNED,
+    {LLAMA_SIZES, .head = KVSI_HEAD_NORMALISED, .sliding_window = 3, .kv_heads = 2},
+    {LLAMA_SIZES, .head = KVSI_HEAD_NONE, .positions = KVSI_POSITIONS_LEARNED,
      .identity_projections = 1},
-    {LLAMA_SIZES, .positions = KVS_POSITIONS_NONE},
-    {GPT2_SIZES, .positions = KVS_POSITIONS_LEARNED, .tied = 1},
-    {GPT2_SIZES, .positions = KVS_POSITIONS_LEARNED, .tied = 1, .kv_heads = 2, DROPOUT},
+    {LLAMA_SIZES, .positions = KVSI_POSITIONS_NONE},
+    {GPT2_SIZES, .positions = KVSI_POSITIONS_LEARNED, .tied = 1},
+    {GPT2_SIZES, .positions = KVSI_POSITIONS_LEARNED, .tied = 1, .kv_heads = 2, DROPOUT},
     {GPT2_SIZES, SHIFT(KVS_SHIFT_V, CHANNEL, IDENTITY, 2), SLIDING, .rotary_fraction = 1.0 / 3},
     {GPT2_SIZES, SHIFT(KVS_SHIFT_K | KVS_SHIFT_V | KVS_SHIFT_Q, DATA, UNIFORM, 1), ALIBI, SWITCHES},
-    {GPT2_SIZES, SHIFT(KVS_SHIFT_K, HARD, UNIFORM, 1), .head = KVS_HEAD_NONE,
-     .positions = KVS_POSITIONS_NONE, .identity_projections = 1},
-    {GPT2_SIZES, .positions = KVS_POSITIONS_LEARNED, .head = KVS_HEAD_NORMALISED},
+    {GPT2_SIZES, SHIFT(KVS_SHIFT_K, HARD, UNIFORM, 1), .head = KVSI_HEAD_NONE,
+     .positions = KVSI_POSITIONS_NONE, .identity_projections = 1},
+    {GPT2_SIZES, .positions = KVSI_POSITIONS_LEARNED, .head = KVSI_HEAD_NORMALISED},
 };
 
 enum { VARIOUS = sizeof various / sizeof *various };
@@ -524,10 +525,10 @@ static void written_files_come_back(void **state)
         kvs_err err;
 
         if (kvsi_hf_config_write(&config, path, &err) != KVS_OK ||
-            kvs_model_config_load(&back, path, &err) != KVS_OK)
+            kvsi_model_config_load(&back, path, &err) != KVS_OK)
             fail_msg("configuration %zu: %s", i, err.message);
         check_same(&back, &config);
-        assert_int_equal(kvs_model_config_load(&back, dir, &err), KVS_OK);
+        assert_int_equal(kvsi_model_config_load(&back, dir, &err), KVS_OK);
         check_same(&back, &config);
     }
     unlink(path);
@@ -606,7 +607,7 @@ static void a_foreign_file_is_read(void **state)
         print_message("needs data/tinystories656K-hf/config.json below $KVSHIFT_SHARED\n");
         skip();
     }
-    if (kvs_model_config_load(&config, path, &err) != KVS_OK)
+    if (kvsi_model_config_load(&config, path, &err) != KVS_OK)
         fail_msg("%s", err.message);
     check_same(&config, &expected);
 }

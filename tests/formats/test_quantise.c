@@ -2,6 +2,7 @@
  * exactly the rounded ones, the file's metadata, and refusals. */
 #include "base/files.h"
 #include "base/memory.h"
+#include "convert/convert.h"
 #include "formats/gguf.h"
 #include "model_files.h"
 
@@ -46,25 +47,25 @@ static void keep_remark(void *user, const char *text)
     snprintf(remark, sizeof remark, "%s", text);
 }
 
-static kvs_convert_options options_for(kvs_dtype dtype)
+static kvsi_convert_request options_for(kvs_dtype dtype)
 {
-    kvs_convert_options options;
+    kvsi_convert_request options;
 
-    kvs_convert_options_init(&options);
+    kvsi_convert_request_init(&options);
     options.in = dir;
     options.out = out;
-    options.dtype = dtype;
-    options.overwrite = 1;
-    options.remark = keep_remark;
+    options.how.dtype = dtype;
+    options.how.overwrite = 1;
+    options.how.notice = keep_remark;
     return options;
 }
 
-static void convert(const kvs_convert_options *options)
+static void convert(const kvsi_convert_request *options)
 {
     kvs_err err;
 
     remark[0] = '\0';
-    if (kvs_convert(options, &err) != KVS_OK)
+    if (kvsi_convert(options, &err) != KVS_OK)
         fail_msg("%s", err.message);
 }
 
@@ -73,7 +74,9 @@ static kvs_model *open_output(void)
     kvs_model *model = NULL;
     kvs_err err;
 
-    if (kvs_model_open(&model, rt, out, &err) != KVS_OK)
+    if (kvs_model_load(&model, rt, out,
+                       &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
+                       &err) != KVS_OK)
         fail_msg("%s", err.message);
     return model;
 }
@@ -141,7 +144,7 @@ static const struct {
      {.vocab = 19, .dim = 64, .ffn = 40, .context = 16},
      "2 of 23 tensors are F16, because their rows are not whole blocks of 32: "
      "'model.layers.0.mlp.down_proj.weight' has rows of 40"},
-    {{.positions = KVS_POSITIONS_LEARNED},
+    {{.positions = KVSI_POSITIONS_LEARNED},
      {.vocab = 19, .dim = 64, .ffn = 32, .context = 16},
      NULL},
 };
@@ -157,7 +160,7 @@ static void blocks_are_rounded_once(void **state)
 
         assert_int_equal(kvs_model_save(model, dir, NULL), KVS_OK);
         for (size_t t = 0; t < TYPES; t++) {
-            const kvs_convert_options options = options_for(types[t].dtype);
+            const kvsi_convert_request options = options_for(types[t].dtype);
 
             convert(&options);
             assert_string_equal(remark, models[i].remark ? models[i].remark : "");
@@ -180,7 +183,7 @@ static void files_say_their_type(void **state)
     (void)state;
     assert_int_equal(kvs_model_save(model, dir, NULL), KVS_OK);
     for (size_t i = 0; i < 3; i++) {
-        const kvs_convert_options options = options_for(plain[i].dtype);
+        const kvsi_convert_request options = options_for(plain[i].dtype);
 
         convert(&options);
         assert_int_equal(key_of_output("general.file_type"), plain[i].file_type);
@@ -193,15 +196,15 @@ static void files_say_their_type(void **state)
 static void blocks_can_be_converted_again(void **state)
 {
     const kvs_model_config config = support_config(&models[1].config, &models[1].sizes);
-    kvs_convert_options options = options_for(KVS_DTYPE_Q8_0);
+    kvsi_convert_request options = options_for(KVS_DTYPE_Q8_0);
     kvs_model *model, *found, *again;
     char *plain = kvsi_path_join(dir, "plain");
     kvs_err err;
 
     (void)state;
     options.in = NULL;
-    options.config = &config;
-    options.seed = 6;
+    options.how.config = &config;
+    options.how.seed = 6;
     convert(&options);
     assert_int_equal(kvs_model_create(&model, rt, &config, 6, NULL), KVS_OK);
     expect_output(model, KVSI_Q8_0);
@@ -210,7 +213,7 @@ static void blocks_can_be_converted_again(void **state)
     options.out = plain;
     convert(&options);
     found = open_output();
-    if (kvs_model_load(&again, rt, plain, &err) != KVS_OK)
+    if (kvs_model_load(&again, rt, plain, NULL, &err) != KVS_OK)
         fail_msg("%s", err.message);
     for (size_t i = 0; i < found->layout.count; i++) {
         const kvsi_parameter *p = &found->layout.list[i];
@@ -228,11 +231,11 @@ static void blocks_can_be_converted_again(void **state)
 
 /* ---- refusals ---- */
 
-static void expect_refusal(const kvs_convert_options *options, kvs_status status, const char *text)
+static void expect_refusal(const kvsi_convert_request *options, kvs_status status, const char *text)
 {
     kvs_err err = {.message = ""};
 
-    assert_int_equal(kvs_convert(options, &err), status);
+    assert_int_equal(kvsi_convert(options, &err), status);
     if (!strstr(err.message, text))
         fail_msg("'%s' does not contain '%s'", err.message, text);
     assert_false(kvsi_file_exists(options->out));
@@ -242,7 +245,7 @@ static void formats_without_blocks_refuse_them(void **state)
 {
     char *folder = kvsi_path_join(dir, "folder"), *llama2c = kvsi_path_join(dir, "model.bin");
     kvs_model *model = small_model(rt, 1);
-    kvs_convert_options options = options_for(KVS_DTYPE_Q8_0);
+    kvsi_convert_request options = options_for(KVS_DTYPE_Q8_0);
 
     (void)state;
     assert_int_equal(kvs_model_save(model, dir, NULL), KVS_OK);
@@ -268,7 +271,7 @@ static void numbers_that_blocks_cannot_hold_are_named(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         for (size_t t = 0; t < TYPES; t++) {
-            const kvs_convert_options options = options_for(types[t].dtype);
+            const kvsi_convert_request options = options_for(types[t].dtype);
 
             numbers[p->count - 1] = bad[i][t];
             assert_int_equal(kvs_model_write_tensor(model, p->name, numbers, p->count, NULL),

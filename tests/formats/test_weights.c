@@ -57,7 +57,7 @@ static void expect_tensor(const kvs_model *found, const kvs_model *expected,
     float *a = tensor_numbers(expected, p, 0), *b = kvsi_alloc(p->count, sizeof *b);
 
     round_trip(a, p->count, dtype);
-    assert_int_equal(kvs_model_read_tensor(found, p->name, b, p->count, NULL), KVS_OK);
+    assert_int_equal(kvs_model_read_tensor(b, p->count, found, p->name, NULL), KVS_OK);
     if (memcmp(a, b, p->count * sizeof *a) != 0)
         fail_msg("tensor '%s' differs", p->name);
     kvsi_free(a);
@@ -97,7 +97,7 @@ static void run_model(float *logits, const kvs_model *model)
     kvs_session *session;
 
     support_fill_ids(ids, 16, 3, vocab);
-    assert_int_equal(kvs_session_create(&session, model, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&session, model, NULL, NULL), KVS_OK);
     assert_int_equal(kvs_session_feed(session, ids, chunk, logits, NULL), KVS_OK);
     assert_int_equal(kvs_session_feed(session, ids + chunk, 1, logits + vocab, NULL), KVS_OK);
     kvs_session_free(session);
@@ -124,10 +124,12 @@ static void expect_model(fixture *f, const char *path, const kvs_model *expected
     kvs_model *loaded = NULL, *opened = NULL;
     kvs_err err;
 
-    if (kvs_model_load(&loaded, f->rt, path, &err) != KVS_OK ||
-        kvs_model_open(&opened, f->rt, path, &err) != KVS_OK)
+    if (kvs_model_load(&loaded, f->rt, path, NULL, &err) != KVS_OK ||
+        kvs_model_load(&opened, f->rt, path,
+                       &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
+                       &err) != KVS_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(kvs_model_config_load(&config, path, NULL), KVS_OK);
+    assert_int_equal(kvsi_model_config_load(&config, path, NULL), KVS_OK);
     expect_config(&config, &expected->config);
     expect_tensors(loaded, expected, dtype, vectors_too);
     expect_tensors(opened, expected, dtype, vectors_too);
@@ -159,8 +161,8 @@ static void write_config(const fixture *f, const kvs_model *model)
 static void expect_description(const char *path, const char *format, const char *dtype,
                                size_t files)
 {
-    kvs_model_check_result check;
-    kvs_model_info info;
+    kvs_model_check_result check = {.size = sizeof(kvs_model_check_result)};
+    kvs_model_info info = {.size = sizeof(kvs_model_info)};
 
     assert_int_equal(kvs_model_describe(&info, path, NULL), KVS_OK);
     assert_string_equal(info.format, format);
@@ -372,8 +374,8 @@ static void gpt2_prefixes(void **state)
     kvs_model_config config;
     kvs_model *model;
 
-    kvs_model_config_init(&config);
-    kvs_model_config_set_body(&config, KVS_BODY_GPT2);
+    kvsi_model_config_init(&config);
+    kvsi_model_config_set_body(&config, KVSI_BODY_GPT2);
     config.vocab = 7;
     config.dim = 8;
     config.heads = 2;
@@ -561,8 +563,10 @@ static void expect_eos(const fixture *f, const char *path, const int32_t *expect
     const int32_t *ids;
     kvs_err err;
 
-    if (kvs_model_load(&models[0], f->rt, path, &err) != KVS_OK ||
-        kvs_model_open(&models[1], f->rt, path, &err) != KVS_OK)
+    if (kvs_model_load(&models[0], f->rt, path, NULL, &err) != KVS_OK ||
+        kvs_model_load(&models[1], f->rt, path,
+                       &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
+                       &err) != KVS_OK)
         fail_msg("%s", err.message);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(kvs_model_eos(models[i], &ids), count);
@@ -641,7 +645,7 @@ static void last_tokens_of_gguf(void **state)
 static void a_number_that_is_none_is_found(void **state)
 {
     fixture *f = *state;
-    kvs_model_check_result check;
+    kvs_model_check_result check = {.size = sizeof(kvs_model_check_result)};
     kvsi_text file = {0};
     size_t last;
     char *path;

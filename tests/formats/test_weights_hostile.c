@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "formats/hf.h"
+#include "kvshift/kvshift_lab.h"
 #include "model_files.h"
 
 #include <stdlib.h>
@@ -42,9 +43,9 @@ static int tear_down(void **state)
 
 /* ---- refusals ---- */
 
-typedef kvs_status loader(kvs_model **out, kvs_runtime *rt, const char *path, kvs_err *err);
-
-static loader *const loaders[] = {kvs_model_load, kvs_model_open};
+/* Loaded into memory, and mapped. */
+static const kvs_load_options loaders[] = {{.size = sizeof(kvs_load_options)},
+                                           {.size = sizeof(kvs_load_options), .mapped = 1}};
 
 enum { LOADERS = sizeof loaders / sizeof *loaders };
 
@@ -54,7 +55,7 @@ static void expect_refusal_of(fixture *f, const char *path, const char *text)
         kvs_model *model = NULL;
         kvs_err err = {.message = ""};
 
-        if (loaders[i](&model, f->rt, path, &err) == KVS_OK)
+        if (kvs_model_load(&model, f->rt, path, &loaders[i], &err) == KVS_OK)
             fail_msg("a file was loaded that should fail with: %s", text);
         assert_null(model);
         if (!strstr(err.message, text))
@@ -87,7 +88,7 @@ static void expect_survival(fixture *f, size_t step)
         for (size_t i = 0; i < LOADERS; i++) {
             kvs_model *model = NULL;
 
-            assert_int_not_equal(loaders[i](&model, f->rt, path, NULL), KVS_OK);
+            assert_int_not_equal(kvs_model_load(&model, f->rt, path, &loaders[i], NULL), KVS_OK);
             assert_null(model);
         }
         kvsi_free(path);

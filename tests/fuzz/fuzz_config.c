@@ -22,17 +22,17 @@ kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
 {
     kvs_model_config config;
     kvs_model_sizes sizes;
-    kvs_model_info info;
+    kvs_model_info info = {.size = sizeof(kvs_model_info)};
     kvs_status st;
 
     fuzz_write("config.json", data, size);
     kvs_model_describe(&info, "config.json", NULL);
-    st = kvs_model_config_load(&config, "config.json", err);
+    st = kvsi_model_config_load(&config, "config.json", err);
     if (st != KVS_OK)
         return st;
     write_and_read(&config);
-    kvs_session_bytes(&config, 0);
-    return kvs_model_config_sizes(&config, &sizes, err);
+    kvs_session_bytes(&config, NULL);
+    return kvs_model_config_sizes(&sizes, &config, err);
 }
 
 /* A valid input: a configuration of ours. */
@@ -61,16 +61,16 @@ void fuzz_seeds(void)
     seed_own("sliding",
              &(kvs_model_config){SUPPORT_SHIFT(KVS_SHIFT_V, CHANNEL, 1), .sliding_window = 3,
                                  .sliding_layers = 2, .sliding_heads = 2, .sliding_kv_heads = 1});
-    seed_own("slopes", &(kvs_model_config){.positions = KVS_POSITIONS_ALIBI,
+    seed_own("slopes", &(kvs_model_config){.positions = KVSI_POSITIONS_ALIBI,
                                            .slopes = 4,
                                            .slope = {0.5, 0.25, 0.125, 1},
-                                           .head = KVS_HEAD_NORMALISED});
-    seed_own("gpt2", &(kvs_model_config){.body = KVS_BODY_GPT2,
-                                         .positions = KVS_POSITIONS_LEARNED,
+                                           .head = KVSI_HEAD_NORMALISED});
+    seed_own("gpt2", &(kvs_model_config){.body = KVSI_BODY_GPT2,
+                                         .positions = KVSI_POSITIONS_LEARNED,
                                          .tied = 1,
                                          .dropout_residual = 0.1});
     seed_own("odd", &(kvs_model_config){SUPPORT_SHIFT(KV, DATA, 1), .score_scale = 1,
-                                        .rotary_fraction = 0.5, .head = KVS_HEAD_NONE, .no_mlp = 1,
+                                        .rotary_fraction = 0.5, .head = KVSI_HEAD_NONE, .no_mlp = 1,
                                         .no_norm = 1, .no_residual = 1});
     fuzz_seed_text("llama", "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\","
                             "\"vocab_size\": 32000, \"hidden_size\": 64, \"intermediate_size\": 99,"

@@ -1,6 +1,7 @@
 /* A corpus folder: corpus.json, shards and tokenizer. */
 #include "base/files.h"
 #include "base/memory.h"
+#include "data/corpus.h"
 #include "fuzz.h"
 
 #include <string.h>
@@ -20,16 +21,16 @@ static void seed(const char *name, double valid, uint64_t shard_tokens)
     static const char text[] = "one<|endoftext|>two, three<|endoftext|>four";
     const char *const file = "text.txt";
     kvsi_text input = {0};
-    kvs_corpus_plan plan;
+    kvsi_corpus_plan plan;
 
     fuzz_write(file, text, strlen(text));
-    kvs_corpus_plan_init(&plan);
+    kvsi_corpus_plan_init(&plan);
     plan.files = &file;
     plan.count = 1;
-    plan.valid = valid;
-    plan.shard_tokens = shard_tokens;
-    plan.overwrite = 1;
-    fuzz_expect(kvs_corpus_build(&plan, "built", NULL) == KVS_OK, "a corpus can be built");
+    plan.how.valid = valid;
+    plan.how.shard_tokens = shard_tokens;
+    plan.how.overwrite = 1;
+    fuzz_expect(kvsi_corpus_build(&plan, "built", NULL) == KVS_OK, "a corpus can be built");
     for (size_t i = 0; names[i]; i++) {
         char *path = kvsi_path_join("built", names[i]);
 

@@ -80,10 +80,10 @@ void fuzz_seeds(void)
     seed("plain", &(kvs_model_config){.tied = 1}, KVSI_F32);
     seed("shifted", &(kvs_model_config){SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)},
          KVSI_F16);
-    seed("gpt2", &(kvs_model_config){.body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED},
+    seed("gpt2", &(kvs_model_config){.body = KVSI_BODY_GPT2, .positions = KVSI_POSITIONS_LEARNED},
          KVSI_F32);
     seed("data",
-         &(kvs_model_config){SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1), .positions = KVS_POSITIONS_ALIBI,
+         &(kvs_model_config){SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1), .positions = KVSI_POSITIONS_ALIBI,
                              .sliding_window = 2},
          KVSI_BF16);
     seed_baichuan();

@@ -5,6 +5,7 @@
 #include "base/folders.h"
 #include "base/memory.h"
 #include "fuzz.h"
+#include "train/trainer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,18 +16,18 @@ static const char *const names[] = {CHECKPOINT "state.json",  CHECKPOINT "optimi
                                     CHECKPOINT "config.json", "run/train.jsonl",
                                     "run/samples.jsonl",      NULL};
 
-static const kvs_task *task(void)
+static const kvs_data *task(void)
 {
-    static kvs_task *made;
-    kvs_ngram_config config;
+    static kvs_data *made;
+    kvsi_ngram_config config;
 
     if (made)
         return made;
-    kvs_ngram_config_init(&config);
+    kvsi_ngram_config_init(&config);
     config.alphabet = 2;
     config.pairs = 2;
     config.answers = 2;
-    fuzz_expect(kvs_ngram_create(&made, &config, NULL) == KVS_OK, "there is a task");
+    fuzz_expect(kvsi_ngram_create(&made, &config, NULL) == KVS_OK, "there is a task");
     return made;
 }
 
@@ -34,19 +35,17 @@ static kvs_status train(kvs_resume resume, kvs_err *err)
 {
     kvs_model *model = fuzz_model(
         &(kvs_model_config){SUPPORT_SHIFT(KVS_SHIFT_K, FREE, 1), .no_mlp = 1, .tied = 1});
-    kvs_train_job job = {.model = model,
-                         .task = task(),
-                         .eval_sequences = 1,
-                         .out = "run",
-                         .checkpoint_every = resume == KVS_RESUME_NEVER,
-                         .resume = resume};
-    kvs_train_result result;
+    kvsi_train_job job = {.model = model, .task = task(), .out = "run", .resume = resume};
+    kvs_train_result result = {.size = sizeof(kvs_train_result)};
     kvs_status st;
 
-    kvs_train_config_init(&job.config);
+    kvsi_train_config_init(&job.config);
+    job.config.eval_sequences = 1;
+    job.config.checkpoint_every = resume == KVS_RESUME_NEVER;
+    job.config.keep = 0;
     job.config.steps = 1;
     job.config.batch = 1;
-    st = kvs_train(&job, &result, err);
+    st = kvsi_train(&job, &result, err);
     kvs_model_free(model);
     return st;
 }

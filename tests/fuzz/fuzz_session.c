@@ -24,11 +24,11 @@ static void go_on(kvs_session *session)
     const int32_t id = 1;
     kvs_session *fork;
 
-    if (kvs_session_fork(&fork, session, 0, NULL) == KVS_OK)
+    if (kvs_session_copy(&fork, session, SIZE_MAX, NULL, NULL) == KVS_OK)
         kvs_session_feed(fork, &id, 1, logits, NULL);
     kvs_session_free(fork);
     if (kvs_session_length(session) > 0) {
-        kvs_session_logits(session, logits, NULL);
+        kvs_session_logits(logits, session, NULL);
         kvs_session_rewind(session, kvs_session_length(session) - 1, NULL);
     }
     kvs_session_feed(session, &id, 1, logits, NULL);
@@ -38,7 +38,7 @@ static void go_on(kvs_session *session)
 static kvs_status load(kvs_err *err)
 {
     kvs_session *session;
-    const kvs_status st = kvs_session_load(&session, model(), "file", 0, err);
+    const kvs_status st = kvs_session_load(&session, model(), "file", NULL, err);
 
     if (st == KVS_OK)
         go_on(session);
@@ -81,11 +81,11 @@ kvs_status fuzz_run(const char *data, size_t size, kvs_err *err)
 static void seed(const char *name, size_t length, kvs_dtype cache)
 {
     static const int32_t ids[] = {0, 1, 2, 3, 4, 3};
-    const kvs_session_options options = {.cache = cache};
+    const kvs_session_options options = {.size = sizeof(kvs_session_options), .cache = cache};
     kvs_session *session;
     kvsi_text input = {0};
 
-    fuzz_expect(kvs_session_create_with(&session, model(), &options, NULL) == KVS_OK &&
+    fuzz_expect(kvs_session_create(&session, model(), &options, NULL) == KVS_OK &&
                     kvs_session_feed(session, ids, length, NULL, NULL) == KVS_OK &&
                     kvs_session_save(session, "saved", NULL) == KVS_OK,
                 "a session can be saved");

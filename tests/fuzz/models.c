@@ -10,7 +10,8 @@
 kvs_runtime *fuzz_runtime(void)
 {
     static kvs_runtime *rt;
-    const kvs_runtime_options options = {.threads = 1, .cpu_level = "reference"};
+    const kvs_runtime_options options = {
+        .size = sizeof(kvs_runtime_options), .threads = 1, .cpu_level = "reference"};
 
     if (!rt)
         fuzz_expect(kvs_runtime_create(&rt, &options, NULL) == KVS_OK, "there is a runtime");
@@ -42,7 +43,10 @@ static void feed(const kvs_model *model)
     float *logits = kvsi_alloc(kvs_model_logit_count(model), sizeof *logits);
     kvs_session *session;
 
-    if (kvs_session_create(&session, model, count, NULL) == KVS_OK)
+    if (kvs_session_create(
+            &session, model,
+            &(kvs_session_options){.size = sizeof(kvs_session_options), .capacity = count},
+            NULL) == KVS_OK)
         kvs_session_feed(session, ids, count, logits, NULL);
     kvs_session_free(session);
     kvsi_free(logits);
@@ -50,17 +54,19 @@ static void feed(const kvs_model *model)
 
 kvs_status fuzz_use_model(const char *path, kvs_err *err)
 {
-    kvs_model_check_result checked;
+    kvs_model_check_result checked = {.size = sizeof(kvs_model_check_result)};
     kvs_model_config config;
-    kvs_model_info info;
+    kvs_model_info info = {.size = sizeof(kvs_model_info)};
     kvs_model *model, *opened;
     kvs_status st;
 
-    kvs_model_config_load(&config, path, NULL);
+    kvsi_model_config_load(&config, path, NULL);
     kvs_model_describe(&info, path, NULL);
     kvs_model_check(&checked, path, NULL);
-    st = kvs_model_load(&model, fuzz_runtime(), path, err);
-    fuzz_expect(kvs_model_open(&opened, fuzz_runtime(), path, NULL) == st,
+    st = kvs_model_load(&model, fuzz_runtime(), path, NULL, err);
+    fuzz_expect(kvs_model_load(&opened, fuzz_runtime(), path,
+                               &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
+                               NULL) == st,
                 "a model that can be loaded can be opened, and no other");
     if (st == KVS_OK) {
         feed(model);

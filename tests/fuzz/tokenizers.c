@@ -14,9 +14,9 @@ static void use_detokenizer(const kvs_tokenizer *t, const int32_t *ids, size_t c
     if (kvs_detokenizer_create(&d, t, stops, 2, NULL) != KVS_OK)
         return;
     for (size_t i = 0; i < count; i++)
-        if (kvs_detokenizer_add(d, ids + i, 1, &text, &size, NULL) != KVS_OK)
+        if (kvs_detokenizer_add(&text, &size, d, ids + i, 1, NULL) != KVS_OK)
             break;
-    kvs_detokenizer_finish(d, &text, &size, NULL);
+    kvs_detokenizer_finish(&text, &size, d, NULL);
     kvs_detokenizer_free(d);
 }
 
@@ -26,17 +26,17 @@ static void use_text(const kvs_tokenizer *t, const char *text, size_t size)
     size_t count, decoded_size, context_count;
     char *decoded;
 
-    if (kvs_tokenizer_encode(t, text, size, 0, &ids, &count, NULL) == KVS_OK) {
+    if (kvs_tokenizer_encode(&ids, &count, t, text, size, 0, NULL) == KVS_OK) {
         for (size_t i = 0; i < count; i++)
             fuzz_expect(ids[i] >= 0 && (size_t)ids[i] < kvs_tokenizer_vocab(t),
                         "ids are within the vocabulary");
-        if (kvs_tokenizer_decode(t, ids, count, &decoded, &decoded_size, NULL) == KVS_OK)
+        if (kvs_tokenizer_decode(&decoded, &decoded_size, t, ids, count, NULL) == KVS_OK)
             kvs_text_free(decoded);
         use_detokenizer(t, ids, count);
         kvs_ids_free(ids);
     }
-    if (kvs_tokenizer_encode_pair(t, text, size / 2, text + size / 2, size - size / 2, &ids, &count,
-                                  &context_count, NULL) == KVS_OK)
+    if (kvs_tokenizer_encode_pair(&ids, &count, &context_count, t, text, size / 2, text + size / 2,
+                                  size - size / 2, NULL) == KVS_OK)
         kvs_ids_free(ids);
 }
 

@@ -1,4 +1,5 @@
 /* Choosing tokens, and the loss of a text. */
+#include "kvshift/kvshift_lab.h"
 #include "support.h"
 
 #include <math.h>
@@ -23,8 +24,12 @@ static void draw(double *share, const kvs_sampling *options)
 
 static kvs_sampling sampling(double temperature, size_t top_k, double top_p, double min_p)
 {
-    return (kvs_sampling){
-        .temperature = temperature, .top_k = top_k, .top_p = top_p, .min_p = min_p, .seed = 7};
+    return (kvs_sampling){.size = sizeof(kvs_sampling),
+                          .temperature = temperature,
+                          .top_k = top_k,
+                          .top_p = top_p,
+                          .min_p = min_p,
+                          .seed = 7};
 }
 
 /* The expected shares: softmax at the temperature over the tokens that are kept. */
@@ -223,7 +228,7 @@ static int set_up(void **state)
     fixture *f = test_malloc(sizeof *f);
     kvs_model_config config;
 
-    kvs_model_config_init(&config);
+    kvsi_model_config_init(&config);
     config.vocab = VOCAB;
     config.dim = 16;
     config.context = CONTEXT;
@@ -252,7 +257,7 @@ static double loss_of(const fixture *f, size_t start, size_t at)
     float row[VOCAB];
     double sum = 0;
 
-    assert_int_equal(kvs_session_create(&session, f->model, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&session, f->model, NULL, NULL), KVS_OK);
     assert_int_equal(kvs_session_feed(session, f->ids + start, at - start, row, NULL), KVS_OK);
     kvs_session_free(session);
     for (size_t v = 0; v < VOCAB; v++)

@@ -1,8 +1,14 @@
 /* Scores of continuations, compared with sessions, perplexity and one token at a time. */
+#include "kvshift/kvshift_lab.h"
 #include "support.h"
 
 #include <math.h>
 #include <string.h>
+
+typedef struct score_result {
+    double sum;
+    int greedy;
+} score_result;
 
 enum { VOCAB = 19, CONTEXT = 40, LENGTH = 33 };
 
@@ -18,7 +24,7 @@ static int set_up(void **state)
     fixture *f = test_malloc(sizeof *f);
     kvs_model_config config;
 
-    kvs_model_config_init(&config);
+    kvsi_model_config_init(&config);
     config.vocab = VOCAB;
     config.dim = 32;
     config.layers = 2;
@@ -29,7 +35,11 @@ static int set_up(void **state)
     f->rt = support_runtime(NULL);
     f->model = support_model(f->rt, &config, 11);
     support_fill_ids(f->ids, LENGTH, 3, VOCAB);
-    assert_int_equal(kvs_session_create(&f->session, f->model, LENGTH - 1, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&f->session, f->model,
+                                        &(kvs_session_options){.size = sizeof(kvs_session_options),
+                                                               .capacity = LENGTH - 1},
+                                        NULL),
+                     KVS_OK);
     *state = f;
     return 0;
 }
@@ -66,15 +76,15 @@ static void scores_are_those_of_a_session(void **state)
 {
     fixture *f = *state;
     double logprobs[2][LENGTH];
-    kvs_score_result result[2];
+    score_result result[2];
 
     for (size_t context = 1; context < LENGTH; context += 5) {
         double sum = 0;
         int greedy = 1;
 
         for (unsigned flags = 0; flags < 2; flags++)
-            assert_int_equal(kvs_score(f->session, f->ids, LENGTH, context, flags, logprobs[flags],
-                                       &result[flags], NULL),
+            assert_int_equal(kvs_score(&result[flags].sum, &result[flags].greedy, logprobs[flags],
+                                       f->session, f->ids, LENGTH, context, flags, NULL),
                              KVS_OK);
         for (size_t i = context; i < LENGTH; i++) {
             int32_t best;
@@ -97,10 +107,11 @@ static void the_sum_is_that_of_perplexity(void **state)
     fixture *f = *state;
     const kvs_perplexity_options options = {.window = CONTEXT, .stride = CONTEXT};
     kvs_perplexity_result ppl;
-    kvs_score_result score;
+    score_result score;
 
     assert_int_equal(kvs_perplexity(&ppl, f->model, f->ids, LENGTH, &options, NULL), KVS_OK);
-    assert_int_equal(kvs_score(f->session, f->ids, LENGTH, 1, 0, NULL, &score, NULL), KVS_OK);
+    assert_int_equal(
+        kvs_score(&score.sum, &score.greedy, NULL, f->session, f->ids, LENGTH, 1, 0, NULL), KVS_OK);
     assert_int_equal(ppl.tokens, LENGTH - 1);
     assert_true(fabs(score.sum + ppl.loss * (double)ppl.tokens) < 1e-5 * fabs(score.sum));
 }
@@ -115,7 +126,12 @@ static double expected_divergence(fixture *f, const kvs_model *reference, size_t
     for (int k = 0; k < 2; k++) {
         kvs_session *session;
 
-        assert_int_equal(kvs_session_create(&session, models[k], LENGTH, NULL), KVS_OK);
+        assert_int_equal(
+            kvs_session_create(
+                &session, models[k],
+                &(kvs_session_options){.size = sizeof(kvs_session_options), .capacity = LENGTH},
+                NULL),
+            KVS_OK);
         assert_int_equal(kvs_session_feed(session, f->ids, at, logits[k], NULL), KVS_OK);
         kvs_session_free(session);
     }
@@ -161,7 +177,7 @@ static void divergence_is_that_of_the_logits(void **state)
 static void the_likeliest_continuation_is_greedy(void **state)
 {
     fixture *f = *state;
-    kvs_score_result result;
+    score_result result;
     float logits[VOCAB];
 
     for (size_t i = 4; i < 12; i++) {
@@ -171,10 +187,14 @@ static void the_likeliest_continuation_is_greedy(void **state)
     }
     for (unsigned flags = 0; flags < 2; flags++) {
         f->ids[11] = kvs_logits_best(logits, VOCAB);
-        assert_int_equal(kvs_score(f->session, f->ids, 12, 4, flags, NULL, &result, NULL), KVS_OK);
+        assert_int_equal(
+            kvs_score(&result.sum, &result.greedy, NULL, f->session, f->ids, 12, 4, flags, NULL),
+            KVS_OK);
         assert_true(result.greedy);
         f->ids[11] = (f->ids[11] + 1) % VOCAB;
-        assert_int_equal(kvs_score(f->session, f->ids, 12, 4, flags, NULL, &result, NULL), KVS_OK);
+        assert_int_equal(
+            kvs_score(&result.sum, &result.greedy, NULL, f->session, f->ids, 12, 4, flags, NULL),
+            KVS_OK);
         assert_false(result.greedy);
     }
 }
@@ -183,28 +203,35 @@ static void what_cannot_be_scored_is_refused(void **state)
 {
     fixture *f = *state;
     int32_t more[LENGTH + 1];
-    kvs_score_result result;
+    score_result result;
     kvs_err err;
 
     memcpy(more, f->ids, sizeof f->ids);
     more[LENGTH] = 0;
-    assert_int_equal(kvs_score(f->session, more, LENGTH + 1, 3, 0, NULL, &result, &err),
-                     KVS_E_LIMIT);
+    assert_int_equal(
+        kvs_score(&result.sum, &result.greedy, NULL, f->session, more, LENGTH + 1, 3, 0, &err),
+        KVS_E_LIMIT);
     assert_string_equal(err.message,
                         "context and continuation have 34 tokens, the model takes at most 33");
-    assert_int_equal(kvs_score(f->session, more, 4, 0, 0, NULL, &result, &err), KVS_E_INVALID);
-    assert_int_equal(kvs_score(f->session, more, 4, 4, 0, NULL, &result, &err), KVS_E_INVALID);
-    assert_int_equal(kvs_score(f->session, more, 4, 3, 2, NULL, &result, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_score(&result.sum, &result.greedy, NULL, f->session, more, 4, 0, 0, &err),
+                     KVS_E_INVALID);
+    assert_int_equal(kvs_score(&result.sum, &result.greedy, NULL, f->session, more, 4, 4, 0, &err),
+                     KVS_E_INVALID);
+    assert_int_equal(kvs_score(&result.sum, &result.greedy, NULL, f->session, more, 4, 3, 2, &err),
+                     KVS_E_INVALID);
     for (unsigned flags = 0; flags < 2; flags++) {
         more[3] = VOCAB;
-        assert_int_equal(kvs_score(f->session, more, 4, 3, flags, NULL, &result, &err),
-                         KVS_E_INVALID);
+        assert_int_equal(
+            kvs_score(&result.sum, &result.greedy, NULL, f->session, more, 4, 3, flags, &err),
+            KVS_E_INVALID);
         assert_string_equal(err.message, "token 3 is id 19, expected 0 to 18");
-        assert_int_equal(kvs_score(f->session, more, 5, 3, flags, NULL, &result, &err),
-                         KVS_E_INVALID);
+        assert_int_equal(
+            kvs_score(&result.sum, &result.greedy, NULL, f->session, more, 5, 3, flags, &err),
+            KVS_E_INVALID);
         more[3] = -1;
-        assert_int_equal(kvs_score(f->session, more, 4, 3, flags, NULL, &result, &err),
-                         KVS_E_INVALID);
+        assert_int_equal(
+            kvs_score(&result.sum, &result.greedy, NULL, f->session, more, 4, 3, flags, &err),
+            KVS_E_INVALID);
     }
 }
 

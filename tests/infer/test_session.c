@@ -1,4 +1,6 @@
 /* The public session functions: chunks of any size give the same logits; limits are checked. */
+#include "config/config.h"
+#include "infer/session.h"
 #include "support.h"
 
 #include <math.h>
@@ -10,7 +12,7 @@ static kvs_model *make_model(kvs_runtime *rt)
 {
     kvs_model_config config;
 
-    kvs_model_config_init(&config);
+    kvsi_model_config_init(&config);
     config.vocab = VOCAB;
     config.dim = 32;
     config.heads = 4;
@@ -35,7 +37,7 @@ static int set_up(void **state)
     f->rt = support_runtime(NULL);
     f->model = make_model(f->rt);
     support_fill_ids(f->ids, LENGTH, 5, VOCAB);
-    assert_int_equal(kvs_session_create(&f->session, f->model, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&f->session, f->model, NULL, NULL), KVS_OK);
     *state = f;
     return 0;
 }
@@ -82,14 +84,23 @@ static void one_large_pass_gives_the_same_logits(void **state)
     kvs_runner *runner;
 
     feed_in_chunks(f, LENGTH, chunks);
-    assert_int_equal(kvs_runner_create(&runner, f->model, 1, LENGTH, NULL), KVS_OK);
-    assert_int_equal(kvs_runner_session(&session, runner, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_runner_create(&runner, f->model,
+                                       &(kvs_runner_options){.size = sizeof(kvs_runner_options),
+                                                             .sequences = 1,
+                                                             .tokens = LENGTH},
+                                       NULL),
+                     KVS_OK);
+    assert_int_equal(kvs_session_create(&session, runner->model,
+                                        &(kvs_session_options){.size = sizeof(kvs_session_options),
+                                                               .runner = runner},
+                                        NULL),
+                     KVS_OK);
     assert_int_equal(kvs_session_feed(session, f->ids, LENGTH, whole, NULL), KVS_OK);
     support_expect_close(whole, chunks, VOCAB, 1e-5, "one pass of %d tokens", LENGTH);
     assert_int_equal(kvs_session_rewind(session, 301, NULL), KVS_OK);
     assert_int_equal(kvs_session_rewind(f->session, 301, NULL), KVS_OK);
-    assert_int_equal(kvs_session_logits(session, whole, NULL), KVS_OK);
-    assert_int_equal(kvs_session_logits(f->session, chunks, NULL), KVS_OK);
+    assert_int_equal(kvs_session_logits(whole, session, NULL), KVS_OK);
+    assert_int_equal(kvs_session_logits(chunks, f->session, NULL), KVS_OK);
     support_expect_close(whole, chunks, VOCAB, 1e-5, "rewound");
     kvs_session_free(session);
     kvs_runner_free(runner);
@@ -131,7 +142,11 @@ static void bad_ids_and_capacities_are_refused(void **state)
     assert_non_null(strstr(err.message, "token 1 is id 29"));
     assert_int_equal(kvs_session_feed(f->session, negative, 1, NULL, &err), KVS_E_INVALID);
     assert_int_equal(kvs_session_length(f->session), 0);
-    assert_int_equal(kvs_session_create(&session, f->model, CONTEXT + 1, &err), KVS_E_LIMIT);
+    assert_int_equal(kvs_session_create(&session, f->model,
+                                        &(kvs_session_options){.size = sizeof(kvs_session_options),
+                                                               .capacity = CONTEXT + 1},
+                                        &err),
+                     KVS_E_LIMIT);
     assert_null(session);
 }
 
@@ -157,9 +172,17 @@ static void scores_are_those_of_the_logits(void **state)
 
     for (size_t i = 0; i < LENGTH; i++)
         targets[i] = i % 3 == 2 ? -1 : f->ids[(i + 1) % LENGTH];
-    assert_int_equal(
-        kvs_session_feed_scored(f->session, f->ids, LENGTH, targets, logprobs, best, NULL), KVS_OK);
-    assert_int_equal(kvs_session_logits(f->session, last, NULL), KVS_OK);
+    assert_int_equal(kvs_runner_feed(NULL,
+                                     &(kvs_feed){.size = sizeof(kvs_feed),
+                                                 .session = f->session,
+                                                 .ids = f->ids,
+                                                 .count = LENGTH,
+                                                 .targets = targets,
+                                                 .logprobs = logprobs,
+                                                 .best = best},
+                                     1, NULL),
+                     KVS_OK);
+    assert_int_equal(kvs_session_logits(last, f->session, NULL), KVS_OK);
     kvs_session_reset(f->session);
     for (size_t i = 0; i < LENGTH; i++) {
         int32_t expected;
@@ -173,8 +196,16 @@ static void scores_are_those_of_the_logits(void **state)
     }
     support_expect_close(last, logits, VOCAB, 1e-5, "logits after scoring");
     kvs_session_reset(f->session);
-    assert_int_equal(
-        kvs_session_feed_scored(f->session, f->ids, LENGTH, NULL, NULL, only_best, NULL), KVS_OK);
+    assert_int_equal(kvs_runner_feed(NULL,
+                                     &(kvs_feed){.size = sizeof(kvs_feed),
+                                                 .session = f->session,
+                                                 .ids = f->ids,
+                                                 .count = LENGTH,
+                                                 .targets = NULL,
+                                                 .logprobs = NULL,
+                                                 .best = only_best},
+                                     1, NULL),
+                     KVS_OK);
     assert_memory_equal(only_best, best, sizeof best);
 }
 
@@ -186,11 +217,19 @@ static void bad_targets_are_refused(void **state)
     float logits[VOCAB];
     kvs_err err;
 
-    assert_int_equal(kvs_session_feed_scored(f->session, f->ids, 2, targets, logprobs, NULL, &err),
+    assert_int_equal(kvs_runner_feed(NULL,
+                                     &(kvs_feed){.size = sizeof(kvs_feed),
+                                                 .session = f->session,
+                                                 .ids = f->ids,
+                                                 .count = 2,
+                                                 .targets = targets,
+                                                 .logprobs = logprobs,
+                                                 .best = NULL},
+                                     1, &err),
                      KVS_E_INVALID);
     assert_string_equal(err.message, "target 1 is id 29, expected at most 28");
     assert_int_equal(kvs_session_length(f->session), 0);
-    assert_int_equal(kvs_session_logits(f->session, logits, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_session_logits(logits, f->session, &err), KVS_E_INVALID);
 }
 
 int main(void)

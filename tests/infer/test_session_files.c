@@ -2,7 +2,9 @@
  * every value in a file is checked before it is used. */
 #include "base/files.h"
 #include "base/memory.h"
+#include "config/config.h"
 #include "formats/safetensors.h"
+#include "infer/session.h"
 #include "support.h"
 
 #include <stdio.h>
@@ -41,7 +43,7 @@ static int set_up(void **state)
     snprintf(f->path, sizeof f->path, "%s/a.session", f->dir);
     snprintf(f->other, sizeof f->other, "%s/b.session", f->dir);
     support_fill_ids(ids, LENGTH, 5, VOCAB);
-    assert_int_equal(kvs_session_create(&f->session, f->model, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&f->session, f->model, NULL, NULL), KVS_OK);
     assert_int_equal(kvs_session_feed(f->session, ids, LENGTH, NULL, NULL), KVS_OK);
     assert_true(kvs_session_earliest(f->session) > 1);
     assert_int_equal(kvs_session_save(f->session, f->path, NULL), KVS_OK);
@@ -68,7 +70,9 @@ static void expect_refusal(const fixture *f, const kvs_model *model, const char 
     const size_t live = kvsi_memory_live();
     kvs_session *session = f->session;
     kvs_err err = {0};
-    const kvs_status found = kvs_session_load(&session, model, path, capacity, &err);
+    const kvs_status found = kvs_session_load(
+        &session, model, path,
+        &(kvs_session_options){.size = sizeof(kvs_session_options), .capacity = capacity}, &err);
 
     if (found != status || !strstr(err.message, words))
         fail_msg("found %d '%s', expected %d '%s'", (int)found, err.message, (int)status, words);
@@ -86,12 +90,22 @@ static void a_loaded_session_goes_on_bit_for_bit(void **state)
     float expected[VOCAB], logits[VOCAB];
     kvs_runner *runner;
 
-    assert_int_equal(kvs_runner_create(&runner, f->model, 1, 0, NULL), KVS_OK);
+    assert_int_equal(
+        kvs_runner_create(&runner, f->model,
+                          &(kvs_runner_options){.size = sizeof(kvs_runner_options), .sequences = 1},
+                          NULL),
+        KVS_OK);
     assert_int_equal(kvs_session_feed(f->session, more, 3, expected, NULL), KVS_OK);
     for (size_t i = 0; i < sizeof capacities / sizeof *capacities; i++) {
         kvs_session *loaded;
 
-        assert_int_equal(kvs_runner_load(&loaded, runner, f->path, capacities[i], NULL), KVS_OK);
+        assert_int_equal(
+            kvs_session_load(&loaded, runner->model, f->path,
+                             &(kvs_session_options){.size = sizeof(kvs_session_options),
+                                                    .capacity = capacities[i],
+                                                    .runner = runner},
+                             NULL),
+            KVS_OK);
         assert_int_equal(kvs_session_length(loaded), LENGTH);
         assert_int_equal(kvs_session_capacity(loaded), capacities[i] ? capacities[i] : CONTEXT);
         assert_int_equal(kvs_session_feed(loaded, more, 3, logits, NULL), KVS_OK);
@@ -110,7 +124,7 @@ static void an_empty_session_can_be_saved(void **state)
 
     kvs_session_reset(f->session);
     assert_int_equal(kvs_session_save(f->session, f->other, NULL), KVS_OK);
-    assert_int_equal(kvs_session_load(&loaded, f->model, f->other, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_load(&loaded, f->model, f->other, NULL, NULL), KVS_OK);
     assert_int_equal(kvs_session_length(loaded), 0);
     assert_int_equal(kvs_session_feed(loaded, &id, 1, logits, NULL), KVS_OK);
     assert_int_equal(kvs_session_feed(f->session, &id, 1, expected, NULL), KVS_OK);
@@ -152,7 +166,7 @@ static void other_models_are_refused_by_name(void **state)
                    "its 'intermediate_size' is 40, this one's is 48");
     kvs_model_free(other);
     /* one value of the model itself */
-    assert_int_equal(kvs_model_read_tensor(f->model, "model.norm.weight", gain, 24, NULL), KVS_OK);
+    assert_int_equal(kvs_model_read_tensor(gain, 24, f->model, "model.norm.weight", NULL), KVS_OK);
     gain[7] += 1e-6f;
     assert_int_equal(kvs_model_write_tensor(f->model, "model.norm.weight", gain, 24, NULL), KVS_OK);
     expect_refusal(f, f->model, f->path, 0, KVS_E_INVALID, "is a session of other weights");
@@ -190,7 +204,7 @@ static void damage_is_found(void **state)
         kvs_session *loaded;
 
         write_bytes(f->other, bytes, cut);
-        assert_true(kvs_session_load(&loaded, f->model, f->other, 0, NULL) != KVS_OK);
+        assert_true(kvs_session_load(&loaded, f->model, f->other, NULL, NULL) != KVS_OK);
         assert_null(loaded);
     }
     for (size_t back = 1; back < size / 2; back += size / 50) { /* the second half is tensor data */
@@ -205,7 +219,7 @@ static void damage_is_found(void **state)
 
         bytes[at] = '7';
         write_bytes(f->other, bytes, size);
-        if (kvs_session_load(&loaded, f->model, f->other, 0, NULL) == KVS_OK) {
+        if (kvs_session_load(&loaded, f->model, f->other, NULL, NULL) == KVS_OK) {
             const int32_t id = 1;
 
             assert_int_equal(kvs_session_feed(loaded, &id, 1, NULL, NULL), KVS_OK);
@@ -331,7 +345,7 @@ static void lies_are_refused(void **state)
         kvs_err err = {0};
 
         write_lie(f, &lies[i]);
-        if (kvs_session_load(&session, f->model, f->other, 0, &err) == KVS_OK ||
+        if (kvs_session_load(&session, f->model, f->other, NULL, &err) == KVS_OK ||
             !strstr(err.message, lies[i].words))
             fail_msg("case %zu: found '%s', expected '%s'", i, err.message, lies[i].words);
         assert_null(session);

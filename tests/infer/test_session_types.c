@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "family.h"
 #include "formats/hf.h"
+#include "kvshift/kvshift_lab.h"
 #include "model_files.h"
 #include "walk.h"
 
@@ -12,6 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+typedef struct score_result {
+    double sum;
+    int greedy;
+} score_result;
 
 enum { VOCAB = 19, DIM = 64, CONTEXT = 140 };
 
@@ -67,7 +73,9 @@ static kvs_model *open_as(kvs_runtime *rt, const kvs_model *model, uint32_t type
 
     put_gguf(&file, model, plain ? "llama" : "kvshift", plain ? NULL : config, type);
     kvsi_free(write_file(dir, "model.gguf", file.data, file.length));
-    if (kvs_model_open(&opened, rt, model_path, &err) != KVS_OK)
+    if (kvs_model_load(&opened, rt, model_path,
+                       &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
+                       &err) != KVS_OK)
         fail_msg("%s", err.message);
     kvsi_text_release(&file);
     free(config);
@@ -209,10 +217,10 @@ static int free_model(void **state)
 
 static kvs_session *session_with(const fixture *f, kvs_dtype cache)
 {
-    const kvs_session_options options = {.cache = cache};
+    const kvs_session_options options = {.size = sizeof(kvs_session_options), .cache = cache};
     kvs_session *s = NULL;
 
-    assert_int_equal(kvs_session_create_with(&s, f->model, &options, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&s, f->model, &options, NULL), KVS_OK);
     return s;
 }
 
@@ -238,7 +246,7 @@ static void perplexity_sees_the_same_halves(void **state)
     kvs_perplexity_options options = {.window = CONTEXT, .stride = CONTEXT};
     kvs_perplexity_result result[2];
     double logprobs[CONTEXT - 1];
-    kvs_score_result score;
+    score_result score;
 
     for (int i = 0; i < 2; i++) {
         kvs_session *s = session_with(f, i ? KVS_DTYPE_F16 : KVS_DTYPE_F32);
@@ -246,7 +254,8 @@ static void perplexity_sees_the_same_halves(void **state)
         options.cache = i ? KVS_DTYPE_F16 : KVS_DTYPE_F32;
         assert_int_equal(kvs_perplexity(&result[i], f->model, f->ids, CONTEXT, &options, NULL),
                          KVS_OK);
-        assert_int_equal(kvs_score(s, f->ids, CONTEXT, 1, 0, logprobs, &score, NULL), KVS_OK);
+        assert_int_equal(
+            kvs_score(&score.sum, &score.greedy, logprobs, s, f->ids, CONTEXT, 1, 0, NULL), KVS_OK);
         assert_true(fabs(result[i].loss + score.sum / (CONTEXT - 1)) < 1e-5);
         kvs_session_free(s);
     }
@@ -259,20 +268,25 @@ static void perplexity_sees_the_same_halves(void **state)
 static void half_the_memory_and_as_planned(void **state)
 {
     fixture *f = *state;
-    const kvs_session_options halves = {.cache = KVS_DTYPE_F16};
+    const kvs_session_options halves = {.size = sizeof(kvs_session_options),
+                                        .cache = KVS_DTYPE_F16};
     const uint64_t cache = (uint64_t)2 * CONTEXT * f->model->config.layers * 2 *
                            (f->model->config.dim / f->model->config.heads) * sizeof(float);
     const size_t live = kvsi_memory_live();
-    const uint64_t planned = kvs_session_bytes_with(&f->model->config, &halves);
+    const uint64_t planned = kvs_session_bytes(&f->model->config, &halves);
     kvs_session_options options = halves;
     kvs_session *s;
 
-    assert_int_equal(kvs_session_bytes(&f->model->config, 0) - planned, cache / 2);
-    assert_int_equal(kvs_runner_create(&options.runner, f->model, 1, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_bytes(&f->model->config, NULL) - planned, cache / 2);
+    assert_int_equal(
+        kvs_runner_create(&options.runner, f->model,
+                          &(kvs_runner_options){.size = sizeof(kvs_runner_options), .sequences = 1},
+                          NULL),
+        KVS_OK);
     {
         const size_t before = kvsi_memory_live();
 
-        assert_int_equal(kvs_session_create_with(&s, f->model, &options, NULL), KVS_OK);
+        assert_int_equal(kvs_session_create(&s, f->model, &options, NULL), KVS_OK);
         assert_in_range(kvsi_memory_live() - before, planned, planned + 512);
     }
     kvs_session_free(s);
@@ -289,8 +303,8 @@ static void files_and_forks_keep_the_type(void **state)
 
     assert_int_equal(kvs_session_feed(s, f->ids, 70, NULL, NULL), KVS_OK);
     assert_int_equal(kvs_session_save(s, session_path, NULL), KVS_OK);
-    assert_int_equal(kvs_session_load(&loaded, f->model, session_path, 0, NULL), KVS_OK);
-    assert_int_equal(kvs_session_fork(&fork, s, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_load(&loaded, f->model, session_path, NULL, NULL), KVS_OK);
+    assert_int_equal(kvs_session_copy(&fork, s, SIZE_MAX, NULL, NULL), KVS_OK);
     assert_int_equal(kvs_session_feed(s, f->ids, 1, logits[0], NULL), KVS_OK);
     assert_int_equal(kvs_session_feed(loaded, f->ids, 1, logits[1], NULL), KVS_OK);
     assert_int_equal(kvs_session_feed(fork, f->ids, 1, logits[2], NULL), KVS_OK);
@@ -325,10 +339,11 @@ static void files_that_lie_about_the_type_are_refused(void **state)
     assert_int_equal(kvs_session_feed(s, f->ids, 9, NULL, NULL), KVS_OK);
     assert_int_equal(kvs_session_save(s, session_path, NULL), KVS_OK);
     patch_file(session_path, "\"cache\":\"F16\"", "\"cache\":\"F32\"");
-    assert_int_equal(kvs_session_load(&loaded, f->model, session_path, 0, &err), KVS_E_FORMAT);
+    assert_int_equal(kvs_session_load(&loaded, f->model, session_path, NULL, &err), KVS_E_FORMAT);
     assert_non_null(strstr(err.message, "tensor 'layers.0.k' has type F16, expected F32"));
     patch_file(session_path, "\"cache\":\"F32\"", "\"cache\":\"F99\"");
-    assert_int_equal(kvs_session_load(&loaded, f->model, session_path, 0, &err), KVS_E_UNSUPPORTED);
+    assert_int_equal(kvs_session_load(&loaded, f->model, session_path, NULL, &err),
+                     KVS_E_UNSUPPORTED);
     assert_non_null(strstr(err.message, "has a cache of 'F99', expected F32 or F16"));
     assert_null(loaded);
     kvs_session_free(s);
@@ -338,15 +353,19 @@ static void other_types_and_other_runners_are_refused(void **state)
 {
     fixture *f = *state;
     kvs_model *other = support_model(f->rt, &f->model->config, 3);
-    kvs_session_options options = {.cache = KVS_DTYPE_Q8_0};
+    kvs_session_options options = {.size = sizeof(kvs_session_options), .cache = KVS_DTYPE_Q8_0};
     kvs_session *s;
     kvs_err err;
 
-    assert_int_equal(kvs_session_create_with(&s, f->model, &options, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_session_create(&s, f->model, &options, &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "(f32) or"));
     options.cache = KVS_DTYPE_F16;
-    assert_int_equal(kvs_runner_create(&options.runner, other, 1, 0, NULL), KVS_OK);
-    assert_int_equal(kvs_session_create_with(&s, f->model, &options, &err), KVS_E_INVALID);
+    assert_int_equal(
+        kvs_runner_create(&options.runner, other,
+                          &(kvs_runner_options){.size = sizeof(kvs_runner_options), .sequences = 1},
+                          NULL),
+        KVS_OK);
+    assert_int_equal(kvs_session_create(&s, f->model, &options, &err), KVS_E_INVALID);
     assert_string_equal(err.message, "the runner is another model's");
     assert_null(s);
     kvs_runner_free(options.runner);
@@ -358,15 +377,19 @@ static void both_types_share_a_pass(void **state)
 {
     fixture *f = *state;
     float alone[2][VOCAB], together[2][VOCAB];
-    kvs_session_options options = {0};
+    kvs_session_options options = {.size = sizeof(kvs_session_options)};
     kvs_session *s[2];
     kvs_runner *runner;
 
-    assert_int_equal(kvs_runner_create(&runner, f->model, 2, 0, NULL), KVS_OK);
+    assert_int_equal(
+        kvs_runner_create(&runner, f->model,
+                          &(kvs_runner_options){.size = sizeof(kvs_runner_options), .sequences = 2},
+                          NULL),
+        KVS_OK);
     options.runner = runner;
     for (int i = 0; i < 2; i++) {
         options.cache = i ? KVS_DTYPE_F16 : KVS_DTYPE_F32;
-        assert_int_equal(kvs_session_create_with(&s[i], f->model, &options, NULL), KVS_OK);
+        assert_int_equal(kvs_session_create(&s[i], f->model, &options, NULL), KVS_OK);
         assert_int_equal(kvs_session_feed(s[i], f->ids, 90, alone[i], NULL), KVS_OK);
         kvs_session_reset(s[i]);
     }

@@ -2,7 +2,9 @@
  * sequence: they equal those of its tokens fed at once. */
 #include "base/files.h"
 #include "base/memory.h"
+#include "config/config.h"
 #include "family.h"
+#include "infer/session.h"
 #include "walk.h"
 
 #include <stdio.h>
@@ -125,7 +127,7 @@ static void a_wide_window_forgets_token_by_token(void **state)
 
     (void)state;
     kvsi_random_init(&random, 7, KVSI_RANDOM_DATA, 4);
-    assert_int_equal(kvs_session_create(&t.session, model, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&t.session, model, NULL, NULL), KVS_OK);
     tracked_feed(&t, 760, &random);
     assert_int_equal(kvs_session_earliest(t.session), 1);
     for (size_t i = 0; i < 60; i++)
@@ -157,7 +159,12 @@ static void check_company(const kvs_model *model, const char *name)
     for (size_t s = 0; s < COMPANY; s++)
         all[s].truth = &truth;
     kvsi_random_init(&random, 9, KVSI_RANDOM_DATA, 2);
-    assert_int_equal(kvs_runner_create(&runner, model, 4, 50, NULL), KVS_OK);
+    assert_int_equal(
+        kvs_runner_create(
+            &runner, model,
+            &(kvs_runner_options){.size = sizeof(kvs_runner_options), .sequences = 4, .tokens = 50},
+            NULL),
+        KVS_OK);
     for (size_t round = 0; round < ROUNDS; round++) {
         const size_t changed = below(&random, COMPANY);
 
@@ -170,11 +177,19 @@ static void check_company(const kvs_model *model, const char *name)
 
             if (!t->session) {
                 t->length = 0;
-                assert_int_equal(kvs_runner_session(&t->session, runner, 0, NULL), KVS_OK);
+                assert_int_equal(
+                    kvs_session_create(&t->session, runner->model,
+                                       &(kvs_session_options){.size = sizeof(kvs_session_options),
+                                                              .runner = runner},
+                                       NULL),
+                    KVS_OK);
             }
             if (t->length + count > model->config.context)
                 tracked_rewind(t, kvs_session_earliest(t->session) + 1);
-            feeds[s] = (kvs_feed){.session = t->session, .count = count, .logits = logits[s]};
+            feeds[s] = (kvs_feed){.size = sizeof(kvs_feed),
+                                  .session = t->session,
+                                  .count = count,
+                                  .logits = logits[s]};
             feeds[s].ids = t->ids + t->length;
             tracked_draw(t, count, &random);
         }
@@ -185,7 +200,7 @@ static void check_company(const kvs_model *model, const char *name)
             tracked_expect(&all[s], "a round in company");
             if (feeds[s].count == 0)
                 continue;
-            assert_int_equal(kvs_session_logits(all[s].session, again, NULL), KVS_OK);
+            assert_int_equal(kvs_session_logits(again, all[s].session, NULL), KVS_OK);
             support_expect_close(logits[s], again, VOCAB, LIMIT, "%s: logits handed out", name);
         }
     }
@@ -213,12 +228,20 @@ static void check_forks(const kvs_model *model, const char *name)
     assert_non_null(all);
     all[0].truth = &truth;
     kvsi_random_init(&random, 5, KVSI_RANDOM_DATA, 3);
-    assert_int_equal(kvs_session_create(&all[0].session, model, 100, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&all[0].session, model,
+                                        &(kvs_session_options){.size = sizeof(kvs_session_options),
+                                                               .capacity = 100},
+                                        NULL),
+                     KVS_OK);
     tracked_feed(&all[0], 67, &random);
     for (size_t i = 1; i < FORKS; i++) {
         all[i] = all[0];
-        assert_int_equal(kvs_session_fork(&all[i].session, all[0].session, 70 + 30 * i, NULL),
-                         KVS_OK);
+        assert_int_equal(
+            kvs_session_copy(&all[i].session, all[0].session, SIZE_MAX,
+                             &(kvs_session_options){.size = sizeof(kvs_session_options),
+                                                    .capacity = 70 + 30 * i},
+                             NULL),
+            KVS_OK);
         assert_int_equal(kvs_session_capacity(all[i].session), 70 + 30 * i);
         tracked_expect(&all[i], "a fork with another capacity");
     }
@@ -262,7 +285,8 @@ static void threads_give_the_same_bits(void **state)
     (void)state;
     support_fill_ids(ids, CONTEXT, 3, VOCAB);
     for (int run = 0; run < RUNS; run++) {
-        const kvs_runtime_options options = {.threads = run + 1};
+        const kvs_runtime_options options = {.size = sizeof(kvs_runtime_options),
+                                             .threads = run + 1};
         kvs_session *first, *second;
         kvs_runner *runner;
         kvs_runtime *rt;
@@ -270,12 +294,21 @@ static void threads_give_the_same_bits(void **state)
 
         assert_int_equal(kvs_runtime_create(&rt, &options, NULL), KVS_OK);
         model = small_model(rt, 5);
-        assert_int_equal(kvs_runner_create(&runner, model, 2, 0, NULL), KVS_OK);
-        assert_int_equal(kvs_runner_session(&first, runner, 0, NULL), KVS_OK);
+        assert_int_equal(kvs_runner_create(&runner, model,
+                                           &(kvs_runner_options){.size = sizeof(kvs_runner_options),
+                                                                 .sequences = 2},
+                                           NULL),
+                         KVS_OK);
+        assert_int_equal(
+            kvs_session_create(
+                &first, runner->model,
+                &(kvs_session_options){.size = sizeof(kvs_session_options), .runner = runner},
+                NULL),
+            KVS_OK);
         kvs_session_feed(first, ids, 590, logits[run][0], NULL);
         assert_int_equal(kvs_session_rewind(first, 550, NULL), KVS_OK);
-        kvs_session_logits(first, logits[run][1], NULL);
-        assert_int_equal(kvs_session_fork(&second, first, 0, NULL), KVS_OK);
+        kvs_session_logits(logits[run][1], first, NULL);
+        assert_int_equal(kvs_session_copy(&second, first, SIZE_MAX, NULL, NULL), KVS_OK);
         kvs_session_feed(second, ids, 3, logits[run][2], NULL);
         assert_int_equal(
             kvs_runner_feed(
@@ -308,9 +341,18 @@ static int set_up(void **state)
     f->rt = support_runtime(NULL);
     f->model = small_model(f->rt, 5);
     support_fill_ids(f->ids, CONTEXT, 5, VOCAB);
-    assert_int_equal(kvs_runner_create(&f->runner, f->model, 3, 0, NULL), KVS_OK);
+    assert_int_equal(
+        kvs_runner_create(&f->runner, f->model,
+                          &(kvs_runner_options){.size = sizeof(kvs_runner_options), .sequences = 3},
+                          NULL),
+        KVS_OK);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(kvs_runner_session(&f->sessions[i], f->runner, 0, NULL), KVS_OK);
+        assert_int_equal(
+            kvs_session_create(
+                &f->sessions[i], f->runner->model,
+                &(kvs_session_options){.size = sizeof(kvs_session_options), .runner = f->runner},
+                NULL),
+            KVS_OK);
         assert_int_equal(kvs_session_feed(f->sessions[i], f->ids + i, 500, NULL, NULL), KVS_OK);
     }
     *state = f;
@@ -342,8 +384,11 @@ static void steps_do_not_allocate(void **state)
         kvs_feed feeds[3];
 
         for (size_t s = 0; s < 3; s++)
-            feeds[s] = (kvs_feed){
-                .session = f->sessions[s], .ids = f->ids + i, .count = 1, .logits = logits[s]};
+            feeds[s] = (kvs_feed){.size = sizeof(kvs_feed),
+                                  .session = f->sessions[s],
+                                  .ids = f->ids + i,
+                                  .count = 1,
+                                  .logits = logits[s]};
         feeds[1].targets = f->ids + i;
         feeds[1].logprobs = &logprob;
         feeds[2].best = &best;
@@ -351,7 +396,7 @@ static void steps_do_not_allocate(void **state)
     }
     assert_int_equal(kvs_session_rewind(f->sessions[0], 560, NULL), KVS_OK);
     assert_int_equal(kvs_session_feed(f->sessions[0], f->ids, 1, logits[0], NULL), KVS_OK);
-    assert_int_equal(kvs_session_logits(f->sessions[0], logits[1], NULL), KVS_OK);
+    assert_int_equal(kvs_session_logits(logits[1], f->sessions[0], NULL), KVS_OK);
     kvs_session_reset(f->sessions[0]);
     assert_int_equal(kvsi_memory_allocations(), before);
 }
@@ -365,8 +410,9 @@ static void a_mistake_in_one_changes_none(void **state)
     kvs_err err;
 
     for (size_t s = 0; s < 3; s++) {
-        assert_int_equal(kvs_session_logits(f->sessions[s], before[s], NULL), KVS_OK);
-        feeds[s] = (kvs_feed){.session = f->sessions[s], .ids = f->ids, .count = 10};
+        assert_int_equal(kvs_session_logits(before[s], f->sessions[s], NULL), KVS_OK);
+        feeds[s] = (kvs_feed){
+            .size = sizeof(kvs_feed), .session = f->sessions[s], .ids = f->ids, .count = 10};
     }
     feeds[1].ids = bad;
     feeds[1].count = 2;
@@ -381,7 +427,7 @@ static void a_mistake_in_one_changes_none(void **state)
     assert_string_equal(err.message, "sequence 2: 101 tokens do not fit: 500 of 600 are taken");
     for (size_t s = 0; s < 3; s++) {
         assert_int_equal(kvs_session_length(f->sessions[s]), 500);
-        assert_int_equal(kvs_session_logits(f->sessions[s], after, NULL), KVS_OK);
+        assert_int_equal(kvs_session_logits(after, f->sessions[s], NULL), KVS_OK);
         assert_memory_equal(after, before[s], sizeof after);
     }
     assert_int_equal(kvs_runner_feed(f->runner, feeds, 0, &err), KVS_OK);
@@ -392,10 +438,10 @@ static void sessions_of_other_models_are_refused(void **state)
     fixture *f = *state;
     kvs_model *other = small_model(f->rt, 5);
     kvs_session *stranger;
-    kvs_feed feed = {.ids = f->ids, .count = 1};
+    kvs_feed feed = {.size = sizeof(kvs_feed), .ids = f->ids, .count = 1};
     kvs_err err;
 
-    assert_int_equal(kvs_session_create(&stranger, other, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&stranger, other, NULL, NULL), KVS_OK);
     feed.session = stranger;
     assert_int_equal(kvs_runner_feed(f->runner, &feed, 1, &err), KVS_E_INVALID);
     assert_string_equal(err.message, "sequence 0 is a session of another model");
@@ -411,18 +457,26 @@ static void bad_rewinds_and_forks_are_refused(void **state)
     float before[VOCAB], after[VOCAB];
     kvs_err err;
 
-    assert_int_equal(kvs_session_logits(s, before, NULL), KVS_OK);
+    assert_int_equal(kvs_session_logits(before, s, NULL), KVS_OK);
     assert_true(earliest > 1 && earliest <= 500 - 64); /* rows were dropped, but not too many */
     assert_int_equal(kvs_session_rewind(s, 501, &err), KVS_E_INVALID);
     assert_string_equal(err.message, "cannot rewind to 501 tokens, there are 500");
     assert_int_equal(kvs_session_rewind(s, earliest - 1, &err), KVS_E_LIMIT);
     assert_non_null(strstr(err.message, "of 500, a sliding window of 5 leaves enough"));
-    assert_int_equal(kvs_session_fork(&copy, s, 499, &err), KVS_E_LIMIT);
+    assert_int_equal(kvs_session_copy(&copy, s, SIZE_MAX,
+                                      &(kvs_session_options){.size = sizeof(kvs_session_options),
+                                                             .capacity = 499},
+                                      &err),
+                     KVS_E_LIMIT);
     assert_string_equal(err.message, "a fork for 499 tokens of a session that has 500");
     assert_null(copy);
-    assert_int_equal(kvs_session_fork(&copy, s, CONTEXT + 1, &err), KVS_E_LIMIT);
+    assert_int_equal(kvs_session_copy(&copy, s, SIZE_MAX,
+                                      &(kvs_session_options){.size = sizeof(kvs_session_options),
+                                                             .capacity = CONTEXT + 1},
+                                      &err),
+                     KVS_E_LIMIT);
     assert_int_equal(kvs_session_length(s), 500);
-    assert_int_equal(kvs_session_logits(s, after, NULL), KVS_OK);
+    assert_int_equal(kvs_session_logits(after, s, NULL), KVS_OK);
     assert_memory_equal(after, before, sizeof after);
     assert_int_equal(kvs_session_rewind(s, 0, &err), KVS_OK);
     assert_int_equal(kvs_session_earliest(s), 1);
@@ -434,8 +488,17 @@ static void a_runner_needs_room(void **state)
     kvs_runner *runner;
     kvs_err err;
 
-    assert_int_equal(kvs_runner_create(&runner, f->model, 0, 0, &err), KVS_E_INVALID);
-    assert_int_equal(kvs_runner_create(&runner, f->model, 5, 4, &err), KVS_E_INVALID);
+    assert_int_equal(
+        kvs_runner_create(&runner, f->model,
+                          &(kvs_runner_options){.size = sizeof(kvs_runner_options), .sequences = 0},
+                          &err),
+        KVS_E_INVALID);
+    assert_int_equal(
+        kvs_runner_create(
+            &runner, f->model,
+            &(kvs_runner_options){.size = sizeof(kvs_runner_options), .sequences = 5, .tokens = 4},
+            &err),
+        KVS_E_INVALID);
     assert_null(runner);
 }
 
@@ -445,18 +508,23 @@ static void memory_is_as_planned(void **state)
     fixture *f = *state;
     kvs_model_config config = f->model->config;
     const size_t live = kvsi_memory_live();
-    const uint64_t planned = kvs_session_bytes(&config, 0);
+    const uint64_t planned = kvs_session_bytes(&config, NULL);
     kvs_session *s;
     uint64_t before;
 
-    assert_int_equal(kvs_runner_session(&s, f->runner, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&s, f->runner->model,
+                                        &(kvs_session_options){.size = sizeof(kvs_session_options),
+                                                               .runner = f->runner},
+                                        NULL),
+                     KVS_OK);
     assert_in_range(kvsi_memory_live() - live, planned, planned + 512); /* and the handle */
     kvs_session_free(s);
     assert_int_equal(kvsi_memory_live(), live);
-    before = kvs_session_bytes(&config, 1 << 16);
+    before = kvs_session_bytes(
+        &config, &(kvs_session_options){.size = sizeof(kvs_session_options), .capacity = 1 << 16});
     config.context = 1 << 20;
     config.shift.targets = 0;
-    assert_true(kvs_session_bytes(&config, 0) < before + (1 << 20) * sizeof(int32_t));
+    assert_true(kvs_session_bytes(&config, NULL) < before + (1 << 20) * sizeof(int32_t));
 }
 
 #define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

@@ -1,6 +1,7 @@
 /* Benchmarks: operations of a step against counts by hand, medians, and a profile that changes no
  * result and accounts for the whole step. */
 #include "base/memory.h"
+#include "bench/models.h"
 #include "bench/probe.h"
 #include "bench/repeat_task.h"
 #include "bench/samples.h"
@@ -33,31 +34,31 @@ static const struct {
 
 enum { MODELS = sizeof models / sizeof *models };
 
-static kvs_bench_train_options options_of(const char *name, unsigned targets)
+static kvsi_bench_model model_of(const char *name, unsigned targets)
 {
-    kvs_bench_train_options o = {0};
+    kvsi_bench_model model;
     kvs_err err;
 
-    if (kvs_bench_model_get(&o.model, name, &err) != KVS_OK)
+    if (kvsi_bench_model_get(&model, name, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    o.model.config.shift.targets = targets;
-    return o;
+    model.config.shift.targets = targets;
+    return model;
 }
 
 /* As in the benchmark: from a plan, without creating the model. */
-static double flops_per_token(const kvs_bench_train_options *o)
+static double flops_per_token(const kvsi_bench_model *model)
 {
     kvs_runtime *rt = support_runtime(NULL);
     kvs_train_config train;
-    kvs_task *task;
+    kvs_data *task;
     kvs_plan plan;
     kvs_err err;
 
-    kvs_train_config_init(&train);
-    assert_int_equal(kvsi_repeat_task_create(&task, &o->model, NULL, &err), KVS_OK);
-    if (kvs_train_plan(&plan, rt, &o->model.config, task, &train, &err) != KVS_OK)
+    kvsi_train_config_init(&train);
+    assert_int_equal(kvsi_repeat_task_create(&task, model, NULL, &err), KVS_OK);
+    if (kvs_train_plan(&plan, rt, &model->config, task, &train, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
     return plan.flops_per_token;
 }
@@ -69,8 +70,8 @@ static void operations_are_as_counted_by_hand(void **state)
         const double layer = models[i].q + models[i].k + models[i].v + models[i].o + models[i].mlp;
         const double expected = 6 * (models[i].layers * layer + models[i].head) +
                                 6 * models[i].layers * models[i].dim * models[i].length;
-        const kvs_bench_train_options plain = options_of(models[i].name, 0);
-        const kvs_bench_train_options kv = options_of(models[i].name, KVS_SHIFT_K | KVS_SHIFT_V);
+        const kvsi_bench_model plain = model_of(models[i].name, 0);
+        const kvsi_bench_model kv = model_of(models[i].name, KVS_SHIFT_K | KVS_SHIFT_V);
 
         print_message("%s: %.3f MFLOP per token\n", models[i].name, expected * 1e-6);
         assert_true(fabs(expected * 1e-6 / models[i].mega - 1) <
@@ -182,13 +183,12 @@ static void a_profile_changes_nothing_and_misses_nothing(void **state)
 {
     enum { STEPS = 3 };
     kvs_runtime *rt = support_runtime(NULL);
-    kvs_bench_train_options o = options_of("tiny", KVS_SHIFT_K | KVS_SHIFT_V);
+    const kvsi_bench_model model = model_of("tiny", KVS_SHIFT_K | KVS_SHIFT_V);
+    kvs_bench_train_options o = {.config = &model.config, .batch = 2, .length = 32};
     kvs_bench_train_result plain, profiled;
     double flops = 0;
 
     (void)state;
-    o.model.batch = 2;
-    o.model.length = 32;
     o.alone = 1;
     plain = train(rt, &o, STEPS);
     o.profile = 1;
@@ -213,12 +213,11 @@ static void a_profile_changes_nothing_and_misses_nothing(void **state)
 static void the_unshifted_model_takes_turns(void **state)
 {
     kvs_runtime *rt = support_runtime(NULL);
-    kvs_bench_train_options o = options_of("tiny", KVS_SHIFT_K | KVS_SHIFT_V);
+    const kvsi_bench_model model = model_of("tiny", KVS_SHIFT_K | KVS_SHIFT_V);
+    kvs_bench_train_options o = {.config = &model.config, .batch = 1, .length = 16};
     kvs_bench_train_result r;
 
     (void)state;
-    o.model.batch = 1;
-    o.model.length = 16;
     r = train(rt, &o, 4);
     assert_int_equal(r.rounds, 4);
     assert_true(r.unshifted.best > 0 && r.unshifted.median >= r.unshifted.best);
@@ -231,12 +230,9 @@ static void the_unshifted_model_takes_turns(void **state)
 
 static void attention_is_measured(void **state)
 {
-    const kvs_bench_attention_options o = {.length = 96,
-                                           .head_size = 16,
-                                           .heads = 4,
-                                           .kv_heads = 2,
-                                           .shift = {.targets = KVS_SHIFT_K, .window = 1},
-                                           .rounds = 2};
+    const kvs_model_config shift = {.shift = {.targets = KVS_SHIFT_K, .window = 1}};
+    const kvs_bench_attention_options o = {
+        .length = 96, .head_size = 16, .heads = 4, .kv_heads = 2, .shift = &shift, .rounds = 2};
     kvs_bench_attention_options bad = o;
     kvs_runtime *rt = support_runtime(NULL);
     kvs_bench_attention a;

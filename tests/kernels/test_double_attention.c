@@ -21,7 +21,7 @@ static const kvsi_span ragged[] = {
 
 typedef struct shifting {
     unsigned targets;
-    kvs_shift_form form;
+    kvsi_shift_form form;
     size_t window;
 } shifting;
 
@@ -175,7 +175,7 @@ static void check_attention(const shifting *s, const setting *with, uint64_t see
     const question asked = ask(s, with, rotations);
 
     snprintf(o.name, sizeof o.name, "attention, shift %s %s window %zu, %s",
-             kvs_shift_targets_name(s->targets), kvs_shift_form_name(s->form), s->window,
+             kvsi_shift_targets_name(s->targets), kvsi_shift_form_name(s->form), s->window,
              with->name);
     if (form->gated)
         o.operands[4].count = TOKENS * shifted_heads(s);
@@ -184,7 +184,7 @@ static void check_attention(const shifting *s, const setting *with, uint64_t see
 
         o.operands[k + 1].count = n;
         t.x[k + 1] = differences_normal(&t, n);
-        if (s->form == KVS_SHIFT_CLAMP)
+        if (s->form == KVSI_SHIFT_CLAMP)
             set_clamped(t.x[k + 1], n);
     }
     t.asked = &asked;
@@ -205,7 +205,7 @@ static void attention_gradients_match_differences(void **state)
     (void)state;
     check_settings(&(shifting){0}, 0);
     for (size_t i = 0; i < ARRAY_SIZE(targets); i++)
-        for (kvs_shift_form form = 0; kvsi_form_get(form); form++)
+        for (kvsi_shift_form form = 0; kvsi_form_get(form); form++)
             for (size_t w = 1; w <= kvsi_form_get(form)->window_max; w++)
                 check_settings(&(shifting){targets[i], form, w}, 1000 * i + 100 * form + 10 * w);
 }
@@ -229,7 +229,7 @@ static void shift_by_hand(void **state)
                               .kv_heads = 1,
                               .head_size = 2,
                               .scale = 0.5,
-                              .v_shift = {KVS_SHIFT_FREE, 2, .parameters = taps},
+                              .v_shift = {KVSI_SHIFT_FREE, 2, .parameters = taps},
                               .sequences = 1,
                               .spans = &span,
                               .tokens = 3};
@@ -279,9 +279,9 @@ static void channel_hard_and_data_by_hand(void **state)
     const real numbers[] = {10, 1, 100, 2, -1, 1, 0, 3};
     /* a = 3/4, 1/2, 3/4 in head 0, 1/2, 1/4, 3/4 in head 1; other values are in between */
     const real l = log(3.0), gates[] = {99, l, 0, 99, 0, -l, 99, l, l};
-    const kvsi_shift channel = {KVS_SHIFT_CHANNEL, 1, .parameters = numbers};
-    const kvsi_shift hard = {KVS_SHIFT_HARD, 1, .parameters = NULL};
-    const kvsi_shift data = {KVS_SHIFT_DATA, 1, .gates = gates + 1, .gate_stride = 3};
+    const kvsi_shift channel = {KVSI_SHIFT_CHANNEL, 1, .parameters = numbers};
+    const kvsi_shift hard = {KVSI_SHIFT_HARD, 1, .parameters = NULL};
+    const kvsi_shift data = {KVSI_SHIFT_DATA, 1, .gates = gates + 1, .gate_stride = 3};
 
     (void)state;
     expect_shifted("channel", &channel,
@@ -308,7 +308,7 @@ static void expect_keys(const real *qkv, size_t head_size, size_t rotary, const 
                               .kv_heads = 1,
                               .head_size = head_size,
                               .scale = 1,
-                              .k_shift = {KVS_SHIFT_FREE, 1, .parameters = taps},
+                              .k_shift = {KVSI_SHIFT_FREE, 1, .parameters = taps},
                               .rotary = rotary,
                               .rotations = rotations,
                               .sequences = 1,

@@ -11,7 +11,7 @@
 
 enum { DRAWS = 200 };
 
-static void draw(double *taps, size_t window, kvs_shift_init init, uint64_t index)
+static void draw(double *taps, size_t window, kvsi_shift_init init, uint64_t index)
 {
     kvsi_random random;
 
@@ -23,13 +23,13 @@ static void draw(double *taps, size_t window, kvs_shift_init init, uint64_t inde
 static void uniform_taps_sum_to_one(void **state)
 {
     (void)state;
-    for (size_t window = 1; window <= KVS_SHIFT_WINDOW_MAX; window++) {
+    for (size_t window = 1; window <= KVSI_SHIFT_WINDOW_MAX; window++) {
         double least = 1, most = 0;
 
         for (uint64_t i = 0; i < DRAWS; i++) {
             double taps[KVSI_TAPS_MAX], sum = 0;
 
-            draw(taps, window, KVS_SHIFT_INIT_UNIFORM, i);
+            draw(taps, window, KVSI_SHIFT_INIT_UNIFORM, i);
             for (size_t j = 0; j <= window; j++)
                 sum += taps[j];
             assert_true(fabs(sum - 1) < 1e-15 * (double)(window + 1));
@@ -46,13 +46,13 @@ static void uniform_taps_sum_to_one(void **state)
 static void softmax_taps_are_positive_and_sum_to_one(void **state)
 {
     (void)state;
-    for (size_t window = 1; window <= KVS_SHIFT_WINDOW_MAX; window++) {
+    for (size_t window = 1; window <= KVSI_SHIFT_WINDOW_MAX; window++) {
         double means[KVSI_TAPS_MAX] = {0};
 
         for (uint64_t i = 0; i < DRAWS; i++) {
             double taps[KVSI_TAPS_MAX], sum = 0;
 
-            draw(taps, window, KVS_SHIFT_INIT_SOFTMAX, i);
+            draw(taps, window, KVSI_SHIFT_INIT_SOFTMAX, i);
             for (size_t j = 0; j <= window; j++) {
                 assert_true(taps[j] > 0);
                 sum += taps[j];
@@ -68,10 +68,10 @@ static void softmax_taps_are_positive_and_sum_to_one(void **state)
 static void identity_taps_are_exact(void **state)
 {
     (void)state;
-    for (size_t window = 1; window <= KVS_SHIFT_WINDOW_MAX; window++) {
+    for (size_t window = 1; window <= KVSI_SHIFT_WINDOW_MAX; window++) {
         double taps[KVSI_TAPS_MAX];
 
-        draw(taps, window, KVS_SHIFT_INIT_IDENTITY, 0);
+        draw(taps, window, KVSI_SHIFT_INIT_IDENTITY, 0);
         for (size_t j = 0; j <= window; j++)
             assert_true(taps[j] == (j == window ? 1 : 0));
     }
@@ -82,23 +82,23 @@ static void identity_taps_are_exact(void **state)
 static void numbers_of_a_head(void **state)
 {
     static const struct {
-        kvs_shift_form form;
+        kvsi_shift_form form;
         size_t window, expected; /* of a head of 8 channels */
     } cases[] = {
-        {KVS_SHIFT_FREE, 1, 2},  {KVS_SHIFT_FREE, 3, 4},     {KVS_SHIFT_GATE, 1, 1},
-        {KVS_SHIFT_CLAMP, 2, 3}, {KVS_SHIFT_CHANNEL, 1, 16}, {KVS_SHIFT_CHANNEL, 3, 32},
-        {KVS_SHIFT_DATA, 1, 0},  {KVS_SHIFT_HARD, 1, 0},
+        {KVSI_SHIFT_FREE, 1, 2},  {KVSI_SHIFT_FREE, 3, 4},     {KVSI_SHIFT_GATE, 1, 1},
+        {KVSI_SHIFT_CLAMP, 2, 3}, {KVSI_SHIFT_CHANNEL, 1, 16}, {KVSI_SHIFT_CHANNEL, 3, 32},
+        {KVSI_SHIFT_DATA, 1, 0},  {KVSI_SHIFT_HARD, 1, 0},
     };
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
         assert_int_equal(kvsi_form_get(cases[i].form)->params(cases[i].window, 8),
                          cases[i].expected);
-    assert_null(kvsi_form_get(KVS_SHIFT_HARD + 1));
+    assert_null(kvsi_form_get(KVSI_SHIFT_HARD + 1));
 }
 
 /* The taps that a head of a form uses, from a set of taps for all of its channels. */
-static void through_form(real *taps, kvs_shift_form which, const double *wanted, size_t window,
+static void through_form(real *taps, kvsi_shift_form which, const double *wanted, size_t window,
                          size_t head_size)
 {
     const kvsi_form *form = kvsi_form_get(which);
@@ -117,17 +117,17 @@ static void through_form(real *taps, kvs_shift_form which, const double *wanted,
 
 static void identity_comes_through_exactly(void **state)
 {
-    static const kvs_shift_form forms[] = {KVS_SHIFT_FREE, KVS_SHIFT_CLAMP, KVS_SHIFT_CHANNEL};
+    static const kvsi_shift_form forms[] = {KVSI_SHIFT_FREE, KVSI_SHIFT_CLAMP, KVSI_SHIFT_CHANNEL};
     enum { SIZE = 6 };
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
-        for (size_t window = 1; window <= KVS_SHIFT_WINDOW_MAX; window++) {
+        for (size_t window = 1; window <= KVSI_SHIFT_WINDOW_MAX; window++) {
             double wanted[KVSI_TAPS_MAX];
             real taps[KVSI_TAPS_MAX * SIZE];
 
             assert_true(kvsi_form_get(forms[i])->can_be_identity);
-            draw(wanted, window, KVS_SHIFT_INIT_IDENTITY, 0);
+            draw(wanted, window, KVSI_SHIFT_INIT_IDENTITY, 0);
             through_form(taps, forms[i], wanted, window, SIZE);
             for (size_t k = 0; k < (window + 1) * SIZE; k++)
                 assert_true(taps[k] == (k / SIZE == window ? 1 : 0));
@@ -142,13 +142,14 @@ static void gates_give_their_taps_back(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(currents); i++) {
-        through_form(taps, KVS_SHIFT_GATE, (const double[]){1 - currents[i], currents[i]}, 1, SIZE);
+        through_form(taps, KVSI_SHIFT_GATE, (const double[]){1 - currents[i], currents[i]}, 1,
+                     SIZE);
         for (size_t k = 0; k < SIZE; k++) {
             assert_true(fabs((double)taps[k] - (1 - currents[i])) < 1e-6);
             assert_true(fabs((double)taps[SIZE + k] - currents[i]) < 1e-6);
         }
     }
-    through_form(taps, KVS_SHIFT_GATE, (const double[]){1, 0}, 1, SIZE); /* not representable */
+    through_form(taps, KVSI_SHIFT_GATE, (const double[]){1, 0}, 1, SIZE); /* not representable */
     assert_true(taps[0] < 1 && taps[0] > 0.99f);
 }
 
@@ -162,15 +163,15 @@ static void taps_by_hand(void **state)
     real taps[8];
 
     (void)state;
-    kvsi_form_get(KVS_SHIFT_FREE)->taps(taps, three, 2, 2);
+    kvsi_form_get(KVSI_SHIFT_FREE)->taps(taps, three, 2, 2);
     assert_memory_equal(taps, unchanged, sizeof unchanged);
-    kvsi_form_get(KVS_SHIFT_CLAMP)->taps(taps, three, 2, 2);
+    kvsi_form_get(KVSI_SHIFT_CLAMP)->taps(taps, three, 2, 2);
     assert_memory_equal(taps, clamped, sizeof clamped);
-    kvsi_form_get(KVS_SHIFT_CHANNEL)->taps(taps, six, 2, 2);
+    kvsi_form_get(KVSI_SHIFT_CHANNEL)->taps(taps, six, 2, 2);
     assert_memory_equal(taps, channel, sizeof channel);
-    kvsi_form_get(KVS_SHIFT_HARD)->taps(taps, NULL, 1, 4);
+    kvsi_form_get(KVSI_SHIFT_HARD)->taps(taps, NULL, 1, 4);
     assert_memory_equal(taps, hard, sizeof hard);
-    kvsi_form_get(KVS_SHIFT_GATE)->taps(taps, &gate, 1, 1);
+    kvsi_form_get(KVSI_SHIFT_GATE)->taps(taps, &gate, 1, 1);
     assert_true(fabsf(taps[0] - 0.25f) < 1e-6f && fabsf(taps[1] - 0.75f) < 1e-6f);
 }
 
@@ -182,8 +183,8 @@ static const support_sizes sizes = {.vocab = 16, .dim = 32, .ffn = 48, .context 
 #define KV (KVS_SHIFT_K | KVS_SHIFT_V)
 #define SHIFT(how, first, previous)                                                                \
     .shift = {.targets = KV,                                                                       \
-              .form = KVS_SHIFT_##how,                                                             \
-              .init = KVS_SHIFT_INIT_##first,                                                      \
+              .form = KVSI_SHIFT_##how,                                                            \
+              .init = KVSI_SHIFT_INIT_##first,                                                     \
               .window = (previous)}
 
 static kvs_model_config whole(const kvs_model_config *special)
@@ -205,12 +206,12 @@ static void good_configurations_are_taken(void **state)
         {SHIFT(GATE, SOFTMAX, 1)},
         {SHIFT(DATA, UNIFORM, 1)},
         {SHIFT(HARD, UNIFORM, 1), .rotary_fraction = 0.5},
-        {SHIFT(HARD, UNIFORM, 1), .positions = KVS_POSITIONS_ALIBI},
-        {.positions = KVS_POSITIONS_ALIBI, .slopes = 1, .slope = {0.5}},
-        {.positions = KVS_POSITIONS_ALIBI, .slopes = 4, .slope = {0.5, 1, 2, 3}},
+        {SHIFT(HARD, UNIFORM, 1), .positions = KVSI_POSITIONS_ALIBI},
+        {.positions = KVSI_POSITIONS_ALIBI, .slopes = 1, .slope = {0.5}},
+        {.positions = KVSI_POSITIONS_ALIBI, .slopes = 4, .slope = {0.5, 1, 2, 3}},
         {.sliding_window = 8, .sliding_heads = 2, .sliding_layers = 2},
-        {.head = KVS_HEAD_NONE, .vocab = 32},
-        {.head = KVS_HEAD_NORMALISED, .tied = 1},
+        {.head = KVSI_HEAD_NONE, .vocab = 32},
+        {.head = KVSI_HEAD_NORMALISED, .tied = 1},
         {.dropout_embedding = 0.99, .dropout_attention = 0.99, .dropout_residual = 0.99},
     };
 
@@ -252,17 +253,17 @@ static const struct {
     {"'hard'", "found 1", {SHIFT(HARD, UNIFORM, 1)}},
     {"'hard'", "found 0.75", {SHIFT(HARD, UNIFORM, 1), .rotary_fraction = 0.75}},
     {"slopes", "rope", {.slopes = 1, .slope = {0.5}}},
-    {"3 slopes", "4 heads", {.positions = KVS_POSITIONS_ALIBI, .slopes = 3}},
-    {"slope 1", "inf", {.positions = KVS_POSITIONS_ALIBI, .slopes = 4, .slope = {1, INFINITY}}},
-    {"rotary fraction", "none", {.positions = KVS_POSITIONS_NONE, .rotary_fraction = 0.5}},
+    {"3 slopes", "4 heads", {.positions = KVSI_POSITIONS_ALIBI, .slopes = 3}},
+    {"slope 1", "inf", {.positions = KVSI_POSITIONS_ALIBI, .slopes = 4, .slope = {1, INFINITY}}},
+    {"rotary fraction", "none", {.positions = KVSI_POSITIONS_NONE, .rotary_fraction = 0.5}},
     {"turn 3 of 8", "even", {.rotary_fraction = 0.375}},
     {"turn 2.4 of 8", "even", {.rotary_fraction = 0.3}},
     {"sliding", "window", {.sliding_heads = 2}},
     {"sliding", "window", {.sliding_layers = 1}},
     {"sliding layer", "2 layers", {.sliding_window = 8, .sliding_layers = 4}},
     {"dim 32", "heads 3", {.sliding_window = 8, .sliding_heads = 3}},
-    {"head none", "tie", {.head = KVS_HEAD_NONE, .tied = 1}},
-    {"32 logits", "vocabulary of 33", {.head = KVS_HEAD_NONE, .vocab = 33}},
+    {"head none", "tie", {.head = KVSI_HEAD_NONE, .tied = 1}},
+    {"32 logits", "vocabulary of 33", {.head = KVSI_HEAD_NONE, .vocab = 33}},
     {"dropout embedding", "is 1", {.dropout_embedding = 1}},
     {"dropout attention", "is 1", {.dropout_attention = 1}},
     {"dropout residual", "is 1", {.dropout_residual = 1}},
@@ -282,7 +283,7 @@ static void bad_configurations_are_refused_by_name(void **state)
 /* As many slopes as heads, but more than a configuration holds. */
 static void too_many_slopes_are_refused(void **state)
 {
-    kvs_model_config config = {.positions = KVS_POSITIONS_ALIBI, .heads = KVS_SLOPES_MAX + 1};
+    kvs_model_config config = {.positions = KVSI_POSITIONS_ALIBI, .heads = KVSI_SLOPES_MAX + 1};
     kvs_err err;
 
     (void)state;
@@ -302,24 +303,24 @@ static void short_names_of_shifts(void **state)
         const char *name;
         unsigned targets;
         int form_said;
-        kvs_shift_form form; /* unchanged if the name does not define it */
+        kvsi_shift_form form; /* unchanged if the name does not define it */
     } names[] = {
-        {"none", 0, 0, KVS_SHIFT_CHANNEL},
-        {"k", KVS_SHIFT_K, 0, KVS_SHIFT_CHANNEL},
-        {"v", KVS_SHIFT_V, 0, KVS_SHIFT_CHANNEL},
-        {"kv", KV, 0, KVS_SHIFT_CHANNEL},
-        {"qkv", KVS_SHIFT_Q | KV, 0, KVS_SHIFT_CHANNEL},
-        {"gate", KV, 1, KVS_SHIFT_GATE},
-        {"clamp", KV, 1, KVS_SHIFT_CLAMP},
-        {"smear", KVS_SHIFT_K, 1, KVS_SHIFT_GATE},
+        {"none", 0, 0, KVSI_SHIFT_CHANNEL},
+        {"k", KVS_SHIFT_K, 0, KVSI_SHIFT_CHANNEL},
+        {"v", KVS_SHIFT_V, 0, KVSI_SHIFT_CHANNEL},
+        {"kv", KV, 0, KVSI_SHIFT_CHANNEL},
+        {"qkv", KVS_SHIFT_Q | KV, 0, KVSI_SHIFT_CHANNEL},
+        {"gate", KV, 1, KVSI_SHIFT_GATE},
+        {"clamp", KV, 1, KVSI_SHIFT_CLAMP},
+        {"smear", KVS_SHIFT_K, 1, KVSI_SHIFT_GATE},
     };
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        kvs_shift_config shift = {.form = KVS_SHIFT_CHANNEL, .window = 2};
+        kvsi_shift_config shift = {.form = KVSI_SHIFT_CHANNEL, .window = 2};
         int form_said = -1;
 
-        assert_int_equal(kvs_shift_parse(&shift, &form_said, names[i].name, NULL), KVS_OK);
+        assert_int_equal(kvsi_shift_parse(&shift, &form_said, names[i].name, NULL), KVS_OK);
         assert_int_equal(shift.targets, names[i].targets);
         assert_int_equal(form_said, names[i].form_said);
         assert_int_equal(shift.form, names[i].form);
@@ -329,30 +330,30 @@ static void short_names_of_shifts(void **state)
 
 static void unknown_names_are_refused(void **state)
 {
-    kvs_shift_config shift = {0};
-    kvs_shift_form form;
+    kvsi_shift_config shift = {0};
+    kvsi_shift_form form;
     int form_said;
     kvs_err err;
 
     (void)state;
-    assert_int_equal(kvs_shift_parse(&shift, &form_said, "channel", &err), KVS_E_INVALID);
+    assert_int_equal(kvsi_shift_parse(&shift, &form_said, "channel", &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "'channel'"));
-    assert_int_equal(kvs_shift_form_parse(&form, "smear", &err), KVS_E_INVALID);
+    assert_int_equal(kvsi_shift_form_parse(&form, "smear", &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "'smear'"));
 }
 
 static void forms_have_names(void **state)
 {
     static const char *const names[] = {"free", "gate", "clamp", "channel", "data", "hard"};
-    kvs_shift_form form;
+    kvsi_shift_form form;
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        assert_int_equal(kvs_shift_form_parse(&form, names[i], NULL), KVS_OK);
+        assert_int_equal(kvsi_shift_form_parse(&form, names[i], NULL), KVS_OK);
         assert_int_equal(form, i);
-        assert_string_equal(kvs_shift_form_name(form), names[i]);
+        assert_string_equal(kvsi_shift_form_name(form), names[i]);
     }
-    assert_null(kvs_shift_form_name(KVS_SHIFT_HARD + 1));
+    assert_null(kvsi_shift_form_name(KVSI_SHIFT_HARD + 1));
 }
 
 int main(void)

@@ -20,7 +20,7 @@ typedef struct shape {
     int cached;
     size_t past[SEQUENCES_MAX]; /* with a cache */
     unsigned targets;
-    kvs_shift_form form;
+    kvsi_shift_form form;
     size_t window;
     size_t rotary; /* channels */
     int sloped;
@@ -260,8 +260,8 @@ static void check_shape(const shape *s)
         "attention, %zu/%zu heads of %zu, %zu sequences (%zu %zu %zu %zu), past %zu, shift %s %s "
         "%zu, rotary %zu, sloped %d, sliding window %zu, dropout %g, scores %d",
         s->heads, s->kv_heads, s->head_size, s->sequences, s->lengths[0], s->lengths[1],
-        s->lengths[2], s->lengths[3], s->past[0], kvs_shift_targets_name(s->targets),
-        kvs_shift_form_name(s->form), s->window, s->rotary, s->sloped, s->sliding_window,
+        s->lengths[2], s->lengths[3], s->past[0], kvsi_shift_targets_name(s->targets),
+        kvsi_shift_form_name(s->form), s->window, s->rotary, s->sloped, s->sliding_window,
         s->dropout, s->scores);
     levels_check(attention_forward, s, &limits, what);
     limits.training = 1;
@@ -296,7 +296,7 @@ static shape with_heads(shape s, size_t which)
 static shape usual(shape s)
 {
     s.targets = KVS_SHIFT_K | KVS_SHIFT_V;
-    s.form = KVS_SHIFT_FREE;
+    s.form = KVSI_SHIFT_FREE;
     s.window = 1;
     s.rotary = s.head_size;
     return s;
@@ -324,7 +324,7 @@ static void check_variants(shape s)
         s.rotary = rotaries[k];
         s.targets = 0;
         s.window = 0;
-        s.form = KVS_SHIFT_FREE;
+        s.form = KVSI_SHIFT_FREE;
         check_shape(&s);
         for (size_t i = 0; i < ARRAY_SIZE(targets); i++)
             for (s.form = 0; kvsi_form_get(s.form); s.form++)

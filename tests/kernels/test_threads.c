@@ -115,7 +115,7 @@ static void unit_rows(kvsi_context *c, memory *m)
     c->ops->unit_rows_backward(c, take(m, VOCAB * DIM), take(m, VOCAB * DIM), x, VOCAB, DIM);
 }
 
-static kvsi_shift take_shift(memory *m, kvs_shift_form form, size_t heads)
+static kvsi_shift take_shift(memory *m, kvsi_shift_form form, size_t heads)
 {
     const size_t window = kvsi_form_get(form)->window_max;
     const size_t numbers = kvsi_form_get(form)->params(window, HEAD_SIZE);
@@ -142,8 +142,8 @@ static size_t cut_batch(kvsi_span *spans)
 }
 
 /* Each target has another form, to cover more of them. */
-static void attention(kvsi_context *c, memory *m, kvs_shift_form q, kvs_shift_form k,
-                      kvs_shift_form v)
+static void attention(kvsi_context *c, memory *m, kvsi_shift_form q, kvsi_shift_form k,
+                      kvsi_shift_form v)
 {
     const size_t width = (HEADS + 2 * KV_HEADS) * HEAD_SIZE, wide = HEADS * HEAD_SIZE;
     kvsi_span spans[SEQUENCES];
@@ -170,17 +170,17 @@ static void attention(kvsi_context *c, memory *m, kvs_shift_form q, kvs_shift_fo
 
 static void free_attention(kvsi_context *c, memory *m)
 {
-    attention(c, m, KVS_SHIFT_GATE, KVS_SHIFT_FREE, KVS_SHIFT_CLAMP);
+    attention(c, m, KVSI_SHIFT_GATE, KVSI_SHIFT_FREE, KVSI_SHIFT_CLAMP);
 }
 
 static void channel_attention(kvsi_context *c, memory *m)
 {
-    attention(c, m, KVS_SHIFT_CHANNEL, KVS_SHIFT_HARD, KVS_SHIFT_CHANNEL);
+    attention(c, m, KVSI_SHIFT_CHANNEL, KVSI_SHIFT_HARD, KVSI_SHIFT_CHANNEL);
 }
 
 static void data_attention(kvsi_context *c, memory *m)
 {
-    attention(c, m, KVS_SHIFT_DATA, KVS_SHIFT_DATA, KVS_SHIFT_DATA);
+    attention(c, m, KVSI_SHIFT_DATA, KVSI_SHIFT_DATA, KVSI_SHIFT_DATA);
 }
 
 static void head(kvsi_context *c, memory *m)
@@ -312,9 +312,9 @@ typedef struct subject {
 static const subject subjects[] = {
     {"llama", {.kv_heads = 2, SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)}},
     {"gpt2",
-     {.body = KVS_BODY_GPT2,
-      .positions = KVS_POSITIONS_LEARNED,
-      .head = KVS_HEAD_NORMALISED,
+     {.body = KVSI_BODY_GPT2,
+      .positions = KVSI_POSITIONS_LEARNED,
+      .head = KVSI_HEAD_NORMALISED,
       .dropout_embedding = 0.1,
       .dropout_attention = 0.2,
       .dropout_residual = 0.3,
@@ -356,11 +356,13 @@ static float *run_pass(kvsi_pass *pass, const kvs_batch *batch, size_t *count)
 
 static float *step(const char *level, const subject *of, int threads, size_t *count)
 {
-    const kvs_runtime_options options = {.threads = threads, .cpu_level = level};
+    const kvs_runtime_options options = {
+        .size = sizeof(kvs_runtime_options), .threads = threads, .cpu_level = level};
     const kvsi_pass_limits pass_limits = {
         .tokens = TOKENS_MAX, .sequences = BATCH, .head_rows = TOKENS_MAX, .training = 1};
     static ragged b;
-    const kvs_batch batch = {BATCH, b.starts, b.ids, b.targets, NULL};
+    const kvs_batch batch = {
+        .sequences = BATCH, .starts = b.starts, .ids = b.ids, .targets = b.targets};
     kvs_runtime *rt;
     kvs_model *model;
     kvsi_pass *pass;

@@ -52,7 +52,7 @@ static void check_cells(size_t layers, const cell *cells, size_t count, size_t t
                         double dropout)
 {
     kvsi_hop_error errors[KVSI_HOPS_MAX];
-    kvs_hopk_config task;
+    kvsi_hopk_config task;
     kvs_runtime *rt;
     kvs_model *model;
     char path[1024];
@@ -60,7 +60,7 @@ static void check_cells(size_t layers, const cell *cells, size_t count, size_t t
 
     find_model(path, sizeof path, layers);
     rt = support_runtime(NULL);
-    kvs_hopk_config_init(&task);
+    kvsi_hopk_config_init(&task);
     if (kvsi_hop_model_load(&model, rt, path, &err) != KVS_OK)
         fail_msg("%s", err.message);
     assert_int_equal(kvs_model_get_config(model)->layers, layers);

@@ -93,8 +93,9 @@ static void check_patterns(const kvs_model_config *special)
         fail_msg("%s", err.message);
     assert_int_equal(c.heads, kvs_lens_heads(model));
     if (!(c.most < 1e-4)) /* float32, values of size 10 */
-        fail_msg("shift %s %s: contents differ by %g", kvs_shift_targets_name(config.shift.targets),
-                 kvs_shift_form_name(config.shift.form), c.most);
+        fail_msg("shift %s %s: contents differ by %g",
+                 kvsi_shift_targets_name(config.shift.targets),
+                 kvsi_shift_form_name(config.shift.form), c.most);
     kvsi_free(captured.qkv);
     kvsi_free(captured.mixed);
     kvsi_pass_free(pass);
@@ -106,14 +107,14 @@ static void patterns_are_what_attention_does(void **state)
 {
     enum { KV = KVS_SHIFT_K | KVS_SHIFT_V, QKV = KV | KVS_SHIFT_Q };
     static const kvs_model_config models[] = {
-        {.body = KVS_BODY_LLAMA},
+        {.body = KVSI_BODY_LLAMA},
         {SUPPORT_SHIFT(KV, FREE, 1)},
         {SUPPORT_SHIFT(KVS_SHIFT_V, FREE, 3), .kv_heads = 2},
         {SUPPORT_SHIFT(QKV, CLAMP, 2)},
-        {SUPPORT_SHIFT(KV, GATE, 1), .body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED},
+        {SUPPORT_SHIFT(KV, GATE, 1), .body = KVSI_BODY_GPT2, .positions = KVSI_POSITIONS_LEARNED},
         {SUPPORT_SHIFT(QKV, DATA, 1), .kv_heads = 2},
         {SUPPORT_SHIFT(KV, FREE, 1), .sliding_window = 5},
-        {SUPPORT_SHIFT(KV, FREE, 2), .positions = KVS_POSITIONS_ALIBI},
+        {SUPPORT_SHIFT(KV, FREE, 2), .positions = KVSI_POSITIONS_ALIBI},
     };
 
     (void)state;
@@ -134,12 +135,12 @@ static kvs_model *build_head(kvs_runtime *rt, const kvs_coefficients *c, double 
     kvs_model_config config;
     kvs_model *model;
 
-    kvs_model_config_init(&config);
+    kvsi_model_config_init(&config);
     config.vocab = config.dim = LETTERS;
     config.context = 2 * LETTERS;
     config.heads = 1;
     config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
-    config.positions = KVS_POSITIONS_ALIBI;
+    config.positions = KVSI_POSITIONS_ALIBI;
     config.slopes = 1;
     config.slope[0] = slope;
     config.score_scale = 40;

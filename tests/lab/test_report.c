@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/program.h"
 #include "base/text.h"
+#include "kvshift/kvshift_lab.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -195,8 +195,8 @@ static void what_changes_a_result_is_another_run(void **state)
     size_t end = 0;
 
     (void)state;
-    kvs_model_config_init(&run.model);
-    kvs_train_config_init(&run.train);
+    kvsi_model_config_init(&run.model);
+    kvsi_train_config_init(&run.train);
     plain = kvsi_planned_describe(&run, &run.model, NULL);
     assert_non_null(plain);
     assert_true(kvsi_planned_same(plain, plain));
@@ -232,8 +232,8 @@ static void earlier_plans_are_still_known(void **state)
     json_t *json;
 
     (void)state;
-    kvs_model_config_init(&run.model);
-    kvs_train_config_init(&run.train);
+    kvsi_model_config_init(&run.model);
+    kvsi_train_config_init(&run.train);
     now = kvsi_planned_describe(&run, &run.model, NULL);
     json = json_loads(now, 0, NULL);
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)

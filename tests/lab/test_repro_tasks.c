@@ -2,6 +2,7 @@
  * solutions. */
 #include "base/files.h"
 #include "base/memory.h"
+#include "data/tasks/tasks.h"
 #include "formats/safetensors.h"
 #include "repro/hop_errors.h"
 #include "repro/igsm_solve.h"
@@ -17,14 +18,14 @@ static kvs_model_config hop_config(void)
 {
     kvs_model_config c;
 
-    kvs_model_config_init(&c);
-    kvs_model_config_set_body(&c, KVS_BODY_GPT2);
+    kvsi_model_config_init(&c);
+    kvsi_model_config_set_body(&c, KVSI_BODY_GPT2);
     c.vocab = 30;
     c.dim = 32;
     c.layers = 2;
     c.heads = 1;
     c.context = 100;
-    c.head = KVS_HEAD_NONE;
+    c.head = KVSI_HEAD_NONE;
     return c;
 }
 
@@ -51,10 +52,10 @@ static void a_guess_errs_as_it_must(void **state)
     kvs_runtime *rt = support_runtime(NULL);
     kvs_model *letter = constant_model(rt, 17), *none = constant_model(rt, 21);
     kvsi_hop_error errors[KVSI_HOPS_MAX];
-    kvs_hopk_config task;
+    kvsi_hopk_config task;
 
     (void)state;
-    kvs_hopk_config_init(&task);
+    kvsi_hopk_config_init(&task);
     task.hops = 16;
     assert_int_equal(kvsi_hop_errors(errors, letter, &task, SEQUENCES, 0, NULL), KVS_OK);
     for (size_t k = 0; k <= 16; k++) {
@@ -91,12 +92,12 @@ static void dropout_is_set_and_acts(void **state)
     kvs_runtime *rt = support_runtime(NULL);
     kvs_model_config config = hop_config();
     kvsi_hop_error kept[KVSI_HOPS_MAX], dropped[KVSI_HOPS_MAX], again[KVSI_HOPS_MAX];
-    kvs_hopk_config task;
+    kvsi_hopk_config task;
     kvs_model *model;
 
     (void)state;
     config.init_std = 0.2; /* so that predictions differ between positions */
-    kvs_hopk_config_init(&task);
+    kvsi_hopk_config_init(&task);
     task.hops = 1;
     assert_int_equal(kvs_model_create(&model, rt, &config, 1, NULL), KVS_OK);
     kvsi_hop_model_drop(model, 0.5);
@@ -141,9 +142,9 @@ static void bare_file_is_loaded(void **state)
     if (kvsi_hop_model_load(&loaded, rt, path, &err) != KVS_OK)
         fail_msg("%s", err.message);
     assert_int_equal(kvs_model_get_config(loaded)->layers, 2);
-    assert_int_equal(kvs_model_get_config(loaded)->head, KVS_HEAD_NONE);
-    kvs_model_read_tensor(model, "transformer.wte.weight", one, 30 * 32, NULL);
-    kvs_model_read_tensor(loaded, "transformer.wte.weight", other, 30 * 32, NULL);
+    assert_int_equal(kvs_model_get_config(loaded)->head, KVSI_HEAD_NONE);
+    kvs_model_read_tensor(one, 30 * 32, model, "transformer.wte.weight", NULL);
+    kvs_model_read_tensor(other, 30 * 32, loaded, "transformer.wte.weight", NULL);
     assert_memory_equal(one, other, sizeof one);
     kvs_model_free(loaded);
 
@@ -170,20 +171,20 @@ static void untrained_models_solve_nothing(void **state)
 {
     kvs_runtime *rt = support_runtime(NULL);
     kvs_model_config config;
-    kvs_igsm_config problem;
+    kvsi_igsm_config problem;
     kvsi_igsm_score score;
     kvs_model *model;
-    kvs_task *task;
+    kvs_data *task;
 
     (void)state;
-    kvs_igsm_config_init(&problem);
-    problem.wording = KVS_IGSM_COMPACT;
+    kvsi_igsm_config_init(&problem);
+    problem.wording = KVSI_IGSM_COMPACT;
     problem.items = 1;
     problem.max_op = 4;
     problem.max_length = 96;
-    assert_int_equal(kvs_igsm_create(&task, &problem, NULL), KVS_OK);
-    kvs_model_config_init(&config);
-    config.vocab = kvs_task_vocab(task);
+    assert_int_equal(kvsi_igsm_create(&task, &problem, NULL), KVS_OK);
+    kvsi_model_config_init(&config);
+    config.vocab = kvs_data_vocab(task);
     config.dim = 32;
     config.heads = 2;
     config.context = 96;
@@ -193,7 +194,7 @@ static void untrained_models_solve_nothing(void **state)
     assert_int_equal(score.solved + score.strict + score.first_right, 0);
     assert_int_equal(score.asked_missing, 40);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
 }
 

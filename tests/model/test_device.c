@@ -2,16 +2,24 @@
  * bits of the reference backend, and a failed operation becomes a status. */
 #include "base/files.h"
 #include "base/memory.h"
+#include "convert/convert.h"
+#include "data/tasks/tasks.h"
 #include "device.h"
 #include "family.h"
 #include "kvshift/kvshift_lab.h"
 #include "model_files.h"
+#include "train/trainer.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+typedef struct score_result {
+    double sum;
+    int greedy;
+} score_result;
 
 /* ---- results, as bytes ---- */
 
@@ -151,10 +159,10 @@ typedef struct training {
 static const training trainings[] = {
     {.name = "llama", .special = {KV_SHIFT, .kv_heads = 2}},
     {.name = "recomputed", .special = {QKV_DATA, .kv_heads = 2, DROPOUT}, .recompute = 1},
-    {.name = "gpt2", .special = {KV_SHIFT, .body = KVS_BODY_GPT2, .tied = 1, DROPOUT}},
+    {.name = "gpt2", .special = {KV_SHIFT, .body = KVSI_BODY_GPT2, .tied = 1, DROPOUT}},
     {.name = "sliding", .special = {KV_SHIFT, .sliding_window = 5}, .deterministic = 1},
     {.name = "only the shift", .special = {KV_SHIFT, .kv_heads = 2}, .only_shift = 1},
-    {.name = "normalised head", .special = {KV_SHIFT, .head = KVS_HEAD_NORMALISED}},
+    {.name = "normalised head", .special = {KV_SHIFT, .head = KVSI_HEAD_NORMALISED}},
 };
 
 static kvs_model_config config_of(const training *t)
@@ -164,17 +172,17 @@ static kvs_model_config config_of(const training *t)
     return support_config(&t->special, &sizes);
 }
 
-static kvs_task *make_task(void)
+static kvs_data *make_task(void)
 {
-    kvs_induction_config c;
-    kvs_task *task;
+    kvsi_induction_config c;
+    kvs_data *task;
 
-    kvs_induction_config_init(&c);
+    kvsi_induction_config_init(&c);
     c.vocab = VOCAB;
     c.pool = 20;
     c.max_length = 20;
-    c.loss = KVS_LOSS_ALL;
-    assert_int_equal(kvs_induction_create(&task, &c, NULL), KVS_OK);
+    c.loss = KVSI_LOSS_ALL;
+    assert_int_equal(kvsi_induction_create(&task, &c, NULL), KVS_OK);
     return task;
 }
 
@@ -182,7 +190,7 @@ static kvs_train_config train_config(const training *t)
 {
     kvs_train_config c;
 
-    kvs_train_config_init(&c);
+    kvsi_train_config_init(&c);
     c.batch = 8;
     c.steps = STEPS;
     c.warmup = 0;
@@ -197,9 +205,9 @@ static void run_trainer(kvs_runtime *rt, kvsi_text *out, const void *about)
     const training *t = about;
     const kvs_model_config config = config_of(t);
     const kvs_train_config train = train_config(t);
-    kvs_task *task = make_task();
+    kvs_data *task = make_task();
     kvs_trainer *trainer;
-    kvs_evaluation evaluation;
+    kvs_evaluation evaluation = {.size = sizeof(kvs_evaluation)};
     kvs_model *model;
 
     assert_int_equal(kvs_model_create(&model, rt, &config, 7, NULL), KVS_OK);
@@ -207,16 +215,16 @@ static void run_trainer(kvs_runtime *rt, kvsi_text *out, const void *about)
     for (int i = 0; i < STEPS; i++) {
         kvs_step_record record;
 
-        assert_int_equal(kvs_trainer_step(trainer, &record, NULL), KVS_OK);
+        assert_int_equal(kvsi_trainer_step(trainer, &record, NULL), KVS_OK);
         keep(out, &record.loss, sizeof record.loss);
         keep(out, &record.grad_norm, sizeof record.grad_norm);
     }
-    assert_int_equal(kvs_trainer_evaluate(trainer, 10, &evaluation, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_evaluate(&evaluation, trainer, 10, NULL), KVS_OK);
     keep(out, &evaluation.loss, sizeof evaluation.loss);
     keep_tensors(out, model);
     kvs_trainer_free(trainer);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 static void training_steps(void **state)
@@ -238,25 +246,24 @@ static void run_and_resume(kvs_runtime *rt, kvsi_text *out, const void *about)
     const training *t = about;
     const kvs_model_config config = config_of(t);
     char *dir = support_make_dir(), *run = kvsi_path_join(dir, "run");
-    kvs_task *task = make_task();
-    kvs_train_job job = {.task = task,
-                         .eval_sequences = 10,
-                         .out = run,
-                         .progress = stop_at_2,
-                         .config = train_config(t)};
-    kvs_train_result result;
+    kvs_data *task = make_task();
+    kvsi_train_job job = {
+        .task = task, .out = run, .progress = stop_at_2, .config = train_config(t)};
+    kvs_train_result result = {.size = sizeof(kvs_train_result)};
     kvs_err err;
 
+    job.config.eval_sequences = 10;
+    job.config.keep = 0;
     for (int part = 0; part < 2; part++) {
         if (kvs_model_create(&job.model, rt, &config, 7, &err) != KVS_OK ||
-            kvs_train(&job, &result, &err) != KVS_OK)
+            kvsi_train(&job, &result, &err) != KVS_OK)
             fail_msg("%s", err.message);
         keep_tensors(out, job.model);
         kvs_model_free(job.model);
         job.progress = NULL;
         job.resume = KVS_RESUME_ALWAYS;
     }
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvsi_free(run);
     support_remove_dir(dir);
 }
@@ -285,7 +292,7 @@ static const running runnings[] = {
     {"BF16, data", {QKV_DATA, .kv_heads = 2}, KVS_DTYPE_BF16, KVS_DTYPE_F32, 1},
     {"F16, sliding", {KV_SHIFT, .sliding_window = 5, .tied = 1}, KVS_DTYPE_F16, KVS_DTYPE_F32, 1},
     {"F32, gpt2",
-     {KV_SHIFT, .body = KVS_BODY_GPT2, .kv_heads = 4},
+     {KV_SHIFT, .body = KVSI_BODY_GPT2, .kv_heads = 4},
      KVS_DTYPE_F32,
      KVS_DTYPE_F32,
      1},
@@ -298,18 +305,21 @@ static kvs_model *open_model(kvs_runtime *rt, const running *r, const char *dir)
         .vocab = SMALL_VOCAB, .dim = WIDTH, .ffn = 32, .context = CONTEXT};
     const kvs_model_config config = support_config(&r->special, &sizes);
     char *path = kvsi_path_join(dir, r->hf ? "hf" : "model.gguf");
-    kvs_convert_options options;
+    kvsi_convert_request options;
     kvs_model *model = NULL;
     kvs_err err;
 
-    kvs_convert_options_init(&options);
-    options.config = &config;
-    options.seed = 5;
+    kvsi_convert_request_init(&options);
+    options.how.config = &config;
+    options.how.seed = 5;
     options.out = path;
-    options.format = r->hf ? KVS_FORMAT_HF : KVS_FORMAT_GGUF;
-    options.dtype = r->weights;
-    options.threads = 1;
-    if (kvs_convert(&options, &err) != KVS_OK || kvs_model_open(&model, rt, path, &err) != KVS_OK)
+    options.how.format = r->hf ? KVS_FORMAT_HF : KVS_FORMAT_GGUF;
+    options.how.dtype = r->weights;
+    options.how.threads = 1;
+    if (kvsi_convert(&options, &err) != KVS_OK ||
+        kvs_model_load(&model, rt, path,
+                       &(kvs_load_options){.size = sizeof(kvs_load_options), .mapped = 1},
+                       &err) != KVS_OK)
         fail_msg("%s: %s", r->name, err.message);
     kvsi_free(path);
     return model;
@@ -329,23 +339,24 @@ static void run_session(kvs_runtime *rt, kvsi_text *out, const void *about)
     const running *r = about;
     char *dir = support_make_dir(), *saved = kvsi_path_join(dir, "a.session");
     kvs_model *model = open_model(rt, r, dir);
-    const kvs_session_options options = {.capacity = CONTEXT, .cache = r->cache};
+    const kvs_session_options options = {
+        .size = sizeof(kvs_session_options), .capacity = CONTEXT, .cache = r->cache};
     kvs_session *session, *other;
     int32_t ids[CONTEXT];
 
     support_fill_ids(ids, CONTEXT, 9, SMALL_VOCAB);
-    assert_int_equal(kvs_session_create_with(&session, model, &options, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&session, model, &options, NULL), KVS_OK);
     feed(session, ids, FED, out);
     for (size_t i = FED; i < FED + 5; i++)
         feed(session, ids + i, 1, out);
-    assert_int_equal(kvs_session_fork(&other, session, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_copy(&other, session, SIZE_MAX, NULL, NULL), KVS_OK);
     feed(other, ids, 3, out);
     kvs_session_free(other);
     assert_int_equal(kvs_session_rewind(session, FED - 2, NULL), KVS_OK);
     feed(session, ids + 7, 4, out);
     assert_int_equal(kvs_session_save(session, saved, NULL), KVS_OK);
     feed(session, ids + 1, 2, out);
-    assert_int_equal(kvs_session_load(&other, model, saved, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_load(&other, model, saved, NULL, NULL), KVS_OK);
     feed(other, ids + 1, 2, out);
     kvs_session_free(other);
     kvs_session_reset(session);
@@ -373,16 +384,18 @@ static void run_scores(kvs_runtime *rt, kvsi_text *out, const void *about)
     kvs_model *model = open_model(rt, r, dir);
     const kvs_perplexity_options options = {
         .window = 32, .stride = 16, .reference = model, .cache = r->cache};
-    const kvs_session_options session_options = {.capacity = CONTEXT, .cache = r->cache};
+    const kvs_session_options session_options = {
+        .size = sizeof(kvs_session_options), .capacity = CONTEXT, .cache = r->cache};
     double logprobs[FED];
     kvs_perplexity_result perplexity;
-    kvs_score_result score;
+    score_result score;
     kvs_session *session;
     int32_t ids[FED];
 
     support_fill_ids(ids, FED, 4, SMALL_VOCAB);
-    assert_int_equal(kvs_session_create_with(&session, model, &session_options, NULL), KVS_OK);
-    assert_int_equal(kvs_score(session, ids, FED, 20, 0, logprobs, &score, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&session, model, &session_options, NULL), KVS_OK);
+    assert_int_equal(kvs_score(&score.sum, &score.greedy, logprobs, session, ids, FED, 20, 0, NULL),
+                     KVS_OK);
     keep(out, logprobs, (FED - 20) * sizeof *logprobs);
     keep(out, &score.sum, sizeof score.sum);
     kvs_session_free(session);
@@ -406,14 +419,15 @@ static void sessions_and_scores(void **state)
 /* A shift is added to a loaded model, and both are saved again. */
 static void run_retrofit(kvs_runtime *rt, kvsi_text *out, const void *about)
 {
-    const kvs_shift_config shift = {.targets = KVS_SHIFT_K, .form = KVS_SHIFT_FREE, .window = 1};
+    const kvs_model_config shift = {
+        .shift = {.targets = KVS_SHIFT_K, .form = KVSI_SHIFT_FREE, .window = 1}};
     char *dir = support_make_dir();
     kvs_model *model = small_model(rt, 0), *shifted, *loaded;
 
     (void)about;
     assert_int_equal(kvs_model_retrofit(&shifted, rt, model, &shift, NULL), KVS_OK);
     assert_int_equal(kvs_model_save(shifted, dir, NULL), KVS_OK);
-    assert_int_equal(kvs_model_load(&loaded, rt, dir, NULL), KVS_OK);
+    assert_int_equal(kvs_model_load(&loaded, rt, dir, NULL, NULL), KVS_OK);
     keep_tensors(out, loaded);
     kvs_model_free(loaded);
     kvs_model_free(shifted);
@@ -435,7 +449,7 @@ static void failed_training_is_reported(void **state)
     const training *t = &trainings[1];
     const kvs_model_config config = config_of(t);
     const kvs_train_config train = train_config(t);
-    kvs_task *task = make_task();
+    kvs_data *task = make_task();
     device *d = device_create();
     kvs_runtime *rt = device_runtime(d);
     size_t failed = 0;
@@ -451,20 +465,20 @@ static void failed_training_is_reported(void **state)
         assert_int_equal(kvs_model_create(&model, rt, &config, 7, NULL), KVS_OK);
         assert_int_equal(kvs_trainer_create(&trainer, model, task, &train, NULL), KVS_OK);
         device_fail_at(d, failed);
-        st = kvs_trainer_step(trainer, NULL, &err);
+        st = kvsi_trainer_step(trainer, NULL, &err);
         if (st == KVS_OK && device_operations(d) > failed)
-            st = kvs_trainer_step(trainer, NULL, &err);
+            st = kvsi_trainer_step(trainer, NULL, &err);
         if (st != KVS_OK) {
             assert_int_equal(st, KVS_E_IO);
             assert_string_equal(err.message, "an operation of backend 'device' failed");
-            assert_int_equal(kvs_trainer_step(trainer, NULL, NULL), KVS_E_IO); /* still fails */
+            assert_int_equal(kvsi_trainer_step(trainer, NULL, NULL), KVS_E_IO); /* still fails */
         }
         kvs_trainer_free(trainer);
         kvs_model_free(model);
         failed += 7; /* every seventh operation covers all kinds in less time */
     } while (st != KVS_OK);
     assert_true(failed > 100);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
     device_free(d);
 }
@@ -485,7 +499,12 @@ static void failed_sessions_are_reported(void **state)
         kvs_session *session;
 
         device_fail_at(d, SIZE_MAX);
-        assert_int_equal(kvs_session_create(&session, model, CONTEXT, NULL), KVS_OK);
+        assert_int_equal(
+            kvs_session_create(
+                &session, model,
+                &(kvs_session_options){.size = sizeof(kvs_session_options), .capacity = CONTEXT},
+                NULL),
+            KVS_OK);
         device_fail_at(d, failed);
         st = kvs_session_feed(session, ids, FEW, logits, NULL);
         done = device_operations(d) <= failed;
@@ -494,7 +513,7 @@ static void failed_sessions_are_reported(void **state)
             device_fail_at(d, SIZE_MAX); /* the calls below must not fail */
         assert_int_equal(kvs_session_save(session, saved, NULL), done ? KVS_OK : KVS_E_IO);
         assert_int_equal(kvs_session_rewind(session, 5, NULL), KVS_OK); /* needs no result */
-        assert_int_equal(kvs_session_logits(session, logits, NULL), done ? KVS_OK : KVS_E_IO);
+        assert_int_equal(kvs_session_logits(logits, session, NULL), done ? KVS_OK : KVS_E_IO);
         kvs_session_free(session);
     }
     device_fail_at(d, SIZE_MAX);

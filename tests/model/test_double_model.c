@@ -13,8 +13,8 @@ typedef struct variant {
 enum { K = KVS_SHIFT_K, KV = KVS_SHIFT_K | KVS_SHIFT_V, QKV = KV | KVS_SHIFT_Q };
 
 #define SHIFT SUPPORT_SHIFT
-#define ALIBI .positions = KVS_POSITIONS_ALIBI
-#define GPT2 .body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED
+#define ALIBI .positions = KVSI_POSITIONS_ALIBI
+#define GPT2 .body = KVSI_BODY_GPT2, .positions = KVSI_POSITIONS_LEARNED
 #define DROPOUT .dropout_embedding = 0.1, .dropout_attention = 0.2, .dropout_residual = 0.15
 #define SECOND_LAYER_SLIDES                                                                        \
     .kv_heads = 2, .sliding_window = 3, .sliding_layers = 1 << 1, .sliding_heads = 2,              \
@@ -40,17 +40,17 @@ static const variant variants[] = {
     {"rotary half", {SHIFT(KV, FREE, 1), .rotary_fraction = 0.5}},
     {"alibi", {SHIFT(KV, FREE, 1), ALIBI}},
     {"alibi, own slopes", {SHIFT(KV, FREE, 1), ALIBI, .slopes = 4, .slope = {.1, .5, .02, .9}}},
-    {"learned", {SHIFT(KV, FREE, 1), .positions = KVS_POSITIONS_LEARNED}},
-    {"no positions", {SHIFT(KV, FREE, 1), .positions = KVS_POSITIONS_NONE}},
+    {"learned", {SHIFT(KV, FREE, 1), .positions = KVSI_POSITIONS_LEARNED}},
+    {"no positions", {SHIFT(KV, FREE, 1), .positions = KVSI_POSITIONS_NONE}},
     {"score scale", {SHIFT(KV, FREE, 1), .score_scale = 0.7}},
     {"sliding", {SHIFT(KV, FREE, 2), .sliding_window = 3}},
     {"sliding layer", {SHIFT(QKV, CHANNEL, 1), SECOND_LAYER_SLIDES}},
     {"sliding layer, data", {SHIFT(QKV, DATA, 1), SECOND_LAYER_SLIDES, ALIBI}},
 
     {"tied", {SHIFT(KV, FREE, 1), .tied = 1}},
-    {"normalised", {SHIFT(KV, FREE, 1), .head = KVS_HEAD_NORMALISED}},
-    {"normalised and tied", {SHIFT(KV, FREE, 1), .head = KVS_HEAD_NORMALISED, .tied = 1}},
-    {"no head", {SHIFT(KV, FREE, 1), .head = KVS_HEAD_NONE}},
+    {"normalised", {SHIFT(KV, FREE, 1), .head = KVSI_HEAD_NORMALISED}},
+    {"normalised and tied", {SHIFT(KV, FREE, 1), .head = KVSI_HEAD_NORMALISED, .tied = 1}},
+    {"no head", {SHIFT(KV, FREE, 1), .head = KVSI_HEAD_NONE}},
     {"no residual", {SHIFT(KV, FREE, 1), .no_residual = 1}},
     {"no mlp", {SHIFT(KV, FREE, 1), .no_mlp = 1}},
     {"no norm", {SHIFT(KV, FREE, 1), .no_norm = 1}},
@@ -65,8 +65,8 @@ static const variant variants[] = {
     {"gpt2 kv", {SHIFT(KV, FREE, 1), GPT2}},
     {"gpt2 grouped", {SHIFT(QKV, CHANNEL, 2), GPT2, .kv_heads = 2}},
     {"gpt2 data", {SHIFT(KV, DATA, 1), GPT2}},
-    {"gpt2 no head", {SHIFT(KV, FREE, 1), GPT2, .head = KVS_HEAD_NONE}},
-    {"gpt2 with rope", {SHIFT(KV, FREE, 1), .body = KVS_BODY_GPT2}},
+    {"gpt2 no head", {SHIFT(KV, FREE, 1), GPT2, .head = KVSI_HEAD_NONE}},
+    {"gpt2 with rope", {SHIFT(KV, FREE, 1), .body = KVSI_BODY_GPT2}},
     {"gpt2 dropout", {SHIFT(KV, FREE, 1), GPT2, DROPOUT}},
     {"gpt2 bare", {SHIFT(KV, FREE, 1), GPT2, BARE}},
 };

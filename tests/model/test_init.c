@@ -5,13 +5,13 @@
 
 #include <string.h>
 
-static kvs_model *make(kvs_runtime *rt, kvs_shift_config shift, uint64_t seed)
+static kvs_model *make(kvs_runtime *rt, kvsi_shift_config shift, uint64_t seed)
 {
     kvs_model_config config;
     kvs_model *model;
     kvs_err err;
 
-    kvs_model_config_init(&config);
+    kvsi_model_config_init(&config);
     config.vocab = 50;
     config.dim = 32;
     config.layers = 2;
@@ -33,8 +33,8 @@ static size_t count_equal(const kvs_model *a, const kvs_model *b, size_t *tensor
     for (*tensors = 0; (name = kvs_model_tensor_name(a, *tensors, &count)); ++*tensors) {
         float *ours = kvsi_alloc(count, sizeof *ours), *theirs = kvsi_alloc(count, sizeof *theirs);
 
-        assert_int_equal(kvs_model_read_tensor(a, name, ours, count, NULL), KVS_OK);
-        equal += kvs_model_read_tensor(b, name, theirs, count, NULL) == KVS_OK &&
+        assert_int_equal(kvs_model_read_tensor(ours, count, a, name, NULL), KVS_OK);
+        equal += kvs_model_read_tensor(theirs, count, b, name, NULL) == KVS_OK &&
                  memcmp(ours, theirs, count * sizeof *ours) == 0;
         kvsi_free(ours);
         kvsi_free(theirs);
@@ -44,14 +44,14 @@ static size_t count_equal(const kvs_model *a, const kvs_model *b, size_t *tensor
 
 static void only_the_shift_sets_models_apart(void **state)
 {
-    static const kvs_shift_config shifts[] = {
-        {.targets = KVS_SHIFT_K | KVS_SHIFT_V, .form = KVS_SHIFT_FREE, .window = 1},
-        {.targets = KVS_SHIFT_K, .form = KVS_SHIFT_GATE, .window = 1},
-        {.targets = KVS_SHIFT_K | KVS_SHIFT_V, .form = KVS_SHIFT_CHANNEL, .window = 3},
-        {.targets = KVS_SHIFT_K | KVS_SHIFT_V, .form = KVS_SHIFT_DATA, .window = 1},
+    static const kvsi_shift_config shifts[] = {
+        {.targets = KVS_SHIFT_K | KVS_SHIFT_V, .form = KVSI_SHIFT_FREE, .window = 1},
+        {.targets = KVS_SHIFT_K, .form = KVSI_SHIFT_GATE, .window = 1},
+        {.targets = KVS_SHIFT_K | KVS_SHIFT_V, .form = KVSI_SHIFT_CHANNEL, .window = 3},
+        {.targets = KVS_SHIFT_K | KVS_SHIFT_V, .form = KVSI_SHIFT_DATA, .window = 1},
     };
     kvs_runtime *rt = support_runtime(NULL);
-    kvs_model *plain = make(rt, (kvs_shift_config){.window = 1}, 7);
+    kvs_model *plain = make(rt, (kvsi_shift_config){.window = 1}, 7);
     size_t plain_tensors, tensors;
 
     (void)state;
@@ -72,8 +72,8 @@ static void only_the_shift_sets_models_apart(void **state)
 static void another_seed_gives_other_weights(void **state)
 {
     kvs_runtime *rt = support_runtime(NULL);
-    kvs_model *one = make(rt, (kvs_shift_config){.window = 1}, 7),
-              *other = make(rt, (kvs_shift_config){.window = 1}, 8);
+    kvs_model *one = make(rt, (kvsi_shift_config){.window = 1}, 7),
+              *other = make(rt, (kvsi_shift_config){.window = 1}, 8);
     size_t tensors;
 
     (void)state;

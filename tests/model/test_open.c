@@ -3,7 +3,10 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
+#include "convert/convert.h"
+#include "data/tasks/tasks.h"
 #include "family.h"
+#include "kvshift/kvshift_lab.h"
 #include "model_files.h"
 
 #include <string.h>
@@ -33,10 +36,11 @@ static int tear_down(void **state)
 
 static kvs_model *open_or_load(const char *path, int open)
 {
+    const kvs_load_options options = {.size = sizeof options, .mapped = open};
     kvs_model *model = NULL;
     kvs_err err;
 
-    if ((open ? kvs_model_open : kvs_model_load)(&model, rt, path, &err) != KVS_OK)
+    if (kvs_model_load(&model, rt, path, &options, &err) != KVS_OK)
         fail_msg("%s", err.message);
     return model;
 }
@@ -56,7 +60,7 @@ static void run_model(float logits[POINTS][VOCAB], const kvs_model *model)
     memset(logits, 0, POINTS * sizeof *logits);
     support_fill_ids(ids, CONTEXT, 3, VOCAB);
     assert_true(kvs_model_logit_count(model) <= VOCAB);
-    assert_int_equal(kvs_session_create(&s, model, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&s, model, NULL, NULL), KVS_OK);
     for (size_t i = 0; i < POINTS; at += counts[i++])
         assert_int_equal(kvs_session_feed(s, ids + at, counts[i], logits[i], NULL), KVS_OK);
     kvs_session_free(s);
@@ -70,10 +74,10 @@ static void exchange_sessions(const kvs_model *loaded, const kvs_model *opened)
     kvs_session *s, *other;
     kvs_err err;
 
-    assert_int_equal(kvs_session_create(&s, loaded, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&s, loaded, NULL, NULL), KVS_OK);
     assert_int_equal(kvs_session_feed(s, &id, 1, NULL, NULL), KVS_OK);
     assert_int_equal(kvs_session_save(s, path, NULL), KVS_OK);
-    if (kvs_session_load(&other, opened, path, 0, &err) != KVS_OK)
+    if (kvs_session_load(&other, opened, path, NULL, &err) != KVS_OK)
         fail_msg("%s", err.message);
     kvs_session_free(s);
     kvs_session_free(other);
@@ -86,20 +90,20 @@ static kvs_dtype dtype;
 /* Products with plain types have the same order in memory and in a file, so the bits are equal. */
 static void check_opened(const kvs_model *model, const char *name)
 {
-    kvs_convert_options options;
+    kvsi_convert_request options;
     kvs_model *loaded, *opened;
     float a[POINTS][VOCAB], b[POINTS][VOCAB];
     char *target = kvsi_path_join(dir, format_name);
     kvs_err err;
 
     assert_int_equal(kvs_model_save(model, dir, NULL), KVS_OK);
-    kvs_convert_options_init(&options);
+    kvsi_convert_request_init(&options);
     options.in = dir;
     options.out = target;
-    options.dtype = dtype;
-    options.overwrite = 1;
-    if (model->config.body == KVS_BODY_LLAMA || strcmp(format_name, "hf") == 0) {
-        if (kvs_convert(&options, &err) != KVS_OK)
+    options.how.dtype = dtype;
+    options.how.overwrite = 1;
+    if (model->config.body == KVSI_BODY_LLAMA || strcmp(format_name, "hf") == 0) {
+        if (kvsi_convert(&options, &err) != KVS_OK)
             fail_msg("%s: %s", name, err.message);
         loaded = open_or_load(target, 0);
         opened = open_or_load(target, 1);
@@ -235,11 +239,11 @@ static void expect_read_only(kvs_status st, const kvs_err *err, const char *what
 
 static void opened_models_are_never_changed(void **state)
 {
-    const kvs_shift_config shift = {.targets = KVS_SHIFT_K, .window = 1};
+    const kvs_model_config shift = {.shift = {.targets = KVS_SHIFT_K, .window = 1}};
     kvs_train_config config;
     kvs_model *model = small_model(rt, 1), *opened, *copy = NULL;
     kvs_trainer *trainer = NULL;
-    kvs_task *task;
+    kvs_data *task;
     float gains[16] = {0};
     kvs_err err;
 
@@ -250,14 +254,15 @@ static void opened_models_are_never_changed(void **state)
                      "changed");
     expect_read_only(kvs_model_retrofit(&copy, rt, opened, &shift, &err), &err, "retrofitted");
     assert_null(copy);
-    kvs_train_config_init(&config);
+    kvsi_train_config_init(&config);
     config.steps = 1;
     assert_int_equal(
-        kvs_ngram_create(&task, &(kvs_ngram_config){.alphabet = 4, .pairs = 8, .answers = 3}, &err),
+        kvsi_ngram_create(&task, &(kvsi_ngram_config){.alphabet = 4, .pairs = 8, .answers = 3},
+                          &err),
         KVS_OK);
     expect_read_only(kvs_trainer_create(&trainer, opened, task, &config, &err), &err, "trained");
     assert_null(trainer);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_model_free(opened);
     kvs_model_free(model);
 }

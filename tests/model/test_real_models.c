@@ -34,7 +34,7 @@ static kvs_model *load(kvs_runtime *rt, const char *path)
     kvs_model *model;
     kvs_err err;
 
-    if (kvs_model_load(&model, rt, path, &err) != KVS_OK)
+    if (kvs_model_load(&model, rt, path, NULL, &err) != KVS_OK)
         fail_msg("%s", err.message);
     return model;
 }
@@ -72,7 +72,7 @@ static void check_case(const kvs_model *model, const json_t *reference)
     float *logits = kvsi_alloc(vocab, sizeof *logits);
     kvs_session *session;
 
-    assert_int_equal(kvs_session_create(&session, model, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&session, model, NULL, NULL), KVS_OK);
     for (size_t i = 0; i < count + json_array_size(greedy); i++) {
         const int32_t id = i < count ? id_at(ids, i) : id_at(greedy, i - count);
 
@@ -140,8 +140,8 @@ static void expect_same_tensors(const kvs_model *a, const kvs_model *b)
     for (size_t i = 0; (name = kvs_model_tensor_name(a, i, &count)); i++) {
         float *first = kvsi_alloc(count, sizeof *first), *second = kvsi_alloc(count, sizeof *first);
 
-        assert_int_equal(kvs_model_read_tensor(a, name, first, count, NULL), KVS_OK);
-        assert_int_equal(kvs_model_read_tensor(b, name, second, count, NULL), KVS_OK);
+        assert_int_equal(kvs_model_read_tensor(first, count, a, name, NULL), KVS_OK);
+        assert_int_equal(kvs_model_read_tensor(second, count, b, name, NULL), KVS_OK);
         assert_memory_equal(first, second, count * sizeof *first);
         kvsi_free(first);
         kvsi_free(second);
@@ -160,7 +160,7 @@ static void expect_same_logits(const kvs_model *a, const kvs_model *b)
         kvs_session *session;
 
         assert_int_equal(kvs_model_get_config(models[i])->vocab, VOCAB);
-        assert_int_equal(kvs_session_create(&session, models[i], 0, NULL), KVS_OK);
+        assert_int_equal(kvs_session_create(&session, models[i], NULL, NULL), KVS_OK);
         assert_int_equal(kvs_session_feed(session, ids, TOKENS, logits[i], NULL), KVS_OK);
         kvs_session_free(session);
     }

@@ -1,17 +1,20 @@
 /* Recomputing layers in the backward pass: the same bits with less memory. */
+#include "data/tasks/tasks.h"
 #include "kvshift/kvshift.h"
+#include "kvshift/kvshift_lab.h"
 #include "support.h"
+#include "train/trainer.h"
 
 #include <string.h>
 
 enum { LAYERS = 3, STEPS = 3 };
 
-static kvs_model_config config_of(kvs_body body, kvs_shift_form form, int no_mlp)
+static kvs_model_config config_of(kvsi_body body, kvsi_shift_form form, int no_mlp)
 {
     kvs_model_config c;
 
-    kvs_model_config_init(&c);
-    kvs_model_config_set_body(&c, body);
+    kvsi_model_config_init(&c);
+    kvsi_model_config_set_body(&c, body);
     c.vocab = 40;
     c.dim = 24;
     c.layers = LAYERS;
@@ -21,25 +24,25 @@ static kvs_model_config config_of(kvs_body body, kvs_shift_form form, int no_mlp
     c.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
     c.shift.form = form;
     c.no_mlp = no_mlp;
-    c.dropout_attention = c.dropout_residual = body == KVS_BODY_GPT2 ? 0.2 : 0;
+    c.dropout_attention = c.dropout_residual = body == KVSI_BODY_GPT2 ? 0.2 : 0;
     return c;
 }
 
-static kvs_task *make_task(void)
+static kvs_data *make_task(void)
 {
-    kvs_induction_config c;
-    kvs_task *task;
+    kvsi_induction_config c;
+    kvs_data *task;
 
-    kvs_induction_config_init(&c);
+    kvsi_induction_config_init(&c);
     c.vocab = 40;
     c.pool = 20;
     c.max_length = 30;
-    c.loss = KVS_LOSS_ALL;
-    assert_int_equal(kvs_induction_create(&task, &c, NULL), KVS_OK);
+    c.loss = KVSI_LOSS_ALL;
+    assert_int_equal(kvsi_induction_create(&task, &c, NULL), KVS_OK);
     return task;
 }
 
-static kvs_model *trained(kvs_runtime *rt, const kvs_model_config *config, const kvs_task *task,
+static kvs_model *trained(kvs_runtime *rt, const kvs_model_config *config, const kvs_data *task,
                           int recompute, uint64_t *planned)
 {
     kvs_train_config train;
@@ -47,7 +50,7 @@ static kvs_model *trained(kvs_runtime *rt, const kvs_model_config *config, const
     kvs_model *model;
     kvs_plan plan;
 
-    kvs_train_config_init(&train);
+    kvsi_train_config_init(&train);
     train.batch = 6;
     train.recompute = recompute;
     assert_int_equal(kvs_model_create(&model, rt, config, 1, NULL), KVS_OK);
@@ -55,7 +58,7 @@ static kvs_model *trained(kvs_runtime *rt, const kvs_model_config *config, const
                      KVS_OK);
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &train, NULL), KVS_OK);
     for (int i = 0; i < STEPS; i++)
-        assert_int_equal(kvs_trainer_step(trainer, &(kvs_step_record){0}, NULL), KVS_OK);
+        assert_int_equal(kvsi_trainer_step(trainer, &(kvs_step_record){0}, NULL), KVS_OK);
     kvs_trainer_free(trainer);
     *planned = plan.pass_bytes;
     return model;
@@ -69,8 +72,8 @@ static void assert_same_weights(const kvs_model *a, const kvs_model *b)
 
     for (size_t i = 0; (name = kvs_model_tensor_name(a, i, &count)); i++) {
         assert_true(count <= sizeof left / sizeof *left);
-        assert_int_equal(kvs_model_read_tensor(a, name, left, count, NULL), KVS_OK);
-        assert_int_equal(kvs_model_read_tensor(b, name, right, count, NULL), KVS_OK);
+        assert_int_equal(kvs_model_read_tensor(left, count, a, name, NULL), KVS_OK);
+        assert_int_equal(kvs_model_read_tensor(right, count, b, name, NULL), KVS_OK);
         assert_memory_equal(left, right, count * sizeof *left);
     }
 }
@@ -78,13 +81,13 @@ static void assert_same_weights(const kvs_model *a, const kvs_model *b)
 static void same_bits_from_less_memory(void **state)
 {
     const kvs_model_config configs[] = {
-        config_of(KVS_BODY_LLAMA, KVS_SHIFT_FREE, 0),
-        config_of(KVS_BODY_LLAMA, KVS_SHIFT_DATA, 0),
-        config_of(KVS_BODY_LLAMA, KVS_SHIFT_FREE, 1),
-        config_of(KVS_BODY_GPT2, KVS_SHIFT_FREE, 0),
+        config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 0),
+        config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_DATA, 0),
+        config_of(KVSI_BODY_LLAMA, KVSI_SHIFT_FREE, 1),
+        config_of(KVSI_BODY_GPT2, KVSI_SHIFT_FREE, 0),
     };
     kvs_runtime *rt;
-    kvs_task *task = make_task();
+    kvs_data *task = make_task();
 
     (void)state;
     assert_int_equal(kvs_runtime_create(&rt, NULL, NULL), KVS_OK);
@@ -98,7 +101,7 @@ static void same_bits_from_less_memory(void **state)
         kvs_model_free(kept);
         kvs_model_free(again);
     }
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
 }
 

@@ -7,7 +7,7 @@
 
 static const kvs_model_config kinds[] = {
     {.layers = 3},
-    {.body = KVS_BODY_GPT2, .tied = 1, .layers = 1},
+    {.body = KVSI_BODY_GPT2, .tied = 1, .layers = 1},
     {.layers = 2, .dim = 512, .ffn = 1400, .vocab = 3001, .heads = 8},
     {.no_norm = 1, .no_mlp = 1},
 };

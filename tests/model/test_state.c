@@ -233,7 +233,7 @@ static float *tensor(const kvs_model *model, const char *name)
     if (!p)
         return NULL;
     assert_non_null(values = kvsi_alloc(p->count, sizeof *values));
-    assert_int_equal(kvs_model_read_tensor(model, name, values, p->count, NULL), KVS_OK);
+    assert_int_equal(kvs_model_read_tensor(values, p->count, model, name, NULL), KVS_OK);
     return values;
 }
 
@@ -249,7 +249,7 @@ typedef struct first_layer {
 
 static void open_layer(first_layer *l, const kvs_model *model)
 {
-    const int gpt2 = model->config.body == KVS_BODY_GPT2;
+    const int gpt2 = model->config.body == KVSI_BODY_GPT2;
 
     *l = (first_layer){
         .config = &model->config,
@@ -347,7 +347,7 @@ static void check_tail(const first_layer *l, kvsi_context c, const real *tail, c
 static void current_taps(real *out, const first_layer *l, const float *learned, size_t head,
                          const double *x)
 {
-    const kvs_shift_config *shift = &l->config->shift;
+    const kvsi_shift_config *shift = &l->config->shift;
     const kvsi_form *form = kvsi_form_get(shift->form);
     const size_t size = l->shape.head_size, count = form->params(shift->window, size);
     real numbers[KVSI_TAPS_MAX * DIM], taps[KVSI_TAPS_MAX * DIM];
@@ -584,7 +584,7 @@ static void states_decoded_together_equal_each_alone(void **state)
 /* ---- identity ---- */
 
 /* Adds a shift to a plain model: its weights are kept, the shift has its initial ones. */
-static kvs_model *retrofit(kvs_runtime *rt, const kvs_model *plain, const kvs_shift_config *shift)
+static kvs_model *retrofit(kvs_runtime *rt, const kvs_model *plain, const kvsi_shift_config *shift)
 {
     kvs_model_config config = plain->config;
     kvs_model *model;
@@ -621,7 +621,7 @@ static void expect_same_bits(const kvs_model *shifted, const support_result *fou
     }
 }
 
-static void check_retrofit(kvs_runtime *rt, const kvs_model *plain, const kvs_shift_config *shift,
+static void check_retrofit(kvs_runtime *rt, const kvs_model *plain, const kvsi_shift_config *shift,
                            const kvs_batch *batch, const support_result *expected)
 {
     kvs_model *model = retrofit(rt, plain, shift);
@@ -629,8 +629,8 @@ static void check_retrofit(kvs_runtime *rt, const kvs_model *plain, const kvs_sh
     char name[128];
 
     snprintf(name, sizeof name, "%s, %s %s %s window %zu", kvs_runtime_cpu_level(rt),
-             kvs_body_name(plain->config.body), kvs_shift_targets_name(shift->targets),
-             kvs_shift_form_name(shift->form), shift->window);
+             kvsi_body_name(plain->config.body), kvsi_shift_targets_name(shift->targets),
+             kvsi_shift_form_name(shift->form), shift->window);
     assert_true(model->layout.count > plain->layout.count);
     expect_same_bits(model, &result, plain, expected, name);
     support_result_release(&result);
@@ -638,17 +638,17 @@ static void check_retrofit(kvs_runtime *rt, const kvs_model *plain, const kvs_sh
 }
 
 /* A form that can be the identity, with every window. */
-static void check_identity_form(kvs_runtime *rt, const kvs_model *plain, kvs_shift_form form,
+static void check_identity_form(kvs_runtime *rt, const kvs_model *plain, kvsi_shift_form form,
                                 const kvs_batch *batch, const support_result *expected)
 {
     static const unsigned targets[] = {KV, QKV};
 
     for (size_t window = 1; window <= kvsi_form_get(form)->window_max; window++)
         for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
-            const kvs_shift_config shift = {.targets = targets[i],
-                                            .form = form,
-                                            .init = KVS_SHIFT_INIT_IDENTITY,
-                                            .window = window};
+            const kvsi_shift_config shift = {.targets = targets[i],
+                                             .form = form,
+                                             .init = KVSI_SHIFT_INIT_IDENTITY,
+                                             .window = window};
 
             check_retrofit(rt, plain, &shift, batch, expected);
         }
@@ -658,13 +658,13 @@ static void check_identity(kvs_runtime *rt)
 {
     static const kvs_model_config plain_models[] = {
         {.kv_heads = 2},
-        {.positions = KVS_POSITIONS_ALIBI,
+        {.positions = KVSI_POSITIONS_ALIBI,
          .kv_heads = 2,
          .sliding_window = 9,
          .sliding_layers = 1 << 1,
          .sliding_heads = 2,
          .sliding_kv_heads = 1},
-        {.body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED, .kv_heads = 2},
+        {.body = KVSI_BODY_GPT2, .positions = KVSI_POSITIONS_LEARNED, .kv_heads = 2},
     };
     int32_t ids[TOKENS], targets[TOKENS];
     const kvs_batch batch = make_batch(ids, targets);
@@ -673,9 +673,9 @@ static void check_identity(kvs_runtime *rt)
         kvs_model *plain = make_model(rt, &plain_models[i]);
         support_result expected = support_train(plain, &batch, NULL);
 
-        check_identity_form(rt, plain, KVS_SHIFT_FREE, &batch, &expected);
-        check_identity_form(rt, plain, KVS_SHIFT_CLAMP, &batch, &expected);
-        check_identity_form(rt, plain, KVS_SHIFT_CHANNEL, &batch, &expected);
+        check_identity_form(rt, plain, KVSI_SHIFT_FREE, &batch, &expected);
+        check_identity_form(rt, plain, KVSI_SHIFT_CLAMP, &batch, &expected);
+        check_identity_form(rt, plain, KVSI_SHIFT_CHANNEL, &batch, &expected);
         support_result_release(&expected);
         kvs_model_free(plain);
     }

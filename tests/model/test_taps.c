@@ -1,5 +1,6 @@
 /* Sizes of models against counts by hand, and taps against values that were written to the
  * tensors. */
+#include "kvshift/kvshift_lab.h"
 #include "support.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 enum { K = KVS_SHIFT_K, V = KVS_SHIFT_V, KV = K | V, QKV = K | V | KVS_SHIFT_Q };
 
 #define SHIFT(what, how, reach)                                                                    \
-    .shift = {.targets = (what), .form = KVS_SHIFT_##how, .window = (reach)}
+    .shift = {.targets = (what), .form = KVSI_SHIFT_##how, .window = (reach)}
 
 /* Sets what `special` leaves 0. */
 static kvs_model_config complete(const kvs_model_config *special)
@@ -19,7 +20,7 @@ static kvs_model_config complete(const kvs_model_config *special)
     c.norm_eps = 1e-5;
     c.init_std = 0.02;
     c.rope_base = 10000;
-    if (c.positions != KVS_POSITIONS_ROPE || c.rotary_fraction == 0)
+    if (c.positions != KVSI_POSITIONS_ROPE || c.rotary_fraction == 0)
         c.rotary_fraction = 1;
     if (c.shift.window == 0)
         c.shift.window = 1;
@@ -32,8 +33,8 @@ static kvs_model_config complete(const kvs_model_config *special)
 
 #define SMALL .vocab = 10, .dim = 8, .layers = 2, .heads = 4, .kv_heads = 2, .ffn = 6, .context = 5
 #define HOPK                                                                                       \
-    .body = KVS_BODY_GPT2, .positions = KVS_POSITIONS_LEARNED, .dim = 128, .layers = 2,            \
-    .heads = 4, .vocab = 30, .context = 100, .head = KVS_HEAD_NONE
+    .body = KVSI_BODY_GPT2, .positions = KVSI_POSITIONS_LEARNED, .dim = 128, .layers = 2,          \
+    .heads = 4, .vocab = 30, .context = 100, .head = KVSI_HEAD_NONE
 
 static void sizes_are_as_counted_by_hand(void **state)
 {
@@ -66,7 +67,7 @@ static void sizes_are_as_counted_by_hand(void **state)
         kvs_err err;
 
         print_message("case %zu\n", i);
-        assert_int_equal(kvs_model_config_sizes(&config, &sizes, &err), KVS_OK);
+        assert_int_equal(kvs_model_config_sizes(&sizes, &config, &err), KVS_OK);
         assert_int_equal(sizes.parameters, cases[i].parameters);
         assert_int_equal(sizes.embedding_parameters, cases[i].embeddings);
         assert_int_equal(sizes.cache_bytes_per_token, cases[i].cache);
@@ -83,10 +84,10 @@ static void layers_tell_their_heads(void **state)
                                      .sliding_heads = 2, .sliding_kv_heads = 1});
 
     (void)state;
-    assert_int_equal(kvs_model_config_heads(&config, 0), 4);
-    assert_int_equal(kvs_model_config_kv_heads(&config, 0), 2);
-    assert_int_equal(kvs_model_config_heads(&config, 1), 2);
-    assert_int_equal(kvs_model_config_kv_heads(&config, 1), 1);
+    assert_int_equal(kvsi_model_config_heads(&config, 0), 4);
+    assert_int_equal(kvsi_model_config_kv_heads(&config, 0), 2);
+    assert_int_equal(kvsi_model_config_heads(&config, 1), 2);
+    assert_int_equal(kvsi_model_config_kv_heads(&config, 1), 1);
 }
 
 /* ---- taps ---- */
@@ -96,7 +97,8 @@ static kvs_runtime *runtime;
 static int set_up(void **state)
 {
     (void)state;
-    return kvs_runtime_create(&runtime, &(kvs_runtime_options){.threads = 1}, NULL);
+    return kvs_runtime_create(
+        &runtime, &(kvs_runtime_options){.size = sizeof(kvs_runtime_options), .threads = 1}, NULL);
 }
 
 static int tear_down(void **state)
@@ -133,13 +135,13 @@ static void check(const kvs_model *model, size_t layer, unsigned target, size_t 
     double found[4], found_spread[4];
     kvs_err err;
 
-    if (kvs_model_taps(model, layer, target, head, found, found_spread, &err) != KVS_OK)
+    if (kvs_model_taps(found, found_spread, model, layer, target, head, &err) != KVS_OK)
         fail_msg("%s", err.message);
     for (size_t j = 0; j < count; j++) {
         assert_true(fabs(found[j] - taps[j]) < 1e-6);
         assert_true(fabs(found_spread[j] - (spread ? spread[j] : 0)) < 1e-6);
     }
-    assert_int_equal(kvs_model_taps(model, layer, target, head, found, NULL, NULL), KVS_OK);
+    assert_int_equal(kvs_model_taps(found, NULL, model, layer, target, head, NULL), KVS_OK);
 }
 
 static void free_taps_are_the_numbers(void **state)
@@ -177,8 +179,8 @@ static void gate_and_clamp_give_what_they_do(void **state)
 /* Heads of two channels in a GPT-2 body, which has other names; taps of a channel are adjacent. */
 static void channels_are_averaged(void **state)
 {
-    kvs_model *model = make(&(kvs_model_config){SMALL, SHIFT(V, CHANNEL, 1), .body = KVS_BODY_GPT2,
-                                                .positions = KVS_POSITIONS_LEARNED});
+    kvs_model *model = make(&(kvs_model_config){SMALL, SHIFT(V, CHANNEL, 1), .body = KVSI_BODY_GPT2,
+                                                .positions = KVSI_POSITIONS_LEARNED});
 
     (void)state;
     set(model, "transformer.h.1.attn.v_shift", (float[]){0, 1, 2, 5, 10, 20, 30, 60}, 8);
@@ -190,7 +192,7 @@ static void channels_are_averaged(void **state)
 static void hard_halves_are_seen(void **state)
 {
     kvs_model *model =
-        make(&(kvs_model_config){SMALL, SHIFT(K, HARD, 1), .positions = KVS_POSITIONS_NONE});
+        make(&(kvs_model_config){SMALL, SHIFT(K, HARD, 1), .positions = KVSI_POSITIONS_NONE});
 
     (void)state;
     check(model, 0, K, 1, (double[]){.5, .5}, (double[]){.5, .5});
@@ -207,11 +209,11 @@ static void data_has_gates_and_no_taps(void **state)
 
     (void)state;
     set(model, "model.layers.0.self_attn.k_shift", w, 16);
-    assert_int_equal(kvs_model_gate_length(model, 0, K, 1, &length, &err), KVS_OK);
+    assert_int_equal(kvs_model_gate_length(&length, model, 0, K, 1, &err), KVS_OK);
     assert_true(fabs(length - 5) < 1e-6);
-    assert_int_equal(kvs_model_taps(model, 0, K, 0, taps, NULL, &err), KVS_E_UNSUPPORTED);
+    assert_int_equal(kvs_model_taps(taps, NULL, model, 0, K, 0, &err), KVS_E_UNSUPPORTED);
     assert_non_null(strstr(err.message, "'data'"));
-    assert_int_equal(kvs_model_gate_length(other, 0, K, 0, &length, &err), KVS_E_UNSUPPORTED);
+    assert_int_equal(kvs_model_gate_length(&length, other, 0, K, 0, &err), KVS_E_UNSUPPORTED);
     assert_non_null(strstr(err.message, "'free'"));
     kvs_model_free(other);
     kvs_model_free(model);
@@ -226,14 +228,14 @@ static void what_is_not_there_is_refused(void **state)
     kvs_err err;
 
     (void)state;
-    assert_int_equal(kvs_model_taps(model, 1, K, 0, taps, NULL, &err), KVS_OK);
-    assert_int_equal(kvs_model_taps(model, 2, K, 0, taps, NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_model_taps(taps, NULL, model, 1, K, 0, &err), KVS_OK);
+    assert_int_equal(kvs_model_taps(taps, NULL, model, 2, K, 0, &err), KVS_E_INVALID);
     assert_string_equal(err.message, "layer 2 is beyond the last of 2 layers");
-    assert_int_equal(kvs_model_taps(model, 1, K, 1, taps, NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_model_taps(taps, NULL, model, 1, K, 1, &err), KVS_E_INVALID);
     assert_string_equal(err.message, "head 1 is beyond the last of 1 heads");
-    assert_int_equal(kvs_model_taps(model, 0, KVS_SHIFT_Q, 0, taps, NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_model_taps(taps, NULL, model, 0, KVS_SHIFT_Q, 0, &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "'kv'"));
-    assert_int_equal(kvs_model_taps(model, 0, KV, 0, taps, NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_model_taps(taps, NULL, model, 0, KV, 0, &err), KVS_E_INVALID);
     kvs_model_free(model);
 }
 

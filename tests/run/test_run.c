@@ -5,8 +5,10 @@
 #include "base/folders.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "data/tasks/tasks.h"
 #include "run/checkpoint_files.h"
 #include "support.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,10 +19,10 @@ enum { VOCAB = 64, STEPS = 6 };
 /* One run, and what its callbacks saw. */
 typedef struct fixture {
     kvs_runtime *rt;
-    kvs_task *task;
+    kvs_data *task;
     kvs_model *model;
     char *dir, *run;
-    kvs_train_job job;
+    kvsi_train_job job;
     kvs_step_record records[STEPS];
     double k_sum[STEPS], k_current[STEPS]; /* read from the tensors after each step */
     uint64_t stop_at, poison_at;           /* steps; 0 = never */
@@ -28,12 +30,12 @@ typedef struct fixture {
     char notice[640];
 } fixture;
 
-static kvs_model *make_model(kvs_runtime *rt, kvs_shift_form form)
+static kvs_model *make_model(kvs_runtime *rt, kvsi_shift_form form)
 {
     kvs_model_config config;
     kvs_model *model;
 
-    kvs_model_config_init(&config);
+    kvsi_model_config_init(&config);
     config.vocab = VOCAB;
     config.dim = 32;
     config.heads = 4;
@@ -55,7 +57,7 @@ static void read_shift(const kvs_model *model, double *sum, double *current)
         float taps[4]; /* [2 heads, previous and current] */
 
         snprintf(name, sizeof name, "model.layers.%d.self_attn.k_shift", layer);
-        assert_int_equal(kvs_model_read_tensor(model, name, taps, 4, NULL), KVS_OK);
+        assert_int_equal(kvs_model_read_tensor(taps, 4, model, name, NULL), KVS_OK);
         *sum += ((double)taps[0] + (double)taps[1] + (double)taps[2] + (double)taps[3]) / 4;
         *current += ((double)taps[1] + (double)taps[3]) / 4;
     }
@@ -67,7 +69,7 @@ static int on_step(void *user, const kvs_step_record *record)
     const size_t i = (size_t)record->step - 1;
 
     f->records[i] = *record;
-    if (f->model->config.shift.form == KVS_SHIFT_FREE)
+    if (f->model->config.shift.form == KVSI_SHIFT_FREE)
         read_shift(f->model, &f->k_sum[i], &f->k_current[i]);
     if (record->step == f->poison_at) {
         const float nothing[32] = {NAN};
@@ -85,7 +87,11 @@ static void on_sample(void *user, const kvs_model *model, uint64_t step, kvs_sam
     kvs_session *session;
     float logits[VOCAB];
 
-    assert_int_equal(kvs_session_create(&session, model, 8, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(
+                         &session, model,
+                         &(kvs_session_options){.size = sizeof(kvs_session_options), .capacity = 8},
+                         NULL),
+                     KVS_OK);
     assert_int_equal(kvs_session_feed(session, prompt, 3, logits, NULL), KVS_OK);
     kvs_session_free(session);
     f->samples++;
@@ -102,30 +108,31 @@ static void on_notice(void *user, const char *line)
     snprintf(f->notice, sizeof f->notice, "%s", line);
 }
 
-static fixture *begin(kvs_shift_form form)
+static fixture *begin(kvsi_shift_form form)
 {
-    const kvs_runtime_options options = {.threads = 2};
-    kvs_induction_config task;
+    const kvs_runtime_options options = {.size = sizeof(kvs_runtime_options), .threads = 2};
+    kvsi_induction_config task;
     fixture *f = kvsi_alloc(1, sizeof *f);
 
-    kvs_induction_config_init(&task);
+    kvsi_induction_config_init(&task);
     task.vocab = VOCAB;
     task.pool = 40;
     task.max_length = 32;
     assert_int_equal(kvs_runtime_create(&f->rt, &options, NULL), KVS_OK);
-    assert_int_equal(kvs_induction_create(&f->task, &task, NULL), KVS_OK);
+    assert_int_equal(kvsi_induction_create(&f->task, &task, NULL), KVS_OK);
     f->model = make_model(f->rt, form);
     f->dir = support_make_dir();
     f->run = kvsi_path_join(f->dir, "run");
-    f->job = (kvs_train_job){.model = f->model,
-                             .task = f->task,
-                             .eval_sequences = 20,
-                             .out = f->run,
-                             .progress = on_step,
-                             .sample = on_sample,
-                             .notice = on_notice,
-                             .user = f};
-    kvs_train_config_init(&f->job.config);
+    f->job = (kvsi_train_job){.model = f->model,
+                              .task = f->task,
+                              .out = f->run,
+                              .progress = on_step,
+                              .sample = on_sample,
+                              .notice = on_notice,
+                              .user = f};
+    kvsi_train_config_init(&f->job.config);
+    f->job.config.eval_sequences = 20;
+    f->job.config.keep = 0;
     f->job.config.batch = 8;
     f->job.config.steps = STEPS;
     f->job.config.warmup = 0;
@@ -135,7 +142,7 @@ static fixture *begin(kvs_shift_form form)
 static void end(fixture *f)
 {
     kvs_model_free(f->model);
-    kvs_task_free(f->task);
+    kvs_data_free(f->task);
     kvs_runtime_free(f->rt);
     kvsi_free(f->run);
     support_remove_dir(f->dir);
@@ -144,10 +151,10 @@ static void end(fixture *f)
 
 static void train(fixture *f)
 {
-    kvs_train_result result;
+    kvs_train_result result = {.size = sizeof(kvs_train_result)};
     kvs_err err;
 
-    if (kvs_train(&f->job, &result, &err) != KVS_OK)
+    if (kvsi_train(&f->job, &result, &err) != KVS_OK)
         fail_msg("%s", err.message);
 }
 
@@ -174,11 +181,11 @@ static int is_there(const char *dir, const char *name)
 
 static void samples_are_recorded_and_change_nothing(void **state)
 {
-    fixture *plain = begin(KVS_SHIFT_FREE), *sampled = begin(KVS_SHIFT_FREE);
+    fixture *plain = begin(KVSI_SHIFT_FREE), *sampled = begin(KVSI_SHIFT_FREE);
     char *text;
 
     (void)state;
-    sampled->job.sample_every = 2;
+    sampled->job.config.sample_every = 2;
     train(plain);
     train(sampled);
     assert_int_equal(plain->samples, 0);
@@ -199,11 +206,11 @@ static void samples_are_recorded_and_change_nothing(void **state)
 
 static void the_log_has_the_means_of_the_shift(void **state)
 {
-    fixture *f = begin(KVS_SHIFT_FREE);
+    fixture *f = begin(KVSI_SHIFT_FREE);
     char *log, *table;
 
     (void)state;
-    f->job.eval_every = 4;
+    f->job.config.eval_every = 4;
     train(f);
     for (size_t i = 0; i < STEPS; i++) {
         const kvs_step_record *r = &f->records[i];
@@ -230,11 +237,11 @@ static void the_log_has_the_means_of_the_shift(void **state)
 
 static void a_shift_without_taps_is_left_out(void **state)
 {
-    fixture *f = begin(KVS_SHIFT_DATA);
+    fixture *f = begin(KVSI_SHIFT_DATA);
     char *log;
 
     (void)state;
-    f->job.eval_every = 1;
+    f->job.config.eval_every = 1;
     train(f);
     for (size_t i = 0; i < STEPS; i++)
         assert_true(isnan(f->records[i].k_shift.sum) && isnan(f->records[i].v_shift.current));
@@ -263,7 +270,7 @@ static void list_checkpoints(char *out, size_t size, const fixture *f)
 
 static void tokenizers_go_with_the_model_and_have_a_checksum(void **state)
 {
-    fixture *f = begin(KVS_SHIFT_FREE);
+    fixture *f = begin(KVSI_SHIFT_FREE);
     kvs_tokenizer *tokenizer, *back;
     char *newest, *path, *text;
     kvs_err err;
@@ -271,7 +278,7 @@ static void tokenizers_go_with_the_model_and_have_a_checksum(void **state)
     (void)state;
     assert_int_equal(kvs_tokenizer_load(&tokenizer, "bytes", NULL), KVS_OK);
     f->job.tokenizer = tokenizer;
-    f->job.checkpoint_every = 3;
+    f->job.config.checkpoint_every = 3;
     train(f);
     assert_true(is_there(f->run, "tokenizer.json"));
     newest = kvsi_path_join(f->run, "ckpt/latest");
@@ -296,7 +303,7 @@ static void tokenizers_go_with_the_model_and_have_a_checksum(void **state)
 
 static void a_run_that_is_stopped_can_go_on(void **state)
 {
-    fixture *whole = begin(KVS_SHIFT_FREE), *parts = begin(KVS_SHIFT_FREE);
+    fixture *whole = begin(KVSI_SHIFT_FREE), *parts = begin(KVSI_SHIFT_FREE);
     char names[256];
 
     (void)state;
@@ -345,11 +352,11 @@ static void checkpoints_that_cannot_be_opened_are_skipped(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        fixture *whole = begin(KVS_SHIFT_FREE), *parts = begin(KVS_SHIFT_FREE);
+        fixture *whole = begin(KVSI_SHIFT_FREE), *parts = begin(KVSI_SHIFT_FREE);
         char *last;
 
         train(whole);
-        parts->job.checkpoint_every = 1;
+        parts->job.config.checkpoint_every = 1;
         parts->stop_at = 3;
         train(parts);
         last = kvsi_path_join(parts->run, "ckpt/step-00000003");
@@ -376,16 +383,16 @@ static void checkpoints_that_cannot_be_opened_are_skipped(void **state)
  * exist, although only one is kept. */
 static void a_run_that_diverges_keeps_the_last_good_checkpoint(void **state)
 {
-    fixture *f = begin(KVS_SHIFT_FREE);
-    kvs_train_result result;
+    fixture *f = begin(KVSI_SHIFT_FREE);
+    kvs_train_result result = {.size = sizeof(kvs_train_result)};
     char names[256];
     kvs_err err;
 
     (void)state;
     f->poison_at = 4;
-    f->job.checkpoint_every = 1;
-    f->job.keep = 1;
-    assert_int_equal(kvs_train(&f->job, &result, &err), KVS_E_DIVERGED);
+    f->job.config.checkpoint_every = 1;
+    f->job.config.keep = 1;
+    assert_int_equal(kvsi_train(&f->job, &result, &err), KVS_E_DIVERGED);
     assert_non_null(strstr(err.message, "step 5 diverged"));
     assert_non_null(strstr(err.message, "first in weight 'model.norm.weight'"));
     list_checkpoints(names, sizeof names, f);
@@ -398,13 +405,13 @@ static void a_run_that_diverges_keeps_the_last_good_checkpoint(void **state)
 
 static void a_last_evaluation_that_diverges_is_no_result(void **state)
 {
-    fixture *f = begin(KVS_SHIFT_FREE);
-    kvs_train_result result;
+    fixture *f = begin(KVSI_SHIFT_FREE);
+    kvs_train_result result = {.size = sizeof(kvs_train_result)};
     kvs_err err;
 
     (void)state;
     f->poison_at = STEPS;
-    assert_int_equal(kvs_train(&f->job, &result, &err), KVS_E_DIVERGED);
+    assert_int_equal(kvsi_train(&f->job, &result, &err), KVS_E_DIVERGED);
     assert_non_null(strstr(err.message, "the model of step 6 has diverged"));
     assert_false(is_there(f->run, "result.json"));
     end(f);
@@ -413,7 +420,7 @@ static void a_last_evaluation_that_diverges_is_no_result(void **state)
 /* Finite weights that are so large that the values of a layer are not. */
 static void the_first_tensor_that_is_not_finite_is_named(void **state)
 {
-    fixture *f = begin(KVS_SHIFT_FREE);
+    fixture *f = begin(KVSI_SHIFT_FREE);
     const size_t count = f->model->config.ffn * f->model->config.dim;
     float *weights = kvsi_alloc(count, sizeof *weights);
     kvs_trainer *trainer;
@@ -426,7 +433,7 @@ static void the_first_tensor_that_is_not_finite_is_named(void **state)
         kvs_model_write_tensor(f->model, "model.layers.1.mlp.up_proj.weight", weights, count, NULL),
         KVS_OK);
     assert_int_equal(kvs_trainer_create(&trainer, f->model, f->task, &f->job.config, NULL), KVS_OK);
-    assert_int_equal(kvs_trainer_step(trainer, NULL, &err), KVS_E_DIVERGED);
+    assert_int_equal(kvsi_trainer_step(trainer, NULL, &err), KVS_E_DIVERGED);
     if (!strstr(err.message, "first in the feed-forward part of layer 1"))
         fail_msg("%s", err.message);
     kvs_trainer_free(trainer);

@@ -184,7 +184,7 @@ static void a_result_is_read_back(void **state)
     const kvs_train_result result = {
         .steps = 5, .final = {.loss = 0.5, .accuracy = NAN}, .seconds = 1.5, .tokens = 60};
     char *dir = support_make_dir();
-    kvs_train_result back;
+    kvs_train_result back = {.size = sizeof(kvs_train_result)};
     int found;
 
     (void)state;

@@ -74,11 +74,11 @@ static void stream(kvsi_text *out, kvs_detokenizer *d, const int32_t *ids, size_
     out->length = 0;
     kvsi_text_add(out, "");
     for (size_t i = 0; i < count; i++) {
-        assert_int_equal(kvs_detokenizer_add(d, ids + i, 1, &text, &size, NULL), KVS_OK);
+        assert_int_equal(kvs_detokenizer_add(&text, &size, d, ids + i, 1, NULL), KVS_OK);
         kvsi_text_add_bytes(out, text, size);
         kvsi_text_add(out, "|");
     }
-    assert_int_equal(kvs_detokenizer_finish(d, &text, &size, NULL), KVS_OK);
+    assert_int_equal(kvs_detokenizer_finish(&text, &size, d, NULL), KVS_OK);
     kvsi_text_add_bytes(out, text, size);
 }
 
@@ -166,11 +166,11 @@ static void a_stop_is_told(void **state)
     kvs_err err;
 
     (void)state;
-    kvs_detokenizer_add(d, (int32_t[]){1}, 1, &text, &size, NULL);
+    kvs_detokenizer_add(&text, &size, d, (int32_t[]){1}, 1, NULL);
     assert_false(kvs_detokenizer_stopped(d));
-    kvs_detokenizer_add(d, (int32_t[]){2}, 1, &text, &size, NULL);
+    kvs_detokenizer_add(&text, &size, d, (int32_t[]){2}, 1, NULL);
     assert_true(kvs_detokenizer_stopped(d));
-    kvs_detokenizer_finish(d, &text, &size, NULL);
+    kvs_detokenizer_finish(&text, &size, d, NULL);
     assert_true(kvs_detokenizer_stopped(d) && size == 0);
     kvs_detokenizer_reset(d);
     assert_false(kvs_detokenizer_stopped(d));
@@ -215,10 +215,10 @@ static void an_id_outside_changes_nothing(void **state)
     kvs_err err;
 
     (void)state;
-    assert_int_equal(kvs_detokenizer_add(d, (int32_t[]){1, 999}, 2, &text, &size, &err),
+    assert_int_equal(kvs_detokenizer_add(&text, &size, d, (int32_t[]){1, 999}, 2, &err),
                      KVS_E_INVALID);
     assert_string_equal(err.message, "id 999 is not in the vocabulary of 262 tokens");
-    assert_int_equal(kvs_detokenizer_add(d, (int32_t[]){2}, 1, &text, &size, &err), KVS_OK);
+    assert_int_equal(kvs_detokenizer_add(&text, &size, d, (int32_t[]){2}, 1, &err), KVS_OK);
     assert_true(size == 1 && *text == 'b');
     kvs_detokenizer_free(d);
     kvs_tokenizer_free(t);
@@ -260,15 +260,15 @@ static void any_pieces_give_the_same_text(void **state)
         kvsi_random_init(&random, 3, KVSI_RANDOM_DATA, trial);
         for (size_t i = 0; i < COUNT; i++)
             ids[i] = (int32_t)kvsi_random_below(&random, trial % 3 ? 7 : 262);
-        assert_int_equal(kvs_tokenizer_decode(t, ids, COUNT, &whole, &size, NULL), KVS_OK);
+        assert_int_equal(kvs_tokenizer_decode(&whole, &size, t, ids, COUNT, NULL), KVS_OK);
         for (size_t at = 0, count; at < COUNT; at += count) {
             count = kvsi_random_below(&random, 4);
             count = count < COUNT - at ? count : COUNT - at;
-            assert_int_equal(kvs_detokenizer_add(d, ids + at, count, &part, &part_size, NULL),
+            assert_int_equal(kvs_detokenizer_add(&part, &part_size, d, ids + at, count, NULL),
                              KVS_OK);
             kvsi_text_add_bytes(&found, part, part_size);
         }
-        assert_int_equal(kvs_detokenizer_finish(d, &part, &part_size, NULL), KVS_OK);
+        assert_int_equal(kvs_detokenizer_finish(&part, &part_size, d, NULL), KVS_OK);
         kvsi_text_add_bytes(&found, part, part_size);
         assert_int_equal(found.length, size);
         assert_memory_equal(found.data, whole, size);
@@ -288,8 +288,8 @@ static void expect_pair(const kvs_tokenizer *t, const char *context, const char 
     size_t found, border;
     kvs_err err;
 
-    if (kvs_tokenizer_encode_pair(t, context, strlen(context), continuation, strlen(continuation),
-                                  &ids, &found, &border, &err) != KVS_OK)
+    if (kvs_tokenizer_encode_pair(&ids, &found, &border, t, context, strlen(context), continuation,
+                                  strlen(continuation), &err) != KVS_OK)
         fail_msg("'%s', '%s': %s", context, continuation, err.message);
     assert_int_equal(border, context_count);
     assert_int_equal(found, count);
@@ -323,15 +323,15 @@ static void pairs_without_a_border_are_refused(void **state)
     kvs_err err;
 
     (void)state;
-    assert_int_equal(kvs_tokenizer_encode_pair(t, "ba", 2, "b", 1, &ids, &count, &border, &err),
+    assert_int_equal(kvs_tokenizer_encode_pair(&ids, &count, &border, t, "ba", 2, "b", 1, &err),
                      KVS_E_INVALID);
     assert_string_equal(err.message, "the continuation has no token of its own: the context has 3 "
                                      "tokens, context and continuation 3");
     assert_null(ids);
-    assert_int_equal(kvs_tokenizer_encode_pair(t, "b", 1, "", 0, &ids, &count, &border, &err),
+    assert_int_equal(kvs_tokenizer_encode_pair(&ids, &count, &border, t, "b", 1, "", 0, &err),
                      KVS_E_INVALID);
     assert_int_equal(kvs_tokenizer_load(&bytes, "bytes", &err), KVS_OK);
-    assert_int_equal(kvs_tokenizer_encode_pair(bytes, "", 0, "b", 1, &ids, &count, &border, &err),
+    assert_int_equal(kvs_tokenizer_encode_pair(&ids, &count, &border, bytes, "", 0, "b", 1, &err),
                      KVS_E_INVALID);
     assert_non_null(strstr(err.message, "neither BOS nor EOS"));
     kvs_tokenizer_free(bytes);

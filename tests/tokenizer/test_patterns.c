@@ -362,8 +362,8 @@ static kvs_status there_and_back(const kvs_tokenizer *t, const kvsi_text *text, 
     size_t count, size;
     kvs_status st;
 
-    TRY_OUT(kvs_tokenizer_encode(t, text->data, text->length, 0, &ids, &count, err));
-    TRY_OUT(kvs_tokenizer_decode(t, ids, count, &back, &size, err));
+    TRY_OUT(kvs_tokenizer_encode(&ids, &count, t, text->data, text->length, 0, err));
+    TRY_OUT(kvs_tokenizer_decode(&back, &size, t, ids, count, err));
     kvsi_text_add_bytes(out, back, size);
 out:
     kvs_ids_free(ids);

@@ -58,13 +58,13 @@ static void expect_pieces(const kvs_tokenizer *t, const char *text, const char *
     int32_t *ids;
     size_t count;
 
-    assert_int_equal(kvs_tokenizer_encode(t, text, strlen(text), 0, &ids, &count, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_encode(&ids, &count, t, text, strlen(text), 0, NULL), KVS_OK);
     kvsi_text_add(&found, "");
     for (size_t i = 0; i < count; i++) {
         char *piece;
         size_t size;
 
-        assert_int_equal(kvs_tokenizer_decode(t, ids + i, 1, &piece, &size, NULL), KVS_OK);
+        assert_int_equal(kvs_tokenizer_decode(&piece, &size, t, ids + i, 1, NULL), KVS_OK);
         kvsi_text_format(&found, "%s%s", i ? "|" : "", piece);
         kvs_text_free(piece);
     }
@@ -80,8 +80,8 @@ static void expect_round_trip(const kvs_tokenizer *t, const char *text, size_t s
     char *back;
     size_t count, back_size;
 
-    assert_int_equal(kvs_tokenizer_encode(t, text, size, 0, &ids, &count, NULL), KVS_OK);
-    assert_int_equal(kvs_tokenizer_decode(t, ids, count, &back, &back_size, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_encode(&ids, &count, t, text, size, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_decode(&back, &back_size, t, ids, count, NULL), KVS_OK);
     assert_int_equal(back_size, size);
     assert_memory_equal(back, text, size);
     kvs_ids_free(ids);
@@ -253,15 +253,15 @@ static void test_template(void **state)
     (void)state;
     assert_int_equal(kvs_tokenizer_bos(t), 1);
     assert_int_equal(kvs_tokenizer_eos(t), 2);
-    assert_int_equal(kvs_tokenizer_encode(t, "a<s>", 4, 0, &ids, &count, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_encode(&ids, &count, t, "a<s>", 4, 0, NULL), KVS_OK);
     assert_int_equal(count, 4);
     assert_memory_equal(ids, framed, sizeof framed);
     kvs_ids_free(ids);
-    assert_int_equal(kvs_tokenizer_encode(t, "a<s>", 4, KVS_ENCODE_NO_SPECIAL, &ids, &count, NULL),
+    assert_int_equal(kvs_tokenizer_encode(&ids, &count, t, "a<s>", 4, KVS_ENCODE_NO_SPECIAL, NULL),
                      KVS_OK);
     assert_int_equal(count, 2);
     kvs_ids_free(ids);
-    assert_int_equal(kvs_tokenizer_decode(t, framed, 4, &text, &size, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_decode(&text, &size, t, framed, 4, NULL), KVS_OK);
     assert_string_equal(text, "a<s>"); /* the template's tokens are not part of the text */
     kvs_text_free(text);
     kvs_tokenizer_free(t);
@@ -286,7 +286,7 @@ static void test_bytes(void **state)
         kvsi_random_init(&random, 1, KVSI_RANDOM_DATA, trial);
         for (size_t i = 0; i < size; i++)
             text[i] = (char)kvsi_random_below(&random, 256);
-        assert_int_equal(kvs_tokenizer_encode(t, text, size, 0, &ids, &count, NULL), KVS_OK);
+        assert_int_equal(kvs_tokenizer_encode(&ids, &count, t, text, size, 0, NULL), KVS_OK);
         assert_int_equal(count, size);
         for (size_t i = 0; i < size; i++)
             assert_int_equal(ids[i], (unsigned char)text[i]);
@@ -307,7 +307,7 @@ static void test_ids_outside(void **state)
     (void)state;
     assert_int_equal(kvs_tokenizer_load(&t, "bytes", NULL), KVS_OK);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(kvs_tokenizer_decode(t, bad + i, 1, &text, &size, &err), KVS_E_INVALID);
+        assert_int_equal(kvs_tokenizer_decode(&text, &size, t, bad + i, 1, &err), KVS_E_INVALID);
         assert_non_null(strstr(err.message, "vocabulary of 256"));
         assert_null(text);
     }
@@ -479,7 +479,7 @@ static void expect_ids(const kvs_tokenizer *t, const char *text, const char *exp
     int32_t *ids;
     size_t count;
 
-    assert_int_equal(kvs_tokenizer_encode(t, text, strlen(text), 0, &ids, &count, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_encode(&ids, &count, t, text, strlen(text), 0, NULL), KVS_OK);
     kvsi_text_add(&found, "");
     for (size_t i = 0; i < count; i++)
         kvsi_text_format(&found, i > 0 ? " %d" : "%d", (int)ids[i]);

@@ -87,7 +87,7 @@ static void expect_ids(const kvs_tokenizer *t, const char *text, size_t size, un
     int32_t *ids;
     size_t count;
 
-    assert_int_equal(kvs_tokenizer_encode(t, text, size, flags, &ids, &count, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_encode(&ids, &count, t, text, size, flags, NULL), KVS_OK);
     kvsi_text_add(&found, "");
     for (size_t i = 0; i < count; i++)
         kvsi_text_format(&found, "%s%d", i ? " " : "", (int)ids[i]);
@@ -161,7 +161,7 @@ static void check_decoding(const kvs_tokenizer *t, const json_t *list, const cha
 
     for (size_t i = 0; i < count; i++)
         ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
-    assert_int_equal(kvs_tokenizer_decode(t, ids, count, &text, &size, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_decode(&text, &size, t, ids, count, NULL), KVS_OK);
     assert_string_equal(text, expected);
     kvs_text_free(text);
     kvsi_free(ids);
@@ -319,9 +319,9 @@ static void expect_stream(const kvs_tokenizer *t, const int32_t *ids, size_t cou
     assert_int_equal(kvs_detokenizer_create(&d, t, NULL, 0, NULL), KVS_OK);
     for (size_t i = 0; i <= count; i++) {
         if (i < count)
-            assert_int_equal(kvs_detokenizer_add(d, ids + i, 1, &part, &part_size, NULL), KVS_OK);
+            assert_int_equal(kvs_detokenizer_add(&part, &part_size, d, ids + i, 1, NULL), KVS_OK);
         else
-            assert_int_equal(kvs_detokenizer_finish(d, &part, &part_size, NULL), KVS_OK);
+            assert_int_equal(kvs_detokenizer_finish(&part, &part_size, d, NULL), KVS_OK);
         assert_true(part_size <= size - at);
         assert_int_equal(memcmp(part, text + at, part_size), 0);
         assert_true(!whole || kvsi_utf8_valid(part, part_size) == part_size);
@@ -337,8 +337,8 @@ static void expect_round_trip(const kvs_tokenizer *t, const char *text, size_t s
     char *back;
     size_t count, back_size;
 
-    assert_int_equal(kvs_tokenizer_encode(t, text, size, 0, &ids, &count, NULL), KVS_OK);
-    assert_int_equal(kvs_tokenizer_decode(t, ids, count, &back, &back_size, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_encode(&ids, &count, t, text, size, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_tokenizer_decode(&back, &back_size, t, ids, count, NULL), KVS_OK);
     assert_int_equal(back_size, size);
     assert_int_equal(memcmp(back, text, size), 0);
     expect_stream(t, ids, count, text, size);
@@ -406,11 +406,11 @@ static void test_streams(void **state)
         kvsi_random_init(&random, 11, KVSI_RANDOM_DATA, i);
         for (size_t k = 0; k < COUNT; k++)
             drawn[k] = (int32_t)kvsi_random_below(&random, (uint32_t)kvs_tokenizer_vocab(t));
-        assert_int_equal(kvs_tokenizer_decode(t, drawn, COUNT, &whole, &size, NULL), KVS_OK);
+        assert_int_equal(kvs_tokenizer_decode(&whole, &size, t, drawn, COUNT, NULL), KVS_OK);
         expect_stream(t, drawn, COUNT, whole, size);
         kvs_text_free(whole);
-        assert_int_equal(kvs_tokenizer_encode(t, text, 100000, 0, &ids, &count, NULL), KVS_OK);
-        assert_int_equal(kvs_tokenizer_decode(t, ids, count, &whole, &size, NULL), KVS_OK);
+        assert_int_equal(kvs_tokenizer_encode(&ids, &count, t, text, 100000, 0, NULL), KVS_OK);
+        assert_int_equal(kvs_tokenizer_decode(&whole, &size, t, ids, count, NULL), KVS_OK);
         expect_stream(t, ids, count, whole, size);
         kvs_text_free(whole);
         kvs_ids_free(ids);
@@ -447,7 +447,7 @@ static void test_cuts(void **state)
         assert_int_equal(kvsi_word_add(&word, id, at, NULL), KVS_OK);
     }
     assert_int_equal(kvsi_word_merge(&word, &t->merges, NULL), KVS_OK);
-    assert_int_equal(kvs_tokenizer_encode(t, text, SIZE, KVS_ENCODE_NO_SPECIAL, &ids, &count, NULL),
+    assert_int_equal(kvs_tokenizer_encode(&ids, &count, t, text, SIZE, KVS_ENCODE_NO_SPECIAL, NULL),
                      KVS_OK);
     at = 0;
     for (uint32_t i = 0; i < word.count; i = word.symbols[i].next, at++)
@@ -497,8 +497,11 @@ static void test_truncated_files(void **state)
 static kvs_tokenizer *train(const char *path, size_t vocab, int threads)
 {
     static const char *const special[] = {"<|endoftext|>"};
-    const kvs_tokenizer_training training = {
-        .vocab = vocab, .special = special, .specials = 1, .threads = threads};
+    const kvs_tokenizer_training training = {.size = sizeof(kvs_tokenizer_training),
+                                             .vocab = vocab,
+                                             .special = special,
+                                             .specials = 1,
+                                             .threads = threads};
     const char *const files[] = {path};
     kvs_tokenizer *t;
     kvs_err err;

@@ -37,8 +37,10 @@ static void make_text(kvsi_text *text, size_t size, uint64_t seed)
 /* Adds the text in pieces of about `piece` bytes; 0 = in one. */
 static void count(kvsi_word_counts *counts, const kvsi_text *text, size_t piece, int threads)
 {
-    const kvs_tokenizer_training training = {
-        .special = specials, .specials = 2, .threads = threads};
+    const kvs_tokenizer_training training = {.size = sizeof(kvs_tokenizer_training),
+                                             .special = specials,
+                                             .specials = 2,
+                                             .threads = threads};
     kvsi_word_counter *counter;
     kvsi_random random;
 
@@ -100,7 +102,7 @@ static uint64_t train(const char *name, const char *data, size_t size,
 
 static void expect_refusal(const char *name, const char *data, size_t size, const char *message)
 {
-    const kvs_tokenizer_training how = {.vocab = 300};
+    const kvs_tokenizer_training how = {.size = sizeof(kvs_tokenizer_training), .vocab = 300};
     char *path = write_bytes(name, data, size);
     kvs_tokenizer *tokenizer;
     kvs_err err;
@@ -159,7 +161,7 @@ static void counting_takes_bounded_memory(void **state)
 {
     enum { PIECE = 1 << 20, PIECES = 56, LIMIT = 48 << 20 };
     static const char *const words[] = {"low lower lowest ", "0123456789abcdef"};
-    const kvs_tokenizer_training training = {.threads = 2};
+    const kvs_tokenizer_training training = {.size = sizeof(kvs_tokenizer_training), .threads = 2};
     char *piece = kvsi_alloc(PIECE, 1);
 
     (void)state;
@@ -194,7 +196,8 @@ static void every_kind_of_file_gives_the_same(void **state)
 
     (void)state;
     for (int threads = 1; threads <= 3; threads += 2) {
-        const kvs_tokenizer_training how = {.vocab = 280, .threads = threads};
+        const kvs_tokenizer_training how = {
+            .size = sizeof(kvs_tokenizer_training), .vocab = 280, .threads = threads};
         const uint64_t expected = train("a.txt", story, sizeof story - 1, &how);
 
         assert_int_equal(train("corpus.en", story, sizeof story - 1, &how), expected);
@@ -214,12 +217,10 @@ static void documents_are_learned_one_by_one(void **state)
 {
     static const char text[] = "ab<|endoftext|>\nab<|endoftext|>abab", odd[] = "ab==ab==abab";
     static const char lines[] = "{\"body\": \"ab\"}\n{\"body\": \"ab\"}\n{\"body\": \"abab\"}\n";
-    const kvs_tokenizer_training how = {.vocab = 258, .threads = 1},
-                                 other = {.vocab = 258,
-                                          .separator = "==",
-                                          .field = "body",
-                                          .threads = 1},
-                                 none = {.vocab = 258, .separator = "", .threads = 1};
+    const kvs_tokenizer_training
+        how = {.size = sizeof(kvs_tokenizer_training), .vocab = 258, .threads = 1},
+        other = {.vocab = 258, .separator = "==", .field = "body", .threads = 1},
+        none = {.vocab = 258, .separator = "", .threads = 1};
     const uint64_t expected = train("b.txt", text, sizeof text - 1, &how);
 
     (void)state;

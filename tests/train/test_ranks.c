@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/memory.h"
+#include "data/tasks/tasks.h"
 #include "ranks.h"
 #include "support.h"
 #include "train/trainer.h"
@@ -15,8 +16,8 @@
 
 enum { BATCH = 24, STEPS = 6, VOCAB = 64 };
 
-static const kvs_shard shards[] = {KVS_SHARD_NONE, KVS_SHARD_OPTIMIZER, KVS_SHARD_GRADIENTS,
-                                   KVS_SHARD_PARAMETERS};
+static const kvsi_shard_stage shards[] = {KVSI_SHARD_NONE, KVSI_SHARD_OPTIMIZER,
+                                          KVSI_SHARD_GRADIENTS, KVSI_SHARD_PARAMETERS};
 
 enum { SHARDS = sizeof shards / sizeof *shards };
 
@@ -33,17 +34,17 @@ typedef struct training_run {
     kvs_err err;
 } training_run;
 
-static kvs_task *make_task(void)
+static kvs_data *make_task(void)
 {
-    kvs_induction_config config;
-    kvs_task *task = NULL;
+    kvsi_induction_config config;
+    kvs_data *task = NULL;
 
-    kvs_induction_config_init(&config);
+    kvsi_induction_config_init(&config);
     config.vocab = VOCAB;
     config.pool = 40;
     config.max_length = 24;
-    config.loss = KVS_LOSS_ALL;
-    kvs_induction_create(&task, &config, NULL);
+    config.loss = KVSI_LOSS_ALL;
+    kvsi_induction_create(&task, &config, NULL);
     return task;
 }
 
@@ -51,7 +52,7 @@ static kvs_train_config usual_training(void)
 {
     kvs_train_config c;
 
-    kvs_train_config_init(&c);
+    kvsi_train_config_init(&c);
     c.batch = BATCH;
     c.steps = STEPS;
     c.warmup = 2;
@@ -66,7 +67,7 @@ static void keep_weights(training_run *t, const kvs_model *model, int is_first)
     const char *name;
 
     for (size_t i = 0; (name = kvs_model_tensor_name(model, i, &count)) != NULL; i++) {
-        if (kvs_model_read_tensor(model, name, all + at, count, NULL) != KVS_OK)
+        if (kvs_model_read_tensor(all + at, count, model, name, NULL) != KVS_OK)
             break; /* the caller checks the count */
         at += count;
     }
@@ -81,18 +82,18 @@ static void keep_weights(training_run *t, const kvs_model *model, int is_first)
 static kvs_status run_steps(training_run *t, kvs_trainer *trainer, const kvs_model *model,
                             const kvs_comm *comm, kvs_err *err)
 {
-    kvs_evaluation evaluation;
+    kvs_evaluation evaluation = {.size = sizeof(kvs_evaluation)};
 
     for (uint64_t i = 0; i < t->steps; i++) {
         kvs_step_record record;
 
-        TRY(kvs_trainer_step(trainer, &record, err));
+        TRY(kvsi_trainer_step(trainer, &record, err));
         if (comm->rank == 0) {
             t->losses[i] = record.loss;
             t->norms[i] = record.grad_norm;
         }
     }
-    TRY(kvs_trainer_evaluate(trainer, 33, &evaluation, err));
+    TRY(kvs_trainer_evaluate(&evaluation, trainer, 33, err));
     if (comm->rank == 0)
         t->eval_loss = evaluation.loss;
     keep_weights(t, model, comm->rank == 0);
@@ -123,9 +124,12 @@ static void train(kvs_comm *comm, void *user)
     static const support_sizes sizes = {.vocab = VOCAB, .dim = 32, .ffn = 48, .context = 24};
     training_run *t = user;
     const kvs_model_config config = support_own_config(&t->config, &sizes);
-    const kvs_runtime_options options = {
-        .threads = 1, .comm = comm, .spread = t->train.shard == KVS_SHARD_PARAMETERS};
-    kvs_task *task = make_task();
+    const kvs_runtime_options options = {.size = sizeof(kvs_runtime_options),
+                                         .threads = 1,
+                                         .comm = comm,
+                                         .shard_parameters =
+                                             t->train.shard == KVSI_SHARD_PARAMETERS};
+    kvs_data *task = make_task();
     kvs_runtime *rt = NULL;
     kvs_model *model = NULL;
     kvs_trainer *trainer = NULL;
@@ -147,7 +151,7 @@ out:
     kvs_trainer_free(trainer);
     kvs_model_free(model);
     kvs_runtime_free(rt);
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 static training_run run(size_t ranks, training_run t)
@@ -169,8 +173,8 @@ static void expect_done(const training_run *t)
 /* Models that use every path of a pass and have all kinds of small tensors. */
 static const kvs_model_config kinds[] = {
     {.layers = 3, SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 1)},
-    {.body = KVS_BODY_GPT2, .tied = 1, .layers = 1, SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1)},
-    {.head = KVS_HEAD_NORMALISED,
+    {.body = KVSI_BODY_GPT2, .tied = 1, .layers = 1, SUPPORT_SHIFT(KVS_SHIFT_K, DATA, 1)},
+    {.head = KVSI_HEAD_NORMALISED,
      .dropout_residual = 0.2,
      .dropout_attention = 0.1,
      SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V | KVS_SHIFT_Q, CHANNEL, 2)},
@@ -213,7 +217,7 @@ static void any_number_of_ranks_trains_the_same(void **state)
 
                 given.train.shard = shards[s];
                 many = run(ranks, given);
-                expect_alike(&one, &many, kvs_shard_name(shards[s]), ranks);
+                expect_alike(&one, &many, kvsi_shard_name(shards[s]), ranks);
                 kvsi_free(many.weights);
             }
         kvsi_free(one.weights);
@@ -262,7 +266,7 @@ static void expect_three_alike(training_run given)
 
         given.train.shard = shards[s];
         many = run(3, given);
-        expect_alike(&one, &many, kvs_shard_name(shards[s]), 3);
+        expect_alike(&one, &many, kvsi_shard_name(shards[s]), 3);
         kvsi_free(many.weights);
     }
     kvsi_free(one.weights);
@@ -296,12 +300,12 @@ static void checkpoints_fit_any_number_of_ranks(void **state)
 {
     static const struct {
         size_t first, then;
-        kvs_shard first_shard, then_shard;
+        kvsi_shard_stage first_shard, then_shard;
     } ways[] = {
-        {4, 1, KVS_SHARD_PARAMETERS, KVS_SHARD_NONE},
-        {1, 4, KVS_SHARD_NONE, KVS_SHARD_PARAMETERS},
-        {2, 4, KVS_SHARD_OPTIMIZER, KVS_SHARD_GRADIENTS},
-        {4, 2, KVS_SHARD_GRADIENTS, KVS_SHARD_OPTIMIZER},
+        {4, 1, KVSI_SHARD_PARAMETERS, KVSI_SHARD_NONE},
+        {1, 4, KVSI_SHARD_NONE, KVSI_SHARD_PARAMETERS},
+        {2, 4, KVSI_SHARD_OPTIMIZER, KVSI_SHARD_GRADIENTS},
+        {4, 2, KVSI_SHARD_GRADIENTS, KVSI_SHARD_OPTIMIZER},
     };
     training_run given = {.config = kinds[1], .train = usual_training()};
     training_run whole;
@@ -350,9 +354,12 @@ static void allocate(kvs_comm *comm, void *user)
     allocation *w = user;
     const kvs_model_config special = {.layers = 6};
     const kvs_model_config config = support_own_config(&special, &sizes);
-    const kvs_runtime_options options = {
-        .threads = 1, .comm = comm, .spread = w->train.shard == KVS_SHARD_PARAMETERS};
-    kvs_task *task = make_task();
+    const kvs_runtime_options options = {.size = sizeof(kvs_runtime_options),
+                                         .threads = 1,
+                                         .comm = comm,
+                                         .shard_parameters =
+                                             w->train.shard == KVSI_SHARD_PARAMETERS};
+    kvs_data *task = make_task();
     kvs_runtime *rt = NULL;
     kvs_model *model = NULL;
     kvs_trainer *trainer = NULL;
@@ -375,7 +382,7 @@ static void allocate(kvs_comm *comm, void *user)
     kvs_trainer_free(trainer);
     kvs_model_free(model);
     kvs_runtime_free(rt);
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 static void ranks_take_the_memory_that_was_planned(void **state)
@@ -395,7 +402,7 @@ static void ranks_take_the_memory_that_was_planned(void **state)
         pthread_barrier_destroy(&all);
         taken = (double)(w.after - w.before) / RANKS_MAX;
         if (!(fabs(taken - (double)w.planned) <= 0.02 * (double)w.planned))
-            fail_msg("shard %s takes %.0f bytes per rank, planned %.0f", kvs_shard_name(shards[s]),
+            fail_msg("shard %s takes %.0f bytes per rank, planned %.0f", kvsi_shard_name(shards[s]),
                      taken, (double)w.planned);
         assert_true(taken < last);
         last = taken;
@@ -430,9 +437,10 @@ static void sharded_models_cannot_be_run(void **state)
 {
     const support_sizes sizes = {.vocab = VOCAB, .dim = 32, .ffn = 48, .context = 24};
     const kvs_model_config config = support_own_config(&kinds[0], &sizes);
-    const kvs_runtime_options options = {.threads = 1, .spread = 1};
+    const kvs_runtime_options options = {
+        .size = sizeof(kvs_runtime_options), .threads = 1, .shard_parameters = 1};
     kvs_train_config training = usual_training();
-    kvs_task *task = make_task();
+    kvs_data *task = make_task();
     kvs_runtime *rt;
     kvs_model *model;
     kvs_session *session;
@@ -442,13 +450,13 @@ static void sharded_models_cannot_be_run(void **state)
     (void)state;
     assert_int_equal(kvs_runtime_create(&rt, &options, NULL), KVS_OK);
     assert_int_equal(kvs_model_create(&model, rt, &config, 1, NULL), KVS_OK);
-    assert_int_equal(kvs_session_create(&session, model, 0, &err), KVS_E_UNSUPPORTED);
+    assert_int_equal(kvs_session_create(&session, model, NULL, &err), KVS_E_UNSUPPORTED);
     assert_non_null(strstr(err.message, "can only be trained"));
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &training, &err), KVS_E_INVALID);
     assert_non_null(strstr(err.message, "expected shard parameters"));
     kvs_model_free(model);
     kvs_runtime_free(rt);
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */

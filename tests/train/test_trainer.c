@@ -4,24 +4,26 @@
 #include "base/files.h"
 #include "base/memory.h"
 #include "data/task.h"
+#include "data/tasks/tasks.h"
 #include "formats/hf.h"
 #include "support.h"
+#include "train/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static kvs_task *make_task(kvs_loss_rows loss)
+static kvs_data *make_task(kvsi_loss_rows loss)
 {
-    kvs_induction_config config;
-    kvs_task *task;
+    kvsi_induction_config config;
+    kvs_data *task;
 
-    kvs_induction_config_init(&config);
+    kvsi_induction_config_init(&config);
     config.vocab = 64;
     config.pool = 40;
     config.max_length = 32;
     config.loss = loss;
-    assert_int_equal(kvs_induction_create(&task, &config, NULL), KVS_OK);
+    assert_int_equal(kvsi_induction_create(&task, &config, NULL), KVS_OK);
     return task;
 }
 
@@ -30,7 +32,7 @@ static kvs_model *make_model(kvs_runtime *rt, unsigned shift, size_t layers)
     kvs_model_config config;
     kvs_model *model;
 
-    kvs_model_config_init(&config);
+    kvsi_model_config_init(&config);
     config.vocab = 64;
     config.dim = 32;
     config.heads = 4;
@@ -44,7 +46,7 @@ static kvs_model *make_model(kvs_runtime *rt, unsigned shift, size_t layers)
 
 static kvs_runtime *make_runtime(int threads)
 {
-    const kvs_runtime_options options = {.threads = threads};
+    const kvs_runtime_options options = {.size = sizeof(kvs_runtime_options), .threads = threads};
     kvs_runtime *rt;
 
     assert_int_equal(kvs_runtime_create(&rt, &options, NULL), KVS_OK);
@@ -55,7 +57,7 @@ static kvs_train_config small_config(void)
 {
     kvs_train_config config;
 
-    kvs_train_config_init(&config);
+    kvsi_train_config_init(&config);
     config.batch = 24;
     config.steps = 5;
     config.warmup = 2;
@@ -63,11 +65,11 @@ static kvs_train_config small_config(void)
 }
 
 /* All parameters after some steps; the caller frees them. */
-static float *train_weights(int threads, const kvs_train_config *config, kvs_loss_rows loss,
+static float *train_weights(int threads, const kvs_train_config *config, kvsi_loss_rows loss,
                             size_t *count)
 {
     kvs_runtime *rt = make_runtime(threads);
-    kvs_task *task = make_task(loss);
+    kvs_data *task = make_task(loss);
     kvs_model *model = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V, 2);
     kvs_trainer *trainer;
     float *weights;
@@ -76,11 +78,11 @@ static float *train_weights(int threads, const kvs_train_config *config, kvs_los
     weights = kvsi_alloc(*count, sizeof *weights);
     assert_int_equal(kvs_trainer_create(&trainer, model, task, config, NULL), KVS_OK);
     for (uint64_t i = 0; i < config->steps; i++)
-        assert_int_equal(kvs_trainer_step(trainer, NULL, NULL), KVS_OK);
+        assert_int_equal(kvsi_trainer_step(trainer, NULL, NULL), KVS_OK);
     memcpy(weights, model->parameters, *count * sizeof *weights);
     kvs_trainer_free(trainer);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
     return weights;
 }
@@ -90,11 +92,11 @@ static void same_bits_on_any_number_of_threads(void **state)
     const kvs_train_config config = small_config();
     const int threads[] = {2, 3, 5};
     size_t count;
-    float *one = train_weights(1, &config, KVS_LOSS_ALL, &count);
+    float *one = train_weights(1, &config, KVSI_LOSS_ALL, &count);
 
     (void)state;
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-        float *many = train_weights(threads[i], &config, KVS_LOSS_ALL, &count);
+        float *many = train_weights(threads[i], &config, KVSI_LOSS_ALL, &count);
         assert_memory_equal(one, many, count * sizeof *one);
         kvsi_free(many);
     }
@@ -105,11 +107,11 @@ static void another_seed_gives_other_weights(void **state)
 {
     kvs_train_config config = small_config();
     size_t count;
-    float *one = train_weights(2, &config, KVS_LOSS_ANSWER, &count), *other;
+    float *one = train_weights(2, &config, KVSI_LOSS_ANSWER, &count), *other;
 
     (void)state;
     config.seed = 2;
-    other = train_weights(2, &config, KVS_LOSS_ANSWER, &count);
+    other = train_weights(2, &config, KVSI_LOSS_ANSWER, &count);
     assert_true(memcmp(one, other, count * sizeof *one) != 0);
     kvsi_free(one);
     kvsi_free(other);
@@ -126,9 +128,9 @@ static void micro_batches_add_up(void **state)
     config.steps = 1; /* later steps amplify rounding: Adam divides by the gradient's size */
     config.warmup = 0;
     config.eps = 1e-3;
-    whole = train_weights(2, &config, KVS_LOSS_ALL, &count);
+    whole = train_weights(2, &config, KVSI_LOSS_ALL, &count);
     config.accumulate = 6;
-    parts = train_weights(2, &config, KVS_LOSS_ALL, &count);
+    parts = train_weights(2, &config, KVSI_LOSS_ALL, &count);
     for (size_t i = 0; i < count; i++)
         assert_true(fabsf(whole[i] - parts[i]) < 1e-6f);
     kvsi_free(whole);
@@ -139,16 +141,16 @@ static void micro_batches_add_up(void **state)
 static void step_tensor(float *out, size_t count, const char *name, const kvs_train_config *config)
 {
     kvs_runtime *rt = make_runtime(1);
-    kvs_task *task = make_task(KVS_LOSS_ANSWER);
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
     kvs_model *model = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V, 1);
     kvs_trainer *trainer;
 
     assert_int_equal(kvs_trainer_create(&trainer, model, task, config, NULL), KVS_OK);
-    assert_int_equal(kvs_trainer_step(trainer, NULL, NULL), KVS_OK);
-    assert_int_equal(kvs_model_read_tensor(model, name, out, count, NULL), KVS_OK);
+    assert_int_equal(kvsi_trainer_step(trainer, NULL, NULL), KVS_OK);
+    assert_int_equal(kvs_model_read_tensor(out, count, model, name, NULL), KVS_OK);
     kvs_trainer_free(trainer);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
 }
 
@@ -215,7 +217,7 @@ static void the_shift_has_its_own_rate_and_decay(void **state)
 /* ---- the shift alone ---- */
 
 /* The norm of the mean gradient of the shift parameters on the first batch. */
-static double shift_norm(const kvs_model *model, const kvs_task *task, size_t batch, uint64_t seed)
+static double shift_norm(const kvs_model *model, const kvs_data *task, size_t batch, uint64_t seed)
 {
     kvsi_batch_buffer buffer;
     support_result result;
@@ -236,7 +238,7 @@ static void the_shift_can_be_trained_alone(void **state)
 {
     kvs_train_config config = small_config();
     kvs_runtime *rt = make_runtime(2);
-    kvs_task *task = make_task(KVS_LOSS_ANSWER);
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
     kvs_model *model = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V, 2);
     const double norm = shift_norm(model, task, config.batch, config.seed);
     const size_t total = kvsi_layout_total(&model->layout);
@@ -250,23 +252,23 @@ static void the_shift_can_be_trained_alone(void **state)
     config.decay_all = 1;
     memcpy(before, model->parameters, total * sizeof *before);
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
-    assert_int_equal(kvs_trainer_step(trainer, &record, NULL), KVS_OK);
+    assert_int_equal(kvsi_trainer_step(trainer, &record, NULL), KVS_OK);
     assert_true(fabs(record.grad_norm - norm) < 1e-5 * norm);
-    assert_int_equal(kvs_trainer_step(trainer, NULL, NULL), KVS_OK);
+    assert_int_equal(kvsi_trainer_step(trainer, NULL, NULL), KVS_OK);
     assert_memory_equal(before, model->parameters, shifts * sizeof *before);
     for (size_t i = shifts; i < total; i++)
         assert_true(model->parameters[i] != before[i]);
     kvs_trainer_free(trainer);
     kvsi_free(before);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
 }
 
 static void refuse_to_train_the_shift(kvs_runtime *rt, const kvs_model_config *mc, const char *says)
 {
     kvs_train_config config = small_config();
-    kvs_task *task = make_task(KVS_LOSS_ANSWER);
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
     kvs_trainer *trainer;
     kvs_model *model;
     size_t live;
@@ -281,7 +283,7 @@ static void refuse_to_train_the_shift(kvs_runtime *rt, const kvs_model_config *m
         fail_msg("'%s' does not contain '%s'", err.message, says);
     assert_int_equal(kvsi_memory_live(), live);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
 }
 
 /* A model without a shift, and a shift without parameters. */
@@ -291,12 +293,12 @@ static void a_shift_without_numbers_cannot_be_trained(void **state)
     kvs_model_config config;
 
     (void)state;
-    kvs_model_config_init(&config);
+    kvsi_model_config_init(&config);
     config.vocab = 64;
     config.dim = 32;
     refuse_to_train_the_shift(rt, &config, "shift 'none'");
     config.shift.targets = KVS_SHIFT_K | KVS_SHIFT_V;
-    config.shift.form = KVS_SHIFT_HARD;
+    config.shift.form = KVSI_SHIFT_HARD;
     config.rotary_fraction = 0.5;
     refuse_to_train_the_shift(rt, &config, "form 'hard'");
     kvs_runtime_free(rt);
@@ -307,16 +309,16 @@ static void a_shift_without_numbers_cannot_be_trained(void **state)
 enum { DROP_PAIRS = 20 };
 
 /* All batches of this task are the same, so that losses differ only by the dropout masks. */
-static kvs_trainer *make_dropping(kvs_runtime *rt, kvs_task **task, kvs_model **model, double rate,
+static kvs_trainer *make_dropping(kvs_runtime *rt, kvs_data **task, kvs_model **model, double rate,
                                   const kvs_train_config *config)
 {
-    const kvs_ngram_config ngram = {.alphabet = 9, .pairs = DROP_PAIRS, .answers = 40, .seed = 1};
+    const kvsi_ngram_config ngram = {.alphabet = 9, .pairs = DROP_PAIRS, .answers = 40, .seed = 1};
     kvs_model_config mc;
     kvs_trainer *trainer;
 
-    assert_int_equal(kvs_ngram_create(task, &ngram, NULL), KVS_OK);
-    kvs_model_config_init(&mc);
-    mc.vocab = kvs_task_vocab(*task);
+    assert_int_equal(kvsi_ngram_create(task, &ngram, NULL), KVS_OK);
+    kvsi_model_config_init(&mc);
+    mc.vocab = kvs_data_vocab(*task);
     mc.dim = 32;
     mc.context = 2;
     mc.init_std = 0.2;
@@ -332,28 +334,28 @@ static void dropping_losses(double losses[5], double rate, int eval_dropout)
     kvs_train_config config = small_config();
     kvs_runtime *rt = make_runtime(2);
     kvs_trainer *trainer;
-    kvs_task *task;
+    kvs_data *task;
     kvs_model *model;
     kvs_step_record record;
-    kvs_evaluation evaluation;
+    kvs_evaluation evaluation = {.size = sizeof(kvs_evaluation)};
 
     config.lr = 0;
     config.batch = DROP_PAIRS;
     config.eval_dropout = eval_dropout;
     trainer = make_dropping(rt, &task, &model, rate, &config);
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(kvs_trainer_step(trainer, &record, NULL), KVS_OK);
-        assert_int_equal(kvs_trainer_evaluate(trainer, 3 * DROP_PAIRS, &evaluation, NULL), KVS_OK);
+        assert_int_equal(kvsi_trainer_step(trainer, &record, NULL), KVS_OK);
+        assert_int_equal(kvs_trainer_evaluate(&evaluation, trainer, 3 * DROP_PAIRS, NULL), KVS_OK);
         losses[i] = record.loss;
         losses[2 + i] = evaluation.loss;
     }
     kvs_trainer_free(trainer);
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
-    assert_int_equal(kvs_trainer_step(trainer, &record, NULL), KVS_OK);
+    assert_int_equal(kvsi_trainer_step(trainer, &record, NULL), KVS_OK);
     losses[4] = record.loss;
     kvs_trainer_free(trainer);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
 }
 
@@ -390,7 +392,7 @@ static int guessed_right(kvs_session *session, const kvs_batch *batch, size_t s)
 }
 
 /* Evaluates sequence by sequence with a session, and counts by length. */
-static kvs_evaluation evaluate_by_hand(const kvs_model *model, const kvs_task *task, uint64_t seed,
+static kvs_evaluation evaluate_by_hand(const kvs_model *model, const kvs_data *task, uint64_t seed,
                                        size_t sequences)
 {
     kvs_evaluation out = {.buckets = 2, .bucket = {{.from = 3, .to = 17}, {.from = 18, .to = 31}}};
@@ -398,7 +400,7 @@ static kvs_evaluation evaluate_by_hand(const kvs_model *model, const kvs_task *t
     kvs_session *session;
 
     assert_int_equal(kvsi_batch_buffer_init(&buffer, task, sequences, NULL), KVS_OK);
-    assert_int_equal(kvs_session_create(&session, model, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&session, model, NULL, NULL), KVS_OK);
     kvsi_batch_fill(&buffer, task, seed, KVSI_RANDOM_EVAL, 0, sequences);
     for (size_t s = 0; s < sequences; s++) {
         const size_t length = buffer.starts[s + 1] - buffer.starts[s];
@@ -420,8 +422,8 @@ static void accuracy_by_length_is_that_of_those_lengths(void **state)
     enum { SEQUENCES = 500 }; /* 24 at a time: the last batch is not full */
     kvs_train_config config = small_config();
     kvs_runtime *rt = make_runtime(2);
-    kvs_task *answers = make_task(KVS_LOSS_ANSWER);
-    kvs_task *task = make_task(KVS_LOSS_ALL); /* most rows have a target that is not scored */
+    kvs_data *answers = make_task(KVSI_LOSS_ANSWER);
+    kvs_data *task = make_task(KVSI_LOSS_ALL); /* most rows have a target that is not scored */
     kvs_model *model = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V, 1);
     kvs_trainer *trainer;
     kvs_evaluation found, expected;
@@ -430,10 +432,10 @@ static void accuracy_by_length_is_that_of_those_lengths(void **state)
     config.lr = 8e-3;
     assert_int_equal(kvs_trainer_create(&trainer, model, answers, &config, NULL), KVS_OK);
     for (size_t i = 0; i < 100; i++)
-        assert_int_equal(kvs_trainer_step(trainer, NULL, NULL), KVS_OK);
+        assert_int_equal(kvsi_trainer_step(trainer, NULL, NULL), KVS_OK);
     kvs_trainer_free(trainer);
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
-    assert_int_equal(kvs_trainer_evaluate(trainer, SEQUENCES, &found, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_evaluate(&found, trainer, SEQUENCES, NULL), KVS_OK);
     expected = evaluate_by_hand(model, task, config.seed, SEQUENCES);
     if (expected.accuracy < 0.2 || expected.accuracy > 0.95 ||
         expected.bucket[0].accuracy == expected.bucket[1].accuracy)
@@ -448,8 +450,8 @@ static void accuracy_by_length_is_that_of_those_lengths(void **state)
     }
     kvs_trainer_free(trainer);
     kvs_model_free(model);
-    kvs_task_free(answers);
-    kvs_task_free(task);
+    kvs_data_free(answers);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
 }
 
@@ -457,7 +459,7 @@ static void no_allocation_inside_a_step(void **state)
 {
     const kvs_train_config config = small_config();
     kvs_runtime *rt = make_runtime(2);
-    kvs_task *task = make_task(KVS_LOSS_ALL);
+    kvs_data *task = make_task(KVSI_LOSS_ALL);
     kvs_model *model = make_model(rt, KVS_SHIFT_K | KVS_SHIFT_V | KVS_SHIFT_Q, 2);
     kvs_trainer *trainer;
     kvs_session *session;
@@ -466,17 +468,17 @@ static void no_allocation_inside_a_step(void **state)
 
     (void)state;
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
-    assert_int_equal(kvs_session_create(&session, model, 0, NULL), KVS_OK);
+    assert_int_equal(kvs_session_create(&session, model, NULL, NULL), KVS_OK);
     before = kvsi_memory_allocations();
     for (int32_t i = 0; i < 10; i++) {
-        assert_int_equal(kvs_trainer_step(trainer, NULL, NULL), KVS_OK);
+        assert_int_equal(kvsi_trainer_step(trainer, NULL, NULL), KVS_OK);
         assert_int_equal(kvs_session_feed(session, &i, 1, logits, NULL), KVS_OK);
     }
     assert_int_equal(kvsi_memory_allocations(), before);
     kvs_session_free(session);
     kvs_trainer_free(trainer);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
 }
 
@@ -485,7 +487,7 @@ static void long_batches_take_several_passes(void **state)
 {
     kvs_train_config config = small_config();
     kvs_runtime *rt = make_runtime(1);
-    kvs_task *task = make_task(KVS_LOSS_ANSWER);
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
     kvs_model *model = make_model(rt, KVS_SHIFT_K, 1);
     kvs_trainer *trainer;
     kvs_step_record whole, cut;
@@ -493,18 +495,18 @@ static void long_batches_take_several_passes(void **state)
     (void)state;
     config.lr = 0;
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
-    assert_int_equal(kvs_trainer_step(trainer, &whole, NULL), KVS_OK);
+    assert_int_equal(kvsi_trainer_step(trainer, &whole, NULL), KVS_OK);
     kvs_trainer_free(trainer);
     task->mean_tokens = 0.1; /* the plan barely holds the longest sequence */
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
-    assert_int_equal(kvs_trainer_step(trainer, &cut, NULL), KVS_OK);
+    assert_int_equal(kvsi_trainer_step(trainer, &cut, NULL), KVS_OK);
     assert_true(whole.tokens > 2 * task->max_tokens);
     assert_int_equal(whole.tokens, cut.tokens);
     assert_true(fabs(whole.loss - cut.loss) < 1e-6 * whole.loss);
     assert_true(fabs(whole.grad_norm - cut.grad_norm) < 1e-5 * whole.grad_norm);
     kvs_trainer_free(trainer);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
 }
 
@@ -512,7 +514,7 @@ static void a_step_that_diverges_changes_nothing(void **state)
 {
     const kvs_train_config config = small_config();
     kvs_runtime *rt = make_runtime(2);
-    kvs_task *task = make_task(KVS_LOSS_ANSWER);
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
     kvs_model *model = make_model(rt, KVS_SHIFT_V, 1);
     const size_t bytes = kvsi_layout_total(&model->layout) * sizeof(float);
     float gain[32], *before = kvsi_alloc(bytes, 1);
@@ -525,14 +527,14 @@ static void a_step_that_diverges_changes_nothing(void **state)
     assert_int_equal(kvs_model_write_tensor(model, "model.norm.weight", gain, 32, NULL), KVS_OK);
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
     memcpy(before, model->parameters, bytes);
-    assert_int_equal(kvs_trainer_step(trainer, NULL, &err), KVS_E_DIVERGED);
+    assert_int_equal(kvsi_trainer_step(trainer, NULL, &err), KVS_E_DIVERGED);
     assert_non_null(strstr(err.message, "step 1 diverged"));
     assert_non_null(strstr(err.message, "first in weight 'model.norm.weight'"));
     assert_memory_equal(before, model->parameters, bytes);
     kvsi_free(before);
     kvs_trainer_free(trainer);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
 }
 
@@ -541,7 +543,7 @@ static void rates_follow_the_schedule(void **state)
     kvs_train_config c;
 
     (void)state;
-    kvs_train_config_init(&c);
+    kvsi_train_config_init(&c);
     c.lr = 1;
     c.lr_floor = 0.2;
     c.warmup = 10;
@@ -549,10 +551,10 @@ static void rates_follow_the_schedule(void **state)
     assert_true(fabs(kvs_learning_rate(&c, 1) - 0.1) < 1e-12);
     assert_true(fabs(kvs_learning_rate(&c, 10) - 1) < 1e-12);
     assert_true(fabs(kvs_learning_rate(&c, 110) - 1) < 1e-12);
-    c.schedule = KVS_SCHEDULE_LINEAR;
+    c.schedule = KVSI_SCHEDULE_LINEAR;
     assert_true(fabs(kvs_learning_rate(&c, 60) - 0.6) < 1e-12);
     assert_true(fabs(kvs_learning_rate(&c, 110) - 0.2) < 1e-12);
-    c.schedule = KVS_SCHEDULE_COSINE;
+    c.schedule = KVSI_SCHEDULE_COSINE;
     assert_true(fabs(kvs_learning_rate(&c, 60) - 0.6) < 1e-12);
     assert_true(fabs(kvs_learning_rate(&c, 35) - (0.2 + 0.8 * (1 + sqrt(0.5)) / 2)) < 1e-12);
     assert_true(fabs(kvs_learning_rate(&c, 110) - 0.2) < 1e-12);
@@ -563,14 +565,14 @@ static void rates_follow_the_schedule(void **state)
 
 /* ---- whole runs ---- */
 
-static double evaluate(kvs_model *model, const kvs_task *task)
+static double evaluate(kvs_model *model, const kvs_data *task)
 {
     const kvs_train_config config = small_config();
     kvs_trainer *trainer;
-    kvs_evaluation evaluation;
+    kvs_evaluation evaluation = {.size = sizeof(kvs_evaluation)};
 
     assert_int_equal(kvs_trainer_create(&trainer, model, task, &config, NULL), KVS_OK);
-    assert_int_equal(kvs_trainer_evaluate(trainer, 100, &evaluation, NULL), KVS_OK);
+    assert_int_equal(kvs_trainer_evaluate(&evaluation, trainer, 100, NULL), KVS_OK);
     kvs_trainer_free(trainer);
     return evaluation.loss;
 }
@@ -588,27 +590,27 @@ static void saved_models_come_back_the_same(void **state)
 {
     const unsigned targets = KVS_SHIFT_K | KVS_SHIFT_V | KVS_SHIFT_Q;
     kvs_runtime *rt = make_runtime(2);
-    kvs_task *task = make_task(KVS_LOSS_ANSWER);
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
     kvs_model *model = make_model(rt, targets, 2), *loaded;
-    kvs_train_job job = {.model = model, .task = task, .config = small_config()};
-    kvs_train_result result;
+    kvsi_train_job job = {.model = model, .task = task, .config = small_config()};
+    kvs_train_result result = {.size = sizeof(kvs_train_result)};
     char *dir = support_make_dir(), *run = kvsi_path_join(dir, "a/run");
     kvs_err err;
 
     (void)state;
-    job.eval_sequences = 100;
+    job.config.eval_sequences = 100;
     job.out = run;
-    assert_int_equal(kvs_train(&job, &result, &err), KVS_OK);
-    assert_int_equal(kvs_model_load(&loaded, rt, run, &err), KVS_OK);
+    assert_int_equal(kvsi_train(&job, &result, &err), KVS_OK);
+    assert_int_equal(kvs_model_load(&loaded, rt, run, NULL, &err), KVS_OK);
     assert_memory_equal(model->parameters, loaded->parameters,
                         kvsi_layout_total(&model->layout) * sizeof(float));
     assert_same_config(&model->config, &loaded->config);
     assert_true(evaluate(model, task) == evaluate(loaded, task));
-    assert_int_equal(kvs_train(&job, &result, &err), KVS_E_IO); /* runs are never overwritten */
+    assert_int_equal(kvsi_train(&job, &result, &err), KVS_E_IO); /* runs are never overwritten */
     assert_non_null(strstr(err.message, "already holds a run"));
     kvs_model_free(loaded);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
     kvsi_free(run);
     support_remove_dir(dir);
@@ -652,11 +654,11 @@ static void check_lengths(const json_t *list, const kvs_evaluation *expected)
 static void a_run_records_its_switches_and_lengths(void **state)
 {
     kvs_runtime *rt = make_runtime(2);
-    kvs_task *task = make_task(KVS_LOSS_ANSWER);
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
     kvs_model *model = make_model(rt, KVS_SHIFT_K, 1);
-    kvs_train_job job = {.model = model, .task = task, .config = small_config()};
+    kvsi_train_job job = {.model = model, .task = task, .config = small_config()};
     char *dir = support_make_dir(), *run = kvsi_path_join(dir, "run");
-    kvs_train_result result;
+    kvs_train_result result = {.size = sizeof(kvs_train_result)};
     json_t *settings, *outcome;
     double shift_lr, shift_decay;
     int decay_all, only_shift, eval_dropout;
@@ -665,9 +667,9 @@ static void a_run_records_its_switches_and_lengths(void **state)
     job.config.only_shift = job.config.eval_dropout = 1;
     job.config.shift_lr = 0.25;
     job.config.shift_decay = 0.125;
-    job.eval_sequences = 200;
+    job.config.eval_sequences = 200;
     job.out = run;
-    assert_int_equal(kvs_train(&job, &result, NULL), KVS_OK);
+    assert_int_equal(kvsi_train(&job, &result, NULL), KVS_OK);
     settings = read_object(run, "train.jsonl");
     assert_int_equal(json_unpack(settings, "{s:{s:f, s:f, s:b, s:b, s:b}}", "train", "shift_lr",
                                  &shift_lr, "shift_decay", &shift_decay, "decay_all", &decay_all,
@@ -685,7 +687,7 @@ static void a_run_records_its_switches_and_lengths(void **state)
     json_decref(settings);
     json_decref(outcome);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
     kvsi_free(run);
     support_remove_dir(dir);
@@ -694,19 +696,19 @@ static void a_run_records_its_switches_and_lengths(void **state)
 static double learn(unsigned shift, size_t layers, uint64_t steps)
 {
     kvs_runtime *rt = make_runtime(2);
-    kvs_task *task = make_task(KVS_LOSS_ANSWER);
+    kvs_data *task = make_task(KVSI_LOSS_ANSWER);
     kvs_model *model = make_model(rt, shift, layers);
-    kvs_train_job job = {.model = model, .task = task};
-    kvs_train_result result;
+    kvsi_train_job job = {.model = model, .task = task};
+    kvs_train_result result = {.size = sizeof(kvs_train_result)};
 
-    kvs_train_config_init(&job.config);
+    kvsi_train_config_init(&job.config);
     job.config.steps = steps;
     job.config.batch = 128;
     job.config.lr = 4e-3;
-    job.eval_sequences = 1000;
-    assert_int_equal(kvs_train(&job, &result, NULL), KVS_OK);
+    job.config.eval_sequences = 1000;
+    assert_int_equal(kvsi_train(&job, &result, NULL), KVS_OK);
     kvs_model_free(model);
-    kvs_task_free(task);
+    kvs_data_free(task);
     kvs_runtime_free(rt);
     return result.final.accuracy;
 }

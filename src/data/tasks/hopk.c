@@ -9,37 +9,37 @@
  * letters occur, (letters - 1) k + 1 targets are "none". */
 #include "base/memory.h"
 #include "config/config.h"
-#include "data/task.h"
+#include "data/tasks/tasks.h"
 
 #include <stdio.h>
 
 enum { LETTERS_MAX = 64 }; /* as in config/tasks.c */
 
 typedef struct hopk_task {
-    kvs_task base;
-    kvs_hopk_config config;
+    kvs_data base;
+    kvsi_hopk_config config;
 } hopk_task;
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-static int32_t letter_id(const kvs_hopk_config *c, size_t letter)
+static int32_t letter_id(const kvsi_hopk_config *c, size_t letter)
 {
     return (int32_t)(c->hops + 1 + letter);
 }
 
-static int32_t none_id(const kvs_hopk_config *c)
+static int32_t none_id(const kvsi_hopk_config *c)
 {
     return letter_id(c, c->letters);
 }
 
-static int32_t blank_id(const kvs_hopk_config *c)
+static int32_t blank_id(const kvsi_hopk_config *c)
 {
     return none_id(c) + 1;
 }
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-static void draw_letters(int32_t *ids, const kvs_hopk_config *c, kvsi_random *random)
+static void draw_letters(int32_t *ids, const kvsi_hopk_config *c, kvsi_random *random)
 {
     size_t letter = kvsi_random_below(random, (uint32_t)c->letters);
 
@@ -50,7 +50,7 @@ static void draw_letters(int32_t *ids, const kvs_hopk_config *c, kvsi_random *ra
 }
 
 /* next[p] = the position one hop from p, -1 = none. */
-static void find_hops(int32_t *next, const int32_t *ids, const kvs_hopk_config *c)
+static void find_hops(int32_t *next, const int32_t *ids, const kvsi_hopk_config *c)
 {
     int32_t last[LETTERS_MAX];
 
@@ -65,7 +65,7 @@ static void find_hops(int32_t *next, const int32_t *ids, const kvs_hopk_config *
 }
 
 static int32_t answer_at(size_t i, size_t hops, const int32_t *next, const int32_t *ids,
-                         const kvs_hopk_config *c)
+                         const kvsi_hopk_config *c)
 {
     int32_t p = (int32_t)i;
 
@@ -76,16 +76,16 @@ static int32_t answer_at(size_t i, size_t hops, const int32_t *next, const int32
 
 /* The targets array holds the hops until the targets overwrite them, from the end, since hops only
  * go back. */
-static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
+static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int32_t *targets,
                    uint8_t *scored)
 {
-    const kvs_hopk_config *c = &((const hopk_task *)base)->config;
+    const kvsi_hopk_config *c = &((const hopk_task *)base)->config;
     size_t hops;
 
     if (c->sequences > 0 && random->purpose == KVSI_RANDOM_DATA)
         kvsi_random_init(random, random->seed, KVSI_RANDOM_DATA, random->index % c->sequences);
     hops = kvsi_random_below(random, (uint32_t)(c->hops + 1));
-    if (c->only != KVS_HOPS_ALL)
+    if (c->only != KVSI_HOPS_ALL)
         hops = c->only;
     ids[0] = (int32_t)hops;
     draw_letters(ids + 1, c, random);
@@ -101,9 +101,9 @@ static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int3
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-static void word(const kvs_task *base, int32_t id, char *out, size_t size)
+static void word(const kvs_data *base, int32_t id, char *out, size_t size)
 {
-    const kvs_hopk_config *c = &((const hopk_task *)base)->config;
+    const kvsi_hopk_config *c = &((const hopk_task *)base)->config;
     const int32_t letter = id - letter_id(c, 0);
 
     if (letter < 0)
@@ -118,12 +118,12 @@ static void word(const kvs_task *base, int32_t id, char *out, size_t size)
         snprintf(out, size, "letter%d", (int)letter);
 }
 
-static json_t *describe(const kvs_task *base)
+static json_t *describe(const kvs_data *base)
 {
     return kvsi_task_describe(base, &kvsi_hopk_settings, &((const hopk_task *)base)->config);
 }
 
-static void release(kvs_task *base)
+static void release(kvs_data *base)
 {
     kvsi_free(base);
 }
@@ -131,7 +131,7 @@ static void release(kvs_task *base)
 static const kvsi_task_ops hopk_ops = {
     .name = "hopk", .draw = draw, .word = word, .describe = describe, .release = release};
 
-static kvs_status check(const kvs_hopk_config *c, kvs_err *err)
+static kvs_status check(const kvsi_hopk_config *c, kvs_err *err)
 {
     TRY(kvsi_settings_check(&kvsi_hopk_settings, c, err));
     /* A hop goes at least one position back, and never to position 0. */
@@ -139,13 +139,13 @@ static kvs_status check(const kvs_hopk_config *c, kvs_err *err)
         return kvsi_fail(err, KVS_E_INVALID,
                          "hop-k hops is '%zu', but a string of length %zu allows at most %zu",
                          c->hops, c->length, c->length > 2 ? c->length - 2 : 0);
-    if (c->only != KVS_HOPS_ALL && c->only > c->hops)
+    if (c->only != KVSI_HOPS_ALL && c->only > c->hops)
         return kvsi_fail(err, KVS_E_INVALID, "hop-k with '%zu' hops only, expected at most %zu",
                          c->only, c->hops);
     return KVS_OK;
 }
 
-kvs_status kvs_hopk_create(kvs_task **out, const kvs_hopk_config *config, kvs_err *err)
+kvs_status kvsi_hopk_create(kvs_data **out, const kvsi_hopk_config *config, kvs_err *err)
 {
     hopk_task *task;
 
@@ -155,7 +155,7 @@ kvs_status kvs_hopk_create(kvs_task **out, const kvs_hopk_config *config, kvs_er
     if (!task)
         return kvsi_no_memory(err, "the hop-k task");
     task->config = *config;
-    task->base = (kvs_task){.ops = &hopk_ops,
+    task->base = (kvs_data){.ops = &hopk_ops,
                             .vocab = (size_t)blank_id(config) + 1,
                             .max_tokens = config->length + 1,
                             .mean_tokens = (double)(config->length + 1)};

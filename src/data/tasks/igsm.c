@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "config/config.h"
-#include "data/task.h"
+#include "data/tasks/tasks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +21,8 @@ enum {
 };
 
 typedef struct igsm_task {
-    kvs_task base;
-    kvs_igsm_config config;
+    kvs_data base;
+    kvsi_igsm_config config;
     kvsi_igsm_words words;
     /* With a tokenizer, word w is ids[starts[w]] .. ids[starts[w + 1] - 1]. */
     int32_t *ids;
@@ -34,7 +34,7 @@ typedef struct igsm_task {
 
 static void draw_problem(kvsi_igsm_problem *out, const igsm_task *task, kvsi_random *random)
 {
-    if (task->config.mode == KVS_IGSM_PAPER)
+    if (task->config.mode == KVSI_IGSM_PAPER)
         kvsi_igsm_draw_paper(out, &task->config, random);
     else
         kvsi_igsm_draw_official(out, &task->config, random->purpose == KVSI_RANDOM_EVAL, random);
@@ -69,7 +69,7 @@ static void draw_text(kvsi_igsm_problem *problem, kvsi_igsm_text *text, const ig
     } while (text->overflow || length_of(task, text) > task->config.max_length);
 }
 
-static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
+static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int32_t *targets,
                    uint8_t *scored)
 {
     const igsm_task *task = (const igsm_task *)base;
@@ -94,7 +94,7 @@ static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int3
 
 /* ---- problems and answers -------------------------------------------------------------------- */
 
-static const igsm_task *as_igsm(const kvs_task *task);
+static const igsm_task *as_igsm(const kvs_data *task);
 
 static void draw_evaluated(kvsi_igsm_problem *problem, kvsi_igsm_text *text, const igsm_task *task,
                            uint64_t seed, uint64_t index)
@@ -105,7 +105,7 @@ static void draw_evaluated(kvsi_igsm_problem *problem, kvsi_igsm_text *text, con
     draw_text(problem, text, task, &random);
 }
 
-size_t kvs_igsm_problem(const kvs_task *base, uint64_t seed, uint64_t index, int32_t *ids)
+size_t kvs_igsm_problem(int32_t *ids, const kvs_data *base, uint64_t seed, uint64_t index)
 {
     const igsm_task *task = as_igsm(base);
     kvsi_igsm_problem problem;
@@ -121,7 +121,7 @@ size_t kvs_igsm_problem(const kvs_task *base, uint64_t seed, uint64_t index, int
     return count;
 }
 
-int32_t kvs_igsm_end(const kvs_task *base)
+int32_t kvs_igsm_end(const kvs_data *base)
 {
     const igsm_task *task = as_igsm(base);
 
@@ -147,7 +147,7 @@ static size_t read_word(const igsm_task *task, const int32_t *ids, size_t count)
     return best;
 }
 
-kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_task *base, uint64_t seed,
+kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_data *base, uint64_t seed,
                                  uint64_t index, const int32_t *ids, size_t count, kvs_err *err)
 {
     const igsm_task *task = as_igsm(base);
@@ -177,7 +177,7 @@ kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_task *base, uint
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-static void word(const kvs_task *base, int32_t id, char *out, size_t size)
+static void word(const kvs_data *base, int32_t id, char *out, size_t size)
 {
     const igsm_task *task = (const igsm_task *)base;
     char text[32];
@@ -190,7 +190,7 @@ static void word(const kvs_task *base, int32_t id, char *out, size_t size)
     snprintf(out, size, "%s", id == KVSI_IGSM_LINE ? "|" : text + (text[0] == ' '));
 }
 
-static json_t *describe(const kvs_task *base)
+static json_t *describe(const kvs_data *base)
 {
     const igsm_task *task = (const igsm_task *)base;
     json_t *object = kvsi_task_describe(base, &kvsi_igsm_settings, &task->config);
@@ -199,7 +199,7 @@ static json_t *describe(const kvs_task *base)
     return object;
 }
 
-static void release(kvs_task *base)
+static void release(kvs_data *base)
 {
     igsm_task *task = (igsm_task *)base;
 
@@ -211,7 +211,7 @@ static void release(kvs_task *base)
 static const kvsi_task_ops igsm_ops = {
     .name = "igsm", .draw = draw, .word = word, .describe = describe, .release = release};
 
-static const igsm_task *as_igsm(const kvs_task *task)
+static const igsm_task *as_igsm(const kvs_data *task)
 {
     return task->ops == &igsm_ops ? (const igsm_task *)task : NULL;
 }
@@ -224,12 +224,12 @@ static kvs_status check_range(const char *name, size_t value, size_t low, size_t
     return KVS_OK;
 }
 
-static kvs_status check(const kvs_igsm_config *c, kvs_err *err)
+static kvs_status check(const kvsi_igsm_config *c, kvs_err *err)
 {
-    const int paper = c->mode == KVS_IGSM_PAPER;
+    const int paper = c->mode == KVSI_IGSM_PAPER;
 
     TRY(kvsi_settings_check(&kvsi_igsm_settings, c, err));
-    if (!paper && c->wording == KVS_IGSM_COMPACT)
+    if (!paper && c->wording == KVSI_IGSM_COMPACT)
         return kvsi_fail(err, KVS_E_INVALID, "igsm wording 'compact' is for mode 'paper' only");
     TRY(check_range("max op", c->max_op, paper ? 4 : 1, paper ? PAPER_MAX : OPERATIONS_MAX, err));
     TRY(check_range("min op", c->min_op, 1, c->max_op, err));
@@ -251,7 +251,7 @@ static kvs_status encode_word(igsm_task *task, const kvs_tokenizer *tokenizer, s
         task->starts[1] = 1;
         return KVS_OK;
     }
-    TRY_OUT(kvs_tokenizer_encode(tokenizer, text, strlen(text), KVS_ENCODE_NO_SPECIAL, &ids, &count,
+    TRY_OUT(kvs_tokenizer_encode(&ids, &count, tokenizer, text, strlen(text), KVS_ENCODE_NO_SPECIAL,
                                  err));
     if (count == 0 || count > *capacity) {
         st = kvsi_fail(err, KVS_E_UNSUPPORTED, "the tokenizer gives %zu tokens for '%s'", count,
@@ -309,7 +309,7 @@ static kvs_status measure(igsm_task *task, kvs_err *err)
     return KVS_OK;
 }
 
-kvs_status kvs_igsm_create(kvs_task **out, const kvs_igsm_config *config, kvs_err *err)
+kvs_status kvsi_igsm_create(kvs_data **out, const kvsi_igsm_config *config, kvs_err *err)
 {
     igsm_task *task = NULL;
     kvs_status st;
@@ -325,7 +325,7 @@ kvs_status kvs_igsm_create(kvs_task **out, const kvs_igsm_config *config, kvs_er
     task->config.tokenizer = NULL; /* not kept */
     task->end = KVSI_IGSM_END;
     kvsi_igsm_words_init(&task->words, config);
-    task->base = (kvs_task){
+    task->base = (kvs_data){
         .ops = &igsm_ops, .vocab = task->words.count, .max_tokens = config->max_length - 1};
     if (config->tokenizer)
         TRY_OUT(encode_words(task, config->tokenizer, err));

@@ -9,7 +9,8 @@
 #define KVSI_DATA_TASKS_IGSM_H
 
 #include "base/random.h"
-#include "base/status.h"
+#include "config/config.h"
+#include "kvshift/kvshift_lab.h"
 
 enum {
     KVSI_IGSM_MODULUS = 23,
@@ -56,11 +57,11 @@ typedef struct kvsi_igsm_problem {
 } kvsi_igsm_problem;
 
 /* Draws until a problem fits; advances `random`. */
-void kvsi_igsm_draw_paper(kvsi_igsm_problem *out, const kvs_igsm_config *config,
+void kvsi_igsm_draw_paper(kvsi_igsm_problem *out, const kvsi_igsm_config *config,
                           kvsi_random *random);
 /* `split` 0 = training, 1 = test: problems whose solutions have the same form are in the same
  * split. */
-void kvsi_igsm_draw_official(kvsi_igsm_problem *out, const kvs_igsm_config *config, int split,
+void kvsi_igsm_draw_official(kvsi_igsm_problem *out, const kvsi_igsm_config *config, int split,
                              kvsi_random *random);
 
 /* The value of p; the values of its sources must be known. */
@@ -86,12 +87,12 @@ int16_t kvsi_igsm_category(size_t chain, size_t category);
 /* ---- words ----------------------------------------------------------------------------------- */
 
 typedef struct kvsi_igsm_words {
-    kvs_igsm_mode mode;
-    kvs_igsm_wording wording;
+    kvsi_igsm_mode mode;
+    kvsi_igsm_wording wording;
     size_t count;
 } kvsi_igsm_words;
 
-void kvsi_igsm_words_init(kvsi_igsm_words *words, const kvs_igsm_config *config);
+void kvsi_igsm_words_init(kvsi_igsm_words *words, const kvsi_igsm_config *config);
 /* A word with its leading space. */
 void kvsi_igsm_word_text(const kvsi_igsm_words *words, size_t word, char *out, size_t size);
 /* The index of a word; -1 = none. */

@@ -41,8 +41,8 @@ int kvsi_igsm_any_of(kvsi_igsm_builder *b, const uint8_t *marks, size_t count);
 
 /* The number of operations of a problem: the lower of two draws, so that easy problems are more
  * frequent. */
-size_t kvsi_igsm_draw_wanted(const kvs_igsm_config *c, kvsi_random *random);
-void kvsi_igsm_draw_sizes(kvsi_igsm_builder *b, const kvs_igsm_config *c);
+size_t kvsi_igsm_draw_wanted(const kvsi_igsm_config *c, kvsi_random *random);
+void kvsi_igsm_draw_sizes(kvsi_igsm_builder *b, const kvsi_igsm_config *c);
 /* Draws nested things with names, and their parameters. */
 void kvsi_igsm_draw_structure(kvsi_igsm_builder *b);
 /* Chooses the parameters that the solution needs. */

@@ -44,7 +44,7 @@ static int sources_are_defined(const reader *r, size_t index)
 /* Mode paper names values a, b, c, ... */
 static int letters_are_in_order(const reader *r, size_t step)
 {
-    if (r->words->mode != KVS_IGSM_PAPER)
+    if (r->words->mode != KVSI_IGSM_PAPER)
         return 1;
     for (size_t i = 0; i < KVSI_IGSM_LETTERS; i++)
         if (r->letters.used[i] != (i <= step))
@@ -84,7 +84,7 @@ static int last_number(const kvsi_igsm_words *words, const uint16_t *line, size_
 /* The last line in mode official. */
 static int is_answer(const reader *r, int *right)
 {
-    if (r->words->mode != KVS_IGSM_OFFICIAL || r->count != 2 || r->line[0] != KVSI_IGSM_ANSWER)
+    if (r->words->mode != KVSI_IGSM_OFFICIAL || r->count != 2 || r->line[0] != KVSI_IGSM_ANSWER)
         return 0;
     *right = kvsi_igsm_read_number(r->words, r->line[1]) ==
              r->problem->parameters[r->problem->asked].value;
@@ -98,7 +98,7 @@ void kvsi_igsm_grade(kvs_igsm_grade *out, const kvsi_igsm_words *words,
     const int wanted = problem->parameters[problem->asked].value;
     reader r = {.words = words, .problem = problem};
     size_t step = 0;
-    int answered = words->mode == KVS_IGSM_PAPER, all_right = ended;
+    int answered = words->mode == KVSI_IGSM_PAPER, all_right = ended;
 
     r.letters = (kvsi_igsm_letters){.choose = choose_written, .user = &r};
     *out = (kvs_igsm_grade){.asked_missing = 1};

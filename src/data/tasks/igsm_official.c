@@ -251,7 +251,7 @@ static int draw_graph(kvsi_igsm_builder *b)
 }
 
 /* Draws sizes, and structures of these sizes until one has an order. */
-static void draw_attempt(kvsi_igsm_builder *b, const kvs_igsm_config *c)
+static void draw_attempt(kvsi_igsm_builder *b, const kvsi_igsm_config *c)
 {
     kvsi_igsm_problem *p = b->problem;
 
@@ -265,7 +265,7 @@ static void draw_attempt(kvsi_igsm_builder *b, const kvs_igsm_config *c)
         p->operations += operations_of(b, p->solved[at]);
 }
 
-void kvsi_igsm_draw_official(kvsi_igsm_problem *out, const kvs_igsm_config *c, int split,
+void kvsi_igsm_draw_official(kvsi_igsm_problem *out, const kvsi_igsm_config *c, int split,
                              kvsi_random *random)
 {
     const size_t wanted = kvsi_igsm_draw_wanted(c, random);

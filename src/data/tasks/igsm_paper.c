@@ -73,7 +73,7 @@ size_t kvsi_igsm_needed(uint8_t needed[KVSI_IGSM_PARAMETERS_MAX], const kvsi_igs
 /* ---- drawing --------------------------------------------------------------------------------- */
 
 /* Draws the number of items of each category and returns their sum. */
-static size_t draw_counts(size_t counts[CATEGORIES], const kvs_igsm_config *c, kvsi_random *random)
+static size_t draw_counts(size_t counts[CATEGORIES], const kvsi_igsm_config *c, kvsi_random *random)
 {
     size_t all = 0;
 
@@ -155,7 +155,7 @@ static void solve(kvsi_igsm_problem *out, size_t root, uint8_t done[])
     out->solved[out->solved_count++] = (uint8_t)root;
 }
 
-void kvsi_igsm_draw_paper(kvsi_igsm_problem *out, const kvs_igsm_config *c, kvsi_random *random)
+void kvsi_igsm_draw_paper(kvsi_igsm_problem *out, const kvsi_igsm_config *c, kvsi_random *random)
 {
     uint8_t drawn[KVSI_IGSM_PARAMETERS_MAX], done[KVSI_IGSM_PARAMETERS_MAX] = {0};
     size_t counts[CATEGORIES], all;

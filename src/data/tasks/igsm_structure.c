@@ -81,7 +81,7 @@ static size_t clamp(size_t x, size_t low, size_t high)
     return x < low ? low : x > high ? high : x;
 }
 
-size_t kvsi_igsm_draw_wanted(const kvs_igsm_config *c, kvsi_random *random)
+size_t kvsi_igsm_draw_wanted(const kvsi_igsm_config *c, kvsi_random *random)
 {
     kvsi_igsm_builder b = {.random = random};
     size_t wanted;
@@ -94,7 +94,7 @@ size_t kvsi_igsm_draw_wanted(const kvs_igsm_config *c, kvsi_random *random)
     return wanted;
 }
 
-void kvsi_igsm_draw_sizes(kvsi_igsm_builder *b, const kvs_igsm_config *c)
+void kvsi_igsm_draw_sizes(kvsi_igsm_builder *b, const kvsi_igsm_config *c)
 {
     size_t one, other, least;
 

@@ -57,7 +57,7 @@ static void put_name(writer *t, int16_t name)
 
 static void put_thing(writer *t, const kvsi_igsm_parameter *p)
 {
-    if (t->words->mode == KVS_IGSM_PAPER)
+    if (t->words->mode == KVSI_IGSM_PAPER)
         put(t, kvsi_igsm_first_name(t->words) + KVSI_IGSM_PLACES + (size_t)p->thing);
     else
         put_name(t, p->thing);
@@ -65,7 +65,7 @@ static void put_thing(writer *t, const kvsi_igsm_parameter *p)
 
 static void put_place(writer *t, const kvsi_igsm_parameter *p)
 {
-    if (t->words->mode == KVS_IGSM_PAPER)
+    if (t->words->mode == KVSI_IGSM_PAPER)
         put(t, kvsi_igsm_first_name(t->words) + (size_t)p->place);
     else
         put_name(t, p->place);
@@ -74,7 +74,7 @@ static void put_place(writer *t, const kvsi_igsm_parameter *p)
 /* The name of a quantity. */
 static void put_phrase(writer *t, const kvsi_igsm_parameter *p)
 {
-    if (t->words->wording == KVS_IGSM_COMPACT) {
+    if (t->words->wording == KVSI_IGSM_COMPACT) {
         put_place(t, p);
         put_thing(t, p);
         return;
@@ -87,7 +87,7 @@ static void put_phrase(writer *t, const kvsi_igsm_parameter *p)
 /* The name at the start of a step; mode official omits what is redundant. */
 static void put_defined(writer *t, const kvsi_igsm_parameter *p)
 {
-    if (t->words->mode == KVS_IGSM_PAPER) {
+    if (t->words->mode == KVSI_IGSM_PAPER) {
         put_phrase(t, p);
         return;
     }
@@ -98,7 +98,7 @@ static void put_defined(writer *t, const kvsi_igsm_parameter *p)
 /* Repeats what is counted; in mode official the start of the sentence is enough. */
 static void put_stem(writer *t)
 {
-    if (t->words->mode == KVS_IGSM_PAPER)
+    if (t->words->mode == KVSI_IGSM_PAPER)
         PUT(t, W_THE, W_TALLY, W_OF);
 }
 
@@ -130,7 +130,7 @@ static void put_rest(writer *t, const kvsi_igsm_parameter *p)
         put_stem(t);
         put_phrase(t, source(t, p, 0));
         put(t, W_AND);
-        if (t->words->mode == KVS_IGSM_PAPER)
+        if (t->words->mode == KVSI_IGSM_PAPER)
             PUT(t, W_THE, W_TOTAL, W_OF);
         put_list(t, p, 1, W_COMMA, W_COMMA);
     } else if (p->operation == KVSI_IGSM_PRODUCT) {
@@ -188,7 +188,7 @@ static void write_question(writer *t)
 {
     const kvsi_igsm_parameter *p = &t->problem->parameters[t->problem->asked];
 
-    if (t->words->wording == KVS_IGSM_COMPACT) {
+    if (t->words->wording == KVSI_IGSM_COMPACT) {
         put_phrase(t, p);
         put(t, W_QUESTION);
         return;
@@ -235,13 +235,13 @@ static void write_paper_step(writer *t, size_t index, kvsi_igsm_letters *l)
     const kvsi_igsm_parameter *p = &t->problem->parameters[index];
     size_t letter;
 
-    if (t->words->wording == KVS_IGSM_FULL)
+    if (t->words->wording == KVSI_IGSM_FULL)
         put(t, W_LET);
     put_phrase(t, p);
-    if (t->words->wording == KVS_IGSM_FULL)
+    if (t->words->wording == KVSI_IGSM_FULL)
         put(t, W_BE);
     letter = name_value(t, l);
-    if (t->words->wording == KVS_IGSM_FULL) {
+    if (t->words->wording == KVSI_IGSM_FULL) {
         PUT(t, W_COMMA, W_THEN);
         put_letter(t, letter);
     }
@@ -363,7 +363,7 @@ void kvsi_igsm_write_step(kvsi_igsm_text *out, const kvsi_igsm_words *w,
 {
     writer t = {out, w, problem};
 
-    if (w->mode == KVS_IGSM_PAPER)
+    if (w->mode == KVSI_IGSM_PAPER)
         write_paper_step(&t, parameter, letters);
     else
         write_official_step(&t, parameter, letters);
@@ -407,7 +407,7 @@ static void write_solution(writer *t)
     kvsi_random random;
 
     kvsi_random_init(&random, p->letters_seed, KVSI_RANDOM_DATA, 0);
-    if (t->words->mode == KVS_IGSM_OFFICIAL) {
+    if (t->words->mode == KVSI_IGSM_OFFICIAL) {
         letters.choose = choose_any;
         letters.user = &random;
     }
@@ -418,7 +418,7 @@ static void write_solution(writer *t)
         if (p->solved[i] == p->asked)
             t->out->answer = t->out->count - 2; /* before the point */
     }
-    if (t->words->mode == KVS_IGSM_OFFICIAL) {
+    if (t->words->mode == KVSI_IGSM_OFFICIAL) {
         PUT(t, W_LINE, W_ANSWER);
         t->out->answer = t->out->count;
         put_number(t, p->parameters[p->asked].value);
@@ -436,7 +436,7 @@ void kvsi_igsm_write(kvsi_igsm_text *out, const kvsi_igsm_words *w,
     for (size_t i = 0; i < problem->stated_count; i++) {
         const kvsi_igsm_parameter *p = &problem->parameters[problem->stated[i]];
 
-        if (w->wording == KVS_IGSM_COMPACT)
+        if (w->wording == KVSI_IGSM_COMPACT)
             write_compact(&t, p);
         else
             write_full(&t, p);
@@ -452,7 +452,7 @@ void kvsi_igsm_write(kvsi_igsm_text *out, const kvsi_igsm_words *w,
 int kvsi_igsm_read_parameter(const kvsi_igsm_words *w, const kvsi_igsm_problem *problem,
                              const uint16_t *line, size_t count)
 {
-    const size_t skip = w->wording == KVS_IGSM_FULL; /* "let" */
+    const size_t skip = w->wording == KVSI_IGSM_FULL; /* "let" */
 
     for (size_t i = 0; i < problem->count; i++) {
         kvsi_igsm_text phrase = {.count = 0};

@@ -82,12 +82,12 @@ int16_t kvsi_igsm_category(size_t chain, size_t category)
 
 size_t kvsi_igsm_first_number(const kvsi_igsm_words *w)
 {
-    return w->wording == KVS_IGSM_COMPACT ? W_COMMON : W_SENTENCE_WORDS;
+    return w->wording == KVSI_IGSM_COMPACT ? W_COMMON : W_SENTENCE_WORDS;
 }
 
 static size_t letters_of(const kvsi_igsm_words *w)
 {
-    return w->mode == KVS_IGSM_PAPER ? 26 : KVSI_IGSM_LETTERS;
+    return w->mode == KVSI_IGSM_PAPER ? 26 : KVSI_IGSM_LETTERS;
 }
 
 size_t kvsi_igsm_first_letter(const kvsi_igsm_words *w)
@@ -100,11 +100,11 @@ size_t kvsi_igsm_first_name(const kvsi_igsm_words *w)
     return kvsi_igsm_first_letter(w) + letters_of(w);
 }
 
-void kvsi_igsm_words_init(kvsi_igsm_words *w, const kvs_igsm_config *config)
+void kvsi_igsm_words_init(kvsi_igsm_words *w, const kvsi_igsm_config *config)
 {
     *w = (kvsi_igsm_words){.mode = config->mode, .wording = config->wording};
     w->count =
-        kvsi_igsm_first_name(w) + (w->mode == KVS_IGSM_PAPER
+        kvsi_igsm_first_name(w) + (w->mode == KVSI_IGSM_PAPER
                                        ? KVSI_IGSM_PLACES + KVSI_IGSM_PLACES * KVSI_IGSM_THINGS
                                        : KVSI_IGSM_OFFICIAL_CATEGORIES + KVSI_IGSM_OFFICIAL_NOUNS +
                                              KVSI_IGSM_OFFICIAL_QUALITIES);
@@ -113,7 +113,7 @@ void kvsi_igsm_words_init(kvsi_igsm_words *w, const kvs_igsm_config *config)
 /* The name at index `at` of the concatenated lists. */
 static const char *name_at(const kvsi_igsm_words *w, size_t at)
 {
-    if (w->mode == KVS_IGSM_PAPER)
+    if (w->mode == KVSI_IGSM_PAPER)
         return at < KVSI_IGSM_PLACES ? paper_categories[at] : paper_items[at - KVSI_IGSM_PLACES];
     if (at < KVSI_IGSM_OFFICIAL_CATEGORIES)
         return official_categories[at];

@@ -14,7 +14,7 @@
  * renormalizing. */
 #include "base/memory.h"
 #include "config/config.h"
-#include "data/task.h"
+#include "data/tasks/tasks.h"
 
 enum {
     FIRST_TOKEN = 11,        /* 0 is padding and 1 .. 10 are unused in the paper */
@@ -26,8 +26,8 @@ enum {
 static const double KEPT_SHARE_MIN = 1e-6;
 
 typedef struct induction_task {
-    kvs_task base;
-    kvs_induction_config config;
+    kvs_data base;
+    kvsi_induction_config config;
     size_t longest;     /* largest M */
     double *cumulative; /* (longest + 1): P(M <= m) at m */
 } induction_task;
@@ -101,19 +101,19 @@ static size_t sample_paper(const induction_task *task, kvsi_random *random, int3
     return count;
 }
 
-static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
+static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int32_t *targets,
                    uint8_t *scored)
 {
     const induction_task *task = (const induction_task *)base;
     size_t source, last;
 
-    if (task->config.sampler == KVS_INDUCTION_DIRECT)
+    if (task->config.sampler == KVSI_INDUCTION_DIRECT)
         last = sample_direct(task, random, ids, &source);
     else
         last = sample_paper(task, random, ids, &source);
     ids[last] = ids[source];
     for (size_t i = 0; i < last; i++) {
-        targets[i] = task->config.loss == KVS_LOSS_ALL ? ids[i + 1] : -1;
+        targets[i] = task->config.loss == KVSI_LOSS_ALL ? ids[i + 1] : -1;
         scored[i] = 0;
     }
     targets[last] = ids[source + 1];
@@ -123,9 +123,9 @@ static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int3
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-static json_t *describe(const kvs_task *base)
+static json_t *describe(const kvs_data *base)
 {
-    const kvs_induction_config *c = &((const induction_task *)base)->config;
+    const kvsi_induction_config *c = &((const induction_task *)base)->config;
     json_t *object =
         json_pack("{s:s, s:I}", "name", base->ops->name, "vocab", (json_int_t)c->vocab);
 
@@ -133,7 +133,7 @@ static json_t *describe(const kvs_task *base)
     return object;
 }
 
-static void release(kvs_task *base)
+static void release(kvs_data *base)
 {
     kvsi_free(((induction_task *)base)->cumulative);
     kvsi_free(base);
@@ -142,7 +142,7 @@ static void release(kvs_task *base)
 static const kvsi_task_ops induction_ops = {
     .name = "induction", .draw = draw, .describe = describe, .release = release};
 
-static kvs_status check(const kvs_induction_config *c, kvs_err *err)
+static kvs_status check(const kvsi_induction_config *c, kvs_err *err)
 {
     TRY(kvsi_settings_check(&kvsi_induction_settings, c, err));
     if (c->vocab > INT32_MAX)
@@ -182,7 +182,7 @@ static double tabulate(induction_task *task)
 static void set_buckets(induction_task *task)
 {
     static const size_t ends[] = {16, 40, SIZE_MAX};
-    kvs_task *base = &task->base;
+    kvs_data *base = &task->base;
     size_t from = SHORTEST;
 
     for (size_t i = 0; i < sizeof ends / sizeof *ends && from <= task->longest; i++) {
@@ -203,7 +203,7 @@ static double mean_tokens(const induction_task *task)
     return mean;
 }
 
-kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *config, kvs_err *err)
+kvs_status kvsi_induction_create(kvs_data **out, const kvsi_induction_config *config, kvs_err *err)
 {
     kvs_status st = KVS_OK;
     induction_task *task = NULL;
@@ -219,14 +219,14 @@ kvs_status kvs_induction_create(kvs_task **out, const kvs_induction_config *conf
     task->config = *config;
     task->longest = config->pool < config->max_length - 2 ? config->pool : config->max_length - 2;
     task->base =
-        (kvs_task){.ops = &induction_ops, .vocab = config->vocab, .max_tokens = task->longest + 1};
+        (kvs_data){.ops = &induction_ops, .vocab = config->vocab, .max_tokens = task->longest + 1};
     task->cumulative = kvsi_alloc(task->longest + 1, sizeof *task->cumulative);
     if (!task->cumulative) {
         st = kvsi_no_memory(err, "lengths up to %zu", task->longest);
         goto out;
     }
     kept = tabulate(task);
-    if (config->sampler == KVS_INDUCTION_PAPER && kept < KEPT_SHARE_MIN) {
+    if (config->sampler == KVSI_INDUCTION_PAPER && kept < KEPT_SHARE_MIN) {
         st = kvsi_fail(err, KVS_E_LIMIT,
                        "the paper's sampler would keep %.1g of its sequences at max length '%zu' "
                        "and pool '%zu', use the direct one",

@@ -7,7 +7,7 @@
  * accuracy without x1 is a property of the table and is stored with it. */
 #include "base/memory.h"
 #include "config/config.h"
-#include "data/task.h"
+#include "data/tasks/tasks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,15 +17,15 @@ typedef struct triple {
 } triple;
 
 typedef struct ngram_task {
-    kvs_task base;
-    kvs_ngram_config config;
+    kvs_data base;
+    kvsi_ngram_config config;
     triple *table; /* [pairs] */
     double ceiling;
 } ngram_task;
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int32_t *targets,
+static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int32_t *targets,
                    uint8_t *scored)
 {
     const ngram_task *task = (const ngram_task *)base;
@@ -40,7 +40,7 @@ static size_t draw(const kvs_task *base, kvsi_random *random, int32_t *ids, int3
     return 2;
 }
 
-static json_t *describe(const kvs_task *base)
+static json_t *describe(const kvs_data *base)
 {
     const ngram_task *task = (const ngram_task *)base;
     json_t *object = kvsi_task_describe(base, &kvsi_ngram_settings, &task->config);
@@ -50,7 +50,7 @@ static json_t *describe(const kvs_task *base)
     return object;
 }
 
-static void release(kvs_task *base)
+static void release(kvs_data *base)
 {
     kvsi_free(((ngram_task *)base)->table);
     kvsi_free(base);
@@ -59,14 +59,14 @@ static void release(kvs_task *base)
 static const kvsi_task_ops ngram_ops = {
     .name = "ngram", .draw = draw, .describe = describe, .release = release};
 
-double kvs_ngram_ceiling(const kvs_task *task)
+double kvs_ngram_ceiling(const kvs_data *task)
 {
     return task->ops == &ngram_ops ? ((const ngram_task *)task)->ceiling : NAN;
 }
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-static kvs_status check(const kvs_ngram_config *c, kvs_err *err)
+static kvs_status check(const kvsi_ngram_config *c, kvs_err *err)
 {
     TRY(kvsi_settings_check(&kvsi_ngram_settings, c, err));
     if (c->pairs > c->alphabet * c->alphabet)
@@ -81,7 +81,7 @@ static kvs_status check(const kvs_ngram_config *c, kvs_err *err)
 }
 
 /* Draws pairs until one is new; `taken` has a mark per possible pair. */
-static triple draw_triple(const kvs_ngram_config *c, uint64_t number, uint8_t *taken)
+static triple draw_triple(const kvsi_ngram_config *c, uint64_t number, uint8_t *taken)
 {
     const uint32_t alphabet = (uint32_t)c->alphabet;
     kvsi_random random;
@@ -129,7 +129,7 @@ static double ceiling_of(const triple *table, size_t pairs)
 
 static kvs_status fill(ngram_task *task, kvs_err *err)
 {
-    const kvs_ngram_config *c = &task->config;
+    const kvsi_ngram_config *c = &task->config;
     uint8_t *taken = kvsi_alloc(c->alphabet * c->alphabet, sizeof *taken);
     triple *sorted = kvsi_alloc(c->pairs, sizeof *sorted);
     kvs_status st = KVS_OK;
@@ -149,7 +149,7 @@ out:
     return st;
 }
 
-kvs_status kvs_ngram_create(kvs_task **out, const kvs_ngram_config *config, kvs_err *err)
+kvs_status kvsi_ngram_create(kvs_data **out, const kvsi_ngram_config *config, kvs_err *err)
 {
     kvs_status st = KVS_OK;
     ngram_task *task = NULL;
@@ -162,7 +162,7 @@ kvs_status kvs_ngram_create(kvs_task **out, const kvs_ngram_config *config, kvs_
         goto out;
     }
     task->config = *config;
-    task->base = (kvs_task){.ops = &ngram_ops,
+    task->base = (kvs_data){.ops = &ngram_ops,
                             .vocab = config->alphabet + config->answers,
                             .max_tokens = 2,
                             .mean_tokens = 2};

@@ -22,9 +22,9 @@ struct kvsi_all_gather {
 
 /* ---- memory ---- */
 
-uint64_t kvsi_all_gather_bytes(const kvsi_shard_layout *layout, kvs_shard shard)
+uint64_t kvsi_all_gather_bytes(const kvsi_shard_layout *layout, kvsi_shard_stage shard)
 {
-    return shard == KVS_SHARD_PARAMETERS ? SLOTS * layout->largest_block * sizeof(real) : 0;
+    return shard == KVSI_SHARD_PARAMETERS ? SLOTS * layout->largest_block * sizeof(real) : 0;
 }
 
 kvs_status kvsi_all_gather_create(kvsi_all_gather **out, kvsi_collectives *collectives,
@@ -43,7 +43,7 @@ kvs_status kvsi_all_gather_create(kvsi_all_gather **out, kvsi_collectives *colle
                            .transfers = kvsi_alloc(layout->buckets, sizeof *g->transfers),
                            .in_flight = kvsi_alloc(layout->buckets, sizeof *g->in_flight)};
     ok = g->transfers && g->in_flight;
-    for (size_t i = 0; ok && r->config.shard == KVS_SHARD_PARAMETERS && i < SLOTS; i++) {
+    for (size_t i = 0; ok && r->config.shard == KVSI_SHARD_PARAMETERS && i < SLOTS; i++) {
         g->slots[i] =
             (slot){r->context.ops->alloc(&r->context, layout->largest_block * sizeof(real)), NONE};
         ok = g->slots[i].values != NULL;
@@ -141,7 +141,7 @@ void kvsi_all_gather_need(kvsi_all_gather *g, size_t block)
 {
     ptrdiff_t found;
 
-    if (g->reducer->config.shard != KVS_SHARD_PARAMETERS) {
+    if (g->reducer->config.shard != KVSI_SHARD_PARAMETERS) {
         wait_for_block(g, block);
         return;
     }
@@ -167,17 +167,17 @@ void kvsi_all_gather_updated(kvsi_all_gather *g, size_t bucket)
     if (b->group != KVSI_MATRICES) /* updated by every rank */
         return;
     switch (r->config.shard) {
-    case KVS_SHARD_NONE:
+    case KVSI_SHARD_NONE:
         break;
-    case KVS_SHARD_OPTIMIZER:
-    case KVS_SHARD_GRADIENTS:
+    case KVSI_SHARD_OPTIMIZER:
+    case KVSI_SHARD_GRADIENTS:
         if (r->comm->size == 1)
             break;
         kvsi_collectives_all_gather(g->collectives, &g->transfers[bucket], bucket,
                                     r->model->parameters + b->all.from, NULL);
         g->in_flight[bucket] = 1;
         break;
-    case KVS_SHARD_PARAMETERS:
+    case KVSI_SHARD_PARAMETERS:
         for (size_t i = 0; i < SLOTS; i++)
             g->slots[i].block = NONE; /* the gathered values are out of date */
         break;

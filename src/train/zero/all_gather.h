@@ -17,7 +17,7 @@ kvs_status kvsi_all_gather_create(kvsi_all_gather **out, kvsi_collectives *colle
                                   kvs_err *err);
 void kvsi_all_gather_free(kvsi_all_gather *g);
 /* Bytes of the slots. */
-uint64_t kvsi_all_gather_bytes(const kvsi_shard_layout *layout, kvs_shard shard);
+uint64_t kvsi_all_gather_bytes(const kvsi_shard_layout *layout, kvsi_shard_stage shard);
 
 /* A pass begins.  It needs blocks in the order of kvsi_pass_forward, _loss and _backward. */
 void kvsi_all_gather_begin_pass(kvsi_all_gather *g, int backward);

@@ -20,7 +20,7 @@ kvsi_gradient_sizes kvsi_gradient_sizes_of(const kvsi_shard_layout *layout,
                                            const kvs_train_config *train)
 {
     const size_t small = layout->total - layout->matrices;
-    const int sharded = train->shard >= KVS_SHARD_GRADIENTS;
+    const int sharded = train->shard >= KVSI_SHARD_GRADIENTS;
     kvsi_gradient_sizes s = {
         .slices = train->deterministic ? KVSI_SLICES / layout->ranks : 1,
         .slice = sharded ? small : layout->small_from + small,

@@ -234,7 +234,7 @@ static void queue_bucket(kvsi_reduce_scatter *g, size_t bucket, const real *from
         .from = from,
         .slot = slot,
         .all_gather =
-            r->layout->bucket[bucket].group != KVSI_MATRICES || r->config.shard == KVS_SHARD_NONE,
+            r->layout->bucket[bucket].group != KVSI_MATRICES || r->config.shard == KVSI_SHARD_NONE,
     };
 }
 
