@@ -54,6 +54,9 @@ foreach(source IN LISTS test_sources)
     kvshift_own_code(${name})
     if(name MATCHES "^test_double_")
         target_link_libraries(${name} PRIVATE kvshift_double_test_helpers)
+    elseif(source MATCHES "/tests/api/") # as programs are linked
+        target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIRS})
+        target_link_libraries(${name} PRIVATE kvshift ${CMOCKA_LINK_LIBRARIES} m)
     elseif(source MATCHES "/tests/config/") # the options of the command
         target_link_libraries(${name} PRIVATE kvshift_cli kvshift_static_test_helpers)
     else()
