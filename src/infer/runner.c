@@ -127,7 +127,7 @@ static kvs_status check_feeds(const kvs_runner *r, const kvs_feed *feeds, size_t
         char who[48];
         kvs_status st;
 
-        snprintf(who, sizeof who, "sequence %zu: ", f);
+        snprintf(who, sizeof who, count > 1 ? "sequence %zu: " : "", f);
         if (feeds[f].session->state.model != r->model)
             return kvsi_fail(err, KVS_E_INVALID, "sequence %zu is a session of another model", f);
         for (size_t other = 0; other < f; other++)

@@ -313,7 +313,7 @@ kvs_status kvsi_train(const kvsi_train_job *job, kvs_train_result *result, kvs_e
     int request = 0;
     kvs_status st;
 
-    *result = (kvs_train_result){.size = sizeof *result};
+    *result = (kvs_train_result){.size = sizeof *result, .final = {.size = sizeof result->final}};
     TRY_OUT(prepare(&r, err));
     while (!(request & KVS_PROGRESS_STOP) && result->steps < job->config.steps) {
         kvs_step_record record;

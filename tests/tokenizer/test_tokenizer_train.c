@@ -217,10 +217,16 @@ static void documents_are_learned_one_by_one(void **state)
 {
     static const char text[] = "ab<|endoftext|>\nab<|endoftext|>abab", odd[] = "ab==ab==abab";
     static const char lines[] = "{\"body\": \"ab\"}\n{\"body\": \"ab\"}\n{\"body\": \"abab\"}\n";
-    const kvs_tokenizer_training
-        how = {.size = sizeof(kvs_tokenizer_training), .vocab = 258, .threads = 1},
-        other = {.vocab = 258, .separator = "==", .field = "body", .threads = 1},
-        none = {.vocab = 258, .separator = "", .threads = 1};
+    const kvs_tokenizer_training how = {.size = sizeof how, .vocab = 258, .threads = 1},
+                                 other = {.size = sizeof other,
+                                          .vocab = 258,
+                                          .separator = "==",
+                                          .field = "body",
+                                          .threads = 1},
+                                 none = {.size = sizeof none,
+                                         .vocab = 258,
+                                         .separator = "",
+                                         .threads = 1};
     const uint64_t expected = train("b.txt", text, sizeof text - 1, &how);
 
     (void)state;
