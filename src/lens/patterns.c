@@ -202,6 +202,9 @@ kvs_status kvs_patterns(const kvs_model *model, const int32_t *ids, size_t count
     kvs_status st;
     lens l = {0};
 
+    NEED(model);
+    NEED_ARRAY(ids, count);
+    NEED(visit);
     if (count < 1 || count > model->config.context)
         return kvsi_fail(err, KVS_E_INVALID, "patterns of %zu tokens, expected 1 to %zu", count,
                          model->config.context);

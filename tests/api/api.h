@@ -109,9 +109,9 @@ enum { API_EXTRA = 16 };
     } while (0)
 
 /* A call that takes `const TYPE *o`: `prepare` sets fields of `*p` after TYPE_init().  Size 0 is
- * refused.  The smaller struct of an older program, which ends before the field `last`, and the
- * larger one of a newer program work; fields that this library does not know must be 0. */
-#define expect_sizes(type, last, prepare, call, undo)                                              \
+ * refused.  The struct of an older program, of the size `older`, and the larger one of a newer
+ * program work; fields that this library does not know must be 0. */
+#define expect_sizes(type, older, prepare, call, undo)                                             \
     do {                                                                                           \
         union {                                                                                    \
             type value;                                                                            \
@@ -124,7 +124,7 @@ enum { API_EXTRA = 16 };
         prepare;                                                                                   \
         p->size = 0;                                                                               \
         expect_invalid("size", call);                                                              \
-        p->size = offsetof(type, last);                                                            \
+        p->size = (older);                                                                         \
         expect_ok(call);                                                                           \
         undo;                                                                                      \
         p->size = sizeof u;                                                                        \

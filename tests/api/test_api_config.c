@@ -36,7 +36,7 @@ static void test_model_settings(void **state)
         expect_ok(kvs_model_config_get(value, sizeof value, config, setting->name, &err));
         if (strcmp(setting->name, "vocab") != 0) /* 0 until it is set, which is too small */
             expect_ok(kvs_model_config_set(config, setting->name, value, &err));
-        assert_true(!isnan(kvs_model_config_number(config, setting->name)) == number);
+        assert_true((!isnan(kvs_model_config_number(config, setting->name))) == number);
     }
     assert_true(count > 20);
     assert_null(kvs_model_setting(SIZE_MAX));
@@ -130,8 +130,7 @@ static void test_model_set(void **state)
 
     expect_needed(config, kvs_model_config_set_number(NULL, "dim", 8, &err));
     expect_needed(name, kvs_model_config_set_number(config, NULL, 8, &err));
-    expect_invalid("no-such-name",
-                   kvs_model_config_set_number(config, "no-such-name", 8, &err));
+    expect_invalid("no-such-name", kvs_model_config_set_number(config, "no-such-name", 8, &err));
     expect_invalid("dim", kvs_model_config_set_number(config, "dim", 8.5, &err));
     expect_invalid("dim", kvs_model_config_set_number(config, "dim", -1, &err));
     expect_invalid("dim", kvs_model_config_set_number(config, "dim", NAN, &err));
@@ -225,7 +224,7 @@ static void test_train_config(void **state)
     expect_nan(kvs_learning_rate(NULL, 1));
     assert_true(kvs_learning_rate(config, 1) > 0);
     assert_true(kvs_learning_rate(config, UINT64_MAX) >= 0);
-    assert_false(isnan(kvs_learning_rate(config, 0)));
+    assert_true(kvs_learning_rate(config, 0) >= 0);
     kvs_train_config_free(copy);
     kvs_train_config_free(config);
     expect_nothing(kvs_train_config_free(NULL));

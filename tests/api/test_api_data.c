@@ -55,7 +55,8 @@ static void test_arrays(void **state)
     assert_int_equal(kvs_data_vocab(data), 7);
     assert_int_equal(kvs_data_max_length(data), 3);
     kvs_data_free(data);
-    expect_sizes(kvs_batch, scored, (p->sequences = 2, p->starts = starts, p->ids = ids),
+    expect_sizes(kvs_batch, offsetof(kvs_batch, scored),
+                 (p->sequences = 2, p->starts = starts, p->ids = ids),
                  kvs_data_create_arrays(&data, o, o, 0, &err), kvs_data_free(data));
 }
 
@@ -71,8 +72,8 @@ static void test_sequence(void **state)
     expect_ok(kvs_data_create_arrays(&data, &batch, NULL, 0, &err));
     assert_int_equal(kvs_data_sequence(some, next, scored, data, 1, KVS_STREAM_TRAIN, 0), 3);
     assert_int_equal(next[2], -1);
-    assert_int_equal(
-        kvs_data_sequence(some, next, scored, data, 1, KVS_STREAM_TRAIN, UINT64_MAX), 3);
+    assert_int_equal(kvs_data_sequence(some, next, scored, data, 1, KVS_STREAM_TRAIN, UINT64_MAX),
+                     3);
     expect_zero(kvs_data_sequence(some, next, scored, data, 1, KVS_STREAM_EVAL, 0));
     expect_zero(kvs_data_sequence(some, next, scored, data, 1, (kvs_stream)7, 0));
     expect_zero(kvs_data_sequence(NULL, next, scored, data, 1, KVS_STREAM_TRAIN, 0));
@@ -119,19 +120,15 @@ static void test_callback(void **state)
                      kvs_data_create_callback(&data, &source, &err));
     source.sequence = count_up;
     source.vocab = 0;
-    expect_no_handle(data, KVS_E_INVALID, "vocab",
-                     kvs_data_create_callback(&data, &source, &err));
+    expect_no_handle(data, KVS_E_INVALID, "vocab", kvs_data_create_callback(&data, &source, &err));
     source.vocab = 10;
     source.max_length = 0;
-    expect_no_handle(data, KVS_E_INVALID, "length",
-                     kvs_data_create_callback(&data, &source, &err));
+    expect_no_handle(data, KVS_E_INVALID, "length", kvs_data_create_callback(&data, &source, &err));
     source.max_length = 4;
     source.mean_length = -1;
-    expect_no_handle(data, KVS_E_INVALID, "length",
-                     kvs_data_create_callback(&data, &source, &err));
+    expect_no_handle(data, KVS_E_INVALID, "length", kvs_data_create_callback(&data, &source, &err));
     source.mean_length = NAN;
-    expect_no_handle(data, KVS_E_INVALID, "length",
-                     kvs_data_create_callback(&data, &source, &err));
+    expect_no_handle(data, KVS_E_INVALID, "length", kvs_data_create_callback(&data, &source, &err));
     source.mean_length = 0;
     expect_ok(kvs_data_create_callback(&data, &source, &err));
     assert_int_equal(kvs_data_vocab(data), 10);
@@ -140,7 +137,7 @@ static void test_callback(void **state)
     assert_int_equal(some[0], 2);
     assert_int_equal(scored[0], 0);
     kvs_data_free(data);
-    expect_sizes(kvs_data_source, user,
+    expect_sizes(kvs_data_source, offsetof(kvs_data_source, user),
                  (p->vocab = 10, p->max_length = 4, p->sequence = count_up),
                  kvs_data_create_callback(&data, o, &err), kvs_data_free(data));
 }

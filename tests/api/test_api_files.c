@@ -115,7 +115,7 @@ static void test_convert(void **state)
     assert_int_not_equal(access(api_path("a.gguf"), F_OK), 0); /* complete or absent */
     expect_ok(kvs_convert(api_path("a.gguf"), api_dir, NULL, &err));
     expect_status(KVS_E_EXISTS, "a.gguf", kvs_convert(api_path("a.gguf"), api_dir, NULL, &err));
-    expect_sizes(kvs_convert_options, threads, p->overwrite = 1,
+    expect_sizes(kvs_convert_options, offsetof(kvs_convert_options, threads), p->overwrite = 1,
                  kvs_convert(api_path("a.gguf"), api_dir, o, &err), (void)0);
     kvs_model_config_free(config);
 }
@@ -134,9 +134,8 @@ static void test_documents(void **state)
     expect_needed(out, kvs_documents_open(NULL, path, NULL, NULL, &err));
     expect_no_handle(documents, KVS_E_INVALID, "path is NULL",
                      kvs_documents_open(&documents, NULL, NULL, NULL, &err));
-    expect_no_handle(
-        documents, KVS_E_IO, "no-such-file",
-        kvs_documents_open(&documents, api_path("no-such-file"), NULL, NULL, &err));
+    expect_no_handle(documents, KVS_E_IO, "no-such-file",
+                     kvs_documents_open(&documents, api_path("no-such-file"), NULL, NULL, &err));
     expect_ok(kvs_documents_open(&documents, path, NULL, NULL, &err));
     expect_needed(text, kvs_documents_next(NULL, &size, &last, documents, &err));
     expect_no_handle(text, KVS_E_INVALID, "size is NULL",
@@ -201,7 +200,7 @@ static void test_corpus_build(void **state)
     expect_invalid("valid", kvs_corpus_build(api_path("c"), files, 1, "bytes", &options, &err));
     options.valid = NAN;
     expect_invalid("valid", kvs_corpus_build(api_path("c"), files, 1, "bytes", &options, &err));
-    options.valid = 0;
+    options.valid = valid;
     options.eos = KVS_EOS_YES; /* bytes have none */
     expect_invalid("EOS", kvs_corpus_build(api_path("c"), files, 1, "bytes", &options, &err));
     options.eos = (kvs_eos)9;
@@ -215,11 +214,13 @@ static void test_corpus_build(void **state)
     assert_int_not_equal(access(api_path("c"), F_OK), 0);
     expect_ok(kvs_corpus_build(api_path("c"), files, 1, "bytes", NULL, &err));
     expect_status(KVS_E_EXISTS, "", kvs_corpus_build(api_path("c"), files, 1, "bytes", NULL, &err));
-    expect_sizes(kvs_corpus_build_options, progress, p->overwrite = 1,
-                 kvs_corpus_build(api_path("c"), files, 1, "bytes", o, &err), (void)0);
+    expect_sizes(kvs_corpus_build_options, offsetof(kvs_corpus_build_options, progress),
+                 p->overwrite = 1, kvs_corpus_build(api_path("c"), files, 1, "bytes", o, &err),
+                 (void)0);
 }
 
-static kvs_corpus *built(void)
+/* Two documents; `valid` of them are for validation. */
+static kvs_corpus *built(double valid)
 {
     const char *files[1];
     char file[256];
@@ -230,6 +231,7 @@ static kvs_corpus *built(void)
     files[0] = file;
     kvs_corpus_build_options_init(&options, sizeof options);
     options.overwrite = 1;
+    options.valid = valid;
     expect_ok(kvs_corpus_build(api_path("two"), files, 1, "bytes", &options, &err));
     expect_ok(kvs_corpus_open(&corpus, api_path("two"), NULL, &err));
     return corpus;
@@ -237,7 +239,7 @@ static kvs_corpus *built(void)
 
 static void test_corpus_open(void **state)
 {
-    kvs_corpus *corpus = built();
+    kvs_corpus *corpus = built(0);
 
     (void)state;
     kvs_corpus_close(corpus);
@@ -247,14 +249,14 @@ static void test_corpus_open(void **state)
                      kvs_corpus_open(&corpus, NULL, NULL, &err));
     expect_no_handle(corpus, KVS_E_IO, "no-such-file",
                      kvs_corpus_open(&corpus, api_path("no-such-file"), NULL, &err));
-    expect_sizes(kvs_corpus_options, tokenizer, (void)p,
+    expect_sizes(kvs_corpus_options, offsetof(kvs_corpus_options, tokenizer), (void)p,
                  kvs_corpus_open(&corpus, api_path("two"), o, &err), kvs_corpus_close(corpus));
     expect_nothing(kvs_corpus_close(NULL));
 }
 
 static void test_corpus(void **state)
 {
-    kvs_corpus *corpus = built();
+    kvs_corpus *corpus = built(0);
     kvs_tokenizer *tokenizer;
     kvs_data *data;
     int32_t ids[32];
@@ -314,6 +316,10 @@ static void test_corpus(void **state)
                      kvs_data_create_corpus(&data, NULL, 4, &err));
     expect_no_handle(data, KVS_E_INVALID, "context",
                      kvs_data_create_corpus(&data, corpus, 0, &err));
+    expect_no_handle(data, KVS_E_INVALID, "validation",
+                     kvs_data_create_corpus(&data, corpus, 4, &err));
+    kvs_corpus_close(corpus);
+    corpus = built(0.5);
     expect_ok(kvs_data_create_corpus(&data, corpus, 4, &err));
     assert_int_equal(kvs_data_vocab(data), 256);
     kvs_data_free(data);
@@ -323,10 +329,10 @@ static void test_corpus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_describe),     cmocka_unit_test(test_check),
-        cmocka_unit_test(test_formats),      cmocka_unit_test(test_convert),
-        cmocka_unit_test(test_documents),    cmocka_unit_test(test_corpus_build),
-        cmocka_unit_test(test_corpus_open),  cmocka_unit_test(test_corpus),
+        cmocka_unit_test(test_describe),    cmocka_unit_test(test_check),
+        cmocka_unit_test(test_formats),     cmocka_unit_test(test_convert),
+        cmocka_unit_test(test_documents),   cmocka_unit_test(test_corpus_build),
+        cmocka_unit_test(test_corpus_open), cmocka_unit_test(test_corpus),
     };
 
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

@@ -201,8 +201,7 @@ static void test_theorem_3(void **state)
     expect_needed(at, kvs_theorem3_difference(&other, 6, NULL, &err));
     expect_invalid("", kvs_theorem3_difference(&other, 2, &middle, &err));
     expect_ok(kvs_theorem3_difference(&other, 6, &middle, &err));
-    expect_needed(out,
-                  kvs_theorem3_monte_carlo(NULL, api_runtime, 6, &middle, 16, 2, 1, &err));
+    expect_needed(out, kvs_theorem3_monte_carlo(NULL, api_runtime, 6, &middle, 16, 2, 1, &err));
     expect_needed(rt, kvs_theorem3_monte_carlo(&estimate, NULL, 6, &middle, 16, 2, 1, &err));
     expect_needed(at, kvs_theorem3_monte_carlo(&estimate, api_runtime, 6, NULL, 16, 2, 1, &err));
     expect_invalid("", kvs_theorem3_monte_carlo(&estimate, api_runtime, 6, &middle, 0, 2, 1, &err));
@@ -226,7 +225,8 @@ static void test_theorem_3(void **state)
     expect_needed(svg, kvs_landscape_draw(NULL, &problem, 1, 1, &err));
     expect_needed(panels, kvs_landscape_draw(api_path("a.svg"), NULL, 1, 1, &err));
     expect_invalid("", kvs_landscape_draw(api_path("a.svg"), &problem, 0, 1, &err));
-    expect_invalid("", kvs_landscape_draw(api_path("a.svg"), &problem, KVS_PANELS_MAX + 1, 1, &err));
+    expect_invalid("",
+                   kvs_landscape_draw(api_path("a.svg"), &problem, KVS_PANELS_MAX + 1, 1, &err));
     expect_invalid("", kvs_landscape_draw(api_path("a.svg"), &problem, 1, 0, &err));
 }
 
@@ -396,10 +396,14 @@ static void test_experiments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bench_models),     cmocka_unit_test(test_bench_machine),
-        cmocka_unit_test(test_bench_training),   cmocka_unit_test(test_bench_inference),
-        cmocka_unit_test(test_theorems_1_and_2), cmocka_unit_test(test_theorem_3),
-        cmocka_unit_test(test_lens),             cmocka_unit_test(test_experiments),
+        cmocka_unit_test(test_bench_models),
+        cmocka_unit_test(test_bench_machine),
+        cmocka_unit_test(test_bench_training),
+        cmocka_unit_test(test_bench_inference),
+        cmocka_unit_test(test_theorems_1_and_2),
+        cmocka_unit_test(test_theorem_3),
+        cmocka_unit_test(test_lens),
+        cmocka_unit_test(test_experiments),
     };
 
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

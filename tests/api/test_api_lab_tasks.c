@@ -99,7 +99,7 @@ static void test_create(void **state)
     expect_needed(out, kvs_task_create(NULL, config, NULL, &err));
     expect_no_handle(data, KVS_E_INVALID, "config is NULL",
                      kvs_task_create(&data, NULL, NULL, &err));
-    expect_sizes(kvs_task_options, tokenizer, p->vocab = 100,
+    expect_sizes(kvs_task_options, offsetof(kvs_task_options, tokenizer), p->vocab = 100,
                  kvs_task_create(&data, config, o, &err), kvs_data_free(data));
     kvs_task_config_free(config);
 }
@@ -215,21 +215,21 @@ static void test_plans(void **state)
     expect_needed(out,
                   kvs_train_plan_cluster(NULL, api_runtime, config, NULL, train, &cluster, &err));
     expect_needed(rt, kvs_train_plan_cluster(&result, NULL, config, NULL, train, &cluster, &err));
-    expect_needed(config, kvs_train_plan_cluster(&result, api_runtime, NULL, NULL, train, &cluster,
-                                                 &err));
-    expect_needed(train, kvs_train_plan_cluster(&result, api_runtime, config, NULL, NULL, &cluster,
-                                                &err));
+    expect_needed(config,
+                  kvs_train_plan_cluster(&result, api_runtime, NULL, NULL, train, &cluster, &err));
+    expect_needed(train,
+                  kvs_train_plan_cluster(&result, api_runtime, config, NULL, NULL, &cluster, &err));
     expect_needed(cluster,
                   kvs_train_plan_cluster(&result, api_runtime, config, NULL, train, NULL, &err));
     expect_ok(kvs_train_plan_cluster(&result, api_runtime, config, NULL, train, &cluster, &err));
     assert_int_equal(result.plan.ranks, 2);
     cluster.ranks = 0;
-    expect_invalid("rank", kvs_train_plan_cluster(&result, api_runtime, config, NULL, train,
-                                                  &cluster, &err));
+    expect_invalid(
+        "rank", kvs_train_plan_cluster(&result, api_runtime, config, NULL, train, &cluster, &err));
     cluster.ranks = 2;
     cluster.flops = 0;
-    expect_invalid("", kvs_train_plan_cluster(&result, api_runtime, config, NULL, train, &cluster,
-                                              &err));
+    expect_invalid(
+        "", kvs_train_plan_cluster(&result, api_runtime, config, NULL, train, &cluster, &err));
     kvs_train_config_free(train);
 }
 
@@ -326,8 +326,7 @@ static void test_reports(void **state)
     expect_no_handle(report, KVS_E_INVALID, "", kvs_report_create(&report, dirs, 0, &err));
     assert_int_not_equal(kvs_report_create(&report, empty, 1, &err), KVS_OK);
     assert_null(report);
-    expect_no_handle(report, KVS_E_IO, "no-such-run",
-                     kvs_report_create(&report, missing, 1, &err));
+    expect_no_handle(report, KVS_E_IO, "no-such-run", kvs_report_create(&report, missing, 1, &err));
     expect_ok(kvs_report_create(&report, dirs, 1, &err));
     assert_string_equal(kvs_report_run(report, 0)->name, "reported");
     expect_null(kvs_report_run(report, 1));

@@ -62,7 +62,7 @@ static void test_load(void **state)
     expect_no_handle(
         model, KVS_E_FORMAT, "text.gguf",
         kvs_model_load(&model, api_runtime, api_write("text.gguf", "no model"), NULL, &err));
-    expect_sizes(kvs_load_options, mapped, (void)p,
+    expect_sizes(kvs_load_options, sizeof *o, (void)p,
                  kvs_model_load(&model, api_runtime, api_dir, o, &err), kvs_model_free(model));
 }
 
@@ -95,8 +95,7 @@ static void test_mapped(void **state)
     values = malloc(count * sizeof *values);
     assert_non_null(values);
     expect_ok(kvs_model_read_tensor(values, count, mapped, name, &err));
-    expect_status(KVS_E_UNSUPPORTED, "",
-                  kvs_model_write_tensor(mapped, name, values, count, &err));
+    expect_status(KVS_E_UNSUPPORTED, "", kvs_model_write_tensor(mapped, name, values, count, &err));
     expect_no_handle(other, KVS_E_UNSUPPORTED, "",
                      kvs_model_retrofit(&other, api_runtime, mapped, config, &err));
     expect_ok(kvs_model_set_eos(mapped, &eos, 1, &err));
@@ -213,13 +212,15 @@ static void test_taps(void **state)
     (void)state;
     expect_needed(taps, kvs_model_taps(NULL, NULL, api_model, 0, KVS_SHIFT_K, 0, &err));
     expect_needed(model, kvs_model_taps(taps, NULL, NULL, 0, KVS_SHIFT_K, 0, &err));
-    expect_invalid("layer", kvs_model_taps(taps, NULL, api_model, API_LAYERS, KVS_SHIFT_K, 0, &err));
+    expect_invalid("layer",
+                   kvs_model_taps(taps, NULL, api_model, API_LAYERS, KVS_SHIFT_K, 0, &err));
     expect_invalid("layer", kvs_model_taps(taps, NULL, api_model, SIZE_MAX, KVS_SHIFT_K, 0, &err));
     expect_invalid("head", kvs_model_taps(taps, NULL, api_model, 0, KVS_SHIFT_K, API_HEADS, &err));
     expect_invalid("head", kvs_model_taps(taps, NULL, api_model, 0, KVS_SHIFT_K, SIZE_MAX, &err));
     expect_invalid("", kvs_model_taps(taps, NULL, api_model, 0, 0, 0, &err));
     expect_invalid("", kvs_model_taps(taps, NULL, api_model, 0, 8, 0, &err));
-    expect_invalid("", kvs_model_taps(taps, NULL, api_model, 0, KVS_SHIFT_K | KVS_SHIFT_V, 0, &err));
+    expect_invalid("",
+                   kvs_model_taps(taps, NULL, api_model, 0, KVS_SHIFT_K | KVS_SHIFT_V, 0, &err));
     expect_invalid("", kvs_model_taps(taps, NULL, api_model, 0, KVS_SHIFT_Q, 0, &err));
     expect_ok(kvs_model_taps(taps, deviations, api_model, 1, KVS_SHIFT_V, 1, &err));
     assert_true(isfinite(taps[0]) && isfinite(taps[1]));

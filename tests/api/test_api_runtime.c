@@ -39,8 +39,8 @@ static void test_options(void **state)
 
     (void)state;
     expect_init(kvs_runtime_options);
-    expect_sizes(kvs_runtime_options, shard_parameters, p->threads = 1,
-                 kvs_runtime_create(&rt, o, &err), kvs_runtime_free(rt));
+    expect_sizes(kvs_runtime_options, offsetof(kvs_runtime_options, shard_parameters),
+                 p->threads = 1, kvs_runtime_create(&rt, o, &err), kvs_runtime_free(rt));
 }
 
 static void test_null(void **state)

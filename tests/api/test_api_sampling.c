@@ -37,8 +37,7 @@ static void refuse(kvs_sampling options, const char *name)
 {
     kvs_sampler *sampler;
 
-    expect_no_handle(sampler, KVS_E_INVALID, name,
-                     kvs_sampler_create(&sampler, 4, &options, &err));
+    expect_no_handle(sampler, KVS_E_INVALID, name, kvs_sampler_create(&sampler, 4, &options, &err));
 }
 
 static void test_sampler(void **state)
@@ -66,8 +65,8 @@ static void test_sampler(void **state)
     options = defaults, options.min_p = 1.1, refuse(options, "p");
     options = defaults, options.repeat_penalty = -1, refuse(options, "penalty");
     options = defaults, options.repeat_penalty = NAN, refuse(options, "penalty");
-    expect_sizes(kvs_sampling, repeat_penalty, (void)p, kvs_sampler_create(&sampler, 4, o, &err),
-                 kvs_sampler_free(sampler));
+    expect_sizes(kvs_sampling, offsetof(kvs_sampling, repeat_penalty), (void)p,
+                 kvs_sampler_create(&sampler, 4, o, &err), kvs_sampler_free(sampler));
 
     options = defaults;
     options.temperature = 0;
@@ -151,8 +150,9 @@ static void test_generate(void **state)
     options.token = stop;
     expect_status(KVS_E_STOPPED, "", kvs_generate(&finish, session, prompt, 2, &options, &err));
     kvs_session_reset(session);
-    expect_sizes(kvs_generate_options, ignore_eos, p->max_tokens = 1,
-                 kvs_generate(NULL, session, prompt, 2, o, &err), kvs_session_reset(session));
+    expect_sizes(kvs_generate_options, offsetof(kvs_generate_options, ignore_eos),
+                 p->max_tokens = 1, kvs_generate(NULL, session, prompt, 2, o, &err),
+                 kvs_session_reset(session));
     expect_ok(kvs_generate(NULL, session, prompt, 2, NULL, &err));
     kvs_session_free(session);
 }

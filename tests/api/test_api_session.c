@@ -41,7 +41,7 @@ static void test_create(void **state)
     expect_ok(kvs_session_create(&session, api_model, &options, &err));
     assert_int_equal(kvs_session_capacity(session), 3);
     kvs_session_free(session);
-    expect_sizes(kvs_session_options, runner, (void)p,
+    expect_sizes(kvs_session_options, offsetof(kvs_session_options, runner), (void)p,
                  kvs_session_create(&session, api_model, o, &err), kvs_session_free(session));
     expect_nothing(kvs_session_free(NULL));
 }
@@ -87,8 +87,7 @@ static void test_feed(void **state)
     expect_needed(ids, kvs_session_feed(session, NULL, 1, NULL, &err));
     expect_invalid("20", kvs_session_feed(session, wrong, 2, NULL, &err));
     expect_invalid("-1", kvs_session_feed(session, negative, 1, NULL, &err));
-    expect_status(KVS_E_LIMIT, "16",
-                  kvs_session_feed(session, many, API_CONTEXT + 1, NULL, &err));
+    expect_status(KVS_E_LIMIT, "16", kvs_session_feed(session, many, API_CONTEXT + 1, NULL, &err));
     expect_status(KVS_E_LIMIT, "", kvs_session_feed(session, many, SIZE_MAX, NULL, &err));
     assert_int_equal(kvs_session_length(session), 0);
     expect_needed(logits, kvs_session_logits(NULL, session, &err));
@@ -135,7 +134,7 @@ static void test_copy(void **state)
     expect_ok(kvs_session_copy(&copy, session, 4, &options, &err));
     assert_int_equal(kvs_session_length(copy), 4);
     kvs_session_free(copy);
-    expect_sizes(kvs_session_options, runner, (void)p,
+    expect_sizes(kvs_session_options, offsetof(kvs_session_options, runner), (void)p,
                  kvs_session_copy(&copy, session, SIZE_MAX, o, &err), kvs_session_free(copy));
     kvs_session_free(session);
 }
@@ -161,7 +160,7 @@ static void test_files(void **state)
     expect_no_handle(
         again, KVS_E_FORMAT, "text",
         kvs_session_load(&again, api_model, api_write("text", "no session"), NULL, &err));
-    expect_sizes(kvs_session_options, runner, (void)p,
+    expect_sizes(kvs_session_options, offsetof(kvs_session_options, runner), (void)p,
                  kvs_session_load(&again, api_model, api_path("s"), o, &err),
                  (assert_int_equal(kvs_session_length(again), 5), kvs_session_free(again)));
 }
@@ -208,7 +207,7 @@ static void test_runner(void **state)
     options.sequences = SIZE_MAX;
     assert_int_not_equal(kvs_runner_create(&runner, api_model, &options, &err), KVS_OK);
     assert_null(runner);
-    expect_sizes(kvs_runner_options, tokens, (void)p,
+    expect_sizes(kvs_runner_options, offsetof(kvs_runner_options, tokens), (void)p,
                  kvs_runner_create(&small, api_model, o, &err), kvs_runner_free(small));
     options.sequences = 2;
     expect_ok(kvs_runner_create(&runner, api_model, &options, &err));

@@ -42,19 +42,20 @@ static void test_trace(void **state)
     expect_needed(model, kvs_model_trace(NULL, ids, 3, NULL, 0, count_visits, &visits, &err));
     expect_needed(ids, kvs_model_trace(api_model, NULL, 3, NULL, 0, count_visits, &visits, &err));
     expect_needed(visit, kvs_model_trace(api_model, ids, 3, NULL, 0, NULL, &visits, &err));
-    expect_needed(names,
-                  kvs_model_trace(api_model, ids, 3, NULL, 1, count_visits, &visits, &err));
-    expect_invalid("NULL", kvs_model_trace(api_model, ids, 3, null, 1, count_visits, &visits, &err));
+    expect_needed(names, kvs_model_trace(api_model, ids, 3, NULL, 1, count_visits, &visits, &err));
+    expect_invalid("NULL",
+                   kvs_model_trace(api_model, ids, 3, null, 1, count_visits, &visits, &err));
     expect_invalid("no.such.name",
                    kvs_model_trace(api_model, ids, 3, unknown, 1, count_visits, &visits, &err));
     expect_invalid("", kvs_model_trace(api_model, ids, 3, empty, 1, count_visits, &visits, &err));
-    expect_invalid("20", kvs_model_trace(api_model, wrong, 2, NULL, 0, count_visits, &visits, &err));
+    expect_invalid("20",
+                   kvs_model_trace(api_model, wrong, 2, NULL, 0, count_visits, &visits, &err));
     expect_invalid("-1",
                    kvs_model_trace(api_model, negative, 1, NULL, 0, count_visits, &visits, &err));
     expect_invalid("", kvs_model_trace(api_model, ids, 0, NULL, 0, count_visits, &visits, &err));
-    expect_status(KVS_E_LIMIT, "16",
-                  kvs_model_trace(api_model, many, API_CONTEXT + 1, NULL, 0, count_visits, &visits,
-                                  &err));
+    expect_status(
+        KVS_E_LIMIT, "16",
+        kvs_model_trace(api_model, many, API_CONTEXT + 1, NULL, 0, count_visits, &visits, &err));
     assert_int_equal(visits, 0);
     expect_ok(kvs_model_trace(api_model, ids, 3, NULL, 0, count_visits, &visits, &err));
     all = visits;

@@ -93,7 +93,8 @@ static void test_steps(void **state)
     batch = two();
     batch.ids = NULL;
     expect_invalid("ids", kvs_trainer_step_batch(&record, trainer, &batch, &err));
-    expect_sizes(kvs_batch, scored, (p->sequences = 2, p->starts = starts, p->ids = ids),
+    expect_sizes(kvs_batch, offsetof(kvs_batch, scored),
+                 (p->sequences = 2, p->starts = starts, p->ids = ids),
                  kvs_trainer_step_batch(&record, trainer, o, &err), (void)0);
     kvs_trainer_free(trainer);
 
@@ -240,7 +241,7 @@ static void test_train(void **state)
     options.file_count = 0;
     expect_ok(kvs_train(&result, api_model, data, config, &options, &err));
     assert_int_equal(result.steps, 3);
-    expect_sizes(kvs_train_options, sample, (void)p,
+    expect_sizes(kvs_train_options, offsetof(kvs_train_options, sample), (void)p,
                  kvs_train(NULL, api_model, data, config, o, &err), (void)0);
 
     expect_needed(file, kvs_run_find(NULL, api_dir, &err));
