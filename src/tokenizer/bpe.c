@@ -130,25 +130,28 @@ static kvs_status collect(const kvs_tokenizer *t, const kvsi_word *word, const c
 }
 
 /* With ignore_merges, a word that is a piece gets that piece's id without merging. */
-static int32_t find_whole(const kvs_tokenizer *t, const char *text, size_t size)
+static kvs_status find_whole(const kvs_tokenizer *t, kvsi_text *mapped, const char *text,
+                             size_t size, int32_t *id, kvs_err *err)
 {
-    kvsi_text *mapped = &t->scratch->mapped;
-
-    if (!t->byte_words)
-        return kvsi_vocabulary_find(&t->vocabulary, text, size);
-    mapped->length = 0;
-    kvsi_map_bytes(mapped, text, size);
-    return mapped->failed ? -1 : kvsi_vocabulary_find(&t->vocabulary, mapped->data, mapped->length);
+    if (t->byte_words) {
+        mapped->length = 0;
+        kvsi_map_bytes(mapped, text, size);
+        TRY(kvsi_text_check(mapped, err));
+        text = mapped->data;
+        size = mapped->length;
+    }
+    *id = kvsi_vocabulary_find(&t->vocabulary, text, size);
+    return KVS_OK;
 }
 
 /* Encodes a word, or a part of one that kvsi_safe_prefix split off. */
-static kvs_status encode_part(const kvs_tokenizer *t, const char *text, size_t size, kvsi_ids *out,
-                              kvs_err *err)
+static kvs_status encode_part(const kvs_tokenizer *t, kvsi_workspace *w, const char *text,
+                              size_t size, kvsi_ids *out, kvs_err *err)
 {
-    kvsi_word *word = &t->scratch->word;
+    kvsi_word *word = &w->word;
     const size_t start = out->count;
     size_t count = 0;
-    const int32_t *known = kvsi_word_cache_get(&t->scratch->cache, text, size, &count);
+    const int32_t *known = kvsi_word_cache_get(&w->cache, text, size, &count);
 
     if (known)
         return kvsi_ids_add(out, known, count, err);
@@ -161,24 +164,25 @@ static kvs_status encode_part(const kvs_tokenizer *t, const char *text, size_t s
         TRY(start_from_characters(t, word, text, size, err));
     TRY(kvsi_word_merge(word, &t->merges, err));
     TRY(collect(t, word, text, size, out, err));
-    return kvsi_word_cache_put(&t->scratch->cache, text, size, out->ids + start, out->count - start,
-                               err);
+    return kvsi_word_cache_put(&w->cache, text, size, out->ids + start, out->count - start, err);
 }
 
-kvs_status kvsi_encode_word(const kvs_tokenizer *t, const char *text, size_t size, kvsi_ids *out,
-                            kvs_err *err)
+kvs_status kvsi_encode_word(const kvs_tokenizer *t, kvsi_workspace *w, const char *text,
+                            size_t size, kvsi_ids *out, kvs_err *err)
 {
-    const int32_t whole = t->ignore_merges ? find_whole(t, text, size) : -1;
+    int32_t whole = -1;
     kvs_status st = KVS_OK;
 
+    if (t->ignore_merges)
+        TRY(find_whole(t, &w->mapped, text, size, &whole, err));
     if (whole >= 0)
         return kvsi_ids_add(out, &whole, 1, err);
     if (t->byte_words)
-        return encode_part(t, text, size, out, err);
+        return encode_part(t, w, text, size, out, err);
     while (size > 0 && st == KVS_OK) {
         const size_t part = kvsi_safe_prefix(t, text, size);
 
-        st = encode_part(t, text, part, out, err);
+        st = encode_part(t, w, text, part, out, err);
         text += part;
         size -= part;
     }

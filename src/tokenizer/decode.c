@@ -86,11 +86,20 @@ static void decode_strip(const kvsi_component *c, kvsi_text *out, const char *te
     kvsi_text_add_bytes(out, text, size);
 }
 
-static kvs_status decode_piece(const kvsi_component *c, kvsi_text *out, const char *text,
-                               size_t size, int first, kvs_err *err)
+/* Works as in normalizers. */
+static kvs_status decode_replace(kvsi_decoding *d, const kvsi_component *c, kvsi_text *out,
+                                 const char *text, size_t size, kvs_err *err)
 {
     const kvsi_components alone = {.list = (kvsi_component *)c, .count = 1};
 
+    if (!d->workspace)
+        TRY(kvsi_workspace_take(&d->workspace, d->t->workspaces, err));
+    return kvsi_normalize(&alone, d->workspace->matcher, out, text, size, err);
+}
+
+static kvs_status decode_piece(kvsi_decoding *d, const kvsi_component *c, kvsi_text *out,
+                               const char *text, size_t size, int first, kvs_err *err)
+{
     switch (c->kind) {
     case KVSI_BYTE_LEVEL:
         decode_byte_level(out, text, size);
@@ -104,8 +113,8 @@ static kvs_status decode_piece(const kvsi_component *c, kvsi_text *out, const ch
     case KVSI_STRIP:
         decode_strip(c, out, text, size);
         return KVS_OK;
-    default: /* Replace works as in normalizers */
-        return kvsi_normalize(&alone, out, text, size, err);
+    default:
+        return decode_replace(d, c, out, text, size, err);
     }
 }
 
@@ -132,7 +141,7 @@ static kvs_status run_steps(kvsi_decoding *d, size_t from, size_t to, kvsi_text 
             continue;
         d->spare.length = 0;
         kvsi_text_add(&d->spare, "");
-        TRY(decode_piece(c, &d->spare, text->data, text->length, first, err));
+        TRY(decode_piece(d, c, &d->spare, text->data, text->length, first, err));
         TRY(kvsi_text_check(&d->spare, err));
         TRY(kvsi_check_growth(d->spare.length, limit, err));
         swap(text, &d->spare);
@@ -271,6 +280,16 @@ static kvs_status take_id(kvsi_decoding *d, int32_t id, kvs_err *err)
     return decode_held(d, 0, err);
 }
 
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* Ends a call with this status. */
+static kvs_status end(kvsi_decoding *d, kvs_status st)
+{
+    kvsi_workspace_put(d->t->workspaces, d->workspace, st);
+    d->workspace = NULL;
+    return st;
+}
+
 kvs_status kvsi_decoding_add(kvsi_decoding *d, const int32_t *ids, size_t count, kvs_err *err)
 {
     const kvs_tokenizer *t = d->t;
@@ -283,21 +302,26 @@ kvs_status kvsi_decoding_add(kvsi_decoding *d, const int32_t *ids, size_t count,
                              (int)ids[i], t->vocab);
     for (size_t i = 0; st == KVS_OK && i < count; i++)
         st = take_id(d, ids[i], err);
-    return st;
+    return end(d, st);
 }
 
 kvs_status kvsi_decoding_flush(kvsi_decoding *d, kvs_err *err)
 {
-    return d->begun ? decode_held(d, 1, err) : KVS_OK;
+    return d->begun ? end(d, decode_held(d, 1, err)) : KVS_OK;
 }
 
-kvs_status kvsi_decoding_finish(kvsi_decoding *d, kvs_err *err)
+static kvs_status decode_rest(kvsi_decoding *d, kvs_err *err)
 {
     TRY(decode_held(d, 0, err));
     if (d->held.count == d->t->after.count)
         d->held.count = 0;
     TRY(decode_held(d, 1, err));
     return decode_waiting(d, err);
+}
+
+kvs_status kvsi_decoding_finish(kvsi_decoding *d, kvs_err *err)
+{
+    return end(d, decode_rest(d, err));
 }
 
 kvs_status kvs_tokenizer_decode(char **text, size_t *size, const kvs_tokenizer *t,

@@ -11,8 +11,9 @@
 
 typedef struct kvsi_decoding {
     const kvs_tokenizer *t;
-    size_t piece_steps; /* number of decoders before Fuse */
-    int begun;          /* the template's ids before the text are over */
+    kvsi_workspace *workspace; /* of the call in progress, once a decoder needs it */
+    size_t piece_steps;        /* number of decoders before Fuse */
+    int begun;                 /* the template's ids before the text are over */
     kvsi_ids held;   /* ids that may belong to the template around a text, which is not decoded */
     size_t pieces;   /* number of pieces decoded */
     size_t stripped; /* how often the Strip after Fuse has removed its content */

@@ -38,7 +38,7 @@ static kvs_status copy_stops(kvs_detokenizer *d, const char *const *stops, size_
             break;
         d->stop_count++;
     }
-    if (d->stop_count < count)
+    if (!d->stops || d->stop_count < count)
         return kvsi_no_memory(err, "%zu stop strings", count);
     return KVS_OK;
 }

@@ -7,6 +7,7 @@
 
 typedef struct encoder {
     const kvs_tokenizer *t;
+    kvsi_workspace *workspace;
     kvsi_ids *out;
     kvs_err *err;
 } encoder;
@@ -89,12 +90,13 @@ static kvs_status encode_word(void *user, const char *word, size_t size, kvs_err
 {
     const encoder *e = user;
 
-    return kvsi_encode_word(e->t, word, size, e->out, err);
+    return kvsi_encode_word(e->t, e->workspace, word, size, e->out, err);
 }
 
 static kvs_status encode_normalized(const encoder *e, const char *text, size_t size, int first)
 {
-    return kvsi_pre_tokenize(e->t, text, size, first, encode_word, (void *)e, e->err);
+    return kvsi_pre_tokenize(e->t, e->workspace->matcher, text, size, first, encode_word, (void *)e,
+                             e->err);
 }
 
 static kvs_status encode_raw(const encoder *e, const char *text, size_t size, int first)
@@ -105,7 +107,8 @@ static kvs_status encode_raw(const encoder *e, const char *text, size_t size, in
     if (!e->t->normalizers.count)
         return cut_out_added(e, &e->t->added_normalized, text, size, first, encode_normalized);
     kvsi_text_add(&normalized, "");
-    TRY_OUT(kvsi_normalize(&e->t->normalizers, &normalized, text, size, e->err));
+    TRY_OUT(
+        kvsi_normalize(&e->t->normalizers, e->workspace->matcher, &normalized, text, size, e->err));
     TRY_OUT(cut_out_added(e, &e->t->added_normalized, normalized.data, normalized.length, first,
                           encode_normalized));
 out:
@@ -118,7 +121,7 @@ kvs_status kvs_tokenizer_encode(int32_t **ids, size_t *count, const kvs_tokenize
 {
     const int add_special = !(flags & KVS_ENCODE_NO_SPECIAL);
     kvsi_ids out = {0};
-    const encoder e = {t, &out, err};
+    encoder e = {.t = t, .out = &out, .err = err};
     kvs_status st;
 
     NEED(ids);
@@ -129,6 +132,7 @@ kvs_status kvs_tokenizer_encode(int32_t **ids, size_t *count, const kvs_tokenize
     NEED_ARRAY(text, size);
     if (flags & ~(unsigned)KVS_ENCODE_NO_SPECIAL)
         return kvsi_fail(err, KVS_E_INVALID, "unknown flags 0x%x for encoding", flags);
+    TRY_OUT(kvsi_workspace_take(&e.workspace, t->workspaces, err));
     TRY_OUT(kvsi_array_reserve(&out.ids, &out.capacity, size / 4 + 16, sizeof *out.ids, err));
     if (add_special)
         TRY_OUT(kvsi_ids_add(&out, t->before.ids, t->before.count, err));
@@ -139,6 +143,7 @@ kvs_status kvs_tokenizer_encode(int32_t **ids, size_t *count, const kvs_tokenize
     *count = out.count;
     out.ids = NULL;
 out:
+    kvsi_workspace_put(t->workspaces, e.workspace, st);
     kvsi_free(out.ids);
     return st;
 }

@@ -65,10 +65,10 @@ static void lower(kvsi_text *out, const char *text, size_t size)
     }
 }
 
-static kvs_status replace(const kvsi_component *c, kvsi_text *out, size_t limit, const char *text,
-                          size_t size, kvs_err *err)
+static kvs_status replace(const kvsi_component *c, kvsi_matcher *matcher, kvsi_text *out,
+                          size_t limit, const char *text, size_t size, kvs_err *err)
 {
-    kvsi_search search = kvsi_search_begin(c->pattern, text, size);
+    kvsi_search search = kvsi_search_begin(c->pattern, matcher, text, size);
     size_t at = 0;
 
     for (;;) {
@@ -86,11 +86,11 @@ static kvs_status replace(const kvsi_component *c, kvsi_text *out, size_t limit,
     return KVS_OK;
 }
 
-static kvs_status normalize_valid(const kvsi_component *c, kvsi_text *out, size_t limit,
-                                  const char *text, size_t size, kvs_err *err)
+static kvs_status normalize_valid(const kvsi_component *c, kvsi_matcher *matcher, kvsi_text *out,
+                                  size_t limit, const char *text, size_t size, kvs_err *err)
 {
     if (c->kind == KVSI_REPLACE)
-        return replace(c, out, limit, text, size, err);
+        return replace(c, matcher, out, limit, text, size, err);
     if (c->kind == KVSI_CHARACTER_MAP) {
         kvsi_character_map_apply(c->content, c->content_size, c->keep, out, text, size);
         return KVS_OK;
@@ -125,8 +125,8 @@ static void strip_spaces(const kvsi_component *c, kvsi_text *out, const char *te
     kvsi_text_add_bytes(out, text, size);
 }
 
-static kvs_status normalize_once(const kvsi_component *c, kvsi_text *out, size_t limit,
-                                 const char *text, size_t size, kvs_err *err)
+static kvs_status normalize_once(const kvsi_component *c, kvsi_matcher *matcher, kvsi_text *out,
+                                 size_t limit, const char *text, size_t size, kvs_err *err)
 {
     if (c->kind == KVSI_STRIP_SPACES) {
         strip_spaces(c, out, text, size);
@@ -142,7 +142,7 @@ static kvs_status normalize_once(const kvsi_component *c, kvsi_text *out, size_t
         const size_t valid = kvsi_utf8_valid(text, size);
 
         if (valid > 0) {
-            TRY(normalize_valid(c, out, limit, text, valid, err));
+            TRY(normalize_valid(c, matcher, out, limit, text, valid, err));
         } else {
             kvsi_text_add_bytes(out, text, 1);
         }
@@ -152,27 +152,28 @@ static kvs_status normalize_once(const kvsi_component *c, kvsi_text *out, size_t
     return KVS_OK;
 }
 
-kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_text *out, const char *text,
-                          size_t size, kvs_err *err)
+kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_matcher *matcher, kvsi_text *out,
+                          const char *text, size_t size, kvs_err *err)
 {
     const size_t limit = kvsi_growth_limit(size);
     kvsi_text now = {0}, next = {0};
-    kvs_status st = KVS_OK;
+    kvs_status st;
 
     kvsi_text_add_bytes(&now, text, size);
+    TRY_OUT(kvsi_text_check(&now, err));
     for (size_t i = 0; i < normalizers->count; i++) {
         kvsi_text swap;
 
         next.length = 0;
         kvsi_text_add(&next, "");
-        TRY_OUT(normalize_once(normalizers->list + i, &next, limit, now.data, now.length, err));
+        TRY_OUT(normalize_once(normalizers->list + i, matcher, &next, limit, now.data, now.length,
+                               err));
         TRY_OUT(kvsi_text_check(&next, err));
         TRY_OUT(kvsi_check_growth(next.length, limit, err));
         swap = now;
         now = next;
         next = swap;
     }
-    TRY_OUT(kvsi_text_check(&now, err));
     kvsi_text_add_bytes(out, now.data, now.length);
     TRY_OUT(kvsi_text_check(out, err));
 out:

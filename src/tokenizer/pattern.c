@@ -17,12 +17,16 @@
 struct kvsi_pattern {
     pcre2_code *fast; /* NULL: always use `counted` */
     pcre2_code *counted;
-    pcre2_match_data *match;
-    pcre2_match_context *fast_context, *counted_context;
-    pcre2_jit_stack *stack;
     char *text;      /* the expression as compiled */
     uint64_t weight; /* steps charged per item and per character that the match moves */
-    /* state of the current match */
+};
+
+struct kvsi_matcher {
+    pcre2_match_data *match;
+    pcre2_match_context *fast_context, *counted_context;
+    pcre2_jit_stack *stack; /* NULL: PCRE2 has no JIT compiler */
+    /* state of the current match of a counted form */
+    const kvsi_pattern *pattern;
     uint64_t left;
     size_t position;
 };
@@ -162,19 +166,19 @@ static int is_backreference(const char *item)
 /* PCRE2 calls this before every item of the expression. */
 static int count_step(pcre2_callout_block *at, void *user)
 {
-    kvsi_pattern *p = user;
+    kvsi_matcher *m = user;
     const size_t now = at->current_position;
-    const size_t moved = now > p->position ? now - p->position : p->position - now;
-    uint64_t cost = p->weight * (1 + moved);
+    const size_t moved = now > m->position ? now - m->position : m->position - now;
+    uint64_t cost = m->pattern->weight * (1 + moved);
 
-    if (is_backreference(p->text + at->pattern_position))
+    if (is_backreference(m->pattern->text + at->pattern_position))
         cost += longest_capture(at);
-    p->position = now;
-    if (cost > p->left) {
-        p->left = 0;
+    m->position = now;
+    if (cost > m->left) {
+        m->left = 0;
         return PCRE2_ERROR_CALLOUT;
     }
-    p->left -= cost;
+    m->left -= cost;
     return 0;
 }
 
@@ -186,30 +190,12 @@ static int shown_length(size_t size)
     return (int)(size < 100 ? size : 100);
 }
 
-/* Allocates match data.  Without PCRE2's JIT compiler matching works, but slower. */
-static kvs_status prepare(kvsi_pattern *p, kvs_err *err)
+/* Without PCRE2's JIT compiler matching works, but slower. */
+static void compile_further(kvsi_pattern *p)
 {
-    enum { STACK_START = 64 << 10, STACK_MAX = 8 << 20 };
-
-    p->match = pcre2_match_data_create(1, NULL);
-    p->fast_context = pcre2_match_context_create(NULL);
-    p->counted_context = pcre2_match_context_create(NULL);
-    if (!p->match || !p->fast_context || !p->counted_context)
-        return kvsi_no_memory(err, "an expression");
-    pcre2_set_match_limit(p->fast_context, FAST_STEPS);
-    pcre2_set_heap_limit(p->fast_context, HEAP_LIMIT);
-    pcre2_set_heap_limit(p->counted_context, HEAP_LIMIT);
-    pcre2_set_callout(p->counted_context, count_step, p);
     if (p->fast && pcre2_jit_compile(p->fast, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD) != 0)
-        return KVS_OK;
-    if (pcre2_jit_compile(p->counted, PCRE2_JIT_COMPLETE) != 0)
-        return KVS_OK;
-    p->stack = pcre2_jit_stack_create(STACK_START, STACK_MAX, NULL);
-    if (!p->stack)
-        return kvsi_no_memory(err, "an expression");
-    pcre2_jit_stack_assign(p->fast_context, NULL, p->stack);
-    pcre2_jit_stack_assign(p->counted_context, NULL, p->stack);
-    return KVS_OK;
+        return;
+    pcre2_jit_compile(p->counted, PCRE2_JIT_COMPLETE);
 }
 
 static kvs_status compile(pcre2_code **out, const char *text, size_t size, uint32_t options,
@@ -249,7 +235,7 @@ static kvs_status create(kvsi_pattern **out, const char *text, size_t size, uint
     p->weight = literal ? 1 : step_weight(p->counted, p->text, size);
     if (p->weight <= FAST_WEIGHT && (literal || !depends_on_search(p->text)))
         TRY_OUT(compile(&p->fast, text, size, options, err));
-    TRY_OUT(prepare(p, err));
+    compile_further(p);
     *out = p;
     p = NULL;
 out:
@@ -289,23 +275,74 @@ void kvsi_pattern_free(kvsi_pattern *p)
 {
     if (!p)
         return;
-    pcre2_jit_stack_free(p->stack);
-    pcre2_match_context_free(p->fast_context);
-    pcre2_match_context_free(p->counted_context);
-    pcre2_match_data_free(p->match);
     pcre2_code_free(p->fast);
     pcre2_code_free(p->counted);
     kvsi_free(p->text);
     kvsi_free(p);
 }
 
+/* ---- matchers -------------------------------------------------------------------------------- */
+
+static kvs_status prepare(kvsi_matcher *m, kvs_err *err)
+{
+    enum { STACK_START = 64 << 10, STACK_MAX = 8 << 20 };
+    uint32_t has_jit = 0;
+
+    m->match = pcre2_match_data_create(1, NULL);
+    m->fast_context = pcre2_match_context_create(NULL);
+    m->counted_context = pcre2_match_context_create(NULL);
+    if (!m->match || !m->fast_context || !m->counted_context)
+        return kvsi_no_memory(err, "matching expressions");
+    pcre2_set_match_limit(m->fast_context, FAST_STEPS);
+    pcre2_set_heap_limit(m->fast_context, HEAP_LIMIT);
+    pcre2_set_heap_limit(m->counted_context, HEAP_LIMIT);
+    pcre2_set_callout(m->counted_context, count_step, m);
+    pcre2_config(PCRE2_CONFIG_JIT, &has_jit);
+    if (!has_jit)
+        return KVS_OK;
+    m->stack = pcre2_jit_stack_create(STACK_START, STACK_MAX, NULL);
+    if (!m->stack)
+        return kvsi_no_memory(err, "matching expressions");
+    pcre2_jit_stack_assign(m->fast_context, NULL, m->stack);
+    pcre2_jit_stack_assign(m->counted_context, NULL, m->stack);
+    return KVS_OK;
+}
+
+kvs_status kvsi_matcher_create(kvsi_matcher **out, kvs_err *err)
+{
+    kvsi_matcher *m = kvsi_alloc(1, sizeof *m);
+    kvs_status st;
+
+    *out = NULL;
+    if (!m)
+        return kvsi_no_memory(err, "matching expressions");
+    TRY_OUT(prepare(m, err));
+    *out = m;
+    m = NULL;
+out:
+    kvsi_matcher_free(m);
+    return st;
+}
+
+void kvsi_matcher_free(kvsi_matcher *m)
+{
+    if (!m)
+        return;
+    pcre2_jit_stack_free(m->stack);
+    pcre2_match_context_free(m->fast_context);
+    pcre2_match_context_free(m->counted_context);
+    pcre2_match_data_free(m->match);
+    kvsi_free(m);
+}
+
 /* ---- matching -------------------------------------------------------------------------------- */
 
-kvsi_search kvsi_search_begin(kvsi_pattern *pattern, const char *text, size_t size)
+kvsi_search kvsi_search_begin(const kvsi_pattern *pattern, kvsi_matcher *matcher, const char *text,
+                              size_t size)
 {
     const uint64_t bytes = size < UINT32_MAX ? size + BYTES_ALWAYS : UINT32_MAX;
 
-    return (kvsi_search){pattern, text, size, STEPS_PER_BYTE * bytes};
+    return (kvsi_search){pattern, matcher, text, size, STEPS_PER_BYTE * bytes};
 }
 
 /* The start of the character at `at`. */
@@ -320,15 +357,15 @@ static size_t character_start(const kvsi_search *s, size_t at)
  * could depend on text after the window, or takes too many steps. */
 static int match_fast(const kvsi_search *s, size_t *from)
 {
-    const kvsi_pattern *p = s->pattern;
+    const kvsi_matcher *m = s->matcher;
 
-    while (p->fast) {
+    while (s->pattern->fast) {
         const size_t end =
             s->size - *from > FAST_WINDOW ? character_start(s, *from + FAST_WINDOW) : s->size;
         const uint32_t partial = end < s->size ? PCRE2_PARTIAL_HARD : 0;
         const int code =
-            pcre2_match(p->fast, (PCRE2_SPTR)s->text, end, *from,
-                        PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | partial, p->match, p->fast_context);
+            pcre2_match(s->pattern->fast, (PCRE2_SPTR)s->text, end, *from,
+                        PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | partial, m->match, m->fast_context);
 
         if (code >= 0 || (code == PCRE2_ERROR_NOMATCH && !partial))
             return code;
@@ -341,14 +378,15 @@ static int match_fast(const kvsi_search *s, size_t *from)
 
 static int match_counted(kvsi_search *s, size_t from)
 {
-    kvsi_pattern *p = s->pattern;
+    kvsi_matcher *m = s->matcher;
     int code;
 
-    p->left = s->left;
-    p->position = from;
-    code = pcre2_match(p->counted, (PCRE2_SPTR)s->text, s->size, from,
-                       PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, p->match, p->counted_context);
-    s->left = p->left;
+    m->pattern = s->pattern;
+    m->left = s->left;
+    m->position = from;
+    code = pcre2_match(s->pattern->counted, (PCRE2_SPTR)s->text, s->size, from,
+                       PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, m->match, m->counted_context);
+    s->left = m->left;
     return code;
 }
 
@@ -369,7 +407,7 @@ static kvs_status fail_match(const kvsi_pattern *p, int code, kvs_err *err)
 
 kvs_status kvsi_search_next(kvsi_search *s, size_t from, size_t *start, size_t *end, kvs_err *err)
 {
-    const PCRE2_SIZE *found = pcre2_get_ovector_pointer(s->pattern->match);
+    const PCRE2_SIZE *found = pcre2_get_ovector_pointer(s->matcher->match);
     size_t at = from;
     int code;
 

@@ -8,6 +8,7 @@
 
 typedef struct splitter {
     const kvs_tokenizer *t;
+    kvsi_matcher *matcher;
     kvsi_word_callback callback;
     void *user;
     kvs_err *err;
@@ -76,7 +77,7 @@ static kvs_status cut_by_pattern(cutter *c, size_t at, size_t end)
 {
     const char *text = c->text + at;
     const size_t size = end - at;
-    kvsi_search search = kvsi_search_begin(c->component->pattern, text, size);
+    kvsi_search search = kvsi_search_begin(c->component->pattern, c->splitter->matcher, text, size);
 
     for (size_t done = 0; done < size;) {
         size_t start, stop;
@@ -234,11 +235,12 @@ static kvs_status run(const splitter *s, size_t step, const char *text, size_t s
     }
 }
 
-kvs_status kvsi_pre_tokenize(const kvs_tokenizer *t, const char *text, size_t size, int first,
-                             kvsi_word_callback callback, void *user, kvs_err *err)
+kvs_status kvsi_pre_tokenize(const kvs_tokenizer *t, kvsi_matcher *matcher, const char *text,
+                             size_t size, int first, kvsi_word_callback callback, void *user,
+                             kvs_err *err)
 {
     size_t made = 0;
-    const splitter s = {t, callback, user, err, kvsi_growth_limit(size), &made};
+    const splitter s = {t, matcher, callback, user, err, kvsi_growth_limit(size), &made};
 
     return run(&s, 0, text, size, first);
 }

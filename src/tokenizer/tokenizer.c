@@ -159,12 +159,7 @@ void kvs_tokenizer_free(kvs_tokenizer *t)
     kvsi_trie_release(&t->added_normalized);
     kvsi_free(t->before.ids);
     kvsi_free(t->after.ids);
-    if (t->scratch) {
-        kvsi_text_release(&t->scratch->mapped);
-        kvsi_word_release(&t->scratch->word);
-        kvsi_word_cache_release(&t->scratch->cache);
-    }
-    kvsi_free(t->scratch);
+    kvsi_workspaces_free(t->workspaces);
     kvsi_free(t);
 }
 

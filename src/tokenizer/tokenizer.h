@@ -16,7 +16,7 @@
 #include "tokenizer/pattern.h"
 #include "tokenizer/trie.h"
 #include "tokenizer/vocabulary.h"
-#include "tokenizer/word_cache.h"
+#include "tokenizer/workspace.h"
 
 /* ---- components: normalizers, pre-tokenizers and decoders ---- */
 
@@ -116,7 +116,7 @@ struct kvs_tokenizer {
     kvsi_trie added_raw, added_normalized; /* values are indices into `added` */
     kvsi_ids before, after;                /* the template: ids added before and after a text */
 
-    struct kvsi_scratch *scratch; /* buffers reused by encoding */
+    kvsi_workspaces *workspaces; /* all that calls on a finished tokenizer change */
 };
 
 /* Takes over the reference to `document`, a tokenizer.json; `what` names it in messages. */
@@ -125,26 +125,21 @@ kvs_status kvsi_tokenizer_from_json(kvs_tokenizer **out, json_t *document, const
 
 /* ---- encoding, in order ---- */
 
-struct kvsi_scratch {
-    kvsi_text mapped; /* a word as characters that represent its bytes */
-    kvsi_word word;
-    kvsi_word_cache cache;
-};
-
 /* The largest size that normalizers or pre-tokenizers may produce from `size` bytes, and its
  * check. */
 size_t kvsi_growth_limit(size_t size);
 kvs_status kvsi_check_growth(size_t size, size_t limit, kvs_err *err);
 /* Appends the normalized text. */
-kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_text *out, const char *text,
-                          size_t size, kvs_err *err);
+kvs_status kvsi_normalize(const kvsi_components *normalizers, kvsi_matcher *matcher, kvsi_text *out,
+                          const char *text, size_t size, kvs_err *err);
 /* Calls `callback` with each word; `first`: the text is not preceded by other text. */
 typedef kvs_status (*kvsi_word_callback)(void *user, const char *word, size_t size, kvs_err *err);
-kvs_status kvsi_pre_tokenize(const kvs_tokenizer *t, const char *text, size_t size, int first,
-                             kvsi_word_callback callback, void *user, kvs_err *err);
+kvs_status kvsi_pre_tokenize(const kvs_tokenizer *t, kvsi_matcher *matcher, const char *text,
+                             size_t size, int first, kvsi_word_callback callback, void *user,
+                             kvs_err *err);
 /* Appends the ids of one word. */
-kvs_status kvsi_encode_word(const kvs_tokenizer *t, const char *word, size_t size, kvsi_ids *out,
-                            kvs_err *err);
+kvs_status kvsi_encode_word(const kvs_tokenizer *t, kvsi_workspace *w, const char *word,
+                            size_t size, kvsi_ids *out, kvs_err *err);
 /* Records which characters merges can join.  Call when the merges are complete. */
 kvs_status kvsi_find_joinable(kvs_tokenizer *t, kvs_err *err);
 /* Records that a string must not be split. */

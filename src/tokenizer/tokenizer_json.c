@@ -216,18 +216,22 @@ static kvs_status place_added(const reader *r, const char *content, uint64_t id)
 
 static kvs_status index_added(const reader *r, const char *content, int normalized, size_t index)
 {
+    kvsi_workspace *w = NULL;
     kvsi_text text = {0};
     kvs_status st;
 
+    TRY_OUT(kvsi_workspace_take(&w, r->t->workspaces, r->err));
     kvsi_text_add(&text, "");
     if (normalized)
-        TRY_OUT(kvsi_normalize(&r->t->normalizers, &text, content, strlen(content), r->err));
+        TRY_OUT(kvsi_normalize(&r->t->normalizers, w->matcher, &text, content, strlen(content),
+                               r->err));
     else
         kvsi_text_add(&text, content);
     TRY_OUT(kvsi_text_check(&text, r->err));
     TRY_OUT(kvsi_trie_add(normalized ? &r->t->added_normalized : &r->t->added_raw, text.data,
                           text.length, (int32_t)index, r->err));
 out:
+    kvsi_workspace_put(r->t->workspaces, w, st);
     kvsi_text_release(&text);
     return st;
 }
@@ -433,17 +437,13 @@ kvs_status kvsi_tokenizer_from_json(kvs_tokenizer **out, json_t *document, const
     kvs_status st;
 
     *out = NULL;
-    if (t) {
-        t->document = document;
-        t->unknown = t->bos = t->eos = -1;
-        t->scratch = kvsi_alloc(1, sizeof *t->scratch);
-    } else {
+    if (!t) {
         json_decref(document);
+        return kvsi_no_memory(err, "'%s'", what);
     }
-    if (!t || !t->scratch) {
-        st = kvsi_no_memory(err, "'%s'", what);
-        goto out;
-    }
+    t->document = document;
+    t->unknown = t->bos = t->eos = -1;
+    TRY_OUT(kvsi_workspaces_create(&t->workspaces, err));
     TRY_OUT(kvsi_json_check("a tokenizer", err));
     TRY_OUT(read_document(&r));
     TRY_OUT(kvsi_json_check("a tokenizer", err));

@@ -26,7 +26,7 @@ typedef struct segment {
 
 /* State of one thread. */
 typedef struct counter {
-    kvsi_pattern *pattern;
+    kvsi_matcher *matcher;
     kvsi_word_counts counts;
     kvs_status status;
     kvs_err err;
@@ -34,6 +34,7 @@ typedef struct counter {
 
 struct kvsi_word_counter {
     int threads;
+    kvsi_pattern *pattern;
     counter *counters; /* one per thread */
     kvsi_trie specials;
     size_t longest; /* bytes of the longest special string, at least 1 */
@@ -152,11 +153,11 @@ static kvs_status cut_text(kvsi_word_counter *c, int ends, kvs_err *err)
 /* ---- counting -------------------------------------------------------------------------------- */
 
 /* Bytes that are not UTF-8 are separate words, as in encoding. */
-static kvs_status count_segment(counter *c, kvsi_bytes text)
+static kvs_status count_segment(counter *c, const kvsi_pattern *pattern, kvsi_bytes text)
 {
     for (size_t at = 0; at < text.size;) {
         const size_t valid = kvsi_utf8_valid(text.text + at, text.size - at);
-        kvsi_search search = kvsi_search_begin(c->pattern, text.text + at, valid);
+        kvsi_search search = kvsi_search_begin(pattern, c->matcher, text.text + at, valid);
         size_t end = at + valid, start, stop;
 
         for (size_t done = 0; done < valid; done = stop) {
@@ -194,8 +195,8 @@ static kvs_status count_segments(kvsi_word_counter *c, kvs_err *err)
         counter *own = c->counters + kvsi_thread_index();
 
         if (own->status == KVS_OK)
-            own->status =
-                count_segment(own, (kvsi_bytes){c->text + c->segments[i].at, c->segments[i].size});
+            own->status = count_segment(
+                own, c->pattern, (kvsi_bytes){c->text + c->segments[i].at, c->segments[i].size});
     }
     for (int i = 0; i < c->threads; i++)
         if (c->counters[i].status != KVS_OK)
@@ -218,8 +219,9 @@ static kvs_status prepare(kvsi_word_counter *c, const kvs_tokenizer_training *tr
     c->counters = kvsi_alloc((size_t)c->threads, sizeof *c->counters);
     if (!c->counters)
         return kvsi_no_memory(err, "counting words");
+    TRY(kvsi_pattern_create(&c->pattern, KVSI_GPT2_EXPRESSION, err));
     for (int i = 0; i < c->threads; i++)
-        TRY(kvsi_pattern_create(&c->counters[i].pattern, KVSI_GPT2_EXPRESSION, err));
+        TRY(kvsi_matcher_create(&c->counters[i].matcher, err));
     for (size_t i = 0; i < training->specials; i++) {
         const size_t length = strlen(training->special[i]);
 
@@ -251,10 +253,11 @@ void kvsi_word_counter_free(kvsi_word_counter *c)
     if (!c)
         return;
     for (int i = 0; c->counters && i < c->threads; i++) {
-        kvsi_pattern_free(c->counters[i].pattern);
+        kvsi_matcher_free(c->counters[i].matcher);
         kvsi_word_counts_release(&c->counters[i].counts);
     }
     kvsi_free(c->counters);
+    kvsi_pattern_free(c->pattern);
     kvsi_trie_release(&c->specials);
     kvsi_free(c->segments);
     kvsi_free(c->text);

@@ -15,6 +15,7 @@ if ldd "$KVSHIFT" | grep -qE 'lib(asan|tsan)' || grep -qa '__[at]san_init' "$KVS
 fi
 
 points=100 # per command
+last=30    # more points at the end
 export OMP_NUM_THREADS=1
 export GOMP_SPINCOUNT=1000 # otherwise the command re-executes itself and the count restarts
 
@@ -60,6 +61,7 @@ declare -A commands=(
     [convert]="convert model out.gguf --quiet"
     [encode]="tokenizer encode -t words.json --text once"
     [encode_scored]="tokenizer encode -t words.bin --text once"
+    [decode_scored]="tokenizer decode -t words.bin 267 260 262"
     [score]="score -m model --context once --continuation upon --threads 1"
     [generate]="generate -m model --prompt once --new-tokens 4 --threads 1 --json"
     [build]="data build -t words.json --valid 0.2 --out out text.txt --quiet"
@@ -102,15 +104,19 @@ for name in "${!commands[@]}"; do
     left >wanted
     run "$name" FAIL_ALLOC=0 || fail "$name: $(cat stderr)"
     left | cmp -s - wanted || fail "$name: two equal runs differ"
-    for ((i = 1; i <= points; i++)); do
-        # half of the points at the start, the others spread over all allocations
-        n=$((i % 2 ? i : count * i / points))
+    for ((i = 1; i <= points + last; i++)); do
+        # half of the points at the start, the others spread over all allocations; then the end,
+        # where texts are decoded
+        n=$((i > points ? count - (i - points) : i % 2 ? i : count * i / points))
         code=0
         run "$name" FAIL_ALLOC=$n || code=$?
         case $code in
         0) left | cmp -s - wanted || fail "$name, allocation $n: exit 0 and a different result" ;;
-        1) grep -qiE 'memory|cannot allocate' stderr ||
-            fail "$name, allocation $n: memory is not mentioned: $(cat stderr)" ;;
+        1)
+            grep -qiE 'memory|cannot allocate' stderr ||
+                fail "$name, allocation $n: memory is not mentioned: $(cat stderr)"
+            [[ $name != decode_scored || ! -s stdout ]] ||
+                fail "$name, allocation $n: a part of the text, '$(cat stdout)'" ;;
         127) grep -q 'error while loading shared libraries' stderr || fail "$name, $n: 127" ;;
         *) fail "$name, allocation $n: exit $code: $(cat stderr)" ;;
         esac

@@ -1,6 +1,7 @@
 /* config.json: ours, Hugging Face's Llama and GPT-2, Baichuan-M1's. */
 #include "formats/hf.h"
 #include "fuzz.h"
+#include "kvshift/kvshift_lab.h"
 
 #include <stdlib.h>
 

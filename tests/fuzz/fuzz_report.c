@@ -1,6 +1,7 @@
 /* Run folders as read by reports: train.jsonl and result.json. */
 #include "base/files.h"
 #include "fuzz.h"
+#include "kvshift/kvshift_lab.h"
 
 #include <string.h>
 

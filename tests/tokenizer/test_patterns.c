@@ -270,12 +270,14 @@ static void expect_same_matches(const char *expression, const kvsi_text *text)
 {
     oracle o = oracle_create(expression);
     kvsi_pattern *pattern;
+    kvsi_matcher *matcher;
     kvsi_search search;
     kvs_err err;
 
-    if (kvsi_pattern_create(&pattern, expression, &err) != KVS_OK)
+    if (kvsi_pattern_create(&pattern, expression, &err) != KVS_OK ||
+        kvsi_matcher_create(&matcher, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    search = kvsi_search_begin(pattern, text->data, text->length);
+    search = kvsi_search_begin(pattern, matcher, text->data, text->length);
     for (size_t from = 0;;) {
         size_t start, end, wanted_start, wanted_end;
         const int found = oracle_next(&o, text, from, &wanted_start, &wanted_end);
@@ -292,6 +294,7 @@ static void expect_same_matches(const char *expression, const kvsi_text *text)
             break;
         from = end;
     }
+    kvsi_matcher_free(matcher);
     kvsi_pattern_free(pattern);
     oracle_release(&o);
 }
@@ -513,19 +516,22 @@ static void ordinary(void **state)
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
             kvsi_text text = {0};
             kvsi_pattern *pattern;
+            kvsi_matcher *matcher;
             kvsi_search search;
             kvs_err err;
 
             repeat(&text, parts[k], 200000);
-            if (kvsi_pattern_create(&pattern, list[i], &err) != KVS_OK)
+            if (kvsi_pattern_create(&pattern, list[i], &err) != KVS_OK ||
+                kvsi_matcher_create(&matcher, &err) != KVS_OK)
                 fail_msg("%s", err.message);
-            search = kvsi_search_begin(pattern, text.data, text.length);
+            search = kvsi_search_begin(pattern, matcher, text.data, text.length);
             for (size_t from = 0, start, end; from < text.length; from = end) {
                 if (kvsi_search_next(&search, from, &start, &end, &err) != KVS_OK)
                     fail_msg("%zu '%s': %s", i, parts[k], err.message);
                 assert_int_equal(start, from);
                 assert_true(end > from);
             }
+            kvsi_matcher_free(matcher);
             kvsi_pattern_free(pattern);
             kvsi_text_release(&text);
         }

@@ -319,17 +319,20 @@ static void test_ids_outside(void **state)
 static void expect_match(const char *expression, const char *text, size_t start, size_t end)
 {
     kvsi_pattern *pattern;
+    kvsi_matcher *matcher;
     kvs_err err;
     kvsi_search search;
     size_t from = 0, to = 0;
 
-    if (kvsi_pattern_create(&pattern, expression, &err) != KVS_OK)
+    if (kvsi_pattern_create(&pattern, expression, &err) != KVS_OK ||
+        kvsi_matcher_create(&matcher, &err) != KVS_OK)
         fail_msg("%s", err.message);
-    search = kvsi_search_begin(pattern, text, strlen(text));
+    search = kvsi_search_begin(pattern, matcher, text, strlen(text));
     assert_int_equal(kvsi_search_next(&search, 0, &from, &to, &err), KVS_OK);
     if (to != end || (end && from != start))
         fail_msg("'%s' in '%s': expected %zu-%zu, found %zu-%zu", expression, text, start, end,
                  from, to);
+    kvsi_matcher_free(matcher);
     kvsi_pattern_free(pattern);
 }
 

@@ -428,12 +428,16 @@ static void test_cuts(void **state)
     size_t size, count, at = 0;
     char *text = read_shared("tinyshakespeare/input.txt", &size);
     kvsi_text normalized = {0};
+    kvsi_matcher *matcher;
     kvsi_word word = {0};
     int32_t *ids;
 
     (void)state;
     assert_true(size > SIZE);
-    assert_int_equal(kvsi_normalize(&t->normalizers, &normalized, text, SIZE, NULL), KVS_OK);
+    assert_int_equal(kvsi_matcher_create(&matcher, NULL), KVS_OK);
+    assert_int_equal(kvsi_normalize(&t->normalizers, matcher, &normalized, text, SIZE, NULL),
+                     KVS_OK);
+    kvsi_matcher_free(matcher);
     assert_true(kvsi_safe_prefix(t, normalized.data, normalized.length) < 100);
     for (size_t length; at < normalized.length; at += length) {
         const char *character = normalized.data + at;
