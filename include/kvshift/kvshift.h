@@ -710,11 +710,13 @@ typedef struct kvs_step_record {
     double grad_norm;     /**< before clipping */
     double eval_loss;     /**< NaN except on steps that evaluate */
     double eval_accuracy; /**< NaN except on steps that evaluate */
-    /** After the update.  NaN except on step 1, every 50th step and steps that evaluate; NaN if the
-     * model has no such taps (form data has none).  Only kvs_train() fills them in. */
-    kvs_shift_mean k_shift, v_shift, q_shift;
-    size_t tokens;  /**< fed in this step */
-    double seconds; /**< it took */
+    /** Of keys, after the update.  NaN except on step 1, every 50th step and steps that evaluate; NaN
+     * if the model has no such taps (form data has none).  Only kvs_train() fills it in. */
+    kvs_shift_mean k_shift;
+    kvs_shift_mean v_shift; /**< the same of values */
+    kvs_shift_mean q_shift; /**< the same of queries */
+    size_t tokens;          /**< fed in this step */
+    double seconds;         /**< it took */
     double sending; /**< seconds of these with transfers between ranks in flight, on this rank */
     double waiting; /**< seconds of these in which this rank only waited for them */
 } kvs_step_record;

@@ -200,7 +200,7 @@ static void test_corpus_build(void **state)
     expect_invalid("valid", kvs_corpus_build(api_path("c"), files, 1, "bytes", &options, &err));
     options.valid = NAN;
     expect_invalid("valid", kvs_corpus_build(api_path("c"), files, 1, "bytes", &options, &err));
-    options.valid = valid;
+    options.valid = 0;
     options.eos = KVS_EOS_YES; /* bytes have none */
     expect_invalid("EOS", kvs_corpus_build(api_path("c"), files, 1, "bytes", &options, &err));
     options.eos = (kvs_eos)9;
