@@ -291,8 +291,8 @@ typedef struct kvs_arm_summary {
 /** One arm. */
 KVS_API const kvs_arm_summary *kvs_report_arm(const kvs_report *report, size_t index);
 
-/** Loss of an arm minus loss of the baseline (the first arm without a shift, or else the first arm),
- * for each seed that both have; negative if the arm is better than the baseline. */
+/** Loss of an arm minus loss of the baseline (the first arm without a shift, or else the first
+ * arm), for each seed that both have; negative if the arm is better than the baseline. */
 typedef struct kvs_arm_difference {
     size_t arm;               /**< index of the arm */
     size_t baseline;          /**< index of the baseline */
@@ -463,15 +463,14 @@ typedef struct kvs_bench_train_result {
     double unshifted_planned_bytes; /**< of the model without the shift */
     double loss_first;              /**< of the first round */
     double loss_last;               /**< of the last round */
-    size_t
-        ops; /**< 0 without a profile; the last one, "other", is the time outside all operations */
+    size_t ops; /**< 0 without a profile; the last one, "other", is the time outside operations */
     kvs_bench_op op[KVS_BENCH_OPS_MAX]; /**< the profile */
 } kvs_bench_train_result;
 
 typedef struct kvs_bench_training kvs_bench_training; /**< a benchmark of training */
 
-/** Forward, backward and AdamW (learning rate 1e-4, betas 0.9 and 0.999, no decay, no clipping) with
- * random weights on one batch of random tokens, the same in every step. */
+/** Forward, backward and AdamW (learning rate 1e-4, betas 0.9 and 0.999, no decay, no clipping)
+ * with random weights on one batch of random tokens, the same in every step. */
 KVS_API kvs_status kvs_bench_training_create(kvs_bench_training **out, kvs_runtime *rt,
                                              const kvs_bench_train_options *options, kvs_err *err);
 /** Releases a benchmark. */
@@ -540,7 +539,7 @@ typedef struct kvs_coefficients {
     double beta2;  /**< of values, the one before */
 } kvs_coefficients;
 
-/** An induction head on vectors x_1 .. x_L, L = length:
+/** An induction head on vectors x_1 to x_L, L = length:
  *
  *     IH(x) = sum_{s=2..L-1} softmax_s(x_L . x_{s-1} / sigma - slope (L - s)) x_s
  */
@@ -557,8 +556,8 @@ typedef struct kvs_induction_problem {
 /** Sets the defaults. */
 KVS_API void kvs_induction_problem_init(kvs_induction_problem *problem);
 
-/** Theorem 1: two ordinary layers of width 2 dim, the first with ALiBi slope p.  Differences are the
- * maximum over channels. */
+/** Theorem 1: two ordinary layers of width 2 dim, the first with ALiBi slope p.  Differences are
+ * the maximum over channels. */
 typedef struct kvs_theorem1_result {
     double error;      /**< |IH - TF| */
     double self_error; /**< the same if tokens of the first layer also attend to themselves, as in
@@ -585,7 +584,7 @@ typedef struct kvs_theorem2_result {
 KVS_API kvs_status kvs_theorem2(kvs_theorem2_result *out, kvs_runtime *rt,
                                 const kvs_induction_problem *problem, kvs_err *err);
 
-/** Theorem 3: the loss of a one-layer network on x_1 .. x_T, x_i, whose answer is x_{i+1}. */
+/** Theorem 3: the loss of a one-layer network on x_1 to x_T, x_i, whose answer is x_{i+1}. */
 typedef enum kvs_theorem3_form {
     KVS_THEOREM3_EXACT,   /**< as it follows from the conditions */
     KVS_THEOREM3_PRINTED, /**< with the paper's e^alpha2 for tokens i-1 and T; counts are exact */
@@ -609,7 +608,7 @@ KVS_API kvs_status kvs_theorem3_brute_force(double *loss, size_t T, size_t i,
 /** The exact loss of a model of this library with orthogonal embeddings. */
 KVS_API kvs_status kvs_theorem3_network(double *loss, kvs_runtime *rt, size_t T, size_t i,
                                         const kvs_coefficients *at, kvs_err *err);
-/** Largest difference between the exact loss and the brute-force loss over i = 1 .. T-1. */
+/** Largest difference between the exact loss and the brute-force loss over i = 1 to T-1. */
 KVS_API kvs_status kvs_theorem3_difference(double *most, size_t T, const kvs_coefficients *at,
                                            kvs_err *err);
 
@@ -619,8 +618,8 @@ typedef struct kvs_estimate {
     double error; /**< the standard error of the mean */
 } kvs_estimate;
 
-/** The loss of models with random embeddings ~ N(0, 1/dim), the mean over `samples` of them with i in
- * 2 .. T-2. */
+/** The loss of models with random embeddings ~ N(0, 1/dim), the mean over `samples` of them with i
+ * in 2 to T-2. */
 KVS_API kvs_status kvs_theorem3_monte_carlo(kvs_estimate *out, kvs_runtime *rt, size_t T,
                                             const kvs_coefficients *at, size_t dim, size_t samples,
                                             uint64_t seed, kvs_err *err);
@@ -649,8 +648,8 @@ enum {
     KVS_PANELS_MAX = 12 /**< most squares */
 };
 
-/** Draws at most KVS_PANELS_MAX squares as SVG, `columns` per row: colours and contours of the loss,
- * and lines of steepest descent.  Needs gnuplot. */
+/** Draws at most KVS_PANELS_MAX squares as SVG, `columns` per row: colours and contours of the
+ * loss, and lines of steepest descent.  Needs gnuplot. */
 KVS_API kvs_status kvs_landscape_draw(const char *svg, const kvs_theorem3 *panels, size_t count,
                                       size_t columns, kvs_err *err);
 
@@ -678,7 +677,8 @@ KVS_API kvs_status kvs_patterns(const kvs_model *model, const int32_t *ids, size
                                 void (*visit)(void *user, const kvs_pattern *pattern), void *user,
                                 kvs_err *err);
 
-/** Random tokens, then the same tokens again: token t of the second half equals token t - length. */
+/** Random tokens, then the same tokens again: token t of the second half equals
+ * token t - length. */
 typedef struct kvs_lens_options {
     size_t length;    /**< of one half; at most half the model's context */
     size_t sequences; /**< their number */
@@ -720,9 +720,9 @@ KVS_API size_t kvs_lens_heads(const kvs_model *model);
 KVS_API kvs_status kvs_lens_read(kvs_head_reading *out, const kvs_model *model,
                                  const kvs_lens_options *options, kvs_err *err);
 
-/** Kinds of heads, by the token that contributes more to their keys and to their values.  The second
- * kind is a one-layer induction head; the last is an ordinary head whose positions are off by
- * one. */
+/** Kinds of heads, by the token that contributes more to their keys and to their values.  The
+ * second kind is a one-layer induction head; the last is an ordinary head whose positions are off
+ * by one. */
 typedef enum kvs_head_kind {
     KVS_KEYS_CURRENT_VALUES_CURRENT,   /**< alpha1 > alpha2, beta1 > beta2 */
     KVS_KEYS_PREVIOUS_VALUES_CURRENT,  /**< alpha1 <= alpha2, beta1 > beta2 */
@@ -846,8 +846,7 @@ typedef struct kvs_repro_progress {
     size_t index;                  /**< its number */
     size_t count;                  /**< number of runs */
     const kvs_step_record *record; /**< NULL: the run starts or has ended */
-    double
-        seconds_left; /**< of the whole experiment, estimated from its speed so far; NaN at first */
+    double seconds_left; /**< of the whole experiment, estimated from its speed; NaN at first */
 } kvs_repro_progress;
 
 /** Options of kvs_repro_create(). */
