@@ -402,7 +402,8 @@ typedef struct kvs_activation {
     const char *name;    /**< "blocks.0.attn.hook_pattern" */
     const float *values; /**< row-major, borrowed until the callback returns */
     size_t rank;         /**< number of dimensions, at most 4 */
-    size_t shape[4];     /**< their sizes; the first is that of tokens, or of heads for patterns */
+    size_t shape[4];     /**< their sizes; the first is that of tokens, or of heads for scores
+                              and patterns */
 } kvs_activation;
 
 /** The names of a model's activations, as TransformerLens has them; NULL past the end of the list,
@@ -410,7 +411,9 @@ typedef struct kvs_activation {
 KVS_API const char *kvs_activation_name(size_t index);
 /** Runs the model on one sequence and calls `visit` with each activation that is in `names` (NULL =
  * all), in the order in which they are computed.  "*" in place of a layer's number stands for every
- * layer.  If `visit` returns non-zero, the call ends with ::KVS_E_STOPPED. */
+ * layer.  Activations that the model does not have are not visited; an unknown name returns
+ * ::KVS_E_INVALID, more ids than the context ::KVS_E_LIMIT.  Only what is named is computed.  If
+ * `visit` returns non-zero, the call ends with ::KVS_E_STOPPED. */
 KVS_API kvs_status kvs_model_trace(const kvs_model *model, const int32_t *ids, size_t count,
                                    const char *const *names, size_t name_count,
                                    int (*visit)(void *user, const kvs_activation *activation),

@@ -4,7 +4,8 @@
  * A row has the name, type, limits, default, help text and use of a setting (base/setting.h).  The
  * options of the commands, configuration files, config.json, the log of a run, the check when a run
  * is resumed, plans of experiments and labels of reports are all derived from these tables.  A new
- * setting is a field of a struct here and its row.  Programs that use the library set them by name. */
+ * setting is a field of a struct here and its row.  Programs that use the library set them by
+ * name. */
 #ifndef KVSI_CONFIG_CONFIG_H
 #define KVSI_CONFIG_CONFIG_H
 

@@ -12,9 +12,9 @@ static const real *normalise(kvsi_pass *p, const real *x, ptrdiff_t gain, ptrdif
     return p->normed;
 }
 
-/* y = residual + x W^T + bias.  Each part computes its own columns of y; consecutive parts of one
- * type are one operation. */
-static void linear(kvsi_pass *p, real *y, const real *x, const kvsi_linear *w, const real *residual)
+/* Each part computes its own columns of y; consecutive parts of one type are one operation. */
+void kvsi_pass_linear(kvsi_pass *p, real *y, const real *x, const kvsi_linear *w,
+                      const real *residual)
 {
     kvsi_context *k = &p->context;
     kvsi_linear chain = *w;
@@ -39,10 +39,10 @@ static void add_branch(kvsi_pass *p, real *out, const real *in, const kvsi_linea
     kvsi_context *k = &p->context;
 
     if (drop.rate == 0) {
-        linear(p, out, in, w, c->no_residual ? NULL : x);
+        kvsi_pass_linear(p, out, in, w, c->no_residual ? NULL : x);
         return;
     }
-    linear(p, p->branch, in, w, NULL);
+    kvsi_pass_linear(p, p->branch, in, w, NULL);
     kvsi_pass_drop(p, p->branch, &drop);
     k->ops->copy(k, out, c->no_residual ? p->branch : x, count * sizeof *out);
     if (!c->no_residual)
@@ -61,7 +61,7 @@ static void forward_attention(kvsi_pass *p, size_t l)
     kvsi_context *k = &p->context;
 
     kvsi_pass_attach(p, l);
-    linear(p, m->qkv, in, &w->qkv, NULL);
+    kvsi_pass_linear(p, m->qkv, in, &w->qkv, NULL);
     if (gates.rows > 0)
         k->ops->linear_forward(k, m->gates, in, &gates, p->tokens, NULL);
     k->ops->attention_forward(k, m->mixed, m->logsum, m->qkv, &attention);
@@ -75,7 +75,7 @@ static void forward_up(kvsi_pass *p, size_t l)
     const kvsi_layer_memory *m = &p->layers[l];
     const real *in = normalise(p, m->middle, at->post_norm, at->post_norm_bias);
 
-    linear(p, m->up, in, &p->model->matrices.layers[l].up, NULL);
+    kvsi_pass_linear(p, m->up, in, &p->model->matrices.layers[l].up, NULL);
 }
 
 /* out from m->middle */
@@ -126,6 +126,11 @@ static void advance(kvsi_pass *p, kvsi_state *state, const kvsi_span *span)
     state->length += span->len;
 }
 
+static int ends_here(const kvsi_pass *p, size_t layer, kvsi_watch_point point)
+{
+    return p->watch && p->watch(p->watcher, layer, point);
+}
+
 void kvsi_pass_forward(kvsi_pass *pass)
 {
     const kvs_model *m = pass->model;
@@ -135,16 +140,18 @@ void kvsi_pass_forward(kvsi_pass *pass)
     kvsi_pass_need_params(pass, KVSI_BLOCK_EMBEDDING);
     embed(pass, pass->layers[0].x);
     for (size_t l = 0; l < m->config.layers; l++) {
-        real *out = l + 1 < m->config.layers ? pass->layers[l + 1].x : pass->last;
+        real *out = kvsi_pass_layer_output(pass, l);
 
         kvsi_pass_need_params(pass, kvsi_block_of_layer(l));
         forward_attention(pass, l);
-        if (pass->watch)
-            pass->watch(pass->watcher, l);
+        if (ends_here(pass, l, KVSI_WATCH_ATTENTION))
+            return;
         if (m->config.no_mlp)
             k->ops->copy(k, out, pass->layers[l].middle, bytes);
         else
             forward_mlp(pass, l, out);
+        if (ends_here(pass, l, KVSI_WATCH_LAYER))
+            return;
     }
     if (m->config.no_norm)
         k->ops->copy(k, pass->normed, pass->last, bytes);

@@ -50,6 +50,13 @@ typedef struct kvsi_pass_limits {
     int f16; /* sequences without a state: round keys and values to F16, as an F16 cache would */
 } kvsi_pass_limits;
 
+/* Where the forward pass can be watched. */
+typedef enum kvsi_watch_point {
+    KVSI_WATCH_ATTENTION, /* `normed` is the attention's input; the layer's x to middle are there */
+    KVSI_WATCH_LAYER /* `normed` is the MLP's input; middle, up, `hidden` and the layer's output
+                             are there */
+} kvsi_watch_point;
+
 typedef struct kvsi_pass {
     const kvs_model *model; /* borrowed */
     kvsi_context context;
@@ -81,9 +88,9 @@ typedef struct kvsi_pass {
     int dropout_on;
     uint64_t dropout_seed, dropout_number;
 
-    /* Called in the forward pass after each layer's attention, unless NULL.  It may overwrite the
-     * layer's qkv, mixed and logsum, if no backward pass follows. */
-    void (*watch)(void *user, size_t layer);
+    /* Called in the forward pass at each watch point of each layer, unless NULL; for passes without
+     * states.  It may only read the pass's memory.  Non-zero ends the forward pass there. */
+    int (*watch)(void *user, size_t layer, kvsi_watch_point point);
     void *watcher;
     const kvsi_pass_hooks *hooks; /* borrowed; NULL = none */
 } kvsi_pass;
@@ -126,7 +133,7 @@ kvs_status kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, c
 kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *const *host_logits, real *scratch,
                                   kvsi_state *const *states, size_t count, kvs_err *err);
 
-/* ---- shared by forward.c and backward.c ---- */
+/* ---- shared by forward.c, backward.c and src/lens ---- */
 
 static inline void kvsi_pass_need_params(const kvsi_pass *pass, size_t block)
 {
@@ -154,6 +161,15 @@ static inline real *kvsi_pass_gradient(const kvsi_pass *pass, real *gradients, p
     return gradients + offset;
 }
 
+/* Where the output of a layer is: the input of the next one, or `last`. */
+static inline real *kvsi_pass_layer_output(const kvsi_pass *pass, size_t layer)
+{
+    return layer + 1 < pass->model->config.layers ? pass->layers[layer + 1].x : pass->last;
+}
+
+/* y = residual + x W^T + bias, for all rows; residual NULL = 0. */
+void kvsi_pass_linear(kvsi_pass *pass, real *y, const real *x, const kvsi_linear *w,
+                      const real *residual);
 /* Recomputes a layer's activations from its x. */
 void kvsi_pass_recompute_layer(kvsi_pass *pass, size_t layer);
 
