@@ -478,9 +478,10 @@ KVS_API kvs_status kvs_session_logits(float *logits, kvs_session *session, kvs_e
 /** Returns to an earlier length, as if the later tokens had never been fed.  Costs at most as much
  * as feeding 64 tokens in one pass.  A sliding window forgets older rows: it is always possible to
  * rewind to 0, over the last `sliding-window` tokens (at least 64), and to any length from
- * kvs_session_earliest() on.  Any other length returns ::KVS_E_LIMIT and changes nothing. */
+ * kvs_session_earliest() on.  Any other length returns ::KVS_E_LIMIT, and one beyond
+ * the session's ::KVS_E_INVALID; neither changes anything. */
 KVS_API kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_err *err);
-/** The smallest length from which on every length can be rewound to. */
+/** The smallest length above 0 from which on every length can be rewound to; 0 always can. */
 KVS_API size_t kvs_session_earliest(const kvs_session *session);
 /** Replaces the taps of one head in this session, which must be empty: `shift-window` + 1 taps as
  * kvs_model_taps() gives them, for all channels of the head; NULL = those of the model again.  Form

@@ -44,7 +44,7 @@ static void test_arrays(void **state)
     batch = two(), batch.ids = NULL, refuse(batch, "ids");
     batch = two(), batch.starts = late, refuse(batch, "start");
     batch = two(), batch.starts = falling, refuse(batch, "start");
-    batch = two(), batch.starts = hollow, refuse(batch, "start");
+    batch = two(), batch.starts = hollow, refuse(batch, "empty");
     batch = two(), batch.ids = negative, refuse(batch, "-6");
     batch = two(), batch.targets = past, refuse(batch, "10");
     batch = two(), batch.targets = below, refuse(batch, "-2");

@@ -103,6 +103,7 @@ static int stop(void *user, const kvs_generated *token)
 static void test_generate(void **state)
 {
     static const int32_t prompt[] = {1, 2}, wrong[] = {API_VOCAB};
+    static const int32_t many[API_CONTEXT + 1];
     static const char *const stops[] = {"END"};
     kvs_session *session;
     kvs_generate_options options;
@@ -121,8 +122,8 @@ static void test_generate(void **state)
     expect_needed(prompt, kvs_generate(&finish, session, NULL, 2, &options, &err));
     expect_invalid("20", kvs_generate(&finish, session, wrong, 1, &options, &err));
     expect_invalid("", kvs_generate(&finish, session, NULL, 0, &options, &err)); /* nothing yet */
-    expect_status(KVS_E_LIMIT, "",
-                  kvs_generate(&finish, session, prompt, SIZE_MAX, &options, &err));
+    expect_status(KVS_E_LIMIT, "16",
+                  kvs_generate(&finish, session, many, API_CONTEXT + 1, &options, &err));
     options.stop_count = 1;
     expect_invalid("stops", kvs_generate(&finish, session, prompt, 2, &options, &err));
     options.stops = stops; /* without a tokenizer */

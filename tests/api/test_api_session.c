@@ -25,10 +25,10 @@ static void test_create(void **state)
                      kvs_session_create(&session, NULL, NULL, &err));
     kvs_session_options_init(&options, sizeof options);
     options.capacity = API_CONTEXT + 1;
-    expect_no_handle(session, KVS_E_INVALID, "16",
+    expect_no_handle(session, KVS_E_LIMIT, "16",
                      kvs_session_create(&session, api_model, &options, &err));
     options.capacity = SIZE_MAX;
-    expect_no_handle(session, KVS_E_INVALID, "",
+    expect_no_handle(session, KVS_E_LIMIT, "",
                      kvs_session_create(&session, api_model, &options, &err));
     options.capacity = 3;
     options.cache = KVS_DTYPE_Q4_0;
@@ -56,7 +56,7 @@ static void test_properties(void **state)
     assert_ptr_equal(kvs_session_get_model(session), api_model);
     assert_int_equal(kvs_session_length(session), 3);
     assert_int_equal(kvs_session_capacity(session), API_CONTEXT);
-    assert_int_equal(kvs_session_earliest(session), 0);
+    assert_int_equal(kvs_session_earliest(session), 1);
     assert_memory_equal(kvs_session_ids(session), ids, 3 * sizeof *ids);
     kvs_session_reset(session);
     assert_int_equal(kvs_session_length(session), 0);
@@ -107,8 +107,8 @@ static void test_rewind(void **state)
 
     (void)state;
     expect_needed(session, kvs_session_rewind(NULL, 0, &err));
-    expect_status(KVS_E_LIMIT, "", kvs_session_rewind(session, 6, &err));
-    expect_status(KVS_E_LIMIT, "", kvs_session_rewind(session, SIZE_MAX, &err));
+    expect_invalid("6", kvs_session_rewind(session, 6, &err));
+    expect_invalid("", kvs_session_rewind(session, SIZE_MAX, &err));
     assert_int_equal(kvs_session_length(session), 5);
     expect_ok(kvs_session_rewind(session, 5, &err));
     expect_ok(kvs_session_rewind(session, 2, &err));
@@ -126,7 +126,7 @@ static void test_copy(void **state)
     expect_needed(out, kvs_session_copy(NULL, session, SIZE_MAX, NULL, &err));
     expect_no_handle(copy, KVS_E_INVALID, "session is NULL",
                      kvs_session_copy(&copy, NULL, SIZE_MAX, NULL, &err));
-    expect_no_handle(copy, KVS_E_LIMIT, "", kvs_session_copy(&copy, session, 6, NULL, &err));
+    expect_no_handle(copy, KVS_E_INVALID, "6", kvs_session_copy(&copy, session, 6, NULL, &err));
     kvs_session_options_init(&options, sizeof options);
     options.capacity = 4;
     expect_no_handle(copy, KVS_E_LIMIT, "4",
