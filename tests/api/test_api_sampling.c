@@ -107,6 +107,7 @@ static void test_generate(void **state)
     static const char *const stops[] = {"END"};
     kvs_session *session;
     kvs_generate_options options;
+    kvs_tokenizer *bytes;
     kvs_sampling sampling;
     kvs_finish finish;
     size_t tokens = 0;
@@ -124,11 +125,16 @@ static void test_generate(void **state)
     expect_invalid("", kvs_generate(&finish, session, NULL, 0, &options, &err)); /* nothing yet */
     expect_status(KVS_E_LIMIT, "16",
                   kvs_generate(&finish, session, many, API_CONTEXT + 1, &options, &err));
+    options.stops = stops;
     options.stop_count = 1;
-    expect_invalid("stops", kvs_generate(&finish, session, prompt, 2, &options, &err));
-    options.stops = stops; /* without a tokenizer */
     expect_invalid("tokenizer", kvs_generate(&finish, session, prompt, 2, &options, &err));
+    expect_ok(kvs_tokenizer_load(&bytes, "bytes", &err));
+    options.tokenizer = bytes;
+    options.stops = NULL;
+    expect_invalid("stops", kvs_generate(&finish, session, prompt, 2, &options, &err));
     options.stop_count = 0;
+    options.tokenizer = NULL;
+    kvs_tokenizer_free(bytes);
     kvs_sampling_init(&sampling, sizeof sampling);
     sampling.temperature = -1;
     options.sampling = &sampling;
