@@ -185,7 +185,7 @@ static void word(const kvs_data *base, int32_t id, char *out, size_t size)
     const igsm_task *task = (const igsm_task *)base;
     char text[32];
 
-    if (task->ids) {
+    if (task->ids || id < 0 || (size_t)id >= task->words.count) {
         snprintf(out, size, "%d", (int)id);
         return;
     }
