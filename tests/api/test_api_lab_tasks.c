@@ -260,9 +260,9 @@ static void test_perplexity(void **state)
     options.texts = 2;
     expect_invalid("starts", kvs_perplexity(&result, api_model, ids, 6, &options, &err));
     options.starts = falling;
-    expect_invalid("start", kvs_perplexity(&result, api_model, ids, 6, &options, &err));
+    expect_invalid("text 1", kvs_perplexity(&result, api_model, ids, 6, &options, &err));
     options.starts = past;
-    expect_invalid("start", kvs_perplexity(&result, api_model, ids, 6, &options, &err));
+    expect_invalid("text 1", kvs_perplexity(&result, api_model, ids, 6, &options, &err));
     options.starts = starts;
     options.cache = KVS_DTYPE_Q8_0;
     expect_invalid("", kvs_perplexity(&result, api_model, ids, 6, &options, &err));
