@@ -102,6 +102,18 @@ kvshift_library(kvshift_static STATIC)
 # SOVERSION is independent of the version: see CONTRIBUTING.md.
 set_target_properties(kvshift PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
 
+# Each exported function has a version; without version scripts only visibility limits what is
+# exported.  The probe lists nothing, because some linkers refuse names that are not defined.
+include(CheckLinkerFlag)
+file(WRITE ${PROJECT_BINARY_DIR}/generated/probe.map "PROBE { local: *; };\n")
+check_linker_flag(C LINKER:--version-script=${PROJECT_BINARY_DIR}/generated/probe.map
+                  KVSHIFT_HAVE_VERSION_SCRIPT)
+if(KVSHIFT_HAVE_VERSION_SCRIPT)
+    set(version_script ${PROJECT_SOURCE_DIR}/src/kvshift.map)
+    target_link_options(kvshift PRIVATE LINKER:--version-script=${version_script})
+    set_target_properties(kvshift PROPERTIES LINK_DEPENDS ${version_script})
+endif()
+
 # ---- MPI: a separate module, loaded if a launcher started the process ----------------------------
 
 if(KVSHIFT_MPI_FOUND)

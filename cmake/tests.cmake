@@ -1,5 +1,6 @@
 # Tests, found by file name:
 #   tests/FOLDER/test_*.c   one executable each, label quick; may include internal headers
+#   tests/api/test_*.c      the same for the public API: public headers and the shared library only
 #   .../test_double_*.c     the same, with the model and the reference kernels in double precision
 #   .../test_long_*.c       label long
 #   tests/*.c               other files: helpers, one library that every test links
@@ -54,6 +55,9 @@ foreach(source IN LISTS test_sources)
     kvshift_own_code(${name})
     if(name MATCHES "^test_double_")
         target_link_libraries(${name} PRIVATE kvshift_double_test_helpers)
+    elseif(source MATCHES "/tests/api/") # as programs are linked
+        target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIRS})
+        target_link_libraries(${name} PRIVATE kvshift ${CMOCKA_LINK_LIBRARIES} m)
     elseif(source MATCHES "/tests/config/") # the options of the command
         target_link_libraries(${name} PRIVATE kvshift_cli kvshift_static_test_helpers)
     else()

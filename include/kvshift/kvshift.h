@@ -284,8 +284,8 @@ KVS_API kvs_status kvs_model_config_finish(kvs_model_config *config, kvs_err *er
 /** The configuration of training: the optimizer, batches, evaluations and checkpoints. */
 typedef struct kvs_train_config kvs_train_config;
 
-/** The defaults (AdamW with betas 0.9 and 0.95, decay 0.1, a constant rate), or how the model preset
- * of that name is trained.  `preset` may be NULL. */
+/** The defaults (AdamW with betas 0.9 and 0.95, decay 0.1, a constant rate), or how the model
+ * preset of that name is trained.  `preset` may be NULL. */
 KVS_API kvs_status kvs_train_config_create(kvs_train_config **out, const char *preset,
                                            kvs_err *err);
 /** An independent copy. */
@@ -391,8 +391,8 @@ enum {
     KVS_SHIFT_Q = 4  /**< queries */
 };
 
-/** The effective taps of one head (a KV head; for ::KVS_SHIFT_Q a query head): `shift-window` + 1 of
- * them, oldest first.  If channels differ, `taps` receives their means and `deviations` (may be
+/** The effective taps of one head (a KV head; for ::KVS_SHIFT_Q a query head): `shift-window` + 1
+ * of them, oldest first.  If channels differ, `taps` receives their means and `deviations` (may be
  * NULL) their standard deviations.  Form data has no taps: ::KVS_E_UNSUPPORTED. */
 KVS_API kvs_status kvs_model_taps(double *taps, double *deviations, const kvs_model *model,
                                   size_t layer, unsigned target, size_t head, kvs_err *err);
@@ -478,9 +478,10 @@ KVS_API kvs_status kvs_session_logits(float *logits, kvs_session *session, kvs_e
 /** Returns to an earlier length, as if the later tokens had never been fed.  Costs at most as much
  * as feeding 64 tokens in one pass.  A sliding window forgets older rows: it is always possible to
  * rewind to 0, over the last `sliding-window` tokens (at least 64), and to any length from
- * kvs_session_earliest() on.  Any other length returns ::KVS_E_LIMIT and changes nothing. */
+ * kvs_session_earliest() on.  Any other length returns ::KVS_E_LIMIT, and one beyond
+ * the session's ::KVS_E_INVALID; neither changes anything. */
 KVS_API kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_err *err);
-/** The smallest length from which on every length can be rewound to. */
+/** The smallest length above 0 from which on every length can be rewound to; 0 always can. */
 KVS_API size_t kvs_session_earliest(const kvs_session *session);
 /** Replaces the taps of one head in this session, which must be empty: `shift-window` + 1 taps as
  * kvs_model_taps() gives them, for all channels of the head; NULL = those of the model again.  Form
@@ -554,20 +555,21 @@ KVS_API double kvs_logits_logprob(const float *logits, size_t count, int32_t id)
 KVS_API size_t kvs_logits_top(int32_t *ids, double *logprobs, size_t top, const float *logits,
                               size_t count);
 
-/** How the next token is chosen.  First the logits of tokens among the last `repeat_last` (0 = among
- * all) are divided by the repeat penalty if positive and multiplied by it if negative.  Temperature
- * 0 then chooses the best token.  Any other temperature draws a token by its probability at that
- * temperature, among the tokens that pass three filters in turn: the top_k best (0 = all), the best
- * that together reach probability top_p, and those at least min_p times as likely as the best. */
+/** How the next token is chosen.  First the logits of tokens among the last `repeat_last` (0 =
+ * among all) are divided by the repeat penalty if positive and multiplied by it if negative.
+ * Temperature 0 then chooses the best token.  Any other temperature draws a token by its
+ * probability at that temperature, among the tokens that pass three filters in turn: the top_k best
+ * (0 = all), the best that together reach probability top_p, and those at least min_p times as
+ * likely as the best. */
 typedef struct kvs_sampling {
     size_t size;        /**< set by kvs_sampling_init() */
     double temperature; /**< 0 = the best token */
     size_t top_k;       /**< 0 = all */
     double top_p;       /**< 1 = all */
     double min_p;       /**< 0 = all */
-    uint64_t
-        seed; /**< token number i of a sampler depends only on the seed, i, the logits and, with
-                        a repeat penalty, the tokens before it */
+    /** Token number i of a sampler depends only on the seed, i, the logits and, with a repeat
+     * penalty, the tokens before it. */
+    uint64_t seed;
     double repeat_penalty; /**< 1 or 0 = none */
     size_t repeat_last;    /**< 0 = all tokens */
 } kvs_sampling;
@@ -593,9 +595,9 @@ typedef struct kvs_generated {
     size_t index;   /**< 0 = the first */
     int32_t id;     /**< the token */
     double logprob; /**< its log-probability, before temperature and filters */
-    const char
-        *text; /**< text that is certain now, without NUL; empty without a tokenizer.  The last
-                           call may have text only, with id -1 */
+    /** Text that is certain now, without NUL; empty without a tokenizer.  The last call may have
+     * text only, with id -1. */
+    const char *text;
     size_t text_size; /**< in bytes */
 } kvs_generated;
 
@@ -623,9 +625,9 @@ typedef struct kvs_generate_options {
 /** Sets the defaults; `size` is sizeof *options. */
 KVS_API void kvs_generate_options_init(kvs_generate_options *options, size_t size);
 /** Feeds the prompt (may be empty if the session is not) to the session and continues it.  The
- * tokens that end a text are the model's, or the tokenizer's if the model has none.  *finish (may be
- * NULL) receives why it ended.  The session then holds the prompt and all generated tokens but the
- * last. */
+ * tokens that end a text are the model's, or the tokenizer's if the model has none.  *finish (may
+ * be NULL) receives why it ended.  The session then holds the prompt and all generated tokens but
+ * the last. */
 KVS_API kvs_status kvs_generate(kvs_finish *finish, kvs_session *session, const int32_t *prompt,
                                 size_t count, const kvs_generate_options *options, kvs_err *err);
 
@@ -713,11 +715,13 @@ typedef struct kvs_step_record {
     double grad_norm;     /**< before clipping */
     double eval_loss;     /**< NaN except on steps that evaluate */
     double eval_accuracy; /**< NaN except on steps that evaluate */
-    /** After the update.  NaN except on step 1, every 50th step and steps that evaluate; NaN if the
-     * model has no such taps (form data has none).  Only kvs_train() fills them in. */
-    kvs_shift_mean k_shift, v_shift, q_shift;
-    size_t tokens;  /**< fed in this step */
-    double seconds; /**< it took */
+    /** Of keys, after the update.  NaN except on step 1, every 50th step and steps that evaluate;
+     * NaN if the model has no such taps (form data has none).  Only kvs_train() fills it in. */
+    kvs_shift_mean k_shift;
+    kvs_shift_mean v_shift; /**< the same of values */
+    kvs_shift_mean q_shift; /**< the same of queries */
+    size_t tokens;          /**< fed in this step */
+    double seconds;         /**< it took */
     double sending; /**< seconds of these with transfers between ranks in flight, on this rank */
     double waiting; /**< seconds of these in which this rank only waited for them */
 } kvs_step_record;
@@ -771,8 +775,8 @@ KVS_API kvs_status kvs_trainer_evaluate(kvs_evaluation *out, kvs_trainer *traine
  * one process. */
 KVS_API kvs_status kvs_trainer_gradients(double *loss, kvs_trainer *trainer, const kvs_batch *batch,
                                          kvs_err *err);
-/** The gradient of one tensor, row-major, from the last kvs_trainer_gradients(); `count` must be the
- * tensor's size. */
+/** The gradient of one tensor, row-major, from the last kvs_trainer_gradients(); `count` must be
+ * the tensor's size. */
 KVS_API kvs_status kvs_trainer_read_gradient(float *out, size_t count, const kvs_trainer *trainer,
                                              const char *name, kvs_err *err);
 /** Writes the checkpoint dir/step-N, which is complete or absent, and removes all but the newest

@@ -47,6 +47,8 @@ uint64_t kvs_corpus_windows(const kvs_corpus *corpus, kvs_split split, size_t co
 {
     uint64_t count = 0;
 
+    if (!corpus || (split != KVS_SPLIT_TRAIN && split != KVS_SPLIT_VALID))
+        return 0;
     for (size_t i = 0; context > 0 && i < corpus->record.info.split[split].shards; i++) {
         const kvsi_shard *shard = &corpus->shards[split][i];
 
@@ -239,7 +241,9 @@ kvs_status kvs_data_create_corpus(kvs_data **out, const kvs_corpus *corpus, size
     corpus_task *task = NULL;
     kvs_status st;
 
+    NEED(out);
     *out = NULL;
+    NEED(corpus);
     if (context < 1)
         return kvsi_fail(err, KVS_E_INVALID, "context is '%zu', expected at least 1", context);
     TRY_OUT(check_splits(corpus, err));

@@ -606,7 +606,7 @@ static void saved_models_come_back_the_same(void **state)
                         kvsi_layout_total(&model->layout) * sizeof(float));
     assert_same_config(&model->config, &loaded->config);
     assert_true(evaluate(model, task) == evaluate(loaded, task));
-    assert_int_equal(kvsi_train(&job, &result, &err), KVS_E_IO); /* runs are never overwritten */
+    assert_int_equal(kvsi_train(&job, &result, &err), KVS_E_EXISTS); /* never overwritten */
     assert_non_null(strstr(err.message, "already holds a run"));
     kvs_model_free(loaded);
     kvs_model_free(model);

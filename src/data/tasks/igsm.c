@@ -112,7 +112,7 @@ size_t kvs_igsm_problem(int32_t *ids, const kvs_data *base, uint64_t seed, uint6
     kvsi_igsm_text text;
     size_t count = 0;
 
-    if (!task)
+    if (!task || !ids)
         return 0;
     draw_evaluated(&problem, &text, task, seed, index);
     for (size_t i = 0; i < text.problem_count; i++)
@@ -158,6 +158,9 @@ kvs_status kvs_igsm_grade_answer(kvs_igsm_grade *out, const kvs_data *base, uint
     size_t words = 0;
     int ended = 0;
 
+    NEED(out);
+    NEED_AS(base, data);
+    NEED_ARRAY(ids, count);
     if (!task)
         return kvsi_fail(err, KVS_E_INVALID, "answers of task '%s' cannot be graded",
                          base->ops->name);
@@ -182,7 +185,7 @@ static void word(const kvs_data *base, int32_t id, char *out, size_t size)
     const igsm_task *task = (const igsm_task *)base;
     char text[32];
 
-    if (task->ids) {
+    if (task->ids || id < 0 || (size_t)id >= task->words.count) {
         snprintf(out, size, "%d", (int)id);
         return;
     }
@@ -213,7 +216,7 @@ static const kvsi_task_ops igsm_ops = {
 
 static const igsm_task *as_igsm(const kvs_data *task)
 {
-    return task->ops == &igsm_ops ? (const igsm_task *)task : NULL;
+    return task && task->ops == &igsm_ops ? (const igsm_task *)task : NULL;
 }
 
 static kvs_status check_range(const char *name, size_t value, size_t low, size_t high, kvs_err *err)

@@ -61,7 +61,7 @@ static const kvsi_task_ops ngram_ops = {
 
 double kvs_ngram_ceiling(const kvs_data *task)
 {
-    return task->ops == &ngram_ops ? ((const ngram_task *)task)->ceiling : NAN;
+    return task && task->ops == &ngram_ops ? ((const ngram_task *)task)->ceiling : NAN;
 }
 
 /* ---- creation -------------------------------------------------------------------------------- */
