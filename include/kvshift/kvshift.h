@@ -432,9 +432,10 @@ typedef struct kvs_session_options {
     kvs_dtype cache; /**< type of keys and values: ::KVS_DTYPE_F32, or ::KVS_DTYPE_F16 in half the
                              memory.  Each value is rounded when it is stored and every token reads
                              it rounded, so results do not depend on how tokens are fed.  A copied
-                             or loaded session keeps its type */
+                             or loaded session keeps its type; asking for another one returns
+                             ::KVS_E_UNSUPPORTED */
     kvs_runner *runner; /**< shared runner of this model, borrowed; NULL = the session gets its own
-                             (a copy shares that of the session) */
+                             (a copy uses the shared runner of the session, if it has one) */
 } kvs_session_options;
 
 /** Sets the defaults; `size` is sizeof *options. */
@@ -455,7 +456,7 @@ KVS_API kvs_status kvs_session_load(kvs_session **out, const kvs_model *model, c
 KVS_API kvs_status kvs_session_save(const kvs_session *session, const char *path, kvs_err *err);
 /** Releases a session. */
 KVS_API void kvs_session_free(kvs_session *session);
-/** Back to an empty session. */
+/** Back to an empty session; it keeps its taps. */
 KVS_API void kvs_session_reset(kvs_session *session);
 /** The model it runs. */
 KVS_API const kvs_model *kvs_session_get_model(const kvs_session *session);
@@ -484,8 +485,9 @@ KVS_API kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_e
 /** The smallest length above 0 from which on every length can be rewound to; 0 always can. */
 KVS_API size_t kvs_session_earliest(const kvs_session *session);
 /** Replaces the taps of one head in this session, which must be empty: `shift-window` + 1 taps as
- * kvs_model_taps() gives them, for all channels of the head; NULL = those of the model again.  Form
- * data has no taps: ::KVS_E_UNSUPPORTED.  Copies of the session have the same taps. */
+ * kvs_model_taps() gives them, for all channels of the head; NULL = those of the model again.  They
+ * need not be possible for the model's form.  Form data has no taps: ::KVS_E_UNSUPPORTED.  Copies of
+ * the session have the same taps.  Sessions with different taps never share a pass. */
 KVS_API kvs_status kvs_session_set_taps(kvs_session *session, size_t layer, unsigned target,
                                         size_t head, const double *taps, kvs_err *err);
 
@@ -519,7 +521,8 @@ typedef struct kvs_feed {
     int32_t *best;        /**< [count] the likeliest token after ids[i] */
     size_t top;           /**< how many of the best tokens after each token are wanted */
     int32_t *top_ids;     /**< [count, top] their ids, best first; -1 past the vocabulary */
-    double *top_logprobs; /**< [count, top] their log-probabilities; may be NULL */
+    double *top_logprobs; /**< [count, top] their log-probabilities; may be NULL; -infinity past the
+                                 vocabulary */
 } kvs_feed;
 
 /** Sets all fields but `size` to 0; `size` is sizeof *feed. */
@@ -625,9 +628,10 @@ typedef struct kvs_generate_options {
 /** Sets the defaults; `size` is sizeof *options. */
 KVS_API void kvs_generate_options_init(kvs_generate_options *options, size_t size);
 /** Feeds the prompt (may be empty if the session is not) to the session and continues it.  The
- * tokens that end a text are the model's, or the tokenizer's if the model has none.  *finish (may
- * be NULL) receives why it ended.  The session then holds the prompt and all generated tokens but
- * the last. */
+ * tokens that end a text are the model's, or the tokenizer's if the model has none; the callback
+ * receives such a token too, without a text of its own.  With a tokenizer only tokens that it has
+ * are chosen.  *finish (may be NULL) receives why it ended.  The session then holds the prompt and
+ * all generated tokens but the last, also after ::KVS_E_STOPPED. */
 KVS_API kvs_status kvs_generate(kvs_finish *finish, kvs_session *session, const int32_t *prompt,
                                 size_t count, const kvs_generate_options *options, kvs_err *err);
 
