@@ -663,8 +663,9 @@ typedef enum kvs_stream {
 } kvs_stream;
 
 /** The caller's arrays.  Training takes the sequences of `train` in an order that is shuffled anew
- * in each epoch by the seed, evaluation those of `valid` in order, repeated.  The arrays are
- * borrowed; `valid` NULL = there is nothing to evaluate.  `vocab` 0 = the greatest id + 1. */
+ * in each epoch by the seed, evaluation those of `valid` in order, repeated.  Every sequence needs
+ * a target.  The arrays are borrowed and must not change; `valid` NULL = there is nothing to
+ * evaluate.  `vocab` 0 = the greatest id or target + 1. */
 KVS_API kvs_status kvs_data_create_arrays(kvs_data **out, const kvs_batch *train,
                                           const kvs_batch *valid, size_t vocab, kvs_err *err);
 
@@ -755,7 +756,8 @@ typedef struct kvs_evaluation {
 typedef struct kvs_trainer kvs_trainer; /**< model, gradients and optimizer */
 
 /** The trainer borrows the model, which it changes, and the data.  Data NULL = it only takes
- * batches of the caller, of at most "batch" / "accumulate" sequences per pass. */
+ * batches of the caller; memory is planned for "batch" / "accumulate" sequences of the model's
+ * context in one pass. */
 KVS_API kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_data *data,
                                       const kvs_train_config *config, kvs_err *err);
 /** Releases a trainer, not its model. */
@@ -765,7 +767,10 @@ KVS_API void kvs_trainer_free(kvs_trainer *trainer);
  * change.  *record (may be NULL) is borrowed until the next call. */
 KVS_API kvs_status kvs_trainer_step(const kvs_step_record **record, kvs_trainer *trainer,
                                     kvs_err *err);
-/** The same on a batch of the caller, of at most "batch" sequences. */
+/** The same on a batch of the caller: at most "batch" sequences, none longer than the model's
+ * context or, if the trainer has data, kvs_data_max_length(); more returns ::KVS_E_LIMIT.  The bits
+ * are those of kvs_trainer_step() on the same sequences.  All ranks pass the same batch, of which
+ * each computes its part. */
 KVS_API kvs_status kvs_trainer_step_batch(const kvs_step_record **record, kvs_trainer *trainer,
                                           const kvs_batch *batch, kvs_err *err);
 /** Steps done, including those before a checkpoint was loaded. */
@@ -775,22 +780,26 @@ KVS_API uint64_t kvs_trainer_steps(const kvs_trainer *trainer);
  * ::KVS_E_DIVERGED. */
 KVS_API kvs_status kvs_trainer_evaluate(kvs_evaluation *out, kvs_trainer *trainer, size_t sequences,
                                         kvs_err *err);
-/** The mean loss over the targets of one batch and its gradients, without an update.  For models of
- * one process. */
+/** The mean loss over the targets of one batch and its gradients, without an update: what
+ * kvs_trainer_step_batch() would use before clipping, with its dropout.  For models of one
+ * process. */
 KVS_API kvs_status kvs_trainer_gradients(double *loss, kvs_trainer *trainer, const kvs_batch *batch,
                                          kvs_err *err);
-/** The gradient of one tensor, row-major, from the last kvs_trainer_gradients(); `count` must be
- * the tensor's size. */
+/** The gradient of one tensor, row-major, from the last kvs_trainer_gradients(), until the next
+ * step; `count` must be the tensor's size. */
 KVS_API kvs_status kvs_trainer_read_gradient(float *out, size_t count, const kvs_trainer *trainer,
                                              const char *name, kvs_err *err);
 /** Writes the checkpoint dir/step-N, which is complete or absent, and removes all but the newest
- * `keep` (0 = keep all).  `dir` is made if it is not there.  Collective; rank 0 writes. */
+ * `keep` (0 = keep all).  `dir` is made if it is not there.  If it has a complete checkpoint of a
+ * later step, which is of another training, the call returns ::KVS_E_EXISTS.  Collective; rank 0
+ * writes. */
 KVS_API kvs_status kvs_trainer_save(kvs_trainer *trainer, const char *dir, size_t keep,
                                     kvs_err *err);
 /** Continues from the newest complete checkpoint in `dir`: steps that follow have the same bits as
  * if training had never stopped.  *step (may be NULL) receives its step; 0 = there is none, and
- * nothing changed.  A checkpoint of another model, other data or other settings (except those that
- * may change) returns ::KVS_E_INVALID.  Collective. */
+ * nothing changed.  A damaged checkpoint is passed over for an older one; if all are damaged, the
+ * call returns ::KVS_E_FORMAT.  A checkpoint of another model, other data or other settings (except
+ * those that may change) returns ::KVS_E_INVALID.  Collective. */
 KVS_API kvs_status kvs_trainer_load(uint64_t *step, kvs_trainer *trainer, const char *dir,
                                     kvs_err *err);
 
