@@ -17,9 +17,10 @@ file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*/test_*.c)
 file(GLOB helper_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
 file(GLOB test_scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cli/*.sh)
 
-# Finite differences need more precision than float.  Their tests use the model and lower layers.
+# Finite differences need more precision than float.  Their tests use the trainer and lower layers.
 set(double_sources ${library_sources})
-list(FILTER double_sources INCLUDE REGEX "/src/(base|config|parallel|kernels|kernels/ref|model|formats)/[^/]+$")
+list(FILTER double_sources INCLUDE REGEX
+     "/src/(base|config|parallel|kernels|kernels/ref|model|formats|tokenizer|data|run|train|train/zero)/[^/]+$")
 add_library(kvshift_double STATIC EXCLUDE_FROM_ALL ${double_sources})
 kvshift_own_code(kvshift_double)
 add_dependencies(kvshift_double kvshift_commit)

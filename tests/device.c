@@ -530,10 +530,32 @@ static void head_loss(kvsi_context *c, const kvsi_head *head)
         .n = head->n,
         .d_x = reals(c, head->d_x, head->n * cols),
         .d_w = reals(c, head->d_w, head->w->rows * cols),
+        .many = head->many,
     };
 
     if (begin(c))
         ref->head_loss(&k, &now);
+}
+
+static void head_top(kvsi_context *c, const kvsi_head_top *head)
+{
+    kvsi_matrix parts[PARTS_MAX];
+    const size_t count = head->count;
+    kvsi_context k = inner(c);
+    const kvsi_head_top now = {
+        .x = reals(c, head->x, head->n * head->w->cols),
+        .w = matrix(c, head->w, parts),
+        .rows = integers(c, head->rows, count),
+        .count = count,
+        .n = head->n,
+        .top = head->top,
+        .ids = integers(c, head->ids, count * head->top),
+        .logprobs = reals(c, head->logprobs, count * head->top),
+        .many = head->many,
+    };
+
+    if (begin(c))
+        ref->head_top(&k, &now);
 }
 
 static void sum_squares(kvsi_context *c, double *sum, const real *g, size_t n)

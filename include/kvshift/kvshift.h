@@ -432,9 +432,10 @@ typedef struct kvs_session_options {
     kvs_dtype cache; /**< type of keys and values: ::KVS_DTYPE_F32, or ::KVS_DTYPE_F16 in half the
                              memory.  Each value is rounded when it is stored and every token reads
                              it rounded, so results do not depend on how tokens are fed.  A copied
-                             or loaded session keeps its type */
+                             or loaded session keeps its type; asking for another one returns
+                             ::KVS_E_UNSUPPORTED */
     kvs_runner *runner; /**< shared runner of this model, borrowed; NULL = the session gets its own
-                             (a copy shares that of the session) */
+                             (a copy uses the shared runner of the session, if it has one) */
 } kvs_session_options;
 
 /** Sets the defaults; `size` is sizeof *options. */
@@ -455,7 +456,7 @@ KVS_API kvs_status kvs_session_load(kvs_session **out, const kvs_model *model, c
 KVS_API kvs_status kvs_session_save(const kvs_session *session, const char *path, kvs_err *err);
 /** Releases a session. */
 KVS_API void kvs_session_free(kvs_session *session);
-/** Back to an empty session. */
+/** Back to an empty session; it keeps its taps. */
 KVS_API void kvs_session_reset(kvs_session *session);
 /** The model it runs. */
 KVS_API const kvs_model *kvs_session_get_model(const kvs_session *session);
@@ -484,8 +485,9 @@ KVS_API kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_e
 /** The smallest length above 0 from which on every length can be rewound to; 0 always can. */
 KVS_API size_t kvs_session_earliest(const kvs_session *session);
 /** Replaces the taps of one head in this session, which must be empty: `shift-window` + 1 taps as
- * kvs_model_taps() gives them, for all channels of the head; NULL = those of the model again.  Form
- * data has no taps: ::KVS_E_UNSUPPORTED.  Copies of the session have the same taps. */
+ * kvs_model_taps() gives them, for all channels of the head; NULL = those of the model again.  They
+ * need not be possible for the model's form.  Form data has no taps: ::KVS_E_UNSUPPORTED.  Copies of
+ * the session have the same taps.  Sessions with different taps never share a pass. */
 KVS_API kvs_status kvs_session_set_taps(kvs_session *session, size_t layer, unsigned target,
                                         size_t head, const double *taps, kvs_err *err);
 
@@ -519,7 +521,8 @@ typedef struct kvs_feed {
     int32_t *best;        /**< [count] the likeliest token after ids[i] */
     size_t top;           /**< how many of the best tokens after each token are wanted */
     int32_t *top_ids;     /**< [count, top] their ids, best first; -1 past the vocabulary */
-    double *top_logprobs; /**< [count, top] their log-probabilities; may be NULL */
+    double *top_logprobs; /**< [count, top] their log-probabilities; may be NULL; -infinity past the
+                                 vocabulary */
 } kvs_feed;
 
 /** Sets all fields but `size` to 0; `size` is sizeof *feed. */
@@ -625,9 +628,10 @@ typedef struct kvs_generate_options {
 /** Sets the defaults; `size` is sizeof *options. */
 KVS_API void kvs_generate_options_init(kvs_generate_options *options, size_t size);
 /** Feeds the prompt (may be empty if the session is not) to the session and continues it.  The
- * tokens that end a text are the model's, or the tokenizer's if the model has none.  *finish (may
- * be NULL) receives why it ended.  The session then holds the prompt and all generated tokens but
- * the last. */
+ * tokens that end a text are the model's, or the tokenizer's if the model has none; the callback
+ * receives such a token too, without a text of its own.  With a tokenizer only tokens that it has
+ * are chosen.  *finish (may be NULL) receives why it ended.  The session then holds the prompt and
+ * all generated tokens but the last, also after ::KVS_E_STOPPED. */
 KVS_API kvs_status kvs_generate(kvs_finish *finish, kvs_session *session, const int32_t *prompt,
                                 size_t count, const kvs_generate_options *options, kvs_err *err);
 
@@ -659,8 +663,9 @@ typedef enum kvs_stream {
 } kvs_stream;
 
 /** The caller's arrays.  Training takes the sequences of `train` in an order that is shuffled anew
- * in each epoch by the seed, evaluation those of `valid` in order, repeated.  The arrays are
- * borrowed; `valid` NULL = there is nothing to evaluate.  `vocab` 0 = the greatest id + 1. */
+ * in each epoch by the seed, evaluation those of `valid` in order, repeated.  Every sequence needs
+ * a target.  The arrays are borrowed and must not change; `valid` NULL = there is nothing to
+ * evaluate.  `vocab` 0 = the greatest id or target + 1. */
 KVS_API kvs_status kvs_data_create_arrays(kvs_data **out, const kvs_batch *train,
                                           const kvs_batch *valid, size_t vocab, kvs_err *err);
 
@@ -751,7 +756,8 @@ typedef struct kvs_evaluation {
 typedef struct kvs_trainer kvs_trainer; /**< model, gradients and optimizer */
 
 /** The trainer borrows the model, which it changes, and the data.  Data NULL = it only takes
- * batches of the caller, of at most "batch" / "accumulate" sequences per pass. */
+ * batches of the caller; memory is planned for "batch" / "accumulate" sequences of the model's
+ * context in one pass. */
 KVS_API kvs_status kvs_trainer_create(kvs_trainer **out, kvs_model *model, const kvs_data *data,
                                       const kvs_train_config *config, kvs_err *err);
 /** Releases a trainer, not its model. */
@@ -761,7 +767,10 @@ KVS_API void kvs_trainer_free(kvs_trainer *trainer);
  * change.  *record (may be NULL) is borrowed until the next call. */
 KVS_API kvs_status kvs_trainer_step(const kvs_step_record **record, kvs_trainer *trainer,
                                     kvs_err *err);
-/** The same on a batch of the caller, of at most "batch" sequences. */
+/** The same on a batch of the caller: at most "batch" sequences, none longer than the model's
+ * context or, if the trainer has data, kvs_data_max_length(); more returns ::KVS_E_LIMIT.  The bits
+ * are those of kvs_trainer_step() on the same sequences.  All ranks pass the same batch, of which
+ * each computes its part. */
 KVS_API kvs_status kvs_trainer_step_batch(const kvs_step_record **record, kvs_trainer *trainer,
                                           const kvs_batch *batch, kvs_err *err);
 /** Steps done, including those before a checkpoint was loaded. */
@@ -771,22 +780,26 @@ KVS_API uint64_t kvs_trainer_steps(const kvs_trainer *trainer);
  * ::KVS_E_DIVERGED. */
 KVS_API kvs_status kvs_trainer_evaluate(kvs_evaluation *out, kvs_trainer *trainer, size_t sequences,
                                         kvs_err *err);
-/** The mean loss over the targets of one batch and its gradients, without an update.  For models of
- * one process. */
+/** The mean loss over the targets of one batch and its gradients, without an update: what
+ * kvs_trainer_step_batch() would use before clipping, with its dropout.  For models of one
+ * process. */
 KVS_API kvs_status kvs_trainer_gradients(double *loss, kvs_trainer *trainer, const kvs_batch *batch,
                                          kvs_err *err);
-/** The gradient of one tensor, row-major, from the last kvs_trainer_gradients(); `count` must be
- * the tensor's size. */
+/** The gradient of one tensor, row-major, from the last kvs_trainer_gradients(), until the next
+ * step; `count` must be the tensor's size. */
 KVS_API kvs_status kvs_trainer_read_gradient(float *out, size_t count, const kvs_trainer *trainer,
                                              const char *name, kvs_err *err);
 /** Writes the checkpoint dir/step-N, which is complete or absent, and removes all but the newest
- * `keep` (0 = keep all).  `dir` is made if it is not there.  Collective; rank 0 writes. */
+ * `keep` (0 = keep all).  `dir` is made if it is not there.  If it has a complete checkpoint of a
+ * later step, which is of another training, the call returns ::KVS_E_EXISTS.  Collective; rank 0
+ * writes. */
 KVS_API kvs_status kvs_trainer_save(kvs_trainer *trainer, const char *dir, size_t keep,
                                     kvs_err *err);
 /** Continues from the newest complete checkpoint in `dir`: steps that follow have the same bits as
  * if training had never stopped.  *step (may be NULL) receives its step; 0 = there is none, and
- * nothing changed.  A checkpoint of another model, other data or other settings (except those that
- * may change) returns ::KVS_E_INVALID.  Collective. */
+ * nothing changed.  A damaged checkpoint is passed over for an older one; if all are damaged, the
+ * call returns ::KVS_E_FORMAT.  A checkpoint of another model, other data or other settings (except
+ * those that may change) returns ::KVS_E_INVALID.  Collective. */
 KVS_API kvs_status kvs_trainer_load(uint64_t *step, kvs_trainer *trainer, const char *dir,
                                     kvs_err *err);
 

@@ -76,8 +76,8 @@ kvs_status kvs_score(double *sum, int *greedy, double *logprobs, kvs_session *se
                      const int32_t *ids, size_t count, size_t context_count, unsigned flags,
                      kvs_err *err)
 {
-    const kvs_model *model = kvs_session_get_model(session);
-    const size_t logits = kvs_model_logit_count(model);
+    const kvs_model *model;
+    size_t logits;
     double total = 0;
     int is_greedy = 1;
     work w = {0};
@@ -85,6 +85,8 @@ kvs_status kvs_score(double *sum, int *greedy, double *logprobs, kvs_session *se
 
     NEED(session);
     NEED(ids);
+    model = kvs_session_get_model(session);
+    logits = kvs_model_logit_count(model);
     TRY_OUT(check(session, count, context_count, flags, err));
     TRY_OUT(check_last(ids, count, kvs_model_get_config(model)->vocab, err));
     w.logprobs = kvsi_alloc(count - context_count, sizeof *w.logprobs);

@@ -8,7 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TOKENS_DEFAULT = 256 };
+enum { TOKENS_DEFAULT = 256, TOKENS_MAX = 1 << 24 };
+
+/* Best tokens for each row of the largest pass that are found at once; more take several slices of
+ * rows. */
+enum { TOP_PLANNED = 16 };
 
 static size_t smaller(size_t x, size_t y)
 {
@@ -26,12 +30,14 @@ static kvs_status allocate(kvs_runner *r, const kvsi_pass_limits *limits, kvs_er
     r->logits = c->ops->alloc(c, limits->sequences * logits * sizeof *r->logits);
     r->outputs = kvsi_alloc(limits->sequences, sizeof(float *));
     r->feeds = kvsi_alloc(limits->sequences, sizeof *r->feeds);
+    r->rows = kvsi_alloc(limits->tokens, sizeof *r->rows);
+    r->row_targets = kvsi_alloc(limits->tokens, sizeof *r->row_targets);
     r->states = kvsi_alloc(limits->sequences, sizeof *r->states);
     r->starts = kvsi_alloc(limits->sequences + 1, sizeof *r->starts);
     r->ids = kvsi_alloc(limits->tokens, sizeof *r->ids);
     r->targets = kvsi_alloc(limits->tokens, sizeof *r->targets);
     if (!r->logits || !r->outputs || !r->feeds || !r->states || !r->starts || !r->ids ||
-        !r->targets)
+        !r->targets || !r->rows || !r->row_targets)
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a runner of %zu sequences",
                          limits->sequences);
     return KVS_OK;
@@ -65,6 +71,9 @@ kvs_status kvs_runner_create(kvs_runner **out, const kvs_model *model,
     TRY(kvsi_sized_read(&o, sizeof o, options, "kvs_runner_options", err));
     limits.sequences = o.sequences > 0 ? o.sequences : 1;
     limits.tokens = o.tokens > 0 ? o.tokens : kvsi_max(limits.sequences, TOKENS_DEFAULT);
+    if (limits.tokens > TOKENS_MAX)
+        return kvsi_fail(err, KVS_E_LIMIT, "a runner of %zu tokens, expected at most %d",
+                         limits.tokens, (int)TOKENS_MAX);
     if (limits.tokens < limits.sequences)
         return kvsi_fail(err, KVS_E_INVALID,
                          "a runner of %zu sequences and %zu tokens, expected at least as many "
@@ -75,6 +84,7 @@ kvs_status kvs_runner_create(kvs_runner **out, const kvs_model *model,
         return kvsi_fail(err, KVS_E_NOMEM, "out of memory for a runner");
     r->model = model;
     limits.head_rows = limits.tokens;
+    limits.top = kvsi_max(kvs_model_logit_count(model), TOP_PLANNED * limits.tokens);
     TRY_OUT(allocate(r, &limits, err));
     *out = r;
     r = NULL;
@@ -95,6 +105,8 @@ void kvs_runner_free(kvs_runner *runner)
     kvsi_free(runner->starts);
     kvsi_free(runner->ids);
     kvsi_free(runner->targets);
+    kvsi_free(runner->rows);
+    kvsi_free(runner->row_targets);
     kvsi_free(runner);
 }
 
@@ -106,6 +118,10 @@ static kvs_status check_feed(const kvs_feed *feed, const char *who, kvs_err *err
     const kvs_session *s = feed->session;
     const size_t vocab = s->state.model->config.vocab;
 
+    if (feed->count > 0 && !feed->ids)
+        return kvsi_fail(err, KVS_E_INVALID, "%sids is NULL", who);
+    if (feed->top > 0 && !feed->top_ids)
+        return kvsi_fail(err, KVS_E_INVALID, "%stop_ids is NULL", who);
     if (feed->count > s->state.capacity - s->state.length)
         return kvsi_fail(err, KVS_E_LIMIT, "%s%zu tokens do not fit: %zu of %zu are taken", who,
                          feed->count, s->state.length, s->state.capacity);
@@ -120,34 +136,50 @@ static kvs_status check_feed(const kvs_feed *feed, const char *who, kvs_err *err
     return KVS_OK;
 }
 
-static kvs_status check_feeds(const kvs_runner *r, const kvs_feed *feeds, size_t count,
-                              kvs_err *err)
+kvs_feed kvsi_feed_at(const kvsi_feed_list *feeds, size_t index)
 {
-    for (size_t f = 0; f < count; f++) {
-        char who[48];
-        kvs_status st;
+    kvs_feed feed = {0};
 
-        snprintf(who, sizeof who, count > 1 ? "sequence %zu: " : "", f);
-        if (feeds[f].session->state.model != r->model)
+    memcpy(&feed, (const unsigned char *)feeds->at + index * feeds->size,
+           smaller(feeds->size, sizeof feed));
+    return feed;
+}
+
+/* The size of the first feed is the distance between feeds. */
+static kvs_status check_size(const kvsi_feed_list *feeds, size_t index, kvs_err *err)
+{
+    const void *at = (const unsigned char *)feeds->at + index * feeds->size;
+    kvs_feed feed;
+
+    TRY(kvsi_sized_read(&feed, sizeof feed, at, "kvs_feed", err));
+    if (memcmp(at, &feeds->size, sizeof feeds->size) != 0)
+        return kvsi_fail(err, KVS_E_INVALID,
+                         "sequence %zu: kvs_feed has another size than that of sequence 0", index);
+    return KVS_OK;
+}
+
+static kvs_status check_feeds(const kvs_runner *r, const kvsi_feed_list *feeds, kvs_err *err)
+{
+    for (size_t f = 0; f < feeds->count; f++) {
+        const kvs_feed feed = kvsi_feed_at(feeds, f);
+        char who[48];
+
+        snprintf(who, sizeof who, feeds->count > 1 ? "sequence %zu: " : "", f);
+        TRY(check_size(feeds, f, err));
+        if (!feed.session)
+            return kvsi_fail(err, KVS_E_INVALID, "%ssession is NULL", who);
+        if (feed.session->state.model != r->model)
             return kvsi_fail(err, KVS_E_INVALID, "sequence %zu is a session of another model", f);
         for (size_t other = 0; other < f; other++)
-            if (feeds[other].session == feeds[f].session)
+            if (kvsi_feed_at(feeds, other).session == feed.session)
                 return kvsi_fail(err, KVS_E_INVALID, "sequence %zu is the same session as %zu", f,
                                  other);
-        st = check_feed(&feeds[f], who, err);
-        if (st != KVS_OK)
-            return st;
+        TRY(check_feed(&feed, who, err));
     }
     return KVS_OK;
 }
 
 /* ---- one pass ---- */
-
-/* Index of a position among the tokens of a feed. */
-static size_t index_in_feed(const kvs_feed *feed, size_t position)
-{
-    return position - (feed->session->goal - feed->count);
-}
 
 /* The target of the head at an index of a feed; -1 = none.  Any target gives the likeliest token
  * too. */
@@ -158,7 +190,8 @@ static int32_t target_at(const kvs_feed *feed, size_t index)
     return feed->best ? 0 : -1;
 }
 
-/* Adds up to `left` tokens of a feed to the batch; returns how many. */
+/* Adds up to `left` tokens of a feed to the batch; returns how many.  Sessions whose taps differ run
+ * in different passes. */
 static size_t add_part(kvs_runner *r, const kvs_feed *feed, size_t left)
 {
     kvs_session *s = feed->session;
@@ -166,52 +199,33 @@ static size_t add_part(kvs_runner *r, const kvs_feed *feed, size_t left)
     const size_t count = smaller(smaller(s->goal - past, left), kvsi_state_chunk(&s->state));
     const int scored = feed->logprobs || feed->best;
 
-    if (count == 0)
+    if (count == 0 || (r->parts > 0 && !kvsi_state_same_taps(&s->state, r->states[0])))
         return 0;
     memcpy(r->ids + at, s->ids + past, count * sizeof *r->ids);
     for (size_t t = 0; t < count; t++)
-        r->targets[at + t] = scored ? target_at(feed, index_in_feed(feed, past + t)) : -1;
-    r->feeds[r->parts] = feed;
+        r->targets[at + t] = scored ? target_at(feed, past + t - (s->goal - feed->count)) : -1;
+    r->feeds[r->parts] = *feed;
     r->states[r->parts] = &s->state;
     r->starts[++r->parts] = at + count;
     return count;
 }
 
-static void make_batch(kvs_runner *r, const kvs_feed *feeds, size_t count)
+static void make_batch(kvs_runner *r, const kvsi_feed_list *feeds)
 {
     size_t left = r->pass->limits.tokens;
 
     r->parts = 0;
     r->starts[0] = 0;
-    for (size_t f = 0; f < count && left > 0 && r->parts < r->pass->limits.sequences; f++)
-        left -= add_part(r, &feeds[f], left);
-}
+    for (size_t f = 0; f < feeds->count && left > 0 && r->parts < r->pass->limits.sequences; f++) {
+        const kvs_feed feed = kvsi_feed_at(feeds, f);
 
-/* Copies the results of the head to the feeds. */
-static void copy_scores(const kvs_runner *r)
-{
-    const kvsi_pass *p = r->pass;
-    size_t part = 0;
-
-    for (size_t i = 0; i < p->head_rows; i++) {
-        const size_t row = (size_t)p->host_rows[i];
-        const kvs_feed *feed;
-        size_t index;
-
-        while (row >= r->starts[part + 1])
-            part++;
-        feed = r->feeds[part];
-        index = index_in_feed(feed, feed->session->state.length - (r->starts[part + 1] - row));
-        if (feed->logprobs && feed->targets && feed->targets[index] >= 0)
-            feed->logprobs[index] = -(double)p->host_losses[i];
-        if (feed->best)
-            feed->best[index] = p->host_guesses[i];
+        left -= add_part(r, &feed, left);
     }
 }
 
-kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t count, kvs_err *err)
+kvs_status kvsi_runner_run(kvs_runner *runner, const kvsi_feed_list *feeds, kvs_err *err)
 {
-    for (make_batch(runner, feeds, count); runner->parts > 0; make_batch(runner, feeds, count)) {
+    for (make_batch(runner, feeds); runner->parts > 0; make_batch(runner, feeds)) {
         const kvs_batch batch = {.sequences = runner->parts,
                                  .starts = runner->starts,
                                  .ids = runner->ids,
@@ -219,10 +233,7 @@ kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t cou
 
         TRY(kvsi_pass_load(runner->pass, &batch, runner->states, err));
         kvsi_pass_forward(runner->pass);
-        if (runner->pass->head_rows > 0) {
-            TRY(kvsi_pass_loss(runner->pass, NULL, NULL, err));
-            copy_scores(runner);
-        }
+        TRY(kvsi_score_batch(runner, err));
     }
     return KVS_OK;
 }
@@ -233,20 +244,22 @@ kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t cou
 static kvs_status compute_logits_of_batch(kvs_runner *r, kvs_err *err)
 {
     for (size_t i = 0; i < r->parts; i++)
-        r->outputs[i] = r->feeds[i]->logits;
+        r->outputs[i] = r->feeds[i].logits;
     TRY(kvsi_pass_state_logits(r->pass, r->outputs, r->logits, r->states, r->parts, err));
     r->parts = 0;
     return KVS_OK;
 }
 
-static kvs_status compute_logits(kvs_runner *r, const kvs_feed *feeds, size_t count, kvs_err *err)
+static kvs_status compute_logits(kvs_runner *r, const kvsi_feed_list *feeds, kvs_err *err)
 {
     r->parts = 0;
-    for (size_t f = 0; f < count; f++) {
-        if (!feeds[f].logits || feeds[f].count == 0)
+    for (size_t f = 0; f < feeds->count; f++) {
+        const kvs_feed feed = kvsi_feed_at(feeds, f);
+
+        if (!feed.logits || feed.count == 0)
             continue;
-        r->feeds[r->parts] = &feeds[f];
-        r->states[r->parts++] = &feeds[f].session->state;
+        r->feeds[r->parts] = feed;
+        r->states[r->parts++] = &feed.session->state;
         if (r->parts == r->pass->limits.sequences)
             TRY(compute_logits_of_batch(r, err));
     }
@@ -265,45 +278,57 @@ static void append_ids(const kvs_feed *feed)
         feed->logprobs[i] = 0;
 }
 
-static kvs_status run_feeds(kvs_runner *r, const kvs_feed *feeds, size_t count, kvs_err *err)
+static kvs_status run_feeds(kvs_runner *r, const kvsi_feed_list *feeds, kvs_err *err)
 {
-    for (size_t f = 0; f < count; f++)
-        append_ids(&feeds[f]);
-    TRY(kvsi_runner_run(r, feeds, count, err));
-    return compute_logits(r, feeds, count, err);
+    for (size_t f = 0; f < feeds->count; f++) {
+        const kvs_feed feed = kvsi_feed_at(feeds, f);
+
+        append_ids(&feed);
+    }
+    TRY(kvsi_score_first(r, feeds, err));
+    TRY(kvsi_runner_run(r, feeds, err));
+    return compute_logits(r, feeds, err);
 }
 
 kvs_status kvs_runner_feed(kvs_runner *runner, const kvs_feed *feeds, size_t count, kvs_err *err)
 {
+    kvsi_feed_list list = {.at = feeds, .count = count};
+
     if (count == 0)
         return KVS_OK;
     NEED(feeds);
+    list.size = feeds->size;
+    TRY(check_size(&list, 0, err));
     if (!runner) {
-        NEED(feeds[0].session);
-        runner = feeds[0].session->runner;
+        const kvs_feed first = kvsi_feed_at(&list, 0);
+
+        if (!first.session)
+            return kvsi_fail(err, KVS_E_INVALID, "session is NULL");
+        runner = first.session->runner;
     }
-    TRY(check_feeds(runner, feeds, count, err));
-    return run_feeds(runner, feeds, count, err);
+    TRY(check_feeds(runner, &list, err));
+    return run_feeds(runner, &list, err);
 }
 
 kvs_status kvs_session_feed(kvs_session *session, const int32_t *ids, size_t count, float *logits,
                             kvs_err *err)
 {
     const kvs_feed feed = {
-        .size = sizeof(kvs_feed), .session = session, .ids = ids, .count = count, .logits = logits};
-    const kvs_status st = check_feed(&feed, "", err);
+        .size = sizeof feed, .session = session, .ids = ids, .count = count, .logits = logits};
 
-    return st == KVS_OK ? run_feeds(session->runner, &feed, 1, err) : st;
+    NEED(session);
+    TRY(check_feed(&feed, "", err));
+    return run_feeds(session->runner, &(kvsi_feed_list){&feed, sizeof feed, 1}, err);
 }
 
 kvs_status kvs_session_logits(float *logits, kvs_session *session, kvs_err *err)
 {
-    const kvs_feed feed = {.size = sizeof(kvs_feed),
-                           .session = session,
-                           .count = session->state.length,
-                           .logits = logits};
+    kvs_feed feed = {.size = sizeof feed, .session = session, .logits = logits};
 
-    if (session->state.length == 0)
+    NEED(logits);
+    NEED(session);
+    feed.count = session->state.length;
+    if (feed.count == 0)
         return kvsi_fail(err, KVS_E_INVALID, "an empty session has no logits");
-    return compute_logits(session->runner, &feed, 1, err);
+    return compute_logits(session->runner, &(kvsi_feed_list){&feed, sizeof feed, 1}, err);
 }

@@ -86,6 +86,9 @@ kvs_status kvs_sampler_create(kvs_sampler **out, size_t count, const kvs_samplin
     *out = NULL;
     TRY(kvsi_sized_read(&own, sizeof own, options, "kvs_sampling", err));
     TRY(check(&own, err));
+    if (count < 1 || count > INT32_MAX)
+        return kvsi_fail(err, KVS_E_INVALID, "a sampler of %zu logits, expected 1 to %d", count,
+                         INT32_MAX);
     s = kvsi_alloc(1, sizeof *s);
     if (s) {
         s->options = own;
@@ -138,6 +141,9 @@ static void remember(kvs_sampler *s, int32_t id)
 
 kvs_status kvs_sampler_accept(kvs_sampler *sampler, const int32_t *ids, size_t count, kvs_err *err)
 {
+    NEED(sampler);
+    if (count > 0)
+        NEED(ids);
     for (size_t i = 0; i < count; i++)
         if (ids[i] < 0)
             return kvsi_fail(err, KVS_E_INVALID, "token %zu is id %d, expected at least 0", i,
@@ -280,8 +286,11 @@ static int32_t choose(kvs_sampler *s, const float *logits)
 
 int32_t kvs_sampler_next(kvs_sampler *sampler, const float *logits)
 {
-    const int32_t id = choose(sampler, penalise(sampler, logits));
+    int32_t id;
 
+    if (!sampler || !logits)
+        return -1;
+    id = choose(sampler, penalise(sampler, logits));
     remember(sampler, id);
     sampler->drawn++;
     return id;

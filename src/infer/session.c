@@ -1,4 +1,4 @@
-/* A session: one sequence that is fed, rewound and forked. */
+/* A session: one sequence that is fed, rewound and copied. */
 #include "infer/session.h"
 
 #include "base/memory.h"
@@ -58,6 +58,20 @@ kvs_status kvsi_session_read_options(kvs_session_options *own, const kvs_model *
     return KVS_OK;
 }
 
+kvs_status kvsi_session_check_cache(const kvs_session_options *options, kvsi_dtype cache,
+                                    kvs_err *err)
+{
+    kvsi_dtype wanted;
+
+    if (options->cache == KVS_DTYPE_KEEP)
+        return KVS_OK;
+    TRY(kvsi_cache_type(&wanted, options->cache, err));
+    if (wanted != cache)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "a cache of type %s cannot become one of type %s",
+                         kvsi_dtype_name(cache), kvsi_dtype_name(wanted));
+    return KVS_OK;
+}
+
 kvs_status kvs_session_create(kvs_session **out, const kvs_model *model,
                               const kvs_session_options *options, kvs_err *err)
 {
@@ -86,16 +100,42 @@ void kvs_session_free(kvs_session *session)
 uint64_t kvs_session_bytes(const kvs_model_config *config, const kvs_session_options *options)
 {
     kvs_session_options o = defaults;
+    kvsi_dtype cache;
     size_t tokens;
 
-    if (!config || kvsi_sized_read(&o, sizeof o, options, "kvs_session_options", NULL) != KVS_OK)
+    if (!config || kvsi_sized_read(&o, sizeof o, options, "kvs_session_options", NULL) != KVS_OK ||
+        kvsi_cache_type(&cache, o.cache, NULL) != KVS_OK)
         return 0;
     tokens = o.capacity > 0 ? o.capacity : config->context;
-    return kvsi_state_bytes(config, tokens, o.cache == KVS_DTYPE_F16 ? KVSI_F16 : KVSI_REAL_TYPE) +
-           tokens * sizeof(int32_t);
+    return kvsi_state_bytes(config, tokens, cache) + tokens * sizeof(int32_t);
 }
 
 /* ---- copy and rewind ---- */
+
+/* Whether a session can be rewound to a length, or copied up to it; `what` begins the message. */
+static kvs_status check_length(const kvsi_state *state, size_t length, const char *what,
+                               kvs_err *err)
+{
+    if (length > state->length)
+        return kvsi_fail(err, KVS_E_INVALID, "cannot %s %zu tokens, there are %zu", what, length,
+                         state->length);
+    if (length > 0 && length < state->length && length < kvsi_state_earliest(state))
+        return kvsi_fail(err, KVS_E_LIMIT,
+                         "cannot %s %zu tokens: of %zu, a sliding window of %zu leaves "
+                         "enough to go back to 0, or to %zu and more",
+                         what, length, state->length, state->config->sliding_window,
+                         kvsi_state_earliest(state));
+    return KVS_OK;
+}
+
+/* Feeds the ids up to `length` again that are not in the state. */
+static kvs_status complete(kvs_session *s, size_t length, kvs_err *err)
+{
+    const kvs_feed again = {.size = sizeof again, .session = s};
+
+    s->goal = length;
+    return kvsi_runner_run(s->runner, &(kvsi_feed_list){&again, sizeof again, 1}, err);
+}
 
 kvs_status kvs_session_copy(kvs_session **out, const kvs_session *session, size_t length,
                             const kvs_session_options *options, kvs_err *err)
@@ -112,16 +152,21 @@ kvs_status kvs_session_copy(kvs_session **out, const kvs_session *session, size_
     NEED(session);
     from = &session->state;
     TRY(kvsi_session_read_options(&o, from->model, options, err));
+    TRY(kvsi_session_check_cache(&o, from->cache, err));
+    length = length == SIZE_MAX ? from->length : length;
+    TRY(check_length(from, length, "copy", err));
     capacity = o.capacity > 0 ? o.capacity : from->capacity;
-    if (capacity < from->length)
-        return kvsi_fail(err, KVS_E_LIMIT, "a copy for %zu tokens of a session that has %zu",
-                         capacity, from->length);
+    if (capacity < length)
+        return kvsi_fail(err, KVS_E_LIMIT, "a copy of %zu tokens in a session for %zu", length,
+                         capacity);
     runner = o.runner ? o.runner : session->owns_runner ? NULL : session->runner;
     TRY_OUT(kvsi_session_create(&copy, from->model, runner, capacity, from->cache, err));
-    kvsi_state_copy(&copy->state, from);
-    memcpy(copy->ids, session->ids, from->length * sizeof *session->ids);
-    if (length != SIZE_MAX)
-        TRY_OUT(kvs_session_rewind(copy, length, err));
+    TRY_OUT(kvsi_state_copy_taps(&copy->state, from, err));
+    if (length > 0) {
+        kvsi_state_copy(&copy->state, from, length);
+        memcpy(copy->ids, session->ids, length * sizeof *session->ids);
+        TRY_OUT(complete(copy, length, err));
+    }
     *out = copy;
     copy = NULL;
 out:
@@ -131,57 +176,59 @@ out:
 
 void kvs_session_reset(kvs_session *session)
 {
-    kvsi_state_reset(&session->state);
+    if (session)
+        kvsi_state_reset(&session->state);
 }
 
 size_t kvs_session_earliest(const kvs_session *session)
 {
-    return kvsi_state_earliest(&session->state);
+    return session ? kvsi_state_earliest(&session->state) : 0;
 }
 
 kvs_status kvs_session_rewind(kvs_session *session, size_t length, kvs_err *err)
 {
-    kvsi_state *state = &session->state;
-    const kvs_feed again = {.size = sizeof(kvs_feed), .session = session};
+    kvsi_state *state;
 
-    if (length > state->length)
-        return kvsi_fail(err, KVS_E_INVALID, "cannot rewind to %zu tokens, there are %zu", length,
-                         state->length);
+    NEED(session);
+    state = &session->state;
+    TRY(check_length(state, length, "rewind to", err));
     if (length == state->length)
         return KVS_OK;
     if (length == 0) {
         kvs_session_reset(session);
         return KVS_OK;
     }
-    if (length < kvsi_state_earliest(state))
-        return kvsi_fail(err, KVS_E_LIMIT,
-                         "cannot rewind to %zu tokens: of %zu, a sliding window of %zu leaves "
-                         "enough to go back to 0, or to %zu and more",
-                         length, state->length, state->config->sliding_window,
-                         kvsi_state_earliest(state));
     kvsi_state_cut(state, length);
-    session->goal = length;
-    return kvsi_runner_run(session->runner, &again, 1, err);
+    return complete(session, length, err);
+}
+
+/* ---- taps ---- */
+
+kvs_status kvs_session_set_taps(kvs_session *session, size_t layer, unsigned target, size_t head,
+                                const double *taps, kvs_err *err)
+{
+    NEED(session);
+    return kvsi_state_set_taps(&session->state, layer, target, head, taps, err);
 }
 
 /* ---- getters ---- */
 
 const kvs_model *kvs_session_get_model(const kvs_session *session)
 {
-    return session->state.model;
+    return session ? session->state.model : NULL;
 }
 
 size_t kvs_session_length(const kvs_session *session)
 {
-    return session->state.length;
+    return session ? session->state.length : 0;
 }
 
 size_t kvs_session_capacity(const kvs_session *session)
 {
-    return session->state.capacity;
+    return session ? session->state.capacity : 0;
 }
 
 const int32_t *kvs_session_ids(const kvs_session *session)
 {
-    return session->ids;
+    return session ? session->ids : NULL;
 }

@@ -16,10 +16,12 @@ struct kvs_runner {
 
     /* the batch of one pass, part by part */
     size_t parts;
-    const kvs_feed **feeds; /* [sequences] */
+    kvs_feed *feeds;        /* [sequences] */
     kvsi_state **states;    /* [sequences] */
     size_t *starts;         /* [sequences + 1] */
     int32_t *ids, *targets; /* [tokens] */
+
+    int32_t *rows, *row_targets; /* [tokens] rows that go through the head once more */
 };
 
 struct kvs_session {
@@ -30,14 +32,32 @@ struct kvs_session {
     size_t goal;  /* the length to reach; ids up to it are valid */
 };
 
+/* The feeds of a caller, whose struct may have another size than ours. */
+typedef struct kvsi_feed_list {
+    const void *at;
+    size_t size, count; /* bytes per feed, feeds */
+} kvsi_feed_list;
+
+kvs_feed kvsi_feed_at(const kvsi_feed_list *feeds, size_t index);
+
 /* Runs passes until every session has reached its goal. */
-kvs_status kvsi_runner_run(kvs_runner *runner, const kvs_feed *feeds, size_t count, kvs_err *err);
+kvs_status kvsi_runner_run(kvs_runner *runner, const kvsi_feed_list *feeds, kvs_err *err);
 
 /* Reads the caller's options over the defaults; its runner must be one of the model. */
 kvs_status kvsi_session_read_options(kvs_session_options *own, const kvs_model *model,
                                      const kvs_session_options *options, kvs_err *err);
+/* Fails if the options ask for another type than the cache of a copied or loaded session has. */
+kvs_status kvsi_session_check_cache(const kvs_session_options *options, kvsi_dtype cache,
+                                    kvs_err *err);
 /* An empty session; `runner` NULL = create one for it. */
 kvs_status kvsi_session_create(kvs_session **out, const kvs_model *model, kvs_runner *runner,
                                size_t capacity, kvsi_dtype cache, kvs_err *err);
+
+/* ---- results for each token: feed_results.c ---- */
+
+/* Before the first pass: the log-probability of the first token of each feed. */
+kvs_status kvsi_score_first(kvs_runner *runner, const kvsi_feed_list *feeds, kvs_err *err);
+/* After each pass: everything that the feeds of the batch ask for. */
+kvs_status kvsi_score_batch(kvs_runner *runner, kvs_err *err);
 
 #endif

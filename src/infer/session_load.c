@@ -17,6 +17,7 @@ typedef struct saved {
     kvsi_safetensors *file;
     json_t *about;
     size_t length, capacity, sliding_first;
+    size_t last_of_many; /* 0 or 1; 0 if the file does not say */
     kvsi_dtype cache;
     const char *checksum, *weights; /* in `about` */
 } saved;
@@ -57,6 +58,7 @@ static kvs_status read_about(saved *f, kvs_err *err)
     TRY(kvsi_json_get_size(&f->length, f->about, "length", f->path, err));
     TRY(kvsi_json_get_size(&f->capacity, f->about, "capacity", f->path, err));
     TRY(kvsi_json_get_size(&f->sliding_first, f->about, "sliding_first", f->path, err));
+    TRY(kvsi_json_get_size(&f->last_of_many, f->about, "last_of_many", f->path, err));
     TRY(kvsi_json_get_text(&f->checksum, f->about, "checksum", f->path, err));
     return kvsi_json_get_text(&f->weights, f->about, "weights", f->path, err);
 }
@@ -234,6 +236,7 @@ kvs_status kvs_session_load(kvs_session **out, const kvs_model *model, const cha
     TRY_OUT(kvsi_safetensors_open(&f.file, path, err));
     TRY_OUT(read_about(&f, err));
     TRY_OUT(check_model(&f, model, err));
+    TRY_OUT(kvsi_session_check_cache(&o, f.cache, err));
     TRY_OUT(kvsi_session_create(&s, model, o.runner, o.capacity > 0 ? o.capacity : f.capacity,
                                 f.cache, err));
     if (f.length > s->state.capacity) {
@@ -247,6 +250,7 @@ kvs_status kvs_session_load(kvs_session **out, const kvs_model *model, const cha
                        f.sliding_first, f.length, s->state.capacity);
         goto out;
     }
+    s->state.last_of_many = f.last_of_many != 0;
     TRY_OUT(read_tensors(s, &f, err));
     *out = s;
     s = NULL;

@@ -31,12 +31,12 @@ static kvs_status describe(char **out, const kvs_session *s, const char *checksu
     kvs_status st;
 
     TRY_OUT(kvsi_session_weights(weights, state->model, err));
-    about =
-        json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:o}", "format", KVSI_SESSION_FORMAT,
-                  "version", KVSI_SESSION_VERSION, "cache", kvsi_dtype_name(state->cache), "length",
-                  (json_int_t)state->length, "capacity", (json_int_t)state->capacity,
-                  "sliding_first", (json_int_t)state->sliding_first, "checksum", checksum,
-                  "weights", weights, "config", kvsi_hf_config_to_json(state->config));
+    about = json_pack(
+        "{s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:s, s:s, s:o}", "format", KVSI_SESSION_FORMAT,
+        "version", KVSI_SESSION_VERSION, "cache", kvsi_dtype_name(state->cache), "length",
+        (json_int_t)state->length, "capacity", (json_int_t)state->capacity, "sliding_first",
+        (json_int_t)state->sliding_first, "last_of_many", (json_int_t)(state->last_of_many != 0),
+        "checksum", checksum, "weights", weights, "config", kvsi_hf_config_to_json(state->config));
     TRY_OUT(kvsi_json_dump(&text, about, JSON_COMPACT, "the description of a session", err));
     *out = kvsi_strdup(text);
     if (!*out)
@@ -110,6 +110,10 @@ kvs_status kvs_session_save(const kvs_session *session, const char *path, kvs_er
     image m = {0};
     kvs_status st;
 
+    NEED(session);
+    NEED(path);
+    if (session->state.taps)
+        return kvsi_fail(err, KVS_E_UNSUPPORTED, "a session with taps of its own cannot be saved");
     TRY_OUT(allocate_image(&m, session, err));
     TRY_OUT(fill_image(&m, session, err));
     st = kvsi_safetensors_write(path, m.tensors, m.count, err);

@@ -123,6 +123,7 @@ static void advance(kvsi_pass *p, kvsi_state *state, const kvsi_span *span)
         return;
     p->context.ops->copy(&p->context, state->last, p->normed + (span->start + span->len - 1) * dim,
                          dim * sizeof *state->last);
+    state->last_of_many = kvsi_pass_has_many(p);
     state->length += span->len;
 }
 
@@ -200,7 +201,8 @@ static kvsi_loss count_loss(const kvsi_pass *p)
     return loss;
 }
 
-/* Losses, guesses and, with gradients, the backward pass of the head. */
+/* Losses, guesses and, with gradients, the backward pass of the head.  The results of sessions do
+ * not depend on which other rows have a target. */
 static void run_head(kvsi_pass *p, real *gradients)
 {
     const kvs_model *m = p->model;
@@ -217,6 +219,7 @@ static void run_head(kvsi_pass *p, real *gradients)
         .n = p->tokens,
         .d_x = gradients ? p->d_normed : NULL,
         .d_w = head_gradient(p, gradients),
+        .many = p->states[0] && kvsi_pass_has_many(p),
     };
 
     prepare_head(p);
@@ -263,17 +266,75 @@ static size_t head_logits(kvsi_pass *p, real *scratch, const int32_t *rows, size
     return w.rows;
 }
 
-kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *const *host_logits, real *scratch,
-                                  kvsi_state *const *states, size_t count, kvs_err *err)
+void kvsi_pass_load_last(kvsi_pass *pass, kvsi_state *const *states, size_t count)
 {
     const size_t dim = pass->model->config.dim;
     kvsi_context *k = &pass->context;
+
+    for (size_t i = 0; i < count; i++)
+        k->ops->copy(k, pass->normed + i * dim, states[i]->last, dim * sizeof *pass->normed);
+}
+
+kvs_status kvsi_pass_score(kvsi_pass *pass, const int32_t *rows, const int32_t *targets,
+                           size_t count, int many, kvs_err *err)
+{
+    const kvsi_matrix w = kvsi_pass_head(pass);
+    kvsi_context *k = &pass->context;
+    const kvsi_head head = {
+        .x = pass->normed,
+        .w = &w,
+        .rows = pass->rows,
+        .targets = pass->targets,
+        .count = count,
+        .row_loss = pass->losses,
+        .row_guess = pass->guesses,
+        .n = pass->limits.tokens,
+        .many = many,
+    };
+
+    prepare_head(pass);
+    k->ops->upload(k, pass->rows, rows, count * sizeof *rows);
+    k->ops->upload(k, pass->targets, targets, count * sizeof *targets);
+    k->ops->head_loss(k, &head);
+    k->ops->download(k, pass->host_losses, pass->losses, count * sizeof *pass->losses);
+    return kvsi_sync(k, err);
+}
+
+kvs_status kvsi_pass_top(kvsi_pass *pass, const int32_t *rows, size_t count, size_t top, int many,
+                         kvs_err *err)
+{
+    const kvsi_matrix w = kvsi_pass_head(pass);
+    kvsi_context *k = &pass->context;
+    const kvsi_head_top head = {
+        .x = pass->normed,
+        .w = &w,
+        .rows = pass->rows,
+        .count = count,
+        .n = pass->limits.tokens,
+        .top = top,
+        .ids = pass->top_ids,
+        .logprobs = pass->top_logprobs,
+        .many = many,
+    };
+
+    prepare_head(pass);
+    k->ops->upload(k, pass->rows, rows, count * sizeof *rows);
+    k->ops->head_top(k, &head);
+    k->ops->download(k, pass->host_top_ids, pass->top_ids, count * top * sizeof *pass->top_ids);
+    k->ops->download(k, pass->host_top_logprobs, pass->top_logprobs,
+                     count * top * sizeof *pass->top_logprobs);
+    return kvsi_sync(k, err);
+}
+
+kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *const *host_logits, real *scratch,
+                                  kvsi_state *const *states, size_t count, kvs_err *err)
+{
+    kvsi_context *k = &pass->context;
     size_t logits;
 
-    for (size_t i = 0; i < count; i++) {
-        k->ops->copy(k, pass->normed + i * dim, states[i]->last, dim * sizeof *pass->normed);
+    kvsi_pass_load_last(pass, states, count);
+    for (size_t i = 0; i < count; i++)
         pass->host_rows[i] = (int32_t)i;
-    }
     logits = head_logits(pass, scratch, pass->host_rows, count);
     for (size_t i = 0; i < count; i++)
         k->ops->download(k, host_logits[i], scratch + i * logits, logits * sizeof *scratch);

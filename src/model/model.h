@@ -69,6 +69,16 @@ kvs_status kvsi_model_put(kvs_model *model, const kvsi_parameter *p, size_t firs
 kvs_status kvsi_model_set(kvs_model *model, const kvsi_parameter *p, const void *float32,
                           kvs_err *err);
 
+/* ---- taps: taps.c ---- */
+
+/* Checks that a head of a target of the shift exists. */
+kvs_status kvsi_check_shifted_head(const kvs_model_config *config, size_t layer, unsigned target,
+                                   size_t head, kvs_err *err);
+/* The effective taps of a target in one layer, all heads: [heads, head_size, window + 1], oldest
+ * first, as parameters of the form `channel`.  Form data has none. */
+kvs_status kvsi_layer_taps(real *out, const kvs_model *model, size_t layer, unsigned target,
+                           kvs_err *err);
+
 /* ---- parameters that are sharded over ranks: sharded.c ---- */
 
 /* Points the tensors of a block at `values`, which holds the whole block. */

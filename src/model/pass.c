@@ -42,6 +42,9 @@ static kvs_status check_batch(const kvsi_pass *p, const kvs_batch *b, kvsi_state
                          b->sequences, p->limits.sequences);
     for (size_t s = 0; s < b->sequences; s++)
         TRY(check_sequence(p, b, s, states ? states[s] : NULL, err));
+    for (size_t s = 1; states && s < b->sequences; s++)
+        if (!kvsi_state_same_taps(states[s], states[0]))
+            return kvsi_fail(err, KVS_E_INVALID, "sequence %zu has other taps than sequence 0", s);
     if (b->starts[b->sequences] - b->starts[0] > p->limits.tokens)
         return kvsi_fail(err, KVS_E_LIMIT, "a batch of %zu tokens, planned for %zu",
                          b->starts[b->sequences] - b->starts[0], p->limits.tokens);

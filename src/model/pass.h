@@ -45,6 +45,7 @@ typedef struct kvsi_layer_memory {
 typedef struct kvsi_pass_limits {
     size_t tokens, sequences;
     size_t head_rows; /* most rows whose logits or losses are computed at once */
+    size_t top;       /* most tokens, over all rows, that kvsi_pass_top finds at once */
     int training;
     int recompute; /* training: keep only the input of each layer and recompute the rest */
     int f16; /* sequences without a state: round keys and values to F16, as an F16 cache would */
@@ -74,6 +75,8 @@ typedef struct kvsi_pass {
     int32_t *ids, *positions;          /* [n] */
     int32_t *rows, *targets, *guesses; /* [head_rows] */
     real *losses;                      /* [head_rows] */
+    int32_t *top_ids;                  /* [limits.top] */
+    real *top_logprobs;                /* [limits.top] */
 
     unsigned char *host; /* `layers` and all host memory below is in it */
 
@@ -84,6 +87,8 @@ typedef struct kvsi_pass {
     int32_t *host_positions, *host_rows, *host_targets, *host_guesses;
     uint8_t *host_scored;
     real *host_losses;
+    int32_t *host_top_ids;
+    real *host_top_logprobs;
 
     int dropout_on;
     uint64_t dropout_seed, dropout_number;
@@ -107,7 +112,7 @@ void kvsi_pass_free(kvsi_pass *pass);
 void kvsi_pass_set_dropout(kvsi_pass *pass, int on, uint64_t seed, uint64_t number);
 
 /* Rows with a target go through the head.  `states`, if not NULL, has one state per sequence, all
- * different.  On failure nothing has changed. */
+ * different and with the same taps.  On failure nothing has changed. */
 kvs_status kvsi_pass_load(kvsi_pass *pass, const kvs_batch *batch, kvsi_state *const *states,
                           kvs_err *err);
 void kvsi_pass_forward(kvsi_pass *pass); /* advances the states */
@@ -132,6 +137,29 @@ kvs_status kvsi_pass_logits(kvsi_pass *pass, real *host_logits, real *scratch, c
  * limits), each to its own row of host memory.  Overwrites the loaded batch. */
 kvs_status kvsi_pass_state_logits(kvsi_pass *pass, real *const *host_logits, real *scratch,
                                   kvsi_state *const *states, size_t count, kvs_err *err);
+
+/* ---- rows of the loaded batch, or the last rows of states ----
+ *
+ * `many`: the rows were computed in a pass of more than KVSI_FEW_ROWS tokens, and go through the
+ * head in the same way: a result then has the same bits whatever else is asked for.  Rows of smaller
+ * passes must be asked for at most KVSI_FEW_ROWS at a time. */
+
+static inline int kvsi_pass_has_many(const kvsi_pass *pass)
+{
+    return pass->tokens > KVSI_FEW_ROWS;
+}
+
+/* Replaces rows 0 to count-1 of the batch's output by the last rows of states; `count` is at most
+ * head_rows and tokens of the limits.  Afterwards only the calls below may follow. */
+void kvsi_pass_load_last(kvsi_pass *pass, kvsi_state *const *states, size_t count);
+/* host_losses[count] = -log p(targets[i] | the tokens up to rows[i]); count <= limits.head_rows. */
+kvs_status kvsi_pass_score(kvsi_pass *pass, const int32_t *rows, const int32_t *targets,
+                           size_t count, int many, kvs_err *err);
+/* host_top_ids[count, top] = the `top` best tokens after each row, host_top_logprobs their
+ * log-probabilities.  count <= limits.head_rows, count * top <= limits.top, top at least 1 and at
+ * most the number of logits. */
+kvs_status kvsi_pass_top(kvsi_pass *pass, const int32_t *rows, size_t count, size_t top, int many,
+                         kvs_err *err);
 
 /* ---- shared by forward.c, backward.c and src/lens ---- */
 

@@ -84,9 +84,17 @@ static kvsi_shift shift_of(const kvsi_pass *p, size_t layer, unsigned target, pt
 {
     const kvs_model_config *c = &p->model->config;
     kvsi_shift shift = {.form = c->shift.form, .window = c->shift.window};
+    const real *taps;
 
     if (!(c->shift.targets & target))
         return (kvsi_shift){0};
+    taps =
+        p->sequences > 0 && p->states[0] ? kvsi_state_taps_of(p->states[0], layer, target) : NULL;
+    if (taps) {
+        shift.form = KVSI_SHIFT_CHANNEL;
+        shift.parameters = taps;
+        return shift;
+    }
     shift.parameters = at_offset(p, offset);
     if (gradients && offset != KVSI_ABSENT)
         shift.gradient = kvsi_pass_gradient(p, gradients, offset);

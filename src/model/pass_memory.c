@@ -55,6 +55,14 @@ static size_t up_width(const kvs_model_config *c)
     return c->no_mlp ? 0 : c->body == KVSI_BODY_GPT2 ? c->ffn : 2 * c->ffn;
 }
 
+/* Sessions may have taps of their own, which take the form `channel`. */
+static size_t shift_params(const kvs_model_config *c, size_t head_size, int training)
+{
+    const kvsi_shift_form form = training ? c->shift.form : KVSI_SHIFT_CHANNEL;
+
+    return kvsi_form_get(form)->params(c->shift.window, head_size);
+}
+
 static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_limits *limits)
 {
     const kvsi_layer_shape most = largest_layer(c);
@@ -69,7 +77,7 @@ static kvsi_limits backend_limits(const kvs_model_config *c, const kvsi_pass_lim
         .head_size = most.head_size,
         .ffn = c->ffn,
         .vocab = kvsi_pass_logit_count(c),
-        .shift_params = kvsi_form_get(c->shift.form)->params(c->shift.window, most.head_size),
+        .shift_params = shift_params(c, most.head_size, limits->training),
         .training = limits->training,
     };
 }
@@ -142,6 +150,8 @@ static size_t lay_out(kvsi_pass *p, kvsi_layer_memory *layers, unsigned char *bl
     p->targets = take(&w, rows, sizeof *p->targets);
     p->guesses = take(&w, rows, sizeof *p->guesses);
     p->losses = take(&w, rows, sizeof *p->losses);
+    p->top_ids = take(&w, p->limits.top, sizeof *p->top_ids);
+    p->top_logprobs = take(&w, p->limits.top, sizeof *p->top_logprobs);
     p->context.workspace_bytes = p->context.ops->workspace_bytes(&limits, p->context.threads);
     p->context.workspace = take(&w, p->context.workspace_bytes, 1);
     return w.at;
@@ -162,6 +172,8 @@ static size_t lay_out_host(kvsi_pass *p, unsigned char *block)
     p->host_guesses = take(&w, rows, sizeof *p->host_guesses);
     p->host_scored = take(&w, rows, sizeof *p->host_scored);
     p->host_losses = take(&w, rows, sizeof *p->host_losses);
+    p->host_top_ids = take(&w, p->limits.top, sizeof *p->host_top_ids);
+    p->host_top_logprobs = take(&w, p->limits.top, sizeof *p->host_top_logprobs);
     return w.at;
 }
 

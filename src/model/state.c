@@ -166,6 +166,7 @@ void kvsi_state_release(kvsi_state *state)
     c->ops->release(c, state->tail_k);
     c->ops->release(c, state->tail_v);
     c->ops->release(c, state->last);
+    kvsi_state_release_taps(state);
     kvsi_free(state->places);
     *state = (kvsi_state){0};
 }
@@ -387,17 +388,23 @@ int kvsi_state_part_at(kvsi_state_part *out, const kvsi_state *state, size_t ind
     return 1;
 }
 
-void kvsi_state_copy(kvsi_state *to, const kvsi_state *from)
+void kvsi_state_copy(kvsi_state *to, const kvsi_state *from, size_t length)
 {
     kvsi_context c = to->model->context;
+    kvsi_state prefix = *from; /* borrows everything */
     kvsi_state_part source, target;
 
-    to->length = from->length;
+    if (length < from->length)
+        prefix.length = start_before(from, length);
+    to->length = prefix.length;
     to->sliding_first = from->sliding_first;
-    for (size_t i = 0; kvsi_state_part_at(&source, from, i); i++) {
+    to->last_of_many = from->last_of_many;
+    for (size_t i = 0; kvsi_state_part_at(&source, &prefix, i); i++) {
         kvsi_state_part_at(&target, to, i);
         for (size_t s = 0; source.data && s < source.strips; s++)
             c.ops->copy(&c, target.data + s * target.stride, source.data + s * source.stride,
                         source.strip);
     }
+    if (length < from->length && to->config->shift.targets)
+        restore_tails(to, to->length / KVSI_SNAPSHOT);
 }

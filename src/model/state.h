@@ -25,6 +25,8 @@ typedef struct kvsi_state_place {
     size_t cache, tail_q, tail_k, tail_v;
 } kvsi_state_place;
 
+typedef struct kvsi_state_taps kvsi_state_taps; /* state_taps.c */
+
 typedef struct kvsi_state {
     const kvs_model *model;         /* borrowed */
     const kvs_model_config *config; /* the model's */
@@ -38,6 +40,8 @@ typedef struct kvsi_state {
                                        NULL = not shifted */
     kvsi_state_place *places;       /* [layers + 1]; the last one is the end */
     real *last;                     /* [dim] the last token's output after the final norm */
+    int last_of_many;      /* it was computed in a pass of more than KVSI_FEW_ROWS tokens */
+    kvsi_state_taps *taps; /* taps of its own; NULL = the model's */
 } kvsi_state;
 
 /* The cache type for a public type name. */
@@ -83,7 +87,24 @@ typedef struct kvsi_state_part {
 
 /* The index-th tensor of the state's contents; returns 0 past the end. */
 int kvsi_state_part_at(kvsi_state_part *out, const kvsi_state *state, size_t index);
-/* The capacity of `to` must be at least the length of `from`. */
-void kvsi_state_copy(kvsi_state *to, const kvsi_state *from);
+/* Copies the first `length` tokens of a state to an empty one, or, if these are not all, as many as
+ * kvsi_state_cut() would leave: the caller must feed the missing tokens again.  The limits of
+ * kvsi_state_cut() hold for `length`; the capacity of `to` must be at least that. */
+void kvsi_state_copy(kvsi_state *to, const kvsi_state *from, size_t length);
+
+/* ---- taps of its own: state_taps.c ---- */
+
+/* Replaces the taps of one head, oldest first; NULL = the model's again.  The state must be empty.
+ * On failure nothing has changed. */
+kvs_status kvsi_state_set_taps(kvsi_state *state, size_t layer, unsigned target, size_t head,
+                               const double *taps, kvs_err *err);
+/* `to` must have none. */
+kvs_status kvsi_state_copy_taps(kvsi_state *to, const kvsi_state *from, kvs_err *err);
+/* Whether one pass can run both. */
+int kvsi_state_same_taps(const kvsi_state *x, const kvsi_state *y);
+/* All taps of one target of a layer, in backend memory, as parameters of the form `channel`; NULL =
+ * the model's. */
+const real *kvsi_state_taps_of(const kvsi_state *state, size_t layer, unsigned target);
+void kvsi_state_release_taps(kvsi_state *state);
 
 #endif

@@ -10,8 +10,8 @@
 
 /* ---- the params of one head ----------------------------------------------------------------- */
 
-static kvs_status check_head(const kvs_model_config *config, size_t layer, unsigned target,
-                             size_t head, kvs_err *err)
+kvs_status kvsi_check_shifted_head(const kvs_model_config *config, size_t layer, unsigned target,
+                                   size_t head, kvs_err *err)
 {
     kvsi_layer_shape shape;
     size_t heads;
@@ -43,12 +43,12 @@ static const kvsi_parameter *find_tensor(const kvs_model *model, size_t layer, u
     return kvsi_layout_find(&model->layout, name);
 }
 
-/* The `each` parameters of a head, newly allocated (kvsi_free); form hard has none. */
-static kvs_status read_head(real **out, const kvs_model *model, size_t layer, unsigned target,
-                            size_t head, size_t each, kvs_err *err)
+/* `count` parameters from `first` on, newly allocated (kvsi_free); form hard has none. */
+static kvs_status read_heads(real **out, const kvs_model *model, size_t layer, unsigned target,
+                             size_t first, size_t count, kvs_err *err)
 {
     const kvsi_parameter *tensor = find_tensor(model, layer, target);
-    real *params = kvsi_alloc(each, sizeof *params);
+    real *params = kvsi_alloc(count, sizeof *params);
     float *all = tensor ? kvsi_alloc(tensor->count, sizeof *all) : NULL;
     kvs_status st = KVS_OK;
 
@@ -59,8 +59,8 @@ static kvs_status read_head(real **out, const kvs_model *model, size_t layer, un
     }
     if (tensor) {
         TRY_OUT(kvs_model_read_tensor(all, tensor->count, model, tensor->name, err));
-        for (size_t i = 0; i < each; i++)
-            params[i] = (real)all[head * each + i];
+        for (size_t i = 0; i < count; i++)
+            params[i] = (real)all[first + i];
     }
     *out = params;
     params = NULL;
@@ -90,19 +90,19 @@ kvs_status kvs_model_taps(double *taps, double *spread, const kvs_model *model, 
     const kvsi_shift_config *shift;
     const kvsi_form *form;
     real *params = NULL, *channels = NULL;
-    size_t head_size;
+    size_t head_size, each;
     kvs_status st;
 
     NEED(taps);
     NEED(model);
     shift = &model->config.shift;
     form = kvsi_form_get(shift->form);
-    TRY_OUT(check_head(&model->config, layer, target, head, err));
+    TRY_OUT(kvsi_check_shifted_head(&model->config, layer, target, head, err));
     if (shift->form == KVSI_SHIFT_DATA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form 'data' has no fixed taps");
     head_size = kvsi_layer_shape_of(&model->config, layer).head_size;
-    TRY_OUT(read_head(&params, model, layer, target, head, form->params(shift->window, head_size),
-                      err));
+    each = form->params(shift->window, head_size);
+    TRY_OUT(read_heads(&params, model, layer, target, head * each, each, err));
     channels = kvsi_alloc((shift->window + 1) * head_size, sizeof *channels);
     if (!channels) {
         st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the taps of layer %zu", layer);
@@ -122,6 +122,35 @@ out:
     return st;
 }
 
+kvs_status kvsi_layer_taps(real *out, const kvs_model *model, size_t layer, unsigned target,
+                           kvs_err *err)
+{
+    const kvsi_shift_config *shift = &model->config.shift;
+    const kvsi_form *form = kvsi_form_get(shift->form);
+    const kvsi_layer_shape shape = kvsi_layer_shape_of(&model->config, layer);
+    const size_t size = shape.head_size, number = shift->window + 1;
+    const size_t heads = target == KVS_SHIFT_Q ? shape.heads : shape.kv_heads;
+    const size_t each = form->params(shift->window, size);
+    real *params = NULL, *taps = kvsi_alloc(number * size, sizeof *taps);
+    kvs_status st;
+
+    if (!taps) {
+        st = kvsi_fail(err, KVS_E_NOMEM, "out of memory for the taps of layer %zu", layer);
+        goto out;
+    }
+    TRY_OUT(read_heads(&params, model, layer, target, 0, heads * each, err));
+    for (size_t h = 0; h < heads; h++) {
+        form->taps(taps, params + h * each, shift->window, size);
+        for (size_t i = 0; i < size; i++)
+            for (size_t j = 0; j < number; j++)
+                out[(h * size + i) * number + j] = taps[j * size + i];
+    }
+out:
+    kvsi_free(taps);
+    kvsi_free(params);
+    return st;
+}
+
 kvs_status kvs_model_gate_length(double *length, const kvs_model *model, size_t layer,
                                  unsigned target, size_t head, kvs_err *err)
 {
@@ -133,11 +162,11 @@ kvs_status kvs_model_gate_length(double *length, const kvs_model *model, size_t 
     NEED(length);
     NEED(model);
     dim = model->config.dim;
-    TRY_OUT(check_head(&model->config, layer, target, head, err));
+    TRY_OUT(kvsi_check_shifted_head(&model->config, layer, target, head, err));
     if (model->config.shift.form != KVSI_SHIFT_DATA)
         return kvsi_fail(err, KVS_E_UNSUPPORTED, "shift form '%s' has no gate vector",
                          kvsi_shift_form_name(model->config.shift.form));
-    TRY_OUT(read_head(&w, model, layer, target, head, dim, err));
+    TRY_OUT(read_heads(&w, model, layer, target, head * dim, dim, err));
     for (size_t i = 0; i < dim; i++)
         squares += (double)w[i] * (double)w[i];
     *length = sqrt(squares);

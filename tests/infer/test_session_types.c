@@ -393,13 +393,19 @@ static void both_types_share_a_pass(void **state)
         assert_int_equal(kvs_session_feed(s[i], f->ids, 90, alone[i], NULL), KVS_OK);
         kvs_session_reset(s[i]);
     }
-    assert_int_equal(
-        kvs_runner_feed(
-            runner,
-            (kvs_feed[]){{.session = s[0], .ids = f->ids, .count = 90, .logits = together[0]},
-                         {.session = s[1], .ids = f->ids, .count = 90, .logits = together[1]}},
-            2, NULL),
-        KVS_OK);
+    assert_int_equal(kvs_runner_feed(runner,
+                                     (kvs_feed[]){{.size = sizeof(kvs_feed),
+                                                   .session = s[0],
+                                                   .ids = f->ids,
+                                                   .count = 90,
+                                                   .logits = together[0]},
+                                                  {.size = sizeof(kvs_feed),
+                                                   .session = s[1],
+                                                   .ids = f->ids,
+                                                   .count = 90,
+                                                   .logits = together[1]}},
+                                     2, NULL),
+                     KVS_OK);
     assert_memory_equal(alone, together, sizeof alone);
     kvs_session_free(s[0]);
     kvs_session_free(s[1]);

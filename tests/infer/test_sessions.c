@@ -310,13 +310,19 @@ static void threads_give_the_same_bits(void **state)
         kvs_session_logits(logits[run][1], first, NULL);
         assert_int_equal(kvs_session_copy(&second, first, SIZE_MAX, NULL, NULL), KVS_OK);
         kvs_session_feed(second, ids, 3, logits[run][2], NULL);
-        assert_int_equal(
-            kvs_runner_feed(
-                runner,
-                (kvs_feed[]){{.session = first, .ids = ids, .count = 2, .logits = logits[run][3]},
-                             {.session = second, .ids = ids, .count = 1, .logits = logits[run][4]}},
-                2, NULL),
-            KVS_OK);
+        assert_int_equal(kvs_runner_feed(runner,
+                                         (kvs_feed[]){{.size = sizeof(kvs_feed),
+                                                       .session = first,
+                                                       .ids = ids,
+                                                       .count = 2,
+                                                       .logits = logits[run][3]},
+                                                      {.size = sizeof(kvs_feed),
+                                                       .session = second,
+                                                       .ids = ids,
+                                                       .count = 1,
+                                                       .logits = logits[run][4]}},
+                                         2, NULL),
+                         KVS_OK);
         kvs_session_free(first);
         kvs_session_free(second);
         kvs_runner_free(runner);
@@ -468,7 +474,7 @@ static void bad_rewinds_and_forks_are_refused(void **state)
                                                              .capacity = 499},
                                       &err),
                      KVS_E_LIMIT);
-    assert_string_equal(err.message, "a copy for 499 tokens of a session that has 500");
+    assert_string_equal(err.message, "a copy of 500 tokens in a session for 499");
     assert_null(copy);
     assert_int_equal(kvs_session_copy(&copy, s, SIZE_MAX,
                                       &(kvs_session_options){.size = sizeof(kvs_session_options),

@@ -347,8 +347,16 @@ static void head_by_hand(void **state)
     const kvsi_matrix matrix = {KVSI_REAL_TYPE, 3, 1, w, NULL, 0, 0, NULL};
     const kvsi_matrix none = {KVSI_REAL_TYPE, 3, 3, NULL, NULL, 0, 0, NULL};
     const int32_t rows[] = {1, 1}, targets[] = {0, 2};
-    real losses[2], logits[6], workspace[3];
-    int32_t guesses[2];
+    real losses[2], logits[6], workspace[3], best_logprobs[4];
+    int32_t guesses[2], best_ids[4];
+    const kvsi_head_top best = {.x = x,
+                                .w = &matrix,
+                                .rows = rows,
+                                .count = 2,
+                                .n = 2,
+                                .top = 2,
+                                .ids = best_ids,
+                                .logprobs = best_logprobs};
     kvsi_head head = {.x = x,
                       .w = &matrix,
                       .rows = rows,
@@ -370,11 +378,17 @@ static void head_by_hand(void **state)
     differences_expect("losses", losses, (const double[]){log(8.0), log(8.0 / 5)}, 2);
     assert_int_equal(guesses[0], 2);
     assert_int_equal(guesses[1], 2);
+    op->head_top(&c, &best);
+    differences_expect("the best", best_logprobs,
+                       (const double[]){log(5.0 / 8), log(2.0 / 8), log(5.0 / 8), log(2.0 / 8)}, 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(best_ids[i], 2 - i % 2);
 
     op->head_logits(&c, logits, w, &none, (const int32_t[]){0, 0}, 2);
     differences_expect("logits without a matrix", logits,
                        (const double[]){0, log(2.0), log(5.0), 0, log(2.0), log(5.0)}, 6);
-    head = (kvsi_head){w, &none, (const int32_t[]){0}, targets, 1, losses, guesses, 1, NULL, NULL};
+    head =
+        (kvsi_head){w, &none, (const int32_t[]){0}, targets, 1, losses, guesses, 1, NULL, NULL, 0};
     op->head_loss(&c, &head);
     differences_expect("loss without a matrix", losses, (const double[]){log(8.0)}, 1);
 }

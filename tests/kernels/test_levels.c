@@ -1,9 +1,11 @@
 /* Every CPU level against the reference, in every operation except attention, on shapes that are
  * odd, tiny, or cross tile edges. */
+#include "kernels/top.h"
 #include "levels.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof *(a))
@@ -371,6 +373,50 @@ static kvsi_matrix given_head(run *r, const shape *s)
     return (kvsi_matrix){KVSI_REAL_TYPE, vocab, s->dim, weights, NULL, 0, 0, NULL};
 }
 
+/* The best tokens.  Their log-probabilities have the same bits as those that head_loss computes for
+ * them, in both orders of sums; head() compares these with the reference. */
+static void best_tokens(run *r, const kvsi_head *h, size_t top)
+{
+    const size_t count = h->count;
+    int32_t *ids = levels_hold(r, (count * top + 1) * sizeof *ids), *targets, *guesses;
+    real *losses;
+    kvsi_head same = *h;
+    kvsi_head_top best = {.x = h->x,
+                          .w = h->w,
+                          .rows = h->rows,
+                          .count = count,
+                          .n = h->n,
+                          .top = top,
+                          .ids = ids,
+                          .logprobs = levels_hold(r, (count * top + 1) * sizeof(real))};
+
+    targets = levels_hold(r, (count + 1) * sizeof *targets);
+    guesses = levels_hold(r, (count + 1) * sizeof *guesses);
+    losses = levels_hold(r, (count + 1) * sizeof *losses);
+    same.targets = targets;
+    same.row_guess = guesses;
+    same.row_loss = losses;
+    same.d_x = same.d_w = NULL;
+    for (same.many = best.many = 0; best.many < 2; same.many = ++best.many) {
+        r->c.ops->head_top(&r->c, &best);
+        for (size_t i = 0; i < top; i += top / 3 + 1) {
+            for (size_t row = 0; row < count; row++)
+                targets[row] = ids[row * top + i];
+            r->c.ops->head_loss(&r->c, &same);
+            for (size_t row = 0; row < count; row++) {
+                assert_true(best.logprobs[row * top + i] == -losses[row]);
+                assert_true(i > 0 || guesses[row] == targets[row]);
+            }
+        }
+    }
+    if (top <= 2) { /* of many, some are so close that rounding changes their order */
+        real *values = levels_written(r, "best tokens", count * top);
+
+        for (size_t i = 0; i < count * top; i++)
+            values[i] = (real)ids[i];
+    }
+}
+
 static void head(run *r, const void *asked)
 {
     const shape *s = asked;
@@ -395,6 +441,39 @@ static void head(run *r, const void *asked)
     h.d_w = w.data ? levels_added(r, "d_w", w.rows * dim) : NULL;
     r->c.ops->head_loss(&r->c, &h);
     list_guesses(r, guesses, 2 * count);
+    best_tokens(r, &h, 1);
+    best_tokens(r, &h, 2);
+    best_tokens(r, &h, w.rows);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const real x = *(const real *)a, y = *(const real *)b;
+
+    return (x < y) - (x > y);
+}
+
+/* `top` is the number of values: an ordinary sort has the same order. */
+static void best_are_sorted(void **state)
+{
+    enum { COUNT = 500 };
+    real values[COUNT], sorted[COUNT];
+    int32_t ids[COUNT];
+
+    (void)state;
+    support_fill(values, COUNT, 3, 1);
+    for (size_t i = 0; i < COUNT; i++)
+        values[i] = sorted[i] = (real)(int)(4 * values[i]); /* many are equal */
+    qsort(sorted, COUNT, sizeof *sorted, by_value);
+    for (size_t top = 0; top <= COUNT; top += top < 10 ? 1 : 49) {
+        ids[top < COUNT ? top : 0] = -7;
+        kvsi_top_ids(ids, top, values, COUNT);
+        assert_true(top == COUNT || ids[top] == -7);
+        for (size_t i = 0; i < top; i++) {
+            assert_true(values[ids[i]] == sorted[i]);
+            assert_true(i == 0 || sorted[i] < sorted[i - 1] || ids[i] > ids[i - 1]);
+        }
+    }
 }
 
 static void head_matches(void **state)
@@ -532,19 +611,13 @@ static void nan_is_not_hidden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_level_is_tested),
-        cmocka_unit_test(embed_matches),
-        cmocka_unit_test(norm_matches),
-        cmocka_unit_test(linear_matches),
-        cmocka_unit_test(pairs_come_apart),
-        cmocka_unit_test(weights_of_every_type_match),
-        cmocka_unit_test(activations_match),
-        cmocka_unit_test(arrays_match),
-        cmocka_unit_test(unit_rows_match),
-        cmocka_unit_test(head_matches),
-        cmocka_unit_test(head_without_matrix_matches),
-        cmocka_unit_test(optimizer_matches),
-        cmocka_unit_test(nan_is_not_hidden),
+        cmocka_unit_test(a_level_is_tested), cmocka_unit_test(embed_matches),
+        cmocka_unit_test(norm_matches),      cmocka_unit_test(linear_matches),
+        cmocka_unit_test(pairs_come_apart),  cmocka_unit_test(weights_of_every_type_match),
+        cmocka_unit_test(activations_match), cmocka_unit_test(arrays_match),
+        cmocka_unit_test(unit_rows_match),   cmocka_unit_test(head_matches),
+        cmocka_unit_test(best_are_sorted),   cmocka_unit_test(head_without_matrix_matches),
+        cmocka_unit_test(optimizer_matches), cmocka_unit_test(nan_is_not_hidden),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@ enum { ROUNDS = 2 };
 
 /* ---- one operation ---- */
 
-enum { N = 600, DIM = 96, WIDE = 210, VOCAB = 310, HEAD_ROWS = 170, NUMBERS = 100003 };
+enum { N = 600, DIM = 96, WIDE = 210, VOCAB = 310, HEAD_ROWS = 170, TOP = 7, NUMBERS = 100003 };
 enum { HEADS = 4, KV_HEADS = 2, HEAD_SIZE = 24, SEQUENCES = 13 };
 
 /* Everything that an operation reads and writes, so that comparing two compares everything. */
@@ -186,7 +186,7 @@ static void data_attention(kvsi_context *c, memory *m)
 static void head(kvsi_context *c, memory *m)
 {
     const kvsi_matrix w = {KVSI_REAL_TYPE, VOCAB, DIM, take(m, VOCAB * DIM), NULL, 0, 0, NULL};
-    int32_t rows[HEAD_ROWS], targets[HEAD_ROWS], guesses[HEAD_ROWS];
+    int32_t rows[HEAD_ROWS], targets[HEAD_ROWS], guesses[HEAD_ROWS], best[HEAD_ROWS * TOP];
     const kvsi_head h = {.x = take(m, N * DIM),
                          .w = &w,
                          .rows = rows,
@@ -204,6 +204,15 @@ static void head(kvsi_context *c, memory *m)
     c->ops->head_logits(c, take(m, HEAD_ROWS * VOCAB), h.x, &w, rows, HEAD_ROWS);
     c->ops->head_loss(c, &h);
     memcpy(take(m, HEAD_ROWS), guesses, sizeof guesses);
+    c->ops->head_top(c, &(kvsi_head_top){.x = h.x,
+                                         .w = &w,
+                                         .rows = rows,
+                                         .count = HEAD_ROWS,
+                                         .n = N,
+                                         .top = TOP,
+                                         .ids = best,
+                                         .logprobs = take(m, HEAD_ROWS * TOP)});
+    memcpy(take(m, HEAD_ROWS * TOP), best, sizeof best);
 }
 
 static void optimizer(kvsi_context *c, memory *m)

@@ -69,14 +69,15 @@ static void draw_text(kvsi_igsm_problem *problem, kvsi_igsm_text *text, const ig
     } while (text->overflow || length_of(task, text) > task->config.max_length);
 }
 
-static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int32_t *targets,
-                   uint8_t *scored)
+static kvs_status draw(size_t *length, const kvs_data *base, kvsi_random *random, int32_t *ids,
+                       int32_t *targets, uint8_t *scored, kvs_err *err)
 {
     const igsm_task *task = (const igsm_task *)base;
     kvsi_igsm_problem problem;
     kvsi_igsm_text text;
     size_t row = 0; /* index of the next input; its id is the target of the row before */
 
+    (void)err;
     draw_text(&problem, &text, task, random);
     for (size_t i = 0; i < text.count; i++)
         for (size_t part = 0; part < ids_of(task, text.words[i]); part++, row++) {
@@ -89,7 +90,8 @@ static size_t draw(const kvs_data *base, kvsi_random *random, int32_t *ids, int3
             targets[row - 1] = task->config.solution_only && i < text.problem_count ? -1 : id;
             scored[row - 1] = i == text.answer;
         }
-    return row - 1;
+    *length = row - 1;
+    return KVS_OK;
 }
 
 /* ---- problems and answers -------------------------------------------------------------------- */

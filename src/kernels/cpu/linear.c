@@ -3,6 +3,7 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/linear_gemv.h"
 #include "kernels/cpu/linear_int16.h"
+#include "kernels/cpu/linear_many.h"
 #include "kernels/cpu/vector.h"
 #include "parallel/threads.h"
 
@@ -35,18 +36,23 @@ static void forward_part(kvsi_context *c, float *y, const float *x, const kvsi_m
         LEVEL(gemm)(c, &product);
 }
 
-void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
-                           size_t n, const float *residual)
+void LEVEL(linear_many)(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w, size_t n,
+                        const float *residual)
 {
-    if (LEVEL(gemv_suits)(c, w, n)) {
-        LEVEL(linear_gemv)(c, y, x, w, n, residual);
-        return;
-    }
     for (; w; w = w->next) {
         forward_part(c, y, x, w, n, residual);
         y += w->rows;
         residual = residual ? residual + w->rows : NULL;
     }
+}
+
+void LEVEL(linear_forward)(kvsi_context *c, float *y, const float *x, const kvsi_matrix *w,
+                           size_t n, const float *residual)
+{
+    if (LEVEL(gemv_suits)(c, w, n))
+        LEVEL(linear_gemv)(c, y, x, w, n, residual);
+    else
+        LEVEL(linear_many)(c, y, x, w, n, residual);
 }
 
 void LEVEL(linear_backward_input)(kvsi_context *c, float *d_x, const float *d_y,

@@ -6,7 +6,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/level.h"
 
-enum { GEMV_TOKENS_MAX = 8 };
+enum { GEMV_TOKENS_MAX = KVSI_FEW_ROWS };
 
 /* Whether this path is used for n tokens and these weights. */
 int LEVEL(gemv_suits)(const kvsi_context *c, const kvsi_matrix *w, size_t n);

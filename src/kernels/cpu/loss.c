@@ -1,6 +1,8 @@
 /* The output head and the loss, in chunks of rows whose logits stay in the cache. */
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/linear_many.h"
 #include "kernels/cpu/vector.h"
+#include "kernels/top.h"
 #include "parallel/threads.h"
 
 #include <math.h>
@@ -36,9 +38,12 @@ static void scatter(float *to, const float *from, const int32_t *rows, size_t co
 }
 
 /* x W^T, or x itself where there is no head. */
-static void project(kvsi_context *c, float *logits, const float *x, const kvsi_matrix *w, size_t n)
+static void project(kvsi_context *c, float *logits, const float *x, const kvsi_matrix *w, size_t n,
+                    int many)
 {
-    if (w->data)
+    if (w->data && many)
+        LEVEL(linear_many)(c, logits, x, w, n, NULL);
+    else if (w->data)
         LEVEL(linear_forward)(c, logits, x, w, n, NULL);
     else
         memcpy(logits, x, n * w->cols * sizeof *logits);
@@ -54,7 +59,7 @@ void LEVEL(head_logits)(kvsi_context *c, float *logits, const float *x, const kv
         const size_t now = count - at < chunk ? count - at : chunk;
 
         gather(packed, x, rows + at, now, w->cols);
-        project(c, logits + at * w->rows, packed, w, now);
+        project(c, logits + at * w->rows, packed, w, now, 0);
     }
 }
 
@@ -89,6 +94,12 @@ static double sum_exp(const float *x, size_t n, float shift)
     return sum;
 }
 
+/* -log(exp(answer) / sum_i exp(x[i])); `sum` is that of sum_exp for the greatest, `top` */
+static float loss_of(float answer, float top, double sum)
+{
+    return (float)((double)top - (double)answer + log(sum));
+}
+
 /* Loss of one row; its logits become their own gradient, softmax - onehot. */
 static float loss_row(float *logits, size_t vocab, size_t target, int32_t *guess, int gradient)
 {
@@ -106,7 +117,7 @@ static float loss_row(float *logits, size_t vocab, size_t target, int32_t *guess
             logits[i] = exp_one(logits[i] - top) * inverse;
         logits[target] -= 1.0f;
     }
-    return (float)((double)top - (double)answer + log(sum));
+    return loss_of(answer, top, sum);
 }
 
 static void loss_chunk(kvsi_context *c, const kvsi_head *h, size_t at, size_t rows, size_t chunk)
@@ -115,7 +126,7 @@ static void loss_chunk(kvsi_context *c, const kvsi_head *h, size_t at, size_t ro
     float *logits = (float *)c->workspace, *x = logits + chunk * vocab, *d_x = x + chunk * dim;
 
     gather(x, h->x, h->rows + at, rows, dim);
-    project(c, logits, x, h->w, rows);
+    project(c, logits, x, h->w, rows, h->many);
     KVSI_PARALLEL_PIECES(c->threads, r, rows) {
         h->row_loss[at + r] = loss_row(logits + r * vocab, vocab, (size_t)h->targets[at + r],
                                        &h->row_guess[at + r], h->d_x != NULL);
@@ -139,4 +150,32 @@ void LEVEL(head_loss)(kvsi_context *c, const kvsi_head *head)
         memset(head->d_x, 0, head->n * head->w->cols * sizeof *head->d_x);
     for (size_t at = 0; at < head->count; at += chunk)
         loss_chunk(c, head, at, head->count - at < chunk ? head->count - at : chunk, chunk);
+}
+
+static void top_row(int32_t *ids, float *logprobs, size_t top, const float *logits, size_t vocab)
+{
+    double sum;
+
+    kvsi_top_ids(ids, top, logits, vocab);
+    sum = sum_exp(logits, vocab, logits[ids[0]]);
+    for (size_t i = 0; i < top; i++)
+        logprobs[i] = -loss_of(logits[ids[i]], logits[ids[0]], sum);
+}
+
+void LEVEL(head_top)(kvsi_context *c, const kvsi_head_top *head)
+{
+    const size_t vocab = head->w->rows, dim = head->w->cols, top = head->top;
+    const size_t chunk = chunk_rows(head->count, vocab);
+    float *logits = (float *)c->workspace, *x = logits + chunk * vocab;
+
+    for (size_t at = 0; at < head->count; at += chunk) {
+        const size_t rows = head->count - at < chunk ? head->count - at : chunk;
+
+        gather(x, head->x, head->rows + at, rows, dim);
+        project(c, logits, x, head->w, rows, head->many);
+        KVSI_PARALLEL_PIECES(c->threads, r, rows) {
+            top_row(head->ids + (at + r) * top, head->logprobs + (at + r) * top, top,
+                    logits + r * vocab, vocab);
+        }
+    }
 }

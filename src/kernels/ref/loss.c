@@ -1,4 +1,5 @@
 #include "kernels/ref/ref.h"
+#include "kernels/top.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,19 +30,27 @@ void kvsi_ref_head_logits(kvsi_context *c, real *logits, const real *x, const kv
         project(c, logits + r * w->rows, x + (size_t)rows[r] * w->cols, w);
 }
 
+/* log(sum(exp(logits))); `best` is the greatest */
+static double log_sum(const real *logits, size_t vocab, size_t best)
+{
+    double sum = 0;
+
+    for (size_t v = 0; v < vocab; v++)
+        sum += exp((double)logits[v] - (double)logits[best]);
+    return (double)logits[best] + log(sum);
+}
+
 /* Turns logits into probabilities; returns log(sum(exp(logits))). */
 static double softmax(real *logits, size_t vocab, int32_t *guess)
 {
     size_t best = 0;
-    double sum = 0, logsum;
+    double logsum;
 
     for (size_t v = 1; v < vocab; v++)
         if (logits[v] > logits[best])
             best = v;
     *guess = (int32_t)best;
-    for (size_t v = 0; v < vocab; v++)
-        sum += exp((double)logits[v] - (double)logits[best]);
-    logsum = (double)logits[best] + log(sum);
+    logsum = log_sum(logits, vocab, best);
     for (size_t v = 0; v < vocab; v++)
         logits[v] = (real)exp((double)logits[v] - logsum);
     return logsum;
@@ -66,5 +75,23 @@ void kvsi_ref_head_loss(kvsi_context *c, const kvsi_head *head)
             continue;
         logits[target] -= 1;
         project_backward(c, head, head->d_x + (size_t)head->rows[r] * w->cols, logits, x);
+    }
+}
+
+void kvsi_ref_head_top(kvsi_context *c, const kvsi_head_top *head)
+{
+    const kvsi_matrix *w = head->w;
+    real *logits = (real *)c->workspace;
+
+    for (size_t r = 0; r < head->count; r++) {
+        int32_t *ids = head->ids + r * head->top;
+        real *logprobs = head->logprobs + r * head->top;
+        double logsum;
+
+        project(c, logits, head->x + (size_t)head->rows[r] * w->cols, w);
+        kvsi_top_ids(ids, head->top, logits, w->rows);
+        logsum = log_sum(logits, w->rows, (size_t)ids[0]);
+        for (size_t i = 0; i < head->top; i++)
+            logprobs[i] = -(real)(logsum - (double)logits[ids[i]]);
     }
 }

@@ -1,0 +1,315 @@
+/* Copies of a session's beginning are what is left after a rewind, bit for bit, and independent. */
+#include "base/memory.h"
+#include "family.h"
+#include "infer/session.h"
+
+#include <string.h>
+
+enum { VOCAB = 19, DIM = 24, CONTEXT = 600, SHORT = 140 };
+
+static const family_scope long_scope = {
+    .sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = CONTEXT}, .levels = 1};
+static const family_scope short_scope = {
+    .sizes = {.vocab = VOCAB, .dim = DIM, .ffn = 40, .context = SHORT}, .levels = 1};
+
+static kvs_session *session_of(const kvs_model *model, kvs_dtype cache, const int32_t *ids,
+                               size_t count)
+{
+    const kvs_session_options options = {.size = sizeof options, .cache = cache};
+    kvs_session *s;
+
+    assert_int_equal(kvs_session_create(&s, model, &options, NULL), KVS_OK);
+    assert_int_equal(kvs_session_feed(s, ids, count, NULL, NULL), KVS_OK);
+    return s;
+}
+
+/* Logits at once, after one token and after more. */
+static void use(float logits[3][VOCAB], kvs_session *s, const int32_t *ids)
+{
+    memset(logits, 0, 3 * sizeof *logits);
+    if (kvs_session_length(s) > 0)
+        assert_int_equal(kvs_session_logits(logits[0], s, NULL), KVS_OK);
+    assert_int_equal(kvs_session_feed(s, ids, 1, logits[1], NULL), KVS_OK);
+    assert_int_equal(kvs_session_feed(s, ids, 12, logits[2], NULL), KVS_OK);
+}
+
+static void check_length(const kvs_session *s, kvs_session *rewound, size_t length,
+                         const int32_t *ids, const char *name)
+{
+    const kvs_session_options small = {.size = sizeof small, .capacity = length + 13};
+    float expected[3][VOCAB], found[3][VOCAB];
+    kvs_session *copy;
+    kvs_err err;
+
+    assert_int_equal(kvs_session_rewind(rewound, length, NULL), KVS_OK);
+    use(expected, rewound, ids);
+    for (int k = 0; k < 2; k++) {
+        if (kvs_session_copy(&copy, s, length, k ? &small : NULL, &err) != KVS_OK)
+            fail_msg("%s, %zu tokens: %s", name, length, err.message);
+        assert_int_equal(kvs_session_length(copy), length);
+        assert_int_equal(kvs_session_capacity(copy), k ? length + 13 : kvs_session_capacity(s));
+        assert_memory_equal(kvs_session_ids(copy), kvs_session_ids(s), length * sizeof *ids);
+        use(found, copy, ids);
+        if (memcmp(found, expected, sizeof found) != 0)
+            fail_msg("%s: a copy of %zu tokens differs from a rewind", name, length);
+        kvs_session_free(copy);
+    }
+}
+
+/* Lengths around the snapshots, the shortest and the longest. */
+static void check_copies_of(const kvs_model *model, const char *name, kvs_dtype cache)
+{
+    static const size_t back[] = {0, 1, 2, 5, 20, 63, 64, 65, 70};
+    const size_t count = model->config.context - 20;
+    int32_t ids[CONTEXT];
+    kvs_session *s;
+    float before[VOCAB], after[VOCAB];
+    size_t earliest;
+
+    support_fill_ids(ids, CONTEXT, 5, VOCAB);
+    s = session_of(model, cache, ids, count);
+    earliest = kvs_session_earliest(s);
+    assert_int_equal(kvs_session_logits(before, s, NULL), KVS_OK);
+    for (size_t i = 0; i < sizeof back / sizeof *back + 2; i++) {
+        const size_t n = sizeof back / sizeof *back;
+        const size_t length = i == n ? 0 : i == n + 1 ? earliest : count - back[i];
+        kvs_session *rewound;
+
+        if (length > 0 && length < earliest)
+            continue;
+        rewound = session_of(model, cache, ids, count);
+        check_length(s, rewound, length, ids, name);
+        kvs_session_free(rewound);
+    }
+    assert_int_equal(kvs_session_logits(after, s, NULL), KVS_OK);
+    assert_memory_equal(before, after, sizeof before);
+    kvs_session_free(s);
+}
+
+static void check_copies(const kvs_model *model, const char *name)
+{
+    check_copies_of(model, name, KVS_DTYPE_F32);
+}
+
+static void check_half_copies(const kvs_model *model, const char *name)
+{
+    check_copies_of(model, name, KVS_DTYPE_F16);
+}
+
+static void check_sliding_copies(const kvs_model *model, const char *name)
+{
+    if (model->config.sliding_window == 0)
+        return;
+    check_copies(model, name);
+    check_half_copies(model, name);
+}
+
+static void copies_are_rewinds(void **state)
+{
+    (void)state;
+    family_each_model(&short_scope, check_copies);
+    family_each_shift(&short_scope, check_copies);
+}
+
+static void copies_of_halves_are_rewinds(void **state)
+{
+    (void)state;
+    family_each_model(&short_scope, check_half_copies);
+}
+
+static void copies_are_rewinds_on_every_level(void **state)
+{
+    const kvs_model_config special = {SUPPORT_SHIFT(7, FREE, 3), .kv_heads = 2, .sliding_window = 5,
+                                      .sliding_layers = 1 << 1};
+    const kvs_model_config config = support_config(&special, &short_scope.sizes);
+
+    (void)state;
+    for (size_t l = 0; support_level(l); l++) {
+        kvs_runtime *rt = support_runtime(support_level(l));
+        kvs_model *model = support_model(rt, &config, 4);
+
+        check_copies(model, support_level(l));
+        check_half_copies(model, support_level(l));
+        kvs_model_free(model);
+        kvs_runtime_free(rt);
+    }
+}
+
+static void copies_of_sliding_windows_are_rewinds(void **state)
+{
+    (void)state;
+    family_each_model(&long_scope, check_sliding_copies);
+}
+
+typedef struct fixture {
+    kvs_runtime *rt;
+    kvs_model *model;
+    kvs_session *session; /* with 500 tokens */
+    int32_t ids[CONTEXT];
+} fixture;
+
+static int set_up(void **state)
+{
+    const kvs_model_config special = {SUPPORT_SHIFT(KVS_SHIFT_K | KVS_SHIFT_V, FREE, 2),
+                                      .kv_heads = 2, .sliding_window = 5};
+    const kvs_model_config config = support_config(&special, &long_scope.sizes);
+    fixture *f = test_malloc(sizeof *f);
+
+    f->rt = support_runtime(NULL);
+    f->model = support_model(f->rt, &config, 2);
+    support_fill_ids(f->ids, CONTEXT, 5, VOCAB);
+    f->session = session_of(f->model, KVS_DTYPE_F32, f->ids, 500);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    kvs_session_free(f->session);
+    kvs_model_free(f->model);
+    kvs_runtime_free(f->rt);
+    test_free(f);
+    return 0;
+}
+
+/* The limits are those of rewinds, and a refused copy makes nothing. */
+static void limits_are_those_of_rewinds(void **state)
+{
+    fixture *f = *state;
+    const size_t earliest = kvs_session_earliest(f->session), live = kvsi_memory_live();
+    kvs_session_options options = {.size = sizeof options};
+    kvs_session *copy;
+    kvs_err err;
+
+    assert_true(earliest > 1);
+    for (size_t length = 0; length <= 501; length++) {
+        const kvs_status expected = length > 500                      ? KVS_E_INVALID
+                                    : length > 0 && length < earliest ? KVS_E_LIMIT
+                                                                      : KVS_OK;
+
+        copy = f->session;
+        assert_int_equal(kvs_session_copy(&copy, f->session, length, NULL, &err), expected);
+        assert_int_equal(copy != NULL, expected == KVS_OK);
+        kvs_session_free(copy);
+    }
+    assert_int_equal(kvs_session_copy(&copy, f->session, earliest - 1, NULL, &err), KVS_E_LIMIT);
+    assert_non_null(strstr(err.message, "of 500, a sliding window of 5 leaves enough"));
+    assert_int_equal(kvs_session_copy(&copy, f->session, 501, NULL, &err), KVS_E_INVALID);
+    assert_string_equal(err.message, "cannot copy 501 tokens, there are 500");
+    options.capacity = 499;
+    assert_int_equal(kvs_session_copy(&copy, f->session, 500, &options, &err), KVS_E_LIMIT);
+    assert_string_equal(err.message, "a copy of 500 tokens in a session for 499");
+    assert_int_equal(kvs_session_copy(&copy, f->session, 499, &options, &err), KVS_OK);
+    kvs_session_free(copy);
+    options.capacity = CONTEXT + 1;
+    assert_int_equal(kvs_session_copy(&copy, f->session, 499, &options, &err), KVS_E_LIMIT);
+    assert_null(copy);
+    assert_int_equal(kvs_session_copy(&copy, NULL, 0, NULL, &err), KVS_E_INVALID);
+    assert_null(copy);
+    assert_int_equal(kvs_session_copy(NULL, f->session, 0, NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvsi_memory_live(), live);
+}
+
+static void caches_keep_their_type(void **state)
+{
+    fixture *f = *state;
+    kvs_session_options options = {.size = sizeof options, .cache = KVS_DTYPE_F16};
+    kvs_session *halves = session_of(f->model, KVS_DTYPE_F16, f->ids, 10), *copy;
+    kvs_err err;
+
+    assert_int_equal(kvs_session_copy(&copy, f->session, 500, &options, &err), KVS_E_UNSUPPORTED);
+    assert_string_equal(err.message, "a cache of type F32 cannot become one of type F16");
+    assert_int_equal(kvs_session_copy(&copy, halves, 5, &options, &err), KVS_OK);
+    assert_int_equal(copy->state.cache, KVSI_F16);
+    kvs_session_free(copy);
+    options.cache = KVS_DTYPE_Q8_0;
+    assert_int_equal(kvs_session_copy(&copy, halves, 5, &options, &err), KVS_E_INVALID);
+    kvs_session_free(halves);
+}
+
+/* A copy uses the given runner, or the shared one of the session, or one of its own. */
+static void copies_have_a_runner(void **state)
+{
+    fixture *f = *state;
+    kvs_session_options options = {.size = sizeof options};
+    kvs_session *shared, *copy;
+    kvs_model *other;
+    kvs_runner *runner;
+
+    assert_int_equal(kvs_runner_create(&runner, f->model, NULL, NULL), KVS_OK);
+    options.runner = runner;
+    assert_int_equal(kvs_session_copy(&shared, f->session, 490, &options, NULL), KVS_OK);
+    assert_ptr_equal(shared->runner, runner);
+    assert_int_equal(kvs_session_copy(&copy, shared, SIZE_MAX, NULL, NULL), KVS_OK);
+    assert_ptr_equal(copy->runner, runner);
+    kvs_session_free(copy);
+    assert_int_equal(kvs_session_copy(&copy, f->session, SIZE_MAX, NULL, NULL), KVS_OK);
+    assert_true(copy->owns_runner && copy->runner != f->session->runner);
+    kvs_session_free(copy);
+    kvs_session_free(shared);
+    kvs_runner_free(runner);
+
+    other = support_model(f->rt, &f->model->config, 3);
+    assert_int_equal(kvs_runner_create(&options.runner, other, NULL, NULL), KVS_OK);
+    assert_int_equal(kvs_session_copy(&copy, f->session, 490, &options, NULL), KVS_E_INVALID);
+    assert_null(copy);
+    kvs_runner_free(options.runner);
+    kvs_model_free(other);
+}
+
+static void null_is_refused(void **state)
+{
+    fixture *f = *state;
+    kvs_session *s = f->session;
+    kvs_runner *runner;
+    kvs_err err;
+
+    assert_int_equal(kvs_session_create(NULL, f->model, NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_session_create(&s, NULL, NULL, &err), KVS_E_INVALID);
+    assert_null(s);
+    assert_string_equal(err.message, "model is NULL");
+    assert_int_equal(kvs_session_load(&s, f->model, NULL, NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_session_load(NULL, f->model, "a", NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_session_load(&s, NULL, "a", NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_session_save(NULL, "a", &err), KVS_E_INVALID);
+    assert_int_equal(kvs_session_save(f->session, NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_session_rewind(NULL, 0, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_runner_create(NULL, f->model, NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_runner_create(&runner, NULL, NULL, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_runner_create(&runner, f->model,
+                                       &(kvs_runner_options){.size = sizeof(kvs_runner_options),
+                                                             .tokens = SIZE_MAX},
+                                       &err),
+                     KVS_E_LIMIT);
+    assert_null(runner);
+    assert_int_equal(kvs_score(NULL, NULL, NULL, NULL, f->ids, 3, 1, 0, &err), KVS_E_INVALID);
+    assert_int_equal(kvs_score(NULL, NULL, NULL, f->session, NULL, 3, 1, 0, &err), KVS_E_INVALID);
+    kvs_session_free(NULL);
+    kvs_session_reset(NULL);
+    kvs_runner_free(NULL);
+    assert_null(kvs_session_get_model(NULL));
+    assert_null(kvs_session_ids(NULL));
+    assert_int_equal(kvs_session_length(NULL), 0);
+    assert_int_equal(kvs_session_capacity(NULL), 0);
+    assert_int_equal(kvs_session_earliest(NULL), 0);
+    assert_int_equal(kvs_session_bytes(NULL, NULL), 0);
+    assert_int_equal(kvs_session_length(f->session), 500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_are_rewinds),
+        cmocka_unit_test(copies_of_halves_are_rewinds),
+        cmocka_unit_test(copies_are_rewinds_on_every_level),
+        cmocka_unit_test(copies_of_sliding_windows_are_rewinds),
+        cmocka_unit_test_setup_teardown(limits_are_those_of_rewinds, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(caches_keep_their_type, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(copies_have_a_runner, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(null_is_refused, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
